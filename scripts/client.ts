@@ -7,14 +7,11 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { $ } from "bun";
 import { schemasOf } from "../src/http/models.ts";
+import { SERVER_MESSAGES } from "../src/push/message-models.ts";
 
 const ROOT = resolve(import.meta.dir, "..");
 const SOURCE = join(ROOT, "src/client");
 const TYPES = join(SOURCE, "types.ts");
-/** Types of the socket's messages, as the service declares them. */
-const MESSAGES = join(ROOT, "src/push/messages.ts");
-const MESSAGE_TYPES = ["BadMessage", "Envelope", "ServerMessage", "ErrorMessage"];
-
 interface Schema {
   readonly $ref?: string;
   readonly type?: string;
@@ -89,17 +86,6 @@ function bothForms(seed: Schema, native: Schema): Schema {
   };
 }
 
-/** Returns the declaration of a type in a source file. */
-function declarationOf(source: string, name: string): string {
-  const declared = new RegExp(
-    `(?:^/\\*\\*[^/]*?\\*/\\n)?^(?:export )?(?:interface|type) ${name}\\b[\\s\\S]*?^(?:}|\\S.*;|  \\|.*;)$`,
-    "m",
-  );
-  const found = declared.exec(source)?.[0];
-  if (found === undefined) throw new Error(`${name} is not declared in ${MESSAGES}`);
-  return found.replace(/^(?!export )(interface|type) /m, "export $1 ");
-}
-
 /** Returns the text of the client's types. */
 export async function clientTypes(): Promise<string> {
   const [seed, native] = [schemasOf("seed"), schemasOf("native")] as unknown as Record<string, Schema>[];
@@ -107,11 +93,15 @@ export async function clientTypes(): Promise<string> {
     const both = bothForms(schema, native?.[name] ?? schema);
     return `export type ${name} = ${typeOf(both)};`;
   });
-  const source = readFileSync(MESSAGES, "utf8");
+  const messages = Object.entries(SERVER_MESSAGES).map(([name, schema]) => {
+    return `/** ${schema.description} */\nexport type ${name} = ${typeOf(schema as unknown as Schema)};`;
+  });
   const text = [
     "/** Bodies and messages of the service. Made by `bun scripts/client.ts types` from its schemas: do not edit. */",
     ...models,
-    ...MESSAGE_TYPES.map((name) => declarationOf(source, name)),
+    ...messages,
+    `export type ServerMessage = ${Object.keys(SERVER_MESSAGES).join(" | ")};`,
+    'export type MessageOf<T extends ServerMessage["type"]> = Extract<ServerMessage, { type: T }>;',
   ].join("\n\n");
   const formatted =
     await $`${process.execPath} x biome format --stdin-file-path=${TYPES} < ${Buffer.from(text)}`.quiet();

@@ -308,6 +308,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     hasConsole: config.hasConsole,
     publicUrl: config.publicUrl,
     prefix: prefixOf(config),
+    url: ground.publicUrl,
     metricsKeyHash: metricsKey === undefined ? undefined : Buffer.from(hashOfKey(metricsKey), "hex"),
     ...operators,
     behindMs: () => freshness.behindMs,

@@ -702,70 +702,182 @@ export type SeriesPoint = {
   readonly pool: string | null;
 };
 
-/**
- * An error. If the client's message had an address, the error repeats it with its chain: by name if the chain is known,
- * else as the client wrote it. With several requests in flight, the client can match the error to one of them.
- */
-export interface BadMessage extends Partial<Envelope> {
-  readonly code: string;
-  readonly message: string;
-}
-
-/** The fields that every message about a collection carries. */
-export interface Envelope {
+/** The state of a collection: the first message of a subscription */
+export type StatusMessage = {
+  readonly type: "status";
+  /** Name of the chain */
   readonly chain: string;
+  /** The contract */
   readonly address: string;
+  /** Version of the collection's stream. A message without a change repeats the last one */
   readonly version: number;
-  /** Names the record of the version. A client that connects again gives it as `since`. */
+  /** Names the record of the version. A client that connects again sends it as since */
   readonly resume?: string;
-}
+  /** As in the listing */
+  readonly status: "SYNCING" | "SYNCED";
+  /** Null before any block is read */
+  readonly block: number | null;
+  /** Progress of the backfill */
+  readonly percent: number;
+  /** Messages after since can't be sent again: read the listing anew */
+  readonly gap?: true;
+};
+
+/** Progress of the backfill, at most four times a second */
+export type ProgressMessage = {
+  readonly type: "progress";
+  /** Name of the chain */
+  readonly chain: string;
+  /** The contract */
+  readonly address: string;
+  /** Version of the collection's stream. A message without a change repeats the last one */
+  readonly version: number;
+  /** Names the record of the version. A client that connects again sends it as since */
+  readonly resume?: string;
+  /** Progress of the backfill */
+  readonly percent: number;
+  /** Blocks that are not read yet */
+  readonly blocksLeft: number;
+  /** Transfers that are indexed */
+  readonly transfers: number;
+  /** Present if nothing has moved for a minute: the current step and the last request's error */
+  readonly reason?: string;
+};
+
+/** The collection has finished indexing. Once for each connection and collection */
+export type IndexedMessage = {
+  readonly type: "indexed";
+  /** Name of the chain */
+  readonly chain: string;
+  /** The contract */
+  readonly address: string;
+  /** Version of the collection's stream. A message without a change repeats the last one */
+  readonly version: number;
+  /** Names the record of the version. A client that connects again sends it as since */
+  readonly resume?: string;
+  /** Last block that was read */
+  readonly block: number;
+  /** Hash of that block */
+  readonly hash: string;
+  /** Tokens in circulation */
+  readonly total: number;
+};
+
+/** New blocks moved tokens of the collection */
+export type TransfersMessage = {
+  readonly type: "transfers";
+  /** Name of the chain */
+  readonly chain: string;
+  /** The contract */
+  readonly address: string;
+  /** Version of the collection's stream. A message without a change repeats the last one */
+  readonly version: number;
+  /** Names the record of the version. A client that connects again sends it as since */
+  readonly resume?: string;
+  /** Newest block with any of the transfers. Several blocks may share a message */
+  readonly block: number;
+  /** The tokens that moved */
+  readonly tokenIds: readonly string[];
+  /** More than 1,000 tokens moved */
+  readonly truncated?: true;
+};
+
+/** Progress of the collection's metadata, at most once a second */
+export type MetadataMessage = {
+  readonly type: "metadata";
+  /** Name of the chain */
+  readonly chain: string;
+  /** The contract */
+  readonly address: string;
+  /** Version of the collection's stream. A message without a change repeats the last one */
+  readonly version: number;
+  /** Names the record of the version. A client that connects again sends it as since */
+  readonly resume?: string;
+  /** Tokens with metadata */
+  readonly resolved: number;
+  /** Tokens that only failed so far */
+  readonly failed: number;
+  /** Tokens without any attempt */
+  readonly left: number;
+};
+
+/** Blocks above the common ancestor left the canonical chain */
+export type ReorgedMessage = {
+  readonly type: "reorged";
+  /** Name of the chain */
+  readonly chain: string;
+  /** The contract */
+  readonly address: string;
+  /** Version of the collection's stream. A message without a change repeats the last one */
+  readonly version: number;
+  /** Names the record of the version. A client that connects again sends it as since */
+  readonly resume?: string;
+  /** The common ancestor */
+  readonly block: number;
+  /** Hash of the common ancestor */
+  readonly hash: string;
+};
+
+/** Indexing failed */
+export type FailedMessage = {
+  readonly type: "failed";
+  /** Name of the chain */
+  readonly chain: string;
+  /** The contract */
+  readonly address: string;
+  /** Version of the collection's stream. A message without a change repeats the last one */
+  readonly version: number;
+  /** Names the record of the version. A client that connects again sends it as since */
+  readonly resume?: string;
+  /** indexing_failed, or not_a_contract */
+  readonly code: string;
+  /** What failed, in words */
+  readonly reason: string;
+  /** Null if there is none */
+  readonly nextTry: string | null;
+};
+
+/** The answer to unsubscribe */
+export type UnsubscribedMessage = {
+  readonly type: "unsubscribed";
+  /** Name of the chain */
+  readonly chain: string;
+  /** The contract */
+  readonly address: string;
+};
+
+/** A message of the client was refused, or could not be handled */
+export type ErrorMessage = {
+  readonly type: "error";
+  /** Chain of the refused message, as the client wrote it if it is unknown */
+  readonly chain?: string;
+  /** Address of the refused message */
+  readonly address?: string;
+  /** Version of the collection's stream, if the collection is known */
+  readonly version?: number;
+  /** As in other messages */
+  readonly resume?: string;
+  /** One of invalid_parameter, chain_not_enabled, missing_api_key, invalid_api_key, not_found, not_a_contract, no_pool, low_liquidity, not_a_token, unknown_decimals, no_price_at_block, method_not_allowed, not_indexed_yet, conflict, forbidden, cursor_reorged, upgrade_required, rate_limited, internal, chain_unavailable, log_unavailable, starting */
+  readonly code: string;
+  /** What is wrong, and the way out */
+  readonly message: string;
+};
+
+/** The answer to ping */
+export type PongMessage = {
+  readonly type: "pong";
+};
 
 export type ServerMessage =
-  | (Envelope & {
-      readonly type: "status";
-      readonly status: "SYNCING" | "SYNCED";
-      readonly block: number | null;
-      readonly percent: number;
-      /** Some of the versions after `since` are too old for a replay. */
-      readonly gap?: true;
-    })
-  | (Envelope & {
-      readonly type: "progress";
-      readonly percent: number;
-      readonly blocksLeft: number;
-      readonly transfers: number;
-      /** Present when nothing has moved for at least a minute: the current attempt and the last request's error. */
-      readonly reason?: string;
-    })
-  | (Envelope & { readonly type: "indexed"; readonly block: number; readonly hash: string; readonly total: number })
-  | (Envelope & {
-      readonly type: "transfers";
-      /** Newest block with any of the transfers. The follower may read several blocks at once. */
-      readonly block: number;
-      /** Token ids, decimal. */
-      readonly tokenIds: readonly string[];
-      readonly truncated?: true;
-    })
-  | (Envelope & {
-      readonly type: "metadata";
-      /** Tokens with metadata, tokens that only failed so far, tokens without any attempt. */
-      readonly resolved: number;
-      readonly failed: number;
-      readonly left: number;
-    })
-  | (Envelope & { readonly type: "reorged"; readonly block: number; readonly hash: string })
-  | (Envelope & {
-      readonly type: "failed";
-      readonly code: string;
-      readonly reason: string;
-      /** ISO 8601; null when there will be no retry. */
-      readonly nextTry: string | null;
-    })
-  | { readonly type: "unsubscribed"; readonly chain: string; readonly address: string }
+  | StatusMessage
+  | ProgressMessage
+  | IndexedMessage
+  | TransfersMessage
+  | MetadataMessage
+  | ReorgedMessage
+  | FailedMessage
+  | UnsubscribedMessage
   | ErrorMessage
-  | { readonly type: "pong" };
-
-/** Carries `version` only if the collection is known. */
-export type ErrorMessage = BadMessage & { readonly type: "error" };
+  | PongMessage;
 
 export type MessageOf<T extends ServerMessage["type"]> = Extract<ServerMessage, { type: T }>;

@@ -36,6 +36,7 @@ import {
   priceDetail,
   socketDetail,
 } from "./docs.ts";
+import { documents } from "./documents.ts";
 import { schemasOf } from "./models.ts";
 import {
   createMediaRoute,
@@ -71,9 +72,10 @@ interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps, Operator
   readonly logger: Logger;
   readonly logRequests: boolean;
   readonly hasConsole: boolean;
-  /** The configured public URL, and its path: "" for none. */
+  /** The configured public URL, its path ("" for none), and the base URL that clients see. */
   readonly publicUrl: string | undefined;
   readonly prefix: string;
+  readonly url: () => string;
   /** True once the service has begun to stop. */
   readonly isStopping: () => boolean;
 }
@@ -250,6 +252,7 @@ function createRoutes(deps: AppDeps): Elysia {
       return failure(known, inProgress.get(request)?.id ?? "", deps.logger);
     })
     .use(swaggerPage(deps.prefix))
+    .use(documents(deps))
     .use(deps.hasConsole ? consolePage(deps.prefix) : withoutConsole(deps.prefix))
     .get("/health/live", () => json('{"status":"live"}'), {
       detail: healthDetail("live", "Liveness: the process answers"),

@@ -217,7 +217,7 @@ export function socketDetail(): object {
     operationId: "subscribe",
     summary: "WebSocket channel",
     description:
-      "Upgrade to a WebSocket. Send the key in the header or, from a browser, in the subprotocols evm.v2 and apikey.<key>. Send {action: subscribe, chain, address, since?}; since is the resume of the last message, and what was missed is sent again. The server sends status, progress, indexed, transfers, metadata, reorged and failed.",
+      "Upgrade to a WebSocket. Send the key in the header or, from a browser, in the subprotocols evm.v2 and apikey.<key>. Send {action: subscribe, chain, address, since?}; since is the resume of the last message, and what was missed is sent again. The server sends status, progress, indexed, transfers, metadata, reorged and failed. All messages with their schemas: /asyncapi.json.",
     tags: ["Push"],
     security: SECURITY,
     responses: {

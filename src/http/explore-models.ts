@@ -1,6 +1,6 @@
 /** The schemas of the routes that explore a collection, and of the price series. */
 import { Type } from "@sinclair/typebox";
-import { address, blockHash, digits, int64, named, nullableText, oneOf, text } from "./schema-parts.ts";
+import { address, blockHash, digits, int64, named, nullableText, oneOf, text } from "../core/schema-parts.ts";
 
 const Holder = Type.Object({
   rank: int64("1 plus the number of owners that hold more units; owners with equal units share a rank"),

@@ -5,9 +5,6 @@
  */
 import { type Static, type TSchema, Type } from "@sinclair/typebox";
 import { ERROR_CODES } from "../core/errors.ts";
-import type { MediaStatus } from "../metadata/media/media.ts";
-import { EXPLORE_SCHEMAS } from "./explore-models.ts";
-import { OPERATOR_SCHEMAS } from "./operator-models.ts";
 import {
   address,
   blockHash,
@@ -20,7 +17,10 @@ import {
   nullableTime,
   oneOf,
   text,
-} from "./schema-parts.ts";
+} from "../core/schema-parts.ts";
+import type { MediaStatus } from "../metadata/media/media.ts";
+import { EXPLORE_SCHEMAS } from "./explore-models.ts";
+import { OPERATOR_SCHEMAS } from "./operator-models.ts";
 
 /** The types of counts and flags: strings (`seed`), or numbers and booleans (`native`). */
 export type WireTypes = "seed" | "native";

@@ -1,9 +1,9 @@
 /** TypeBox schemas of the bodies under `/api` for operators. Same rules as in `models.ts`. */
 import { type Static, Type } from "@sinclair/typebox";
+import { address, int32, int64, named, nullableText, nullableTime, oneOf, text } from "../core/schema-parts.ts";
 import { COLLECTION_STATUSES } from "../operators/catalogue.ts";
 import { KEY_NAME } from "../operators/keys.ts";
 import { CHAIN_STATES, ENDPOINT_STATES } from "../operators/status.ts";
-import { address, int32, int64, named, nullableText, nullableTime, oneOf, text } from "./schema-parts.ts";
 
 const count = int64;
 const nullableCount = (description: string) =>

@@ -10,7 +10,7 @@ export const isOperatorPath = (path: string): boolean => path.startsWith("/api/"
 
 /** True for the start page, and for paths below the first segments of all routes. */
 export const isOwnPath = (path: string): boolean =>
-  /^\/(?:(?:api|console|health|media|metrics|swagger)(?:\/|$)|$)/.test(path);
+  /^\/(?:(?:api|asyncapi\.json|console|health|llms\.txt|media|metrics|swagger)(?:\/|$)|$)/.test(path);
 
 /** The paths of a route, in which `:name` stands for any segment. Allows a slash at the end, as the router does. */
 export function patternOf(path: string): RegExp {
@@ -47,5 +47,5 @@ export function routeLabel(path: string): string {
   if (path === "/metrics") return "metrics";
   if (path.startsWith("/media/")) return "media";
   if (path === "/" || path.startsWith("/console/")) return "console";
-  return path.startsWith("/swagger") ? "swagger" : "other";
+  return path.startsWith("/swagger") || path === "/asyncapi.json" || path === "/llms.txt" ? "swagger" : "other";
 }

@@ -30,14 +30,8 @@ import {
   revertedMessage,
   statusMessage,
 } from "./event-messages.ts";
-import {
-  type ClientMessage,
-  type ErrorMessage,
-  type Mark,
-  parseClientMessage,
-  type Since,
-  type SubscribeMessage,
-} from "./messages.ts";
+import type { ErrorMessage } from "./message-models.ts";
+import { type ClientMessage, type Mark, parseClientMessage, type Since, type SubscribeMessage } from "./messages.ts";
 import { Broadcast, Throttle } from "./pacing.ts";
 import { type Connection, HeldEvents, isShown, type Peer, placeOf, Subscription } from "./subscription.ts";
 

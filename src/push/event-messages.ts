@@ -14,7 +14,8 @@ import {
   type TransfersCommitted,
 } from "../events/types.ts";
 import { countEntries } from "../ledger/listing.ts";
-import { type Envelope, type Mark, type MessageOf, resumeText, type ServerMessage } from "./messages.ts";
+import type { Envelope, MessageOf, ServerMessage } from "./message-models.ts";
+import { type Mark, resumeText } from "./messages.ts";
 
 const MAX_TOKEN_IDS = 1_000;
 /**

@@ -1,9 +1,10 @@
 /**
- * The messages of the WebSocket channel in both directions. Parses client text. Invalid text becomes a `BadMessage`;
- * nothing throws.
+ * Parses the text of clients, and writes that of the service's messages. Invalid text becomes a `BadMessage`; nothing
+ * throws.
  */
 import { type Chain, DEFAULT_CHAIN, parseChain } from "../chains/chains.ts";
 import { type Address, parseAddress } from "../core/hex.ts";
+import type { ErrorMessage, ServerMessage } from "./message-models.ts";
 
 export interface SubscribeMessage {
   readonly action: "subscribe";
@@ -43,69 +44,7 @@ export type ClientMessage =
  * An error. If the client's message had an address, the error repeats it with its chain: by name if the chain is known,
  * else as the client wrote it. With several requests in flight, the client can match the error to one of them.
  */
-interface BadMessage extends Partial<Envelope> {
-  readonly code: string;
-  readonly message: string;
-}
-
-/** The fields that every message about a collection carries. */
-export interface Envelope {
-  readonly chain: string;
-  readonly address: string;
-  readonly version: number;
-  /** Names the record of the version. A client that connects again gives it as `since`. */
-  readonly resume?: string;
-}
-
-export type ServerMessage =
-  | (Envelope & {
-      readonly type: "status";
-      readonly status: "SYNCING" | "SYNCED";
-      readonly block: number | null;
-      readonly percent: number;
-      /** Some of the versions after `since` are too old for a replay. */
-      readonly gap?: true;
-    })
-  | (Envelope & {
-      readonly type: "progress";
-      readonly percent: number;
-      readonly blocksLeft: number;
-      readonly transfers: number;
-      /** Present when nothing has moved for at least a minute: the current attempt and the last request's error. */
-      readonly reason?: string;
-    })
-  | (Envelope & { readonly type: "indexed"; readonly block: number; readonly hash: string; readonly total: number })
-  | (Envelope & {
-      readonly type: "transfers";
-      /** Newest block with any of the transfers. The follower may read several blocks at once. */
-      readonly block: number;
-      /** Token ids, decimal. */
-      readonly tokenIds: readonly string[];
-      readonly truncated?: true;
-    })
-  | (Envelope & {
-      readonly type: "metadata";
-      /** Tokens with metadata, tokens that only failed so far, tokens without any attempt. */
-      readonly resolved: number;
-      readonly failed: number;
-      readonly left: number;
-    })
-  | (Envelope & { readonly type: "reorged"; readonly block: number; readonly hash: string })
-  | (Envelope & {
-      readonly type: "failed";
-      readonly code: string;
-      readonly reason: string;
-      /** ISO 8601; null when there will be no retry. */
-      readonly nextTry: string | null;
-    })
-  | { readonly type: "unsubscribed"; readonly chain: string; readonly address: string }
-  | ErrorMessage
-  | { readonly type: "pong" };
-
-/** Carries `version` only if the collection is known. */
-export type ErrorMessage = BadMessage & { readonly type: "error" };
-
-export type MessageOf<T extends ServerMessage["type"]> = Extract<ServerMessage, { type: T }>;
+type BadMessage = Omit<ErrorMessage, "type">;
 
 const texts = new WeakMap<ServerMessage, string>();
 
@@ -119,7 +58,7 @@ export function encodeMessage(message: ServerMessage): string {
   return text;
 }
 
-const bad = (message: string, about: Partial<Envelope> = {}): BadMessage => {
+const bad = (message: string, about: Partial<BadMessage> = {}): BadMessage => {
   return { ...about, code: "invalid_parameter", message };
 };
 
@@ -155,5 +94,5 @@ export function parseClientMessage(text: string): ClientMessage | BadMessage {
   return { action, chain, address, since: parsed };
 }
 
-const named = (chain: unknown, address: string): Partial<Envelope> =>
+const named = (chain: unknown, address: string): Partial<BadMessage> =>
   typeof chain === "string" ? { chain, address } : { address };

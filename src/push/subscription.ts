@@ -4,7 +4,7 @@
  */
 import type { PageChain } from "../collections/hot-collections.ts";
 import type { NftEvent, StreamName } from "../events/types.ts";
-import type { MessageOf, ServerMessage } from "./messages.ts";
+import type { MessageOf, ServerMessage } from "./message-models.ts";
 
 /** The block and version that the chain view must have folded before pages show an event. */
 interface ChainPosition {

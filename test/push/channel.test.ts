@@ -14,7 +14,7 @@ import type { EventLog, ReadOptions } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
 import { Channel, type ChannelOptions } from "../../src/push/channel.ts";
 import { messageOfEvent } from "../../src/push/event-messages.ts";
-import type { ServerMessage } from "../../src/push/messages.ts";
+import type { ServerMessage } from "../../src/push/message-models.ts";
 import { identified as begun, committed, hash } from "../ledger/histories.ts";
 import { columnsOf, type ModelTransfer } from "../ledger/model.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";

@@ -8,7 +8,7 @@ import { TransferKind } from "../../src/events/columns.ts";
 import { type NftEvent, nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import { Channel } from "../../src/push/channel.ts";
-import type { ServerMessage } from "../../src/push/messages.ts";
+import type { ServerMessage } from "../../src/push/message-models.ts";
 import { type Connection, Subscription } from "../../src/push/subscription.ts";
 import { committed, hash, identified } from "../ledger/histories.ts";
 import { columnsOf } from "../ledger/model.ts";

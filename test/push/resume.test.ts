@@ -10,7 +10,7 @@ import { silentLogger } from "../../src/core/logger.ts";
 import { type NftEvent, nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import { Channel } from "../../src/push/channel.ts";
-import type { ServerMessage } from "../../src/push/messages.ts";
+import type { ServerMessage } from "../../src/push/message-models.ts";
 import { committed, hash, identified } from "../ledger/histories.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 

@@ -13,7 +13,7 @@ import { finishPage, type Page, planPage } from "../../src/listings/pages.ts";
 import { NO_METADATA } from "../../src/listings/record.ts";
 import { type FirstPage, openCursor, type PageFrom } from "../../src/listings/walk.ts";
 import { Channel } from "../../src/push/channel.ts";
-import type { ServerMessage } from "../../src/push/messages.ts";
+import type { ServerMessage } from "../../src/push/message-models.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import type { Verify } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";

@@ -1,0 +1,88 @@
+/**
+ * Documents beside OpenAPI's: the AsyncAPI document of the socket at `/asyncapi.json`, and `/llms.txt`, a page in the form of
+ * llmstxt.org that a language model reads to write a client. Both name the public URL.
+ */
+import { Elysia } from "elysia";
+import { ERROR_CODES } from "../core/errors.ts";
+import { json } from "./answers.ts";
+import { nftDetail, priceDetail } from "./docs.ts";
+import { NFT_ADDRESS, TOKEN_ADDRESS } from "./examples.ts";
+import type { WireTypes } from "./models.ts";
+import { socketDocument } from "./socket-docs.ts";
+
+interface DocumentOptions {
+  /** Base URL that clients see, without a trailing slash. */
+  readonly url: () => string;
+  readonly maxPageSize: number;
+  readonly wireTypes: WireTypes;
+}
+
+interface Parameter {
+  readonly in: string;
+  readonly name: string;
+  readonly description: string;
+  readonly schema: { readonly enum?: readonly unknown[]; readonly default?: unknown };
+}
+
+/** One line for each query parameter of an operation, with its values. */
+function parameterLines(detail: object): string {
+  const { parameters } = detail as { readonly parameters: readonly Parameter[] };
+  return parameters
+    .filter((parameter) => parameter.in === "query")
+    .map(({ name, description, schema }) => {
+      const values = schema.enum === undefined ? "" : ` One of: ${schema.enum.join(", ")}.`;
+      const fallback = schema.default === undefined ? "" : ` Default: ${schema.default}.`;
+      return `- \`${name}\`: ${description}.${values}${fallback}`;
+    })
+    .join("\n");
+}
+
+function languageModelPage({ url, maxPageSize, wireTypes }: DocumentOptions): string {
+  const base = url();
+  const counts = wireTypes === "seed" ? "Counts and flags are strings" : "Counts are numbers and flags are booleans";
+  return `# EVM data service
+
+> Two questions about EVM chains over HTTP: which NFTs are in a contract, with owners and metadata, and what is an ERC-20 token worth, in native coin and US dollars, now or at a block. Listings are true at one block, also at past ones.
+
+Every request under \`${base}/api\` needs the header \`X-API-Key\`. Answers are JSON. An error is \`{message, code, details?}\`; its message names the parameter and the way out. After 429 and 503 wait for the seconds of \`Retry-After\`. Codes: ${ERROR_CODES.join(", ")}.
+
+**List the NFTs of a contract**: \`GET ${base}/api/v2/nft/{address}\`, for example \`curl -H 'X-API-Key: <key>' '${base}/api/v2/nft/${NFT_ADDRESS}?chain=eth&limit=100'\`
+
+${parameterLines(nftDetail(maxPageSize, wireTypes))}
+
+The body is \`{status, total, page, page_size, cursor, result}\`. ${counts}. For the next page send \`cursor\` with the same address and chain, until it is null: all pages are true at the block of the header \`x-as-of-block\`. \`status\` is \`SYNCING\` while a contract that is new to the service is indexed; the answer comes at once and lists what is indexed so far. Burned tokens are not listed. \`metadata\` is JSON in a string.
+
+**Price a token**: \`GET ${base}/api/v2/erc20/{address}/price\`, for example \`curl -H 'X-API-Key: <key>' '${base}/api/v2/erc20/${TOKEN_ADDRESS}/price?include=percent_change'\`
+
+${parameterLines(priceDetail())}
+
+\`nativePrice.value\` is the price of one whole token in the smallest unit of the native coin. \`usdPriceFormatted\` has all digits. A token without a price is a 404 whose \`details.pools\` gives each pool's reason.
+
+**Wait for a collection**: open the WebSocket \`${base.replace(/^http/, "ws")}/api/v2/ws\` with the same header, and send \`{"action":"subscribe","chain":"eth","address":"${NFT_ADDRESS}"}\`. The message \`indexed\` says that it is complete; \`transfers\` and \`reorged\` say what changes. After an interruption send the last message's \`resume\` as \`since\`.
+
+## Documents
+
+- [OpenAPI](${base}/swagger/json): all routes with schemas and examples, for client generators
+- [AsyncAPI](${base}/asyncapi.json): the messages of the WebSocket
+- [API page](${base}/swagger): the same routes for people, to try them out
+`;
+}
+
+const HIDDEN = { detail: { hide: true } };
+
+export const documents = (options: DocumentOptions) =>
+  new Elysia()
+    // The documents change only with the program and its settings, so a client may cache and revalidate them.
+    .get(
+      "/asyncapi.json",
+      () => json(JSON.stringify(socketDocument(options.url())), { "cache-control": "no-cache" }),
+      HIDDEN,
+    )
+    .get(
+      "/llms.txt",
+      () =>
+        new Response(languageModelPage(options), {
+          headers: { "content-type": "text/plain; charset=utf-8", "cache-control": "no-cache" },
+        }),
+      HIDDEN,
+    );

@@ -1,0 +1,128 @@
+/**
+ * The AsyncAPI document of the WebSocket channel, at `/asyncapi.json`. Schemas are those of `push/message-models.ts`; a test
+ * validates the document, its examples, and every message of a real subscription.
+ */
+import { CLIENT_MESSAGES, type MessageOf, SERVER_MESSAGES, type ServerMessage } from "../push/message-models.ts";
+import { INFO } from "./docs.ts";
+import { HEADER_EXAMPLES, NFT_ADDRESS } from "./examples.ts";
+import { API_PREFIX } from "./paths.ts";
+
+const ENVELOPE = { chain: "eth", address: NFT_ADDRESS };
+const RECORD = { version: 4, resume: "4.1munxio" };
+const BLOCK = Number(HEADER_EXAMPLES.block);
+const { hash } = HEADER_EXAMPLES;
+
+type Examples = { readonly [T in ServerMessage["type"]]: MessageOf<T> };
+
+const SERVER_EXAMPLES: Examples = {
+  status: { type: "status", ...ENVELOPE, version: 1, status: "SYNCING", block: null, percent: 0 },
+  progress: { type: "progress", ...ENVELOPE, version: 3, percent: 42, blocksLeft: 5_100_000, transfers: 31_200 },
+  indexed: { type: "indexed", ...ENVELOPE, ...RECORD, block: BLOCK, hash, total: 9_998 },
+  transfers: { type: "transfers", ...ENVELOPE, ...RECORD, block: BLOCK, tokenIds: ["1234"] },
+  metadata: { type: "metadata", ...ENVELOPE, ...RECORD, resolved: 9_000, failed: 98, left: 900 },
+  reorged: { type: "reorged", ...ENVELOPE, ...RECORD, block: BLOCK, hash },
+  failed: {
+    ...{ type: "failed", ...ENVELOPE, ...RECORD },
+    code: "indexing_failed",
+    reason: "no endpoint of eth answers",
+    nextTry: HEADER_EXAMPLES.time,
+  },
+  unsubscribed: { type: "unsubscribed", ...ENVELOPE },
+  error: {
+    ...{ type: "error", code: "invalid_parameter" },
+    message: "action: must be subscribe, unsubscribe or ping",
+  },
+  pong: { type: "pong" },
+};
+
+const CLIENT_EXAMPLES: Readonly<Record<string, object>> = {
+  subscribe: { action: "subscribe", ...ENVELOPE, since: RECORD.resume },
+  unsubscribe: { action: "unsubscribe", ...ENVELOPE },
+  ping: { action: "ping" },
+};
+
+/** The word that tells the messages of one direction apart. */
+const wordOf = (schema: { readonly properties: object }): string => {
+  const { type, action } = schema.properties as Record<string, { readonly const: string } | undefined>;
+  return (action ?? type)?.const ?? "";
+};
+
+function messagesOf(
+  schemas: Readonly<Record<string, { readonly properties: object; readonly description?: string }>>,
+  examples: Readonly<Record<string, object>>,
+): Record<string, object> {
+  return Object.fromEntries(
+    Object.entries(schemas).map(([name, schema]) => [
+      name,
+      {
+        name: wordOf(schema),
+        summary: schema.description,
+        contentType: "application/json",
+        payload: { $ref: `#/components/schemas/${name}` },
+        examples: [{ payload: examples[wordOf(schema)] }],
+      },
+    ]),
+  );
+}
+
+/** @param publicUrl base URL that clients see */
+export function socketDocument(publicUrl: string): object {
+  const { protocol, host, pathname } = new URL(publicUrl);
+  const path = pathname.replace(/\/+$/, "");
+  const messageNames = (schemas: object) =>
+    Object.keys(schemas).map((name) => ({ $ref: `#/channels/collections/messages/${name}` }));
+  const schemas = { ...CLIENT_MESSAGES, ...SERVER_MESSAGES };
+  return {
+    asyncapi: "3.0.0",
+    info: {
+      ...INFO,
+      title: `${INFO.title}: messages`,
+      description:
+        "The WebSocket channel. It tells when a collection has finished indexing, and what happens to it afterwards. A message is sent once pages of the HTTP API show what it tells.",
+    },
+    defaultContentType: "application/json",
+    servers: {
+      service: {
+        host,
+        ...(path === "" ? {} : { pathname: path }),
+        protocol: protocol === "https:" ? "wss" : "ws",
+        description: "The key is sent in the header or, from a browser, in the subprotocols evm.v2 and apikey.<key>",
+        security: [{ $ref: "#/components/securitySchemes/ApiKeyAuth" }],
+      },
+    },
+    channels: {
+      collections: {
+        address: `${API_PREFIX}/ws`,
+        title: "Collections",
+        description: "One connection holds many subscriptions. A slow reader is closed with a reason.",
+        servers: [{ $ref: "#/servers/service" }],
+        messages: Object.fromEntries(
+          Object.keys(schemas).map((name) => [name, { $ref: `#/components/messages/${name}` }]),
+        ),
+        bindings: { ws: { method: "GET", bindingVersion: "0.1.0" } },
+      },
+    },
+    operations: {
+      request: {
+        action: "receive",
+        channel: { $ref: "#/channels/collections" },
+        summary: "What a client sends",
+        messages: messageNames(CLIENT_MESSAGES),
+      },
+      tell: {
+        action: "send",
+        channel: { $ref: "#/channels/collections" },
+        summary: "What the service sends",
+        messages: messageNames(SERVER_MESSAGES),
+      },
+    },
+    components: {
+      schemas,
+      messages: {
+        ...messagesOf(CLIENT_MESSAGES, CLIENT_EXAMPLES),
+        ...messagesOf(SERVER_MESSAGES, SERVER_EXAMPLES),
+      },
+      securitySchemes: { ApiKeyAuth: { type: "httpApiKey", in: "header", name: "X-API-Key" } },
+    },
+  };
+}

@@ -66,8 +66,9 @@ export async function startDemoService(
   rpcUrl: string,
   folder: string,
   onOutput: (text: string) => void,
+  checkout = join(import.meta.dir, "../.."),
 ): Promise<DemoService> {
-  const child = Bun.spawn([process.execPath, join(import.meta.dir, "../../src/main.ts")], {
+  const child = Bun.spawn([process.execPath, join(checkout, "src/main.ts")], {
     // Its default log is ./data/events.db: a folder of its own keeps the demo's chain out of a real one.
     cwd: folder,
     env: {

@@ -32,6 +32,9 @@ export const POSTGRES_MIGRATIONS: readonly (readonly string[])[] = [
     "CREATE TABLE leases (name text PRIMARY KEY, holder text NOT NULL, expires_at timestamptz NOT NULL)",
     "CREATE TABLE settings (name text PRIMARY KEY, value text NOT NULL)",
   ],
+  // 2, since 1.0.0. No table changed. 0.1.0 can't read the events of keys, of new indexes and of removals, so it must refuse
+  // the log at its start.
+  [],
 ];
 
 /** Key of the lock held while migrating, so that replicas that start together don't both create tables. */

@@ -29,6 +29,9 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
     "CREATE TABLE leases (name TEXT PRIMARY KEY, holder TEXT NOT NULL, expires_at INTEGER NOT NULL) STRICT",
     "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT",
   ],
+  // 2, since 1.0.0. No table changed. 0.1.0 can't read the events of keys, of new indexes and of removals, so it must refuse
+  // the log at its start.
+  [],
 ];
 
 export interface PageRequest {

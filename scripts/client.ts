@@ -6,6 +6,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { $ } from "bun";
+import { CHAINS } from "../src/chains/chains.ts";
 import { schemasOf } from "../src/http/models.ts";
 import { SERVER_MESSAGES } from "../src/push/message-models.ts";
 
@@ -100,6 +101,9 @@ export async function clientTypes(): Promise<string> {
     "/** Bodies and messages of the service. Made by `bun scripts/client.ts types` from its schemas: do not edit. */",
     ...models,
     ...messages,
+    `/** Names of chains by their codes. */\nexport const CHAIN_NAMES: Readonly<Record<string, string>> = ${JSON.stringify(
+      Object.fromEntries(CHAINS.map(({ code, name }) => [code, name])),
+    )};`,
     `export type ServerMessage = ${Object.keys(SERVER_MESSAGES).join(" | ")};`,
     'export type MessageOf<T extends ServerMessage["type"]> = Extract<ServerMessage, { type: T }>;',
   ].join("\n\n");

@@ -48,6 +48,7 @@ export interface ChainRuntime {
   readonly metadata: ChainMetadata;
   factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
   outcomesOf: ChainMetadata["outcomesOf"];
+  healthOf: ChainMetadata["healthOf"];
   metadataVersion(address: Address): number | undefined;
   headerOf(block: number, above?: BlockRef): Promise<HeaderRef | undefined>;
   /** Says what indexing a contract will cost. */
@@ -178,7 +179,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   const parts = { chain, reader, view };
   startAudit(parts, shared);
   metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads, isIdle: indexing.isIdle }));
-  const { factsOf, outcomesOf, versionOf: metadataVersion } = metadata;
+  const { factsOf, outcomesOf, healthOf, versionOf: metadataVersion } = metadata;
   return {
     chain,
     view,
@@ -187,6 +188,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     metadata,
     factsOf,
     outcomesOf,
+    healthOf,
     metadataVersion,
     headerOf: blockHeaders(parts, clock),
     estimate: (address) => estimator.of(address),

@@ -2,6 +2,7 @@
 import { Feed, type SubscribeOptions, type Subscription } from "./feed.ts";
 import { type ClientOptions, type Query, Requests } from "./requests.ts";
 import type {
+  CollectionDetails,
   CollectionEstimate,
   CollectionList,
   Holder,
@@ -83,6 +84,11 @@ export interface TokenQuery extends PageQuery {
   readonly owner?: string;
   /** Each `Type:Value`. */
   readonly trait?: readonly string[];
+}
+
+export interface TokenDetailsQuery extends PageQuery {
+  /** ISO time: the metadata as it was known then. */
+  readonly metadata_as_of?: string;
 }
 
 export interface SeriesQuery extends Cancelled {
@@ -174,8 +180,17 @@ export class Client {
       yield* result;
   }
 
+  /** Returns a collection's progress, flags and metadata. @throws ServiceError */
+  async collection(contract: Contract, { signal }: Cancelled = {}): Promise<CollectionDetails> {
+    return (await this.#get<CollectionDetails>(pathOf(contract), {}, signal)).body;
+  }
+
   /** Returns a token with its newest transfers, and a cursor for older ones. @throws ServiceError */
-  async token(contract: Contract, id: string | bigint, { signal, ...query }: PageQuery = {}): Promise<TokenDetails> {
+  async token(
+    contract: Contract,
+    id: string | bigint,
+    { signal, ...query }: TokenDetailsQuery = {},
+  ): Promise<TokenDetails> {
     return (await this.#get<TokenDetails>(`${pathOf(contract)}/tokens/${id}`, query, signal)).body;
   }
 

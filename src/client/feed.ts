@@ -3,7 +3,7 @@
  * subscription keeps the record that it has, and the service replays what came after it.
  */
 import { type ClientOptions, Requests, ServiceError } from "./requests.ts";
-import type { MessageOf, ServerMessage } from "./types.ts";
+import { CHAIN_NAMES, type MessageOf, type ServerMessage } from "./types.ts";
 
 /** A message about the subscribed collection. `status` with `gap` tells that messages were lost: read the listing anew. */
 export type FeedMessage = Exclude<ServerMessage, MessageOf<"pong"> | MessageOf<"unsubscribed">>;
@@ -225,4 +225,8 @@ export class Feed {
   }
 }
 
-const nameOf = (chain: string, address: string): string => `${chain.toLowerCase()} ${address.toLowerCase()}`;
+/** Names a subscription. The service names chains by their names, and a caller may give a code. */
+function nameOf(chain: string, address: string): string {
+  const lower = chain.toLowerCase();
+  return `${CHAIN_NAMES[lower] ?? lower} ${address.toLowerCase()}`;
+}

@@ -527,6 +527,79 @@ export type ListedCollection = {
   readonly bytes: number | null;
 };
 
+export type CollectionDetails = {
+  /** Name of the chain */
+  readonly chain: string;
+  /** The contract */
+  readonly address: string;
+  /** Name; null if the log doesn't tell yet */
+  readonly name: string | null;
+  /** Symbol */
+  readonly symbol: string | null;
+  /** ERC721, ERC1155, CRYPTOPUNKS or MOONCATS */
+  readonly type: string | null;
+  /** Progress of the indexing */
+  readonly status:
+    | "requested"
+    | "indexing"
+    | "joining"
+    | "following"
+    | "failing"
+    | "not_nft"
+    | "not_a_contract"
+    | "removed";
+  /** From 0 to 100; 100 only when complete */
+  readonly percent: number | null;
+  /** Transfers in the log */
+  readonly transfers: number | null;
+  /** Tokens, as they were last counted */
+  readonly nfts: number | null;
+  /** Since the start of the attempt; null while nothing is read */
+  readonly transfersPerSecond: number | null;
+  /** Estimate */
+  readonly secondsLeft: number | null;
+  /** First request */
+  readonly requestedAt: string | null;
+  /** Last completion */
+  readonly finishedAt: string | null;
+  /** Failed attempts in a row */
+  readonly attempts: number;
+  /** The last failure in words */
+  readonly lastError: string | null;
+  /** Time of the next attempt */
+  readonly nextTry: string | null;
+  /** Calls to endpoints that indexing took */
+  readonly calls: number | null;
+  /** Bytes of its events */
+  readonly bytes: number | null;
+  readonly flags: CollectionFlags;
+  readonly metadata: MetadataHealth;
+};
+
+export type CollectionFlags = {
+  /** As in the listing */
+  readonly possibleSpam: boolean;
+  /** As in the listing */
+  readonly verifiedCollection: boolean;
+  /** The rules behind the flags; null without a flag */
+  readonly rule: string | null;
+};
+
+export type MetadataHealth = {
+  /** Tokens with metadata */
+  readonly resolved: number;
+  /** Tokens that only failed so far */
+  readonly failed: number;
+  /** Tokens without any attempt; null if the tokens are not counted yet */
+  readonly left: number | null;
+  /** Failed tokens by the reason of the last attempt */
+  readonly reasons: {
+    readonly [name: string]: number;
+  };
+  /** Some of the failed tokens, at most 500 */
+  readonly failedTokens: readonly string[];
+};
+
 export type IndexRequest = {
   /** The contracts to index */
   readonly items: readonly RequestedItem[];
@@ -866,6 +939,22 @@ export type ErrorMessage = {
 /** The answer to ping */
 export type PongMessage = {
   readonly type: "pong";
+};
+
+/** Names of chains by their codes. */
+export const CHAIN_NAMES: Readonly<Record<string, string>> = {
+  "0x1": "eth",
+  "0x5": "goerli",
+  "0xaa36a7": "sepolia",
+  "0x89": "polygon",
+  "0x13881": "mumbai",
+  "0x38": "bsc",
+  "0x61": "bsc testnet",
+  "0xa86a": "avalanche",
+  "0xfa": "fantom",
+  "0x2a15c308d": "palm",
+  "0x19": "cronos",
+  "0xa4b1": "arbitrum",
 };
 
 export type ServerMessage =

@@ -11,6 +11,11 @@ const PAGED: ["as_of_block" | "limit" | "cursor", ParameterSchema, string][] = [
   ["limit", { type: "integer", format: "int32", minimum: 1, maximum: 500, default: 100 }, "Page size"],
   ["cursor", { type: "string" }, "Cursor of the previous page"],
 ];
+const KNOWN_AT: ["metadata_as_of", ParameterSchema, string] = [
+  "metadata_as_of",
+  { type: "string", format: "date-time" },
+  "Uses the metadata known at that time instead of the newest; ISO 8601 with a time zone",
+];
 const PAGE_EXAMPLES = { as_of_block: 21_000_000, limit: 100, cursor: "bmZ0LzEvMHhiYzRjYTBlZGE3NjQ3YThhYjdjMjA2MWMy" };
 const OWNER = "0xf4a1f3ba15a8b3a93a9b84e0e2e8a2ab5dc9e8ce";
 const TOKEN_LIST_PARAMETERS = queries({ ...PAGE_EXAMPLES, owner: OWNER, trait: ["Fur:Golden"] }, [
@@ -73,11 +78,12 @@ export const EXPLORE_OPERATIONS: Readonly<Record<string, Documented>> = {
   },
   "GET /api/collections/:chain/:address/tokens/:id": {
     operationId: "getToken",
-    summary: "The record of a token unless it is burned, its transfers, and the attempts to fetch its metadata",
+    summary:
+      "At a block: the record of a token unless it is burned, and its transfers; the attempts to fetch its metadata",
     answer: "TokenDetails",
     example: (wire) => ({ record: recordOf(wire), history: [TRANSFER], metadata: [OUTCOME], cursor: null }),
     answerHeaders: AS_OF,
-    parameters: [...COLLECTION_PATH, ID, ...queries(PAGE_EXAMPLES, PAGED.slice(1))],
+    parameters: [...COLLECTION_PATH, ID, ...queries({ ...PAGE_EXAMPLES, metadata_as_of: TIME }, [...PAGED, KNOWN_AT])],
     errors: [400, 404, 409, 410],
   },
   "GET /api/collections/:chain/:address/traits": {

@@ -23,7 +23,7 @@ import { openCursor, signCursor, type Walk } from "../listings/walk.ts";
 import type { Prices } from "../prices/price-service.ts";
 import type { Moment } from "../prices/series.ts";
 import { asOfBlock, inTime, type NftChain, type NftRouteDeps, responseHeaders } from "./operations.ts";
-import { integer, invalidCursor, parseQueryString, single } from "./requests.ts";
+import { integer, invalidCursor, parseQueryString, single, time } from "./requests.ts";
 
 export interface ExploreDeps
   extends Pick<
@@ -57,7 +57,7 @@ interface Explored {
 const PAGED = ["as_of_block", "limit", "cursor"];
 export const HOLDER_PARAMETERS: ReadonlySet<string> = new Set(PAGED);
 export const TOKEN_LIST_PARAMETERS: ReadonlySet<string> = new Set([...PAGED, "owner", "trait"]);
-export const TOKEN_PARAMETERS: ReadonlySet<string> = new Set(["limit", "cursor"]);
+export const TOKEN_PARAMETERS: ReadonlySet<string> = new Set([...PAGED, "metadata_as_of"]);
 export const SERIES_PARAMETERS: ReadonlySet<string> = new Set(["from", "to", "points"]);
 const DEFAULT_POINTS = 50;
 const MAX_POINTS = 200;
@@ -216,13 +216,16 @@ export async function countedTraits(asked: Explored, deps: ExploreDeps, explorer
   });
 }
 
-/** `GET …/tokens/:id`: the record of a token, its history, and the attempts to fetch its metadata. */
+/**
+ * `GET …/tokens/:id`: the record of a token at a block, its history up to it, and the attempts to fetch its metadata.
+ */
 export async function tokenDetails(asked: Explored, deps: ExploreDeps): Promise<Response> {
   const id = idIn(asked.params["id"]);
   const query = parseQueryString(asked.search);
   const reading = readingOf(asked, query, deps, ["token", id.toString()]);
-  const { source, runtime, limit, cursor, cursorAt } = reading;
-  const start = await beginWalk(source, { cursor, asOfBlock: undefined, byPair: false });
+  const { source, runtime, limit, cursor, asOf, cursorAt } = reading;
+  const knownAt = time(query, "metadata_as_of");
+  const start = await beginWalk(source, { cursor, asOfBlock: asOf, byPair: false });
   const collection = await currentCollection(source, source, start.walk);
   const token = tokenOfId(collection.ledger, id);
   if (token === undefined) throw new ApiError(404, "not_found", `id: no transfer of token ${id} is known`);
@@ -232,7 +235,7 @@ export async function tokenDetails(asked: Explored, deps: ExploreDeps): Promise<
   if (cursor !== undefined) return respond({ metadata: [], ...body }, start, reading, deps);
   const entry = entryOfToken(collection.ledger, token, start.walk.block);
   const entries = entry === undefined ? [] : [entry];
-  const { facts } = await runtime.factsOf(asked.address, entries, pageFacts());
+  const { facts } = await runtime.factsOf(asked.address, entries, { ...pageFacts(), asOf: knownAt });
   const [record] = recordsFor({ collection, entries, facts }, asked, deps);
   const outcomes = await runtime.outcomesOf(asked.address, token, MAX_OUTCOMES);
   const metadata = outcomes.map(({ time, reason = null, hash = null }) => {

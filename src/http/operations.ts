@@ -16,6 +16,7 @@ import type { TokenName } from "../ledger/history.ts";
 import { currentPlan, finishPage } from "../listings/pages.ts";
 import { openCursor, type Walk } from "../listings/walk.ts";
 import type { Outcome } from "../metadata/book.ts";
+import type { MetadataHealth } from "../metadata/metadata.ts";
 import type { KnownFacts, PageFactsOptions } from "../metadata/page.ts";
 import { parsePriceQuery } from "../prices/price-record.ts";
 import type { Prices } from "../prices/price-service.ts";
@@ -34,6 +35,8 @@ export interface NftChain {
   factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
   /** Returns up to `limit` attempts to fetch a token's metadata, newest first. */
   outcomesOf(address: Address, token: TokenName, limit: number): Promise<readonly Outcome[]>;
+  /** Counts the tokens with metadata, and those without by the reason. */
+  healthOf(address: Address): Promise<MetadataHealth>;
   /** Changes with any token's metadata; undefined while none is in memory. */
   metadataVersion(address: Address): number | undefined;
   /** True if a reorg deeper than finality stopped the follower. */

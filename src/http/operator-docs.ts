@@ -185,6 +185,18 @@ const OPERATIONS: Readonly<Record<string, Documented>> = {
     body: { schema: "IndexRequest", example: { items: [{ chain: "eth", address: NFT_ADDRESS }] } },
     errors: [400],
   },
+  "GET /api/collections/:chain/:address": {
+    operationId: "getCollection",
+    summary: "A collection's progress, its flags with the rules behind them, and how far its metadata is",
+    answer: "CollectionDetails",
+    example: {
+      ...COLLECTION,
+      flags: { possibleSpam: false, verifiedCollection: true, rule: "verified-list" },
+      metadata: { resolved: 9_950, failed: 40, left: 10, reasons: { timeout: 40 }, failedTokens: ["17"] },
+    },
+    parameters: COLLECTION_PATH,
+    errors: [400, 404],
+  },
   "POST /api/collections/:chain/:address/reindex": {
     operationId: "reindexCollection",
     summary: "Indexes a collection anew. Its versions go on counting; cursors from before are 410",

@@ -1,6 +1,6 @@
 /** TypeBox schemas of the bodies under `/api` for operators. Same rules as in `models.ts`. */
 import { type Static, Type } from "@sinclair/typebox";
-import { address, int32, int64, named, nullableText, nullableTime, oneOf, text } from "../core/schema-parts.ts";
+import { address, digits, int32, int64, named, nullableText, nullableTime, oneOf, text } from "../core/schema-parts.ts";
 import { COLLECTION_STATUSES } from "../operators/catalogue.ts";
 import { KEY_NAME } from "../operators/keys.ts";
 import { CHAIN_STATES, ENDPOINT_STATES } from "../operators/status.ts";
@@ -108,6 +108,30 @@ const ListedCollection = Type.Object({
   nextTry: nullableTime("Time of the next attempt"),
   calls: nullableCount("Calls to endpoints that indexing took"),
   bytes: nullableCount("Bytes of its events"),
+});
+
+const CollectionFlags = Type.Object({
+  possibleSpam: Type.Boolean({ description: "As in the listing" }),
+  verifiedCollection: Type.Boolean({ description: "As in the listing" }),
+  rule: nullableText("The rules behind the flags; null without a flag"),
+});
+
+const MetadataHealth = Type.Object({
+  resolved: count("Tokens with metadata"),
+  failed: count("Tokens that only failed so far"),
+  left: nullableCount("Tokens without any attempt; null if the tokens are not counted yet"),
+  reasons: Type.Unsafe<Record<string, number>>({
+    type: "object",
+    additionalProperties: { type: "integer", format: "int64", minimum: 0 },
+    description: "Failed tokens by the reason of the last attempt",
+  }),
+  failedTokens: Type.Array(digits("Token id"), { description: "Some of the failed tokens, at most 500" }),
+});
+
+const CollectionDetails = Type.Object({
+  ...ListedCollection.properties,
+  flags: named("CollectionFlags", CollectionFlags),
+  metadata: named("MetadataHealth", MetadataHealth),
 });
 
 const CollectionList = Type.Object({
@@ -240,7 +264,17 @@ const CollectionEstimate = Type.Object({
 export const OPERATOR_SCHEMAS = {
   ...{ CollectionEstimate, EstimatedRange, EstimatedBlocks, EstimatedCalls, EstimatedUnits, EndpointLimits },
   ...{ ServiceStatus, LogState, MemoryState, LeaseState, ChainStatus, EndpointState, CallCounts, MethodCounts },
-  ...{ HourAndDay, CollectionCounts, CollectionList, ListedCollection, IndexRequest, RequestedItem },
+  ...{
+    HourAndDay,
+    CollectionCounts,
+    CollectionList,
+    ListedCollection,
+    CollectionDetails,
+    CollectionFlags,
+    MetadataHealth,
+    IndexRequest,
+    RequestedItem,
+  },
   ...{ IndexAnswer, IndexAnswerItem, RefreshRequest, KeyList, Key, KeyRequest, RotateRequest, KeyText },
 };
 

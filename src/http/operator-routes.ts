@@ -5,7 +5,7 @@
 import type { Static, TSchema } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
 import type { Elysia } from "elysia";
-import { parseChain } from "../chains/chains.ts";
+import { type Chain, parseChain } from "../chains/chains.ts";
 import { LIMITS } from "../config.ts";
 import { ApiError, invalidParameter } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
@@ -97,6 +97,7 @@ export const OPERATOR_ROUTES: readonly OperatorRoute[] = [
   { method: "POST", path: `${ONE}/reindex`, scope: "operate", answer: (asked, deps) => beginAnew(asked, deps, true) },
   { method: "POST", path: `${ONE}/refresh`, scope: "operate", answer: refresh },
   { method: "DELETE", path: ONE, scope: "operate", answer: (asked, deps) => beginAnew(asked, deps, false) },
+  { method: "GET", path: ONE, scope: "read", answer: describeCollection },
   {
     method: "GET",
     path: `${ONE}/holders`,
@@ -285,8 +286,23 @@ async function collectionOf(asked: Asked, deps: OperatorDeps) {
   const { chain, address } = contractIn(asked, deps);
   const before = await deps.catalogue.find(chain.chainId, address);
   if (before !== undefined) return { chain, address, before: before.status };
-  throw new ApiError(404, "not_found", `the collection ${address} on ${chain.name} was never requested`);
+  throw neverRequested(chain, address);
 }
+
+const neverRequested = ({ name }: Chain, address: Address): ApiError =>
+  new ApiError(404, "not_found", `the collection ${address} on ${name} was never requested`);
+
+async function describeCollection(asked: Asked, deps: OperatorDeps): Promise<object> {
+  const { chain, address } = contractIn(asked, deps);
+  const described = await deps.catalogue.describe(chain.chainId, address);
+  if (described === undefined) throw neverRequested(chain, address);
+  const { entry, flags } = described;
+  const { resolved, failed, ...why } = (await deps.nftChain(chain)?.healthOf(address)) ?? NO_METADATA;
+  const left = entry.nfts === null ? null : Math.max(0, entry.nfts - resolved - failed);
+  return { ...entry, flags, metadata: { resolved, failed, left, ...why } };
+}
+
+const NO_METADATA = { resolved: 0, failed: 0, reasons: {}, failedTokens: [] };
 
 async function estimated(asked: Asked, deps: OperatorDeps): Promise<object> {
   const { chain, address } = contractIn(asked, deps);

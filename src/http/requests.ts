@@ -151,7 +151,7 @@ const isDay = (text: string): boolean => {
   return !Number.isNaN(value) && new Date(value).toISOString().startsWith(text);
 };
 
-function time(query: RawQuery, name: string): number | undefined {
+export function time(query: RawQuery, name: string): number | undefined {
   const text = single(query, name);
   if (text === undefined) return undefined;
   const value = ISO_TIME.test(text) && isDay(text.slice(0, 10)) ? Date.parse(text) : Number.NaN;

@@ -223,6 +223,12 @@ export class MetadataBook {
     return outcomes;
   }
 
+  /** The reason of the newest failure of a token without metadata; undefined for any other token. */
+  failureOf(slot: number): MetadataReason | undefined {
+    const newest = this.#slots.get(slot, NEWEST);
+    return newest < 0 || this.#slots.get(slot, GOOD) >= 0 ? undefined : this.#batchOf(newest).reason;
+  }
+
   /** Time since which the content is unchanged. Stored, because the walk through a token's outcomes is unbounded. */
   unchangedSince(slot: number): number {
     const hasOutcome = this.#slots.get(slot, NEWEST) >= 0;

@@ -9,7 +9,7 @@ import type { Leases } from "../chain/lease.ts";
 import { NodeWatch } from "../chain/node-watch.ts";
 import type { Chain } from "../chains/chains.ts";
 import type { HotCollections } from "../collections/hot-collections.ts";
-import { Semaphore } from "../core/background.ts";
+import { Semaphore, yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
@@ -17,9 +17,10 @@ import type { Logger } from "../core/logger.ts";
 import { encodeTokens, NO_HASH } from "../events/columns.ts";
 import { type MetadataReason, parseStream, type Recorded, type StreamName } from "../events/types.ts";
 import type { Entry } from "../ledger/entries.ts";
+import type { Slot } from "../ledger/tables.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
-import type { Outcome } from "./book.ts";
+import type { MetadataBook, Outcome } from "./book.ts";
 import { appendMetadata, MetadataBooks } from "./books.ts";
 import { keyOf, type Token } from "./due-tokens.ts";
 import { type MediaDocument, previewSize } from "./media/media.ts";
@@ -81,6 +82,18 @@ interface MetadataChainOptions {
   readonly followed: () => readonly Address[];
 }
 
+/** How far the metadata of a collection is. */
+export interface MetadataHealth {
+  /** Tokens with metadata. */
+  readonly resolved: number;
+  /** Tokens that only failed so far. */
+  readonly failed: number;
+  /** Failed tokens by the reason of the last attempt. */
+  readonly reasons: Readonly<Partial<Record<MetadataReason, number>>>;
+  /** Ids of failed tokens, decimal; not all of them if there are many. */
+  readonly failedTokens: readonly string[];
+}
+
 export interface ChainMetadata {
   readonly consumer: ChainConsumer;
   /** Starts the worker, which waits for the chain's metadata lease. */
@@ -92,8 +105,31 @@ export interface ChainMetadata {
   factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
   /** Returns up to `limit` attempts to fetch a token's metadata, newest first. */
   outcomesOf(address: Address, token: Token, limit: number): Promise<readonly Outcome[]>;
+  /** Counts the tokens of a collection with metadata, and those without by the reason. */
+  healthOf(address: Address): Promise<MetadataHealth>;
   /** Increases with every change of the collection's metadata; undefined while it is not in memory. */
   versionOf(address: Address): number | undefined;
+}
+
+/** Most failed tokens that are named: as many as one refresh may name. */
+const MAX_NAMED = 500;
+/** Tokens counted per turn of the event loop: a millisecond or two. */
+const COUNTED_AT_ONCE = 50_000;
+
+/** Counts in slices. What the worker writes meanwhile may be counted or not. */
+async function countHealth(book: MetadataBook): Promise<MetadataHealth> {
+  const { resolved, failed, tokens } = book;
+  const reasons: Partial<Record<MetadataReason, number>> = {};
+  const failedTokens: string[] = [];
+  const slots = failed === 0 ? 0 : tokens.count;
+  for (let slot = 0; slot < slots; slot++) {
+    if (slot % COUNTED_AT_ONCE === COUNTED_AT_ONCE - 1) await yieldToEventLoop();
+    const reason = book.failureOf(slot);
+    if (reason === undefined) continue;
+    reasons[reason] = (reasons[reason] ?? 0) + 1;
+    if (failedTokens.length < MAX_NAMED) failedTokens.push(tokens.id(slot as Slot).toString());
+  }
+  return { resolved, failed, reasons, failedTokens };
 }
 
 export class Metadata {
@@ -189,6 +225,7 @@ export class Metadata {
         const slot = book.find(kind, id);
         return slot < 0 ? [] : book.outcomes(slot, limit);
       },
+      healthOf: async (address) => countHealth(await this.books.get(chainId, address)),
       versionOf: (address) => this.books.peek(chainId, address)?.version,
     };
   }

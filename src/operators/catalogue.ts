@@ -53,6 +53,16 @@ export interface CollectionEntry {
   readonly bytes: number | null;
 }
 
+export interface DescribedCollection {
+  readonly entry: CollectionEntry;
+  readonly flags: {
+    readonly possibleSpam: boolean;
+    readonly verifiedCollection: boolean;
+    /** The rules behind the flags; null without a flag. */
+    readonly rule: string | null;
+  };
+}
+
 export interface CatalogueFilter {
   readonly chain?: Chain | undefined;
   readonly status?: CollectionStatus | undefined;
@@ -133,11 +143,19 @@ export class Catalogue {
 
   /** One collection; undefined if it was never requested. */
   async find(chainId: number, address: Address): Promise<CollectionEntry | undefined> {
+    return (await this.describe(chainId, address))?.entry;
+  }
+
+  /** One collection with its flags; undefined if it was never requested. */
+  async describe(chainId: number, address: Address): Promise<DescribedCollection | undefined> {
     // Another process may have appended without a wake-up yet.
     const stream = nftStream(chainId, address);
     const [head] = await this.#options.log.heads([stream]);
     const row = head && rowOf(head);
-    return row && this.#entryOf(stream, row);
+    if (row === undefined) return undefined;
+    const { spam, verified, flagRule } = row.state;
+    const flags = { possibleSpam: spam, verifiedCollection: verified, rule: flagRule === "" ? null : flagRule };
+    return { entry: this.#entryOf(stream, row), flags };
   }
 
   /** Index of the first name above `after`. */

@@ -172,6 +172,14 @@ describe("a subscription", () => {
     }
   });
 
+  test("gets its messages, whether the caller names the chain by name or by code", async () => {
+    const client = clientOf();
+    const messages = client.subscribe(nft.address, { chain: "0x1" })[Symbol.asyncIterator]();
+    expect(await until(messages, "status")).toMatchObject({ chain: "eth", status: "SYNCED" });
+    expect(() => client.subscribe(nft.address)).toThrow("already");
+    client.close();
+  });
+
   test("ends with an error if the service refuses the key", async () => {
     const client = clientOf(service.url, "wrong");
     const messages = client.subscribe(nft.address)[Symbol.asyncIterator]();

@@ -174,6 +174,24 @@ describe("a token", () => {
     expect(history).toEqual(body.history);
   });
 
+  test("at a past block has the owner and the history of that block", async () => {
+    const { body, headers } = await ask(nft, `tokens/2?as_of_block=${past}`);
+    expect(headers.get("x-as-of-block")).toBe(String(past));
+    expect([body.record.owner_of, body.history.length]).toEqual([account(1), 1]);
+  });
+
+  test("has its metadata as it was known at a time", async () => {
+    const { body } = await eventually("the metadata is known", async () => {
+      const found = await ask(nft, "tokens/3");
+      return found.body.metadata?.length > 0 ? found : undefined;
+    });
+    const [{ time }] = body.metadata;
+    const at = async (ms: number) =>
+      (await ask(nft, `tokens/3?metadata_as_of=${new Date(ms).toISOString()}`)).body.record;
+    expect((await at(Date.parse(time))).metadata).toBe(body.record.metadata);
+    expect((await at(Date.parse(time) - 1)).metadata).toBeNull();
+  });
+
   test("of amounts has every transfer with its amount", async () => {
     const { body } = await ask(amounts, "tokens/1");
     expect(body.history.map(({ to, amount }: Body) => [to, amount])).toEqual([
@@ -184,12 +202,48 @@ describe("a token", () => {
   });
 });
 
+describe("a collection", () => {
+  test("tells its progress, its flags, and why metadata is missing", async () => {
+    const bare = await deploy(anvil, await contractArtifact("PlainNft"), [
+      "Claim free airdrop at bare.example",
+      "BARE",
+    ]);
+    for (const id of [1n, 2n, 3n]) await transact(anvil, bare.contract, "mint", [account(1), id]);
+    await synced(service, bare.address, await headOf());
+    const { status, body } = await eventually("all tokens failed", async () => {
+      const found = await service.get(`/api/collections/eth/${bare.address}`);
+      return found.body.metadata?.failed === 3 && found.body.flags.rule !== null ? found : undefined;
+    });
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ chain: "eth", address: bare.address.toLowerCase(), symbol: "BARE", nfts: 3 });
+    expect(body.flags).toMatchObject({ possibleSpam: true, verifiedCollection: false });
+    expect(body.metadata).toMatchObject({ resolved: 0, failed: 3, left: 0, reasons: { no_uri: 3 } });
+    expect(body.metadata.failedTokens.toSorted()).toEqual(["1", "2", "3"]);
+    expect(await schemaFaults(service, "CollectionDetails", body)).toEqual([]);
+  });
+
+  test("with metadata and without flags says so", async () => {
+    const { body } = await eventually("the metadata is known", async () => {
+      const found = await service.get(`/api/collections/eth/${nft.address}`);
+      return found.body.metadata?.resolved === COUNT ? found : undefined;
+    });
+    expect(body.flags).toEqual({ possibleSpam: false, verifiedCollection: false, rule: null });
+    expect(body.metadata).toMatchObject({ resolved: COUNT, failed: 0, left: 0, reasons: {}, failedTokens: [] });
+  });
+
+  test("that was never requested is 404", async () => {
+    const { status, body } = await service.get(`/api/collections/eth/0x${"13".repeat(20)}`);
+    expect([status, body.code]).toEqual([404, "not_found"]);
+  });
+});
+
 describe("a request is refused", () => {
   const cases: [string, number, string][] = [
     ["tokens?owner=0x12", 400, "owner"],
     ["tokens?trait=Golden", 400, "trait"],
     ["tokens/abc", 400, "id"],
     [`tokens/${1n << 256n}`, 400, "id"],
+    ["tokens/2?metadata_as_of=yesterday", 400, "metadata_as_of"],
     ["holders?limit=0", 400, "limit"],
     ["holders?cursor=abc", 400, "cursor"],
     ["holders?as_of_block=99999999", 400, "as_of_block"],

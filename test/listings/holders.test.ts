@@ -137,6 +137,7 @@ async function routeOf(chainId: 1 | 56 | 137, transfers: readonly ModelTransfer[
     headerOf: async (block) => ({ number: block, hash: hash(block), parentHash: hash(block - 1), timestamp: block }),
     factsOf: async (_address, entries) => ({ facts: entries.map(() => NO_METADATA), isSettled: true }),
     outcomesOf: async () => [],
+    healthOf: async () => ({ resolved: 0, failed: 0, reasons: {}, failedTokens: [] }),
     metadataVersion: () => 0,
     isHalted: () => false,
   };

@@ -4,10 +4,10 @@ import type { AsOf, FeedMessage, NftPage, NftRecord } from "../client/index.ts";
 import { ActivityPanel, type Happening } from "./activity.tsx";
 import { ExportPanel } from "./export.tsx";
 import { type FilterState, Filters } from "./filters.tsx";
-import { clock, counted, plain, short, whole } from "./format.ts";
+import { clock, counted, isAddress, plain, short, whole } from "./format.ts";
 import { Gallery } from "./gallery.tsx";
 import { HoldersPanel } from "./holders.tsx";
-import { useAnswer, useMessages, useSession } from "./hooks.ts";
+import { blockIn, useAnswer, useMessages, useQuery, useSession } from "./hooks.ts";
 import { Address, Bar, Curl, Failure, linkTo, type Request } from "./parts.tsx";
 import { BlockSlider } from "./slider.tsx";
 import { FilteredTokens, RangedTokens, type TokenSource } from "./tokens.ts";
@@ -27,7 +27,6 @@ interface Progress {
 }
 
 const UNKNOWN: Progress = { isDone: false, percent: null, blocksLeft: null, transfers: null, reason: undefined };
-const NO_FILTER: FilterState = { owner: undefined, traits: [] };
 /** Happenings kept on the page. */
 const MOST_HAPPENINGS = 200;
 /** Pause between two looks at the newest block, however many messages come. */
@@ -137,14 +136,28 @@ interface ReadyOptions extends Where {
 }
 
 function Ready({ chain, address, newest, firstBlock, total, happenings, metadata, turn }: ReadyOptions) {
-  const [view, setView] = useState<View>("Gallery");
-  const [block, setBlock] = useState<number>();
-  const [filter, setFilter] = useState(NO_FILTER);
+  const [query, change] = useQuery();
+  const view = VIEWS.find((name) => name.toLowerCase() === query.get("view")) ?? "Gallery";
+  const asked = blockIn(query);
+  const block = asked !== undefined && asked <= newest.block ? asked : undefined;
+  const [owner, traits] = [query.get("owner") ?? "", query.getAll("trait")];
+  const filter = useMemo(
+    (): FilterState => ({ owner: isAddress(owner) ? owner.toLowerCase() : undefined, traits }),
+    [owner, ...traits],
+  );
+  const setView = (next: View) => change({ view: next === "Gallery" ? undefined : next.toLowerCase() });
+  const setBlock = (next: number | undefined) => change({ block: next?.toString() });
+  const setFilter = (next: FilterState) => change({ owner: next.owner, trait: next.traits });
   const isFiltered = filter.owner !== undefined || filter.traits.length > 0;
   const { source, error } = useTokens({ chain, address }, block, isFiltered ? filter : undefined, turn);
   const shownAt = source.asOf ?? newest;
   return (
     <>
+      {asked === block ? null : (
+        <p class="failure" role="status">
+          The service has not read block {whole(asked as number)} yet. This is the newest block.
+        </p>
+      )}
       <BlockSlider first={firstBlock} newest={newest} shownAt={shownAt} block={block} onBlock={setBlock} />
       <div class="tabs" role="tablist" aria-label="Views of the collection">
         {VIEWS.map((name) => (
@@ -163,7 +176,7 @@ function Ready({ chain, address, newest, firstBlock, total, happenings, metadata
               {whole(shownAt.block)}
               {shownAt.time === null ? "" : `, ${clock(shownAt.time)}`}
             </p>
-            <Gallery source={source} chain={chain} address={address} />
+            <Gallery {...{ source, chain, address, block }} />
             <Curl requests={galleryRequests({ chain, address }, shownAt.block, isFiltered ? filter : undefined)} />
           </>
         ) : null}

@@ -15,15 +15,15 @@ const SPARE_ROWS = 2;
 /** Browsers draw no taller elements than about 17 million pixels. Above this, a pixel stands for more than one. */
 const MOST_PIXELS = 8_000_000;
 
-export function Gallery({
-  source,
-  chain,
-  address,
-}: {
+interface GalleryOptions {
   readonly source: TokenSource;
   readonly chain: string;
   readonly address: string;
-}) {
+  /** The block that the tokens' screens show; undefined for the newest. */
+  readonly block: number | undefined;
+}
+
+export function Gallery({ source, chain, address, block }: GalleryOptions) {
   const box = useRef<HTMLElement>(null);
   const [{ width, height, top }, setView] = useState({ width: 0, height: 0, top: 0 });
   useEffect(() => {
@@ -69,7 +69,7 @@ export function Gallery({
               aria-posinset={from + at + 1}
               style={{ height: `${rowHeight - GAP}px` }}
             >
-              <Card record={source.at(from + at)} chain={chain} address={address} size={cell} />
+              <Card record={source.at(from + at)} size={cell} {...{ chain, address, block }} />
             </li>
           ))}
         </ul>
@@ -84,18 +84,16 @@ function gridOf(width: number) {
   return { columns, cell, rowHeight: cell + CAPTION + GAP };
 }
 
-interface CardOptions {
+interface CardOptions extends Omit<GalleryOptions, "source"> {
   readonly record: NftRecord | undefined;
-  readonly chain: string;
-  readonly address: string;
   readonly size: number;
 }
 
-function Card({ record, chain, address, size }: CardOptions) {
+function Card({ record, chain, address, block, size }: CardOptions) {
   if (record === undefined) return <div class="card token waiting" style={{ height: `${size}px` }} />;
   const { token_id: id, owner_of: owner } = record;
   return (
-    <a class="card token" href={linkTo.token(chain, address, id)}>
+    <a class="card token" href={linkTo.token(chain, address, id, block)}>
       <Picture record={record} size="low" pixels={size} />
       <strong>{nameOf(record)}</strong>
       <small>{owner === "" ? `${record.amount} in all` : brief(owner)}</small>

@@ -47,6 +47,33 @@ function decoded(text: string): string {
   }
 }
 
+/** Changes of the query. An undefined value or an empty list removes the parameter. */
+export type QueryChanges = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/**
+ * The query behind `#`, and a function that changes it: the chosen block, view and filter of a screen. So a link holds them,
+ * and Back finds them. A change replaces the entry of the history, so that Back leads to the screen before.
+ */
+export function useQuery(): [query: URLSearchParams, change: (changes: QueryChanges) => void] {
+  return [usePlace().query, changeQuery];
+}
+
+function changeQuery(changes: QueryChanges): void {
+  const [path = "", text = ""] = location.hash.split("?");
+  const query = new URLSearchParams(text);
+  for (const [name, value] of Object.entries(changes)) {
+    query.delete(name);
+    for (const one of [value ?? []].flat()) query.append(name, one);
+  }
+  location.replace(`${path || "#/"}${query.size === 0 ? "" : `?${query}`}`);
+}
+
+/** The block of a query; undefined if it has none. */
+export function blockIn(query: URLSearchParams): number | undefined {
+  const text = query.get("block") ?? "";
+  return /^\d{1,15}$/.test(text) ? Number(text) : undefined;
+}
+
 export interface Loaded<T> {
   /** The newest answer. It stays while the next one is awaited. */
   readonly value: T | undefined;

@@ -102,10 +102,16 @@ export function Fact({ name, isWide = false, children }: FactOptions) {
   );
 }
 
+const at = (block: number | undefined): string => (block === undefined ? "" : `?block=${block}`);
+
 /** Where the screens are, as links. */
 export const linkTo = {
-  collection: (chain: string, address: string) => `#/nft/${encodeURIComponent(chain)}/${address}`,
-  token: (chain: string, address: string, id: string) => `#/nft/${encodeURIComponent(chain)}/${address}/${id}`,
+  /** @param block the block to show; undefined for the newest */
+  collection: (chain: string, address: string, block?: number) =>
+    `#/nft/${encodeURIComponent(chain)}/${address}${at(block)}`,
+  /** @param block the block to show; undefined for the newest */
+  token: (chain: string, address: string, id: string, block?: number) =>
+    `#/nft/${encodeURIComponent(chain)}/${address}/${id}${at(block)}`,
   price: (chain: string, address: string) => `#/price/${encodeURIComponent(chain)}/${address}`,
   search: (text: string) => `#/search/${encodeURIComponent(text)}`,
 };

@@ -29,6 +29,8 @@ export function usePlace(): Place {
   useEffect(() => {
     const changed = () => setHash(location.hash);
     addEventListener("hashchange", changed);
+    // It may have changed between the first look and this one.
+    changed();
     return () => removeEventListener("hashchange", changed);
   }, []);
   return parsePlace(hash);
@@ -148,12 +150,13 @@ export function useMessages(chain: string, address: string, onMessage: (message:
 
 /** The state of a request that a button makes: its words while it runs, and afterwards. */
 export function useAction(): [state: string | undefined, run: (work: () => Promise<string>) => void, isBusy: boolean] {
+  const { leave } = useSession();
   const [state, setState] = useState<string>();
   const [isBusy, setBusy] = useState(false);
   const run = (work: () => Promise<string>) => {
     setBusy(true);
     work()
-      .then(setState, (error: Error) => setState(error.message))
+      .then(setState, (error: Error) => (isRefusal(error) ? leave(error.message) : setState(error.message)))
       .finally(() => setBusy(false));
   };
   return [state, run, isBusy];

@@ -315,11 +315,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     behindMs: () => freshness.behindMs,
     isEnabled: (chainId) => runtimes.has(chainId),
     findTokens: (text, limit) =>
-      findTokens(
-        { chains: config.chains.map(({ chain }) => chain), listed: () => parts.tokenLists.all() },
-        text,
-        limit,
-      ),
+      findTokens({ chains: config.chains.map(({ chain }) => chain), lists: parts.tokenLists }, text, limit),
     estimate: (chainId, address) => runtimes.get(chainId)?.estimate(address),
     nftChain: (chain) => runtimes.get(chain.chainId),
     preview: (hash, size) => metadata.preview(hash, size),

@@ -22,7 +22,7 @@ export function SearchScreen({ text }: { readonly text: string }) {
       <h1>Search: {plain(query)}</h1>
       {isAddress(query) ? <Meanings address={query.toLowerCase()} /> : null}
       {isOperator ? (
-        <Panel title="Collections that the service knows">
+        <Panel title="Known collections">
           <Failure error={collections.error} />
           {collections.value?.length === 0 ? <p>No collection has this in its address, name or symbol.</p> : null}
           {collections.value === undefined || collections.value.length === 0 ? null : (

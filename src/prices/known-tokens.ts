@@ -5,7 +5,7 @@
 import type { Chain } from "../chains/chains.ts";
 import { referenceTokens } from "../chains/tokens.ts";
 import type { Address } from "../core/hex.ts";
-import type { ListedToken } from "./token-lists.ts";
+import type { TokenLists } from "./token-lists.ts";
 
 export interface KnownToken {
   /** Name of the chain. */
@@ -18,29 +18,29 @@ export interface KnownToken {
 
 interface TokenSources {
   readonly chains: readonly Chain[];
-  /** All tokens of the operator's lists, on any chain. */
-  readonly listed: () => Iterable<ListedToken & { readonly chainId: number; readonly address: Address }>;
+  readonly lists: Pick<TokenLists, "all" | "find">;
 }
 
 /**
  * Returns up to `limit` tokens, those whose symbol is the text first, then those of the chains' entries.
  * @param text in lower case; part of the address, the symbol or the name
  */
-export function findTokens({ chains, listed }: TokenSources, text: string, limit: number): KnownToken[] {
+export function findTokens({ chains, lists }: TokenSources, text: string, limit: number): KnownToken[] {
   const found = new Map<string, KnownToken>();
   const take = (token: KnownToken): void => {
     const { address, symbol, name } = token;
     if (![address, symbol, name].some((part) => part?.toLowerCase().includes(text))) return;
     const key = `${token.chain}/${address}`;
-    // A list has the name, too.
-    const known = found.get(key);
-    found.set(key, known === undefined ? token : { ...known, name: known.name ?? name });
+    if (!found.has(key)) found.set(key, token);
   };
   for (const chain of chains) {
-    for (const { address, symbol } of referenceTokens(chain)) take({ chain: chain.name, address, symbol, name: null });
+    for (const { address, symbol } of referenceTokens(chain)) {
+      const name = lists.find(chain.chainId, address)?.name ?? null;
+      take({ chain: chain.name, address, symbol, name });
+    }
   }
   const byId = new Map(chains.map((chain) => [chain.chainId, chain.name]));
-  for (const { chainId, address, symbol, name } of listed()) {
+  for (const { chainId, address, symbol, name } of lists.all()) {
     const chain = byId.get(chainId);
     if (chain !== undefined) take({ chain, address, symbol, name });
   }

@@ -25,11 +25,18 @@ interface GalleryOptions {
 
 export function Gallery({ source, chain, address, block }: GalleryOptions) {
   const box = useRef<HTMLElement>(null);
+  const inside = useRef<HTMLDivElement>(null);
   const [{ width, height, top }, setView] = useState({ width: 0, height: 0, top: 0 });
   useEffect(() => {
     const element = box.current;
     if (element === null) return;
-    const read = () => setView({ width: element.clientWidth, height: element.clientHeight, top: element.scrollTop });
+    // The box has a padding, which the columns must not count.
+    const read = () =>
+      setView({
+        width: inside.current?.clientWidth ?? 0,
+        height: element.clientHeight,
+        top: element.scrollTop,
+      });
     const observer = new ResizeObserver(read);
     observer.observe(element);
     element.addEventListener("scroll", read, { passive: true });
@@ -54,12 +61,12 @@ export function Gallery({ source, chain, address, block }: GalleryOptions) {
   const offset = top + firstRow * rowHeight - real;
   return (
     <section class="gallery" ref={box} tabIndex={0} aria-label={`Tokens, ${whole(source.total)} in all`}>
-      <div style={{ height: `${tall}px` }}>
+      <div ref={inside} style={{ height: `${tall}px` }}>
         <ul
           style={{
             transform: `translateY(${offset}px)`,
             gap: `${GAP}px`,
-            gridTemplateColumns: `repeat(${columns}, 1fr)`,
+            gridTemplateColumns: `repeat(${columns}, minmax(0, 1fr))`,
           }}
         >
           {Array.from({ length: Math.max(0, to - from) }, (_, at) => (
@@ -120,14 +127,21 @@ export function Picture({
   const path = pathOf(record, size);
   const style = { width: `${pixels}px`, height: `${pixels}px` };
   if (path === undefined) {
-    const status = record.media === "" ? "" : record.media.status.replaceAll("_", " ");
     return (
       <span class="picture none" style={style}>
-        {status === "success" ? "" : status}
+        {absenceOf(record)}
       </span>
     );
   }
   return <img class="picture" style={style} src={path} alt="" loading="lazy" decoding="async" />;
+}
+
+/** Why a token has no preview, in words. */
+function absenceOf({ media }: NftRecord): string {
+  if (media === "" || media.status === "success") return "";
+  // The service also calls a missing URL invalid.
+  if (media.status === "invalid_url" && media.original_media_url === null) return "no picture";
+  return media.status.replaceAll("_", " ");
 }
 
 /** By path below this page's own address, which may differ from the service's public one. */

@@ -99,3 +99,30 @@ test("keeps block, view and filter in the address, and opens a token at the chos
   await goTo(page, `${placeOf(nft)}?block=99999`);
   await shows(page, "The service has not read block 99,999 yet");
 });
+
+test("keeps the columns of the gallery inside its box, with long names and without pictures", async () => {
+  const nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Long", "LONG"]);
+  const name = "W".repeat(64);
+  const start = `data:application/json,${encodeURIComponent(`{"name":"${name}`)}`;
+  await transact(anvil, nft.contract, "setBaseURI", [start, encodeURIComponent('"}')]);
+  await transact(anvil, nft.contract, "mintMany", [account(1), 1, 30]);
+  await eventually("all tokens have metadata", async () => {
+    const { body } = await synced(service, nft.address, 0, "&normalizeMetadata=true");
+    const named = body.result.filter((one: { normalized_metadata: unknown }) => one.normalized_metadata !== "");
+    return named.length === 30 || undefined;
+  });
+  const page = await open(placeOf(nft));
+  for (const width of [1200, 375]) {
+    await page.setViewport({ width, height: 800 });
+    await shows(page, name.slice(0, 60), ".gallery strong");
+    await shows(page, "no picture", ".gallery .picture");
+    await page.waitForFunction(`(() => {
+      const box = document.querySelector(".gallery");
+      const grid = box.querySelector("ul");
+      const end = box.getBoundingClientRect().right - parseFloat(getComputedStyle(box).paddingRight);
+      const cards = [...box.querySelectorAll("li, .card, .card *")];
+      return innerWidth === ${width} && grid.scrollWidth <= box.clientWidth && cards.length > 0 &&
+        cards.every((one) => one.getBoundingClientRect().right <= end + 0.5);
+    })()`);
+  }
+});

@@ -5,7 +5,8 @@
 import type { Static, TSchema } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
 import type { Elysia } from "elysia";
-import { type Chain, parseChain } from "../chains/chains.ts";
+import type { Chain } from "../chains/chains.ts";
+import { isReidentificationDue } from "../collections/headline.ts";
 import { LIMITS } from "../config.ts";
 import { ApiError, invalidParameter } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
@@ -32,7 +33,16 @@ import { EXPORT_PARAMETERS, type ExportDeps, exportOf, RunningExports } from "./
 import { operatorDetail } from "./operator-docs.ts";
 import { BODIES } from "./operator-models.ts";
 import { patternOf } from "./paths.ts";
-import { addressOf, chainOf, integer, parseQueryString, single, unknownParameters } from "./requests.ts";
+import {
+  addressOf,
+  chainNamed,
+  chainOf,
+  integer,
+  notEnabled,
+  parseQueryString,
+  single,
+  unknownParameters,
+} from "./requests.ts";
 
 export interface OperatorDeps extends ExportDeps, ExploreDeps {
   readonly keys: ApiKeys;
@@ -48,6 +58,8 @@ export interface OperatorDeps extends ExportDeps, ExploreDeps {
   /** True if the chain is enabled. */
   readonly isEnabled: (chainId: number) => boolean;
   requestIndexing(chainId: number, address: Address): Promise<void>;
+  /** Asks for a new identification of a contract that was not an NFT at `version`. */
+  requestIdentification(chainId: number, address: Address, version: number): void;
   /** Has a collection indexed anew, or removed. Returns the status before; undefined if it was never requested. */
   beginAnew(chainId: number, address: Address, type: "ReindexRequested" | "CollectionRemoved"): Promise<unknown>;
   /** Has metadata fetched again. Returns false if none was fetched yet. */
@@ -268,27 +280,32 @@ async function listTokens({ search }: Asked, deps: OperatorDeps): Promise<object
 async function requestCollections({ body }: Asked, deps: OperatorDeps): Promise<object> {
   const { items } = await body(BODIES.index);
   const contracts = items.map(({ chain: name = "eth", address: text }, index) => {
-    const chain = parseChain(name);
-    if (chain === undefined || !deps.isEnabled(chain.chainId)) {
-      throw invalidParameter(`items.${index}.chain`, "must be the name or the code of an enabled chain");
-    }
+    const chain = chainNamed(name, `items.${index}.chain`);
+    if (!deps.isEnabled(chain.chainId)) throw notEnabled(chain, `items.${index}.chain`);
     return { chain, address: addressOf(text, `items.${index}.address`) };
   });
   const answers = [];
   for (const { chain, address } of contracts) {
     const before = await deps.catalogue.find(chain.chainId, address);
-    if (before === undefined) await deps.requestIndexing(chain.chainId, address);
+    if (before === undefined || before.status === "removed") await deps.requestIndexing(chain.chainId, address);
+    else if (before.status === "not_nft" || before.status === "not_a_contract")
+      await identifyAnew(chain, address, deps);
     answers.push({ chain: chain.name, address, before: before?.status ?? null });
   }
   return { items: answers };
 }
 
+/** Has a contract that was no NFT identified anew, as a request for its listing does. */
+async function identifyAnew({ chainId }: Chain, address: Address, deps: OperatorDeps): Promise<void> {
+  const collection = await deps.projections.get(chainId, address);
+  if (!isReidentificationDue(collection, deps.clock.now(), LIMITS.reidentifyMs)) return;
+  deps.requestIdentification(chainId, address, collection.version);
+}
+
 /** The contract of the path. @throws ApiError 400 */
 function contractIn({ params }: Asked, { isEnabled }: OperatorDeps) {
-  const chain = parseChain(decoded(params["chain"]));
-  if (chain === undefined || !isEnabled(chain.chainId)) {
-    throw invalidParameter("chain", "must be the name or the code of an enabled chain");
-  }
+  const chain = chainNamed(decoded(params["chain"]));
+  if (!isEnabled(chain.chainId)) throw notEnabled(chain);
   return { chain, address: addressOf(params["address"] ?? "") };
 }
 
@@ -319,7 +336,7 @@ async function estimated(asked: Asked, deps: OperatorDeps): Promise<object> {
   const { chain, address } = contractIn(asked, deps);
   const known = await deps.catalogue.find(chain.chainId, address);
   const estimate = await deps.estimate(chain.chainId, address);
-  if (estimate === undefined) throw invalidParameter("chain", "must be the name or the code of an enabled chain");
+  if (estimate === undefined) throw notEnabled(chain);
   const { time, ...costs } = estimate;
   return { chain: chain.name, address, status: known?.status ?? null, ...costs, time: new Date(time).toISOString() };
 }

@@ -98,6 +98,8 @@ export interface SeriesQuery extends Cancelled {
   readonly to?: number | string;
   /** At most 200. Default 50. */
   readonly points?: number;
+  /** True for prices that are stored only: they come at once, and other points have none. */
+  readonly stored?: boolean;
 }
 
 export interface ExportQuery extends Cancelled {

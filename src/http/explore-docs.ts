@@ -40,10 +40,11 @@ const TOKEN_PATH = COLLECTION_PATH.map((parameter) =>
 );
 const POOL = "0x1d42064fc4beb5f8aaf85f4617ae8b3b5b8bd801";
 const MOMENT: ParameterSchema = { type: "string", pattern: "^(?:[0-9]{1,15}|[0-9]{4}-.+)$" };
-const SERIES_PARAMETERS = queries({ from: "2026-11-22T00:00:00Z", to: "21000000", points: 50 }, [
+const SERIES_PARAMETERS = queries({ from: "2026-11-22T00:00:00Z", to: "21000000", points: 50, stored: false }, [
   ["from", MOMENT, "First block, or an ISO time; 24 hours before the end by default"],
   ["to", MOMENT, "Last block, or an ISO time; the newest block by default"],
   ["points", { type: "integer", format: "int32", minimum: 1, maximum: 200, default: 50 }, "Number of blocks"],
+  ["stored", { type: "boolean", default: false }, "true: prices that are stored only, at once; other points have none"],
 ]);
 const TRANSFER = { block: 12_346_178, from: `0x${"0".repeat(40)}`, to: OWNER, amount: "1" };
 const HOLDER = { owner: OWNER, tokens: 112, units: "112", share: 0.0112, rank: 1 };

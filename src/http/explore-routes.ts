@@ -23,7 +23,7 @@ import { openCursor, signCursor, type Walk } from "../listings/walk.ts";
 import type { Prices } from "../prices/price-service.ts";
 import type { Moment } from "../prices/series.ts";
 import { asOfBlock, inTime, type NftChain, type NftRouteDeps, responseHeaders } from "./operations.ts";
-import { integer, invalidCursor, parseQueryString, single, time } from "./requests.ts";
+import { flag, integer, invalidCursor, parseQueryString, single, time } from "./requests.ts";
 
 export interface ExploreDeps
   extends Pick<
@@ -58,7 +58,7 @@ const PAGED = ["as_of_block", "limit", "cursor"];
 export const HOLDER_PARAMETERS: ReadonlySet<string> = new Set(PAGED);
 export const TOKEN_LIST_PARAMETERS: ReadonlySet<string> = new Set([...PAGED, "owner", "trait"]);
 export const TOKEN_PARAMETERS: ReadonlySet<string> = new Set([...PAGED, "metadata_as_of"]);
-export const SERIES_PARAMETERS: ReadonlySet<string> = new Set(["from", "to", "points"]);
+export const SERIES_PARAMETERS: ReadonlySet<string> = new Set(["from", "to", "points", "stored"]);
 const DEFAULT_POINTS = 50;
 const MAX_POINTS = 200;
 const DEFAULT_LIMIT = 100;
@@ -252,9 +252,10 @@ export async function priceSeries(asked: Explored, deps: ExploreDeps, explorer: 
   const query = parseQueryString(asked.search);
   const [from, to] = [momentIn(query, "from"), momentIn(query, "to")];
   const points = integer(query, "points", 1, MAX_POINTS) ?? DEFAULT_POINTS;
+  const isStoredOnly = flag(query, "stored", false);
   const prices = deps.pricesOf(chain);
   if (prices === undefined) throw invalidParameter("chain", "must be the name or the code of an enabled chain");
-  const reading = explorer.readings.run(() => prices.series(address, { from, to, points }));
+  const reading = explorer.readings.run(() => prices.series(address, { from, to, points, isStoredOnly }));
   const result = await inTime(reading, chain, deps.clock);
   return Response.json({ chain: chain.name, address, result }, { headers: { "cache-control": "no-store" } });
 }

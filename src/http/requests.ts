@@ -130,7 +130,7 @@ export function integer(query: RawQuery, name: string, min: number, max: number)
   throw invalidParameter(name, `must be a whole number from ${min} to ${max}`);
 }
 
-function flag(query: RawQuery, name: string, fallback: boolean): boolean {
+export function flag(query: RawQuery, name: string, fallback: boolean): boolean {
   const text = single(query, name);
   if (text === undefined) return fallback;
   if (text === "true" || text === "false") return text === "true";

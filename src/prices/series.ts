@@ -24,6 +24,8 @@ export interface SeriesRange {
   /** Default: the newest block. */
   readonly to: Moment | undefined;
   readonly points: number;
+  /** True for prices that are stored only: the chain is asked for no logs, and other points have no price. */
+  readonly isStoredOnly: boolean;
 }
 
 export interface SeriesPoint {
@@ -63,7 +65,7 @@ export class PriceSeries {
   }
 
   /** @throws ApiError 400 for a range that is none or ends above the head, 404 if the address is no token with a price */
-  async read(address: Address, { from, to, points }: SeriesRange): Promise<readonly SeriesPoint[]> {
+  async read(address: Address, { from, to, points, isStoredOnly }: SeriesRange): Promise<readonly SeriesPoint[]> {
     const { reader, view, clock } = this.#options;
     const head = view.head() ?? (await reader.head());
     const finalized = view.finalized()?.number ?? -1;
@@ -74,7 +76,7 @@ export class PriceSeries {
     if (first > last) throw invalidParameter("from", "must not be after to");
     const blocks = spread(first, last, points);
     const stretch = { fromBlock: first, toBlock: last };
-    const past = new SharedLogs({ reader, stretch, finalized, requests: MAX_REQUESTS });
+    const past = new SharedLogs({ reader, stretch, finalized, requests: isStoredOnly ? 0 : MAX_REQUESTS });
     const headers = await past.headers(blocks);
     const slots = new Semaphore(AT_ONCE);
     const begun = clock.monotonic();

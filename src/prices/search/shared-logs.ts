@@ -22,7 +22,7 @@ interface SharedOptions {
   readonly stretch: BlockRange;
   /** Blocks up to this number are final: their headers are asked for once. */
   readonly finalized: number;
-  /** Most requests for logs. Beyond it, reads fail with `too_many_logs`. */
+  /** Most requests for logs. Beyond it, reads fail with `too_many_logs`. With 0, old state is not asked for, either. */
   readonly requests: number;
 }
 
@@ -41,6 +41,7 @@ export class SharedLogs implements PastReader {
   constructor(options: SharedOptions) {
     this.#options = options;
     this.#left = options.requests;
+    if (options.requests === 0) this.#statelessTo = options.stretch.toBlock;
   }
 
   head(): Promise<BlockHeader> {

@@ -124,6 +124,8 @@ function listeningPort(stdout: ReadableStream<Uint8Array>): Promise<number> {
 
 async function call(url: string, method: string, params: readonly unknown[]): Promise<unknown> {
   const response = await fetch(url, {
+    // Node's servers close a connection after five idle seconds, perhaps in the moment in which it is used again.
+    keepalive: false,
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }),

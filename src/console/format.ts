@@ -11,6 +11,10 @@ export const short = (count: number): string => (count < 10_000 ? whole(count) :
 /** @param share from 0 to 1 */
 export const percent = (share: number): string => PERCENT.format(share);
 
+/** Six significant digits of a long decimal. */
+export const shortened = (text: string): string =>
+  new Intl.NumberFormat("en-US", { maximumSignificantDigits: 6 }).format(Number(text));
+
 /** `942 B`, `3.0 MB`. */
 export function bytes(count: number): string {
   const units = ["B", "KB", "MB", "GB", "TB"];

@@ -210,12 +210,13 @@ export function useMessages(chain: string, address: string, onMessage: (message:
 
 /** The state of a request that a button makes: its words while it runs, and afterwards. */
 export function useAction(): [state: string | undefined, run: (work: () => Promise<string>) => void, isBusy: boolean] {
+  const { leave } = useSession();
   const [state, setState] = useState<string>();
   const [isBusy, setBusy] = useState(false);
   const run = (work: () => Promise<string>) => {
     setBusy(true);
     work()
-      .then(setState, (error: Error) => setState(error.message))
+      .then(setState, (error: Error) => (isRefusal(error) ? leave(error.message) : setState(error.message)))
       .finally(() => setBusy(false));
   };
   return [state, run, isBusy];

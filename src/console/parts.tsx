@@ -55,18 +55,22 @@ export interface Request {
   readonly body?: unknown;
 }
 
-/** The requests of a screen as lines for a shell, in which `$KEY` stands for the key. */
+/** The requests of a screen as lines for a shell, in which `$KEY` stands for the key, and a command that does the same. */
 export function Curl({ requests, command }: { readonly requests: readonly Request[]; readonly command?: string }) {
   return (
     <details class="curl">
-      <summary>The same with curl</summary>
+      <summary>The same with curl{command === undefined ? "" : ", and on the command line"}</summary>
       <pre>
         {requests.map(curlLine).join("\n")}
-        {command === undefined ? "" : `\n\n${command}`}
+        {command === undefined ? "" : `\n\n${commandLine(command)}`}
       </pre>
     </details>
   );
 }
+
+/** A command for this service as a line for a shell. */
+export const commandLine = (command: string): string =>
+  `SERVICE_KEY="$KEY" bun run cli ${command} --url ${BASE.replace(/\/$/, "")}`;
 
 function curlLine({ method = "GET", path, body }: Request): string {
   const verb = method === "GET" ? "" : ` -X ${method}`;
@@ -122,6 +126,8 @@ export const linkTo = {
   /** @param block the block to show; undefined for the newest */
   token: (chain: string, address: string, id: string, block?: number) =>
     `#/nft/${encodeURIComponent(chain)}/${address}/${id}${at(block)}`,
-  price: (chain: string, address: string) => `#/price/${encodeURIComponent(chain)}/${address}`,
+  /** @param block the block to price at; undefined for the newest */
+  price: (chain: string, address: string, block?: number) =>
+    `#/price/${encodeURIComponent(chain)}/${address}${at(block)}`,
   search: (text: string) => `#/search/${encodeURIComponent(text)}`,
 };

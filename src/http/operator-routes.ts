@@ -13,6 +13,7 @@ import type { KeyScope, StreamName } from "../events/types.ts";
 import { type Catalogue, type CatalogueFilter, COLLECTION_STATUSES } from "../operators/catalogue.ts";
 import { type ApiKeys, WAY_TO_OPERATE } from "../operators/keys.ts";
 import type { ServiceStatus } from "../operators/status.ts";
+import type { KnownToken } from "../prices/known-tokens.ts";
 import { pathOf, searchOf, whileLogAnswers } from "./answers.ts";
 import {
   countedTraits,
@@ -42,6 +43,8 @@ export interface OperatorDeps extends ExportDeps, ExploreDeps {
   readonly behindMs: () => number;
   /** Says what indexing a contract will cost; undefined if the chain is not enabled. */
   estimate(chainId: number, address: Address): Promise<{ readonly time: number }> | undefined;
+  /** Finds ERC-20 tokens of enabled chains by a text in lower case. */
+  findTokens(text: string, limit: number): readonly KnownToken[];
   /** True if the chain is enabled. */
   readonly isEnabled: (chainId: number) => boolean;
   requestIndexing(chainId: number, address: Address): Promise<void>;
@@ -132,6 +135,7 @@ export const OPERATOR_ROUTES: readonly OperatorRoute[] = [
     parameters: SERIES_PARAMETERS,
     answer: async (asked, deps) => priceSeries({ ...asked, ...contractIn(asked, deps) }, deps, deps.explorer),
   },
+  { method: "GET", path: "/api/tokens", scope: "read", parameters: new Set(["text", "limit"]), answer: listTokens },
   { method: "GET", path: `${ONE}/estimate`, scope: "operate", answer: estimated },
   {
     method: "GET",
@@ -252,6 +256,13 @@ async function listCollections({ search }: Asked, { catalogue }: OperatorDeps): 
   const limit = integer(query, "limit", 1, MAX_LIMIT) ?? DEFAULT_LIMIT;
   const { entries, next } = await catalogue.page(filter, { after, limit });
   return { cursor: next === undefined ? null : Buffer.from(next).toString("base64url"), result: entries };
+}
+
+async function listTokens({ search }: Asked, deps: OperatorDeps): Promise<object> {
+  const query = parseQueryString(search);
+  const text = single(query, "text")?.trim().toLowerCase().slice(0, 100) ?? "";
+  const limit = integer(query, "limit", 1, MAX_LIMIT) ?? DEFAULT_LIMIT;
+  return { result: deps.findTokens(text, limit) };
 }
 
 async function requestCollections({ body }: Asked, deps: OperatorDeps): Promise<object> {

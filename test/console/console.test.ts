@@ -283,6 +283,7 @@ test("adds and revokes keys, and forgets a key that is revoked", async () => {
   const other = await open("/operate", { key });
   await shows(other, "visitor");
   await other.click("[aria-label='Revoke visitor']");
+  await other.click("[aria-label='Revoke visitor, confirmed']");
   await other.waitForSelector("#key");
   expect(await other.evaluate("sessionStorage.length")).toBe(0);
   expect(visited.faults.filter((fault) => !fault.includes("status of 401"))).toEqual([]);

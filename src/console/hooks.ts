@@ -149,20 +149,21 @@ export function useConnection(): Connection {
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
     let isOver = false;
-    const again = async () => {
+    const probe = async () => {
       clearTimeout(timer);
-      const isUp = document.visibilityState !== "visible" || (await isReachable());
+      if (document.visibilityState !== "visible") return;
+      const isUp = await isReachable();
       if (isOver) return;
       setConnection((before) => (before.isLost === !isUp ? before : afterProbe(before, isUp)));
       clearTimeout(timer);
-      timer = setTimeout(again, isUp ? PROBE_MS : LOST_PROBE_MS);
+      timer = setTimeout(probe, isUp ? PROBE_MS : LOST_PROBE_MS);
     };
-    timer = setTimeout(again, PROBE_MS);
-    document.addEventListener("visibilitychange", again);
+    timer = setTimeout(probe, PROBE_MS);
+    document.addEventListener("visibilitychange", probe);
     return () => {
       isOver = true;
       clearTimeout(timer);
-      document.removeEventListener("visibilitychange", again);
+      document.removeEventListener("visibilitychange", probe);
     };
   }, []);
   return { isLost, returns };

@@ -124,7 +124,7 @@ test("keeps the columns of the gallery inside its box, with long names and witho
   const page = await open(placeOf(nft));
   for (const width of [1200, 375]) {
     await page.setViewport({ width, height: 800 });
-    await shows(page, name.slice(0, 60), ".gallery strong");
+    await shows(page, /^W+…W*1$/, ".gallery strong");
     await shows(page, "no picture", ".gallery .picture");
     await page.waitForFunction(`(() => {
       const box = document.querySelector(".gallery");

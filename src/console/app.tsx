@@ -1,5 +1,5 @@
 /** The frame around the screens: the gate that asks for the key, the navigation, and the choice of the screen. */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { CollectionScreen } from "./collection.tsx";
 import { isAddress, plain } from "./format.ts";
 import { type Place, ReturnsContext, SessionContext, type Signed, useConnection, usePlace } from "./hooks.ts";
@@ -147,7 +147,8 @@ function useHeading(path: string): void {
       document.title = TITLE;
     };
   }, []);
-  useEffect(() => {
+  // Before the first drawing, so that the focus does not leave a field in which a visitor has begun to type.
+  useLayoutEffect(() => {
     const content = document.getElementById("content");
     const heading = content?.querySelector("h1") ?? content;
     if (heading === null || heading === undefined) return;

@@ -48,5 +48,13 @@ export function plain(text: string, most = 80): string {
   return clean.length > most ? `${clean.slice(0, most)}…` : clean;
 }
 
+/** Cuts a long text in the middle: names of tokens often differ at their ends only. */
+export function cutInside(text: string, most: number): string {
+  const letters = [...text];
+  if (letters.length <= most) return text;
+  const end = Math.floor((most - 1) / 2);
+  return `${letters.slice(0, most - 1 - end).join("")}…${letters.slice(-end).join("")}`;
+}
+
 const ADDRESS = /^0x[0-9a-f]{40}$/i;
 export const isAddress = (text: string): boolean => ADDRESS.test(text);

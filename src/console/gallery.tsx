@@ -1,7 +1,7 @@
 /** A grid of tokens of any number: only the rows in view are elements of the page. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { NftRecord } from "../client/index.ts";
-import { brief, plain, whole } from "./format.ts";
+import { brief, cutInside, plain, whole } from "./format.ts";
 import { linkTo } from "./parts.tsx";
 import { BASE } from "./session.ts";
 import type { TokenSource } from "./tokens.ts";
@@ -10,6 +10,10 @@ const LEAST_WIDTH = 150;
 const GAP = 12;
 /** Height of a card below its square picture. */
 const CAPTION = 52;
+/** Most letters of a name that a card has in its title. */
+const MOST_OF_NAME = 200;
+/** Width of a letter of a name, in pixels. */
+const LETTER = 9;
 /** Rows drawn above and below those in view. */
 const SPARE_ROWS = 2;
 /** Browsers draw no taller elements than about 17 million pixels. Above this, a pixel stands for more than one. */
@@ -99,19 +103,20 @@ interface CardOptions extends Omit<GalleryOptions, "source"> {
 function Card({ record, chain, address, block, size }: CardOptions) {
   if (record === undefined) return <div class="card token waiting" style={{ height: `${size}px` }} />;
   const { token_id: id, owner_of: owner } = record;
+  const name = nameOf(record, MOST_OF_NAME);
   return (
     <a class="card token" href={linkTo.token(chain, address, id, block)}>
       <Picture record={record} size="low" pixels={size} />
-      <strong>{nameOf(record)}</strong>
+      <strong title={name}>{cutInside(name, Math.floor(size / LETTER))}</strong>
       <small>{owner === "" ? `${record.amount} in all` : brief(owner)}</small>
     </a>
   );
 }
 
 /** The token's name from its metadata, else its id. */
-export function nameOf({ normalized_metadata: metadata, token_id: id }: NftRecord): string {
+export function nameOf({ normalized_metadata: metadata, token_id: id }: NftRecord, most = 60): string {
   const name = metadata === "" ? null : metadata.name;
-  return name === null || name.trim() === "" ? `#${plain(id, 20)}` : plain(name, 60);
+  return name === null || name.trim() === "" ? `#${plain(id, 20)}` : plain(name, most);
 }
 
 /** The preview of a token's picture, from this service: nothing is loaded from the host that the metadata names. */

@@ -28,6 +28,16 @@ export function Address({ value, href }: { readonly value: string; readonly href
   return href === undefined ? text : <a href={href}>{text}</a>;
 }
 
+/** An address in full, cut in the middle where the screen is narrow. */
+export function LongAddress({ value }: { readonly value: string }) {
+  return (
+    <code title={value}>
+      <span class="only-wide">{value}</span>
+      <span class="only-narrow">{brief(value)}</span>
+    </code>
+  );
+}
+
 export function Failure({ error }: { readonly error: Error | undefined }) {
   if (error === undefined) return null;
   const code = error instanceof ServiceError ? ` (${error.code})` : "";

@@ -1,9 +1,10 @@
 /** A token: its picture, traits, the line of its owners, and its metadata as it was. */
 import { useEffect, useState } from "preact/hooks";
 import type { NftRecord, TokenTransfer } from "../client/index.ts";
-import { clock, plain, whole } from "./format.ts";
+import { plain, whole } from "./format.ts";
 import { nameOf, Picture } from "./gallery.tsx";
 import { blockIn, useAction, useAnswer, useQuery, useSession } from "./hooks.ts";
+import { Attempts, Attributes } from "./metadata.tsx";
 import { Address, Curl, Fact, Failure, linkTo, Panel } from "./parts.tsx";
 
 const ZERO = `0x${"0".repeat(40)}`;
@@ -64,16 +65,8 @@ export function TokenScreen({ chain, address, id }: TokenOptions) {
             )}
           </Panel>
           <Panel title="Attempts to fetch the metadata">
-            {value.metadata.length === 0 ? <p class="quiet">None yet.</p> : null}
-            <ol class="happenings">
-              {value.metadata.map(({ time, outcome, reason, hash }) => (
-                <li key={time} class={outcome}>
-                  <time dateTime={time}>{clock(time)}</time> {outcome}
-                  {reason === null ? "" : `: ${plain(reason, 200)}`}
-                  {hash === null ? "" : ` · document ${hash.slice(0, 12)}`}
-                </li>
-              ))}
-            </ol>
+            <p class="quiet">Choose a time to see the metadata as it was known then.</p>
+            <Attempts of={{ chain, address, id, block }} attempts={value.metadata} />
             {scope === "operate" ? (
               <button type="button" disabled={isBusy} onClick={refresh}>
                 Fetch it again
@@ -108,16 +101,7 @@ function Details({ record }: { readonly record: NftRecord }) {
             <code>{plain(record.token_uri ?? "none", 200)}</code>
           </Fact>
         </dl>
-        {metadata === undefined || metadata.attributes.length === 0 ? null : (
-          <ul class="attributes" aria-label="Traits">
-            {metadata.attributes.map(({ trait_type, value }, at) => (
-              <li key={at}>
-                <small>{plain(trait_type ?? "", 40)}</small>
-                <strong>{plain(typeof value === "string" ? value : JSON.stringify(value), 80)}</strong>
-              </li>
-            ))}
-          </ul>
-        )}
+        <Attributes record={record} />
       </div>
     </div>
   );

@@ -165,8 +165,13 @@ function Heading({ chain, address, record, total, isReady, flags }: HeadingOptio
         {record === undefined ? "" : ` · ${record.contract_type}`}
         {isReady ? ` · ${counted(total, "NFT")}` : ""}
         {isTrue(record?.verified_collection) ? <span class="flag good"> verified by the operator</span> : null}
-        {isTrue(record?.possible_spam) ? <span class="flag bad"> possible spam{rule}</span> : null} ·{" "}
-        <a href={linkTo.price(chain, address)}>as an ERC-20 token</a>
+        {isTrue(record?.possible_spam) ? <span class="flag bad"> possible spam{rule}</span> : null}
+        {isReady && record === undefined ? (
+          <>
+            {" "}
+            · <a href={linkTo.price(chain, address)}>its price, if it is an ERC-20 token</a>
+          </>
+        ) : null}
       </p>
     </div>
   );

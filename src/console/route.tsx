@@ -142,6 +142,11 @@ interface PoolRowOptions {
 
 function PoolRow({ pool, chain, nameOf }: PoolRowOptions) {
   const { exchange, fee, token0, token1, reserve0, reserve1, sqrtPriceX96, liquidity, block, transactionHash } = pool;
+  const link = (token: string) => (
+    <a href={linkTo.price(chain, token)} title={token}>
+      {nameOf(token)}
+    </a>
+  );
   return (
     <tr>
       <td>{plain(exchange, 40)}</td>
@@ -150,11 +155,7 @@ function PoolRow({ pool, chain, nameOf }: PoolRowOptions) {
       </td>
       <td>{fee / 10_000} %</td>
       <td>
-        {[token0, token1].map((token) => (
-          <a key={token} href={linkTo.price(chain, token)} title={token}>
-            {nameOf(token)}
-          </a>
-        ))}
+        {link(token0)} / {link(token1)}
       </td>
       <td>
         <code>

@@ -135,9 +135,9 @@ describe.each(engines)("two processes over %s", (_engine, freshLog) => {
     await act(first, "DELETE", nft.address);
     const body = JSON.stringify({ items: [{ address: nft.address }] });
     const answer = await second.fetch("/api/collections", { method: "POST", headers, body });
-    expect((await answer.json()).items).toEqual([
-      { chain: "eth", address: nft.address.toLowerCase(), before: "removed" },
-    ]);
+    expect(await answer.json()).toEqual({
+      items: [{ chain: "eth", address: nft.address.toLowerCase(), before: "removed" }],
+    });
     await eventually("it is followed again", async () => {
       return (await listed(first, nft.address)).status === "following" ? true : undefined;
     });

@@ -223,30 +223,43 @@ test("keeps the holders of the newest block up to date", async () => {
   await shows(page, new RegExp(`2\\s+${account(4)}\\s+1\\s+33.33%`), "table");
 });
 
-test("says that a collection is indexed again, and that it was removed", async () => {
+const changeOf = ({ address }: Deployed, method: string, path = "") =>
+  service.fetch(`/api/collections/eth/${address}${path}`, { method, headers: { "x-api-key": OPERATOR_KEY } });
+
+test("says that a collection is indexed again", async () => {
   const nft = await collectionOf(3);
   const page = await open(placeOf(nft));
   await shows(page, "3 tokens after block");
-  const change = (method: string, path = "") =>
-    service.fetch(`/api/collections/eth/${nft.address}${path}`, { method, headers: { "x-api-key": OPERATOR_KEY } });
   // A local chain is read within a few milliseconds, so the page notes what it shows.
   await page.evaluate(`globalThis.seen = []; new MutationObserver(() => seen.push(document.body.innerText))
     .observe(document.body, { childList: true, subtree: true, characterData: true })`);
-  await change("POST", "/reindex");
+  await changeOf(nft, "POST", "/reindex");
   await eventually("the page says it", async () => {
     const seen = (await page.evaluate("seen")) as string[];
     return seen.some((text) => text.includes("An operator has this collection indexed again")) || undefined;
   });
   await shows(page, "3 tokens after block");
-  await change("DELETE");
+  // A page of the gallery that was under way when the collection began anew.
+  expectFaults("status of 409");
+});
+
+test("says that a collection was removed, and does not have it indexed again by itself", async () => {
+  const nft = await collectionOf(3);
+  await eventually("its metadata was tried", async () => {
+    const { body } = await service.get(`/api/collections/eth/${nft.address}`);
+    return body.metadata.failed === 3 || undefined;
+  });
+  const page = await open(placeOf(nft));
+  await shows(page, "3 tokens after block");
+  // A listing that is under way would have the collection indexed again.
+  await page.waitForNetworkIdle({ idleTime: 1_600 });
+  await changeOf(nft, "DELETE");
   await shows(page, "An operator removed this collection");
   expect(await page.$$(".gallery, .slider")).toHaveLength(0);
-  // The page itself must not have it indexed again.
   const { body } = await service.get(`/api/collections/eth/${nft.address}`);
   expect(body.status).toBe("removed");
   await press(page, "Index it again");
   await shows(page, "3 tokens after block");
-  // A page of the gallery that was under way when the collection began anew.
   expectFaults("status of 409");
 });
 

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { whole } from "./format.ts";
 import { useAction, useSession } from "./hooks.ts";
-import { quoted } from "./parts.tsx";
+import { commandLine, quoted } from "./parts.tsx";
 import { BASE } from "./session.ts";
 
 const FORMATS = ["csv", "jsonl", "parquet"] as const;
@@ -68,7 +68,7 @@ export function ExportPanel({ chain, address, block, total }: ExportOptions) {
       <details class="curl">
         <summary>The same with curl</summary>
         <pre>
-          {`curl -OJ -H "X-API-Key: $KEY" ${quoted(BASE + query("csv"))}\n\nbun run cli export ${address} --chain ${chain} --format csv --as-of ${block}${holders ? " --holders" : ""}`}
+          {`curl -OJ -H "X-API-Key: $KEY" ${quoted(BASE + query("csv"))}\n\n${commandLine(`export ${address} --chain ${quoted(chain)} --format csv --as-of ${block}${holders ? " --holders" : ""}`)}`}
         </pre>
       </details>
     </>

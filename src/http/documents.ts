@@ -30,8 +30,9 @@ function parameterLines(detail: object): string {
   return parameters
     .filter((parameter) => parameter.in === "query")
     .map(({ name, description, schema }) => {
-      const values = schema.enum === undefined ? "" : ` One of: ${schema.enum.join(", ")}.`;
-      const fallback = schema.default === undefined ? "" : ` Default: ${schema.default}.`;
+      const values =
+        schema.enum === undefined ? "" : ` One of ${schema.enum.map((value) => `\`${value}\``).join(", ")}.`;
+      const fallback = schema.default === undefined ? "" : ` Default: \`${schema.default}\`.`;
       return `- \`${name}\`: ${description}.${values}${fallback}`;
     })
     .join("\n");

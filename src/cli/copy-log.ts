@@ -21,6 +21,8 @@ export interface CopyOptions {
   /** True to copy API keys and the secret that signs cursors, too. */
   readonly withSecrets: boolean;
   readonly onProgress: (progress: CopyProgress) => void;
+  /** Ends the copy. The same call goes on later. */
+  readonly signal: AbortSignal;
 }
 
 export interface CopyProgress {
@@ -169,7 +171,8 @@ class Copy {
 
   /** Renews the lease each second. @throws AppError if a service has begun to use the target */
   async #goOn(progress: CopyProgress): Promise<void> {
-    const { log, holder, onProgress } = this.#parts;
+    const { log, holder, onProgress, signal } = this.#parts;
+    signal.throwIfAborted();
     const now = systemClock.monotonic();
     if (now - this.#renewedMs < 1_000) return;
     this.#renewedMs = now;

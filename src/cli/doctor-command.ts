@@ -34,6 +34,7 @@ export const doctorCommand: Command = {
   name: "doctor",
   usage: "doctor",
   summary: "Checks the configuration, the log, the clock and every endpoint, and says what to do",
+  maxWords: 0,
   run: async ({ config: read, print, values }) => {
     const config = read();
     const findings: Finding[] = [

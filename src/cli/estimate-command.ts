@@ -29,6 +29,8 @@ export const estimateCommand: Command = {
   name: "estimate",
   usage: "estimate <address> [--chain eth]",
   summary: "Says what indexing a contract would cost: blocks, calls, units, time",
+  maxWords: 1,
+  scope: "operate",
   options: { chain: { type: "string" } },
   help: { "--chain <name>": "eth by default" },
   run: async (run) => {

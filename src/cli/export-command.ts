@@ -13,6 +13,8 @@ export const exportCommand: Command = {
   name: "export",
   usage: "export <address> [--format csv] [--holders] [--as-of N] [--chain eth] [--output file]",
   summary: "Writes all tokens of a collection, or all its owners, as they were at one block",
+  maxWords: 1,
+  scope: "read",
   options: {
     ...{ chain: { type: "string" }, format: { type: "string" }, "as-of": { type: "string" } },
     ...{ holders: { type: "boolean" }, output: { type: "string" } },

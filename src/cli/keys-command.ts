@@ -17,6 +17,8 @@ export const keysCommand: Command = {
   name: "keys",
   usage: "keys add <name> [--scope read|operate] [--rpm N] | list | rotate <name> [--grace 24h] | revoke <name>",
   summary: "Adds, lists, rotates and revokes API keys, on all replicas at once",
+  maxWords: 2,
+  scope: "operate",
   options: { scope: { type: "string" }, rpm: { type: "string" }, grace: { type: "string" } },
   help: {
     "--scope <scope>": "read (default): the two operations; operate: everything",
@@ -24,12 +26,11 @@ export const keysCommand: Command = {
     "--grace <time>": "How long the former key stays valid, such as 30m, 24h (default) or 7d",
   },
   run: async (run) => {
-    const [action = "list", name, ...more] = run.words;
+    const [action = "list", name] = run.words;
     const options = Object.hasOwn(ACTIONS, action) ? ACTIONS[action] : undefined;
     if (options === undefined) throw unknownWord("action", action, Object.keys(ACTIONS));
     const ignored = Object.keys(keysCommand.options ?? {}).find((one) => one in run.values && !options.includes(one));
     if (ignored !== undefined) throw new CommandError(`keys ${action} takes no --${ignored}`, USAGE);
-    if (more.length > 0) throw new CommandError(`keys ${action} takes one name`, USAGE);
     if (action === "list" && name !== undefined) throw new CommandError("keys list takes no name", USAGE);
     if (action === "list") return list(run);
     if (name === undefined) throw new CommandError(`keys ${action} needs the name of a key`, USAGE);

@@ -20,7 +20,9 @@ export async function ownService(run: CommandRun, config = run.config()): Promis
   const hash = Bun.CryptoHasher.hash("sha256", key, "hex");
   const apiKeys = [{ name: "command", scope: "operate", hash } as const];
   const own = { ...config, host: "127.0.0.1", port: 0, publicUrl: undefined, apiKeys };
-  const starting = startService({ config: own, logger: createLogger("error") });
+  // Work that a signal ends is no failure.
+  const write = (line: string) => (run.signal.aborted ? undefined : run.say(line.trimEnd()));
+  const starting = startService({ config: own, logger: createLogger("error", { write }) });
   let closing: Promise<void> | undefined;
   const close = () => {
     closing ??= starting.then((service) => service.stop());

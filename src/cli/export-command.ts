@@ -88,6 +88,7 @@ const isDirectory = (path: string): Promise<boolean> =>
 /** Writes under another name first, so that a file of that name is complete. */
 async function toFile(run: CommandRun, { pieces, facts }: OpenExport, path: string): Promise<void> {
   const part = `${path}.part`;
+  run.beforeExit(() => rm(part, { force: true }));
   let bytes = 0;
   try {
     const writer = Bun.file(part).writer();

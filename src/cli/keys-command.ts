@@ -1,5 +1,6 @@
 /** `keys`: adds, lists, rotates and revokes API keys. */
-import { CommandError, USAGE } from "./access.ts";
+import { WAY_TO_OPERATE } from "../operators/keys.ts";
+import { CommandError, FAILED, type Operator, USAGE } from "./access.ts";
 import { type Command, type CommandRun, unknownWord } from "./command.ts";
 import { tableText } from "./text.ts";
 
@@ -8,22 +9,29 @@ const ACTIONS: Readonly<Record<string, readonly string[]>> = {
   add: ["scope", "rpm"],
   list: [],
   rotate: ["grace"],
-  revoke: [],
+  revoke: ["force"],
 };
 const DAY_SECONDS = 86_400;
 const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: DAY_SECONDS };
 
 export const keysCommand: Command = {
   name: "keys",
-  usage: "keys add <name> [--scope read|operate] [--rpm N] | list | rotate <name> [--grace 24h] | revoke <name>",
+  usage:
+    "keys add <name> [--scope read|operate] [--rpm N] | list | rotate <name> [--grace 24h] | revoke <name> [--force]",
   summary: "Adds, lists, rotates and revokes API keys, on all replicas at once",
   maxWords: 2,
   scope: "operate",
-  options: { scope: { type: "string" }, rpm: { type: "string" }, grace: { type: "string" } },
+  options: {
+    scope: { type: "string" },
+    rpm: { type: "string" },
+    grace: { type: "string" },
+    force: { type: "boolean" },
+  },
   help: {
     "--scope <scope>": "read (default): the two operations; operate: everything",
     "--rpm <number>": "Requests a minute on each replica; RATE_LIMIT_PER_MINUTE by default",
     "--grace <time>": "How long the former key stays valid, such as 30m, 24h (default) or 7d",
+    "--force": "Revokes the last key of scope operate, too",
   },
   run: async (run) => {
     const [action = "list", name] = run.words;
@@ -59,11 +67,13 @@ async function change({ open, print, values }: CommandRun, action: string, name:
   const { scope = "read", rpm, grace = "24h" } = values as Readonly<Record<string, string | undefined>>;
   if (scope !== "read" && scope !== "operate") throw new CommandError("--scope: must be read or operate", USAGE);
   const requestsPerMinute = rpm === undefined ? undefined : Number(rpm);
-  if (rpm !== undefined && !/^\d{1,8}$/.test(rpm)) throw new CommandError("--rpm: must be a whole number", USAGE);
+  if (rpm !== undefined && !/^\d{1,8}$/.test(rpm))
+    throw new CommandError("--rpm: must be a whole number from 1 on", USAGE);
   const graceSeconds = secondsOf(grace);
   const operator = await open({ mayCreate: action === "add" });
   try {
     if (action === "revoke") {
+      if (values["force"] !== true) await assertNotLast(operator, name);
       await operator.revokeKey(name);
       print(values["json"] === true ? JSON.stringify({ name, revoked: true }) : `revoked ${name}`);
       return 0;
@@ -77,6 +87,14 @@ async function change({ open, print, values }: CommandRun, action: string, name:
   } finally {
     await operator.close();
   }
+}
+
+/** @throws CommandError if no other key may operate */
+async function assertNotLast(operator: Operator, name: string): Promise<void> {
+  const operating = (await operator.keys()).filter(({ scope }) => scope === "operate");
+  if (operating.length !== 1 || operating[0]?.name !== name) return;
+  const text = `${name} is the last key of scope operate: without one, every route for operators is closed`;
+  throw new CommandError(`${text}. Add another key first, or give --force; later: ${WAY_TO_OPERATE}`, FAILED);
 }
 
 function secondsOf(text: string): number {

@@ -3,12 +3,14 @@
  * and says what delays it, and a signal leaves no lease behind. Real programs, against a real chain.
  */
 import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
+import { STREAM_KINDS } from "../../src/log/faults.ts";
 import { openLog } from "../../src/log/open.ts";
 import { runCli } from "../support/cli.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
@@ -76,6 +78,14 @@ async function leasesOf(logUrl: string): Promise<string[]> {
   return names;
 }
 
+/** All streams of a log with their versions. */
+async function versionsOf(logUrl: string): Promise<(readonly [string, number])[]> {
+  const log = await openLog(logUrl, systemClock, silentLogger);
+  const kinds = await Promise.all(STREAM_KINDS.map((kind) => log.streams(`${kind}/`, { after: "", limit: 100 })));
+  await log.close();
+  return kinds.flat().map(({ stream, version }) => [stream, version] as const);
+}
+
 test("indexes a collection again that an operator removed, and says so", async () => {
   const env = environment(temporaryLogUrl());
   expect((await runCli(["index", collection, "--wait"], env)).code).toBe(0);
@@ -138,4 +148,16 @@ test("`--wait` says why a collection makes no progress", async () => {
   expect(done.err).toContain("no logs·[31m here");
   expect(done.out).toContain("failing: ");
   expect(`${done.out}${done.err}`).not.toContain("\u001b");
+});
+
+test("`estimate` tells a collection's status, and neither makes a log nor works on the queue of one", async () => {
+  const env = environment(temporaryLogUrl());
+  const first = await runCli(["estimate", collection, "--json"], env);
+  expect([first.code, JSON.parse(first.out).status]).toEqual([0, null]);
+  expect(existsSync(env.EVENT_LOG_URL.slice("sqlite://".length))).toBe(false);
+  expect((await runCli(["index", collection], env)).code).toBe(0);
+  const before = await versionsOf(env.EVENT_LOG_URL);
+  const second = await runCli(["estimate", collection, "--json"], env);
+  expect([second.code, JSON.parse(second.out).status]).toEqual([0, "requested"]);
+  expect(await versionsOf(env.EVENT_LOG_URL)).toEqual(before);
 });

@@ -25,6 +25,8 @@ import { barText, printable, tableText } from "./text.ts";
 const POLL_MS = 400;
 /** Most contracts with an estimate. */
 const MAX_ESTIMATED = 10;
+/** Headers that collections of one chain share at most, and that its growth adds while others are indexed. */
+const [MAX_SHARED, MORE_HEADERS] = [512, 12] as const;
 /** Lines of bars in a terminal, so that the count below them is seen in a small one, too. */
 const MAX_BARS = 12;
 const DONE: readonly CollectionEntry["status"][] = ["following", "not_nft", "not_a_contract"];
@@ -145,9 +147,18 @@ async function estimatesOf(operator: Operator, contracts: readonly Contract[]): 
   for (const contract of contracts) {
     // A contract without code, and a key that may only read, have none.
     const estimate = await estimateOf(operator, contract).catch(() => undefined);
-    if (estimate !== undefined) estimates.set(keyOf(contract), estimate);
+    if (estimate === undefined) continue;
+    const isAlone = contracts.filter(({ chain }) => chain === contract.chain).length === 1;
+    estimates.set(keyOf(contract), isAlone ? estimate : sharing(estimate));
   }
   return estimates;
+}
+
+/** The estimate of a collection that is indexed beside others: the first one to join reads headers for all of them. */
+function sharing(estimate: ShownEstimate): ShownEstimate {
+  const { total, calls } = estimate;
+  const shared = Math.min(MAX_SHARED, calls["eth_getBlockByNumber"]?.low ?? 0);
+  return { ...estimate, total: { low: total.low - shared, high: total.high + MORE_HEADERS } };
 }
 
 async function waitFor(

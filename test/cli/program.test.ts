@@ -3,13 +3,14 @@
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { requestIndexing } from "../../src/collections/headline.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import { runCli } from "../support/cli.ts";
-import { temporaryLogUrl } from "../support/service.ts";
+import { eventually, temporaryLogUrl } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(60_000);
@@ -237,4 +238,38 @@ test("the last key that may operate is revoked only with --force", async () => {
   expect((await runCli(["keys", "add", "second", "--scope", "operate"], env)).code).toBe(0);
   expect((await runCli(["keys", "revoke", "admin"], env)).out).toBe("revoked admin\n");
   expect((await runCli(["keys", "revoke", "second", "--force"], env)).out).toBe("revoked second\n");
+});
+
+test("`status --watch` draws over its lines in a terminal, until a signal ends it", async () => {
+  const logUrl = temporaryLogUrl();
+  const log = await openLog(logUrl, systemClock, silentLogger);
+  let shown = "";
+  const child = Bun.spawn([process.execPath, join(ROOT, "src/main.ts"), "status", "--watch"], {
+    cwd: ROOT,
+    env: { PATH: process.env["PATH"] ?? "", TERM: "xterm", EVENT_LOG_URL: logUrl },
+    terminal: {
+      ...{ cols: 40, rows: 40 },
+      data: (_terminal, bytes) => {
+        shown += Buffer.from(bytes).toString();
+      },
+    },
+  });
+  const untilShown = (text: string) =>
+    eventually(`it shows ${text}`, async () => (shown.includes(text) ? true : undefined), 30_000);
+  try {
+    await untilShown("collections none yet");
+    await requestIndexing({ log, clock: systemClock }, 1, CONTRACT as Address);
+    await untilShown("collections 1 requested");
+  } finally {
+    child.kill("SIGINT");
+    await child.exited;
+    await log.close();
+  }
+  // Each drawing goes up by the lines of the last one, and no line is wider than the terminal.
+  const [first = "", ...later] = shown.split("\x1b[J").slice(0, -1);
+  const lines = Bun.stripANSI(first).trim().split("\r\n");
+  expect(lines.map((line) => line.split(" ")[0])).toEqual(["log", "leases", "collections"]);
+  expect(lines.every((line) => line.length <= 40)).toBe(true);
+  expect(later.length).toBeGreaterThan(0);
+  expect(later.every((drawing) => drawing.startsWith("\x1b[3A"))).toBe(true);
 });

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import type { Page } from "puppeteer-core";
 import { readConfig } from "../src/config.ts";
 import { createLogger } from "../src/core/logger.ts";
+import { NFT_ADDRESS, TOKEN_ADDRESS } from "../src/http/examples.ts";
 import { startService } from "../src/service.ts";
 import { startBrowser } from "./console-shots/browser.ts";
 import { startAnvil } from "./local-chain/anvil.ts";
@@ -40,8 +41,8 @@ async function shoot(page: Page, name: string): Promise<void> {
 const folder = mkdtempSync(join(tmpdir(), "console-shots-"));
 const anvil = await startAnvil({ genesisTimestamp: Math.floor(Date.now() / 1_000) - (HOURS + 1) * 3_600 });
 await placeMainnet(anvil);
-const market = await seedMarket(anvil, { hours: HOURS });
-const { plain, batch, multi } = await seedCollections(anvil);
+const market = await seedMarket(anvil, { hours: HOURS, demoAt: TOKEN_ADDRESS });
+const { plain, batch, multi } = await seedCollections(anvil, { drawnAt: NFT_ADDRESS });
 const service = await startService({
   config: readConfig({
     ...{ PORT: "0", OPERATOR_KEYS: KEY, EVENT_LOG_URL: `sqlite://${join(folder, "events.db")}`, RPC_URLS_ONLY: "true" },

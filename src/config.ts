@@ -25,8 +25,11 @@ export const LIMITS = Object.freeze({
   followEverySeconds: 12,
   /** A body of an operator: 500 contracts with their chains are 40 KB. */
   maxRequestBody: 64 * 1024,
-  /** Bytes of a body that the socket reads before it closes with a bare 413. Below it, the error has words. */
-  maxSentBody: 1024 * 1024,
+  /**
+   * Announced bytes of a body beyond which the socket closes with a bare 413. Below it, the error has words. A body is read only
+   * as far as a route takes it, so this costs no memory.
+   */
+  maxSentBody: 1024 * 1024 * 1024,
   /** A signed cursor has about 260 characters. Four times that is refused unread. */
   maxCursorLength: 1_024,
   maxTotalRanges: 1_000,

@@ -38,6 +38,7 @@ import { leaseObserver, measureLog, measureOperations, metadataObserver, observe
 import { Catalogue, type CollectionEntry } from "./operators/catalogue.ts";
 import { ApiKeys, FIRST_KEY_SETTING, hashOfKey, newKeyText, WAY_TO_OPERATE } from "./operators/keys.ts";
 import { ServiceStatus } from "./operators/status.ts";
+import { findTokens } from "./prices/known-tokens.ts";
 import { TokenLists } from "./prices/token-lists.ts";
 import { Channel } from "./push/channel.ts";
 import { DecodePool } from "./rpc/decode/decode-pool.ts";
@@ -313,6 +314,8 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     ...operators,
     behindMs: () => freshness.behindMs,
     isEnabled: (chainId) => runtimes.has(chainId),
+    findTokens: (text, limit) =>
+      findTokens({ chains: config.chains.map(({ chain }) => chain), lists: parts.tokenLists }, text, limit),
     estimate: (chainId, address) => runtimes.get(chainId)?.estimate(address),
     nftChain: (chain) => runtimes.get(chain.chainId),
     preview: (hash, size) => metadata.preview(hash, size),

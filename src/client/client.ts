@@ -11,6 +11,8 @@ import type {
   Key,
   KeyRequest,
   KeyText,
+  KnownToken,
+  KnownTokenList,
   ListedCollection,
   NftPage,
   NftRecord,
@@ -162,6 +164,14 @@ export class Client {
     const { signal, ...asked } = query;
     const path = `/api/prices/${encodeURIComponent(chain)}/${address}/series`;
     return (await this.#get<PriceSeries>(path, asked, signal)).body;
+  }
+
+  /** Returns ERC-20 tokens whose address, symbol or name has the text. @throws ServiceError */
+  async findTokens(
+    text: string,
+    { limit, signal }: Cancelled & { readonly limit?: number } = {},
+  ): Promise<readonly KnownToken[]> {
+    return (await this.#get<KnownTokenList>("/api/tokens", { text, limit }, signal)).body.result;
   }
 
   /** Yields the owners of a collection by what they hold, all as of one block. @throws ServiceError */

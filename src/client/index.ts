@@ -3,3 +3,4 @@ export * from "./client.ts";
 export { type FeedMessage, type SubscribeOptions, Subscription } from "./feed.ts";
 export { type ClientOptions, ServiceError } from "./requests.ts";
 export type * from "./types.ts";
+export { CHAIN_NAMES } from "./types.ts";

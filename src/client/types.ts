@@ -775,6 +775,21 @@ export type SeriesPoint = {
   readonly pool: string | null;
 };
 
+export type KnownToken = {
+  /** Name of the chain */
+  readonly chain: string;
+  /** The token */
+  readonly address: string;
+  /** Symbol, as the chain's entry or the operator's list has it */
+  readonly symbol: string;
+  /** Name, as the operator's list has it; null if no list names the token */
+  readonly name: string | null;
+};
+
+export type KnownTokenList = {
+  readonly result: readonly KnownToken[];
+};
+
 /** The state of a collection: the first message of a subscription */
 export type StatusMessage = {
   readonly type: "status";

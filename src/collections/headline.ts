@@ -140,6 +140,8 @@ function summaryOf(before: IndexState, event: NftEvent, now: number): Partial<Su
     case "IndexingStalled":
       return { lastError: event.reason };
     case "BlocksReverted":
+      // The follower counts again.
+      return { transfers: null };
     case "FlagsChanged":
     case "ReindexRequested":
     case "CollectionRemoved":

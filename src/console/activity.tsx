@@ -1,7 +1,7 @@
 /** What happens to a collection while the page is open: transfers, reorganisations, failures, and its metadata. */
-import type { Client, FeedMessage } from "../client/index.ts";
-import { clock, plain, whole } from "./format.ts";
-import { useAction, useAnswer, useSession } from "./hooks.ts";
+import type { CollectionDetails, FeedMessage } from "../client/index.ts";
+import { clock, counted, plain, whole } from "./format.ts";
+import { type Loaded, useAction, useSession } from "./hooks.ts";
 import { Failure, linkTo, quoted } from "./parts.tsx";
 
 export type Happening =
@@ -17,12 +17,13 @@ interface ActivityOptions {
   readonly address: string;
   readonly happenings: readonly Happening[];
   readonly metadata: Extract<FeedMessage, { type: "metadata" }> | undefined;
+  readonly details: Loaded<CollectionDetails | undefined>;
 }
 
-export function ActivityPanel({ chain, address, happenings, metadata }: ActivityOptions) {
+export function ActivityPanel({ chain, address, happenings, metadata, details }: ActivityOptions) {
   return (
     <>
-      <MetadataHealth {...{ chain, address, metadata }} />
+      <MetadataHealth {...{ chain, address, metadata, details }} />
       <h2>Since this page was opened</h2>
       {happenings.length === 0 ? (
         <p class="quiet">Nothing yet. Transfers appear here as their blocks come in.</p>
@@ -63,74 +64,62 @@ function Words({ chain, address, one }: { readonly chain: string; readonly addre
   );
 }
 
-/** Tokens looked through for missing metadata, and those of them that are asked for the reason. */
-const [LOOKED_AT, ASKED] = [500, 25];
-
-interface Missing {
-  readonly missing: number;
-  readonly looked: number;
-  /** How many of those asked failed for which reason. */
-  readonly reasons: ReadonlyMap<string, number>;
+interface HealthOptions {
+  readonly chain: string;
+  readonly address: string;
+  readonly metadata: ActivityOptions["metadata"];
+  readonly details: ActivityOptions["details"];
 }
 
-/** Asks some tokens without metadata why it is missing. */
-async function whyMissing(client: Client, chain: string, address: string): Promise<Missing> {
-  const { result } = await client.nftPage(address, { chain, limit: LOOKED_AT });
-  const without = result.filter(({ metadata }) => metadata === null);
-  const tokens = without.slice(0, ASKED).map(({ token_id: id }) => client.token({ chain, address }, id, { limit: 1 }));
-  const reasons = new Map<string, number>();
-  for (const { metadata } of await Promise.all(tokens)) {
-    const [newest] = metadata;
-    const reason = newest === undefined ? "not tried yet" : (newest.reason ?? "no metadata in the document");
-    reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
-  }
-  return { missing: without.length, looked: result.length, reasons };
-}
-
-function MetadataHealth({ chain, address, metadata }: Omit<ActivityOptions, "happenings">) {
+/** How far the metadata of the whole collection is, and why it is missing. */
+function MetadataHealth({ chain, address, metadata, details }: HealthOptions) {
   const { client, scope } = useSession();
   const [state, run, isBusy] = useAction();
-  const why = useAnswer(() => whyMissing(client, chain, address), [chain, address, metadata?.left === 0]);
-  const again = () =>
+  const health = details.value?.metadata;
+  const again = (tokenIds?: readonly string[]) =>
     run(async () => {
-      await client.refresh({ chain, address });
-      return "The metadata of all tokens is fetched again.";
+      await client.refresh({ chain, address }, tokenIds);
+      details.reload();
+      return `The metadata of ${tokenIds === undefined ? "all tokens" : counted(tokenIds.length, "token")} is fetched again.`;
     });
+  // The messages are newer than the answer.
+  const shown = metadata ?? health;
+  if (shown === undefined) return <Failure error={details.error} />;
   return (
     <section class="panel">
       <h2>Metadata</h2>
-      {metadata === undefined ? null : (
-        <p>
-          {`${whole(metadata.resolved)} tokens have metadata, ${whole(metadata.failed)} failed, ${whole(metadata.left)} are left.`}
-        </p>
-      )}
-      <Failure error={why.error} />
-      {why.value === undefined ? null : <Reasons found={why.value} />}
+      <p>
+        With metadata: {counted(shown.resolved, "token")}. Failed: {counted(shown.failed, "token")}.
+        {shown.left === null ? "" : ` Not tried yet: ${counted(shown.left, "token")}.`}
+      </p>
+      <Failure error={details.error} />
+      {health === undefined ? null : <Reasons reasons={health.reasons} />}
       {scope === "operate" ? (
-        <button type="button" disabled={isBusy} onClick={again}>
-          Fetch it again
-        </button>
-      ) : null}{" "}
-      <span role="status">{state}</span>
+        <p class="row">
+          {health === undefined || health.failedTokens.length === 0 ? null : (
+            <button type="button" disabled={isBusy} onClick={() => again(health.failedTokens)}>
+              Try the failed ones again
+            </button>
+          )}
+          <button type="button" disabled={isBusy} onClick={() => again()}>
+            Fetch all again
+          </button>
+          <span role="status">{state}</span>
+        </p>
+      ) : null}
     </section>
   );
 }
 
-function Reasons({ found: { missing, looked, reasons } }: { readonly found: Missing }) {
-  if (missing === 0) return <p>All of the first {whole(looked)} tokens have metadata.</p>;
+function Reasons({ reasons }: { readonly reasons: Readonly<Record<string, number>> }) {
+  const sorted = Object.entries(reasons).sort(([, one], [, other]) => other - one);
   return (
-    <>
-      <p>
-        {whole(missing)} of the first {whole(looked)} tokens have none:
-      </p>
-      <ul>
-        {[...reasons].map(([reason, count]) => (
-          <li key={reason}>
-            {plain(reason.replaceAll("_", " "), 200)} <small>{whole(count)}</small>
-          </li>
-        ))}
-      </ul>
-      {missing > ASKED ? <p class="quiet">These are the reasons of {ASKED} of them.</p> : null}
-    </>
+    <ul aria-label="Reasons of the failures">
+      {sorted.map(([reason, count]) => (
+        <li key={reason}>
+          {plain(reason.replaceAll("_", " "), 200)} <small>{counted(count, "token")}</small>
+        </li>
+      ))}
+    </ul>
   );
 }

@@ -1,8 +1,8 @@
 /** The frame around the screens: the gate that asks for the key, the navigation, and the choice of the screen. */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { CollectionScreen } from "./collection.tsx";
-import { isAddress } from "./format.ts";
-import { type Place, SessionContext, type Signed, usePlace } from "./hooks.ts";
+import { isAddress, plain } from "./format.ts";
+import { type Place, ReturnsContext, SessionContext, type Signed, useConnection, usePlace } from "./hooks.ts";
 import { OperateScreen } from "./operate.tsx";
 import { OverviewScreen } from "./overview.tsx";
 import { linkTo } from "./parts.tsx";
@@ -87,6 +87,8 @@ function Gate({ reason, onSigned }: { readonly reason?: string; readonly onSigne
 function Frame({ session }: { readonly session: Signed }) {
   const place = usePlace();
   const [first = ""] = place.path;
+  const { isLost, returns } = useConnection();
+  useHeading(place.path.join("/"));
   const links = [
     { href: "#/", name: "Overview", isHere: first === "" || first === "nft" },
     { href: "#/price", name: "Prices", isHere: first === "price" },
@@ -113,24 +115,74 @@ function Frame({ session }: { readonly session: Signed }) {
           Sign out
         </button>
       </header>
+      <p class="connection" role="status">
+        {isLost ? "The connection to the service is lost. Trying again…" : ""}
+      </p>
       <main id="content" tabIndex={-1}>
-        <Screen place={place} />
+        <ReturnsContext.Provider value={returns}>
+          <Screen place={place} />
+        </ReturnsContext.Provider>
       </main>
     </>
   );
 }
 
+const TITLE = "EVM data service";
+
+/** Names the browser's tab by the heading of the screen, and moves the focus there after a navigation. */
+function useHeading(path: string): void {
+  useEffect(() => {
+    const content = document.getElementById("content") as HTMLElement;
+    const name = () => {
+      const heading = content.querySelector("h1")?.textContent?.trim() ?? "";
+      const title = heading === "" ? TITLE : `${heading} · ${TITLE}`;
+      if (document.title !== title) document.title = title;
+    };
+    name();
+    // A heading changes when the answer of the service comes.
+    const observer = new MutationObserver(name);
+    observer.observe(content, { childList: true, subtree: true, characterData: true });
+    return () => {
+      observer.disconnect();
+      document.title = TITLE;
+    };
+  }, []);
+  // Before the first drawing, so that the focus does not leave a field in which a visitor has begun to type.
+  useLayoutEffect(() => {
+    const content = document.getElementById("content");
+    const heading = content?.querySelector("h1") ?? content;
+    if (heading === null || heading === undefined) return;
+    heading.tabIndex = -1;
+    heading.focus();
+  }, [path]);
+}
+
 function Screen({ place }: { readonly place: Place }) {
   const [kind = "", chain = "", address = "", id] = place.path;
   const key = place.path.join("/");
-  if (kind === "nft" && isAddress(address)) {
+  if (kind === "nft" && place.path.length <= 4) {
+    if (!isAddress(address)) return <Unknown reason={`${plain(address) || "It"} is no address of a contract.`} />;
     if (id === undefined) return <CollectionScreen key={key} chain={chain} address={address.toLowerCase()} />;
     return <TokenScreen key={key} chain={chain} address={address.toLowerCase()} id={id} />;
   }
   if (kind === "price") return <PriceScreen key={key} chain={chain || "eth"} address={address.toLowerCase()} />;
   if (kind === "operate") return <OperateScreen />;
   if (kind === "search") return <SearchScreen key={key} text={chain} />;
-  return <OverviewScreen offers={place.query.getAll("try")} />;
+  if (kind === "") return <OverviewScreen offers={place.query.getAll("try")} />;
+  return <Unknown reason={`The console has no screen "${plain(key)}".`} />;
+}
+
+/** The screen of an address that leads nowhere. */
+function Unknown({ reason }: { readonly reason: string }) {
+  return (
+    <>
+      <h1>This page does not exist</h1>
+      <p>{reason}</p>
+      <p>
+        An address of a contract has 0x and 40 hexadecimal digits. <a href="#/">Go to the overview</a>, or search above.
+      </p>
+    </>
+  );
 }
 
 function SearchBox() {

@@ -1,15 +1,33 @@
 /** A collection: its progress while it is read, then its tokens at any block, holders, activity and exports. */
-import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { AsOf, FeedMessage, NftPage, NftRecord } from "../client/index.ts";
+import { useCallback, useContext, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import {
+  type AsOf,
+  type Client,
+  type CollectionDetails,
+  type FeedMessage,
+  type NftPage,
+  type NftRecord,
+  ServiceError,
+} from "../client/index.ts";
 import { ActivityPanel, type Happening } from "./activity.tsx";
 import { ExportPanel } from "./export.tsx";
 import { type FilterState, Filters } from "./filters.tsx";
-import { clock, counted, plain, short, whole } from "./format.ts";
+import { clock, counted, isAddress, plain, short, whole } from "./format.ts";
 import { Gallery } from "./gallery.tsx";
 import { HoldersPanel } from "./holders.tsx";
-import { useAnswer, useMessages, useSession } from "./hooks.ts";
+import {
+  blockIn,
+  type Loaded,
+  ReturnsContext,
+  useAction,
+  useAnswer,
+  useMessages,
+  useQuery,
+  useSession,
+} from "./hooks.ts";
 import { Address, Bar, Curl, Failure, linkTo, type Request } from "./parts.tsx";
 import { BlockSlider } from "./slider.tsx";
+import { Tabs } from "./tabs.tsx";
 import { FilteredTokens, RangedTokens, type TokenSource } from "./tokens.ts";
 
 interface Where {
@@ -23,11 +41,17 @@ interface Progress {
   readonly percent: number | null;
   readonly blocksLeft: number | null;
   readonly transfers: number | null;
+  /** Why nothing moves. */
   readonly reason: string | undefined;
+  readonly failure: Extract<FeedMessage, { type: "failed" }> | undefined;
+  /** True if the collection was complete before: an operator removed it, or has it indexed again. */
+  readonly isReset: boolean;
 }
 
-const UNKNOWN: Progress = { isDone: false, percent: null, blocksLeft: null, transfers: null, reason: undefined };
-const NO_FILTER: FilterState = { owner: undefined, traits: [] };
+const UNKNOWN: Progress = {
+  ...{ isDone: false, percent: null, blocksLeft: null, transfers: null },
+  ...{ reason: undefined, failure: undefined, isReset: false },
+};
 /** Happenings kept on the page. */
 const MOST_HAPPENINGS = 200;
 /** Pause between two looks at the newest block, however many messages come. */
@@ -35,41 +59,62 @@ const REFRESH_MS = 1_500;
 /** Metadata comes in for minutes. */
 const PICTURES_MS = 5_000;
 
+/** The newest page of a collection, or that an operator removed it. */
+type Found =
+  | { readonly isRemoved: true }
+  | { readonly isRemoved: false; readonly page: NftPage & { readonly asOf: AsOf | null } };
+
 export function CollectionScreen({ chain, address }: Where) {
   const { client } = useSession();
+  const returns = useContext(ReturnsContext);
   const [progress, setProgress] = useState(UNKNOWN);
   const [happenings, setHappenings] = useState<readonly Happening[]>([]);
   const [metadata, setMetadata] = useState<Extract<FeedMessage, { type: "metadata" }>>();
   /** Counts what makes the newest page out of date. */
   const [moves, refresh] = useThrottled(REFRESH_MS);
   const [pictures, refreshPictures] = useThrottled(PICTURES_MS);
-  const turn = moves + pictures;
-  const first = useAnswer<NftPage & { readonly asOf: AsOf | null }>(
-    (signal) => client.nftPage(address, { chain, limit: 1, disable_total: false, normalizeMetadata: true, signal }),
+  const turn = moves + pictures + returns;
+  /** Requests that are sent before the next render need the newest progress, too. */
+  const latest = useRef(UNKNOWN);
+  const first = useAnswer<Found>(
+    async (signal) => {
+      // The listing of a removed collection would have it indexed again.
+      const isRemoved = latest.current.isReset && (await isRemovedNow(client, { chain, address }, signal));
+      if (isRemoved) return { isRemoved };
+      const query = { chain, limit: 1, disable_total: false, normalizeMetadata: true, signal };
+      return { isRemoved, page: await client.nftPage(address, query) };
+    },
     [chain, address, turn],
   );
+  const page = first.value?.isRemoved === false ? first.value.page : undefined;
+  const isReady = !progress.isReset && (progress.isDone || page?.status === "SYNCED");
+  const wasReady = useRef(false);
+  wasReady.current = isReady;
   useMessages(chain, address, (message) => {
-    setProgress((before) => progressAfter(before, message));
+    latest.current = progressAfter(latest.current, message, wasReady.current);
+    setProgress(latest.current);
     if (message.type === "metadata") setMetadata(message);
     const happening = happeningOf(message);
     if (happening !== undefined) setHappenings((before) => [happening, ...before].slice(0, MOST_HAPPENINGS));
-    if (["indexed", "transfers", "reorged"].includes(message.type)) refresh();
+    if (isNews(message)) refresh();
     if (message.type === "metadata") refreshPictures();
   });
-  const page = first.value;
-  const isReady = progress.isDone || page?.status === "SYNCED";
+  const details = useAnswer<CollectionDetails | undefined>(
+    (signal) => (isReady ? detailsOf(client, { chain, address }, signal) : Promise.resolve(undefined)),
+    [chain, address, isReady, pictures],
+  );
   const record = page?.result[0];
+  const total = Number(page?.total ?? 0);
   return (
     <>
-      <Heading chain={chain} address={address} record={record} total={Number(page?.total ?? 0)} isReady={isReady} />
+      <Heading {...{ chain, address, record, total, isReady }} flags={details.value?.flags} />
       <Failure error={first.error} />
-      {isReady ? null : <ProgressPanel progress={progress} />}
+      {isReady ? null : <Unready {...{ chain, address, progress }} found={first.value} error={first.error} />}
       {isReady && page?.asOf != null && record !== undefined ? (
         <Ready
-          {...{ chain, address, happenings, metadata, turn }}
+          {...{ chain, address, happenings, metadata, details, turn, total }}
           newest={page.asOf}
           firstBlock={Number(record.block_number_minted)}
-          total={Number(page.total ?? 0)}
         />
       ) : null}
       {isReady && page?.result.length === 0 ? (
@@ -79,13 +124,36 @@ export function CollectionScreen({ chain, address }: Where) {
   );
 }
 
+async function isRemovedNow(client: Client, where: Where, signal: AbortSignal): Promise<boolean> {
+  return (await detailsOf(client, where, signal))?.status === "removed";
+}
+
+/** Flags and metadata of a collection; undefined if the service doesn't know it, or has no such route. */
+async function detailsOf(client: Client, where: Where, signal: AbortSignal): Promise<CollectionDetails | undefined> {
+  try {
+    return await client.collection(where, { signal });
+  } catch (error) {
+    if (error instanceof ServiceError && error.status === 404) return undefined;
+    throw error;
+  }
+}
+
+/** True if the newest page may be out of date. */
+function isNews(message: FeedMessage): boolean {
+  if (message.type === "status") return message.status !== "SYNCED" || message.gap === true;
+  if (message.type === "failed") return message.nextTry === null;
+  return ["indexed", "transfers", "reorged"].includes(message.type);
+}
+
 interface HeadingOptions extends Where {
   readonly record: NftRecord | undefined;
   readonly total: number;
   readonly isReady: boolean;
+  readonly flags: CollectionDetails["flags"] | undefined;
 }
 
-function Heading({ chain, address, record, total, isReady }: HeadingOptions) {
+function Heading({ chain, address, record, total, isReady, flags }: HeadingOptions) {
+  const rule = flags?.rule == null ? "" : ` (rule ${plain(flags.rule, 100)})`;
   const isTrue = (flag: unknown) => flag === true || flag === "true";
   return (
     <div class="heading">
@@ -97,23 +165,65 @@ function Heading({ chain, address, record, total, isReady }: HeadingOptions) {
         {record === undefined ? "" : ` · ${record.contract_type}`}
         {isReady ? ` · ${counted(total, "NFT")}` : ""}
         {isTrue(record?.verified_collection) ? <span class="flag good"> verified by the operator</span> : null}
-        {isTrue(record?.possible_spam) ? (
-          <span class="flag bad" title={`bun run cli inspect ${address} --chain ${chain} names the rule`}>
+        {isTrue(record?.possible_spam) ? <span class="flag bad"> possible spam{rule}</span> : null}
+        {isReady && record === undefined ? (
+          <>
             {" "}
-            possible spam
-          </span>
-        ) : null}{" "}
-        · <a href={linkTo.price(chain, address)}>as an ERC-20 token</a>
+            · <a href={linkTo.price(chain, address)}>its price, if it is an ERC-20 token</a>
+          </>
+        ) : null}
       </p>
     </div>
   );
 }
 
+interface UnreadyOptions extends Where {
+  readonly progress: Progress;
+  readonly found: Found | undefined;
+  readonly error: Error | undefined;
+}
+
+/** What to say of a collection that is not complete: progress only where there is some. */
+function Unready({ chain, address, progress, found, error }: UnreadyOptions) {
+  if (found?.isRemoved === true) return <Removed {...{ chain, address }} />;
+  if (found === undefined && error !== undefined) return null;
+  const { failure } = progress;
+  if (failure === undefined) return <ProgressPanel progress={progress} />;
+  const reason = plain(failure.reason, 300);
+  // The error of the page tells it already.
+  if (failure.nextTry === null)
+    return error === undefined ? <p class="failure">There is nothing to show: {reason}.</p> : null;
+  return (
+    <p class="failure">
+      The indexing failed: {reason}. The next attempt is at {clock(failure.nextTry)}.
+    </p>
+  );
+}
+
+function Removed({ chain, address }: Where) {
+  const { client } = useSession();
+  const [state, run, isBusy] = useAction();
+  const again = () =>
+    run(async () => {
+      await client.nftPage(address, { chain, limit: 1 });
+      return "Requested.";
+    });
+  return (
+    <section class="panel">
+      <p role="status">An operator removed this collection. The service no longer follows it.</p>
+      <button type="button" disabled={isBusy} onClick={again}>
+        Index it again
+      </button>{" "}
+      <span role="status">{state}</span>
+    </section>
+  );
+}
+
 function ProgressPanel({ progress }: { readonly progress: Progress }) {
-  const { percent, blocksLeft, transfers, reason } = progress;
+  const { percent, blocksLeft, transfers, reason, isReset } = progress;
   return (
     <section class="panel" aria-live="polite">
-      <h2>The service reads this contract's history</h2>
+      <h2>{isReset ? "An operator has this collection indexed again" : "The service reads this contract's history"}</h2>
       <Bar percent={percent} label="Progress of the indexing" />
       <p>
         {transfers === null ? "Waiting for the first blocks." : `${short(transfers)} transfers so far.`}{" "}
@@ -133,47 +243,57 @@ interface ReadyOptions extends Where {
   readonly total: number;
   readonly happenings: readonly Happening[];
   readonly metadata: Extract<FeedMessage, { type: "metadata" }> | undefined;
+  readonly details: Loaded<CollectionDetails | undefined>;
   readonly turn: number;
 }
 
-function Ready({ chain, address, newest, firstBlock, total, happenings, metadata, turn }: ReadyOptions) {
-  const [view, setView] = useState<View>("Gallery");
-  const [block, setBlock] = useState<number>();
-  const [filter, setFilter] = useState(NO_FILTER);
+function Ready({ chain, address, newest, firstBlock, total, happenings, metadata, details, turn }: ReadyOptions) {
+  const [query, change] = useQuery();
+  const view = VIEWS.find((name) => name.toLowerCase() === query.get("view")) ?? "Gallery";
+  const asked = blockIn(query);
+  const block = asked !== undefined && asked <= newest.block ? asked : undefined;
+  const [owner, traits] = [query.get("owner") ?? "", query.getAll("trait")];
+  const filter = useMemo(
+    (): FilterState => ({ owner: isAddress(owner) ? owner.toLowerCase() : undefined, traits }),
+    [owner, ...traits],
+  );
+  const setView = (next: View) => change({ view: next === "Gallery" ? undefined : next.toLowerCase() });
+  const setBlock = (next: number | undefined) => change({ block: next?.toString() });
+  const setFilter = (next: FilterState) => change({ owner: next.owner, trait: next.traits });
   const isFiltered = filter.owner !== undefined || filter.traits.length > 0;
   const { source, error } = useTokens({ chain, address }, block, isFiltered ? filter : undefined, turn);
   const shownAt = source.asOf ?? newest;
   return (
     <>
+      {asked === block ? null : (
+        <p class="failure" role="status">
+          The service has not read block {whole(asked as number)} yet. This is the newest block.
+        </p>
+      )}
       <BlockSlider first={firstBlock} newest={newest} shownAt={shownAt} block={block} onBlock={setBlock} />
-      <div class="tabs" role="tablist" aria-label="Views of the collection">
-        {VIEWS.map((name) => (
-          <button key={name} type="button" role="tab" aria-selected={view === name} onClick={() => setView(name)}>
-            {name}
-          </button>
-        ))}
-      </div>
-      <div role="tabpanel" aria-label={view}>
+      <Tabs label="Views of the collection" names={VIEWS} chosen={view} onChoose={setView}>
         {view === "Gallery" ? (
           <>
             <Filters {...{ chain, address, filter }} onFilter={setFilter} />
             <Failure error={error} />
             <p role="status" class="quiet">
-              {isFiltered ? `${counted(source.total, "token")} so far` : counted(source.total, "token")} after block{" "}
-              {whole(shownAt.block)}
+              {countText(source)} after block {whole(shownAt.block)}
               {shownAt.time === null ? "" : `, ${clock(shownAt.time)}`}
             </p>
-            <Gallery source={source} chain={chain} address={address} />
+            <Gallery {...{ source, chain, address, block }} />
             <Curl requests={galleryRequests({ chain, address }, shownAt.block, isFiltered ? filter : undefined)} />
           </>
         ) : null}
-        {view === "Holders" ? <HoldersPanel key={`${block}`} {...{ chain, address, block }} /> : null}
-        {view === "Activity" ? <ActivityPanel {...{ chain, address, happenings, metadata }} /> : null}
-        {view === "Export" ? <ExportPanel {...{ chain, address, block, total }} /> : null}
-      </div>
+        {view === "Holders" ? <HoldersPanel key={`${block}`} {...{ chain, address, block, turn }} /> : null}
+        {view === "Activity" ? <ActivityPanel {...{ chain, address, happenings, metadata, details }} /> : null}
+        {view === "Export" ? <ExportPanel {...{ chain, address, total }} block={shownAt.block} /> : null}
+      </Tabs>
     </>
   );
 }
+
+const countText = ({ found: { count, isAll } }: TokenSource): string =>
+  isAll ? counted(count, "token") : `${counted(count, "token")} so far`;
 
 /** The tokens in view. A newer block replaces them once its tokens there are loaded. */
 function useTokens(where: Where, block: number | undefined, filter: FilterState | undefined, turn: number) {
@@ -219,18 +339,21 @@ function galleryRequests({ chain, address }: Where, block: number, filter: Filte
   return [{ path: `/api/collections/${chain}/${address}/tokens?${query}` }];
 }
 
-function progressAfter(before: Progress, message: FeedMessage): Progress {
+function progressAfter(before: Progress, message: FeedMessage, wasReady: boolean): Progress {
   switch (message.type) {
-    case "status":
-      return { ...before, isDone: message.status === "SYNCED", percent: message.percent };
+    case "status": {
+      const isDone = message.status === "SYNCED";
+      const isReset = !isDone && (before.isReset || wasReady);
+      return { ...(isReset ? UNKNOWN : before), isDone, isReset, percent: message.percent, failure: undefined };
+    }
     case "progress": {
       const { percent, blocksLeft, transfers, reason } = message;
-      return { ...before, percent, blocksLeft, transfers, reason };
+      return { ...before, percent, blocksLeft, transfers, reason, failure: undefined };
     }
     case "indexed":
-      return { ...before, isDone: true, percent: 100, reason: undefined };
+      return { ...before, isDone: true, percent: 100, reason: undefined, failure: undefined, isReset: false };
     case "failed":
-      return { ...before, reason: message.reason };
+      return { ...before, failure: message };
     default:
       return before;
   }

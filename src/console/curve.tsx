@@ -29,11 +29,17 @@ export function CurvePanel({ chain, address, until, onBlock }: CurveOptions) {
   const [hours, setHours] = useState<number>(SPANS[0].hours);
   const [points, setPoints] = useState<number>(POINTS[0]);
   const from = new Date(Math.max(0, Date.parse(until) - hours * HOUR_MS)).toISOString();
-  const { value, error, isLoading } = useAnswer(
-    (signal) => client.priceSeries({ chain, address }, { from, to: until, points, signal }),
-    [chain, address, from, until, points],
+  const range = { from, to: until, points };
+  const inputs = [chain, address, from, until, points];
+  // What the service has stored comes at once, and the rest once the service has read it from the chain.
+  const stored = useAnswer(
+    (signal) => client.priceSeries({ chain, address }, { ...range, stored: true, signal }),
+    inputs,
   );
-  const known = (value?.result ?? []).filter(({ usdPrice }) => usdPrice !== null);
+  const all = useAnswer((signal) => client.priceSeries({ chain, address }, { ...range, signal }), inputs);
+  const { error, isLoading } = all;
+  const result = (isLoading ? stored.value : all.value)?.result ?? [];
+  const known = result.filter(({ usdPrice }) => usdPrice !== null);
   return (
     <Panel title="The price before">
       <p class="row">
@@ -54,15 +60,17 @@ export function CurvePanel({ chain, address, until, onBlock }: CurveOptions) {
           ))}
         </select>
         <span role="status" class="quiet">
-          {isLoading ? "Computing…" : `${known.length} of ${value?.result.length ?? 0} blocks have a price`}
+          {isLoading
+            ? `Computing… ${known.length} of ${result.length} are stored`
+            : `${known.length} of ${result.length} blocks have a price`}
         </span>
       </p>
       <Failure error={error} />
       {known.length > 1 ? <Curve points={known} /> : null}
-      {value === undefined ? null : (
+      {result.length === 0 ? null : (
         <details>
           <summary>As a table</summary>
-          <PointTable points={value.result} onBlock={onBlock} />
+          <PointTable points={result} onBlock={onBlock} />
         </details>
       )}
       <Curl requests={[{ path: `/api/prices/${chain}/${address}/series?from=${from}&to=${until}&points=${points}` }]} />

@@ -1,19 +1,23 @@
 /** Files of a collection at one block. A large one is better fetched by a program than by a browser. */
 import { useState } from "preact/hooks";
+import { whole } from "./format.ts";
 import { useAction, useSession } from "./hooks.ts";
-import { quoted } from "./parts.tsx";
+import { commandLine, quoted } from "./parts.tsx";
 import { BASE } from "./session.ts";
 
 const FORMATS = ["csv", "jsonl", "parquet"] as const;
 /** Largest file that the browser keeps in memory. */
 const MOST_BYTES = 100_000_000;
+/** Some browsers read the file only after the click. */
+const SAVING_MS = 60_000;
 /** A row of an exported token, by measure of CSV files. */
 const ROW_BYTES = 250;
 
 interface ExportOptions {
   readonly chain: string;
   readonly address: string;
-  readonly block: number | undefined;
+  /** The block that the page shows. By default the service exports its newest final block, which may be much older. */
+  readonly block: number;
   readonly total: number;
 }
 
@@ -22,33 +26,31 @@ export function ExportPanel({ chain, address, block, total }: ExportOptions) {
   const [holders, setHolders] = useState(false);
   const [state, run, isBusy] = useAction();
   const query = (format: string) => {
-    const parts = new URLSearchParams({ format, holders: String(holders) });
-    if (block !== undefined) parts.set("as_of_block", String(block));
+    const parts = new URLSearchParams({ format, holders: String(holders), as_of_block: String(block) });
     return `api/collections/${encodeURIComponent(chain)}/${address}/export?${parts}`;
   };
   const isLarge = total * ROW_BYTES > MOST_BYTES;
   const save = (format: (typeof FORMATS)[number]) =>
     run(async () => {
-      const at = block === undefined ? {} : { as_of_block: block };
-      const response = await client.exported({ chain, address }, { format, holders, ...at });
-      const name = `${chain}-${address}-${response.headers.get("x-as-of-block") ?? "newest"}.${format}`;
+      const response = await client.exported({ chain, address }, { format, holders, as_of_block: block });
+      const name = `${chain}-${address}-${block}.${format}`;
       const link = document.createElement("a");
       link.href = URL.createObjectURL(await response.blob());
       link.download = name;
       link.click();
-      URL.revokeObjectURL(link.href);
+      setTimeout(() => URL.revokeObjectURL(link.href), SAVING_MS);
       return `Saved ${name}.`;
     });
   return (
     <>
-      <p>{block === undefined ? "As of the newest final block." : `As of block ${block}.`}</p>
+      <p>The file has the collection after block {whole(block)}.</p>
       <label>
         <input type="checkbox" checked={holders} onChange={({ currentTarget }) => setHolders(currentTarget.checked)} />{" "}
         A row per owner, with shares, in place of a row per token
       </label>
       {isLarge ? (
         <>
-          <p>The file may have more than 100 MB: fetch it with a program.</p>
+          <p>The file may have more than 100 MB. Fetch it with a program:</p>
           <pre>
             {FORMATS.map((format) => `curl -OJ -H "X-API-Key: $KEY" ${quoted(BASE + query(format))}`).join("\n")}
           </pre>
@@ -66,7 +68,7 @@ export function ExportPanel({ chain, address, block, total }: ExportOptions) {
       <details class="curl">
         <summary>The same with curl</summary>
         <pre>
-          {`curl -OJ -H "X-API-Key: $KEY" ${quoted(BASE + query("csv"))}\n\nbun run cli export ${address} --chain ${chain} --format csv`}
+          {`curl -OJ -H "X-API-Key: $KEY" ${quoted(BASE + query("csv"))}\n\n${commandLine(`export ${address} --chain ${quoted(chain)} --format csv --as-of ${block}${holders ? " --holders" : ""}`)}`}
         </pre>
       </details>
     </>

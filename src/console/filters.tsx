@@ -1,5 +1,5 @@
 /** The filters of a gallery: an owner, and traits. */
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { isAddress, plain, whole } from "./format.ts";
 import { useAnswer, useSession } from "./hooks.ts";
 import { Failure } from "./parts.tsx";
@@ -18,6 +18,7 @@ export function Filters({ chain, address, filter, onFilter }: FilterOptions) {
   const [isOpen, setOpen] = useState(false);
   const [owner, setOwner] = useState(filter.owner ?? "");
   const [fault, setFault] = useState("");
+  useEffect(() => setOwner(filter.owner ?? ""), [filter.owner]);
   const byOwner = (event: Event) => {
     event.preventDefault();
     const text = owner.trim();
@@ -46,13 +47,7 @@ export function Filters({ chain, address, filter, onFilter }: FilterOptions) {
       {filter.owner === undefined && filter.traits.length === 0 ? null : (
         <ul class="chips" aria-label="Filters in force">
           {filter.owner === undefined ? null : (
-            <Chip
-              text={filter.owner}
-              onRemove={() => {
-                setOwner("");
-                onFilter({ ...filter, owner: undefined });
-              }}
-            />
+            <Chip text={filter.owner} onRemove={() => onFilter({ ...filter, owner: undefined })} />
           )}
           {filter.traits.map((trait) => (
             <Chip

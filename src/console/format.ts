@@ -11,6 +11,10 @@ export const short = (count: number): string => (count < 10_000 ? whole(count) :
 /** @param share from 0 to 1 */
 export const percent = (share: number): string => PERCENT.format(share);
 
+/** Six significant digits of a long decimal. */
+export const shortened = (text: string): string =>
+  new Intl.NumberFormat("en-US", { maximumSignificantDigits: 6 }).format(Number(text));
+
 /** `942 B`, `3.0 MB`. */
 export function bytes(count: number): string {
   const units = ["B", "KB", "MB", "GB", "TB"];
@@ -42,6 +46,14 @@ export const brief = (address: string): string =>
 export function plain(text: string, most = 80): string {
   const clean = text.replace(/[\p{Cc}\p{Cf}]/gu, "·");
   return clean.length > most ? `${clean.slice(0, most)}…` : clean;
+}
+
+/** Cuts a long text in the middle: names of tokens often differ at their ends only. */
+export function cutInside(text: string, most: number): string {
+  const letters = [...text];
+  if (letters.length <= most) return text;
+  const end = Math.floor((most - 1) / 2);
+  return `${letters.slice(0, most - 1 - end).join("")}…${letters.slice(-end).join("")}`;
 }
 
 const ADDRESS = /^0x[0-9a-f]{40}$/i;

@@ -1,7 +1,7 @@
 /** A grid of tokens of any number: only the rows in view are elements of the page. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { NftRecord } from "../client/index.ts";
-import { brief, plain, whole } from "./format.ts";
+import { brief, cutInside, plain, whole } from "./format.ts";
 import { linkTo } from "./parts.tsx";
 import { BASE } from "./session.ts";
 import type { TokenSource } from "./tokens.ts";
@@ -10,26 +10,37 @@ const LEAST_WIDTH = 150;
 const GAP = 12;
 /** Height of a card below its square picture. */
 const CAPTION = 52;
+/** Most letters of a name that a card has in its title. */
+const MOST_OF_NAME = 200;
+/** Width of a letter of a name, in pixels. */
+const LETTER = 9;
 /** Rows drawn above and below those in view. */
 const SPARE_ROWS = 2;
 /** Browsers draw no taller elements than about 17 million pixels. Above this, a pixel stands for more than one. */
 const MOST_PIXELS = 8_000_000;
 
-export function Gallery({
-  source,
-  chain,
-  address,
-}: {
+interface GalleryOptions {
   readonly source: TokenSource;
   readonly chain: string;
   readonly address: string;
-}) {
+  /** The block that the tokens' screens show; undefined for the newest. */
+  readonly block: number | undefined;
+}
+
+export function Gallery({ source, chain, address, block }: GalleryOptions) {
   const box = useRef<HTMLElement>(null);
+  const inside = useRef<HTMLDivElement>(null);
   const [{ width, height, top }, setView] = useState({ width: 0, height: 0, top: 0 });
   useEffect(() => {
     const element = box.current;
     if (element === null) return;
-    const read = () => setView({ width: element.clientWidth, height: element.clientHeight, top: element.scrollTop });
+    // The box has a padding, which the columns must not count.
+    const read = () =>
+      setView({
+        width: inside.current?.clientWidth ?? 0,
+        height: element.clientHeight,
+        top: element.scrollTop,
+      });
     const observer = new ResizeObserver(read);
     observer.observe(element);
     element.addEventListener("scroll", read, { passive: true });
@@ -54,12 +65,12 @@ export function Gallery({
   const offset = top + firstRow * rowHeight - real;
   return (
     <section class="gallery" ref={box} tabIndex={0} aria-label={`Tokens, ${whole(source.total)} in all`}>
-      <div style={{ height: `${tall}px` }}>
+      <div ref={inside} style={{ height: `${tall}px` }}>
         <ul
           style={{
             transform: `translateY(${offset}px)`,
             gap: `${GAP}px`,
-            gridTemplateColumns: `repeat(${columns}, 1fr)`,
+            gridTemplateColumns: `repeat(${columns}, minmax(0, 1fr))`,
           }}
         >
           {Array.from({ length: Math.max(0, to - from) }, (_, at) => (
@@ -69,7 +80,7 @@ export function Gallery({
               aria-posinset={from + at + 1}
               style={{ height: `${rowHeight - GAP}px` }}
             >
-              <Card record={source.at(from + at)} chain={chain} address={address} size={cell} />
+              <Card record={source.at(from + at)} size={cell} {...{ chain, address, block }} />
             </li>
           ))}
         </ul>
@@ -84,29 +95,28 @@ function gridOf(width: number) {
   return { columns, cell, rowHeight: cell + CAPTION + GAP };
 }
 
-interface CardOptions {
+interface CardOptions extends Omit<GalleryOptions, "source"> {
   readonly record: NftRecord | undefined;
-  readonly chain: string;
-  readonly address: string;
   readonly size: number;
 }
 
-function Card({ record, chain, address, size }: CardOptions) {
+function Card({ record, chain, address, block, size }: CardOptions) {
   if (record === undefined) return <div class="card token waiting" style={{ height: `${size}px` }} />;
   const { token_id: id, owner_of: owner } = record;
+  const name = nameOf(record, MOST_OF_NAME);
   return (
-    <a class="card token" href={linkTo.token(chain, address, id)}>
+    <a class="card token" href={linkTo.token(chain, address, id, block)}>
       <Picture record={record} size="low" pixels={size} />
-      <strong>{nameOf(record)}</strong>
+      <strong title={name}>{cutInside(name, Math.floor(size / LETTER))}</strong>
       <small>{owner === "" ? `${record.amount} in all` : brief(owner)}</small>
     </a>
   );
 }
 
 /** The token's name from its metadata, else its id. */
-export function nameOf({ normalized_metadata: metadata, token_id: id }: NftRecord): string {
+export function nameOf({ normalized_metadata: metadata, token_id: id }: NftRecord, most = 60): string {
   const name = metadata === "" ? null : metadata.name;
-  return name === null || name.trim() === "" ? `#${plain(id, 20)}` : plain(name, 60);
+  return name === null || name.trim() === "" ? `#${plain(id, 20)}` : plain(name, most);
 }
 
 /** The preview of a token's picture, from this service: nothing is loaded from the host that the metadata names. */
@@ -122,14 +132,21 @@ export function Picture({
   const path = pathOf(record, size);
   const style = { width: `${pixels}px`, height: `${pixels}px` };
   if (path === undefined) {
-    const status = record.media === "" ? "" : record.media.status.replaceAll("_", " ");
     return (
       <span class="picture none" style={style}>
-        {status === "success" ? "" : status}
+        {absenceOf(record)}
       </span>
     );
   }
   return <img class="picture" style={style} src={path} alt="" loading="lazy" decoding="async" />;
+}
+
+/** Why a token has no preview, in words. */
+function absenceOf({ media }: NftRecord): string {
+  if (media === "" || media.status === "success") return "";
+  // The service also calls a missing URL invalid.
+  if (media.status === "invalid_url" && media.original_media_url === null) return "no picture";
+  return media.status.replaceAll("_", " ");
 }
 
 /** By path below this page's own address, which may differ from the service's public one. */

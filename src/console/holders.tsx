@@ -1,9 +1,9 @@
 /** The owners of a collection by what they hold, with their shares, at one block. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { AsOf, Holder } from "../client/index.ts";
 import { counted, percent, whole } from "./format.ts";
 import { useSession } from "./hooks.ts";
-import { Curl, Failure, Scroll } from "./parts.tsx";
+import { Curl, Failure, LongAddress, Scroll } from "./parts.tsx";
 
 const PAGE = 50;
 
@@ -11,6 +11,8 @@ interface HoldersOptions {
   readonly chain: string;
   readonly address: string;
   readonly block: number | undefined;
+  /** Counts the changes at the newest block. */
+  readonly turn: number;
 }
 
 interface Listed {
@@ -22,28 +24,39 @@ interface Listed {
 
 const NOTHING: Listed = { rows: [], total: 0, cursor: null, asOf: null };
 
-export function HoldersPanel({ chain, address, block }: HoldersOptions) {
+export function HoldersPanel({ chain, address, block, turn }: HoldersOptions) {
   const { client } = useSession();
-  const [{ rows, total, cursor, asOf }, setListed] = useState(NOTHING);
+  const [listed, setListed] = useState(NOTHING);
   const [error, setError] = useState<Error>();
   const [isBusy, setBusy] = useState(true);
-  const read = async (after: string | undefined, signal?: AbortSignal) => {
-    const at = block === undefined ? {} : { as_of_block: block };
-    const query = { limit: PAGE, ...at, ...(after === undefined ? {} : { cursor: after }), ...(signal && { signal }) };
-    const page = await client.holderPage({ chain, address }, query);
-    setListed((before) => ({ ...page, rows: [...(after === undefined ? [] : before.rows), ...page.result] }));
-  };
-  const run = (after: string | undefined, signal?: AbortSignal) => {
+  const stopping = useRef(new AbortController());
+  const { rows, total, cursor, asOf } = listed;
+  /** Reads on from a page until there are `count` rows, and shows them at once. */
+  const read = async (before: Listed, count: number) => {
+    stopping.current.abort();
+    stopping.current = new AbortController();
+    const { signal } = stopping.current;
     setBusy(true);
-    read(after, signal)
-      .catch((failure: Error) => signal?.aborted === true || setError(failure))
-      .finally(() => setBusy(false));
+    try {
+      let now = before;
+      do {
+        const at = block === undefined ? {} : { as_of_block: block };
+        const after = now.cursor === null ? at : { cursor: now.cursor };
+        const page = await client.holderPage({ chain, address }, { limit: PAGE, ...after, signal });
+        now = { ...page, rows: [...now.rows, ...page.result] };
+      } while (now.cursor !== null && now.rows.length < count);
+      setListed(now);
+      setError(undefined);
+    } catch (failure) {
+      if (!signal.aborted) setError(failure as Error);
+    } finally {
+      if (!signal.aborted) setBusy(false);
+    }
   };
-  useEffect(() => {
-    const controller = new AbortController();
-    run(undefined, controller.signal);
-    return () => controller.abort();
-  }, [chain, address, block]);
+  // At a block of the past nothing changes. A newer block gets as many rows as are shown.
+  const version = block === undefined ? turn : 0;
+  useEffect(() => void read(NOTHING, rows.length), [chain, address, block, version]);
+  useEffect(() => () => stopping.current.abort(), []);
   const path = `/api/collections/${chain}/${address}/holders?limit=${PAGE}`;
   return (
     <>
@@ -72,7 +85,7 @@ export function HoldersPanel({ chain, address, block }: HoldersOptions) {
               <tr key={owner}>
                 <td class="number">{whole(rank)}</td>
                 <td>
-                  <code>{owner}</code>
+                  <LongAddress value={owner} />
                 </td>
                 <td class="number">{whole(tokens)}</td>
                 <td class="number share">
@@ -85,7 +98,7 @@ export function HoldersPanel({ chain, address, block }: HoldersOptions) {
         </table>
       </Scroll>
       {cursor === null ? null : (
-        <button type="button" disabled={isBusy} onClick={() => run(cursor)}>
+        <button type="button" disabled={isBusy} onClick={() => read(listed, rows.length + PAGE)}>
           More
         </button>
       )}

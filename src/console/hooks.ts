@@ -2,7 +2,7 @@
 import { createContext } from "preact";
 import { useCallback, useContext, useEffect, useRef, useState } from "preact/hooks";
 import { type FeedMessage, ServiceError } from "../client/index.ts";
-import { isRefusal, type Session } from "./session.ts";
+import { BASE, isRefusal, type Session } from "./session.ts";
 
 export interface Signed extends Session {
   /** Forgets the key, with a reason that the gate shows. */
@@ -29,6 +29,8 @@ export function usePlace(): Place {
   useEffect(() => {
     const changed = () => setHash(location.hash);
     addEventListener("hashchange", changed);
+    // Effects run after the first drawing. The place may have changed before.
+    changed();
     return () => removeEventListener("hashchange", changed);
   }, []);
   return parsePlace(hash);
@@ -47,6 +49,33 @@ function decoded(text: string): string {
   }
 }
 
+/** Changes of the query. An undefined value or an empty list removes the parameter. */
+export type QueryChanges = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/**
+ * The query behind `#`, and a function that changes it: the chosen block, view and filter of a screen. So a link holds them,
+ * and Back finds them. A change replaces the entry of the history, so that Back leads to the screen before.
+ */
+export function useQuery(): [query: URLSearchParams, change: (changes: QueryChanges) => void] {
+  return [usePlace().query, changeQuery];
+}
+
+function changeQuery(changes: QueryChanges): void {
+  const [path = "", text = ""] = location.hash.split("?");
+  const query = new URLSearchParams(text);
+  for (const [name, value] of Object.entries(changes)) {
+    query.delete(name);
+    for (const one of [value ?? []].flat()) query.append(name, one);
+  }
+  location.replace(`${path || "#/"}${query.size === 0 ? "" : `?${query}`}`);
+}
+
+/** The block of a query; undefined if it has none. */
+export function blockIn(query: URLSearchParams): number | undefined {
+  const text = query.get("block") ?? "";
+  return /^\d{1,15}$/.test(text) ? Number(text) : undefined;
+}
+
 export interface Loaded<T> {
   /** The newest answer. It stays while the next one is awaited. */
   readonly value: T | undefined;
@@ -55,9 +84,13 @@ export interface Loaded<T> {
   reload(): void;
 }
 
-/** Asks the service when the screen opens, and again when `inputs` change. */
+/** Counts how often the service came back after it could not be reached. Answers are asked again then. */
+export const ReturnsContext = createContext(0);
+
+/** Asks the service when the screen opens, when `inputs` change, and when the service is back. */
 export function useAnswer<T>(load: (signal: AbortSignal) => Promise<T>, inputs: readonly unknown[]): Loaded<T> {
   const { leave } = useSession();
+  const returns = useContext(ReturnsContext);
   const [turn, setTurn] = useState(0);
   const [state, setState] = useState<Omit<Loaded<T>, "reload">>({
     value: undefined,
@@ -77,7 +110,7 @@ export function useAnswer<T>(load: (signal: AbortSignal) => Promise<T>, inputs: 
       },
     );
     return () => controller.abort();
-  }, [...inputs, turn]);
+  }, [...inputs, turn, returns]);
   return { ...state, reload: useCallback(() => setTurn((before) => before + 1), []) };
 }
 
@@ -102,31 +135,89 @@ export function usePolled<T>(
   return answer;
 }
 
+interface Connection {
+  readonly isLost: boolean;
+  readonly returns: number;
+}
+
+/** Pauses between two probes, and the time that the service has to answer one. */
+const [PROBE_MS, LOST_PROBE_MS, PROBE_TIMEOUT_MS] = [3_000, 1_000, 5_000];
+
+/** Probes whether the service answers, while the page can be seen. */
+export function useConnection(): Connection {
+  const [{ isLost, returns }, setConnection] = useState<Connection>({ isLost: false, returns: 0 });
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let isOver = false;
+    const probe = async () => {
+      clearTimeout(timer);
+      if (document.visibilityState !== "visible") return;
+      const isUp = await isReachable();
+      if (isOver) return;
+      setConnection((before) => (before.isLost === !isUp ? before : afterProbe(before, isUp)));
+      clearTimeout(timer);
+      timer = setTimeout(probe, isUp ? PROBE_MS : LOST_PROBE_MS);
+    };
+    timer = setTimeout(probe, PROBE_MS);
+    document.addEventListener("visibilitychange", probe);
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", probe);
+    };
+  }, []);
+  return { isLost, returns };
+}
+
+const afterProbe = ({ returns }: Connection, isUp: boolean): Connection =>
+  isUp ? { isLost: false, returns: returns + 1 } : { isLost: true, returns };
+
+/** Statuses of a proxy in front of a service that doesn't answer. */
+const UNREACHABLE = [502, 503, 504];
+
+async function isReachable(): Promise<boolean> {
+  try {
+    const signal = AbortSignal.timeout(PROBE_TIMEOUT_MS);
+    const { status } = await fetch(`${BASE}health/live`, { method: "HEAD", cache: "no-store", signal });
+    return !UNREACHABLE.includes(status);
+  } catch {
+    return false;
+  }
+}
+
 /** Hears the messages of a collection while the screen is open. It gets indexed if it was unknown. */
 export function useMessages(chain: string, address: string, onMessage: (message: FeedMessage) => void): void {
   const { client, leave } = useSession();
+  const returns = useContext(ReturnsContext);
   const hear = useRef(onMessage);
   hear.current = onMessage;
+  const since = useRef<string | number>(undefined);
   useEffect(() => {
-    const subscription = client.subscribe(address, { chain });
+    // The client waits ever longer before it connects again. A service that is back is subscribed to at once.
+    const from = returns === 0 || since.current === undefined ? {} : { since: since.current };
+    const subscription = client.subscribe(address, { chain, ...from });
     const read = async () => {
       for await (const message of subscription) hear.current(message);
     };
     read().catch((error: unknown) => {
       if (error instanceof ServiceError && isRefusal(error)) leave(error.message);
     });
-    return () => subscription.close();
-  }, [client, chain, address]);
+    return () => {
+      since.current = subscription.since;
+      subscription.close();
+    };
+  }, [client, chain, address, returns]);
 }
 
 /** The state of a request that a button makes: its words while it runs, and afterwards. */
 export function useAction(): [state: string | undefined, run: (work: () => Promise<string>) => void, isBusy: boolean] {
+  const { leave } = useSession();
   const [state, setState] = useState<string>();
   const [isBusy, setBusy] = useState(false);
   const run = (work: () => Promise<string>) => {
     setBusy(true);
     work()
-      .then(setState, (error: Error) => setState(error.message))
+      .then(setState, (error: Error) => (isRefusal(error) ? leave(error.message) : setState(error.message)))
       .finally(() => setBusy(false));
   };
   return [state, run, isBusy];

@@ -1,17 +1,31 @@
 /** What an operator changes: keys, lists of contracts to index, single collections. Each with its twin on the command line. */
 import { useState } from "preact/hooks";
 import { type Contract, type IndexAnswer, type Key, ServiceError } from "../client/index.ts";
+import { EndpointsPanel } from "./endpoints.tsx";
 import { ago, isAddress, plain, whole } from "./format.ts";
 import { useAction, useAnswer, useSession } from "./hooks.ts";
-import { Curl, Failure, linkTo, Panel, quoted, type Request, Scroll } from "./parts.tsx";
+import { Curl, commandLine, Failure, linkTo, Panel, quoted, type Request, Scroll } from "./parts.tsx";
 
 export function OperateScreen() {
+  const { scope } = useSession();
+  if (scope === "read") {
+    return (
+      <>
+        <h1>Operate</h1>
+        <p>
+          This key has scope read. Changes need a key of scope operate: an operator adds one with{" "}
+          <code>bun run cli keys add &lt;name&gt; --scope operate</code>.
+        </p>
+      </>
+    );
+  }
   return (
     <>
       <h1>Operate</h1>
       <Keys />
       <IndexList />
       <OneCollection />
+      <EndpointsPanel />
     </>
   );
 }
@@ -21,7 +35,7 @@ function Twin({ command, requests }: { readonly command: string; readonly reques
   return (
     <>
       <p class="quiet">
-        On the command line: <code>bun run cli {command}</code>
+        On the command line: <code>{commandLine(command)}</code>
       </p>
       <Curl requests={requests} />
     </>
@@ -33,6 +47,7 @@ function Keys() {
   const keys = useAnswer((signal) => client.keys({ signal }), []);
   const [name, setName] = useState("");
   const [scope, setScope] = useState<"read" | "operate">("read");
+  const [rate, setRate] = useState("");
   const [made, setMade] = useState<{ readonly name: string; readonly key: string }>();
   const [state, run, isBusy] = useAction();
   const change = (work: () => Promise<string>) =>
@@ -41,11 +56,14 @@ function Keys() {
       keys.reload();
       return words;
     });
+  const perMinute = /^[1-9]\d{0,8}$/.test(rate.trim()) ? Number(rate) : undefined;
+  const asked = { name: name.trim(), scope, ...(perMinute === undefined ? {} : { requestsPerMinute: perMinute }) };
   const add = (event: Event) => {
     event.preventDefault();
     change(async () => {
-      setMade(await client.addKey({ name: name.trim(), scope }));
+      setMade(await client.addKey(asked));
       setName("");
+      setRate("");
       return "";
     });
   };
@@ -80,7 +98,19 @@ function Keys() {
           <option value="read">read</option>
           <option value="operate">operate</option>
         </select>
-        <button type="submit" disabled={isBusy || name.trim() === ""}>
+        <label for="rate">Requests a minute</label>
+        <input
+          id="rate"
+          class="narrow"
+          inputMode="numeric"
+          value={rate}
+          placeholder="default"
+          onInput={({ currentTarget }) => setRate(currentTarget.value)}
+        />
+        <button
+          type="submit"
+          disabled={isBusy || name.trim() === "" || (rate.trim() !== "" && perMinute === undefined)}
+        >
           Add
         </button>
         <span role="status">{state}</span>
@@ -97,7 +127,7 @@ function Keys() {
         <table>
           <thead>
             <tr>
-              {["Name", "Scope", "A minute", "Today", "Last use", ""].map((title) => (
+              {["Name", "Scope", "Requests a minute", "Requests today", "Added", "Last use", ""].map((title) => (
                 <th scope="col" key={title}>
                   {title === "" ? <span class="hidden">Changes</span> : title}
                 </th>
@@ -111,6 +141,7 @@ function Keys() {
                 <td>{key.scope}</td>
                 <td>{whole(key.requestsPerMinute)}</td>
                 <td>{whole(key.requestsToday)}</td>
+                <td>{key.createdAt === null ? "–" : ago(key.createdAt)}</td>
                 <td>{key.lastUse === null ? "–" : ago(key.lastUse)}</td>
                 <td>
                   {key.source === "environment" ? (
@@ -125,14 +156,12 @@ function Keys() {
                       >
                         Rotate
                       </button>{" "}
-                      <button
-                        type="button"
-                        disabled={isBusy}
-                        onClick={() => revoke(key)}
-                        aria-label={`Revoke ${plain(key.name)}`}
-                      >
-                        Revoke
-                      </button>
+                      <Confirmed
+                        name="Revoke"
+                        label={`Revoke ${plain(key.name)}`}
+                        isDisabled={isBusy}
+                        onConfirm={() => revoke(key)}
+                      />
                     </>
                   )}
                 </td>
@@ -142,17 +171,57 @@ function Keys() {
         </table>
       </Scroll>
       <Twin
-        command={`keys add ${quotedName(name)}${scope === "operate" ? " --scope operate" : ""}`}
+        command={`keys add ${quotedName(name)}${scope === "operate" ? " --scope operate" : ""}${perMinute === undefined ? "" : ` --rpm ${perMinute}`}`}
         requests={[
           { path: "/api/keys" },
-          { method: "POST", path: "/api/keys", body: { name: quotedName(name), scope } },
+          { method: "POST", path: "/api/keys", body: { ...asked, name: quotedName(name) } },
+          { method: "POST", path: "/api/keys/<name>/rotate", body: {} },
+          { method: "DELETE", path: "/api/keys/<name>" },
         ]}
       />
+      <p class="quiet">
+        Rotate and Revoke: <code>{commandLine("keys rotate <name> --grace 24h")}</code>,{" "}
+        <code>{commandLine("keys revoke <name>")}</code>
+      </p>
     </Panel>
   );
 }
 
 const quotedName = (name: string): string => (/^[\w.-]+$/.test(name.trim()) ? name.trim() : "<name>");
+
+interface ConfirmedOptions {
+  readonly name: string;
+  readonly label: string;
+  readonly isDisabled: boolean;
+  readonly onConfirm: () => void;
+}
+
+/** A button whose change can't be taken back: it asks once more. */
+function Confirmed({ name, label, isDisabled, onConfirm }: ConfirmedOptions) {
+  const [isAsking, setAsking] = useState(false);
+  if (!isAsking) {
+    return (
+      <button type="button" disabled={isDisabled} onClick={() => setAsking(true)} aria-label={label}>
+        {name}
+      </button>
+    );
+  }
+  const confirm = () => {
+    setAsking(false);
+    onConfirm();
+  };
+  return (
+    <span class="confirm">
+      Sure?{" "}
+      <button type="button" disabled={isDisabled} onClick={confirm} aria-label={`${label}, confirmed`}>
+        {name}
+      </button>{" "}
+      <button type="button" onClick={() => setAsking(false)} aria-label={`${label}, not now`}>
+        Keep
+      </button>
+    </span>
+  );
+}
 
 /** Contracts per request. */
 const AT_ONCE = 500;
@@ -162,6 +231,7 @@ function IndexList() {
   const [text, setText] = useState("");
   const [answers, setAnswers] = useState<IndexAnswer["items"]>([]);
   const [state, run, isBusy] = useAction();
+  const listed = shownContracts(text);
   const submit = (event: Event) => {
     event.preventDefault();
     run(async () => {
@@ -198,11 +268,30 @@ function IndexList() {
         </ul>
       )}
       <Twin
-        command="index --file contracts.txt --wait"
-        requests={[{ method: "POST", path: "/api/collections", body: { items: [{ chain: "eth", address: "0x…" }] } }]}
+        command={indexCommand(listed)}
+        requests={[{ method: "POST", path: "/api/collections", body: { items: listed } }]}
       />
     </Panel>
   );
+}
+
+/** Contracts that the lines for a shell show: those of the list, or an example while it is empty or wrong. */
+function shownContracts(text: string): Contract[] {
+  try {
+    const contracts = contractsOf(text).slice(0, AT_ONCE);
+    if (contracts.length > 0) return contracts;
+  } catch {
+    // The button says what is wrong.
+  }
+  return [{ chain: "eth", address: "<address>" }];
+}
+
+/** A few contracts of one chain are arguments, and more are a file of lines like those of the list. */
+function indexCommand(contracts: readonly Contract[]): string {
+  const [{ chain = "eth" } = {}] = contracts;
+  const isShort = contracts.length <= 3 && contracts.every((one) => one.chain === chain);
+  if (!isShort) return "index --file contracts.txt --wait";
+  return `index ${contracts.map(({ address }) => address).join(" ")} --chain ${quoted(chain)} --wait`;
 }
 
 /** @throws Error that names the line which is none */
@@ -231,8 +320,7 @@ function OneCollection() {
   const [change, setChange] = useState<keyof typeof CHANGES>("reindex");
   const [state, run, isBusy] = useAction();
   const shown = isAddress(address.trim()) ? address.trim() : "<address>";
-  const submit = (event: Event) => {
-    event.preventDefault();
+  const perform = () =>
     run(async () => {
       const contract = { chain: chain.trim() || "eth", address: address.trim() };
       if (!isAddress(contract.address)) return "An address has 0x and 40 hexadecimal digits.";
@@ -244,6 +332,9 @@ function OneCollection() {
       }
       return "Done.";
     });
+  const submit = (event: Event) => {
+    event.preventDefault();
+    if (change !== "remove") perform();
   };
   return (
     <Panel title="One collection">
@@ -269,9 +360,13 @@ function OneCollection() {
           placeholder="0x…"
           onInput={({ currentTarget }) => setAddress(currentTarget.value)}
         />
-        <button type="submit" disabled={isBusy}>
-          Do it
-        </button>
+        {change === "remove" ? (
+          <Confirmed name="Do it" label="Remove the collection" isDisabled={isBusy} onConfirm={perform} />
+        ) : (
+          <button type="submit" disabled={isBusy}>
+            Do it
+          </button>
+        )}
         <span role="status">{state}</span>
       </form>
       <p>{CHANGES[change]}</p>

@@ -46,7 +46,7 @@ function Everything({ offers }: { readonly offers: readonly string[] }) {
     <>
       <h1>Overview</h1>
       <Failure error={error} />
-      {isEmpty || offers.length > 0 ? <First offers={offers} onDone={seen.reload} /> : null}
+      {isEmpty || offers.length > 0 ? <First offers={offers} chains={status.chains} onDone={seen.reload} /> : null}
       <Health status={status} />
       <Panel title="Chains">
         <div class="cards">
@@ -80,10 +80,7 @@ function Everything({ offers }: { readonly offers: readonly string[] }) {
           {hasMore ? <p class="quiet">These are the first {MOST}. The filter finds the others.</p> : null}
         </Panel>
       )}
-      <Curl
-        requests={[{ path: "/api/status" }, { path: `/api/collections?limit=${MOST}` }]}
-        command="bun run cli status --watch"
-      />
+      <Curl requests={[{ path: "/api/status" }, { path: `/api/collections?limit=${MOST}` }]} command="status --watch" />
     </>
   );
 }
@@ -102,16 +99,23 @@ function ReadOnly({ offers }: { readonly offers: readonly string[] }) {
   );
 }
 
+interface FirstOptions {
+  readonly offers: readonly string[];
+  readonly chains: readonly ChainStatus[];
+  readonly onDone: () => void;
+}
+
 /** What to do first. The demo's address offers its contracts as `?try=chain:address`. */
-function First({ offers, onDone }: { readonly offers: readonly string[]; readonly onDone: () => void }) {
+function First({ offers, chains, onDone }: FirstOptions) {
   const { client } = useSession();
   const [address, setAddress] = useState("");
+  const [chain, setChain] = useState(chains[0]?.name ?? "eth");
   const [state, run, isBusy] = useAction();
   const submit = (event: Event) => {
     event.preventDefault();
     run(async () => {
       if (!isAddress(address.trim())) return "An address has 0x and 40 hexadecimal digits.";
-      await client.index([{ address: address.trim() }]);
+      await client.index([{ chain, address: address.trim() }]);
       onDone();
       return "Requested.";
     });
@@ -120,7 +124,15 @@ function First({ offers, onDone }: { readonly offers: readonly string[]; readonl
     <Panel title="Begin here">
       <p>Enter the address of an NFT contract. The service reads its history from the chain, and shows it below.</p>
       <form class="row" onSubmit={submit}>
-        <label for="first">Contract on eth</label>
+        <label for="first-chain">Chain</label>
+        <select id="first-chain" value={chain} onChange={({ currentTarget }) => setChain(currentTarget.value)}>
+          {chains.map(({ name }) => (
+            <option key={name} value={name}>
+              {name}
+            </option>
+          ))}
+        </select>
+        <label for="first">Contract</label>
         <input
           id="first"
           value={address}
@@ -132,17 +144,23 @@ function First({ offers, onDone }: { readonly offers: readonly string[]; readonl
         </button>
         <span role="status">{state}</span>
       </form>
-      <Offers offers={offers} />
+      <Offers offers={offers.length > 0 || !chains.some(({ name }) => name === "eth") ? offers : EXAMPLES} />
     </Panel>
   );
 }
+
+/** The contracts of the API's examples. They are on Ethereum, and the demo's local chain has contracts at their addresses. */
+const EXAMPLES = [
+  "eth:0xbc4ca0eda7647a8ab7c2061c2e118a18a936f13d",
+  "eth:0x1f9840a85d5af5bf1d1762f925bdaddc4201f984:price",
+];
 
 function Offers({ offers }: { readonly offers: readonly string[] }) {
   const places = offers.map((offer) => offer.split(":")).filter(([, address = ""]) => isAddress(address));
   if (places.length === 0) return null;
   return (
     <>
-      <p>On this chain you can try:</p>
+      <p>{offers === EXAMPLES ? "Or try an example:" : "The link that you opened suggests:"}</p>
       <ul class="choices">
         {places.map(([chain = "eth", address = "", kind]) => (
           <li key={address}>
@@ -166,11 +184,13 @@ function Health({ status }: { readonly status: ServiceStatus }) {
         {log.writable ? "" : " · NOT WRITABLE"}
       </Fact>
       <Fact name="Disk left">{log.freeBytes === null ? "not known" : bytes(log.freeBytes)}</Fact>
-      <Fact name="Behind the log">{log.behindSeconds < 1 ? "no" : `${Math.round(log.behindSeconds)} s`}</Fact>
+      <Fact name="Delay behind the event log">
+        {log.behindSeconds < 1 ? "none" : `${Math.round(log.behindSeconds)} s`}
+      </Fact>
       <Fact name="Memory">
         {bytes(memory.rss)}, of it {bytes(memory.collections + memory.metadata)} of collections
       </Fact>
-      <Fact name="Queue">{whole(queue)}</Fact>
+      <Fact name="Collections with work to do">{whole(queue)}</Fact>
       <Fact name="Version">
         {version}, started {ago(startedAt)}
       </Fact>
@@ -191,7 +211,8 @@ function Chain({ chain, leases }: { readonly chain: ChainStatus; readonly leases
         {finalized === null ? "" : ` · final up to ${whole(finalized)}`}
         <br />
         <small>
-          since {ago(since)} · {leader === undefined ? "nothing is followed" : `led by ${leader.holder.slice(0, 8)}`}
+          since {ago(since)} ·{" "}
+          {leader === undefined ? "nothing is followed" : `followed by process ${leader.holder.slice(0, 8)}`}
         </small>
       </p>
       <ul class="endpoints">
@@ -204,7 +225,8 @@ function Chain({ chain, leases }: { readonly chain: ChainStatus; readonly leases
               {endpoint.latencyMs === null ? "" : ` · ${endpoint.latencyMs.p50} ms`}
               <br />
               <small>
-                today {short(calls)} calls, {short(endpoint.units.day)} units, {bytes(endpoint.bytes.day)}
+                in 24 hours {short(calls)} calls, {short(endpoint.units.day)} units of the provider's price list,{" "}
+                {bytes(endpoint.bytes.day)}
               </small>
             </li>
           );

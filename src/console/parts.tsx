@@ -28,6 +28,16 @@ export function Address({ value, href }: { readonly value: string; readonly href
   return href === undefined ? text : <a href={href}>{text}</a>;
 }
 
+/** An address in full, cut in the middle where the screen is narrow. */
+export function LongAddress({ value }: { readonly value: string }) {
+  return (
+    <code title={value}>
+      <span class="only-wide">{value}</span>
+      <span class="only-narrow">{brief(value)}</span>
+    </code>
+  );
+}
+
 export function Failure({ error }: { readonly error: Error | undefined }) {
   if (error === undefined) return null;
   const code = error instanceof ServiceError ? ` (${error.code})` : "";
@@ -45,18 +55,22 @@ export interface Request {
   readonly body?: unknown;
 }
 
-/** The requests of a screen as lines for a shell, in which `$KEY` stands for the key. */
+/** The requests of a screen as lines for a shell, in which `$KEY` stands for the key, and a command that does the same. */
 export function Curl({ requests, command }: { readonly requests: readonly Request[]; readonly command?: string }) {
   return (
     <details class="curl">
-      <summary>The same with curl</summary>
+      <summary>The same with curl{command === undefined ? "" : ", and on the command line"}</summary>
       <pre>
         {requests.map(curlLine).join("\n")}
-        {command === undefined ? "" : `\n\n${command}`}
+        {command === undefined ? "" : `\n\n${commandLine(command)}`}
       </pre>
     </details>
   );
 }
+
+/** A command for this service as a line for a shell. */
+export const commandLine = (command: string): string =>
+  `SERVICE_KEY="$KEY" bun run cli ${command} --url ${BASE.replace(/\/$/, "")}`;
 
 function curlLine({ method = "GET", path, body }: Request): string {
   const verb = method === "GET" ? "" : ` -X ${method}`;
@@ -102,10 +116,18 @@ export function Fact({ name, isWide = false, children }: FactOptions) {
   );
 }
 
+const at = (block: number | undefined): string => (block === undefined ? "" : `?block=${block}`);
+
 /** Where the screens are, as links. */
 export const linkTo = {
-  collection: (chain: string, address: string) => `#/nft/${encodeURIComponent(chain)}/${address}`,
-  token: (chain: string, address: string, id: string) => `#/nft/${encodeURIComponent(chain)}/${address}/${id}`,
-  price: (chain: string, address: string) => `#/price/${encodeURIComponent(chain)}/${address}`,
+  /** @param block the block to show; undefined for the newest */
+  collection: (chain: string, address: string, block?: number) =>
+    `#/nft/${encodeURIComponent(chain)}/${address}${at(block)}`,
+  /** @param block the block to show; undefined for the newest */
+  token: (chain: string, address: string, id: string, block?: number) =>
+    `#/nft/${encodeURIComponent(chain)}/${address}/${id}${at(block)}`,
+  /** @param block the block to price at; undefined for the newest */
+  price: (chain: string, address: string, block?: number) =>
+    `#/price/${encodeURIComponent(chain)}/${address}${at(block)}`,
   search: (text: string) => `#/search/${encodeURIComponent(text)}`,
 };

@@ -1,17 +1,11 @@
 /** A price: what it is, the pools that it comes from, and the same number computed by this browser. */
 import { useState } from "preact/hooks";
-import {
-  type Answer as Answered,
-  type PoolState,
-  ServiceError,
-  type SkippedPool,
-  type TokenPrice,
-} from "../client/index.ts";
+import { type Answer as Answered, ServiceError, type SkippedPool, type TokenPrice } from "../client/index.ts";
 import { CurvePanel } from "./curve.tsx";
-import { brief, isAddress, percent, plain, whole } from "./format.ts";
-import { useAnswer, useSession } from "./hooks.ts";
-import { Address, Curl, Fact, Failure, linkTo, Panel, Scroll } from "./parts.tsx";
-import { digits, nearest, reservesOf, type Step, stepsOf, usdOf } from "./recompute.ts";
+import { isAddress, percent, plain, shortened, whole } from "./format.ts";
+import { blockIn, useAction, useAnswer, useQuery, useSession } from "./hooks.ts";
+import { Address, Curl, Fact, Failure, linkTo, quoted, Scroll } from "./parts.tsx";
+import { Origin } from "./route.tsx";
 
 type PriceAnswer = Answered<TokenPrice>;
 
@@ -19,9 +13,6 @@ interface PriceOptions {
   readonly chain: string;
   readonly address: string;
 }
-
-/** Digits shown of the recomputed fraction. */
-const PLACES = 30;
 
 export function PriceScreen({ chain, address }: PriceOptions) {
   return (
@@ -36,9 +27,12 @@ export function PriceScreen({ chain, address }: PriceOptions) {
 function Ask({ chain, address }: PriceOptions) {
   const [text, setText] = useState(address);
   const [on, setOn] = useState(chain);
+  const [problem, setProblem] = useState("");
   const submit = (event: Event) => {
     event.preventDefault();
-    if (isAddress(text.trim())) location.hash = linkTo.price(on.trim() || "eth", text.trim().toLowerCase());
+    const isGood = isAddress(text.trim());
+    setProblem(isGood ? "" : "A token's address has 0x and 40 hexadecimal digits. The search finds tokens by symbol.");
+    if (isGood) location.hash = linkTo.price(on.trim() || "eth", text.trim().toLowerCase());
   };
   return (
     <form class="row" onSubmit={submit}>
@@ -47,14 +41,15 @@ function Ask({ chain, address }: PriceOptions) {
       <label for="token">Token</label>
       <input id="token" value={text} placeholder="0x…" onInput={({ currentTarget }) => setText(currentTarget.value)} />
       <button type="submit">Show</button>
+      <span role="alert">{problem}</span>
     </form>
   );
 }
 
 function Answer({ chain, address }: PriceOptions) {
   const { client } = useSession();
-  const [text, setText] = useState("");
-  const [block, setBlock] = useState<number>();
+  const [query, change] = useQuery();
+  const block = blockIn(query);
   const { value, error, isLoading } = useAnswer<PriceAnswer>(
     (signal) =>
       client.price(address, {
@@ -63,46 +58,73 @@ function Answer({ chain, address }: PriceOptions) {
       }),
     [chain, address, block],
   );
-  const at = (event: Event) => {
-    event.preventDefault();
-    setBlock(/^\d+$/.test(text.trim()) ? Number(text) : undefined);
-  };
-  const query = `chain=${chain}&include=provenance,percent_change${block === undefined ? "" : `&to_block=${block}`}`;
+  const at = block === undefined ? "" : `&to_block=${block}`;
+  const path = `/api/v2/erc20/${address}/price?chain=${chain}&include=provenance,percent_change${at}`;
+  const command = `price ${address} --chain ${quoted(chain)}${block === undefined ? "" : ` --block ${block}`}`;
+  const show = (chosen: number | undefined) => change({ block: chosen?.toString() });
   return (
     <>
-      <form class="row" onSubmit={at}>
-        <label for="at">At the end of block</label>
-        <input
-          id="at"
-          class="narrow"
-          inputMode="numeric"
-          value={text}
-          placeholder="newest"
-          onInput={({ currentTarget }) => setText(currentTarget.value)}
-        />
-        <button type="submit">Go</button>
-      </form>
+      <When key={block ?? "newest"} {...{ chain, address, block }} onBlock={show} />
       <p role="status" class="quiet">
         {isLoading ? "Asking…" : ""}
       </p>
       {error === undefined ? null : <Refused error={error} />}
       {error === undefined && value !== undefined ? <Shown price={value} chain={chain} /> : null}
       {error === undefined && value?.asOf?.time != null ? (
-        <CurvePanel
-          {...{ chain, address }}
-          until={value.asOf.time}
-          onBlock={(chosen) => {
-            setText(String(chosen));
-            setBlock(chosen);
-          }}
-        />
+        <CurvePanel {...{ chain, address }} until={value.asOf.time} onBlock={show} />
       ) : null}
-      <Curl
-        requests={[{ path: `/api/v2/erc20/${address}/price?${query}` }]}
-        command={`bun run cli price ${address} --chain ${chain}`}
-      />
+      <Curl requests={[{ path }]} command={command} />
     </>
   );
+}
+
+interface WhenOptions extends PriceOptions {
+  readonly block: number | undefined;
+  readonly onBlock: (block: number | undefined) => void;
+}
+
+/** The choice of the block, by its number or by a time. */
+function When({ chain, address, block, onBlock }: WhenOptions) {
+  const { client } = useSession();
+  const [text, setText] = useState(block?.toString() ?? "");
+  const [state, run, isBusy] = useAction();
+  const submit = (event: Event) => {
+    event.preventDefault();
+    run(async () => {
+      const moment = momentOf(text.trim());
+      if (moment === undefined)
+        return "Enter the number of a block, or a time in UTC such as 2026-01-31 or 2026-01-31 12:30.";
+      if (typeof moment !== "string") onBlock(moment.block);
+      else {
+        // The last block at or before the time.
+        const { result } = await client.priceSeries({ chain, address }, { from: moment, to: moment, points: 1 });
+        if (result[0] === undefined) return "No block of that time is known.";
+        onBlock(result[0].block);
+      }
+      return "";
+    });
+  };
+  return (
+    <form class="row" onSubmit={submit}>
+      <label for="at">At the end of block, or at a time</label>
+      <input id="at" value={text} placeholder="newest" onInput={({ currentTarget }) => setText(currentTarget.value)} />
+      <button type="submit" disabled={isBusy}>
+        Go
+      </button>
+      <span role="alert">{state}</span>
+    </form>
+  );
+}
+
+/** A block, or an ISO time; undefined if the text is neither. An empty text is the newest block. */
+function momentOf(text: string): { readonly block: number | undefined } | string | undefined {
+  if (text === "") return { block: undefined };
+  if (/^\d{1,15}$/.test(text)) return { block: Number(text) };
+  const [, day, time, zone = "Z"] =
+    /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?))?\s*(Z|UTC|[+-]\d\d:\d\d)?$/i.exec(text) ?? [];
+  if (day === undefined) return undefined;
+  const iso = `${day}T${time ?? "00:00"}${zone.toUpperCase() === "UTC" ? "Z" : zone.toUpperCase()}`;
+  return Number.isNaN(Date.parse(iso)) ? undefined : new Date(iso).toISOString();
 }
 
 /** Why there is no price, with what the service found at each pool. */
@@ -162,8 +184,16 @@ function Shown({ price, chain }: { readonly price: TokenPrice; readonly chain: s
           </Fact>
           <Fact name="At block">{whole(Number(toBlock))}</Fact>
           <Fact name="Exchange">{plain(exchangeName, 60) || "none"}</Fact>
-          <Fact name="Change over 24 hours">{change === undefined ? "no price then" : `${signed(change)} %`}</Fact>
-          <Fact name="30-minute average">{provenance?.twap30m == null ? "not known" : `$${provenance.twap30m}`}</Fact>
+          <Fact name="Change over 24 hours">
+            {change === undefined ? "no price then" : <span title={`${change} %`}>{changeText(change)}</span>}
+          </Fact>
+          <Fact name="30-minute average">
+            {provenance?.twap30m == null ? (
+              "not known"
+            ) : (
+              <span title={`$${provenance.twap30m}`}>${shortened(provenance.twap30m)}</span>
+            )}
+          </Fact>
         </dl>
         {provenance === undefined ? null : <Trust provenance={provenance} />}
       </section>
@@ -187,123 +217,6 @@ function Trust({ provenance }: { readonly provenance: NonNullable<TokenPrice["pr
   );
 }
 
-function Origin({ price, chain }: { readonly price: TokenPrice; readonly chain: string }) {
-  const route = price.provenance?.route ?? [];
-  const [check, setCheck] = useState<string>();
-  const isSame = check === price.usdPriceFormatted;
-  let steps: Step[] = [];
-  try {
-    steps = stepsOf(price.tokenAddress, route);
-  } catch {
-    // A route that can't be followed is told by the check.
-  }
-  const compute = () => {
-    try {
-      setCheck(decimalText(nearest(usdOf(price))));
-    } catch (error) {
-      setCheck((error as Error).message);
-    }
-  };
-  return (
-    <Panel title="Where this price comes from">
-      <ol class="route" aria-label="Route from the token to the dollar">
-        {steps.map(({ pool, from, to, rate }, at) => (
-          <li key={pool.pool}>
-            <span class="coin">{at === 0 ? plain(price.tokenSymbol, 12) : brief(from)}</span>
-            <span class="pool">
-              <strong>{plain(pool.exchange, 30)}</strong> × {shortened(digits(rate, 12))}
-              <small>{at === steps.length - 1 ? "to a dollar" : `to ${brief(to)}`}</small>
-              <small>{heldText(pool)}</small>
-            </span>
-          </li>
-        ))}
-        <li>
-          <span class="coin">$</span>
-        </li>
-      </ol>
-      <p class="row">
-        <button type="button" onClick={compute}>
-          Recompute here
-        </button>
-        {check === undefined ? (
-          <span class="quiet">This browser takes the states below, and multiplies whole numbers.</span>
-        ) : (
-          <span role="status" class={isSame ? "good" : "bad"} data-check={isSame ? "same" : "different"}>
-            {isSame ? "✓ the same to the last digit: " : "✗ it differs: "}
-            {isSame ? `$${check} (${digits(usdOf(price), PLACES)}…)` : check}
-          </span>
-        )}
-      </p>
-      <Scroll label="States of the pools">
-        <table>
-          <thead>
-            <tr>
-              {["Exchange", "Pool", "Fee", "Tokens", "State", "Block", "Transaction"].map((name) => (
-                <th scope="col" key={name}>
-                  {name}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {[...route, ...(price.provenance?.nativeRoute ?? [])].map((pool) => (
-              <PoolRow key={pool.pool} pool={pool} chain={chain} />
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
-    </Panel>
-  );
-}
-
-/** What a pool holds of its two tokens; with concentrated liquidity, what it would hold at this price over all prices. */
-function heldText(pool: PoolState): string {
-  const [first, second] = reservesOf(pool);
-  if (first === undefined || second === undefined) return "";
-  return `holds ${shortened(digits(first, 6))} and ${shortened(digits(second, 6))}`;
-}
-
-function PoolRow({ pool, chain }: { readonly pool: PoolState; readonly chain: string }) {
-  const { exchange, fee, token0, token1, reserve0, reserve1, sqrtPriceX96, liquidity, block, transactionHash } = pool;
-  return (
-    <tr>
-      <td>{plain(exchange, 40)}</td>
-      <td>
-        <Address value={pool.pool} />
-      </td>
-      <td>{fee / 10_000} %</td>
-      <td>
-        <Address value={token0} href={linkTo.price(chain, token0)} />{" "}
-        <Address value={token1} href={linkTo.price(chain, token1)} />
-      </td>
-      <td>
-        <code>
-          {sqrtPriceX96 === undefined ? `${reserve0} / ${reserve1}` : `√P·2⁹⁶ ${sqrtPriceX96}, L ${liquidity ?? "?"}`}
-        </code>
-      </td>
-      <td>{whole(block)}</td>
-      <td>
-        {transactionHash === undefined ? (
-          "read at the head"
-        ) : (
-          <code title={transactionHash}>{brief(transactionHash)}</code>
-        )}
-      </td>
-    </tr>
-  );
-}
-
-/** The shortest decimal of a double, without an exponent, as the service writes it. */
-function decimalText(value: number): string {
-  const text = String(value);
-  const [, mantissa = "", power = ""] = /^([\d.]+)e([+-]\d+)$/.exec(text) ?? [];
-  if (mantissa === "") return text;
-  const [before = "", after = ""] = mantissa.split(".");
-  const shift = Number(power);
-  if (shift < 0) return `0.${"0".repeat(-shift - before.length)}${before}${after}`;
-  return `${before}${after}`.padEnd(before.length + shift, "0");
-}
-
 /** Whole coins from the smallest unit. */
 function coins(value: string, decimals: number): string {
   const text = value.padStart(decimals + 1, "0");
@@ -311,7 +224,8 @@ function coins(value: string, decimals: number): string {
   return `${text.slice(0, text.length - decimals)}${fraction === "" ? "" : `.${fraction}`}`;
 }
 
-/** Six significant digits of a long decimal. */
-const shortened = (text: string): string =>
-  new Intl.NumberFormat("en-US", { maximumSignificantDigits: 6 }).format(Number(text));
-const signed = (text: string): string => (text.startsWith("-") ? text : `+${text}`);
+/** `+11.42 %`. */
+const changeText = (text: string): string =>
+  new Intl.NumberFormat("en-US", { style: "percent", maximumFractionDigits: 2, signDisplay: "exceptZero" }).format(
+    Number(text) / 100,
+  );

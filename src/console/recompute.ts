@@ -84,7 +84,7 @@ export function reservesOf(pool: PoolState): [Fraction | undefined, Fraction | u
   ];
 }
 
-const times = (a: Fraction, b: Fraction): Fraction => ({ over: a.over * b.over, under: a.under * b.under });
+export const times = (a: Fraction, b: Fraction): Fraction => ({ over: a.over * b.over, under: a.under * b.under });
 const inverse = ({ over, under }: Fraction): Fraction => ({ over: under, under: over });
 
 /** The double nearest to a fraction: the language reads the digits exactly. */

@@ -21,7 +21,7 @@ export function BlockSlider({ first, newest, shownAt, block, onBlock }: SliderOp
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => () => clearTimeout(timer.current), []);
   useEffect(() => {
-    if (block === undefined && timer.current === undefined) setValue(newest.block);
+    if (timer.current === undefined) setValue(block ?? newest.block);
   }, [block, newest.block]);
   const choose = (chosen: number) => {
     const next = Math.min(newest.block, Math.max(first, chosen));

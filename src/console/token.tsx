@@ -1,9 +1,10 @@
 /** A token: its picture, traits, the line of its owners, and its metadata as it was. */
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { NftRecord, TokenTransfer } from "../client/index.ts";
-import { clock, plain, whole } from "./format.ts";
+import { plain, whole } from "./format.ts";
 import { nameOf, Picture } from "./gallery.tsx";
-import { useAction, useAnswer, useSession } from "./hooks.ts";
+import { blockIn, useAction, useAnswer, useQuery, useSession } from "./hooks.ts";
+import { Attempts, Attributes } from "./metadata.tsx";
 import { Address, Curl, Fact, Failure, linkTo, Panel } from "./parts.tsx";
 
 const ZERO = `0x${"0".repeat(40)}`;
@@ -16,13 +17,17 @@ interface TokenOptions {
 
 export function TokenScreen({ chain, address, id }: TokenOptions) {
   const { client, scope } = useSession();
+  const block = blockIn(useQuery()[0]);
+  const at = block === undefined ? {} : { as_of_block: block };
   const { value, error, reload } = useAnswer(
-    (signal) => client.token({ chain, address }, id, { signal }),
-    [chain, address, id],
+    (signal) => client.token({ chain, address }, id, { ...at, signal }),
+    [chain, address, id, block],
   );
   const [older, setOlder] = useState<{ readonly rows: readonly TokenTransfer[]; readonly cursor: string | null }>();
+  useEffect(() => setOlder(undefined), [block]);
   const [state, run, isBusy] = useAction();
   const record = value?.record;
+  const search = block === undefined ? "" : `?as_of_block=${block}`;
   const cursor = older === undefined ? (value?.cursor ?? null) : older.cursor;
   const more = () =>
     run(async () => {
@@ -39,9 +44,14 @@ export function TokenScreen({ chain, address, id }: TokenOptions) {
   return (
     <>
       <p>
-        <a href={linkTo.collection(chain, address)}>{plain(record?.name ?? "", 60) || "The collection"}</a>
+        <a href={linkTo.collection(chain, address, block)}>{plain(record?.name ?? "", 60) || "The collection"}</a>
       </p>
       <h1>{record === undefined ? `Token ${plain(id, 30)}` : nameOf(record)}</h1>
+      {block === undefined ? null : (
+        <p>
+          After block {whole(block)}. <a href={linkTo.token(chain, address, id)}>Show the newest block</a>
+        </p>
+      )}
       <Failure error={error} />
       {record === undefined ? null : <Details record={record} />}
       {value === undefined ? null : (
@@ -55,16 +65,8 @@ export function TokenScreen({ chain, address, id }: TokenOptions) {
             )}
           </Panel>
           <Panel title="Attempts to fetch the metadata">
-            {value.metadata.length === 0 ? <p class="quiet">None yet.</p> : null}
-            <ol class="happenings">
-              {value.metadata.map(({ time, outcome, reason, hash }) => (
-                <li key={time} class={outcome}>
-                  <time dateTime={time}>{clock(time)}</time> {outcome}
-                  {reason === null ? "" : `: ${plain(reason, 200)}`}
-                  {hash === null ? "" : ` · document ${hash.slice(0, 12)}`}
-                </li>
-              ))}
-            </ol>
+            <p class="quiet">Choose a time to see the metadata as it was known then.</p>
+            <Attempts of={{ chain, address, id, block }} attempts={value.metadata} />
             {scope === "operate" ? (
               <button type="button" disabled={isBusy} onClick={refresh}>
                 Fetch it again
@@ -74,7 +76,7 @@ export function TokenScreen({ chain, address, id }: TokenOptions) {
           </Panel>
         </>
       )}
-      <Curl requests={[{ path: `/api/collections/${chain}/${address}/tokens/${id}` }]} />
+      <Curl requests={[{ path: `/api/collections/${chain}/${address}/tokens/${id}${search}` }]} />
     </>
   );
 }
@@ -99,16 +101,7 @@ function Details({ record }: { readonly record: NftRecord }) {
             <code>{plain(record.token_uri ?? "none", 200)}</code>
           </Fact>
         </dl>
-        {metadata === undefined || metadata.attributes.length === 0 ? null : (
-          <ul class="attributes" aria-label="Traits">
-            {metadata.attributes.map(({ trait_type, value }, at) => (
-              <li key={at}>
-                <small>{plain(trait_type ?? "", 40)}</small>
-                <strong>{plain(typeof value === "string" ? value : JSON.stringify(value), 80)}</strong>
-              </li>
-            ))}
-          </ul>
-        )}
+        <Attributes record={record} />
       </div>
     </div>
   );

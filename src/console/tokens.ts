@@ -6,8 +6,10 @@ import type { AsOf, Client, Contract, NftRecord } from "../client/index.ts";
 
 /** What a gallery needs to know of the tokens it shows. */
 export interface TokenSource {
-  /** Number of tokens, as far as it is known. */
+  /** Number of places to show: the tokens, and one more while a filtered listing goes on. */
   readonly total: number;
+  /** Number of tokens found, and whether these are all. */
+  readonly found: { readonly count: number; readonly isAll: boolean };
   /** The block that all of it is true at; undefined until the first answer. */
   readonly asOf: AsOf | undefined;
   /** Returns a token, or undefined until it is loaded. */
@@ -60,6 +62,10 @@ export class RangedTokens implements TokenSource {
 
   get total(): number {
     return this.#count;
+  }
+
+  get found(): TokenSource["found"] {
+    return { count: this.#count, isAll: this.#asOf !== undefined };
   }
 
   get asOf(): AsOf | undefined {
@@ -169,7 +175,7 @@ export interface TokenFilter {
 
 /** The tokens of an owner, or with certain traits, as of one block. */
 export class FilteredTokens implements TokenSource {
-  readonly #pages: AsyncGenerator<readonly NftRecord[]>;
+  readonly #pages: AsyncGenerator<{ readonly records: readonly NftRecord[]; readonly isLast: boolean }>;
   readonly #events: SourceEvents;
   readonly #stopping = new AbortController();
   readonly #records: NftRecord[] = [];
@@ -191,6 +197,10 @@ export class FilteredTokens implements TokenSource {
 
   get total(): number {
     return this.#records.length + (this.#isComplete ? 0 : 1);
+  }
+
+  get found(): TokenSource["found"] {
+    return { count: this.#records.length, isAll: this.#isComplete };
   }
 
   get asOf(): AsOf | undefined {
@@ -221,7 +231,7 @@ export class FilteredTokens implements TokenSource {
       const page = await client.tokenPage(contract, { ...query, ...(cursor === undefined ? {} : { cursor }) });
       this.#asOf ??= page.asOf ?? undefined;
       cursor = page.cursor;
-      yield page.result;
+      yield { records: page.result, isLast: cursor === null };
     }
   }
 
@@ -230,8 +240,10 @@ export class FilteredTokens implements TokenSource {
     this.#isLoading = true;
     try {
       const { value, done } = await this.#pages.next();
-      if (done === true) this.#isComplete = true;
-      else this.#records.push(...value);
+      if (done !== true) {
+        this.#records.push(...value.records);
+        this.#isComplete = value.isLast;
+      }
       this.#events.onChange();
     } catch (error) {
       this.#isComplete = true;

@@ -20,6 +20,7 @@ import {
   type RouteResponse,
   routerRequest,
   searchOf,
+  targetOf,
   toApiError,
   whileLogAnswers,
   withoutBody,
@@ -50,6 +51,7 @@ import {
   addOperatorRoutes,
   assertMayUse,
   ignoredParameters,
+  OPERATOR_ROUTES,
   type OperatorDeps,
   operatorRoute,
 } from "./operator-routes.ts";
@@ -91,8 +93,8 @@ const DOCUMENT = "/swagger/json";
 
 export function createApp(deps: AppDeps): App {
   const { metrics, logger } = deps;
-  const elysia = createRoutes(deps);
-  const checkMethod = methodCheck(elysia.routes);
+  const elysia = createRoutes(deps, (method, path) => checkMethod(method, path));
+  const checkMethod: CheckMethod = methodCheck(elysia.routes);
   const ready = new ResponseCache(LIMITS.pageCacheBytes);
   metrics.onScrape(() => {
     metrics.answerCacheBytes.set(ready.bytes);
@@ -195,7 +197,10 @@ function logRequest(logger: Logger, { method, target, path, id, ms }: Logged, st
   logger.info({ requestId: id, method, path: shown, parameters, status, ms: Math.round(ms * 10) / 10 }, "request");
 }
 
-const KNOWN_PARAMETERS = new Set([...NFT_PARAMETERS, ...PRICE_PARAMETERS, "status", "text"]);
+const KNOWN_PARAMETERS = new Set([
+  ...[...NFT_PARAMETERS, ...PRICE_PARAMETERS],
+  ...OPERATOR_ROUTES.flatMap(({ parameters }) => [...(parameters ?? [])]),
+]);
 
 type Operation = (search: string, address: string) => Promise<RouteResponse>;
 
@@ -242,13 +247,25 @@ function longestParameter(target: string): string {
   return longest.name.slice(0, 64) || "url";
 }
 
-function createRoutes(deps: AppDeps): Elysia {
+/** @throws ApiError 405 if the path has routes, but none of this method */
+type CheckMethod = (method: string, path: string) => void;
+
+function createRoutes(deps: AppDeps, checkMethod: CheckMethod): Elysia {
   const nft = createNftRoute(deps);
   const price = createPriceRoute(deps);
   const media = createMediaRoute(deps);
+  /** The error of a request without a route: a 405 if the path has other methods. */
+  const notFound = ({ method, url }: Request): unknown => {
+    try {
+      checkMethod(method, pathOf(targetOf(url)));
+    } catch (error) {
+      return error;
+    }
+    return noSuchPath();
+  };
   const app = new Elysia({ aot: true, normalize: false })
     .onError(({ error, code, request }) => {
-      const known = code === "NOT_FOUND" ? noSuchPath() : error;
+      const known = code === "NOT_FOUND" ? notFound(request) : error;
       return failure(known, inProgress.get(request)?.id ?? "", deps.logger);
     })
     .use(swaggerPage(deps.prefix))

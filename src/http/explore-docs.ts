@@ -96,6 +96,18 @@ export const EXPLORE_OPERATIONS: Readonly<Record<string, Documented>> = {
     parameters: COLLECTION_PATH,
     errors: [400, 404, 409],
   },
+  "GET /api/tokens": {
+    operationId: "findErc20Tokens",
+    summary:
+      "ERC-20 tokens whose address, symbol or name has a text: well-known ones, and those of the operator's lists",
+    answer: "KnownTokenList",
+    example: { result: [{ chain: "eth", address: TOKEN_ADDRESS, symbol: "UNI", name: "Uniswap" }] },
+    parameters: queries({ text: "uni", limit: 100 }, [
+      ["text", { type: "string" }, "Part of the address, the symbol or the name, any case; all tokens by default"],
+      ["limit", { type: "integer", format: "int32", minimum: 1, maximum: 500, default: 100 }, "Most tokens"],
+    ]),
+    errors: [400],
+  },
   "GET /api/prices/:chain/:address/series": {
     operationId: "listPrices",
     summary: "Prices at evenly spaced blocks, each equal to the price at that block. At most 64 requests for logs",

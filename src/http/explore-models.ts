@@ -84,7 +84,16 @@ const PriceSeries = Type.Object({
   result: Type.Array(named("SeriesPoint", SeriesPoint), { description: "By block, the oldest first" }),
 });
 
+const KnownToken = Type.Object({
+  chain: text("Name of the chain"),
+  address: address("The token"),
+  symbol: text("Symbol, as the chain's entry or the operator's list has it"),
+  name: nullableText("Name, as the operator's list has it; null if no list names the token"),
+});
+
+const KnownTokenList = Type.Object({ result: Type.Array(named("KnownToken", KnownToken)) });
+
 export const EXPLORE_SCHEMAS = {
   ...{ HolderList, Holder, TokenList, TokenDetails, TokenTransfer, MetadataOutcome, TraitList, Trait, TraitValue },
-  ...{ PriceSeries, SeriesPoint },
+  ...{ PriceSeries, SeriesPoint, KnownToken, KnownTokenList },
 };

@@ -23,7 +23,7 @@ import { openCursor, signCursor, type Walk } from "../listings/walk.ts";
 import type { Prices } from "../prices/price-service.ts";
 import type { Moment } from "../prices/series.ts";
 import { asOfBlock, inTime, type NftChain, type NftRouteDeps, responseHeaders } from "./operations.ts";
-import { flag, integer, invalidCursor, parseQueryString, single, time } from "./requests.ts";
+import { flag, integer, invalidCursor, notEnabled, parseQueryString, single, time } from "./requests.ts";
 
 export interface ExploreDeps
   extends Pick<
@@ -88,7 +88,7 @@ function readingOf(
   filter: readonly (string | undefined)[],
 ): Reading {
   const runtime = deps.nftChain(chain);
-  if (runtime === undefined) throw invalidParameter("chain", "must be the name or the code of an enabled chain");
+  if (runtime === undefined) throw notEnabled(chain);
   const { chainId } = chain;
   const secret = `${deps.cursorSecret}/${JSON.stringify(filter)}`;
   const limit = integer(query, "limit", 1, MAX_LIMIT) ?? DEFAULT_LIMIT;
@@ -254,7 +254,7 @@ export async function priceSeries(asked: Explored, deps: ExploreDeps, explorer: 
   const points = integer(query, "points", 1, MAX_POINTS) ?? DEFAULT_POINTS;
   const isStoredOnly = flag(query, "stored", false);
   const prices = deps.pricesOf(chain);
-  if (prices === undefined) throw invalidParameter("chain", "must be the name or the code of an enabled chain");
+  if (prices === undefined) throw notEnabled(chain);
   const reading = explorer.readings.run(() => prices.series(address, { from, to, points, isStoredOnly }));
   const result = await inTime(reading, chain, deps.clock);
   return Response.json({ chain: chain.name, address, result }, { headers: { "cache-control": "no-store" } });

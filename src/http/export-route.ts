@@ -12,7 +12,7 @@ import { CONTENT_TYPES, EXPORT_FORMATS, type ExportFormat } from "../exports/for
 import { startExport } from "../exports/walk.ts";
 import type { ApiKeys } from "../operators/keys.ts";
 import { asOfBlock, type NftRouteDeps, responseHeaders } from "./operations.ts";
-import { integer, parseQueryString, single } from "./requests.ts";
+import { integer, notEnabled, parseQueryString, single } from "./requests.ts";
 
 export const EXPORT_PARAMETERS: ReadonlySet<string> = new Set(["as_of_block", "holders", "format"]);
 
@@ -78,7 +78,7 @@ export async function exportOf(
 ): Promise<Response> {
   const { format, holders, block } = exportQuery(search);
   const runtime = deps.nftChain(chain);
-  if (runtime === undefined) throw invalidParameter("chain", "must be the name or the code of an enabled chain");
+  if (runtime === undefined) throw notEnabled(chain);
   const source = { projections: deps.projections, chain: runtime.view, chainId: chain.chainId, address };
   const start = await startExport(source, { asOfBlock: block, byPair: holders });
   const asOf = await asOfBlock(start, runtime);

@@ -21,7 +21,7 @@ import type { KnownFacts, PageFactsOptions } from "../metadata/page.ts";
 import { parsePriceQuery } from "../prices/price-record.ts";
 import type { Prices } from "../prices/price-service.ts";
 import { cachedResponse, jsonHeaders, matchesEtag, type RouteResponse } from "./answers.ts";
-import { addressOf, chainOf, invalidCursor, nftQuery, parseQueryString } from "./requests.ts";
+import { addressOf, chainOf, invalidCursor, nftQuery, notEnabled, parseQueryString } from "./requests.ts";
 
 /** The parts of an enabled chain that the listing needs. */
 export interface NftChain {
@@ -92,13 +92,6 @@ export function responseHeaders(
   if (asOf.time !== undefined) headers["x-as-of-time"] = new Date(asOf.time * 1_000).toISOString();
   headers["x-finality"] = asOf.finalized ? "finalized" : isStale ? "stale" : "latest";
   return headers;
-}
-
-/** @throws ApiError 400 when the chain is known but not enabled */
-function notEnabled(chain: Chain): ApiError {
-  return new ApiError(400, "chain_not_enabled", `chain ${chain.name} is not enabled on this server`, {
-    details: { parameter: "chain" },
-  });
 }
 
 /** Returns the block of a page with hash and time. Asks the node only if the hash is unknown, not for a time alone. */

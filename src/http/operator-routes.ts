@@ -5,7 +5,8 @@
 import type { Static, TSchema } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
 import type { Elysia } from "elysia";
-import { type Chain, parseChain } from "../chains/chains.ts";
+import type { Chain } from "../chains/chains.ts";
+import { isReidentificationDue } from "../collections/headline.ts";
 import { LIMITS } from "../config.ts";
 import { ApiError, invalidParameter } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
@@ -13,6 +14,7 @@ import type { KeyScope, StreamName } from "../events/types.ts";
 import { type Catalogue, type CatalogueFilter, COLLECTION_STATUSES } from "../operators/catalogue.ts";
 import { type ApiKeys, WAY_TO_OPERATE } from "../operators/keys.ts";
 import type { ServiceStatus } from "../operators/status.ts";
+import type { KnownToken } from "../prices/known-tokens.ts";
 import { pathOf, searchOf, whileLogAnswers } from "./answers.ts";
 import {
   countedTraits,
@@ -31,7 +33,16 @@ import { EXPORT_PARAMETERS, type ExportDeps, exportOf, RunningExports } from "./
 import { operatorDetail } from "./operator-docs.ts";
 import { BODIES } from "./operator-models.ts";
 import { patternOf } from "./paths.ts";
-import { addressOf, chainOf, integer, parseQueryString, single, unknownParameters } from "./requests.ts";
+import {
+  addressOf,
+  chainNamed,
+  chainOf,
+  integer,
+  notEnabled,
+  parseQueryString,
+  single,
+  unknownParameters,
+} from "./requests.ts";
 
 export interface OperatorDeps extends ExportDeps, ExploreDeps {
   readonly keys: ApiKeys;
@@ -42,9 +53,13 @@ export interface OperatorDeps extends ExportDeps, ExploreDeps {
   readonly behindMs: () => number;
   /** Says what indexing a contract will cost; undefined if the chain is not enabled. */
   estimate(chainId: number, address: Address): Promise<{ readonly time: number }> | undefined;
+  /** Finds ERC-20 tokens of enabled chains by a text in lower case. */
+  findTokens(text: string, limit: number): readonly KnownToken[];
   /** True if the chain is enabled. */
   readonly isEnabled: (chainId: number) => boolean;
   requestIndexing(chainId: number, address: Address): Promise<void>;
+  /** Asks for a new identification of a contract that was not an NFT at `version`. */
+  requestIdentification(chainId: number, address: Address, version: number): void;
   /** Has a collection indexed anew, or removed. Returns the status before; undefined if it was never requested. */
   beginAnew(chainId: number, address: Address, type: "ReindexRequested" | "CollectionRemoved"): Promise<unknown>;
   /** Has metadata fetched again. Returns false if none was fetched yet. */
@@ -132,6 +147,7 @@ export const OPERATOR_ROUTES: readonly OperatorRoute[] = [
     parameters: SERIES_PARAMETERS,
     answer: async (asked, deps) => priceSeries({ ...asked, ...contractIn(asked, deps) }, deps, deps.explorer),
   },
+  { method: "GET", path: "/api/tokens", scope: "read", parameters: new Set(["text", "limit"]), answer: listTokens },
   { method: "GET", path: `${ONE}/estimate`, scope: "operate", answer: estimated },
   {
     method: "GET",
@@ -254,30 +270,42 @@ async function listCollections({ search }: Asked, { catalogue }: OperatorDeps): 
   return { cursor: next === undefined ? null : Buffer.from(next).toString("base64url"), result: entries };
 }
 
+async function listTokens({ search }: Asked, deps: OperatorDeps): Promise<object> {
+  const query = parseQueryString(search);
+  const text = single(query, "text")?.trim().toLowerCase().slice(0, 100) ?? "";
+  const limit = integer(query, "limit", 1, MAX_LIMIT) ?? DEFAULT_LIMIT;
+  return { result: deps.findTokens(text, limit) };
+}
+
 async function requestCollections({ body }: Asked, deps: OperatorDeps): Promise<object> {
   const { items } = await body(BODIES.index);
   const contracts = items.map(({ chain: name = "eth", address: text }, index) => {
-    const chain = parseChain(name);
-    if (chain === undefined || !deps.isEnabled(chain.chainId)) {
-      throw invalidParameter(`items.${index}.chain`, "must be the name or the code of an enabled chain");
-    }
+    const chain = chainNamed(name, `items.${index}.chain`);
+    if (!deps.isEnabled(chain.chainId)) throw notEnabled(chain, `items.${index}.chain`);
     return { chain, address: addressOf(text, `items.${index}.address`) };
   });
   const answers = [];
   for (const { chain, address } of contracts) {
     const before = await deps.catalogue.find(chain.chainId, address);
-    if (before === undefined) await deps.requestIndexing(chain.chainId, address);
+    if (before === undefined || before.status === "removed") await deps.requestIndexing(chain.chainId, address);
+    else if (before.status === "not_nft" || before.status === "not_a_contract")
+      await identifyAnew(chain, address, deps);
     answers.push({ chain: chain.name, address, before: before?.status ?? null });
   }
   return { items: answers };
 }
 
+/** Has a contract that was no NFT identified anew, as a request for its listing does. */
+async function identifyAnew({ chainId }: Chain, address: Address, deps: OperatorDeps): Promise<void> {
+  const collection = await deps.projections.get(chainId, address);
+  if (!isReidentificationDue(collection, deps.clock.now(), LIMITS.reidentifyMs)) return;
+  deps.requestIdentification(chainId, address, collection.version);
+}
+
 /** The contract of the path. @throws ApiError 400 */
 function contractIn({ params }: Asked, { isEnabled }: OperatorDeps) {
-  const chain = parseChain(decoded(params["chain"]));
-  if (chain === undefined || !isEnabled(chain.chainId)) {
-    throw invalidParameter("chain", "must be the name or the code of an enabled chain");
-  }
+  const chain = chainNamed(decoded(params["chain"]));
+  if (!isEnabled(chain.chainId)) throw notEnabled(chain);
   return { chain, address: addressOf(params["address"] ?? "") };
 }
 
@@ -308,7 +336,7 @@ async function estimated(asked: Asked, deps: OperatorDeps): Promise<object> {
   const { chain, address } = contractIn(asked, deps);
   const known = await deps.catalogue.find(chain.chainId, address);
   const estimate = await deps.estimate(chain.chainId, address);
-  if (estimate === undefined) throw invalidParameter("chain", "must be the name or the code of an enabled chain");
+  if (estimate === undefined) throw notEnabled(chain);
   const { time, ...costs } = estimate;
   return { chain: chain.name, address, status: known?.status ?? null, ...costs, time: new Date(time).toISOString() };
 }

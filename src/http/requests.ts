@@ -97,13 +97,22 @@ export function single(query: RawQuery, name: string): string | undefined {
 
 export function chainOf(query: RawQuery): Chain {
   const text = single(query, "chain");
-  if (text === undefined) return DEFAULT_CHAIN;
+  return text === undefined ? DEFAULT_CHAIN : chainNamed(text);
+}
+
+/** @param name of the parameter, for the error. @throws ApiError 400 for a chain that is none */
+export function chainNamed(text: string, name = "chain"): Chain {
   const chain = parseChain(text);
-  if (chain === undefined) {
-    const names = CHAINS.map(({ name, code }) => `${name} (${code})`).join(", ");
-    throw invalidParameter("chain", `must be one of ${names}`);
-  }
-  return chain;
+  if (chain !== undefined) return chain;
+  const names = CHAINS.map((one) => `${one.name} (${one.code})`).join(", ");
+  throw invalidParameter(name, `must be one of ${names}`);
+}
+
+/** The error for a chain that is known but not enabled. @param name of the parameter */
+export function notEnabled(chain: Chain, name = "chain"): ApiError {
+  return new ApiError(400, "chain_not_enabled", `chain ${chain.name} is not enabled on this server`, {
+    details: { parameter: name },
+  });
 }
 
 /** @param name of the parameter, for the error. @throws ApiError 400 */

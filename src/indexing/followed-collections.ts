@@ -207,7 +207,9 @@ export class FollowedCollections implements ChainConsumer {
         flags.judgeShape(address);
         continue;
       }
-      followed.state = { ...followed.state, ...measured };
+      // The count of the events is exact. A ledger joins entries of a batch that have the same id.
+      const transfers = followed.state.transfers ?? measured.transfers;
+      followed.state = { ...followed.state, ...measured, transfers };
       if (this.#unlogged.delete(address)) this.#logIndexed(followed);
       await log.replaceHeadline(this.#streams.nameOf(address), followed.version, toHeadline(followed.state));
     }

@@ -122,6 +122,16 @@ export class TokenLists {
     return undefined;
   }
 
+  /** All tokens of all lists. A token that several lists name comes as often, the first list's entry first. */
+  *all(): Generator<ListedToken & { readonly chainId: number; readonly address: Address }> {
+    for (const { list } of this.#lists) {
+      for (const [place, token] of list) {
+        const [chainId, address] = place.split("/") as [string, Address];
+        yield { ...token, chainId: Number(chainId), address };
+      }
+    }
+  }
+
   /** Reads the files, and the copies of fetched lists. Returns the files' problems, one sentence each. */
   async load(): Promise<string[]> {
     const problems: string[] = [];

@@ -359,6 +359,7 @@ describe("the service in general", () => {
       "/api/keys/{name}/rotate",
       "/api/prices/{chain}/{address}/series",
       "/api/status",
+      "/api/tokens",
       "/api/v2/erc20/{address}/price",
       "/api/v2/nft/{address}",
       "/api/v2/ws",

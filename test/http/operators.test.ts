@@ -50,6 +50,52 @@ test("refuse a body that is too long with words, whether its length is announced
   expect((await ask("GET", "/api/keys")).status).toBe(200);
 });
 
+test("refuse a body of many megabytes with words, too", async () => {
+  for (const path of ["/api/keys", "/api/collections"]) {
+    const { status, headers, body } = await ask("POST", path, "x".repeat(5_000_000));
+    expect([status, body.code, body.details]).toEqual([400, "invalid_parameter", { parameter: "body" }]);
+    expect(headers.get("x-request-id")).not.toBeNull();
+  }
+});
+
+test("answer a method that a path doesn't have with the ones that it has", async () => {
+  const one = `/api/collections/eth/0x${"12".repeat(20)}`;
+  for (const [path, allowed] of [
+    [`${one}/reindex`, "POST"],
+    [`${one}/refresh`, "POST"],
+    ["/api/keys/shop", "DELETE"],
+    ["/api/keys/shop/rotate", "POST"],
+  ] as const) {
+    const { status, headers, body } = await ask("GET", path);
+    expect([path, status, body.code, headers.get("allow")]).toEqual([path, 405, "method_not_allowed", allowed]);
+  }
+  expect((await ask("GET", "/api/nothing")).status).toBe(404);
+});
+
+test("tell an unknown chain from one that is not enabled", async () => {
+  const address = `0x${"12".repeat(20)}`;
+  const refusal = async (method: string, path: string, body?: Body) => {
+    const answer = await ask(method, path, body);
+    return [answer.status, answer.body.code, answer.body.details?.parameter, answer.body.message];
+  };
+  for (const path of ["", "/holders", "/tokens", "/export", "/estimate"]) {
+    expect(await refusal("GET", `/api/collections/fantom/${address}${path}`)).toEqual([
+      ...[400, "chain_not_enabled", "chain"],
+      "chain fantom is not enabled on this server",
+    ]);
+    const [, code, , message] = await refusal("GET", `/api/collections/nowhere/${address}${path}`);
+    expect(code).toBe("invalid_parameter");
+    expect(message).toContain("arbitrum (0xa4b1)");
+  }
+  const item = (chain: string) => JSON.stringify({ items: [{ chain, address }] });
+  expect((await refusal("POST", "/api/collections", item("fantom"))).slice(0, 3)).toEqual([
+    ...[400, "chain_not_enabled", "items.0.chain"],
+  ]);
+  expect((await refusal("POST", "/api/collections", item("nowhere"))).slice(0, 3)).toEqual([
+    ...[400, "invalid_parameter", "items.0.chain"],
+  ]);
+});
+
 test("refuse bodies that are no JSON, no UTF-8, or have a field that they don't know", async () => {
   const refusal = async (path: string, body: Body) => {
     const answer = await ask("POST", path, body);

@@ -128,6 +128,22 @@ describe.each(engines)("two processes over %s", (_engine, freshLog) => {
     expect((await listed(second, nft.address)).status).toBe("following");
   });
 
+  test("index a removed collection again at an operator's request, and say what it was", async () => {
+    const nft = await collection();
+    const [first, second] = services;
+    await synced(first, nft.address);
+    await act(first, "DELETE", nft.address);
+    const body = JSON.stringify({ items: [{ address: nft.address }] });
+    const answer = await second.fetch("/api/collections", { method: "POST", headers, body });
+    expect(await answer.json()).toEqual({
+      items: [{ chain: "eth", address: nft.address.toLowerCase(), before: "removed" }],
+    });
+    await eventually("it is followed again", async () => {
+      return (await listed(first, nft.address)).status === "following" ? true : undefined;
+    });
+    for (const service of services) await assertTrue(service, nft);
+  });
+
   test("name a collection that was never requested, and one without metadata", async () => {
     const [first] = services;
     const unknown = `0x${"77".repeat(20)}`;

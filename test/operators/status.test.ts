@@ -127,3 +127,18 @@ test("filters and pages the list, and names a parameter that is wrong", async ()
 
 /** Streams are listed in the order of their names: by the digits of the chain's id. */
 const order = (name: string): number => ["eth", "palm", "polygon", "bsc"].indexOf(name);
+
+test("counts each transfer of a batch, before and after the collection is measured", async () => {
+  const items = await deploy(anvil, await contractArtifact("MultiToken"), ["Items", "ITM", ""]);
+  const to = anvil.accounts[1] as string;
+  // One id twice, and an amount of zero: three transfers, of which the ledger keeps fewer entries.
+  await transact(anvil, items.contract, "mintBatch", [to, [1n, 1n, 2n], [5n, 6n, 0n]]);
+  await request([{ address: items.address }]);
+  const listed = async () =>
+    (await service.get(`/api/collections?text=${items.address.toLowerCase()}`, headers)).body.result[0];
+  const measured = await eventually("the collection is measured", async () => {
+    const entry = await listed();
+    return entry.type === null ? undefined : entry;
+  });
+  expect([measured.type, measured.transfers]).toEqual(["ERC1155", 3]);
+});

@@ -20,6 +20,7 @@ import type { Logger } from "../../src/core/logger.ts";
 import { Fetcher } from "../../src/metadata/resolve/fetcher.ts";
 import { parseTokenList, TokenLists } from "../../src/prices/token-lists.ts";
 import { recordingWire } from "../metadata/support/wire.ts";
+import { schemaFaults } from "../support/schemas.ts";
 import { eventually, startTestService, temporaryLogUrl } from "../support/service.ts";
 import { TurnedClock } from "../support/turned-clock.ts";
 
@@ -318,6 +319,16 @@ describe("token lists of an operator", () => {
         expect(await price(address)).toMatchObject({ tokenName: "Demo", tokenSymbol: "DEMO" });
         expect(await price(MAINNET.usdc)).toMatchObject({ tokenLogo: "https://logos.example/Dollar.png" });
         expect(await price(MAINNET.weth)).toMatchObject({ tokenLogo: "" });
+        // Tokens of lists and of the chain's entry are found by a text.
+        const find = async (text: string) => (await service.get(`/api/tokens?text=${text}`)).body;
+        const listed = { chain: "eth", address: address.toLowerCase(), symbol: "SYM", name: "Listed" };
+        expect(await find("LISTED")).toEqual({ result: [listed] });
+        const dollar = { chain: "eth", address: MAINNET.usdc.toLowerCase(), symbol: "USDC", name: "Dollar" };
+        expect((await find("usdc")).result).toEqual([dollar]);
+        expect((await find("dollar")).result).toEqual([dollar]);
+        expect((await find(MAINNET.weth)).result).toMatchObject([{ symbol: "WETH", name: null }]);
+        expect((await find("no such token")).result).toEqual([]);
+        expect(await schemaFaults(service, "KnownTokenList", await find(""))).toEqual([]);
       } finally {
         await service.stop();
       }

@@ -62,6 +62,15 @@ export const consoleRow: Bench = {
       await note("scrolling");
       for (let place = 1; place <= PLACES; place++) await slideTo(page, place / (PLACES + 1));
       await note("slider");
+      await page.evaluate(`location.hash = "/nft/eth/${LARGE}?view=holders"`);
+      await page.waitForSelector("[role=tabpanel] tbody tr:nth-child(50)", { timeout: 120_000 });
+      await note("holders");
+      await page.evaluate(`location.hash = "/nft/eth/${LARGE}/1"`);
+      await page.waitForSelector(".line li");
+      await note("token");
+      await page.evaluate('location.hash = "/operate"');
+      await page.waitForFunction("document.querySelectorAll('.panel').length === 4");
+      await note("operate");
       await service.stop();
       const all = [...longest].map(([what, ms]) => `${what} ${ms === 0 ? "below 50" : ms.toFixed(0)} ms`);
       return {

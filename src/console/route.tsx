@@ -1,0 +1,186 @@
+/** Where a price comes from: its pools with what they hold, and the same number computed by this browser. */
+import { useState } from "preact/hooks";
+import type { PoolState, TokenPrice } from "../client/index.ts";
+import { brief, percent, plain, shortened, whole } from "./format.ts";
+import { useAnswer, useSession } from "./hooks.ts";
+import { Address, linkTo, Panel, Scroll } from "./parts.tsx";
+import { digits, nearest, reservesOf, type Step, stepsOf, times, usdOf } from "./recompute.ts";
+
+/** Digits shown of the recomputed fraction. */
+const PLACES = 30;
+
+export function Origin({ price, chain }: { readonly price: TokenPrice; readonly chain: string }) {
+  const route = price.provenance?.route ?? [];
+  const [check, setCheck] = useState<string>();
+  const nameOf = useCoinNames(price, chain);
+  const isSame = check === price.usdPriceFormatted;
+  let steps: Step[] = [];
+  try {
+    steps = stepsOf(price.tokenAddress, route);
+  } catch {
+    // A route that can't be followed is told by the check.
+  }
+  const shares = sharesOf(steps);
+  const compute = () => {
+    try {
+      setCheck(decimalText(nearest(usdOf(price))));
+    } catch (error) {
+      setCheck((error as Error).message);
+    }
+  };
+  return (
+    <Panel title="Where this price comes from">
+      <ol class="route" aria-label="Route from the token to the dollar">
+        {steps.map(({ pool, from, to, rate }, at) => (
+          <li key={pool.pool}>
+            <span class="coin">{nameOf(from)}</span>
+            <span class="pool">
+              <strong>{plain(pool.exchange, 30)}</strong>
+              <span>
+                1 {nameOf(from)} = {shortened(digits(rate, 12))} {nameOf(to)}
+              </span>
+              <small>{heldText(pool, nameOf)}</small>
+              <small>
+                {steps.length === 1 ? "all of the route's depth" : `${percent(shares[at] ?? 0)} of the route's depth`}
+              </small>
+            </span>
+          </li>
+        ))}
+        <li>
+          <span class="coin">$</span>
+        </li>
+      </ol>
+      {steps.length === 0 ? null : (
+        <p class="quiet">
+          {nameOf(steps.at(-1)?.to ?? "")} counts as one dollar. The shallowest pool decides how far the price can be
+          trusted.
+        </p>
+      )}
+      <p class="row">
+        <button type="button" onClick={compute}>
+          Recompute here
+        </button>
+        {check === undefined ? (
+          <span class="quiet">This browser takes the states below, and multiplies whole numbers.</span>
+        ) : (
+          <span role="status" class={isSame ? "good" : "bad"} data-check={isSame ? "same" : "different"}>
+            {isSame ? "✓ the same to the last digit: " : "✗ it differs: "}
+            {isSame ? `$${check} (${digits(usdOf(price), PLACES)}…)` : check}
+          </span>
+        )}
+      </p>
+      <Scroll label="States of the pools">
+        <table>
+          <thead>
+            <tr>
+              {["Exchange", "Pool", "Fee", "Tokens", "State", "Block", "Transaction"].map((name) => (
+                <th scope="col" key={name}>
+                  {name}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {[...route, ...(price.provenance?.nativeRoute ?? [])].map((pool) => (
+              <PoolRow key={pool.pool} pool={pool} chain={chain} nameOf={nameOf} />
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+    </Panel>
+  );
+}
+
+type CoinName = (address: string) => string;
+
+/** Names the tokens of a route: the priced one by its own symbol, and well-known ones by theirs. */
+function useCoinNames({ tokenAddress, tokenSymbol, provenance }: TokenPrice, chain: string): CoinName {
+  const { client } = useSession();
+  const pools = [...(provenance?.route ?? []), ...(provenance?.nativeRoute ?? [])];
+  const others = new Set(pools.flatMap(({ token0, token1 }) => [token0, token1]));
+  others.delete(tokenAddress);
+  const addresses = [...others].sort();
+  const { value } = useAnswer(
+    async (signal) => {
+      const found = await Promise.all(addresses.map((address) => client.findTokens(address, { signal })));
+      return new Map(found.flat().flatMap((one) => (one.chain === chain ? [[one.address, one.symbol]] : [])));
+    },
+    [chain, addresses.join()],
+  );
+  return (address) => plain(address === tokenAddress ? tokenSymbol : (value?.get(address) ?? ""), 12) || brief(address);
+}
+
+/**
+ * The share of each pool in the depth of the whole route. The depth of a pool is what it holds of the token that it gives, in
+ * dollars by the rates of the steps after it.
+ */
+function sharesOf(steps: readonly Step[]): number[] {
+  const depths = steps.map(({ pool, from }, at) => {
+    const [first, second] = reservesOf(pool);
+    const held = pool.token0 === from ? second : first;
+    if (held === undefined) return 0;
+    const inDollars = steps.slice(at + 1).reduce((sum, { rate }) => times(sum, rate), held);
+    return nearest(inDollars);
+  });
+  const all = depths.reduce((sum, depth) => sum + depth, 0);
+  return depths.map((depth) => (all === 0 ? 0 : depth / all));
+}
+
+/** What a pool holds of its two tokens; with concentrated liquidity, what it would hold at this price over all prices. */
+function heldText(pool: PoolState, nameOf: CoinName): string {
+  const [first, second] = reservesOf(pool);
+  if (first === undefined || second === undefined) return "";
+  const [held0, held1] = [first, second].map((held) => shortened(digits(held, 6)));
+  return `holds ${held0} ${nameOf(pool.token0)} and ${held1} ${nameOf(pool.token1)}`;
+}
+
+interface PoolRowOptions {
+  readonly pool: PoolState;
+  readonly chain: string;
+  readonly nameOf: CoinName;
+}
+
+function PoolRow({ pool, chain, nameOf }: PoolRowOptions) {
+  const { exchange, fee, token0, token1, reserve0, reserve1, sqrtPriceX96, liquidity, block, transactionHash } = pool;
+  const link = (token: string) => (
+    <a href={linkTo.price(chain, token)} title={token}>
+      {nameOf(token)}
+    </a>
+  );
+  return (
+    <tr>
+      <td>{plain(exchange, 40)}</td>
+      <td>
+        <Address value={pool.pool} />
+      </td>
+      <td>{fee / 10_000} %</td>
+      <td>
+        {link(token0)} / {link(token1)}
+      </td>
+      <td>
+        <code>
+          {sqrtPriceX96 === undefined ? `${reserve0} / ${reserve1}` : `√P·2⁹⁶ ${sqrtPriceX96}, L ${liquidity ?? "?"}`}
+        </code>
+      </td>
+      <td>{whole(block)}</td>
+      <td>
+        {transactionHash === undefined ? (
+          "read at the head"
+        ) : (
+          <code title={transactionHash}>{brief(transactionHash)}</code>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+/** The shortest decimal of a double, without an exponent, as the service writes it. */
+function decimalText(value: number): string {
+  const text = String(value);
+  const [, mantissa = "", power = ""] = /^([\d.]+)e([+-]\d+)$/.exec(text) ?? [];
+  if (mantissa === "") return text;
+  const [before = "", after = ""] = mantissa.split(".");
+  const shift = Number(power);
+  if (shift < 0) return `0.${"0".repeat(-shift - before.length)}${before}${after}`;
+  return `${before}${after}`.padEnd(before.length + shift, "0");
+}

@@ -1,0 +1,412 @@
+/** The screens of a collection and of a token in a real browser, against the real service on a local chain. */
+import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Browser, Page } from "puppeteer-core";
+import { startBrowser } from "../../scripts/console-shots/browser.ts";
+import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import type { Visit } from "../support/browser.ts";
+import { goTo, hashOf, hides, OPERATOR_KEY, openConsole, press, shows, slideTo, textOf } from "../support/console.ts";
+import {
+  eventually,
+  startTestService,
+  synced,
+  TEST_KEY,
+  type TestService,
+  temporaryLogUrl,
+} from "../support/service.ts";
+
+// Real components on shared machines need more than the runner's default timeout of 5 s.
+setDefaultTimeout(90_000);
+
+let anvil: Anvil;
+let service: TestService;
+let browser: Browser;
+let root: string;
+/** The visit of the running test. Its faults are asserted after each one. */
+let visited: Visit;
+
+beforeAll(async () => {
+  anvil = await startAnvil();
+  service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env: ENV });
+  root = `http://127.0.0.1:${service.port}`;
+  browser = await startBrowser();
+});
+afterAll(async () => {
+  await browser?.close();
+  await service?.stop();
+  await anvil?.stop();
+});
+afterEach(async () => {
+  expect(visited.faults).toEqual([]);
+  await visited.page.browserContext().close();
+});
+
+const ENV = { OPERATOR_KEYS: OPERATOR_KEY, METADATA_ALLOW_PRIVATE: "true" };
+
+async function open(place: string, at: { readonly root?: string; readonly key?: string } = {}): Promise<Page> {
+  visited = await openConsole(browser, place, { root, ...at });
+  return visited.page;
+}
+
+/** Forgets faults with these words: the browser itself writes a refused request to its console. */
+function expectFaults(words: string): void {
+  expect(visited.faults.filter((fault) => !fault.includes(words))).toEqual([]);
+  visited = { ...visited, faults: [] };
+}
+
+const account = (at: number): string => anvil.accounts[at] as string;
+const brief = (address: string): string => `${address.slice(0, 6)}…${address.slice(-4)}`;
+const placeOf = ({ address }: Deployed): string => `/nft/eth/${address}`;
+const headBlock = async (): Promise<number> => Number(await anvil.send("eth_blockNumber"));
+
+/** Deploys a collection with `count` tokens of the first account, and waits until the service has it. */
+async function collectionOf(count: number, { contract = "PlainNft", name = "Moving" } = {}): Promise<Deployed> {
+  const nft = await deploy(anvil, await contractArtifact(contract), [name, "SYM"]);
+  for (let first = 1; first <= count; first += 500)
+    await transact(anvil, nft.contract, "mintMany", [account(1), first, Math.min(500, count - first + 1)]);
+  await synced(service, nft.address, await headBlock());
+  return nft;
+}
+
+test("keeps block, view and filter in the address, and opens a token at the chosen block", async () => {
+  const nft = await collectionOf(3);
+  const minted = await headBlock();
+  await transact(anvil, nft.contract, "move", [account(1), account(2), 1n]);
+  await transact(anvil, nft.contract, "move", [account(2), account(3), 1n]);
+  await synced(service, nft.address, minted + 2);
+  const page = await open(placeOf(nft));
+  await shows(page, brief(account(3)), ".gallery");
+  await slideTo(page, minted + 1);
+  await shows(page, brief(account(2)), ".gallery");
+  expect(await hashOf(page)).toBe(`#${placeOf(nft)}?block=${minted + 1}`);
+  await page.type("#owner", account(2));
+  await press(page, "Filter");
+  await shows(page, account(2), ".chips");
+  await shows(page, "1 token ", "[role=tabpanel] [role=status].quiet");
+  // The token is the one of that block, and Back finds the gallery as it was.
+  await page.click(".gallery a");
+  await shows(page, `After block ${minted + 1}`);
+  await shows(page, `Owner\n${brief(account(2))}`, ".facts");
+  expect(await textOf(page, ".line")).not.toContain(account(3));
+  await page.goBack();
+  await shows(page, account(2), ".chips");
+  await shows(page, brief(account(2)), ".gallery");
+  expect(await textOf(page, ".slider output")).toBe(`${minted + 1}`);
+  // An address that was sent to another visitor.
+  await goTo(page, `${placeOf(nft)}?block=${minted}&view=holders`);
+  await shows(page, `1 owner after block ${minted}`, "[role=tabpanel]");
+  await press(page, "Activity");
+  await eventually(
+    "the view is in the address",
+    async () => (await hashOf(page)).endsWith("view=activity") || undefined,
+  );
+  await press(page, "Newest");
+  await eventually("the block is not", async () => !(await hashOf(page)).includes("block=") || undefined);
+  await goTo(page, `${placeOf(nft)}?block=99999`);
+  await shows(page, "The service has not read block 99,999 yet");
+});
+
+test("keeps the columns of the gallery inside its box, with long names and without pictures", async () => {
+  const nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Long", "LONG"]);
+  const name = "W".repeat(64);
+  const start = `data:application/json,${encodeURIComponent(`{"name":"${name}`)}`;
+  await transact(anvil, nft.contract, "setBaseURI", [start, encodeURIComponent('"}')]);
+  await transact(anvil, nft.contract, "mintMany", [account(1), 1, 30]);
+  await eventually("all tokens have metadata", async () => {
+    const { body } = await synced(service, nft.address, 0, "&normalizeMetadata=true");
+    const named = body.result.filter((one: { normalized_metadata: unknown }) => one.normalized_metadata !== "");
+    return named.length === 30 || undefined;
+  });
+  const page = await open(placeOf(nft));
+  for (const width of [1200, 375]) {
+    await page.setViewport({ width, height: 800 });
+    await shows(page, /^W+…W*1$/, ".gallery strong");
+    await shows(page, "no picture", ".gallery .picture");
+    await page.waitForFunction(`(() => {
+      const box = document.querySelector(".gallery");
+      const grid = box.querySelector("ul");
+      const end = box.getBoundingClientRect().right - parseFloat(getComputedStyle(box).paddingRight);
+      const cards = [...box.querySelectorAll("li, .card, .card *")];
+      return innerWidth === ${width} && grid.scrollWidth <= box.clientWidth && cards.length > 0 &&
+        cards.every((one) => one.getBoundingClientRect().right <= end + 0.5);
+    })()`);
+  }
+});
+
+/** Presses a format of the export, and returns the lines of the file that the browser saves. */
+async function exported(page: Page, format: string, block: number): Promise<readonly string[]> {
+  const folder = mkdtempSync(join(tmpdir(), "console-export-"));
+  const session = await page.createCDPSession();
+  await session.send("Browser.setDownloadBehavior", {
+    ...{ behavior: "allow", downloadPath: folder, eventsEnabled: true },
+    ...(page.browserContext().id === undefined ? {} : { browserContextId: page.browserContext().id as string }),
+  });
+  try {
+    await press(page, format);
+    const saved = new RegExp(`Saved (\\S+-${block}\\.${format})\\.`);
+    const file = Bun.file(join(folder, saved.exec(await shows(page, saved))?.[1] ?? ""));
+    return await eventually("the file is saved", async () => {
+      if (!(await file.exists())) return undefined;
+      const lines = (await file.text()).split("\n").filter((line) => line.trim() !== "");
+      return lines.length > 0 ? lines : undefined;
+    });
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+test("exports the block that the page shows", async () => {
+  const nft = await collectionOf(3);
+  const minted = await headBlock();
+  await transact(anvil, nft.contract, "mint", [account(2), 4n]);
+  await synced(service, nft.address, minted + 1);
+  const page = await open(`${placeOf(nft)}?view=export`);
+  await shows(page, `The file has the collection after block ${minted + 1}.`);
+  const lines = await exported(page, "jsonl", minted + 1);
+  const owners = lines.map((line) => {
+    const { token_id: id, owner_of: owner } = JSON.parse(line) as { token_id: string; owner_of: string };
+    return [id, owner];
+  });
+  expect(owners).toEqual([...["1", "2", "3"].map((id) => [id, account(1)]), ["4", account(2)]]);
+  await slideTo(page, minted);
+  await shows(page, `The file has the collection after block ${minted}.`);
+  expect(await exported(page, "csv", minted)).toHaveLength(1 + 3);
+});
+
+test("shows the line for a program in place of a file that may have more than 100 MB", async () => {
+  const nft = await collectionOf(2);
+  const page = await open("/");
+  // A collection of this size takes minutes to make. The page gets it from the listing.
+  await page.setRequestInterception(true);
+  page.on("request", async (request) => {
+    if (!request.url().includes(`/api/v2/nft/${nft.address}?`)) return void request.continue();
+    const answer = await fetch(request.url(), { headers: { "x-api-key": OPERATOR_KEY } });
+    const body = JSON.stringify({ ...((await answer.json()) as object), total: "500000" });
+    const headers = Object.fromEntries([...answer.headers].filter(([name]) => name.startsWith("x-")));
+    await request.respond({ status: answer.status, headers, body });
+  });
+  await goTo(page, `${placeOf(nft)}?view=export`);
+  await shows(page, "The file may have more than 100 MB");
+  expect(await textOf(page, "[role=tabpanel] > pre")).toContain(
+    `curl -OJ -H "X-API-Key: $KEY" '${root}/api/collections/eth/${nft.address}/export?format=csv&holders=false&as_of_block=`,
+  );
+});
+
+test("shows no progress where there is none", async () => {
+  const page = await open(`/nft/eth/0x${"12".repeat(20)}`);
+  await shows(page, /there is no contract|There is nothing to show/, ".failure");
+  await shows(page, "there is no contract", ".failure");
+  const assertNone = async () => {
+    expect(await textOf(page)).not.toMatch(/Waiting for the first blocks|reads this contract's history|0 %/);
+    expect(await page.$$("[role=progressbar]")).toHaveLength(0);
+  };
+  await assertNone();
+  for (const chain of ["polygon", "nowhere"]) {
+    await goTo(page, `/nft/${chain}/0x${"12".repeat(20)}`);
+    await shows(page, "chain", ".failure");
+    await assertNone();
+  }
+  expectFaults("status of 40");
+});
+
+test("keeps the holders of the newest block up to date", async () => {
+  const nft = await collectionOf(3);
+  const page = await open(`${placeOf(nft)}?view=holders`);
+  await shows(page, "1 owner after block", "[role=tabpanel]");
+  await transact(anvil, nft.contract, "move", [account(1), account(4), 2n]);
+  const block = await headBlock();
+  await shows(page, `2 owners after block ${block}`, "[role=tabpanel]");
+  await shows(page, new RegExp(`2\\s+${account(4)}\\s+1\\s+33.33%`), "table");
+});
+
+const changeOf = ({ address }: Deployed, method: string, path = "") =>
+  service.fetch(`/api/collections/eth/${address}${path}`, { method, headers: { "x-api-key": OPERATOR_KEY } });
+
+test("says that a collection is indexed again", async () => {
+  const nft = await collectionOf(3);
+  const page = await open(placeOf(nft));
+  await shows(page, "3 tokens after block");
+  // A local chain is read within a few milliseconds, so the page notes what it shows.
+  await page.evaluate(`globalThis.seen = []; new MutationObserver(() => seen.push(document.body.innerText))
+    .observe(document.body, { childList: true, subtree: true, characterData: true })`);
+  await changeOf(nft, "POST", "/reindex");
+  await eventually("the page says it", async () => {
+    const seen = (await page.evaluate("seen")) as string[];
+    return seen.some((text) => text.includes("An operator has this collection indexed again")) || undefined;
+  });
+  await shows(page, "3 tokens after block");
+  // A page of the gallery that was under way when the collection began anew.
+  expectFaults("status of 409");
+});
+
+test("says that a collection was removed, and does not have it indexed again by itself", async () => {
+  const nft = await collectionOf(3);
+  await eventually("its metadata was tried", async () => {
+    const { body } = await service.get(`/api/collections/eth/${nft.address}`);
+    return body.metadata.failed === 3 || undefined;
+  });
+  const page = await open(placeOf(nft));
+  await shows(page, "3 tokens after block");
+  // A listing that is under way would have the collection indexed again.
+  await page.waitForNetworkIdle({ idleTime: 1_600 });
+  await changeOf(nft, "DELETE");
+  await shows(page, "An operator removed this collection");
+  expect(await page.$$(".gallery, .slider")).toHaveLength(0);
+  const { body } = await service.get(`/api/collections/eth/${nft.address}`);
+  expect(body.status).toBe("removed");
+  await press(page, "Index it again");
+  await shows(page, "3 tokens after block");
+  expectFaults("status of 409");
+});
+
+test("says that the connection is lost, and goes on when the service is back", async () => {
+  const logUrl = temporaryLogUrl();
+  const nft = await collectionOf(3);
+  let other = await startTestService({ rpcUrl: anvil.url, logUrl, env: ENV });
+  try {
+    await synced(other, nft.address);
+    const page = await open(placeOf(nft), { root: `http://127.0.0.1:${other.port}` });
+    await shows(page, "3 tokens after block");
+    await other.stop();
+    await shows(page, "The connection to the service is lost");
+    await transact(anvil, nft.contract, "mint", [account(2), 4n]);
+    other = await startTestService({ rpcUrl: anvil.url, logUrl, env: { ...ENV, PORT: String(other.port) } });
+    await hides(page, "The connection to the service is lost");
+    await shows(page, "4 tokens after block");
+    await transact(anvil, nft.contract, "mint", [account(2), 5n]);
+    await shows(page, "5 tokens after block");
+    expectFaults("ERR_CONNECTION_REFUSED");
+    await page.goto("about:blank");
+  } finally {
+    await other.stop();
+  }
+});
+
+test("opens the metadata of a token as it was known at each attempt", async () => {
+  const nft = await deploy(anvil, await contractArtifact("StoryNft"), ["Story", "STO"]);
+  const story = (name: string, mood: string) =>
+    `data:application/json,${encodeURIComponent(
+      JSON.stringify({ name, attributes: [{ trait_type: "Mood", value: mood }] }),
+    )}`;
+  await transact(anvil, nft.contract, "mintStories", [account(1), 1, [story("Before", "calm")]]);
+  await synced(service, nft.address, await headBlock());
+  /** Waits until the attempts found so many different documents. Returns the attempts, newest first. */
+  const attempts = (documents: number) =>
+    eventually(`${documents} documents were found`, async () => {
+      const { body } = await service.get(`/api/collections/eth/${nft.address}/tokens/1`);
+      const hashes = new Set((body.metadata ?? []).map(({ hash }: { hash: string | null }) => hash));
+      return hashes.size === documents && !hashes.has(null) ? body.metadata : undefined;
+    });
+  await attempts(1);
+  await transact(anvil, nft.contract, "setStory", [1n, story("After", "wild")]);
+  await synced(service, nft.address, await headBlock());
+  const page = await open(`${placeOf(nft)}/1`);
+  await shows(page, "Before", "h1");
+  await press(page, "Fetch it again");
+  const [newest, oldest] = await attempts(2);
+  await page.reload();
+  await shows(page, "After", "h1");
+  const shown = async (at: number) => {
+    await page.click(`.happenings li:nth-child(${at}) button`);
+    return shows(page, /Mood/, `.happenings li:nth-child(${at}) .known`);
+  };
+  const then = await shown(2);
+  expect(then).toMatch(/Before\s+Mood\s*calm/);
+  expect(then).toContain('"name": "Before"');
+  expect(await shown(1)).toContain('"name": "After"');
+  expect(visited.requests.filter((path) => path.includes("metadata_as_of"))).toEqual(
+    [oldest, newest].map(
+      ({ time }) => `/api/collections/eth/${nft.address}/tokens/1?limit=1&metadata_as_of=${encodeURIComponent(time)}`,
+    ),
+  );
+});
+
+test("names the rule of a flag, and the reasons of all failed metadata, and tries the failed tokens again", async () => {
+  const nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Claim your prize", "PRZ"]);
+  await transact(anvil, nft.contract, "mintMany", [account(1), 1, 30]);
+  await eventually("all tokens failed", async () => {
+    await synced(service, nft.address);
+    const { body } = await service.get(`/api/collections/eth/${nft.address}`);
+    return body.metadata.failed === 30 || undefined;
+  });
+  const page = await open(`${placeOf(nft)}?view=activity`);
+  await shows(page, "possible spam (rule name-claim)", ".heading");
+  await shows(page, "With metadata: 0 tokens. Failed: 30 tokens.", "[role=tabpanel]");
+  await shows(page, /no uri 30 tokens/, "[role=tabpanel] ul");
+  const asked = page.waitForRequest((request) => request.url().endsWith("/refresh"));
+  await press(page, "Try the failed ones again");
+  const ids = (JSON.parse((await asked).postData() ?? "{}") as { tokenIds: string[] }).tokenIds;
+  expect(ids.map(Number).sort((a, b) => a - b)).toEqual(Array.from({ length: 30 }, (_, at) => at + 1));
+  await shows(page, "The metadata of 30 tokens is fetched again.");
+  await page.browserContext().close();
+  // A key of scope read sees the same, without the buttons.
+  const reader = await open(`${placeOf(nft)}?view=activity`, { key: TEST_KEY });
+  await shows(reader, /no uri 30 tokens/, "[role=tabpanel] ul");
+  expect(await textOf(reader)).not.toContain("Try the failed ones again");
+  expectFaults("status of 403");
+});
+
+test("counts a filtered list to its end", async () => {
+  const nft = await collectionOf(3);
+  await transact(anvil, nft.contract, "move", [account(1), account(5), 2n]);
+  const block = await headBlock();
+  await synced(service, nft.address, block);
+  const page = await open(`${placeOf(nft)}?owner=${account(1)}`);
+  await shows(page, `2 tokens after block ${block}`, "[role=tabpanel]");
+});
+
+test("names the tab of the browser and moves the focus to the heading, and its tabs follow the arrow keys", async () => {
+  const nft = await collectionOf(3, { name: "Titled" });
+  const page = await open(placeOf(nft));
+  const title = (words: string) => page.waitForFunction(`document.title === ${JSON.stringify(words)}`);
+  await title("Titled SYM · EVM data service");
+  await shows(page, "3 tokens after block");
+  await page.click(".gallery a");
+  await page.waitForFunction("document.activeElement?.tagName === 'H1'");
+  await title("#1 · EVM data service");
+  await page.goBack();
+  await title("Titled SYM · EVM data service");
+  await shows(page, "3 tokens after block");
+  const tabs = () =>
+    page.evaluate(`[...document.querySelectorAll("[role=tab]")].map((one) => [one.textContent, one.getAttribute("aria-selected"),
+      one.tabIndex, one === document.activeElement, document.getElementById(one.getAttribute("aria-controls"))?.getAttribute("role")])`);
+  const row = (names: readonly string[], chosen: string) =>
+    names.map((name) => [name, String(name === chosen), name === chosen ? 0 : -1, name === chosen, "tabpanel"]);
+  const names = ["Gallery", "Holders", "Activity", "Export"];
+  await page.focus("[role=tab]");
+  const steps = [
+    ["ArrowRight", "Holders"],
+    ["End", "Export"],
+    ["ArrowRight", "Gallery"],
+    ["ArrowLeft", "Export"],
+    ["Home", "Gallery"],
+  ] as const;
+  for (const [key, chosen] of steps) {
+    await page.keyboard.press(key);
+    await page.waitForFunction(
+      `document.querySelector("[aria-selected=true]")?.textContent === ${JSON.stringify(chosen)}`,
+    );
+    expect(await tabs()).toEqual(row(names, chosen));
+  }
+});
+
+test("says what is wrong with an address that leads nowhere", async () => {
+  const page = await open("/nft/eth/0x1234");
+  await shows(page, "0x1234 is no address of a contract.", "main");
+  await goTo(page, "/nonsense/more");
+  await shows(page, 'The console has no screen "nonsense/more".', "main");
+  expect(await textOf(page, "h1")).toBe("This page does not exist");
+});
+
+test("shortens the addresses of holders on a phone", async () => {
+  const nft = await collectionOf(3);
+  const page = await open(`${placeOf(nft)}?view=holders`);
+  await page.setViewport({ width: 375, height: 740, isMobile: true, hasTouch: true });
+  await shows(page, new RegExp(`1\\s+${brief(account(1))}\\s+3\\s+100%`), "table");
+  const height = await page.evaluate(`document.querySelector("tbody code").getBoundingClientRect().height`);
+  expect(height).toBeLessThan(30);
+});

@@ -1,0 +1,141 @@
+/**
+ * Every screen of the console on a phone, in the dark, and under an accessibility checker. Each is waited for by its own
+ * heading, so that no check sees the screen before.
+ */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import type { Browser, Page } from "puppeteer-core";
+import { startBrowser } from "../../scripts/console-shots/browser.ts";
+import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
+import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
+import { visit } from "../support/browser.ts";
+import { goTo, OPERATOR_KEY, openConsole, press, shows } from "../support/console.ts";
+import { startTestService, synced, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
+
+// Real components on shared machines need more than the runner's default timeout of 5 s.
+setDefaultTimeout(120_000);
+
+let anvil: Anvil;
+let market: Market;
+let drawn: Deployed;
+let service: TestService;
+let empty: TestService;
+let browser: Browser;
+
+const rootOf = ({ port }: TestService): string => `http://127.0.0.1:${port}`;
+
+beforeAll(async () => {
+  anvil = await startAnvil({ genesisTimestamp: Math.floor(Date.now() / 1_000) - 4 * 3_600 });
+  await placeMainnet(anvil);
+  market = await seedMarket(anvil, { hours: 2 });
+  drawn = await deploy(anvil, await contractArtifact("DrawnNft"), ["Drawn", "DRW"]);
+  await transact(anvil, drawn.contract, "mintMany", [anvil.accounts[1], 1, 40]);
+  const env = { OPERATOR_KEYS: OPERATOR_KEY, METADATA_ALLOW_PRIVATE: "true" };
+  service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env });
+  empty = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env });
+  await synced(service, drawn.address);
+  browser = await startBrowser();
+});
+afterAll(async () => {
+  await browser?.close();
+  await service?.stop();
+  await empty?.stop();
+  await anvil?.stop();
+});
+
+interface ScreenCase {
+  readonly place: string;
+  readonly heading: RegExp;
+  /** What the screen shows once it is complete. */
+  readonly words: RegExp;
+  /** A button to press first. */
+  readonly button?: string;
+}
+
+function screens(): ScreenCase[] {
+  const nft = `/nft/eth/${drawn.address}`;
+  const nowhere = `0x${"12".repeat(20)}`;
+  return [
+    { place: "/", heading: /^Overview/, words: /Chains[\s\S]*Drawn/ },
+    { place: nft, heading: /^Drawn/, words: /40 tokens after block/ },
+    { place: nft, heading: /^Drawn/, words: /Colour 8 values/, button: "Traits" },
+    { place: `${nft}?view=holders`, heading: /^Drawn/, words: /1 owner after block/ },
+    { place: `${nft}?view=activity`, heading: /^Drawn/, words: /With metadata: 40 tokens[\s\S]*Nothing yet/ },
+    { place: `${nft}?view=export`, heading: /^Drawn/, words: /The file has the collection/ },
+    { place: `${nft}/1`, heading: /^Edition 1$/, words: /Owners, newest first[\s\S]*resolved/ },
+    { place: `${nft}/99`, heading: /^Token 99$/, words: /no transfer of token 99 is known/ },
+    { place: `/price/eth/${market.demo.address}`, heading: /Price|Demo/, words: /Recompute here/ },
+    { place: `/price/eth/${drawn.address}`, heading: /./, words: /\(\w+\)/ },
+    { place: "/operate", heading: /^Operate/, words: /OPERATOR_KEYS/ },
+    { place: "/search/drawn", heading: /^Search: drawn/, words: /Known collections[\s\S]*Drawn/ },
+    { place: `/nft/nowhere/${nowhere}`, heading: /^Collection/, words: /chain/ },
+    { place: `/nft/eth/${nowhere}`, heading: /^Collection/, words: /there is no contract/ },
+    { place: "/nft/eth/0x12", heading: /^This page does not exist/, words: /0x12 is no address/ },
+  ];
+}
+
+/** Checks the gate, an empty service, a key that may only read, and every screen with something on it. */
+async function onEveryScreen(
+  prepare: (page: Page) => Promise<void>,
+  check: (page: Page, name: string) => Promise<void>,
+): Promise<void> {
+  const gate = await visit(browser, rootOf(service));
+  await gate.page.goto(`${rootOf(service)}/`);
+  await shows(gate.page, "EVM data service", "h1");
+  const begin = await openConsole(browser, "/", { root: rootOf(empty) });
+  await shows(begin.page, "Begin here", "h2");
+  const reader = await openConsole(browser, "/", { root: rootOf(service), key: TEST_KEY });
+  await shows(reader.page, "Look something up", "h1");
+  const all = await openConsole(browser, "/", { root: rootOf(service) });
+  const opened = { gate, begin, reader };
+  for (const [name, { page }] of Object.entries(opened)) {
+    await prepare(page);
+    await check(page, name);
+  }
+  await prepare(all.page);
+  for (const { place, heading, words, button } of screens()) {
+    await goTo(all.page, place);
+    await shows(all.page, heading, "h1");
+    if (button !== undefined) await press(all.page, button);
+    await shows(all.page, words, "main");
+    await check(all.page, `${place} ${button ?? ""}`);
+  }
+  for (const { page, faults } of [...Object.values(opened), all]) {
+    // The browser itself writes a refused request to its console.
+    expect(faults.filter((fault) => !fault.includes("the server responded with a status of"))).toEqual([]);
+    await page.browserContext().close();
+  }
+}
+
+test("fits a phone, and is dark where the visitor wants it", async () => {
+  await onEveryScreen(
+    async (page) => {
+      await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
+      await page.setViewport({ width: 360, height: 740, isMobile: true, hasTouch: true });
+    },
+    async (page, name) => {
+      const [width, background] = (await page.evaluate(
+        "[document.documentElement.scrollWidth, getComputedStyle(document.documentElement).backgroundColor]",
+      )) as [number, string];
+      expect([name, width, background]).toEqual([name, 360, "rgb(18, 21, 26)"]);
+    },
+  );
+});
+
+test.each(["light", "dark"])("passes an accessibility check on every screen, %s", async (scheme) => {
+  const checker = await Bun.file(Bun.resolveSync("axe-core/axe.min.js", import.meta.dir)).text();
+  await onEveryScreen(
+    async (page) => {
+      await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+      await page.evaluate(checker);
+    },
+    async (page, name) => {
+      const found = (await page.evaluate(`axe.run().then(({ violations }) => violations
+        .filter(({ impact }) => impact === "serious" || impact === "critical")
+        .map(({ id, nodes }) => id + ": " + nodes.map(({ html }) => html).slice(0, 3).join(" ")))`)) as string[];
+      expect([name, found]).toEqual([name, []]);
+    },
+  );
+});

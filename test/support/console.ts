@@ -1,0 +1,67 @@
+/** The console in a browser as its tests use it: sign in, wait for words, press buttons. */
+import { expect } from "bun:test";
+import type { Browser, Page } from "puppeteer-core";
+import { type Visit, visit } from "./browser.ts";
+import { eventually } from "./service.ts";
+
+export const OPERATOR_KEY = "operator-key-0123456789";
+
+interface Opening {
+  /** URL of the service, without a slash at the end. */
+  readonly root: string;
+  readonly key?: string;
+}
+
+/** Opens a place of the console in a tab of its own, signed in. */
+export async function openConsole(browser: Browser, place: string, { root, key }: Opening): Promise<Visit> {
+  const visited = await visit(browser, new URL(root).origin);
+  const { page } = visited;
+  await page.goto(`${root}/#${place}`);
+  await page.waitForSelector("#key");
+  await page.type("#key", key ?? OPERATOR_KEY);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("header");
+  return visited;
+}
+
+/** Goes to another place of the console, as a link does. */
+export const goTo = (page: Page, place: string) => page.evaluate(`location.hash = ${JSON.stringify(place)}`);
+
+export const textOf = (page: Page, selector = "body"): Promise<string> =>
+  page.evaluate(`document.querySelector(${JSON.stringify(selector)})?.innerText ?? ""`) as Promise<string>;
+
+/** Waits until the text of a part has the words. Returns the text. */
+export function shows(page: Page, words: string | RegExp, selector = "body"): Promise<string> {
+  return eventually(`${selector} shows ${words}`, async () => {
+    const text = await textOf(page, selector);
+    return (typeof words === "string" ? text.includes(words) : words.test(text)) ? text : undefined;
+  });
+}
+
+/** Waits until the text of a part no longer has the words. */
+export function hides(page: Page, words: string, selector = "body"): Promise<true> {
+  return eventually(`${selector} no longer shows ${words}`, async () =>
+    (await textOf(page, selector)).includes(words) ? undefined : true,
+  );
+}
+
+/** Presses the button with this text. */
+export async function press(page: Page, text: string): Promise<void> {
+  const isPressed = await page.evaluate(`(() => {
+    const button = [...document.querySelectorAll("button")].find((one) => one.textContent.trim() === ${JSON.stringify(text)});
+    button?.click();
+    return button !== undefined;
+  })()`);
+  expect([text, isPressed]).toEqual([text, true]);
+}
+
+/** Moves the slider as a finger does. */
+export const slideTo = (page: Page, block: number) =>
+  page.evaluate(`(() => {
+    const slider = document.querySelector("input[type=range]");
+    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(slider, "${block}");
+    slider.dispatchEvent(new Event("input", { bubbles: true }));
+  })()`);
+
+/** The hash of the address. */
+export const hashOf = (page: Page): Promise<string> => page.evaluate("location.hash") as Promise<string>;

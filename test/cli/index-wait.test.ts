@@ -94,9 +94,11 @@ test("indexes a collection again that an operator removed, and says so", async (
     ...{ code: 0, out: `eth ${collection}  was removed, is indexed again\n` },
   });
   expect((await runCli(["collections", "--status", "requested"], env)).out).toContain(collection);
+  expect((await runCli(["remove", collection], env)).code).toBe(0);
+  const alone = await runCli(["index", collection, "--wait", "--json"], env);
+  expect([alone.code, JSON.parse(alone.out)[0].status]).toEqual([0, "following"]);
   const service = await startTestService({ rpcUrl: anvil.url, logUrl: env.EVENT_LOG_URL });
   try {
-    expect((await runCli(["index", collection, "--wait"], env)).code).toBe(0);
     expect((await runCli(["remove", collection], env)).code).toBe(0);
     const again = await runCli(["index", collection, "--wait", "--json"], env);
     expect([again.code, JSON.parse(again.out)[0].status]).toEqual([0, "following"]);

@@ -175,7 +175,15 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   indexing.addConsumer(prices.consumer);
   const metadata = shared.metadata.chain({ chain, reader, view, leases, followed: () => indexing.followed() });
   indexing.addConsumer(metadata.consumer);
-  const estimator = new Estimator({ chain, reader, clock, prices: shared.priceList, verify: shared.verify });
+  const isFollowed = () => !indexing.isIdle;
+  const estimator = new Estimator({
+    chain,
+    reader,
+    clock,
+    prices: shared.priceList,
+    verify: shared.verify,
+    isFollowed,
+  });
   const parts = { chain, reader, view };
   startAudit(parts, shared);
   metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads, isIdle: indexing.isIdle }));

@@ -28,6 +28,32 @@ function configure(): Config {
   }
 }
 
+type StopSignal = "SIGINT" | "SIGTERM";
+/** 128 and the number of the signal, as in a shell. */
+const EXIT_CODES: Readonly<Record<StopSignal, number>> = { SIGINT: 130, SIGTERM: 143 };
+
+/** Calls back for the first signal. Leaves at a second one, or if the process has not stopped in time. */
+function onStopSignals(stop: (signal: StopSignal) => void): void {
+  let stoppingSince: number | undefined;
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.on(signal, () => {
+      const now = performance.now();
+      if (stoppingSince === undefined) {
+        stoppingSince = now;
+        systemClock.after(STOP_MS, () => {
+          say(`not stopped within ${STOP_MS} ms: leaving`);
+          process.exit(1);
+        });
+        stop(signal);
+      } else if (now - stoppingSince >= SAME_SIGNAL_MS) {
+        // With `bun run`, Ctrl-C arrives twice: from the terminal, and from the parent process, which forwards it.
+        say(`${signal} again: leaving at once`);
+        process.exit(EXIT_CODES[signal]);
+      }
+    });
+  }
+}
+
 /** Prints all problems of the configuration and exits. */
 function refuse(error: unknown): never {
   say(error instanceof ConfigError ? error.message : messageOf(error));
@@ -46,7 +72,10 @@ else {
     print,
     say,
     version: packageFacts.version,
+    onSignal: (stop) => onStopSignals((signal) => stop(EXIT_CODES[signal])),
   });
+  // The reader of the pipe may never take the rest.
+  if (process.exitCode > 128) process.exit();
   // An exit would cut off what a slow reader of the pipe has not taken yet.
   await new Promise<void>((resolve) => process.stdout.end(() => resolve()));
   // A log's connections may keep the process alive for a moment.
@@ -81,32 +110,17 @@ async function serve(): Promise<void> {
       },
     });
     const endProgress = isColored ? terminal.follow(systemClock, service.indexing) : () => undefined;
-    let stoppingSince: number | undefined;
-    const stop = async (signal: string) => {
-      const now = performance.now();
-      if (stoppingSince !== undefined) {
-        // With `bun run`, Ctrl-C arrives twice: from the terminal, and from the parent process, which forwards it.
-        if (now - stoppingSince < SAME_SIGNAL_MS) return;
-        say(`${signal} again: leaving at once`);
-        process.exit(130);
-      }
-      stoppingSince = now;
+    const stop = async () => {
       endProgress();
-      systemClock.after(STOP_MS, () => {
-        say(`not stopped within ${STOP_MS} ms: leaving`);
-        process.exit(1);
-      });
       await service.stop();
       process.exit(0);
     };
-    for (const signal of ["SIGINT", "SIGTERM"] as const) {
-      process.on(signal, () => {
-        stop(signal).catch((error: unknown) => {
-          say(messageOf(error));
-          process.exit(1);
-        });
+    onStopSignals(() => {
+      stop().catch((error: unknown) => {
+        say(messageOf(error));
+        process.exit(1);
       });
-    }
+    });
     // Only now: a supervisor may stop the service as soon as it reads this line.
     terminal.write(
       `  serving ${service.url}/api/v2, documented at ${service.url}/swagger${config.hasConsole ? `, console at ${service.url}/` : ""}\n`,

@@ -68,11 +68,16 @@ const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 export class HttpOperator implements Operator {
   readonly #url: string;
   readonly #key: string;
+  readonly #signal: AbortSignal;
 
-  /** @param url base URL of the service */
-  constructor(url: string, key: string) {
+  /**
+   * @param url base URL of the service
+   * @param signal ends running requests
+   */
+  constructor(url: string, key: string, signal: AbortSignal) {
     this.#url = url.replace(/\/+$/, "");
     this.#key = key;
+    this.#signal = signal;
   }
 
   /** @throws CommandError with the service's words */
@@ -84,7 +89,7 @@ export class HttpOperator implements Operator {
         headers: { "x-api-key": this.#key },
         // A redirect would carry the key to another host.
         redirect: "manual",
-        signal: AbortSignal.timeout(TIMEOUT_MS),
+        signal: AbortSignal.any([this.#signal, AbortSignal.timeout(TIMEOUT_MS)]),
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       });
     } catch (error) {
@@ -102,7 +107,8 @@ export class HttpOperator implements Operator {
     let response: Response;
     try {
       const headers = { "x-api-key": this.#key };
-      response = await fetch(`${this.#url}${path}`, { headers, redirect: "manual", signal: waiting.signal });
+      const signal = AbortSignal.any([this.#signal, waiting.signal]);
+      response = await fetch(`${this.#url}${path}`, { headers, redirect: "manual", signal });
     } catch (error) {
       throw new CommandError(`the service can't be reached: ${messageOf(error)}`, UNAVAILABLE);
     } finally {
@@ -174,6 +180,7 @@ export class HttpOperator implements Operator {
 
 function refusalOf({ status }: Response, answer: { readonly message?: string } | undefined): CommandError {
   const message = answer?.message ?? `--url: no service of this kind answers there (status ${status})`;
+  if (status === 400) return new CommandError(message, USAGE);
   const isRefused = status === 401 || status === 403;
   return new CommandError(message, isRefused ? NO_PERMISSION : status >= 500 ? UNAVAILABLE : FAILED);
 }
@@ -202,15 +209,27 @@ export interface LogOptions {
 
 /** Opens the log of the configuration. @throws CommandError */
 export async function openCommandLog(config: Config, { mayCreate = false }: LogOptions = {}): Promise<EventLog> {
-  const [, path] = /^sqlite:\/\/(.+)$/.exec(config.eventLogUrl) ?? [];
-  if (path !== undefined && !mayCreate && !existsSync(path)) {
+  const path = missingLog(config);
+  if (path !== undefined && !mayCreate) {
     throw new CommandError(`EVENT_LOG_URL: there is no event log at ${path}; the first start makes it`, UNAVAILABLE);
   }
   try {
     return await openLog(config.eventLogUrl, systemClock, silentLogger, { connections: config.pgPool });
   } catch (error) {
-    throw new CommandError(`EVENT_LOG_URL: ${messageOf(error)}`, UNAVAILABLE);
+    throw new CommandError(logErrorText(error), UNAVAILABLE);
   }
+}
+
+/** The path of a SQLite log that no process has made yet. Undefined for one that is there, and on PostgreSQL. */
+export function missingLog({ eventLogUrl }: Config): string | undefined {
+  const [, path] = /^sqlite:\/\/(.+)$/.exec(eventLogUrl) ?? [];
+  return path === undefined || existsSync(path) ? undefined : path;
+}
+
+/** The message of a log's error, which names the variable once. */
+function logErrorText(error: unknown): string {
+  const text = messageOf(error);
+  return text.includes("EVENT_LOG_URL") ? text : `EVENT_LOG_URL: ${text}`;
 }
 
 /** Reads and writes the log itself. */
@@ -259,7 +278,8 @@ export class LogOperator implements Operator {
     for (const contract of contracts) {
       const { chain, address } = this.#place(contract);
       const before = await this.#catalogue.find(chain.chainId, address);
-      if (before === undefined) await requestIndexing({ log: this.log, clock: systemClock }, chain.chainId, address);
+      // A removed collection is requested anew. Others stay as they are.
+      await requestIndexing({ log: this.log, clock: systemClock }, chain.chainId, address);
       answers.push({ chain: chain.name, address, before: before?.status ?? null });
     }
     return answers;
@@ -315,7 +335,7 @@ async function inWords<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {
-    if (error instanceof ApiError) throw new CommandError(error.message, FAILED);
+    if (error instanceof ApiError) throw new CommandError(error.message, error.status === 400 ? USAGE : FAILED);
     if (error instanceof AppError) throw new CommandError(messageOf(error), UNAVAILABLE);
     throw error;
   }

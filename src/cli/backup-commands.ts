@@ -6,7 +6,7 @@ import { systemClock } from "../core/clock.ts";
 import { AppError, messageOf } from "../core/errors.ts";
 import { bytesText } from "../core/format.ts";
 import { backUpSqlite, restoreSqlite } from "../log/backup.ts";
-import { CommandError, FAILED, openCommandLog, UNAVAILABLE, USAGE } from "./access.ts";
+import { CommandError, FAILED, missingLog, openCommandLog, UNAVAILABLE, USAGE } from "./access.ts";
 import type { Command, CommandRun } from "./command.ts";
 import { verifyLog } from "./verify-log.ts";
 
@@ -14,6 +14,7 @@ export const backupCommand: Command = {
   name: "backup",
   usage: "backup <file>",
   summary: "Writes a SQLite log to a new file, consistent while a service writes. Includes keys and secrets",
+  maxWords: 1,
   run: async (run) => {
     const { file, path } = filesOf(run, "backup", "pg_dump --format=custom --file=<file> <url>");
     if (!existsSync(path)) throw new CommandError(`there is no event log at ${path}`, UNAVAILABLE);
@@ -28,6 +29,7 @@ export const restoreCommand: Command = {
   name: "restore",
   usage: "restore <file>",
   summary: "Puts a backup in place of the SQLite log, and keeps the former one beside it. Refused while a service runs",
+  maxWords: 1,
   run: async (run) => {
     const { file, path } = filesOf(run, "restore", "pg_restore --clean --dbname=<url> <file>");
     if (existsSync(path)) await assertNoLease(run.config());
@@ -44,12 +46,14 @@ export const verifyCommand: Command = {
   name: "verify",
   usage: "verify",
   summary: "Reads the whole log: each checksum, version, fold, headline and blob. May run beside a service",
-  run: async ({ words, values, config, print }) => {
-    if (values["url"] !== undefined) throw new CommandError("verify reads the log: leave --url out", USAGE);
-    if (words.length > 0) throw new CommandError("verify takes no words: EVENT_LOG_URL names the log", USAGE);
+  maxWords: 0,
+  run: async ({ values, config, print }) => {
     const lines: string[] = [];
     const isJson = values["json"] === true;
     const { eventLogUrl } = config();
+    const missing = missingLog(config());
+    if (missing !== undefined)
+      throw new CommandError(`EVENT_LOG_URL: there is no event log at ${missing}`, UNAVAILABLE);
     try {
       const report = await verifyLog(eventLogUrl, isJson ? (line) => lines.push(line) : print);
       if (isJson) print(JSON.stringify({ ...report, lines }));
@@ -61,10 +65,9 @@ export const verifyCommand: Command = {
 };
 
 /** The file that the words name, and the log's. @throws CommandError that names the way on PostgreSQL */
-function filesOf({ words, values, config }: CommandRun, name: string, otherWay: string) {
-  if (values["url"] !== undefined) throw new CommandError(`${name} works on the log: leave --url out`, USAGE);
+function filesOf({ words, config }: CommandRun, name: string, otherWay: string) {
   const [file] = words;
-  if (file === undefined || words.length > 1) throw new CommandError(`${name} needs the path of one file`, USAGE);
+  if (file === undefined) throw new CommandError(`${name} needs the path of one file`, USAGE);
   const { eventLogUrl } = config();
   if (eventLogUrl.startsWith("sqlite://"))
     return { file: resolve(file), path: resolve(eventLogUrl.slice("sqlite://".length)) };

@@ -14,6 +14,7 @@ export const copyCommand: Command = {
   name: "copy",
   usage: "copy <from-url> <to-url> [--with-secrets]",
   summary: "Copies a log to another one, of either engine, and compares the two. Called again, it goes on",
+  maxWords: 2,
   options: { "with-secrets": { type: "boolean" } },
   help: { "--with-secrets": "API keys and the secret that signs cursors, too. By default they stay behind" },
   run: async (run) => {
@@ -23,7 +24,10 @@ export const copyCommand: Command = {
       const bar = of === undefined || of === 0 ? "" : `${barText(Math.min(100, Math.floor((done / of) * 100)))}  `;
       run.redraw([`${bar}${step}  ${wholeText(done)}`]);
     };
-    const report = await inWords(copyLog({ from, to, withSecrets, onProgress }));
+    const copying = copyLog({ from, to, withSecrets, onProgress, signal: run.signal });
+    // The end of the copy releases its lease.
+    run.beforeExit(() => copying);
+    const report = await inWords(copying);
     run.redraw([]);
     if (run.values["json"] === true) run.print(JSON.stringify(report));
     else for (const line of linesOf(report, withSecrets)) run.print(line);
@@ -31,8 +35,7 @@ export const copyCommand: Command = {
   },
 };
 
-function urlsOf({ words, values }: CommandRun): [string, string] {
-  if (values["url"] !== undefined) throw new CommandError("copy reads and writes logs: leave --url out", USAGE);
+function urlsOf({ words }: CommandRun): [string, string] {
   const [from = "", to = ""] = words;
   if (words.length !== 2 || !LOG_URL.test(from) || !LOG_URL.test(to))
     throw new CommandError("copy needs two logs: sqlite://<path> or postgres://…", USAGE);

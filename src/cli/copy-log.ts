@@ -21,6 +21,8 @@ export interface CopyOptions {
   /** True to copy API keys and the secret that signs cursors, too. */
   readonly withSecrets: boolean;
   readonly onProgress: (progress: CopyProgress) => void;
+  /** Ends the copy. The same call goes on later. */
+  readonly signal: AbortSignal;
 }
 
 export interface CopyProgress {
@@ -63,6 +65,7 @@ const openRawWriter = async (url: string): Promise<RawWriter> =>
 /** The lease of a running copy, so that two copies don't write to one log. */
 const LEASE = "copy";
 const LEASE_MS = 5_000;
+const TURN_MS = 20;
 const PAGE = 500;
 
 /** @throws AppError if the target is in use, or holds other events, or the hashes differ at the end */
@@ -111,6 +114,7 @@ class Copy {
   #copiedEvents = 0;
   #copiedBlobs = 0;
   #renewedMs = Number.NEGATIVE_INFINITY;
+  #turnedMs = Number.NEGATIVE_INFINITY;
   #total = 0;
 
   constructor(parts: CopyParts) {
@@ -169,8 +173,14 @@ class Copy {
 
   /** Renews the lease each second. @throws AppError if a service has begun to use the target */
   async #goOn(progress: CopyProgress): Promise<void> {
-    const { log, holder, onProgress } = this.#parts;
+    const { log, holder, onProgress, signal } = this.#parts;
     const now = systemClock.monotonic();
+    if (now - this.#turnedMs >= TURN_MS) {
+      this.#turnedMs = now;
+      // SQLite answers within one turn of the event loop, in which no signal arrives.
+      await systemClock.sleep(0);
+      signal.throwIfAborted();
+    }
     if (now - this.#renewedMs < 1_000) return;
     this.#renewedMs = now;
     await assertUnused(log, holder);

@@ -1,4 +1,7 @@
 /** `doctor`: checks the configuration, the log and every endpoint, and says what to do about each fault. */
+import { existsSync } from "node:fs";
+import { mkdtemp, rmdir, statfs } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import type { ChainConfig, Config } from "../config.ts";
 import { LIMITS } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
@@ -9,7 +12,7 @@ import { DecodePool } from "../rpc/decode/decode-pool.ts";
 import { EndpointProvider } from "../rpc/endpoint/provider.ts";
 import { newestHeaderOf } from "../rpc/headers.ts";
 import type { BlockHeader } from "../rpc/port.ts";
-import { FAILED, openCommandLog } from "./access.ts";
+import { FAILED, missingLog, openCommandLog } from "./access.ts";
 import type { Command } from "./command.ts";
 
 interface Finding {
@@ -34,6 +37,7 @@ export const doctorCommand: Command = {
   name: "doctor",
   usage: "doctor",
   summary: "Checks the configuration, the log, the clock and every endpoint, and says what to do",
+  maxWords: 0,
   run: async ({ config: read, print, values }) => {
     const config = read();
     const findings: Finding[] = [
@@ -59,8 +63,10 @@ export const doctorCommand: Command = {
 
 async function logFindings(config: Config): Promise<Finding[]> {
   const what = "event log";
+  const path = missingLog(config);
+  if (path !== undefined) return [await newLogFinding(what, path)];
   try {
-    const log = await openCommandLog(config, { mayCreate: true });
+    const log = await openCommandLog(config);
     const { bytes, freeBytes, isWritable } = await log.status();
     const leases = await log.leases();
     await log.close();
@@ -76,6 +82,21 @@ async function logFindings(config: Config): Promise<Finding[]> {
     ];
   } catch (error) {
     return [{ what, result: "fault", text: messageOf(error), advice: "Check EVENT_LOG_URL." }];
+  }
+}
+
+/** Checks the place of a log that no process has made yet, without making it. */
+async function newLogFinding(what: string, path: string): Promise<Finding> {
+  let folder = dirname(path);
+  while (!existsSync(folder)) folder = dirname(folder);
+  try {
+    // Only an attempt tells: a mount may be read-only, and some file systems take no files.
+    await rmdir(await mkdtemp(join(folder, ".doctor-")));
+    const { bavail, bsize } = await statfs(folder);
+    return { what, result: "ok", text: `sqlite, made by the first start, ${bytesText(bavail * bsize)} free` };
+  } catch (error) {
+    const text = `${path}: there is no log, and ${folder} takes no files: ${messageOf(error)}`;
+    return { what, result: "fault", text, advice: "Check EVENT_LOG_URL." };
   }
 }
 

@@ -1,8 +1,8 @@
 /** `estimate`: what indexing a contract would cost. */
 import { countText, durationText, wholeText } from "../core/format.ts";
-import type { HttpOperator } from "./access.ts";
+import { type Contract, type HttpOperator, LogOperator, missingLog } from "./access.ts";
 import { contractOf } from "./change-commands.ts";
-import type { Command } from "./command.ts";
+import type { Command, CommandRun } from "./command.ts";
 import { serviceOf } from "./own-service.ts";
 import { printable, tableText } from "./text.ts";
 
@@ -29,13 +29,17 @@ export const estimateCommand: Command = {
   name: "estimate",
   usage: "estimate <address> [--chain eth]",
   summary: "Says what indexing a contract would cost: blocks, calls, units, time",
+  maxWords: 1,
+  scope: "operate",
   options: { chain: { type: "string" } },
   help: { "--chain <name>": "eth by default" },
   run: async (run) => {
     const contract = contractOf(run, "estimate");
+    const status = run.values["url"] === undefined ? await statusInLog(run, contract) : undefined;
     const work = await serviceOf(run);
     try {
-      const estimate = await estimateOf(work.operator, contract);
+      const answer = await estimateOf(work.operator, contract);
+      const estimate = status === undefined ? answer : { ...answer, status };
       if (run.values["json"] === true) run.print(JSON.stringify(estimate, null, 2));
       else for (const line of estimateLines(estimate)) run.print(line);
       return 0;
@@ -45,11 +49,21 @@ export const estimateCommand: Command = {
   },
 };
 
+/** The status of a collection in the log; null if there is no log, or it has nothing of the collection. @throws CommandError */
+async function statusInLog(run: CommandRun, { chain, address }: Contract): Promise<string | null> {
+  const config = run.config();
+  if (missingLog(config) !== undefined) return null;
+  const operator = await LogOperator.open(config);
+  try {
+    const [found] = await operator.collections({ chain, text: address });
+    return found?.status ?? null;
+  } finally {
+    await operator.close();
+  }
+}
+
 /** Asks a service for an estimate. @throws CommandError */
-export const estimateOf = (
-  operator: HttpOperator,
-  { chain, address }: { readonly chain: string; readonly address: string },
-): Promise<ShownEstimate> =>
+export const estimateOf = (operator: HttpOperator, { chain, address }: Contract): Promise<ShownEstimate> =>
   operator.request("GET", `/api/collections/${encodeURIComponent(chain)}/${address}/estimate`);
 
 function estimateLines({ name, blocks, transfers, calls, total, units, seconds, limits, ...rest }: ShownEstimate) {

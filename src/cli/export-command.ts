@@ -13,6 +13,8 @@ export const exportCommand: Command = {
   name: "export",
   usage: "export <address> [--format csv] [--holders] [--as-of N] [--chain eth] [--output file]",
   summary: "Writes all tokens of a collection, or all its owners, as they were at one block",
+  maxWords: 1,
+  scope: "read",
   options: {
     ...{ chain: { type: "string" }, format: { type: "string" }, "as-of": { type: "string" } },
     ...{ holders: { type: "boolean" }, output: { type: "string" } },
@@ -86,6 +88,7 @@ const isDirectory = (path: string): Promise<boolean> =>
 /** Writes under another name first, so that a file of that name is complete. */
 async function toFile(run: CommandRun, { pieces, facts }: OpenExport, path: string): Promise<void> {
   const part = `${path}.part`;
+  run.beforeExit(() => rm(part, { force: true }));
   let bytes = 0;
   try {
     const writer = Bun.file(part).writer();

@@ -2,11 +2,11 @@
  * `index`: requests the indexing of contracts, and with `--wait` shows the progress to the end. Without a running
  * service the command does the work itself, if no other process does.
  */
-import { CHAINS, parseChain } from "../chains/chains.ts";
 import { systemClock } from "../core/clock.ts";
 import { countText, durationText, wholeText } from "../core/format.ts";
 import { parseAddress } from "../core/hex.ts";
 import type { CollectionEntry } from "../operators/catalogue.ts";
+import { leaseReports } from "../operators/status.ts";
 import {
   CommandError,
   type Contract,
@@ -17,7 +17,7 @@ import {
   type Operator,
   USAGE,
 } from "./access.ts";
-import type { Command, CommandRun } from "./command.ts";
+import { type Command, type CommandRun, knownChain, MAX_SHOWN } from "./command.ts";
 import { estimateOf, rangeText, type ShownEstimate } from "./estimate-command.ts";
 import { ownService, type Work } from "./own-service.ts";
 import { barText, printable, tableText } from "./text.ts";
@@ -25,7 +25,9 @@ import { barText, printable, tableText } from "./text.ts";
 const POLL_MS = 400;
 /** Most contracts with an estimate. */
 const MAX_ESTIMATED = 10;
-/** Bars in a terminal. */
+/** Headers that collections of one chain share at most, and that its growth adds while others are indexed. */
+const [MAX_SHARED, MORE_HEADERS] = [512, 12] as const;
+/** Lines of bars in a terminal, so that the count below them is seen in a small one, too. */
 const MAX_BARS = 12;
 const DONE: readonly CollectionEntry["status"][] = ["following", "not_nft", "not_a_contract"];
 
@@ -33,6 +35,8 @@ export const indexCommand: Command = {
   name: "index",
   usage: "index <address>… | --file list.txt [--chain eth] [--wait]",
   summary: "Requests the indexing of contracts",
+  maxWords: Number.POSITIVE_INFINITY,
+  scope: "operate",
   options: { file: { type: "string" }, chain: { type: "string" }, wait: { type: "boolean" } },
   help: {
     "--file <path>": "A file with one address, or chain,address, per line",
@@ -42,61 +46,94 @@ export const indexCommand: Command = {
   },
   run: async (run) => {
     const contracts = await contractsOf(run);
-    const work = await worker(run);
+    const isWaiting = run.values["wait"] === true;
+    const worker = new Worker(run, await run.open({ mayCreate: true }));
     try {
-      const estimates = run.values["wait"] === true ? await estimatesOf(work.operator, contracts) : NO_ESTIMATES;
-      const asked = await work.operator.index(contracts);
-      if (run.values["wait"] !== true) {
-        if (run.values["json"] === true) run.print(JSON.stringify(asked, null, 2));
-        else for (const { chain, address, before } of asked) run.print(`${chain} ${address}  ${before ?? "requested"}`);
-        return 0;
-      }
-      return await waitFor(run, work.operator, asked, estimates);
+      if (isWaiting) await worker.ensure();
+      const estimates = isWaiting ? await estimatesOf(worker.operator, contracts) : NO_ESTIMATES;
+      const asked = await worker.operator.index(contracts);
+      if (isWaiting) return await waitFor(run, worker, asked, estimates);
+      if (run.values["json"] === true) run.print(JSON.stringify(asked, null, 2));
+      else for (const { chain, address, before } of asked) run.print(`${chain} ${address}  ${beforeText(before)}`);
+      return 0;
     } finally {
-      await work.close();
+      await worker.close();
     }
   },
 };
 
+/** What a collection was before the request. */
+function beforeText(before: string | null): string {
+  if (before === "removed") return "was removed, is indexed again";
+  return before ?? "requested";
+}
+
 async function contractsOf({ words, values }: CommandRun): Promise<Contract[]> {
   const { file, chain = "eth" } = values;
   const lines = typeof file === "string" ? await linesOf(file) : [];
-  const contracts = [...words, ...lines].map((line) => {
-    const parts = line.split(",").map((part) => part.trim());
-    const [name, text] = parts.length === 1 ? [String(chain), parts[0]] : parts;
-    const [known, address] = [parseChain(name ?? ""), parseAddress(text ?? "")];
-    if (known === undefined) {
-      throw new CommandError(
-        `${name}: no such chain; the names are ${CHAINS.map((one) => one.name).join(", ")}`,
-        USAGE,
-      );
-    }
-    if (address === undefined) throw new CommandError(`${text}: not an address`, USAGE);
-    return { chain: known.name, address };
-  });
+  const asked = [...words.map((text) => ({ text, place: undefined })), ...lines];
+  const contracts = asked.map(({ text, place }) => contractIn(text, String(chain), place));
   if (contracts.length === 0) throw new CommandError("index needs addresses, or --file", USAGE);
   return contracts;
 }
 
-async function linesOf(path: string): Promise<string[]> {
-  const file = Bun.file(path);
-  if (!(await file.exists())) throw new CommandError(`--file: ${path} can't be read`, USAGE);
-  const text = await file.slice(0, MAX_LIST_BYTES).text();
-  return text
-    .split(/\r?\n/)
-    .map((line) => line.replace(/#.*/, "").trim())
-    .filter((line) => line !== "");
+/** @param place the line of a file, for errors. @throws CommandError */
+function contractIn(line: string, chain: string, place: string | undefined): Contract {
+  const at = place === undefined ? "" : `${place}: `;
+  const parts = line.split(",").map((part) => part.trim());
+  const text = parts.at(-1) as string;
+  const shown = (word: string) => printable(word.slice(0, MAX_SHOWN));
+  if (parts.length > 2) throw new CommandError(`${at}${shown(line)}: must be an address, or chain,address`, USAGE);
+  try {
+    const { name } = knownChain(parts.length === 1 ? chain : (parts[0] as string));
+    const address = parseAddress(text);
+    if (address !== undefined) return { chain: name, address };
+  } catch (error) {
+    if (error instanceof CommandError && parts.length > 1) throw new CommandError(`${at}${error.message}`, USAGE);
+    throw error;
+  }
+  throw new CommandError(`${at}${shown(text)}: not an address`, USAGE);
 }
 
-/** Returns the way to a process that indexes: the given service, a running one over the log, or a service of its own. */
-async function worker(run: CommandRun): Promise<Work> {
-  const operator = await run.open({ mayCreate: true });
-  if (!(operator instanceof LogOperator) || run.values["wait"] !== true)
-    return { operator, close: () => operator.close() };
-  const isServed = (await operator.log.leases()).length > 0;
-  if (isServed) return { operator, close: () => operator.close() };
-  await operator.close();
-  return ownService(run.config());
+/** The lines of a file that are neither empty nor a comment, each with its place. */
+async function linesOf(path: string): Promise<{ text: string; place: string }[]> {
+  const file = Bun.file(path);
+  if (!(await file.exists())) throw new CommandError(`--file: ${path} can't be read`, USAGE);
+  if (file.size > MAX_LIST_BYTES)
+    throw new CommandError(`--file: ${path} has more than ${MAX_LIST_BYTES} bytes`, USAGE);
+  return (await file.text())
+    .split(/\r?\n/)
+    .map((line, index) => ({ text: line.replace(/#.*/, "").trim(), place: `${path}:${index + 1}` }))
+    .filter(({ text }) => text !== "");
+}
+
+/** The way to a process that indexes: the given service, a running one over the log, or a service of its own. */
+class Worker {
+  readonly #run: CommandRun;
+  #work: Work;
+
+  constructor(run: CommandRun, operator: Operator) {
+    this.#run = run;
+    this.#work = { operator, close: () => operator.close() };
+  }
+
+  get operator(): Operator {
+    return this.#work.operator;
+  }
+
+  /** Starts the own service if the command only has the log, and no lease shows a process that works on it. */
+  async ensure(): Promise<void> {
+    const { operator } = this;
+    if (!(operator instanceof LogOperator)) return;
+    // A process that was killed leaves its leases for some seconds.
+    if (leaseReports(await operator.log.leases()).length > 0) return;
+    await operator.close();
+    this.#work = await ownService(this.#run);
+  }
+
+  close(): Promise<void> {
+    return this.#work.close();
+  }
 }
 
 /** Estimates by `keyOf`. */
@@ -110,26 +147,38 @@ async function estimatesOf(operator: Operator, contracts: readonly Contract[]): 
   for (const contract of contracts) {
     // A contract without code, and a key that may only read, have none.
     const estimate = await estimateOf(operator, contract).catch(() => undefined);
-    if (estimate !== undefined) estimates.set(keyOf(contract), estimate);
+    if (estimate === undefined) continue;
+    const isAlone = contracts.filter(({ chain }) => chain === contract.chain).length === 1;
+    estimates.set(keyOf(contract), isAlone ? estimate : sharing(estimate));
   }
   return estimates;
 }
 
+/** The estimate of a collection that is indexed beside others: the first one to join reads headers for all of them. */
+function sharing(estimate: ShownEstimate): ShownEstimate {
+  const { total, calls } = estimate;
+  const shared = Math.min(MAX_SHARED, calls["eth_getBlockByNumber"]?.low ?? 0);
+  return { ...estimate, total: { low: total.low - shared, high: total.high + MORE_HEADERS } };
+}
+
 async function waitFor(
   run: CommandRun,
-  operator: Operator,
+  worker: Worker,
   contracts: readonly Contract[],
   estimates: Estimates,
 ): Promise<number> {
   const wanted = new Set(contracts.map(keyOf));
+  const errors = new Map<string, string | null>();
   for (;;) {
-    const found = (await operator.collections({})).filter((one) => wanted.has(keyOf(one)));
+    await worker.ensure();
+    const found = (await worker.operator.collections({})).filter((one) => wanted.has(keyOf(one)));
     const open = found.filter(({ status }) => !DONE.includes(status));
     const [failed, busy] = [
       open.filter(({ status }) => status === "failing"),
       open.filter(({ status }) => status !== "failing"),
     ];
     run.redraw(barsOf(found, open));
+    if (!process.stderr.isTTY) sayErrors(run, open, errors);
     // A collection that fails is tried again by the service; the command does not wait for that.
     if (busy.length === 0 && found.length === wanted.size) {
       run.redraw([]);
@@ -139,19 +188,32 @@ async function waitFor(
       } else run.print(endTable(found, estimates));
       return failed.length > 0 ? FAILED : 0;
     }
-    await systemClock.sleep(POLL_MS);
+    await systemClock.sleep(POLL_MS, run.signal);
+  }
+}
+
+/** Says the error of each collection when it changes. @param said the last ones, by `keyOf` */
+function sayErrors({ say }: CommandRun, open: readonly CollectionEntry[], said: Map<string, string | null>): void {
+  for (const { chain, address, lastError } of open) {
+    const key = keyOf({ chain, address });
+    if (lastError !== null && lastError !== said.get(key)) say(`${chain} ${address}: ${printable(lastError)}`);
+    said.set(key, lastError);
   }
 }
 
 const keyOf = ({ chain, address }: Contract): string => `${chain}/${address}`;
 
 function barsOf(found: readonly CollectionEntry[], open: readonly CollectionEntry[]): string[] {
-  const lines = open.slice(0, MAX_BARS).map(({ chain, address, name, percent, transfers, secondsLeft, status }) => {
+  const lines = open.slice(0, MAX_BARS).flatMap((entry) => {
+    const { chain, address, name, percent, transfers, secondsLeft, status, lastError } = entry;
     const left = secondsLeft === null ? status : `${durationText(secondsLeft * 1_000)} left`;
     const counts = transfers === null ? "" : ` · ${countText(transfers)} transfers`;
-    return `${barText(percent ?? 0)}  ${chain} ${address} ${printable((name ?? "").slice(0, 30))}${counts} · ${left}`;
+    const title = `${chain} ${address} ${printable((name ?? "").slice(0, 30))}`;
+    // A line of its own: a terminal of 80 columns has no place for it beside the bar.
+    const error = lastError === null ? [] : [`    ${printable(lastError)}`];
+    return [`${barText(percent ?? 0)}  ${title}${counts} · ${left}`, ...error];
   });
-  return [...lines, `${found.length - open.length} of ${found.length} done`];
+  return [...lines.slice(0, MAX_BARS), `${found.length - open.length} of ${found.length} done`];
 }
 
 function endTable(found: readonly CollectionEntry[], estimates: Estimates): string {
@@ -165,7 +227,7 @@ function endTable(found: readonly CollectionEntry[], estimates: Estimates): stri
           chain,
           address,
           printable((name ?? "").slice(0, 30)),
-          status === "failing" ? `failing: ${lastError ?? ""}` : status,
+          status === "failing" ? `failing: ${printable(lastError ?? "")}` : status,
         ],
         ...[nfts, transfers, calls].map((count) => (count === null ? "–" : wholeText(count))),
         ms === undefined ? "–" : durationText(ms),

@@ -1,5 +1,6 @@
 /** `keys`: adds, lists, rotates and revokes API keys. */
-import { CommandError, USAGE } from "./access.ts";
+import { WAY_TO_OPERATE } from "../operators/keys.ts";
+import { CommandError, FAILED, type Operator, USAGE } from "./access.ts";
 import { type Command, type CommandRun, unknownWord } from "./command.ts";
 import { tableText } from "./text.ts";
 
@@ -8,28 +9,36 @@ const ACTIONS: Readonly<Record<string, readonly string[]>> = {
   add: ["scope", "rpm"],
   list: [],
   rotate: ["grace"],
-  revoke: [],
+  revoke: ["force"],
 };
 const DAY_SECONDS = 86_400;
 const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: DAY_SECONDS };
 
 export const keysCommand: Command = {
   name: "keys",
-  usage: "keys add <name> [--scope read|operate] [--rpm N] | list | rotate <name> [--grace 24h] | revoke <name>",
+  usage:
+    "keys add <name> [--scope read|operate] [--rpm N] | list | rotate <name> [--grace 24h] | revoke <name> [--force]",
   summary: "Adds, lists, rotates and revokes API keys, on all replicas at once",
-  options: { scope: { type: "string" }, rpm: { type: "string" }, grace: { type: "string" } },
+  maxWords: 2,
+  scope: "operate",
+  options: {
+    scope: { type: "string" },
+    rpm: { type: "string" },
+    grace: { type: "string" },
+    force: { type: "boolean" },
+  },
   help: {
     "--scope <scope>": "read (default): the two operations; operate: everything",
     "--rpm <number>": "Requests a minute on each replica; RATE_LIMIT_PER_MINUTE by default",
     "--grace <time>": "How long the former key stays valid, such as 30m, 24h (default) or 7d",
+    "--force": "Revokes the last key of scope operate, too",
   },
   run: async (run) => {
-    const [action = "list", name, ...more] = run.words;
+    const [action = "list", name] = run.words;
     const options = Object.hasOwn(ACTIONS, action) ? ACTIONS[action] : undefined;
     if (options === undefined) throw unknownWord("action", action, Object.keys(ACTIONS));
     const ignored = Object.keys(keysCommand.options ?? {}).find((one) => one in run.values && !options.includes(one));
     if (ignored !== undefined) throw new CommandError(`keys ${action} takes no --${ignored}`, USAGE);
-    if (more.length > 0) throw new CommandError(`keys ${action} takes one name`, USAGE);
     if (action === "list" && name !== undefined) throw new CommandError("keys list takes no name", USAGE);
     if (action === "list") return list(run);
     if (name === undefined) throw new CommandError(`keys ${action} needs the name of a key`, USAGE);
@@ -58,11 +67,13 @@ async function change({ open, print, values }: CommandRun, action: string, name:
   const { scope = "read", rpm, grace = "24h" } = values as Readonly<Record<string, string | undefined>>;
   if (scope !== "read" && scope !== "operate") throw new CommandError("--scope: must be read or operate", USAGE);
   const requestsPerMinute = rpm === undefined ? undefined : Number(rpm);
-  if (rpm !== undefined && !/^\d{1,8}$/.test(rpm)) throw new CommandError("--rpm: must be a whole number", USAGE);
+  if (rpm !== undefined && !/^\d{1,8}$/.test(rpm))
+    throw new CommandError("--rpm: must be a whole number from 1 on", USAGE);
   const graceSeconds = secondsOf(grace);
   const operator = await open({ mayCreate: action === "add" });
   try {
     if (action === "revoke") {
+      if (values["force"] !== true) await assertNotLast(operator, name);
       await operator.revokeKey(name);
       print(values["json"] === true ? JSON.stringify({ name, revoked: true }) : `revoked ${name}`);
       return 0;
@@ -76,6 +87,14 @@ async function change({ open, print, values }: CommandRun, action: string, name:
   } finally {
     await operator.close();
   }
+}
+
+/** @throws CommandError if no other key may operate */
+async function assertNotLast(operator: Operator, name: string): Promise<void> {
+  const operating = (await operator.keys()).filter(({ scope }) => scope === "operate");
+  if (operating.length !== 1 || operating[0]?.name !== name) return;
+  const text = `${name} is the last key of scope operate: without one, every route for operators is closed`;
+  throw new CommandError(`${text}. Add another key first, or give --force; later: ${WAY_TO_OPERATE}`, FAILED);
 }
 
 function secondsOf(text: string): number {

@@ -1,5 +1,8 @@
 /** The service in the command's own process, for work that needs endpoints while no service runs. */
 import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { Config } from "../config.ts";
 import { createLogger } from "../core/logger.ts";
 import { CommandError, HttpOperator, type Operator, USAGE } from "./access.ts";
@@ -11,20 +14,52 @@ export interface Work<T extends Operator = Operator> {
 }
 
 /** Starts the service on a free port of this machine, with a key of its own. */
-export async function ownService(config: Config): Promise<Work<HttpOperator>> {
+export async function ownService(run: CommandRun, config = run.config()): Promise<Work<HttpOperator>> {
   const { startService } = await import("../service.ts");
   const key = randomBytes(32).toString("base64url");
   const hash = Bun.CryptoHasher.hash("sha256", key, "hex");
   const apiKeys = [{ name: "command", scope: "operate", hash } as const];
   const own = { ...config, host: "127.0.0.1", port: 0, publicUrl: undefined, apiKeys };
-  const service = await startService({ config: own, logger: createLogger("error") });
-  return { operator: new HttpOperator(`http://127.0.0.1:${service.port}`, key), close: () => service.stop() };
+  // Work that a signal ends is no failure.
+  const write = (line: string) => (run.signal.aborted ? undefined : run.say(line.trimEnd()));
+  const starting = startService({ config: own, logger: createLogger("error", { write }) });
+  let closing: Promise<void> | undefined;
+  const close = () => {
+    closing ??= starting.then((service) => service.stop());
+    return closing;
+  };
+  // A signal ends the process only after the leases are released.
+  run.beforeExit(close);
+  const { port } = await starting;
+  return { operator: new HttpOperator(`http://127.0.0.1:${port}`, key, run.signal), close };
 }
 
-/** The given service, or one in this process. */
+/**
+ * The given service, or one in this process for commands that only read. That one has an empty log of its own, which
+ * is deleted at the end: it neither writes to the operator's log, nor works on what that has queued.
+ */
 export async function serviceOf(run: CommandRun): Promise<Work<HttpOperator>> {
-  if (run.values["url"] === undefined) return ownService(run.config());
-  const operator = await run.open();
-  if (!(operator instanceof HttpOperator)) throw new CommandError("the command needs a service: give --url", USAGE);
-  return { operator, close: () => operator.close() };
+  if (run.values["url"] !== undefined) {
+    const operator = await run.open();
+    if (!(operator instanceof HttpOperator)) throw new CommandError("the command needs a service: give --url", USAGE);
+    return { operator, close: () => operator.close() };
+  }
+  const config = run.config();
+  const folder = await mkdtemp(join(tmpdir(), "evm-data-service-"));
+  const remove = () => rm(folder, { recursive: true, force: true });
+  try {
+    const work = await ownService(run, withLogIn(folder, config));
+    const close = () => work.close().finally(remove);
+    run.beforeExit(close);
+    return { operator: work.operator, close };
+  } catch (error) {
+    await remove();
+    throw error;
+  }
 }
+
+const withLogIn = (folder: string, config: Config): Config => ({
+  ...config,
+  eventLogUrl: `sqlite://${join(folder, "events.db")}`,
+  snapshotDir: undefined,
+});

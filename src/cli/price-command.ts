@@ -33,6 +33,8 @@ export const priceCommand: Command = {
   name: "price",
   usage: "price <address> [--block N] [--chain eth]",
   summary: "Shows the price of a token, and the state of each pool that it is computed from",
+  maxWords: 1,
+  scope: "read",
   options: { chain: { type: "string" }, block: { type: "string" } },
   help: {
     "--block <number>": "The price at the end of that block; the newest by default",

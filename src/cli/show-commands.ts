@@ -1,13 +1,12 @@
 /** `status`, `collections` and `inspect`: commands that only read. */
-import { parseChain } from "../chains/chains.ts";
 import { systemClock } from "../core/clock.ts";
 import { bytesText, countedText, countText, durationText, wholeText } from "../core/format.ts";
-import { parseAddress } from "../core/hex.ts";
 import { type NftEvent, nftStream, type Recorded } from "../events/types.ts";
 import { COLLECTION_STATUSES, type CollectionEntry } from "../operators/catalogue.ts";
 import type { StatusReport } from "../operators/status.ts";
-import { CommandError, FAILED, type Operator, openCommandLog, USAGE } from "./access.ts";
-import { type Command, type CommandRun, unknownWord } from "./command.ts";
+import { FAILED, type Operator, openCommandLog } from "./access.ts";
+import { contractOf } from "./change-commands.ts";
+import { type Command, type CommandRun, knownChain, unknownWord } from "./command.ts";
 import { barText, printable, tableText } from "./text.ts";
 
 const WATCH_MS = 1_000;
@@ -16,6 +15,8 @@ export const statusCommand: Command = {
   name: "status",
   usage: "status [--watch]",
   summary: "Shows the log, the leases, the chains with their endpoints, and collections by status",
+  maxWords: 0,
+  scope: "operate",
   options: { watch: { type: "boolean" } },
   help: { "--watch": "Shows it again each second, in a terminal" },
   run: async (run) => {
@@ -28,7 +29,7 @@ export const statusCommand: Command = {
           return 0;
         }
         run.redraw(lines);
-        await systemClock.sleep(WATCH_MS);
+        await systemClock.sleep(WATCH_MS, run.signal);
       }
     } finally {
       await operator.close();
@@ -74,6 +75,8 @@ export const collectionsCommand: Command = {
   name: "collections",
   usage: "collections [--chain eth] [--status failing] [--text ape]",
   summary: "Lists the collections with their progress and their last error",
+  maxWords: 0,
+  scope: "operate",
   options: { chain: { type: "string" }, status: { type: "string" }, text: { type: "string" } },
   help: {
     "--chain <name>": "Only this chain",
@@ -82,8 +85,7 @@ export const collectionsCommand: Command = {
   },
   run: async ({ open, print, values }) => {
     const { chain, status, text } = values as Readonly<Record<string, string | undefined>>;
-    if (chain !== undefined && parseChain(chain) === undefined)
-      throw new CommandError(`--chain: no chain ${chain}`, USAGE);
+    if (chain !== undefined) knownChain(chain);
     if (status !== undefined && !COLLECTION_STATUSES.some((one) => one === status)) {
       throw unknownWord("status", status, COLLECTION_STATUSES);
     }
@@ -116,16 +118,15 @@ export const inspectCommand: Command = {
   name: "inspect",
   usage: "inspect <address> [--chain eth]",
   summary: "Tells what the log has of a collection, event by event, in words. Reads the log itself",
+  maxWords: 1,
   options: { chain: { type: "string" } },
   help: { "--chain <name>": "eth by default" },
-  run: async ({ words, values, config, print }) => {
-    const [chain, address] = [parseChain(String(values["chain"] ?? "eth")), parseAddress(words[0] ?? "")];
-    if (chain === undefined || address === undefined)
-      throw new CommandError("inspect needs an address and a chain", USAGE);
-    if (values["url"] !== undefined) throw new CommandError("inspect reads the log: leave --url out", USAGE);
+  run: async (run) => {
+    const { values, config, print } = run;
+    const { chain, address } = contractOf(run, "inspect");
     const log = await openCommandLog(config());
     try {
-      const stream = nftStream(chain.chainId, address);
+      const stream = nftStream(knownChain(chain).chainId, address);
       const head = await log.head(stream);
       if (head.version === 0) {
         print(values["json"] === true ? "[]" : "the log has nothing of this contract: it was never requested");

@@ -40,6 +40,8 @@ const TRANSFERS_PER_SECOND = 300_000;
 const OVERHEAD_MS = 100;
 /** Round trips of the identification and of the join, beside the search for the deployment. */
 const TRIPS = 5;
+/** Time from the estimate to the join of a young collection. */
+const UNTIL_JOIN_SECONDS = 30;
 const ABI = new Interface(["function name() view returns (string)"]);
 
 interface Range {
@@ -76,6 +78,8 @@ interface EstimatorOptions {
   readonly clock: Clock;
   readonly prices: PriceList;
   readonly verify: Verify;
+  /** True while a process follows the chain, as far as this one knows. */
+  readonly isFollowed: () => boolean;
 }
 
 /** What the requests of an estimate have told. */
@@ -88,14 +92,19 @@ interface Facts {
   readonly hasMulticall: boolean;
   /** Calls for the newest final block. */
   readonly finalCalls: number;
-  /** Logs per block at the places that were looked at. */
-  readonly densities: readonly number[];
+  /** Logs and transfers per block at the places that were looked at. One log can hold several transfers. */
+  readonly densities: readonly Density[];
   /** True if one answer had the whole history. */
   readonly isWhole: boolean;
   /** The most logs of an answer, if the endpoint refused more. */
   readonly maxLogs: number | undefined;
   /** Ms of a request for logs. */
   readonly rangeMs: number;
+}
+
+interface Density {
+  readonly logs: number;
+  readonly transfers: number;
 }
 
 /** What an endpoint is asked in a plan: how dense the logs are, and how many it gives at once. */
@@ -155,7 +164,7 @@ export class Estimator {
       throw new ApiError(404, "not_a_contract", text);
     }
     const { start, isArchive } = await this.#deployment(address, head, spending);
-    const sample = await this.#sample(address, { from: start, to: final }, spending);
+    const sample = await this.#sample(address, { from: start, to: head }, spending);
     return { name: readText(results[0]), head, final, start, isArchive, hasMulticall, finalCalls, ...sample };
   }
 
@@ -181,7 +190,7 @@ export class Estimator {
   /** Reads transfers at some places, as the backfill does. So the pool learns what the endpoint takes, too. */
   async #sample(address: Address, { from, to }: { from: number; to: number }, spending: Spending) {
     const { reader, clock } = this.#options;
-    const densities: number[] = [];
+    const densities: Density[] = [];
     let [requests, calls, mostLogs] = [0, 0, 0];
     // The quickest one: the first also starts the thread that decodes.
     let rangeMs = Number.POSITIVE_INFINITY;
@@ -193,7 +202,7 @@ export class Estimator {
       const decoded = (await answer.askInParts?.([]))?.decoded ?? (await answer.ask());
       rangeMs = Math.min(rangeMs, clock.monotonic() - started);
       requests++;
-      return { logs: decoded.logs, answer };
+      return { decoded, answer };
     };
     for (const place of PLACES) {
       const fromBlock = from + Math.floor((to - from) * place);
@@ -202,9 +211,10 @@ export class Estimator {
         const filter = { address, forms: STANDARD_FORMS, fromBlock, toBlock: to };
         const { value, toBlock } = await reader.transfers(filter, use);
         const blocks = toBlock - fromBlock + 1;
-        reader.recordHistory(value.answer, blocks, value.logs);
-        densities.push(value.logs / blocks);
-        mostLogs = Math.max(mostLogs, value.logs);
+        const { logs, count } = value.decoded;
+        reader.recordHistory(value.answer, blocks, logs);
+        densities.push({ logs: logs / blocks, transfers: count / blocks });
+        mostLogs = Math.max(mostLogs, logs);
         isWhole = fromBlock === from && toBlock === to;
         if (isWhole) break;
       } catch (error) {
@@ -222,29 +232,29 @@ export class Estimator {
     const { head, final, start, densities, isWhole, maxLogs, name } = facts;
     const count = Math.max(0, head - start + 1);
     const { maxBlocks, hasBatches } = reader.historyLimits();
-    const mean = densities.reduce((sum, one) => sum + one, 0) / Math.max(1, densities.length);
-    const [least, most] = [Math.min(mean, ...densities), Math.max(0, ...densities) * DENSER];
+    const { mean, least, most } = spreadOf(densities.map(({ logs }) => logs));
+    const perBlock = spreadOf(densities.map(({ transfers }) => transfers));
     const history = { from: start, to: final };
     const ofBlocks = await this.#history(history, { density: mean });
     // If the endpoint's limit of blocks keeps the answers small, the number of logs decides nothing.
     const isDense = maxBlocks === null || maxBlocks * most > DENSE_LOGS;
     const low = isDense && !isWhole ? await this.#history(history, { density: least * SPARSER }) : ofBlocks;
     const high = isDense && !isWhole ? await this.#history(history, { density: most, maxLogs }) : ofBlocks;
-    const rest = this.#around(facts);
+    const rest = this.#around(facts, maxBlocks);
     const calls: Record<string, Range> = {};
-    for (const method of new Set([low.calls, high.calls, rest].flatMap((plan) => Object.keys(plan)))) {
-      const counts = [low.calls, high.calls].map((plan) => (plan[method] ?? 0) + (rest[method] ?? 0));
-      calls[method] = { low: Math.min(...counts), high: Math.max(...counts) };
+    for (const method of new Set([low.calls, high.calls, rest.low, rest.high].flatMap((plan) => Object.keys(plan)))) {
+      const counts = [low.calls, high.calls].map((plan) => plan[method] ?? 0);
+      const [fewest, most] = [rest.low, rest.high].map((plan) => plan[method] ?? 0) as [number, number];
+      calls[method] = { low: Math.min(...counts) + fewest, high: Math.max(...counts) + most };
     }
     const sum = (weigh: (method: string) => number): Range => {
       const weighed = Object.entries(calls).map(([method, range]) => ({ ...range, weight: weigh(method) }));
       const low = weighed.reduce((all, one) => all + one.low * one.weight, 0);
       return { low, high: weighed.reduce((all, one) => all + one.high * one.weight, 0) };
     };
-    const blocks = Math.max(0, final - start + 1);
     const transfers = {
-      low: Math.round(least * blocks),
-      high: Math.round((isWhole ? mean : Math.max(mean, most)) * blocks),
+      low: Math.round(perBlock.least * count),
+      high: Math.round((isWhole ? perBlock.mean : Math.max(perBlock.mean, perBlock.most)) * count),
     };
     return {
       name,
@@ -253,7 +263,7 @@ export class Estimator {
       calls,
       total: sum(() => 1),
       units: { ...sum((method) => unitsOf(prices, method)), list: prices.name },
-      seconds: this.#seconds(facts, ofBlocks.requests, mean * count),
+      seconds: this.#seconds(facts, ofBlocks.requests, perBlock.mean * count),
       limits: {
         maxBlocks,
         source: wasKnown ? "known" : "probed",
@@ -306,16 +316,24 @@ export class Estimator {
     return { calls: plan, requests };
   }
 
-  /** The calls before and after the history: what the contract is, and the blocks that are not final. */
-  #around({ head, final, start, isArchive, hasMulticall, finalCalls }: Facts): Plan {
-    const unfinal = Math.min(head - Math.max(final, start - 1), MAX_CHECKED);
-    return {
+  /** The least and the most calls before and after the history: what the contract is, and blocks that are not final. */
+  #around({ head, final, start, isArchive, hasMulticall, finalCalls }: Facts, maxBlocks: number | null) {
+    const { isFollowed, chain } = this.#options;
+    // However young the contract is, the join reads from the final block on: a reorg may move its first log.
+    const unfinal = Math.min(head - final, MAX_CHECKED);
+    // The newest block with the answers, the final block twice, and the newest block with it.
+    const headers = 2 + 2 * finalCalls;
+    const plan = (checked: number): Plan => ({
       eth_call: hasMulticall ? 1 : QUESTIONS,
       eth_getCode: 1 + (isArchive ? searchCalls(start, head) : between(-1, head).length),
-      // The newest block with the answers, the final block twice, the newest block with it, and those above it.
-      eth_getBlockByNumber: 2 + 2 * finalCalls + unfinal,
-      eth_getLogs: 1,
-    };
+      // Blocks that no header covers are checked by the newest block, and by the end of the history.
+      eth_getBlockByNumber: headers + checked + (head - final > MAX_CHECKED ? 2 : 0),
+      eth_getLogs: Math.max(1, Math.ceil((head - final) / (maxBlocks ?? Number.POSITIVE_INFINITY))),
+    });
+    if (!isFollowed()) return { low: plan(unfinal), high: plan(unfinal) };
+    // The follower may have these headers, all but the newest. Until the join, the chain makes further blocks.
+    const further = Math.ceil(UNTIL_JOIN_SECONDS / chain.blockSeconds);
+    return { low: plan(Math.min(1, unfinal)), high: plan(Math.min(unfinal + further, MAX_CHECKED)) };
   }
 
   /** Seconds until the collection is ready: round trips one after the other, and ranges side by side. */
@@ -324,6 +342,12 @@ export class Estimator {
     const ms = OVERHEAD_MS + trips * rangeMs + (transfers / TRANSFERS_PER_SECOND) * 1_000;
     return Math.round(ms / 100) / 10;
   }
+}
+
+/** The mean of the densities, and the bounds between which places that were not looked at lie. */
+function spreadOf(densities: readonly number[]) {
+  const mean = densities.reduce((sum, one) => sum + one, 0) / Math.max(1, densities.length);
+  return { mean, least: Math.min(mean, ...densities), most: Math.max(0, ...densities) * DENSER };
 }
 
 /** Questions that the identification asks a contract, each a call without Multicall3. */

@@ -127,6 +127,23 @@ test("goes on after a kill, over both engines", async () => {
   }
 });
 
+test("ends on a signal without its lease, and goes on later", async () => {
+  const [large, target] = [temporaryLogUrl(), temporaryLogUrl()];
+  await fill(large, 300);
+  const child = Bun.spawn([process.execPath, join(ROOT, "src/main.ts"), "copy", large, target], {
+    ...{ cwd: ROOT, env: { PATH: process.env["PATH"] ?? "" }, stdout: "ignore", stderr: "ignore" },
+  });
+  const log = await openLog(target, systemClock, silentLogger);
+  await eventually("some streams are copied", async () =>
+    (await log.streams("nft/", { limit: 10 })).length >= 10 ? true : undefined,
+  );
+  child.kill("SIGINT");
+  expect(await child.exited).toBe(130);
+  expect(await log.leases()).toEqual([]);
+  await log.close();
+  expect((await copy(large, target)).code).toBe(0);
+});
+
 test("refuses a target with a living lease or with other events, and a source that is none", async () => {
   const target = temporaryLogUrl();
   const log = await openLog(target, systemClock, silentLogger);

@@ -73,9 +73,9 @@ test("refuses with words and an exit code", async () => {
   };
   expect(await refusal("--format", "xls")).toEqual([64, "--format: must be one of csv, jsonl, parquet"]);
   expect(await refusal("--json")).toEqual([64, expect.stringContaining("--output")]);
-  expect(await refusal("--as-of", "99999999")).toEqual([1, expect.stringContaining("must not be above")]);
+  expect(await refusal("--as-of", "99999999")).toEqual([64, expect.stringContaining("must not be above")]);
   const over = ["--url", `http://127.0.0.1:${service.port}`];
-  expect(await refusal("--as-of", "99999999", ...over)).toEqual([1, expect.stringContaining("must not be above")]);
+  expect(await refusal("--as-of", "99999999", ...over)).toEqual([64, expect.stringContaining("must not be above")]);
   expect(await refusal(...over, "--key", "wrong-key-0123")).toEqual([77, expect.stringContaining("not valid")]);
 });
 

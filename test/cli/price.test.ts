@@ -1,5 +1,6 @@
 /** `price` on the command line: against a real market, with a service of its own and with a running one. */
 import { expect, setDefaultTimeout, test } from "bun:test";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
@@ -15,14 +16,14 @@ test("shows a price with its pools, the same from a service of its own and from 
   const anvil = await startAnvil({ genesisTimestamp: Math.floor(Date.now() / 1_000) - 8 * 3_600 });
   await placeMainnet(anvil);
   const { demo } = await seedMarket(anvil, { hours: 4 });
-  const logUrl = temporaryLogUrl();
+  const [logUrl, ownLogUrl] = [temporaryLogUrl(), temporaryLogUrl()];
   const service = await startTestService({ rpcUrl: anvil.url, logUrl });
   const price = async (...words: string[]) => {
     const child = Bun.spawn([process.execPath, join(ROOT, "src/main.ts"), "price", demo.address, ...words], {
       cwd: ROOT,
       env: {
         ...{ PATH: process.env["PATH"] ?? "", RPC_URLS_ONLY: "true", RPC_URL_ETH: anvil.url },
-        ...{ EVENT_LOG_URL: temporaryLogUrl(), SERVICE_KEY: TEST_KEY },
+        ...{ EVENT_LOG_URL: ownLogUrl, SERVICE_KEY: TEST_KEY },
       },
       stdin: "ignore",
       stdout: "pipe",
@@ -40,6 +41,7 @@ test("shows a price with its pools, the same from a service of its own and from 
     const running = await price("--url", `http://127.0.0.1:${service.port}`, "--block", block);
     expect(running.out.split("\n")[0]).toBe(own.out.split("\n")[0] as string);
     expect((await price("--block", "x")).code).toBe(64);
+    expect(existsSync(ownLogUrl.slice("sqlite://".length))).toBe(false);
   } finally {
     await service.stop();
     await anvil.stop();

@@ -1,20 +1,23 @@
 /** What applies to all commands: help, words that are refused, output through a pipe, and the way to a service. */
 
 import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
-import { join } from "node:path";
+import { readdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { requestIndexing } from "../../src/collections/headline.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import { runCli } from "../support/cli.ts";
-import { temporaryLogUrl } from "../support/service.ts";
+import { eventually, temporaryLogUrl } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(60_000);
 
 const ROOT = join(import.meta.dir, "../..");
 const KEY = "operator-key-0123456789";
+const CONTRACT = `0x${"12".repeat(20)}`;
 const servers: Bun.Server<undefined>[] = [];
 afterAll(() => Promise.all(servers.map((server) => server.stop(true))));
 
@@ -61,7 +64,12 @@ test("a command that only reads makes no log", async () => {
     const { code, err } = await runCli(words, { EVENT_LOG_URL: logUrl });
     expect([words, code, err]).toEqual([words, 69, expect.stringContaining("there is no event log at")]);
   }
-  expect(await Bun.file(logUrl.slice("sqlite://".length)).exists()).toBe(false);
+  const doctor = await runCli(["doctor"], {
+    ...{ EVENT_LOG_URL: logUrl, RPC_URLS_ONLY: "true", RPC_URL_ETH: "http://127.0.0.1:9" },
+  });
+  expect(doctor.out).toMatch(/✓ event log: sqlite, made by the first start, .* free\n/);
+  const path = logUrl.slice("sqlite://".length);
+  expect(readdirSync(dirname(path))).toEqual([]);
 });
 
 test("a pipe gets the whole output, although its reader is slow", async () => {
@@ -103,4 +111,165 @@ test("an answer that is no JSON, or too long, is an error with words", async () 
   expect(await over(long, "keys")).toMatchObject({ code: 1, err: expect.stringContaining("(status 200)") });
   const down = serve(() => Response.json({ message: "the event log can't be reached" }, { status: 503 }));
   expect(await over(down, "keys")).toMatchObject({ code: 69, err: "the event log can't be reached\n" });
+});
+
+test("refuses words that a command has no use for, and names them", async () => {
+  const env = { EVENT_LOG_URL: temporaryLogUrl() };
+  const refusal = async (...words: string[]) => {
+    const { code, out, err } = await runCli(words, env);
+    return [code, out, err.trim()];
+  };
+  expect(await refusal("status", "foo")).toEqual([64, "", "status takes no words; surplus: foo"]);
+  expect(await refusal("collections", "bar")).toEqual([64, "", "collections takes no words; surplus: bar"]);
+  expect(await refusal("doctor", "foo")).toEqual([64, "", "doctor takes no words; surplus: foo"]);
+  expect(await refusal("verify", "foo")).toEqual([64, "", "verify takes no words; surplus: foo"]);
+  for (const name of ["reindex", "remove", "price", "estimate", "export", "inspect"]) {
+    expect(await refusal(name, CONTRACT, "0xzz", "b")).toEqual([64, "", `${name} takes one word; surplus: 0xzz b`]);
+  }
+  expect(await refusal("keys", "add", "a", "b")).toEqual([64, "", "keys takes 2 words; surplus: b"]);
+  expect(await refusal("backup", "a", "b")).toEqual([64, "", "backup takes one word; surplus: b"]);
+  expect(await refusal("copy", "a", "b", "c\u001b[2J")).toEqual([64, "", "copy takes 2 words; surplus: c·[2J"]);
+  const three = `eth,${CONTRACT},x`;
+  expect(await refusal("index", three)).toEqual([64, "", `${three}: must be an address, or chain,address`]);
+});
+
+test("names the nearest word, and says what an option lacks", async () => {
+  const env = { EVENT_LOG_URL: temporaryLogUrl() };
+  const refusal = async (...words: string[]) => {
+    const { code, out, err } = await runCli(words, env);
+    return [code, out, err.trim()];
+  };
+  expect((await runCli(["version"], env)).out).toMatch(/^\d+\.\d+\.\d+\n$/);
+  expect(await refusal("verison")).toEqual([64, "", "unknown command verison: did you mean version?"]);
+  expect(await refusal("--versoin")).toEqual([64, "", "unknown option --versoin: did you mean --version?"]);
+  const late = "--json comes after the command, as in: status --json";
+  expect(await refusal("--json", "status")).toEqual([64, "", late]);
+  expect(await refusal("index", "--no-wait")).toEqual([64, "", "unknown option --no-wait: did you mean --wait?"]);
+  expect(await refusal("index", "--wait=yes")).toEqual([64, "", "--wait takes no value"]);
+  expect(await refusal("keys", "add", "a", "--rpm", "-5")).toEqual([64, "", "--rpm: must be a whole number from 1 on"]);
+  expect(await refusal("keys", "add", "a", "--rpm")).toEqual([64, "", "--rpm needs a value"]);
+  expect(await refusal("keys", "add", "a", "--rpm", "--json")).toEqual([64, "", "--rpm needs a value"]);
+  expect(await refusal("export", CONTRACT, "--as-of", "-1")).toEqual([64, "", "--as-of: must be a block"]);
+  for (const words of [
+    ["index", CONTRACT, "--chain", "polgon"],
+    ["index", `polgon,${CONTRACT}`],
+    ["price", CONTRACT, "--chain", "polgon"],
+    ["inspect", CONTRACT, "--chain", "polgon"],
+    ["collections", "--chain", "polgon"],
+  ]) {
+    expect(await refusal(...words)).toEqual([64, "", "unknown chain polgon: did you mean polygon?"]);
+  }
+});
+
+test("only commands that ask a service have `--url` and `--key`, with the scope that they need", async () => {
+  const env = { EVENT_LOG_URL: temporaryLogUrl() };
+  for (const name of ["doctor", "copy", "backup", "restore", "verify", "inspect"]) {
+    expect((await runCli(["help", name], env)).out).not.toMatch(/--url|--key/);
+    const { code, err } = await runCli([name, "--url", "http://127.0.0.1:9"], env);
+    expect([code, err]).toEqual([64, `${name} asks no running service: leave --url out\n`]);
+  }
+  for (const name of ["price", "export"])
+    expect((await runCli(["help", name], env)).out).toContain("also of scope read");
+  expect((await runCli(["help", "estimate"], env)).out).toContain("A key of scope operate");
+});
+
+test("a key that no service can have is named by its variable", async () => {
+  const refusal = async (key: string, ...words: string[]) => {
+    const { code, err } = await runCli(["status", "--url", "http://127.0.0.1:9", ...words], { SERVICE_KEY: key });
+    return [code, err.trim()];
+  };
+  expect(await refusal("")).toEqual([64, "SERVICE_KEY is empty: --url needs a key"]);
+  expect(await refusal("bad\nkey-0123456")).toEqual([
+    64,
+    expect.stringMatching(/^SERVICE_KEY: no key; keys have 8 to/),
+  ]);
+  expect(await refusal(KEY, "--key", "short")).toEqual([64, expect.stringMatching(/^--key: no key; /)]);
+});
+
+test("a log out of reach has one exit code and names its variable once, and a refusal over HTTP is wrong usage", async () => {
+  const env = { EVENT_LOG_URL: "postgres://nobody@127.0.0.1:1/none" };
+  for (const words of [
+    ["status"],
+    ["keys"],
+    ["collections"],
+    ["inspect", CONTRACT],
+    ["estimate", CONTRACT],
+    ["verify"],
+  ]) {
+    const { code, err } = await runCli(words, env);
+    expect([words, code, err.match(/EVENT_LOG_URL/g)?.length]).toEqual([words, 69, 1]);
+  }
+  const refusing = serve(() => Response.json({ message: "requestsPerMinute: must be more" }, { status: 400 }));
+  expect(await over(refusing, "keys", "add", "a", "--rpm", "0")).toMatchObject({ code: 64 });
+  const logUrl = temporaryLogUrl();
+  expect((await runCli(["keys", "add", "a", "--rpm", "0"], { EVENT_LOG_URL: logUrl })).code).toBe(64);
+  expect((await runCli(["keys", "add", "Not A Name"], { EVENT_LOG_URL: logUrl })).code).toBe(64);
+});
+
+test("`index --file` names the line, and prints no control characters", async () => {
+  const logUrl = temporaryLogUrl();
+  const list = `${logUrl.slice("sqlite://".length)}.txt`;
+  const refusal = async (text: string) => {
+    await Bun.write(list, text);
+    const { code, err } = await runCli(["index", "--file", list], { EVENT_LOG_URL: logUrl });
+    return [code, err];
+  };
+  expect(await refusal(`# contracts\n\n${CONTRACT}\n\u001b[2J\u0007x\n`)).toEqual([
+    64,
+    `${list}:4: ·[2J·x: not an address\n`,
+  ]);
+  expect(await refusal(`${CONTRACT}\npolgon,${CONTRACT}`)).toEqual([
+    64,
+    `${list}:2: unknown chain polgon: did you mean polygon?\n`,
+  ]);
+  expect(await refusal(`eth,${CONTRACT},x`)).toEqual([
+    64,
+    `${list}:1: eth,${CONTRACT},x: must be an address, or chain,address\n`,
+  ]);
+});
+
+test("the last key that may operate is revoked only with --force", async () => {
+  const env = { EVENT_LOG_URL: temporaryLogUrl() };
+  expect((await runCli(["keys", "add", "admin", "--scope", "operate"], env)).code).toBe(0);
+  expect((await runCli(["keys", "add", "shop"], env)).code).toBe(0);
+  const kept = await runCli(["keys", "revoke", "admin"], env);
+  expect([kept.code, kept.err]).toEqual([1, expect.stringContaining("admin is the last key of scope operate")]);
+  expect((await runCli(["keys", "revoke", "shop"], env)).code).toBe(0);
+  expect((await runCli(["keys", "add", "second", "--scope", "operate"], env)).code).toBe(0);
+  expect((await runCli(["keys", "revoke", "admin"], env)).out).toBe("revoked admin\n");
+  expect((await runCli(["keys", "revoke", "second", "--force"], env)).out).toBe("revoked second\n");
+});
+
+test("`status --watch` draws over its lines in a terminal, until a signal ends it", async () => {
+  const logUrl = temporaryLogUrl();
+  const log = await openLog(logUrl, systemClock, silentLogger);
+  let shown = "";
+  const child = Bun.spawn([process.execPath, join(ROOT, "src/main.ts"), "status", "--watch"], {
+    cwd: ROOT,
+    env: { PATH: process.env["PATH"] ?? "", TERM: "xterm", EVENT_LOG_URL: logUrl },
+    terminal: {
+      ...{ cols: 40, rows: 40 },
+      data: (_terminal, bytes) => {
+        shown += Buffer.from(bytes).toString();
+      },
+    },
+  });
+  const untilShown = (text: string) =>
+    eventually(`it shows ${text}`, async () => (shown.includes(text) ? true : undefined), 30_000);
+  try {
+    await untilShown("collections none yet");
+    await requestIndexing({ log, clock: systemClock }, 1, CONTRACT as Address);
+    await untilShown("collections 1 requested");
+  } finally {
+    child.kill("SIGINT");
+    await child.exited;
+    await log.close();
+  }
+  // Each drawing goes up by the lines of the last one, and no line is wider than the terminal.
+  const [first = "", ...later] = shown.split("\x1b[J").slice(0, -1);
+  const lines = Bun.stripANSI(first).trim().split("\r\n");
+  expect(lines.map((line) => line.split(" ")[0])).toEqual(["log", "leases", "collections"]);
+  expect(lines.every((line) => line.length <= 40)).toBe(true);
+  expect(later.length).toBeGreaterThan(0);
+  expect(later.every((drawing) => drawing.startsWith("\x1b[3A"))).toBe(true);
 });

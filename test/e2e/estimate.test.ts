@@ -233,3 +233,53 @@ test("has the units of a list, no endpoint and no key, and is refused without a 
     ).toBe(403);
   });
 });
+
+describe("of a contract younger than the final block", () => {
+  /** Batches of 48 transfers before and after the final block of the tests, which is 64 blocks below the head. */
+  const AGES = {
+    straddling: { final: 3, young: 2 },
+    newborn: { final: 0, young: 5 },
+  } as const;
+
+  beforeAll(async () => {
+    const artifact = await contractArtifact("PlainNft");
+    for (const [name, { final, young }] of Object.entries(AGES)) {
+      const nft = await deploy(anvil, artifact, [name, "Y"]);
+      contracts.set(name, nft);
+      const mint = (batch: number) =>
+        transact(anvil, nft.contract, "mintMany", [anvil.accounts[1], BigInt(batch) * 100n + 1n, 48n]);
+      for (let batch = 0; batch < final; batch++) await mint(batch);
+      if (final > 0) await anvil.mine(70);
+      for (let batch = final; batch < final + young; batch++) await mint(batch);
+    }
+  });
+
+  for (const [name, { final, young }] of Object.entries(AGES)) {
+    for (const cap of [20, 1_000]) {
+      test(`${name}, ${cap} blocks: the calls are within 15 %, and the range holds the transfers`, async () => {
+        await withService(await capped(cap), async ({ service }) => {
+          const { address } = contracts.get(name) as Deployed;
+          const estimate = await estimateOf(service, address);
+          const count = (final + young) * 48;
+          const { low: least, high: most } = estimate.transfers;
+          expect([least <= count, most >= count]).toEqual([true, true]);
+          if (cap === 1_000) expect([least, most]).toEqual([count, count]);
+          const spent = await spentBy(service, address);
+          const { low, high } = estimate.total;
+          expect([low, spent, high, high <= low * 1.15]).toEqual([low, spent, high, true]);
+          expect([low, spent, high, low <= spent * 1.15 && high >= spent * 0.85]).toEqual([low, spent, high, true]);
+        });
+      });
+    }
+
+    test(`${name}: the range holds the calls where a follower has read some of the headers`, async () => {
+      await withService(await capped(1_000), async ({ service }) => {
+        await spentBy(service, (contracts.get("sparse") as Deployed).address);
+        const { address } = contracts.get(name) as Deployed;
+        const { low, high } = (await estimateOf(service, address)).total;
+        const spent = await spentBy(service, address);
+        expect([low, spent, high, low <= spent && spent <= high]).toEqual([low, spent, high, true]);
+      });
+    });
+  }
+});

@@ -1,0 +1,165 @@
+/**
+ * `index` beside other processes: a removed collection is indexed again, `--wait` takes over from a service that dies
+ * and says what delays it, and a signal leaves no lease behind. Real programs, against a real chain.
+ */
+import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { STREAM_KINDS } from "../../src/log/faults.ts";
+import { openLog } from "../../src/log/open.ts";
+import { runCli } from "../support/cli.ts";
+import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
+import { eventually, startTestService, TEST_KEY, temporaryLogUrl } from "../support/service.ts";
+
+// Real components on shared machines need more than the runner's default timeout of 5 s.
+setDefaultTimeout(90_000);
+
+const ROOT = join(import.meta.dir, "../..");
+let anvil: Anvil;
+let collection: string;
+const proxies: RpcProxy[] = [];
+
+beforeAll(async () => {
+  anvil = await startAnvil();
+  const nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Waited for", "W"]);
+  await transact(anvil, nft.contract, "mint", [anvil.accounts[1], 1n]);
+  await anvil.mine(100);
+  collection = nft.address.toLowerCase();
+});
+afterEach(() => Promise.all(proxies.splice(0).map((proxy) => proxy.stop())));
+afterAll(() => anvil?.stop());
+
+/** An endpoint that answers no request for logs until `open` is called. */
+async function closedEndpoint(): Promise<{ readonly url: string; readonly proxy: RpcProxy; open(): void }> {
+  const { promise: delayUntil, resolve: open } = Promise.withResolvers<void>();
+  let isOpen = false;
+  const proxy = await startRpcProxy(anvil.url, {
+    onRequest: ({ method }) => (method === "eth_getLogs" && !isOpen ? { delayUntil } : undefined),
+  });
+  proxies.push(proxy);
+  const openAll = () => {
+    isOpen = true;
+    open();
+  };
+  return { url: proxy.url, proxy, open: openAll };
+}
+
+const environment = (logUrl: string, rpcUrl = anvil.url) => ({
+  ...{ EVENT_LOG_URL: logUrl, RPC_URL_ETH: rpcUrl, RPC_URLS_ONLY: "true", FOLLOW_EVERY_ETH: "0" },
+});
+
+/** Starts the program, and keeps what it writes to standard error. */
+function start(words: readonly string[], env: Record<string, string>) {
+  const child = Bun.spawn([process.execPath, join(ROOT, "src/main.ts"), ...words], {
+    ...{ cwd: ROOT, env: { PATH: process.env["PATH"] ?? "", ...env }, stdin: "ignore" },
+    ...{ stdout: "pipe", stderr: "pipe" },
+  });
+  const output = { err: "" };
+  const reading = (async () => {
+    for await (const bytes of child.stderr) output.err += Buffer.from(bytes).toString();
+  })();
+  const out = new Response(child.stdout).text();
+  const result = async () => {
+    await reading;
+    return { code: await child.exited, out: await out, err: output.err };
+  };
+  return { child, output, result };
+}
+
+async function leasesOf(logUrl: string): Promise<string[]> {
+  const log = await openLog(logUrl, systemClock, silentLogger);
+  const names = (await log.leases()).map(({ name }) => name);
+  await log.close();
+  return names;
+}
+
+/** All streams of a log with their versions. */
+async function versionsOf(logUrl: string): Promise<(readonly [string, number])[]> {
+  const log = await openLog(logUrl, systemClock, silentLogger);
+  const kinds = await Promise.all(STREAM_KINDS.map((kind) => log.streams(`${kind}/`, { after: "", limit: 100 })));
+  await log.close();
+  return kinds.flat().map(({ stream, version }) => [stream, version] as const);
+}
+
+test("indexes a collection again that an operator removed, and says so", async () => {
+  const env = environment(temporaryLogUrl());
+  expect((await runCli(["index", collection, "--wait"], env)).code).toBe(0);
+  expect((await runCli(["remove", collection], env)).code).toBe(0);
+  expect(await runCli(["index", collection], env)).toMatchObject({
+    ...{ code: 0, out: `eth ${collection}  was removed, is indexed again\n` },
+  });
+  expect((await runCli(["collections", "--status", "requested"], env)).out).toContain(collection);
+  expect((await runCli(["remove", collection], env)).code).toBe(0);
+  const alone = await runCli(["index", collection, "--wait", "--json"], env);
+  expect([alone.code, JSON.parse(alone.out)[0].status]).toEqual([0, "following"]);
+  const service = await startTestService({ rpcUrl: anvil.url, logUrl: env.EVENT_LOG_URL });
+  try {
+    expect((await runCli(["remove", collection], env)).code).toBe(0);
+    const again = await runCli(["index", collection, "--wait", "--json"], env);
+    expect([again.code, JSON.parse(again.out)[0].status]).toEqual([0, "following"]);
+  } finally {
+    await service.stop();
+  }
+});
+
+test("`--wait` does the work itself once the service that did it was killed", async () => {
+  const logUrl = temporaryLogUrl();
+  const closed = await closedEndpoint();
+  const serving = start(["serve"], { ...environment(logUrl, closed.url), PORT: "0", API_KEYS: TEST_KEY });
+  await eventually("it serves", async () => (serving.output.err.includes("serving") ? true : undefined), 30_000);
+  await runCli(["index", collection], environment(logUrl));
+  await eventually("it reads logs", async () => (closed.proxy.count("eth_getLogs") > 0 ? true : undefined), 30_000);
+  expect(await leasesOf(logUrl)).not.toEqual([]);
+  const waiting = start(["index", collection, "--wait", "--json"], environment(logUrl));
+  serving.child.kill("SIGKILL");
+  await serving.child.exited;
+  const { code, out } = await waiting.result();
+  expect([code, JSON.parse(out)[0].status]).toEqual([0, "following"]);
+});
+
+for (const [signal, exitCode] of [
+  ["SIGINT", 130],
+  ["SIGTERM", 143],
+] as const) {
+  test(`ends on ${signal} with ${exitCode}, and leaves no lease behind`, async () => {
+    const logUrl = temporaryLogUrl();
+    const closed = await closedEndpoint();
+    const waiting = start(["index", collection, "--wait"], environment(logUrl, closed.url));
+    await eventually("it holds a lease", async () => ((await leasesOf(logUrl)).length > 0 ? true : undefined), 30_000);
+    waiting.child.kill(signal);
+    expect(await waiting.result()).toEqual({ code: exitCode, out: "", err: "" });
+    expect(await leasesOf(logUrl)).toEqual([]);
+  });
+}
+
+test("`--wait` says why a collection makes no progress", async () => {
+  const logUrl = temporaryLogUrl();
+  const refusing = await startRpcProxy(anvil.url, {
+    onRequest: ({ method }) =>
+      /Logs|Receipt/.test(method) ? { error: { code: -32_601, message: "no logs\u001b[31m here" } } : undefined,
+  });
+  proxies.push(refusing);
+  const done = await runCli(["index", collection, "--wait"], environment(logUrl, refusing.url));
+  expect(done.code).toBe(1);
+  expect(done.err).toContain(`eth ${collection}: `);
+  expect(done.err).toContain("no logs·[31m here");
+  expect(done.out).toContain("failing: ");
+  expect(`${done.out}${done.err}`).not.toContain("\u001b");
+});
+
+test("`estimate` tells a collection's status, and neither makes a log nor works on the queue of one", async () => {
+  const env = environment(temporaryLogUrl());
+  const first = await runCli(["estimate", collection, "--json"], env);
+  expect([first.code, JSON.parse(first.out).status]).toEqual([0, null]);
+  expect(existsSync(env.EVENT_LOG_URL.slice("sqlite://".length))).toBe(false);
+  expect((await runCli(["index", collection], env)).code).toBe(0);
+  const before = await versionsOf(env.EVENT_LOG_URL);
+  const second = await runCli(["estimate", collection, "--json"], env);
+  expect([second.code, JSON.parse(second.out).status]).toEqual([0, "requested"]);
+  expect(await versionsOf(env.EVENT_LOG_URL)).toEqual(before);
+});

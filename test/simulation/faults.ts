@@ -41,6 +41,9 @@ export const FAULTS = [
   "pause before an append",
   "clock jump",
   "lease handed over",
+  // operators
+  "collection indexed anew",
+  "collection removed",
   // log
   "append fails",
   "append succeeds, answer lost",

@@ -165,4 +165,11 @@ export const MUTATIONS: readonly Mutation[] = [
     find: "repeated = true;",
     replace: "repeated = false;",
   },
+  {
+    name: "keep the ledger of before a new index",
+    file: "src/collections/collection.ts",
+    find: "Object.assign(state, initialState(version), { chainVersion, isRemoved, identifiedAt: time });",
+    replace:
+      "Object.assign(state, initialState(version), { chainVersion, isRemoved, identifiedAt: time, ledger: state.ledger });",
+  },
 ];

@@ -2,12 +2,13 @@
 import { Leases } from "../../src/chain/lease.ts";
 import { chainById, MULTICALL3 } from "../../src/chains/chains.ts";
 import type { Collection } from "../../src/collections/collection.ts";
-import { requestIdentification, requestIndexing } from "../../src/collections/headline.ts";
+import { beginAnew, requestIdentification, requestIndexing } from "../../src/collections/headline.ts";
 import { currentCollection, HotCollections } from "../../src/collections/hot-collections.ts";
 import { LIMITS } from "../../src/config.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { Lifecycle } from "../../src/core/lifecycle.ts";
 import type { Logger } from "../../src/core/logger.ts";
+import { nftStream } from "../../src/events/types.ts";
 import { ChainIndexing } from "../../src/indexing/indexing.ts";
 import { finishPage, type Page, planPage } from "../../src/listings/pages.ts";
 import { NO_METADATA } from "../../src/listings/record.ts";
@@ -142,6 +143,12 @@ export class SimProcess {
 
   request(address: Address): Promise<void> {
     return requestIndexing(this, CHAIN_ID, address);
+  }
+
+  /** Has a collection indexed anew, or removed, as an operator does. */
+  async beginAnew(address: Address, type: "ReindexRequested" | "CollectionRemoved"): Promise<void> {
+    await beginAnew(this, { chainId: CHAIN_ID, address }, type);
+    await this.indexing.changed(nftStream(CHAIN_ID, address));
   }
 
   /** Requests a new identification, as the route does for a later request of a contract that was found to be no NFT. */

@@ -21,6 +21,8 @@ interface StreamTruth {
   completed: boolean;
 }
 
+const REQUESTS: readonly DomainEvent["type"][] = ["IndexingRequested", "ReindexRequested", "CollectionRemoved"];
+
 export class Witness {
   readonly #chain: SimChain;
   readonly #streams = new Map<StreamName, StreamTruth>();
@@ -36,11 +38,11 @@ export class Witness {
     return this.#finalized?.number ?? -1;
   }
 
-  /** @param isEntitled true if the writer has held the lease for this work. Any process may append a request. */
+  /** @param isEntitled true if the writer has held the lease for this work. Any process may append the requests of clients. */
   see(stream: StreamName, events: readonly DomainEvent[], isEntitled: boolean): void {
     for (const event of events) {
       check(
-        isEntitled || event.type === "IndexingRequested",
+        isEntitled || REQUESTS.includes(event.type),
         `${event.type} in ${stream} by a process that never held its lease`,
       );
       if (stream.startsWith("chain/")) this.#chainEvent(event);
@@ -106,6 +108,11 @@ export class Witness {
           `${address} is not complete`,
         );
         truth.completed = true;
+        return;
+      case "ReindexRequested":
+      case "CollectionRemoved":
+        // What was recorded before counts no longer.
+        this.#streams.delete(stream);
         return;
       default:
     }

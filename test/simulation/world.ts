@@ -87,6 +87,8 @@ class World implements ProcessWorld, EndpointWorld {
   readonly #losesLog: boolean;
   /** True if processes lose all nodes at times. That ends turns early, and would hide faults within them everywhere. */
   readonly #hasOutages: boolean;
+  /** True if an operator has collections indexed anew, and removes some, which clients then request again. */
+  readonly #hasOperator: boolean;
   /** True after the last block. */
   #isOver = false;
 
@@ -98,6 +100,7 @@ class World implements ProcessWorld, EndpointWorld {
     this.#restartsAtLast = seed % 4 !== 0;
     this.#losesLog = seed % 3 === 0;
     this.#hasOutages = seed % 3 === 1;
+    this.#hasOperator = seed % 11 === 0;
     this.followEveryMs = [0, 0, 0, 5_000, 12_000][seed % 5] as number;
     this.scheduler = new Scheduler(seed);
     const { random } = this.scheduler;
@@ -266,6 +269,9 @@ class World implements ProcessWorld, EndpointWorld {
         victim.uplink.fault = random.pick(["all nodes silent for a process", "all nodes down for a process"] as const);
         victim.uplink.until = scheduler.time + random.below(15_000);
         return;
+      case 8:
+        if (this.#hasOperator && victim?.started === true) this.#operate(victim);
+        return;
       case 7:
         if (this.#losesLog) this.#loseLog(1 + random.below(random.pick([3, 30])));
         return;
@@ -292,6 +298,23 @@ class World implements ProcessWorld, EndpointWorld {
     if (deepest >= 1 && scheduler.chance(0.5)) this.#fork(1 + scheduler.random.below(Math.min(deepest, 5)));
   }
 
+  #operate(process: SimProcess): void {
+    const { random } = this.scheduler;
+    if (this.#requested.size === 0) return;
+    const isRemoval = random.below(3) === 0;
+    this.faults.hit(isRemoval ? "collection removed" : "collection indexed anew");
+    const address = random.pick([...this.#requested]);
+    this.#expectFine(process.beginAnew(address, isRemoval ? "CollectionRemoved" : "ReindexRequested"));
+  }
+
+  /** Keeps a failure of work that may only fail in ways that a client is told to repeat. */
+  #expectFine(work: Promise<unknown>): void {
+    work.catch((error: unknown) => {
+      const isExpected = error instanceof AppError && (error.retryable || error instanceof ConcurrencyError);
+      if (!isExpected) this.#violation ??= error;
+    });
+  }
+
   #fork(depth: number): void {
     const { chain, scheduler, faults } = this;
     const length = Math.max(1, depth + 1 - scheduler.random.below(3));
@@ -308,23 +331,17 @@ class World implements ProcessWorld, EndpointWorld {
     const process = random.pick(this.#processes);
     if (!process.started) return;
     const { address } = random.pick(this.chain.contracts);
-    const fine = (work: Promise<unknown>) => {
-      work.catch((error: unknown) => {
-        const isExpected = error instanceof AppError && (error.retryable || error instanceof ConcurrencyError);
-        if (!isExpected) this.#violation ??= error;
-      });
-    };
     switch (random.below(8)) {
       case 0:
         this.#requested.add(address);
-        fine(process.request(address));
+        this.#expectFine(process.request(address));
         return;
       case 1:
         this.#requested.add(address);
-        fine(process.subscribe(address));
+        this.#expectFine(process.subscribe(address));
         return;
       default:
-        fine(this.#readPage(process, address));
+        this.#expectFine(this.#readPage(process, address));
     }
   }
 
@@ -490,10 +507,11 @@ class World implements ProcessWorld, EndpointWorld {
     }
   }
 
-  /** Checks that `indexed` came at most once per collection, with a true total. */
+  /** Checks that `indexed` came at most once per collection, and once more after a new index, with a true total. */
   #checkTold({ told, name }: SimProcess): void {
     const seen = new Set<string>();
     for (const message of told) {
+      if (message.type === "status" && message.gap === true) seen.delete(message.address);
       if (message.type !== "indexed") continue;
       check(!seen.has(message.address), `${name} sent indexed twice for ${message.address}`);
       seen.add(message.address);

@@ -179,11 +179,11 @@ test("indexes a list, changes a collection, removes it after a question, and sho
   const { body } = await service.get(`/api/collections/eth/${nft.address}`);
   expect(["indexing", "joining", "following", "requested"]).toContain(body.status);
   await page.select("#what", "remove");
-  await page.click("[aria-label='Remove the collection']");
-  await page.click("[aria-label='Remove the collection, not now']");
+  await page.locator("[aria-label='Remove the collection']").click();
+  await page.locator("[aria-label='Remove the collection, not now']").click();
   await synced(service, nft.address);
-  await page.click("[aria-label='Remove the collection']");
-  await page.click("[aria-label='Remove the collection, confirmed']");
+  await page.locator("[aria-label='Remove the collection']").click();
+  await page.locator("[aria-label='Remove the collection, confirmed']").click();
   await eventually("the collection is removed", async () => {
     const described = await service.get(`/api/collections/eth/${nft.address}`);
     return described.body.status === "removed" ? true : undefined;

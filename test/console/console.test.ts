@@ -146,7 +146,7 @@ test("refuses a wrong key in words", async () => {
 
 test("says what to do first, then moves a bar until the requested contract is done", async () => {
   await anvil.mine(400);
-  const proxy = await latentProxy(anvil.url, 200, ({ method, params }) => {
+  const proxy = await latentProxy(anvil.url, 400, ({ method, params }) => {
     if (method !== "eth_getLogs") return undefined;
     const { fromBlock, toBlock } = params[0] as { fromBlock: string; toBlock: string };
     const isWide = Number(toBlock) - Number(fromBlock) >= 10;
@@ -164,12 +164,14 @@ test("says what to do first, then moves a bar until the requested contract is do
     // The page itself notes where the bar was: a busy machine may look at it too rarely.
     await page.evaluate(`
       window.seen = [];
-      new MutationObserver(() => {
+      const note = () => {
         const now = document.querySelector("[role=progressbar]")?.getAttribute("aria-valuenow");
         if (now != null && now !== seen.at(-1)) seen.push(now);
-      }).observe(document.body, { subtree: true, childList: true, attributes: true });
+      };
+      note();
+      new MutationObserver(note).observe(document.body, { subtree: true, childList: true, attributes: true });
     `);
-    await shows(page, "complete");
+    await page.waitForFunction("document.body.innerText.includes('complete')", { timeout: 60_000 });
     const seen = new Set((await page.evaluate("seen")) as string[]);
     expect(seen.size).toBeGreaterThan(2);
     await page.goto("about:blank");

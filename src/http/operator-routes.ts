@@ -320,12 +320,14 @@ async function collectionOf(asked: Asked, deps: OperatorDeps) {
 const neverRequested = ({ name }: Chain, address: Address): ApiError =>
   new ApiError(404, "not_found", `the collection ${address} on ${name} was never requested`);
 
-async function describeCollection(asked: Asked, deps: OperatorDeps): Promise<object> {
+async function describeCollection(asked: Asked, deps: RouteDeps): Promise<object> {
   const { chain, address } = contractIn(asked, deps);
   const described = await deps.catalogue.describe(chain.chainId, address);
   if (described === undefined) throw neverRequested(chain, address);
   const { entry, flags } = described;
-  const { resolved, failed, ...why } = (await deps.nftChain(chain)?.healthOf(address)) ?? NO_METADATA;
+  // The metadata of a collection that is not in memory is read whole.
+  const reading = deps.explorer.readings.run(async () => deps.nftChain(chain)?.healthOf(address));
+  const { resolved, failed, ...why } = (await reading) ?? NO_METADATA;
   const left = entry.nfts === null ? null : Math.max(0, entry.nfts - resolved - failed);
   return { ...entry, flags, metadata: { resolved, failed, left, ...why } };
 }

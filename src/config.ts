@@ -21,7 +21,7 @@ export const LIMITS = Object.freeze({
    * too long gets an answer that names the parameter: a megabyte and the rest of the request.
    */
   maxRequestHead: 1_280 * 1024,
-  /** Seconds between polls that no client waits for: a block of Ethereum. Each poll costs four calls, 1,200 an hour. */
+  /** Seconds between polls that no client waits for: a block of Ethereum. Each poll costs two to five calls. */
   followEverySeconds: 12,
   /** A body of an operator: 500 contracts with their chains are 40 KB. */
   maxRequestBody: 64 * 1024,

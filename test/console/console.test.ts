@@ -10,14 +10,15 @@ import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, prepare, read, transact } from "../../scripts/local-chain/contracts.ts";
 import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
-import { type Visit, visit } from "../support/browser.ts";
+import type { Visit } from "../support/browser.ts";
+import { OPERATOR_KEY, openConsole, openGate, press, shows, signIn, slideTo, textOf } from "../support/console.ts";
 import { latentProxy } from "../support/latency.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(90_000);
 
-const KEY = "operator-key-0123456789";
+const KEY = OPERATOR_KEY;
 const LARGE = 5_000;
 const [ATTACK_NAME, ATTACK_TRAIT] = ['<img src=x onerror="alert(1)">', "</li><script>alert(2)</script>"];
 
@@ -71,50 +72,12 @@ function hostileMetadata(): [string, string] {
 
 /** Opens a place of the console, signed in unless `isOut`. */
 async function open(place: string, { isOut = false, at = root, key = KEY } = {}): Promise<Page> {
-  visited = await visit(browser, new URL(at).origin);
-  const { page } = visited;
-  await page.goto(`${at}/#${place}`);
-  await page.waitForSelector("#key");
-  if (!isOut) await signIn(page, key);
-  return page;
+  visited = isOut ? await openGate(browser, place, at) : await openConsole(browser, place, { root: at, key });
+  return visited.page;
 }
 
-async function signIn(page: Page, key = KEY): Promise<void> {
-  await page.type("#key", key);
-  await page.keyboard.press("Enter");
-  await page.waitForSelector("header");
-}
-
-const textOf = (page: Page, selector = "body"): Promise<string> =>
-  page.evaluate(`document.querySelector(${JSON.stringify(selector)})?.innerText ?? ""`) as Promise<string>;
 const countOf = async (page: Page, selector: string): Promise<number> => (await page.$$(selector)).length;
 const nftPlace = ({ address }: Deployed) => `/nft/eth/${address}`;
-
-/** Waits until the text of a part has the words. */
-async function shows(page: Page, words: string | RegExp, selector = "body"): Promise<string> {
-  return eventually(`the page shows ${words}`, async () => {
-    const text = await textOf(page, selector);
-    return (typeof words === "string" ? text.includes(words) : words.test(text)) ? text : undefined;
-  });
-}
-
-/** Presses the button with this text. */
-async function press(page: Page, text: string): Promise<void> {
-  const isPressed = await page.evaluate(`(() => {
-    const button = [...document.querySelectorAll("button")].find((one) => one.textContent.trim() === ${JSON.stringify(text)});
-    button?.click();
-    return button !== undefined;
-  })()`);
-  expect([text, isPressed]).toEqual([text, true]);
-}
-
-/** Moves the slider as a finger does. */
-const slideTo = (page: Page, block: number) =>
-  page.evaluate(`(() => {
-    const slider = document.querySelector("input[type=range]");
-    Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(slider, "${block}");
-    slider.dispatchEvent(new Event("input", { bubbles: true }));
-  })()`);
 
 test("tells nothing of the data without a key, refuses a wrong one, and keeps the right one in this tab only", async () => {
   const page = await open("/", { isOut: true });

@@ -12,15 +12,24 @@ interface Opening {
   readonly key?: string;
 }
 
-/** Opens a place of the console in a tab of its own, signed in. */
-export async function openConsole(browser: Browser, place: string, { root, key }: Opening): Promise<Visit> {
+/** Opens a place of the console in a tab of its own, where the gate asks for the key. */
+export async function openGate(browser: Browser, place: string, root: string): Promise<Visit> {
   const visited = await visit(browser, new URL(root).origin);
-  const { page } = visited;
-  await page.goto(`${root}/#${place}`);
-  await page.waitForSelector("#key");
-  await page.type("#key", key ?? OPERATOR_KEY);
+  await visited.page.goto(`${root}/#${place}`);
+  await visited.page.waitForSelector("#key");
+  return visited;
+}
+
+export async function signIn(page: Page, key = OPERATOR_KEY): Promise<void> {
+  await page.type("#key", key);
   await page.keyboard.press("Enter");
   await page.waitForSelector("header");
+}
+
+/** Opens a place of the console in a tab of its own, signed in. */
+export async function openConsole(browser: Browser, place: string, { root, key }: Opening): Promise<Visit> {
+  const visited = await openGate(browser, place, root);
+  await signIn(visited.page, key);
   return visited;
 }
 

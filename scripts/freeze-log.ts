@@ -10,6 +10,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 import { TOKEN_ADDRESS } from "../src/http/examples.ts";
+import { eventually } from "../test/support/service.ts";
 import { type DemoService, startDemoService } from "./demo/stage.ts";
 import { type Anvil, reorg, startAnvil } from "./local-chain/anvil.ts";
 import { contractArtifact } from "./local-chain/compile.ts";
@@ -22,6 +23,7 @@ const FOLDER = resolve(import.meta.dir, "../test/fixtures/logs");
 export const BASE = "http://service.example";
 /** Token URIs that carry their metadata. */
 const [METADATA, METADATA_END] = [`data:application/json,${encodeURIComponent('{"name":"Token ')}`, "%22%7D"];
+const PATIENCE_MS = 60_000;
 /** Transfers after the collections were indexed: the follower writes them. */
 const LATER = 6;
 
@@ -38,27 +40,21 @@ async function get({ base, key }: DemoService, path: string): Promise<Response> 
   return await fetch(`${base}${path}`, { headers: { "x-api-key": key } });
 }
 
-/** Calls `probe` until it gives a value. */
-async function until<T>(what: string, probe: () => Promise<T | undefined>): Promise<T> {
-  for (let tries = 0; tries < 1_200; tries++) {
-    const found = await probe();
-    if (found !== undefined) return found;
-    await Bun.sleep(50);
-  }
-  throw new Error(`did not happen: ${what}`);
-}
-
 const headOf = async (anvil: Anvil): Promise<number> => Number(await anvil.send("eth_blockNumber"));
 
 /** Waits until the listing is complete at `block`, and the metadata and the picture of each token are there or failed. */
 async function listed(service: DemoService, { address }: Deployed, block: number): Promise<void> {
-  await until(`${address} is listed at block ${block}`, async () => {
-    const answer = await get(service, `/api/v2/nft/${address}?media_items=true`);
-    const { status, result } = (await answer.json()) as { status: string; result: Record<string, unknown>[] };
-    const isWaiting = result.some(({ media }) => (media as { status: string }).status === "processing");
-    const isDone = status === "SYNCED" && Number(answer.headers.get("x-as-of-block")) >= block && !isWaiting;
-    return isDone ? true : undefined;
-  });
+  await eventually(
+    `${address} is listed at block ${block}`,
+    async () => {
+      const answer = await get(service, `/api/v2/nft/${address}?media_items=true`);
+      const { status, result } = (await answer.json()) as { status: string; result: Record<string, unknown>[] };
+      const isWaiting = result.some(({ media }) => (media as { status: string }).status === "processing");
+      const isDone = status === "SYNCED" && Number(answer.headers.get("x-as-of-block")) >= block && !isWaiting;
+      return isDone ? true : undefined;
+    },
+    PATIENCE_MS,
+  );
 }
 
 interface Collections {
@@ -90,7 +86,7 @@ async function fillCollections(anvil: Anvil): Promise<Collections> {
   return { drawn, batch, items, plain };
 }
 
-/** What operators may do to collections and keys. A release before these routes answers 404. */
+/** Changes of collections and keys by an operator. A release before these routes answers 404. */
 async function operate({ base, key }: DemoService, { drawn, batch }: Collections): Promise<void> {
   const change = async (method: string, path: string, body?: object): Promise<number> => {
     const headers = { "x-api-key": key, "content-type": "application/json" };

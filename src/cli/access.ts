@@ -278,7 +278,7 @@ export class LogOperator implements Operator {
     for (const contract of contracts) {
       const { chain, address } = this.#place(contract);
       const before = await this.#catalogue.find(chain.chainId, address);
-      // A removed collection is requested anew. Others stay as they are.
+      // It indexes a removed collection again, and leaves any other one as it is.
       await requestIndexing({ log: this.log, clock: systemClock }, chain.chainId, address);
       answers.push({ chain: chain.name, address, before: before?.status ?? null });
     }

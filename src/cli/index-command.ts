@@ -62,7 +62,7 @@ export const indexCommand: Command = {
   },
 };
 
-/** What a collection was before the request. */
+/** The status of a collection before the request, in words. */
 function beforeText(before: string | null): string {
   if (before === "removed") return "was removed, is indexed again";
   return before ?? "requested";

@@ -186,7 +186,7 @@ function parseWords(command: Command, words: readonly string[]): { words: readon
   const args: string[] = [];
   for (let at = 0; at < words.length; at++) {
     const word = words[at] as string;
-    // What follows are words, whatever they begin with.
+    // Everything after it is a word, also with a dash.
     if (word === "--") {
       args.push(...words.slice(at));
       break;

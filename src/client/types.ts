@@ -577,9 +577,9 @@ export type CollectionDetails = {
 };
 
 export type CollectionFlags = {
-  /** As in the listing */
+  /** The flag of the listing */
   readonly possibleSpam: boolean;
-  /** As in the listing */
+  /** The flag of the listing */
   readonly verifiedCollection: boolean;
   /** The rules behind the flags; null without a flag */
   readonly rule: string | null;
@@ -801,7 +801,7 @@ export type StatusMessage = {
   readonly version: number;
   /** Names the record of the version. A client that connects again sends it as since */
   readonly resume?: string;
-  /** As in the listing */
+  /** The status of the listing */
   readonly status: "SYNCING" | "SYNCED";
   /** Null before any block is read */
   readonly block: number | null;
@@ -919,7 +919,7 @@ export type FailedMessage = {
   readonly resume?: string;
   /** indexing_failed, or not_a_contract */
   readonly code: string;
-  /** What failed, in words */
+  /** The cause, in words */
   readonly reason: string;
   /** Null if there is none */
   readonly nextTry: string | null;
@@ -943,11 +943,11 @@ export type ErrorMessage = {
   readonly address?: string;
   /** Version of the collection's stream, if the collection is known */
   readonly version?: number;
-  /** As in other messages */
+  /** Names the record of the version */
   readonly resume?: string;
   /** One of invalid_parameter, chain_not_enabled, missing_api_key, invalid_api_key, not_found, not_a_contract, no_pool, low_liquidity, not_a_token, unknown_decimals, no_price_at_block, method_not_allowed, not_indexed_yet, conflict, forbidden, cursor_reorged, upgrade_required, rate_limited, internal, chain_unavailable, log_unavailable, starting */
   readonly code: string;
-  /** What is wrong, and the way out */
+  /** The fault, and the way out */
   readonly message: string;
 };
 

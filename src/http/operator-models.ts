@@ -111,8 +111,8 @@ const ListedCollection = Type.Object({
 });
 
 const CollectionFlags = Type.Object({
-  possibleSpam: Type.Boolean({ description: "As in the listing" }),
-  verifiedCollection: Type.Boolean({ description: "As in the listing" }),
+  possibleSpam: Type.Boolean({ description: "The flag of the listing" }),
+  verifiedCollection: Type.Boolean({ description: "The flag of the listing" }),
   rule: nullableText("The rules behind the flags; null without a flag"),
 });
 

@@ -22,7 +22,7 @@ interface TokenSources {
 }
 
 /**
- * Returns up to `limit` tokens, those whose symbol is the text first, then those of the chains' entries.
+ * Returns up to `limit` tokens. Tokens with the text as their symbol come first, then tokens of the chains' entries.
  * @param text in lower case; part of the address, the symbol or the name
  */
 export function findTokens({ chains, lists }: TokenSources, text: string, limit: number): KnownToken[] {

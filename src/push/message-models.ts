@@ -2,24 +2,18 @@
  * TypeBox schemas of the WebSocket channel's messages in both directions. The static types, the AsyncAPI document and the
  * types of the client derive from them.
  */
-import { type Static, type TProperties, type TSchema, Type } from "@sinclair/typebox";
-import { CHAINS } from "../chains/chains.ts";
+import { type Static, type TProperties, Type } from "@sinclair/typebox";
 import { ERROR_CODES } from "../core/errors.ts";
 import { address, blockHash, digits, int32, int64, text } from "../core/schema-parts.ts";
 
-const chain = Type.String({
-  description: "Name of the chain",
-  examples: CHAINS.slice(0, 1).map(({ name }) => name),
-});
-const optional = <T extends TSchema>(schema: T) => Type.Optional(schema);
-const block = (description: string) => int64(description);
+const chain = text("Name of the chain");
 
 /** The fields that every message about a collection carries. */
 const ENVELOPE = {
   chain,
   address: address("The contract"),
   version: int64("Version of the collection's stream. A message without a change repeats the last one"),
-  resume: optional(text("Names the record of the version. A client that connects again sends it as since")),
+  resume: Type.Optional(text("Names the record of the version. A client that connects again sends it as since")),
 };
 const EnvelopeModel = Type.Object(ENVELOPE);
 
@@ -29,10 +23,10 @@ const about = <Name extends string, Fields extends TProperties>(type: Name, desc
 /** The messages of the service by their name in the documents. */
 export const SERVER_MESSAGES = {
   StatusMessage: about("status", "The state of a collection: the first message of a subscription", {
-    status: Type.Union([Type.Literal("SYNCING"), Type.Literal("SYNCED")], { description: "As in the listing" }),
-    block: Type.Union([block("Block that pages show"), Type.Null()], { description: "Null before any block is read" }),
+    status: Type.Union([Type.Literal("SYNCING"), Type.Literal("SYNCED")], { description: "The status of the listing" }),
+    block: Type.Union([int64("Block that pages show"), Type.Null()], { description: "Null before any block is read" }),
     percent: int32("Progress of the backfill"),
-    gap: optional(
+    gap: Type.Optional(
       Type.Literal(true, { description: "Messages after since can't be sent again: read the listing anew" }),
     ),
   }),
@@ -40,19 +34,21 @@ export const SERVER_MESSAGES = {
     percent: int32("Progress of the backfill"),
     blocksLeft: int64("Blocks that are not read yet"),
     transfers: int64("Transfers that are indexed"),
-    reason: optional(text("Present if nothing has moved for a minute: the current step and the last request's error")),
+    reason: Type.Optional(
+      text("Present if nothing has moved for a minute: the current step and the last request's error"),
+    ),
   }),
   IndexedMessage: about("indexed", "The collection has finished indexing. Once for each connection and collection", {
-    block: block("Last block that was read"),
+    block: int64("Last block that was read"),
     hash: blockHash("Hash of that block"),
     total: int64("Tokens in circulation"),
   }),
   TransfersMessage: about("transfers", "New blocks moved tokens of the collection", {
-    block: block("Newest block with any of the transfers. Several blocks may share a message"),
+    block: int64("Newest block with any of the transfers. Several blocks may share a message"),
     tokenIds: Type.Unsafe<readonly string[]>(
       Type.Array(digits("Token id, decimal"), { maxItems: 1_000, description: "The tokens that moved" }),
     ),
-    truncated: optional(Type.Literal(true, { description: "More than 1,000 tokens moved" })),
+    truncated: Type.Optional(Type.Literal(true, { description: "More than 1,000 tokens moved" })),
   }),
   MetadataMessage: about("metadata", "Progress of the collection's metadata, at most once a second", {
     resolved: int64("Tokens with metadata"),
@@ -60,12 +56,12 @@ export const SERVER_MESSAGES = {
     left: int64("Tokens without any attempt"),
   }),
   ReorgedMessage: about("reorged", "Blocks above the common ancestor left the canonical chain", {
-    block: block("The common ancestor"),
+    block: int64("The common ancestor"),
     hash: blockHash("Hash of the common ancestor"),
   }),
   FailedMessage: about("failed", "Indexing failed", {
     code: text("indexing_failed, or not_a_contract"),
-    reason: text("What failed, in words"),
+    reason: text("The cause, in words"),
     nextTry: Type.Union([text("Time of the next attempt", { format: "date-time" }), Type.Null()], {
       description: "Null if there is none",
     }),
@@ -77,12 +73,12 @@ export const SERVER_MESSAGES = {
   ErrorMessage: Type.Object(
     {
       type: Type.Literal("error"),
-      chain: optional(text("Chain of the refused message, as the client wrote it if it is unknown")),
-      address: optional(text("Address of the refused message")),
-      version: optional(int64("Version of the collection's stream, if the collection is known")),
-      resume: optional(text("As in other messages")),
+      chain: Type.Optional(text("Chain of the refused message, as the client wrote it if it is unknown")),
+      address: Type.Optional(text("Address of the refused message")),
+      version: Type.Optional(int64("Version of the collection's stream, if the collection is known")),
+      resume: Type.Optional(text("Names the record of the version")),
       code: text(`One of ${ERROR_CODES.join(", ")}`),
-      message: text("What is wrong, and the way out"),
+      message: text("The fault, and the way out"),
     },
     { description: "A message of the client was refused, or could not be handled" },
   ),
@@ -90,7 +86,7 @@ export const SERVER_MESSAGES = {
 } as const;
 
 const NAMED_COLLECTION = {
-  chain: optional(text("Name or code of the chain; eth by default")),
+  chain: Type.Optional(text("Name or code of the chain; eth by default")),
   address: text("The contract: 0x and 40 hex digits", { pattern: "^0x[0-9a-fA-F]{40}$" }),
 };
 
@@ -100,7 +96,7 @@ export const CLIENT_MESSAGES = {
     {
       action: Type.Literal("subscribe"),
       ...NAMED_COLLECTION,
-      since: optional(
+      since: Type.Optional(
         Type.Union([text("The resume of the last message"), int64("A bare version, compared by number only")], {
           description: "The messages after this one are sent again, up to 1,000 versions",
         }),

@@ -48,7 +48,7 @@ afterAll(async () => {
 interface ScreenCase {
   readonly place: string;
   readonly heading: RegExp;
-  /** What the screen shows once it is complete. */
+  /** Words of the complete screen. */
   readonly words: RegExp;
   /** A button to press first. */
   readonly button?: string;

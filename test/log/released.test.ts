@@ -12,7 +12,7 @@ import { BASE, type Frozen } from "../../scripts/freeze-log.ts";
 import { MIGRATIONS } from "../../src/log/sqlite-schema.ts";
 import { runCli } from "../support/cli.ts";
 import { sharedPostgres } from "../support/postgres.ts";
-import { type ServiceProcess, spawnService } from "../support/process.ts";
+import { spawnService } from "../support/process.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(60_000);
@@ -33,10 +33,7 @@ const withoutText = (body: object) => ({ ...body, cursor: (body as { cursor: str
 
 /** Compares the answers of a service on the log with the frozen ones. */
 async function expectSameAnswers(logUrl: string, { key, answers }: Frozen): Promise<void> {
-  const service: Omit<ServiceProcess, "base" | "get"> & { serving: Promise<string> } = spawnService({
-    ...NODE,
-    EVENT_LOG_URL: logUrl,
-  });
+  const service = spawnService({ ...NODE, EVENT_LOG_URL: logUrl });
   try {
     const base = await service.serving;
     const headers = { "x-api-key": key };

@@ -12,13 +12,16 @@ import type { HotCollections } from "./collections/hot-collections.ts";
 import type { FlagLists } from "./collections/operator-lists.ts";
 import { type ChainConfig, LIMITS } from "./config.ts";
 import { type Clock, withTimeout } from "./core/clock.ts";
+import type { Requester } from "./core/fair-slots.ts";
 import { wholeText } from "./core/format.ts";
 import type { Address } from "./core/hex.ts";
 import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
+import type { Spending } from "./core/spending.ts";
 import type { BlockRef, HeaderRef } from "./events/types.ts";
 import { type AuditOptions, runAudit } from "./indexing/audit.ts";
+import type { Delay, Verdict } from "./indexing/candidates.ts";
 import { type Estimate, Estimator } from "./indexing/estimate.ts";
 import { isAirdropShaped } from "./indexing/flags.ts";
 import { ChainIndexing } from "./indexing/indexing.ts";
@@ -72,6 +75,12 @@ export interface RuntimeOptions {
   readonly metadata: Metadata;
   /** True while a client of this process is subscribed to a collection of the chain. */
   readonly isHeard: (chainId: number) => boolean;
+  /** The account of a key's calls. */
+  readonly accountOf: (requester: Requester) => Spending;
+  /** Called when a requested address turned out to be no contract, which the log doesn't record. */
+  readonly onVerdict: (chainId: number, address: Address, verdict: Verdict) => void;
+  /** Called when a requested address could not be looked at. */
+  readonly onDelayed: (chainId: number, address: Address, delay: Delay) => void;
   readonly decoder: DecodePool;
   /** Units that providers count per call. */
   readonly priceList: PriceList;
@@ -150,6 +159,9 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     observer: observerOf(metrics, chain, heads),
     lists: () => shared.lists,
     isHeard: () => shared.isHeard(chainId),
+    onVerdict: (address, verdict) => shared.onVerdict(chainId, address, verdict),
+    onDelayed: (address, delay) => shared.onDelayed(chainId, address, delay),
+    staleMs: LIMITS.reidentifyMs,
     shapeOf: async (address, isApart) => {
       const { ledger, identified, version } = await projections[isApart ? "apart" : "newest"](chainId, address);
       const { name = null, symbol = null, block: target = null } = identified ?? {};

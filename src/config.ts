@@ -97,7 +97,10 @@ export interface Config {
   /** Bytes per collection up to which metadata is fetched without a client's request. */
   readonly metadataBytes: number;
   readonly maxPageSize: number;
+  /** Limits of a key of scope `read` that has none of its own, on each replica. */
   readonly rateLimitPerMinute: number;
+  readonly collectionsPerHour: number;
+  readonly subscriptionsPerKey: number;
   readonly wireTypes: "seed" | "native";
   /** How thoroughly backfilled logs are verified. */
   readonly verify: "sample" | "headers" | "receipts";
@@ -126,6 +129,13 @@ export interface Config {
   readonly hasConsole: boolean;
   readonly metricsKey: string | undefined;
 }
+
+/** The limits of keys that have none of their own. */
+export const keyLimits = (config: Config) => ({
+  requestsPerMinute: config.rateLimitPerMinute,
+  collectionsPerHour: config.collectionsPerHour,
+  subscriptions: config.subscriptionsPerKey,
+});
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -342,6 +352,10 @@ export function readConfig(environment: Environment): Config {
     metadataBytes: env.integer("METADATA_MB", 4_096, 1, 1_048_576) * 1024 * 1024,
     maxPageSize: env.integer("MAX_PAGE_SIZE", 500, 1, 10_000),
     rateLimitPerMinute: env.integer("RATE_LIMIT_PER_MINUTE", 6_000, 1, 10_000_000),
+    // A script that walks a marketplace's collections requests a few a minute.
+    collectionsPerHour: env.integer("COLLECTIONS_PER_HOUR", 300, 1, 1_000_000),
+    // A thousand pinned collections of 100 KB are a tenth of CACHE_MB.
+    subscriptionsPerKey: env.integer("SUBSCRIPTIONS_PER_KEY", 1_000, 1, 1_000_000),
     verify: env.choice("VERIFY", ["sample", "headers", "receipts"], "sample"),
     wireTypes: env.choice("WIRE_TYPES", ["seed", "native"], "seed"),
     ipfsGateways: readGateways(env, "IPFS_GATEWAYS", IPFS_GATEWAYS, /\/ipfs$/),

@@ -9,6 +9,7 @@ import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
 import type { LogStatus } from "./log/event-log.ts";
 import type { MetadataObserver } from "./metadata/metadata.ts";
+import type { Bills } from "./operators/bills.ts";
 import type { Catalogue } from "./operators/catalogue.ts";
 import type { ApiKeys } from "./operators/keys.ts";
 import type { PoolOptions } from "./rpc/endpoint/endpoint-pool.ts";
@@ -158,13 +159,15 @@ export function measureLog(
 interface OperatorFigures {
   readonly catalogue: Pick<Catalogue, "counts">;
   readonly keys: Pick<ApiKeys, "list">;
+  readonly bills: Pick<Bills, "key">;
   readonly status: () => Promise<LogStatus>;
   /** True if the metrics may name the keys. */
   readonly areKeysNamed: boolean;
 }
 
 /** Sets what the log has, and what is used: read at each scrape. */
-export function measureOperations(metrics: Metrics, { catalogue, keys, status, areKeysNamed }: OperatorFigures): void {
+export function measureOperations(metrics: Metrics, figures: OperatorFigures): void {
+  const { catalogue, keys, bills, status, areKeysNamed } = figures;
   metrics.onScrape(async () => {
     const counts = await catalogue.counts();
     for (const [name, count] of Object.entries(counts)) metrics.collections.set({ status: name }, count);
@@ -179,7 +182,11 @@ export function measureOperations(metrics: Metrics, { catalogue, keys, status, a
   if (!areKeysNamed) return;
   metrics.onScrape(() => {
     metrics.keyRequests.reset();
-    for (const { name, requestsToday } of keys.list()) metrics.keyRequests.set({ key: name }, requestsToday);
+    metrics.keyUnits.reset();
+    for (const { name, requestsToday } of keys.list()) {
+      metrics.keyRequests.set({ key: name }, requestsToday);
+      metrics.keyUnits.set({ key: name }, bills.key(name).day.units);
+    }
   });
 }
 

@@ -9,22 +9,25 @@ import packageFacts from "../package.json" with { type: "json" };
 import { Leases } from "./chain/lease.ts";
 import { type ChainRuntime, createRuntime, type RuntimeOptions } from "./chain-runtime.ts";
 import { COMPUTE_UNITS, type PriceList, parsePriceList } from "./chains/price-list.ts";
-import { beginAnew, requestIdentification, requestIndexing } from "./collections/headline.ts";
+import { beginAnew } from "./collections/headline.ts";
 import { type BlocksInDoubt, HotCollections } from "./collections/hot-collections.ts";
 import { ListFiles } from "./collections/operator-lists.ts";
 import { Snapshots } from "./collections/snapshots.ts";
-import { type Config, ConfigError, LIMITS } from "./config.ts";
+import { type Config, ConfigError, keyLimits, LIMITS } from "./config.ts";
 import { type Clock, systemClock, withTimeout } from "./core/clock.ts";
 import { AppError, messageOf } from "./core/errors.ts";
+import type { Requester } from "./core/fair-slots.ts";
 import { Generations } from "./core/generations.ts";
 import type { Address } from "./core/hex.ts";
 import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import { Metrics } from "./core/metrics.ts";
-import { nftStream, parseStream, type StreamName } from "./events/types.ts";
+import { type CallCounts, nftStream, parseStream, type StreamName } from "./events/types.ts";
 import { createApp } from "./http/app.ts";
 import { RateLimiter } from "./http/requests.ts";
 import { type RunningServer, type Serving, startServer } from "./http/server.ts";
+import type { Delay, Verdict } from "./indexing/candidates.ts";
+import { Demand } from "./indexing/demand.ts";
 import { countEntries } from "./ledger/listing.ts";
 import type { EventLog } from "./log/event-log.ts";
 import { Freshness } from "./log/freshness.ts";
@@ -35,6 +38,7 @@ import { requestRefresh } from "./metadata/refresh.ts";
 import { Fetcher } from "./metadata/resolve/fetcher.ts";
 import { systemWire, type Wire } from "./metadata/resolve/hosts.ts";
 import { leaseObserver, measureLog, measureOperations, metadataObserver, observe } from "./observers.ts";
+import { Bills } from "./operators/bills.ts";
 import { Catalogue, type CollectionEntry } from "./operators/catalogue.ts";
 import { ApiKeys, FIRST_KEY_SETTING, hashOfKey, newKeyText, WAY_TO_OPERATE } from "./operators/keys.ts";
 import { ServiceStatus } from "./operators/status.ts";
@@ -263,20 +267,44 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     channel.hasChainSubscribers(chainId) || runtimes.get(chainId)?.prices.isAsked() === true;
   const chains = config.chains.map(({ chain }) => chain);
   const leases = new Leases({ log, clock, holder: instance, observer: leaseObserver(metrics, chains) });
-  const shared = { ...parts, isHeard, leases, verify: config.verify, minPollMs, auditMs };
+  const endpoints = () => endpointUsage(runtimes);
+  const bills = new Bills({ log, clock, logger, prices: parts.priceList, instance, endpoints });
+  await bills.begin();
+  lifecycle.onStop("bills", () => bills.close());
+  lifecycle.run("bills", (signal) => bills.run(signal));
+  const accountOf = ({ key }: Requester) => bills.account(key);
+  const onVerdict = (chainId: number, address: Address, verdict: Verdict) =>
+    channel.onVerdict(chainId, address, verdict);
+  const onDelayed = (chainId: number, address: Address, delay: Delay) => channel.onDelayed(chainId, address, delay);
+  const shared = {
+    ...parts,
+    isHeard,
+    accountOf,
+    onVerdict,
+    onDelayed,
+    leases,
+    verify: config.verify,
+    minPollMs,
+    auditMs,
+  };
   for (const chainConfig of config.chains) {
     runtimes.set(chainConfig.chain.chainId, createRuntime(chainConfig, shared));
   }
   const requests = requestsOf(parts, runtimes);
+  const demand = new Demand({
+    ...parts,
+    candidatesOf: (chainId) => runtimes.get(chainId)?.indexing.candidates,
+    takeNew: (requester) => keys.takeCollection(requester),
+    staleMs: LIMITS.reidentifyMs,
+  });
   const channel = new Channel({
     log,
     projections,
     clock,
     logger,
     chainOf: (chainId) => runtimes.get(chainId)?.view,
-    ...requests,
+    demand,
     onHeard: (chainId) => runtimes.get(chainId)?.indexing.heard(),
-    reidentifyMs: LIMITS.reidentifyMs,
     maxSubscriptions: LIMITS.maxSubscriptionsPerSocket,
   });
   lifecycle.onStop("channel", () => channel.stop());
@@ -288,9 +316,9 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   const freshness = watchFreshness({ ...parts, keys, runtimes });
   const limiter = new RateLimiter(clock);
   const { metricsKey } = config;
-  const operators = openOperators({ ...parts, ...ground, freshness, runtimes });
+  const operators = openOperators({ ...parts, ...ground, freshness, runtimes, bills, keys });
   const areKeysNamed = config.metricsKey !== undefined;
-  measureOperations(metrics, { ...operators, keys, status: () => log.status(), areKeysNamed });
+  measureOperations(metrics, { ...operators, keys, bills, status: () => log.status(), areKeysNamed });
   metrics.buildInfo.set({ version: VERSION }, 1);
   const app = createApp({
     keys,
@@ -312,6 +340,8 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     url: ground.publicUrl,
     metricsKeyHash: metricsKey === undefined ? undefined : Buffer.from(hashOfKey(metricsKey), "hex"),
     ...operators,
+    accountOf,
+    demand,
     behindMs: () => freshness.behindMs,
     isEnabled: (chainId) => runtimes.has(chainId),
     findTokens: (text, limit) =>
@@ -335,13 +365,9 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
 }
 
 /** What clients and operators may ask of collections. */
-function requestsOf(
-  parts: Pick<SharedParts, "log" | "clock" | "lifecycle">,
-  runtimes: ReadonlyMap<number, ChainRuntime>,
-) {
-  const { log, lifecycle } = parts;
+function requestsOf(parts: Pick<SharedParts, "log" | "clock">, runtimes: ReadonlyMap<number, ChainRuntime>) {
+  const { log } = parts;
   return {
-    requestIndexing: (chainId: number, address: Address) => requestIndexing(parts, chainId, address),
     beginAnew: async (chainId: number, address: Address, type: "ReindexRequested" | "CollectionRemoved") => {
       const before = await beginAnew(parts, { chainId, address }, type);
       await runtimes.get(chainId)?.indexing.changed(nftStream(chainId, address));
@@ -350,9 +376,6 @@ function requestsOf(
     refreshMetadata: (chainId: number, address: Address, ids: readonly bigint[] | undefined) => {
       const block = runtimes.get(chainId)?.view.head()?.number ?? 0;
       return requestRefresh(log, { chainId, address }, { ids, block });
-    },
-    requestIdentification: (chainId: number, address: Address, version: number) => {
-      lifecycle.run("request identification", () => requestIdentification(log, chainId, address, version));
     },
   };
 }
@@ -384,6 +407,14 @@ interface OperatorParts extends Pick<SharedParts, "clock" | "log" | "projections
   readonly startedAt: number;
   readonly freshness: Freshness;
   readonly runtimes: ReadonlyMap<number, ChainRuntime>;
+  readonly bills: Bills;
+  readonly keys: ApiKeys;
+}
+
+/** What this process used its endpoints for since its start, by label. */
+function endpointUsage(runtimes: ReadonlyMap<number, ChainRuntime>): ReadonlyMap<string, CallCounts> {
+  const all = [...runtimes.values()].flatMap((runtime) => runtime.endpoints());
+  return new Map(all.flatMap(({ label, usage }) => (usage === undefined ? [] : [[label, usage.counts()]])));
 }
 
 /** Assembles what the routes of operators show. */
@@ -502,8 +533,7 @@ async function openKeys(
   { config, logger, onKeyMade }: ServiceOptions,
   { log, clock, lifecycle, onDropped }: KeyParts,
 ): Promise<ApiKeys> {
-  const { apiKeys: environment, rateLimitPerMinute: requestsPerMinute } = config;
-  const keys = new ApiKeys({ log, clock, logger, environment, requestsPerMinute, onDropped });
+  const keys = new ApiKeys({ log, clock, logger, environment: config.apiKeys, limits: keyLimits(config), onDropped });
   lifecycle.onStop("keys", () => keys.close());
   await keys.begin();
   await keys.read();

@@ -26,9 +26,10 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   prices: ["core", "chains", "events", "log", "rpc", "chain"],
   metadata: ["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections", "listings"],
   operators: ["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections"],
-  push: ["core", "chains", "events", "log", "ledger", "collections", "listings"],
+  push: ["core", "chains", "events", "log", "ledger", "collections", "listings", "indexing"],
   http: [
-    ...["core", "chains", "events", "ledger", "collections", "listings", "metadata", "prices", "operators", "push"],
+    ...["core", "chains", "events", "ledger", "collections", "listings", "indexing", "metadata", "prices"],
+    ...["operators", "push"],
     // The console as an entry point to bundle, not as code.
     ...["exports", "explore", "console", "config.ts"],
   ],

@@ -5,9 +5,10 @@
 import { existsSync } from "node:fs";
 import { parseChain } from "../chains/chains.ts";
 import { beginAnew, requestIndexing } from "../collections/headline.ts";
-import { type Config, LIMITS } from "../config.ts";
+import { type Config, keyLimits, LIMITS } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { ApiError, AppError, messageOf } from "../core/errors.ts";
+import type { Requester } from "../core/fair-slots.ts";
 import { parseAddress } from "../core/hex.ts";
 import { silentLogger } from "../core/logger.ts";
 import type { KeyScope } from "../events/types.ts";
@@ -15,8 +16,11 @@ import type { EventLog } from "../log/event-log.ts";
 import { openLog } from "../log/open.ts";
 import { requestRefresh } from "../metadata/refresh.ts";
 import { Catalogue, type CollectionEntry } from "../operators/catalogue.ts";
-import { ApiKeys, type ListedKey } from "../operators/keys.ts";
+import { ApiKeys, type GivenLimits, type ListedKey } from "../operators/keys.ts";
 import { leaseReports, logReport, type StatusReport } from "../operators/status.ts";
+
+/** Commands work for the operator. */
+const COMMAND_LINE: Requester = { key: "command line", isOperator: true };
 
 /** A command that can't be carried out; `exitCode` as in sysexits.h. */
 export class CommandError extends Error {
@@ -52,7 +56,7 @@ export interface Operator {
   /** Has metadata fetched again. @param ids decimal; undefined for all tokens */
   refresh(contract: Contract, ids: readonly string[] | undefined): Promise<void>;
   keys(): Promise<readonly ListedKey[]>;
-  addKey(name: string, scope: KeyScope, requestsPerMinute: number | undefined): Promise<string>;
+  addKey(name: string, scope: KeyScope, limits: GivenLimits): Promise<string>;
   rotateKey(name: string, graceSeconds: number): Promise<string>;
   revokeKey(name: string): Promise<void>;
   close(): Promise<void>;
@@ -162,8 +166,8 @@ export class HttpOperator implements Operator {
     return (await this.request<{ result: readonly ListedKey[] }>("GET", "/api/keys")).result;
   }
 
-  async addKey(name: string, scope: KeyScope, requestsPerMinute: number | undefined): Promise<string> {
-    return (await this.request<{ key: string }>("POST", "/api/keys", { name, scope, requestsPerMinute })).key;
+  async addKey(name: string, scope: KeyScope, limits: GivenLimits): Promise<string> {
+    return (await this.request<{ key: string }>("POST", "/api/keys", { name, scope, ...limits })).key;
   }
 
   async rotateKey(name: string, graceSeconds: number): Promise<string> {
@@ -249,8 +253,8 @@ export class LogOperator implements Operator {
   /** @throws CommandError if the log can't be opened */
   static async open(config: Config, options?: LogOptions): Promise<LogOperator> {
     const log = await openCommandLog(config, options);
-    const { apiKeys: environment, rateLimitPerMinute: requestsPerMinute } = config;
-    const keys = new ApiKeys({ log, clock: systemClock, logger: silentLogger, environment, requestsPerMinute });
+    const own = { environment: config.apiKeys, limits: keyLimits(config) };
+    const keys = new ApiKeys({ log, clock: systemClock, logger: silentLogger, ...own });
     await keys.begin();
     await keys.read();
     return new LogOperator(log, keys, config);
@@ -279,7 +283,7 @@ export class LogOperator implements Operator {
       const { chain, address } = this.#place(contract);
       const before = await this.#catalogue.find(chain.chainId, address);
       // It indexes a removed collection again, and leaves any other one as it is.
-      await requestIndexing({ log: this.log, clock: systemClock }, chain.chainId, address);
+      await requestIndexing({ log: this.log, clock: systemClock }, { chainId: chain.chainId, address }, COMMAND_LINE);
       answers.push({ chain: chain.name, address, before: before?.status ?? null });
     }
     return answers;
@@ -311,8 +315,8 @@ export class LogOperator implements Operator {
     return this.#keys.list();
   }
 
-  addKey(name: string, scope: KeyScope, requestsPerMinute: number | undefined): Promise<string> {
-    return inWords(this.#keys.add(name, scope, requestsPerMinute));
+  addKey(name: string, scope: KeyScope, limits: GivenLimits): Promise<string> {
+    return inWords(this.#keys.add(name, scope, limits));
   }
 
   rotateKey(name: string, graceSeconds: number): Promise<string> {

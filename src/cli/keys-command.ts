@@ -6,7 +6,7 @@ import { tableText } from "./text.ts";
 
 /** The actions, with the options that each one takes. */
 const ACTIONS: Readonly<Record<string, readonly string[]>> = {
-  add: ["scope", "rpm"],
+  add: ["scope", "rpm", "collections", "subscriptions"],
   list: [],
   rotate: ["grace"],
   revoke: ["force"],
@@ -17,19 +17,23 @@ const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, 
 export const keysCommand: Command = {
   name: "keys",
   usage:
-    "keys add <name> [--scope read|operate] [--rpm N] | list | rotate <name> [--grace 24h] | revoke <name> [--force]",
+    "keys add <name> [--scope read|operate] [--rpm N] [--collections N] [--subscriptions N] | list | rotate <name> [--grace 24h] | revoke <name> [--force]",
   summary: "Adds, lists, rotates and revokes API keys, on all replicas at once",
   maxWords: 2,
   scope: "operate",
   options: {
     scope: { type: "string" },
     rpm: { type: "string" },
+    collections: { type: "string" },
+    subscriptions: { type: "string" },
     grace: { type: "string" },
     force: { type: "boolean" },
   },
   help: {
     "--scope <scope>": "read (default): the two operations; operate: everything",
     "--rpm <number>": "Requests a minute on each replica; RATE_LIMIT_PER_MINUTE by default",
+    "--collections <number>": "New collections an hour on each replica; COLLECTIONS_PER_HOUR by default",
+    "--subscriptions <number>": "Subscriptions at one time on each replica; SUBSCRIPTIONS_PER_KEY by default",
     "--grace <time>": "How long the former key stays valid, such as 30m, 24h (default) or 7d",
     "--force": "Revokes the last key of scope operate, too",
   },
@@ -52,10 +56,13 @@ async function list({ open, print, values }: CommandRun): Promise<number> {
     const keys = await operator.keys();
     if (values["json"] === true) print(JSON.stringify(keys, null, 2));
     else {
-      const rows = keys.map(({ name, scope, source, requestsPerMinute, createdAt, lastUse }) => {
-        return [name, scope, source, String(requestsPerMinute), createdAt ?? "–", lastUse ?? "–"];
+      const rows = keys.map(({ name, scope, source, createdAt, lastUse, ...limits }) => {
+        const { requestsPerMinute, collectionsPerHour, subscriptions } = limits;
+        const shares = [requestsPerMinute, collectionsPerHour, subscriptions].map((limit) => String(limit ?? "–"));
+        return [name, scope, source, ...shares, createdAt ?? "–", lastUse ?? "–"];
       });
-      print(tableText(["NAME", "SCOPE", "SOURCE", "PER MINUTE", "CREATED", "LAST USE"], rows));
+      const limits = ["PER MINUTE", "NEW PER HOUR", "SUBSCRIPTIONS"];
+      print(tableText(["NAME", "SCOPE", "SOURCE", ...limits, "CREATED", "LAST USE"], rows));
     }
     return 0;
   } finally {
@@ -64,11 +71,13 @@ async function list({ open, print, values }: CommandRun): Promise<number> {
 }
 
 async function change({ open, print, values }: CommandRun, action: string, name: string): Promise<number> {
-  const { scope = "read", rpm, grace = "24h" } = values as Readonly<Record<string, string | undefined>>;
+  const { scope = "read", grace = "24h", ...given } = values as Readonly<Record<string, string | undefined>>;
   if (scope !== "read" && scope !== "operate") throw new CommandError("--scope: must be read or operate", USAGE);
-  const requestsPerMinute = rpm === undefined ? undefined : Number(rpm);
-  if (rpm !== undefined && !/^\d{1,8}$/.test(rpm))
-    throw new CommandError("--rpm: must be a whole number from 1 on", USAGE);
+  const limits = {
+    requestsPerMinute: countIn(given, "rpm"),
+    collectionsPerHour: countIn(given, "collections"),
+    subscriptions: countIn(given, "subscriptions"),
+  };
   const graceSeconds = secondsOf(grace);
   const operator = await open({ mayCreate: action === "add" });
   try {
@@ -79,7 +88,7 @@ async function change({ open, print, values }: CommandRun, action: string, name:
       return 0;
     }
     const key = await (action === "add"
-      ? operator.addKey(name, scope, requestsPerMinute)
+      ? operator.addKey(name, scope, limits)
       : operator.rotateKey(name, graceSeconds));
     if (values["json"] === true) print(JSON.stringify({ name, key }));
     else print(`${key}\n\nThis is the key ${name}. It is shown once and kept only as a hash.`);
@@ -87,6 +96,14 @@ async function change({ open, print, values }: CommandRun, action: string, name:
   } finally {
     await operator.close();
   }
+}
+
+/** @throws CommandError unless the option is absent or a count */
+function countIn(values: Readonly<Record<string, string | undefined>>, option: string): number | undefined {
+  const text = values[option];
+  if (text === undefined) return undefined;
+  if (/^\d{1,8}$/.test(text)) return Number(text);
+  throw new CommandError(`--${option}: must be a whole number from 1 on`, USAGE);
 }
 
 /** @throws CommandError if no other key may operate */

@@ -62,7 +62,7 @@ export function folding(log: EventLog, { stream, headline }: StreamHead, base: n
       end: () => ` resolved=${book.resolved} failed=${book.failed} blobs=${blobs}`,
     };
   }
-  if (kind === "keys") return { fold: () => undefined, end: () => "" };
+  if (kind === "keys" || kind === "usage") return { fold: () => undefined, end: () => "" };
   let state = initialPriceState;
   return {
     fold: ({ event }) => {

@@ -359,9 +359,18 @@ export type ServiceStatus = {
   readonly memory: MemoryState;
   readonly leases: readonly LeaseState[];
   readonly chains: readonly ChainStatus[];
+  /** What each key made the service ask of endpoints */
+  readonly keys: readonly KeyUsage[];
   readonly collections: CollectionCounts;
   /** Collections that wait for work or have some */
   readonly queue: number;
+};
+
+export type KeyUsage = {
+  /** Name of the key */
+  readonly name: string;
+  readonly calls: CallCounts;
+  readonly units: HourAndDay;
 };
 
 export type LogState = {
@@ -643,6 +652,10 @@ export type Key = {
   readonly source: "environment" | "log";
   /** Per replica */
   readonly requestsPerMinute: number;
+  /** New collections an hour, per replica; null without a limit */
+  readonly collectionsPerHour: number | null;
+  /** Subscriptions at one time, per replica; null without a limit */
+  readonly subscriptions: number | null;
   /** Null for keys of the environment and the first one */
   readonly createdAt: string | null;
   /** In this process, to the minute */
@@ -658,6 +671,10 @@ export type KeyRequest = {
   readonly scope?: "read" | "operate";
   /** RATE_LIMIT_PER_MINUTE by default */
   readonly requestsPerMinute?: number;
+  /** COLLECTIONS_PER_HOUR by default; for scope read */
+  readonly collectionsPerHour?: number;
+  /** SUBSCRIPTIONS_PER_KEY by default; for scope read */
+  readonly subscriptions?: number;
 };
 
 export type RotateRequest = {

@@ -4,10 +4,10 @@
  */
 import { backoffMs, type Clock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
+import { NO_KEY, type Requester } from "../core/fair-slots.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { type IndexingFailed, type NftEvent, nftStream, type TransferForm } from "../events/types.ts";
 import { appendUnlessMoved, appendWithRetry, type EventLog, type Headline } from "../log/event-log.ts";
-import type { Collection } from "./collection.ts";
 
 type IndexStatus =
   /** Requested, not identified yet. */
@@ -70,6 +70,10 @@ export interface IndexState extends Summary {
   readonly rulesVersion: number;
   readonly wordRule: string;
   readonly shapeRule: string;
+  /** Name of the key that requested the work, for its fair share; "" if it is not known. */
+  readonly requestedBy: string;
+  /** True if the key may operate: its work comes first. */
+  readonly isForOperator: boolean;
   /** The flags in the stream, and the rule that they name. */
   readonly spam: boolean;
   readonly verified: boolean;
@@ -88,6 +92,8 @@ export const REQUESTED: IndexState = {
   rulesVersion: 0,
   wordRule: "",
   shapeRule: "",
+  requestedBy: "",
+  isForOperator: false,
   spam: false,
   verified: false,
   flagRule: "",
@@ -152,12 +158,21 @@ function summaryOf(before: IndexState, event: NftEvent, now: number): Partial<Su
 }
 
 /** The state of a stream whose first event is a request at `now`. */
-const firstRequest = (now: number): IndexState => ({
+const firstRequest = (now: number, requester: Requester): IndexState => ({
   ...REQUESTED,
+  ...workFor(requester),
   transfers: 0,
   bytes: EVENT_BYTES,
   calls: 0,
   requestedAt: now,
+});
+
+const workFor = ({ key, isOperator }: Requester) => ({ requestedBy: key, isForOperator: isOperator });
+
+/** The key that the open work of a collection is for. */
+export const requesterOf = ({ requestedBy, isForOperator }: IndexState): Requester => ({
+  key: requestedBy,
+  isOperator: isForOperator,
 });
 
 export function toHeadline(state: IndexState): Headline {
@@ -181,14 +196,24 @@ interface Requesting {
   readonly clock: Pick<Clock, "now">;
 }
 
+/** A contract on a chain. */
+export interface ContractRef {
+  readonly chainId: number;
+  readonly address: Address;
+}
+
 /** Requests the indexing of a contract. Does nothing if it was requested already and not removed since. */
-export async function requestIndexing({ log, clock }: Requesting, chainId: number, address: Address): Promise<void> {
+export async function requestIndexing(
+  { log, clock }: Requesting,
+  { chainId, address }: ContractRef,
+  requester: Requester,
+): Promise<void> {
   const stream = nftStream(chainId, address);
-  const headline = toHeadline(firstRequest(clock.now()));
+  const headline = toHeadline(firstRequest(clock.now(), requester));
   const append = { stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0, headline } as const;
   if (await appendUnlessMoved(log, append)) return;
   const { status } = fromHeadline((await log.head(stream)).headline);
-  if (status === "removed") await beginAnew({ log, clock }, { chainId, address }, "ReindexRequested");
+  if (status === "removed") await beginAnew({ log, clock }, { chainId, address }, "ReindexRequested", requester);
 }
 
 /** Attempts to append while a job or the follower writes the stream. */
@@ -200,8 +225,9 @@ const ATTEMPTS = 16;
  */
 export async function beginAnew(
   { log, clock }: Requesting,
-  { chainId, address }: { readonly chainId: number; readonly address: Address },
+  { chainId, address }: ContractRef,
   type: "ReindexRequested" | "CollectionRemoved",
+  requester: Requester = NO_KEY,
 ): Promise<IndexStatus | undefined> {
   const stream = nftStream(chainId, address);
   let before: IndexStatus | undefined;
@@ -211,7 +237,7 @@ export async function beginAnew(
     const { status, name, symbol } = fromHeadline(headline);
     before = status;
     if (type === "CollectionRemoved" && status === "removed") return undefined;
-    const anew = { ...firstRequest(clock.now()), name, symbol, base: version + 1 };
+    const anew = { ...firstRequest(clock.now(), requester), name, symbol, base: version + 1 };
     const state: IndexState = { ...anew, status: type === "CollectionRemoved" ? "removed" : "requested" };
     return { stream, events: [{ type }], expectedVersion: version, headline: toHeadline(state) };
   });
@@ -224,29 +250,17 @@ export async function beginAnew(
  */
 export async function requestIdentification(
   log: EventLog,
-  chainId: number,
-  address: Address,
+  { chainId, address }: ContractRef,
   version: number,
+  requester: Requester,
 ): Promise<void> {
   const stream = nftStream(chainId, address);
   const { headline } = await log.head(stream);
   const before = fromHeadline(headline);
   const bytes = before.bytes === null ? null : before.bytes + EVENT_BYTES;
-  const state: IndexState = { ...before, bytes, status: "requested", attempt: 0, retryAt: 0 };
+  const state: IndexState = { ...before, ...workFor(requester), bytes, status: "requested", attempt: 0, retryAt: 0 };
   const append = { stream, expectedVersion: version, headline: toHeadline(state) };
   await appendUnlessMoved(log, { ...append, events: [{ type: "IndexingRequested" }] });
-}
-
-// Decides when a contract that is not an NFT is identified again. It may have been deployed, or upgraded to an NFT,
-// since. A request or a subscription triggers the check, at most once in the given time.
-
-/** @param leastMs least time between two identifications */
-export function isReidentificationDue(
-  { status, identifiedAt }: Pick<Collection, "status" | "identifiedAt">,
-  now: number,
-  leastMs: number,
-): boolean {
-  return (status === "not_nft" || status === "not_a_contract") && now - identifiedAt >= leastMs;
 }
 
 const RETRY_BASE_MS = 5_000;

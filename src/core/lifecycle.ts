@@ -6,6 +6,7 @@
 import { type Clock, systemClock, withTimeout } from "./clock.ts";
 import { isAbort, isRetryable } from "./errors.ts";
 import type { Logger } from "./logger.ts";
+import { Spending } from "./spending.ts";
 
 /** After an abort a loop ends within this, unless it waits for a node. Then its connections are closed. */
 const ENDING_MS = 1_500;
@@ -42,9 +43,12 @@ export class Lifecycle {
     return this.#controller.signal.aborted;
   }
 
-  /** Starts a named loop or task and logs its failure. The returned promise never rejects. */
+  /**
+   * Starts a named loop or task and logs its failure. The returned promise never rejects. Its calls don't count on the
+   * account of the request that started it.
+   */
   run(name: string, task: (signal: AbortSignal) => Promise<void>): Promise<void> {
-    const running = this.#guard(name, task).finally(() => this.#running.delete(running));
+    const running = Spending.outside(() => this.#guard(name, task)).finally(() => this.#running.delete(running));
     this.#running.set(running, name);
     return running;
   }

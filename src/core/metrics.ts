@@ -280,6 +280,11 @@ export class Metrics {
     "Requests with each API key to this process since midnight UTC; empty unless METRICS_KEY is set",
     "key",
   );
+  readonly keyUnits = this.#gauge(
+    "api_key_rpc_units_day",
+    "Units of calls to endpoints for each API key in the last 24 hours, over all processes; empty unless METRICS_KEY is set",
+    "key",
+  );
   readonly buildInfo = this.#gauge("build_info", "1, with the version of the program", "version");
 
   readonly #measures: (() => void | Promise<void>)[] = [];

@@ -35,9 +35,10 @@ const SCHEMAS = {
   ChainCheckpointed: 1,
   ReindexRequested: 1,
   CollectionRemoved: 1,
-  KeyAdded: 1,
+  KeyAdded: 2,
   KeyRotated: 1,
   KeyRevoked: 1,
+  UsageRecorded: 1,
 } as const satisfies Record<DomainEvent["type"], number>;
 
 /** For types with columns: the field that is stored as bytes beside the JSON. */
@@ -54,6 +55,7 @@ const STEPS: { readonly [T in DomainEvent["type"]]?: { readonly [schema: number]
   // Schema 1 counted no bytes. The collection's limit counts from the first event of schema 2 on.
   MetadataResolved: { 1: (fields) => ({ ...fields, bytes: 0 }) },
   MetadataFailed: { 1: (fields) => ({ ...fields, bytes: 0 }) },
+  KeyAdded: { 1: (fields) => ({ ...fields, collectionsPerHour: null, subscriptions: null }) },
 };
 
 function isType(type: string): type is DomainEvent["type"] {

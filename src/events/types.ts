@@ -344,13 +344,15 @@ export type ChainEvent =
 /** `read`: the operations on NFTs and prices. `operate`: everything. */
 export type KeyScope = "read" | "operate";
 
-/** `hash` is the SHA-256 of the key's text, hex. `requestsPerMinute` is null for the server's limit. */
+/** `hash` is the SHA-256 of the key's text, hex. A limit is null for the server's. */
 interface KeyAdded {
   readonly type: "KeyAdded";
   readonly name: string;
   readonly scope: KeyScope;
   readonly hash: string;
   readonly requestsPerMinute: number | null;
+  readonly collectionsPerHour: number | null;
+  readonly subscriptions: number | null;
 }
 
 /** The key has a new text. The former one is valid until `graceUntil` (ms since the epoch). */
@@ -368,7 +370,26 @@ interface KeyRevoked {
 
 export type KeyEvent = KeyAdded | KeyRotated | KeyRevoked;
 
-export type DomainEvent = NftEvent | PriceEvent | MetadataEvent | ChainEvent | KeyEvent;
+// ── usage/calls ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Calls by method, and bytes received. */
+export interface CallCounts {
+  readonly calls: Readonly<Record<string, number>>;
+  readonly bytes: number;
+}
+
+/** What one process used endpoints for since its last such event, by label, and what keys made it ask, by name. */
+export interface UsageRecorded {
+  readonly type: "UsageRecorded";
+  /** Id of the process. */
+  readonly instance: string;
+  readonly endpoints: Readonly<Record<string, CallCounts>>;
+  readonly keys: Readonly<Record<string, CallCounts>>;
+}
+
+export type UsageEvent = UsageRecorded;
+
+export type DomainEvent = NftEvent | PriceEvent | MetadataEvent | ChainEvent | KeyEvent | UsageEvent;
 
 /** An event in the log; `time` is when it was appended, in ms since the epoch. */
 export interface Recorded<E extends DomainEvent = DomainEvent> {
@@ -393,6 +414,9 @@ export const chainStream = (chainId: number): StreamName => `chain/${chainId}` a
 
 /** The one stream of API keys. */
 export const keysStream = "keys/api" as StreamName;
+
+/** The one stream of counted calls. */
+export const usageStream = "usage/calls" as StreamName;
 
 /** The parts of the name of a chain's stream, or of one of its contracts. @throws TypeError for any other name */
 export function parseStream(

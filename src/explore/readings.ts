@@ -1,25 +1,24 @@
-/** Limits the requests that read a whole collection: four run at once, and 64 wait. */
-import { Semaphore } from "../core/background.ts";
-import { ApiError } from "../core/errors.ts";
+/**
+ * The two queues of slow requests: those that read a whole collection in memory, and those that wait for a node. Apart,
+ * so that a slow node delays no reading of memory. Keys share each of them fairly.
+ */
+import { FairSlots } from "../core/fair-slots.ts";
 
-const AT_ONCE = 4;
-const MAX_WAITING = 64;
+/** Work of one key that waits. At a tenth of a second each, the last one starts after a few seconds. */
+const MAX_WAITING = 32;
 
-export class Readings {
-  readonly #slots = new Semaphore(AT_ONCE);
-  #asked = 0;
+/** Each reading takes slices of the thread that serves requests, so more of them at once would only take turns. */
+export const memoryReadings = () =>
+  new FairSlots({
+    ...{ places: 4, perKey: 2, forOperators: 1 },
+    maxWaiting: MAX_WAITING,
+    work: "readings of whole collections",
+  });
 
-  /** Runs work in its turn. @throws ApiError 429 if too many wait */
-  async run<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#asked >= AT_ONCE + MAX_WAITING) {
-      const text = "too many readings of whole collections wait already; try again";
-      throw new ApiError(429, "rate_limited", text, { headers: { "retry-after": "2" } });
-    }
-    this.#asked++;
-    try {
-      return await this.#slots.run(work);
-    } finally {
-      this.#asked--;
-    }
-  }
-}
+/** Each reading is up to 64 requests for logs. A public node bears about a hundred of them at once. */
+export const nodeReadings = () =>
+  new FairSlots({
+    ...{ places: 5, perKey: 2, forOperators: 1 },
+    maxWaiting: MAX_WAITING,
+    work: "readings of the node",
+  });

@@ -5,9 +5,11 @@
 import { swagger } from "@elysiajs/swagger";
 import { Elysia } from "elysia";
 import { LIMITS } from "../config.ts";
-import { ApiError, invalidParameter } from "../core/errors.ts";
+import { ApiError, invalidParameter, invariant } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Metrics } from "../core/metrics.ts";
+import type { Spending } from "../core/spending.ts";
+import type { ApiKey } from "../operators/keys.ts";
 import {
   cachedResponse,
   errorResponse,
@@ -71,6 +73,8 @@ interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps, Operator
   /** SHA-256 of the key that `/metrics` requires, if there is one. */
   readonly metricsKeyHash: Uint8Array | undefined;
   readonly metrics: Metrics;
+  /** The account of a key's calls. */
+  readonly accountOf: (key: ApiKey) => Spending;
   readonly logger: Logger;
   readonly logRequests: boolean;
   readonly hasConsole: boolean;
@@ -101,11 +105,12 @@ export function createApp(deps: AppDeps): App {
   });
 
   /** Runs the route, and caches its response if the route can tell how long it stays current. */
-  const make = async (original: Request, target: string, id: string): Promise<Response> => {
+  const make = async (original: Request, target: string, { id, key }: Caller): Promise<Response> => {
     const request = routerRequest(original, target);
-    const progress: InProgress = { id };
+    const progress: InProgress = { id, key };
     inProgress.set(request, progress);
-    const response = await elysia.handle(request);
+    const routed = () => elysia.handle(request);
+    const response = await (key === undefined ? routed() : deps.accountOf(key).run(routed));
     const { answered, unknown } = progress;
     if (unknown !== undefined) (answered?.answer ?? response).headers.set(UNKNOWN_PARAMETERS, unknown);
     if (answered !== undefined) {
@@ -133,14 +138,16 @@ export function createApp(deps: AppDeps): App {
   };
 
   /** Returns the response. Throws or rejects with the error. */
-  const answer = (request: Request, target: string, path: string, id: string): Response | Promise<Response> => {
+  const answer = (request: Request, target: string, path: string, caller: Caller): Response | Promise<Response> => {
+    const { id } = caller;
     if (request.method === "OPTIONS" && isApiPath(path)) return preflight(id);
-    checkRequest(request, target, path, deps);
+    const key = checkRequest(request, target, path, deps);
+    caller.key = key;
     if (path.startsWith(PLUGIN_PAGE)) throw noSuchPath();
     if (request.method !== "GET") checkMethod(request.method, path);
     const known = request.method === "GET" ? ready.get(target) : undefined;
     if (known !== undefined) return ready.respond(target, known, request, id);
-    const made = make(request, target, id);
+    const made = make(request, target, caller);
     return request.method === "HEAD" ? made.then(withoutBody) : made;
   };
 
@@ -148,10 +155,12 @@ export function createApp(deps: AppDeps): App {
     handle: (request, target, path) => {
       const started = performance.now();
       const id = crypto.randomUUID();
+      const caller: Caller = { id };
       const done = (response: Response): Response => {
         const ms = performance.now() - started;
         metrics.requestSeconds.observe(routeLabel(path), response.status, ms / 1_000);
-        if (deps.logRequests) logRequest(logger, { method: request.method, target, path, id, ms }, response.status);
+        if (deps.logRequests)
+          logRequest(logger, { method: request.method, target, path, ms, ...caller }, response.status);
         return isOperatorPath(path) ? withoutOrigins(response) : response;
       };
       const failed = (error: unknown): Response => {
@@ -160,7 +169,7 @@ export function createApp(deps: AppDeps): App {
         return done(response);
       };
       try {
-        const response = answer(request, target, path, id);
+        const response = answer(request, target, path, caller);
         return response instanceof Promise ? response.then(done, failed) : done(response);
       } catch (error) {
         return failed(error);
@@ -169,10 +178,16 @@ export function createApp(deps: AppDeps): App {
   };
 }
 
-/** A request on its way through the router. */
-interface InProgress {
-  /** For the log line of a failure. */
+/** The sender of a request, as far as it is known. */
+interface Caller {
+  /** Id of the request, for the log. */
   readonly id: string;
+  /** Undefined on paths without a key, and until the key was checked. */
+  key?: ApiKey | undefined;
+}
+
+/** A request on its way through the router. */
+export interface InProgress extends Caller {
   /** The route's response. A `Response` through the router would cost two copies of the bytes. */
   answered?: RouteResponse;
   /** Names of unknown parameters, for the header of its response or its error. */
@@ -181,20 +196,27 @@ interface InProgress {
 
 const inProgress = new WeakMap<Request, InProgress>();
 
-interface Logged {
+/** The key of a request on its way through the router. The route's path needs one. */
+export function callerOf(request: Request): ApiKey {
+  const key = inProgress.get(request)?.key;
+  invariant(key !== undefined, "a request reached a route without a checked key");
+  return key;
+}
+
+interface Logged extends Caller {
   readonly method: string;
   readonly target: string;
   readonly path: string;
-  readonly id: string;
   readonly ms: number;
 }
 
 /** Logs a request with the names of its known parameters. Values, headers and other names may be secrets. */
-function logRequest(logger: Logger, { method, target, path, id, ms }: Logged, status: number): void {
+function logRequest(logger: Logger, { method, target, path, id, key, ms }: Logged, status: number): void {
   const names = new Set(new URLSearchParams(searchOf(target)).keys());
   const parameters = [...names].filter((name) => KNOWN_PARAMETERS.has(name)).join(",");
   const shown = routeLabel(path) === "other" ? "/…" : path;
-  logger.info({ requestId: id, method, path: shown, parameters, status, ms: Math.round(ms * 10) / 10 }, "request");
+  const fields = { requestId: id, key: key?.key, method, path: shown, parameters, status };
+  logger.info({ ...fields, ms: Math.round(ms * 10) / 10 }, "request");
 }
 
 const KNOWN_PARAMETERS = new Set([
@@ -202,7 +224,7 @@ const KNOWN_PARAMETERS = new Set([
   ...OPERATOR_ROUTES.flatMap(({ parameters }) => [...(parameters ?? [])]),
 ]);
 
-type Operation = (search: string, address: string) => Promise<RouteResponse>;
+type Operation = (search: string, address: string, key: ApiKey) => Promise<RouteResponse>;
 
 /** Stores an operation's response in `inProgress` and returns an empty `Response` to the router. */
 const respondTo =
@@ -211,7 +233,11 @@ const respondTo =
     const search = searchOf(request.url);
     const progress = inProgress.get(request) as InProgress;
     progress.unknown = unknownParameters(search, known);
-    progress.answered = await whileLogAnswers(isLogAnswering, clock, operation(search, params.address));
+    progress.answered = await whileLogAnswers(
+      isLogAnswering,
+      clock,
+      operation(search, params.address, callerOf(request)),
+    );
     return new Response(null);
   };
 
@@ -222,17 +248,18 @@ function failure(error: unknown, id: string, logger: Logger): Response {
   return errorResponse(error);
 }
 
-/** Checks URL length, key, rate and scope. @throws ApiError 400, 401, 403, 429, 503 */
-function checkRequest(request: Request, target: string, path: string, deps: AppDeps): void {
+/** Checks URL length, key, rate and scope. Returns the key if the path needs one. @throws ApiError 400, 401, 403, 429, 503 */
+function checkRequest(request: Request, target: string, path: string, deps: AppDeps): ApiKey | undefined {
   if (target.length > LIMITS.maxUrlLength) {
     const name = longestParameter(target);
     throw invalidParameter(name, `too long: a URL must not be longer than ${LIMITS.maxUrlLength} characters`);
   }
   const isForOperators = isOperatorPath(path);
-  if (!isForOperators && !isApiPath(path)) return;
+  if (!isForOperators && !isApiPath(path)) return undefined;
   const key = deps.keys.check(request.headers.get("x-api-key"));
   deps.limiter.take(key);
   if (isForOperators) assertMayUse(key, operatorRoute(request.method, path), deps);
+  return key;
 }
 
 const noSuchPath = (): ApiError => new ApiError(404, "not_found", "no such path; see /swagger");
@@ -286,7 +313,7 @@ function createRoutes(deps: AppDeps, checkMethod: CheckMethod): Elysia {
       detail: nftDetail(deps.maxPageSize, deps.wireTypes),
     })
     .get(`${API_PREFIX}/erc20/:address/price`, respondTo(deps, price, PRICE_PARAMETERS), { detail: priceDetail() });
-  addOperatorRoutes(app as unknown as Elysia, deps);
+  addOperatorRoutes(app as unknown as Elysia, deps, callerOf);
   // The plugin generates the document from the routes above. Its own page is replaced by `swagger-page.ts`.
   return app.use(
     swagger({

@@ -7,9 +7,10 @@ import type { Collection } from "../collections/collection.ts";
 import { currentCollection } from "../collections/hot-collections.ts";
 import type { Clock } from "../core/clock.ts";
 import { ApiError, invalidParameter } from "../core/errors.ts";
+import type { Requester } from "../core/fair-slots.ts";
 import { type Address, parseAddress } from "../core/hex.ts";
 import { Rankings } from "../explore/rankings.ts";
-import { Readings } from "../explore/readings.ts";
+import { memoryReadings, nodeReadings } from "../explore/readings.ts";
 import { type TraitIndex, TraitIndexes, tokenKey } from "../explore/traits.ts";
 import { beginWalk, entryOfToken, findEntries, historyPage, tokenOfId } from "../explore/walks.ts";
 import type { ExportSource, ExportStart } from "../exports/walk.ts";
@@ -35,7 +36,8 @@ export interface ExploreDeps
 
 /** What the requests of a process share. */
 export class Explorer {
-  readonly readings = new Readings();
+  readonly memory = memoryReadings();
+  readonly node = nodeReadings();
   readonly rankings = new Rankings();
   readonly traits: TraitIndexes;
 
@@ -52,6 +54,7 @@ interface Explored {
   readonly address: Address;
   readonly search: string;
   readonly params: Readonly<Record<string, string>>;
+  readonly requester: Requester;
 }
 
 const PAGED = ["as_of_block", "limit", "cursor"];
@@ -117,7 +120,7 @@ export async function listedHolders(asked: Explored, deps: ExploreDeps, explorer
   const query = parseQueryString(asked.search);
   const reading = readingOf(asked, query, deps, ["holders"]);
   const { source, limit, cursor, asOf, cursorAt } = reading;
-  return explorer.readings.run(async () => {
+  return explorer.memory.run(asked.requester, async () => {
     const start = await beginWalk(source, { cursor, asOfBlock: asOf, byPair: true });
     // A walk of holders reads all pairs from the start, and its place is the number of the owner.
     const first = cursor === undefined ? 0 : (cursor.position?.[0] ?? 0);
@@ -135,7 +138,7 @@ export async function foundTokens(asked: Explored, deps: ExploreDeps, explorer: 
   const traits = traitsIn(query);
   const reading = readingOf(asked, query, deps, ["tokens", owner, ...traits]);
   const { source, runtime, limit, cursor, asOf, cursorAt } = reading;
-  return explorer.readings.run(async () => {
+  return explorer.memory.run(asked.requester, async () => {
     const start = await beginWalk(source, { cursor, asOfBlock: asOf, byPair: owner !== undefined });
     const having = traits.length === 0 ? undefined : (await traitIndex(reading, start, explorer, deps)).having(traits);
     const { collection, entries, places } = await findEntries(source, start, limit, (ledger) =>
@@ -209,7 +212,7 @@ async function traitIndex(
 /** `GET …/traits`: how many tokens have which trait. */
 export async function countedTraits(asked: Explored, deps: ExploreDeps, explorer: Explorer): Promise<Response> {
   const reading = readingOf(asked, parseQueryString(""), deps, ["traits"]);
-  return explorer.readings.run(async () => {
+  return explorer.memory.run(asked.requester, async () => {
     const start = await beginWalk(reading.source, { cursor: undefined, asOfBlock: undefined, byPair: false });
     const index = await traitIndex(reading, start, explorer, deps);
     return respond({ of: index.tokens, indexed: index.indexed, result: index.list() }, start, reading, deps);
@@ -255,7 +258,10 @@ export async function priceSeries(asked: Explored, deps: ExploreDeps, explorer: 
   const isStoredOnly = flag(query, "stored", false);
   const prices = deps.pricesOf(chain);
   if (prices === undefined) throw notEnabled(chain);
-  const reading = explorer.readings.run(() => prices.series(address, { from, to, points, isStoredOnly }));
+  // A reading of stored prices waits for no node.
+  const range = { from, to, points, isStoredOnly };
+  const queue = isStoredOnly ? explorer.memory : explorer.node;
+  const reading = queue.run(asked.requester, () => prices.series(address, range, asked.requester));
   const result = await inTime(reading, chain, deps.clock);
   return Response.json({ chain: chain.name, address, result }, { headers: { "cache-control": "no-store" } });
 }

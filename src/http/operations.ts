@@ -3,14 +3,15 @@
  * contract requests its indexing. The listing reads no chain data itself.
  */
 import type { Chain } from "../chains/chains.ts";
-import { isReidentificationDue } from "../collections/headline.ts";
 import { currentCollection, type HotCollections, type ShownChain } from "../collections/hot-collections.ts";
 import type { ContractNames } from "../collections/operator-lists.ts";
 import { LIMITS } from "../config.ts";
 import { type Clock, withTimeout } from "../core/clock.ts";
 import { ApiError } from "../core/errors.ts";
+import type { Requester } from "../core/fair-slots.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { type BlockRef, type HeaderRef, nftStream } from "../events/types.ts";
+import type { Demand } from "../indexing/demand.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { TokenName } from "../ledger/history.ts";
 import { currentPlan, finishPage } from "../listings/pages.ts";
@@ -61,9 +62,8 @@ export interface NftRouteDeps {
   nftChain(chain: Chain): NftChain | undefined;
   /** Returns the names for a contract that returns none itself; the same object until they change. */
   namesOf(chainId: number, address: Address): ContractNames | undefined;
-  requestIndexing(chainId: number, address: Address): Promise<void>;
-  /** Requests a new identification of a contract that was not an NFT at `version`. */
-  requestIdentification(chainId: number, address: Address, version: number): void;
+  /** What clients want of collections. */
+  readonly demand: Pick<Demand, "request">;
   /** True while this process is behind the event log or cut off from it. */
   isStale(): boolean;
 }
@@ -114,9 +114,12 @@ function walkOf(cursor: string, secret: string, of: { readonly chainId: number; 
   return walk;
 }
 
-export function createNftRoute(deps: NftRouteDeps): (search: string, address: string) => Promise<RouteResponse> {
+/** Answers a request for an operation: its query string, the address in its path, and its key. */
+type Operation = (search: string, address: string, requester: Requester) => Promise<RouteResponse>;
+
+export function createNftRoute(deps: NftRouteDeps): Operation {
   const { projections, clock, cursorSecret } = deps;
-  return async (search, addressText) => {
+  return async (search, addressText, requester) => {
     const query = parseQueryString(search);
     const address = addressOf(addressText);
     const chain = chainOf(query);
@@ -132,11 +135,8 @@ export function createNftRoute(deps: NftRouteDeps): (search: string, address: st
       { chainId, address },
       "cursor" in from ? from.cursor : undefined,
     );
-    if (collection.version === 0 || collection.isRemoved) await deps.requestIndexing(chainId, address);
-    if (isReidentificationDue(collection, clock.now(), LIMITS.reidentifyMs)) {
-      deps.requestIdentification(chainId, address, collection.version);
-    }
-    if (collection.status === "not_a_contract") {
+    const verdict = await deps.demand.request({ chainId, address }, collection, requester);
+    if (collection.status === "not_a_contract" || verdict === "not_a_contract") {
       throw new ApiError(404, "not_a_contract", `address: there is no contract at ${address} on ${chain.name}`);
     }
     const plan = await currentPlan({ ...source, chainId, address }, collection, from);
@@ -170,15 +170,19 @@ export interface PriceRouteDeps {
   readonly clock: Clock;
 }
 
-export function createPriceRoute(deps: PriceRouteDeps): (search: string, address: string) => Promise<RouteResponse> {
-  return async (search, addressText) => {
+export function createPriceRoute(deps: PriceRouteDeps): Operation {
+  return async (search, addressText, requester) => {
     const query = parseQueryString(search);
     const address = addressOf(addressText);
     const chain = chainOf(query);
     const parameters = parsePriceQuery(query);
     const prices = deps.pricesOf(chain);
     if (prices === undefined) throw notEnabled(chain);
-    const { body, asOf, finality } = await inTime(prices.answer({ address, ...parameters }), chain, deps.clock);
+    const { body, asOf, finality } = await inTime(
+      prices.answer({ address, ...parameters }, requester),
+      chain,
+      deps.clock,
+    );
     const facts = { block: asOf.number, hash: asOf.hash, time: asOf.timestamp, finalized: finality === "finalized" };
     const [isHalted, isStale] = [deps.isHalted(chain), deps.isStale()];
     const answer = cachedResponse(body, 200, jsonHeaders(responseHeaders(facts, { isHalted, isStale })));

@@ -81,6 +81,7 @@ const STATUS = {
       ],
     },
   ],
+  keys: [{ name: "shop", calls: BILL, units: { hour: 3_600, day: 72_000 } }],
   collections: COUNTS,
   queue: 1,
 };
@@ -89,6 +90,8 @@ const KEY = {
   scope: "read",
   source: "log",
   requestsPerMinute: 6_000,
+  collectionsPerHour: 300,
+  subscriptions: 1_000,
   createdAt: TIME,
   lastUse: TIME,
   requestsToday: 12,

@@ -52,6 +52,12 @@ const ChainStatus = Type.Object({
   endpoints: Type.Array(named("EndpointState", EndpointState)),
 });
 
+const KeyUsage = Type.Object({
+  name: text("Name of the key"),
+  calls: named("CallCounts", CallCounts),
+  units: named("HourAndDay", HourAndDay),
+});
+
 const LogState = Type.Object({
   engine: text("sqlite or postgres"),
   bytes: count("On disk"),
@@ -85,6 +91,7 @@ const ServiceStatus = Type.Object({
   memory: named("MemoryState", MemoryState),
   leases: Type.Array(named("LeaseState", LeaseState)),
   chains: Type.Array(named("ChainStatus", ChainStatus)),
+  keys: Type.Array(named("KeyUsage", KeyUsage), { description: "What each key made the service ask of endpoints" }),
   collections: named("CollectionCounts", CollectionCounts),
   queue: count("Collections that wait for work or have some"),
 });
@@ -187,6 +194,8 @@ const Key = Type.Object({
   scope: oneOf(SCOPES, "read: the two operations; operate: everything"),
   source: oneOf(["environment", "log"] as const, "Keys of the environment can't be changed here"),
   requestsPerMinute: int64("Per replica"),
+  collectionsPerHour: nullableCount("New collections an hour, per replica; null without a limit"),
+  subscriptions: nullableCount("Subscriptions at one time, per replica; null without a limit"),
   createdAt: nullableTime("Null for keys of the environment and the first one"),
   lastUse: nullableTime("In this process, to the minute"),
   requestsToday: int64("In this process, since midnight UTC"),
@@ -199,6 +208,8 @@ const KeyRequest = Type.Object(
     name: text("1 to 64 lower-case letters, digits, dots, hyphens or underscores", { pattern: KEY_NAME.source }),
     scope: Type.Optional(oneOf(SCOPES, "read by default")),
     requestsPerMinute: Type.Optional(int64("RATE_LIMIT_PER_MINUTE by default")),
+    collectionsPerHour: Type.Optional(int64("COLLECTIONS_PER_HOUR by default; for scope read")),
+    subscriptions: Type.Optional(int64("SUBSCRIPTIONS_PER_KEY by default; for scope read")),
   },
   STRICT,
 );
@@ -263,7 +274,17 @@ const CollectionEstimate = Type.Object({
 
 export const OPERATOR_SCHEMAS = {
   ...{ CollectionEstimate, EstimatedRange, EstimatedBlocks, EstimatedCalls, EstimatedUnits, EndpointLimits },
-  ...{ ServiceStatus, LogState, MemoryState, LeaseState, ChainStatus, EndpointState, CallCounts, MethodCounts },
+  ...{
+    ServiceStatus,
+    KeyUsage,
+    LogState,
+    MemoryState,
+    LeaseState,
+    ChainStatus,
+    EndpointState,
+    CallCounts,
+    MethodCounts,
+  },
   ...{
     HourAndDay,
     CollectionCounts,
@@ -283,7 +304,16 @@ const scope = Type.Optional(Type.Union([Type.Literal("read"), Type.Literal("oper
 /** Schemas of request bodies without references, for validation. */
 export const BODIES = {
   index: Type.Object({ items: Type.Array(RequestedItem, { minItems: 1, maxItems: MAX_REQUESTED }) }, STRICT),
-  key: Type.Object({ name: Type.String(), scope, requestsPerMinute: Type.Optional(Type.Integer()) }, STRICT),
+  key: Type.Object(
+    {
+      name: Type.String(),
+      scope,
+      requestsPerMinute: Type.Optional(Type.Integer()),
+      collectionsPerHour: Type.Optional(Type.Integer()),
+      subscriptions: Type.Optional(Type.Integer()),
+    },
+    STRICT,
+  ),
   rotate: RotateRequest,
   refresh: RefreshRequest,
 };

@@ -6,13 +6,18 @@ import type { Static, TSchema } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
 import type { Elysia } from "elysia";
 import type { Chain } from "../chains/chains.ts";
-import { isReidentificationDue } from "../collections/headline.ts";
 import { LIMITS } from "../config.ts";
 import { ApiError, invalidParameter } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { KeyScope, StreamName } from "../events/types.ts";
-import { type Catalogue, type CatalogueFilter, COLLECTION_STATUSES } from "../operators/catalogue.ts";
-import { type ApiKeys, WAY_TO_OPERATE } from "../operators/keys.ts";
+import type { Demand } from "../indexing/demand.ts";
+import {
+  type Catalogue,
+  type CatalogueFilter,
+  COLLECTION_STATUSES,
+  type CollectionStatus,
+} from "../operators/catalogue.ts";
+import { type ApiKey, type ApiKeys, WAY_TO_OPERATE } from "../operators/keys.ts";
 import type { ServiceStatus } from "../operators/status.ts";
 import type { KnownToken } from "../prices/known-tokens.ts";
 import { pathOf, searchOf, whileLogAnswers } from "./answers.ts";
@@ -57,9 +62,8 @@ export interface OperatorDeps extends ExportDeps, ExploreDeps {
   findTokens(text: string, limit: number): readonly KnownToken[];
   /** True if the chain is enabled. */
   readonly isEnabled: (chainId: number) => boolean;
-  requestIndexing(chainId: number, address: Address): Promise<void>;
-  /** Asks for a new identification of a contract that was not an NFT at `version`. */
-  requestIdentification(chainId: number, address: Address, version: number): void;
+  /** What clients want of collections. */
+  readonly demand: Pick<Demand, "request">;
   /** Has a collection indexed anew, or removed. Returns the status before; undefined if it was never requested. */
   beginAnew(chainId: number, address: Address, type: "ReindexRequested" | "CollectionRemoved"): Promise<unknown>;
   /** Has metadata fetched again. Returns false if none was fetched yet. */
@@ -69,7 +73,8 @@ export interface OperatorDeps extends ExportDeps, ExploreDeps {
 interface Asked {
   readonly search: string;
   readonly params: Readonly<Record<string, string>>;
-  /** Text of the key, which was checked before. */
+  /** The key, which was checked before, and its text. */
+  readonly requester: ApiKey;
   readonly key: string;
   /** Returns the body. @throws ApiError 400 that names the field */
   body<T extends TSchema>(schema: T): Promise<Static<T>>;
@@ -187,7 +192,7 @@ export function ignoredParameters(method: string, target: string): string | unde
  * @throws ApiError 403, 503
  */
 export function assertMayUse(
-  { name, scope }: { readonly name: string; readonly scope: KeyScope },
+  { key: name, scope }: Pick<ApiKey, "key" | "scope">,
   route: OperatorRoute | undefined,
   deps: OperatorDeps,
 ): void {
@@ -203,13 +208,14 @@ export function assertMayUse(
 }
 
 /** Adds the routes to the application. */
-export function addOperatorRoutes(app: Elysia, given: OperatorDeps): Elysia {
+export function addOperatorRoutes(app: Elysia, given: OperatorDeps, callerOf: (request: Request) => ApiKey): Elysia {
   const deps: RouteDeps = { ...given, exports: new RunningExports(given.clock), explorer: new Explorer(given.clock) };
   for (const route of OPERATOR_ROUTES) {
     const handler = async ({ request, params }: { request: Request; params: Record<string, string> }) => {
       const asked: Asked = {
         search: searchOf(request.url),
         params,
+        requester: callerOf(request),
         key: request.headers.get("x-api-key") ?? "",
         body: (schema) => bodyOf(request, schema),
       };
@@ -277,7 +283,10 @@ async function listTokens({ search }: Asked, deps: OperatorDeps): Promise<object
   return { result: deps.findTokens(text, limit) };
 }
 
-async function requestCollections({ body }: Asked, deps: OperatorDeps): Promise<object> {
+/** Statuses in which a request for a collection may have work to do. */
+const OVER: readonly CollectionStatus[] = ["removed", "not_nft", "not_a_contract"];
+
+async function requestCollections({ body, requester }: Asked, deps: OperatorDeps): Promise<object> {
   const { items } = await body(BODIES.index);
   const contracts = items.map(({ chain: name = "eth", address: text }, index) => {
     const chain = chainNamed(name, `items.${index}.chain`);
@@ -287,19 +296,13 @@ async function requestCollections({ body }: Asked, deps: OperatorDeps): Promise<
   const answers = [];
   for (const { chain, address } of contracts) {
     const before = await deps.catalogue.find(chain.chainId, address);
-    if (before === undefined || before.status === "removed") await deps.requestIndexing(chain.chainId, address);
-    else if (before.status === "not_nft" || before.status === "not_a_contract")
-      await identifyAnew(chain, address, deps);
+    if (before === undefined || OVER.includes(before.status)) {
+      const collection = await deps.projections.newest(chain.chainId, address);
+      await deps.demand.request({ chainId: chain.chainId, address }, collection, requester);
+    }
     answers.push({ chain: chain.name, address, before: before?.status ?? null });
   }
   return { items: answers };
-}
-
-/** Has a contract that was no NFT identified anew, as a request for its listing does. */
-async function identifyAnew({ chainId }: Chain, address: Address, deps: OperatorDeps): Promise<void> {
-  const collection = await deps.projections.get(chainId, address);
-  if (!isReidentificationDue(collection, deps.clock.now(), LIMITS.reidentifyMs)) return;
-  deps.requestIdentification(chainId, address, collection.version);
 }
 
 /** The contract of the path. @throws ApiError 400 */
@@ -326,7 +329,7 @@ async function describeCollection(asked: Asked, deps: RouteDeps): Promise<object
   if (described === undefined) throw neverRequested(chain, address);
   const { entry, flags } = described;
   // The metadata of a collection that is not in memory is read whole.
-  const reading = deps.explorer.readings.run(async () => deps.nftChain(chain)?.healthOf(address));
+  const reading = deps.explorer.memory.run(asked.requester, async () => deps.nftChain(chain)?.healthOf(address));
   const { resolved, failed, ...why } = (await reading) ?? NO_METADATA;
   const left = entry.nfts === null ? null : Math.max(0, entry.nfts - resolved - failed);
   return { ...entry, flags, metadata: { resolved, failed, left, ...why } };
@@ -372,8 +375,8 @@ async function refresh(asked: Asked, deps: OperatorDeps): Promise<object> {
 }
 
 async function addKey({ body }: Asked, { keys }: OperatorDeps): Promise<object> {
-  const { name, scope = "read", requestsPerMinute } = await body(BODIES.key);
-  return { name, key: await keys.add(name, scope, requestsPerMinute) };
+  const { name, scope = "read", ...limits } = await body(BODIES.key);
+  return { name, key: await keys.add(name, scope, limits) };
 }
 
 async function rotateKey({ body, params }: Asked, { keys }: OperatorDeps): Promise<object> {

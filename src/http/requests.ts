@@ -7,6 +7,7 @@ import { LIMITS } from "../config.ts";
 import type { Clock } from "../core/clock.ts";
 import { ApiError, invalidParameter } from "../core/errors.ts";
 import { type Address, parseAddress } from "../core/hex.ts";
+import { TokenBuckets } from "../core/token-buckets.ts";
 import type { FirstPage } from "../listings/walk.ts";
 import type { PageFactsOptions } from "../metadata/page.ts";
 import type { ApiKey } from "../operators/keys.ts";
@@ -18,24 +19,21 @@ export function assertMetricsKey(expected: Uint8Array, key: string | null | unde
   throw new ApiError(401, "invalid_api_key", "x-api-key: the API key is not valid on this server");
 }
 
-/** Limits the rate of each key by a token bucket. */
+const MINUTE_MS = 60_000;
+
+/** Limits the rate of each key by a token bucket that holds one minute's worth. */
 export class RateLimiter {
-  readonly #clock: Clock;
-  readonly #buckets = new Map<string, { readonly tokens: number; readonly at: number }>();
+  readonly #buckets: TokenBuckets;
 
   constructor(clock: Clock) {
-    this.#clock = clock;
+    this.#buckets = new TokenBuckets(clock);
   }
 
-  /** Takes one token from the key's bucket, which holds one minute's worth. @throws ApiError 429 with Retry-After */
-  take({ name, requestsPerMinute }: Pick<ApiKey, "name" | "requestsPerMinute">): void {
-    const now = this.#clock.monotonic();
-    const perMs = requestsPerMinute / 60_000;
-    const before = this.#buckets.get(name) ?? { tokens: requestsPerMinute, at: now };
-    const tokens = Math.min(requestsPerMinute, before.tokens + (now - before.at) * perMs);
-    this.#buckets.set(name, { tokens: tokens < 1 ? tokens : tokens - 1, at: now });
-    if (tokens >= 1) return;
-    const seconds = Math.max(1, Math.ceil((1 - tokens) / perMs / 1_000));
+  /** Takes one request from the key's bucket. @throws ApiError 429 with Retry-After */
+  take({ key, requestsPerMinute }: Pick<ApiKey, "key" | "requestsPerMinute">): void {
+    const wait = this.#buckets.take(key, { capacity: requestsPerMinute, fillMs: MINUTE_MS });
+    if (wait === 0) return;
+    const seconds = Math.max(1, Math.ceil(wait / 1_000));
     throw new ApiError(429, "rate_limited", "Rate limit exceeded", { headers: { "retry-after": String(seconds) } });
   }
 }

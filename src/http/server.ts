@@ -38,8 +38,7 @@ interface ServerOptions {
 }
 
 interface SocketData {
-  /** Hash of the key's text. */
-  readonly keyHash: Buffer;
+  readonly key: ReturnType<ApiKeys["check"]>;
   peer: SocketPeer | undefined;
 }
 
@@ -63,9 +62,9 @@ class SocketPeer implements Peer {
   #inWindow = 0;
   #closing = false;
 
-  /** Hash of the text of the key that opened the socket. */
-  get keyHash(): Buffer {
-    return this.#socket.data.keyHash;
+  /** The key that opened the socket. */
+  get key(): SocketData["key"] {
+    return this.#socket.data.key;
   }
 
   constructor(socket: ServerWebSocket<SocketData>, clock: Clock, metrics: Metrics) {
@@ -158,7 +157,7 @@ export function startServer({ host, port, prefix, clock, serving }: ServerOption
         ready.metrics.sockets.set(peers.size);
         ready.channel.open(peer);
         // The key may have been revoked during the handshake.
-        if (!ready.keys.isValid(peer.keyHash)) peer.close(POLICY_VIOLATION, KEY_IS_OVER);
+        if (!ready.keys.isValid(peer.key.hash)) peer.close(POLICY_VIOLATION, KEY_IS_OVER);
       },
       message: async (socket, message) => {
         const { peer } = socket.data;
@@ -183,7 +182,7 @@ export function startServer({ host, port, prefix, clock, serving }: ServerOption
     },
     dropKeys: (keys) => {
       for (const peer of peers) {
-        if (!keys.isValid(peer.keyHash)) peer.close(POLICY_VIOLATION, KEY_IS_OVER);
+        if (!keys.isValid(peer.key.hash)) peer.close(POLICY_VIOLATION, KEY_IS_OVER);
       }
     },
     stop: async () => {
@@ -244,7 +243,7 @@ function upgrade(
       throw new ApiError(503, "rate_limited", "too many connections", { headers: { "retry-after": "10" } });
     }
     const headers = { "x-request-id": id, ...(offered.length > 0 ? { "sec-websocket-protocol": SUBPROTOCOL } : {}) };
-    if (server.upgrade(request, { data: { peer: undefined, keyHash: key.hash }, headers })) return undefined;
+    if (server.upgrade(request, { data: { peer: undefined, key }, headers })) return undefined;
     throw new ApiError(400, "invalid_parameter", "upgrade: not a valid WebSocket handshake");
   } catch (error) {
     return withRequestId(errorResponse(error), id);

@@ -50,7 +50,7 @@ export const PARTS = 8;
 const FIRST_BLOCKS = 7_000;
 const NEWEST_BLOCKS = 1_000;
 /** Most blocks per answer in the search for a first log. The answer is parsed on the thread that serves requests. */
-const MAX_WINDOW = 200_000;
+export const MAX_WINDOW = 200_000;
 /** Prefix of the code of an account that delegates to a contract (EIP-7702), before the 20 bytes of the address. */
 const DELEGATION = "0xef0100";
 
@@ -142,7 +142,7 @@ async function lookAt(
   return { header, results, hasCode, final: final.number };
 }
 
-const isDelegation = (code: string): boolean => code.startsWith(DELEGATION) && code.length === 48;
+export const isDelegation = (code: string): boolean => code.startsWith(DELEGATION) && code.length === 48;
 
 /**
  * Returns the forms of a contract that claims ERC-721. It may still emit unusual forms. Three topics and one word of

@@ -8,11 +8,14 @@ import { Follower } from "../chain/follower.ts";
 import { PublishedChain } from "../chain/view.ts";
 import type { BlocksInDoubt } from "../collections/hot-collections.ts";
 import { type FlagLists, NO_LISTS } from "../collections/operator-lists.ts";
+import type { Requester } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
+import { Spending } from "../core/spending.ts";
 import type { StreamName } from "../events/types.ts";
 import type { StreamHead } from "../log/event-log.ts";
 import type { Decoder } from "../rpc/decode/decode-pool.ts";
+import { Candidates, type Delay, type Verdict } from "./candidates.ts";
 import { CollectionFlags, type ShapeOf } from "./flags.ts";
 import { FollowedCollections } from "./followed-collections.ts";
 import { IndexingJobs } from "./jobs.ts";
@@ -26,6 +29,14 @@ interface IndexingOptions extends ChainWork {
   readonly lists?: () => FlagLists;
   /** Judges the shape of a collection's history. Without it no flag depends on history. */
   readonly shapeOf?: ShapeOf;
+  /** The account of a key's calls. Default: one that nobody reads. */
+  readonly accountOf?: ((requester: Requester) => Spending) | undefined;
+  /** Called when a requested address turned out to be no contract, which the log doesn't record. */
+  readonly onVerdict?: ((address: Address, verdict: Verdict) => void) | undefined;
+  /** Called when a requested address could not be looked at. */
+  readonly onDelayed?: ((address: Address, delay: Delay) => void) | undefined;
+  /** Age in ms from which a contract that was no NFT is looked at again. */
+  readonly staleMs?: number | undefined;
   /** True while a client of this process subscribes to the chain. Announced blocks are then followed at once. */
   readonly isHeard?: () => boolean;
   /** Minimum poll interval in ms; tests poll faster. */
@@ -38,11 +49,15 @@ interface IndexingOptions extends ChainWork {
 const HEARD_MS = 5_000;
 const HEARD_TTL_MS = 15_000;
 
+const STALE_MS = 600_000;
+
 /** Longer than the log takes to acknowledge an append. */
 const LOOK_MS = 1_000;
 
 export class ChainIndexing {
   readonly view: PublishedChain;
+  /** Contracts that were requested and that the log doesn't know. */
+  readonly candidates: Candidates;
   readonly #options: IndexingOptions;
   readonly #collections: FollowedCollections;
   readonly #consumers: ChainConsumer[];
@@ -79,7 +94,11 @@ export class ChainIndexing {
       isHeardElsewhere: async () => (await log.leases()).some(({ name }) => name === this.#heardLease),
       isNeeded: () => this.#jobs.isBusy || this.#consumers.some((consumer) => consumer.needsBlocks?.() === true),
     });
-    this.#jobs = new IndexingJobs({ ...options, follower: this.#follower, collections: this.#collections, flags });
+    const { accountOf = () => new Spending(), staleMs = STALE_MS } = options;
+    const { onVerdict = () => undefined, onDelayed = () => undefined } = options;
+    this.candidates = new Candidates({ ...options, accountOf, onVerdict, onDelayed, staleMs });
+    const parts = { follower: this.#follower, collections: this.#collections, flags, accountOf };
+    this.#jobs = new IndexingJobs({ ...options, ...parts });
   }
 
   /** The collections that this process follows. */

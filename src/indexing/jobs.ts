@@ -7,10 +7,17 @@ import type { ChainWork } from "../chain/consumer.ts";
 import type { Follower } from "../chain/follower.ts";
 import type { Lease } from "../chain/lease.ts";
 import { NodeWatch } from "../chain/node-watch.ts";
-import { failureOf, fromHeadline, type IndexState, msUntilRetry, nextBlock } from "../collections/headline.ts";
+import {
+  failureOf,
+  fromHeadline,
+  type IndexState,
+  msUntilRetry,
+  nextBlock,
+  requesterOf,
+} from "../collections/headline.ts";
 import { nameText, progressOf } from "../collections/progress.ts";
-import { Semaphore } from "../core/background.ts";
 import { ConcurrencyError, isAbort } from "../core/errors.ts";
+import { FairPlaces, FairQueue, FairSlots, type Requester, type Shares } from "../core/fair-slots.ts";
 import { countText, durationText } from "../core/format.ts";
 import type { Address } from "../core/hex.ts";
 import { type Lifecycle, StallWatch, stallReason } from "../core/lifecycle.ts";
@@ -25,12 +32,15 @@ import type { CollectionFlags } from "./flags.ts";
 import type { FollowedCollections } from "./followed-collections.ts";
 import { identify } from "./identify.ts";
 
+// A key alone gets the places of `perKey`. The others stay free, so that a key that requests hundreds of collections
+// delays those of another key by no more than one of them takes.
+
 /** Collections in parallel per chain. Most of their time is a few round trips to the node, one after the other. */
-const PARALLEL = 16;
+const PARALLEL: Shares = { places: 22, perKey: 16, forOperators: 2 };
 /** Those among them that read their history, each some ranges ahead: tens of megabytes. */
-const BACKFILLS = 4;
+const BACKFILLS: Shares = { places: 7, perKey: 4, forOperators: 1 };
 /** Parallel identifications that search the whole history: thousands of requests each, mostly without a result. */
-const SEARCHES = 2;
+const SEARCHES: Shares = { places: 4, perKey: 2, forOperators: 1 };
 /** Least time between two log lines about the progress of a backfill. */
 const PROGRESS_MS = 10_000;
 /** Wait before the next attempt for a lease that another process holds. */
@@ -42,18 +52,20 @@ export interface JobsOptions extends ChainWork {
   readonly follower: Follower;
   readonly collections: FollowedCollections;
   readonly flags: CollectionFlags;
+  /** The account of a key's calls. */
+  readonly accountOf: (requester: Requester) => Spending;
 }
 
 const OPEN: readonly IndexState["status"][] = ["requested", "backfilling"];
 
-/** Streams that wait for one kind of work, and streams with a running job. */
+/** Streams that wait for one kind of work, in turns by key, and streams with a running job. */
 class Lane {
-  readonly waiting = new Set<StreamName>();
+  readonly waiting = new FairQueue<StreamName>();
   readonly running = new Set<StreamName>();
-  readonly places: number;
+  readonly places: FairPlaces;
 
-  constructor(places: number) {
-    this.places = places;
+  constructor(shares: Shares) {
+    this.places = new FairPlaces(shares);
   }
 
   has(stream: StreamName): boolean {
@@ -73,6 +85,12 @@ interface FinalBlock extends BlockRef {
 
 /** The next step of a collection after a job: at once in some lane, or after a wait. */
 type Next = { readonly lane: Lane } | { readonly inMs: number };
+
+/** Where a job runs, for which key. */
+interface Place {
+  readonly lane: Lane;
+  readonly requester: Requester;
+}
 
 /** Logs the progress of a backfill, from its tenth second on. */
 class ProgressLog {
@@ -108,7 +126,7 @@ export class IndexingJobs {
   readonly #work = new Lane(PARALLEL);
   /** Separate from `#work`, so that requests for unused addresses don't delay collections. */
   readonly #searches = new Lane(SEARCHES);
-  readonly #backfills = new Semaphore(BACKFILLS);
+  readonly #backfills = new FairSlots({ ...BACKFILLS, maxWaiting: Number.POSITIVE_INFINITY, work: "backfills" });
   /** Streams with a later attempt, and the function that cancels it. */
   readonly #delayed = new Map<StreamName, () => void>();
   /** Streams that grew during their job. The job may have read the stream before that. */
@@ -154,8 +172,8 @@ export class IndexingJobs {
       return;
     }
     const wait = msUntilRetry(state, this.#options.clock);
-    if (wait > 0) this.#later(head.stream, wait);
-    else this.#enqueue(head.stream, this.#work);
+    if (wait > 0) this.#later(head.stream, requesterOf(state), wait);
+    else this.#enqueue(head.stream, requesterOf(state), this.#work);
   }
 
   /** True if the stream has no work, as far as its last head shows. */
@@ -174,50 +192,53 @@ export class IndexingJobs {
     return this.#work.has(stream) || this.#searches.has(stream);
   }
 
-  #later(stream: StreamName, ms: number): void {
+  #later(stream: StreamName, requester: Requester, ms: number): void {
     this.#delayed.get(stream)?.();
     const cancel = this.#options.clock.after(ms, () => {
       this.#delayed.delete(stream);
-      this.#enqueue(stream, this.#work);
+      this.#enqueue(stream, requester, this.#work);
     });
     this.#delayed.set(stream, cancel);
   }
 
-  #enqueue(stream: StreamName, lane: Lane): void {
+  #enqueue(stream: StreamName, requester: Requester, lane: Lane): void {
     if (this.#options.lifecycle.stopping || this.#isTaken(stream)) return;
-    lane.waiting.add(stream);
+    lane.waiting.add(stream, requester);
     this.#fill(lane);
   }
 
   #fill(lane: Lane): void {
     const { lifecycle } = this.#options;
-    for (const stream of lane.waiting) {
-      if (lane.running.size >= lane.places || lifecycle.stopping) return;
-      lane.waiting.delete(stream);
+    while (!lifecycle.stopping) {
+      const taken = lane.waiting.take((requester) => lane.places.isFreeFor(requester));
+      if (taken === undefined) return;
+      const { item: stream, requester } = taken;
       lane.running.add(stream);
+      lane.places.begin(requester);
       const job = lifecycle.run(`index ${stream}`, async (signal) => {
         let next: Next | undefined;
         try {
           this.#changedDuringJob.delete(stream);
-          next = await this.#job(stream, lane, signal);
+          next = await this.#job(stream, { lane, requester }, signal);
         } finally {
           lane.running.delete(stream);
+          lane.places.end(requester);
         }
-        await this.#queueNext(stream, next);
+        await this.#queueNext(stream, requester, next);
       });
       job.finally(() => this.#fill(lane));
     }
   }
 
   /** Queues the next step. Runs after the job has released its lease: until then the stream counts as taken. */
-  async #queueNext(stream: StreamName, next: Next | undefined): Promise<void> {
+  async #queueNext(stream: StreamName, requester: Requester, next: Next | undefined): Promise<void> {
     if (next === undefined) {
       if (!this.#changedDuringJob.has(stream)) return;
       const head = await this.#options.log.head(stream).catch(() => undefined);
-      if (head === undefined) this.#later(stream, LEASE_RETRY_MS);
+      if (head === undefined) this.#later(stream, requester, LEASE_RETRY_MS);
       else this.offer(head);
-    } else if ("lane" in next) this.#enqueue(stream, next.lane);
-    else this.#later(stream, next.inMs);
+    } else if ("lane" in next) this.#enqueue(stream, requester, next.lane);
+    else this.#later(stream, requester, next.inMs);
   }
 
   /** Cancels waiting jobs. Running ones end by the lifecycle's signal. */
@@ -227,13 +248,13 @@ export class IndexingJobs {
     for (const lane of [this.#work, this.#searches]) lane.waiting.clear();
   }
 
-  async #job(stream: StreamName, lane: Lane, signal: AbortSignal): Promise<Next | undefined> {
-    const { leases, logger } = this.#options;
+  async #job(stream: StreamName, place: Place, signal: AbortSignal): Promise<Next | undefined> {
+    const { leases, logger, accountOf } = this.#options;
     try {
       // The attempt would fail, and keep another process with a working node from the job.
       if (!(await this.#node.isUp())) return { inMs: LEASE_RETRY_MS };
-      const spending = new Spending();
-      const attempt = (lease: Lease) => spending.run(() => this.#attempt(stream, { lane, spending }, lease.signal));
+      const spending = new Spending(accountOf(place.requester));
+      const attempt = (lease: Lease) => spending.run(() => this.#attempt(stream, { ...place, spending }, lease.signal));
       const work = (lease: Lease) => this.#node.whileAnswering(lease, () => attempt(lease));
       const done = await leases.tryRun(`index/${stream}`, signal, work);
       return done === undefined ? { inMs: LEASE_RETRY_MS } : done.result;
@@ -247,7 +268,7 @@ export class IndexingJobs {
 
   async #attempt(
     stream: StreamName,
-    { lane, spending }: { readonly lane: Lane; readonly spending: Spending },
+    { lane, requester, spending }: Place & { readonly spending: Spending },
     signal: AbortSignal,
   ): Promise<Next | undefined> {
     const { log, chain, clock, logger, observer } = this.#options;
@@ -266,11 +287,12 @@ export class IndexingJobs {
       if (next === undefined && writer.state.status === "backfilling") {
         // A collection that waits for its turn is not stalled.
         stall.stop();
-        await this.#backfills.run(async () => {
+        const read = async () => {
           moved();
           const end = final ?? (await this.#finalBlock(nextBlock(writer.state)));
           await this.#backfill(writer, address, end, { signal, moved });
-        }, signal);
+        };
+        await this.#backfills.run(requester, read, signal);
       }
       await writer.settled();
       return next && { lane: next };

@@ -8,7 +8,7 @@ import { SQL } from "bun";
 import { messageOf } from "../core/errors.ts";
 
 /** First parts of the names of streams. */
-export const STREAM_KINDS = ["chain", "keys", "metadata", "nft", "price"] as const;
+export const STREAM_KINDS = ["chain", "keys", "metadata", "nft", "price", "usage"] as const;
 /** Rows that are listed at most. */
 const MOST = 1_000;
 

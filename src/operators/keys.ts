@@ -6,7 +6,9 @@
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
 import { ApiError, invalidParameter } from "../core/errors.ts";
+import type { Requester } from "../core/fair-slots.ts";
 import type { Logger } from "../core/logger.ts";
+import { TokenBuckets } from "../core/token-buckets.ts";
 import { type KeyEvent, type KeyScope, keysStream, type Recorded } from "../events/types.ts";
 import { appendWithRetry, type EventLog } from "../log/event-log.ts";
 
@@ -25,15 +27,29 @@ const MAX_GRACE_MS = 30 * DAY_MS;
 /** Valid texts of one key: the newest, and former ones in their grace periods. */
 const MAX_TEXTS = 5;
 const MAX_PER_MINUTE = 10_000_000;
+const MAX_COLLECTIONS_PER_HOUR = 1_000_000;
+const MAX_SUBSCRIPTIONS = 1_000_000;
 const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
 const ATTEMPTS = 8;
 
-/** A key that a request has shown. */
-export interface ApiKey {
-  readonly name: string;
-  readonly scope: KeyScope;
-  /** Per replica. */
+/** What a key may ask of one replica. Keys of scope `operate` have no limit of collections and subscriptions. */
+export interface KeyLimits {
   readonly requestsPerMinute: number;
+  /** New collections per hour. */
+  readonly collectionsPerHour: number;
+  /** Subscriptions at one time, over all sockets. */
+  readonly subscriptions: number;
+}
+
+/** Limits of a new key. An absent one is the server's. */
+export type GivenLimits = { readonly [Name in keyof KeyLimits]?: number | undefined };
+
+/** A key that a request has shown. */
+export interface ApiKey extends KeyLimits, Requester {
+  /** Name of the key. */
+  readonly key: string;
+  readonly scope: KeyScope;
 }
 
 /** A text of a key, as its hash. After a rotation the former text is valid for a while. */
@@ -43,7 +59,9 @@ interface KeyText {
   readonly until: number;
 }
 
-interface KnownKey extends ApiKey {
+interface KnownKey extends KeyLimits {
+  readonly name: string;
+  readonly scope: KeyScope;
   readonly source: "environment" | "log";
   readonly createdAt: number | undefined;
   readonly texts: readonly KeyText[];
@@ -62,6 +80,9 @@ export interface ListedKey {
   readonly scope: KeyScope;
   readonly source: "environment" | "log";
   readonly requestsPerMinute: number;
+  /** Null without a limit. */
+  readonly collectionsPerHour: number | null;
+  readonly subscriptions: number | null;
   readonly createdAt: string | null;
   /** In this process, to the minute. */
   readonly lastUse: string | null;
@@ -82,8 +103,8 @@ interface KeysOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly environment: readonly EnvironmentKey[];
-  /** Requests a minute of a key that has no limit of its own. */
-  readonly requestsPerMinute: number;
+  /** Limits of a key that has none of its own. */
+  readonly limits: KeyLimits;
   /** Called when a text of a key has become invalid. */
   readonly onDropped?: (keys: ApiKeys) => void;
 }
@@ -97,6 +118,7 @@ export class ApiKeys {
   readonly #options: KeysOptions;
   readonly #keys = new Map<string, KnownKey>();
   readonly #uses = new Map<string, KeyUses>();
+  readonly #newCollections: TokenBuckets;
   /** All valid texts, of all keys. */
   #texts: readonly (KeyText & { readonly key: KnownKey })[] = [];
   #version = 0;
@@ -107,10 +129,11 @@ export class ApiKeys {
 
   constructor(options: KeysOptions) {
     this.#options = options;
-    const { environment, requestsPerMinute, logger } = options;
+    const { environment, limits, logger } = options;
+    this.#newCollections = new TokenBuckets(options.clock);
     for (const { name, hash, scope } of environment) {
       const texts = [{ hash: Buffer.from(hash, "hex"), until: Number.POSITIVE_INFINITY }];
-      this.#keys.set(name, { name, scope, requestsPerMinute, source: "environment", createdAt: undefined, texts });
+      this.#keys.set(name, { name, scope, ...limits, source: "environment", createdAt: undefined, texts });
     }
     this.#unsubscribe = options.log.subscribe((stream, version) => {
       if (stream !== keysStream || version <= this.#version) return;
@@ -122,10 +145,10 @@ export class ApiKeys {
   async begin(): Promise<void> {
     const hash = await this.#options.log.findSetting(FIRST_KEY_SETTING);
     if (hash === undefined) return;
-    const { requestsPerMinute } = this.#options;
+    const { limits } = this.#options;
     const texts = [{ hash: Buffer.from(hash, "hex"), until: Number.POSITIVE_INFINITY }];
     const first = { name: FIRST_KEY, scope: "operate", source: "log", createdAt: undefined } as const;
-    this.#keys.set(FIRST_KEY, { ...first, requestsPerMinute, texts });
+    this.#keys.set(FIRST_KEY, { ...first, ...limits, texts });
   }
 
   /** Reads what the log has in addition. @throws AppError if the log does not answer */
@@ -166,9 +189,14 @@ export class ApiKeys {
     switch (event.type) {
       case "KeyAdded": {
         const { scope, hash } = event;
-        const requestsPerMinute = event.requestsPerMinute ?? this.#options.requestsPerMinute;
+        const { limits } = this.#options;
+        const own: KeyLimits = {
+          requestsPerMinute: event.requestsPerMinute ?? limits.requestsPerMinute,
+          collectionsPerHour: event.collectionsPerHour ?? limits.collectionsPerHour,
+          subscriptions: event.subscriptions ?? limits.subscriptions,
+        };
         const texts = [{ hash: Buffer.from(hash, "hex"), until: Number.POSITIVE_INFINITY }];
-        this.#keys.set(name, { name, scope, requestsPerMinute, source: "log", createdAt: time, texts });
+        this.#keys.set(name, { name, scope, ...own, source: "log", createdAt: time, texts });
         return;
       }
       case "KeyRotated": {
@@ -220,7 +248,21 @@ export class ApiKeys {
     }
     this.#count(found.key.name);
     const { name, scope, requestsPerMinute } = found.key;
-    return { name, scope, requestsPerMinute, hash: found.hash };
+    const { collectionsPerHour, subscriptions } = limitsOf(found.key);
+    const own = { requestsPerMinute, collectionsPerHour, subscriptions };
+    return { key: name, scope, isOperator: scope === "operate", ...own, hash: found.hash };
+  }
+
+  /** Takes one new collection from a key's quota. @throws ApiError 429 with Retry-After */
+  takeCollection({ key: name }: Requester): void {
+    const key = this.#keys.get(name);
+    if (key === undefined) return;
+    const { collectionsPerHour: capacity } = limitsOf(key);
+    if (!Number.isFinite(capacity)) return;
+    const wait = this.#newCollections.take(name, { capacity, fillMs: HOUR_MS });
+    if (wait === 0) return;
+    const text = `the key ${name} may request ${capacity} new collections an hour; an operator may give it more`;
+    throw new ApiError(429, "rate_limited", text, { headers: { "retry-after": String(Math.ceil(wait / 1_000)) } });
   }
 
   #count(name: string): void {
@@ -252,13 +294,18 @@ export class ApiKeys {
   list(): ListedKey[] {
     const today = Math.floor(this.#options.clock.now() / DAY_MS);
     const timeText = (ms: number | undefined) => (ms === undefined ? null : new Date(ms).toISOString());
-    return [...this.#keys.values()].map(({ name, scope, source, requestsPerMinute, createdAt }) => {
+    const nullable = (limit: number) => (Number.isFinite(limit) ? limit : null);
+    return [...this.#keys.values()].map((key) => {
+      const { name, scope, source, requestsPerMinute, createdAt } = key;
+      const { collectionsPerHour, subscriptions } = limitsOf(key);
       const uses = this.#uses.get(name);
       return {
         name,
         scope,
         source,
         requestsPerMinute,
+        collectionsPerHour: nullable(collectionsPerHour),
+        subscriptions: nullable(subscriptions),
         createdAt: timeText(createdAt),
         lastUse: timeText(uses && Math.floor(uses.lastMs / MINUTE_MS) * MINUTE_MS),
         requestsToday: uses?.day === today ? uses.requests : 0,
@@ -268,22 +315,25 @@ export class ApiKeys {
 
   /**
    * Adds a key and returns its text, which is not kept.
-   * @param requestsPerMinute per replica; undefined for the server's limit
    * @throws ApiError 400 for a bad name or limit, 409 if there is a key of this name, or too many keys
    */
-  async add(name: string, scope: KeyScope, requestsPerMinute: number | undefined): Promise<string> {
+  async add(name: string, scope: KeyScope, limits: GivenLimits = {}): Promise<string> {
     if (!KEY_NAME.test(name)) {
       throw invalidParameter("name", "must be 1 to 64 lower-case letters, digits, dots, hyphens or underscores");
     }
-    const limit = requestsPerMinute ?? 1;
-    if (!Number.isInteger(limit) || limit < 1 || limit > MAX_PER_MINUTE) {
-      throw invalidParameter("requestsPerMinute", `must be a whole number from 1 to ${MAX_PER_MINUTE}`);
+    for (const [limit, most] of Object.entries(MOST)) {
+      const value = limits[limit as keyof KeyLimits] ?? 1;
+      if (!Number.isInteger(value) || value < 1 || value > most) {
+        throw invalidParameter(limit, `must be a whole number from 1 to ${most}`);
+      }
     }
     const text = newKeyText();
     await this.#append(() => {
       if (this.#keys.has(name)) throw conflict(`there is a key of the name ${name} already`);
       if (this.#keys.size >= MAX_KEYS) throw conflict(`there are ${MAX_KEYS} keys: revoke one first`);
-      return { type: "KeyAdded", name, scope, hash: hashOfKey(text), requestsPerMinute: requestsPerMinute ?? null };
+      const { requestsPerMinute = null, collectionsPerHour = null, subscriptions = null } = limits;
+      const own = { requestsPerMinute, collectionsPerHour, subscriptions };
+      return { type: "KeyAdded", name, scope, hash: hashOfKey(text), ...own };
     });
     return text;
   }
@@ -334,6 +384,22 @@ export class ApiKeys {
     });
     await this.read();
   }
+}
+
+const MOST: Readonly<Record<keyof KeyLimits, number>> = {
+  requestsPerMinute: MAX_PER_MINUTE,
+  collectionsPerHour: MAX_COLLECTIONS_PER_HOUR,
+  subscriptions: MAX_SUBSCRIPTIONS,
+};
+
+/** The limits of a key. Operators may index what they like. */
+function limitsOf({ scope, collectionsPerHour, subscriptions }: KnownKey) {
+  const isOperator = scope === "operate";
+  const most = Number.POSITIVE_INFINITY;
+  return {
+    collectionsPerHour: isOperator ? most : collectionsPerHour,
+    subscriptions: isOperator ? most : subscriptions,
+  };
 }
 
 const conflict = (message: string): ApiError => new ApiError(409, "conflict", message);

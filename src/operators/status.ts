@@ -7,8 +7,9 @@ import type { Clock } from "../core/clock.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { EventLog, HeldLease, LogStatus } from "../log/event-log.ts";
 import type { EndpointStatus } from "../rpc/endpoint/endpoint-pool.ts";
-import type { Bill } from "../rpc/endpoint/usage.ts";
+import type { Bill, Bills } from "./bills.ts";
 import type { Catalogue, CollectionStatus } from "./catalogue.ts";
+import type { ApiKeys } from "./keys.ts";
 
 /** Counts of the last 60 minutes and of the last 24 hours. */
 interface HourAndDay<T> {
@@ -47,6 +48,12 @@ interface ChainReport {
   readonly endpoints: readonly EndpointReport[];
 }
 
+interface KeyReport {
+  readonly name: string;
+  readonly calls: HourAndDay<Bill["calls"]>;
+  readonly units: HourAndDay<number>;
+}
+
 export interface StatusReport {
   /** Id of this process in `leases`. */
   readonly instance: string;
@@ -69,6 +76,8 @@ export interface StatusReport {
   };
   readonly leases: readonly { readonly what: string; readonly holder: string }[];
   readonly chains: readonly ChainReport[];
+  /** What each key made the service ask of endpoints. */
+  readonly keys: readonly KeyReport[];
   /** Number of collections by status, and of those that wait for work or have some. */
   readonly collections: Record<CollectionStatus, number>;
   readonly queue: number;
@@ -96,6 +105,8 @@ interface StatusOptions {
   readonly memory: () => { readonly collections: number; readonly metadata: number };
   readonly chains: readonly ReportedChain[];
   readonly catalogue: Catalogue;
+  readonly bills: Pick<Bills, "endpoint" | "key">;
+  readonly keys: Pick<ApiKeys, "list">;
 }
 
 /** Interval at which states of chains are noticed. */
@@ -131,7 +142,7 @@ export class ServiceStatus {
 
   /** @throws AppError if the log does not answer */
   async report(): Promise<StatusReport> {
-    const { instance, version, startedAt, log, behindMs, memory, chains, catalogue } = this.#options;
+    const { instance, version, startedAt, log, behindMs, memory, chains, catalogue, bills, keys } = this.#options;
     this.#notice();
     const [disk, leases, collections] = await Promise.all([log.status(), log.leases(), catalogue.counts()]);
     const { rss, heapUsed } = process.memoryUsage();
@@ -144,6 +155,10 @@ export class ServiceStatus {
       memory: { rss, heap: heapUsed, ...memory() },
       leases: leaseReports(leases),
       chains: chains.map((chain) => this.#chainReport(chain)),
+      keys: keys.list().map(({ name }) => {
+        const { hour, day } = bills.key(name);
+        return { name, calls: { hour: hour.calls, day: day.calls }, units: { hour: hour.units, day: day.units } };
+      }),
       collections,
       queue: requested + indexing + joining + failing,
     };
@@ -165,8 +180,7 @@ export class ServiceStatus {
   }
 
   #endpointReport({ label, state, reason, restsMs, usage }: EndpointStatus): EndpointReport {
-    const nothing: Bill = { calls: {}, units: 0, bytes: 0 };
-    const { hour, day } = usage?.bill() ?? { hour: nothing, day: nothing };
+    const { hour, day } = this.#options.bills.endpoint(label);
     return {
       label,
       state,

@@ -4,9 +4,9 @@
  */
 import { LRUCache } from "lru-cache";
 import type { Chain } from "../chains/chains.ts";
-import { Semaphore } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import { ApiError } from "../core/errors.ts";
+import { FairSlots, type Requester, type Shares } from "../core/fair-slots.ts";
 
 /** A waiting request without a retry for this long is dropped, in ms: 2 × (25 s timeout + 5 s retry-after). */
 const UNWANTED_MS = 60_000;
@@ -55,15 +55,22 @@ export class AnswerCache<A extends object> {
   }
 }
 
-/** Concurrent requests: a public node bears this many concurrent log searches. */
-const AT_ONCE = 16;
-/** Most waiting requests: at 1.5 s each, the last one starts before its client gets a timeout and must retry. */
-const MAX_WAITING = 256;
+/** Concurrent requests: a public node bears about this many concurrent log searches. */
+const SHARES: Shares = { places: 20, perKey: 14, forOperators: 2 };
+/** Most waiting requests of a key: at 1.5 s each, the last one starts before its client gets a timeout and must retry. */
+const MAX_WAITING = 200;
 
 const RETRY = { headers: { "retry-after": "5" } };
 
 /** Runs work when a slot is free. */
 export type RunInSlot = <T>(work: () => Promise<T>) => Promise<T>;
+
+/** The client that a computation is for. */
+export interface Asking {
+  readonly requester: Requester;
+  /** True if the client sent the request lately. */
+  readonly isWanted: () => boolean;
+}
 
 /**
  * Bounds work at past blocks. Without archive state such work searches logs, which can last minutes and outlive its
@@ -71,32 +78,19 @@ export type RunInSlot = <T>(work: () => Promise<T>) => Promise<T>;
  */
 export class PastQueue {
   readonly #chain: Chain;
-  readonly #slots = new Semaphore(AT_ONCE);
-  /** Number of requests that run or wait. */
-  #count = 0;
+  readonly #slots: FairSlots;
 
   constructor(chain: Chain) {
     this.#chain = chain;
+    const work = `requests about past blocks of ${chain.name}`;
+    this.#slots = new FairSlots({ ...SHARES, maxWaiting: MAX_WAITING, work });
   }
 
-  /**
-   * @param isWanted returns true if a client sent the request lately; called when a slot is free
-   * @throws ApiError 429 when the queue is full, 503 when the request was dropped; and any error of `work`
-   */
-  async run<T>(isWanted: () => boolean, work: () => Promise<T>): Promise<T> {
-    const { name } = this.#chain;
-    if (this.#count >= AT_ONCE + MAX_WAITING) {
-      const message = `too many requests about past blocks of ${name} are waiting; retry later`;
-      throw new ApiError(429, "rate_limited", message, RETRY);
-    }
-    this.#count++;
-    try {
-      return await this.#slots.run(() => {
-        if (isWanted()) return work();
-        throw new ApiError(503, "chain_unavailable", `${name} did not answer in time; retry later`, RETRY);
-      });
-    } finally {
-      this.#count--;
-    }
+  /** @throws ApiError 429 when the key's share is exceeded, 503 when the request was dropped; and any error of `work` */
+  run<T>({ requester, isWanted }: Asking, work: () => Promise<T>): Promise<T> {
+    return this.#slots.run(requester, async () => {
+      if (isWanted()) return work();
+      throw new ApiError(503, "chain_unavailable", `${this.#chain.name} did not answer in time; retry later`, RETRY);
+    });
   }
 }

@@ -5,9 +5,10 @@
 import type { ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
 import { ApiError, AppError, invalidParameter } from "../core/errors.ts";
+import { FairSlots, type Shares } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
-import { PastQueue, type RunInSlot } from "./answer-cache.ts";
+import { type Asking, PastQueue, type RunInSlot } from "./answer-cache.ts";
 import type { Market, PricedBlock } from "./market/market.ts";
 import { floorOf, type QuoteOptions, quote, refusal, refusalOf } from "./market/quote.ts";
 import {
@@ -44,17 +45,25 @@ export interface PriceAnswer {
 /** Attempts at a request that fails with `chain_moved`. */
 const MOVED_ATTEMPTS = 3;
 
-interface PriceComputation {
+/** First reads of tokens at once: three round trips each. */
+const READS: Shares = { places: 40, perKey: 28, forOperators: 4 };
+/** Most first reads of a key that wait. At 20 a second and place, the last one starts within a second. */
+const MAX_WAITING_READS = 500;
+
+export interface Computing extends Asking {
+  /** Reads past blocks, shared with other questions; undefined for the chain's own reader. */
+  readonly past?: PastReader;
+  /** Returns the answer if another request has found it meanwhile. */
+  readonly kept?: () => PriceAnswer | undefined;
+}
+
+interface PriceComputation extends Computing {
   readonly request: PriceRequest;
   readonly selection: Selection;
-  /** True if a client sent this request lately. */
-  readonly isWanted: () => boolean;
   /** Runs the reads of past blocks when a slot is free. */
   readonly turn: RunInSlot;
   /** True after a reorg during the read: the followed head may be orphaned, so it must not be used. */
   readonly hasMoved: boolean;
-  /** Reads past blocks; undefined for the chain's own reader. */
-  readonly past: PastReader | undefined;
 }
 
 interface HeadMarket {
@@ -80,7 +89,11 @@ export class PriceComputer {
   readonly #pastQueue: PastQueue;
   /** Slots for reads of past blocks by requests at the head. Separate, so that these don't queue behind the former. */
   readonly #headPastQueue: PastQueue;
+  readonly #reads: FairSlots;
+  /** Reads that run, by token. */
   readonly #loading = new Map<Address, Promise<HeadMarket>>();
+  /** Reads that wait for the turn of their key, by key and token. */
+  readonly #waiting = new Map<string, Promise<HeadMarket>>();
 
   constructor(options: ComputerOptions) {
     this.#options = options;
@@ -88,17 +101,17 @@ export class PriceComputer {
     this.#figures = options.figures;
     this.#pastQueue = new PastQueue(options.chain);
     this.#headPastQueue = new PastQueue(options.chain);
+    const work = `first prices of tokens on ${options.chain.name}`;
+    this.#reads = new FairSlots({ ...READS, maxWaiting: MAX_WAITING_READS, work });
   }
 
   /**
-   * @param isWanted returns true if a client sent this request lately
-   * @param past shares its reads of past blocks with other questions
    * @throws ApiError as in the API's error table; AppError `chain_unavailable` when no endpoint answers
    */
-  async compute(request: PriceRequest, isWanted: () => boolean, past?: PastReader): Promise<PriceAnswer> {
+  async compute(request: PriceRequest, computing: Computing): Promise<PriceAnswer> {
     const selection = selectPools(this.#options.chain, request.exchange);
-    const turn: RunInSlot = (work) => this.#headPastQueue.run(isWanted, work);
-    const question: PriceComputation = { request, selection, isWanted, turn, hasMoved: false, past };
+    const turn: RunInSlot = (work) => this.#headPastQueue.run(computing, work);
+    const question: PriceComputation = { ...computing, request, selection, turn, hasMoved: false };
     const ask = (): Promise<PriceAnswer> =>
       this.#attempt((hasMoved) => {
         const now = { ...question, hasMoved };
@@ -133,15 +146,29 @@ export class PriceComputer {
       const market = this.#markets.aheadOfFollower(known, head) ?? this.#markets.fromMemory(known, head);
       if (market !== undefined) return this.#finish(question, known, market);
     }
-    const { subject, market } = await this.#load(request.address, selection.unlisted);
+    const { subject, market } = await this.#load(question);
     return this.#finish(question, subject, market);
   }
 
   /**
-   * Reads subject and head market from the node. Concurrent requests for the same token share the read.
-   * @throws ApiError like `#assertPriceable`
+   * Reads subject and head market from the node, in the turn of the key. Concurrent requests for the same token share a
+   * read that runs, but not a place in the queue: the first one's key may have to wait for long.
+   * @throws ApiError like `#assertPriceable`; 429 beyond the key's share
    */
-  #load(token: Address, unlisted: Address | undefined): Promise<HeadMarket> {
+  #load({ request: { address: token }, selection: { unlisted }, requester }: PriceComputation): Promise<HeadMarket> {
+    const name = `${requester.key} ${token}`;
+    const shared = this.#loading.get(token) ?? this.#waiting.get(name);
+    if (unlisted === undefined && shared !== undefined) return shared;
+    const waiting = this.#reads
+      .run(requester, () => this.#loadNow(token, unlisted))
+      .finally(() => {
+        if (this.#waiting.get(name) === waiting) this.#waiting.delete(name);
+      });
+    if (unlisted === undefined) this.#waiting.set(name, waiting);
+    return waiting;
+  }
+
+  #loadNow(token: Address, unlisted: Address | undefined): Promise<HeadMarket> {
     const shared = this.#loading.get(token);
     if (unlisted === undefined && shared !== undefined) return shared;
     const load = async (): Promise<HeadMarket> => {
@@ -164,7 +191,7 @@ export class PriceComputer {
   }
 
   async #atBlock(question: PriceComputation, toBlock: number): Promise<PriceAnswer> {
-    const { request, selection, isWanted, hasMoved } = question;
+    const { request, selection, kept, hasMoved } = question;
     const head = this.#options.view.head();
     if (head?.number === toBlock && !hasMoved) {
       // Only memory is at exactly this block. A market read ahead from the node is of a newer one.
@@ -173,7 +200,10 @@ export class PriceComputer {
       if (warm !== undefined) return this.#finish(question, known!, warm);
     }
     // The slot is taken for the whole request, so its parts don't wait for further slots.
-    return this.#pastQueue.run(isWanted, () => this.#inPast({ ...question, turn: (work) => work() }, toBlock));
+    return this.#pastQueue.run(
+      question,
+      async () => kept?.() ?? this.#inPast({ ...question, turn: (work) => work() }, toBlock),
+    );
   }
 
   async #inPast(question: PriceComputation, toBlock: number): Promise<PriceAnswer> {

@@ -6,6 +6,7 @@
 import type { ChainConsumer, ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
+import { NO_KEY, type Requester } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
 import { type BlockRef, chainStream } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
@@ -45,8 +46,11 @@ export interface Prices {
   readonly chain: Chain;
   /** Register it with the chain's follower. */
   readonly consumer: ChainConsumer;
-  /** @throws ApiError as in the API's error table; AppError `chain_unavailable` when no endpoint answers */
-  answer(request: PriceRequest): Promise<PriceAnswer>;
+  /**
+   * @param requester the key whose share of the queues the answer takes
+   * @throws ApiError as in the API's error table; AppError `chain_unavailable` when no endpoint answers
+   */
+  answer(request: PriceRequest, requester?: Requester): Promise<PriceAnswer>;
   price(request: PriceRequest): Promise<PriceRecord>;
   /**
    * Returns a check for the answer just given: true while the same request gets the same answer. Undefined if the
@@ -57,7 +61,7 @@ export interface Prices {
    * Returns prices at evenly spaced blocks, each equal to the answer for that block.
    * @throws ApiError as in the API's error table; AppError `chain_unavailable` when no endpoint answers
    */
-  series(address: Address, range: SeriesRange): Promise<readonly SeriesPoint[]>;
+  series(address: Address, range: SeriesRange, requester?: Requester): Promise<readonly SeriesPoint[]>;
   /**
    * Restores from the log the tokens that were followed when it was last written. Await it before the chain's follower
    * starts, so that following continues without a gap. Requests wait for it.
@@ -117,11 +121,11 @@ class PriceService implements Prices {
     this.#series = new PriceSeries({
       ...{ reader, view, clock, blockSeconds: chain.blockSeconds },
       // Not shared with a request for the same block: that one has no bound on its requests.
-      priceAt: async (address, toBlock, past) => {
+      priceAt: async (address, toBlock, past, requester) => {
         const request = { ...WITHOUT_EXTRAS, address, toBlock };
         const key = keyOf(request);
-        const isWanted = () => true;
-        return this.#kept(request, key) ?? this.#keep(key, await this.#computer.compute(request, isWanted, past));
+        const computing = { requester, isWanted: () => true, past };
+        return this.#kept(request, key) ?? this.#keep(key, await this.#computer.compute(request, computing));
       },
     });
     const prefix = `price/${chain.chainId}/`;
@@ -160,14 +164,16 @@ class PriceService implements Prices {
     return (await this.answer(request)).record;
   }
 
-  async answer(request: PriceRequest): Promise<PriceAnswer> {
+  async answer(request: PriceRequest, requester = NO_KEY): Promise<PriceAnswer> {
     if (!this.#isRestored) await this.load();
     if (!this.isAsked()) this.#deps.onAsked?.();
     const key = keyOf(request);
     const kept = this.#kept(request, key);
     if (kept !== undefined) return kept;
-    return this.#answers.share(key, async (isWanted) =>
-      this.#keep(key, await this.#computer.compute(request, isWanted)),
+    const computing = { requester, kept: () => this.#kept(request, key) };
+    // Not shared with another key, which may have to wait longer for its turn.
+    return this.#answers.share(`${requester.key}|${key}`, async (isWanted) =>
+      this.#keep(key, await this.#computer.compute(request, { ...computing, isWanted })),
     );
   }
 
@@ -188,9 +194,9 @@ class PriceService implements Prices {
     return answer;
   }
 
-  async series(address: Address, range: SeriesRange): Promise<readonly SeriesPoint[]> {
+  async series(address: Address, range: SeriesRange, requester = NO_KEY): Promise<readonly SeriesPoint[]> {
     if (!this.#isRestored) await this.load();
-    return this.#series.read(address, range);
+    return this.#series.read(address, range, requester);
   }
 
   stillCurrent(request: PriceRequest, asOf: BlockRef): (() => boolean) | undefined {

@@ -7,6 +7,7 @@ import type { ChainView } from "../chain/consumer.ts";
 import { Semaphore } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import { ApiError, invalidParameter } from "../core/errors.ts";
+import type { Requester } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
 import type { ChainReader } from "../rpc/port.ts";
 import type { PricedBlock } from "./market/market.ts";
@@ -52,7 +53,7 @@ interface SeriesOptions {
   readonly clock: Clock;
   readonly blockSeconds: number;
   /** Returns the price at a block. @throws ApiError 404 without one */
-  readonly priceAt: (address: Address, block: number, past: PastReader) => Promise<PriceAnswer>;
+  readonly priceAt: (address: Address, block: number, past: PastReader, requester: Requester) => Promise<PriceAnswer>;
 }
 
 export class PriceSeries {
@@ -65,7 +66,11 @@ export class PriceSeries {
   }
 
   /** @throws ApiError 400 for a range that is none or ends above the head, 404 if the address is no token with a price */
-  async read(address: Address, { from, to, points, isStoredOnly }: SeriesRange): Promise<readonly SeriesPoint[]> {
+  async read(
+    address: Address,
+    { from, to, points, isStoredOnly }: SeriesRange,
+    requester: Requester,
+  ): Promise<readonly SeriesPoint[]> {
     const { reader, view, clock } = this.#options;
     const head = view.head() ?? (await reader.head());
     const finalized = view.finalized()?.number ?? -1;
@@ -84,7 +89,9 @@ export class PriceSeries {
     const read = blocks
       .toReversed()
       .map((block) =>
-        slots.run(async () => (clock.monotonic() - begun > BEGIN_MS ? undefined : this.#priceAt(address, block, past))),
+        slots.run(async () =>
+          clock.monotonic() - begun > BEGIN_MS ? undefined : this.#priceAt(address, block, past, requester),
+        ),
       );
     const answers = (await Promise.all(read)).toReversed();
     return blocks.flatMap((block, at) => {
@@ -109,9 +116,9 @@ export class PriceSeries {
     return header;
   }
 
-  async #priceAt(address: Address, block: number, past: PastReader): Promise<PriceAnswer | undefined> {
+  async #priceAt(...asked: Parameters<SeriesOptions["priceAt"]>): Promise<PriceAnswer | undefined> {
     try {
-      return await this.#options.priceAt(address, block, past);
+      return await this.#options.priceAt(...asked);
     } catch (error) {
       if (error instanceof ApiError && WITHOUT_PRICE.includes(error.code)) return undefined;
       throw error;

@@ -4,11 +4,10 @@
  * when pages show its block, and is serialised once for all subscribers. Uses sockets only through `Peer`.
  */
 import type { Collection } from "../collections/collection.ts";
-import { isReidentificationDue } from "../collections/headline.ts";
 import { currentBlock, type HotCollections, type PageChain } from "../collections/hot-collections.ts";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
-import { AppError, invariant, isAbort } from "../core/errors.ts";
+import { ApiError, AppError, invariant, isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import {
@@ -19,13 +18,17 @@ import {
   type Recorded,
   type StreamName,
 } from "../events/types.ts";
+import type { Delay, Verdict } from "../indexing/candidates.ts";
+import type { Demand } from "../indexing/demand.ts";
 import type { EventLog } from "../log/event-log.ts";
 import {
+  failedMessage,
   failureMessage,
   indexedMessage,
   isProgress,
   messageOfEvent,
   metadataMessage,
+  notAContractMessage,
   progressMessage,
   revertedMessage,
   statusMessage,
@@ -42,15 +45,15 @@ export interface ChannelOptions {
   readonly logger: Logger;
   /** The followed chain of an enabled chain id. */
   readonly chainOf: (chainId: number) => PageChain | undefined;
-  readonly requestIndexing: (chainId: number, address: Address) => Promise<void>;
+  /** What clients want of collections. */
+  readonly demand: Pick<Demand, "request">;
   /** Called when a client subscribes to a collection of the chain. */
   readonly onHeard?: (chainId: number) => void;
-  /** Asks for a new identification of a contract that was not an NFT at `version`. */
-  readonly requestIdentification: (chainId: number, address: Address, version: number) => void;
-  /** Least time between two identifications of such a contract. */
-  readonly reidentifyMs: number;
   readonly maxSubscriptions: number;
 }
+
+/** The mark of a stream without records. */
+const UNRECORDED: Mark = { version: 0, checksum: undefined };
 
 /** Most versions replayed after a `since`. */
 const MAX_REPLAY = 1_000;
@@ -67,6 +70,8 @@ export class Channel {
   readonly #options: ChannelOptions;
   readonly #connections = new Map<Peer, Connection>();
   readonly #byStream = new Map<StreamName, Set<Subscription>>();
+  /** Subscriptions by the name of their key. */
+  readonly #byKey = new Map<string, number>();
   readonly #unsubscribe: () => void;
   readonly #broadcast = new Broadcast<Subscription>();
   readonly #held = new HeldEvents();
@@ -104,6 +109,10 @@ export class Channel {
       await this.#perform(peer, message);
     } catch (error) {
       if (isAbort(error)) return;
+      if (error instanceof ApiError && error.code === "rate_limited") {
+        peer.send(this.#errorOf(message, error.code, error.message));
+        return;
+      }
       if (error instanceof AppError && error.code === "log_unavailable") {
         peer.send(this.#errorOf(message, error.code, "the event log can't be reached at the moment; try again"));
         return;
@@ -151,15 +160,24 @@ export class Channel {
       peer.send(this.#errorOf(message, "rate_limited", text));
       return;
     }
+    const { key, subscriptions: most } = peer.key;
+    const ofKey = this.#byKey.get(key) ?? 0;
+    if (ofKey >= most) {
+      const text = `the key ${key} may hold ${most} subscriptions on this server; unsubscribe from some`;
+      peer.send(this.#errorOf(message, "rate_limited", text));
+      return;
+    }
+    this.#byKey.set(key, ofKey + 1);
     // Registered before the first await, so that the bound holds and no event is missed.
     const subscription = new Subscription(stream, { peer, connection, unpin: projections.pin(stream) });
     connection.subscriptions.set(stream, subscription);
     const all = this.#byStream.get(stream) ?? new Set();
     this.#byStream.set(stream, all.add(subscription));
     try {
-      const collection = await this.#requestCollection(chain.chainId, address);
+      const { collection, verdict } = await this.#requestCollection(peer, chain.chainId, address);
       const isLost = since !== undefined && !(await this.#isInLog(chain.chainId, address, since));
       if (subscription.isListening) await this.#sendInitialState(subscription, collection, { asked: since, isLost });
+      if (verdict === "not_a_contract" && subscription.isListening) peer.send(notAContractMessage(stream, collection));
     } catch (error) {
       // The client gets an error and must subscribe again.
       if (subscription.isListening) this.#drop(subscription);
@@ -167,19 +185,17 @@ export class Channel {
     }
   }
 
-  /** Returns the collection. Like a page request, it requests indexing if new, and identification if due. */
-  async #requestCollection(chainId: number, address: Address): Promise<Collection> {
-    const { projections, clock, reidentifyMs, requestIndexing, requestIdentification, onHeard } = this.#options;
+  /**
+   * Returns the collection. Like a page request, it requests indexing if new, and identification if due.
+   * @returns with the verdict about an address that the log does not record
+   */
+  async #requestCollection({ key }: Peer, chainId: number, address: Address) {
+    const { projections, demand, onHeard } = this.#options;
     onHeard?.(chainId);
     const collection = await projections.get(chainId, address);
-    if (collection.version === 0 || collection.isRemoved) {
-      await requestIndexing(chainId, address);
-      return projections.get(chainId, address);
-    }
-    if (isReidentificationDue(collection, clock.now(), reidentifyMs)) {
-      requestIdentification(chainId, address, collection.version);
-    }
-    return collection;
+    const verdict = await demand.request({ chainId, address }, collection, key);
+    const isNew = collection.version === 0 || collection.isRemoved;
+    return { collection: isNew ? await projections.get(chainId, address) : collection, verdict };
   }
 
   /**
@@ -325,9 +341,13 @@ export class Channel {
   }
 
   #drop(subscription: Subscription): void {
-    const { stream, connection, unpin } = subscription;
+    const { stream, connection, peer, unpin } = subscription;
     unpin();
-    connection.subscriptions.delete(stream);
+    if (connection.subscriptions.delete(stream)) {
+      const left = (this.#byKey.get(peer.key.key) ?? 0) - 1;
+      if (left > 0) this.#byKey.set(peer.key.key, left);
+      else this.#byKey.delete(peer.key.key);
+    }
     const all = this.#byStream.get(stream);
     all?.delete(subscription);
     if (all?.size !== 0) return;
@@ -387,6 +407,22 @@ export class Channel {
       if (sentCompleteVersion !== undefined) version = Math.max(sentCompleteVersion, version ?? 0);
     }
     return version === undefined ? undefined : { version, checksum: undefined };
+  }
+
+  /** Tells the subscribers of an address that the log does not record what it turned out to be. */
+  onVerdict(chainId: number, address: Address, verdict: Verdict): void {
+    const stream = nftStream(chainId, address);
+    const collection = this.#options.projections.peek(stream);
+    if (verdict !== "not_a_contract" || collection?.status === "not_a_contract") return;
+    const message = notAContractMessage(stream, collection ?? UNRECORDED);
+    this.#sendToSubscribers(stream, ({ peer }) => peer.send(message));
+  }
+
+  /** Tells the subscribers of an address that it could not be looked at. */
+  onDelayed(chainId: number, address: Address, delay: Delay): void {
+    const stream = nftStream(chainId, address);
+    const message = failedMessage(stream, this.#options.projections.peek(stream) ?? UNRECORDED, delay);
+    this.#sendToSubscribers(stream, ({ peer }) => peer.send(message));
   }
 
   hasSubscribers(chainId: number, address: Address): boolean {

@@ -102,12 +102,12 @@ export function failureMessage(
   return failedMessage(stream, failure, failure);
 }
 
-function notAContractMessage(stream: StreamName, mark: Mark): ServerMessage {
+export function notAContractMessage(stream: StreamName, mark: Mark): ServerMessage {
   const reason = "the address has neither code nor an NFT log";
   return { type: "failed", ...envelope(stream, mark), code: "not_a_contract", reason, nextTry: null };
 }
 
-function failedMessage(
+export function failedMessage(
   stream: StreamName,
   mark: Mark,
   { reason, retryAt }: { readonly reason: string; readonly retryAt: number },

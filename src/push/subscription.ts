@@ -3,6 +3,7 @@
  * in sequence, also during a replay. Also holds events back until pages show their blocks.
  */
 import type { PageChain } from "../collections/hot-collections.ts";
+import type { Requester } from "../core/fair-slots.ts";
 import type { NftEvent, StreamName } from "../events/types.ts";
 import type { MessageOf, ServerMessage } from "./message-models.ts";
 
@@ -251,5 +252,7 @@ export class Subscription {
 
 /** A connection as the channel sees it. */
 export interface Peer {
+  /** The key that opened it, and how many subscriptions that key may have over all of its connections. */
+  readonly key: Requester & { readonly subscriptions: number };
   send(message: ServerMessage): void;
 }

@@ -10,6 +10,7 @@ import { silentLogger } from "../../src/core/logger.ts";
 import { nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import { runCli } from "../support/cli.ts";
+import { OPERATOR } from "../support/requesters.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
@@ -258,7 +259,7 @@ test("`status --watch` draws over its lines in a terminal, until a signal ends i
     eventually(`it shows ${text}`, async () => (shown.includes(text) ? true : undefined), 30_000);
   try {
     await untilShown("collections none yet");
-    await requestIndexing({ log, clock: systemClock }, 1, CONTRACT as Address);
+    await requestIndexing({ log, clock: systemClock }, { chainId: 1, address: CONTRACT as Address }, OPERATOR);
     await untilShown("collections 1 requested");
   } finally {
     child.kill("SIGINT");

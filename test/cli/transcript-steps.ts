@@ -96,7 +96,7 @@ export const STEPS: readonly Step[] = [
       way: "log",
       json: {
         schema: "ServiceStatus",
-        omit: ["version", "startedAt", "instance", "chains", "memory", "queue", "behindSeconds"],
+        omit: ["version", "startedAt", "instance", "chains", "keys", "memory", "queue", "behindSeconds"],
       },
     },
     text: "Without `--url` the command reads the log, which knows nothing of endpoints.",

@@ -79,9 +79,23 @@ const EVENTS: { [T in DomainEvent["type"]]: Extract<DomainEvent, { type: T }> } 
   ChainCheckpointed: { type: "ChainCheckpointed", headers: [header], finalized: block, orphaned: [] },
   ReindexRequested: { type: "ReindexRequested" },
   CollectionRemoved: { type: "CollectionRemoved" },
-  KeyAdded: { type: "KeyAdded", name: "shop", scope: "read", hash: "ab".repeat(32), requestsPerMinute: null },
+  KeyAdded: {
+    type: "KeyAdded",
+    name: "shop",
+    scope: "read",
+    hash: "ab".repeat(32),
+    requestsPerMinute: null,
+    collectionsPerHour: null,
+    subscriptions: 5,
+  },
   KeyRotated: { type: "KeyRotated", name: "shop", hash: "cd".repeat(32), graceUntil: 1_700_000_000_000 },
   KeyRevoked: { type: "KeyRevoked", name: "shop" },
+  UsageRecorded: {
+    type: "UsageRecorded",
+    instance: "1",
+    endpoints: { "eth#1": { calls: { eth_getLogs: 3 }, bytes: 900 } },
+    keys: { shop: { calls: { eth_call: 1 }, bytes: 0 } },
+  },
 };
 
 describe("records", () => {

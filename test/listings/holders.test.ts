@@ -21,6 +21,7 @@ import type { FirstPage } from "../../src/listings/walk.ts";
 import { openLog } from "../../src/log/open.ts";
 import { hash, identified } from "../ledger/histories.ts";
 import { columnsOf, type ModelTransfer, modelListing, readable } from "../ledger/model.ts";
+import { READER } from "../support/requesters.ts";
 import { temporaryLogUrl } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
@@ -149,13 +150,12 @@ async function routeOf(chainId: 1 | 56 | 137, transfers: readonly ModelTransfer[
     wireTypes: "native",
     nftChain: () => chain,
     namesOf: () => undefined,
-    requestIndexing: async () => {},
+    demand: { request: async () => undefined },
     isStale: () => false,
-    requestIdentification: () => {},
   });
   const name = chainById(chainId)?.name;
   return async (query: string) => {
-    const { answer } = await route(`chain=${name}&holders=true&${query}`, address);
+    const { answer } = await route(`chain=${name}&holders=true&${query}`, address, READER);
     return JSON.parse(await answer.body.text()) as { total: number; result: { token_id: string; owner_of: string }[] };
   };
 }

@@ -18,6 +18,7 @@ import { openLog } from "../../src/log/open.ts";
 import { toBlob } from "../../src/metadata/outcome.ts";
 import { columnsOf, type ModelTransfer } from "../ledger/model.ts";
 import { sharedPostgres } from "../support/postgres.ts";
+import { OPERATOR } from "../support/requesters.ts";
 import { freshStream, hashOf } from "./contract.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
@@ -220,7 +221,7 @@ describe("verify", () => {
     const events: NftEvent[] = [{ type: "IndexingRequested" }, { type: "ContractIdentified", ...nothing }];
     const headline = toHeadline({ ...REQUESTED, status: "not_nft", startBlock: 7 });
     await log.append({ stream: nftStream(1, address), events, expectedVersion: 0, headline });
-    await requestIdentification(log, 1, address, 2);
+    await requestIdentification(log, { chainId: 1, address }, 2, OPERATOR);
     await log.close();
     expect(await run(url)).toMatchObject({ code: 0, lines: [expect.stringContaining(" v3 "), "1 streams, 0 wrong"] });
   });

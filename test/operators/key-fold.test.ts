@@ -10,10 +10,11 @@ import { TurnedClock } from "../support/turned-clock.ts";
 
 const ENVIRONMENT = [{ name: "API_KEYS#1", scope: "read", hash: hashOfKey("text-of-the-environment") }] as const;
 const PER_MINUTE = 600;
+const LIMITS = { requestsPerMinute: PER_MINUTE, collectionsPerHour: 300, subscriptions: 1_000 };
 
 /** Opens the keys as a process does at its start. */
 async function opened(log: MemoryLog, clock = new TurnedClock(), onDropped: () => void = () => undefined) {
-  const options = { log, clock, logger: silentLogger, environment: ENVIRONMENT, requestsPerMinute: PER_MINUTE };
+  const options = { log, clock, logger: silentLogger, environment: ENVIRONMENT, limits: LIMITS };
   const keys = new ApiKeys({ ...options, onDropped });
   await keys.begin();
   await keys.read();
@@ -26,8 +27,11 @@ async function logOf(...events: KeyEvent[]): Promise<MemoryLog> {
   return log;
 }
 
+/** The server's limits. */
+const SERVERS = { requestsPerMinute: null, collectionsPerHour: null, subscriptions: null };
+
 const added = (name: string, text: string, scope: "read" | "operate" = "read"): KeyEvent => {
-  return { type: "KeyAdded", name, scope, hash: hashOfKey(text), requestsPerMinute: null };
+  return { type: "KeyAdded", name, scope, hash: hashOfKey(text), ...SERVERS };
 };
 const rotated = (name: string, text: string, graceUntil: number): KeyEvent => {
   return { type: "KeyRotated", name, hash: hashOfKey(text), graceUntil };
@@ -36,7 +40,7 @@ const rotated = (name: string, text: string, graceUntil: number): KeyEvent => {
 /** Name and scope of a text's key; undefined if it is refused. */
 function keyOf(keys: ApiKeys, text: string): string | undefined {
   try {
-    const { name, scope } = keys.check(text);
+    const { key: name, scope } = keys.check(text);
     return `${name} ${scope}`;
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) return undefined;
@@ -113,8 +117,8 @@ describe("the fold of the keys", () => {
     const keys = await opened(new MemoryLog());
     expect(await refusal(keys.add("UPPER", "read", undefined))).toBe("invalid_parameter");
     expect(await refusal(keys.add("a".repeat(65), "read", undefined))).toBe("invalid_parameter");
-    expect(await refusal(keys.add("shop", "read", 0))).toBe("invalid_parameter");
-    await keys.add("shop", "read", 1);
+    expect(await refusal(keys.add("shop", "read", { requestsPerMinute: 0 }))).toBe("invalid_parameter");
+    await keys.add("shop", "read", { requestsPerMinute: 1 });
     expect(await refusal(keys.add("shop", "read", undefined))).toBe("conflict");
     expect(await refusal(keys.rotate("shop", -1))).toBe("invalid_parameter");
     expect(await refusal(keys.rotate("shop", 31 * 86_400_000))).toBe("invalid_parameter");

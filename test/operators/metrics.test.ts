@@ -8,11 +8,12 @@ import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from ".
 setDefaultTimeout(30_000);
 
 const DEPLOY = join(import.meta.dir, "../../scripts/deploy");
+const OPERATOR_KEY = "operator-key-0123456789";
 const METRICS_KEY = "metrics-key-0123456789";
 
 let service: TestService;
 beforeAll(async () => {
-  const env = { METRICS_KEY };
+  const env = { METRICS_KEY, OPERATOR_KEYS: OPERATOR_KEY };
   service = await startTestService({ rpcUrl: "http://127.0.0.1:9/", logUrl: temporaryLogUrl(), env });
 });
 afterAll(() => service?.stop());
@@ -21,7 +22,9 @@ const scrape = async (): Promise<string> =>
   (await service.fetch("/metrics", { headers: { "x-api-key": METRICS_KEY } })).text();
 
 test("count collections by status, the queue, the log's bytes, the version and the uses of keys", async () => {
-  await service.get(`/api/v2/nft/0x${"12".repeat(20)}`);
+  // An operator's request is recorded at once, also without an endpoint.
+  await service.get(`/api/v2/nft/0x${"12".repeat(20)}`, { "x-api-key": OPERATOR_KEY });
+  await service.get(`/api/v2/nft/0x${"13".repeat(20)}`);
   const text = await scrape();
   const value = (series: string) =>
     Number(

@@ -69,8 +69,8 @@ test("requests collections, and lists them with their facts once they are indexe
 });
 
 test("reports the log, the leases, and each chain with the state and the bill of its endpoints", async () => {
-  await service.get(`/api/v2/nft/${nft.address}?chain=bsc`);
-  await service.get(`/api/v2/nft/${nft.address}?chain=palm`);
+  await service.get(`/api/v2/nft/${nft.address}?chain=bsc`, headers);
+  await service.get(`/api/v2/nft/${nft.address}?chain=palm`, headers);
   const status = await eventually("all states are noticed", async () => {
     const { body } = await service.get("/api/status", headers);
     expect(await schemaFaults(service, "ServiceStatus", body)).toEqual([]);

@@ -7,9 +7,11 @@ import { initialState } from "../../src/collections/collection.ts";
 import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
+import { Lifecycle } from "../../src/core/lifecycle.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { type ContractIdentified, type NftEvent, nftStream, type StreamName } from "../../src/events/types.ts";
+import { Demand } from "../../src/indexing/demand.ts";
 import type { EventLog, ReadOptions } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
 import { Channel, type ChannelOptions } from "../../src/push/channel.ts";
@@ -17,6 +19,7 @@ import { messageOfEvent } from "../../src/push/event-messages.ts";
 import type { ServerMessage } from "../../src/push/message-models.ts";
 import { identified as begun, committed, hash } from "../ledger/histories.ts";
 import { columnsOf, type ModelTransfer } from "../ledger/model.ts";
+import { OPERATOR } from "../support/requesters.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
@@ -39,7 +42,7 @@ const watched = {
 } as EventLog;
 let refusal: Error | undefined;
 let ahead = 0;
-const identifiedAnew: [Address, number][] = [];
+const lifecycle = new Lifecycle(silentLogger);
 const options: ChannelOptions = {
   log: watched,
   projections,
@@ -55,15 +58,18 @@ const options: ChannelOptions = {
           header: () => undefined,
           isCanonical: () => true,
         },
-  requestIdentification: (_chainId, address, version) => void identifiedAnew.push([address, version]),
-  reidentifyMs: 600_000,
-  requestIndexing: async (chainId, address) => {
-    if (refusal !== undefined) throw refusal;
-    const stream = nftStream(chainId, address as Address);
-    await log.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
+  demand: {
+    request: async (contract, collection, requester) => {
+      if (refusal !== undefined) throw refusal;
+      return demand.request(contract, collection, requester);
+    },
   },
   maxSubscriptions: 3,
 };
+const demand = new Demand({
+  ...{ log, clock: options.clock, lifecycle, takeNew: () => undefined, staleMs: 600_000 },
+  candidatesOf: () => ({ request: () => undefined }),
+});
 const channel = new Channel(options);
 afterAll(async () => {
   channel.stop();
@@ -73,7 +79,7 @@ afterAll(async () => {
 
 function peer(of = channel) {
   const messages: ServerMessage[] = [];
-  const self = { send: (message: ServerMessage) => void messages.push(message) };
+  const self = { key: OPERATOR, send: (message: ServerMessage) => void messages.push(message) };
   of.open(self);
   const receive = (message: object) => of.receive(self, JSON.stringify(message));
   return { self, messages, receive };
@@ -306,15 +312,18 @@ describe("an address without a contract", () => {
       await later.receive({ action: "subscribe", address: address(400), since });
       expect(later.messages).toEqual(told(400, 2) as unknown as ServerMessage[]);
     }
-    expect(identifiedAnew).toEqual([]);
+    expect((await log.head(stream)).version).toBe(2);
     ahead = 600_000;
     const late = peer();
     await late.receive({ action: "subscribe", address: address(400) });
     ahead = 0;
     expect(late.messages).toEqual(told(400, 2) as unknown as ServerMessage[]);
-    expect(identifiedAnew).toEqual([[address(400), 2]]);
+    await eventually(
+      "a new identification is requested",
+      async () => (await log.head(stream)).version === 3 || undefined,
+    );
     // The result of the new identification is sent when it is appended.
-    await log.append({ stream, events: [{ type: "IndexingRequested" }, nothing], expectedVersion: 2 });
+    await log.append({ stream, events: [nothing], expectedVersion: 3 });
     await eventually("the later subscriber has been notified", async () => late.messages.length === 3 || undefined);
     expect(late.messages.at(-1)).toEqual({ ...(told(400, 4)[1] as object) } as ServerMessage);
   });

@@ -12,6 +12,7 @@ import type { ServerMessage } from "../../src/push/message-models.ts";
 import { type Connection, Subscription } from "../../src/push/subscription.ts";
 import { committed, hash, identified } from "../ledger/histories.ts";
 import { columnsOf } from "../ledger/model.ts";
+import { READER } from "../support/requesters.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
@@ -33,9 +34,7 @@ const channel = new Channel({
     header: () => undefined,
     isCanonical: () => true,
   }),
-  requestIdentification: () => undefined,
-  reidentifyMs: 600_000,
-  requestIndexing: () => Promise.resolve(),
+  demand: { request: async () => undefined },
   maxSubscriptions: 3,
 });
 afterAll(async () => {
@@ -76,7 +75,7 @@ function show(number: number, chainVersion = shown.version + 1): void {
 
 async function subscribe(since?: number) {
   const messages: ServerMessage[] = [];
-  const self = { send: (message: ServerMessage) => void messages.push(message) };
+  const self = { key: READER, send: (message: ServerMessage) => void messages.push(message) };
   channel.open(self);
   await channel.receive(self, JSON.stringify({ action: "subscribe", address, since }));
   const heard = () => messages.map((message) => [message.type, "version" in message ? message.version : undefined]);
@@ -191,7 +190,7 @@ test("does not let progress of the metadata overtake status and the replay", asy
   await projections.get(1, address);
   channel.onMetadataProgress(1, address, { resolved: 0, failed: 0 });
   const messages: ServerMessage[] = [];
-  const self = { send: (message: ServerMessage) => void messages.push(message) };
+  const self = { key: READER, send: (message: ServerMessage) => void messages.push(message) };
   channel.open(self);
   const subscribed = channel.receive(self, JSON.stringify({ action: "subscribe", address, since: 13 }));
   channel.onMetadataProgress(1, address, { resolved: 1, failed: 0 });
@@ -220,7 +219,7 @@ test.each([13, 15])("names only the record that the client has by progress of th
   const messages: ServerMessage[] = [];
   const stream = nftStream(1, address);
   const connection: Connection = { subscriptions: new Map(), indexed: new Set() };
-  const peer = { send: (message: ServerMessage) => void messages.push(message) };
+  const peer = { key: READER, send: (message: ServerMessage) => void messages.push(message) };
   const subscription = new Subscription(stream, { peer, connection, unpin: () => undefined });
   connection.subscriptions.set(stream, subscription);
   const envelope = { chain: "eth", address };

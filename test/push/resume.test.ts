@@ -12,6 +12,7 @@ import { openLog } from "../../src/log/open.ts";
 import { Channel } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/message-models.ts";
 import { committed, hash, identified } from "../ledger/histories.ts";
+import { READER } from "../support/requesters.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
@@ -36,14 +37,12 @@ async function replica() {
       header: () => undefined,
       isCanonical: () => true,
     }),
-    requestIdentification: () => undefined,
-    reidentifyMs: 600_000,
-    requestIndexing: () => Promise.resolve(),
+    demand: { request: async () => undefined },
     maxSubscriptions: 3,
   });
   const subscribe = async (since?: unknown) => {
     const messages: ServerMessage[] = [];
-    const peer = { send: (message: ServerMessage) => void messages.push(message) };
+    const peer = { key: READER, send: (message: ServerMessage) => void messages.push(message) };
     channel.open(peer);
     await channel.receive(peer, JSON.stringify({ action: "subscribe", address, since }));
     return messages;

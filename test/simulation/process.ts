@@ -9,6 +9,7 @@ import type { Address } from "../../src/core/hex.ts";
 import { Lifecycle } from "../../src/core/lifecycle.ts";
 import type { Logger } from "../../src/core/logger.ts";
 import { nftStream } from "../../src/events/types.ts";
+import { Demand } from "../../src/indexing/demand.ts";
 import { ChainIndexing } from "../../src/indexing/indexing.ts";
 import { finishPage, type Page, planPage } from "../../src/listings/pages.ts";
 import { NO_METADATA } from "../../src/listings/record.ts";
@@ -18,6 +19,7 @@ import type { ServerMessage } from "../../src/push/message-models.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import type { Verify } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
+import { OPERATOR } from "../support/requesters.ts";
 import { type EndpointWorld, SimEndpoint, type SimNode, Uplink } from "./endpoint.ts";
 import { type SimDisk, SimLog, type SimLogWorld } from "./log.ts";
 import { ProcessClock } from "./scheduler.ts";
@@ -46,7 +48,7 @@ export class SimProcess {
   readonly told: ServerMessage[] = [];
   started = false;
   readonly #channel: Channel;
-  readonly #peer = { send: (message: ServerMessage) => this.told.push(message) };
+  readonly #peer = { key: OPERATOR, send: (message: ServerMessage) => this.told.push(message) };
 
   constructor(name: string, world: ProcessWorld, onCrash: (process: SimProcess) => void) {
     this.name = name;
@@ -103,11 +105,10 @@ export class SimProcess {
       clock,
       logger,
       chainOf: () => view,
-      requestIndexing: (chainId, address) => requestIndexing(this, chainId, address as Address),
-      requestIdentification: (_chainId, address, version) => {
-        this.requestAgain(address, version).catch((error: unknown) => logger.debug({ err: error }, "not requested"));
-      },
-      reidentifyMs: LIMITS.reidentifyMs,
+      demand: new Demand({
+        ...{ log, clock, lifecycle, takeNew: () => undefined, staleMs: LIMITS.reidentifyMs },
+        candidatesOf: () => this.indexing.candidates,
+      }),
       maxSubscriptions: 100,
     });
     view.onMoved((ancestor) => {
@@ -142,7 +143,7 @@ export class SimProcess {
   }
 
   request(address: Address): Promise<void> {
-    return requestIndexing(this, CHAIN_ID, address);
+    return requestIndexing(this, { chainId: CHAIN_ID, address }, OPERATOR);
   }
 
   /** Has a collection indexed anew, or removed, as an operator does. */
@@ -153,7 +154,7 @@ export class SimProcess {
 
   /** Requests a new identification, as the route does for a later request of a contract that was found to be no NFT. */
   requestAgain(address: Address, version: number): Promise<void> {
-    return requestIdentification(this.log, CHAIN_ID, address, version);
+    return requestIdentification(this.log, { chainId: CHAIN_ID, address }, version, OPERATOR);
   }
 
   subscribe(address: Address): Promise<void> {

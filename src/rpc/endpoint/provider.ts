@@ -4,7 +4,7 @@
  * thread, which also fetches them where possible.
  */
 import { JsonRpcApiProvider, type JsonRpcError, type JsonRpcPayload, Network } from "ethers";
-import { COMPUTE_UNITS, type PriceList } from "../../chains/price-list.ts";
+import type { PriceList } from "../../chains/price-list.ts";
 import type { Clock } from "../../core/clock.ts";
 import { messageOf } from "../../core/errors.ts";
 import { quantity } from "../../core/hex.ts";
@@ -73,7 +73,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     this.#transport = createTransport(options);
     this.#clean = withoutSecrets(options.url);
     const { label, clock } = options;
-    this.usage = new Usage(clock, options.prices ?? COMPUTE_UNITS);
+    this.usage = new Usage();
     this.#batches = new Batches({
       label,
       send: (payload) => this._send(payload),

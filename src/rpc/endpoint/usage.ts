@@ -1,102 +1,34 @@
 /**
- * What one endpoint was used for: calls by method, as a provider bills them, units, bytes and latency. Each call inside
- * a batch counts.
+ * What one endpoint was used for since the last report: calls by method, as a provider bills them, and bytes. Each call
+ * inside a batch counts. Also the latency of its newest answers.
  */
-import { type PriceList, unitsOf } from "../../chains/price-list.ts";
-import type { Clock } from "../../core/clock.ts";
+import type { CallCounts } from "../../events/types.ts";
 
-export interface Bill {
-  /** Calls by method. */
-  readonly calls: Readonly<Record<string, number>>;
-  readonly units: number;
-  /** Bytes received. */
-  readonly bytes: number;
-}
-
-interface Bucket {
-  /** Number of the bucket's time slice since the clock's start. */
-  slice: number;
-  readonly calls: Map<string, number>;
-  bytes: number;
-}
-
-const MINUTE_MS = 60_000;
 /** Answers whose latency is kept: enough for a p99. */
 const LATENCIES = 512;
 
-/** Counts over a sliding time, in slices. */
-class SlidingBill {
-  readonly #sliceMs: number;
-  readonly #buckets: Bucket[];
-
-  constructor(sliceMs: number, slices: number) {
-    this.#sliceMs = sliceMs;
-    this.#buckets = Array.from({ length: slices }, () => ({ slice: -1, calls: new Map(), bytes: 0 }));
-  }
-
-  /** Returns the counts of the current slice. */
-  at(now: number): Bucket {
-    const slice = Math.floor(now / this.#sliceMs);
-    const bucket = this.#buckets[slice % this.#buckets.length] as Bucket;
-    if (bucket.slice !== slice) {
-      bucket.slice = slice;
-      bucket.calls.clear();
-      bucket.bytes = 0;
-    }
-    return bucket;
-  }
-
-  total(now: number, prices: PriceList): Bill {
-    const oldest = Math.floor(now / this.#sliceMs) - this.#buckets.length;
-    const calls: Record<string, number> = {};
-    let [units, bytes] = [0, 0];
-    for (const bucket of this.#buckets) {
-      if (bucket.slice <= oldest) continue;
-      bytes += bucket.bytes;
-      for (const [method, count] of bucket.calls) {
-        calls[method] = (calls[method] ?? 0) + count;
-        units += count * unitsOf(prices, method);
-      }
-    }
-    return { calls, units, bytes };
-  }
-}
-
 export class Usage {
-  readonly #clock: Clock;
-  readonly #prices: PriceList;
-  readonly #hour = new SlidingBill(MINUTE_MS, 60);
-  readonly #day = new SlidingBill(60 * MINUTE_MS, 24);
+  readonly #calls = new Map<string, number>();
+  #bytes = 0;
   /** The newest latencies in ms, in a ring. */
   readonly #latencies: number[] = [];
   #next = 0;
 
-  constructor(clock: Clock, prices: PriceList) {
-    this.#clock = clock;
-    this.#prices = prices;
-  }
-
   /** Counts the calls of one request. */
   sent(methods: readonly string[]): void {
-    const now = this.#clock.monotonic();
-    for (const { calls } of [this.#hour.at(now), this.#day.at(now)]) {
-      for (const method of methods) calls.set(method, (calls.get(method) ?? 0) + 1);
-    }
+    for (const method of methods) this.#calls.set(method, (this.#calls.get(method) ?? 0) + 1);
   }
 
   /** Counts an answer. @param ms time until it had arrived */
   received(bytes: number, ms: number): void {
-    const now = this.#clock.monotonic();
-    this.#hour.at(now).bytes += bytes;
-    this.#day.at(now).bytes += bytes;
+    this.#bytes += bytes;
     this.#latencies[this.#next] = ms;
     this.#next = (this.#next + 1) % LATENCIES;
   }
 
-  /** The bill of the last 60 minutes, and of the last 24 hours. */
-  bill(): { readonly hour: Bill; readonly day: Bill } {
-    const now = this.#clock.monotonic();
-    return { hour: this.#hour.total(now, this.#prices), day: this.#day.total(now, this.#prices) };
+  /** Everything that was counted since the start of this process. */
+  counts(): CallCounts {
+    return { calls: Object.fromEntries(this.#calls), bytes: this.#bytes };
   }
 
   /** Percentiles of the newest latencies in ms; null without an answer. */

@@ -1,0 +1,247 @@
+/**
+ * Contracts that keys of scope `read` request and that the log doesn't know, or knows as no NFT. In: an address. Out: a
+ * request in the log if there is something to index, else a verdict that stays in memory. Each key has its share of the
+ * work, and nothing is written for an address without code and logs.
+ */
+import { LRUCache } from "lru-cache";
+import type { Chain } from "../chains/chains.ts";
+import { type ContractRef, requestIdentification, requestIndexing } from "../collections/headline.ts";
+import { backoffMs, type Clock } from "../core/clock.ts";
+import { ApiError, isAbort, messageOf } from "../core/errors.ts";
+import { FairPlaces, FairQueue, type Requester, type Shares } from "../core/fair-slots.ts";
+import type { Address } from "../core/hex.ts";
+import type { Lifecycle } from "../core/lifecycle.ts";
+import type { Logger } from "../core/logger.ts";
+import { Spending } from "../core/spending.ts";
+import type { EventLog } from "../log/event-log.ts";
+import { IDENTIFYING_TOPICS } from "../rpc/decode/transfers.ts";
+import { SpanController } from "../rpc/endpoint/span.ts";
+import type { RpcChainReader } from "../rpc/reader.ts";
+import { identify, isDelegation, MAX_WINDOW } from "./identify.ts";
+
+/** The result of a look: neither code nor an NFT log, or code and still no NFT. */
+export type Verdict = "not_a_contract" | "not_nft";
+
+/** A failed attempt, and the next one in ms since the epoch. */
+export interface Delay {
+  readonly reason: string;
+  readonly retryAt: number;
+}
+
+interface CandidatesOptions {
+  readonly chain: Chain;
+  readonly log: EventLog;
+  readonly reader: RpcChainReader;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly lifecycle: Lifecycle;
+  /** The account of a key's calls. */
+  readonly accountOf: (requester: Requester) => Spending;
+  /** Called when an address turned out to be no contract. */
+  readonly onVerdict: (address: Address, verdict: Verdict) => void;
+  /** Called when an address could not be looked at, with the reason and the time of the next attempt. */
+  readonly onDelayed: (address: Address, delay: Delay) => void;
+  /** Age from which a verdict is checked again, in ms. */
+  readonly staleMs: number;
+}
+
+/** An address that waits for its verdict. */
+interface Candidate {
+  /** Version of the stream that says that the contract is no NFT; 0 for an address that the log doesn't know. */
+  readonly version: number;
+  readonly hasCode: boolean;
+}
+
+/** Verdicts in memory: 50,000 of 200 bytes are 10 MB. An address whose verdict was dropped is looked at again. */
+const MAX_VERDICTS = 50_000;
+/** Addresses of one key that may wait. The quota of a key is far below. */
+const MAX_WAITING = 2_000;
+/** Addresses per look: one batch of requests. And addresses per search: one filter. */
+const LOOKS_AT_ONCE = 100;
+/** A key has one look, one identification and one search under way. What arrives meanwhile shares the next one. */
+const LOOKS: Shares = { places: 4, perKey: 1, forOperators: 0 };
+const IDENTIFICATIONS: Shares = { places: 2, perKey: 1, forOperators: 0 };
+const SEARCHES: Shares = { places: 1, perKey: 1, forOperators: 0 };
+/** After each answer a search waits this many times as long: it takes a quarter of one request at a time. */
+const REST = 3;
+const [RETRY_BASE_MS, RETRY_MAX_MS] = [1_000, 60_000];
+
+/** One kind of work on waiting addresses, in turns by key. */
+interface Stage {
+  readonly waiting: FairQueue<Address>;
+  readonly places: FairPlaces;
+  readonly atOnce: number;
+  readonly work: (addresses: readonly Address[], requester: Requester, signal: AbortSignal) => Promise<void>;
+}
+
+export class Candidates {
+  readonly #options: CandidatesOptions;
+  readonly #waiting = new Map<Address, Candidate>();
+  readonly #verdicts = new LRUCache<Address, { readonly verdict: Verdict; readonly atMs: number }>({
+    max: MAX_VERDICTS,
+  });
+  readonly #looks: Stage;
+  readonly #identifications: Stage;
+  readonly #searches: Stage;
+  /** Failures in a row. */
+  #failures = 0;
+
+  constructor(options: CandidatesOptions) {
+    this.#options = options;
+    const stage = (shares: Shares, atOnce: number, work: Stage["work"]): Stage => {
+      return { waiting: new FairQueue(), places: new FairPlaces(shares), atOnce, work };
+    };
+    this.#looks = stage(LOOKS, LOOKS_AT_ONCE, (addresses, requester) => this.#look(addresses, requester));
+    this.#identifications = stage(IDENTIFICATIONS, 1, ([address], requester, signal) =>
+      this.#identify(address as Address, requester, signal),
+    );
+    this.#searches = stage(SEARCHES, LOOKS_AT_ONCE, (addresses, requester, signal) =>
+      this.#search(addresses, requester, signal),
+    );
+  }
+
+  /** Number of addresses that wait for their verdict. */
+  get size(): number {
+    return this.#waiting.size;
+  }
+
+  /** The last verdict about an address, whatever its age. */
+  verdict(address: Address): Verdict | undefined {
+    return this.#verdicts.peek(address)?.verdict;
+  }
+
+  /**
+   * Has an address looked at, unless it waits already or a verdict is young. Returns the last verdict.
+   * @param onNew called before an address is taken in; what it throws refuses the address
+   * @throws ApiError 429 if too many addresses of the key wait
+   */
+  request(address: Address, requester: Requester, known: Candidate, onNew: () => void): Verdict | undefined {
+    const { clock, staleMs } = this.#options;
+    const last = this.#verdicts.get(address);
+    const isYoung = last !== undefined && clock.now() - last.atMs < staleMs;
+    if (isYoung || this.#waiting.has(address)) return last?.verdict;
+    const waiting = [this.#looks, this.#identifications, this.#searches];
+    if (waiting.reduce((sum, { waiting }) => sum + waiting.count(requester), 0) >= MAX_WAITING) {
+      const text = `${MAX_WAITING} new addresses of this key wait to be looked at already; try again later`;
+      throw new ApiError(429, "rate_limited", text, { headers: { "retry-after": "60" } });
+    }
+    onNew();
+    this.#waiting.set(address, known);
+    this.#enqueue(known.hasCode ? this.#identifications : this.#looks, [address], requester);
+    return last?.verdict;
+  }
+
+  #enqueue(stage: Stage, addresses: readonly Address[], requester: Requester): void {
+    for (const address of addresses) stage.waiting.add(address, requester);
+    this.#fill(stage);
+  }
+
+  #fill(stage: Stage): void {
+    const { lifecycle, chain } = this.#options;
+    const { waiting, places, atOnce } = stage;
+    while (!lifecycle.stopping) {
+      const next = waiting.take((requester) => places.isFreeFor(requester));
+      if (next === undefined) return;
+      const { item, requester } = next;
+      const addresses = [item, ...waiting.takeMore(requester, atOnce - 1)];
+      places.begin(requester);
+      const work = lifecycle.run(`new contracts of ${chain.name}`, (signal) =>
+        this.#work(stage, addresses, requester, signal),
+      );
+      work.finally(() => {
+        places.end(requester);
+        this.#fill(stage);
+      });
+    }
+  }
+
+  /** Runs the work of a stage. After a failure its addresses wait for another turn. */
+  async #work(stage: Stage, addresses: readonly Address[], requester: Requester, signal: AbortSignal): Promise<void> {
+    const { accountOf, clock, logger, chain } = this.#options;
+    try {
+      await new Spending(accountOf(requester)).run(() => stage.work(addresses, requester, signal));
+      this.#failures = 0;
+    } catch (error) {
+      if (signal.aborted || isAbort(error)) return;
+      const wait = backoffMs(clock, Math.min(++this.#failures, 16), RETRY_BASE_MS, RETRY_MAX_MS);
+      const meta = { chain: chain.name, addresses: addresses.length, retryInMs: Math.round(wait) };
+      logger.debug({ err: error, ...meta }, "new contracts could not be looked at");
+      // Those with a result meanwhile are not looked at again.
+      const open = addresses.filter((address) => this.#waiting.has(address));
+      const delay = { reason: messageOf(error), retryAt: clock.now() + wait };
+      for (const address of open) this.#options.onDelayed(address, delay);
+      await clock.sleep(wait, signal).catch(() => undefined);
+      for (const address of open) stage.waiting.add(address, requester);
+    }
+  }
+
+  /** Asks for code, and for the number of transactions where there is none, each in one batch. */
+  async #look(addresses: readonly Address[], requester: Requester): Promise<void> {
+    const { reader } = this.#options;
+    const { number, hash } = await reader.head();
+    let without = await this.#withoutCode(addresses, requester);
+    // An endpoint that is behind lacks a young contract.
+    if (without.length > 0 && (await reader.benchLaggards({ number, hash }))) {
+      without = await this.#withoutCode(without, requester);
+    }
+    const counts = await Promise.all(without.map((address) => reader.transactionCount(address)));
+    // An account that has sent transactions never was a contract. A destroyed contract has sent none since.
+    const maybeDestroyed = without.filter((_, index) => counts[index] === 0);
+    for (const address of without) if (!maybeDestroyed.includes(address)) this.#decide(address, "not_a_contract");
+    this.#enqueue(this.#searches, maybeDestroyed, requester);
+  }
+
+  /** Requests the indexing of the addresses with code. Returns the others. */
+  async #withoutCode(addresses: readonly Address[], requester: Requester): Promise<Address[]> {
+    const codes = await Promise.all(addresses.map((address) => this.#options.reader.code(address, "latest")));
+    const hasCode = (code = "0x"): boolean => code !== "0x" && code !== "" && !isDelegation(code);
+    const found = addresses.filter((_, index) => hasCode(codes[index]));
+    for (const address of found) await this.#found(address, requester);
+    return addresses.filter((address) => !found.includes(address));
+  }
+
+  /** Searches the whole history for NFT logs of contracts that may be destroyed. */
+  async #search(addresses: readonly Address[], requester: Requester, signal: AbortSignal): Promise<void> {
+    const { reader, clock } = this.#options;
+    const { head, finalized } = await reader.tips();
+    const span = new SpanController();
+    let left = [...addresses];
+    for (let from = 0; from <= head.number && left.length > 0; ) {
+      signal.throwIfAborted();
+      const begun = clock.monotonic();
+      const toBlock = Math.min(head.number, from + MAX_WINDOW - 1);
+      const filter = { addresses: left, topics: IDENTIFYING_TOPICS, fromBlock: from, toBlock };
+      const requiredBlock = toBlock > finalized.number ? head : undefined;
+      const read = await reader.firstLogs(filter, span, { requiredBlock, signal });
+      for (const address of new Set(read.logs.map((log) => log.address))) await this.#found(address, requester);
+      left = left.filter((address) => this.#waiting.has(address));
+      from = read.toBlock + 1;
+      if (from <= head.number) await clock.sleep((clock.monotonic() - begun) * REST, signal);
+    }
+    for (const address of left) this.#decide(address, "not_a_contract");
+  }
+
+  /** Identifies a contract that was no NFT. Writes only if it is one by now. */
+  async #identify(address: Address, requester: Requester, signal: AbortSignal): Promise<void> {
+    const identified = await identify(this.#options.reader, address, "all", signal);
+    if (identified === undefined || identified.kind === "nft") await this.#found(address, requester);
+    else this.#decide(address, identified.kind);
+  }
+
+  /** Records the request in the log, from which the jobs take it. */
+  async #found(address: Address, requester: Requester): Promise<void> {
+    const { log, clock, chain } = this.#options;
+    const contract: ContractRef = { chainId: chain.chainId, address };
+    const version = this.#waiting.get(address)?.version ?? 0;
+    if (version === 0) await requestIndexing({ log, clock }, contract, requester);
+    else await requestIdentification(log, contract, version, requester);
+    this.#waiting.delete(address);
+    this.#verdicts.delete(address);
+  }
+
+  #decide(address: Address, verdict: Verdict): void {
+    this.#waiting.delete(address);
+    this.#verdicts.set(address, { verdict, atMs: this.#options.clock.now() });
+    this.#options.onVerdict(address, verdict);
+  }
+}

@@ -24,6 +24,7 @@ import type { Logger } from "./core/logger.ts";
 import { Metrics } from "./core/metrics.ts";
 import { type CallCounts, nftStream, parseStream, type StreamName } from "./events/types.ts";
 import { createApp } from "./http/app.ts";
+import { Explorer } from "./http/explore-routes.ts";
 import { RateLimiter } from "./http/requests.ts";
 import { type RunningServer, type Serving, startServer } from "./http/server.ts";
 import type { Delay, Verdict } from "./indexing/candidates.ts";
@@ -316,7 +317,10 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   const freshness = watchFreshness({ ...parts, keys, runtimes });
   const limiter = new RateLimiter(clock);
   const { metricsKey } = config;
-  const operators = openOperators({ ...parts, ...ground, freshness, runtimes, bills, keys });
+  const operators = openOperators({
+    ...{ ...parts, ...ground, freshness, runtimes, bills, keys },
+    traitBytes: config.cacheBytes * LIMITS.metadataCachePart,
+  });
   const areKeysNamed = config.metricsKey !== undefined;
   measureOperations(metrics, { ...operators, keys, bills, status: () => log.status(), areKeysNamed });
   metrics.buildInfo.set({ version: VERSION }, 1);
@@ -402,7 +406,10 @@ interface Parts extends Serving {
   indexing(): Promise<readonly CollectionEntry[]>;
 }
 
-interface OperatorParts extends Pick<SharedParts, "clock" | "log" | "projections" | "metadata" | "lifecycle"> {
+interface OperatorParts
+  extends Pick<SharedParts, "clock" | "log" | "projections" | "metadata" | "lifecycle" | "metrics"> {
+  /** Memory for indexes of traits. */
+  readonly traitBytes: number;
   readonly instance: string;
   readonly startedAt: number;
   readonly freshness: Freshness;
@@ -418,7 +425,8 @@ function endpointUsage(runtimes: ReadonlyMap<number, ChainRuntime>): ReadonlyMap
 }
 
 /** Assembles what the routes of operators show. */
-function openOperators({ clock, log, projections, metadata, lifecycle, freshness, runtimes, ...own }: OperatorParts) {
+function openOperators({ clock, log, projections, metadata, lifecycle, ...rest }: OperatorParts) {
+  const { freshness, runtimes, metrics, traitBytes, ...own } = rest;
   const nftsInMemory = (stream: StreamName) => {
     const collection = projections.peek(stream);
     return collection && countEntries(collection.ledger, Number.MAX_SAFE_INTEGER, false);
@@ -435,11 +443,16 @@ function openOperators({ clock, log, projections, metadata, lifecycle, freshness
       finalized: () => view.finalized(),
     };
   });
-  const memory = () => ({ collections: projections.stats().bytes, metadata: metadata.books.bytes });
+  const explorer = new Explorer(clock, traitBytes);
+  const memory = () => {
+    const bytes = metadata.books.bytes + explorer.traits.bytes;
+    return { collections: projections.stats().bytes, metadata: bytes };
+  };
   const behindMs = () => freshness.behindMs;
   const status = new ServiceStatus({ ...own, version: VERSION, clock, log, behindMs, memory, chains, catalogue });
   lifecycle.run("status", (signal) => status.run(signal));
-  return { catalogue, status };
+  metrics.onScrape(() => metrics.metadataCacheBytes.set(memory().metadata));
+  return { catalogue, status, explorer };
 }
 
 interface FreshnessParts extends Pick<SharedParts, "clock" | "logger" | "log" | "projections" | "metadata"> {
@@ -596,7 +609,6 @@ function watchMetadata({ log, metadata, runtimes, channel, metrics, lifecycle, l
     channel.onMetadataProgress(Number(id), address as Address, { resolved, failed });
   });
   metrics.onScrape(() => {
-    metrics.metadataCacheBytes.set(metadata.books.bytes);
     for (const { chain, metadata: own } of runtimes.values()) {
       metrics.metadataInFlight.set({ chain: chain.name }, own.inFlight());
     }

@@ -751,8 +751,10 @@ export type MetadataOutcome = {
 export type TraitList = {
   /** Tokens in the collection */
   readonly of: number;
-  /** Tokens whose metadata is known */
+  /** Tokens whose metadata is known, as far as it is indexed */
   readonly indexed: number;
+  /** True if there are more traits than are indexed or listed: counts may be too low */
+  readonly truncated?: boolean;
   readonly result: readonly Trait[];
 };
 

@@ -21,6 +21,8 @@ export interface Collection {
   version: number;
   /** Version of the event since which the collection is indexed anew; 0 if it never was. Earlier events don't count. */
   base: number;
+  /** Version of the newest event that took blocks back. Since then older blocks may list other tokens than before. */
+  rewrittenAt: number;
   /** True if it is not indexed any more, until a client requests it again. */
   isRemoved: boolean;
   /** Checksum of the event of that version; 0 before the first. */
@@ -57,6 +59,7 @@ export function initialState(base = 0): Collection {
   return {
     version: Math.max(0, base - 1),
     base,
+    rewrittenAt: 0,
     isRemoved: false,
     checksum: 0,
     status: "syncing",
@@ -138,6 +141,7 @@ function change(
       state.status = event.kind === "nft" ? "syncing" : event.kind;
       return;
     case "BlocksReverted":
+      state.rewrittenAt = version;
       state.ledger.revert(event.ancestor.number);
       state.chainVersion = event.chainVersion ?? state.chainVersion;
       if (state.end !== undefined && state.end.number > event.ancestor.number) state.end = event.ancestor;

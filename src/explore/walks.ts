@@ -7,13 +7,22 @@ import { currentBlock, currentCollection } from "../collections/hot-collections.
 import { yieldToEventLoop } from "../core/background.ts";
 import { assertKept, type ExportSource, type ExportStart, startExport } from "../exports/walk.ts";
 import type { Entry } from "../ledger/entries.ts";
-import { kindsOf, NEWEST, readHistory, type TokenName, type TokenTransfer } from "../ledger/history.ts";
+import {
+  kindsOf,
+  NEWEST,
+  readHistory,
+  type TokenHistory,
+  type TokenName,
+  type TokenTransfer,
+} from "../ledger/history.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { readSlice } from "../ledger/listing.ts";
 import type { Position } from "../ledger/rows.ts";
 import { currentPlan, startPage } from "../listings/pages.ts";
 import type { Walk } from "../listings/walk.ts";
 
+/** Entries that one request reads: about a second. The page then ends early, and its cursor goes on. */
+const MAX_WALKED = 1_000_000;
 /** Entries read between two checks that the block is still canonical: two to four milliseconds. */
 const BATCH = 2_000;
 
@@ -54,7 +63,8 @@ interface Found {
 }
 
 /**
- * Returns up to `limit` entries that match, from the walk's place on.
+ * Returns up to `limit` entries that match, from the walk's place on. Fewer if the walk to them is long: a contract can
+ * have minted a range of 2^40 ids.
  * @param matches made for each ledger, because an evicted one is read again
  * @throws ApiError 410 if the block is lost meanwhile
  */
@@ -66,6 +76,7 @@ export async function findEntries(
 ): Promise<Found> {
   const entries: Entry[] = [];
   const places: Position[] = [];
+  let walked = 0;
   for (let position = walk.position; ; ) {
     const collection = await currentCollection(source, source, walk);
     const plan = await currentPlan(source, collection, { cursor: { ...walk, position, limit: BATCH } });
@@ -78,6 +89,8 @@ export async function findEntries(
     }
     position = plan.next;
     if (position === undefined) return { collection: plan.collection, entries, places };
+    walked += plan.entries.length;
+    if (walked >= MAX_WALKED) return { collection: plan.collection, entries, places: [...places, position] };
     await yieldToEventLoop();
   }
 }
@@ -113,11 +126,25 @@ export async function historyPage(
   token: TokenName,
   { isFirst, limit }: { readonly isFirst: boolean; readonly limit: number },
 ): Promise<HistoryPage> {
-  await assertKept(source, start);
-  const { ledger } = await currentCollection(source, source, start.walk);
   const { block, position } = start.walk;
   const from = isFirst ? NEWEST : (position?.[0] ?? NEWEST);
-  const { transfers, next } = readHistory(ledger, token, { block, from, limit });
+  for (;;) {
+    await assertKept(source, start);
+    const collection = await currentCollection(source, source, start.walk);
+    const { ledger, rewrittenAt } = collection;
+    const reading = readHistory(ledger, token, { block, from, limit });
+    // A fork above the block, or an eviction, moves the newer entries that the reading passes over.
+    for (let isSame = true; isSame; ) {
+      const { done, value } = reading.next();
+      if (done === true) return namedPage(ledger, value);
+      await yieldToEventLoop();
+      const now = await currentCollection(source, source, start.walk);
+      isSame = now === collection && now.rewrittenAt === rewrittenAt;
+    }
+  }
+}
+
+function namedPage(ledger: Ledger, { transfers, next }: TokenHistory): HistoryPage {
   const name = (owner: number) => ledger.addresses.hex(owner);
   return {
     transfers: transfers.map((one) => ({ ...one, from: name(one.from), to: name(one.to) })),

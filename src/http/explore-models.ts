@@ -62,7 +62,10 @@ const Trait = Type.Object({
 
 const TraitList = Type.Object({
   of: int64("Tokens in the collection"),
-  indexed: int64("Tokens whose metadata is known"),
+  indexed: int64("Tokens whose metadata is known, as far as it is indexed"),
+  truncated: Type.Optional(
+    Type.Boolean({ description: "True if there are more traits than are indexed or listed: counts may be too low" }),
+  ),
   result: Type.Array(named("Trait", Trait)),
 });
 

@@ -11,7 +11,7 @@ import type { Requester } from "../core/fair-slots.ts";
 import { type Address, parseAddress } from "../core/hex.ts";
 import { Rankings } from "../explore/rankings.ts";
 import { memoryReadings, nodeReadings } from "../explore/readings.ts";
-import { type TraitIndex, TraitIndexes, tokenKey } from "../explore/traits.ts";
+import { TraitIndexes } from "../explore/traits.ts";
 import { beginWalk, entryOfToken, findEntries, historyPage, tokenOfId } from "../explore/walks.ts";
 import type { ExportSource, ExportStart } from "../exports/walk.ts";
 import type { Entry } from "../ledger/entries.ts";
@@ -41,8 +41,9 @@ export class Explorer {
   readonly rankings = new Rankings();
   readonly traits: TraitIndexes;
 
-  constructor(clock: Clock) {
-    this.traits = new TraitIndexes(clock);
+  /** @param traitBytes memory for indexes of traits */
+  constructor(clock: Clock, traitBytes: number) {
+    this.traits = new TraitIndexes(clock, traitBytes);
   }
 }
 
@@ -140,7 +141,8 @@ export async function foundTokens(asked: Explored, deps: ExploreDeps, explorer: 
   const { source, runtime, limit, cursor, asOf, cursorAt } = reading;
   return explorer.memory.run(asked.requester, async () => {
     const start = await beginWalk(source, { cursor, asOfBlock: asOf, byPair: owner !== undefined });
-    const having = traits.length === 0 ? undefined : (await traitIndex(reading, start, explorer, deps)).having(traits);
+    const index = traits.length === 0 ? undefined : (await traitIndex(reading, start, explorer, deps)).index;
+    const having = index?.having(traits);
     const { collection, entries, places } = await findEntries(source, start, limit, (ledger) =>
       matcher(ledger, owner, having),
     );
@@ -186,27 +188,34 @@ function traitsIn(query: Query): string[] {
   return traits;
 }
 
-function matcher(ledger: Ledger, owner: Address | undefined, having: ReadonlySet<string> | undefined) {
+function matcher(ledger: Ledger, owner: Address | undefined, having: ((entry: Entry) => boolean) | undefined) {
   return (entry: Entry): boolean => {
     if (owner !== undefined && (entry.owner < 0 || ledger.addresses.hex(entry.owner) !== owner)) return false;
-    return having === undefined || having.has(tokenKey(entry));
+    return having === undefined || having(entry);
   };
 }
 
-/** The index of a collection's traits, made of its listing at the walk's block and its metadata as it is now. */
+/** The traits of a collection's listing at the walk's block, by its metadata as it is now. */
 async function traitIndex(
   { source, runtime }: Reading,
   start: ExportStart,
   { traits }: Explorer,
   { clock }: ExploreDeps,
-): Promise<TraitIndex> {
+): ReturnType<TraitIndexes["of"]> {
   const collection = await currentCollection(source, source, start.walk);
   const tokens = countEntries(collection.ledger, start.walk.block, false);
   const known = { normalizeMetadata: true, mediaItems: false, asOf: clock.now() };
   const factsOf = async (entries: readonly Entry[]) => (await runtime.factsOf(source.address, entries, known)).facts;
-  const version = `${collection.version} ${runtime.metadataVersion(source.address)}`;
+  const metadataVersion = `${runtime.metadataVersion(source.address)}`;
   const whole = { ...start, walk: { ...start.walk, position: START, holders: false } };
-  return traits.of({ source, start: whole, factsOf, version }, tokens);
+  return traits.of({ source, start: whole, factsOf, metadataVersion, listing: listingOf(collection, start) }, tokens);
+}
+
+/** Names a listing: the same name for the same tokens, whatever was transferred since. */
+function listingOf({ version, base, rewrittenAt, end }: Collection, { walk, finalized }: ExportStart): string {
+  const { block, hash, above, chainVersion } = walk;
+  if (block >= (end?.number ?? 0)) return `version ${version}`;
+  return `${base}/${rewrittenAt}/${block}/${hash || above?.hash || (finalized ? "final" : chainVersion)}`;
 }
 
 /** `GET …/traits`: how many tokens have which trait. */
@@ -214,15 +223,20 @@ export async function countedTraits(asked: Explored, deps: ExploreDeps, explorer
   const reading = readingOf(asked, parseQueryString(""), deps, ["traits"]);
   return explorer.memory.run(asked.requester, async () => {
     const start = await beginWalk(reading.source, { cursor: undefined, asOfBlock: undefined, byPair: false });
-    const index = await traitIndex(reading, start, explorer, deps);
-    return respond({ of: index.tokens, indexed: index.indexed, result: index.list() }, start, reading, deps);
+    const { tokens, indexed, isTruncated, traits } = (await traitIndex(reading, start, explorer, deps)).counts;
+    const truncated = isTruncated ? { truncated: true } : {};
+    return respond({ of: tokens, indexed, ...truncated, result: traits }, start, reading, deps);
   });
 }
 
 /**
  * `GET …/tokens/:id`: the record of a token at a block, its history up to it, and the attempts to fetch its metadata.
  */
-export async function tokenDetails(asked: Explored, deps: ExploreDeps): Promise<Response> {
+export function tokenDetails(asked: Explored, deps: ExploreDeps, { memory }: Explorer): Promise<Response> {
+  return memory.run(asked.requester, () => readToken(asked, deps));
+}
+
+async function readToken(asked: Explored, deps: ExploreDeps): Promise<Response> {
   const id = idIn(asked.params["id"]);
   const query = parseQueryString(asked.search);
   const reading = readingOf(asked, query, deps, ["token", id.toString()]);

@@ -24,7 +24,7 @@ import { pathOf, searchOf, whileLogAnswers } from "./answers.ts";
 import {
   countedTraits,
   type ExploreDeps,
-  Explorer,
+  type Explorer,
   foundTokens,
   HOLDER_PARAMETERS,
   listedHolders,
@@ -54,6 +54,8 @@ export interface OperatorDeps extends ExportDeps, ExploreDeps {
   readonly catalogue: Catalogue;
   readonly status: ServiceStatus;
   readonly isLogAnswering: () => boolean;
+  /** What requests for whole collections share. */
+  readonly explorer: Explorer;
   /** Ms that this process is behind the log. */
   readonly behindMs: () => number;
   /** Says what indexing a contract will cost; undefined if the chain is not enabled. */
@@ -92,7 +94,6 @@ export interface OperatorRoute {
 
 interface RouteDeps extends OperatorDeps {
   readonly exports: RunningExports;
-  readonly explorer: Explorer;
 }
 
 /** A replica that is cut off from the log for this long answers no operator: what it shows may be over. */
@@ -137,7 +138,7 @@ export const OPERATOR_ROUTES: readonly OperatorRoute[] = [
     path: `${ONE}/tokens/:id`,
     scope: "read",
     parameters: TOKEN_PARAMETERS,
-    answer: async (asked, deps) => tokenDetails(await exploredBy(asked, deps), deps),
+    answer: async (asked, deps) => tokenDetails(await exploredBy(asked, deps), deps, deps.explorer),
   },
   {
     method: "GET",
@@ -209,7 +210,7 @@ export function assertMayUse(
 
 /** Adds the routes to the application. */
 export function addOperatorRoutes(app: Elysia, given: OperatorDeps, callerOf: (request: Request) => ApiKey): Elysia {
-  const deps: RouteDeps = { ...given, exports: new RunningExports(given.clock), explorer: new Explorer(given.clock) };
+  const deps: RouteDeps = { ...given, exports: new RunningExports(given.clock) };
   for (const route of OPERATOR_ROUTES) {
     const handler = async ({ request, params }: { request: Request; params: Record<string, string> }) => {
       const asked: Asked = {

@@ -6,8 +6,10 @@
  */
 import { isHandedOver, type Lease, type Leases } from "../chain/lease.ts";
 import type { NodeWatch } from "../chain/node-watch.ts";
+import { fromHeadline, requesterOf } from "../collections/headline.ts";
 import { backoffMs } from "../core/clock.ts";
 import { isAbort, messageOf } from "../core/errors.ts";
+import { FairPlaces, NO_KEY, type Requester, type Shares } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
 import { type MetadataEvent, metadataStream, type Recorded, type StreamName } from "../events/types.ts";
 import { streamPages } from "../log/event-log.ts";
@@ -24,8 +26,8 @@ interface WorkerOptions extends Omit<VisitContext, "reading"> {
   readonly sampleMs: number;
 }
 
-/** Collections visited at once. */
-const PARALLEL = 6;
+/** Collections visited at once. The collections of one key on slow hosts leave places to those of other keys. */
+const VISITS: Shares = { places: 9, perKey: 6, forOperators: 1 };
 /** Longest visit while other collections wait: on a slow host a large collection takes days. */
 const TURN_MS = 15_000;
 const RETRY_BASE_MS = 2_000;
@@ -43,6 +45,8 @@ const MAX_REQUEST_AGE_MS = 60_000;
 /** A collection in the worker's queue. */
 interface CollectionWork {
   readonly address: Address;
+  /** The key that requested the collection. */
+  requester: Requester;
   readonly due: DueTokens;
   /** When to visit it, in ms since the epoch; infinite during a visit, unless a token became due. */
   dueAt: number;
@@ -61,6 +65,7 @@ export class MetadataWorker {
   /** In the order of their turns. */
   readonly #works = new Map<Address, CollectionWork>();
   readonly #visiting = new Map<Address, Promise<void>>();
+  readonly #places = new FairPlaces(VISITS);
   /** True if this process holds the chain's metadata lease. */
   holding = false;
   /** True if a collection is due but all places are taken. */
@@ -130,8 +135,8 @@ export class MetadataWorker {
       const followed = page.filter(({ headline }) => headline?.["status"] === "following");
       const heads = await log.heads(followed.map(({ stream }) => metadataStream(chainId, parseAddress(stream))));
       const headOf = new Map(heads.map((head) => [parseAddress(head.stream), head]));
-      for (const { stream, version } of followed) {
-        const work = this.#work(parseAddress(stream));
+      for (const { stream, version, headline: byFollower } of followed) {
+        const work = this.#work(parseAddress(stream), requesterOf(fromHeadline(byFollower)));
         const { headline, version: end } = headOf.get(work.address) ?? {};
         if (headline?.["at"] !== end || headline?.["collection"] !== version) continue;
         work.dueAt = Number(headline["dueAt"]);
@@ -141,15 +146,17 @@ export class MetadataWorker {
     }
   }
 
-  #work(address: Address): CollectionWork {
+  #work(address: Address, requester?: Requester): CollectionWork {
     let work = this.#works.get(address);
     if (work === undefined) {
       const { clock, sampleMs } = this.#options;
       const sampleAt = clock.now() + sampleMs;
       const due = new DueTokens();
-      work = { address, due, dueAt: 0, failures: 0, sampleAt, sampleWait: 0, isUnsettled: false };
+      const times = { dueAt: 0, failures: 0, sampleAt, sampleWait: 0, isUnsettled: false };
+      work = { address, requester: NO_KEY, due, ...times };
       this.#works.set(address, work);
     }
+    if (requester !== undefined) work.requester = requester;
     return work;
   }
 
@@ -164,11 +171,14 @@ export class MetadataWorker {
         next = Math.min(next, work.dueAt);
         continue;
       }
-      if (this.#visiting.size >= PARALLEL) {
+      const { requester } = work;
+      if (!this.#places.isFreeFor(requester)) {
         this.#isCrowded = true;
-        break;
+        continue;
       }
+      this.#places.begin(requester);
       const visit = this.#visit(work, lease, signal).finally(() => {
+        this.#places.end(requester);
         this.#visiting.delete(work.address);
         this.#wake();
       });
@@ -298,7 +308,7 @@ export class MetadataWorker {
     log.head(stream).then(
       ({ headline }) => {
         if (headline?.["status"] !== "following" || !this.holding) return;
-        this.#work(parseAddress(stream));
+        this.#work(parseAddress(stream), requesterOf(fromHeadline(headline)));
         this.#wake();
       },
       // Ignore the error: the next wake-up finds the collection.

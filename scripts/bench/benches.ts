@@ -2,6 +2,7 @@
 import type { Bench } from "./row.ts";
 import { announced } from "./rows/announced.ts";
 import { backfill, faulty, postgres, sparse } from "./rows/backfill.ts";
+import { bombs } from "./rows/bombs.ts";
 import { capped, cappedSilently } from "./rows/capped.ts";
 import { chainMaximum } from "./rows/chain.ts";
 import { pageWhileCold } from "./rows/cold.ts";
@@ -39,6 +40,7 @@ export const BENCHES: readonly Bench[] = [
   disk,
   start,
   operators,
+  bombs,
   consoleRow,
   following,
   freshProcess,

@@ -25,6 +25,8 @@ const MAX_TEXT = 200;
 /** Values of one type, and of all types, that are listed. A type with more is a number or a name, not a trait. */
 const MAX_VALUES = 500;
 const MAX_LISTED = 20_000;
+/** Tokens whose metadata is read at once: with 100 KB each, more would be a heap that takes long to collect. */
+const TOKENS_AT_ONCE = 50;
 /** Characters of metadata that are parsed, and values that are ordered, between two turns of the event loop: 1 ms. */
 const [SLICE_CHARACTERS, SLICE_VALUES] = [64 * 1024, 2_000] as const;
 /** Counted listings that are kept. */
@@ -310,7 +312,8 @@ async function countListing(
     return factsOf(entries);
   };
   let characters = 0;
-  for await (const { entries, facts } of batchesOf(source, start, read)) {
+  const walk = { ...start.walk, limit: TOKENS_AT_ONCE };
+  for await (const { entries, facts } of batchesOf(source, { ...start, walk }, read)) {
     for (const [i, entry] of entries.entries()) {
       tokens++;
       const own = facts[i] ?? NO_METADATA;

@@ -15,6 +15,7 @@ import { TraitIndexes } from "../explore/traits.ts";
 import { beginWalk, entryOfToken, findEntries, historyPage, tokenOfId } from "../explore/walks.ts";
 import type { ExportSource, ExportStart } from "../exports/walk.ts";
 import type { Entry } from "../ledger/entries.ts";
+import type { TokenName } from "../ledger/history.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { countEntries } from "../ledger/listing.ts";
 import { type Position, START } from "../ledger/rows.ts";
@@ -109,8 +110,20 @@ function readingOf(
   return { source, runtime, limit, cursor, asOf, cursorAt };
 }
 
-/** Makes the response: the body, and the block that it is valid for. */
-async function respond(body: object, start: ExportStart, { runtime }: Reading, deps: ExploreDeps): Promise<Response> {
+/** A body, and the block that it is valid for. */
+interface Read {
+  readonly body: object;
+  readonly start: ExportStart;
+}
+
+/** Reads memory in the turn of the key, then makes the response. The header of its block may wait for a node. */
+async function respond(
+  { requester }: Explored,
+  { memory }: Explorer,
+  { runtime }: Reading,
+  { deps, read }: { readonly deps: ExploreDeps; readonly read: () => Promise<Read> },
+): Promise<Response> {
+  const { body, start } = await memory.run(requester, read);
   const asOf = await asOfBlock(start, runtime);
   const headers = responseHeaders(asOf, { isHalted: runtime.isHalted(), isStale: deps.isStale() });
   return Response.json(body, { headers: { ...headers, "cache-control": "no-store" } });
@@ -121,15 +134,16 @@ export async function listedHolders(asked: Explored, deps: ExploreDeps, explorer
   const query = parseQueryString(asked.search);
   const reading = readingOf(asked, query, deps, ["holders"]);
   const { source, limit, cursor, asOf, cursorAt } = reading;
-  return explorer.memory.run(asked.requester, async () => {
+  const read = async (): Promise<Read> => {
     const start = await beginWalk(source, { cursor, asOfBlock: asOf, byPair: true });
     // A walk of holders reads all pairs from the start, and its place is the number of the owner.
     const first = cursor === undefined ? 0 : (cursor.position?.[0] ?? 0);
     const ranking = await explorer.rankings.of(source, { ...start, walk: { ...start.walk, position: [0, 0, 0, 0] } });
     const result = ranking.slice(first, limit).map((holder) => ({ ...holder, units: holder.units.toString() }));
     const next = first + result.length < ranking.count ? ([first + result.length, 0, 0, 0] as const) : undefined;
-    return respond({ total: ranking.count, result, cursor: cursorAt(start, next) }, start, reading, deps);
-  });
+    return { body: { total: ranking.count, result, cursor: cursorAt(start, next) }, start };
+  };
+  return respond(asked, explorer, reading, { deps, read });
 }
 
 /** `GET …/tokens`: the records of the tokens that an owner holds, or that have certain traits. */
@@ -139,7 +153,7 @@ export async function foundTokens(asked: Explored, deps: ExploreDeps, explorer: 
   const traits = traitsIn(query);
   const reading = readingOf(asked, query, deps, ["tokens", owner, ...traits]);
   const { source, runtime, limit, cursor, asOf, cursorAt } = reading;
-  return explorer.memory.run(asked.requester, async () => {
+  const read = async (): Promise<Read> => {
     const start = await beginWalk(source, { cursor, asOfBlock: asOf, byPair: owner !== undefined });
     const index = traits.length === 0 ? undefined : (await traitIndex(reading, start, explorer, deps)).index;
     const having = index?.having(traits);
@@ -148,8 +162,9 @@ export async function foundTokens(asked: Explored, deps: ExploreDeps, explorer: 
     );
     const { facts } = await runtime.factsOf(asked.address, entries, pageFacts());
     const result = recordsFor({ collection, entries, facts }, asked, deps);
-    return respond({ result, cursor: cursorAt(start, places[result.length]) }, start, reading, deps);
-  });
+    return { body: { result, cursor: cursorAt(start, places[result.length]) }, start };
+  };
+  return respond(asked, explorer, reading, { deps, read });
 }
 
 /** The metadata of a page: all of it, as known now. */
@@ -206,6 +221,8 @@ async function traitIndex(
   const tokens = countEntries(collection.ledger, start.walk.block, false);
   const known = { normalizeMetadata: true, mediaItems: false, asOf: clock.now() };
   const factsOf = async (entries: readonly Entry[]) => (await runtime.factsOf(source.address, entries, known)).facts;
+  // Has the metadata in memory, so that it has a version.
+  await factsOf([]);
   const metadataVersion = `${runtime.metadataVersion(source.address)}`;
   const whole = { ...start, walk: { ...start.walk, position: START, holders: false } };
   return traits.of({ source, start: whole, factsOf, metadataVersion, listing: listingOf(collection, start) }, tokens);
@@ -221,35 +238,54 @@ function listingOf({ version, base, rewrittenAt, end }: Collection, { walk, fina
 /** `GET …/traits`: how many tokens have which trait. */
 export async function countedTraits(asked: Explored, deps: ExploreDeps, explorer: Explorer): Promise<Response> {
   const reading = readingOf(asked, parseQueryString(""), deps, ["traits"]);
-  return explorer.memory.run(asked.requester, async () => {
+  const read = async (): Promise<Read> => {
     const start = await beginWalk(reading.source, { cursor: undefined, asOfBlock: undefined, byPair: false });
     const { tokens, indexed, isTruncated, traits } = (await traitIndex(reading, start, explorer, deps)).counts;
     const truncated = isTruncated ? { truncated: true } : {};
-    return respond({ of: tokens, indexed, ...truncated, result: traits }, start, reading, deps);
-  });
+    return { body: { of: tokens, indexed, ...truncated, result: traits }, start };
+  };
+  return respond(asked, explorer, reading, { deps, read });
 }
 
 /**
  * `GET …/tokens/:id`: the record of a token at a block, its history up to it, and the attempts to fetch its metadata.
  */
-export function tokenDetails(asked: Explored, deps: ExploreDeps, { memory }: Explorer): Promise<Response> {
-  return memory.run(asked.requester, () => readToken(asked, deps));
-}
-
-async function readToken(asked: Explored, deps: ExploreDeps): Promise<Response> {
+export async function tokenDetails(asked: Explored, deps: ExploreDeps, explorer: Explorer): Promise<Response> {
   const id = idIn(asked.params["id"]);
   const query = parseQueryString(asked.search);
   const reading = readingOf(asked, query, deps, ["token", id.toString()]);
-  const { source, runtime, limit, cursor, asOf, cursorAt } = reading;
+  const { source, limit, cursor, asOf, cursorAt } = reading;
   const knownAt = time(query, "metadata_as_of");
-  const start = await beginWalk(source, { cursor, asOfBlock: asOf, byPair: false });
+  const read = async (): Promise<Read> => {
+    const start = await beginWalk(source, { cursor, asOfBlock: asOf, byPair: false });
+    const { ledger } = await currentCollection(source, source, start.walk);
+    const token = tokenOfId(ledger, id);
+    if (token === undefined) throw new ApiError(404, "not_found", `id: no transfer of token ${id} is known`);
+    const { transfers, next } = await historyPage(source, start, token, { isFirst: cursor === undefined, limit });
+    const history = transfers.map((one) => ({ ...one, amount: one.amount.toString() }));
+    const page = { history, cursor: cursorAt(start, next) };
+    if (cursor !== undefined) return { body: { metadata: [], ...page }, start };
+    return { body: { ...(await recordOfToken(asked, deps, { reading, start, token, knownAt })), ...page }, start };
+  };
+  return respond(asked, explorer, reading, { deps, read });
+}
+
+interface TokenReading {
+  readonly reading: Reading;
+  readonly start: ExportStart;
+  readonly token: TokenName;
+  /** Time in ms since the epoch; undefined for the newest metadata. */
+  readonly knownAt: number | undefined;
+}
+
+/** The record of a token, if it exists at the block, and the attempts to fetch its metadata. */
+async function recordOfToken(
+  asked: Explored,
+  deps: ExploreDeps,
+  { reading, start, token, knownAt }: TokenReading,
+): Promise<object> {
+  const { source, runtime } = reading;
   const collection = await currentCollection(source, source, start.walk);
-  const token = tokenOfId(collection.ledger, id);
-  if (token === undefined) throw new ApiError(404, "not_found", `id: no transfer of token ${id} is known`);
-  const { transfers, next } = await historyPage(source, start, token, { isFirst: cursor === undefined, limit });
-  const history = transfers.map((one) => ({ ...one, amount: one.amount.toString() }));
-  const body = { history, cursor: cursorAt(start, next) };
-  if (cursor !== undefined) return respond({ metadata: [], ...body }, start, reading, deps);
   const entry = entryOfToken(collection.ledger, token, start.walk.block);
   const entries = entry === undefined ? [] : [entry];
   const { facts } = await runtime.factsOf(asked.address, entries, { ...pageFacts(), asOf: knownAt });
@@ -258,7 +294,7 @@ async function readToken(asked: Explored, deps: ExploreDeps): Promise<Response> 
   const metadata = outcomes.map(({ time, reason = null, hash = null }) => {
     return { time: new Date(time).toISOString(), outcome: reason === null ? "resolved" : "failed", reason, hash };
   });
-  return respond({ ...(record === undefined ? {} : { record }), metadata, ...body }, start, reading, deps);
+  return { ...(record === undefined ? {} : { record }), metadata };
 }
 
 const MAX_BLOCK = 999_999_999_999_999;

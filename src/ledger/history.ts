@@ -1,12 +1,12 @@
 /**
- * The history of one token, newest transfer first: who gave it to whom, in which block. Follows the links between the
- * entries of the token, so its cost is the length of the page.
+ * The history of one token, newest transfer first: sender, receiver and block. Follows the links between the entries of
+ * the token, so its cost is the length of the page, and the way to its block by the marks of the trails.
  */
 import { TransferKind } from "../events/columns.ts";
 import { type Amount, SUPPLY } from "./balance-entries.ts";
 import type { Ledger } from "./ledger.ts";
 import { rangeOfCode } from "./rows.ts";
-import type { Slot } from "./tables.ts";
+import { PAUSED } from "./trails.ts";
 
 /** A transfer of the token. Sender and receiver are indexes of the address table; 0 is the zero address. */
 export interface TokenTransfer {
@@ -39,9 +39,6 @@ export function kindsOf({ tokens, rows }: Ledger, id: bigint): TransferKind[] {
   });
 }
 
-/** Entries passed over between two slices: half a millisecond. */
-const SLICE = 5_000;
-
 /**
  * Reads up to `limit` transfers of a token at or before `block`, in slices. One token may have moved a million times.
  * @param from `NEWEST`, or `next` of the page before. The ledger must hold the same blocks up to `block`
@@ -53,11 +50,16 @@ export function* readHistory(
 ): Generator<void, TokenHistory> {
   const slot = ledger.tokens.findId(kind, id);
   if (slot < 0) return rangeHistory(ledger, ledger.rows.rangeOf(id), block);
-  const walk = kind === TransferKind.erc1155 ? amounts(ledger, slot, from) : owners(ledger, slot, from);
+  const isAmount = kind === TransferKind.erc1155;
+  const newest = () => {
+    const tail = ledger.links.tail(slot);
+    return isAmount ? ledger.balances.findTransfer(slot, tail, block) : ledger.owners.find(tail, block);
+  };
+  let start = from === NEWEST ? newest() : from;
+  for (; start === PAUSED; start = newest()) yield;
   const transfers: TokenTransfer[] = [];
-  let passed = 0;
-  for (const { place, transfer } of walk) {
-    if (++passed % SLICE === 0) yield;
+  for (const { place, transfer } of isAmount ? amounts(ledger, start) : owners(ledger, start)) {
+    // The range that minted the token may be younger.
     if (transfer.block > block) continue;
     if (transfers.length === limit) return { transfers, next: place };
     transfers.push(transfer);
@@ -71,9 +73,9 @@ interface Step {
 }
 
 /** Places are entries; below -1 they are codes of the id range that minted the token. */
-function* owners(ledger: Ledger, slot: Slot, from: number): Generator<Step> {
-  const { owners: entries, links, rows } = ledger;
-  for (let place = from === NEWEST ? links.tail(slot) : from; place !== -1; ) {
+function* owners(ledger: Ledger, from: number): Generator<Step> {
+  const { owners: entries, rows } = ledger;
+  for (let place = from; place !== -1; ) {
     if (place < -1) {
       const range = rows.ranges[rangeOfCode(place)];
       if (range !== undefined) yield { place, transfer: { block: range.block, from: 0, to: range.to, amount: 1 } };
@@ -86,8 +88,8 @@ function* owners(ledger: Ledger, slot: Slot, from: number): Generator<Step> {
   }
 }
 
-function* amounts({ balances, links }: Ledger, slot: Slot, from: number): Generator<Step> {
-  for (let place = from === NEWEST ? links.tail(slot) : from; place >= 0; place = balances.prev(place)) {
+function* amounts({ balances }: Ledger, from: number): Generator<Step> {
+  for (let place = from; place >= 0; place = balances.prev(place)) {
     const sender = balances.holdingOf(2 * place);
     const receiver = balances.receiverOf(place);
     const transfer = {

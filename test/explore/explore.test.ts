@@ -156,6 +156,52 @@ test("traits are counted, and `indexed` says of how many tokens", async () => {
   expect(await schemaFaults(service, "TraitList", answer.body)).toEqual([]);
 });
 
+describe("traits of one block", () => {
+  test("are not those of another block that was asked about before", async () => {
+    const own = await deploy(anvil, await contractArtifact("PlainNft"), ["Blocks", "B"]);
+    const base = 'data:application/json,{"attributes":[{"trait_type":"Number","value":"';
+    await transact(anvil, own.contract, "setBaseURI", [base, '"}]}']);
+    for (const id of [1n, 2n, 3n]) await transact(anvil, own.contract, "mint", [account(1), id]);
+    const early = await headOf();
+    for (const id of [4n, 5n]) await transact(anvil, own.contract, "mint", [account(1), id]);
+    await transact(anvil, own.contract, "burn", [1n]);
+    await synced(service, own.address, await headOf());
+    const numbers = async () => {
+      const { body } = await ask(own, "traits");
+      return [body.of, body.indexed, body.result[0]?.values.map(({ value }: Body) => value)];
+    };
+    const found = async (query: string) => (await walk(own, `tokens?${query}`)).map(({ token_id }) => token_id);
+    await eventually("the metadata is known", async () =>
+      (await ask(own, "traits")).body.indexed === 4 ? true : undefined,
+    );
+    const head = [4, 4, ["2", "3", "4", "5"]];
+    expect(await numbers()).toEqual(head);
+    expect(await found(`trait=Number:4&as_of_block=${early}`)).toEqual([]);
+    expect(await found(`trait=Number:3&as_of_block=${early}`)).toEqual(["3"]);
+    expect(await numbers()).toEqual(head);
+    expect(await found("trait=Number:4")).toEqual(["4"]);
+    expect(await found("trait=Number:1")).toEqual([]);
+    // A mint counts at once, although the index is young.
+    await transact(anvil, own.contract, "mint", [account(1), 6n]);
+    await synced(service, own.address, await headOf());
+    expect((await ask(own, "traits")).body.of).toBe(5);
+  });
+});
+
+test("a range of 2^40 ids is walked a page at a time, and its holders are refused with the way out", async () => {
+  const emitter = await deploy(anvil, await contractArtifact("Emitter"));
+  const zero = `0x${"00".repeat(20)}`;
+  await transact(anvil, emitter.contract, "emitConsecutive", [0n, 2n ** 40n - 1n, zero, account(1)]);
+  await synced(service, emitter.address, await headOf());
+  const holders = await ask(emitter, "holders");
+  expect([holders.status, holders.body.code]).toEqual([400, "invalid_parameter"]);
+  expect(holders.body.message).toContain("10000000");
+  const { status, body } = await ask(emitter, `tokens?owner=${account(2)}`);
+  expect([status, body.result]).toEqual([200, []]);
+  expect(body.cursor).toBeString();
+  expect((await ask(emitter, "traits")).status).toBe(400);
+});
+
 describe("a token", () => {
   test("has its record, its history, newest first, and the attempts to fetch its metadata", async () => {
     const { body } = await eventually("the metadata is known", async () => {

@@ -9,6 +9,7 @@ import { pageWhileCold } from "./rows/cold.ts";
 import { consoleRow } from "./rows/console.ts";
 import { following } from "./rows/following.ts";
 import { freshProcess } from "./rows/fresh.ts";
+import { greedy } from "./rows/greedy.ts";
 import { hydrate } from "./rows/hydrate.ts";
 import { disk, memory721, memory1155, memoryServed } from "./rows/memory.ts";
 import { operators } from "./rows/operators.ts";
@@ -42,6 +43,7 @@ export const BENCHES: readonly Bench[] = [
   operators,
   bombs,
   consoleRow,
+  greedy,
   following,
   freshProcess,
   sockets,

@@ -62,6 +62,8 @@ const LOOKS_AT_ONCE = 100;
 const LOOKS: Shares = { places: 4, perKey: 1, forOperators: 0 };
 const IDENTIFICATIONS: Shares = { places: 2, perKey: 1, forOperators: 0 };
 const SEARCHES: Shares = { places: 1, perKey: 1, forOperators: 0 };
+/** A search serves a hundred addresses as well as one. */
+const GATHER_MS = 250;
 /** After each answer a search waits this many times as long: it takes a quarter of one request at a time. */
 const REST = 3;
 const [RETRY_BASE_MS, RETRY_MAX_MS] = [1_000, 60_000];
@@ -71,6 +73,8 @@ interface Stage {
   readonly waiting: FairQueue<Address>;
   readonly places: FairPlaces;
   readonly atOnce: number;
+  /** Wait for further addresses of the same key. */
+  readonly gatherMs: number;
   readonly work: (addresses: readonly Address[], requester: Requester, signal: AbortSignal) => Promise<void>;
 }
 
@@ -88,15 +92,18 @@ export class Candidates {
 
   constructor(options: CandidatesOptions) {
     this.#options = options;
-    const stage = (shares: Shares, atOnce: number, work: Stage["work"]): Stage => {
-      return { waiting: new FairQueue(), places: new FairPlaces(shares), atOnce, work };
+    const stage = (shares: Shares, atOnce: number, work: Stage["work"], gatherMs = 0): Stage => {
+      return { waiting: new FairQueue(), places: new FairPlaces(shares), atOnce, gatherMs, work };
     };
     this.#looks = stage(LOOKS, LOOKS_AT_ONCE, (addresses, requester) => this.#look(addresses, requester));
     this.#identifications = stage(IDENTIFICATIONS, 1, ([address], requester, signal) =>
       this.#identify(address as Address, requester, signal),
     );
-    this.#searches = stage(SEARCHES, LOOKS_AT_ONCE, (addresses, requester, signal) =>
-      this.#search(addresses, requester, signal),
+    this.#searches = stage(
+      SEARCHES,
+      LOOKS_AT_ONCE,
+      (addresses, requester, signal) => this.#search(addresses, requester, signal),
+      GATHER_MS,
     );
   }
 
@@ -137,17 +144,17 @@ export class Candidates {
   }
 
   #fill(stage: Stage): void {
-    const { lifecycle, chain } = this.#options;
-    const { waiting, places, atOnce } = stage;
+    const { lifecycle, chain, clock } = this.#options;
+    const { waiting, places, atOnce, gatherMs } = stage;
     while (!lifecycle.stopping) {
       const next = waiting.take((requester) => places.isFreeFor(requester));
       if (next === undefined) return;
       const { item, requester } = next;
-      const addresses = [item, ...waiting.takeMore(requester, atOnce - 1)];
       places.begin(requester);
-      const work = lifecycle.run(`new contracts of ${chain.name}`, (signal) =>
-        this.#work(stage, addresses, requester, signal),
-      );
+      const work = lifecycle.run(`new contracts of ${chain.name}`, async (signal) => {
+        if (gatherMs > 0) await clock.sleep(gatherMs, signal);
+        await this.#work(stage, [item, ...waiting.takeMore(requester, atOnce - 1)], requester, signal);
+      });
       work.finally(() => {
         places.end(requester);
         this.#fill(stage);

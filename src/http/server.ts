@@ -3,10 +3,10 @@
  * and rate of messages, number of connections, bytes that a slow reader leaves unread.
  */
 import http from "node:http";
-import type { Server, ServerWebSocket } from "bun";
+import type { BunRequest, Server, ServerWebSocket } from "bun";
 import { LIMITS } from "../config.ts";
 import { type Clock, withTimeout } from "../core/clock.ts";
-import { ApiError } from "../core/errors.ts";
+import { ApiError, invalidParameter } from "../core/errors.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { ApiKeys } from "../operators/keys.ts";
 import type { Channel } from "../push/channel.ts";
@@ -119,27 +119,36 @@ export function startServer({ host, port, prefix, clock, serving }: ServerOption
   let isStarted = false;
   // With the runtime's own bound of 16 KB a long cursor would get a bare 431 instead of an error that names it.
   Object.assign(http, { maxHeaderSize: LIMITS.maxRequestHead });
+  const answerTo = (request: Request, self: Server<SocketData>) => {
+    const ready = serving();
+    const target = withoutPrefix(targetOf(request.url), prefix);
+    const path = pathOf(target);
+    if (ready === undefined) return unready(path, isStarted);
+    isStarted = true;
+    const isUpgrade = request.method === "GET" && request.headers.get("upgrade")?.toLowerCase() === "websocket";
+    if (path === SOCKET_PATH && isUpgrade) return upgrade(request, self, ready, peers.size);
+    const answer = ready.app.handle(request, target, path);
+    if (answer instanceof Response) return answer;
+    // An answer that is made while the log goes back may come from lost records.
+    return answer.then(async (made) => {
+      if (serving() === ready) return made;
+      await made.body?.cancel();
+      return unready(path, true);
+    });
+  };
   const server = Bun.serve<SocketData>({
     hostname: host,
     port,
     idleTimeout: 60,
     maxRequestBodySize: LIMITS.maxSentBody,
+    routes: routesOf((request, self) =>
+      Object.values(request.params).every(isPlain) ? answerTo(request, self) : refuse(),
+    ),
+    // A path with more segments, or with an empty one. Any other one was written with dots.
     fetch: (request, self) => {
-      const ready = serving();
-      const target = withoutPrefix(targetOf(request.url), prefix);
-      const path = pathOf(target);
-      if (ready === undefined) return unready(path, isStarted);
-      isStarted = true;
-      const isUpgrade = request.method === "GET" && request.headers.get("upgrade")?.toLowerCase() === "websocket";
-      if (path === SOCKET_PATH && isUpgrade) return upgrade(request, self, ready, peers.size);
-      const answer = ready.app.handle(request, target, path);
-      if (answer instanceof Response) return answer;
-      // An answer that is made while the log goes back may come from lost records.
-      return answer.then(async (made) => {
-        if (serving() === ready) return made;
-        await made.body?.cancel();
-        return unready(path, true);
-      });
+      const path = pathOf(targetOf(request.url));
+      const isUnrouted = path.includes("//") || path.split("/").length > MAX_SEGMENTS + 1;
+      return isUnrouted && arePlain(path) ? answerTo(request, self) : refuse();
     },
     error: () => withRequestId(errorResponse(undefined)),
     websocket: {
@@ -205,9 +214,50 @@ function withoutPrefix(target: string, prefix: string): string {
   return isOwnPath(pathOf(rest)) ? rest : target;
 }
 
-/** @param isStarted true if the log was open before, and went back */
+// A path as a proxy saw it. The runtime hands out URLs in which dots are resolved and backslashes are slashes, so a
+// proxy's rules for paths may have seen another path than the router. Only its own routes match the bytes of the
+// request, and decode each segment: the patterns are any number of segments, with or without a slash at the end.
+
+/** Segments of the longest path that is checked so. The longest route has seven. */
+const MAX_SEGMENTS = 16;
+
+type RoutedRequest = BunRequest<string>;
+type Handler = (request: RoutedRequest, server: Server<SocketData>) => Response | undefined | Promise<Response>;
+
+function routesOf(handler: Handler): Record<string, Handler> {
+  const routes: Record<string, Handler> = { "/": handler };
+  let pattern = "";
+  for (let segment = 1; segment <= MAX_SEGMENTS; segment++) {
+    pattern += `/:s${segment}`;
+    routes[pattern] = handler;
+    routes[`${pattern}/`] = handler;
+  }
+  return routes;
+}
+
+/** True if a decoded segment is no dot segment and has neither slash nor backslash. */
+const isPlain = (segment: string): boolean => segment !== "." && segment !== ".." && !/[\\/]/.test(segment);
+
+/** True for such segments of a path that the runtime has not decoded. */
+const arePlain = (path: string): boolean =>
+  path.split("/").every((segment) => isPlain(segment.replace(/%(2e|2f|5c)/gi, (code) => decodeURIComponent(code))));
+
+const refuse = (): Response => withRequestId(errorResponse(NOT_PLAIN));
+
+const NOT_PLAIN = invalidParameter("url", "the path must have no backslash, no dot segment, no %2f and no %5c");
+
+/** Closes the connection without an answer, so that a proxy sends the request to another process. */
+const hangUp = (): Response =>
+  new Response(new ReadableStream({ pull: (controller) => controller.error() }, { highWaterMark: 0 }));
+
+/**
+ * A process that is not ready yet answers only for its health. One whose log went back says so until it has read it
+ * again: its clients were served before.
+ * @param isStarted true if the log was open before
+ */
 function unready(path: string, isStarted: boolean): Response {
   if (/^\/health\/live\/?$/.test(path)) return withRequestId(json('{"status":"live"}'));
+  if (!isStarted && !/^\/health\/ready\/?$/.test(path)) return hangUp();
   const options = { headers: { "retry-after": "1" } };
   const error = isStarted
     ? new ApiError(503, "log_unavailable", "the event log went back and is read again; try again", options)

@@ -87,6 +87,61 @@ test("gives no data without a key, however the path is written", async () => {
   }
 });
 
+test("refuses paths that a proxy may read differently, with a key and without, on HTTP and on the socket", async () => {
+  const key = `x-api-key: ${TEST_KEY}`;
+  const refused = [
+    ...[
+      "/media/..\\metrics",
+      "/media/..\\metrics/",
+      "/media/%2e%2e/metrics",
+      "/media/.%2E/metrics",
+      "/media/..%2fmetrics",
+    ],
+    ...[
+      "/media/..%5Cmetrics",
+      "/a//../../metrics",
+      "/./metrics",
+      "/metrics/.",
+      "/metrics/..",
+      "/%2e/metrics",
+      "/api/v2/..\\keys",
+    ],
+    ...[
+      "/api/v2/../keys",
+      "/api/v2/%2E%2E/keys",
+      "/api/v2/nft/../../status",
+      `${NFT}%2f`,
+      `/api/v2\\nft/0x${"ab".repeat(20)}`,
+    ],
+    ...["/swagger/..\\api\\status", "/x/../health/live", "http://h/media/../metrics", "/media/..\\..\\metrics"],
+    `/${"a/".repeat(20)}${"../".repeat(20)}metrics`,
+  ];
+  for (const host of ["h", "nft.example.org", ""]) {
+    for (const target of refused) {
+      const answer = await raw([`GET ${target} HTTP/1.1`, `Host: ${host}`, key, "Connection: close"]);
+      expect([target, host, statusOf(answer)]).toEqual([target, host, 400]);
+      expect(answer).toContain("x-request-id: ");
+      expect(JSON.parse(bodyOf(answer))).toMatchObject({ code: "invalid_parameter", details: { parameter: "url" } });
+    }
+  }
+  const upgrade = ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"];
+  const nonce = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==";
+  for (const target of ["/api/v2/x/..\\ws", "/api/v2/x/../ws", "/api/v2/%2e/ws"]) {
+    const answer = await raw([`GET ${target} HTTP/1.1`, "Host: h", key, ...upgrade, nonce, "Connection: close"]);
+    expect([target, statusOf(answer)]).toEqual([target, 400]);
+  }
+  // Other escapes, and dots that are no segment, stay.
+  const served = [`${NFT}?chain=e%74h`, `${NFT}?cursor=&x=..%2f..\\`, `${NFT}/`, "/health/live/", "/%68ealth/live"];
+  for (const target of served.slice(0, 4)) {
+    const answer = await raw([`GET ${target} HTTP/1.1`, "Host: h", key, "Connection: close"]);
+    expect([target, statusOf(answer)]).toEqual([target, 200]);
+  }
+  for (const target of ["/a...b", "/...", `/${"a/".repeat(30)}`, "/a//b", "/%252e%252e/metrics"]) {
+    const answer = await raw([`GET ${target} HTTP/1.1`, "Host: h", key, "Connection: close"]);
+    expect([target, statusOf(answer)]).toEqual([target, 404]);
+  }
+});
+
 test("serves a client with a key, whatever the host header is, or without one", async () => {
   const key = `x-api-key: ${TEST_KEY}`;
   for (const host of ["a", "ab", "abc", "abcd", "evm", "nft.example:8080"]) {

@@ -1,0 +1,167 @@
+/** The service behind the shipped proxies: what stays closed, and a rolling restart under load. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { connect } from "node:net";
+import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { type ServiceProcess, startServiceProcess } from "../support/process.ts";
+import { eventually, TEST_KEY, temporaryLogUrl } from "../support/service.ts";
+import { type Kind, startProxy } from "./support/proxies.ts";
+
+const OPERATOR_KEY = "operator-key-0123456789";
+
+let anvil: Anvil;
+let nft: Deployed;
+beforeAll(async () => {
+  anvil = await startAnvil();
+  nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Behind", "B"]);
+  await transact(anvil, nft.contract, "mintMany", [anvil.accounts[1], 0n, 50n]);
+  await anvil.mine(70);
+}, 120_000);
+afterAll(() => anvil?.stop());
+
+const startReplica = (logUrl: string, port = 0): Promise<ServiceProcess> =>
+  startServiceProcess({
+    EVENT_LOG_URL: logUrl,
+    RPC_URL_ETH: anvil.url,
+    RPC_URLS_ONLY: "true",
+    RATE_LIMIT_PER_MINUTE: "10000000",
+    OPERATOR_KEYS: OPERATOR_KEY,
+    PORT: String(port),
+  });
+const portOf = ({ base }: ServiceProcess): number => Number(new URL(base).port);
+
+/** Sends a request line unchanged. Resolves with the whole answer. */
+function raw(port: number, target: string, key: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const lines = [`GET ${target} HTTP/1.1`, "Host: nft.example.org", `x-api-key: ${key}`, "Connection: close", "", ""];
+    const socket = connect(port, "127.0.0.1", () => socket.write(lines.join("\r\n")));
+    let said = "";
+    socket.on("data", (bytes) => {
+      said += bytes.toString("latin1");
+    });
+    socket.on("close", () => resolve(said));
+    socket.on("error", reject);
+  });
+}
+
+/** Spellings of a way out of an open path. */
+const UP = ["..", "..\\", "../", "%2e%2e/", "%2E%2E\\", ".%2e/", "..%2f", "..%5c", "..%252f", "..;/", "./../", "..//"];
+const OPEN = ["/media", "/media/x", "/swagger", "/api/v2", "/api/v2/nft", "/swagger/..\\media"];
+const CLOSED = [
+  "metrics",
+  "api/keys",
+  "api/status",
+  "api/collections",
+  "console/app.js",
+  "health/live",
+  "..\\metrics",
+  "",
+];
+
+describe("closed paths", () => {
+  for (const kind of ["nginx", "caddy", "ingress"] as const satisfies readonly Kind[]) {
+    test(`stay closed behind ${kind}, however they are written`, async () => {
+      const replica = await startReplica(temporaryLogUrl());
+      const proxy = await startProxy(kind, [portOf(replica)]);
+      try {
+        const open = await raw(proxy.port, `/api/v2/nft/${nft.address}`, TEST_KEY);
+        expect(open).toStartWith("HTTP/1.1 200");
+        const targets = OPEN.flatMap((path) => UP.flatMap((up) => CLOSED.map((closed) => `${path}/${up}${closed}`)));
+        const more = [
+          "/metrics",
+          "/api/status",
+          "/api/keys",
+          "//api/keys",
+          "/\\api\\keys",
+          "/%2e/metrics",
+          "/console/",
+        ];
+        const deeper = targets.map((target) => target.replace("/..", "/../.."));
+        for (const target of [...targets, ...deeper, ...more]) {
+          const answer = await raw(proxy.port, target, OPERATOR_KEY);
+          const isOpened = /build_info|"instance"|"requestsPerMinute"|"status":"live"/.test(answer);
+          const isPage = /<!doctype html>/i.test(answer) && !/swagger/i.test(answer);
+          expect([target, isOpened, isPage]).toEqual([target, false, false]);
+        }
+      } finally {
+        await proxy.stop();
+        replica.kill("SIGTERM");
+        await replica.exited;
+      }
+    }, 300_000);
+  }
+});
+
+describe("a rolling restart", () => {
+  for (const kind of ["nginx", "caddy"] as const) {
+    test(`behind ${kind} loses no request, and sockets are back within seconds`, async () => {
+      const logUrl = temporaryLogUrl();
+      const replicas = [await startReplica(logUrl), await startReplica(logUrl)];
+      const ports = replicas.map(portOf);
+      const proxy = await startProxy(kind, ports);
+      const url = `http://127.0.0.1:${proxy.port}`;
+      const headers = { "x-api-key": TEST_KEY };
+      const page = () => fetch(`${url}/api/v2/nft/${nft.address}?limit=10`, { headers });
+      await eventually("the collection is ready", async () => {
+        const body = (await (await page()).json()) as { status: string };
+        return body.status === "SYNCED" ? true : undefined;
+      });
+      const statuses = new Map<string, number>();
+      let isOver = false;
+      const load = Array.from({ length: 8 }, async () => {
+        while (!isOver) {
+          const status = await page().then(
+            async (response) => {
+              await response.arrayBuffer();
+              return String(response.status);
+            },
+            (error: Error) => error.message,
+          );
+          statuses.set(status, (statuses.get(status) ?? 0) + 1);
+        }
+      });
+      // A client that connects again as soon as its socket closes.
+      const gaps: number[] = [];
+      let lost = 0;
+      const follow = () => {
+        const socket = new WebSocket(`${url.replace("http", "ws")}/api/v2/ws`, ["evm.v2", `apikey.${TEST_KEY}`]);
+        socket.addEventListener("open", () =>
+          socket.send(JSON.stringify({ action: "subscribe", address: nft.address })),
+        );
+        socket.addEventListener("message", ({ data }) => {
+          if (JSON.parse(String(data)).type !== "status") return;
+          if (lost > 0) gaps.push(performance.now() - lost);
+          lost = 0;
+        });
+        socket.addEventListener("close", () => {
+          lost ||= performance.now();
+          if (!isOver) setTimeout(follow, 50);
+        });
+        return socket;
+      };
+      follow();
+      for (const [index, replica] of replicas.entries()) {
+        replica.kill("SIGTERM");
+        await replica.exited;
+        replicas[index] = await startReplica(logUrl, ports[index]);
+        await eventually("the replica is ready", async () => {
+          const { status } = await (replicas[index] as ServiceProcess).get("/health/ready");
+          return status === 200 ? true : undefined;
+        });
+        await eventually("the socket is back", async () => (lost === 0 ? true : undefined));
+      }
+      isOver = true;
+      await Promise.all(load);
+      await proxy.stop();
+      for (const replica of replicas) {
+        replica.kill("SIGTERM");
+        await replica.exited;
+      }
+      expect([...statuses.keys()]).toEqual(["200"]);
+      expect(statuses.get("200")).toBeGreaterThan(500);
+      expect(gaps.length).toBeGreaterThan(0);
+      expect(Math.max(...gaps)).toBeLessThan(5_000);
+    }, 300_000);
+  }
+});

@@ -22,6 +22,7 @@ import type { Address } from "./core/hex.ts";
 import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import { Metrics } from "./core/metrics.ts";
+import { isLowFileLimit, OpenFiles, socketsWithin, WAY_TO_MORE_FILES } from "./core/open-files.ts";
 import { type CallCounts, nftStream, parseStream, type StreamName } from "./events/types.ts";
 import { createApp } from "./http/app.ts";
 import { Explorer } from "./http/explore-routes.ts";
@@ -84,6 +85,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const { config, logger } = options;
   const clock = options.clock ?? systemClock;
   let [losses, isStopping] = [0, false];
+  const files = new OpenFiles();
   const [instance, startedAt] = [randomUUID(), clock.now()];
   const generations = new Generations<Parts>({
     clock,
@@ -91,7 +93,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     make: (lifecycle, onWentBack) => {
       const publicUrl = () => urlOf(config, server.port);
       const onKeysDropped = (keys: ApiKeys) => server.dropKeys(keys);
-      const own = { instance, startedAt, publicUrl, onKeysDropped, isStopping: () => isStopping };
+      const own = { files, instance, startedAt, publicUrl, onKeysDropped, isStopping: () => isStopping };
       return assemble(options, { clock, lifecycle, onWentBack, losses, ...own });
     },
     onDropped: () => {
@@ -100,7 +102,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     },
   });
   const { host, port } = config;
-  const server = listen({ host, port, prefix: prefixOf(config), clock, serving: () => generations.current });
+  const room = { maxSockets: socketsWithin(files.limit), isCrowded: () => files.isScarce };
+  const server = listen({ ...room, host, port, prefix: prefixOf(config), clock, serving: () => generations.current });
   try {
     await generations.start();
   } catch (error) {
@@ -108,6 +111,10 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     throw error;
   }
   logger.info({ host: config.host, port: server.port }, "listening");
+  if (isLowFileLimit(files.limit)) {
+    const sockets = socketsWithin(files.limit);
+    logger.warn({ limit: files.limit, sockets }, `few clients can connect at a time; ${WAY_TO_MORE_FILES}`);
+  }
   return {
     url: urlOf(config, server.port),
     port: server.port,
@@ -153,6 +160,7 @@ interface Ground {
   readonly lifecycle: Lifecycle;
   readonly publicUrl: () => string;
   readonly isStopping: () => boolean;
+  readonly files: OpenFiles;
   readonly onWentBack: () => void;
   /** How often this process has found that the log went back. */
   readonly losses: number;
@@ -324,6 +332,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   const areKeysNamed = config.metricsKey !== undefined;
   measureOperations(metrics, { ...operators, keys, bills, status: () => log.status(), areKeysNamed });
   metrics.buildInfo.set({ version: VERSION }, 1);
+  measureFiles(ground, parts);
   const app = createApp({
     keys,
     limiter,
@@ -366,6 +375,14 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
       return (await operators.catalogue.page({ status: "indexing" }, page)).entries;
     },
   };
+}
+
+function measureFiles({ files }: Ground, { metrics, lifecycle, clock, logger }: SharedParts): void {
+  metrics.onScrape(() => {
+    if (files.count !== undefined) metrics.openFiles.set(files.count);
+    if (files.limit !== undefined) metrics.openFileLimit.set(files.limit);
+  });
+  lifecycle.run("open files", (signal) => files.watch(clock, logger, signal));
 }
 
 /** What clients and operators may ask of collections. */

@@ -33,6 +33,10 @@ interface ServerOptions {
   /** Path of the public URL. A proxy may keep it or strip it. */
   readonly prefix: string;
   readonly clock: Clock;
+  /** WebSocket connections that the system has room for. Default: no limit of the system. */
+  readonly maxSockets?: number;
+  /** True while the process has little room for further connections. */
+  readonly isCrowded?: () => boolean;
   /** Undefined while the log is not open or has gone back. Until then only `/health/live` returns 200. */
   readonly serving: () => Serving | undefined;
 }
@@ -114,7 +118,14 @@ export interface RunningServer {
 }
 
 /** Starts to listen. Returns the bound port. @throws when the port is in use */
-export function startServer({ host, port, prefix, clock, serving }: ServerOptions): RunningServer {
+export function startServer(options: ServerOptions): RunningServer {
+  const { host, port, prefix, clock, serving, isCrowded = () => false } = options;
+  const maxSockets = Math.min(LIMITS.maxSockets, options.maxSockets ?? Number.POSITIVE_INFINITY);
+  /** Ends the connection after the answer if there is little room for others. */
+  const closing = (response: Response): Response => {
+    if (isCrowded()) response.headers.set("connection", "close");
+    return response;
+  };
   const peers = new Set<SocketPeer>();
   let isStarted = false;
   // With the runtime's own bound of 16 KB a long cursor would get a bare 431 instead of an error that names it.
@@ -126,12 +137,15 @@ export function startServer({ host, port, prefix, clock, serving }: ServerOption
     if (ready === undefined) return unready(path, isStarted);
     isStarted = true;
     const isUpgrade = request.method === "GET" && request.headers.get("upgrade")?.toLowerCase() === "websocket";
-    if (path === SOCKET_PATH && isUpgrade) return upgrade(request, self, ready, peers.size);
+    if (path === SOCKET_PATH && isUpgrade) {
+      if (peers.size < maxSockets) return upgrade(request, self, ready);
+      return closing(withRequestId(errorResponse(TOO_MANY_SOCKETS)));
+    }
     const answer = ready.app.handle(request, target, path);
-    if (answer instanceof Response) return answer;
+    if (answer instanceof Response) return closing(answer);
     // An answer that is made while the log goes back may come from lost records.
     return answer.then(async (made) => {
-      if (serving() === ready) return made;
+      if (serving() === ready) return closing(made);
       await made.body?.cancel();
       return unready(path, true);
     });
@@ -270,12 +284,11 @@ function withRequestId(response: Response, id: string = crypto.randomUUID()): Re
   return response;
 }
 
-function upgrade(
-  request: Request,
-  server: Server<SocketData>,
-  { keys, limiter }: Serving,
-  connections: number,
-): Response | undefined {
+const TOO_MANY_SOCKETS = new ApiError(503, "rate_limited", "too many connections: this process has no room for more", {
+  headers: { "retry-after": "10" },
+});
+
+function upgrade(request: Request, server: Server<SocketData>, { keys, limiter }: Serving): Response | undefined {
   const id = crypto.randomUUID();
   try {
     const offered = (request.headers.get("sec-websocket-protocol") ?? "")
@@ -288,9 +301,6 @@ function upgrade(
     // The runtime would answer with the first offered subprotocol, which may be the key.
     if (offered.length > 0 && !offered.includes(SUBPROTOCOL)) {
       throw new ApiError(400, "invalid_parameter", `sec-websocket-protocol: must offer ${SUBPROTOCOL}`);
-    }
-    if (connections >= LIMITS.maxSockets) {
-      throw new ApiError(503, "rate_limited", "too many connections", { headers: { "retry-after": "10" } });
     }
     const headers = { "x-request-id": id, ...(offered.length > 0 ? { "sec-websocket-protocol": SUBPROTOCOL } : {}) };
     if (server.upgrade(request, { data: { peer: undefined, key }, headers })) return undefined;

@@ -132,6 +132,7 @@ interface HeadParts {
 export function measureHead(metrics: Metrics, { chain, view, clock, heads, isIdle }: HeadParts): void {
   const labels = { chain: chain.name };
   metrics.idle.set(labels, isIdle ? 1 : 0);
+  metrics.blockSeconds.set(labels, chain.blockSeconds);
   const head = view.head();
   if (head === undefined) return;
   metrics.followedHead.set(labels, head.number);

@@ -342,6 +342,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     clock,
     isLogAnswering: () => log.isAnswering,
     isStale: () => freshness.isStale,
+    isBehind: () => freshness.isBehind,
     isStopping,
     cursorSecret,
     maxPageSize: config.maxPageSize,

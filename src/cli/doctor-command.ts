@@ -72,9 +72,9 @@ async function logFindings(config: Config): Promise<Finding[]> {
     await log.close();
     const free = freeBytes === undefined ? "" : `, ${bytesText(freeBytes)} free`;
     const running = leases.length === 0 ? "no service is running" : "a service is running";
-    const text = `${log.engine}, ${bytesText(bytes)}${free}, ${running}`;
+    const text = `${log.engine}, ${bytesText(bytes)}${free}, ${running}${isWritable ? "" : ", not writable"}`;
     if (!isWritable)
-      return [{ what, result: "fault", text, advice: "It takes no appends: free space, or use the primary." }];
+      return [{ what, result: "fault", text, advice: "Nothing new is stored: free space, or use the primary." }];
     const isLow = freeBytes !== undefined && freeBytes < LOW_DISK_BYTES;
     if (!isLow) return [{ what, result: "ok", text }];
     return [

@@ -45,7 +45,7 @@ async function statusLines({ values }: CommandRun, operator: Operator): Promise<
   const free = log.freeBytes === null ? "" : ` · ${bytesText(log.freeBytes)} free`;
   return [
     ...("version" in report ? [`version ${report.version} · since ${report.startedAt} · ${report.instance}`] : []),
-    `log ${log.engine} · ${bytesText(log.bytes)}${free} · ${log.writable ? "writable" : "NOT WRITABLE"}${behind}`,
+    `log ${log.engine} · ${bytesText(log.bytes)}${free} · ${log.writable ? "writable" : "not writable"}${behind}`,
     ...("chains" in report ? chainLines(report.chains) : []),
     `leases ${leases.length === 0 ? "none: no service is running" : leases.map(({ what }) => what).join(", ")}`,
     `collections ${countsText(collections)}`,

@@ -181,7 +181,7 @@ function Health({ status }: { readonly status: ServiceStatus }) {
     <dl class="facts">
       <Fact name="Event log">
         {log.engine}, {bytes(log.bytes)}
-        {log.writable ? "" : " · NOT WRITABLE"}
+        {log.writable ? "" : " · not writable"}
       </Fact>
       <Fact name="Disk left">{log.freeBytes === null ? "not known" : bytes(log.freeBytes)}</Fact>
       <Fact name="Delay behind the event log">

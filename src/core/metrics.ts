@@ -176,6 +176,7 @@ export class Metrics {
     "Age of the newest block that answers show, by the block's timestamp",
     "chain",
   );
+  readonly blockSeconds = this.#gauge("chain_block_seconds", "Usual time between two blocks of the chain", "chain");
   readonly idle = this.#gauge(
     "chain_idle",
     "1 if nothing on the chain is followed, so that nothing is asked of its nodes; 0 at processes that do not follow it",

@@ -82,6 +82,8 @@ interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps, Operator
   readonly publicUrl: string | undefined;
   readonly prefix: string;
   readonly url: () => string;
+  /** True while this process is behind the event log. */
+  readonly isBehind: () => boolean;
   /** True once the service has begun to stop. */
   readonly isStopping: () => boolean;
 }
@@ -350,10 +352,10 @@ const withoutConsole = (prefix: string) =>
   );
 
 /** @throws ApiError 503 */
-function readiness({ isStale, isStopping }: AppDeps): Response {
+function readiness({ isBehind, isStopping }: AppDeps): Response {
   const headers = { "retry-after": "1" };
   if (isStopping()) throw new ApiError(503, "starting", "the service is stopping", { headers });
-  if (isStale()) throw new ApiError(503, "log_unavailable", "this process is behind the event log", { headers });
+  if (isBehind()) throw new ApiError(503, "log_unavailable", "this process is behind the event log", { headers });
   return json('{"status":"ready"}');
 }
 

@@ -5,7 +5,7 @@
  */
 import { Semaphore } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
-import { ConcurrencyError, invariant } from "../core/errors.ts";
+import { AppError, ConcurrencyError, invariant } from "../core/errors.ts";
 import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
@@ -87,6 +87,10 @@ export async function openPostgresLog(options: PostgresOptions): Promise<EventLo
   }
 }
 
+/** True for an append that a full disk (class 53) or a read-only transaction refused. */
+const takesNoAppends = (error: unknown): boolean =>
+  error instanceof AppError && /^(?:53|25006)/.test(String(error.meta["sqlState"] ?? ""));
+
 class PostgresLog implements EventLog {
   readonly engine = "postgres";
   readonly #connections: PostgresConnections;
@@ -98,6 +102,8 @@ class PostgresLog implements EventLog {
   readonly #logger: Logger;
   readonly #wakeUps: WakeUps;
   readonly #known = new Map<string, number>();
+  /** False if the last append failed because the server takes none: its disk is full, or it became a standby. */
+  #isWritable = true;
   readonly #seen: SeenRecords;
   #seenSeq = 0;
   #polled: Omit<LogTail, "isListening">;
@@ -223,7 +229,13 @@ class PostgresLog implements EventLog {
     const version = expectedVersion + events.length;
     const seenOf = (of: StreamName) => this.#seen.newest(of);
     const { text, parameters } = appendStatement(append, stored, seenOf, this.#canNotify ? CHANNEL : undefined);
-    const rows = await this.#query<{ id: string }>(text, parameters, { stream, expectedVersion });
+    const rows = await this.#query<{ id: string }>(text, parameters, { stream, expectedVersion }).catch(
+      (error: unknown) => {
+        if (takesNoAppends(error)) this.#isWritable = false;
+        throw error;
+      },
+    );
+    this.#isWritable = true;
     if (rows.length === 0) {
       const { version: actual } = await this.head(stream);
       if (guard === undefined || actual !== expectedVersion) {
@@ -424,7 +436,7 @@ class PostgresLog implements EventLog {
     return {
       bytes: Number(row?.bytes ?? 0),
       freeBytes: undefined,
-      isWritable: this.isAnswering && row?.standby === false,
+      isWritable: this.isAnswering && this.#isWritable && row?.standby === false,
       lastAppendAt: row?.time == null ? undefined : Number(row.time),
     };
   }

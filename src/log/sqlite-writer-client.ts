@@ -104,7 +104,7 @@ class DiskWatch {
     if (this.#clock.monotonic() - this.#reportedAt < REPEAT_MS) return;
     this.#reportedAt = this.#clock.monotonic();
     this.#isReported = true;
-    this.#logger.error({ sqliteCode }, "the disk of the event log is full: nothing new is stored until there is room");
+    this.#logger.error({ sqliteCode }, "the event log is not writable: its disk is full, and nothing new is stored until there is room");
   }
 
   /** Notes that something was stored. */
@@ -112,6 +112,6 @@ class DiskWatch {
     this.isFull = false;
     if (!this.#isReported) return;
     this.#isReported = false;
-    this.#logger.info({}, "the event log stores events again");
+    this.#logger.info({}, "the event log is writable again");
   }
 }

@@ -52,8 +52,8 @@ test.skipIf(PRLIMIT === null)(
       .split("\n")
       .map((line) => JSON.parse(line) as { level: string; msg: string });
     expect(said.map(({ level, msg }) => [level, msg])).toEqual([
-      ["error", "the disk of the event log is full: nothing new is stored until there is room"],
-      ["info", "the event log stores events again"],
+      ["error", "the event log is not writable: its disk is full, and nothing new is stored until there is room"],
+      ["info", "the event log is writable again"],
     ]);
     rmSync(folder, { recursive: true });
   },

@@ -150,6 +150,8 @@ describe("a rolling restart", () => {
           return status === 200 ? true : undefined;
         });
         await eventually("the socket is back", async () => (lost === 0 ? true : undefined));
+        const before = statuses.get("200") ?? 0;
+        await eventually("requests go on", async () => ((statuses.get("200") ?? 0) >= before + 100 ? true : undefined));
       }
       isOver = true;
       await Promise.all(load);
@@ -159,7 +161,6 @@ describe("a rolling restart", () => {
         await replica.exited;
       }
       expect([...statuses.keys()]).toEqual(["200"]);
-      expect(statuses.get("200")).toBeGreaterThan(500);
       expect(gaps.length).toBeGreaterThan(0);
       expect(Math.max(...gaps)).toBeLessThan(5_000);
     }, 300_000);

@@ -54,7 +54,7 @@ test("name no key without a key of their own", async () => {
 
 /** Words of PromQL that stand where names of metrics stand. */
 const FUNCTIONS = new Set(
-  "sum min max count by rate increase histogram_quantile predict_linear and or on unless le without ignoring".split(
+  "sum min max count by rate increase histogram_quantile predict_linear and or on unless le without ignoring offset h".split(
     " ",
   ),
 );

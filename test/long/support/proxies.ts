@@ -8,29 +8,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { guardChild } from "../../../scripts/local-chain/guard.ts";
 import { eventually } from "../../support/service.ts";
+import { debianProgram } from "./debian.ts";
 
 const DEPLOY = join(import.meta.dir, "../../../scripts/deploy");
-const PACKAGES = { nginx: "nginx-light", caddy: "caddy" } as const;
 
 export type Kind = "nginx" | "caddy" | "ingress";
 
 export interface Proxy {
   readonly port: number;
   stop(): Promise<void>;
-}
-
-/** Path of a proxy's program. Installs it on Debian, as root. @throws Error that names the package */
-function programOf(name: keyof typeof PACKAGES): string {
-  const find = () => Bun.which(name, { PATH: `${process.env["PATH"]}:/usr/sbin:/usr/bin` });
-  if (find() === null && process.getuid?.() === 0 && Bun.which("apt-get") !== null) {
-    const install = "apt-get update -qq && apt-get install -y -qq --no-install-recommends";
-    // Its own service would take port 80.
-    const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", RUNLEVEL: "1" };
-    Bun.spawnSync(["sh", "-c", `${install} ${PACKAGES[name]}`], { env, stdout: "ignore", stderr: "inherit" });
-  }
-  const found = find();
-  if (found === null) throw new Error(`the test needs ${name}: install Debian's package ${PACKAGES[name]}`);
-  return found;
 }
 
 /** A free port. The proxies can't choose one by themselves. */
@@ -93,12 +79,19 @@ export async function startProxy(kind: Kind, upstreams: readonly number[]): Prom
   let command: string[];
   if (kind === "caddy") {
     writeFileSync(join(folder, "Caddyfile"), caddyOf(port, upstreams));
-    command = [programOf("caddy"), "run", "--adapter", "caddyfile", "--config", join(folder, "Caddyfile")];
+    command = [
+      debianProgram("caddy", "usr/bin/caddy"),
+      "run",
+      "--adapter",
+      "caddyfile",
+      "--config",
+      join(folder, "Caddyfile"),
+    ];
   } else {
     const site = kind === "nginx" ? nginxOf(port, upstreams) : ingressOf(port, upstreams);
     writeFileSync(join(folder, "nginx.conf"), NGINX_MAIN(folder, site));
     for (const name of ["body", "proxy", "f", "u", "s"]) mkdirSync(join(folder, name));
-    command = [programOf("nginx"), "-p", folder, "-c", join(folder, "nginx.conf")];
+    command = [debianProgram("nginx", "usr/sbin/nginx"), "-p", folder, "-c", join(folder, "nginx.conf")];
   }
   const env = { PATH: process.env["PATH"] ?? "", HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder };
   const child = Bun.spawn(command, { env, stdin: "ignore", stdout: "ignore", stderr: "pipe" });

@@ -1,17 +1,12 @@
 /** Rankings of holders, kept for a while: the pages of one walk need the same one, and making it reads all pairs. */
 import { LRUCache } from "lru-cache";
 import { currentCollection } from "../collections/hot-collections.ts";
-import { ApiError } from "../core/errors.ts";
 import { type HolderRanking, rankHolders } from "../exports/holders.ts";
-import { batchesOf, type ExportSource, type ExportStart } from "../exports/walk.ts";
-import { countEntries } from "../ledger/listing.ts";
+import type { ExportSource, ExportStart } from "../exports/walk.ts";
 
 /** Memory for rankings, and about what one holder takes. */
 const MAX_BYTES = 64 << 20;
 const HOLDER_BYTES = 160;
-/** Most pairs that are read for one ranking: ten seconds, in slices. A contract can mint a range of 2^40 ids. */
-const MAX_PAIRS = 10_000_000;
-
 export class Rankings {
   readonly #kept = new LRUCache<string, HolderRanking>({
     maxSize: MAX_BYTES,
@@ -23,17 +18,12 @@ export class Rankings {
   /** Returns the ranking at the block of a walk. @throws ApiError 410 if the block is lost meanwhile */
   async of(source: ExportSource, start: ExportStart): Promise<HolderRanking> {
     const { block, hash, above, base, chainVersion } = start.walk;
-    const { ledger, rewrittenAt } = await currentCollection(source, source, start.walk);
-    const pairs = countEntries(ledger, block, true);
-    if (pairs > MAX_PAIRS) {
-      const text = `its holders are ranked up to ${MAX_PAIRS} pairs of token and owner; it has ${pairs}: export them`;
-      throw new ApiError(400, "invalid_parameter", `address: ${text}`, { details: { parameter: "address" } });
-    }
+    const { rewrittenAt } = await currentCollection(source, source, start.walk);
     const point = hash || above?.hash || (start.finalized ? "final" : chainVersion);
     const key = `${source.chainId}/${source.address}/${base}/${rewrittenAt}/${block}/${point}`;
     const known = this.#kept.get(key) ?? this.#making.get(key);
     if (known !== undefined) return known;
-    const making = rankHolders(batchesOf(source, start));
+    const making = rankHolders(source, start);
     this.#making.set(key, making);
     try {
       const ranking = await making;

@@ -62,7 +62,7 @@ async function* tokens(
 const OWNERS = 1_000;
 
 async function* holderRows(source: ExportSource, start: ExportStart): AsyncGenerator<readonly ExportRow[]> {
-  const ranking = await rankHolders(batchesOf(source, start));
+  const ranking = await rankHolders(source, start);
   for (let from = 0; from < ranking.count; from += OWNERS) {
     yield ranking.slice(from, OWNERS).map(holderRow);
     await yieldToEventLoop();

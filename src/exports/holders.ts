@@ -2,10 +2,13 @@
  * The owners of a collection by what they hold: a fold over all (token, owner) pairs of a block, then the order by
  * units. Both go in slices, because a collection may have a million owners.
  */
+import { currentCollection } from "../collections/hot-collections.ts";
 import { yieldToEventLoop } from "../core/background.ts";
+import { ApiError } from "../core/errors.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import type { ExportBatch } from "./walk.ts";
+import { countEntries } from "../ledger/listing.ts";
+import { batchesOf, type ExportSource, type ExportStart } from "./walk.ts";
 
 /** What one owner holds. */
 export interface Holder {
@@ -31,9 +34,14 @@ interface Counted {
 }
 
 /** Sums the pairs of a block by owner. */
-export class HolderTotals {
+class HolderTotals {
   readonly #byOwner = new Map<string, Counted>();
   #units = 0n;
+
+  /** Number of owners so far. */
+  get owners(): number {
+    return this.#byOwner.size;
+  }
 
   /** Adds (token, owner) pairs. Each pair must be added once. */
   add(ledger: Ledger, entries: readonly Entry[]): void {
@@ -57,10 +65,31 @@ export class HolderTotals {
   }
 }
 
-/** Adds all batches, then ranks the owners. */
-export async function rankHolders(batches: AsyncIterable<ExportBatch>): Promise<HolderRanking> {
+/** Most pairs that are read for one ranking: ten seconds, in slices. A contract can mint a range of 2^40 ids. */
+const MAX_PAIRS = 10_000_000;
+/** Most owners that are ranked. Each takes 200 bytes while they are counted and ordered. */
+const MAX_OWNERS = 2_000_000;
+
+/** @throws ApiError 400 if the collection has too many pairs at the block, 410 if the block is lost */
+export async function assertRankable(source: ExportSource, { walk }: ExportStart): Promise<void> {
+  const { ledger } = await currentCollection(source, source, walk);
+  const pairs = countEntries(ledger, walk.block, true);
+  if (pairs > MAX_PAIRS) throw tooLarge(`${MAX_PAIRS} pairs of token and owner; it has ${pairs}`);
+}
+
+const tooLarge = (bound: string): ApiError =>
+  new ApiError(400, "invalid_parameter", `address: holders are ranked up to ${bound}; export its tokens instead`, {
+    details: { parameter: "address" },
+  });
+
+/** Sums all pairs of a listing, then ranks the owners. @throws ApiError 400 for too many pairs or owners, 410 */
+export async function rankHolders(source: ExportSource, start: ExportStart): Promise<HolderRanking> {
+  await assertRankable(source, start);
   const totals = new HolderTotals();
-  for await (const { ledger, entries } of batches) totals.add(ledger, entries);
+  for await (const { ledger, entries } of batchesOf(source, start)) {
+    totals.add(ledger, entries);
+    if (totals.owners > MAX_OWNERS) throw tooLarge(`${MAX_OWNERS} owners`);
+  }
   return totals.ranked();
 }
 

@@ -9,6 +9,7 @@ import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { fileName, piecesOf } from "../exports/export.ts";
 import { CONTENT_TYPES, EXPORT_FORMATS, type ExportFormat } from "../exports/formats.ts";
+import { assertRankable } from "../exports/holders.ts";
 import { startExport } from "../exports/walk.ts";
 import type { ApiKeys } from "../operators/keys.ts";
 import { asOfBlock, type NftRouteDeps, responseHeaders } from "./operations.ts";
@@ -81,6 +82,7 @@ export async function exportOf(
   if (runtime === undefined) throw notEnabled(chain);
   const source = { projections: deps.projections, chain: runtime.view, chainId: chain.chainId, address };
   const start = await startExport(source, { asOfBlock: block, byPair: holders });
+  if (holders) await assertRankable(source, start);
   const asOf = await asOfBlock(start, runtime);
   const state = { isHalted: runtime.isHalted(), isStale: deps.isStale() };
   const headers = responseHeaders(asOf, state);

@@ -104,7 +104,10 @@ class DiskWatch {
     if (this.#clock.monotonic() - this.#reportedAt < REPEAT_MS) return;
     this.#reportedAt = this.#clock.monotonic();
     this.#isReported = true;
-    this.#logger.error({ sqliteCode }, "the event log is not writable: its disk is full, and nothing new is stored until there is room");
+    this.#logger.error(
+      { sqliteCode },
+      "the event log is not writable: its disk is full, and nothing new is stored until there is room",
+    );
   }
 
   /** Notes that something was stored. */

@@ -196,6 +196,7 @@ test("a range of 2^40 ids is walked a page at a time, and its holders are refuse
   const holders = await ask(emitter, "holders");
   expect([holders.status, holders.body.code]).toEqual([400, "invalid_parameter"]);
   expect(holders.body.message).toContain("10000000");
+  expect((await ask(emitter, `export?holders=true&as_of_block=${await headOf()}`)).status).toBe(400);
   const { status, body } = await ask(emitter, `tokens?owner=${account(2)}`);
   expect([status, body.result]).toEqual([200, []]);
   expect(body.cursor).toBeString();

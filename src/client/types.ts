@@ -519,6 +519,13 @@ export type ListedCollection = {
   readonly attempts: number;
   /** The last failure in words */
   readonly lastError: string | null;
+  /** A block whose logs no endpoint tells without a contradiction; it is read again at nextTry */
+  readonly inDoubt: {
+    /** The block. The listing ends before it */
+    readonly block: number;
+    /** How the nodes' answers contradict themselves */
+    readonly reason: string;
+  } | null;
   /** Time of the next attempt */
   readonly nextTry: string | null;
   /** Calls to endpoints that indexing took */
@@ -566,6 +573,13 @@ export type CollectionDetails = {
   readonly attempts: number;
   /** The last failure in words */
   readonly lastError: string | null;
+  /** A block whose logs no endpoint tells without a contradiction; it is read again at nextTry */
+  readonly inDoubt: {
+    /** The block. The listing ends before it */
+    readonly block: number;
+    /** How the nodes' answers contradict themselves */
+    readonly reason: string;
+  } | null;
   /** Time of the next attempt */
   readonly nextTry: string | null;
   /** Calls to endpoints that indexing took */
@@ -807,6 +821,13 @@ export type StatusMessage = {
   readonly block: number | null;
   /** Progress of the backfill */
   readonly percent: number;
+  /** Present while no endpoint tells the collection's logs of a block without a contradiction */
+  readonly inDoubt?: {
+    /** The block. Pages end before it */
+    readonly block: number;
+    /** How the nodes' answers contradict themselves */
+    readonly reason: string;
+  };
   /** Messages after since can't be sent again: read the listing anew */
   readonly gap?: true;
 };
@@ -917,10 +938,17 @@ export type FailedMessage = {
   readonly version: number;
   /** Names the record of the version. A client that connects again sends it as since */
   readonly resume?: string;
-  /** indexing_failed, or not_a_contract */
+  /** indexing_failed, in_doubt or not_a_contract */
   readonly code: string;
   /** The cause, in words */
   readonly reason: string;
+  /** Present while no endpoint tells the collection's logs of a block without a contradiction */
+  readonly inDoubt?: {
+    /** The block. Pages end before it */
+    readonly block: number;
+    /** How the nodes' answers contradict themselves */
+    readonly reason: string;
+  };
   /** Null if there is none */
   readonly nextTry: string | null;
 };

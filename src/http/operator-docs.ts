@@ -39,6 +39,7 @@ const COLLECTION = {
   finishedAt: null,
   attempts: 0,
   lastError: null,
+  inDoubt: null,
   nextTry: null,
   calls: 120,
   bytes: 2_400_000,

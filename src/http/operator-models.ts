@@ -89,6 +89,11 @@ const ServiceStatus = Type.Object({
   queue: count("Collections that wait for work or have some"),
 });
 
+const LogsInDoubt = Type.Object({
+  block: int64("The block. The listing ends before it"),
+  reason: text("How the nodes' answers contradict themselves"),
+});
+
 const ListedCollection = Type.Object({
   chain: text("Name of the chain"),
   address: address("The contract"),
@@ -105,6 +110,11 @@ const ListedCollection = Type.Object({
   finishedAt: nullableTime("Last completion"),
   attempts: int32("Failed attempts in a row"),
   lastError: nullableText("The last failure in words"),
+  inDoubt: Type.Unsafe<Static<typeof LogsInDoubt> | null>({
+    ...LogsInDoubt,
+    nullable: true,
+    description: "A block whose logs no endpoint tells without a contradiction; it is read again at nextTry",
+  }),
   nextTry: nullableTime("Time of the next attempt"),
   calls: nullableCount("Calls to endpoints that indexing took"),
   bytes: nullableCount("Bytes of its events"),

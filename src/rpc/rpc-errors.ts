@@ -3,6 +3,8 @@
  * message is matched before the code. A refused range may carry a hint: a size or a range that the endpoint accepts.
  */
 import { AppError, type ErrorMeta, isRetryable } from "../core/errors.ts";
+import type { Address } from "../core/hex.ts";
+import type { LogsInDoubt } from "./port.ts";
 
 export type RpcErrorKind =
   /** The range or the result is too large: request less. */
@@ -54,6 +56,28 @@ export class RpcError extends AppError {
     this.retryAfterMs = options.retryAfterMs;
     this.data = options.data;
   }
+}
+
+/**
+ * A contract's logs can't be read: all endpoints, and the block's receipts, contradict themselves about them. Another
+ * try at once gives the same. The fault is the contract's own; other contracts can be read.
+ */
+export class LogsInDoubtError extends AppError {
+  readonly doubt: LogsInDoubt;
+
+  constructor(doubt: LogsInDoubt) {
+    super(`block ${doubt.block} can't be read: ${doubt.reason}`, { code: "logs_in_doubt", meta: { ...doubt } });
+    this.doubt = doubt;
+  }
+}
+
+/** The contract and block of an error after which all endpoints have given faulty logs. */
+export function doubtIn(error: unknown): LogsInDoubt | undefined {
+  const cause = error instanceof AppError && !(error instanceof RpcError) ? error.cause : error;
+  if (!(cause instanceof RpcError && cause.kind === "lie")) return undefined;
+  const { block, contract } = cause.meta;
+  const isNamed = typeof block === "number" && typeof contract === "string";
+  return isNamed ? { contract: contract as Address, block, reason: cause.message } : undefined;
 }
 
 /** True if a request may have been too large: all endpoints timed out, or refused it without a known reason. */

@@ -311,16 +311,18 @@ export type CollectionEstimate = {
 export type EstimatedRange = {
   /** At least */
   readonly low: number;
-  /** At most; equal if the number of blocks decides alone */
-  readonly high: number;
+  /** At most; equal if it was counted, or follows from the blocks; null if nothing bounds it */
+  readonly high: number | null;
 };
 
 export type EstimatedBlocks = {
-  /** The deployment, as far as a few calls tell */
+  /** No transfer is before this block */
   readonly from: number;
+  /** The history begins here at the latest: a few calls tell the deployment to some blocks */
+  readonly fromAtLatest: number;
   /** The newest block */
   readonly to: number;
-  /** Blocks to read */
+  /** Blocks to read from the first of them on */
   readonly count: number;
 };
 
@@ -331,8 +333,8 @@ export type EstimatedCalls = {
 export type EstimatedUnits = {
   /** At least */
   readonly low: number;
-  /** At most */
-  readonly high: number;
+  /** At most; null if nothing bounds it */
+  readonly high: number | null;
   /** Name of the price list */
   readonly list: string;
 };
@@ -340,6 +342,8 @@ export type EstimatedUnits = {
 export type EndpointLimits = {
   /** Blocks per request; null if no limit was met */
   readonly maxBlocks: number | null;
+  /** Most blocks that it gave logs of at once; 0 if it gave none yet */
+  readonly answered: number;
   /** Known from earlier work, or found by the estimate's own calls */
   readonly source: "known" | "probed";
   /** Several ranges fit into one request */

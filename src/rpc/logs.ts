@@ -369,6 +369,18 @@ export class LogReader {
   }
 }
 
+const NO_ADDRESS = `0x${"0".repeat(39)}1` as Address;
+const NO_TOPIC = `0x${"1".repeat(64)}` as Hash;
+
+/** Asks for logs of the newest blocks, of which none match. @throws RpcError if the endpoint doesn't take so many */
+export const askForSpan = (endpoint: Endpoint, blocks: number, head: number): Promise<unknown> =>
+  endpoint.request("eth_getLogs", [
+    logFilterParams({
+      ...{ addresses: [NO_ADDRESS], topics: [NO_TOPIC] },
+      ...{ fromBlock: Math.max(0, head - blocks + 1), toBlock: head },
+    }),
+  ]);
+
 const isRangeRefusal = (error: unknown): error is RpcError => error instanceof RpcError && error.kind === "range";
 
 /** Splits a filter into smaller ones. @throws AppError `block_too_large` if that is impossible */

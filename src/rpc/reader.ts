@@ -16,7 +16,7 @@ import {
   missingBlock,
   newestHeaderOf,
 } from "./headers.ts";
-import { type FirstLogs, type FirstLogsOptions, LogReader, type LogReaderObserver } from "./logs.ts";
+import { askForSpan, type FirstLogs, type FirstLogsOptions, LogReader, type LogReaderObserver } from "./logs.ts";
 import type {
   BlockHeader,
   BlockRange,
@@ -200,6 +200,11 @@ export class RpcChainReader implements ChainReader {
   /** What the endpoint that reads history takes, as far as it is known. `span` is a copy, to plan with. */
   historyLimits(): HistoryLimits {
     return this.#pool.historyLimits();
+  }
+
+  /** Asks for logs of the newest `blocks` blocks, of which none match. False if the endpoint refuses so many. */
+  probeSpan(blocks: number, head: number): Promise<boolean> {
+    return this.#pool.probeSpan(blocks, (endpoint) => askForSpan(endpoint, blocks, head));
   }
 
   nextBulkSpan(): number {

@@ -54,6 +54,8 @@ export interface HistoryLimits {
   readonly span: SpanController;
   /** Most blocks per request; null if no limit was met. */
   readonly maxBlocks: number | null;
+  /** Most blocks that it gave logs of in one range; 0 if it gave none yet. */
+  readonly answered: number;
   /** True if several ranges fit into one request. */
   readonly hasBatches: boolean;
   readonly endpoints: number;
@@ -239,7 +241,32 @@ export class EndpointPool {
     const endpoint = this.#selection.bestForHistory();
     const { span } = this.#selection.healthOf(endpoint);
     const hasBatches = endpoint.transfersInParts !== undefined;
-    return { span: span.copy(), maxBlocks: span.maxBlocks, hasBatches, endpoints: this.endpoints.length };
+    return {
+      span: span.copy(),
+      maxBlocks: span.maxBlocks,
+      answered: span.answered,
+      hasBatches,
+      endpoints: this.endpoints.length,
+    };
+  }
+
+  /**
+   * Asks the endpoint that reads history for logs of many blocks, of which none match, and learns what it takes.
+   * @param ask makes the request. @returns false if it was refused for its size
+   */
+  async probeSpan(blocks: number, ask: (endpoint: Endpoint) => Promise<unknown>): Promise<boolean> {
+    const endpoint = this.#selection.bestForHistory();
+    const { span } = this.#selection.healthOf(endpoint);
+    try {
+      await this.#once(endpoint, ask, NEVER);
+      span.probed(blocks);
+      return true;
+    } catch (error) {
+      if (!(error instanceof RpcError)) throw error;
+      if (error.kind === "range") span.refused(blocks, error.hint);
+      else if (error.kind === "late") span.tookTooLong(blocks);
+      return false;
+    }
   }
 
   /** Records an answer of `logs` logs to a request for `blocks` blocks in `parts` ranges. */

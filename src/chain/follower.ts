@@ -279,6 +279,8 @@ export class Follower {
     this.#hasShownHead = false;
     await this.#prepare();
     if (this.#takeIdle()) return IDLE_MS;
+    const found = state.finalized && (await this.#options.reader.foundInstead());
+    if (found !== undefined) await this.#violated(state, found);
     const tips = await this.#heads.tips(state, this.#reads.asksFinal);
     this.#hasShownHead = true;
     this.#options.observer.head(tips.head.number);

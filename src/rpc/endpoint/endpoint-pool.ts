@@ -71,6 +71,8 @@ export interface RunOptions {
   readonly meta?: ErrorMeta;
   /** Refusals after which another endpoint is asked. Default: `lacking`. */
   readonly failover?: Failover;
+  /** True for the request by which the gate is decided. */
+  readonly isUngated?: boolean;
 }
 
 type Operation<T> = (endpoint: Endpoint, abandoned: AbortSignal) => Promise<T>;
@@ -98,6 +100,8 @@ export class EndpointPool {
   #heardAt = 0;
   /** The state of each endpoint that `onState` was last called with. */
   readonly #told = new Map<Endpoint, EndpointStatus["state"]>();
+  /** Awaited before each request. It throws while the endpoints must not be asked. */
+  gate: (() => Promise<void>) | undefined;
   #lastFailure: { readonly message: string; readonly at: number } | undefined;
 
   constructor(options: PoolOptions) {
@@ -308,7 +312,8 @@ export class EndpointPool {
   }
 
   /** Carries out a plan, and repeats it with backoff after retryable errors. @throws RpcError, AppError like `run` */
-  async #request<T>({ attempts = 4, signal, meta }: RunOptions, plan: Plan<T>): Promise<T> {
+  async #request<T>({ attempts = 4, signal, meta, isUngated = false }: RunOptions, plan: Plan<T>): Promise<T> {
+    if (!isUngated) await this.gate?.();
     const refusals = new Refusals();
     // The caller can react to a timeout with a smaller request, so it becomes the cause even if other errors follow.
     let late: RpcError | undefined;
@@ -397,6 +402,11 @@ export class EndpointPool {
 
   #partsOf(endpoint: Endpoint): number {
     return endpoint.transfersInParts === undefined ? 1 : this.#selection.healthOf(endpoint).span.parts;
+  }
+
+  /** The clock of the pool's requests. */
+  get clock(): Clock {
+    return this.#clock;
   }
 
   /** Runs one attempt, and hedges it on a second endpoint if it is slow. Returns the endpoint that answered as well. */

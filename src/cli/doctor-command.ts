@@ -13,6 +13,7 @@ import { SPANS } from "../rpc/endpoint/span.ts";
 import { newestHeaderOf } from "../rpc/headers.ts";
 import { askForSpan } from "../rpc/logs.ts";
 import type { BlockHeader } from "../rpc/port.ts";
+import { adviceOf } from "../rpc/rpc-errors.ts";
 import { FAILED, missingLog, openCommandLog } from "./access.ts";
 import type { Command } from "./command.ts";
 
@@ -110,7 +111,8 @@ async function chainFindings({ chain, urls }: ChainConfig, decoder: DecodePool):
       return await endpointFindings(endpoint);
     } catch (error) {
       const variable = `RPC_URL_${slug.replaceAll("-", "_").toUpperCase()}`;
-      const advice = `Check ${variable}, entry ${index + 1}.`;
+      const what = adviceOf(error);
+      const advice = `Check ${variable}, entry ${index + 1}${what === undefined ? "" : `: ${what}`}.`;
       return [{ what: label, result: "fault", text: messageOf(error), advice } satisfies Finding];
     } finally {
       endpoint.destroy();

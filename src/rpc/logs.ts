@@ -317,6 +317,13 @@ export class LogReader {
   /** Reads one block's logs by parts of the filter. Finds no omitted logs: `completeLogs` checks the block. */
   async #inPieces(filter: LogRequest, refusal: RpcError, sources: Sources): Promise<ChainLog[]> {
     const logs: ChainLog[] = [];
+    const { onDoubt, topics, addresses, fromBlock } = filter;
+    const [contract] = addresses;
+    if (onDoubt !== undefined && topics.length <= 1 && addresses.length === 1 && contract !== undefined) {
+      // The endpoints refuse one contract's logs. That is no reason to read none of the block.
+      this.#doubt({ contract, block: fromBlock, reason: refusal.message, logIndex: "" }, filter, sources);
+      return logs;
+    }
     for (const piece of piecesOf(filter, refusal)) {
       try {
         for (const log of (await this.#ask(piece, sources)).logs) logs.push(log);
@@ -388,7 +395,8 @@ function piecesOf(filter: LogRequest, refusal: RpcError): LogRequest[] {
   const { topics, addresses, fromBlock } = filter;
   if (topics.length > 1) return topics.map((topic) => ({ ...filter, topics: [topic] }));
   if (addresses.length > 1) return addresses.map((address) => ({ ...filter, addresses: [address] }));
-  throw new AppError(`the logs of block ${fromBlock} alone exceed the endpoint's limit: ${refusal.message}`, {
+  // The node's own words: a refusal that reads like one for size may be of another kind.
+  throw new AppError(`the logs of block ${fromBlock} can't be read: ${refusal.message}`, {
     code: "block_too_large",
     meta: { ...refusal.meta, block: fromBlock },
     cause: refusal,

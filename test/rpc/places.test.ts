@@ -172,6 +172,18 @@ describe("a block in which all nodes have one contract's logs wrong", () => {
     expect((failure as Error).message).toContain("two logs share block, transaction and index");
   });
 
+  test("goes on without a contract whose logs all nodes refuse, and says the refusal", async () => {
+    const refusing = ([asked]: unknown[]) => {
+      const contracts = [(asked as { address: string | string[] }).address].flat();
+      if (!contracts.includes(ODD)) return whole.filter(({ address }) => contracts.includes(address));
+      throw new RpcError("range", "eth_getLogs refused: internal error", { meta: { rpcCode: -32_603 } });
+    };
+    const doubts: LogsInDoubt[] = [];
+    const logs = await read([{ ...node([]), eth_getLogs: refusing }], (doubt) => doubts.push(doubt));
+    expect(ids(logs)).toEqual([1, 3]);
+    expect(doubts).toEqual([{ contract: ODD, block: 8, reason: "eth_getLogs refused: internal error" }]);
+  });
+
   test("does not count logs that nobody asked for", async () => {
     const foreign = [...whole, wire(OTHER, 9, [1, 1]), { ...wire(ODD, 9, [5, 5]), topics: [word(3)] }];
     const logs = await read([{ ...node([]), eth_getLogs: () => foreign }], () => expect.unreachable());

@@ -6,7 +6,7 @@
 import { type Clock, retry, withTimeout } from "../../core/clock.ts";
 import { AppError, type ErrorMeta, messageOf } from "../../core/errors.ts";
 import type { Endpoint } from "../port.ts";
-import { RpcError } from "../rpc-errors.ts";
+import { adviceOf, RpcError } from "../rpc-errors.ts";
 import type { Availability, RestReason } from "./availability.ts";
 import { EndpointSelection, type Failover, hedge, isEndpointRefusal, Refusals } from "./selection.ts";
 import type { SpanController } from "./span.ts";
@@ -223,7 +223,9 @@ export class EndpointPool {
         const answer = await withTimeout(this.#clock, ALL_MS, this.#once(endpoint, operation, NEVER));
         return answer === undefined ? { label, ms: passed() } : { label, value: answer.value, ms: passed() };
       } catch (error) {
-        return { label, ms: passed(), fault: messageOf(error) };
+        const advice = adviceOf(error);
+        const fault = advice === undefined ? messageOf(error) : `${messageOf(error)}; ${advice}`;
+        return { label, ms: passed(), fault };
       }
     };
     return Promise.all(this.endpoints.map(ask));
@@ -313,7 +315,7 @@ export class EndpointPool {
 
   /** Carries out a plan, and repeats it with backoff after retryable errors. @throws RpcError, AppError like `run` */
   async #request<T>({ attempts = 4, signal, meta, isUngated = false }: RunOptions, plan: Plan<T>): Promise<T> {
-    if (!isUngated) await this.gate?.();
+    if (!isUngated && this.gate !== undefined) await this.gate();
     const refusals = new Refusals();
     // The caller can react to a timeout with a smaller request, so it becomes the cause even if other errors follow.
     let late: RpcError | undefined;

@@ -43,11 +43,16 @@ export async function post(target: HttpTarget, payload: string, signal?: AbortSi
     });
   }
   // Many providers send a JSON-RPC error with a 4xx status. The body says more than the status.
-  if (!response.ok && !(response.status !== 429 && looksLikeJsonRpc(bytes))) {
-    throw classifyHttpStatus(response.status, response.headers.get("retry-after"), { endpoint: label });
+  if (!response.ok && !(!CLIENT_STATUS.has(response.status) && looksLikeJsonRpc(bytes))) {
+    const body = new TextDecoder().decode(bytes.subarray(0, MAX_ERROR_BODY));
+    throw classifyHttpStatus(response.status, response.headers.get("retry-after"), { endpoint: label }, body);
   }
   return bytes;
 }
+
+/** Statuses about the client, whatever the body says: no key, no paid plan, too many requests. */
+const CLIENT_STATUS = new Set([401, 402, 429]);
+const MAX_ERROR_BODY = 8_192;
 
 /**
  * Reads the answer's bytes, and stops at the size limit. Trusts `content-length`, except for a compressed or chunked

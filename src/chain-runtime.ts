@@ -114,6 +114,7 @@ function openReader(
         label: `${slug}#${index + 1}`,
         chainId,
         timeoutMs: LIMITS.rpcTimeoutMs,
+        smallTimeoutMs: LIMITS.rpcSmallTimeoutMs,
         maxBytes: LIMITS.maxRpcAnswer,
         clock,
         decoder,

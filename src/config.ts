@@ -36,6 +36,11 @@ export const LIMITS = Object.freeze({
   /** One `eth_getLogs` answer: 10,000 logs of 600 bytes are 6 MB, and no honest answer is 20 times larger. */
   maxRpcAnswer: 128 * 1024 * 1024,
   rpcTimeoutMs: 30_000,
+  /**
+   * The same for a header, a number, a call or the logs of some blocks: a second to the node and back, and two for its work.
+   * Less than the four seconds after which a process hands its chains over, so that a dead connection costs no lease.
+   */
+  rpcSmallTimeoutMs: 3_000,
   /** Longest work on a chain for one client: most clients hang up after 30 s, the socket after 60 s. */
   answerMs: 25_000,
   /** A WebSocket message is one subscription: under 300 bytes. */

@@ -80,6 +80,12 @@ export async function findCommonAncestor(reader: ChainReader, state: ChainState,
   const finalized = state.finalized as BlockRef;
   const held = [...state.headers.values()].filter(({ number }) => number <= from).sort((a, b) => b.number - a.number);
   for (let at = 0, step = FIRST_STEP; at < held.length; at += step, step *= 2) {
+    // A fork that is deeper than a few blocks may be another chain, which the final block shows at once.
+    if (at === FIRST_STEP) {
+      const [theirs] = await reader.presentHeaders([finalized.number]);
+      if (theirs?.hash !== finalized.hash)
+        return { found: { number: finalized.number, hash: (theirs as BlockRef).hash } };
+    }
     const ours = held.slice(at, at + step);
     const theirs = await reader.presentHeaders(ours.map(({ number }) => number));
     const ancestor = ours.find(({ hash }, i) => hash === theirs[i]?.hash);
@@ -108,7 +114,7 @@ export class ViolationWatch {
   readonly #reader: ChainReader;
   readonly #clock: Clock;
   /** Polls in a row in which no endpoint had the final block, and the monotonic time of the first one. */
-  #seen: { readonly since: number; readonly looks: number } | undefined;
+  #seen: { readonly since: number; readonly looks: number; readonly askedMs: number } | undefined;
 
   constructor(reader: ChainReader, clock: Clock) {
     this.#reader = reader;
@@ -122,10 +128,13 @@ export class ViolationWatch {
 
   /** Polls once more. True if the violation is certain. @param leastWaitMs the minimum poll interval */
   async confirm(finalized: BlockRef, leastWaitMs: number): Promise<boolean> {
+    const apartMs = (leastWaitMs * VIOLATION_POLLS) / VIOLATION_LOOKS;
+    // The polls between two looks ask nothing: they would learn the same.
+    if (this.#seen !== undefined && this.#clock.monotonic() < this.#seen.askedMs + apartMs) return false;
     const isHeld = await this.#reader.anyHolds(finalized);
     const now = this.#clock.monotonic();
     const before = isHeld ? undefined : this.#seen;
-    const seen = { since: before?.since ?? now, looks: (before?.looks ?? 0) + 1 };
+    const seen = { since: before?.since ?? now, looks: (before?.looks ?? 0) + 1, askedMs: now };
     this.#seen = isHeld ? undefined : seen;
     return !isHeld && seen.looks >= VIOLATION_LOOKS && now - seen.since >= leastWaitMs * VIOLATION_POLLS;
   }

@@ -8,7 +8,7 @@ import type { Address, Hash } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
-import type { BlockHeader, ChainLog, Verify } from "../rpc/port.ts";
+import type { BlockHeader, ChainLog, LogsInDoubt, Verify } from "../rpc/port.ts";
 import type { RpcChainReader } from "../rpc/reader.ts";
 import type { Leases } from "./lease.ts";
 
@@ -21,6 +21,8 @@ export interface AdvancedBlocks {
   /** Headers of blocks up to `to`, linked to each other. Those of all blocks with logs that may still be reverted. */
   readonly headers: readonly BlockHeader[];
   readonly logs: readonly ChainLog[];
+  /** Contracts of which `logs` has none, because the answers about them contradict themselves. */
+  readonly doubts: readonly LogsInDoubt[];
 }
 
 /** All blocks above the ancestor are orphaned. The blocks that replace them come afterwards. */

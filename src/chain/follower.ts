@@ -279,6 +279,8 @@ export class Follower {
     this.#hasShownHead = false;
     await this.#prepare();
     if (this.#takeIdle()) return IDLE_MS;
+    const found = state.finalized && (await this.#options.reader.foundInstead());
+    if (found !== undefined) await this.#violated(state, found);
     const tips = await this.#heads.tips(state, this.#reads.asksFinal);
     this.#hasShownHead = true;
     this.#options.observer.head(tips.head.number);
@@ -382,7 +384,7 @@ export class Follower {
   }
 
   /** Lets the consumers write the new blocks, then moves the head. */
-  async #apply(state: ChainState, { headers, logs }: ReadBlocks, goal: Goal, lease: Lease): Promise<void> {
+  async #apply(state: ChainState, { headers, logs, doubts }: ReadBlocks, goal: Goal, lease: Lease): Promise<void> {
     const to = headers.at(-1) as BlockHeader;
     const fromBlock = (state.head as HeaderRef).number + 1;
     const byNumber = new Map(headers.map((header) => [header.number, header]));
@@ -393,7 +395,7 @@ export class Follower {
     const final = newestKnown(Math.min(goal.final.number, to.number), state.finalized?.number ?? 0, headerOf);
     lease.assertHeld();
     this.#writing = true;
-    await this.#deliver({ type: "advanced", fromBlock, to: toRef(to), headers, logs });
+    await this.#deliver({ type: "advanced", fromBlock, to: toRef(to), headers, logs, doubts });
     const events: ChainEvent[] = [{ type: "HeadAdvanced", fromBlock, headers: headers.map(toRef) }];
     if (final !== undefined && final.number > (state.finalized?.number ?? -1)) {
       events.push({ type: "ChainFinalized", block: { number: final.number, hash: final.hash } });

@@ -4,7 +4,15 @@
  */
 import type { Clock } from "../core/clock.ts";
 import type { HeaderRef } from "../events/types.ts";
-import type { BlockHeader, ChainLog, ChainReader, CompleteLogsOptions, LogFilter, Verify } from "../rpc/port.ts";
+import type {
+  BlockHeader,
+  ChainLog,
+  ChainReader,
+  CompleteLogsOptions,
+  LogFilter,
+  LogsInDoubt,
+  Verify,
+} from "../rpc/port.ts";
 import { ForkedAnswersError, firstUnlinked, numbersBetween } from "./branch.ts";
 import type { AdvancedBlocks, ChainConsumer } from "./consumer.ts";
 import type { ShownTips } from "./head.ts";
@@ -24,13 +32,19 @@ interface NewBlocksOptions {
 }
 
 /** New blocks with their logs. */
-export type ReadBlocks = Pick<AdvancedBlocks, "headers" | "logs">;
+export type ReadBlocks = Pick<AdvancedBlocks, "headers" | "logs" | "doubts">;
 
 /** The blocks that a step may reach, the first one whose header it reads, and the node's block at the goal. */
 interface Step {
   readonly goal: Goal;
   readonly readFrom: number;
   readonly target: BlockHeader;
+}
+
+/** The blocks whose logs are read. */
+interface LogsRead extends Required<Pick<CompleteLogsOptions, "onDoubt">> {
+  readonly fromBlock: number;
+  readonly to: BlockHeader;
 }
 
 export class NewBlocks {
@@ -90,11 +104,13 @@ export class NewBlocks {
     const isLeft = this.#options.reads.leavesOut({ count: goal.number - tip.number, isBounded: goal.isBounded });
     if (!isLeft || filter.addresses.length === 0) return undefined;
     if (consumers.some((consumer) => consumer.holdsAbove?.(tip.number))) return undefined;
-    const logs = await reader.logsOfStretch({ ...filter, stretch: { below: tip, head, shownBy } });
+    const doubts: LogsInDoubt[] = [];
+    const onDoubt = (doubt: LogsInDoubt) => doubts.push(doubt);
+    const logs = await reader.logsOfStretch({ ...filter, stretch: { below: tip, head, shownBy }, onDoubt });
     if (logs === undefined) return undefined;
     const headers = await this.headersUpTo(logs[0]?.blockNumber ?? head.number, head);
     if (firstUnlinked(headers) !== undefined) throw new ForkedAnswersError(head.number);
-    return { headers, logs };
+    return { headers, logs, doubts };
   }
 
   /** Reads the headers from `from` to the target, and the logs of all new blocks. Undefined at a fork. */
@@ -102,15 +118,16 @@ export class NewBlocks {
     const headers = await this.#linkedHeaders(state, from, target);
     if (headers === undefined) return undefined;
     const fromBlock = (state.head as HeaderRef).number + 1;
-    const logs = await this.#logs(headers, fromBlock, target);
-    if (headers[0]?.number === fromBlock) return { headers, logs };
+    const doubts: LogsInDoubt[] = [];
+    const logs = await this.#logs(headers, { fromBlock, to: target, onDoubt: (doubt) => doubts.push(doubt) });
+    if (headers[0]?.number === fromBlock) return { headers, logs, doubts };
     // Blooms don't cover all blocks, and a block without logs leaves no hash to check.
     const again = await this.headerAt(target.number);
     if (again.hash !== target.hash) throw new ForkedAnswersError(target.number);
-    return { headers, logs };
+    return { headers, logs, doubts };
   }
 
-  #logs(headers: readonly BlockHeader[], fromBlock: number, to: BlockHeader): Promise<ChainLog[]> {
+  #logs(headers: readonly BlockHeader[], { fromBlock, to, onDoubt }: LogsRead): Promise<ChainLog[]> {
     const { reader, verify } = this.#options;
     const filter = this.#filter();
     if (filter.addresses.length === 0) return Promise.resolve([]);
@@ -118,7 +135,7 @@ export class NewBlocks {
     const { clock } = this.#options;
     const sampled = new Set(headers.filter(() => clock.random() < RECEIPTS_SAMPLE).map(({ number }) => number));
     const onMissed = () => this.#options.reads.mismatched();
-    const options: CompleteLogsOptions = { strict: verify === "receipts", requiredBlock, sampled, onMissed };
+    const options: CompleteLogsOptions = { strict: verify === "receipts", requiredBlock, sampled, onMissed, onDoubt };
     return reader.completeLogs({ ...filter, fromBlock, toBlock: to.number }, headers, options);
   }
 

@@ -7,11 +7,13 @@ import { LIMITS } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
 import { bytesText, countedText, wholeText } from "../core/format.ts";
-import { quantity } from "../core/hex.ts";
 import { DecodePool } from "../rpc/decode/decode-pool.ts";
 import { EndpointProvider } from "../rpc/endpoint/provider.ts";
+import { SPANS } from "../rpc/endpoint/span.ts";
 import { newestHeaderOf } from "../rpc/headers.ts";
+import { askForSpan } from "../rpc/logs.ts";
 import type { BlockHeader } from "../rpc/port.ts";
+import { adviceOf } from "../rpc/rpc-errors.ts";
 import { FAILED, missingLog, openCommandLog } from "./access.ts";
 import type { Command } from "./command.ts";
 
@@ -27,10 +29,7 @@ const LOW_DISK_BYTES = 5e9;
 /** A head that is further in the future was not made by this machine's clock. */
 const MAX_AHEAD_MS = 30_000;
 const OLD_HEAD_MS = 300_000;
-/** Ranges of blocks that providers commonly allow, largest first. */
-const SPANS = [100_000, 10_000, 2_000, 500, 100, 10] as const;
 const NO_ADDRESS = `0x${"0".repeat(39)}1`;
-const NO_TOPIC = `0x${"1".repeat(64)}`;
 const SYMBOLS = { ok: "✓", warning: "!", fault: "✗" } as const;
 
 export const doctorCommand: Command = {
@@ -112,7 +111,8 @@ async function chainFindings({ chain, urls }: ChainConfig, decoder: DecodePool):
       return await endpointFindings(endpoint);
     } catch (error) {
       const variable = `RPC_URL_${slug.replaceAll("-", "_").toUpperCase()}`;
-      const advice = `Check ${variable}, entry ${index + 1}.`;
+      const what = adviceOf(error);
+      const advice = `Check ${variable}, entry ${index + 1}${what === undefined ? "" : `: ${what}`}.`;
       return [{ what: label, result: "fault", text: messageOf(error), advice } satisfies Finding];
     } finally {
       endpoint.destroy();
@@ -159,9 +159,8 @@ function headFindings(what: string, { timestamp }: BlockHeader): Finding[] {
 /** The most blocks that the endpoint takes in one request for logs; undefined if it takes none. */
 async function spanOf(endpoint: EndpointProvider, head: number): Promise<number | undefined> {
   for (const span of SPANS) {
-    const [fromBlock, toBlock] = [quantity(Math.max(0, head - span + 1)), quantity(head)];
     try {
-      await endpoint.request("eth_getLogs", [{ address: NO_ADDRESS, topics: [NO_TOPIC], fromBlock, toBlock }]);
+      await askForSpan(endpoint, span, head);
       return span;
     } catch {
       // The next span is smaller.

@@ -8,20 +8,26 @@ import { printable, tableText } from "./text.ts";
 
 interface CountRange {
   readonly low: number;
-  readonly high: number;
+  /** Null if nothing that was read bounds it. */
+  readonly high: number | null;
 }
 
 /** The part of the answer that is shown. */
 export interface ShownEstimate {
   readonly name: string;
   readonly status: string | null;
-  readonly blocks: { readonly from: number; readonly to: number; readonly count: number };
+  readonly blocks: {
+    readonly from: number;
+    readonly fromAtLatest: number;
+    readonly to: number;
+    readonly count: number;
+  };
   readonly transfers: CountRange;
   readonly calls: Readonly<Record<string, CountRange>>;
   readonly total: CountRange;
   readonly units: CountRange & { readonly list: string };
   readonly seconds: number;
-  readonly limits: { readonly maxBlocks: number | null; readonly source: string };
+  readonly limits: { readonly maxBlocks: number | null; readonly answered: number; readonly source: string };
   readonly probes: number;
 }
 
@@ -67,14 +73,14 @@ export const estimateOf = (operator: HttpOperator, { chain, address }: Contract)
   operator.request("GET", `/api/collections/${encodeURIComponent(chain)}/${address}/estimate`);
 
 function estimateLines({ name, blocks, transfers, calls, total, units, seconds, limits, ...rest }: ShownEstimate) {
-  const cap = limits.maxBlocks === null ? "no limit met" : `at most ${wholeText(limits.maxBlocks)} blocks per request`;
+  const isOpen = total.high === null;
   const known = rest.status === null ? "" : `, which is ${rest.status} already`;
   const rows = Object.entries(calls)
-    .filter(([, { high }]) => high > 0)
+    .filter(([, { high }]) => high === null || high > 0)
     .map(([method, count]) => [method, rangeText(count)]);
   return [
-    `${printable(name)}${known}: ${wholeText(blocks.count)} blocks from ${wholeText(blocks.from)} on`,
-    `${rangeText(transfers, countText)} transfers · ${cap} (${limits.source}) · about ${durationText(seconds * 1_000)}`,
+    `${printable(name)}${known}: ${blocksText(blocks)}`,
+    `${transfersText(transfers)} · ${limitText(limits)} · ${isOpen ? "at least" : "about"} ${durationText(seconds * 1_000)}`,
     "",
     tableText(["METHOD", "CALLS"], [...rows, ["all", rangeText(total)]]),
     "",
@@ -82,6 +88,24 @@ function estimateLines({ name, blocks, transfers, calls, total, units, seconds, 
   ];
 }
 
-/** `1,182`, or `1,000 to 2,000`. */
-export const rangeText = ({ low, high }: CountRange, text = wholeText): string =>
-  low === high ? text(low) : `${text(low)} to ${text(high)}`;
+/** The start is known to some blocks, because an estimate makes few calls. */
+function blocksText({ from, fromAtLatest, count }: ShownEstimate["blocks"]): string {
+  if (from === fromAtLatest) return `${wholeText(count)} blocks from ${wholeText(from)} on`;
+  return `at most ${wholeText(count)} blocks, from a block between ${wholeText(from)} and ${wholeText(fromAtLatest)} on`;
+}
+
+const transfersText = (transfers: CountRange): string =>
+  transfers.high === null && transfers.low === 0
+    ? "transfers not counted"
+    : `${rangeText(transfers, countText)} transfers`;
+
+function limitText({ maxBlocks, answered, source }: ShownEstimate["limits"]): string {
+  if (maxBlocks !== null) return `at most ${wholeText(maxBlocks)} blocks per request (${source})`;
+  return answered === 0 ? "limit not probed" : `no limit up to ${wholeText(answered)} blocks (${source})`;
+}
+
+/** `1,182`, `1,000 to 2,000`, or `at least 1,000`. */
+export function rangeText({ low, high }: CountRange, text = wholeText): string {
+  if (high === null) return `at least ${text(low)}`;
+  return low === high ? text(low) : `${text(low)} to ${text(high)}`;
+}

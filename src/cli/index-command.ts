@@ -158,7 +158,10 @@ async function estimatesOf(operator: Operator, contracts: readonly Contract[]): 
 function sharing(estimate: ShownEstimate): ShownEstimate {
   const { total, calls } = estimate;
   const shared = Math.min(MAX_SHARED, calls["eth_getBlockByNumber"]?.low ?? 0);
-  return { ...estimate, total: { low: total.low - shared, high: total.high + MORE_HEADERS } };
+  return {
+    ...estimate,
+    total: { low: total.low - shared, high: total.high === null ? null : total.high + MORE_HEADERS },
+  };
 }
 
 async function waitFor(

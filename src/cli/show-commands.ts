@@ -200,6 +200,8 @@ function textOf(event: Exclude<NftEvent, { readonly type: "TransfersCommitted" }
       return `complete at block ${wholeText(event.block)} ${event.hash}`;
     case "IndexingFailed":
       return `attempt ${event.attempt} failed: ${event.reason}; next try ${new Date(event.retryAt).toISOString()}`;
+    case "LogsDoubted":
+      return `block ${wholeText(event.block)} in doubt: ${event.reason}; next try ${new Date(event.retryAt).toISOString()}`;
     case "IndexingStalled":
       return `no progress: ${event.reason}`;
     case "BlocksReverted":

@@ -311,16 +311,18 @@ export type CollectionEstimate = {
 export type EstimatedRange = {
   /** At least */
   readonly low: number;
-  /** At most; equal if the number of blocks decides alone */
-  readonly high: number;
+  /** At most; equal if it was counted, or follows from the blocks; null if nothing bounds it */
+  readonly high: number | null;
 };
 
 export type EstimatedBlocks = {
-  /** The deployment, as far as a few calls tell */
+  /** No transfer is before this block */
   readonly from: number;
+  /** The history begins here at the latest: a few calls tell the deployment to some blocks */
+  readonly fromAtLatest: number;
   /** The newest block */
   readonly to: number;
-  /** Blocks to read */
+  /** Blocks to read from the first of them on */
   readonly count: number;
 };
 
@@ -331,8 +333,8 @@ export type EstimatedCalls = {
 export type EstimatedUnits = {
   /** At least */
   readonly low: number;
-  /** At most */
-  readonly high: number;
+  /** At most; null if nothing bounds it */
+  readonly high: number | null;
   /** Name of the price list */
   readonly list: string;
 };
@@ -340,6 +342,8 @@ export type EstimatedUnits = {
 export type EndpointLimits = {
   /** Blocks per request; null if no limit was met */
   readonly maxBlocks: number | null;
+  /** Most blocks that it gave logs of at once; 0 if it gave none yet */
+  readonly answered: number;
   /** Known from earlier work, or found by the estimate's own calls */
   readonly source: "known" | "probed";
   /** Several ranges fit into one request */
@@ -528,6 +532,13 @@ export type ListedCollection = {
   readonly attempts: number;
   /** The last failure in words */
   readonly lastError: string | null;
+  /** A block whose logs no endpoint tells without a contradiction; it is read again at nextTry */
+  readonly inDoubt: {
+    /** The block. The listing ends before it */
+    readonly block: number;
+    /** How the nodes' answers contradict themselves */
+    readonly reason: string;
+  } | null;
   /** Time of the next attempt */
   readonly nextTry: string | null;
   /** Calls to endpoints that indexing took */
@@ -575,6 +586,13 @@ export type CollectionDetails = {
   readonly attempts: number;
   /** The last failure in words */
   readonly lastError: string | null;
+  /** A block whose logs no endpoint tells without a contradiction; it is read again at nextTry */
+  readonly inDoubt: {
+    /** The block. The listing ends before it */
+    readonly block: number;
+    /** How the nodes' answers contradict themselves */
+    readonly reason: string;
+  } | null;
   /** Time of the next attempt */
   readonly nextTry: string | null;
   /** Calls to endpoints that indexing took */
@@ -826,6 +844,13 @@ export type StatusMessage = {
   readonly block: number | null;
   /** Progress of the backfill */
   readonly percent: number;
+  /** Present while no endpoint tells the collection's logs of a block without a contradiction */
+  readonly inDoubt?: {
+    /** The block. Pages end before it */
+    readonly block: number;
+    /** How the nodes' answers contradict themselves */
+    readonly reason: string;
+  };
   /** Messages after since can't be sent again: read the listing anew */
   readonly gap?: true;
 };
@@ -936,10 +961,17 @@ export type FailedMessage = {
   readonly version: number;
   /** Names the record of the version. A client that connects again sends it as since */
   readonly resume?: string;
-  /** indexing_failed, or not_a_contract */
+  /** indexing_failed, in_doubt or not_a_contract */
   readonly code: string;
   /** The cause, in words */
   readonly reason: string;
+  /** Present while no endpoint tells the collection's logs of a block without a contradiction */
+  readonly inDoubt?: {
+    /** The block. Pages end before it */
+    readonly block: number;
+    /** How the nodes' answers contradict themselves */
+    readonly reason: string;
+  };
   /** Null if there is none */
   readonly nextTry: string | null;
 };

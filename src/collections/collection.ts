@@ -47,6 +47,8 @@ export interface Collection {
   identifiedAt: number;
   /** The last failed attempt to index, until one succeeds, with version and checksum of its event. */
   failure: { reason: string; attempt: number; retryAt: number; version: number; checksum: number } | undefined;
+  /** The block whose logs the nodes contradict themselves about, and how. Until then the collection is not synced. */
+  inDoubt: { block: number; reason: string } | undefined;
   possibleSpam: boolean;
   verifiedCollection: boolean;
   /** Ids of the rules behind the flags, "" for none. */
@@ -71,6 +73,7 @@ export function initialState(base = 0): Collection {
     completedChecksum: 0,
     identifiedAt: 0,
     failure: undefined,
+    inDoubt: undefined,
     possibleSpam: false,
     verifiedCollection: false,
     flagRule: "",
@@ -122,6 +125,7 @@ function* addTransfers(state: Collection, event: TransfersCommitted, most: numbe
   state.end = { number: event.toBlock, hash: event.toHash };
   state.chainVersion = event.chainVersion ?? state.chainVersion;
   state.failure = undefined;
+  if (state.inDoubt !== undefined && event.toBlock >= state.inDoubt.block) state.inDoubt = undefined;
 }
 
 function change(
@@ -161,6 +165,13 @@ function change(
     case "IndexingFailed":
       state.failure = { reason: event.reason, attempt: event.attempt, retryAt: event.retryAt, version, checksum };
       return;
+    case "LogsDoubted": {
+      const { block, reason, attempt, retryAt } = event;
+      state.failure = { reason, attempt, retryAt, version, checksum };
+      state.inDoubt = { block, reason };
+      if (state.status === "synced") state.status = "syncing";
+      return;
+    }
     case "IndexingStalled":
       return;
     case "ReindexRequested":

@@ -3,10 +3,10 @@
  * its row. Also the events that request indexing, and the schedule after a failure.
  */
 import { backoffMs, type Clock } from "../core/clock.ts";
-import { messageOf } from "../core/errors.ts";
+import { AppError, messageOf } from "../core/errors.ts";
 import { NO_KEY, type Requester } from "../core/fair-slots.ts";
 import type { Address, Hash } from "../core/hex.ts";
-import { type IndexingFailed, type NftEvent, nftStream, type TransferForm } from "../events/types.ts";
+import { type IndexingFailed, type LogsDoubted, type NftEvent, nftStream, type TransferForm } from "../events/types.ts";
 import { appendUnlessMoved, appendWithRetry, type EventLog, type Headline } from "../log/event-log.ts";
 
 type IndexStatus =
@@ -62,6 +62,9 @@ export interface IndexState extends Summary {
   /** Newest block that is stored, -1 for none. */
   readonly end: number;
   readonly endHash: Hash | "";
+  /** The block whose logs the nodes contradict themselves about, until it is read, and how. */
+  readonly doubtBlock: number | null;
+  readonly doubtReason: string | null;
   /** Failures in a row. */
   readonly attempt: number;
   /** Time of the next attempt, ms since the epoch; 0 for at once. */
@@ -87,6 +90,8 @@ export const REQUESTED: IndexState = {
   startBlock: 0,
   end: -1,
   endHash: "",
+  doubtBlock: null,
+  doubtReason: null,
   attempt: 0,
   retryAt: 0,
   rulesVersion: 0,
@@ -114,6 +119,9 @@ export const REQUESTED: IndexState = {
   movedAt: null,
 };
 
+type Doubt = Pick<IndexState, "doubtBlock" | "doubtReason">;
+const NO_DOUBT: Doubt = { doubtBlock: null, doubtReason: null };
+
 /** Bytes of a stored event beside its attachment: the JSON of its other fields, and its row. */
 const EVENT_BYTES = 160;
 
@@ -128,7 +136,7 @@ export function summarize(state: IndexState, events: readonly NftEvent[], now: n
   return after;
 }
 
-function summaryOf(before: IndexState, event: NftEvent, now: number): Partial<Summary> {
+function summaryOf(before: IndexState, event: NftEvent, now: number): Partial<Summary & Doubt> {
   switch (event.type) {
     case "IndexingRequested":
       return { requestedAt: before.requestedAt ?? now };
@@ -138,13 +146,16 @@ function summaryOf(before: IndexState, event: NftEvent, now: number): Partial<Su
     }
     case "TransfersCommitted": {
       const transfers = before.transfers === null ? null : before.transfers + event.count;
-      return { transfers, lastError: null, movedAt: now };
+      const isRead = before.doubtBlock !== null && event.toBlock >= before.doubtBlock;
+      return { transfers, lastError: null, movedAt: now, ...(isRead ? NO_DOUBT : {}) };
     }
     case "IndexingCompleted":
       return { finishedAt: now, lastError: null };
     case "IndexingFailed":
     case "IndexingStalled":
       return { lastError: event.reason };
+    case "LogsDoubted":
+      return { lastError: event.reason, doubtBlock: event.block, doubtReason: event.reason };
     case "BlocksReverted":
       // The follower counts again.
       return { transfers: null };
@@ -267,7 +278,7 @@ const RETRY_BASE_MS = 5_000;
 const RETRY_MAX_MS = 3_600_000;
 
 interface Failure {
-  readonly event: IndexingFailed;
+  readonly event: IndexingFailed | LogsDoubted;
   /** Change of the collection's headline. */
   readonly change: Pick<IndexState, "attempt" | "retryAt">;
   readonly waitMs: number;
@@ -287,5 +298,8 @@ export function failureOf(error: unknown, state: IndexState, clock: Clock): Fail
   const attempt = state.attempt + 1;
   const waitMs = Math.round(backoffMs(clock, attempt, RETRY_BASE_MS, RETRY_MAX_MS));
   const change = { attempt, retryAt: clock.now() + waitMs };
-  return { event: { type: "IndexingFailed", reason: messageOf(error), ...change }, change, waitMs };
+  const reason = messageOf(error);
+  const block = error instanceof AppError && error.code === "logs_in_doubt" ? error.meta["block"] : undefined;
+  if (typeof block === "number") return { event: { type: "LogsDoubted", block, reason, ...change }, change, waitMs };
+  return { event: { type: "IndexingFailed", reason, ...change }, change, waitMs };
 }

@@ -17,6 +17,7 @@ const SCHEMAS = {
   IndexingCompleted: 1,
   IndexingFailed: 1,
   IndexingStalled: 1,
+  LogsDoubted: 1,
   FlagsChanged: 1,
   TokenIdentified: 1,
   PoolDiscovered: 1,

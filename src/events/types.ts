@@ -102,6 +102,19 @@ export interface IndexingFailed {
   readonly retryAt: number;
 }
 
+/**
+ * The nodes' answers about the collection's logs of a block contradict themselves, and so do the block's receipts. A
+ * followed collection is followed no longer. Its history is read again from its end on, at `retryAt`, until a range with
+ * that block is committed.
+ */
+export interface LogsDoubted {
+  readonly type: "LogsDoubted";
+  readonly block: number;
+  readonly reason: string;
+  readonly attempt: number;
+  readonly retryAt: number;
+}
+
 /** Indexing has made no progress for a minute or longer, and the attempt goes on. */
 interface IndexingStalled {
   readonly type: "IndexingStalled";
@@ -139,6 +152,7 @@ export type NftEvent =
   | BlocksReverted
   | IndexingCompleted
   | IndexingFailed
+  | LogsDoubted
   | IndexingStalled
   | FlagsChanged;
 

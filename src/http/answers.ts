@@ -100,7 +100,10 @@ export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof AppError && error.code === "log_unavailable") return logUnavailable();
   // The chain's endpoints caused it: none answered, a reorg interrupted the read, or they refused.
-  if (error instanceof AppError && (/^chain_(?:unavailable|moved)$/.test(error.code) || isNodeRefusal(error))) {
+  if (
+    error instanceof AppError &&
+    (/^chain_(?:unavailable|moved)$|^logs_in_doubt$/.test(error.code) || isNodeRefusal(error))
+  ) {
     const chain = error.meta["chain"];
     const name = typeof chain === "string" ? chain : "the chain";
     return new ApiError(503, "chain_unavailable", `no endpoint of ${name} answers at the moment; try again later`, {

@@ -39,6 +39,7 @@ const COLLECTION = {
   finishedAt: null,
   attempts: 0,
   lastError: null,
+  inDoubt: null,
   nextTry: null,
   calls: 120,
   bytes: 2_400_000,
@@ -153,13 +154,13 @@ const EXPORT_PARAMETERS = queries({ format: "parquet", holders: false, as_of_blo
 const exactly = (count: number) => ({ low: count, high: count });
 const ESTIMATE = {
   ...{ chain: "eth", address: NFT_ADDRESS, status: null, name: "BoredApeYachtClub" },
-  blocks: { from: 12_287_507, to: 24_100_000, count: 11_812_494 },
+  blocks: { from: 12_287_507, fromAtLatest: 12_287_507, to: 24_100_000, count: 11_812_494 },
   transfers: { low: 60_000, high: 400_000 },
   calls: { eth_getLogs: exactly(1_182), eth_getBlockByNumber: exactly(1_250), eth_getCode: exactly(64) },
   total: exactly(2_496),
   units: { ...exactly(97_200), list: "compute units" },
   seconds: 30,
-  limits: { maxBlocks: 10_000, source: "probed", batch: true, multicall: true },
+  limits: { maxBlocks: 10_000, answered: 10_000, source: "probed", batch: true, multicall: true },
   probes: 17,
   time: TIME,
 };

@@ -96,6 +96,11 @@ const ServiceStatus = Type.Object({
   queue: count("Collections that wait for work or have some"),
 });
 
+const LogsInDoubt = Type.Object({
+  block: int64("The block. The listing ends before it"),
+  reason: text("How the nodes' answers contradict themselves"),
+});
+
 const ListedCollection = Type.Object({
   chain: text("Name of the chain"),
   address: address("The contract"),
@@ -112,6 +117,11 @@ const ListedCollection = Type.Object({
   finishedAt: nullableTime("Last completion"),
   attempts: int32("Failed attempts in a row"),
   lastError: nullableText("The last failure in words"),
+  inDoubt: Type.Unsafe<Static<typeof LogsInDoubt> | null>({
+    ...LogsInDoubt,
+    nullable: true,
+    description: "A block whose logs no endpoint tells without a contradiction; it is read again at nextTry",
+  }),
   nextTry: nullableTime("Time of the next attempt"),
   calls: nullableCount("Calls to endpoints that indexing took"),
   bytes: nullableCount("Bytes of its events"),
@@ -224,23 +234,27 @@ const KeyText = Type.Object({
   key: text("The key's text. It is shown once and kept only as a hash"),
 });
 
+const nullableNumber = (description: string) =>
+  Type.Unsafe<number | null>({ type: "number", format: "double", nullable: true, description });
+
 const EstimatedRange = Type.Object({
   low: Type.Number({ format: "double", description: "At least" }),
-  high: Type.Number({ format: "double", description: "At most; equal if the number of blocks decides alone" }),
+  high: nullableNumber("At most; equal if it was counted, or follows from the blocks; null if nothing bounds it"),
 });
 const estimatedRange = named("EstimatedRange", EstimatedRange);
 
 const EstimatedBlocks = Type.Object({
-  from: int64("The deployment, as far as a few calls tell"),
+  from: int64("No transfer is before this block"),
+  fromAtLatest: int64("The history begins here at the latest: a few calls tell the deployment to some blocks"),
   to: int64("The newest block"),
-  count: int64("Blocks to read"),
+  count: int64("Blocks to read from the first of them on"),
 });
 
 const EstimatedCalls = Type.Object({}, { additionalProperties: estimatedRange, description: "Calls by method" });
 
 const EstimatedUnits = Type.Object({
   low: Type.Number({ format: "double", description: "At least" }),
-  high: Type.Number({ format: "double", description: "At most" }),
+  high: nullableNumber("At most; null if nothing bounds it"),
   list: text("Name of the price list"),
 });
 
@@ -249,6 +263,7 @@ const EndpointLimits = Type.Object({
     ...int64("Blocks per request; null if no limit was met"),
     nullable: true,
   }),
+  answered: int64("Most blocks that it gave logs of at once; 0 if it gave none yet"),
   source: oneOf(["known", "probed"] as const, "Known from earlier work, or found by the estimate's own calls"),
   batch: Type.Boolean({ description: "Several ranges fit into one request" }),
   multicall: Type.Boolean({ description: "Many reads of state are one call" }),

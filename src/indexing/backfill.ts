@@ -10,7 +10,7 @@ import type { BlockRef, TransfersCommitted } from "../events/types.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import type { BlockHeader, ChainLog, DecodedRange, Endpoint } from "../rpc/port.ts";
 import type { TransfersAnswer } from "../rpc/reader.ts";
-import { RpcError } from "../rpc/rpc-errors.ts";
+import { doubtIn, LogsInDoubtError, RpcError } from "../rpc/rpc-errors.ts";
 import { type BackfillTask, compareWithSecond, ReadAhead, readChecked } from "./backfill-reads.ts";
 
 /**
@@ -63,7 +63,10 @@ export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCom
   }
 }
 
-/** Reads the first blocks of a range as an event. A single block that is refused is read in parts. */
+/**
+ * Reads the first blocks of a range as an event. A single block that is refused is read in parts. A range with a block
+ * in doubt ends before it, and the block's receipts decide. @throws LogsInDoubtError if they are faulty, too
+ */
 async function readEvent(task: RunningBackfill, fromBlock: number, rangeEnd: number): Promise<TransfersCommitted> {
   try {
     const { decoded, toBlock, toHash } = await readPart(task, fromBlock, rangeEnd);
@@ -71,7 +74,11 @@ async function readEvent(task: RunningBackfill, fromBlock: number, rangeEnd: num
     const { count, transfers } = decoded;
     return { type: "TransfersCommitted", fromBlock, toBlock, toHash, count, transfers };
   } catch (error) {
-    if (!(error instanceof RpcError && error.kind === "range")) throw error;
+    if (error instanceof LogsInDoubtError && error.doubt.block > fromBlock) {
+      return readEvent(task, fromBlock, error.doubt.block - 1);
+    }
+    const isRefused = error instanceof RpcError && error.kind === "range";
+    if (!isRefused && !(error instanceof LogsInDoubtError)) throw error;
     return readVerified(task, fromBlock, fromBlock);
   }
 }
@@ -93,7 +100,11 @@ async function readPart(
     return { decoded, toHash, endpoint: answer.endpoint };
   };
   const read = async () => {
-    const { value, toBlock: end } = await reader.transfers(filter, use, signal);
+    const { value, toBlock: end } = await reader.transfers(filter, use, signal).catch((failure: unknown) => {
+      // Another try gives the same: all endpoints have been asked.
+      const doubt = doubtIn(failure);
+      throw doubt === undefined ? failure : new LogsInDoubtError(doubt);
+    });
     const { decoded, toHash } = value;
     if (clock.random() >= SAMPLE) return { decoded, toBlock: end, toHash };
     return { decoded: await compareWithSecond(task, { ...filter, toBlock: end }, value), toBlock: end, toHash };

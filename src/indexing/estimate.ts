@@ -11,7 +11,7 @@ import type { Clock } from "../core/clock.ts";
 import { ApiError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import { Spending } from "../core/spending.ts";
-import type { SpanController } from "../rpc/endpoint/span.ts";
+import { SPANS, type SpanController } from "../rpc/endpoint/span.ts";
 import type { Verify } from "../rpc/port.ts";
 import type { RpcChainReader, TransfersAnswer } from "../rpc/reader.ts";
 import { isStateUnavailable } from "../rpc/rpc-errors.ts";
@@ -25,6 +25,8 @@ const MAX_CALLS = 20;
 /** Calls that search for the deployment, and the share of the history that its place may be wrong by. */
 const MAX_SEARCH = 7;
 const NEAR_ENOUGH = 0.04;
+/** Calls that look for the endpoint's limit of blocks. */
+const PROBES = 2;
 /** Places of the history at which transfers are counted, as shares of it. */
 const PLACES = [0, 0.5, 0.9, 0.25, 0.75] as const;
 const KEPT_MS = 600_000;
@@ -46,13 +48,20 @@ const ABI = new Interface(["function name() view returns (string)"]);
 
 interface Range {
   readonly low: number;
-  readonly high: number;
+  /** Null if nothing that was read bounds it. */
+  readonly high: number | null;
 }
 
 export interface Estimate {
   readonly name: string;
-  readonly blocks: { readonly from: number; readonly to: number; readonly count: number };
-  /** Transfers of the whole history, by the density at a few places. */
+  /** `from`: no transfer is before it. `fromAtLatest`: the history begins here at the latest. `count`: from `from` on. */
+  readonly blocks: {
+    readonly from: number;
+    readonly fromAtLatest: number;
+    readonly to: number;
+    readonly count: number;
+  };
+  /** Transfers of the whole history: counted, or by the density at a few places. */
   readonly transfers: Range;
   /** By method. */
   readonly calls: Readonly<Record<string, Range>>;
@@ -62,6 +71,8 @@ export interface Estimate {
   readonly limits: {
     /** Most blocks that the endpoint takes per request; null if none is known. */
     readonly maxBlocks: number | null;
+    /** Most blocks that it gave logs of at once; 0 if it gave none yet. */
+    readonly answered: number;
     readonly source: "known" | "probed";
     readonly batch: boolean;
     readonly multicall: boolean;
@@ -87,19 +98,33 @@ interface Facts {
   readonly name: string;
   readonly head: number;
   readonly final: number;
+  /** The first block that can be that of the deployment, and the last one. */
   readonly start: number;
+  readonly startAtLatest: number;
   readonly isArchive: boolean;
   readonly hasMulticall: boolean;
   /** Calls for the newest final block. */
   readonly finalCalls: number;
   /** Logs and transfers per block at the places that were looked at. One log can hold several transfers. */
   readonly densities: readonly Density[];
+  /** Transfers at these places. */
+  readonly seen: number;
   /** True if one answer had the whole history. */
   readonly isWhole: boolean;
   /** The most logs of an answer, if the endpoint refused more. */
   readonly maxLogs: number | undefined;
   /** Ms of a request for logs. */
   readonly rangeMs: number;
+}
+
+interface Blocks {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** The blocks that may hold the history. */
+interface Sampled extends Blocks {
+  readonly startAtLatest: number;
 }
 
 interface Density {
@@ -111,6 +136,8 @@ interface Density {
 interface Model {
   readonly density: number;
   readonly maxLogs?: number | undefined;
+  /** Most blocks per request, if the endpoint's limit is not known. Default: no limit. */
+  readonly maxBlocks?: number | undefined;
 }
 
 /** The calls of a plan by method. */
@@ -163,9 +190,11 @@ export class Estimator {
       const text = `address: there is no contract at ${address} on ${chain.name}`;
       throw new ApiError(404, "not_a_contract", text);
     }
-    const { start, isArchive } = await this.#deployment(address, head, spending);
-    const sample = await this.#sample(address, { from: start, to: head }, spending);
-    return { name: readText(results[0]), head, final, start, isArchive, hasMulticall, finalCalls, ...sample };
+    const found = await this.#deployment(address, head, spending);
+    const { start: from, startAtLatest } = found;
+    const sample = await this.#sample(address, { from, startAtLatest, to: head }, spending);
+    if (!sample.isWhole) await this.#probe(head - found.start + 1, head, spending);
+    return { name: readText(results[0]), head, final, hasMulticall, finalCalls, ...found, ...sample };
   }
 
   /** Searches for the deployment, one call at a time, until its place is known well enough. */
@@ -182,21 +211,40 @@ export class Estimator {
       }
     } catch (error) {
       if (!isStateUnavailable(error)) throw error;
-      return { start: 0, isArchive: false };
+      // Without old state, the identification reads from the first block on.
+      return { start: 0, startAtLatest: 0, isArchive: false };
     }
-    return { start: having - without > 1 ? Math.floor((without + having) / 2) : having, isArchive: true };
+    return { start: without + 1, startAtLatest: having, isArchive: true };
+  }
+
+  /**
+   * Asks for logs of many blocks, as `doctor` does, if no limit of the endpoint was met. A history takes larger requests
+   * than the few that an estimate makes.
+   */
+  async #probe(blocks: number, head: number, spending: Spending): Promise<void> {
+    const { reader } = this.#options;
+    for (const span of SPANS) {
+      const { maxBlocks, answered } = reader.historyLimits();
+      if (maxBlocks !== null || span <= answered || spending.total >= MAX_CALLS) return;
+      if (span <= blocks && (await reader.probeSpan(span, head))) return;
+    }
   }
 
   /** Reads transfers at some places, as the backfill does. So the pool learns what the endpoint takes, too. */
-  async #sample(address: Address, { from, to }: { from: number; to: number }, spending: Spending) {
+  async #sample(address: Address, { from, startAtLatest, to }: Sampled, spending: Spending) {
     const { reader, clock } = this.#options;
     const densities: Density[] = [];
-    let [requests, calls, mostLogs] = [0, 0, 0];
+    let [requests, calls, mostLogs, seen] = [0, 0, 0, 0];
     // The quickest one: the first also starts the thread that decodes.
     let rangeMs = Number.POSITIVE_INFINITY;
     let isWhole = false;
+    // If nothing was refused yet, some calls are left to look for the endpoint's limit.
+    const left = () => {
+      const isOpen = calls === requests && reader.historyLimits().maxBlocks === null;
+      return MAX_CALLS - spending.total - (isOpen && densities.length > 0 ? PROBES : 0);
+    };
     const use = async (answer: TransfersAnswer) => {
-      if (spending.total + (answer.parts ?? 1) > MAX_CALLS) throw new BudgetSpent();
+      if (left() < (answer.parts ?? 1)) throw new BudgetSpent();
       const started = clock.monotonic();
       calls++;
       const decoded = (await answer.askInParts?.([]))?.decoded ?? (await answer.ask());
@@ -208,13 +256,17 @@ export class Estimator {
       const fromBlock = from + Math.floor((to - from) * place);
       if (fromBlock > to) break;
       try {
-        const filter = { address, forms: STANDARD_FORMS, fromBlock, toBlock: to };
+        // Not more ranges at once than calls are left.
+        const fitting = reader.historyLimits().span.take(to - fromBlock + 1) * Math.max(1, left());
+        const filter = { address, forms: STANDARD_FORMS, fromBlock, toBlock: Math.min(to, fromBlock + fitting - 1) };
         const { value, toBlock } = await reader.transfers(filter, use);
         const blocks = toBlock - fromBlock + 1;
         const { logs, count } = value.decoded;
         reader.recordHistory(value.answer, blocks, logs);
-        densities.push({ logs: logs / blocks, transfers: count / blocks });
+        // Blocks that may all be before the deployment tell no density.
+        if (logs > 0 || toBlock >= startAtLatest) densities.push({ logs: logs / blocks, transfers: count / blocks });
         mostLogs = Math.max(mostLogs, logs);
+        seen = Math.max(seen, count);
         isWhole = fromBlock === from && toBlock === to;
         if (isWhole) break;
       } catch (error) {
@@ -224,48 +276,42 @@ export class Estimator {
     }
     const isRefused = calls > requests && reader.historyLimits().maxBlocks === null;
     const maxLogs = isRefused ? Math.max(1, mostLogs) : undefined;
-    return { densities, isWhole, maxLogs, rangeMs: requests === 0 ? 0 : rangeMs };
+    return { densities, seen, isWhole, maxLogs, rangeMs: requests === 0 ? 0 : rangeMs };
   }
 
   async #estimate(facts: Facts, probes: number, wasKnown: boolean): Promise<Estimate> {
     const { reader, prices, clock } = this.#options;
-    const { head, final, start, densities, isWhole, maxLogs, name } = facts;
+    const { head, start, startAtLatest, densities, name } = facts;
     const count = Math.max(0, head - start + 1);
-    const { maxBlocks, hasBatches } = reader.historyLimits();
-    const { mean, least, most } = spreadOf(densities.map(({ logs }) => logs));
+    const { maxBlocks, answered, hasBatches } = reader.historyLimits();
     const perBlock = spreadOf(densities.map(({ transfers }) => transfers));
-    const history = { from: start, to: final };
-    const ofBlocks = await this.#history(history, { density: mean });
-    // If the endpoint's limit of blocks keeps the answers small, the number of logs decides nothing.
-    const isDense = maxBlocks === null || maxBlocks * most > DENSE_LOGS;
-    const low = isDense && !isWhole ? await this.#history(history, { density: least * SPARSER }) : ofBlocks;
-    const high = isDense && !isWhole ? await this.#history(history, { density: most, maxLogs }) : ofBlocks;
+    const { low, high, mean } = await this.#bounds(facts);
     const rest = this.#around(facts, maxBlocks);
     const calls: Record<string, Range> = {};
-    for (const method of new Set([low.calls, high.calls, rest.low, rest.high].flatMap((plan) => Object.keys(plan)))) {
-      const counts = [low.calls, high.calls].map((plan) => plan[method] ?? 0);
+    for (const method of new Set([low, high ?? {}, rest.low, rest.high].flatMap((plan) => Object.keys(plan)))) {
       const [fewest, most] = [rest.low, rest.high].map((plan) => plan[method] ?? 0) as [number, number];
-      calls[method] = { low: Math.min(...counts) + fewest, high: Math.max(...counts) + most };
+      const counts = [low[method] ?? 0, high?.[method] ?? 0];
+      calls[method] = {
+        low: (high === null ? (low[method] ?? 0) : Math.min(...counts)) + fewest,
+        high: high === null ? null : Math.max(...counts) + most,
+      };
     }
     const sum = (weigh: (method: string) => number): Range => {
-      const weighed = Object.entries(calls).map(([method, range]) => ({ ...range, weight: weigh(method) }));
-      const low = weighed.reduce((all, one) => all + one.low * one.weight, 0);
-      return { low, high: weighed.reduce((all, one) => all + one.high * one.weight, 0) };
-    };
-    const transfers = {
-      low: Math.round(perBlock.least * count),
-      high: Math.round((isWhole ? perBlock.mean : Math.max(perBlock.mean, perBlock.most)) * count),
+      const total = (bound: (range: Range) => number) =>
+        Object.entries(calls).reduce((all, [method, range]) => all + bound(range) * weigh(method), 0);
+      return { low: total((range) => range.low), high: high === null ? null : total((range) => range.high ?? 0) };
     };
     return {
       name,
-      blocks: { from: start, to: head, count },
-      transfers,
+      blocks: { from: start, fromAtLatest: startAtLatest, to: head, count },
+      transfers: transfersOf(facts, count),
       calls,
       total: sum(() => 1),
       units: { ...sum((method) => unitsOf(prices, method)), list: prices.name },
-      seconds: this.#seconds(facts, ofBlocks.requests, perBlock.mean * count),
+      seconds: this.#seconds({ ...facts, start: startAtLatest }, mean.requests, perBlock.mean * count),
       limits: {
         maxBlocks,
+        answered,
         source: wasKnown ? "known" : "probed",
         batch: hasBatches,
         multicall: facts.hasMulticall,
@@ -275,8 +321,31 @@ export class Estimator {
     };
   }
 
+  /**
+   * Plans the history as cheap and as costly as the facts allow. The costly plan is null if they bound nothing: no
+   * transfer was seen, and no limit of blocks keeps the answers small.
+   */
+  async #bounds({ final, start, startAtLatest, densities, isWhole, maxLogs }: Facts) {
+    const { maxBlocks, answered } = this.#options.reader.historyLimits();
+    const { mean: usual, least, most } = spreadOf(densities.map(({ logs }) => logs));
+    const [longest, shortest] = [start, startAtLatest].map((from) => ({ from, to: final })) as [Blocks, Blocks];
+    const mean = await this.#history(longest, { density: usual });
+    if (isWhole) return { mean, low: mean.calls, high: mean.calls };
+    const isSmall = maxBlocks !== null && maxBlocks <= DENSE_LOGS;
+    if (most === 0 && !isSmall) {
+      return { mean, low: (await this.#history(shortest, { density: 0 })).calls, high: null };
+    }
+    // If the endpoint's limit of blocks keeps the answers small, the number of logs decides nothing.
+    const isDense = maxBlocks === null || maxBlocks * most > DENSE_LOGS;
+    const low = await this.#history(shortest, { density: isDense ? least * SPARSER : usual });
+    // More blocks than it gave at once may be refused.
+    const untried = maxBlocks === null ? { maxBlocks: Math.max(1, answered) } : {};
+    const high = await this.#history(longest, isDense ? { density: most, maxLogs, ...untried } : { density: usual });
+    return { mean, low: low.calls, high: high.calls };
+  }
+
   /** Plans the backfill with its own classes, against an endpoint that answers as the limits and the density say. */
-  async #history({ from, to }: { from: number; to: number }, { density, maxLogs }: Model): Promise<HistoryPlan> {
+  async #history({ from, to }: Blocks, { density, maxLogs, maxBlocks: most }: Model): Promise<HistoryPlan> {
     const { reader, verify } = this.#options;
     const plan: Plan = { eth_getLogs: 0, eth_getBlockByNumber: 0 };
     let requests = 0;
@@ -284,7 +353,7 @@ export class Estimator {
       plan[method] = (plan[method] ?? 0) + count;
     };
     const { span, maxBlocks, hasBatches, endpoints } = reader.historyLimits();
-    const cap = maxBlocks ?? Number.POSITIVE_INFINITY;
+    const cap = maxBlocks ?? most ?? Number.POSITIVE_INFINITY;
     if (verify !== "sample") {
       const ranges = Math.ceil(Math.max(0, to - from + 1) / CHECKED_SPAN);
       add("eth_getLogs", ranges * Math.max(1, Math.ceil(CHECKED_SPAN / cap)));
@@ -317,23 +386,25 @@ export class Estimator {
   }
 
   /** The least and the most calls before and after the history: what the contract is, and blocks that are not final. */
-  #around({ head, final, start, isArchive, hasMulticall, finalCalls }: Facts, maxBlocks: number | null) {
+  #around({ head, final, start, startAtLatest, isArchive, hasMulticall, finalCalls }: Facts, maxBlocks: number | null) {
     const { isFollowed, chain } = this.#options;
     // However young the contract is, the join reads from the final block on: a reorg may move its first log.
     const unfinal = Math.min(head - final, MAX_CHECKED);
     // The newest block with the answers, the final block twice, and the newest block with it.
     const headers = 2 + 2 * finalCalls;
-    const plan = (checked: number): Plan => ({
+    const searches = isArchive ? [start, startAtLatest].map((at) => searchCalls(at, head)) : [between(-1, head).length];
+    const plan = (checked: number, search: number): Plan => ({
       eth_call: hasMulticall ? 1 : QUESTIONS,
-      eth_getCode: 1 + (isArchive ? searchCalls(start, head) : between(-1, head).length),
+      eth_getCode: 1 + search,
       // Blocks that no header covers are checked by the newest block, and by the end of the history.
       eth_getBlockByNumber: headers + checked + (head - final > MAX_CHECKED ? 2 : 0),
       eth_getLogs: Math.max(1, Math.ceil((head - final) / (maxBlocks ?? Number.POSITIVE_INFINITY))),
     });
-    if (!isFollowed()) return { low: plan(unfinal), high: plan(unfinal) };
+    const [least, most] = [Math.min(...searches), Math.max(...searches)];
+    if (!isFollowed()) return { low: plan(unfinal, least), high: plan(unfinal, most) };
     // The follower may have these headers, all but the newest. Until the join, the chain makes further blocks.
     const further = Math.ceil(UNTIL_JOIN_SECONDS / chain.blockSeconds);
-    return { low: plan(Math.min(1, unfinal)), high: plan(Math.min(unfinal + further, MAX_CHECKED)) };
+    return { low: plan(Math.min(1, unfinal), least), high: plan(Math.min(unfinal + further, MAX_CHECKED), most) };
   }
 
   /** Seconds until the collection is ready: round trips one after the other, and ranges side by side. */
@@ -342,6 +413,14 @@ export class Estimator {
     const ms = OVERHEAD_MS + trips * rangeMs + (transfers / TRANSFERS_PER_SECOND) * 1_000;
     return Math.round(ms / 100) / 10;
   }
+}
+
+/** The transfers of a history. What was not counted is a range, and open above if no place had any. */
+function transfersOf({ densities, seen, isWhole }: Facts, count: number): Range {
+  if (isWhole) return { low: seen, high: seen };
+  const { mean, least, most } = spreadOf(densities.map(({ transfers }) => transfers));
+  if (most === 0) return { low: seen, high: null };
+  return { low: Math.max(seen, Math.round(least * SPARSER * count)), high: Math.round(Math.max(mean, most) * count) };
 }
 
 /** The mean of the densities, and the bounds between which places that were not looked at lie. */

@@ -5,7 +5,7 @@
 import { LRUCache } from "lru-cache";
 import type { AdvancedBlocks, ChainChange, ChainConsumer, ChainWork, FollowedChain } from "../chain/consumer.ts";
 import { isCanonical } from "../chain/view.ts";
-import { fromHeadline, type IndexState, nextBlock, toHeadline } from "../collections/headline.ts";
+import { failureOf, fromHeadline, type IndexState, nextBlock, toHeadline } from "../collections/headline.ts";
 import type { BlocksInDoubt } from "../collections/hot-collections.ts";
 import { nameText } from "../collections/progress.ts";
 import { countText, durationText, wholeText } from "../core/format.ts";
@@ -13,7 +13,8 @@ import type { Address } from "../core/hex.ts";
 import { type BlockRef, type HeaderRef, type NftEvent, parseStream, type StreamName } from "../events/types.ts";
 import { allStreams, type StreamHead } from "../log/event-log.ts";
 import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
-import type { ChainLog } from "../rpc/port.ts";
+import type { ChainLog, LogsInDoubt } from "../rpc/port.ts";
+import { LogsInDoubtError } from "../rpc/rpc-errors.ts";
 import { type Followed, FollowedStreams, type StreamChange } from "./collection-streams.ts";
 import { type CollectionFlags, RULES_VERSION } from "./flags.ts";
 import { JoiningCollections } from "./joining.ts";
@@ -231,9 +232,12 @@ export class FollowedCollections implements ChainConsumer {
   async apply(change: ChainChange): Promise<void> {
     if (change.type === "advanced") await this.#advance(change);
     else {
-      // Joining collections hold final blocks only, and have none to revert.
-      const above = [...this.#followed.values()].filter(({ state }) => state.end > change.ancestor.number);
-      await this.#revertEach(above, change.ancestor);
+      // A collection that left for a block in doubt, or is read again, joins with blocks that may be reverted.
+      const all = [...this.#followed.values(), ...this.#joining.appended()];
+      await this.#revertEach(
+        all.filter(({ state }) => state.end > change.ancestor.number),
+        change.ancestor,
+      );
     }
   }
 
@@ -247,6 +251,11 @@ export class FollowedCollections implements ChainConsumer {
     }
     const changes: StreamChange[] = [];
     const counts: { readonly address: Address; readonly count: number }[] = [];
+    const leaving = batch.doubts.flatMap((doubt) => this.#leave(doubt, batch) ?? []);
+    for (const change of leaving) {
+      byAddress.delete(change.followed.address);
+      changes.push(change);
+    }
     for (const [address, logs] of byAddress) {
       const followed = this.#followed.get(address);
       // After a crash a stream may see a batch again. Skip the blocks that it already has.
@@ -260,6 +269,34 @@ export class FollowedCollections implements ChainConsumer {
     }
     await this.#streams.appendAll(changes);
     for (const { address, count } of counts) this.#options.flags.countTransfers(address, count);
+    for (const { followed } of leaving) {
+      this.#followed.delete(followed.address);
+      this.#joining.add(followed);
+    }
+  }
+
+  /**
+   * The chain goes on without a collection whose logs of a block can't be read. It ends at the block before the batch, is
+   * marked, and joins again when its logs can be read. Undefined if it isn't followed, or has the batch already.
+   */
+  #leave(doubt: LogsInDoubt, { fromBlock, to }: AdvancedBlocks): StreamChange | undefined {
+    const { chain, logger, clock, observer } = this.#options;
+    const followed = this.#followed.get(doubt.contract);
+    if (followed === undefined || followed.state.end >= to.number) return undefined;
+    const { address, state: before } = followed;
+    const { event, change, waitMs } = failureOf(new LogsInDoubtError(doubt), before, clock);
+    const { block, reason } = doubt;
+    logger.warn(
+      { chain: chain.name, address, block, reason, retryInMs: waitMs },
+      "all answers about a block contradict themselves: its collection is in doubt",
+    );
+    observer.failed();
+    const state: IndexState = { ...before, ...change, status: "joining" };
+    const last = this.#streams.chain?.headers.get(fromBlock - 1);
+    if (last === undefined || nextBlock(before) > last.number) return { followed, state, events: [event] };
+    // Pages keep the blocks without a log up to here.
+    const quiet = this.#streams.committed(before, [], nextBlock(before), last);
+    return { followed, state: { ...state, end: last.number, endHash: last.hash }, events: [quiet, event] };
   }
 
   async #revertEach(list: readonly Followed[], ancestor: BlockRef, rejoins = false): Promise<void> {
@@ -283,7 +320,7 @@ export class FollowedCollections implements ChainConsumer {
     if (head === undefined || finalized === undefined) return;
     const astray: Followed[] = [];
     const ahead: Followed[] = [];
-    for (const followed of this.#followed.values()) {
+    for (const followed of [...this.#followed.values(), ...this.#joining.appended()]) {
       const { end, endHash } = followed.state;
       if (end <= finalized.number || endHash === "") continue;
       if (!isCanonical(chain, { number: end, hash: endHash })) astray.push(followed);

@@ -117,6 +117,7 @@ export class ChainIndexing {
    */
   async start(restore: () => Promise<void>): Promise<void> {
     await this.view.load();
+    this.#options.reader.expect(this.view.finalized());
     await restore();
     if (await this.#jobs.load()) this.follow();
     const { followEveryMs = 0, lifecycle, chain } = this.#options;

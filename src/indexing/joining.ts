@@ -101,6 +101,11 @@ export class JoiningCollections {
     this.#waiting.clear();
   }
 
+  /** The collections that wait, except those whose last append is pending: they end at a final block. */
+  appended(): Followed[] {
+    return [...this.#waiting.values()].filter((joining) => joining.appended === undefined);
+  }
+
   /** True if any collection waits to join. */
   get isWaiting(): boolean {
     return this.#waiting.size > 0;

@@ -76,19 +76,25 @@ async function columnsSince(log: EventLog, stream: StreamName, block: number): P
   }
 }
 
-/** Returns each block's transfers as text, for comparison. */
+/**
+ * Returns each block's transfers as text, for comparison. Sorted: a release up to 1.0 stored them by log index alone, and
+ * stored transfers keep their order.
+ */
 function linesByBlock(columns: TransferColumns): Map<number, string> {
   const { count, blocks, logIndexes, kinds, from, to, ids, amounts, addresses } = columns;
   const hex = Buffer.from(addresses).toString("hex");
   const addressAt = (index: number) => hex.slice(index * 40, index * 40 + 40);
   const words = ({ values, words: width }: TransferColumns["ids"], at: number) =>
     [...values.subarray(at * width, (at + 1) * width)].join().replace(/(?:,0)+$/, "");
-  const lines = new Map<number, string>();
+  const lines = new Map<number, string[]>();
   for (let i = 0; i < count; i++) {
     const parts = [logIndexes[i], kinds[i], addressAt(from[i]!), addressAt(to[i]!), words(ids, i), words(amounts, i)];
-    lines.set(blocks[i]!, `${lines.get(blocks[i]!) ?? ""}${parts.join(" ")};`);
+    const block = blocks[i] as number;
+    const own = lines.get(block);
+    if (own === undefined) lines.set(block, [parts.join(" ")]);
+    else own.push(parts.join(" "));
   }
-  return lines;
+  return new Map([...lines].map(([block, all]) => [block, all.sort().join(";")]));
 }
 
 const ABI = new Interface([

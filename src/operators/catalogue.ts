@@ -47,6 +47,8 @@ export interface CollectionEntry {
   /** Failed attempts in a row. */
   readonly attempts: number;
   readonly lastError: string | null;
+  /** The block whose logs the nodes contradict themselves about. The collection ends before it until it is read. */
+  readonly inDoubt: { readonly block: number; readonly reason: string } | null;
   readonly nextTry: string | null;
   /** Calls to endpoints that indexing took. */
   readonly calls: number | null;
@@ -203,6 +205,7 @@ export class Catalogue {
 
   #entryOf(stream: StreamName, { chain, address, state }: Row): CollectionEntry {
     const { name, symbol, transfers, nfts, requestedAt, finishedAt, attempt, lastError, retryAt, calls, bytes } = state;
+    const { doubtBlock, doubtReason } = state;
     const status = statusOf(state);
     return {
       chain: chain.name,
@@ -218,6 +221,7 @@ export class Catalogue {
       finishedAt: timeText(finishedAt),
       attempts: attempt,
       lastError,
+      inDoubt: doubtBlock === null ? null : { block: doubtBlock, reason: doubtReason ?? "" },
       nextTry: status === "failing" ? timeText(retryAt) : null,
       calls,
       bytes,

@@ -55,6 +55,8 @@ export function messageOfEvent(
       return indexedMessage(stream, collection);
     case "IndexingFailed":
       return failedMessage(stream, recorded, event);
+    case "LogsDoubted":
+      return failedMessage(stream, recorded, { ...event, inDoubt: event });
     case "IndexingStalled":
       return { ...progressMessage(stream, collection, recorded), reason: event.reason };
     default:
@@ -83,6 +85,7 @@ export function statusMessage(
     status: isDone(collection) ? "SYNCED" : "SYNCING",
     block: block?.number ?? null,
     percent: percentOf(collection),
+    ...doubtIn(collection),
     ...(gap ? { gap: true as const } : {}),
   };
 }
@@ -99,21 +102,26 @@ export function failureMessage(
   const { status, failure } = collection;
   if (status === "not_a_contract") return notAContractMessage(stream, collection);
   if (failure === undefined || since === undefined || since >= failure.version) return undefined;
-  return failedMessage(stream, failure, failure);
+  return failedMessage(stream, failure, { ...failure, ...doubtIn(collection) });
 }
+
+const doubtIn = ({ inDoubt }: Pick<Collection, "inDoubt">) => (inDoubt === undefined ? {} : { inDoubt });
 
 export function notAContractMessage(stream: StreamName, mark: Mark): ServerMessage {
   const reason = "the address has neither code nor an NFT log";
   return { type: "failed", ...envelope(stream, mark), code: "not_a_contract", reason, nextTry: null };
 }
 
-export function failedMessage(
-  stream: StreamName,
-  mark: Mark,
-  { reason, retryAt }: { readonly reason: string; readonly retryAt: number },
-): ServerMessage {
+interface Failed extends Partial<Pick<Collection, "inDoubt">> {
+  readonly reason: string;
+  readonly retryAt: number;
+}
+
+export function failedMessage(stream: StreamName, mark: Mark, { reason, retryAt, inDoubt }: Failed): ServerMessage {
   const nextTry = new Date(retryAt).toISOString();
-  return { type: "failed", ...envelope(stream, mark), code: "indexing_failed", reason, nextTry };
+  const code = inDoubt === undefined ? "indexing_failed" : "in_doubt";
+  const doubt = inDoubt && { inDoubt: { block: inDoubt.block, reason: inDoubt.reason } };
+  return { type: "failed", ...envelope(stream, mark), code, reason, ...doubt, nextTry };
 }
 
 /** @param mark the newest record that pages show */

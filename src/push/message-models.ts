@@ -20,12 +20,18 @@ const EnvelopeModel = Type.Object(ENVELOPE);
 const about = <Name extends string, Fields extends TProperties>(type: Name, description: string, fields: Fields) =>
   Type.Object({ type: Type.Literal(type), ...ENVELOPE, ...fields }, { description });
 
+const inDoubt = Type.Object(
+  { block: int64("The block. Pages end before it"), reason: text("How the nodes' answers contradict themselves") },
+  { description: "Present while no endpoint tells the collection's logs of a block without a contradiction" },
+);
+
 /** The messages of the service by their name in the documents. */
 export const SERVER_MESSAGES = {
   StatusMessage: about("status", "The state of a collection: the first message of a subscription", {
     status: Type.Union([Type.Literal("SYNCING"), Type.Literal("SYNCED")], { description: "The status of the listing" }),
     block: Type.Union([int64("Block that pages show"), Type.Null()], { description: "Null before any block is read" }),
     percent: int32("Progress of the backfill"),
+    inDoubt: Type.Optional(inDoubt),
     gap: Type.Optional(
       Type.Literal(true, { description: "Messages after since can't be sent again: read the listing anew" }),
     ),
@@ -60,8 +66,9 @@ export const SERVER_MESSAGES = {
     hash: blockHash("Hash of the common ancestor"),
   }),
   FailedMessage: about("failed", "Indexing failed", {
-    code: text("indexing_failed, or not_a_contract"),
+    code: text("indexing_failed, in_doubt or not_a_contract"),
     reason: text("The cause, in words"),
+    inDoubt: Type.Optional(inDoubt),
     nextTry: Type.Union([text("Time of the next attempt", { format: "date-time" }), Type.Null()], {
       description: "Null if there is none",
     }),

@@ -7,7 +7,7 @@ import { LRUCache } from "lru-cache";
 import { yieldToEventLoop } from "../core/background.ts";
 import { AppError } from "../core/errors.ts";
 import { type Address, quantity } from "../core/hex.ts";
-import { inChainOrder, verifyLogs } from "./decode/answer.ts";
+import { faultyAnswer, inOrder, type LogFault, type SortedLogs, sortLogs } from "./decode/answer.ts";
 import { NFT_TOPICS } from "./decode/transfers.ts";
 import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import { BLOOM, fromAnyNode } from "./headers.ts";
@@ -102,42 +102,101 @@ const MAX_ASKED = 100;
 /** Logs hashed in one slice: a millisecond. A hostile transaction can have ten thousand. */
 const LOGS_AT_ONCE = 32;
 
+const ADDRESS = /^0x[0-9a-f]{40}$/;
+const TOPIC = /^0x[0-9a-f]{64}$/;
+
+/** True if a log's bits can be computed. Contracts of other virtual machines, and faulty nodes, have logs without. */
+function isBloomable(log: BloomedLog): boolean {
+  if (typeof log?.address !== "string" || !ADDRESS.test(log.address.toLowerCase())) return false;
+  const { topics } = log;
+  return (
+    Array.isArray(topics) &&
+    topics.length <= 4 &&
+    topics.every((one) => typeof one === "string" && TOPIC.test(one.toLowerCase()))
+  );
+}
+
+function isOfOtherBlock({ blockHash }: BloomedLog & { readonly blockHash?: unknown }, { hash }: BlockHeader): boolean {
+  const other = typeof blockHash === "string" ? blockHash.toLowerCase() : "";
+  return TOPIC.test(other) && other !== hash;
+}
+
+/** Like `sortReceipts`. @throws RpcError `lie` also for a faulty log of a watched contract */
+export async function logsOfReceipts(result: unknown, header: BlockHeader, watched: Watched): Promise<ChainLog[]> {
+  const { logs, faults } = await sortReceipts(result, header, watched);
+  if (faults[0] !== undefined) throw faultyAnswer(faults[0]);
+  return logs;
+}
+
 /**
  * Returns the watched logs of an `eth_getBlockReceipts` answer, in order. Proves that they are complete: the receipts'
  * blooms must cover the header's bloom, and the logs of each relevant receipt must make its bloom. Receipts may hold
- * more than the header's bloom: on Polygon the bridge's state-sync transaction is in no header. Works in slices, with
- * pauses for other work.
+ * more than the header's bloom: on Polygon the bridge's state-sync transaction is in no header. A log that can't be
+ * read is a fault of its own contract only; the logs of the others count. Works in slices, with pauses for other work.
  * @throws RpcError `lie` if receipts and header contradict each other
  */
-export async function logsOfReceipts(result: unknown, header: BlockHeader, watched: Watched): Promise<ChainLog[]> {
+async function sortReceipts(result: unknown, header: BlockHeader, watched: Watched): Promise<SortedLogs> {
   if (!Array.isArray(result)) throw lie(header, "not a list");
   const logsIn = (receipt: WireReceipt): BloomedLog[] => (Array.isArray(receipt?.logs) ? receipt.logs : []);
-  const at = { fromBlock: header.number, toBlock: header.number };
-  const logs = verifyLogs(result.flatMap(logsIn), { addresses: [], topics: [], ...at });
-  if (logs.some((log) => log.blockHash !== header.hash)) {
+  const all = result.flatMap(logsIn) as (BloomedLog & { readonly blockHash?: unknown })[];
+  const hashes = all.map((log) => (typeof log?.blockHash === "string" ? log.blockHash.toLowerCase() : ""));
+  if (!hashes.includes(header.hash) && hashes.some((hash) => TOPIC.test(hash))) {
     throw new RpcError("transient", "the endpoint's receipts are of another block of that number", {
       meta: { block: header.number },
     });
   }
+  const addresses = new Set<string>(watched.addresses);
+  const isWatched = ({ address }: BloomedLog) => addresses.has(address.toLowerCase());
+  const own = all.filter((log, i) => typeof log?.address === "string" && isWatched(log) && hashes[i] === header.hash);
+  const at = { fromBlock: header.number, toBlock: header.number };
+  const sorted = sortLogs(own, { addresses: [...addresses] as Address[], topics: [], ...at });
+  const faults = [...sorted.faults];
+  const accuse = (contract: string, reason: string) =>
+    faults.push({ reason, block: header.number, contract: contract as Address, logIndex: "" });
+  for (const [i, log] of all.entries()) {
+    if (typeof log?.address === "string" && isWatched(log) && hashes[i] !== header.hash) {
+      accuse(log.address.toLowerCase(), "a log is of another block than its receipt");
+    }
+  }
   let [covered, added] = [0n, 0];
   for (const receipt of result as WireReceipt[]) {
-    const own = ownBloom(receipt, header);
-    if (!matters(own, watched)) {
-      covered |= BigInt(own);
+    const claimed = ownBloom(receipt, header);
+    if (!matters(claimed, watched)) {
+      covered |= BigInt(claimed);
       continue;
     }
-    const bloom = new Bloom();
-    for (const log of logsIn(receipt)) {
-      bloom.add(log);
+    const made = new Bloom();
+    const readable = logsIn(receipt).filter((log) => isBloomable(log) && !isOfOtherBlock(log, header));
+    for (const log of readable) {
+      made.add(log);
       if (++added % LOGS_AT_ONCE === 0) await yieldToEventLoop();
     }
-    if (BLOOM.test(own) && bloom.value !== BigInt(own)) throw lie(header, "a receipt's logs do not make its bloom");
-    covered |= bloom.value;
+    const isWhole = readable.length === logsIn(receipt).length;
+    if (!isWhole) {
+      // The log that can't be read may be of any contract that the receipt names and has no other log of.
+      const bloom = BLOOM.test(claimed) ? claimed : header.logsBloom;
+      for (const contract of namedWithout(bloom, readable, watched)) accuse(contract, "a receipt's log can't be read");
+    }
+    if (BLOOM.test(claimed)) {
+      const whole = BigInt(claimed);
+      const isMade = isWhole ? made.value === whole : (made.value | whole) === whole;
+      if (!isMade) throw lie(header, "a receipt's logs do not make its bloom");
+      covered |= whole;
+    } else covered |= made.value;
   }
   const claimed = BigInt(header.logsBloom);
   if ((claimed & covered) !== claimed) throw lie(header, "their logs do not cover the block's bloom");
-  const [addresses, topics] = [new Set(watched.addresses), new Set(watched.topics)];
-  return logs.filter((log) => addresses.has(log.address) && (topics.size === 0 || topics.has(log.topics[0] ?? "")));
+  const topics = new Set(watched.topics);
+  const isFaulty = new Set<string | undefined>(faults.map(({ contract }) => contract));
+  const isWanted = (log: ChainLog) =>
+    !isFaulty.has(log.address) && (topics.size === 0 || topics.has(log.topics[0] ?? ""));
+  return { logs: sorted.logs.filter(isWanted), faults };
+}
+
+/** Returns the watched contracts that a bloom names, without those of a receipt's readable logs. */
+function namedWithout(bloom: string, readable: readonly BloomedLog[], { addresses }: Watched): string[] {
+  const seen = new Set(readable.map(({ address }) => address.toLowerCase()));
+  return addresses.filter((one) => !seen.has(one) && bloomHas(bloom, bitsIn(watchedBits, one)));
 }
 
 /** Returns the receipt's own bloom in lower case; "" if it has none. */
@@ -176,29 +235,40 @@ export class BlockLogs {
     this.#onSettled = onSettled;
   }
 
-  /** Returns a block's logs from its receipts. Undefined if no endpoint has receipts, or they contradict the header. */
-  async byReceipts(header: BlockHeader, filter: LogFilter): Promise<ChainLog[] | undefined> {
-    if (!this.#pool.endpoints.some((endpoint) => this.#hasReceipts(endpoint))) return undefined;
-    const ask = async (endpoint: Endpoint): Promise<ChainLog[]> => {
-      const result = await fromAnyNode(async () => (await this.#receiptsOf(endpoint, header)) ?? undefined);
-      if (result === undefined) throw new RpcError("transient", "the endpoint lacks a block's receipts");
-      return logsOfReceipts(result, header, filter);
-    };
+  /**
+   * Returns a block's logs from its receipts; `faults` if all receipts have faulty logs of some contracts. Undefined if
+   * no endpoint has receipts, or they contradict the header.
+   */
+  async byReceipts(header: BlockHeader, filter: LogFilter): Promise<SortedLogs | undefined> {
+    const found = await this.#readReceipts(header, filter);
+    return typeof found === "string" ? undefined : found;
+  }
+
+  async #readReceipts(header: BlockHeader, filter: LogFilter): Promise<SortedLogs | "unsupported" | "contradictory"> {
+    if (!this.#pool.endpoints.some((endpoint) => this.#hasReceipts(endpoint))) return "unsupported";
     try {
-      return await this.#pool.run(ask, { meta: { block: header.number } });
+      return await leastFaulty(async (accept) => {
+        const ask = async (endpoint: Endpoint) => {
+          const result = await fromAnyNode(async () => (await this.#receiptsOf(endpoint, header)) ?? undefined);
+          if (result === undefined) throw new RpcError("transient", "the endpoint lacks a block's receipts");
+          return accept(await sortReceipts(result, header, filter));
+        };
+        return this.#pool.run(ask, { meta: { block: header.number } });
+      });
     } catch (error) {
       // The endpoints that support receipts are down. Don't wait for them.
-      if (error instanceof RpcError && error.kind === "unsupported") return undefined;
+      if (error instanceof RpcError && error.kind === "unsupported") return "unsupported";
       // All receipts contradict the header's bloom. The chain may not build blooms so, and then they prove nothing.
       const cause = error instanceof AppError ? error.cause : undefined;
-      if (cause instanceof RpcError && cause.kind === "lie") return undefined;
+      if (cause instanceof RpcError && cause.kind === "lie") return "contradictory";
       throw error;
     }
   }
 
   /**
    * Returns the logs of a block in doubt: 1) from its receipts; 2) without receipts, from a second endpoint and the
-   * first one; 3) without a second endpoint, from two more requests. With `strict`, case 3 is an error.
+   * first one; 3) without a second endpoint, from two more requests. With `strict`, case 3 is an error. `faults` name
+   * the contracts that stay in doubt.
    * @param first the endpoint whose logs are in doubt
    * @throws AppError `unverifiable` in strict mode
    */
@@ -206,9 +276,9 @@ export class BlockLogs {
     header: BlockHeader,
     filter: LogFilter,
     { first, strict }: { first: Endpoint | undefined; strict: boolean },
-  ): Promise<ChainLog[]> {
-    const byReceipts = await this.byReceipts(header, filter);
-    if (byReceipts !== undefined) {
+  ): Promise<SortedLogs> {
+    const byReceipts = await this.#readReceipts(header, filter);
+    if (typeof byReceipts !== "string") {
       this.#onSettled("receipts");
       return byReceipts;
     }
@@ -217,31 +287,33 @@ export class BlockLogs {
     if (second === undefined && strict) {
       throw new AppError("VERIFY=receipts needs eth_getBlockReceipts, or a second endpoint to compare with", {
         code: "unverifiable",
-        meta: { block: header.number },
+        // Other blocks may have sound receipts.
+        meta: { block: header.number, hasReceipts: byReceipts === "contradictory" },
       });
     }
     const named = addressesInBloom(header, filter) as Address[];
     // Filtered by topic alone, one block is still a small answer.
     const narrow = { ...filter, addresses: named.length > MAX_ADDRESSES ? [] : named };
-    const ask = (endpoint: Endpoint) => logsOfBlock(endpoint, header, narrow);
-    const bySecond = second && (await this.#secondAnswer(second, ask, strict));
-    const one = bySecond ?? (await this.#pool.run(ask));
-    const other = await (first === undefined ? this.#pool.run(ask) : this.#pool.runOn(first, ask));
+    const asking = (run: (ask: (endpoint: Endpoint) => Promise<SortedLogs>) => Promise<SortedLogs>) =>
+      leastFaulty((accept) => run(async (endpoint) => accept(await logsOfBlock(endpoint, header, narrow))));
+    const bySecond = second && (await this.#secondAnswer(() => asking((ask) => this.#pool.runOn(second, ask)), strict));
+    const one = bySecond ?? (await asking((ask) => this.#pool.run(ask)));
+    const other = await asking((ask) => (first === undefined ? this.#pool.run(ask) : this.#pool.runOn(first, ask)));
     this.#onSettled(bySecond === undefined ? "asking again" : "another endpoint");
     // Neither answer proves that it is complete. Logs that the header's bloom confirms are accepted from both.
     const confirmed = new Set<string>(named);
-    const union = new Map([...one, ...other].map((log) => [log.logIndex, log]));
-    return [...union.values()].filter((log) => confirmed.has(log.address)).sort(inChainOrder);
+    const both = new Map([...other.logs, ...one.logs].map((log) => [printOf(log), log]));
+    const union = inOrder([...both.values()].filter((log) => confirmed.has(log.address)));
+    // A contract that is faulty in one answer only is settled by the other one.
+    const isIn = ({ faults }: SortedLogs, { contract }: LogFault) =>
+      faults.some((fault) => fault.contract === contract);
+    return { logs: union.logs, faults: [...union.faults, ...one.faults.filter((fault) => isIn(other, fault))] };
   }
 
   /** Returns a second endpoint's answer. Undefined if the endpoint fails and the answer is not required. */
-  async #secondAnswer<T>(
-    second: Endpoint,
-    ask: (of: Endpoint) => Promise<T>,
-    isRequired: boolean,
-  ): Promise<T | undefined> {
+  async #secondAnswer<T>(ask: () => Promise<T>, isRequired: boolean): Promise<T | undefined> {
     try {
-      return await this.#pool.runOn(second, ask);
+      return await ask();
     } catch (error) {
       if (isRequired || !(error instanceof AppError)) throw error;
       return undefined;
@@ -268,15 +340,38 @@ export class BlockLogs {
   }
 }
 
+/** A log's content, to find it in another answer: only some nodes tell the index of its transaction. */
+const printOf = ({ transactionHash, logIndex, address, topics, data }: ChainLog): string =>
+  [transactionHash, logIndex, address, data, ...topics].join(" ");
+
 /** Reads one block's logs by hash (EIP-234). A node on another branch refuses instead of giving other logs. */
-async function logsOfBlock(endpoint: Endpoint, { hash, number }: BlockHeader, filter: LogFilter): Promise<ChainLog[]> {
+async function logsOfBlock(endpoint: Endpoint, { hash, number }: BlockHeader, filter: LogFilter): Promise<SortedLogs> {
   const { fromBlock: _from, toBlock: _to, ...rest } = logFilterParams(filter);
   const result = await endpoint.request("eth_getLogs", [{ blockHash: hash, ...rest }]);
-  const logs = verifyLogs(result, { ...filter, fromBlock: number, toBlock: number });
-  if (logs.some((log) => log.blockHash !== hash)) {
+  const sorted = sortLogs(result, { ...filter, fromBlock: number, toBlock: number });
+  if (sorted.logs.some((log) => log.blockHash !== hash)) {
     throw new RpcError("lie", "the endpoint's logs are of another block", { meta: { block: number } });
   }
-  return logs;
+  return sorted;
+}
+
+/**
+ * Asks endpoints for logs until an answer is sound. If all answers have faulty logs, returns the one with the fewest.
+ * @param ask asks by the pool, which tries other endpoints as long as `accept` throws
+ */
+export async function leastFaulty<T extends SortedLogs>(ask: (accept: (answer: T) => T) => Promise<T>): Promise<T> {
+  let least: T | undefined;
+  try {
+    return await ask((answer) => {
+      const [fault] = answer.faults;
+      if (fault === undefined) return answer;
+      if (least === undefined || answer.faults.length < least.faults.length) least = answer;
+      throw faultyAnswer(fault);
+    });
+  } catch (error) {
+    if (least === undefined || !(error instanceof AppError && error.retryable)) throw error;
+    return least;
+  }
 }
 
 /** The parameter object of `eth_getLogs` for a contract's NFT transfers. */

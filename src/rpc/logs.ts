@@ -2,23 +2,32 @@
  * Reads logs for everything but the backfill, in three stages: ask one endpoint for a range, split what it refuses, and
  * settle the blocks in doubt (`block-logs.ts`). Returns verified logs of the requested contracts, in chain order.
  */
-import { AppError } from "../core/errors.ts";
+import { AppError, isRetryable } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
 import {
   addressesInBloom,
   BlockLogs,
   doubtfulBlocks,
+  leastFaulty,
   logFilterParams,
   MAX_ADDRESSES,
   type SettledBy,
 } from "./block-logs.ts";
-import { inChainOrder, verifyLogs } from "./decode/answer.ts";
+import {
+  faultyAnswer,
+  inChainOrder,
+  inOrder,
+  type LogFault,
+  MAX_FAULTS,
+  type SortedLogs,
+  sortLogs,
+} from "./decode/answer.ts";
 import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import { MAX_SPAN, SpanController } from "./endpoint/span.ts";
-import { headerFrom } from "./headers.ts";
+import { headerFrom, missingBlock } from "./headers.ts";
 import type { BlockHeader, ChainLog, CompleteLogsOptions, Endpoint, LogFilter, StretchFilter } from "./port.ts";
-import { mayBeTooLarge, RpcError } from "./rpc-errors.ts";
+import { LogsInDoubtError, mayBeTooLarge, RpcError } from "./rpc-errors.ts";
 
 /** With more chunks of addresses than this, one filter by topic alone is cheaper than a request per chunk. */
 const MAX_CHUNKS = 2;
@@ -48,6 +57,14 @@ interface LogRequest extends LogFilter, RequiredBlock {
   readonly only?: ReadonlySet<Address>;
   /** The blocks that the endpoint must have on its branch while it answers. */
   readonly stretch?: StretchFilter["stretch"];
+  readonly onDoubt?: CompleteLogsOptions["onDoubt"];
+}
+
+/** A verified answer. */
+interface Asked extends SortedLogs {
+  /** Includes the logs that were filtered out. */
+  readonly count: number;
+  readonly endpoint: Endpoint;
 }
 
 export class LogReader {
@@ -95,9 +112,9 @@ export class LogReader {
     }
   }
 
-  async logsOfStretch({ addresses, topics, stretch }: StretchFilter): Promise<ChainLog[] | undefined> {
+  async logsOfStretch({ addresses, topics, stretch, onDoubt }: StretchFilter): Promise<ChainLog[] | undefined> {
     const { below, head } = stretch;
-    const filter = { addresses, topics, fromBlock: below.number + 1, toBlock: head.number, stretch };
+    const filter = { addresses, topics, fromBlock: below.number + 1, toBlock: head.number, stretch, onDoubt };
     const sources = new Sources();
     const logs = await this.#complete(filter, [head], {}, sources);
     return sources.hasMoved ? undefined : logs;
@@ -108,17 +125,22 @@ export class LogReader {
     toCheck: readonly BlockHeader[] | Promise<readonly BlockHeader[]>,
     options: CompleteLogsOptions = {},
   ): Promise<ChainLog[]> {
-    const { requiredBlock } = options;
-    return this.#complete({ ...filter, requiredBlock }, toCheck, options, new Sources(filter.maxLogs));
+    const { requiredBlock, onDoubt } = options;
+    return this.#complete({ ...filter, requiredBlock, onDoubt }, toCheck, options, new Sources(filter.maxLogs));
   }
 
   async #complete(
-    filter: LogRequest,
+    requested: LogRequest,
     toCheck: readonly BlockHeader[] | Promise<readonly BlockHeader[]>,
     { strict = false, sampled, onMissed }: CompleteLogsOptions,
     sources: Sources,
   ): Promise<ChainLog[]> {
-    const [logs, given] = await Promise.all([this.#read(filter, sources), toCheck]);
+    const [logs, given] = await Promise.all([this.#read(requested, sources), toCheck]);
+    const { doubted } = sources;
+    const addresses = requested.addresses.filter((one) => !doubted.has(one));
+    const filter: LogRequest = doubted.size === 0 ? requested : { ...requested, addresses };
+    // Without an address, the filter would mean any.
+    if (addresses.length === 0 && requested.addresses.length > 0) return logs;
     const headers = given.filter((header) => !sources.isProven(header, filter.addresses.length));
     const isStrict = ({ number }: BlockHeader) => strict || sources.inPieces.has(number);
     const isNamed = (header: BlockHeader) => addressesInBloom(header, filter).length > 0;
@@ -133,26 +155,101 @@ export class LogReader {
       const found = await this.#blocks.byReceipts(header, filter);
       if (found !== undefined) complete = this.#corrected(complete, header, found, sources);
     }
-    const settle = (header: BlockHeader) =>
-      this.#blocks.settle(header, filter, { first: sources.endpointOf(header.number), strict });
+    const settle = async (header: BlockHeader): Promise<SortedLogs> => {
+      try {
+        return await this.#blocks.settle(header, filter, { first: sources.endpointOf(header.number), strict });
+      } catch (error) {
+        const isOfBlock =
+          error instanceof AppError && error.code === "unverifiable" && error.meta["hasReceipts"] === true;
+        if (!isOfBlock || filter.onDoubt === undefined) throw error;
+        const place = { block: header.number, logIndex: "", reason: "its receipts contradict its header" };
+        const named = addressesInBloom(header, filter) as Address[];
+        return { logs: [], faults: named.map((contract) => ({ ...place, contract })) };
+      }
+    };
     for (let at = 0; at < doubtful.length; at += SETTLE_AT_ONCE) {
       const some = doubtful.slice(at, at + SETTLE_AT_ONCE);
       const settled = await Promise.all(some.map(settle));
-      for (const [i, header] of some.entries()) complete = this.#corrected(complete, header, settled[i]!, sources);
+      for (const [i, header] of some.entries()) {
+        const found = settled[i] as SortedLogs;
+        const own = new Set(complete.flatMap((log) => (log.blockNumber === header.number ? log.address : [])));
+        const isUnsettled = ({ contract }: LogFault) =>
+          contract !== undefined && (isStrict(header) || !own.has(contract));
+        for (const fault of found.faults.filter(isUnsettled)) this.#doubt(fault, filter, sources);
+        complete = this.#corrected(complete, header, found, sources);
+      }
     }
-    if (complete === logs) return logs;
+    if (doubted.size > 0) complete = complete.filter(({ address }) => !doubted.has(address));
+    if (!sources.isCorrected) return complete;
     onMissed?.();
     return complete.sort(inChainOrder);
   }
 
-  /** Replaces the logs of one block. Benches the endpoint that gave different ones. */
-  #corrected(logs: ChainLog[], { number }: BlockHeader, found: ChainLog[], sources: Sources): ChainLog[] {
-    const own = logs.filter((log) => log.blockNumber === number);
-    if (areSame(own, found)) return logs;
-    this.#observer?.missed(Math.max(1, found.length - own.length));
+  /** A contract's logs stay faulty: the read goes on without the contract. @throws LogsInDoubtError if it can't */
+  #doubt({ contract, block, reason }: LogFault, { onDoubt, fromBlock }: LogRequest, { doubted }: Sources): void {
+    if (contract === undefined || doubted.has(contract)) return;
+    const doubt = { contract, block: block ?? fromBlock, reason };
+    if (onDoubt === undefined) throw new LogsInDoubtError(doubt);
+    doubted.add(contract);
+    onDoubt(doubt);
+  }
+
+  /**
+   * Replaces faulty logs by those of their blocks' receipts. A contract whose logs are faulty there, too, is in doubt.
+   * @throws LogsInDoubtError, RpcError `lie` if the faults name neither block nor contract
+   */
+  async #mended(filter: LogRequest, { logs, faults }: SortedLogs, sources: Sources): Promise<ChainLog[]> {
+    const { topics, only, fromBlock } = filter;
+    const asked = only === undefined ? filter.addresses : [...only];
+    const [first] = faults as [LogFault];
+    if (faults.length === MAX_FAULTS) throw faultyAnswer(first);
+    let mended = logs;
+    const serious = faults.filter(({ isForeign }) => isForeign !== true);
+    for (const [number, own] of Map.groupBy(serious, ({ block = fromBlock }) => block)) {
+      const header = await this.#pool.run((endpoint) => headerFrom(endpoint, number), { meta: { block: number } });
+      if (header === undefined) throw missingBlock(number);
+      const isNameless = own.some(({ contract }) => contract === undefined);
+      const hasPlace = own.every(({ block }) => block !== undefined);
+      if (isNameless && !(asked.length > 0 && hasPlace)) throw faultyAnswer(first);
+      // A log without a readable address may be of any contract that the block's bloom names.
+      const named = isNameless ? (addressesInBloom(header, { addresses: asked, topics }) as Address[]) : [];
+      const contracts = new Set([...own.flatMap(({ contract }) => contract ?? []), ...named]);
+      const watched = { ...filter, addresses: [...contracts] };
+      const isAsked = hasPlace && contracts.size > 0;
+      const found = isAsked ? await this.#receiptsIfUp(header, watched) : undefined;
+      for (const contract of contracts) {
+        const isLost = found === undefined || found.faults.some((fault) => fault.contract === contract);
+        const reason = own.find((fault) => fault.contract === contract)?.reason ?? first.reason;
+        if (isLost) this.#doubt({ ...first, contract, block: number, reason }, filter, sources);
+        mended = mended.filter((log) => log.blockNumber !== number || log.address !== contract);
+        if (!isLost) mended = mended.concat(found.logs.filter(({ address }) => address === contract));
+      }
+    }
+    return inOrder(mended).logs;
+  }
+
+  /** Like `byReceipts`; undefined also while the endpoints with receipts are down. Others don't wait for them. */
+  async #receiptsIfUp(header: BlockHeader, filter: LogFilter): Promise<SortedLogs | undefined> {
+    try {
+      return await this.#blocks.byReceipts(header, filter);
+    } catch (error) {
+      if (!isRetryable(error)) throw error;
+      return undefined;
+    }
+  }
+
+  /** Replaces the logs of one block, except those of faulty contracts. Benches the endpoint that gave different ones. */
+  #corrected(logs: ChainLog[], { number }: BlockHeader, found: SortedLogs, sources: Sources): ChainLog[] {
+    const isFaulty = new Set(found.faults.map(({ contract }) => contract));
+    const isReplaced = (log: ChainLog) => log.blockNumber === number && !isFaulty.has(log.address);
+    const own = logs.filter(isReplaced);
+    const right = found.logs.filter(({ address }) => !isFaulty.has(address));
+    if (areSame(own, right)) return logs;
+    sources.isCorrected = true;
+    this.#observer?.missed(Math.max(1, right.length - own.length));
     const liar = sources.endpointOf(number);
     if (liar !== undefined) this.#pool.benchLiar(liar, `its logs of block ${number} differ from the block's receipts`);
-    return logs.filter((log) => log.blockNumber !== number).concat(found);
+    return logs.filter((log) => !isReplaced(log)).concat(right);
   }
 
   /** Reads a range with any number of addresses: as one list, in chunks, or by topic alone. */
@@ -209,8 +306,9 @@ export class LogReader {
     const watched = only === undefined ? filter : { ...filter, addresses: [...only] };
     const found = header && (await this.#blocks.byReceipts(header, watched));
     if (header !== undefined && found !== undefined) {
-      sources.proven.set(block, { hash: header.hash, addresses: watched.addresses.length });
-      return found;
+      for (const fault of found.faults) this.#doubt(fault, filter, sources);
+      sources.proven.set(block, { hash: header.hash, addresses: watched.addresses.length - sources.doubted.size });
+      return found.logs;
     }
     sources.inPieces.add(block);
     return (await this.#inPieces(filter, refusal, sources)).sort(inChainOrder);
@@ -219,6 +317,13 @@ export class LogReader {
   /** Reads one block's logs by parts of the filter. Finds no omitted logs: `completeLogs` checks the block. */
   async #inPieces(filter: LogRequest, refusal: RpcError, sources: Sources): Promise<ChainLog[]> {
     const logs: ChainLog[] = [];
+    const { onDoubt, topics, addresses, fromBlock } = filter;
+    const [contract] = addresses;
+    if (onDoubt !== undefined && topics.length <= 1 && addresses.length === 1 && contract !== undefined) {
+      // The endpoints refuse one contract's logs. That is no reason to read none of the block.
+      this.#doubt({ contract, block: fromBlock, reason: refusal.message, logIndex: "" }, filter, sources);
+      return logs;
+    }
     for (const piece of piecesOf(filter, refusal)) {
       try {
         for (const log of (await this.#ask(piece, sources)).logs) logs.push(log);
@@ -230,12 +335,15 @@ export class LogReader {
     return logs;
   }
 
-  /** Reads a range in one answer. `count` includes the logs that were filtered out. @throws RpcError `range` */
-  #ask(filter: LogRequest, sources: Sources, signal?: AbortSignal): Promise<{ logs: ChainLog[]; count: number }> {
+  /**
+   * Reads a range in one answer. If all answers have faulty logs, the receipts of their blocks count.
+   * @throws RpcError `range`; LogsInDoubtError
+   */
+  async #ask(filter: LogRequest, sources: Sources, signal?: AbortSignal): Promise<{ logs: ChainLog[]; count: number }> {
     const { fromBlock, toBlock, requiredBlock, only, stretch, requests } = filter;
     // A single block cannot be split, so after a refusal for size another endpoint is asked.
     const failover = fromBlock === toBlock ? "any" : "lacking";
-    const ask = async (endpoint: Endpoint) => {
+    const ask = async (endpoint: Endpoint): Promise<Asked> => {
       if (requests !== undefined && requests.left-- <= 0) {
         throw new AppError("the range takes more requests than the caller's limit", { code: "too_many_logs" });
       }
@@ -252,15 +360,33 @@ export class LogReader {
         stretch === undefined || hasBlocks(endpoint, [stretch.head, stretch.below]),
       ]);
       if (!isWhole) sources.hasMoved = true;
-      const all = verifyLogs(answer, filter);
-      sources.add(fromBlock, toBlock, endpoint);
+      const { logs: all, faults } = sortLogs(answer, filter);
       // Filtered at once: all contracts' logs of a long gap are gigabytes.
       const logs = only === undefined ? all : all.filter((log) => only.has(log.address));
-      return { logs, count: all.length };
+      const isOwn = ({ contract }: LogFault) => contract === undefined || only === undefined || only.has(contract);
+      return { logs, faults: faults.filter(isOwn), count: all.length, endpoint };
     };
-    return this.#pool.run(ask, { meta: { fromBlock, toBlock }, failover, ...(signal ? { signal } : {}) });
+    const options = { meta: { fromBlock, toBlock }, failover, ...(signal ? { signal } : {}) } as const;
+    const asked = await leastFaulty<Asked>((accept) =>
+      this.#pool.run(async (endpoint) => accept(await ask(endpoint)), options),
+    );
+    sources.add(fromBlock, toBlock, asked.endpoint);
+    const { logs, faults, count } = asked;
+    return { logs: faults.length === 0 ? logs : await this.#mended(filter, asked, sources), count };
   }
 }
+
+const NO_ADDRESS = `0x${"0".repeat(39)}1` as Address;
+const NO_TOPIC = `0x${"1".repeat(64)}` as Hash;
+
+/** Asks for logs of the newest blocks, of which none match. @throws RpcError if the endpoint doesn't take so many */
+export const askForSpan = (endpoint: Endpoint, blocks: number, head: number): Promise<unknown> =>
+  endpoint.request("eth_getLogs", [
+    logFilterParams({
+      ...{ addresses: [NO_ADDRESS], topics: [NO_TOPIC] },
+      ...{ fromBlock: Math.max(0, head - blocks + 1), toBlock: head },
+    }),
+  ]);
 
 const isRangeRefusal = (error: unknown): error is RpcError => error instanceof RpcError && error.kind === "range";
 
@@ -269,7 +395,8 @@ function piecesOf(filter: LogRequest, refusal: RpcError): LogRequest[] {
   const { topics, addresses, fromBlock } = filter;
   if (topics.length > 1) return topics.map((topic) => ({ ...filter, topics: [topic] }));
   if (addresses.length > 1) return addresses.map((address) => ({ ...filter, addresses: [address] }));
-  throw new AppError(`the logs of block ${fromBlock} alone exceed the endpoint's limit: ${refusal.message}`, {
+  // The node's own words: a refusal that reads like one for size may be of another kind.
+  throw new AppError(`the logs of block ${fromBlock} can't be read: ${refusal.message}`, {
     code: "block_too_large",
     meta: { ...refusal.meta, block: fromBlock },
     cause: refusal,
@@ -296,6 +423,10 @@ class Sources {
   readonly inPieces = new Set<number>();
   /** True if an endpoint lacked an end of the stretch while it answered. */
   hasMoved = false;
+  /** Contracts whose logs can't be read. */
+  readonly doubted = new Set<Address>();
+  /** True if logs were replaced by those of receipts or of another answer. */
+  isCorrected = false;
   /** Blocks read from their receipts, and the number of addresses that were searched for. */
   readonly proven = new Map<number, { readonly hash: Hash; readonly addresses: number }>();
   readonly #ranges: { readonly from: number; readonly to: number; readonly endpoint: Endpoint }[] = [];

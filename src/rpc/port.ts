@@ -20,7 +20,18 @@ export interface ChainLog {
   readonly blockNumber: number;
   readonly blockHash: Hash;
   readonly transactionHash: Hash;
+  /** Index of its transaction in the block; 0 for all logs of an answer if the node doesn't tell it. */
+  readonly transactionIndex: number;
+  /** Index in the block. Some nodes give one index to two logs of different transactions. */
   readonly logIndex: number;
+}
+
+/** Logs of a contract that can't be read: all endpoints, and the block's receipts, contradict themselves about them. */
+export interface LogsInDoubt {
+  readonly contract: Address;
+  readonly block: number;
+  /** The last answer's fault, in words. */
+  readonly reason: string;
 }
 
 export interface LogFilter extends BlockRange {
@@ -78,7 +89,7 @@ interface Stretch {
 }
 
 /** The contracts and topics of a `LogFilter`, for the blocks of a stretch. */
-export interface StretchFilter extends Pick<LogFilter, "addresses" | "topics"> {
+export interface StretchFilter extends Pick<LogFilter, "addresses" | "topics">, Pick<CompleteLogsOptions, "onDoubt"> {
   readonly stretch: Stretch;
 }
 
@@ -89,6 +100,11 @@ export interface CompleteLogsOptions {
   readonly sampled?: ReadonlySet<number>;
   /** Called if an endpoint left out logs. */
   readonly onMissed?: () => void;
+  /**
+   * Called for a contract without a usable answer about a block. The result then has none of its logs. Default: the
+   * read fails with `LogsInDoubtError`.
+   */
+  readonly onDoubt?: ((doubt: LogsInDoubt) => void) | undefined;
   /**
    * A block that the answering endpoint must have, if the headers do not cover the range. An endpoint that is behind
    * omits newer logs without an error.

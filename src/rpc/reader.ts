@@ -16,7 +16,7 @@ import {
   missingBlock,
   newestHeaderOf,
 } from "./headers.ts";
-import { type FirstLogs, type FirstLogsOptions, LogReader, type LogReaderObserver } from "./logs.ts";
+import { askForSpan, type FirstLogs, type FirstLogsOptions, LogReader, type LogReaderObserver } from "./logs.ts";
 import type {
   BlockHeader,
   BlockRange,
@@ -37,6 +37,8 @@ import type {
   TransferFilter,
 } from "./port.ts";
 
+import { RecordedBlock } from "./recorded-block.ts";
+
 const HEADERS_AT_ONCE = 100;
 
 interface ReaderOptions extends FinalityOptions, CallOptions {
@@ -50,6 +52,7 @@ export class RpcChainReader implements ChainReader {
   readonly #logs: LogReader;
   readonly #finality: Finality;
   readonly #calls: CallReader;
+  readonly #recorded: RecordedBlock;
 
   constructor(options: ReaderOptions) {
     this.chainId = options.chainId;
@@ -57,6 +60,23 @@ export class RpcChainReader implements ChainReader {
     this.#finality = new Finality(options.pool, options);
     this.#calls = new CallReader(options.pool, options);
     this.#logs = new LogReader(options.pool, options.watch);
+    const { pool } = options;
+    this.#recorded = new RecordedBlock({
+      clock: pool.clock,
+      read: (number) => pool.run((endpoint) => headerFrom(endpoint, number), { isUngated: true }),
+      anyHolds: (block) => this.anyHolds(block),
+    });
+    pool.gate = () => this.#recorded.assertHeld();
+  }
+
+  /** The newest final block of the log. Nothing else is asked of nodes that have another one in its place. */
+  expect(block: BlockRef | undefined): void {
+    this.#recorded.expect(block);
+  }
+
+  /** Returns the nodes' block in the place of the one that is expected; undefined if they have it, or none yet. */
+  foundInstead(): Promise<BlockRef | undefined> {
+    return this.#recorded.foundInstead();
   }
 
   /** @param attempts requests in all. Default: those of any read */
@@ -200,6 +220,11 @@ export class RpcChainReader implements ChainReader {
   /** What the endpoint that reads history takes, as far as it is known. `span` is a copy, to plan with. */
   historyLimits(): HistoryLimits {
     return this.#pool.historyLimits();
+  }
+
+  /** Asks for logs of the newest `blocks` blocks, of which none match. False if the endpoint refuses so many. */
+  probeSpan(blocks: number, head: number): Promise<boolean> {
+    return this.#pool.probeSpan(blocks, (endpoint) => askForSpan(endpoint, blocks, head));
   }
 
   nextBulkSpan(): number {

@@ -3,6 +3,8 @@
  * message is matched before the code. A refused range may carry a hint: a size or a range that the endpoint accepts.
  */
 import { AppError, type ErrorMeta, isRetryable } from "../core/errors.ts";
+import type { Address } from "../core/hex.ts";
+import type { LogsInDoubt } from "./port.ts";
 
 export type RpcErrorKind =
   /** The range or the result is too large: request less. */
@@ -54,6 +56,28 @@ export class RpcError extends AppError {
     this.retryAfterMs = options.retryAfterMs;
     this.data = options.data;
   }
+}
+
+/**
+ * A contract's logs can't be read: all endpoints, and the block's receipts, contradict themselves about them. Another
+ * try at once gives the same. The fault is the contract's own; other contracts can be read.
+ */
+export class LogsInDoubtError extends AppError {
+  readonly doubt: LogsInDoubt;
+
+  constructor(doubt: LogsInDoubt) {
+    super(`block ${doubt.block} can't be read: ${doubt.reason}`, { code: "logs_in_doubt", meta: { ...doubt } });
+    this.doubt = doubt;
+  }
+}
+
+/** The contract and block of an error after which all endpoints have given faulty logs. */
+export function doubtIn(error: unknown): LogsInDoubt | undefined {
+  const cause = error instanceof AppError && !(error instanceof RpcError) ? error.cause : error;
+  if (!(cause instanceof RpcError && cause.kind === "lie")) return undefined;
+  const { block, contract } = cause.meta;
+  const isNamed = typeof block === "number" && typeof contract === "string";
+  return isNamed ? { contract: contract as Address, block, reason: cause.message } : undefined;
 }
 
 /** True if a request may have been too large: all endpoints timed out, or refused it without a known reason. */
@@ -199,8 +223,10 @@ export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta
   const text = `${message} ${words}`;
   const code = Number(textOf(fields["code"]));
   const located = { ...meta, method, rpcCode: code };
+  // Everything that the node says, but not the data of a contract's revert.
+  const more = words === "" || /^0x[0-9a-f]*$/i.test(words) ? "" : `: ${words}`;
   const make = (kind: RpcErrorKind, options: { hint?: RangeHint; data?: string } = {}) =>
-    new RpcError(kind, `${method} refused: ${message}`, { meta: located, ...options });
+    new RpcError(kind, `${method} refused: ${message}${more}`, { meta: located, ...options });
   const reverted = () => make("revert", /^0x[0-9a-f]*$/i.test(data) ? { data } : {});
 
   // A revert's message continues with text of the contract, which must not be matched.
@@ -239,15 +265,44 @@ export function asRangeRefusal(error: unknown): unknown {
   return isOfRequest ? new RpcError("range", error.message, { meta: error.meta }) : error;
 }
 
+/** Words of a refusal of the client's key, with any status. */
+const KEY_WORDS =
+  /api.?key|unauthori[sz]ed|(?:un|not )authenticated|must be authenticated|invalid (?:access )?token|project id/i;
+const KEY_STATUS = new Set<unknown>([401, 403, 407]);
+
+/** Says what an operator can do about an endpoint's refusal; undefined if that depends on the node. */
+export function adviceOf(error: unknown): string | undefined {
+  const refusal = error instanceof AppError && !(error instanceof RpcError) ? error.cause : error;
+  if (!(refusal instanceof RpcError)) return undefined;
+  const { kind, meta, message } = refusal;
+  if (kind === "rate") {
+    return "it takes fewer requests than are made: use a larger plan or another endpoint, or raise FOLLOW_EVERY of the chain";
+  }
+  if (meta["status"] === 402) return "its plan is used up or not paid: renew it, or use another endpoint";
+  const isOfKey = kind === "transient" || kind === "unsupported" ? KEY_WORDS.test(message) : false;
+  if (!KEY_STATUS.has(meta["status"]) && !isOfKey) return undefined;
+  return "it does not accept the key: check the key in the endpoint's URL, and what the provider allows it to do";
+}
+
 /** Request timeout, gateway timeout, and the timeout status of a large proxy (Cloudflare). */
 const LATE_STATUS: readonly number[] = [408, 504, 524];
 
-export function classifyHttpStatus(status: number, retryAfter: string | null, meta: ErrorMeta): RpcError {
+/** Most characters of a body in an error. An HTML page says little after its title. */
+const MAX_BODY = 300;
+
+/** @param body the answer's text */
+export function classifyHttpStatus(status: number, retryAfter: string | null, meta: ErrorMeta, body = ""): RpcError {
+  const text = body
+    .slice(0, MAX_MESSAGE)
+    .replace(/<[^>]*>/g, " ")
+    .replace(/[\s\p{Cc}]+/gu, " ")
+    .trim();
+  const said = text === "" ? "" : `: ${text.slice(0, MAX_BODY)}`;
   const seconds = retryAfter === null ? Number.NaN : Number(retryAfter);
   const wait = Number.isFinite(seconds) && seconds >= 0 ? { retryAfterMs: Math.min(seconds, 600) * 1_000 } : {};
   const located = { ...meta, status };
-  if (status === 429) return new RpcError("rate", "the endpoint answered 429", { meta: located, ...wait });
-  if (status === 413) return new RpcError("range", "the endpoint answered 413", { meta: located });
+  if (status === 429) return new RpcError("rate", `the endpoint answered 429${said}`, { meta: located, ...wait });
+  if (status === 413) return new RpcError("range", `the endpoint answered 413${said}`, { meta: located });
   const kind = LATE_STATUS.includes(status) ? "late" : "transient";
-  return new RpcError(kind, `the endpoint answered HTTP ${status}`, { meta: located, ...wait });
+  return new RpcError(kind, `the endpoint answered HTTP ${status}${said}`, { meta: located, ...wait });
 }

@@ -49,6 +49,7 @@ const mint = (block: number): ChainLog => ({
   blockNumber: block,
   blockHash: headerOf(block).hash,
   transactionHash: word(block),
+  transactionIndex: 0,
   logIndex: 0,
 });
 

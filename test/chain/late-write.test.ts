@@ -40,6 +40,7 @@ const mint: ChainLog = {
   blockNumber: PARTING + 1,
   blockHash: headerOf(PARTING + 1).hash,
   transactionHash: word(1),
+  transactionIndex: 0,
   logIndex: 0,
 };
 

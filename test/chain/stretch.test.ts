@@ -30,6 +30,7 @@ const mint = (block: number, blockHash: Hash): ChainLog => ({
   blockNumber: block,
   blockHash,
   transactionHash: word(block),
+  transactionIndex: 0,
   logIndex: 0,
 });
 

@@ -211,3 +211,18 @@ test("names the faults of endpoints and of the log, with the way out", async () 
     advice: "Check EVENT_LOG_URL.",
   });
 });
+
+test("doctor gives different advice for a refused key and for a rate limit", async () => {
+  const adviceFor = async (status: number) => {
+    const server = Bun.serve({ port: 0, fetch: () => new Response("no", { status }) });
+    const env = { RPC_URL_ETH: `http://127.0.0.1:${server.port}`, RPC_URLS_ONLY: "true" };
+    const { out } = await cli(["doctor", "--json"], env);
+    await server.stop(true);
+    const findings = JSON.parse(out) as { what: string; result: string; advice?: string }[];
+    return findings.find(({ what, result }) => what === "eth#1" && result === "fault")?.advice ?? "";
+  };
+  const [key, rate] = [await adviceFor(401), await adviceFor(429)];
+  expect(key).toContain("check the key");
+  expect(rate).toContain("FOLLOW_EVERY");
+  for (const advice of [key, rate]) expect(advice).toContain("RPC_URL_ETH, entry 1");
+});

@@ -283,3 +283,92 @@ describe("of a contract younger than the final block", () => {
     });
   }
 });
+
+describe("what was not counted", () => {
+  test("is no point: transfers between the places that were read", async () => {
+    // All transfers lie in one block, far from the places that an estimate reads.
+    const far = await deploy(anvil, await contractArtifact("PlainNft"), ["Far", "F"]);
+    contracts.set("far", far);
+    for (let i = 0; i < 5; i++) await anvil.mine(260);
+    await transact(anvil, far.contract, "mintMany", [anvil.accounts[1], 1n, 48n]);
+    for (let i = 0; i < 10; i++) await anvil.mine(300);
+    await withService(await capped(20), async ({ service }) => {
+      const estimate = await estimateOf(service, far.address);
+      const { low, high } = estimate.transfers;
+      expect([low <= 48, high === null || high >= 48]).toEqual([true, true]);
+      expect(low).not.toBe(high);
+      expect(estimate.probes).toBeLessThanOrEqual(20);
+      expect(await schemaFaults(service, "CollectionEstimate", estimate)).toEqual([]);
+    });
+  });
+
+  test("does not leave out the first transfers: the history begins at the deployment, or before it", async () => {
+    const late = await deploy(anvil, await contractArtifact("PlainNft"), ["Late", "L"]);
+    contracts.set("late", late);
+    await transact(anvil, late.contract, "mintMany", [anvil.accounts[1], 1n, 48n]);
+    await anvil.mine(400);
+    await withService(await capped(100_000), async ({ service }) => {
+      for (const name of ["late", "sparse"]) {
+        const { address, blockNumber } = contracts.get(name) as Deployed;
+        const { blocks, transfers } = await estimateOf(service, address);
+        expect([blocks.from <= blockNumber, blocks.fromAtLatest >= blockNumber]).toEqual([true, true]);
+        expect(blocks.count).toBe(blocks.to - blocks.from + 1);
+        expect(transfers.low).toBeGreaterThan(0);
+      }
+    });
+  });
+
+  test("is said where the calls before have spent what an estimate may spend", async () => {
+    // Without old state and without batches, and refusing ranges one after the other, little is left to count with.
+    const proxy = await startRpcProxy(anvil.url, {
+      onRequest: (call) => {
+        if (call.method === "eth_getLogs" && blocksOf(call) > 3) {
+          return { error: { code: -32_602, message: "exceed maximum block range" } };
+        }
+        if (call.method !== "eth_getCode" || call.params[1] === "latest") return undefined;
+        return codeAt(call);
+      },
+    });
+    await withService(proxy, async ({ service }) => {
+      const estimate = await estimateOf(service, (contracts.get("crowded") as Deployed).address);
+      expect(estimate.transfers.low === estimate.transfers.high && estimate.transfers.high === 0).toBe(false);
+      expect(estimate.probes).toBeLessThanOrEqual(20);
+    });
+  });
+});
+
+describe("the endpoint's limit of blocks", () => {
+  for (const [cap, taken] of [
+    [1_900, 1_900],
+    [1_200, 1_200],
+  ] as const) {
+    test(`is found by a probe if the places were read in smaller ranges: ${cap} blocks`, async () => {
+      await withService(await capped(cap), async ({ service, proxy }) => {
+        // A crowded contract is read in small ranges, and none of them meets the limit.
+        const { address } = contracts.get("sparse") as Deployed;
+        const { limits, probes } = await estimateOf(service, address);
+        const largest = Math.max(...proxy.calls.filter(({ method }) => method === "eth_getLogs").map(blocksOf));
+        expect(largest).toBeGreaterThan(cap);
+        expect(limits.maxBlocks).not.toBeNull();
+        expect(limits.maxBlocks).toBeLessThanOrEqual(taken);
+        expect(probes).toBeLessThanOrEqual(20);
+      });
+    });
+  }
+
+  test("is what the running service has learned", async () => {
+    await withService(await capped(500), async ({ service }) => {
+      await spentBy(service, (contracts.get("sparse") as Deployed).address);
+      const { limits } = await estimateOf(service, (contracts.get("dense") as Deployed).address);
+      expect([limits.source, limits.maxBlocks]).toEqual(["known", 500]);
+    });
+  });
+
+  test("is said up to the blocks that were asked for, if none was met", async () => {
+    await withService(await capped(1_000_000), async ({ service }) => {
+      const { limits, blocks } = await estimateOf(service, (contracts.get("sparse") as Deployed).address);
+      expect(limits.maxBlocks).toBeNull();
+      expect(limits.answered).toBeGreaterThanOrEqual(Math.min(blocks.count, 2_000));
+    });
+  });
+});

@@ -37,6 +37,13 @@ const EVENTS: { [T in DomainEvent["type"]]: Extract<DomainEvent, { type: T }> } 
   BlocksReverted: { type: "BlocksReverted", ancestor: block },
   IndexingCompleted: { type: "IndexingCompleted", block: 7, hash },
   IndexingFailed: { type: "IndexingFailed", reason: "no answer", attempt: 3, retryAt: 1_700_000_000_000 },
+  LogsDoubted: {
+    type: "LogsDoubted",
+    block: 7,
+    reason: "two logs share a place",
+    attempt: 1,
+    retryAt: 1_700_000_000_000,
+  },
   IndexingStalled: { type: "IndexingStalled", reason: "reading from block 5, without progress for 60 s" },
   FlagsChanged: { type: "FlagsChanged", possibleSpam: true, verifiedCollection: false, rule: "list" },
   TokenIdentified: { type: "TokenIdentified", name: "a", symbol: "b", decimals: 18, isContract: true, block: 1 },

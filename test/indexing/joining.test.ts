@@ -44,6 +44,7 @@ const mint = (number: number, id: number, isLosing: boolean): ChainLog => ({
   blockNumber: number,
   blockHash: hashOf(number, branchOf(number, isLosing)),
   transactionHash: word(number),
+  transactionIndex: 0,
   logIndex: 0,
 });
 

@@ -401,7 +401,8 @@ describe("ranking", () => {
     const { number: blockNumber, hash: blockHash } = chain.tip;
     const common = { address: pool.address, topics, data: "0x", blockNumber, blockHash, transactionHash: blockHash };
     // Logs that an attacker can write into a dozen blocks of a cheap chain for some tens of dollars.
-    for (let index = 0; index < 100_001; index++) chain.logsOf.push({ ...common, logIndex: index });
+    for (let index = 0; index < 100_001; index++)
+      chain.logsOf.push({ ...common, transactionIndex: 0, logIndex: index });
     chain.mine();
     chain.archive = false;
     const priced = await world.price(TOKEN, { exchange: factory, include: "percent_change,provenance" });

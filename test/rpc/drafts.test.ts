@@ -32,6 +32,7 @@ function logsOf(said: readonly Said[]): ChainLog[] {
     blockNumber: 5,
     blockHash: word(5) as ChainLog["blockHash"],
     transactionHash: word(transaction) as ChainLog["transactionHash"],
+    transactionIndex: 0,
     logIndex,
   }));
 }

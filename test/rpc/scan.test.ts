@@ -49,7 +49,7 @@ function draw(random: Random, count: number): Drawn {
       blockHash: hash(block),
       blockNumber: `0x${block.toString(16)}`,
       transactionHash: hash(1_000_000 + i),
-      transactionIndex: `0x${(i % 200).toString(16)}`,
+      transactionIndex: `0x${i.toString(16)}`,
       logIndex: `0x${index.toString(16)}`,
       removed: false,
     };

@@ -54,6 +54,7 @@ export function startFollower({ log, lifecycle, head, reader: given, minPollMs }
     head: async () => headerOf(head()),
     newest: async () => ({ head: headerOf(head()) }),
     logsOfStretch: async () => undefined,
+    foundInstead: async () => undefined,
     silentMs: () => 0,
     ...given,
   } as unknown as RpcChainReader;

@@ -74,6 +74,7 @@ export class BatchChanges {
     const timestamps = await this.#timestamps(batch);
     const changes = new Map<TokenBook, BookChange>();
     const unread: Unread[] = [];
+    const doubted = new Set(batch.doubts.map(({ contract }) => contract));
     for (const book of books.all()) {
       const change: BookChange = { book, events: [], states: [], reads: [] };
       changes.set(book, change);
@@ -83,7 +84,9 @@ export class BatchChanges {
         const { truth } = hot;
         // Its state is known at the end of the batch or later. The next batch continues from there.
         if (truth.kind === "known") continue;
-        if (truth.kind === "followed") {
+        // Without its logs, only the node tells its state.
+        if (doubted.has(address)) forget(hot);
+        else if (truth.kind === "followed") {
           const states = replay(hot, batch, groups.get(address) ?? [], timestamps, this.blocks);
           if (this.#addStates(change, { hot, truth, states }, fromBlock)) continue;
           forget(hot);

@@ -10,8 +10,10 @@ import { scanBatch, scanTransfers } from "./scan.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "./transfers.ts";
 
 // Verifies each `eth_getLogs` answer in one pure pass. Logs must belong to the requested addresses, topics and range,
-// one block must have one hash, and two different logs may not share an index. A log that was sent twice counts once.
-// The result is in chain order and lower case; all other code relies on that. One bad log refuses the whole answer.
+// one block must have one hash, and two different logs may not share a place: transaction and index. Some nodes count
+// the indexes of a bridge's logs from 0 again, so the index alone is no place. A log that was sent twice counts once.
+// The result is in chain order and lower case; all other code relies on that. `verifyLogs` refuses the whole answer for
+// one bad log. `sortLogs` leaves out only the bad log's contract in that block, and says so.
 
 /** A log as nodes send it. */
 interface WireLog {
@@ -21,9 +23,30 @@ interface WireLog {
   blockNumber: string;
   blockHash: string;
   transactionHash: string;
+  transactionIndex?: string | null;
   logIndex: string;
   removed?: boolean;
 }
+
+/** Why a contract's logs of a block can't be used. A block or contract that can't be read is undefined. */
+export interface LogFault {
+  readonly reason: string;
+  readonly block: number | undefined;
+  readonly contract: Address | undefined;
+  readonly logIndex: string;
+  /** True for a log that was not requested. Without it the answer is whole. */
+  readonly isForeign?: boolean;
+}
+
+export interface SortedLogs {
+  /** In chain order, without the contracts of `faults` in their blocks. */
+  readonly logs: ChainLog[];
+  /** At most `MAX_FAULTS`. */
+  readonly faults: readonly LogFault[];
+}
+
+/** Most faults that are kept of one answer. Beyond it the answer as a whole is worth nothing. */
+export const MAX_FAULTS = 64;
 
 /** The request: addresses and topics in lower case. An empty set means any. */
 interface Expected extends BlockRange {
@@ -45,10 +68,14 @@ const MAX_DIGITS = 20;
 const textOf = (value: unknown): string =>
   typeof value === "string" || typeof value === "number" ? String(value).slice(0, MAX_DIGITS) : "";
 
-function lie(reason: string, log?: { blockNumber?: unknown; logIndex?: unknown }): RpcError {
-  return new RpcError("lie", `the endpoint's logs are wrong: ${reason}`, {
-    meta: { block: textOf(log?.blockNumber), logIndex: textOf(log?.logIndex) },
-  });
+/** The error of an answer with faulty logs. Names the first fault. */
+export function faultyAnswer({ reason, block, contract, logIndex }: LogFault): RpcError {
+  const place = {
+    ...(block === undefined ? {} : { block }),
+    ...(contract === undefined ? {} : { contract }),
+    logIndex,
+  };
+  return new RpcError("lie", `the endpoint's logs are wrong: ${reason}`, { meta: place });
 }
 
 const lower = (text: string): string => (HEX.test(text) ? text : text.toLowerCase());
@@ -61,32 +88,71 @@ function numberOf(value: unknown): number {
 
 /** Returns an answer's logs, verified and in chain order. @throws RpcError `lie`, or `transient` if there is no list */
 export function verifyLogs(result: unknown, filter: LogFilter): ChainLog[] {
+  const { logs, faults } = sortLogs(result, filter);
+  if (faults[0] !== undefined) throw faultyAnswer(faults[0]);
+  return logs;
+}
+
+/** Like `verifyLogs`, but leaves out what is faulty. @throws RpcError `lie` or `transient` if there is no list */
+export function sortLogs(result: unknown, filter: LogFilter): SortedLogs {
   const expected = { ...filter, addresses: new Set(filter.addresses), topics: new Set(filter.topics) };
   // A gateway without a backend answers null, and may answer properly on a retry.
   if (result === null || result === undefined) throw new RpcError("transient", "the answer has no list of logs");
-  if (!Array.isArray(result)) throw lie("not a list");
-  const logs: ChainLog[] = new Array(result.length);
-  let [sorted, repeated] = [true, false];
-  for (let i = 0; i < result.length; i++) {
-    const log = readLog(result[i] as WireLog, expected);
-    logs[i] = log;
-    const before = logs[i - 1];
-    if (before !== undefined && inChainOrder(before, log) >= 0) sorted = false;
+  if (!Array.isArray(result)) throw new RpcError("lie", "the endpoint's logs are wrong: not a list");
+  const logs: ChainLog[] = [];
+  const faults: LogFault[] = [];
+  for (const wire of result as WireLog[]) {
+    const log = readLog(wire, expected);
+    if (!("reason" in log)) logs.push(log);
+    else if (faults.length < MAX_FAULTS) faults.push(log);
   }
-  if (!sorted) logs.sort(inChainOrder);
+  return inOrder(logs, faults);
+}
+
+/**
+ * Sorts logs into chain order and drops copies: gateways that merge the answers of several nodes repeat a log once per
+ * node. Also used for logs of several answers.
+ * @param found faults that are known already
+ */
+export function inOrder(logs: ChainLog[], found: readonly LogFault[] = []): SortedLogs {
+  // Only some nodes tell a log's transaction. Without it for all logs, indexes alone give the order.
+  if (logs.some(({ transactionIndex }) => transactionIndex === UNKNOWN_PLACE)) {
+    for (const [i, log] of logs.entries()) logs[i] = { ...log, transactionIndex: 0 };
+  }
+  if (logs.some((log, i) => i > 0 && inChainOrder(logs[i - 1] as ChainLog, log) >= 0)) logs.sort(inChainOrder);
+  const faults = [...found];
+  const copies = new Set<ChainLog>();
   for (let i = 1; i < logs.length; i++) {
     const [a, b] = [logs[i - 1] as ChainLog, logs[i] as ChainLog];
     if (a.blockNumber !== b.blockNumber) continue;
-    if (a.blockHash !== b.blockHash) throw lie("one block has two hashes", b);
-    if (a.logIndex !== b.logIndex) continue;
-    if (!isCopy(a, b)) throw lie("two logs share block and index", b);
-    repeated = true;
+    if (a.blockHash !== b.blockHash) accuse("one block has two hashes", strayLogs(logs, a.blockNumber), faults);
+    else if (inChainOrder(a, b) !== 0) continue;
+    else if (isCopy(a, b)) copies.add(b);
+    else accuse("two logs share block, transaction and index", [a, b], faults);
   }
-  // Gateways that merge the answers of several nodes repeat a log once per node.
-  return repeated ? logs.filter((log, i) => i === 0 || inChainOrder(logs[i - 1] as ChainLog, log) !== 0) : logs;
+  if (faults.length === 0) return { logs: copies.size === 0 ? logs : logs.filter((log) => !copies.has(log)), faults };
+  const own = faults.filter(({ isForeign }) => isForeign !== true);
+  const isFaulty = new Set(own.map(({ block, contract }) => `${block} ${contract}`));
+  const sound = (log: ChainLog) => !copies.has(log) && !isFaulty.has(`${log.blockNumber} ${log.address}`);
+  return { logs: logs.filter(sound), faults };
 }
 
-/** True if two logs of one block and index are the same log. */
+/** Returns the logs of a block whose hash is not that of most of its logs; all of them if no hash has most. */
+function strayLogs(logs: readonly ChainLog[], block: number): ChainLog[] {
+  const own = logs.filter(({ blockNumber }) => blockNumber === block);
+  const hashes = Map.groupBy(own, ({ blockHash }) => blockHash);
+  const most = [...hashes.values()].find((some) => some.length * 2 > own.length);
+  return own.filter((log) => most?.includes(log) !== true);
+}
+
+function accuse(reason: string, logs: readonly ChainLog[], faults: LogFault[]): void {
+  for (const { blockNumber: block, address: contract, logIndex } of logs) {
+    const isKnown = faults.some((fault) => fault.block === block && fault.contract === contract);
+    if (!isKnown && faults.length < MAX_FAULTS) faults.push({ reason, block, contract, logIndex: String(logIndex) });
+  }
+}
+
+/** True if two logs of one place are the same log. */
 function isCopy(a: ChainLog, b: ChainLog): boolean {
   return (
     a.address === b.address &&
@@ -97,10 +163,26 @@ function isCopy(a: ChainLog, b: ChainLog): boolean {
   );
 }
 
+/** Collections that an older release read keep its order, block and index: stored transfers are never sorted again. */
 export const inChainOrder = (a: ChainLog, b: ChainLog): number =>
-  a.blockNumber - b.blockNumber || a.logIndex - b.logIndex;
+  a.blockNumber - b.blockNumber || a.transactionIndex - b.transactionIndex || a.logIndex - b.logIndex;
 
-function readLog(wire: WireLog, expected: Expected): ChainLog {
+/** The index of a transaction that the node doesn't tell. */
+const UNKNOWN_PLACE = -1;
+
+/** Reads one log, or says what is wrong with it. */
+function readLog(wire: WireLog, expected: Expected): ChainLog | LogFault {
+  const address = typeof wire?.address === "string" ? lower(wire.address) : "";
+  const blockNumber = numberOf(wire?.blockNumber);
+  const hasBlock = blockNumber >= expected.fromBlock && blockNumber <= expected.toBlock && blockNumber <= MAX_NUMBER;
+  const isRequested = expected.addresses.size === 0 || expected.addresses.has(address);
+  const faulty = (reason: string, isForeign = ADDRESS.test(address) && !isRequested): LogFault => ({
+    reason,
+    block: hasBlock ? blockNumber : undefined,
+    contract: ADDRESS.test(address) && isRequested ? (address as Address) : undefined,
+    logIndex: textOf(wire?.logIndex),
+    ...(isForeign ? { isForeign } : {}),
+  });
   if (
     typeof wire !== "object" ||
     wire === null ||
@@ -110,26 +192,23 @@ function readLog(wire: WireLog, expected: Expected): ChainLog {
     typeof wire.blockHash !== "string" ||
     !wire.topics.every((topic) => typeof topic === "string")
   ) {
-    throw lie("a log lacks a field", wire);
+    return faulty("a log lacks a field");
   }
-  if (wire.removed === true) throw lie("a log is marked as removed", wire);
-  const blockNumber = numberOf(wire.blockNumber);
+  if (wire.removed === true) return faulty("a log is marked as removed");
+  if (!hasBlock) return faulty("a log is outside the range");
   const logIndex = numberOf(wire.logIndex);
-  if (!(blockNumber >= expected.fromBlock && blockNumber <= expected.toBlock && blockNumber <= MAX_NUMBER)) {
-    throw lie("a log is outside the range", wire);
-  }
-  if (!(logIndex >= 0 && logIndex <= MAX_NUMBER)) throw lie("a log has no index", wire);
-  const address = lower(wire.address);
+  if (!(logIndex >= 0 && logIndex <= MAX_NUMBER)) return faulty("a log has no index");
   const blockHash = lower(wire.blockHash);
-  if (!ADDRESS.test(address) || !WORD.test(blockHash)) throw lie("a log's address or block is not hex", wire);
-  if (expected.addresses.size > 0 && !expected.addresses.has(address)) throw lie("a log is of another address", wire);
+  if (!ADDRESS.test(address) || !WORD.test(blockHash)) return faulty("a log's address or block is not hex");
+  if (!isRequested) return faulty("a log is of another address");
   const topics = wire.topics.map(lower);
-  if (topics.length > 4 || !topics.every((topic) => WORD.test(topic))) throw lie("a log has odd topics", wire);
+  if (topics.length > 4 || !topics.every((topic) => WORD.test(topic))) return faulty("a log has odd topics");
   if (expected.topics.size > 0 && (topics[0] === undefined || !expected.topics.has(topics[0]))) {
-    throw lie("a log is of another topic", wire);
+    return faulty("a log is of another topic", true);
   }
   const data = lower(wire.data);
-  if (!HEX.test(data) || data.length % 2 !== 0) throw lie("a log's data is not hex", wire);
+  if (!HEX.test(data) || data.length % 2 !== 0) return faulty("a log's data is not hex");
+  const transactionIndex = numberOf(wire.transactionIndex);
   return {
     address: address as Address,
     topics: topics as Hash[],
@@ -137,6 +216,7 @@ function readLog(wire: WireLog, expected: Expected): ChainLog {
     blockNumber,
     blockHash: blockHash as Hash,
     transactionHash: (typeof wire.transactionHash === "string" ? lower(wire.transactionHash) : "") as Hash,
+    transactionIndex: transactionIndex >= 0 && transactionIndex <= MAX_NUMBER ? transactionIndex : UNKNOWN_PLACE,
     logIndex,
   };
 }
@@ -227,6 +307,7 @@ function decodeLists(
     const decoded = decodeTransferLogs(logs, forms);
     return { id, range: { ...decoded, logs: logs.length, lastBlock: last?.blockNumber, lastHash: last?.blockHash } };
   } catch (error) {
-    return { id, kind: error instanceof RpcError ? error.kind : "lie", message: messageOf(error) };
+    if (!(error instanceof RpcError)) return { id, kind: "lie", message: messageOf(error) };
+    return { id, kind: error.kind, message: error.message, meta: error.meta };
   }
 }

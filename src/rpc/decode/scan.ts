@@ -21,8 +21,8 @@ const KEYS = [
   "transactionIndex",
   "blockTimestamp",
 ].map((name) => literal(`"${name}":`));
-const [ADDRESS, BLOCK_HASH, BLOCK_NUMBER, DATA, LOG_INDEX, TOPICS, REMOVED, TRANSACTION_HASH] = [
-  0, 1, 2, 3, 4, 5, 6, 7,
+const [ADDRESS, BLOCK_HASH, BLOCK_NUMBER, DATA, LOG_INDEX, TOPICS, REMOVED, TRANSACTION_HASH, TRANSACTION_INDEX] = [
+  0, 1, 2, 3, 4, 5, 6, 7, 8,
 ];
 /** The fields that a log must have, as a bit mask over `KEYS`. */
 const NEEDED = 0b11_1111;
@@ -104,6 +104,8 @@ interface LogFields {
   hashAt: number;
   blockNumber: number;
   logIndex: number;
+  /** -1 if the node doesn't tell it. */
+  transactionIndex: number;
   topicsAt: number;
   /** Offset of the data's digits; -1 if the data are empty. */
   dataAt: number;
@@ -131,6 +133,9 @@ function readField(view: DataView, at: number, key: number, address: DataView, l
     case LOG_INDEX:
       log.logIndex = quantity(view, at);
       return log.logIndex >= 0;
+    case TRANSACTION_INDEX:
+      log.transactionIndex = quantity(view, at);
+      return log.transactionIndex >= 0;
     case TOPICS:
       log.topicsAt = at + 4;
       return areTopics(view, at);
@@ -163,10 +168,11 @@ class Scan {
   readonly takesAmounts: boolean;
   /** The order of the fields in the previous log. */
   readonly order = new Int8Array(KEYS.length).fill(-1);
-  readonly log: LogFields = { hashAt: 0, blockNumber: 0, logIndex: 0, topicsAt: 0, dataAt: 0 };
+  readonly log: LogFields = { hashAt: 0, blockNumber: 0, logIndex: 0, transactionIndex: -1, topicsAt: 0, dataAt: 0 };
   count = 0;
   lastBlock = -1;
   lastIndex = -1;
+  lastTransaction = -1;
   lastHashAt = -1;
 
   constructor({ address, fromBlock, toBlock, forms }: DecodeJob, capacity: number) {
@@ -191,6 +197,7 @@ function readLog(view: DataView, start: number, scan: Scan): number {
   let at = start;
   if (view.getUint8(at) !== OPEN) return -1;
   let seen = 0;
+  log.transactionIndex = -1;
   for (let field = 0; field < KEYS.length; field++) {
     const key = keyAt(view, at + 1, order[field] as number);
     if (key < 0 || (seen & (1 << key)) !== 0) return -1;
@@ -207,13 +214,16 @@ function readLog(view: DataView, start: number, scan: Scan): number {
 
 /** Checks a log against the range and the previous log, like `verifyLogs` does. */
 function isInOrder(view: DataView, scan: Scan): boolean {
-  const { hashAt, blockNumber, logIndex } = scan.log;
+  const { hashAt, blockNumber, logIndex, transactionIndex } = scan.log;
   if (blockNumber < scan.fromBlock || blockNumber > scan.toBlock || blockNumber < scan.lastBlock) return false;
   if (blockNumber === scan.lastBlock) {
-    if (logIndex <= scan.lastIndex || !same64(view, hashAt, scan.lastHashAt)) return false;
+    // Rising in both, the order is the same with and without the transaction.
+    if (logIndex <= scan.lastIndex || transactionIndex < scan.lastTransaction) return false;
+    if (!same64(view, hashAt, scan.lastHashAt)) return false;
   } else if (!isHex64(view, hashAt)) return false;
   scan.lastBlock = blockNumber;
   scan.lastIndex = logIndex;
+  scan.lastTransaction = transactionIndex;
   scan.lastHashAt = hashAt;
   return true;
 }

@@ -2,7 +2,7 @@
  * One endpoint as the pool sees it: whether it is available, how fast it is, and how much it takes. All times are
  * monotonic, in ms: a jump of the wall clock must not bench an endpoint for a day.
  */
-import { isUnknownRefusal, type RpcError } from "../rpc-errors.ts";
+import { adviceOf, isUnknownRefusal, type RpcError } from "../rpc-errors.ts";
 import { SpanController } from "./span.ts";
 
 /**
@@ -110,8 +110,10 @@ export class Health {
   }
 
   /** Records the failure of a request that began at `started`. */
-  failed({ retryAfterMs = 0, message }: RpcError, started: number, now: number): void {
-    this.fault = message;
+  failed(error: RpcError, started: number, now: number): void {
+    const { retryAfterMs = 0, message } = error;
+    const advice = adviceOf(error);
+    this.fault = advice === undefined ? message : `${message}; ${advice}`;
     this.window.overloaded();
     if (retryAfterMs > 0) this.#until.paused = Math.max(this.#until.paused, now + retryAfterMs);
     // The request began before the last failure. Sixteen parallel failures are one fault and must not bench the

@@ -6,7 +6,7 @@
 import { type Clock, retry, withTimeout } from "../../core/clock.ts";
 import { AppError, type ErrorMeta, messageOf } from "../../core/errors.ts";
 import type { Endpoint } from "../port.ts";
-import { RpcError } from "../rpc-errors.ts";
+import { adviceOf, RpcError } from "../rpc-errors.ts";
 import type { Availability, RestReason } from "./availability.ts";
 import { EndpointSelection, type Failover, hedge, isEndpointRefusal, Refusals } from "./selection.ts";
 import type { SpanController } from "./span.ts";
@@ -54,6 +54,8 @@ export interface HistoryLimits {
   readonly span: SpanController;
   /** Most blocks per request; null if no limit was met. */
   readonly maxBlocks: number | null;
+  /** Most blocks that it gave logs of in one range; 0 if it gave none yet. */
+  readonly answered: number;
   /** True if several ranges fit into one request. */
   readonly hasBatches: boolean;
   readonly endpoints: number;
@@ -69,6 +71,8 @@ export interface RunOptions {
   readonly meta?: ErrorMeta;
   /** Refusals after which another endpoint is asked. Default: `lacking`. */
   readonly failover?: Failover;
+  /** True for the request by which the gate is decided. */
+  readonly isUngated?: boolean;
 }
 
 type Operation<T> = (endpoint: Endpoint, abandoned: AbortSignal) => Promise<T>;
@@ -96,6 +100,8 @@ export class EndpointPool {
   #heardAt = 0;
   /** The state of each endpoint that `onState` was last called with. */
   readonly #told = new Map<Endpoint, EndpointStatus["state"]>();
+  /** Awaited before each request. It throws while the endpoints must not be asked. */
+  gate: (() => Promise<void>) | undefined;
   #lastFailure: { readonly message: string; readonly at: number } | undefined;
 
   constructor(options: PoolOptions) {
@@ -217,7 +223,9 @@ export class EndpointPool {
         const answer = await withTimeout(this.#clock, ALL_MS, this.#once(endpoint, operation, NEVER));
         return answer === undefined ? { label, ms: passed() } : { label, value: answer.value, ms: passed() };
       } catch (error) {
-        return { label, ms: passed(), fault: messageOf(error) };
+        const advice = adviceOf(error);
+        const fault = advice === undefined ? messageOf(error) : `${messageOf(error)}; ${advice}`;
+        return { label, ms: passed(), fault };
       }
     };
     return Promise.all(this.endpoints.map(ask));
@@ -239,7 +247,32 @@ export class EndpointPool {
     const endpoint = this.#selection.bestForHistory();
     const { span } = this.#selection.healthOf(endpoint);
     const hasBatches = endpoint.transfersInParts !== undefined;
-    return { span: span.copy(), maxBlocks: span.maxBlocks, hasBatches, endpoints: this.endpoints.length };
+    return {
+      span: span.copy(),
+      maxBlocks: span.maxBlocks,
+      answered: span.answered,
+      hasBatches,
+      endpoints: this.endpoints.length,
+    };
+  }
+
+  /**
+   * Asks the endpoint that reads history for logs of many blocks, of which none match, and learns what it takes.
+   * @param ask makes the request. @returns false if it was refused for its size
+   */
+  async probeSpan(blocks: number, ask: (endpoint: Endpoint) => Promise<unknown>): Promise<boolean> {
+    const endpoint = this.#selection.bestForHistory();
+    const { span } = this.#selection.healthOf(endpoint);
+    try {
+      await this.#once(endpoint, ask, NEVER);
+      span.probed(blocks);
+      return true;
+    } catch (error) {
+      if (!(error instanceof RpcError)) throw error;
+      if (error.kind === "range") span.refused(blocks, error.hint);
+      else if (error.kind === "late") span.tookTooLong(blocks);
+      return false;
+    }
   }
 
   /** Records an answer of `logs` logs to a request for `blocks` blocks in `parts` ranges. */
@@ -281,7 +314,8 @@ export class EndpointPool {
   }
 
   /** Carries out a plan, and repeats it with backoff after retryable errors. @throws RpcError, AppError like `run` */
-  async #request<T>({ attempts = 4, signal, meta }: RunOptions, plan: Plan<T>): Promise<T> {
+  async #request<T>({ attempts = 4, signal, meta, isUngated = false }: RunOptions, plan: Plan<T>): Promise<T> {
+    if (!isUngated && this.gate !== undefined) await this.gate();
     const refusals = new Refusals();
     // The caller can react to a timeout with a smaller request, so it becomes the cause even if other errors follow.
     let late: RpcError | undefined;
@@ -370,6 +404,11 @@ export class EndpointPool {
 
   #partsOf(endpoint: Endpoint): number {
     return endpoint.transfersInParts === undefined ? 1 : this.#selection.healthOf(endpoint).span.parts;
+  }
+
+  /** The clock of the pool's requests. */
+  get clock(): Clock {
+    return this.#clock;
   }
 
   /** Runs one attempt, and hedges it on a second endpoint if it is slow. Returns the endpoint that answered as well. */

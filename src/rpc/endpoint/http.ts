@@ -12,11 +12,13 @@ export interface HttpTarget {
   readonly timeoutMs: number;
   /** Larger answers are refused before they are parsed. */
   readonly maxBytes: number;
+  /** True to open a connection for this request, because kept ones may be dead. */
+  readonly isFresh?: boolean;
 }
 
 /** Sends a payload and returns the answer's bytes. @throws RpcError `transient`, `late`, `rate` or `range` */
 export async function post(target: HttpTarget, payload: string, signal?: AbortSignal): Promise<Uint8Array> {
-  const { url, label, timeoutMs } = target;
+  const { url, label, timeoutMs, isFresh = false } = target;
   const timeout = AbortSignal.timeout(timeoutMs);
   let response: Response;
   let bytes: Uint8Array;
@@ -26,6 +28,7 @@ export async function post(target: HttpTarget, payload: string, signal?: AbortSi
       body: payload,
       headers: { "content-type": "application/json", accept: "application/json" },
       redirect: "error",
+      keepalive: !isFresh,
       signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
     });
     bytes = await bodyOf(response, target);
@@ -40,11 +43,16 @@ export async function post(target: HttpTarget, payload: string, signal?: AbortSi
     });
   }
   // Many providers send a JSON-RPC error with a 4xx status. The body says more than the status.
-  if (!response.ok && !(response.status !== 429 && looksLikeJsonRpc(bytes))) {
-    throw classifyHttpStatus(response.status, response.headers.get("retry-after"), { endpoint: label });
+  if (!response.ok && !(!CLIENT_STATUS.has(response.status) && looksLikeJsonRpc(bytes))) {
+    const body = new TextDecoder().decode(bytes.subarray(0, MAX_ERROR_BODY));
+    throw classifyHttpStatus(response.status, response.headers.get("retry-after"), { endpoint: label }, body);
   }
   return bytes;
 }
+
+/** Statuses about the client, whatever the body says: no key, no paid plan, too many requests. */
+const CLIENT_STATUS = new Set([401, 402, 429]);
+const MAX_ERROR_BODY = 8_192;
 
 /**
  * Reads the answer's bytes, and stops at the size limit. Trusts `content-length`, except for a compressed or chunked

@@ -15,8 +15,9 @@ import { parseHeader } from "../headers.ts";
 import type { BlockRange, DecodedRange, DecodeJob, Endpoint, PartsAnswer, TransferFilter } from "../port.ts";
 import { asRangeRefusal, classifyRpcError, RpcError } from "../rpc-errors.ts";
 import { type Answer, Batches } from "./batches.ts";
+import { areSmall, Patience } from "./patience.ts";
 import { PrunedStateDetector } from "./pruned-state.ts";
-import { createTransport, type Transport, withoutSecrets } from "./transport.ts";
+import { createTransport, type SendOptions, type Transport, withoutSecrets } from "./transport.ts";
 import { Usage } from "./usage.ts";
 
 export interface RequestOutcome {
@@ -35,6 +36,8 @@ interface EndpointOptions {
   readonly label: string;
   readonly chainId: number;
   readonly timeoutMs: number;
+  /** Timeout of small requests, which are then repeated. Default: `timeoutMs`, without a repetition. */
+  readonly smallTimeoutMs?: number;
   readonly maxBytes: number;
   readonly clock: Clock;
   readonly prices?: PriceList;
@@ -61,6 +64,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   #nextRawId = FIRST_RAW_ID;
   readonly #batches: Batches;
   readonly #prunedState: PrunedStateDetector;
+  readonly #patience: Patience;
   /** True once the node has confirmed its chain id, and the check that is running. */
   #isConfirmed = false;
   #confirming: Promise<void> | undefined;
@@ -73,6 +77,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     this.#transport = createTransport(options);
     this.#clean = withoutSecrets(options.url);
     const { label, clock } = options;
+    this.#patience = new Patience(clock, options.smallTimeoutMs);
     this.usage = new Usage();
     this.#batches = new Batches({
       label,
@@ -125,9 +130,37 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
 
   override async _send(payload: JsonRpcPayload | JsonRpcPayload[]): Promise<Answer[]> {
     const list = Array.isArray(payload) ? payload : [payload];
+    const text = JSON.stringify(payload);
+    const send = (options: SendOptions) => this.#transport.send(text, idsOf(list), options);
+    return this.#withPatience(list, (options) => this.#exchange(payload, list, () => send(options)));
+  }
+
+  /** Repeats a small request without an answer on a new connection. Each of the two counts as a request. */
+  async #withPatience<T>(list: readonly JsonRpcPayload[], send: (options: SendOptions) => Promise<T>): Promise<T> {
+    const { isFresh, smallMs } = this.#patience;
+    if (smallMs === undefined || !areSmall(list)) return send({ isFresh });
+    try {
+      return await send({ isFresh, smallMs });
+    } catch (error) {
+      // A gateway that says that it waited too long for its node did answer.
+      if (!(error instanceof RpcError && error.kind === "late") || "status" in error.meta || this.destroyed)
+        throw error;
+    }
+    const { clock } = this.#options;
+    const started = clock.monotonic();
+    const answer = await send({ isFresh: true });
+    this.#patience.repeated(clock.monotonic() - started);
+    return answer;
+  }
+
+  #exchange(
+    payload: JsonRpcPayload | JsonRpcPayload[],
+    list: readonly JsonRpcPayload[],
+    send: () => Promise<Uint8Array>,
+  ): Promise<Answer[]> {
     const method = methodOf(list);
     return this.#observe(list, async () => {
-      const bytes = await this.#transport.send(JSON.stringify(payload), idsOf(list));
+      const bytes = await send();
       const parsed = this.#parse(bytes, method);
       const refusal = Array.isArray(payload) ? refusalOfBatch(parsed, list.length) : undefined;
       if (refusal !== undefined) {
@@ -213,8 +246,8 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     const answer = this.#observe(list, async () => {
       const value =
         http === undefined
-          ? await decoder.decode(await this.#transport.send(text, idsOf(list), signal), job, meta)
-          : await decoder.fetch(http, text, job, meta, signal);
+          ? await decoder.decode(await this.#transport.send(text, idsOf(list), { signal }), job, meta)
+          : await decoder.fetch({ ...http, isFresh: this.#patience.isFresh }, text, job, meta, signal);
       return { value, bytes: value.bytes };
     });
     return this.#afterChainIdCheck(answer).catch((error: unknown) => {

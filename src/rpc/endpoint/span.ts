@@ -25,6 +25,9 @@ const TENS = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 const BETWEEN = [128, 256, 512, 800, 1_024, 2_048, 2_500, 3_000, 3_500, 4_096, 8_192, 15_000, 25_000, 30_000];
 const USUAL_LIMITS = [...TENS.flatMap((ten) => [ten, 2 * ten, 5 * ten]), ...BETWEEN].sort((a, b) => a - b);
 
+/** Ranges of blocks that providers commonly allow, largest first, to ask an endpoint for what it takes. */
+export const SPANS = [100_000, 10_000, 2_000, 500, 100, 10] as const;
+
 export class SpanController {
   /** Blocks for an answer of the target size. */
   #span: number;
@@ -57,6 +60,16 @@ export class SpanController {
     return this.#limit === MAX_SPAN
       ? null
       : Math.max(1, this.#candidate() === undefined ? this.#limit : this.#answered);
+  }
+
+  /** The most blocks that were answered; 0 before the first answer. */
+  get answered(): number {
+    return this.#answered;
+  }
+
+  /** Records an answer to a request without matching logs. It tells nothing about the density. */
+  probed(blocks: number): void {
+    this.#answered = Math.max(this.#answered, blocks);
   }
 
   /** Returns another controller that knows the same. */

@@ -7,11 +7,19 @@ import type { Clock } from "../../core/clock.ts";
 import { connectionFault, RpcError } from "../rpc-errors.ts";
 import { type HttpTarget, post } from "./http.ts";
 
+export interface SendOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Timeout of a small request. Default: that of the transport. */
+  readonly smallMs?: number | undefined;
+  /** True to use no kept connection. */
+  readonly isFresh?: boolean | undefined;
+}
+
 export interface Transport {
   /** The target for requests from another thread. Undefined for a socket, which belongs to this thread. */
   readonly http: HttpTarget | undefined;
   /** @param payload JSON text. @throws RpcError `transient`, `late` or `rate` */
-  send(payload: string, ids: readonly number[], signal?: AbortSignal): Promise<Uint8Array>;
+  send(payload: string, ids: readonly number[], options?: SendOptions): Promise<Uint8Array>;
   close(): void;
 }
 
@@ -33,9 +41,14 @@ class HttpTransport implements Transport {
     this.http = { url, label, timeoutMs, maxBytes };
   }
 
-  send(payload: string, _ids: readonly number[], signal?: AbortSignal): Promise<Uint8Array> {
+  send(
+    payload: string,
+    _ids: readonly number[],
+    { signal, smallMs = this.http.timeoutMs, isFresh = false }: SendOptions = {},
+  ): Promise<Uint8Array> {
     const closed = this.#closing.signal;
-    return post(this.http, payload, signal === undefined ? closed : AbortSignal.any([signal, closed]));
+    const target = { ...this.http, timeoutMs: smallMs, isFresh };
+    return post(target, payload, signal === undefined ? closed : AbortSignal.any([signal, closed]));
   }
 
   close(): void {
@@ -54,6 +67,7 @@ const MAX_PARSED = 64 * 1024;
 
 interface PendingRequest {
   readonly isBatch: boolean;
+  readonly isSmall: boolean;
   readonly resolve: (bytes: Uint8Array) => void;
   readonly reject: (error: Error) => void;
 }
@@ -70,18 +84,21 @@ class SocketTransport implements Transport {
   /** True until the node answers the subscription to new blocks. */
   #isSubscribing = false;
   #answers = 0;
+  /** Messages of the current socket and of earlier ones, announcements included. */
+  #messages = 0;
   #closed = false;
 
   constructor(options: TransportOptions) {
     this.#options = options;
   }
 
-  async send(payload: string, ids: readonly number[], signal?: AbortSignal): Promise<Uint8Array> {
+  async send(payload: string, ids: readonly number[], { signal, smallMs }: SendOptions = {}): Promise<Uint8Array> {
     const socket = await this.#open();
     signal?.throwIfAborted();
     const { clock, timeoutMs } = this.#options;
     const key = ids[0] as number;
     const answersBefore = this.#answers;
+    const messagesBefore = this.#messages;
     return new Promise<Uint8Array>((resolve, reject) => {
       const settle = (act: () => void) => {
         signal?.removeEventListener("abort", onAbort);
@@ -90,15 +107,23 @@ class SocketTransport implements Transport {
         act();
       };
       const onAbort = () => settle(() => reject(signal?.reason));
-      const cancelTimeout = clock.after(timeoutMs, () => {
-        const reason = `no answer within ${timeoutMs} ms`;
+      const giveUp = (ms: number) => {
+        const reason = `no answer within ${ms} ms`;
         settle(() => reject(this.#lost(reason, "late")));
         // A dead connection can stay open for ever without an error. If no request was answered meanwhile, close it.
         if (this.#answers === answersBefore) this.#fail(socket, reason);
+      };
+      // A node may answer in order. So a small request waits like the others while a large one is before it.
+      const mayBeBusy = () =>
+        this.#messages > messagesBefore || [...this.#waiting.values()].some((waiting) => !waiting.isSmall);
+      let cancelTimeout = clock.after(smallMs ?? timeoutMs, () => {
+        if (smallMs === undefined || !mayBeBusy()) giveUp(smallMs ?? timeoutMs);
+        else cancelTimeout = clock.after(timeoutMs - smallMs, () => giveUp(timeoutMs));
       });
       signal?.addEventListener("abort", onAbort, { once: true });
       this.#waiting.set(key, {
         isBatch: ids.length > 1,
+        isSmall: smallMs !== undefined,
         resolve: (bytes) => settle(() => resolve(bytes)),
         reject: (error) => settle(() => reject(error)),
       });
@@ -160,6 +185,7 @@ class SocketTransport implements Transport {
 
   #receive(data: Buffer | ArrayBuffer | Buffer[]): void {
     const buffer = Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Buffer);
+    this.#messages++;
     // An answer may have 50 MB, so it is not parsed here. Its id is near its start or end. A batch waits under the id
     // of its first call.
     const head = buffer.subarray(0, 200).toString("latin1");

@@ -85,6 +85,7 @@ export class HandFollower implements ChainView {
       to,
       headers: headers.filter((header) => header !== undefined),
       logs,
+      doubts: [],
     });
     this.#head = to;
   }

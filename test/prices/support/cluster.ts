@@ -101,6 +101,7 @@ export class Process {
       to: refOf(tip),
       headers,
       logs: logs.filter((log) => named.has(log.address)),
+      doubts: [],
     });
     if (!crash) await append([{ type: "HeadAdvanced", fromBlock, headers: headers.map(refOf) }]);
   }

@@ -192,7 +192,8 @@ export class FakeChain implements ChainReader {
     const logIndex = this.logsOf.filter((log) => log.blockNumber === this.tip.number).length;
     const transactionHash = keccak256(toUtf8Bytes(`tx ${this.tip.number} ${logIndex} ${this.#salt}`)) as Hash;
     const { number: blockNumber, hash: blockHash } = this.tip;
-    this.logsOf.push({ address, topics: topics as Hash[], data, blockNumber, blockHash, transactionHash, logIndex });
+    const place = { blockNumber, blockHash, transactionHash, transactionIndex: logIndex, logIndex };
+    this.logsOf.push({ address, topics: topics as Hash[], data, ...place });
   }
 
   stateAt(pool: Address, block: number): PoolStateAt | undefined {
@@ -431,7 +432,8 @@ export class FakeFollower implements ChainView {
     if (tip.number < fromBlock) return;
     const addresses = consumer.addresses();
     const logs = addresses.length === 0 ? [] : this.#logs(addresses, consumer.topics, fromBlock, tip.number);
-    await consumer.apply({ type: "advanced", fromBlock, to: tip, headers: blocks.slice(fromBlock), logs });
+    const headers = blocks.slice(fromBlock);
+    await consumer.apply({ type: "advanced", fromBlock, to: tip, headers, logs, doubts: [] });
     this.#head = tip;
     this.#known = [...blocks];
   }

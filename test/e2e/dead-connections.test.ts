@@ -1,0 +1,46 @@
+/**
+ * A middlebox between the service and its only node forgets the kept connections: no data passes, and neither side gets
+ * an error. The head moves on within a few seconds.
+ */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { startTestService, synced, temporaryLogUrl } from "../support/service.ts";
+import { startSilentRelay } from "../support/silent-relay.ts";
+
+// Real components on shared machines need more than the runner's default timeout of 5 s.
+setDefaultTimeout(60_000);
+
+let anvil: Anvil;
+let nft: Deployed;
+beforeAll(async () => {
+  anvil = await startAnvil();
+  nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Far", "FAR"]);
+});
+afterAll(() => anvil.stop());
+
+const mint = async (id: bigint): Promise<number> => {
+  await transact(anvil, nft.contract, "mint", [anvil.accounts[1], id]);
+  return Number(await anvil.send("eth_blockNumber"));
+};
+
+/** Longest wait for the head: the timeout of a small request, and some work on a busy machine. */
+const FEW_SECONDS = 12_000;
+
+for (const [at, scheme] of (["http", "ws"] as const).entries()) {
+  test(`follows the head on a new connection, over ${scheme}`, async () => {
+    const relay = await startSilentRelay(Number(new URL(anvil.url).port));
+    const rpcUrl = `${scheme}://127.0.0.1:${relay.port}`;
+    const service = await startTestService({ rpcUrl, logUrl: temporaryLogUrl() });
+    await synced(service, nft.address, await mint(BigInt(at * 10 + 1)));
+    relay.silence();
+    const started = performance.now();
+    await synced(service, nft.address, await mint(BigInt(at * 10 + 2)));
+    expect(performance.now() - started).toBeLessThan(FEW_SECONDS);
+    // The connections that replaced them are no worse.
+    await synced(service, nft.address, await mint(BigInt(at * 10 + 3)));
+    await service.stop();
+    await relay.stop();
+  });
+}

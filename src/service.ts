@@ -226,6 +226,7 @@ async function openParts(
     projections,
     wire: options.metadataWire ?? systemWire,
     gateways: { ipfs: config.ipfsGateways, arweave: config.arweaveGateways },
+    asksGiven: config.metadataGivenHosts,
     allowPrivate: config.metadataAllowPrivate,
     publicUrl,
     cacheBytes: cacheBytes * LIMITS.metadataCachePart,

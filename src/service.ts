@@ -279,6 +279,11 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     onHeard: (chainId) => runtimes.get(chainId)?.indexing.heard(),
     reidentifyMs: LIMITS.reidentifyMs,
     maxSubscriptions: LIMITS.maxSubscriptionsPerSocket,
+    socketLimits: {
+      messagesPerSecond: LIMITS.maxSocketMessagesPerSecond,
+      messageBytes: LIMITS.maxSocketMessage,
+      unreadBytes: LIMITS.maxSocketBuffer,
+    },
   });
   lifecycle.onStop("channel", () => channel.stop());
   watchLog({ log, runtimes, channel, lifecycle, logger });

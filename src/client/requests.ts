@@ -14,6 +14,11 @@ export interface ClientOptions {
     url: string,
     protocols: string[],
   ) => WebSocket;
+  /**
+   * Called when the socket of subscriptions was closed or could not be opened, with the reason. The client connects again by
+   * itself. If there is no use in that, the subscriptions end with the error instead.
+   */
+  readonly onInterruption?: (error: ServiceError) => void;
 }
 
 /** The service refused a request, or could not be reached. */

@@ -36,12 +36,16 @@ interface LineOptions {
 const FIRST_WAIT_MS = 250;
 const MAX_WAIT_MS = 30_000;
 const ATTEMPTS = 4;
+/** A connection that is not open by then, or a question over HTTP that has no answer, is given up. */
+const OPEN_MS = 10_000;
 /** A connection that says nothing for this long is asked, and then given up. */
 const PING_MS = 30_000;
 /** `readyState` of an open socket. */
 const OPEN = 1;
 /** Close code of a server that refuses the key, or a client that exceeds a limit. */
 const POLICY_VIOLATION = 1_008;
+/** Close code of a connection that broke. */
+const ABNORMAL = 1_006;
 const UPGRADE_REQUIRED = 426;
 /** Errors after which the same request may succeed. */
 const RETRYABLE: readonly string[] = ["log_unavailable", "internal", "starting"];
@@ -53,6 +57,7 @@ export class Line {
   readonly #pace: Pace;
   #socket: WebSocket | undefined;
   #retry: ReturnType<typeof setTimeout> | undefined;
+  #opening: ReturnType<typeof setTimeout> | undefined;
   #ping: ReturnType<typeof setInterval> | undefined;
   /** Timers of subscriptions that are asked for again. */
   readonly #repeats = new Set<ReturnType<typeof setTimeout>>();
@@ -182,7 +187,12 @@ export class Line {
       return;
     }
     this.#socket = socket;
+    this.#opening = setTimeout(() => {
+      void this.#lost(socket, ABNORMAL, "");
+      socket.close();
+    }, OPEN_MS);
     socket.onopen = () => {
+      clearTimeout(this.#opening);
       this.#wasOpen = true;
       this.#isHeard = true;
       for (const [name, place] of this.#places) this.#ask(name, place);
@@ -311,13 +321,14 @@ export class Line {
   /** Says why a socket was closed or not opened, as the service says it over HTTP: browsers don't tell. */
   async #reasonOf(code: number, reason: string): Promise<ServiceError> {
     try {
-      const { status } = await this.#requests.response("/api/v2/ws");
+      const { status } = await this.#requests.response("/api/v2/ws", { signal: AbortSignal.timeout(OPEN_MS) });
       return new ServiceError(`no service answers at this address: it answered with status ${status}`, {
         status,
         code: "unreadable",
       });
     } catch (error) {
-      if (!(error instanceof ServiceError)) throw error;
+      if (!(error instanceof ServiceError))
+        return new ServiceError("the service did not answer in time", { status: 0, code: "unreachable" }, error);
       if (error.status !== UPGRADE_REQUIRED || error.code === "unreadable") return error;
       // The service is there. The socket's own words count.
       if (code === POLICY_VIOLATION) return new ServiceError(reason, { status: 429, code: "rate_limited" }, error);
@@ -328,6 +339,7 @@ export class Line {
 
   #forget(): void {
     clearInterval(this.#ping);
+    clearTimeout(this.#opening);
     this.#pace.stop();
     this.#socket = undefined;
   }

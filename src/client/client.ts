@@ -109,7 +109,7 @@ export interface ExportQuery extends Cancelled {
   readonly format?: "csv" | "jsonl" | "parquet";
   /** A row per owner in place of a row per token. */
   readonly holders?: boolean;
-  /** Default: the newest final block. */
+  /** Default: the newest final block that has the collection, else the newest shown one. */
   readonly as_of_block?: number;
 }
 

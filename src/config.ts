@@ -5,6 +5,7 @@
  */
 import { CHAINS, type Chain, envSuffix } from "./chains/chains.ts";
 import { AppError } from "./core/errors.ts";
+import { parseGateway } from "./core/gateway.ts";
 import type { LogFormat, LogLevel } from "./core/logger.ts";
 import { nearestWord } from "./core/nearest.ts";
 
@@ -109,9 +110,11 @@ export interface Config {
   readonly wireTypes: "seed" | "native";
   /** How thoroughly backfilled logs are verified. */
   readonly verify: "sample" | "headers" | "receipts";
-  /** Base URLs of gateways to IPFS and Arweave, without a trailing slash, in order of preference. */
+  /** Gateways to IPFS and Arweave in the form of `core/gateway.ts`, in order of preference. They may hold secrets. */
   readonly ipfsGateways: readonly string[];
   readonly arweaveGateways: readonly string[];
+  /** Asks the web address of a token URI itself, after the gateways. */
+  readonly metadataGivenHosts: boolean;
   /** Allows token URIs with private addresses and any port, for the demo and for tests. */
   readonly metadataAllowPrivate: boolean;
   /** Files that list contracts the operator knows as spam, and as genuine. */
@@ -254,17 +257,20 @@ const IPFS_GATEWAYS = ["https://ipfs.io", "https://dweb.link", "https://gateway.
 /** The fallback gateways of ar.io's own client (github.com/ar-io/wayfinder). */
 const ARWEAVE_GATEWAYS = ["https://arweave.net", "https://permagate.io", "https://ar-io.dev"];
 
-/** Base URLs of gateways. Removes `ending`, which every gateway URL has. */
+/** Gateways in the form of `core/gateway.ts`. Removes `ending` from the base, which every gateway URL has. */
 function readGateways(env: EnvironmentReader, key: string, fallback: readonly string[], ending: RegExp) {
   const text = env.text(key);
   if (text === undefined) return fallback;
-  const urls = text.split(",").map((url) => url.trim().replace(/\/+$/, "").replace(ending, ""));
-  const usable = (text: string) => {
-    const url = URL.parse(text);
-    return url !== null && /^https?:$/.test(url.protocol) && url.search + url.hash + url.username + url.password === "";
-  };
-  if (!urls.every(usable)) env.wrong(key, "must be http or https URLs without query, separated by commas");
-  return urls;
+  const entries = text.split(",").map((entry) => entry.trim());
+  if (!entries.every((entry) => parseGateway(entry) !== undefined)) {
+    env.wrong(
+      key,
+      'must be http or https URLs, separated by commas, each with at most one header after it: "<url> <name>: <value>"',
+    );
+  }
+  return entries.map((entry) =>
+    entry.replace(/^[^\s?]+/, (base) => base.replace(/\/+$/, "").replace(ending, "").replace(/\/+$/, "")),
+  );
 }
 
 /** Paths of files, and https URLs. Plain http is for local chains, like private addresses. */
@@ -365,6 +371,7 @@ export function readConfig(environment: Environment): Config {
     wireTypes: env.choice("WIRE_TYPES", ["seed", "native"], "seed"),
     ipfsGateways: readGateways(env, "IPFS_GATEWAYS", IPFS_GATEWAYS, /\/ipfs$/),
     arweaveGateways: readGateways(env, "ARWEAVE_GATEWAYS", ARWEAVE_GATEWAYS, /\/+$/),
+    metadataGivenHosts: env.choice("METADATA_GIVEN_HOSTS", ["on", "off"], "on") === "on",
     metadataAllowPrivate: env.choice("METADATA_ALLOW_PRIVATE", ["true", "false"], "false") === "true",
     spamList: env.text("SPAM_LIST"),
     verifiedList: env.text("VERIFIED_LIST"),

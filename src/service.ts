@@ -239,6 +239,7 @@ async function openParts(
     projections,
     wire: options.metadataWire ?? systemWire,
     gateways: { ipfs: config.ipfsGateways, arweave: config.arweaveGateways },
+    asksGiven: config.metadataGivenHosts,
     allowPrivate: config.metadataAllowPrivate,
     publicUrl,
     cacheBytes: cacheBytes * LIMITS.metadataCachePart,
@@ -315,6 +316,11 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     demand,
     onHeard: (chainId) => runtimes.get(chainId)?.indexing.heard(),
     maxSubscriptions: LIMITS.maxSubscriptionsPerSocket,
+    socketLimits: {
+      messagesPerSecond: LIMITS.maxSocketMessagesPerSecond,
+      messageBytes: LIMITS.maxSocketMessage,
+      unreadBytes: LIMITS.maxSocketBuffer,
+    },
   });
   lifecycle.onStop("channel", () => channel.stop());
   watchLog({ log, runtimes, channel, lifecycle, logger });

@@ -2,6 +2,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { CHAINS } from "../src/chains/chains.ts";
 import { ConfigError, readConfig } from "../src/config.ts";
+import { parseGateway } from "../src/core/gateway.ts";
 import { spawnService, startServiceProcess } from "./support/process.ts";
 import { temporaryLogUrl } from "./support/service.ts";
 
@@ -76,6 +77,40 @@ describe("the environment", () => {
     for (const gateways of [ipfsGateways, arweaveGateways]) expect(gateways.length).toBeGreaterThan(1);
   });
 
+  test("takes a query and a header of a gateway, and repeats neither in a problem", () => {
+    const { ipfsGateways, arweaveGateways } = readConfig({
+      IPFS_GATEWAYS: "https://a.example/ipfs/?token=x%2Cy , https://b.example/ipfs X-Key: abc def",
+      ARWEAVE_GATEWAYS: "https://c.example/?k=1&l=2 Authorization:Bearer abc",
+    });
+    expect(ipfsGateways.map(parseGateway)).toEqual([
+      { base: "https://a.example", query: [["token", "x,y"]], headers: {} },
+      { base: "https://b.example", query: [], headers: { "x-key": "abc def" } },
+    ]);
+    expect(arweaveGateways.map(parseGateway)).toEqual([
+      {
+        base: "https://c.example",
+        query: [
+          ["k", "1"],
+          ["l", "2"],
+        ],
+        headers: { authorization: "Bearer abc" },
+      },
+    ]);
+    for (const wrong of [
+      ...["https://user:secret@a.example", "https://a.example#secret", "ftp://a.example/secret", "secret"],
+      ...["https://a.example secret", "https://a.example Host: secret", "https://a.example X-Key:"],
+      ...["https://a.example X-Key: secret\r\nX-Other: 1", "https://a.example,", "https://a.example Ä: secret"],
+    ]) {
+      let message = "";
+      try {
+        readConfig({ IPFS_GATEWAYS: wrong });
+      } catch (error) {
+        message = String(error);
+      }
+      expect([wrong, /IPFS_GATEWAYS: must be/.test(message), message.includes("secret")]).toEqual([wrong, true, false]);
+    }
+  });
+
   test("tells variables that are near ours, and no others", () => {
     const { warnings } = readConfig({
       ...{ API_KEY: "x", LOGLEVEL: "debug", METRICS_KEYS: "x", PG_POOLS: "3" },
@@ -132,7 +167,7 @@ describe("the environment", () => {
     ["IPFS_GATEWAYS", "https://ipfs.io,ftp://x"],
     ["IPFS_GATEWAYS", "https://user:word@ipfs.io"],
     ["ARWEAVE_GATEWAYS", "arweave.net"],
-    ["ARWEAVE_GATEWAYS", "https://arweave.net?x=y"],
+    ["ARWEAVE_GATEWAYS", "https://arweave.net#x=y"],
     ["METADATA_ALLOW_PRIVATE", "yes"],
     ["RPC_URLS_ONLY", "true"],
   ];

@@ -11,6 +11,13 @@ const DEFAULT_URL = "http://127.0.0.1:3000";
 const PORTS = { min: 0, max: 65_535 };
 const SHARED = ["url", "chain"] as const;
 
+/** 128 and the number of the signal, as in a shell. */
+const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
+/** Time that an example has to end in order. What it waits for may never come. */
+const GRACE_MS = 250;
+/** A service that is silent for this long is mentioned. */
+const SILENT_MS = 3_000;
+
 /** A parameter is missing or wrong. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
@@ -34,7 +41,10 @@ export interface CommandLine {
   readonly signal: AbortSignal;
 }
 
-/** Reads the command line, runs an example with it, and sets the exit code. Every option takes a value. */
+/**
+ * Reads the command line, runs an example with it, and sets the exit code. Every option takes a value. A signal ends the
+ * process within a second: with 0 if the example ended in order, else with the signal's code.
+ */
 export async function runExample(
   usage: string,
   options: readonly string[],
@@ -44,13 +54,35 @@ export async function runExample(
   try {
     line = readLine(usage, options);
     if (line === undefined) console.log(usage);
-    else await work(line);
+    else await Promise.race([work(line), graceAfter(line.signal)]);
   } catch (error) {
-    if (line?.signal.aborted === true) return;
-    console.error(explained(error, line?.url ?? DEFAULT_URL));
-    process.exitCode = error instanceof UsageError ? USAGE : 1;
+    if (line?.signal.aborted === true) process.exitCode = EXIT_CODES[line.signal.reason as keyof typeof EXIT_CODES];
+    else {
+      console.error(explained(error, line?.url ?? DEFAULT_URL));
+      process.exitCode = error instanceof UsageError ? USAGE : 1;
+    }
   } finally {
     line?.client.close();
+  }
+  // A request without an answer would keep the process alive.
+  if (line?.signal.aborted === true) process.exit();
+}
+
+/** Rejects some time after the signal. */
+async function graceAfter(signal: AbortSignal): Promise<never> {
+  await aborted(signal);
+  await new Promise((resolve) => setTimeout(resolve, GRACE_MS));
+  throw signal.reason;
+}
+
+/** Sends a request, and says so if there is no answer for a while. */
+async function noticed(url: string, init: RequestInit): Promise<Response> {
+  const { origin } = new URL(url);
+  const timer = setTimeout(() => console.error(`the service at ${origin} is silent; still waiting`), SILENT_MS);
+  try {
+    return await fetch(url, init);
+  } finally {
+    clearTimeout(timer);
   }
 }
 
@@ -69,9 +101,13 @@ function readLine(usage: string, names: readonly string[]): CommandLine | undefi
     );
   }
   const stop = new AbortController();
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort());
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort(signal));
+  const client = new Client({
+    ...{ url, key, fetch: noticed },
+    onInterruption: ({ message }) => console.error(`no messages from ${url} for now: ${message}`),
+  });
   return {
-    client: new Client({ url, key }),
+    client,
     url,
     key,
     chain: option("chain") ?? "eth",

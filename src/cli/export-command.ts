@@ -22,7 +22,8 @@ export const exportCommand: Command = {
   help: {
     "--format <name>": "csv (by default), jsonl or parquet",
     "--holders": "A row per owner, with share and rank, in place of a row per token",
-    "--as-of <block>": "The state after that block; the newest final one by default",
+    "--as-of <block>":
+      "The state after that block; by default the newest final one, or the newest one if no final one has the collection",
     "--output <file>": "A file, or a folder for a file with a name of its own; standard output by default",
     "--chain <name>": "eth by default",
   },

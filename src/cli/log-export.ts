@@ -18,7 +18,7 @@ import { CommandError, type Contract, openCommandLog, USAGE } from "./access.ts"
 export interface ExportWish {
   readonly format: ExportFormat;
   readonly holders: boolean;
-  /** The newest final block by default. */
+  /** By default the newest final block, or the newest shown one if no final one has the collection. */
   readonly asOfBlock: number | undefined;
 }
 

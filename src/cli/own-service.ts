@@ -47,10 +47,11 @@ export async function serviceOf(run: CommandRun): Promise<Work<HttpOperator>> {
   const config = run.config();
   const folder = await mkdtemp(join(tmpdir(), "evm-data-service-"));
   const remove = () => rm(folder, { recursive: true, force: true });
+  // Also if the service does not stop in time. An open file stays usable until it is closed.
+  run.beforeExit(remove);
   try {
     const work = await ownService(run, withLogIn(folder, config));
     const close = () => work.close().finally(remove);
-    run.beforeExit(close);
     return { operator: work.operator, close };
   } catch (error) {
     await remove();

@@ -5,6 +5,7 @@
  */
 import { parseArgs } from "node:util";
 import { ConfigError, readConfig } from "../config.ts";
+import { systemClock } from "../core/clock.ts";
 import { ApiError, AppError, messageOf } from "../core/errors.ts";
 import type { KeyScope } from "../events/types.ts";
 import { BAD_CONFIG, CommandError, FAILED, HttpOperator, LogOperator, UNAVAILABLE, USAGE } from "./access.ts";
@@ -126,6 +127,9 @@ async function perform(command: Command, rest: readonly string[], given: RunOpti
   }
 }
 
+/** Time for a command to close what it opened after a signal. */
+const CLOSE_MS = 700;
+
 /**
  * The end of a command by a signal. A command that has nothing to close is ended by the system at once, also while it
  * computes.
@@ -154,6 +158,8 @@ class Interruption {
     if (this.#closers.length > 1) return;
     this.#onSignal((exitCode) => {
       this.#controller.abort(new DOMException("a signal ended the command", "AbortError"));
+      // A silent node or service must not keep the command. A lease that was not released ends by itself.
+      systemClock.after(CLOSE_MS, () => this.#ending.resolve(exitCode));
       Promise.allSettled(this.#closers.map((one) => one())).then(() => this.#ending.resolve(exitCode));
     });
   }

@@ -1,6 +1,7 @@
 /** The client: the two operations, the routes for operators, and live messages. */
-import { Feed, type SubscribeOptions, type Subscription } from "./feed.ts";
+import { Feed } from "./feed.ts";
 import { type ClientOptions, type Query, Requests } from "./requests.ts";
+import type { SubscribeOptions, Subscription } from "./subscription.ts";
 import type {
   CollectionDetails,
   CollectionEstimate,
@@ -108,7 +109,7 @@ export interface ExportQuery extends Cancelled {
   readonly format?: "csv" | "jsonl" | "parquet";
   /** A row per owner in place of a row per token. */
   readonly holders?: boolean;
-  /** Default: the newest final block. */
+  /** Default: the newest final block that has the collection, else the newest shown one. */
   readonly as_of_block?: number;
 }
 
@@ -219,7 +220,10 @@ export class Client {
     return this.#requests.response(`${pathOf(contract)}/export`, { query, signal });
   }
 
-  /** Subscribes to the messages of a collection, over one socket for all. An unknown collection gets indexed. */
+  /**
+   * Subscribes to the messages of a collection, over as few sockets as the service allows. An unknown one gets indexed.
+   * @throws TypeError if it is subscribed to already, or the runtime has no WebSocket
+   */
   subscribe(address: string, options: SubscribeOptions = {}): Subscription {
     return this.#feed.subscribe(address, options);
   }

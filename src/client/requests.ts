@@ -14,6 +14,11 @@ export interface ClientOptions {
     url: string,
     protocols: string[],
   ) => WebSocket;
+  /**
+   * Called when the socket of subscriptions was closed or could not be opened, with the reason. The client connects again by
+   * itself. If there is no use in that, the subscriptions end with the error instead.
+   */
+  readonly onInterruption?: (error: ServiceError) => void;
 }
 
 /** The service refused a request, or could not be reached. */
@@ -49,6 +54,8 @@ interface Sent {
 /** Statuses of refusals that are over after a while. */
 const PASSING = [429, 503];
 const ATTEMPTS = 4;
+/** Wait for the head of an answer. The service answers within 25 s; a file's body may take any time. */
+const ANSWER_MS = 60_000;
 const FIRST_WAIT_MS = 500;
 const MAX_WAIT_MS = 30_000;
 
@@ -92,14 +99,19 @@ export class Requests {
     if (body !== undefined) headers["content-type"] = "application/json";
     const init: RequestInit = { method, headers, redirect: "error" };
     if (body !== undefined) init.body = JSON.stringify(body);
-    if (signal !== undefined) init.signal = signal;
+    const late = new AbortController();
+    init.signal = signal === undefined ? late.signal : AbortSignal.any([signal, late.signal]);
+    const timer = setTimeout(() => late.abort(), ANSWER_MS);
     const send = this.#options.fetch ?? fetch;
     let response: Response;
     try {
       response = await send(`${this.#base}${path}${searchOf(query)}`, init);
     } catch (cause) {
       signal?.throwIfAborted();
-      throw new ServiceError("the service could not be reached", { status: 0, code: "unreachable" }, cause);
+      const message = late.signal.aborted ? "the service did not answer in time" : "the service could not be reached";
+      throw new ServiceError(message, { status: 0, code: "unreachable" }, cause);
+    } finally {
+      clearTimeout(timer);
     }
     if (response.ok) return response;
     throw await errorOf(response);

@@ -853,6 +853,17 @@ export type StatusMessage = {
   };
   /** Messages after since can't be sent again: read the listing anew */
   readonly gap?: true;
+  /** Limits of this connection, in the answer to subscribe */
+  readonly limits?: {
+    /** Messages of the client in a second, above which the connection is closed with 1008 */
+    readonly messagesPerSecond: number;
+    /** Subscriptions of a connection. Open another one for more */
+    readonly subscriptionsPerConnection: number;
+    /** Bytes of a message of the client */
+    readonly messageBytes: number;
+    /** Bytes that the client leaves unread, above which the connection is closed with 1013 */
+    readonly unreadBytes: number;
+  };
 };
 
 /** Progress of the backfill, at most four times a second */

@@ -7,12 +7,13 @@
  * padded to eight bytes, so that arrays are used in place.
  */
 import { randomUUID } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { yieldToEventLoop } from "../core/background.ts";
 import { embeddedPath, IS_COMPILED } from "../core/embedded.ts";
 import type { Logger } from "../core/logger.ts";
+import { makePrivate, makePrivateFolder, PRIVATE_FILE } from "../core/private-files.ts";
 import type { StreamName } from "../events/types.ts";
 import { StateReader, StateWriter } from "../ledger/tables.ts";
 import type { EventLog } from "../log/event-log.ts";
@@ -61,6 +62,8 @@ export class Snapshots {
 
   constructor(options: SnapshotOptions) {
     this.#options = options;
+    // Older releases made files that others may read.
+    for (const { path } of this.#files()) makePrivate(path);
   }
 
   /**
@@ -83,7 +86,7 @@ export class Snapshots {
     const { said, arrays } = writer;
     const facts: Facts = { collection: rest, lengths: arrays.map(({ length }) => length), said };
     const json = encoder.encode(JSON.stringify(facts)) as Uint8Array<ArrayBuffer>;
-    mkdirSync(this.#options.folder, { recursive: true });
+    makePrivateFolder(this.#options.folder);
     const path = this.#pathOf(stream);
     // Process ids are no unique names: in containers that share a folder, every process may be number 1.
     const temporary = `${path}.${randomUUID()}`;
@@ -129,15 +132,21 @@ export class Snapshots {
     return join(this.#options.folder, `${stream.replaceAll("/", "-")}${SUFFIX}`);
   }
 
-  /** Deletes the oldest files above the bound, except the one just written, and temporary files that a crash left. */
-  async #prune(written: string): Promise<void> {
-    const { folder, maxBytes } = this.#options;
-    const files = readdirSync(folder).flatMap((name) => {
+  #files(): { path: string; size: number; ms: number }[] {
+    const { folder } = this.#options;
+    if (!existsSync(folder)) return [];
+    return readdirSync(folder).flatMap((name) => {
       const path = join(folder, name);
       // Another process may delete the file first.
       const stat = name.includes(SUFFIX) ? statSync(path, { throwIfNoEntry: false }) : undefined;
       return stat === undefined ? [] : [{ path, size: stat.size, ms: stat.mtimeMs }];
     });
+  }
+
+  /** Deletes the oldest files above the bound, except the one just written, and temporary files that a crash left. */
+  async #prune(written: string): Promise<void> {
+    const { maxBytes } = this.#options;
+    const files = this.#files();
     files.sort((a, b) => b.ms - a.ms);
     const now = files.find(({ path }) => path === written)?.ms ?? 0;
     let total = 0;
@@ -170,7 +179,7 @@ async function writeParts(
   head: (hash: string) => Uint8Array,
 ): Promise<boolean> {
   // Not Bun's own file writer: an error there, like a full disk, rejects no promise and ends the process.
-  const file = await open(path, "w");
+  const file = await open(path, "w", PRIVATE_FILE);
   try {
     let hash = 0n;
     let pending = 0;

@@ -2,6 +2,7 @@
  * The walk of an export: which block it is true at, and its entries in batches. It is a walk like that of a cursor, so
  * each batch first checks that the block is still canonical, and a ledger that was evicted meanwhile is read again.
  */
+import type { Collection } from "../collections/collection.ts";
 import {
   currentBlock,
   currentCollection,
@@ -46,9 +47,9 @@ export type FactsOf = (entries: readonly Entry[]) => Promise<readonly RecordFact
 
 /**
  * Decides the block of an export.
- * @param asOfBlock the newest final block by default
+ * @param asOfBlock by default the newest final block, or the newest shown one if the collection is younger
  * @param byPair true for an entry per (token, owner), false for an entry per token
- * @throws ApiError 400 above the head, 404 if the contract is no NFT, 409 above what is indexed
+ * @throws ApiError 400 above the head, 404 if the contract is no NFT or has no token yet, 409 above what is indexed
  */
 export async function startExport(
   source: ExportSource,
@@ -69,14 +70,35 @@ export async function startExport(
   if (asOfBlock === undefined && (current === undefined || (final === undefined && collection.status !== "synced"))) {
     throw new ApiError(409, "not_indexed_yet", "the collection is still being indexed; wait, or give as_of_block");
   }
-  const isAhead = collection.status === "synced" && current !== undefined && (final ?? current) > current;
-  const block = asOfBlock ?? (isAhead ? current : (final ?? current));
+  const block = asOfBlock ?? newestBlock(source, collection, { current, final });
   const snapshot = snapshotOf(collection, chain, block);
   const common = { limit: BATCH, hex: false, withTotal: false, part: undefined };
   const first = { ...common, holders: byPair, asOfBlock: block };
   const { walk, finalized } = startPage(source, collection, chain, { first }, snapshot);
   if (walk.block === undefined) throw new ApiError(409, "not_indexed_yet", "nothing of the collection is indexed yet");
   return { walk: { ...walk, block: walk.block }, hash: walk.hash, finalized };
+}
+
+/**
+ * The newest final block with tokens of the collection. On a young chain no final block has any, so the newest shown block
+ * is taken. A file without rows would look like a collection without tokens.
+ * @throws ApiError 404 if there is no token yet, 409 while it may be found
+ */
+function newestBlock(
+  { address }: ExportSource,
+  { status, ledger }: Collection,
+  { current, final }: { readonly current: number | undefined; readonly final: number | undefined },
+): number | undefined {
+  const isAhead = status === "synced" && current !== undefined && (final ?? current) > current;
+  const found = [isAhead ? current : (final ?? current), current].find(
+    (block) => block !== undefined && ledger.rowsAt(block) > 0,
+  );
+  if (found !== undefined) return found;
+  if (status !== "synced") {
+    throw new ApiError(409, "not_indexed_yet", "the collection is still being indexed; wait, or give as_of_block");
+  }
+  const text = `address: ${address} has no token at block ${current}, the newest one; export it after its first mint, or give as_of_block for a file without rows`;
+  throw new ApiError(404, "not_found", text);
 }
 
 /**

@@ -148,7 +148,11 @@ const FILES = {
 const EXPORT_PARAMETERS = queries({ format: "parquet", holders: false, as_of_block: 21_000_000 }, [
   ["format", { type: "string", enum: [...EXPORT_FORMATS], default: "csv" }, "Format of the file"],
   ["holders", { type: "boolean", default: false }, "A row per owner, with share and rank, in place of a row per token"],
-  ["as_of_block", { type: "integer", format: "int64", minimum: 0 }, "Block; the newest final one by default"],
+  [
+    "as_of_block",
+    { type: "integer", format: "int64", minimum: 0 },
+    "Block; by default the newest final one that has the collection, else the newest shown one",
+  ],
 ]);
 
 const exactly = (count: number) => ({ low: count, high: count });

@@ -2,6 +2,7 @@
  * The AsyncAPI document of the WebSocket channel, at `/asyncapi.json`. Schemas are those of `push/message-models.ts`; a test
  * validates the document, its examples, and every message of a real subscription.
  */
+import { LIMITS } from "../config.ts";
 import { CLIENT_MESSAGES, type MessageOf, SERVER_MESSAGES, type ServerMessage } from "../push/message-models.ts";
 import { INFO } from "./docs.ts";
 import { HEADER_EXAMPLES, NFT_ADDRESS } from "./examples.ts";
@@ -15,7 +16,15 @@ const { hash } = HEADER_EXAMPLES;
 type Examples = { readonly [T in ServerMessage["type"]]: MessageOf<T> };
 
 const SERVER_EXAMPLES: Examples = {
-  status: { type: "status", ...ENVELOPE, version: 1, status: "SYNCING", block: null, percent: 0 },
+  status: {
+    ...{ type: "status", ...ENVELOPE, version: 1, status: "SYNCING", block: null, percent: 0 },
+    limits: {
+      messagesPerSecond: LIMITS.maxSocketMessagesPerSecond,
+      subscriptionsPerConnection: LIMITS.maxSubscriptionsPerSocket,
+      messageBytes: LIMITS.maxSocketMessage,
+      unreadBytes: LIMITS.maxSocketBuffer,
+    },
+  },
   progress: { type: "progress", ...ENVELOPE, version: 3, percent: 42, blocksLeft: 5_100_000, transfers: 31_200 },
   indexed: { type: "indexed", ...ENVELOPE, ...RECORD, block: BLOCK, hash, total: 9_998 },
   transfers: { type: "transfers", ...ENVELOPE, ...RECORD, block: BLOCK, tokenIds: ["1234"] },

@@ -3,19 +3,10 @@
  * a file in place of the log, and keeps the former one beside it.
  */
 import { Database } from "bun:sqlite";
-import {
-  closeSync,
-  copyFileSync,
-  existsSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  renameSync,
-  rmSync,
-  statSync,
-} from "node:fs";
+import { closeSync, copyFileSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { AppError, messageOf } from "../core/errors.ts";
+import { makePrivate, makePrivateFile, makePrivateFolder } from "../core/private-files.ts";
 import { MIGRATIONS } from "./sqlite-schema.ts";
 
 const conflict = (text: string) => new AppError(text, { code: "conflict" });
@@ -26,6 +17,7 @@ export function backUpSqlite(path: string, file: string): number {
   if (existsSync(file)) throw conflict(`${file} exists; a backup replaces no file`);
   const part = `${file}.part`;
   rmSync(part, { force: true });
+  makePrivateFile(part);
   const db = new Database(path, { readonly: true, strict: true });
   try {
     db.run("PRAGMA busy_timeout = 10000");
@@ -49,9 +41,12 @@ export function backUpSqlite(path: string, file: string): number {
  */
 export function restoreSqlite(file: string, path: string, now: number): string | undefined {
   assertWholeLog(file);
-  mkdirSync(dirname(path), { recursive: true });
+  makePrivateFolder(dirname(path));
   const fresh = `${path}.restoring`;
+  rmSync(fresh, { force: true });
+  makePrivateFile(fresh);
   copyFileSync(file, fresh);
+  makePrivate(fresh);
   dropLeases(fresh);
   syncFile(fresh);
   const former = existsSync(path) ? `${path}.before-${new Date(now).toISOString().replaceAll(":", "-")}` : undefined;
@@ -63,6 +58,7 @@ export function restoreSqlite(file: string, path: string, now: number): string |
       throw error;
     }
     renameSync(path, former);
+    makePrivate(former);
   }
   renameSync(fresh, path);
   syncFile(dirname(path));

@@ -4,13 +4,14 @@
  * Bun.SQL, which runs all statements on one SQLite connection, so that a write could join an unrelated transaction.
  */
 import { Database } from "bun:sqlite";
-import { mkdirSync, statfsSync, statSync } from "node:fs";
+import { statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
-import { AppError, ConcurrencyError, InvariantError } from "../core/errors.ts";
+import { AppError, ConcurrencyError, InvariantError, messageOf } from "../core/errors.ts";
 import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
+import { makePrivate, makePrivateFile, makePrivateFolder } from "../core/private-files.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
 import type {
   Append,
@@ -59,7 +60,7 @@ interface SqliteOptions {
 
 /** Opens the log at `path` and creates it if it is missing. @throws AppError `log_unavailable` */
 export async function openSqliteLog(options: SqliteOptions): Promise<EventLog> {
-  if (options.path !== ":memory:") mkdirSync(dirname(options.path), { recursive: true });
+  if (options.path !== ":memory:") makeFiles(options);
   const writer = new WriterClient(options);
   try {
     await writer.call({ op: "open", path: options.path });
@@ -67,6 +68,23 @@ export async function openSqliteLog(options: SqliteOptions): Promise<EventLog> {
   } catch (error) {
     writer.terminate();
     throw named(error, options.path);
+  }
+}
+
+/**
+ * Makes the folder and an empty file, which nobody else may read: the log holds hashes of keys and the secret of cursors.
+ * SQLite gives the files beside it the same rights.
+ */
+function makeFiles({ path, logger }: SqliteOptions): void {
+  try {
+    makePrivateFolder(dirname(path));
+    const arePrivate = [makePrivateFile(path), makePrivate(`${path}-wal`), makePrivate(`${path}-shm`)];
+    if (arePrivate.includes(false)) logger.warn({}, "other users may read the event log, and its file is not ours");
+  } catch (error) {
+    throw new AppError(`${path}: the event log is not available: ${messageOf(error)}`, {
+      code: "log_unavailable",
+      cause: error,
+    });
   }
 }
 

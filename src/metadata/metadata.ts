@@ -59,6 +59,8 @@ interface MetadataOptions {
   readonly projections: HotCollections;
   readonly wire: Wire;
   readonly gateways: Gateways;
+  /** Whether a web address of IPFS or Arweave content is asked itself, after the gateways. True by default. */
+  readonly asksGiven?: boolean;
   readonly allowPrivate: boolean;
   /** Without a trailing slash. */
   readonly publicUrl: () => string;
@@ -149,7 +151,7 @@ export class Metadata {
 
   constructor(options: MetadataOptions) {
     this.#options = options;
-    const { log, clock, logger, wire, gateways, allowPrivate, cacheBytes, publicUrl } = options;
+    const { log, clock, logger, wire, gateways, asksGiven, allowPrivate, cacheBytes, publicUrl } = options;
     if (allowPrivate) {
       logger.warn({}, "METADATA_ALLOW_PRIVATE is on: token URIs may reach this machine and its network");
     }
@@ -165,7 +167,7 @@ export class Metadata {
     const fetcher = new Fetcher({ wire, clock, allowPrivate, gateways });
     const hosts = new Hosts(clock, PER_HOST);
     const slots = new Semaphore(SLOTS);
-    this.#resolver = new Resolver({ fetcher, hosts, parser: this.#parser, slots, gateways });
+    this.#resolver = new Resolver({ fetcher, hosts, parser: this.#parser, slots, gateways, asksGiven });
     const maxBytes = cacheBytes * DOCUMENTS_PART;
     this.#reader = new FactsReader({ books: this.books, texts: this.#texts, maxBytes, log, clock, publicUrl });
     this.#unsubscribe = this.books.subscribe((stream, _book, events) => {

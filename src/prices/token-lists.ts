@@ -4,13 +4,14 @@
  * a fetched list is kept in a folder. An earlier list takes precedence over a later one.
  */
 import { randomUUID } from "node:crypto";
-import { mkdir, readFile, rename, stat, writeFile } from "node:fs/promises";
+import { readFile, rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { backoffMs, type Clock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import { ListFile, type ParsedList } from "../core/list-file.ts";
 import type { Logger } from "../core/logger.ts";
+import { makePrivateFolder, PRIVATE_FILE } from "../core/private-files.ts";
 
 export interface ListedToken {
   readonly name: string;
@@ -247,10 +248,10 @@ class FetchedList {
     const path = this.#copyPath();
     if (path === undefined || folder === undefined) return;
     try {
-      await mkdir(folder, { recursive: true });
+      makePrivateFolder(folder);
       // A crash in between must not leave half a list.
       const unfinished = `${path}.${randomUUID()}`;
-      await writeFile(unfinished, bytes);
+      await writeFile(unfinished, bytes, { mode: PRIVATE_FILE });
       await rename(unfinished, path);
     } catch (error) {
       logger.warn({ problem: messageOf(error) }, "the copy of a token list could not be written");

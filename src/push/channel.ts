@@ -33,7 +33,7 @@ import {
   revertedMessage,
   statusMessage,
 } from "./event-messages.ts";
-import type { ErrorMessage } from "./message-models.ts";
+import type { ErrorMessage, SocketLimits } from "./message-models.ts";
 import { type ClientMessage, type Mark, parseClientMessage, type Since, type SubscribeMessage } from "./messages.ts";
 import { Broadcast, Throttle } from "./pacing.ts";
 import { type Connection, HeldEvents, isShown, type Peer, placeOf, Subscription } from "./subscription.ts";
@@ -50,6 +50,8 @@ export interface ChannelOptions {
   /** Called when a client subscribes to a collection of the chain. */
   readonly onHeard?: (chainId: number) => void;
   readonly maxSubscriptions: number;
+  /** The other limits of a connection, which the socket enforces. Told to each subscriber. */
+  readonly socketLimits?: Omit<SocketLimits, "subscriptionsPerConnection">;
 }
 
 /** The mark of a stream without records. */
@@ -222,7 +224,9 @@ export class Channel {
     const mark = isReplayed ? asked : shown;
     const chain = this.#chainOf(stream);
     const block = chain === undefined ? collection.end : currentBlock(collection, chain);
-    peer.send(statusMessage(stream, collection, { mark, block, gap }));
+    const { socketLimits, maxSubscriptions: subscriptionsPerConnection } = this.#options;
+    const limits = socketLimits && { ...socketLimits, subscriptionsPerConnection };
+    peer.send({ ...statusMessage(stream, collection, { mark, block, gap }), ...(limits && { limits }) });
     const failure = failureMessage(stream, collection, isReplayed ? undefined : since);
     if (failure !== undefined) peer.send(failure);
     if (indexed !== undefined) {

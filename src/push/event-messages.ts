@@ -78,7 +78,7 @@ export function statusMessage(
   stream: StreamName,
   collection: Collection,
   { mark, block, gap = false }: { mark: Mark; block: BlockRef | undefined; gap?: boolean },
-): ServerMessage {
+): MessageOf<"status"> {
   return {
     type: "status",
     ...envelope(stream, mark),

@@ -25,6 +25,17 @@ const inDoubt = Type.Object(
   { description: "Present while no endpoint tells the collection's logs of a block without a contradiction" },
 );
 
+/** Limits of a connection. A client that knows them need not try. */
+const Limits = Type.Object(
+  {
+    messagesPerSecond: int32("Messages of the client in a second, above which the connection is closed with 1008"),
+    subscriptionsPerConnection: int32("Subscriptions of a connection. Open another one for more"),
+    messageBytes: int32("Bytes of a message of the client"),
+    unreadBytes: int32("Bytes that the client leaves unread, above which the connection is closed with 1013"),
+  },
+  { description: "Limits of this connection, in the answer to subscribe" },
+);
+
 /** The messages of the service by their name in the documents. */
 export const SERVER_MESSAGES = {
   StatusMessage: about("status", "The state of a collection: the first message of a subscription", {
@@ -35,6 +46,7 @@ export const SERVER_MESSAGES = {
     gap: Type.Optional(
       Type.Literal(true, { description: "Messages after since can't be sent again: read the listing anew" }),
     ),
+    limits: Type.Optional(Limits),
   }),
   ProgressMessage: about("progress", "Progress of the backfill, at most four times a second", {
     percent: int32("Progress of the backfill"),
@@ -120,6 +132,8 @@ export const CLIENT_MESSAGES = {
 
 /** The fields that every message about a collection carries. */
 export type Envelope = Static<typeof EnvelopeModel>;
+
+export type SocketLimits = Static<typeof Limits>;
 
 /** Carries `version` only if the collection is known. */
 export type ErrorMessage = Static<typeof SERVER_MESSAGES.ErrorMessage>;

@@ -1,5 +1,6 @@
 /** URIs in every spelling, bodies in every encoding and metadata in every shape are read to the same result. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { gzipSync } from "node:zlib";
 import { TransferKind } from "../../src/events/columns.ts";
 import { MetadataFailure } from "../../src/metadata/outcome.ts";
 import { isLocalName } from "../../src/metadata/resolve/hosts.ts";
@@ -11,6 +12,7 @@ import { resolveUri, urisOfToken } from "../../src/metadata/resolve/resolver.ts"
 setDefaultTimeout(30_000);
 
 const V0 = "QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPbdG";
+const V16 = `f01551220${"a1".repeat(32)}`;
 const V1 = "bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi";
 const gateways = {
   ipfs: ["https://one.example", "http://10.0.0.1:8080"],
@@ -54,24 +56,106 @@ describe("IPFS addresses", () => {
     [V0, `ipfs/${V0}`],
     [V1, `ipfs/${V1}`],
     [`${V1}/a b.json`, `ipfs/${V1}/a b.json`],
-    [`https://gateway.pinata.cloud/ipfs/${V0}/1`, `ipfs/${V0}/1`],
-    [`http://foreign.example/ipfs/ipfs/${V0}/1?x=y`, `ipfs/${V0}/1?x=y`],
-    [`https://${V1}.ipfs.nftstorage.link/1.json`, `ipfs/${V1}/1.json`],
     [`ipfs://${V0}/#1.json`, `ipfs/${V0}/%231.json`],
     ["ipns://name.example/1", "ipns/name.example/1"],
     ["ipfs://ipns/name.example/1", "ipns/name.example/1"],
-    ["https://foreign.example/ipns/name.example/1", "ipns/name.example/1"],
     [`  ipfs://${V0}\u0000\n`, `ipfs/${V0}`],
     [`\ufeff\u0000 \u0000ipfs://${V0}\u00a0\u0000 \u0000`, `ipfs/${V0}`],
     [`/ipfs//ipfs/${V0}`, `ipfs/${V0}`],
+    [`ipfs//${V0}/1`, `ipfs/${V0}/1`],
+    [`ipfs://ipfs/ipfs/${V0}/1`, `ipfs/${V0}/1`],
+    [`ipfs://ipfs://${V0}/1`, `ipfs/${V0}/1`],
+    [`dweb:/ipfs/${V0}/1`, `ipfs/${V0}/1`],
+    [`DWEB://ipns/name.example/1`, "ipns/name.example/1"],
+    [`web+ipfs://${V0}/1`, `ipfs/${V0}/1`],
+    ["/ipns/name.example/1", "ipns/name.example/1"],
+    ["ipns/name.example/1", "ipns/name.example/1"],
+    [
+      `ipns://k51qzi5uqu5dgutdk6i1ynyzgkqngpha5xpgia3a5qqp4jsh0u4csozksxel2r/1`,
+      `ipns/k51qzi5uqu5dgutdk6i1ynyzgkqngpha5xpgia3a5qqp4jsh0u4csozksxel2r/1`,
+    ],
+    [V1.toUpperCase(), `ipfs/${V1.toUpperCase()}`],
+    [V16, `ipfs/${V16}`],
+    [`ipfs://${V0}//1.json`, `ipfs/${V0}/1.json`],
+    [`ipfs:\\\\${V0}\\1.json`, `ipfs/${V0}/1.json`],
+    [`ipfs:\\/\\/${V0}\\/1.json`, `ipfs/${V0}/1.json`],
+    [`ipfs://${V0}/50%.json`, `ipfs/${V0}/50%25.json`],
+    [`ipfs://${V0}/a%20b é.json`, `ipfs/${V0}/a%20b é.json`],
+    [`ipfs://${V0}/1.json?filename=1.json`, `ipfs/${V0}/1.json?filename=1.json`],
+    [`ipfs://${V0}\r\n/1.json`, `ipfs/${V0}/1.json`],
+    [`"ipfs://${V0}/1"`, `ipfs/${V0}/1`],
+    [`'ipfs://${V0}/1' `, `ipfs/${V0}/1`],
+    [`\u200bipfs://${V0}/1\u0003`, `ipfs/${V0}/1`],
+    [`ipfs%3A%2F%2F${V0}%2F1.json`, `ipfs/${V0}/1.json`],
+    [`0x${Buffer.from(`ipfs://${V0}/1`).toString("hex")}`, `ipfs/${V0}/1`],
   ])("are found in the IPFS spelling %s", (uri, path) => {
     expect(urlsOf(uri)).toEqual([`https://one.example/${path}`, `http://10.0.0.1:8080/${path}`]);
+  });
+
+  test.each([
+    [`https://gateway.pinata.cloud/ipfs/${V0}/1`, `ipfs/${V0}/1`],
+    [`http://foreign.example/ipfs/ipfs/${V0}/1`, `ipfs/${V0}/1`],
+    [`https://foreign.example/ipfs/ipfs://${V0}/1`, `ipfs/${V0}/1`],
+    [`https://foreign.example//ipfs//${V0}//1`, `ipfs/${V0}/1`],
+    [`https://foreign.example/IPFS/${V0}/1`, `ipfs/${V0}/1`],
+    [`https://foreign.example/ipfs/${V0}/a b.json`, `ipfs/${V0}/a%20b.json`],
+    [`https://foreign.example/ipfs/${V0}/#1.json`, `ipfs/${V0}/%231.json`],
+    [`https:\\\\foreign.example\\ipfs\\${V0}\\1`, `ipfs/${V0}/1`],
+    [`HTTPS://FOREIGN.EXAMPLE/ipfs/${V0}`, `ipfs/${V0}`],
+    [`http://localhost:8080/ipfs/${V0}/1`, `ipfs/${V0}/1`],
+    [`https://${V1}.ipfs.nftstorage.link/1.json`, `ipfs/${V1}/1.json`],
+    [`https://${V1.toUpperCase()}.ipfs.dweb.link`, `ipfs/${V1}/`],
+    [`https://my--name-example-org.ipns.dweb.link/1`, "ipns/my-name.example.org/1"],
+    [
+      `https://k51qzi5uqu5dgutdk6i1ynyzgkqngpha5xpgia3a5qqp4jsh0u4csozksxel2r.ipns.dweb.link/1`,
+      "ipns/k51qzi5uqu5dgutdk6i1ynyzgkqngpha5xpgia3a5qqp4jsh0u4csozksxel2r/1",
+    ],
+    ["https://foreign.example/ipns/name.example/1", "ipns/name.example/1"],
+  ])("are found in the web address %s, which is asked itself after the gateways", (uri, path) => {
+    const urls = [`https://one.example/${path}`, `http://10.0.0.1:8080/${path}`];
+    expect(urlsOf(uri)).toEqual([...urls, uri]);
+    expect(resolveUri(uri, { ...options, asksGiven: false })).toMatchObject({ urls });
+  });
+
+  test.each([
+    [`ipfs.io/ipfs/${V0}/1`, `ipfs/${V0}/1`, `https://ipfs.io/ipfs/${V0}/1`],
+    [`//ipfs.io/ipfs/${V0}/1`, `ipfs/${V0}/1`, `https://ipfs.io/ipfs/${V0}/1`],
+    [`${V1}.ipfs.dweb.link/1`, `ipfs/${V1}/1`, `https://${V1}.ipfs.dweb.link/1`],
+    [`ipfs://https://own.example/ipfs/${V0}/1`, `ipfs/${V0}/1`, `https://own.example/ipfs/${V0}/1`],
+    [`https//own.example/ipfs/${V0}/1`, `ipfs/${V0}/1`, `https://own.example/ipfs/${V0}/1`],
+    [`"https:\\/\\/own.example\\/ipfs\\/${V0}\\/1"`, `ipfs/${V0}/1`, `https://own.example/ipfs/${V0}/1`],
+  ])("are found in the web address %s, which lacks or repeats a part", (uri, path, given) => {
+    expect(urlsOf(uri)).toEqual([`https://one.example/${path}`, `http://10.0.0.1:8080/${path}`, given]);
+  });
+
+  test("are asked of the gateways without the query of another host, and of that host with it", () => {
+    for (const [uri, path] of [
+      [`https://own.example/ipfs/${V0}/1?token=secret#x`, `ipfs/${V0}/1`],
+      [`https://own.example/ipns/name.example/1?token=secret`, "ipns/name.example/1"],
+      [`https://${V1}.ipfs.own.example/1?token=secret`, `ipfs/${V1}/1`],
+    ] as const) {
+      expect(urlsOf(uri)).toEqual([`https://one.example/${path}`, `http://10.0.0.1:8080/${path}`, uri]);
+    }
+  });
+
+  test("are asked once of a host that is a gateway", () => {
+    const path = `ipfs/${V0}/1`;
+    expect(urlsOf(`https://one.example/${path}?x=y`)).toEqual([
+      `https://one.example/${path}`,
+      `http://10.0.0.1:8080/${path}`,
+    ]);
   });
 
   test("are not seen in other URIs, and malformed URIs are refused with a reason", () => {
     expect(urlsOf("HTTPS://a.example/1")).toEqual(["HTTPS://a.example/1"]);
     expect(urlsOf("//a.example/1")).toEqual(["https://a.example/1"]);
+    expect(urlsOf("a.example/1")).toEqual(["https://a.example/1"]);
+    expect(urlsOf(`https://a.example/?next=/ipfs/${V0}`)).toEqual([`https://a.example/?next=/ipfs/${V0}`]);
     for (const [uri, reason] of [
+      ["metadata/1.json", "invalid_uri"],
+      ["0x1234", "invalid_uri"],
+      ["eip155:1/erc721:0x06012c8cf97bead5deae237070f9587f8e7a266d/1", "unsupported_scheme"],
+      ["onchfs://a3d1", "unsupported_scheme"],
       ["", "no_uri"],
       ["   ", "no_uri"],
       ["ipfs://", "invalid_uri"],
@@ -96,11 +180,28 @@ describe("Arweave addresses", () => {
     [`ar:${ID}`, ID],
     [`ar:///${ID}/a#1.png`, `${ID}/a%231.png`],
     ["ar://abc_-123/1.json", "abc_-123/1.json"],
-    [`https://arweave.net/${ID}/1.json`, `${ID}/1.json`],
-    [`http://www.arweave.net/${ID}?ext=png`, `${ID}?ext=png`],
-    [`https://${"a1".repeat(26)}.arweave.net/${ID}/1`, `${ID}/1`],
+    [`arweave://${ID}`, ID],
+    [`ar:\\\\${ID}\\1`, `${ID}/1`],
+    [`"ar://${ID}"`, ID],
   ])("are found in the Arweave spelling %s", (uri, path) => {
     expect(urlsOf(uri)).toEqual([`https://ar.example/${path}`, `http://10.0.0.1:1984/${path}`]);
+  });
+
+  test.each([
+    [`https://arweave.net/${ID}/1.json`, `${ID}/1.json`],
+    [`http://www.arweave.net/${ID}?ext=png`, ID],
+    [`https://${"a1".repeat(26)}.arweave.net/${ID}/1`, `${ID}/1`],
+    [`HTTPS://ARWEAVE.NET/${ID}`, ID],
+    [`https://arweave.net//raw/${ID}/1`, `${ID}/1`],
+    [`https://gateway.irys.xyz/${ID}`, ID],
+    [`https://permagate.io/${ID}/#1.png`, `${ID}/%231.png`],
+  ])("are found in the web address %s, which is asked itself after the gateways", (uri, path) => {
+    expect(urlsOf(uri)).toEqual([`https://ar.example/${path}`, `http://10.0.0.1:1984/${path}`, uri]);
+  });
+
+  test("are found in a web address without a scheme", () => {
+    expect(urlsOf(`arweave.net/${ID}`).at(-1)).toBe(`https://arweave.net/${ID}`);
+    expect(urlsOf(`ar://https://arweave.net/${ID}`)[0]).toBe(`https://ar.example/${ID}`);
   });
 
   test("are not seen in URLs of other paths or hosts", () => {
@@ -115,12 +216,17 @@ describe("the token's id in a URI", () => {
   const [erc721, erc1155] = [TransferKind.erc721, TransferKind.erc1155];
   const hex = `${"0".repeat(61)}abc`;
 
-  test("is replaced by 64 lower-case hex digits in an ERC-1155, however the braces are written", () => {
+  test("is tried as 64 lower-case hex digits and then in decimal in an ERC-1155, however the braces are written", () => {
     const of = (uri: string) => urisOfToken(uri, { kind: erc1155, id: 0xabcn });
     for (const id of ["{id}", "{ID}", "%7Bid%7D", "%7bid%7d", "%7BID%7D"]) {
-      expect(of(`https://a.example/${id}.json`)).toEqual([`https://a.example/${hex}.json`]);
+      expect(of(`https://a.example/${id}.json`)).toEqual([
+        `https://a.example/${hex}.json`,
+        "https://a.example/2748.json",
+      ]);
     }
     expect(of("{id}/%7Bid%7D")).toEqual([`${hex}/${hex}`]);
+    expect(of("ipfs://x/{id}/%7Bid%7D")).toEqual([`ipfs://x/${hex}/${hex}`, "ipfs://x/2748/2748"]);
+    expect(of("https://a.example/0x{id}")).toEqual([`https://a.example/0x${hex}`]);
     expect(of("https://a.example/1")).toEqual(["https://a.example/1"]);
     expect(of('data:application/json,{"name":"{id}"}')).toEqual([`data:application/json,{"name":"${hex}"}`]);
   });
@@ -165,6 +271,65 @@ test("reads data URIs in base64, percent-encoded, raw, and raw with percent-enco
     mimetype: "image/png",
     charset: undefined,
     bytes: new Uint8Array([0, 1, 2]),
+  });
+});
+
+describe("inline content", () => {
+  const json = '{"name":"50% é #1"}';
+  const base64 = Buffer.from(json).toString("base64");
+  const plain = '{"name":"a"}';
+  const svg = '<svg xmlns="http://www.w3.org/2000/svg" fill="#fff" width="100%"/>';
+  const gzipped = gzipSync(json).toString("base64");
+  test.each([
+    [`data:application/json;utf8,${json}`, json],
+    [`data:application/json;charset=utf-8,${json}`, json],
+    [`data:application/json;charset=UTF-8;base64,${base64}`, json],
+    [`data:application/json;BASE64,${base64}`, json],
+    [`data:application/json; Base64 ,${base64}`, json],
+    [`data:application/json;base64,${base64.replace(/=+$/, "")}`, json],
+    [`data:application/json;base64,${Buffer.from(json).toString("base64url")}`, json],
+    [`data:application/json;base64, ${base64.replace(/.{8}/g, "$&\n")}`, json],
+    [`Data:Application/JSON,${encodeURIComponent(json)}`, json],
+    [`data:,${json}`, json],
+    [`data:text/plain,${json}`, json],
+    // The mark is wrong or missing.
+    [`data:application/json;base64,${plain}`, plain],
+    [`data:application/json,${base64}`, json],
+    [`data:application/json;utf8,${base64}`, json],
+    [`data:image/svg+xml,${Buffer.from(svg).toString("base64")}`, svg],
+    [`data:image/svg+xml;base64,${svg}`, svg],
+    [`data:image/svg+xml;utf8,${svg}`, svg],
+    // The start is missing.
+    [`application/json;base64,${base64}`, json],
+    [`application/json,${plain}`, plain],
+    [base64, json],
+    [encodeURIComponent(plain), plain],
+    // Something stands around it.
+    [`"data:application/json;base64,${base64}"`, json],
+    [`\ufeff${plain}`, plain],
+    [`'${plain}'`, plain],
+    [`\u0001 ${plain}\u200b`, plain],
+    [`ipfs://data:application/json;base64,${base64}`, json],
+    [`0x${Buffer.from(plain).toString("hex")}`, plain],
+    [`<!-- a drawing -->${svg}`, `<!-- a drawing -->${svg}`],
+    // Compressed.
+    [`data:application/json;base64,${gzipped}`, json],
+  ])("is read: %s", (uri, content) => {
+    expect(textOf(uri)).toBe(content);
+  });
+
+  test("is read if it is JSON inside a JSON string", () => {
+    expect(textOf(JSON.stringify(plain))).toBe(JSON.stringify(plain));
+  });
+
+  test("is refused if it decompresses to more than its limit", () => {
+    const bomb = gzipSync(Buffer.alloc(100_000)).toString("base64");
+    expect(reasonOf(() => open(`data:application/json;base64,${bomb}`))).toBe("too_large");
+  });
+
+  test("is a picture with comments before its drawing", () => {
+    const drawing = `<!-- a drawing -->${svg}`;
+    expect(normalize({ image_data: drawing }).image).toBe(`data:image/svg+xml;base64,${btoa(drawing)}`);
   });
 });
 
@@ -248,6 +413,12 @@ describe("text that is made to be slow to parse", () => {
     ["IPFS in IPFS on a gateway", resolved(`https://a.example/${"ipfs//".repeat(1_300)}x`), "none"],
     ["an IPFS address of slashes", resolved(`ipfs:${"/".repeat(8_000)}`), "invalid_uri"],
     ["a scheme without an end", resolved("a".repeat(8_000)), "invalid_uri"],
+    ["schemes in schemes", resolved(`${"ipfs:/".repeat(1_300)}:`), "none"],
+    ["a host of dots", resolved(`${"a.".repeat(4_000)}:`), "unsupported_scheme"],
+    ["quotes around quotes", resolved('"'.repeat(LONG)), "invalid_uri"],
+    ["hexadecimal", resolved(`0x${"61".repeat(8_000)}`), "invalid_uri"],
+    ["base64 that is none", resolved(`eyJ${"a".repeat(LONG)}!`), "invalid_uri"],
+    ["base64 with padding inside", resolved(`eyJ${"=".repeat(LONG)}!`), "invalid_uri"],
     [
       "ids",
       () => reasonOf(() => urisOfToken("{id}".repeat(LONG), { kind: TransferKind.erc1155, id: 1n })),

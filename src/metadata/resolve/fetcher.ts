@@ -6,10 +6,13 @@
 import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
 import type { Transform } from "node:stream";
-import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
+import { promisify } from "node:util";
+import { createBrotliDecompress, createGunzip, createInflate, gunzip } from "node:zlib";
 import type { Clock } from "../../core/clock.ts";
+import { type Gateway, parseGateway } from "../../core/gateway.ts";
 import { MetadataFailure } from "../outcome.ts";
 import { type Gateways, isLocalName, isPublicAddress, type Wire } from "./hosts.ts";
+import { isGzip } from "./parse.ts";
 
 /** A map, not an object: a server may send the name of an object's inherited property. */
 const DECODERS: ReadonlyMap<string, () => Transform> = new Map([
@@ -32,7 +35,7 @@ async function readBody(response: IncomingMessage, maxBytes: number, signal: Abo
   if (decoder === undefined && encoding !== "identity" && encoding !== "") {
     throw new MetadataFailure("bad_encoding", "content-encoding");
   }
-  const bytes = await collect(response, decoder, maxBytes, signal);
+  const bytes = await decompressed(await collect(response, decoder, maxBytes, signal), maxBytes);
   const [type = "", ...parameters] = (response.headers["content-type"] ?? "").split(";");
   const charset = parameters
     .map((parameter) => parameter.trim().toLowerCase())
@@ -40,6 +43,19 @@ async function readBody(response: IncomingMessage, maxBytes: number, signal: Abo
     ?.slice("charset=".length)
     .replace(/^"|"$/g, "");
   return { mimetype: type.trim().toLowerCase(), charset, bytes };
+}
+
+const gunzipAsync = promisify(gunzip);
+
+/** Decompresses a file that is stored compressed, which its host does not announce. @throws MetadataFailure */
+async function decompressed(bytes: Uint8Array, maxBytes: number): Promise<Uint8Array> {
+  if (!isGzip(bytes)) return bytes;
+  try {
+    return new Uint8Array(await gunzipAsync(bytes, { maxOutputLength: maxBytes }));
+  } catch (error) {
+    const isLarge = (error as { code?: string }).code === "ERR_BUFFER_TOO_LARGE";
+    throw new MetadataFailure(isLarge ? "too_large" : "bad_encoding", "compression");
+  }
 }
 
 function collect(
@@ -117,6 +133,18 @@ interface FetcherOptions {
   readonly gateways: Gateways;
 }
 
+interface TrustedGateway {
+  readonly gateway: Gateway;
+  /** Start of its URLs, and the form of the rest. */
+  readonly start: string;
+  readonly rest: RegExp;
+}
+
+function trusted(text: string, rest: RegExp): TrustedGateway[] {
+  const gateway = parseGateway(text);
+  return gateway === undefined ? [] : [{ gateway, start: `${new URL(gateway.base).href.replace(/\/+$/, "")}/`, rest }];
+}
+
 const MAX_REDIRECTS = 5;
 const MAX_HEADER_BYTES = 16 * 1024;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
@@ -129,17 +157,19 @@ const HEADERS = {
 
 export class Fetcher {
   readonly #options: FetcherOptions;
-  /** URLs exempt from the address check. The operator trusts a gateway's content, not the other paths of its host. */
-  readonly #trusted: readonly { readonly start: string; readonly rest: RegExp }[];
+  /**
+   * Gateways, by the start of their URLs. Such a URL is exempt from the address check and gets the gateway's query and
+   * header. The operator trusts a gateway's content, not the other paths of its host.
+   */
+  readonly #trusted: readonly TrustedGateway[];
 
   constructor(options: FetcherOptions) {
     this.#options = options;
     const { ipfs, arweave } = options.gateways;
-    const trusted = (rest: RegExp) => (gateway: string) => ({
-      start: `${new URL(gateway).href.replace(/\/+$/, "")}/`,
-      rest,
-    });
-    this.#trusted = [...ipfs.map(trusted(/^ip[fn]s\//)), ...arweave.map(trusted(/^[\w-]{43}(?:[/?#]|$)/))];
+    this.#trusted = [
+      ...ipfs.flatMap((text) => trusted(text, /^ip[fn]s\//)),
+      ...arweave.flatMap((text) => trusted(text, /^[\w-]{43}(?:[/?#]|$)/)),
+    ];
   }
 
   /** Gets a URL and follows redirects. @throws MetadataFailure, and the signal's reason when it is aborted */
@@ -168,7 +198,7 @@ export class Fetcher {
         const location = response.headers.location;
         if (REDIRECTS.has(status) && location !== undefined) {
           if (hops >= MAX_REDIRECTS) throw new MetadataFailure("too_many_redirects");
-          url = this.#admit(location, url);
+          url = this.#withoutSecrets(this.#admit(location, url), url);
           continue;
         }
         if (status !== 200) throw new MetadataFailure(reasonOfStatus(status), String(status));
@@ -192,11 +222,33 @@ export class Fetcher {
   }
 
   #isExempt(url: URL): boolean {
-    const { href } = url;
-    const isTrusted = this.#trusted.some(
-      ({ start, rest }) => href.startsWith(start) && rest.test(href.slice(start.length)),
-    );
-    return this.#options.allowPrivate || isTrusted;
+    return this.#options.allowPrivate || this.#gatewayOf(url) !== undefined;
+  }
+
+  #gatewayOf({ href }: URL): TrustedGateway | undefined {
+    return this.#trusted.find(({ start, rest }) => href.startsWith(start) && rest.test(href.slice(start.length)));
+  }
+
+  /** A gateway repeats the query in a redirect. Another host must not learn the operator's part of it. */
+  #withoutSecrets(to: URL, from: URL): URL {
+    const { query } = this.#gatewayOf(from)?.gateway ?? { query: [] };
+    const isOwn = to.protocol === from.protocol && (to.host === from.host || to.host.endsWith(`.${from.host}`));
+    if (isOwn || query.length === 0) return to;
+    const url = new URL(to);
+    for (const [name, text] of [...url.searchParams]) {
+      if (query.some(([, secret]) => secret !== "" && text.includes(secret))) url.searchParams.delete(name);
+    }
+    return url;
+  }
+
+  /** What is sent to a URL: a gateway's also has the operator's query and header. They are in no other place. */
+  #credentialed(url: URL): { readonly url: URL; readonly headers: Readonly<Record<string, string>> } {
+    const { gateway } = this.#gatewayOf(url) ?? {};
+    if (gateway === undefined) return { url, headers: HEADERS };
+    const full = new URL(url);
+    for (const [name] of gateway.query) full.searchParams.delete(name);
+    for (const [name, value] of gateway.query) full.searchParams.append(name, value);
+    return { url: full, headers: { ...HEADERS, ...gateway.headers } };
   }
 
   /** The address to connect to, after checking all addresses of the name. @throws MetadataFailure */
@@ -225,7 +277,8 @@ export class Fetcher {
   ): Promise<{ response: IncomingMessage; destroy: () => void }> {
     const { wire, clock } = this.#options;
     return new Promise((resolve, reject) => {
-      const request = wire.request({ url, address, headers: HEADERS, maxHeaderBytes: MAX_HEADER_BYTES }, (response) => {
+      const sent = { ...this.#credentialed(url), address, maxHeaderBytes: MAX_HEADER_BYTES };
+      const request = wire.request(sent, (response) => {
         // The body has no reader yet. An error event without a listener would end the process.
         response.on("error", () => undefined);
         settle();

@@ -9,7 +9,7 @@ import https from "node:https";
 import { isIPv6, type LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
 
-/** The gateways of the operator: bases without a trailing slash, in order of preference. */
+/** The gateways of the operator in the form of `core/gateway.ts`, in order of preference. */
 export interface Gateways {
   readonly ipfs: readonly string[];
   readonly arweave: readonly string[];

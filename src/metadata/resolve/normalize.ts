@@ -134,7 +134,7 @@ function placeOf(value: JsonValue): string | null {
   }
   const text = isObject(value) ? addressIn(new Fields(value)) : typeof value === "string" ? value.trim() : null;
   if (text === null || text === "") return null;
-  return /^<(?:svg|\?xml)/i.test(text) ? svgAsUri(text) : text;
+  return /^<(?:svg|\?xml|!--|!doctype\s+svg)/i.test(text) ? svgAsUri(text) : text;
 }
 
 /** The address in an object. */

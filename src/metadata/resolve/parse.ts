@@ -4,6 +4,7 @@
  * charset, and JSON that `json.ts` can repair; refuses everything else with a reason. Pure, so that it runs here or in
  * the worker.
  */
+import { gunzipSync } from "node:zlib";
 import type { MetadataReason } from "../../events/types.ts";
 import { sniffPicture } from "../media/raster.ts";
 import { MetadataFailure } from "../outcome.ts";
@@ -90,6 +91,8 @@ function withNumberSigns(json: string): string {
   return json.replace(STRING, (string) => (URI_STRING.test(string) ? string : string.replaceAll("%23", "#")));
 }
 
+export const isGzip = (bytes: Uint8Array): boolean => bytes[0] === 0x1f && bytes[1] === 0x8b;
+
 /** A character that base64 has in neither alphabet. */
 const NO_DIGIT = /[^\w+/-]/;
 
@@ -104,6 +107,31 @@ function base64Decode(text: string): Uint8Array {
   return new Uint8Array(Buffer.from(digits, "base64"));
 }
 
+/** The start of JSON of an object, of SVG or of XML in base64. Neither begins with these letters itself. */
+const BASE64_HEAD = /^(?:eyJ|eyA|eyd|ewo|ewk|ew0K|PHN2Z|PD94bWwg)/;
+
+/** Decodes the content of a `data:` URI. Contracts forget the mark `base64`, or leave it on text that is not encoded. */
+function decodeData(text: string, isMarked: boolean): Uint8Array {
+  const start = /^\s*/.exec(text.slice(0, KIND_LENGTH))?.[0].length ?? 0;
+  const head = text.slice(start, start + KIND_LENGTH);
+  const isPlain = head.startsWith("{") || head.startsWith("<");
+  const isBase64 = isMarked ? !isPlain : BASE64_HEAD.test(head) && !NO_DIGIT.test(text.trim().replace(/={1,2}$/, ""));
+  if (isBase64) return base64Decode(text);
+  return isRawJson(text) ? encoder.encode(withNumberSigns(text)) : percentDecode(text);
+}
+
+/** Decompresses gzip: files are stored compressed, and their hosts don't say so. @throws MetadataFailure */
+function decompressed(bytes: Uint8Array, maxBytes: number): Uint8Array {
+  if (!isGzip(bytes)) return bytes;
+  try {
+    return new Uint8Array(gunzipSync(bytes, { maxOutputLength: maxBytes }));
+  } catch (error) {
+    throw new MetadataFailure(
+      (error as { code?: string }).code === "ERR_BUFFER_TOO_LARGE" ? "too_large" : "bad_encoding",
+    );
+  }
+}
+
 /** Decodes a `data:` URI with content of at most `maxBytes`. @throws MetadataFailure */
 export function parseDataUri(uri: string, maxBytes: number): RawContent {
   const comma = uri.indexOf(",");
@@ -112,13 +140,8 @@ export function parseDataUri(uri: string, maxBytes: number): RawContent {
   // Base64 is a third longer than its content, percent-encoding up to three times as long.
   if (uri.length - comma > maxBytes * 3) throw new MetadataFailure("too_large");
   const [type = "", ...parameters] = uri.slice("data:".length, comma).split(";");
-  const text = uri.slice(comma + 1);
   const names = parameters.map((parameter) => parameter.trim().toLowerCase());
-  const bytes = names.includes("base64")
-    ? base64Decode(text)
-    : isRawJson(text)
-      ? encoder.encode(withNumberSigns(text))
-      : percentDecode(text);
+  const bytes = decompressed(decodeData(uri.slice(comma + 1), names.includes("base64")), maxBytes);
   if (bytes.length > maxBytes) throw new MetadataFailure("too_large");
   const charset = names.find((name) => name.startsWith("charset="))?.slice("charset=".length);
   return { mimetype: type.trim().toLowerCase(), charset, bytes };
@@ -126,11 +149,25 @@ export function parseDataUri(uri: string, maxBytes: number): RawContent {
 
 /** The media type of content in place of a URI; undefined for a URI with a scheme. */
 function textType(head: string): string | undefined {
-  if (head.startsWith("{") || head.startsWith("[")) return "application/json";
-  return /^<(?:svg|\?xml)\b/i.test(head) ? "image/svg+xml" : undefined;
+  if (/^(?:[{[]|"\s*\{\s*\\)/.test(head)) return "application/json";
+  return /^<(?:svg|\?xml|!--|!doctype\s+svg)/i.test(head) ? "image/svg+xml" : undefined;
 }
 
-/** True if a URI without padding has its content in itself. */
+/** A media type from which `data:` is missing. */
+const TYPE_ALONE = /^(?:application\/json|text\/plain|image\/[\w.+-]{1,32})(?:;[^,;]{0,32}){0,3},/i;
+
+/** The content of a URI without padding in a form that `inlineContent` decodes; undefined if it has none in itself. */
+export function inlineForm(uri: string): string | undefined {
+  if (isInline(uri)) return uri;
+  const head = uri.slice(0, MAX_TYPE_LENGTH);
+  if (TYPE_ALONE.test(head)) return `data:${uri}`;
+  if (/^%7b/i.test(head)) return `data:application/json,${uri}`;
+  return BASE64_HEAD.test(head) && !NO_DIGIT.test(uri.replace(/={1,2}$/, ""))
+    ? `data:application/json;base64,${uri}`
+    : undefined;
+}
+
+/** True if a URI without padding is content in one of the usual forms. */
 export const isInline = (uri: string): boolean => {
   const head = uri.slice(0, KIND_LENGTH);
   return /^data:/i.test(head) || textType(head) !== undefined;

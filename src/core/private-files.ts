@@ -1,0 +1,31 @@
+/** Files and folders that their owner alone may read, whatever the umask: logs, backups and snapshots hold secrets. */
+import { chmodSync, closeSync, mkdirSync, openSync, statSync } from "node:fs";
+
+export const PRIVATE_FILE = 0o600;
+const PRIVATE_FOLDER = 0o700;
+/** Rights of the group and of all others. */
+const OTHERS = 0o077;
+
+/** Makes a folder and those above it, if they are missing. A folder that is there may be shared, and stays as it is. */
+export function makePrivateFolder(path: string): void {
+  const made = mkdirSync(path, { recursive: true, mode: PRIVATE_FOLDER });
+  if (made !== undefined) chmodSync(path, PRIVATE_FOLDER);
+}
+
+/** Takes the rights of others away from a file that is there. Returns false if this process may not: it is another user's. */
+export function makePrivate(path: string): boolean {
+  const mode = statSync(path, { throwIfNoEntry: false })?.mode;
+  if (mode === undefined || (mode & OTHERS) === 0) return true;
+  try {
+    chmodSync(path, mode & ~OTHERS & 0o7777);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Makes an empty file if there is none, before another program writes to it. Returns false as `makePrivate` does. */
+export function makePrivateFile(path: string): boolean {
+  closeSync(openSync(path, "a", PRIVATE_FILE));
+  return makePrivate(path);
+}

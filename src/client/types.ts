@@ -859,6 +859,8 @@ export type StatusMessage = {
     readonly messagesPerSecond: number;
     /** Subscriptions of a connection. Open another one for more */
     readonly subscriptionsPerConnection: number;
+    /** Subscriptions of the key over all connections to this process */
+    readonly subscriptionsPerKey?: number;
     /** Bytes of a message of the client */
     readonly messageBytes: number;
     /** Bytes that the client leaves unread, above which the connection is closed with 1013 */

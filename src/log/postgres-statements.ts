@@ -35,6 +35,8 @@ export const POSTGRES_MIGRATIONS: readonly (readonly string[])[] = [
   // 2, since 1.0.0. No table changed. 0.1.0 can't read the events of keys, of new indexes and of removals, so it must refuse
   // the log at its start.
   [],
+  // 3, since 1.1.0. No table changed. 1.0.0 can't read keys with quotas, bills, and collections in doubt.
+  [],
 ];
 
 /** Key of the lock held while migrating, so that replicas that start together don't both create tables. */

@@ -225,7 +225,10 @@ export class Channel {
     const chain = this.#chainOf(stream);
     const block = chain === undefined ? collection.end : currentBlock(collection, chain);
     const { socketLimits, maxSubscriptions: subscriptionsPerConnection } = this.#options;
-    const limits = socketLimits && { ...socketLimits, subscriptionsPerConnection };
+    const { subscriptions: ofKey } = peer.key;
+    // A key of scope operate has no limit of its own.
+    const subscriptionsPerKey = Number.isFinite(ofKey) ? { subscriptionsPerKey: ofKey } : {};
+    const limits = socketLimits && { ...socketLimits, subscriptionsPerConnection, ...subscriptionsPerKey };
     peer.send({ ...statusMessage(stream, collection, { mark, block, gap }), ...(limits && { limits }) });
     const failure = failureMessage(stream, collection, isReplayed ? undefined : since);
     if (failure !== undefined) peer.send(failure);

@@ -30,6 +30,7 @@ const Limits = Type.Object(
   {
     messagesPerSecond: int32("Messages of the client in a second, above which the connection is closed with 1008"),
     subscriptionsPerConnection: int32("Subscriptions of a connection. Open another one for more"),
+    subscriptionsPerKey: Type.Optional(int32("Subscriptions of the key over all connections to this process")),
     messageBytes: int32("Bytes of a message of the client"),
     unreadBytes: int32("Bytes that the client leaves unread, above which the connection is closed with 1013"),
   },

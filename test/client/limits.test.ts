@@ -32,7 +32,9 @@ describe("against the service", () => {
 
   beforeAll(async () => {
     anvil = await startAnvil({ slotsInAnEpoch: 1 });
-    service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() });
+    // Each subscription below is to a contract that is new.
+    const env = { COLLECTIONS_PER_HOUR: "1000000" };
+    service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env });
   });
   afterAll(async () => {
     await service?.stop();
@@ -62,6 +64,7 @@ describe("against the service", () => {
       limits: {
         messagesPerSecond: 50,
         subscriptionsPerConnection: 256,
+        subscriptionsPerKey: 1_000,
         messageBytes: expect.any(Number),
         unreadBytes: expect.any(Number),
       },

@@ -5,7 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Config } from "../config.ts";
 import { createLogger } from "../core/logger.ts";
-import { CommandError, HttpOperator, type Operator, USAGE } from "./access.ts";
+import { usageStream } from "../events/types.ts";
+import { appendWithRetry } from "../log/event-log.ts";
+import { CommandError, HttpOperator, missingLog, type Operator, openCommandLog, USAGE } from "./access.ts";
 import type { CommandRun } from "./command.ts";
 
 export interface Work<T extends Operator = Operator> {
@@ -36,7 +38,7 @@ export async function ownService(run: CommandRun, config = run.config()): Promis
 
 /**
  * The given service, or one in this process for commands that only read. That one has an empty log of its own, which
- * is deleted at the end: it neither writes to the operator's log, nor works on what that has queued.
+ * is deleted at the end: it does not work on what the operator's log has queued. Only its bill is written there.
  */
 export async function serviceOf(run: CommandRun): Promise<Work<HttpOperator>> {
   if (run.values["url"] !== undefined) {
@@ -50,12 +52,38 @@ export async function serviceOf(run: CommandRun): Promise<Work<HttpOperator>> {
   // Also if the service does not stop in time. An open file stays usable until it is closed.
   run.beforeExit(remove);
   try {
-    const work = await ownService(run, withLogIn(folder, config));
-    const close = () => work.close().finally(remove);
+    const own = withLogIn(folder, config);
+    const work = await ownService(run, own);
+    const close = () =>
+      work
+        .close()
+        .then(() => copyBill(own, config))
+        .finally(remove);
     return { operator: work.operator, close };
   } catch (error) {
     await remove();
     throw error;
+  }
+}
+
+/** Attempts to append while a service writes its own bill. */
+const ATTEMPTS = 8;
+
+/** Copies what the command's own service recorded of its calls to the operator's log, if there is one. */
+async function copyBill(own: Config, config: Config): Promise<void> {
+  if (missingLog(config) !== undefined) return;
+  const from = await openCommandLog(own);
+  const events = (await from.read(usageStream)).map(({ event }) => event);
+  await from.close();
+  if (events.length === 0) return;
+  const log = await openCommandLog(config);
+  try {
+    await appendWithRetry(log, ATTEMPTS, async () => {
+      const { version } = await log.head(usageStream);
+      return { stream: usageStream, expectedVersion: version, events };
+    });
+  } finally {
+    await log.close();
   }
 }
 

@@ -232,13 +232,18 @@ export class FollowedCollections implements ChainConsumer {
   async apply(change: ChainChange): Promise<void> {
     if (change.type === "advanced") await this.#advance(change);
     else {
-      // A collection that left for a block in doubt, or is read again, joins with blocks that may be reverted.
-      const all = [...this.#followed.values(), ...this.#joining.appended()];
-      await this.#revertEach(
-        all.filter(({ state }) => state.end > change.ancestor.number),
-        change.ancestor,
-      );
+      const above = [...this.#followed.values()].filter(({ state }) => state.end > change.ancestor.number);
+      const orphaned = new Set<string>(change.orphaned.map(({ hash }) => hash));
+      await this.#revertEach([...above, ...this.#joiningOn(orphaned)], change.ancestor);
     }
+  }
+
+  /**
+   * The joining collections that end on one of these followed blocks: they left for a block in doubt, or are read again.
+   * All others end on a block that their endpoint called final. It is not known to be on the followed branch.
+   */
+  #joiningOn(blocks: Pick<ReadonlySet<string>, "has">): Followed[] {
+    return this.#joining.appended().filter(({ state: { endHash } }) => endHash !== "" && blocks.has(endHash));
   }
 
   async #advance(batch: AdvancedBlocks): Promise<void> {
@@ -320,7 +325,7 @@ export class FollowedCollections implements ChainConsumer {
     if (head === undefined || finalized === undefined) return;
     const astray: Followed[] = [];
     const ahead: Followed[] = [];
-    for (const followed of [...this.#followed.values(), ...this.#joining.appended()]) {
+    for (const followed of [...this.#followed.values(), ...this.#joiningOn(chain.orphaned)]) {
       const { end, endHash } = followed.state;
       if (end <= finalized.number || endHash === "") continue;
       if (!isCanonical(chain, { number: end, hash: endHash })) astray.push(followed);

@@ -140,7 +140,7 @@ export class LogReader {
     const addresses = requested.addresses.filter((one) => !doubted.has(one));
     const filter: LogRequest = doubted.size === 0 ? requested : { ...requested, addresses };
     // Without an address, the filter would mean any.
-    if (addresses.length === 0 && requested.addresses.length > 0) return logs;
+    if (addresses.length === 0 && requested.addresses.length > 0) return [];
     const headers = given.filter((header) => !sources.isProven(header, filter.addresses.length));
     const isStrict = ({ number }: BlockHeader) => strict || sources.inPieces.has(number);
     const isNamed = (header: BlockHeader) => addressesInBloom(header, filter).length > 0;
@@ -204,14 +204,13 @@ export class LogReader {
     const [first] = faults as [LogFault];
     if (faults.length === MAX_FAULTS) throw faultyAnswer(first);
     let mended = logs;
-    const serious = faults.filter(({ isForeign }) => isForeign !== true);
-    for (const [number, own] of Map.groupBy(serious, ({ block = fromBlock }) => block)) {
+    for (const [number, own] of Map.groupBy(faults, ({ block = fromBlock }) => block)) {
       const header = await this.#pool.run((endpoint) => headerFrom(endpoint, number), { meta: { block: number } });
       if (header === undefined) throw missingBlock(number);
       const isNameless = own.some(({ contract }) => contract === undefined);
       const hasPlace = own.every(({ block }) => block !== undefined);
       if (isNameless && !(asked.length > 0 && hasPlace)) throw faultyAnswer(first);
-      // A log without a readable address may be of any contract that the block's bloom names.
+      // A log without a readable or requested address may be of any contract that the block's bloom names.
       const named = isNameless ? (addressesInBloom(header, { addresses: asked, topics }) as Address[]) : [];
       const contracts = new Set([...own.flatMap(({ contract }) => contract ?? []), ...named]);
       const watched = { ...filter, addresses: [...contracts] };

@@ -162,8 +162,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "accept a repeated log",
     file: "src/rpc/decode/answer.ts",
-    find: "repeated = true;",
-    replace: "repeated = false;",
+    find: "copies.add(b);",
+    replace: "continue;",
   },
   {
     name: "keep the ledger of before a new index",

@@ -34,8 +34,6 @@ export interface LogFault {
   readonly block: number | undefined;
   readonly contract: Address | undefined;
   readonly logIndex: string;
-  /** True for a log that was not requested. Without it the answer is whole. */
-  readonly isForeign?: boolean;
 }
 
 export interface SortedLogs {
@@ -131,8 +129,7 @@ export function inOrder(logs: ChainLog[], found: readonly LogFault[] = []): Sort
     else accuse("two logs share block, transaction and index", [a, b], faults);
   }
   if (faults.length === 0) return { logs: copies.size === 0 ? logs : logs.filter((log) => !copies.has(log)), faults };
-  const own = faults.filter(({ isForeign }) => isForeign !== true);
-  const isFaulty = new Set(own.map(({ block, contract }) => `${block} ${contract}`));
+  const isFaulty = new Set(faults.map(({ block, contract }) => `${block} ${contract}`));
   const sound = (log: ChainLog) => !copies.has(log) && !isFaulty.has(`${log.blockNumber} ${log.address}`);
   return { logs: logs.filter(sound), faults };
 }
@@ -176,12 +173,11 @@ function readLog(wire: WireLog, expected: Expected): ChainLog | LogFault {
   const blockNumber = numberOf(wire?.blockNumber);
   const hasBlock = blockNumber >= expected.fromBlock && blockNumber <= expected.toBlock && blockNumber <= MAX_NUMBER;
   const isRequested = expected.addresses.size === 0 || expected.addresses.has(address);
-  const faulty = (reason: string, isForeign = ADDRESS.test(address) && !isRequested): LogFault => ({
+  const faulty = (reason: string): LogFault => ({
     reason,
     block: hasBlock ? blockNumber : undefined,
     contract: ADDRESS.test(address) && isRequested ? (address as Address) : undefined,
     logIndex: textOf(wire?.logIndex),
-    ...(isForeign ? { isForeign } : {}),
   });
   if (
     typeof wire !== "object" ||
@@ -204,7 +200,7 @@ function readLog(wire: WireLog, expected: Expected): ChainLog | LogFault {
   const topics = wire.topics.map(lower);
   if (topics.length > 4 || !topics.every((topic) => WORD.test(topic))) return faulty("a log has odd topics");
   if (expected.topics.size > 0 && (topics[0] === undefined || !expected.topics.has(topics[0]))) {
-    return faulty("a log is of another topic", true);
+    return faulty("a log is of another topic");
   }
   const data = lower(wire.data);
   if (!HEX.test(data) || data.length % 2 !== 0) return faulty("a log's data is not hex");

@@ -6,7 +6,9 @@
  * 4. failed tokens with a finished backoff.
  * Sources 2 to 4 walk over columns that follow from the log, in slices. So losing the queue costs time only.
  */
+
 import type { Collection } from "../collections/collection.ts";
+import { FairQueue, type Requester } from "../core/fair-slots.ts";
 import type { TransferKind } from "../events/columns.ts";
 import { readSlice } from "../ledger/listing.ts";
 import { type Position, START } from "../ledger/rows.ts";
@@ -40,18 +42,31 @@ const OUTDATED_MORE = 1_000;
 const NOW = 0;
 const NEVER = Number.POSITIVE_INFINITY;
 
-/** Items that wait and items in flight, by key. No item is both. */
+/** Part of the waiting items that one group may have, if there are several. */
+const MAX_OF_GROUP = 0.25;
+
+/** Items that wait, in turns by group, and items in flight, by key. No item is both. */
 export class RequestQueue<T> {
   readonly #keyOf: (item: T) => string;
+  readonly #groupOf: ((item: T) => string) | undefined;
   readonly #max: number;
   readonly #waiting = new Map<string, T>();
+  readonly #turns = new FairQueue<string>();
   readonly #inFlight = new Set<string>();
   #wake: (() => void) | undefined;
 
-  /** @param max most waiting items */
-  constructor(keyOf: (item: T) => string, max: number) {
+  /**
+   * @param max most waiting items
+   * @param groupOf items of one group delay those of another by no more than one; by default there is one group
+   */
+  constructor(keyOf: (item: T) => string, max: number, groupOf?: (item: T) => string) {
     this.#keyOf = keyOf;
+    this.#groupOf = groupOf;
     this.#max = max;
+  }
+
+  #group(item: T): Requester {
+    return { key: this.#groupOf?.(item) ?? "", isOperator: false };
   }
 
   get waiting(): number {
@@ -64,22 +79,27 @@ export class RequestQueue<T> {
 
   /** Queues items that are not in flight, up to the limit. */
   add(items: readonly T[]): void {
+    const most = this.#groupOf === undefined ? this.#max : this.#max * MAX_OF_GROUP;
     for (const item of items) {
-      if (this.#waiting.size >= this.#max) break;
+      const group = this.#group(item);
+      if (this.#waiting.size >= this.#max || this.#turns.count(group) >= most) break;
       const key = this.#keyOf(item);
-      if (!this.#inFlight.has(key)) this.#waiting.set(key, item);
+      if (this.#inFlight.has(key)) continue;
+      this.#waiting.set(key, item);
+      this.#turns.add(key, group);
     }
     this.wake();
   }
 
-  /** Takes up to `max` items, the oldest first. They are in flight until `end` or `putBack`. */
+  /** Takes up to `max` items, the oldest of each group in turns. They are in flight until `end` or `putBack`. */
   take(max: number): T[] {
     const items: T[] = [];
-    for (const [key, item] of this.#waiting) {
-      if (items.length >= max) break;
+    while (items.length < max) {
+      const key = this.#turns.take()?.item;
+      if (key === undefined) break;
+      items.push(this.#waiting.get(key) as T);
       this.#waiting.delete(key);
       this.#inFlight.add(key);
-      items.push(item);
     }
     return items;
   }
@@ -89,6 +109,7 @@ export class RequestQueue<T> {
     const key = this.#keyOf(item);
     if (this.#inFlight.has(key)) return false;
     this.#waiting.delete(key);
+    this.#turns.delete(key);
     this.#inFlight.add(key);
     return true;
   }
@@ -100,12 +121,15 @@ export class RequestQueue<T> {
   /** Queues an item again after its work was interrupted. Ignores the limit, because no walk would find the item. */
   putBack(item: T): void {
     this.end(item);
-    this.#waiting.set(this.#keyOf(item), item);
+    const key = this.#keyOf(item);
+    this.#waiting.set(key, item);
+    this.#turns.add(key, this.#group(item));
     this.wake();
   }
 
   clear(): void {
     this.#waiting.clear();
+    this.#turns.clear();
   }
 
   wake(): void {

@@ -5,7 +5,7 @@ import type { Hash } from "../../src/core/hex.ts";
 import { encodeTokens, encodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import type { MetadataEvent, NftEvent } from "../../src/events/types.ts";
 import { MetadataBook } from "../../src/metadata/book.ts";
-import { DueTokens, type Token } from "../../src/metadata/due-tokens.ts";
+import { DueTokens, RequestQueue, type Token } from "../../src/metadata/due-tokens.ts";
 
 const START = 1_700_000_000_000;
 const TEN_MINUTES = 600_000;
@@ -168,5 +168,36 @@ describe("the next due time", () => {
     expect(count).toBe(8 + 1_000);
     expect(due.dueAt).toBe(LATER + TEN_MINUTES);
     expect(round(due.dueAt)).toBe(8);
+  });
+});
+
+describe("a queue of requests", () => {
+  interface Item {
+    readonly of: string;
+    readonly id: number;
+  }
+  const item = (of: string, id: number): Item => ({ of, id });
+  const grouped = (max: number) =>
+    new RequestQueue<Item>(
+      ({ of, id }) => `${of}${id}`,
+      max,
+      ({ of }) => of,
+    );
+
+  test("takes one item of each group in turns, whatever one group asks for", () => {
+    const queue = grouped(100);
+    queue.add([1, 2, 3, 4].map((id) => item("a", id)));
+    queue.add([item("b", 1), item("c", 1)]);
+    expect(queue.take(4).map(({ of, id }) => `${of}${id}`)).toEqual(["a1", "b1", "c1", "a2"]);
+    queue.putBack(item("b", 1));
+    expect(queue.take(9).map(({ of, id }) => `${of}${id}`)).toEqual(["a3", "b1", "a4"]);
+  });
+
+  test("leaves room for others beside a group that asks for more than it may", () => {
+    const queue = grouped(8);
+    queue.add(Array.from({ length: 20 }, (_, id) => item("a", id)));
+    queue.add([item("b", 1)]);
+    expect(queue.waiting).toBe(3);
+    expect(queue.take(2).map(({ of }) => of)).toEqual(["a", "b"]);
   });
 });

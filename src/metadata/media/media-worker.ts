@@ -1,5 +1,5 @@
 /**
- * Examines the pictures of tokens that clients read, in the order of the requests, a few at a time. Runs beside the
+ * Examines the pictures of tokens that clients read, in turns by collection, a few at a time. Runs beside the
  * metadata worker under the same lease. Results go to the collection's metadata stream. A fault of the machine is no
  * result: the picture waits and is tried again.
  */
@@ -80,6 +80,7 @@ export class MediaWorker {
   readonly #requests = new RequestQueue<PictureRequest>(
     ({ address, token }) => `${address}/${keyOf(token)}`,
     MAX_REQUESTS,
+    ({ address }) => address,
   );
   /** By the name of the URI, because many tokens share one picture. */
   readonly #known: LRUCache<string, Promise<Examined>>;

@@ -6,6 +6,7 @@ import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { Lifecycle } from "../../src/core/lifecycle.ts";
 import { silentLogger } from "../../src/core/logger.ts";
+import { Spending } from "../../src/core/spending.ts";
 import { nftStream } from "../../src/events/types.ts";
 import { IndexingJobs, type JobsOptions } from "../../src/indexing/jobs.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
@@ -69,6 +70,7 @@ test("does not lose a retry that falls due while the lease is being released", a
   const jobs = new IndexingJobs({
     ...{ log, reader, clock, lifecycle, chain: chainById(1)!, logger: silentLogger, leases, verify: "sample" },
     ...{ decoder: ignored, observer: ignored, follower: ignored, collections: ignored, flags: ignored },
+    accountOf: () => new Spending(),
   } as unknown as JobsOptions);
   await real.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
   jobs.offer(await real.head(stream));

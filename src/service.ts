@@ -23,6 +23,7 @@ import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import { Metrics } from "./core/metrics.ts";
 import { isLowFileLimit, OpenFiles, socketsWithin, WAY_TO_MORE_FILES } from "./core/open-files.ts";
+import { tryFolder } from "./core/private-files.ts";
 import { type CallCounts, nftStream, parseStream, type StreamName } from "./events/types.ts";
 import { createApp } from "./http/app.ts";
 import { Explorer } from "./http/explore-routes.ts";
@@ -217,9 +218,7 @@ async function openParts(
   const { snapshotDir: folder, snapshotBytes, cacheBytes } = config;
   const metrics = new Metrics();
   metrics.logWentBack.inc(losses);
-  const lists = await readLists(options, clock);
-  const tokenLists = await readTokenLists(options, clock);
-  const priceList = await readPriceList(config);
+  const { lists, tokenLists, priceList } = await readOperatorFiles(options, clock);
   const log = await (options.openLog ?? openLog)(config.eventLogUrl, clock, logger, {
     connections: config.pgPool,
     onWentBack,
@@ -229,6 +228,7 @@ async function openParts(
   log.subscribe((_stream, _version, appended = []) => {
     for (const { event } of appended) metrics.eventsAppended.inc({ type: event.type });
   });
+  if (folder !== undefined) warnOfFolder(folder, logger);
   const snapshots = folder === undefined ? undefined : new Snapshots({ folder, maxBytes: snapshotBytes, log, logger });
   const projections = new HotCollections({ log, logger, maxBytes: cacheBytes, snapshots, onDoubt });
   lifecycle.onStop("projections", () => projections.close());
@@ -254,8 +254,17 @@ async function openParts(
   return { clock, logger, lifecycle, metrics, lists, tokenLists, log, projections, metadata, decoder, priceList };
 }
 
+/** Snapshots are a cache, so a service without them runs, but replays large collections after each start. */
+function warnOfFolder(folder: string, logger: Logger): void {
+  try {
+    tryFolder(folder);
+  } catch (error) {
+    logger.warn({ err: error }, "SNAPSHOT_DIR: the folder can't be written, so large collections have no snapshots");
+  }
+}
+
 /** @throws AppError if a copy into the log was begun and has not ended: streams, or their ends, are missing */
-async function assertWhole(log: EventLog): Promise<void> {
+export async function assertWhole(log: EventLog): Promise<void> {
   if ((await log.findSetting(UNFINISHED_COPY)) === undefined) return;
   throw new AppError("EVENT_LOG_URL: a copy into this log has not ended; run the same `copy` again", {
     code: "configuration",
@@ -503,8 +512,33 @@ function watchFreshness(parts: FreshnessParts): Freshness {
   return freshness;
 }
 
+interface OperatorFiles {
+  readonly lists: ListFiles;
+  readonly tokenLists: TokenLists;
+  readonly priceList: PriceList;
+}
+
+/** Reads the files that the environment names. @throws ConfigError with the problems of all of them */
+export async function readOperatorFiles(
+  options: Pick<ServiceOptions, "config" | "logger" | "minPollMs" | "metadataWire">,
+  clock: Clock,
+): Promise<OperatorFiles> {
+  const all = [readLists(options, clock), readTokenLists(options, clock), readPriceList(options.config)] as const;
+  const problems: string[] = [];
+  for (const outcome of await Promise.allSettled(all)) {
+    if (outcome.status === "fulfilled") continue;
+    if (!(outcome.reason instanceof ConfigError)) throw outcome.reason;
+    problems.push(...outcome.reason.problems);
+  }
+  if (problems.length > 0) throw new ConfigError(problems);
+  const [lists, tokenLists, priceList] = await Promise.all(all);
+  return { lists, tokenLists, priceList };
+}
+
+type FileOptions = Parameters<typeof readOperatorFiles>[0];
+
 /** Reads the operator's lists. @throws ConfigError with the problems of their files */
-async function readLists({ config, logger, minPollMs }: ServiceOptions, clock: Clock): Promise<ListFiles> {
+async function readLists({ config, logger, minPollMs }: FileOptions, clock: Clock): Promise<ListFiles> {
   const lists = new ListFiles({
     spam: { key: "SPAM_LIST", path: config.spamList },
     verified: { key: "VERIFIED_LIST", path: config.verifiedList },
@@ -520,7 +554,7 @@ async function readLists({ config, logger, minPollMs }: ServiceOptions, clock: C
 }
 
 /** Reads the token lists that are files or were fetched before. @throws ConfigError with the problems of files */
-async function readTokenLists(options: ServiceOptions, clock: Clock): Promise<TokenLists> {
+async function readTokenLists(options: FileOptions, clock: Clock): Promise<TokenLists> {
   const { config, logger, minPollMs } = options;
   const { metadataAllowPrivate: allowPrivate, snapshotDir } = config;
   const wire = options.metadataWire ?? systemWire;

@@ -18,7 +18,7 @@ export const backupCommand: Command = {
   run: async (run) => {
     const { file, path } = filesOf(run, "backup", "pg_dump --format=custom --file=<file> <url>");
     if (!existsSync(path)) throw new CommandError(`there is no event log at ${path}`, UNAVAILABLE);
-    const bytes = inWords(() => backUpSqlite(path, file));
+    const bytes = await inWords(async () => backUpSqlite(path, file));
     const text = `${file}  ${bytesText(bytes)}; it holds keys and secrets: keep it as safe as the log`;
     run.print(run.values["json"] === true ? JSON.stringify({ file, bytes }) : text);
     return 0;
@@ -27,20 +27,45 @@ export const backupCommand: Command = {
 
 export const restoreCommand: Command = {
   name: "restore",
-  usage: "restore <file>",
+  usage: "restore <file> [--force]",
   summary: "Puts a backup in place of the SQLite log, and keeps the former one beside it. Refused while a service runs",
   maxWords: 1,
+  options: { force: { type: "boolean" } },
+  help: { "--force": "Restores a damaged backup, and says what is lost" },
   run: async (run) => {
     const { file, path } = filesOf(run, "restore", "pg_restore --clean --dbname=<url> <file>");
+    const isForced = run.values["force"] === true;
     if (existsSync(path)) await assertNoLease(run.config());
-    const former = inWords(() => restoreSqlite(file, path, systemClock.now()));
+    const lost: string[] = [];
+    const verify = async (copy: string) => {
+      lost.push(...(await faultsOf(copy)));
+      if (lost.length === 0 || isForced) return;
+      const text = `${file} is damaged, and the log is as it was: ${lost.slice(0, MAX_FAULTS).join("; ")}; take another backup, or restore what is left of this one with --force`;
+      throw new AppError(text, { code: "conflict" });
+    };
+    const former = await inWords(() => restoreSqlite({ file, path, now: systemClock.now(), isForced, verify }));
     const kept = former === undefined ? "" : `; the former log is ${former}`;
-    run.print(
-      run.values["json"] === true ? JSON.stringify({ log: path, former: former ?? null }) : `${path} restored${kept}`,
-    );
+    for (const line of lost) run.say(`lost: ${line}`);
+    const told = { log: path, former: former ?? null, ...(isForced ? { lost } : {}) };
+    run.print(run.values["json"] === true ? JSON.stringify(told) : `${path} restored${kept}`);
     return 0;
   },
 };
+
+/** Faults that a refusal names. */
+const MAX_FAULTS = 5;
+
+/** The faults of a log: damaged records, missing blobs, parts of the file that can't be read. */
+async function faultsOf(path: string): Promise<string[]> {
+  const faults: string[] = [];
+  const note = (line: string) => void (/WRONG|^file: /.test(line) && faults.push(line));
+  try {
+    const { wrong } = await verifyLog(`sqlite://${path}`, note);
+    return wrong === 0 ? [] : faults;
+  } catch (error) {
+    return [...faults, messageOf(error)];
+  }
+}
 
 export const verifyCommand: Command = {
   name: "verify",
@@ -85,9 +110,9 @@ async function assertNoLease(config: Config): Promise<void> {
   throw new CommandError(`a service is running on this log (${names}): stop it, and try again`, FAILED);
 }
 
-function inWords<T>(work: () => T): T {
+async function inWords<T>(work: () => Promise<T>): Promise<T> {
   try {
-    return work();
+    return await work();
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     throw new CommandError(error.message, error.code === "log_unavailable" ? UNAVAILABLE : FAILED);

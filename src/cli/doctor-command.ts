@@ -1,12 +1,14 @@
 /** `doctor`: checks the configuration, the log and every endpoint, and says what to do about each fault. */
-import { existsSync } from "node:fs";
-import { mkdtemp, rmdir, statfs } from "node:fs/promises";
-import { dirname, join } from "node:path";
-import type { ChainConfig, Config } from "../config.ts";
-import { LIMITS } from "../config.ts";
+import net from "node:net";
+import { type ChainConfig, type Config, ConfigError, LIMITS } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
 import { bytesText, countedText, wholeText } from "../core/format.ts";
+import { silentLogger } from "../core/logger.ts";
+import { isLowFileLimit, openFileLimit, socketsWithin, WAY_TO_MORE_FILES } from "../core/open-files.ts";
+import { tryFolder } from "../core/private-files.ts";
+import { checkLog } from "../log/check.ts";
+import type { LogStatus } from "../log/event-log.ts";
 import { DecodePool } from "../rpc/decode/decode-pool.ts";
 import { EndpointProvider } from "../rpc/endpoint/provider.ts";
 import { SPANS } from "../rpc/endpoint/span.ts";
@@ -14,7 +16,7 @@ import { newestHeaderOf } from "../rpc/headers.ts";
 import { askForSpan } from "../rpc/logs.ts";
 import type { BlockHeader } from "../rpc/port.ts";
 import { adviceOf } from "../rpc/rpc-errors.ts";
-import { FAILED, missingLog, openCommandLog } from "./access.ts";
+import { FAILED, openCommandLog } from "./access.ts";
 import type { Command } from "./command.ts";
 
 interface Finding {
@@ -25,7 +27,12 @@ interface Finding {
   readonly advice?: string;
 }
 
+/** The checks of a start. */
+type Start = Pick<typeof import("../service.ts"), "assertWhole" | "readOperatorFiles">;
+
 const LOW_DISK_BYTES = 5e9;
+/** Room for fewer sockets is used up by a few clients. */
+const LEAST_SOCKETS = 256;
 /** A head that is further in the future was not made by this machine's clock. */
 const MAX_AHEAD_MS = 30_000;
 const OLD_HEAD_MS = 300_000;
@@ -42,7 +49,12 @@ export const doctorCommand: Command = {
     const findings: Finding[] = [
       { what: "configuration", result: "ok", text: countedText(config.chains.length, "chain") },
     ];
-    findings.push(...(await logFindings(config)));
+    // Imported on demand, like by commands with a service of their own: it takes long to load.
+    const start: Start = await import("../service.ts");
+    const ofLog = await logFindings(config, start);
+    const isRunning = ofLog.some(({ text }) => text.endsWith("a service is running"));
+    findings.push(...ofLog, ...(await fileFindings(config, start)), ...folderFindings(config));
+    findings.push(await addressFinding(config, isRunning), ...openFileFindings());
     const decoder = new DecodePool(1);
     try {
       const all = config.chains.map((chain) => chainFindings(chain, decoder));
@@ -60,43 +72,103 @@ export const doctorCommand: Command = {
   },
 };
 
-async function logFindings(config: Config): Promise<Finding[]> {
+async function logFindings(config: Config, { assertWhole }: Start): Promise<Finding[]> {
   const what = "event log";
-  const path = missingLog(config);
-  if (path !== undefined) return [await newLogFinding(what, path)];
   try {
+    const { isChanged, status } = await checkLog(config.eventLogUrl, { clock: systemClock, logger: silentLogger });
+    if (status !== undefined) {
+      const { freeBytes } = status;
+      const free = freeBytes === undefined ? "" : `, ${bytesText(freeBytes)} free`;
+      return [diskFinding(what, status, `sqlite, made by the first start${free}`)];
+    }
+    // Opening it would bring it up to date, which a release before this one could not read any more.
+    if (isChanged) {
+      const engine = config.eventLogUrl.split(":")[0] === "sqlite" ? "sqlite" : "postgres";
+      const made = engine === "sqlite" ? "brought" : "made or brought";
+      return [{ what, result: "ok", text: `${engine}, ${made} up to date by the first start` }];
+    }
     const log = await openCommandLog(config);
-    const { bytes, freeBytes, isWritable } = await log.status();
-    const leases = await log.leases();
-    await log.close();
-    const free = freeBytes === undefined ? "" : `, ${bytesText(freeBytes)} free`;
-    const running = leases.length === 0 ? "no service is running" : "a service is running";
-    const text = `${log.engine}, ${bytesText(bytes)}${free}, ${running}${isWritable ? "" : ", not writable"}`;
-    if (!isWritable)
-      return [{ what, result: "fault", text, advice: "Nothing new is stored: free space, or use the primary." }];
-    const isLow = freeBytes !== undefined && freeBytes < LOW_DISK_BYTES;
-    if (!isLow) return [{ what, result: "ok", text }];
-    return [
-      { what, result: "warning", text, advice: "A million transfers take 40 MB, with metadata several times that." },
-    ];
+    try {
+      await assertWhole(log);
+      const status = await log.status();
+      const leases = await log.leases();
+      const free = status.freeBytes === undefined ? "" : `, ${bytesText(status.freeBytes)} free`;
+      const running = leases.length === 0 ? "no service is running" : "a service is running";
+      return [diskFinding(what, status, `${log.engine}, ${bytesText(status.bytes)}${free}, ${running}`)];
+    } finally {
+      await log.close();
+    }
   } catch (error) {
     return [{ what, result: "fault", text: messageOf(error), advice: "Check EVENT_LOG_URL." }];
   }
 }
 
-/** Checks the place of a log that no process has made yet, without making it. */
-async function newLogFinding(what: string, path: string): Promise<Finding> {
-  let folder = dirname(path);
-  while (!existsSync(folder)) folder = dirname(folder);
+function diskFinding(what: string, { freeBytes, isWritable }: LogStatus, text: string): Finding {
+  if (!isWritable)
+    return { what, result: "fault", text, advice: "Nothing new is stored: free space, or use the primary." };
+  if (freeBytes === undefined || freeBytes >= LOW_DISK_BYTES) return { what, result: "ok", text };
+  const advice = "A million transfers take 40 MB, with metadata several times that.";
+  return { what, result: "warning", text, advice };
+}
+
+/** The files that the environment names, read as a start reads them. */
+async function fileFindings(config: Config, { readOperatorFiles }: Start): Promise<Finding[]> {
+  const { spamList, verifiedList, nameList, priceList, tokenLists } = config;
+  const named = [spamList, verifiedList, nameList, priceList, ...tokenLists].filter((path) => path !== undefined);
+  if (named.length === 0) return [];
+  const what = "list files";
   try {
-    // Only an attempt tells: a mount may be read-only, and some file systems take no files.
-    await rmdir(await mkdtemp(join(folder, ".doctor-")));
-    const { bavail, bsize } = await statfs(folder);
-    return { what, result: "ok", text: `sqlite, made by the first start, ${bytesText(bavail * bsize)} free` };
+    await readOperatorFiles({ config, logger: silentLogger }, systemClock);
+    return [{ what, result: "ok", text: countedText(named.length, "list") }];
   } catch (error) {
-    const text = `${path}: there is no log, and ${folder} takes no files: ${messageOf(error)}`;
-    return { what, result: "fault", text, advice: "Check EVENT_LOG_URL." };
+    const problems = error instanceof ConfigError ? error.problems : [messageOf(error)];
+    const advice = "Correct the file, or unset its variable. A start refuses it.";
+    return problems.map((text) => ({ what, result: "fault" as const, text, advice }));
   }
+}
+
+function folderFindings({ snapshotDir }: Config): Finding[] {
+  const what = "snapshots";
+  if (snapshotDir === undefined) return [];
+  try {
+    tryFolder(snapshotDir);
+    return [{ what, result: "ok", text: `${snapshotDir} can be written` }];
+  } catch (error) {
+    const advice = "Set SNAPSHOT_DIR to a folder that can be written, or to off.";
+    return [{ what, result: "fault", text: `${snapshotDir}: ${messageOf(error)}`, advice }];
+  }
+}
+
+/** The address to listen on. A service that runs on this log has it. */
+async function addressFinding({ host, port }: Config, isRunning: boolean): Promise<Finding> {
+  const what = "address";
+  const address = `${host}:${port}`;
+  const server = net.createServer();
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen(port, host, resolve);
+    });
+    return { what, result: "ok", text: `${address} is free` };
+  } catch (error) {
+    const isTaken = (error as { code?: unknown }).code === "EADDRINUSE";
+    if (isTaken && isRunning) return { what, result: "ok", text: `${address} is in use, and a service is running` };
+    const text = isTaken ? `${address} is in use by another program` : `${address}: ${messageOf(error)}`;
+    return { what, result: "fault", text, advice: "Check HOST and PORT." };
+  } finally {
+    server.close();
+  }
+}
+
+/** Room for clients below the limit of open files: each client, endpoint and file of the log takes one. */
+function openFileFindings(): Finding[] {
+  const limit = openFileLimit();
+  if (limit === undefined) return [];
+  const what = "open files";
+  if (!isLowFileLimit(limit)) return [{ what, result: "ok", text: "the system allows enough" }];
+  const text = `at most ${wholeText(limit)}, so at most ${countedText(socketsWithin(limit), "socket")} of clients`;
+  const advice = WAY_TO_MORE_FILES[0]?.toUpperCase() + WAY_TO_MORE_FILES.slice(1);
+  return [{ what, result: socketsWithin(limit) < LEAST_SOCKETS ? "fault" : "warning", text, advice }];
 }
 
 async function chainFindings({ chain, urls }: ChainConfig, decoder: DecodePool): Promise<Finding[]> {

@@ -11,7 +11,7 @@ const RESERVE = 160;
 /** Below this room, connections of HTTP clients are closed after each answer. */
 const SCARCE = 48;
 /** With room for fewer sockets, the start says so. */
-const FEW_SOCKETS = 1_000;
+const FEW_SOCKETS = 2_000;
 const POLL_MS = 1_000;
 
 export const WAY_TO_MORE_FILES = "raise the limit of open files: LimitNOFILE= of systemd, `ulimit -n` of a shell";

@@ -1,5 +1,16 @@
 /** Files and folders that their owner alone may read, whatever the umask: logs, backups and snapshots hold secrets. */
-import { chmodSync, closeSync, mkdirSync, openSync, statSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
 
 export const PRIVATE_FILE = 0o600;
 const PRIVATE_FOLDER = 0o700;
@@ -28,4 +39,21 @@ export function makePrivate(path: string): boolean {
 export function makePrivateFile(path: string): boolean {
   closeSync(openSync(path, "a", PRIVATE_FILE));
   return makePrivate(path);
+}
+
+const TRIAL = new Uint8Array(64 * 1024);
+
+/**
+ * Writes a file in a folder, or above it if it is missing, and removes it. Only an attempt tells: a mount may be
+ * read-only, and a disk may be full. @throws the system's error
+ */
+export function tryFolder(path: string): void {
+  let above = path;
+  while (!existsSync(above)) above = dirname(above);
+  const folder = mkdtempSync(join(above, ".check-"));
+  try {
+    writeFileSync(join(folder, "file"), TRIAL);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
 }

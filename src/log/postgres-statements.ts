@@ -1,7 +1,9 @@
 /** The schema of the PostgreSQL log as numbered migrations, and the statement of an append. */
-import { InvariantError } from "../core/errors.ts";
+import type { TransactionSQL } from "bun";
+import { AppError, InvariantError } from "../core/errors.ts";
 import type { StreamName } from "../events/types.ts";
 import type { Append } from "./event-log.ts";
+import { assertReadable, assertRights, assertUsable } from "./postgres-checks.ts";
 import type { PostgresConnections } from "./postgres-connections.ts";
 import type { StoredAppend } from "./records.ts";
 
@@ -41,25 +43,54 @@ export const POSTGRES_MIGRATIONS: readonly (readonly string[])[] = [
 
 /** Key of the lock held while migrating, so that replicas that start together don't both create tables. */
 const MIGRATION_LOCK = 7_310_881;
-/** Brings the schema up to date. @throws InvariantError if a newer release has written it */
-export function migrate(connections: PostgresConnections): Promise<void> {
-  return connections.transaction(async (tx) => {
-    await tx.unsafe(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`);
-    await tx.unsafe("CREATE TABLE IF NOT EXISTS migrations (id integer PRIMARY KEY, applied_at timestamptz NOT NULL)");
-    const rows: { id: number }[] = await tx.unsafe("SELECT id FROM migrations");
-    const applied = new Set(rows.map((row) => row.id));
-    const newest = Math.max(0, ...applied);
-    if (newest > POSTGRES_MIGRATIONS.length) {
-      throw new InvariantError(
-        `the event log has schema ${newest}, this release knows up to ${POSTGRES_MIGRATIONS.length}`,
-      );
-    }
-    for (const [index, statements] of POSTGRES_MIGRATIONS.entries()) {
-      if (applied.has(index + 1)) continue;
-      for (const statement of statements) await tx.unsafe(statement);
-      await tx.unsafe("INSERT INTO migrations (id, applied_at) VALUES ($1, now())", [index + 1]);
-    }
-  });
+/** Ends the transaction of a trial. */
+const ROLLBACK = new AppError("the migration was tried only", { code: "internal" });
+
+/**
+ * Brings the schema up to date, after checking that the database can hold the log.
+ * @throws AppError that names the way out; InvariantError if a newer release has written the schema
+ */
+export const migrate = (connections: PostgresConnections): Promise<void> =>
+  connections.transaction(async (tx) => void (await migrateIn(tx)));
+
+/** Does what `migrate` does, and keeps nothing. Returns the number of migrations that a start would apply. */
+export async function tryMigration(connections: PostgresConnections): Promise<number> {
+  let missing = 0;
+  try {
+    await connections.transaction(async (tx) => {
+      missing = await migrateIn(tx);
+      throw ROLLBACK;
+    });
+  } catch (error) {
+    if (error !== ROLLBACK) throw error;
+  }
+  return missing;
+}
+
+/** Returns the number of applied migrations. */
+async function migrateIn(tx: TransactionSQL): Promise<number> {
+  const ask = <T>(text: string) => tx.unsafe<T[]>(text);
+  await assertUsable(ask);
+  await tx.unsafe(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`);
+  await tx.unsafe("CREATE TABLE IF NOT EXISTS migrations (id integer PRIMARY KEY, applied_at timestamptz NOT NULL)");
+  await assertReadable(ask);
+  const rows: { id: number }[] = await tx.unsafe("SELECT id FROM migrations");
+  const applied = new Set(rows.map((row) => row.id));
+  const newest = Math.max(0, ...applied);
+  if (newest > POSTGRES_MIGRATIONS.length) {
+    throw new InvariantError(
+      `the event log has schema ${newest}, this release knows up to ${POSTGRES_MIGRATIONS.length}`,
+    );
+  }
+  let missing = 0;
+  for (const [index, statements] of POSTGRES_MIGRATIONS.entries()) {
+    if (applied.has(index + 1)) continue;
+    for (const statement of statements) await tx.unsafe(statement);
+    await tx.unsafe("INSERT INTO migrations (id, applied_at) VALUES ($1, now())", [index + 1]);
+    missing++;
+  }
+  await assertRights(ask);
+  return missing;
 }
 
 /**

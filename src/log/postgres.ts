@@ -24,7 +24,7 @@ import type {
 } from "./event-log.ts";
 import { assertUnpooled, PostgresConnections } from "./postgres-connections.ts";
 import { PostgresListener } from "./postgres-listener.ts";
-import { appendStatement, migrate } from "./postgres-statements.ts";
+import { appendStatement, migrate, tryMigration } from "./postgres-statements.ts";
 import {
   assertGapless,
   fromStored,
@@ -90,6 +90,21 @@ export async function openPostgresLog(options: PostgresOptions): Promise<EventLo
 /** True for an append that a full disk (class 53) or a read-only transaction refused. */
 const takesNoAppends = (error: unknown): boolean =>
   error instanceof AppError && /^(?:53|25006)/.test(String(error.meta["sqlState"] ?? ""));
+
+/** Tries what a start does, and keeps nothing. Returns true if a start would change the schema. @throws AppError */
+export async function checkPostgresLog({ url, clock, logger }: PostgresOptions): Promise<boolean> {
+  await assertUnpooled(url);
+  const connections = new PostgresConnections({
+    ...{ url, most: 1, clock, logger },
+    onReplaced: () => undefined,
+    check: async () => undefined,
+  });
+  try {
+    return (await tryMigration(connections)) > 0;
+  } finally {
+    await connections.close();
+  }
+}
 
 class PostgresLog implements EventLog {
   readonly engine = "postgres";

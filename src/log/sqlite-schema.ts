@@ -36,6 +36,35 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
   [],
 ];
 
+/**
+ * Brings the schema up to date, in a transaction of the caller. Returns the number of applied migrations.
+ * @param now ms since the epoch. @throws Error if a newer release has written the schema
+ */
+export function migrateSqlite(db: Database, now: number): number {
+  db.run("CREATE TABLE IF NOT EXISTS migrations (id INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT");
+  const ids = db.query<{ id: number }, []>("SELECT id FROM migrations").all();
+  const applied = new Set(ids.map(({ id }) => id));
+  // SQLite opens a read-only file without an error and reports it at the first write. So write now.
+  db.run("DELETE FROM migrations WHERE id < 0");
+  // A backup that is opened as a log is written to, and its seal would not match any more.
+  for (const name of ["user_version", "application_id"]) {
+    const [value = 0] = Object.values(db.query<Record<string, number>, []>(`PRAGMA ${name}`).get() ?? {});
+    if (value !== 0) db.run(`PRAGMA ${name} = 0`);
+  }
+  const newest = Math.max(0, ...applied);
+  if (newest > MIGRATIONS.length) {
+    throw new Error(`the event log has schema ${newest}, this release knows up to ${MIGRATIONS.length}`);
+  }
+  let missing = 0;
+  for (const [index, statements] of MIGRATIONS.entries()) {
+    if (applied.has(index + 1)) continue;
+    for (const statement of statements) db.run(statement);
+    db.query("INSERT INTO migrations (id, applied_at) VALUES (?, ?)").run(index + 1, now);
+    missing++;
+  }
+  return missing;
+}
+
 export interface PageRequest {
   readonly stream: StreamName;
   readonly from: number;

@@ -5,7 +5,7 @@
  */
 import { Database } from "bun:sqlite";
 import type { StoredAppend } from "./records.ts";
-import { MIGRATIONS } from "./sqlite-schema.ts";
+import { migrateSqlite } from "./sqlite-schema.ts";
 
 export type WriterOperation =
   | { readonly op: "open"; readonly path: string }
@@ -44,27 +44,7 @@ function open(path: string): void {
   db.run("PRAGMA journal_mode = WAL");
   db.run("PRAGMA synchronous = FULL");
   db.run("PRAGMA foreign_keys = ON");
-  db.run("CREATE TABLE IF NOT EXISTS migrations (id INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT");
-  db.transaction(() => {
-    const applied = new Set(
-      db
-        .query<{ id: number }, []>("SELECT id FROM migrations")
-        .all()
-        .map((row) => row.id),
-    );
-    // SQLite opens a read-only file without an error and reports it at the first write. So write now.
-    db.run("DELETE FROM migrations WHERE id < 0");
-    const newest = Math.max(0, ...applied);
-    if (newest > MIGRATIONS.length) {
-      throw new Error(`the event log has schema ${newest}, this release knows up to ${MIGRATIONS.length}`);
-    }
-    MIGRATIONS.forEach((statements, index) => {
-      const id = index + 1;
-      if (applied.has(id)) return;
-      for (const statement of statements) db.run(statement);
-      db.query("INSERT INTO migrations (id, applied_at) VALUES (?, ?)").run(id, Date.now());
-    });
-  }).immediate();
+  db.transaction(() => migrateSqlite(db, Date.now())).immediate();
   database = db;
 }
 

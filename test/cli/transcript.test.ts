@@ -13,6 +13,7 @@ import { seedCollections } from "../../scripts/local-chain/collections.ts";
 import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { seedMarket } from "../../scripts/local-chain/market.ts";
 import { runCli } from "../support/cli.ts";
+import { freePort } from "../support/postgres.ts";
 import { documentValidator } from "../support/schemas.ts";
 import { eventually, startTestService, temporaryLogUrl } from "../support/service.ts";
 import { type Place, type Shape, STEPS, type Step } from "./transcript-steps.ts";
@@ -56,6 +57,8 @@ afterAll(async () => {
 
 const environment = () => ({
   ...{ EVENT_LOG_URL: "sqlite://./events.db", RPC_URL_ETH: anvil.url, RPC_URLS_ONLY: "true" },
+  // Another program of this machine may have the default port.
+  PORT: String(freePort()),
   ...{ OPERATOR_KEYS: KEY, SERVICE_KEY: KEY, FOLLOW_EVERY_ETH: "0", METADATA_ALLOW_PRIVATE: "true", TMPDIR: folder },
 });
 
@@ -90,7 +93,7 @@ async function serve() {
   let output = "";
   const child = Bun.spawn([process.execPath, join(ROOT, "src/main.ts"), "serve"], {
     cwd: folder,
-    env: { PATH: process.env["PATH"] ?? "", TERM: "xterm", PORT: "0", ...environment() },
+    env: { PATH: process.env["PATH"] ?? "", TERM: "xterm", ...environment() },
     terminal: {
       ...{ cols: 160, rows: 40 },
       data: (_terminal, bytes) => {

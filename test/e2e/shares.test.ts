@@ -171,7 +171,7 @@ describe("a key's quota", () => {
       second.messages.find(({ type }) => type === "error"),
     );
     expect(refused).toMatchObject({ code: "rate_limited" });
-    expect(refused.message).toContain("3 subscriptions");
+    expect(refused.message).toContain("all 3 subscriptions of the key");
     other.subscribe(junk(5));
     await eventually("another key is served", async () => other.messages.find(({ type }) => type === "status"));
     // A closed socket gives its subscriptions back.

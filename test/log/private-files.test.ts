@@ -74,7 +74,12 @@ test("a backup, a restored log and the former one", async () => {
   // An operator has copied it, and may have changed its rights.
   chmodSync(backup, 0o666);
   chmodSync(path, 0o666);
-  const former = restoreSqlite(backup, path, Date.now()) as string;
+  const former = (await restoreSqlite({
+    file: backup,
+    path,
+    now: Date.now(),
+    verify: async () => undefined,
+  })) as string;
   expect([path, former].map(modeOf)).toEqual(["600", "600"]);
 });
 

@@ -33,6 +33,9 @@ const PAGES: Readonly<Record<string, () => Response | Promise<Response>>> = {
   "/good": () => Response.json({ name: "good" }),
   "/gzip": () => new Response(gzipSync('{"name":"small"}'), { headers: { "content-encoding": "gzip" } }),
   "/brotli": () => new Response(brotliCompressSync('{"name":"small"}'), { headers: { "content-encoding": "br" } }),
+  // A file that is stored compressed, which its host does not announce.
+  "/stored.gz": () => new Response(gzipSync('{"name":"small"}'), { headers: { "content-type": "application/json" } }),
+  "/stored-bomb.gz": () => new Response(gzipSync(Buffer.alloc(50_000_000))),
   "/bomb": () => new Response(gzipSync(Buffer.alloc(50_000_000)), { headers: { "content-encoding": "gzip" } }),
   "/odd-coding": () => new Response("x", { headers: { "content-encoding": "snappy" } }),
   "/not-gzip": () => new Response("plain", { headers: { "content-encoding": "gzip" } }),
@@ -161,6 +164,7 @@ describe("content traps", () => {
     ["/silent", "timeout"],
     ["/endless", "too_large"],
     ["/bomb", "too_large"],
+    ["/stored-bomb.gz", "too_large"],
     ["/huge-header", "connection_failed"],
     ["/odd-coding", "bad_encoding"],
     ["/not-gzip", "bad_encoding"],
@@ -179,7 +183,7 @@ describe("content traps", () => {
     expect(await reasonOf(createFetcher(createWire()).fetch("http://raw.example/", LIMITS, signal))).toBe("too_large");
   });
 
-  test.each(["/gzip", "/brotli", "/to-good"])("reads %s", async (path) => {
+  test.each(["/gzip", "/brotli", "/stored.gz", "/to-good"])("reads %s", async (path) => {
     const { bytes } = await createFetcher(createWire()).fetch(`http://public.example${path}`, LIMITS, signal);
     expect(JSON.parse(new TextDecoder().decode(bytes)).name).toBeString();
   });
@@ -189,6 +193,94 @@ describe("content traps", () => {
     const fetching = createFetcher(createWire()).fetch("http://public.example/silent", LIMITS, stop.signal);
     stop.abort(new DOMException("stop", "AbortError"));
     await expect(fetching).rejects.toThrow("stop");
+  });
+});
+
+describe("a gateway's query and header", () => {
+  const SECRETS = ["query-secret", "header-secret"];
+
+  /** What each request carried, as `host target authorization`. */
+  async function sentTo(uri: string, answers: (host: string, path: string) => Response) {
+    const sent: string[] = [];
+    const server = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: (request) => {
+        const { pathname, search } = new URL(request.url);
+        const host = request.headers.get("host") ?? "";
+        sent.push(`${host} ${pathname}${search} ${request.headers.get("authorization")}`);
+        return answers(host, pathname);
+      },
+    });
+    const hosts = ["gw.example", "cid.ipfs.gw.example", "other.example"];
+    const wire = recordingWire({
+      names: Object.fromEntries(hosts.map((host) => [host, [PUBLIC]])),
+      ports: { [PUBLIC]: server.port as number },
+    });
+    const gateways = {
+      ipfs: ["https://gw.example/base?token=query-secret Authorization: Bearer header-secret"],
+      arweave: [],
+    };
+    const fetcher = new Fetcher({ wire, clock: systemClock, allowPrivate: false, gateways });
+    const failure = await fetcher.fetch(uri, LIMITS, signal).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    await server.stop(true);
+    const told = failure instanceof Error ? Bun.inspect(failure) : "";
+    for (const secret of SECRETS) expect([secret, told.includes(secret)]).toEqual([secret, false]);
+    return sent;
+  }
+
+  const KEYED = "Bearer header-secret";
+  test.each<[string, string, string, readonly string[]]>([
+    [
+      "goes with a redirect of its own",
+      "https://gw.example/base/ipfs/x",
+      "/base/ipfs/x/index.json",
+      [
+        `gw.example /base/ipfs/x?token=query-secret ${KEYED}`,
+        `gw.example /base/ipfs/x/index.json?token=query-secret ${KEYED}`,
+      ],
+    ],
+    [
+      "does not go to another path of its host",
+      "https://gw.example/base/ipfs/x",
+      "/login",
+      [`gw.example /base/ipfs/x?token=query-secret ${KEYED}`, "gw.example /login null"],
+    ],
+    [
+      "does not go to another host, even if the gateway repeats it",
+      "https://gw.example/base/ipfs/x",
+      "https://other.example/x?token=query-secret&back=query-secret&page=2",
+      [`gw.example /base/ipfs/x?token=query-secret ${KEYED}`, "other.example /x?page=2 null"],
+    ],
+    [
+      "does not go over http, even if the gateway repeats it",
+      "https://gw.example/base/ipfs/x",
+      "http://gw.example/base/ipfs/x?token=query-secret",
+      [`gw.example /base/ipfs/x?token=query-secret ${KEYED}`, "gw.example /base/ipfs/x null"],
+    ],
+    [
+      "goes to its subdomains as the gateway repeats it, without the header",
+      "https://gw.example/base/ipfs/x",
+      "https://cid.ipfs.gw.example/?token=query-secret",
+      [`gw.example /base/ipfs/x?token=query-secret ${KEYED}`, "cid.ipfs.gw.example /?token=query-secret null"],
+    ],
+    [
+      "replaces one of the same name in the address",
+      "https://gw.example/base/ipfs/x?token=of-the-author&page=2",
+      "",
+      [`gw.example /base/ipfs/x?page=2&token=query-secret ${KEYED}`],
+    ],
+  ])("%s", async (_name, uri, location, expected) => {
+    let isFirst = true;
+    const sent = await sentTo(uri, () => {
+      const answer = isFirst && location !== "" ? redirect(location) : new Response("no", { status: 404 });
+      isFirst = false;
+      return answer;
+    });
+    expect(sent).toEqual([...expected]);
   });
 });
 

@@ -1,0 +1,205 @@
+/**
+ * `doctor` refuses what a start refuses, with the same words, and keeps nothing. Each case is given to a real start, too.
+ */
+import { Database } from "bun:sqlite";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import net from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { openLog } from "../../src/log/open.ts";
+import { spawnService } from "../support/process.ts";
+
+// Real components on shared machines need more than the runner's default timeout of 5 s.
+setDefaultTimeout(60_000);
+
+const MAIN = join(import.meta.dir, "../../src/main.ts");
+const root = mkdtempSync(join(tmpdir(), "doctor-"));
+const PRLIMIT = Bun.which("prlimit");
+
+let anvil: Anvil;
+beforeAll(async () => {
+  anvil = await startAnvil();
+});
+afterAll(async () => {
+  await anvil?.stop();
+  rmSync(root, { recursive: true, force: true });
+});
+
+let folders = 0;
+/** A folder of a case, with an environment whose log is in it. */
+function place(): { folder: string; env: Record<string, string> } {
+  const folder = join(root, String(++folders));
+  mkdirSync(folder);
+  const env = {
+    EVENT_LOG_URL: `sqlite://${join(folder, "data", "events.db")}`,
+    RPC_URLS_ONLY: "true",
+    RPC_URL_ETH: anvil.url,
+    PORT: "0",
+  };
+  return { folder, env };
+}
+
+const below = (folder: string): string[] => readdirSync(folder, { recursive: true }).map(String).sort();
+
+/** @param limit words of the shell before the program, such as a limit of the system */
+async function doctor(env: Record<string, string>, limit = "") {
+  const child = Bun.spawn(["sh", "-c", `${limit} exec "$0" "$1" doctor`, process.execPath, MAIN], {
+    env: { PATH: process.env["PATH"] ?? "", ...env },
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+  return { code: await child.exited, out, err };
+}
+
+/** What a start says that is refused; "" if it serves. */
+async function refusedStart(env: Record<string, string>): Promise<string> {
+  const service = spawnService({ API_KEYS: "test-key-0123456789", ...env });
+  try {
+    await service.serving;
+    return "";
+  } catch {
+    return service.stderr();
+  } finally {
+    service.kill("SIGTERM");
+    await service.exited;
+  }
+}
+
+test("passes a healthy place, and keeps nothing there", async () => {
+  const { folder, env } = place();
+  const { code, out } = await doctor(env);
+  expect([out, code]).toEqual([out, 0]);
+  expect(out).toMatch(/✓ event log: sqlite, made by the first start, .* free\n/);
+  expect(out).toMatch(/✓ snapshots: .* can be written\n/);
+  expect(out).toMatch(/✓ address: 127\.0\.0\.1:0 is free\n/);
+  expect(below(folder)).toEqual([]);
+});
+
+interface Case {
+  readonly name: string;
+  readonly variable: string;
+  readonly content: string | undefined;
+  readonly says: RegExp;
+}
+
+const CASES: readonly Case[] = [
+  ...["SPAM_LIST", "VERIFIED_LIST", "NAME_LIST", "PRICE_LIST", "TOKEN_LISTS"].map((variable) => ({
+    ...{ name: `${variable} that is missing`, variable, content: undefined, says: new RegExp(variable) },
+  })),
+  { name: "SPAM_LIST with no address", variable: "SPAM_LIST", content: "eth,nothing\n", says: /SPAM_LIST/ },
+  {
+    name: "VERIFIED_LIST with an unknown chain",
+    variable: "VERIFIED_LIST",
+    content: `moon,0x${"1".repeat(40)}\n`,
+    says: /VERIFIED_LIST/,
+  },
+  { name: "NAME_LIST without names", variable: "NAME_LIST", content: "nothing\n", says: /NAME_LIST/ },
+  { name: "PRICE_LIST that is no JSON", variable: "PRICE_LIST", content: "{", says: /PRICE_LIST/ },
+  { name: "TOKEN_LISTS with a file of another kind", variable: "TOKEN_LISTS", content: "[]", says: /TOKEN_LISTS/ },
+];
+
+test.each(CASES.map((one) => [one.name, one] as const))(
+  "refuses %s, as a start does",
+  async (_name, { variable, content, says }) => {
+    const { folder, env } = place();
+    const path = join(folder, "list");
+    if (content !== undefined) writeFileSync(path, content);
+    const before = below(folder);
+    const { code, out } = await doctor({ ...env, [variable]: path });
+    expect([out, code]).toEqual([out, 1]);
+    const [, fault = ""] = /✗ list files: (.*)\n/.exec(out) ?? [];
+    expect(fault).toMatch(says);
+    expect(below(folder)).toEqual(before);
+    // The same words.
+    expect(await refusedStart({ ...env, [variable]: path })).toContain(
+      fault.replace(/https:\/\/\S+/, "https://[redacted]"),
+    );
+  },
+);
+
+test("tells the faults of all lists at once", async () => {
+  const { folder, env } = place();
+  const { out } = await doctor({ ...env, SPAM_LIST: join(folder, "a"), PRICE_LIST: join(folder, "b") });
+  expect([...out.matchAll(/✗ list files: (\w+)/g)].map(([, name]) => name)).toEqual(["SPAM_LIST", "PRICE_LIST"]);
+});
+
+test.skipIf(PRLIMIT === null)("refuses the place of a new log on a full disk, as a start does", async () => {
+  const { folder, env } = place();
+  // Files of at most four kilobytes. A write beyond it fails like a write beyond a quota.
+  const { code, out } = await doctor(env, 'trap "" XFSZ; ulimit -f 8;');
+  expect([out, code]).toEqual([out, 1]);
+  expect(out).toMatch(/✗ event log: .*events\.db: there is no log, and .* takes none: /);
+  expect(below(folder)).toEqual([]);
+});
+
+test("refuses a place of a new log that takes no files", async () => {
+  const { folder, env } = place();
+  writeFileSync(join(folder, "data"), "a file in place of the folder");
+  const { code, out } = await doctor(env);
+  expect([code, out]).toEqual([1, expect.stringContaining("✗ event log: ")]);
+  expect(await refusedStart(env)).not.toBe("");
+});
+
+test("refuses a folder for snapshots that can't be written", async () => {
+  const { folder, env } = place();
+  writeFileSync(join(folder, "file"), "");
+  const { code, out } = await doctor({ ...env, SNAPSHOT_DIR: join(folder, "file", "snapshots") });
+  expect([code, out]).toEqual([1, expect.stringMatching(/✗ snapshots: .*\n +Set SNAPSHOT_DIR to a folder/)]);
+  expect(below(folder)).toEqual(["file"]);
+});
+
+test("refuses a log of a newer release, and leaves one of an older release as it is", async () => {
+  const { folder, env } = place();
+  const path = join(folder, "data", "events.db");
+  await (await openLog(`sqlite://${path}`, systemClock, silentLogger)).close();
+  const change = (statement: string) => {
+    const db = new Database(path);
+    db.run(statement);
+    db.run("PRAGMA journal_mode = DELETE");
+    db.close();
+  };
+  change("DELETE FROM migrations WHERE id > 1");
+  const before = readFileSync(path);
+  const old = await doctor(env);
+  expect([old.code, old.out]).toEqual([0, expect.stringContaining("sqlite, brought up to date by the first start")]);
+  expect(readFileSync(path).equals(before)).toBe(true);
+  change("INSERT INTO migrations VALUES (99, 0)");
+  const { code, out } = await doctor(env);
+  expect([code, out]).toEqual([1, expect.stringContaining("the event log has schema 99")]);
+  expect(await refusedStart(env)).toContain("the event log has schema 99");
+});
+
+test("refuses an unfinished copy, as a start does", async () => {
+  const { folder, env } = place();
+  const log = await openLog(`sqlite://${join(folder, "data", "events.db")}`, systemClock, silentLogger);
+  await log.setting("copy-unfinished", () => "yes");
+  await log.close();
+  const { code, out } = await doctor(env);
+  expect([code, out]).toEqual([1, expect.stringContaining("a copy into this log has not ended")]);
+  expect(await refusedStart(env)).toContain("a copy into this log has not ended");
+});
+
+test("refuses an address that another program has, as a start does", async () => {
+  const { env } = place();
+  const server = net.createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const taken = { ...env, PORT: String((server.address() as net.AddressInfo).port) };
+  const { code, out } = await doctor(taken);
+  expect([code, out]).toEqual([1, expect.stringMatching(/✗ address: 127\.0\.0\.1:\d+ is in use by another program/)]);
+  expect(await refusedStart(taken)).not.toBe("");
+  server.close();
+});
+
+test.skipIf(!existsSync("/proc/self/limits"))("says if the system allows few open files", async () => {
+  const { env } = place();
+  const few = await doctor(env, "ulimit -n 256;");
+  expect([few.code, few.out]).toEqual([1, expect.stringMatching(/✗ open files: at most 256, .+\n +Raise the limit/)]);
+  const some = await doctor(env, "ulimit -n 2048;");
+  expect([some.code, some.out]).toEqual([0, expect.stringMatching(/! open files: at most 2,048/)]);
+});

@@ -128,12 +128,11 @@ export class FairPlaces {
 interface SlotsOptions extends Shares {
   /** Work of one key that may wait. Further work is refused with a 429. */
   readonly maxWaiting: number;
+  /** Seconds after which a refused client may try again: the time of one or two pieces of work. */
+  readonly retryAfter: number;
   /** Names the work in the refusal, in the plural: `readings of whole collections`. */
   readonly work: string;
 }
-
-/** Seconds after which a refused client may try again: the time of one or two pieces of work. */
-const RETRY_AFTER = "2";
 
 /** Runs work at once up to its shares. Further work waits for its turn. */
 export class FairSlots {
@@ -169,10 +168,10 @@ export class FairSlots {
   }
 
   #turn(requester: Requester, signal: AbortSignal | undefined): Promise<void> {
-    const { maxWaiting, work } = this.#options;
+    const { maxWaiting, retryAfter, work } = this.#options;
     if (this.#waiting.count(requester) >= maxWaiting) {
       const text = `too many ${work} of this key wait already, at most ${maxWaiting}: wait for their answers`;
-      throw new ApiError(429, "rate_limited", text, { headers: { "retry-after": RETRY_AFTER } });
+      throw new ApiError(429, "rate_limited", text, { headers: { "retry-after": String(retryAfter) } });
     }
     return new Promise((resolve, reject) => {
       const leave = () => {

@@ -37,7 +37,12 @@ export function makePrivate(path: string): boolean {
 
 /** Makes an empty file if there is none, before another program writes to it. Returns false as `makePrivate` does. */
 export function makePrivateFile(path: string): boolean {
-  closeSync(openSync(path, "a", PRIVATE_FILE));
+  try {
+    closeSync(openSync(path, "a", PRIVATE_FILE));
+  } catch (error) {
+    // The program that opens a file which may not be written says so in its own words.
+    if (!existsSync(path)) throw error;
+  }
   return makePrivate(path);
 }
 

@@ -12,6 +12,7 @@ export const memoryReadings = () =>
   new FairSlots({
     ...{ places: 4, perKey: 2, forOperators: 1 },
     maxWaiting: MAX_WAITING,
+    retryAfter: 2,
     work: "readings of whole collections",
   });
 
@@ -20,5 +21,6 @@ export const nodeReadings = () =>
   new FairSlots({
     ...{ places: 5, perKey: 2, forOperators: 1 },
     maxWaiting: MAX_WAITING,
+    retryAfter: 2,
     work: "readings of the node",
   });

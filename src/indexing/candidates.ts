@@ -66,6 +66,8 @@ const SEARCHES: Shares = { places: 1, perKey: 1, forOperators: 0 };
 const GATHER_MS = 250;
 /** After each answer a search waits this many times as long: it takes a quarter of one request at a time. */
 const REST = 3;
+/** Failures in a row after which addresses are recorded unseen. */
+const FAILED_LOOKS = 2;
 const [RETRY_BASE_MS, RETRY_MAX_MS] = [1_000, 60_000];
 
 /** One kind of work on waiting addresses, in turns by key. */
@@ -175,6 +177,11 @@ export class Candidates {
       logger.debug({ err: error, ...meta }, "new contracts could not be looked at");
       // Those with a result meanwhile are not looked at again.
       const open = addresses.filter((address) => this.#waiting.has(address));
+      if (stage === this.#looks && this.#failures >= FAILED_LOOKS) {
+        // The node of another process may answer. The quota of the key bounds what is recorded.
+        for (const address of open) await this.#found(address, requester);
+        return;
+      }
       const delay = { reason: messageOf(error), retryAt: clock.now() + wait };
       for (const address of open) this.#options.onDelayed(address, delay);
       await clock.sleep(wait, signal).catch(() => undefined);

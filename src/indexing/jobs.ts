@@ -126,7 +126,12 @@ export class IndexingJobs {
   readonly #work = new Lane(PARALLEL);
   /** Separate from `#work`, so that requests for unused addresses don't delay collections. */
   readonly #searches = new Lane(SEARCHES);
-  readonly #backfills = new FairSlots({ ...BACKFILLS, maxWaiting: Number.POSITIVE_INFINITY, work: "backfills" });
+  readonly #backfills = new FairSlots({
+    ...BACKFILLS,
+    maxWaiting: Number.POSITIVE_INFINITY,
+    retryAfter: 0,
+    work: "backfills",
+  });
   /** Streams with a later attempt, and the function that cancels it. */
   readonly #delayed = new Map<StreamName, () => void>();
   /** Streams that grew during their job. The job may have read the stream before that. */

@@ -21,7 +21,7 @@ const BEHIND_MS = 5_000;
 const NOT_WRITABLE_MS = 10_000;
 const LOOK_MS = 250;
 /** Interval of questions whether the log is writable: each is a query. */
-const STATUS_MS = 2_500;
+const STATUS_MS = 1_000;
 
 export class Freshness {
   readonly #options: FreshnessOptions;

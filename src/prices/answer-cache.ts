@@ -56,9 +56,9 @@ export class AnswerCache<A extends object> {
 }
 
 /** Concurrent requests: a public node bears about this many concurrent log searches. */
-const SHARES: Shares = { places: 20, perKey: 14, forOperators: 2 };
+const SHARES: Shares = { places: 24, perKey: 16, forOperators: 2 };
 /** Most waiting requests of a key: at 1.5 s each, the last one starts before its client gets a timeout and must retry. */
-const MAX_WAITING = 200;
+const MAX_WAITING = 256;
 
 const RETRY = { headers: { "retry-after": "5" } };
 
@@ -83,7 +83,7 @@ export class PastQueue {
   constructor(chain: Chain) {
     this.#chain = chain;
     const work = `requests about past blocks of ${chain.name}`;
-    this.#slots = new FairSlots({ ...SHARES, maxWaiting: MAX_WAITING, work });
+    this.#slots = new FairSlots({ ...SHARES, maxWaiting: MAX_WAITING, retryAfter: 5, work });
   }
 
   /** @throws ApiError 429 when the key's share is exceeded, 503 when the request was dropped; and any error of `work` */

@@ -102,7 +102,7 @@ export class PriceComputer {
     this.#pastQueue = new PastQueue(options.chain);
     this.#headPastQueue = new PastQueue(options.chain);
     const work = `first prices of tokens on ${options.chain.name}`;
-    this.#reads = new FairSlots({ ...READS, maxWaiting: MAX_WAITING_READS, work });
+    this.#reads = new FairSlots({ ...READS, maxWaiting: MAX_WAITING_READS, retryAfter: 2, work });
   }
 
   /**

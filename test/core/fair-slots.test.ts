@@ -49,7 +49,7 @@ describe("a queue", () => {
 });
 
 describe("slots", () => {
-  const shares = { places: 4, perKey: 2, forOperators: 1, maxWaiting: 2, work: "readings" };
+  const shares = { places: 4, perKey: 2, forOperators: 1, maxWaiting: 2, retryAfter: 2, work: "readings" };
 
   test("give one key its part only, other keys the rest, and the last place to operators", async () => {
     const slots = new FairSlots(shares);

@@ -6,7 +6,7 @@
 import { LRUCache } from "lru-cache";
 import type { Chain } from "../chains/chains.ts";
 import { type ContractRef, requestIdentification, requestIndexing } from "../collections/headline.ts";
-import { backoffMs, type Clock } from "../core/clock.ts";
+import { backoffMs, type Clock, withTimeout } from "../core/clock.ts";
 import { ApiError, isAbort, messageOf } from "../core/errors.ts";
 import { FairPlaces, FairQueue, type Requester, type Shares } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
@@ -66,6 +66,8 @@ const SEARCHES: Shares = { places: 1, perKey: 1, forOperators: 0 };
 const GATHER_MS = 250;
 /** After each answer a search waits this many times as long: it takes a quarter of one request at a time. */
 const REST = 3;
+/** Time after which a look counts as failed for good: a silent node may take half a minute to fail. */
+const LOOK_MS = 6_000;
 /** Failures in a row after which addresses are recorded unseen. */
 const FAILED_LOOKS = 2;
 const [RETRY_BASE_MS, RETRY_MAX_MS] = [1_000, 60_000];
@@ -168,7 +170,12 @@ export class Candidates {
   async #work(stage: Stage, addresses: readonly Address[], requester: Requester, signal: AbortSignal): Promise<void> {
     const { accountOf, clock, logger, chain } = this.#options;
     try {
-      await new Spending(accountOf(requester)).run(() => stage.work(addresses, requester, signal));
+      const work = new Spending(accountOf(requester)).run(() => stage.work(addresses, requester, signal));
+      if (stage !== this.#looks) await work;
+      else if ((await withTimeout(clock, LOOK_MS, work)) === undefined) {
+        work.catch(() => undefined);
+        return await this.#recordUnseen(addresses, requester);
+      }
       this.#failures = 0;
     } catch (error) {
       if (signal.aborted || isAbort(error)) return;
@@ -177,16 +184,17 @@ export class Candidates {
       logger.debug({ err: error, ...meta }, "new contracts could not be looked at");
       // Those with a result meanwhile are not looked at again.
       const open = addresses.filter((address) => this.#waiting.has(address));
-      if (stage === this.#looks && this.#failures >= FAILED_LOOKS) {
-        // The node of another process may answer. The quota of the key bounds what is recorded.
-        for (const address of open) await this.#found(address, requester);
-        return;
-      }
+      if (stage === this.#looks && this.#failures >= FAILED_LOOKS) return await this.#recordUnseen(open, requester);
       const delay = { reason: messageOf(error), retryAt: clock.now() + wait };
       for (const address of open) this.#options.onDelayed(address, delay);
       await clock.sleep(wait, signal).catch(() => undefined);
       for (const address of open) stage.waiting.add(address, requester);
     }
+  }
+
+  /** The node of another process may answer. The quota of the key bounds what is recorded. */
+  async #recordUnseen(addresses: readonly Address[], requester: Requester): Promise<void> {
+    for (const address of addresses) if (this.#waiting.has(address)) await this.#found(address, requester);
   }
 
   /** Asks for code, and for the number of transactions where there is none, each in one batch. */
@@ -246,7 +254,9 @@ export class Candidates {
   async #found(address: Address, requester: Requester): Promise<void> {
     const { log, clock, chain } = this.#options;
     const contract: ContractRef = { chainId: chain.chainId, address };
-    const version = this.#waiting.get(address)?.version ?? 0;
+    const waiting = this.#waiting.get(address);
+    if (waiting === undefined) return;
+    const { version } = waiting;
     if (version === 0) await requestIndexing({ log, clock }, contract, requester);
     else await requestIdentification(log, contract, version, requester);
     this.#waiting.delete(address);
@@ -254,7 +264,8 @@ export class Candidates {
   }
 
   #decide(address: Address, verdict: Verdict): void {
-    this.#waiting.delete(address);
+    // It was recorded meanwhile, because the node took too long.
+    if (!this.#waiting.delete(address)) return;
     this.#verdicts.set(address, { verdict, atMs: this.#options.clock.now() });
     this.#options.onVerdict(address, verdict);
   }

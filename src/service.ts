@@ -347,7 +347,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   const areKeysNamed = config.metricsKey !== undefined;
   measureOperations(metrics, { ...operators, keys, bills, status: () => log.status(), areKeysNamed });
   metrics.buildInfo.set({ version: VERSION }, 1);
-  measureFiles(ground, parts);
+  lifecycle.run("open files", (signal) => ground.files.watch(clock, logger, signal));
   const app = createApp({
     keys,
     limiter,
@@ -391,14 +391,6 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
       return (await operators.catalogue.page({ status: "indexing" }, page)).entries;
     },
   };
-}
-
-function measureFiles({ files }: Ground, { metrics, lifecycle, clock, logger }: SharedParts): void {
-  metrics.onScrape(() => {
-    if (files.count !== undefined) metrics.openFiles.set(files.count);
-    if (files.limit !== undefined) metrics.openFileLimit.set(files.limit);
-  });
-  lifecycle.run("open files", (signal) => files.watch(clock, logger, signal));
 }
 
 /** What clients and operators may ask of collections. */

@@ -244,8 +244,6 @@ export class Metrics {
   readonly cacheBytes = this.#gauge("cache_bytes", "Bytes of hot collections");
   readonly cacheCollections = this.#gauge("cache_collections", "Collections in memory");
   readonly sockets = this.#gauge("websocket_connections", "Open WebSocket connections");
-  readonly openFiles = this.#gauge("open_files", "Files and connections that this process has open");
-  readonly openFileLimit = this.#gauge("open_file_limit", "Files and connections that the system allows");
   readonly socketMessages = this.#counter(
     "websocket_messages_total",
     "Messages sent to WebSocket clients, by type",

@@ -62,8 +62,8 @@ test.skipIf(process.platform !== "linux")(
       await transact(anvil, nft.contract, "mint", [anvil.accounts[1], 2n]);
       await eventually("a new token is listed", async () => ((await page()).result.length === 2 ? true : undefined));
       const metrics = await (await fetch(`${base}/metrics`, { keepalive: false })).text();
-      expect(metrics).toContain(`open_file_limit ${LIMIT}`);
-      expect(Number(/^open_files (\d+)/m.exec(metrics)?.[1])).toBeGreaterThan(opened);
+      expect(metrics).toContain(`process_max_fds ${LIMIT}`);
+      expect(Number(/^process_open_fds (\d+)/m.exec(metrics)?.[1])).toBeGreaterThan(opened);
       for (const socket of sockets) socket.close();
       expect(errors).not.toContain("EMFILE");
     } finally {

@@ -111,16 +111,6 @@ export class Candidates {
     );
   }
 
-  /** Number of addresses that wait for their verdict. */
-  get size(): number {
-    return this.#waiting.size;
-  }
-
-  /** The last verdict about an address, whatever its age. */
-  verdict(address: Address): Verdict | undefined {
-    return this.#verdicts.peek(address)?.verdict;
-  }
-
   /**
    * Has an address looked at, unless it waits already or a verdict is young. Returns the last verdict.
    * @param onNew called before an address is taken in; what it throws refuses the address
@@ -182,9 +172,14 @@ export class Candidates {
       const wait = backoffMs(clock, Math.min(++this.#failures, 16), RETRY_BASE_MS, RETRY_MAX_MS);
       const meta = { chain: chain.name, addresses: addresses.length, retryInMs: Math.round(wait) };
       logger.debug({ err: error, ...meta }, "new contracts could not be looked at");
+      if (stage === this.#looks && this.#failures >= FAILED_LOOKS) {
+        await this.#recordUnseen(addresses, requester).catch((failure: unknown) => {
+          logger.debug({ err: failure, ...meta }, "new contracts could not be recorded");
+        });
+      }
       // Those with a result meanwhile are not looked at again.
       const open = addresses.filter((address) => this.#waiting.has(address));
-      if (stage === this.#looks && this.#failures >= FAILED_LOOKS) return await this.#recordUnseen(open, requester);
+      if (open.length === 0) return;
       const delay = { reason: messageOf(error), retryAt: clock.now() + wait };
       for (const address of open) this.#options.onDelayed(address, delay);
       await clock.sleep(wait, signal).catch(() => undefined);

@@ -42,6 +42,11 @@ function Twin({ command, requests }: { readonly command: string; readonly reques
   );
 }
 
+const KEY_COLUMNS = [
+  ...["Name", "Scope", "Requests a minute", "New collections an hour", "Subscriptions"],
+  ...["Requests today", "Added", "Last use", ""],
+];
+
 function Keys() {
   const { client } = useSession();
   const keys = useAnswer((signal) => client.keys({ signal }), []);
@@ -127,7 +132,7 @@ function Keys() {
         <table>
           <thead>
             <tr>
-              {["Name", "Scope", "Requests a minute", "Requests today", "Added", "Last use", ""].map((title) => (
+              {KEY_COLUMNS.map((title) => (
                 <th scope="col" key={title}>
                   {title === "" ? <span class="hidden">Changes</span> : title}
                 </th>
@@ -140,6 +145,8 @@ function Keys() {
                 <th scope="row">{plain(key.name)}</th>
                 <td>{key.scope}</td>
                 <td>{whole(key.requestsPerMinute)}</td>
+                <td>{key.collectionsPerHour === null ? "no limit" : whole(key.collectionsPerHour)}</td>
+                <td>{key.subscriptions === null ? "no limit" : whole(key.subscriptions)}</td>
                 <td>{whole(key.requestsToday)}</td>
                 <td>{key.createdAt === null ? "–" : ago(key.createdAt)}</td>
                 <td>{key.lastUse === null ? "–" : ago(key.lastUse)}</td>

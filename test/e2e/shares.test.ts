@@ -225,6 +225,33 @@ test("a key that asks for a thousand addresses does not delay a collection of an
   await service.stop();
 });
 
+test("a key that waits for a slow node with many series takes places from neither memory nor other keys", async () => {
+  const service = await start();
+  await synced(service, nft.address);
+  const series = (key: string) => service.get(`/api/prices/eth/${nft.address}/series?points=3`, as(key));
+  proxy.pause();
+  try {
+    const greedy = Array.from({ length: 60 }, () => series(GREEDY));
+    // Two run and 32 wait. All others are refused at once.
+    const refused = await eventually("what exceeds the key's share is refused", async () => {
+      const first = await Promise.race([...greedy, Bun.sleep(20).then(() => undefined)]);
+      return first?.status === 429 ? first : undefined;
+    });
+    expect(refused.body.message).toContain("of this key wait already");
+    const others = [series(SHOP), series(ADMIN)];
+    // A reading of memory waits for no node.
+    const holders = await service.get(`/api/collections/eth/${nft.address}/holders`, as(GREEDY));
+    expect([holders.status, holders.body.total]).toEqual([200, 1]);
+    proxy.resume();
+    expect((await Promise.all(others)).map(({ status }) => status)).not.toContain(429);
+    const statuses = (await Promise.all(greedy)).map(({ status }) => status);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(60 - 34);
+  } finally {
+    proxy.resume();
+    await service.stop();
+  }
+});
+
 test("the bill names the key whose requests caused the calls, and survives a restart", async () => {
   const logUrl = temporaryLogUrl();
   const before = await start({ METRICS_KEY: "metrics-key-0123456789" }, logUrl);

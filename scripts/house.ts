@@ -1,6 +1,7 @@
 /**
- * Measures the sources: files, lines, comment lines, exported names, names exported twice, import circles (of values
- * and of types), the longest function and the files that one other file imports. Prints a table.
+ * Measures the sources: files and lines with those of the console and its styles, comment lines, exported names, names
+ * exported twice, import circles of files and of the folders in a room, the longest function, the files that one other
+ * file imports, errors of HTTP made outside of `http`, and scripts that import from the tests. Prints a table.
  *
  * bun scripts/house.ts [--source <checkout>] [--files]
  */
@@ -12,11 +13,19 @@ const { values } = parseArgs({
   options: { source: { type: "string", default: join(import.meta.dir, "..") }, files: { type: "boolean" } },
 });
 const root = join(resolve(values.source), "src");
-const texts = new Map<string, string>();
-for (const entry of readdirSync(root, { recursive: true, withFileTypes: true })) {
-  const path = join(entry.parentPath, entry.name);
-  if (entry.isFile() && path.endsWith(".ts")) texts.set(path, readFileSync(path, "utf8"));
+
+/** The texts of a folder's files with one of these endings, by path. */
+function textsIn(folder: string, ending: RegExp): Map<string, string> {
+  const found = new Map<string, string>();
+  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name);
+    if (entry.isFile() && ending.test(path)) found.set(path, readFileSync(path, "utf8"));
+  }
+  return found;
 }
+
+const texts = textsIn(root, /\.tsx?$/);
+const styles = textsIn(root, /\.css$/);
 
 const imports = new Map<string, Set<string>>();
 for (const [path, text] of texts) {
@@ -25,8 +34,8 @@ for (const [path, text] of texts) {
   imports.set(path, new Set([...targets, ...workers].map((match) => resolve(dirname(path), match[1] as string))));
 }
 
-/** Groups of files that import each other on some way, types included (Tarjan's strongly connected components). */
-function circles(): string[][] {
+/** Groups of nodes that lead to each other on some way (Tarjan's strongly connected components). */
+function circles(edges: ReadonlyMap<string, ReadonlySet<string>>): string[][] {
   const found: string[][] = [];
   const index = new Map<string, number>();
   const low = new Map<string, number>();
@@ -35,7 +44,7 @@ function circles(): string[][] {
     index.set(file, index.size);
     low.set(file, index.get(file) as number);
     stack.push(file);
-    for (const next of imports.get(file) ?? []) {
+    for (const next of edges.get(file) ?? []) {
       if (!index.has(next)) visit(next);
       if (stack.includes(next)) low.set(file, Math.min(low.get(file) as number, low.get(next) as number));
     }
@@ -43,8 +52,30 @@ function circles(): string[][] {
     const group = stack.splice(stack.indexOf(file));
     if (group.length > 1) found.push(group.map((member) => relative(root, member)));
   };
-  for (const file of imports.keys()) if (!index.has(file)) visit(file);
+  for (const file of edges.keys()) if (!index.has(file)) visit(file);
   return found;
+}
+
+/** What the folders of one room import from each other. */
+function foldersOfRooms(): Map<string, Set<string>> {
+  const edges = new Map<string, Set<string>>();
+  const roomOf = (folder: string) => relative(root, folder).split("/")[0];
+  for (const [path, targets] of imports) {
+    for (const target of targets) {
+      const [from, to] = [dirname(path), dirname(target)];
+      if (from !== to && from !== root && roomOf(from) === roomOf(to)) {
+        edges.set(from, (edges.get(from) ?? new Set()).add(to));
+      }
+    }
+  }
+  return edges;
+}
+
+/** Paths of scripts that import from the tests, but for what tests and scripts share. */
+function scriptsOnTests(): string[] {
+  const scripts = textsIn(join(resolve(values.source), "scripts"), /\.tsx?$/);
+  const isOnTests = (text: string) => /\sfrom\s+"(?:\.\.\/)+test\/(?!support\/)/.test(text);
+  return [...scripts].filter(([, text]) => isOnTests(text)).map(([path]) => path);
 }
 
 interface Measured {
@@ -97,16 +128,22 @@ const comments = [...texts.values()]
 const longest = functions();
 const basenames = Map.groupBy(texts.keys(), (path) => path.slice(path.lastIndexOf("/") + 1));
 const alike = [...basenames].filter(([, paths]) => paths.length > 1);
-const circular = circles();
+const circular = circles(imports);
+const httpErrors = [...texts].filter(([path, text]) => !/\/src\/http\//.test(path) && /new ApiError\(/.test(text));
+const linesOf = (text: string) => text.split("\n").length - 1;
+const styleLines = [...styles.values()].reduce((sum, text) => sum + linesOf(text), 0);
 
 const rows: [string, number | string][] = [
-  ["files", texts.size],
-  ["lines", lines.reduce((sum, count) => sum + count, 0)],
+  ["files", texts.size + styles.size],
+  ["lines", lines.reduce((sum, count) => sum + count, 0) + styleLines],
   ["comment lines", comments.length],
   ["exported names", exported.length],
   ["names exported by more than one file", twice.length],
   ["file names that stand more than once", alike.length],
   ["circles, types included", circular.length],
+  ["circles of folders in a room", circles(foldersOfRooms()).length],
+  ["files outside http with an ApiError", httpErrors.length],
+  ["scripts that import from test/", scriptsOnTests().length],
   ["longest file", Math.max(...lines)],
   ["longest function", `${longest[0]?.lines} (${longest[0]?.name})`],
   ["functions over 60 lines", longest.filter((each) => each.lines > 60).length],

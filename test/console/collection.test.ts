@@ -149,8 +149,10 @@ async function exported(page: Page, format: string, block: number): Promise<read
   try {
     await press(page, format);
     const saved = new RegExp(`Saved (\\S+-${block}\\.${format})\\.`);
-    const file = Bun.file(join(folder, saved.exec(await shows(page, saved))?.[1] ?? ""));
+    const path = join(folder, saved.exec(await shows(page, saved))?.[1] ?? "");
     return await eventually("the file is saved", async () => {
+      // The runtime keeps the size of a file that it has looked at, and the browser makes it before it writes.
+      const file = Bun.file(path);
       if (!(await file.exists())) return undefined;
       const lines = (await file.text()).split("\n").filter((line) => line.trim() !== "");
       return lines.length > 0 ? lines : undefined;

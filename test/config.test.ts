@@ -1,7 +1,7 @@
 /** The environment variables: defaults, every key, and one report of all errors. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { CHAINS } from "../src/chains/chains.ts";
-import { ConfigError, readConfig } from "../src/config.ts";
+import { type Config, ConfigError, readConfig } from "../src/config.ts";
 import { parseGateway } from "../src/core/gateway.ts";
 import { spawnService, startServiceProcess } from "./support/process.ts";
 import { temporaryLogUrl } from "./support/service.ts";
@@ -214,4 +214,10 @@ describe("the environment", () => {
     service.kill("SIGTERM");
     await service.exited;
   });
+});
+
+test("a key has three hundred new collections an hour and a thousand subscriptions, unless they are set", () => {
+  const limits = ({ collectionsPerHour, subscriptionsPerKey }: Config) => [collectionsPerHour, subscriptionsPerKey];
+  expect(limits(readConfig({}))).toEqual([300, 1_000]);
+  expect(limits(readConfig({ COLLECTIONS_PER_HOUR: "7", SUBSCRIPTIONS_PER_KEY: "8" }))).toEqual([7, 8]);
 });

@@ -32,9 +32,7 @@ describe("against the service", () => {
 
   beforeAll(async () => {
     anvil = await startAnvil({ slotsInAnEpoch: 1 });
-    // Each subscription below is to a contract that is new.
-    const env = { COLLECTIONS_PER_HOUR: "1000000" };
-    service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env });
+    service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() });
   });
   afterAll(async () => {
     await service?.stop();

@@ -32,7 +32,7 @@ export function spawnService(
 } {
   const child = Bun.spawn(program === undefined ? [process.execPath, join(checkout, "src/main.ts")] : [program], {
     cwd: checkout,
-    env: { PATH: process.env["PATH"] ?? "", PORT: "0", LOG_LEVEL: "warn", ...env },
+    env: { PATH: process.env["PATH"] ?? "", PORT: "0", LOG_LEVEL: "warn", COLLECTIONS_PER_HOUR: "1000000", ...env },
     stdin: "ignore",
     stdout: "ignore",
     stderr: "pipe",

@@ -69,6 +69,7 @@ export async function startTestService({
     // Tests await each block.
     ...Object.fromEntries(CHAINS.map((chain) => [`FOLLOW_EVERY_${envSuffix(chain)}`, "0"])),
     RATE_LIMIT_PER_MINUTE: "10000000",
+    COLLECTIONS_PER_HOUR: "1000000",
     ...env,
   });
   const level = process.env["TEST_LOG_LEVEL"] === "debug" ? "debug" : "silent";

@@ -3,9 +3,9 @@
  * goes on, the other collections too. The collection concerned is marked, and read again until it is whole.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { type Anvil, inOneBlock, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { type Anvil, inOneBlock, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
-import { type Deployed, deploy, queue, transact } from "../../scripts/local-chain/contracts.ts";
+import { type Deployed, deploy, prepare, queue, transact } from "../../scripts/local-chain/contracts.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import {
   eventually,
@@ -178,6 +178,38 @@ test("keeps the mark through a restart and a reorganisation", async () => {
   expect((await doubtOf(second, odd)).inDoubt).toBeNull();
   spoil = (logs) => logs;
   await second.stop();
+  await proxy.stop();
+});
+
+test("leaves the doubt behind if the block is orphaned while the process runs", async () => {
+  const proxy = await startProxy();
+  const service = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl() });
+  for (const { address } of [odd, sound]) await synced(service, address, await height());
+  const messages = subscribe(service);
+  const before = await synced(service, odd.address, await height());
+  const bad = (await height()) + 1;
+  spoil = (logs) =>
+    logs.map((log) => (isAt(log, odd, bad) ? { ...log, logIndex: "0x0", transactionIndex: "0x0" } : log));
+  const [a, b, c] = people;
+  await inOneBlock(anvil, async () => {
+    await queue(anvil, odd.contract, "transferFrom", [a, b, 4n], { from: a });
+    await queue(anvil, odd.contract, "transferFrom", [b, c, 4n], { from: b });
+  });
+  await eventually("the collection is in doubt", async () => (await doubtOf(service, odd)).inDoubt ?? undefined);
+  const { to, data } = await prepare(odd.contract, "mint", [b, 95n]);
+  await reorg(anvil, 1, [{ block: 0, from: a, to: String(to), data: String(data) }]);
+  await anvil.mine();
+  const after = await synced(service, odd.address, await height());
+  expect(owners(after)).toEqual([...owners(before), b]);
+  expect(await doubtOf(service, odd)).toMatchObject({ status: "following", inDoubt: null, lastError: null });
+  await synced(service, sound.address, await height());
+  // A subscriber has seen the doubt, and then the collection as it is.
+  expect(messages.some(({ type, code }) => type === "failed" && code === "in_doubt")).toBe(true);
+  await eventually("the mint of the new branch is told", async () =>
+    messages.find(({ type, tokenIds }) => type === "transfers" && (tokenIds as string[]).includes("95")),
+  );
+  spoil = (logs) => logs;
+  await service.stop();
   await proxy.stop();
 });
 

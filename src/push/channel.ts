@@ -165,7 +165,7 @@ export class Channel {
     const { key, subscriptions: most } = peer.key;
     const ofKey = this.#byKey.get(key) ?? 0;
     if (ofKey >= most) {
-      const text = `all ${most} subscriptions of the key ${key} are in use on this server; unsubscribe from some`;
+      const text = `subscriptions of the key ${key} on this server: at most ${most}; unsubscribe from some`;
       peer.send(this.#errorOf(message, "rate_limited", text));
       return;
     }

@@ -444,7 +444,7 @@ async function withService(
   env: Record<string, string>,
   work: (base: string) => Promise<void>,
 ): Promise<void> {
-  const service = spawnService({ LOG_LEVEL: "error", API_KEYS: KEY, ...env }, source);
+  const service = spawnService({ LOG_LEVEL: "error", API_KEYS: KEY, ...env }, { checkout: source });
   try {
     await work(await service.serving);
   } finally {

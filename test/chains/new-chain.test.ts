@@ -55,7 +55,7 @@ test("the service indexes the chain, by its name and by its code, and documents 
   await transact(anvil, contract, "mintMany", [anvil.accounts[1], 1, 3]);
   await anvil.mine(20);
   const env = { API_KEYS: TEST_KEY, RPC_URL_NEW_LAND: anvil.url, RPC_URLS_ONLY: "true" };
-  const service = spawnService({ ...env, EVENT_LOG_URL: `sqlite://${join(checkout, "events.db")}` }, checkout);
+  const service = spawnService({ ...env, EVENT_LOG_URL: `sqlite://${join(checkout, "events.db")}` }, { checkout });
   const base = await service.serving;
   const get = async (path: string) => {
     const response = await fetch(`${base}${path}`, { headers: { "x-api-key": TEST_KEY } });

@@ -4,12 +4,12 @@
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
-import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { guardChild } from "../../scripts/local-chain/guard.ts";
 import { runCli } from "../support/cli.ts";
 import { eventually } from "../support/service.ts";
+import { type SilentRelay, startSilentRelay, unusedPort } from "../support/silent-relay.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(60_000);
@@ -19,29 +19,16 @@ const CONTRACT = `0x${"12".repeat(20)}`;
 const CODES = { SIGINT: 130, SIGTERM: 143 } as const;
 
 /** Accepts connections and never answers, as a node or as a service. */
-let silent: net.Server;
-const held = new Set<net.Socket>();
+let silent: SilentRelay;
 let silentUrl: string;
 let absentUrl: string;
 
 beforeAll(async () => {
-  const listen = async (server: net.Server): Promise<string> => {
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    return `http://127.0.0.1:${(server.address() as net.AddressInfo).port}`;
-  };
-  silent = net.createServer((socket) => {
-    held.add(socket);
-    socket.on("error", () => undefined);
-  });
-  silentUrl = await listen(silent);
-  const absent = net.createServer();
-  absentUrl = await listen(absent);
-  await new Promise((resolve) => absent.close(resolve));
+  silent = await startSilentRelay();
+  silentUrl = `http://127.0.0.1:${silent.port}`;
+  absentUrl = `http://127.0.0.1:${await unusedPort()}`;
 });
-afterAll(() => {
-  for (const socket of held) socket.destroy();
-  silent.close();
-});
+afterAll(() => silent.stop());
 
 /** Commands whose own service, or that themselves, wait for a node. */
 const NODE_COMMANDS: readonly (readonly string[])[] = [
@@ -75,7 +62,7 @@ describe.each(["SIGINT", "SIGTERM"] as const)("%s", (signal) => {
     const temporary = join(folder, "tmp");
     mkdirSync(temporary);
     try {
-      const before = held.size;
+      const before = silent.accepted;
       const env = {
         PATH: process.env["PATH"] ?? "",
         TMPDIR: temporary,
@@ -87,7 +74,7 @@ describe.each(["SIGINT", "SIGTERM"] as const)("%s", (signal) => {
       const all = [process.execPath, MAIN, ...words, ...(isOverUrl ? ["--url", silentUrl] : [])];
       const child = Bun.spawn(all, { cwd: folder, env, stdin: "ignore", stdout: "pipe", stderr: "pipe" });
       const guard = guardChild({ pid: child.pid, signal: "KILL" });
-      await eventually("it waits for an answer", async () => (held.size > before ? true : undefined));
+      await eventually("it waits for an answer", async () => (silent.accepted > before ? true : undefined));
       const sent = performance.now();
       child.kill(signal);
       await child.exited;

@@ -74,6 +74,19 @@ async function moveBoth(id: bigint): Promise<number> {
   return height();
 }
 
+/** Moves a token of the odd collection twice in one block, in two transactions. */
+async function moveTwice(id: bigint): Promise<void> {
+  const [a, b, c] = people;
+  await inOneBlock(anvil, async () => {
+    await queue(anvil, odd.contract, "transferFrom", [a, b, id], { from: a });
+    await queue(anvil, odd.contract, "transferFrom", [b, c, id], { from: b });
+  });
+}
+
+/** Gives all logs of the odd collection in a block the same place. */
+const tearing = (block: number) => (logs: readonly WireLog[]) =>
+  logs.map((log) => (isAt(log, odd, block) ? { ...log, logIndex: "0x0", transactionIndex: "0x0" } : log));
+
 beforeAll(async () => {
   anvil = await startAnvil();
   const artifact = await contractArtifact("PlainNft");
@@ -116,8 +129,7 @@ test("goes on without a collection whose logs stay impossible, marks it, and com
   await eventually("the subscription is complete", async () => messages.find(({ type }) => type === "indexed"));
   const before = await height();
   const bad = before + 1;
-  const torn = (log: WireLog) => ({ ...log, logIndex: "0x0", transactionIndex: "0x0" });
-  spoil = (logs) => logs.map((log) => (isAt(log, odd, bad) ? torn(log) : log));
+  spoil = tearing(bad);
   expect(await moveBoth(2n)).toBe(bad);
   await transact(anvil, sound.contract, "transferFrom", [people[0], people[2], 3n], { from: people[0] });
   const [a, b, c] = people;
@@ -158,13 +170,9 @@ test("keeps the mark through a restart and a reorganisation", async () => {
   await transact(anvil, odd.contract, "mint", [people[0], 90n]);
   await synced(first, odd.address, await height());
   const bad = (await height()) + 1;
-  spoil = (logs) =>
-    logs.map((log) => (isAt(log, odd, bad) ? { ...log, logIndex: "0x0", transactionIndex: "0x0" } : log));
-  const [a, b, c] = people;
-  await inOneBlock(anvil, async () => {
-    await queue(anvil, odd.contract, "transferFrom", [a, b, 4n], { from: a });
-    await queue(anvil, odd.contract, "transferFrom", [b, c, 4n], { from: b });
-  });
+  spoil = tearing(bad);
+  const [a, b] = people;
+  await moveTwice(4n);
   await eventually("the collection is in doubt", async () => (await doubtOf(first, odd)).inDoubt ?? undefined);
   await first.stop();
   // The block with token 90 is lost while no process runs, and another one takes the place of the bad one.
@@ -188,13 +196,9 @@ test("leaves the doubt behind if the block is orphaned while the process runs", 
   const messages = subscribe(service);
   const before = await synced(service, odd.address, await height());
   const bad = (await height()) + 1;
-  spoil = (logs) =>
-    logs.map((log) => (isAt(log, odd, bad) ? { ...log, logIndex: "0x0", transactionIndex: "0x0" } : log));
-  const [a, b, c] = people;
-  await inOneBlock(anvil, async () => {
-    await queue(anvil, odd.contract, "transferFrom", [a, b, 4n], { from: a });
-    await queue(anvil, odd.contract, "transferFrom", [b, c, 4n], { from: b });
-  });
+  spoil = tearing(bad);
+  const [a, b] = people;
+  await moveTwice(4n);
   await eventually("the collection is in doubt", async () => (await doubtOf(service, odd)).inDoubt ?? undefined);
   const { to, data } = await prepare(odd.contract, "mint", [b, 95n]);
   await reorg(anvil, 1, [{ block: 0, from: a, to: String(to), data: String(data) }]);
@@ -216,13 +220,9 @@ test("leaves the doubt behind if the block is orphaned while the process runs", 
 test("tells the reason for a history with an impossible block, and does not fail other collections", async () => {
   const proxy = await startProxy();
   const bad = (await height()) + 1;
-  spoil = (logs) =>
-    logs.map((log) => (isAt(log, odd, bad) ? { ...log, logIndex: "0x0", transactionIndex: "0x0" } : log));
-  const [a, b, c] = people;
-  await inOneBlock(anvil, async () => {
-    await queue(anvil, odd.contract, "transferFrom", [a, b, 4n], { from: a });
-    await queue(anvil, odd.contract, "transferFrom", [b, c, 4n], { from: b });
-  });
+  spoil = tearing(bad);
+  const [, , c] = people;
+  await moveTwice(4n);
   await anvil.send("anvil_mine", ["0x20"]);
   const env = { FINALITY_DEPTH_ETH: "0" };
   const service = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl(), env });

@@ -1,9 +1,9 @@
 /** A disk that is full: nothing new is stored, so answers say that they are stale. They are current again with room. */
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { join } from "node:path";
 import { startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { spawnService } from "../support/process.ts";
 import { eventually, TEST_KEY, temporaryLogUrl } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
@@ -16,27 +16,17 @@ test.skipIf(PRLIMIT === null)("answers are stale while the disk is full, and the
   const anvil = await startAnvil();
   const nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Full", "F"]);
   await transact(anvil, nft.contract, "mint", [anvil.accounts[1], 1n]);
-  const child = Bun.spawn(
-    ["sh", "-c", `trap "" XFSZ; exec ${process.execPath} ${join(import.meta.dir, "../../src/main.ts")}`],
+  const service = spawnService(
     {
-      env: {
-        ...{ PATH: process.env["PATH"] ?? "", PORT: "0", OPERATOR_KEYS: TEST_KEY, EVENT_LOG_URL: temporaryLogUrl() },
-        ...{ RPC_URL_ETH: anvil.url, RPC_URLS_ONLY: "true", FOLLOW_EVERY_ETH: "0", LOG_FORMAT: "json" },
-      },
-      stdin: "ignore",
-      stdout: "ignore",
-      stderr: "pipe",
+      ...{ OPERATOR_KEYS: TEST_KEY, EVENT_LOG_URL: temporaryLogUrl(), RPC_URL_ETH: anvil.url, RPC_URLS_ONLY: "true" },
+      ...{ FOLLOW_EVERY_ETH: "0", LOG_FORMAT: "json", LOG_LEVEL: "info" },
     },
+    { before: 'trap "" XFSZ' },
   );
-  let errors = "";
-  const reading = (async () => {
-    const decoder = new TextDecoder();
-    for await (const bytes of child.stderr) errors += decoder.decode(bytes, { stream: true });
-  })();
   const limit = (bytes: string) =>
-    Bun.spawnSync([PRLIMIT as string, `--pid=${child.pid}`, `--fsize=${bytes}:unlimited`]);
+    Bun.spawnSync([PRLIMIT as string, `--pid=${service.pid}`, `--fsize=${bytes}:unlimited`]);
   try {
-    const base = await eventually("it serves", async () => /serving (\S+)\/api\/v2/.exec(errors)?.[1]);
+    const base = await service.serving;
     const finality = async () => {
       const response = await fetch(`${base}/api/v2/nft/${nft.address}?limit=1`, { headers });
       const { status } = (await response.json()) as { status: string };
@@ -53,14 +43,13 @@ test.skipIf(PRLIMIT === null)("answers are stale while the disk is full, and the
     const status = (await (await fetch(`${base}/api/status`, { headers })).json()) as { log: { writable: boolean } };
     expect(status.log.writable).toBe(false);
     expect(await (await fetch(`${base}/metrics`)).text()).toContain("\nlog_writable 0\n");
-    expect(errors).toContain("the event log is not writable");
+    expect(service.stderr()).toContain("the event log is not writable");
     expect(limit("unlimited").exitCode).toBe(0);
     await shows("latest");
-    expect(errors).toContain("the event log is writable again");
+    expect(service.stderr()).toContain("the event log is writable again");
   } finally {
-    child.kill("SIGTERM");
-    await child.exited;
-    await reading;
+    service.kill("SIGTERM");
+    await service.exited;
     await anvil.stop();
   }
 });

@@ -1,10 +1,10 @@
 /** Every example ends on Ctrl-C and SIGTERM within a second, whatever it waits for, and says when no service answers. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
-import net from "node:net";
 import { join } from "node:path";
 import { guardChild } from "../../scripts/local-chain/guard.ts";
 import { eventually } from "../support/service.ts";
+import { type SilentRelay, startSilentRelay, unusedPort } from "../support/silent-relay.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(60_000);
@@ -24,30 +24,17 @@ const ENDS_IN_ORDER = ["gallery.ts", "price-alert.ts"];
 const CODES = { SIGINT: 130, SIGTERM: 143 } as const;
 
 /** Accepts connections and never answers. */
-let silent: net.Server;
-const held = new Set<net.Socket>();
+let silent: SilentRelay;
 let silentUrl: string;
 /** A port on which nothing listens. */
 let absentUrl: string;
 
 beforeAll(async () => {
-  const listen = async (server: net.Server): Promise<string> => {
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    return `http://127.0.0.1:${(server.address() as net.AddressInfo).port}`;
-  };
-  silent = net.createServer((socket) => {
-    held.add(socket);
-    socket.on("error", () => undefined);
-  });
-  silentUrl = await listen(silent);
-  const absent = net.createServer();
-  absentUrl = await listen(absent);
-  await new Promise((resolve) => absent.close(resolve));
+  silent = await startSilentRelay();
+  silentUrl = `http://127.0.0.1:${silent.port}`;
+  absentUrl = `http://127.0.0.1:${await unusedPort()}`;
 });
-afterAll(() => {
-  for (const socket of held) socket.destroy();
-  silent.close();
-});
+afterAll(() => silent.stop());
 
 function start(script: string, url: string) {
   const words = [join(ROOT, "scripts/examples", script), ...(WORDS[script] ?? []), "--url", url];
@@ -84,9 +71,9 @@ describe.each(Object.keys(WORDS))("%s", (script) => {
   test.each(["SIGINT", "SIGTERM"] as const)(
     "ends on %s within a second while the service is silent",
     async (signal) => {
-      const before = held.size;
+      const before = silent.accepted;
       const { child, ended, text } = start(script, silentUrl);
-      await eventually("it waits for the service", async () => (held.size > before ? true : undefined));
+      await eventually("it waits for the service", async () => (silent.accepted > before ? true : undefined));
       const sent = performance.now();
       child.kill(signal);
       const code = await ended;

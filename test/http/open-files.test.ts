@@ -1,9 +1,9 @@
 /** A process with few files left: clients' sockets leave room for the log, the node and health checks. */
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { join } from "node:path";
 import { startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { spawnService } from "../support/process.ts";
 import { eventually, TEST_KEY, temporaryLogUrl } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
@@ -18,25 +18,17 @@ test.skipIf(process.platform !== "linux")(
     const anvil = await startAnvil();
     const nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Few", "F"]);
     await transact(anvil, nft.contract, "mint", [anvil.accounts[1], 1n]);
-    const program = join(import.meta.dir, "../../src/main.ts");
-    const child = Bun.spawn(["sh", "-c", `ulimit -n ${LIMIT}; exec ${process.execPath} ${program}`], {
-      env: {
-        ...{ PATH: process.env["PATH"] ?? "", PORT: "0", API_KEYS: TEST_KEY, EVENT_LOG_URL: temporaryLogUrl() },
-        ...{ RPC_URL_ETH: anvil.url, RPC_URLS_ONLY: "true", FOLLOW_EVERY_ETH: "0", LOG_FORMAT: "json" },
+    const service = spawnService(
+      {
+        ...{ API_KEYS: TEST_KEY, EVENT_LOG_URL: temporaryLogUrl(), RPC_URL_ETH: anvil.url, RPC_URLS_ONLY: "true" },
+        ...{ FOLLOW_EVERY_ETH: "0", LOG_FORMAT: "json", LOG_LEVEL: "info" },
       },
-      stdin: "ignore",
-      stdout: "ignore",
-      stderr: "pipe",
-    });
-    let errors = "";
-    const reading = (async () => {
-      const decoder = new TextDecoder();
-      for await (const bytes of child.stderr) errors += decoder.decode(bytes, { stream: true });
-    })();
+      { before: `ulimit -n ${LIMIT}` },
+    );
     try {
-      const base = await eventually("it serves", async () => /serving (\S+)\/api\/v2/.exec(errors)?.[1]);
+      const base = await service.serving;
       await eventually("its limit is said", async () =>
-        errors.includes("few clients can connect") ? true : undefined,
+        service.stderr().includes("few clients can connect") ? true : undefined,
       );
       const page = async () => {
         const signal = AbortSignal.timeout(5_000);
@@ -65,11 +57,10 @@ test.skipIf(process.platform !== "linux")(
       expect(metrics).toContain(`process_max_fds ${LIMIT}`);
       expect(Number(/^process_open_fds (\d+)/m.exec(metrics)?.[1])).toBeGreaterThan(opened);
       for (const socket of sockets) socket.close();
-      expect(errors).not.toContain("EMFILE");
+      expect(service.stderr()).not.toContain("EMFILE");
     } finally {
-      child.kill("SIGTERM");
-      await child.exited;
-      await reading;
+      service.kill("SIGTERM");
+      await service.exited;
       await anvil.stop();
     }
   },

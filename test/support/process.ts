@@ -19,18 +19,25 @@ export interface ServiceProcess {
 
 const CHECKOUT = join(import.meta.dir, "../..");
 
-/**
- * Starts the service of a checkout and does not wait until it serves.
- * @param program path of the program in one file, to start it in place of the sources
- */
+interface SpawnOptions {
+  /** Default: this one. */
+  readonly checkout?: string;
+  /** Path of the program in one file, to start it in place of the sources. */
+  readonly program?: string | undefined;
+  /** A shell command that runs first in the same process, such as one that sets a limit. */
+  readonly before?: string;
+}
+
+/** Starts the service of a checkout and does not wait until it serves. */
 export function spawnService(
   env: Record<string, string>,
-  checkout = CHECKOUT,
-  program?: string,
+  { checkout = CHECKOUT, program, before }: SpawnOptions = {},
 ): Omit<ServiceProcess, "base" | "get"> & {
   serving: Promise<string>;
 } {
-  const child = Bun.spawn(program === undefined ? [process.execPath, join(checkout, "src/main.ts")] : [program], {
+  const command = program === undefined ? [process.execPath, join(checkout, "src/main.ts")] : [program];
+  const shell = before === undefined ? [] : ["sh", "-c", `${before}; exec "$@"`, "sh"];
+  const child = Bun.spawn([...shell, ...command], {
     cwd: checkout,
     env: { PATH: process.env["PATH"] ?? "", PORT: "0", LOG_LEVEL: "warn", COLLECTIONS_PER_HOUR: "1000000", ...env },
     stdin: "ignore",
@@ -61,7 +68,7 @@ export function spawnService(
 /** Starts the service and resolves when it serves. `program` as for `spawnService`, in its own folder. */
 export async function startServiceProcess(env: Record<string, string>, program?: string): Promise<ServiceProcess> {
   const folder = program === undefined ? CHECKOUT : dirname(program);
-  const { serving, ...process } = spawnService({ API_KEYS: TEST_KEY, ...env }, folder, program);
+  const { serving, ...process } = spawnService({ API_KEYS: TEST_KEY, ...env }, { checkout: folder, program });
   const base = await serving;
   return { ...process, base, get: (path) => fetch(`${base}${path}`, { headers: { "x-api-key": TEST_KEY } }) };
 }

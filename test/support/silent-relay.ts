@@ -70,3 +70,10 @@ export async function startSilentRelay(upstream?: number): Promise<SilentRelay> 
     },
   };
 }
+
+/** A port on which nothing listens. */
+export async function unusedPort(): Promise<number> {
+  const relay = await startSilentRelay();
+  await relay.stop();
+  return relay.port;
+}

@@ -29,8 +29,9 @@ const MAX_LISTED = 20_000;
 const TOKENS_AT_ONCE = 50;
 /** Characters of metadata that are parsed, and values that are ordered, between two turns of the event loop: 1 ms. */
 const [SLICE_CHARACTERS, SLICE_VALUES] = [64 * 1024, 2_000] as const;
-/** Counted listings that are kept. */
-const MAX_COUNTED = 100;
+/** Part of that memory that counted listings of one collection may take, and what a listed value takes in them. */
+const COUNTED_PART = 0.1;
+const LISTED_BYTES = 64;
 
 interface TraitValue {
   readonly value: string;
@@ -244,7 +245,7 @@ export class TraitIndexes {
   constructor(clock: Clock, maxBytes: number) {
     this.#clock = clock;
     this.#maxBytes = maxBytes;
-    this.#kept = new LRUCache({ maxSize: maxBytes, sizeCalculation: ({ index }) => 1 + index.bytes });
+    this.#kept = new LRUCache({ maxSize: maxBytes, sizeCalculation: bytesOf });
   }
 
   /** Bytes of all indexes. */
@@ -282,7 +283,7 @@ export class TraitIndexes {
       index: new TraitIndex(this.#maxBytes * MAX_PART),
       made: metadataVersion,
       madeMs: now,
-      counted: new LRUCache({ max: MAX_COUNTED }),
+      counted: new LRUCache({ maxSize: Math.ceil(this.#maxBytes * COUNTED_PART), sizeCalculation: countedBytes }),
       reading: new Map(),
     };
     this.#kept.set(key, kept);
@@ -339,6 +340,12 @@ async function countListing(
   const { traits, isTruncated } = await traitsOf(index, counts);
   return { tokens, indexed, isTruncated: index.isFull || isTruncated, traits };
 }
+
+const bytesOf = ({ index, counted }: Kept): number => 1 + index.bytes + counted.calculatedSize;
+
+/** Upper bound of what the counts of a listing take. Their texts are the index's own. */
+const countedBytes = ({ traits }: TraitCounts): number =>
+  traits.reduce<number>((sum, { values }) => sum + VALUE_BYTES + values.length * LISTED_BYTES, VALUE_BYTES);
 
 const nameOf = ({ chainId, address }: { readonly chainId: number; readonly address: Address }): string =>
   `${chainId}/${address}`;

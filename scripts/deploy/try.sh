@@ -174,6 +174,15 @@ until inside "${check[@]}" 2>/dev/null; do
   read -rt 0.5 <> <(:) || true
 done
 echo "healthy: ${check[*]}"
+# The check passes as soon as the process lives, before the log is open. A request waits until it is ready, as a proxy does.
+ready=$("$bun" -e 'console.log(JSON.stringify(["bun", "-e", process.argv[1].replace("/health/live", "/health/ready")]))' "${check[2]}")
+mapfile -d '' -t ready < <(words "$ready")
+until inside "${ready[@]}" 2>/dev/null; do
+  kill -0 "$service" 2>/dev/null || fail "the service ended"
+  tries=$((tries + 1))
+  [ "$tries" -lt 120 ] || fail "the service did not become ready"
+  read -rt 0.5 <> <(:) || true
+done
 if [ $# -gt 0 ]; then SERVICE_URL=http://127.0.0.1:$port SERVICE_KEY=$key "$@"; fi
 
 kill -TERM "$service"

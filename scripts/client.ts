@@ -1,13 +1,17 @@
 /**
- * The client for JavaScript programs: `bun scripts/client.ts types` writes its types from the service's schemas, and
+ * The client for JavaScript programs: `bun scripts/client.ts types` writes its types from the service's operations, which
+ * git does not keep, and
  * `bun scripts/client.ts pack [folder]` makes a tarball of JavaScript with types, for browsers, Node and Bun.
  */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import type { TSchema } from "@sinclair/typebox";
 import { $ } from "bun";
-import { CHAINS } from "../src/chains/chains.ts";
-import { schemasOf } from "../src/http/models.ts";
+import { CHAIN_NAMES } from "../src/client/chain-names.ts";
+import { operationsOf } from "../src/http/app.ts";
+import { documented, schemasOf } from "../src/http/openapi.ts";
+import type { Operation } from "../src/http/operation.ts";
 import { SERVER_MESSAGES } from "../src/push/message-models.ts";
 
 const ROOT = resolve(import.meta.dir, "..");
@@ -87,29 +91,45 @@ function bothForms(seed: Schema, native: Schema): Schema {
   };
 }
 
-/** Returns the text of the client's types. */
-export async function clientTypes(): Promise<string> {
-  const [seed, native] = [schemasOf("seed"), schemasOf("native")] as unknown as Record<string, Schema>[];
+/** The type of a query: all parameters are optional. A newer service may have more chains than this client. */
+function queryType(query: Operation<never>["query"]): string {
+  const fields = Object.entries(query).map(([name, { schema, description }]) => {
+    const type = name === "chain" ? "string" : typeOf(schema as Schema);
+    return `  /** ${description} */\n  readonly ${name}?: ${type};`;
+  });
+  return fields.length === 0 ? "Record<never, never>" : `{\n${fields.join("\n")}\n}`;
+}
+
+/** The type of one operation: what a request has, and its answer if that is JSON. */
+function operationType({ parts, query, body, answer }: Operation<never>): string {
+  const path = Object.entries(parts).map(([name, { schema }]) => `readonly ${name}: ${typeOf(schema as Schema)}`);
+  const shown = (schema: TSchema) => typeOf(documented(schema, "seed", new Map()) as Schema);
+  const answered = "schema" in answer ? shown(answer.schema) : "Response";
+  return [
+    `{ readonly path: { ${path.join("; ")} }; readonly query: ${queryType(query)};`,
+    `readonly body: ${body === undefined ? "undefined" : shown(body.schema)}; readonly answer: ${answered} }`,
+  ].join("\n");
+}
+
+/** Returns the text of the client's types: bodies, operations and messages. */
+export function clientTypes(): string {
+  const operations = operationsOf(500) as readonly Operation<never>[];
+  const [seed, native] = [schemasOf(operations, "seed"), schemasOf(operations, "native")] as Record<string, Schema>[];
   const models = Object.entries(seed ?? {}).map(([name, schema]) => {
-    const both = bothForms(schema, native?.[name] ?? schema);
-    return `export type ${name} = ${typeOf(both)};`;
+    return `export type ${name} = ${typeOf(bothForms(schema, native?.[name] ?? schema))};`;
   });
   const messages = Object.entries(SERVER_MESSAGES).map(([name, schema]) => {
     return `/** ${schema.description} */\nexport type ${name} = ${typeOf(schema as unknown as Schema)};`;
   });
-  const text = [
-    "/** Bodies and messages of the service. Made by `bun scripts/client.ts types` from its schemas: do not edit. */",
+  const calls = operations.map((one) => `/** ${one.summary} */\n"${one.method} ${one.path}": ${operationType(one)};`);
+  return [
+    "/** Bodies, operations and messages of the service. Made by `bun scripts/client.ts types` from their schemas. */",
     ...models,
+    `export type Operations = {\n${calls.join("\n")}\n};`,
     ...messages,
-    `/** Names of chains by their codes. */\nexport const CHAIN_NAMES: Readonly<Record<string, string>> = ${JSON.stringify(
-      Object.fromEntries(CHAINS.map(({ code, name }) => [code, name])),
-    )};`,
     `export type ServerMessage = ${Object.keys(SERVER_MESSAGES).join(" | ")};`,
-    'export type MessageOf<T extends ServerMessage["type"]> = Extract<ServerMessage, { type: T }>;',
+    'export type MessageOf<T extends ServerMessage["type"]> = Extract<ServerMessage, { type: T }>;\n',
   ].join("\n\n");
-  const formatted =
-    await $`${process.execPath} x biome format --stdin-file-path=${TYPES} < ${Buffer.from(text)}`.quiet();
-  return formatted.stdout.toString();
 }
 
 /** Makes the tarball. Returns its path. */
@@ -117,14 +137,22 @@ export async function packClient(folder: string): Promise<string> {
   const { version, license } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as Record<string, string>;
   const work = mkdtempSync(join(tmpdir(), "client-"));
   try {
-    const built = await Bun.build({ entrypoints: [join(SOURCE, "index.ts")], target: "browser", format: "esm" });
+    // The tarball has no server, so what the client takes from its sources is written out.
+    const client = join(work, "client");
+    cpSync(SOURCE, client, { recursive: true });
+    writeFileSync(join(client, "types.ts"), clientTypes());
+    const names = `export const CHAIN_NAMES: Readonly<Record<string, string>> = ${JSON.stringify(CHAIN_NAMES)};\n`;
+    writeFileSync(join(client, "chain-names.ts"), names);
+    const entry = join(client, "index.ts");
+    const built = await Bun.build({ entrypoints: [entry], target: "browser", format: "esm" });
     const [script] = built.outputs;
     if (!built.success || script === undefined) throw new Error(built.logs.join("\n"));
     writeFileSync(join(work, "index.js"), await script.text());
     const options = ["--declaration", "--emitDeclarationOnly", "--noEmit", "false", "--outDir", join(work, "types")];
     const lib = ["--target", "ESNext", "--lib", "ESNext,DOM", "--module", "Preserve", "--moduleResolution", "bundler"];
     const strict = ["--strict", "--rewriteRelativeImportExtensions", "--types", ""];
-    await $`${process.execPath} x tsc ${options} ${lib} ${strict} --ignoreConfig ${join(SOURCE, "index.ts")}`.cwd(ROOT);
+    await $`${process.execPath} x tsc ${options} ${lib} ${strict} --ignoreConfig ${entry}`.cwd(ROOT);
+    rmSync(client, { recursive: true });
     const manifest = {
       name: "evm-data-client",
       version,
@@ -147,7 +175,7 @@ export async function packClient(folder: string): Promise<string> {
 
 if (import.meta.main) {
   const [command, folder = "dist"] = process.argv.slice(2);
-  if (command === "types") writeFileSync(TYPES, await clientTypes());
+  if (command === "types") writeFileSync(TYPES, clientTypes());
   else if (command === "pack") console.log(await packClient(resolve(folder)));
   else {
     console.error("usage: bun scripts/client.ts types | pack [folder]");

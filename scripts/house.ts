@@ -14,12 +14,15 @@ const { values } = parseArgs({
 });
 const root = join(resolve(values.source), "src");
 
+/** Made by the build, so git does not keep it. */
+const GENERATED = join(root, "client/types.ts");
+
 /** The texts of a folder's files with one of these endings, by path. */
 function textsIn(folder: string, ending: RegExp): Map<string, string> {
   const found = new Map<string, string>();
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
     const path = join(entry.parentPath, entry.name);
-    if (entry.isFile() && ending.test(path)) found.set(path, readFileSync(path, "utf8"));
+    if (entry.isFile() && ending.test(path) && path !== GENERATED) found.set(path, readFileSync(path, "utf8"));
   }
   return found;
 }

@@ -25,9 +25,10 @@ import { Metrics } from "./core/metrics.ts";
 import { isLowFileLimit, OpenFiles, socketsWithin, WAY_TO_MORE_FILES } from "./core/open-files.ts";
 import { tryFolder } from "./core/private-files.ts";
 import { type CallCounts, nftStream, parseStream, type StreamName } from "./events/types.ts";
+import { Explorer } from "./explore/readings.ts";
 import { createApp } from "./http/app.ts";
-import { Explorer } from "./http/explore-routes.ts";
-import { RateLimiter } from "./http/requests.ts";
+import { RateLimiter } from "./http/rate-limiter.ts";
+import { RunningExports } from "./http/routes/export.ts";
 import { type RunningServer, type Serving, startServer } from "./http/server.ts";
 import type { Delay, Verdict } from "./indexing/candidates.ts";
 import { Demand } from "./indexing/demand.ts";
@@ -349,6 +350,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   metrics.buildInfo.set({ version: VERSION }, 1);
   lifecycle.run("open files", (signal) => ground.files.watch(clock, logger, signal));
   const app = createApp({
+    exports: new RunningExports(clock),
     keys,
     limiter,
     metrics,

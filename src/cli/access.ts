@@ -4,6 +4,7 @@
  */
 import { existsSync } from "node:fs";
 import { parseChain } from "../chains/chains.ts";
+import { Client, ServiceError } from "../client/index.ts";
 import { beginAnew, requestIndexing } from "../collections/headline.ts";
 import { type Config, keyLimits, LIMITS } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
@@ -64,14 +65,12 @@ export interface Operator {
 
 /** Contracts per request. */
 const AT_ONCE = 500;
-const TIMEOUT_MS = 30_000;
 /** A page of 500 collections is about 400 KB. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 
 /** Talks to a running service. */
 export class HttpOperator implements Operator {
-  readonly #url: string;
-  readonly #key: string;
+  readonly #client: Client;
   readonly #signal: AbortSignal;
 
   /**
@@ -79,131 +78,95 @@ export class HttpOperator implements Operator {
    * @param signal ends running requests
    */
   constructor(url: string, key: string, signal: AbortSignal) {
-    this.#url = url.replace(/\/+$/, "");
-    this.#key = key;
+    this.#client = new Client({ url, key, attempts: 1, fetch: boundedFetch });
     this.#signal = signal;
   }
 
-  /** @throws CommandError with the service's words */
-  async request<T>(method: string, path: string, body?: unknown): Promise<T> {
-    let response: Response;
+  /** Calls the service. @throws CommandError with the service's words */
+  async ask<T>(work: (client: Client, cancelled: { readonly signal: AbortSignal }) => Promise<T>): Promise<T> {
     try {
-      response = await fetch(`${this.#url}${path}`, {
-        method,
-        headers: { "x-api-key": this.#key },
-        // A redirect would carry the key to another host.
-        redirect: "manual",
-        signal: AbortSignal.any([this.#signal, AbortSignal.timeout(TIMEOUT_MS)]),
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      });
+      return await work(this.#client, { signal: this.#signal });
     } catch (error) {
-      throw new CommandError(`the service can't be reached: ${messageOf(error)}`, UNAVAILABLE);
+      throw error instanceof ServiceError ? refusalOf(error) : unreachable(error);
     }
-    const answer = (await bodyOf(response)) as (T & { readonly message?: string }) | undefined;
-    if (response.ok && answer !== undefined) return answer;
-    throw refusalOf(response, answer);
   }
 
-  /** Asks for a file. Its body comes as fast as it is read. @throws CommandError with the service's words */
-  async download(path: string): Promise<Response> {
-    const waiting = new AbortController();
-    const cancel = systemClock.after(TIMEOUT_MS, () => waiting.abort(new Error("it did not answer in time")));
-    let response: Response;
-    try {
-      const headers = { "x-api-key": this.#key };
-      const signal = AbortSignal.any([this.#signal, waiting.signal]);
-      response = await fetch(`${this.#url}${path}`, { headers, redirect: "manual", signal });
-    } catch (error) {
-      throw new CommandError(`the service can't be reached: ${messageOf(error)}`, UNAVAILABLE);
-    } finally {
-      cancel();
-    }
-    if (!response.ok) throw refusalOf(response, await bodyOf(response));
-    return response;
+  async status(): Promise<StatusReport> {
+    const { asOf: _, ...status } = await this.ask((client, cancelled) => client.status(cancelled));
+    return status as StatusReport;
   }
 
-  status(): Promise<StatusReport> {
-    return this.request("GET", "/api/status");
-  }
-
-  async collections(filter: Readonly<Record<string, string>>): Promise<readonly CollectionEntry[]> {
-    const found: CollectionEntry[] = [];
-    for (let cursor: string | null = ""; cursor !== null; ) {
-      const query = new URLSearchParams({ limit: String(AT_ONCE), cursor, ...filter });
-      const page: { readonly cursor: string | null; readonly result: readonly CollectionEntry[] } = await this.request(
-        "GET",
-        `/api/collections?${query}`,
-      );
-      found.push(...page.result);
-      cursor = page.cursor;
-    }
-    return found;
+  collections(filter: Readonly<Record<string, string>>): Promise<readonly CollectionEntry[]> {
+    return this.ask(async (client, cancelled) => {
+      const found: unknown[] = [];
+      for await (const one of client.collections({ ...filter, limit: AT_ONCE, ...cancelled })) found.push(one);
+      return found as CollectionEntry[];
+    });
   }
 
   async index(contracts: readonly Contract[]) {
     const answers: (Contract & { readonly before: string | null })[] = [];
     for (let at = 0; at < contracts.length; at += AT_ONCE) {
-      const items = contracts.slice(at, at + AT_ONCE);
-      const answer = await this.request<{ items: typeof answers }>("POST", "/api/collections", { items });
-      answers.push(...answer.items);
+      const { items } = await this.ask((client) => client.index(contracts.slice(at, at + AT_ONCE)));
+      answers.push(...items);
     }
     return answers;
   }
 
-  async beginAnew({ chain, address }: Contract, action: "reindex" | "remove"): Promise<string> {
-    const path = `/api/collections/${encodeURIComponent(chain)}/${address}`;
-    const isReindex = action === "reindex";
-    return (await this.request<{ before: string }>(isReindex ? "POST" : "DELETE", isReindex ? `${path}/reindex` : path))
-      .before;
+  async beginAnew(contract: Contract, action: "reindex" | "remove"): Promise<string> {
+    return (await this.ask((client) => client[action](contract))).before ?? "";
   }
 
-  async refresh({ chain, address }: Contract, tokenIds: readonly string[] | undefined): Promise<void> {
-    const path = `/api/collections/${encodeURIComponent(chain)}/${address}/refresh`;
-    await this.request("POST", path, { ...(tokenIds === undefined ? {} : { tokenIds }) });
+  async refresh(contract: Contract, tokenIds: readonly string[] | undefined): Promise<void> {
+    await this.ask((client) => client.refresh(contract, tokenIds));
   }
 
-  async keys(): Promise<readonly ListedKey[]> {
-    return (await this.request<{ result: readonly ListedKey[] }>("GET", "/api/keys")).result;
+  keys(): Promise<readonly ListedKey[]> {
+    return this.ask((client, cancelled) => client.keys(cancelled));
   }
 
   async addKey(name: string, scope: KeyScope, limits: GivenLimits): Promise<string> {
-    return (await this.request<{ key: string }>("POST", "/api/keys", { name, scope, ...limits })).key;
+    const given = Object.fromEntries(Object.entries(limits).filter(([, limit]) => limit !== undefined));
+    return (await this.ask((client) => client.addKey({ name, scope, ...given }))).key;
   }
 
   async rotateKey(name: string, graceSeconds: number): Promise<string> {
-    const path = `/api/keys/${encodeURIComponent(name)}/rotate`;
-    return (await this.request<{ key: string }>("POST", path, { graceSeconds })).key;
+    return (await this.ask((client) => client.rotateKey(name, graceSeconds))).key;
   }
 
   async revokeKey(name: string): Promise<void> {
-    await this.request("DELETE", `/api/keys/${encodeURIComponent(name)}`);
+    await this.ask((client) => client.revokeKey(name));
   }
 
   async close(): Promise<void> {}
 }
 
-function refusalOf({ status }: Response, answer: { readonly message?: string } | undefined): CommandError {
-  const message = answer?.message ?? `--url: no service of this kind answers there (status ${status})`;
+const unreachable = (error: unknown) =>
+  new CommandError(`the service can't be reached: ${messageOf(error)}`, UNAVAILABLE);
+
+function refusalOf(error: ServiceError): CommandError {
+  const { status, code } = error;
+  if (status === 0) return unreachable(error.cause ?? error);
+  const isForeign = code === "unreadable" && status < 500;
+  const message = isForeign ? `--url: no service of this kind answers there (status ${status})` : error.message;
   if (status === 400) return new CommandError(message, USAGE);
   const isRefused = status === 401 || status === 403;
   return new CommandError(message, isRefused ? NO_PERMISSION : status >= 500 ? UNAVAILABLE : FAILED);
 }
 
-/** The JSON object of an answer; undefined if it is none, or too long. */
-async function bodyOf({ body }: Response): Promise<object | undefined> {
-  const chunks: Uint8Array[] = [];
+/** Follows no redirect, which would carry the key to another host, and reads no more of an answer than it may have. */
+async function boundedFetch(url: string, init: RequestInit): Promise<Response> {
+  const response = await fetch(url, { ...init, redirect: "manual" });
+  if (response.body === null || response.headers.has("content-disposition")) return response;
   let length = 0;
-  try {
-    for await (const chunk of body ?? []) {
+  const bounded = new TransformStream<Uint8Array, Uint8Array>({
+    transform: (chunk, controller) => {
       length += chunk.length;
-      if (length > MAX_ANSWER_BYTES) return undefined;
-      chunks.push(chunk);
-    }
-    const value: unknown = JSON.parse(Buffer.concat(chunks).toString());
-    return typeof value === "object" && value !== null ? value : undefined;
-  } catch {
-    return undefined;
-  }
+      if (length > MAX_ANSWER_BYTES) controller.error(new Error("the answer is too long"));
+      else controller.enqueue(chunk);
+    },
+  });
+  return new Response(response.body.pipeThrough(bounded), { status: response.status, headers: response.headers });
 }
 
 export interface LogOptions {

@@ -1,4 +1,5 @@
 /** `estimate`: what indexing a contract would cost. */
+import type { CollectionEstimate, EstimatedRange } from "../client/index.ts";
 import { countText, durationText, wholeText } from "../core/format.ts";
 import { type Contract, type HttpOperator, LogOperator, missingLog } from "./access.ts";
 import { contractOf } from "./change-commands.ts";
@@ -6,30 +7,9 @@ import type { Command, CommandRun } from "./command.ts";
 import { serviceOf } from "./own-service.ts";
 import { printable, tableText } from "./text.ts";
 
-interface CountRange {
-  readonly low: number;
-  /** Null if nothing that was read bounds it. */
-  readonly high: number | null;
-}
-
 /** The part of the answer that is shown. */
-export interface ShownEstimate {
-  readonly name: string;
-  readonly status: string | null;
-  readonly blocks: {
-    readonly from: number;
-    readonly fromAtLatest: number;
-    readonly to: number;
-    readonly count: number;
-  };
-  readonly transfers: CountRange;
-  readonly calls: Readonly<Record<string, CountRange>>;
-  readonly total: CountRange;
-  readonly units: CountRange & { readonly list: string };
-  readonly seconds: number;
-  readonly limits: { readonly maxBlocks: number | null; readonly answered: number; readonly source: string };
-  readonly probes: number;
-}
+export type ShownEstimate = Omit<CollectionEstimate, "chain" | "address" | "time">;
+type CountRange = EstimatedRange;
 
 export const estimateCommand: Command = {
   name: "estimate",
@@ -69,8 +49,10 @@ async function statusInLog(run: CommandRun, { chain, address }: Contract): Promi
 }
 
 /** Asks a service for an estimate. @throws CommandError */
-export const estimateOf = (operator: HttpOperator, { chain, address }: Contract): Promise<ShownEstimate> =>
-  operator.request("GET", `/api/collections/${encodeURIComponent(chain)}/${address}/estimate`);
+export async function estimateOf(operator: HttpOperator, contract: Contract): Promise<ShownEstimate> {
+  const { asOf: _, ...estimate } = await operator.ask((client, cancelled) => client.estimate(contract, cancelled));
+  return estimate;
+}
 
 function estimateLines({ name, blocks, transfers, calls, total, units, seconds, limits, ...rest }: ShownEstimate) {
   const isOpen = total.high === null;

@@ -63,10 +63,10 @@ async function openExport(run: CommandRun, contract: Contract, wish: ExportWish)
   const operator = await run.open();
   if (!(operator instanceof HttpOperator)) throw new CommandError("--url: must be a service", USAGE);
   const { format, holders, asOfBlock } = wish;
-  const query = new URLSearchParams({ format, holders: String(holders) });
-  if (asOfBlock !== undefined) query.set("as_of_block", String(asOfBlock));
-  const path = `/api/collections/${encodeURIComponent(contract.chain)}/${contract.address}/export?${query}`;
-  const { headers, body } = await operator.download(path);
+  const query = { format, holders, ...(asOfBlock === undefined ? {} : { as_of_block: asOfBlock }) };
+  const { headers, body } = await operator.ask((client, cancelled) =>
+    client.exported(contract, { ...query, ...cancelled }),
+  );
   const facts = {
     ...{ ...contract, block: headers.get("x-as-of-block") ?? "", block_hash: headers.get("x-as-of-hash") ?? "" },
     ...{ block_time: headers.get("x-as-of-time") ?? "", finality: headers.get("x-finality") ?? "" },

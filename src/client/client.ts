@@ -1,61 +1,39 @@
-/** The client: the two operations, the routes for operators, and live messages. */
+/** The client: the operations of the service, walks over their pages, and live messages. */
 import { Feed } from "./feed.ts";
 import { type ClientOptions, type Query, Requests } from "./requests.ts";
 import type { SubscribeOptions, Subscription } from "./subscription.ts";
-import type {
-  CollectionDetails,
-  CollectionEstimate,
-  CollectionList,
-  Holder,
-  HolderList,
-  IndexAnswer,
-  Key,
-  KeyRequest,
-  KeyText,
-  KnownToken,
-  KnownTokenList,
-  ListedCollection,
-  NftPage,
-  NftRecord,
-  PriceSeries,
-  ServiceStatus,
-  TokenDetails,
-  TokenList,
-  TokenPrice,
-  TraitList,
-} from "./types.ts";
+import type { Holder, Key, KnownToken, ListedCollection, NftRecord, Operations } from "./types.ts";
 
 interface Cancelled {
   readonly signal?: AbortSignal;
 }
 
-/** Parameters of a listing, as the API names them. */
-export interface NftQuery extends Cancelled {
-  /** Name or code of the chain. Default: eth. */
-  readonly chain?: string;
-  readonly format?: "decimal" | "hex";
-  readonly limit?: number;
-  readonly totalRanges?: number;
-  readonly range?: number;
-  readonly cursor?: string;
-  readonly normalizeMetadata?: boolean;
-  readonly media_items?: boolean;
-  readonly disable_total?: boolean;
-  /** A record per token and owner. */
-  readonly holders?: boolean;
-  readonly as_of_block?: number;
-  readonly metadata_as_of?: string;
-}
+type QueryOf<Name extends keyof Operations> = Operations[Name]["query"] & Cancelled;
+type AnswerOf<Name extends keyof Operations> = Operations[Name]["answer"];
 
+const NFTS = "GET /api/v2/nft/:address";
+const PRICE = "GET /api/v2/erc20/:address/price";
+const HOLDERS = "GET /api/collections/:chain/:address/holders";
+const TOKENS = "GET /api/collections/:chain/:address/tokens";
+const TOKEN = "GET /api/collections/:chain/:address/tokens/:id";
+const SERIES = "GET /api/prices/:chain/:address/series";
+const EXPORT = "GET /api/collections/:chain/:address/export";
+const COLLECTIONS = "GET /api/collections";
+
+/** Parameters of a listing, as the API names them. */
+export type NftQuery = QueryOf<typeof NFTS>;
 /** Parameters of a price, as the API names them. */
-export interface PriceQuery extends Cancelled {
-  /** Name or code of the chain. Default: eth. */
-  readonly chain?: string;
-  readonly include?: readonly string[];
-  readonly exchange?: string;
-  readonly to_block?: number;
-  readonly min_liquidity_usd?: number;
-}
+export type PriceQuery = Omit<QueryOf<typeof PRICE>, "include"> & { readonly include?: readonly string[] };
+export type CollectionQuery = QueryOf<typeof COLLECTIONS>;
+export type PageQuery = QueryOf<typeof HOLDERS>;
+export type TokenQuery = QueryOf<typeof TOKENS>;
+export type TokenDetailsQuery = QueryOf<typeof TOKEN>;
+export type ExportQuery = QueryOf<typeof EXPORT>;
+/** Parameters of a series. Its ends are blocks or ISO times. */
+export type SeriesQuery = Omit<QueryOf<typeof SERIES>, "from" | "to"> & {
+  readonly from?: number | string;
+  readonly to?: number | string;
+};
 
 /** The block that an answer is valid for. */
 export interface AsOf {
@@ -69,49 +47,11 @@ export interface AsOf {
 /** An answer with the block that it is valid for; null if it depends on none. */
 export type Answer<T> = T & { readonly asOf: AsOf | null };
 
-export interface CollectionQuery extends Cancelled {
-  readonly chain?: string;
-  readonly status?: ListedCollection["status"];
-  readonly text?: string;
-  readonly limit?: number;
-  readonly cursor?: string;
-}
-
-export interface PageQuery extends Cancelled {
-  readonly as_of_block?: number;
-  readonly limit?: number;
-  readonly cursor?: string;
-}
-
-export interface TokenQuery extends PageQuery {
-  readonly owner?: string;
-  /** Each `Type:Value`. */
-  readonly trait?: readonly string[];
-}
-
-export interface TokenDetailsQuery extends PageQuery {
-  /** ISO time: the metadata as it was known then. */
-  readonly metadata_as_of?: string;
-}
-
-export interface SeriesQuery extends Cancelled {
-  /** A block, or an ISO time. Default: 24 hours before `to`. */
-  readonly from?: number | string;
-  /** A block, or an ISO time. Default: the newest block. */
-  readonly to?: number | string;
-  /** At most 200. Default 50. */
-  readonly points?: number;
-  /** True for prices that are stored only: they come at once, and other points have none. */
-  readonly stored?: boolean;
-}
-
-export interface ExportQuery extends Cancelled {
-  readonly format?: "csv" | "jsonl" | "parquet";
-  /** A row per owner in place of a row per token. */
-  readonly holders?: boolean;
-  /** Default: the newest final block that has the collection, else the newest shown one. */
-  readonly as_of_block?: number;
-}
+/** What a call of an operation has beside its name. */
+export type CallOf<Name extends keyof Operations> = Cancelled & {
+  readonly path: Operations[Name]["path"];
+  readonly query?: Operations[Name]["query"];
+} & (Operations[Name]["body"] extends undefined ? unknown : { readonly body: Operations[Name]["body"] });
 
 /** A contract on a chain. */
 export interface Contract {
@@ -128,17 +68,25 @@ export class Client {
     this.#feed = new Feed(options);
   }
 
-  /** Returns one page of a collection's NFTs. @throws ServiceError */
-  async nftPage(address: string, { signal, ...query }: NftQuery = {}): Promise<Answer<NftPage>> {
-    const { body, headers } = await this.#get<NftPage>(`/api/v2/nft/${address}`, query, signal);
+  /**
+   * Calls any operation by its method and path, as the API's document names them: `client.call("GET /api/keys", { path: {} })`.
+   * @throws ServiceError
+   */
+  async call<Name extends keyof Operations>(name: Name, request: CallOf<Name>): Promise<Answer<AnswerOf<Name>>> {
+    const { body, headers } = await this.#requests.json<AnswerOf<Name>>(...sentOf(name, request));
     return { ...body, asOf: asOfHeaders(headers) };
+  }
+
+  /** Returns one page of a collection's NFTs. @throws ServiceError */
+  nftPage(address: string, { signal, ...query }: NftQuery = {}) {
+    return this.call(NFTS, { path: { address }, query, ...given(signal) });
   }
 
   /**
    * Yields the pages of a listing, all as of the block of the first one. @throws ServiceError `cursor_reorged` if that
    * block left the chain meanwhile
    */
-  async *nftPages(address: string, query: NftQuery = {}): AsyncGenerator<Answer<NftPage>> {
+  async *nftPages(address: string, query: NftQuery = {}): AsyncGenerator<Answer<AnswerOf<typeof NFTS>>> {
     yield* pages((cursor) => this.nftPage(address, { ...query, ...cursor }), query);
   }
 
@@ -148,31 +96,28 @@ export class Client {
   }
 
   /** Returns the price of a token. @throws ServiceError */
-  async price(address: string, { signal, include, ...query }: PriceQuery = {}): Promise<Answer<TokenPrice>> {
-    const asked = { ...query, include: include?.join(",") };
-    const { body, headers } = await this.#get<TokenPrice>(`/api/v2/erc20/${address}/price`, asked, signal);
-    return { ...body, asOf: asOfHeaders(headers) };
+  price(address: string, { signal, include, ...query }: PriceQuery = {}) {
+    const included = include === undefined ? {} : { include: include.join(",") as "percent_change" };
+    return this.call(PRICE, { path: { address }, query: { ...query, ...included }, ...given(signal) });
   }
 
   /** Returns one page of a collection's owners by what they hold. @throws ServiceError */
-  async holderPage(contract: Contract, { signal, ...query }: PageQuery = {}): Promise<Answer<HolderList>> {
-    const { body, headers } = await this.#get<HolderList>(`${pathOf(contract)}/holders`, query, signal);
-    return { ...body, asOf: asOfHeaders(headers) };
+  holderPage(contract: Contract, { signal, ...query }: PageQuery = {}) {
+    return this.call(HOLDERS, { path: partsOf(contract), query, ...given(signal) });
   }
 
   /** Returns the prices of a token at evenly spaced blocks. @throws ServiceError */
-  async priceSeries({ chain = "eth", address }: Contract, query: SeriesQuery = {}): Promise<PriceSeries> {
-    const { signal, ...asked } = query;
-    const path = `/api/prices/${encodeURIComponent(chain)}/${address}/series`;
-    return (await this.#get<PriceSeries>(path, asked, signal)).body;
+  priceSeries(contract: Contract, { signal, from, to, ...query }: SeriesQuery = {}) {
+    const ends = { ...(from === undefined ? {} : { from: `${from}` }), ...(to === undefined ? {} : { to: `${to}` }) };
+    return this.call(SERIES, { path: partsOf(contract), query: { ...query, ...ends }, ...given(signal) });
   }
 
   /** Returns ERC-20 tokens whose address, symbol or name has the text. @throws ServiceError */
   async findTokens(
     text: string,
-    { limit, signal }: Cancelled & { readonly limit?: number } = {},
+    { signal, ...query }: Cancelled & { readonly limit?: number } = {},
   ): Promise<readonly KnownToken[]> {
-    return (await this.#get<KnownTokenList>("/api/tokens", { text, limit }, signal)).body.result;
+    return (await this.call("GET /api/tokens", { path: {}, query: { text, ...query }, ...given(signal) })).result;
   }
 
   /** Yields the owners of a collection by what they hold, all as of one block. @throws ServiceError */
@@ -182,9 +127,8 @@ export class Client {
   }
 
   /** Returns one page of the tokens of an owner, or of those with certain traits. @throws ServiceError */
-  async tokenPage(contract: Contract, { signal, ...query }: TokenQuery = {}): Promise<Answer<TokenList>> {
-    const { body, headers } = await this.#get<TokenList>(`${pathOf(contract)}/tokens`, query, signal);
-    return { ...body, asOf: asOfHeaders(headers) };
+  tokenPage(contract: Contract, { signal, ...query }: TokenQuery = {}) {
+    return this.call(TOKENS, { path: partsOf(contract), query, ...given(signal) });
   }
 
   /** Yields the tokens of an owner, or those with certain traits (`Type:Value`), as of one block. @throws ServiceError */
@@ -194,22 +138,18 @@ export class Client {
   }
 
   /** Returns a collection's progress, flags and metadata. @throws ServiceError */
-  async collection(contract: Contract, { signal }: Cancelled = {}): Promise<CollectionDetails> {
-    return (await this.#get<CollectionDetails>(pathOf(contract), {}, signal)).body;
+  collection(contract: Contract, { signal }: Cancelled = {}) {
+    return this.call("GET /api/collections/:chain/:address", { path: partsOf(contract), ...given(signal) });
   }
 
   /** Returns a token with its newest transfers, and a cursor for older ones. @throws ServiceError */
-  async token(
-    contract: Contract,
-    id: string | bigint,
-    { signal, ...query }: TokenDetailsQuery = {},
-  ): Promise<TokenDetails> {
-    return (await this.#get<TokenDetails>(`${pathOf(contract)}/tokens/${id}`, query, signal)).body;
+  token(contract: Contract, id: string | bigint, { signal, ...query }: TokenDetailsQuery = {}) {
+    return this.call(TOKEN, { path: { ...partsOf(contract), id: `${id}` }, query, ...given(signal) });
   }
 
   /** Returns how many tokens have which trait. @throws ServiceError */
-  async traits(contract: Contract, { signal }: Cancelled = {}): Promise<TraitList> {
-    return (await this.#get<TraitList>(`${pathOf(contract)}/traits`, {}, signal)).body;
+  traits(contract: Contract, { signal }: Cancelled = {}) {
+    return this.call("GET /api/collections/:chain/:address/traits", { path: partsOf(contract), ...given(signal) });
   }
 
   /**
@@ -217,7 +157,7 @@ export class Client {
    * @throws ServiceError
    */
   exported(contract: Contract, { signal, ...query }: ExportQuery): Promise<Response> {
-    return this.#requests.response(`${pathOf(contract)}/export`, { query, signal });
+    return this.#requests.response(...sentOf(EXPORT, { path: partsOf(contract), query, ...given(signal) }));
   }
 
   /**
@@ -234,13 +174,13 @@ export class Client {
   }
 
   /** Returns the state of the service. For keys of scope `operate`, like all further methods. @throws ServiceError */
-  async status({ signal }: Cancelled = {}): Promise<ServiceStatus> {
-    return (await this.#get<ServiceStatus>("/api/status", {}, signal)).body;
+  status({ signal }: Cancelled = {}) {
+    return this.call("GET /api/status", { path: {}, ...given(signal) });
   }
 
   /** Returns one page of the known collections. @throws ServiceError */
-  async collectionPage({ signal, ...query }: CollectionQuery = {}): Promise<CollectionList> {
-    return (await this.#get<CollectionList>("/api/collections", query, signal)).body;
+  collectionPage({ signal, ...query }: CollectionQuery = {}) {
+    return this.call(COLLECTIONS, { path: {}, query, ...given(signal) });
   }
 
   /** Yields the known collections. @throws ServiceError */
@@ -250,57 +190,63 @@ export class Client {
   }
 
   /** Requests the indexing of at most 500 collections. Returns what each was before. @throws ServiceError */
-  async index(contracts: readonly Contract[]): Promise<IndexAnswer> {
-    const items = contracts.map(({ chain = "eth", address }) => ({ chain, address }));
-    return (await this.#requests.json<IndexAnswer>("/api/collections", { method: "POST", body: { items } })).body;
+  index(contracts: readonly Contract[]) {
+    return this.call("POST /api/collections", { path: {}, body: { items: contracts.map(partsOf) } });
   }
 
   /** Returns what indexing a contract would cost. @throws ServiceError */
-  async estimate(contract: Contract, { signal }: Cancelled = {}): Promise<CollectionEstimate> {
-    return (await this.#get<CollectionEstimate>(`${pathOf(contract)}/estimate`, {}, signal)).body;
+  estimate(contract: Contract, { signal }: Cancelled = {}) {
+    return this.call("GET /api/collections/:chain/:address/estimate", { path: partsOf(contract), ...given(signal) });
   }
 
-  /** Has a collection indexed anew. @throws ServiceError */
-  async reindex(contract: Contract): Promise<void> {
-    await this.#requests.response(`${pathOf(contract)}/reindex`, { method: "POST" });
+  /** Has a collection indexed anew. Returns what it was before. @throws ServiceError */
+  reindex(contract: Contract) {
+    return this.call("POST /api/collections/:chain/:address/reindex", { path: partsOf(contract) });
   }
 
   /** Has the metadata of at most 500 tokens fetched again, by default of all. @throws ServiceError */
-  async refresh(contract: Contract, tokenIds?: readonly string[]): Promise<void> {
+  refresh(contract: Contract, tokenIds?: readonly string[]) {
     const body = tokenIds === undefined ? {} : { tokenIds };
-    await this.#requests.response(`${pathOf(contract)}/refresh`, { method: "POST", body });
+    return this.call("POST /api/collections/:chain/:address/refresh", { path: partsOf(contract), body });
   }
 
-  /** Stops following a collection. @throws ServiceError */
-  async remove(contract: Contract): Promise<void> {
-    await this.#requests.response(pathOf(contract), { method: "DELETE" });
+  /** Stops following a collection. Returns what it was before. @throws ServiceError */
+  remove(contract: Contract) {
+    return this.call("DELETE /api/collections/:chain/:address", { path: partsOf(contract) });
   }
 
   /** Returns the API keys, without their texts. @throws ServiceError */
   async keys({ signal }: Cancelled = {}): Promise<readonly Key[]> {
-    return (await this.#get<{ result: readonly Key[] }>("/api/keys", {}, signal)).body.result;
+    return (await this.call("GET /api/keys", { path: {}, ...given(signal) })).result;
   }
 
   /** Adds a key. Its text is in this answer only. @throws ServiceError */
-  async addKey(key: KeyRequest): Promise<KeyText> {
-    return (await this.#requests.json<KeyText>("/api/keys", { method: "POST", body: key })).body;
+  addKey(key: Operations["POST /api/keys"]["body"]) {
+    return this.call("POST /api/keys", { path: {}, body: key });
   }
 
   /** Gives a key a new text. The former one stays valid for a while. @throws ServiceError */
-  async rotateKey(name: string, graceSeconds?: number): Promise<KeyText> {
+  rotateKey(name: string, graceSeconds?: number) {
     const body = graceSeconds === undefined ? {} : { graceSeconds };
-    const path = `/api/keys/${encodeURIComponent(name)}/rotate`;
-    return (await this.#requests.json<KeyText>(path, { method: "POST", body })).body;
+    return this.call("POST /api/keys/:name/rotate", { path: { name }, body });
   }
 
   /** Revokes a key and closes its sockets. @throws ServiceError */
   async revokeKey(name: string): Promise<void> {
-    await this.#requests.response(`/api/keys/${encodeURIComponent(name)}`, { method: "DELETE" });
+    await this.call("DELETE /api/keys/:name", { path: { name } });
   }
+}
 
-  #get<T>(path: string, query: Query, signal: AbortSignal | undefined): Promise<{ body: T; headers: Headers }> {
-    return this.#requests.json<T>(path, { query, signal });
-  }
+/** A signal as an optional field. */
+const given = (signal: AbortSignal | undefined): Cancelled => (signal === undefined ? {} : { signal });
+
+/** The path of a call with its parameters, and the rest of its request. */
+function sentOf<Name extends keyof Operations>(name: Name, request: CallOf<Name>): Parameters<Requests["json"]> {
+  const [method = "", pattern = ""] = name.split(" ");
+  const { path, query, signal, body } = request as CallOf<Name> & { readonly body?: unknown };
+  const parts = path as Readonly<Record<string, string>>;
+  const target = pattern.replace(/:(\w+)/g, (_, part: string) => encodeURIComponent(parts[part] ?? ""));
+  return [target, { method: method as "GET" | "POST" | "DELETE", query: query as Query, body, signal }];
 }
 
 /** Yields a page and all that follow it. */
@@ -318,8 +264,7 @@ async function* pages<T extends { readonly cursor: string | null }>(
   }
 }
 
-const pathOf = ({ chain = "eth", address }: Contract): string =>
-  `/api/collections/${encodeURIComponent(chain)}/${address}`;
+const partsOf = ({ chain = "eth", address }: Contract) => ({ chain, address });
 
 function asOfHeaders(headers: Headers): AsOf | null {
   const block = headers.get("x-as-of-block");

@@ -2,10 +2,11 @@
  * Live messages of collections over as few sockets as the service allows. Each subscription keeps the record that it
  * has, and the service replays what came after it.
  */
+
+import { CHAIN_NAMES } from "./chain-names.ts";
 import { type KnownLimits, Line } from "./line.ts";
 import type { ClientOptions } from "./requests.ts";
 import { nameOf, type SubscribeOptions, Subscription } from "./subscription.ts";
-import { CHAIN_NAMES } from "./types.ts";
 
 interface Held {
   readonly subscription: Subscription;

@@ -2,10 +2,12 @@
  * One socket with its subscriptions. It connects again after an interruption, with a growing wait, and asks for each
  * subscription anew. It ends them with an error if the service refuses them, or was never there.
  */
+
+import { CHAIN_NAMES } from "./chain-names.ts";
 import { Pace } from "./pace.ts";
 import { type ClientOptions, Requests, ServiceError } from "./requests.ts";
 import { nameOf, type Subscription } from "./subscription.ts";
-import { CHAIN_NAMES, type ErrorCode, type MessageOf, type ServerMessage } from "./types.ts";
+import type { ErrorCode, MessageOf, ServerMessage } from "./types.ts";
 
 /** What the service has told about its limits. Shared by all sockets. */
 export interface KnownLimits {

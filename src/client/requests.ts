@@ -132,15 +132,9 @@ async function errorOf(response: Response): Promise<ServiceError> {
   const seconds = Number(headers.get("retry-after") ?? Number.NaN);
   const retryAfter = Number.isFinite(seconds) ? { retryAfter: seconds } : {};
   const body = (await response.json().catch(() => undefined)) as Partial<ErrorBody> | undefined;
-  if (body?.code === undefined) {
-    return new ServiceError(`the service answered with status ${status}`, {
-      status,
-      code: "unreadable",
-      ...retryAfter,
-    });
-  }
-  const details = body.details === undefined ? {} : { details: body.details };
-  return new ServiceError(body.message ?? body.code, { status, code: body.code, ...details, ...retryAfter });
+  const { message = `the service answered with status ${status}`, code = "unreadable" } = body ?? {};
+  const details = body?.details === undefined ? {} : { details: body.details };
+  return new ServiceError(message, { status, code, ...details, ...retryAfter });
 }
 
 /** Waits. @throws the signal's reason */

@@ -1,21 +1,54 @@
-/** The parts that the schemas of bodies are made of, as OpenAPI 3.0 understands them. */
-import { type Static, type TSchema, Type } from "@sinclair/typebox";
+/** The parts that the schemas of bodies, parameters and messages are made of, as OpenAPI 3.0 understands them. */
+import { Kind, type Static, type TSchema, Type, TypeRegistry } from "@sinclair/typebox";
+
+const NAME = Symbol("name");
+const FORMS = Symbol("forms");
 
 export const text = (description: string, more: object = {}) => Type.String({ description, ...more });
-export const nullableText = (description: string, more: object = {}) =>
-  Type.Unsafe<string | null>({ type: "string", nullable: true, description, ...more });
-export const nullableTime = (description: string) => nullableText(description, { format: "date-time" });
+export const nullableText = (description: string, more: object = {}) => nullable(text(description, more));
+export const time = (description: string) => text(description, { format: "date-time" });
+export const nullableTime = (description: string) => nullable(time(description));
 export const int32 = (description: string) => Type.Integer({ format: "int32", minimum: 0, description });
 export const int64 = (description: string) => Type.Integer({ format: "int64", minimum: 0, description });
+export const double = (description: string) => Type.Number({ format: "double", description });
 export const address = (description: string) => text(description, { pattern: "^0x[0-9a-f]{40}$" });
 export const digits = (description: string) => text(description, { pattern: "^[0-9]+$" });
 export const decimal = (description: string) => text(description, { pattern: "^-?[0-9]+(\\.[0-9]+)?$" });
 export const blockHash = (description: string) => text(description, { pattern: "^0x[0-9a-f]{64}$" });
 
+/** A schema whose values may be null. OpenAPI 3.0 has no null type. */
+export const nullable = <T extends TSchema>(schema: T) =>
+  Type.Unsafe<Static<T> | null>({
+    type: schema["type"],
+    nullable: true,
+    ...schema,
+    [Kind]: "Unsafe",
+    [NAME]: undefined,
+  });
+
+TypeRegistry.Set<{ enum: readonly string[] }>("Word", (schema, value) => schema.enum.includes(value as string));
+
 /** One of several words. TypeBox's own union makes `anyOf` with constants, which OpenAPI 3.0 does not know. */
 export const oneOf = <const T extends readonly string[]>(words: T, description: string) =>
-  Type.Unsafe<T[number]>({ type: "string", enum: [...words], description });
+  Type.Unsafe<T[number]>({ [Kind]: "Word", type: "string", enum: [...words], description });
 
-/** References a schema by its name in the document. */
-export const named = <T extends TSchema>(name: string, _schema: T) =>
-  Type.Unsafe<Static<T>>({ $ref: `#/components/schemas/${name}` });
+interface Marked extends TSchema {
+  readonly [NAME]?: string;
+  readonly [FORMS]?: Readonly<Record<WireTypes, TSchema>>;
+}
+
+/** The types of counts and flags: strings (`seed`), or numbers and booleans (`native`). */
+export type WireTypes = "seed" | "native";
+
+/** Names a schema: documents have it once, under the name, and refer to it. */
+export const named = <T extends TSchema>(name: string, schema: T): T => ({ ...schema, [NAME]: name });
+
+/** A schema that depends on the wire types in force. */
+export const eitherForm = <A extends TSchema, B extends TSchema>(seed: A, native: B) =>
+  Type.Unsafe<Static<A> | Static<B>>({ ...seed, [Kind]: "Unsafe", [FORMS]: { seed, native } });
+
+/** The name of a schema; undefined for a part without one. */
+export const nameOfSchema = (schema: TSchema): string | undefined => (schema as Marked)[NAME];
+
+/** The two forms of a schema that depends on the wire types. */
+export const formsOf = (schema: TSchema): Readonly<Record<WireTypes, TSchema>> | undefined => (schema as Marked)[FORMS];

@@ -2,13 +2,19 @@
  * The two queues of slow requests: those that read a whole collection in memory, and those that wait for a node. Apart,
  * so that a slow node delays no reading of memory. Keys share each of them fairly.
  */
+import { LRUCache } from "lru-cache";
+import { currentCollection } from "../collections/hot-collections.ts";
+import type { Clock } from "../core/clock.ts";
 import { FairSlots } from "../core/fair-slots.ts";
+import { type HolderRanking, rankHolders } from "../exports/holders.ts";
+import type { ExportSource, ExportStart } from "../exports/walk.ts";
+import { TraitIndexes } from "./traits.ts";
 
 /** Work of one key that waits. At a tenth of a second each, the last one starts after a few seconds. */
 const MAX_WAITING = 32;
 
 /** Each reading takes slices of the thread that serves requests, so more of them at once would only take turns. */
-export const memoryReadings = () =>
+const memoryReadings = () =>
   new FairSlots({
     ...{ places: 4, perKey: 2, forOperators: 1 },
     maxWaiting: MAX_WAITING,
@@ -17,10 +23,55 @@ export const memoryReadings = () =>
   });
 
 /** Each reading is up to 64 requests for logs. A public node bears about a hundred of them at once. */
-export const nodeReadings = () =>
+const nodeReadings = () =>
   new FairSlots({
     ...{ places: 5, perKey: 2, forOperators: 1 },
     maxWaiting: MAX_WAITING,
     retryAfter: 2,
     work: "readings of the node",
   });
+
+/** Memory for rankings, and about what one holder takes. */
+const MAX_BYTES = 64 << 20;
+const HOLDER_BYTES = 160;
+/** Rankings of holders, kept for a while: the pages of one walk need the same one, and making it reads all pairs. */
+class Rankings {
+  readonly #kept = new LRUCache<string, HolderRanking>({
+    maxSize: MAX_BYTES,
+    sizeCalculation: ({ count }) => 1 + count * HOLDER_BYTES,
+  });
+  /** Rankings that are being made. */
+  readonly #making = new Map<string, Promise<HolderRanking>>();
+
+  /** Returns the ranking at the block of a walk. @throws ApiError 410 if the block is lost meanwhile */
+  async of(source: ExportSource, start: ExportStart): Promise<HolderRanking> {
+    const { block, hash, above, base, chainVersion } = start.walk;
+    const { rewrittenAt } = await currentCollection(source, source, start.walk);
+    const point = hash || above?.hash || (start.finalized ? "final" : chainVersion);
+    const key = `${source.chainId}/${source.address}/${base}/${rewrittenAt}/${block}/${point}`;
+    const known = this.#kept.get(key) ?? this.#making.get(key);
+    if (known !== undefined) return known;
+    const making = rankHolders(source, start);
+    this.#making.set(key, making);
+    try {
+      const ranking = await making;
+      this.#kept.set(key, ranking);
+      return ranking;
+    } finally {
+      this.#making.delete(key);
+    }
+  }
+}
+
+/** What the requests of a process share. */
+export class Explorer {
+  readonly memory = memoryReadings();
+  readonly node = nodeReadings();
+  readonly rankings = new Rankings();
+  readonly traits: TraitIndexes;
+
+  /** @param traitBytes memory for indexes of traits */
+  constructor(clock: Clock, traitBytes: number) {
+    this.traits = new TraitIndexes(clock, traitBytes);
+  }
+}

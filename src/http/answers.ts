@@ -7,7 +7,7 @@ import { gzip } from "node:zlib";
 import { LRUCache } from "lru-cache";
 import { type Clock, withTimeout } from "../core/clock.ts";
 import { ApiError, AppError } from "../core/errors.ts";
-import { UNKNOWN_PARAMETERS } from "./requests.ts";
+import { UNKNOWN_PARAMETERS } from "./parameters.ts";
 
 // The target of a request: path and query, independent of the host name. The key check, the router and the response
 // cache must all see the same path, so all of them use this file. The router's own parser needs a host of at least four

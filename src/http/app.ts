@@ -7,14 +7,13 @@ import { Elysia } from "elysia";
 import { LIMITS } from "../config.ts";
 import { ApiError, invalidParameter, invariant } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
-import type { Metrics } from "../core/metrics.ts";
 import type { Spending } from "../core/spending.ts";
-import type { ApiKey } from "../operators/keys.ts";
+import { type ApiKey, WAY_TO_OPERATE } from "../operators/keys.ts";
 import {
   cachedResponse,
   errorResponse,
   isNodeRefusal,
-  json,
+  jsonHeaders,
   NO_STORE,
   pathOf,
   preflight,
@@ -29,63 +28,56 @@ import {
   withoutOrigins,
 } from "./answers.ts";
 import { consolePage } from "./console-page.ts";
-import {
-  HEADERS,
-  healthDetail,
-  INFO,
-  mediaDetail,
-  metricsDetail,
-  nftDetail,
-  priceDetail,
-  socketDetail,
-} from "./docs.ts";
 import { documents } from "./documents.ts";
-import { schemasOf } from "./models.ts";
-import {
-  createMediaRoute,
-  createNftRoute,
-  createPriceRoute,
-  type MediaRouteDeps,
-  type NftRouteDeps,
-  type PriceRouteDeps,
-} from "./operations.ts";
-import {
-  addOperatorRoutes,
-  assertMayUse,
-  ignoredParameters,
-  OPERATOR_ROUTES,
-  type OperatorDeps,
-  operatorRoute,
-} from "./operator-routes.ts";
-import { API_PREFIX, isApiPath, isOperatorPath, methodCheck, routeLabel } from "./paths.ts";
-import {
-  assertMetricsKey,
-  NFT_PARAMETERS,
-  PRICE_PARAMETERS,
-  type RateLimiter,
-  UNKNOWN_PARAMETERS,
-  unknownParameters,
-} from "./requests.ts";
+import { detailOf, HEADERS, INFO, schemasOf } from "./openapi.ts";
+import type { Answered, Operation } from "./operation.ts";
+import { UNKNOWN_PARAMETERS, unknownParameters } from "./parameters.ts";
+import { isApiPath, isOperatorPath, methodCheck, patternOf, routeLabel } from "./paths.ts";
+import type { RateLimiter } from "./rate-limiter.ts";
+import { COLLECTION_OPERATIONS } from "./routes/collections.ts";
+import { EXPLORE_OPERATIONS } from "./routes/explore.ts";
+import { EXPORT_OPERATIONS } from "./routes/export.ts";
+import { KEY_OPERATIONS } from "./routes/keys.ts";
+import { listingOperations } from "./routes/listing.ts";
+import { PRICE_OPERATIONS } from "./routes/price.ts";
+import { SERVICE_OPERATIONS } from "./routes/service.ts";
 import { swaggerPage } from "./swagger-page.ts";
 
-interface AppDeps extends NftRouteDeps, PriceRouteDeps, MediaRouteDeps, OperatorDeps {
+type DepsOf<T> = T extends readonly Operation<infer Deps>[] ? Deps : never;
+
+/** What the handlers need. */
+type OperationDeps = DepsOf<ReturnType<typeof listingOperations>> &
+  DepsOf<typeof PRICE_OPERATIONS> &
+  DepsOf<typeof SERVICE_OPERATIONS> &
+  DepsOf<typeof COLLECTION_OPERATIONS> &
+  DepsOf<typeof EXPLORE_OPERATIONS> &
+  DepsOf<typeof EXPORT_OPERATIONS> &
+  DepsOf<typeof KEY_OPERATIONS>;
+
+/** All operations. To add one, add it to the list of its file. @param maxPageSize the operator's bound on a page of a listing */
+export const operationsOf = (maxPageSize: number): readonly Operation<OperationDeps>[] => [
+  ...SERVICE_OPERATIONS,
+  ...listingOperations(maxPageSize),
+  ...PRICE_OPERATIONS,
+  ...COLLECTION_OPERATIONS,
+  ...EXPLORE_OPERATIONS,
+  ...EXPORT_OPERATIONS,
+  ...KEY_OPERATIONS,
+];
+
+interface AppDeps extends OperationDeps {
   readonly limiter: RateLimiter;
-  /** SHA-256 of the key that `/metrics` requires, if there is one. */
-  readonly metricsKeyHash: Uint8Array | undefined;
-  readonly metrics: Metrics;
   /** The account of a key's calls. */
   readonly accountOf: (key: ApiKey) => Spending;
-  readonly logger: Logger;
   readonly logRequests: boolean;
   readonly hasConsole: boolean;
   /** The configured public URL, its path ("" for none), and the base URL that clients see. */
   readonly publicUrl: string | undefined;
   readonly prefix: string;
   readonly url: () => string;
-  /** True while this process is behind the event log. */
-  readonly isBehind: () => boolean;
-  /** True once the service has begun to stop. */
-  readonly isStopping: () => boolean;
+  readonly isLogAnswering: () => boolean;
+  /** Ms that this process is behind the log. */
+  readonly behindMs: () => number;
 }
 
 export interface App {
@@ -99,8 +91,10 @@ const DOCUMENT = "/swagger/json";
 
 export function createApp(deps: AppDeps): App {
   const { metrics, logger } = deps;
-  const elysia = createRoutes(deps, (method, path) => checkMethod(method, path));
+  const operations = operationsOf(deps.maxPageSize);
+  const elysia = createRoutes(deps, operations, (method, path) => checkMethod(method, path));
   const checkMethod: CheckMethod = methodCheck(elysia.routes);
+  const check = { ...deps, operationOf: operationFinder(operations), isKnownParameter: parameterNames(operations) };
   const ready = new ResponseCache(LIMITS.pageCacheBytes);
   metrics.onScrape(() => {
     metrics.answerCacheBytes.set(ready.bytes);
@@ -121,8 +115,6 @@ export function createApp(deps: AppDeps): App {
     }
     const path = pathOf(target);
     if (isOperatorPath(path)) {
-      const ignored = ignoredParameters(request.method, target);
-      if (ignored !== undefined) response.headers.set(UNKNOWN_PARAMETERS, ignored);
       response.headers.set("x-request-id", id);
       return response;
     }
@@ -143,7 +135,7 @@ export function createApp(deps: AppDeps): App {
   const answer = (request: Request, target: string, path: string, caller: Caller): Response | Promise<Response> => {
     const { id } = caller;
     if (request.method === "OPTIONS" && isApiPath(path)) return preflight(id);
-    const key = checkRequest(request, target, path, deps);
+    const key = checkRequest(request, target, path, check);
     caller.key = key;
     if (path.startsWith(PLUGIN_PAGE)) throw noSuchPath();
     if (request.method !== "GET") checkMethod(request.method, path);
@@ -162,7 +154,7 @@ export function createApp(deps: AppDeps): App {
         const ms = performance.now() - started;
         metrics.requestSeconds.observe(routeLabel(path), response.status, ms / 1_000);
         if (deps.logRequests)
-          logRequest(logger, { method: request.method, target, path, ms, ...caller }, response.status);
+          logRequest(check, { method: request.method, target, path, ms, ...caller }, response.status);
         return isOperatorPath(path) ? withoutOrigins(response) : response;
       };
       const failed = (error: unknown): Response => {
@@ -198,13 +190,6 @@ export interface InProgress extends Caller {
 
 const inProgress = new WeakMap<Request, InProgress>();
 
-/** The key of a request on its way through the router. The route's path needs one. */
-export function callerOf(request: Request): ApiKey {
-  const key = inProgress.get(request)?.key;
-  invariant(key !== undefined, "a request reached a route without a checked key");
-  return key;
-}
-
 interface Logged extends Caller {
   readonly method: string;
   readonly target: string;
@@ -212,36 +197,66 @@ interface Logged extends Caller {
   readonly ms: number;
 }
 
-/** Logs a request with the names of its known parameters. Values, headers and other names may be secrets. */
-function logRequest(logger: Logger, { method, target, path, id, key, ms }: Logged, status: number): void {
+/** Deps with lookups of operations. */
+interface Checks extends AppDeps {
+  operationOf(method: string, path: string): Operation<OperationDeps> | undefined;
+  readonly isKnownParameter: ReadonlySet<string>;
+}
+
+/** Logs a request with the names of its known parameters. ParsedValues, headers and other names may be secrets. */
+function logRequest(
+  { logger, isKnownParameter }: Checks,
+  { method, target, path, id, key, ms }: Logged,
+  status: number,
+): void {
   const names = new Set(new URLSearchParams(searchOf(target)).keys());
-  const parameters = [...names].filter((name) => KNOWN_PARAMETERS.has(name)).join(",");
+  const parameters = [...names].filter((name) => isKnownParameter.has(name)).join(",");
   const shown = routeLabel(path) === "other" ? "/…" : path;
   const fields = { requestId: id, key: key?.key, method, path: shown, parameters, status };
   logger.info({ ...fields, ms: Math.round(ms * 10) / 10 }, "request");
 }
 
-const KNOWN_PARAMETERS = new Set([
-  ...[...NFT_PARAMETERS, ...PRICE_PARAMETERS],
-  ...OPERATOR_ROUTES.flatMap(({ parameters }) => [...(parameters ?? [])]),
-]);
+const parameterNames = (operations: readonly Operation<OperationDeps>[]): ReadonlySet<string> =>
+  new Set(operations.flatMap(({ query }) => Object.keys(query)));
 
-type Operation = (search: string, address: string, key: ApiKey) => Promise<RouteResponse>;
+/** Finds the operation of a method and a path; HEAD has that of GET. */
+function operationFinder(operations: readonly Operation<OperationDeps>[]): Checks["operationOf"] {
+  const patterns = operations.map((operation) => ({ operation, pattern: patternOf(operation.path) }));
+  return (method, path) => {
+    const wanted = method === "HEAD" ? "GET" : method;
+    return patterns.find(({ operation, pattern }) => operation.method === wanted && pattern.test(path))?.operation;
+  };
+}
 
-/** Stores an operation's response in `inProgress` and returns an empty `Response` to the router. */
-const respondTo =
-  ({ isLogAnswering, clock }: AppDeps, operation: Operation, known: ReadonlySet<string>) =>
-  async ({ request, params }: { request: Request; params: { address: string } }): Promise<Response> => {
+interface Routed {
+  readonly request: Request;
+  readonly params: Readonly<Record<string, string>>;
+}
+
+/** The router's handler of an operation. A cached answer goes to `inProgress`, and an empty response to the router. */
+const handlerOf =
+  (operation: Operation<OperationDeps>, deps: AppDeps) =>
+  async ({ request, params }: Routed): Promise<Response> => {
     const search = searchOf(request.url);
-    const progress = inProgress.get(request) as InProgress;
-    progress.unknown = unknownParameters(search, known);
-    progress.answered = await whileLogAnswers(
-      isLogAnswering,
-      clock,
-      operation(search, params.address, callerOf(request)),
-    );
+    const progress = inProgress.get(request);
+    const incoming = { request, search, params, requester: progress?.key };
+    if (operation.scope === undefined) return responseOf(await operation.handle(incoming, deps), jsonHeaders);
+    invariant(progress?.key !== undefined, "a request reached a route without a checked key");
+    if (operation.isUpgrade !== true) progress.unknown = unknownParameters(search, operation.query);
+    const answering = operation.handle(incoming, deps);
+    const answered = await whileLogAnswers(deps.isLogAnswering, deps.clock, answering);
+    if (!("cached" in answered)) return responseOf(answered, (headers) => ({ ...headers, "cache-control": NO_STORE }));
+    progress.answered = answered.cached;
     return new Response(null);
   };
+
+type HeadersOf = (headers: Record<string, string>) => Headers | Record<string, string>;
+
+function responseOf(answered: Answered, headersOf: HeadersOf): Response {
+  if ("response" in answered) return answered.response;
+  invariant("body" in answered, "only operations with a key may be cached");
+  return Response.json(answered.body, { headers: headersOf({ ...answered.headers }) });
+}
 
 function failure(error: unknown, id: string, logger: Logger): Response {
   if (toApiError(error).status === 500) logger.error({ err: error, requestId: id }, "a request failed");
@@ -251,7 +266,7 @@ function failure(error: unknown, id: string, logger: Logger): Response {
 }
 
 /** Checks URL length, key, rate and scope. Returns the key if the path needs one. @throws ApiError 400, 401, 403, 429, 503 */
-function checkRequest(request: Request, target: string, path: string, deps: AppDeps): ApiKey | undefined {
+function checkRequest(request: Request, target: string, path: string, deps: Checks): ApiKey | undefined {
   if (target.length > LIMITS.maxUrlLength) {
     const name = longestParameter(target);
     throw invalidParameter(name, `too long: a URL must not be longer than ${LIMITS.maxUrlLength} characters`);
@@ -260,8 +275,32 @@ function checkRequest(request: Request, target: string, path: string, deps: AppD
   if (!isForOperators && !isApiPath(path)) return undefined;
   const key = deps.keys.check(request.headers.get("x-api-key"));
   deps.limiter.take(key);
-  if (isForOperators) assertMayUse(key, operatorRoute(request.method, path), deps);
+  if (isForOperators) assertMayUse(key, deps.operationOf(request.method, path), deps);
   return key;
+}
+
+/** A replica that is cut off from the log for this long answers no operator: what it shows may be over. */
+const CUT_OFF_MS = 10_000;
+
+/**
+ * Checks that the key may use the operation, and that this process knows the log well enough to answer an operator.
+ * Without an operation, the key must be an operator's: others learn nothing of the paths.
+ * @throws ApiError 403, 503
+ */
+function assertMayUse(
+  { key: name, scope }: Pick<ApiKey, "key" | "scope">,
+  operation: Operation<OperationDeps> | undefined,
+  { behindMs }: AppDeps,
+): void {
+  if (operation?.scope === "read") return;
+  if (scope !== "operate") {
+    const text = `the key ${name} is of scope read; this path needs a key of scope operate`;
+    throw new ApiError(403, "forbidden", `${text}: ${WAY_TO_OPERATE}`);
+  }
+  if (behindMs() <= CUT_OFF_MS) return;
+  throw new ApiError(503, "log_unavailable", "this process has lost the event log; ask another one, or try again", {
+    headers: { "retry-after": "1" },
+  });
 }
 
 const noSuchPath = (): ApiError => new ApiError(404, "not_found", "no such path; see /swagger");
@@ -279,10 +318,11 @@ function longestParameter(target: string): string {
 /** @throws ApiError 405 if the path has routes, but none of this method */
 type CheckMethod = (method: string, path: string) => void;
 
-function createRoutes(deps: AppDeps, checkMethod: CheckMethod): Elysia {
-  const nft = createNftRoute(deps);
-  const price = createPriceRoute(deps);
-  const media = createMediaRoute(deps);
+function createRoutes(
+  deps: AppDeps,
+  operations: readonly Operation<OperationDeps>[],
+  checkMethod: CheckMethod,
+): Elysia {
   /** The error of a request without a route: a 405 if the path has other methods. */
   const notFound = ({ method, url }: Request): unknown => {
     try {
@@ -298,24 +338,12 @@ function createRoutes(deps: AppDeps, checkMethod: CheckMethod): Elysia {
       return failure(known, inProgress.get(request)?.id ?? "", deps.logger);
     })
     .use(swaggerPage(deps.prefix))
-    .use(documents(deps))
-    .use(deps.hasConsole ? consolePage(deps.prefix) : withoutConsole(deps.prefix))
-    .get("/health/live", () => json('{"status":"live"}'), {
-      detail: healthDetail("live", "Liveness: the process answers"),
-    })
-    .get("/health/ready", () => readiness(deps), {
-      detail: healthDetail("ready", "Readiness: the event log answers, and this process has read it up to now"),
-    })
-    .get("/metrics", ({ request }) => metricsPage(request, deps), { detail: metricsDetail() })
-    .get("/media/:hash/:size", ({ request, params }) => media(request, params.hash, params.size), {
-      detail: mediaDetail(),
-    })
-    .get(`${API_PREFIX}/ws`, () => upgradeRequired(), { detail: socketDetail() })
-    .get(`${API_PREFIX}/nft/:address`, respondTo(deps, nft, NFT_PARAMETERS), {
-      detail: nftDetail(deps.maxPageSize, deps.wireTypes),
-    })
-    .get(`${API_PREFIX}/erc20/:address/price`, respondTo(deps, price, PRICE_PARAMETERS), { detail: priceDetail() });
-  addOperatorRoutes(app as unknown as Elysia, deps, callerOf);
+    .use(documents({ ...deps, operations }))
+    .use(deps.hasConsole ? consolePage(deps.prefix) : withoutConsole(deps.prefix)) as unknown as Elysia;
+  for (const operation of operations) {
+    const detail = detailOf(operation, deps.wireTypes);
+    app.route(operation.method, operation.path, handlerOf(operation, deps), { detail });
+  }
   // The plugin generates the document from the routes above. Its own page is replaced by `swagger-page.ts`.
   return app.use(
     swagger({
@@ -333,7 +361,7 @@ function createRoutes(deps: AppDeps, checkMethod: CheckMethod): Elysia {
           { name: "Service", description: "Health and metrics" },
         ],
         components: {
-          schemas: schemasOf(deps.wireTypes) as Record<string, object>,
+          schemas: schemasOf(operations, deps.wireTypes),
           headers: HEADERS,
           securitySchemes: { ApiKeyAuth: { type: "apiKey", in: "header", name: "X-API-Key" } },
         },
@@ -350,27 +378,3 @@ const withoutConsole = (prefix: string) =>
     () => new Response(null, { status: 302, headers: { location: `${prefix}/swagger`, "cache-control": "no-cache" } }),
     { detail: { hide: true } },
   );
-
-/** @throws ApiError 503 */
-function readiness({ isBehind, isStopping }: AppDeps): Response {
-  const headers = { "retry-after": "1" };
-  if (isStopping()) throw new ApiError(503, "starting", "the service is stopping", { headers });
-  if (isBehind()) throw new ApiError(503, "log_unavailable", "this process is behind the event log", { headers });
-  return json('{"status":"ready"}');
-}
-
-async function metricsPage(request: Request, deps: AppDeps): Promise<Response> {
-  if (deps.metricsKeyHash !== undefined) {
-    const bearer = /^Bearer (.+)$/i.exec(request.headers.get("authorization") ?? "")?.[1];
-    assertMetricsKey(deps.metricsKeyHash, bearer ?? request.headers.get("x-api-key"));
-  }
-  const { metrics } = deps;
-  return new Response(await metrics.text(), { headers: { "content-type": metrics.registry.contentType } });
-}
-
-/** @throws ApiError 426 */
-function upgradeRequired(): never {
-  throw new ApiError(426, "upgrade_required", "this path is a WebSocket: send an upgrade request", {
-    headers: { upgrade: "websocket", connection: "Upgrade" },
-  });
-}

@@ -4,42 +4,49 @@
  */
 import { Elysia } from "elysia";
 import { ERROR_CODES } from "../core/errors.ts";
+import type { WireTypes } from "../core/schema-parts.ts";
 import { json } from "./answers.ts";
-import { nftDetail, priceDetail } from "./docs.ts";
 import { NFT_ADDRESS, TOKEN_ADDRESS } from "./examples.ts";
-import type { WireTypes } from "./models.ts";
+import type { Operation } from "./operation.ts";
+import { isOperatorPath } from "./paths.ts";
 import { socketDocument } from "./socket-docs.ts";
 
 interface DocumentOptions {
   /** Base URL that clients see, without a trailing slash. */
   readonly url: () => string;
-  readonly maxPageSize: number;
   readonly wireTypes: WireTypes;
-}
-
-interface Parameter {
-  readonly in: string;
-  readonly name: string;
-  readonly description: string;
-  readonly schema: { readonly enum?: readonly unknown[]; readonly default?: unknown };
+  readonly operations: readonly Operation<never>[];
 }
 
 /** One line for each query parameter of an operation, with its values. */
-function parameterLines(detail: object): string {
-  const { parameters } = detail as { readonly parameters: readonly Parameter[] };
-  return parameters
-    .filter((parameter) => parameter.in === "query")
-    .map(({ name, description, schema }) => {
-      const values =
-        schema.enum === undefined ? "" : ` One of ${schema.enum.map((value) => `\`${value}\``).join(", ")}.`;
-      const fallback = schema.default === undefined ? "" : ` Default: \`${schema.default}\`.`;
-      return `- \`${name}\`: ${description}.${values}${fallback}`;
-    })
-    .join("\n");
+function parameterLines({ query }: Operation<never>): string {
+  const lines = Object.entries(query).map(([name, { description, schema }]) => {
+    const { enum: words, default: absent } = schema as {
+      readonly enum?: readonly unknown[];
+      readonly default?: unknown;
+    };
+    const values = words === undefined ? "" : ` One of ${words.map((value) => `\`${value}\``).join(", ")}.`;
+    const fallback = absent === undefined ? "" : ` Default: \`${absent}\`.`;
+    return `- \`${name}\`: ${description}.${values}${fallback}`;
+  });
+  return lines.join("\n");
 }
 
-function languageModelPage({ url, maxPageSize, wireTypes }: DocumentOptions): string {
+/** One line for each operation that the page does not explain by itself. */
+function operationLines(operations: readonly Operation<never>[], base: string): string {
+  const lines = operations.map(({ method, path, scope, summary, query }) => {
+    const names = Object.keys(query).map((name) => `\`${name}\``);
+    const parameters = names.length === 0 ? "" : `; parameters ${names.join(", ")}`;
+    const shown = path.replace(/:(\w+)/g, "{$1}");
+    return `- \`${method} ${base}${shown}\`: ${summary} (scope ${scope}${parameters})`;
+  });
+  return lines.join("\n");
+}
+
+function languageModelPage({ url, operations, wireTypes }: DocumentOptions): string {
   const base = url();
+  const explained = (id: string) => parameterLines(operations.find((one) => one.id === id) as Operation<never>);
+  const others = operations.filter(({ path }) => isOperatorPath(path));
   const counts = wireTypes === "seed" ? "Counts and flags are strings" : "Counts are numbers and flags are booleans";
   return `# EVM data service
 
@@ -49,17 +56,23 @@ Every request under \`${base}/api\` needs the header \`X-API-Key\`. Answers are 
 
 **List the NFTs of a contract**: \`GET ${base}/api/v2/nft/{address}\`, for example \`curl -H 'X-API-Key: <key>' '${base}/api/v2/nft/${NFT_ADDRESS}?chain=eth&limit=100'\`
 
-${parameterLines(nftDetail(maxPageSize, wireTypes))}
+${explained("getContractNFTs")}
 
 The body is \`{status, total, page, page_size, cursor, result}\`. ${counts}. For the next page send \`cursor\` with the same address and chain, until it is null: all pages are true at the block of the header \`x-as-of-block\`. \`status\` is \`SYNCING\` while a contract that is new to the service is indexed; the answer comes at once and lists what is indexed so far. Burned tokens are not listed. \`metadata\` is JSON in a string.
 
 **Price a token**: \`GET ${base}/api/v2/erc20/{address}/price\`, for example \`curl -H 'X-API-Key: <key>' '${base}/api/v2/erc20/${TOKEN_ADDRESS}/price?include=percent_change'\`
 
-${parameterLines(priceDetail())}
+${explained("getTokenPrice")}
 
 \`nativePrice.value\` is the price of one whole token in the smallest unit of the native coin. \`usdPriceFormatted\` has all digits. A token without a price is a 404 whose \`details.pools\` gives each pool's reason.
 
 **Wait for a collection**: open the WebSocket \`${base.replace(/^http/, "ws")}/api/v2/ws\` with the same header, and send \`{"action":"subscribe","chain":"eth","address":"${NFT_ADDRESS}"}\`. The message \`indexed\` says that it is complete; \`transfers\` and \`reorged\` say what changes. After an interruption send the last message's \`resume\` as \`since\`.
+
+## Other operations
+
+Answers are JSON unless said otherwise; schemas and examples are in the OpenAPI document.
+
+${operationLines(others, base)}
 
 ## Documents
 

@@ -16,7 +16,7 @@ import type { Peer } from "../push/subscription.ts";
 import { errorResponse, json, pathOf, targetOf } from "./answers.ts";
 import type { App } from "./app.ts";
 import { isOwnPath } from "./paths.ts";
-import type { RateLimiter } from "./requests.ts";
+import type { RateLimiter } from "./rate-limiter.ts";
 
 /** The parts that serve requests once the log is open. */
 export interface Serving {

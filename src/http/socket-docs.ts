@@ -4,8 +4,8 @@
  */
 import { LIMITS } from "../config.ts";
 import { CLIENT_MESSAGES, type MessageOf, SERVER_MESSAGES, type ServerMessage } from "../push/message-models.ts";
-import { INFO } from "./docs.ts";
 import { HEADER_EXAMPLES, NFT_ADDRESS } from "./examples.ts";
+import { INFO } from "./openapi.ts";
 import { API_PREFIX } from "./paths.ts";
 
 const ENVELOPE = { chain: "eth", address: NFT_ADDRESS };

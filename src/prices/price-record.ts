@@ -79,10 +79,11 @@ export function parsePriceQuery(raw: RawPriceQuery): PriceParameters {
   };
 }
 
-export function unknownExchange(): Error {
-  const known = KNOWN_EXCHANGES.join(", ");
-  return invalidParameter("exchange", `one of ${known}, or the address of a v2- or v3-style factory`);
-}
+/** The allowed values of `exchange`, in words. */
+export const unknownExchangeText = (): string =>
+  `one of ${KNOWN_EXCHANGES.join(", ")}, or the address of a v2- or v3-style factory`;
+
+export const unknownExchange = (): Error => invalidParameter("exchange", unknownExchangeText());
 
 /** The pools that a request may use by its `exchange` parameter, and the exchange name in its response. */
 export interface Selection {

@@ -1,6 +1,6 @@
 /** The client against the real service: its types, its iterators, its errors, and messages across interruptions. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { $ } from "bun";
@@ -9,6 +9,7 @@ import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { Client, type FeedMessage, ServiceError } from "../../src/client/index.ts";
+import { operationsOf } from "../../src/http/app.ts";
 import { startTestService, synced, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
 
@@ -49,8 +50,18 @@ async function until<T extends FeedMessage["type"]>(
   }
 }
 
-test("has the types that the schemas give", async () => {
-  expect(readFileSync(join(import.meta.dir, "../../src/client/types.ts"), "utf8")).toBe(await clientTypes());
+test("has a type for each operation", async () => {
+  const types = clientTypes();
+  for (const { method, path } of operationsOf(500)) expect(types).toContain(`"${method} ${path}": {`);
+});
+
+test("calls any operation by its name", async () => {
+  const client = clientOf(service.url, OPERATOR);
+  const { result, asOf } = await client.call("GET /api/collections", { path: {}, query: { text: nft.address } });
+  expect([result.map(({ address }) => address), asOf]).toEqual([[nft.address.toLowerCase()], null]);
+  const path = { chain: "eth", address: nft.address };
+  const holders = await client.call("GET /api/collections/:chain/:address/holders", { path, query: { limit: 1 } });
+  expect([holders.result.length, holders.asOf?.block]).toEqual([1, nft.blockNumber + Number(COUNT)]);
 });
 
 describe("a listing", () => {

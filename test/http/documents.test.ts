@@ -9,7 +9,7 @@ import WebSocket from "ws";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
-import { NFT_PARAMETERS, PRICE_PARAMETERS } from "../../src/http/requests.ts";
+import { operationsOf } from "../../src/http/app.ts";
 import { documentValidator } from "../support/schemas.ts";
 import {
   type Body,
@@ -144,7 +144,10 @@ describe("/llms.txt", () => {
 
   test("names every parameter of both operations", async () => {
     const text = await page();
-    const missing = [...NFT_PARAMETERS, ...PRICE_PARAMETERS].filter((name) => !text.includes(`\n- \`${name}\`: `));
+    const explained = operationsOf(500).filter(({ path }) => path.startsWith("/api/v2/"));
+    const names = explained.flatMap(({ query }) => Object.keys(query));
+    expect(names.length).toBe(17);
+    const missing = names.filter((name) => !text.includes(`\n- \`${name}\`: `));
     expect(missing).toEqual([]);
   });
 

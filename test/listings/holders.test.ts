@@ -12,7 +12,8 @@ import type { Address, Hash } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { type BlockRef, type NftEvent, nftStream } from "../../src/events/types.ts";
-import { createNftRoute, type NftChain } from "../../src/http/operations.ts";
+import type { NftChain } from "../../src/http/answered-block.ts";
+import { listingOperations } from "../../src/http/routes/listing.ts";
 import { sampleHoldings } from "../../src/indexing/audit.ts";
 import { countEntries, positionAfter, readSlice } from "../../src/ledger/listing.ts";
 import { currentPlan } from "../../src/listings/pages.ts";
@@ -142,21 +143,32 @@ async function routeOf(chainId: 1 | 56 | 137, transfers: readonly ModelTransfer[
     metadataVersion: () => 0,
     isHalted: () => false,
   };
-  const route = createNftRoute({
+  const [listing] = listingOperations(500);
+  const deps = {
     projections,
     clock: systemClock,
     cursorSecret: "a secret of the tests",
     maxPageSize: 500,
-    wireTypes: "native",
+    wireTypes: "native" as const,
+    preview: async () => undefined,
     nftChain: () => chain,
     namesOf: () => undefined,
     demand: { request: async () => undefined },
     isStale: () => false,
-  });
+  };
   const name = chainById(chainId)?.name;
   return async (query: string) => {
-    const { answer } = await route(`chain=${name}&holders=true&${query}`, address, READER);
-    return JSON.parse(await answer.body.text()) as { total: number; result: { token_id: string; owner_of: string }[] };
+    const search = `chain=${name}&holders=true&${query}`;
+    const request = new Request(`http://localhost/?${search}`);
+    const answered = await listing?.handle(
+      { request, search, params: { address }, requester: { ...READER, scope: "read" } },
+      deps,
+    );
+    if (answered === undefined || !("cached" in answered)) throw new Error("a listing is cached");
+    return JSON.parse(await answered.cached.answer.body.text()) as {
+      total: number;
+      result: { token_id: string; owner_of: string }[];
+    };
   };
 }
 

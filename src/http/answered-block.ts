@@ -1,0 +1,84 @@
+/** The block that an answer is valid for, its headers, and the wait for a chain. */
+import type { Chain } from "../chains/chains.ts";
+import type { ShownChain } from "../collections/hot-collections.ts";
+import { LIMITS } from "../config.ts";
+import { type Clock, withTimeout } from "../core/clock.ts";
+import { ApiError } from "../core/errors.ts";
+import type { Address, Hash } from "../core/hex.ts";
+import type { BlockRef, HeaderRef } from "../events/types.ts";
+import type { Entry } from "../ledger/entries.ts";
+import type { TokenName } from "../ledger/history.ts";
+import type { Walk } from "../listings/walk.ts";
+import type { Outcome } from "../metadata/book.ts";
+import type { MetadataHealth } from "../metadata/metadata.ts";
+import type { KnownFacts, PageFactsOptions } from "../metadata/page.ts";
+
+/** The parts of an enabled chain that the listing needs. */
+export interface NftChain {
+  readonly view: ShownChain;
+  /**
+   * Returns the header of a block that is not in memory; undefined when the node does not answer soon enough.
+   * @param above a known block that it must be linked to
+   */
+  headerOf(block: number, above?: BlockRef): Promise<HeaderRef | undefined>;
+  /** Returns the known metadata of the entries, or of the first ones if all would be too much for a page. */
+  factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
+  /** Returns up to `limit` attempts to fetch a token's metadata, newest first. */
+  outcomesOf(address: Address, token: TokenName, limit: number): Promise<readonly Outcome[]>;
+  /** Counts the tokens with metadata, and those without by the reason. */
+  healthOf(address: Address): Promise<MetadataHealth>;
+  /** Changes with any token's metadata; undefined while none is in memory. */
+  metadataVersion(address: Address): number | undefined;
+  /** True if a reorg deeper than finality stopped the follower. */
+  isHalted(): boolean;
+}
+
+/** The block that a response is valid for. */
+export interface AsOf {
+  readonly block: number;
+  /** "" when unknown. */
+  readonly hash: Hash | "";
+  /** Unix seconds; undefined when the header is unknown. */
+  readonly time?: number | undefined;
+  readonly finalized: boolean;
+}
+
+/** Returns the headers of the two operations' responses: caching, and the block that the response is valid for. */
+export function responseHeaders(
+  asOf: AsOf | undefined,
+  { isHalted, isStale }: { readonly isHalted: boolean; readonly isStale: boolean },
+): Record<string, string> {
+  const headers: Record<string, string> = { "cache-control": "private, no-cache" };
+  // Not part of the API's contract: the chain reorganised finalised blocks, and the data is from before that.
+  if (isHalted) headers["x-chain-status"] = "halted";
+  if (asOf === undefined) return headers;
+  headers["x-as-of-block"] = String(asOf.block);
+  if (asOf.hash !== "") headers["x-as-of-hash"] = asOf.hash;
+  if (asOf.time !== undefined) headers["x-as-of-time"] = new Date(asOf.time * 1_000).toISOString();
+  headers["x-finality"] = asOf.finalized ? "finalized" : isStale ? "stale" : "latest";
+  return headers;
+}
+
+/** Returns the block of a page with hash and time. Asks the node only if the hash is unknown, not for a time alone. */
+export async function asOfBlock(
+  { walk, finalized }: { readonly walk: Walk; readonly finalized: boolean },
+  { view, headerOf }: Pick<NftChain, "view" | "headerOf">,
+): Promise<AsOf | undefined> {
+  const { block, hash, above, time } = walk;
+  if (block === undefined) return undefined;
+  const header = hash === "" ? await headerOf(block, above) : view.header(block);
+  const isSame = header !== undefined && (hash === "" || header.hash === hash);
+  const sameTime = isSame ? header.timestamp : undefined;
+  return { block, hash: hash || (header?.hash ?? ""), time: time ?? sameTime, finalized };
+}
+
+/**
+ * Waits for an answer until the timeout. The computation continues after it, and a retry shares it.
+ * @throws ApiError 503 after the timeout
+ */
+export async function inTime<T>(answering: Promise<T>, { name }: Chain, clock: Clock): Promise<T> {
+  const answered = await withTimeout(clock, LIMITS.answerMs, answering);
+  if (answered !== undefined) return answered.value;
+  const message = `${name} did not answer within ${LIMITS.answerMs / 1_000} seconds; try again later`;
+  throw new ApiError(503, "chain_unavailable", message, { headers: { "retry-after": "5" } });
+}

@@ -1,0 +1,207 @@
+/**
+ * An operation of the API, declared once: method, path, scope, parameters, body, answer, errors, an example and its
+ * handler. The router, the checks of scope and parameters, the documents and the types of the client follow from it. A
+ * handler whose answer is not of the declared schema fails the type check.
+ *
+ * The routes are Elysia's, but not its validation: the error texts of the API name the way out, a query string that
+ * repeats a parameter is an error, and unknown parameters are told in a header. The seed of the API fixed all three.
+ */
+import type { Static, TSchema } from "@sinclair/typebox";
+import { Value } from "@sinclair/typebox/value";
+import { LIMITS } from "../config.ts";
+import { invalidParameter } from "../core/errors.ts";
+import type { WireTypes } from "../core/schema-parts.ts";
+import type { KeyScope } from "../events/types.ts";
+import type { ApiKey } from "../operators/keys.ts";
+import type { RouteResponse } from "./answers.ts";
+import { type Parameters, type ParsedValues, parsePath, parseQuery } from "./parameters.ts";
+
+/** Statuses of errors that a handler may answer. Those of keys, rates and failures follow from the scope. */
+type ErrorStatus = 400 | 401 | 404 | 409 | 410 | 426 | 503;
+type Tag = "NFT" | "Token" | "Push" | "Operators" | "Service";
+
+/** What is sent of a value of a schema. It may be shared with memory, so it is read only. */
+type Sent<T> = T extends readonly (infer E)[] ? readonly Sent<E>[] : T extends object ? SentObject<T> : T;
+type SentObject<T> = { readonly [K in keyof T]: Sent<T[K]> };
+
+/** A request to an operation, parsed. */
+export interface OperationRequest<Path extends Parameters, Query extends Parameters, Body extends TSchema> {
+  readonly path: ParsedValues<Path>;
+  readonly query: ParsedValues<Query>;
+  readonly body: Static<Body>;
+  readonly request: Request;
+  /** The key, which was checked before. Only for operations with a scope. */
+  readonly requester: ApiKey;
+}
+
+/** The facts of an operation that need no types. */
+interface Facts {
+  readonly method: "GET" | "POST" | "DELETE";
+  /** With `:name` for its parameters. */
+  readonly path: string;
+  /** The least scope of a key; undefined for operations without a key. */
+  readonly scope: KeyScope | undefined;
+  readonly id: string;
+  readonly summary: string;
+  readonly description?: string;
+  readonly tag: Tag;
+  readonly errors: readonly ErrorStatus[];
+  /** Examples in place of the usual ones. */
+  readonly errorExamples?: Partial<Record<ErrorStatus, object>>;
+  /** True if the answer is valid for a block, which headers name. */
+  readonly hasBlock?: boolean;
+  /** True if a success is the switch to another protocol, which the server does before the router. */
+  readonly isUpgrade?: boolean;
+}
+
+/** An operation without the types of its parts, as the router and the documents see it. */
+export interface Operation<Deps> extends Facts {
+  readonly parts: Parameters;
+  readonly query: Parameters;
+  readonly body: { readonly schema: TSchema; readonly example: unknown } | undefined;
+  /** Schema and example of a JSON answer, or what else the answer is, by content type. */
+  readonly answer: { readonly schema: TSchema; example(wire: WireTypes): unknown } | { readonly content: object };
+  /** True if clients and this process may cache the answer. */
+  readonly isCached: boolean;
+  /** Answers a request. @throws ApiError */
+  handle(incoming: Incoming, deps: Deps): Promise<Answered>;
+}
+
+/** A request before it is parsed. */
+export interface Incoming {
+  readonly request: Request;
+  readonly search: string;
+  readonly params: Readonly<Record<string, string>>;
+  readonly requester: ApiKey | undefined;
+}
+
+/** An answer: a body to send as JSON with headers, bytes that may be cached, or a finished response. */
+export type Answered = JsonAnswer<unknown> | { readonly cached: RouteResponse } | { readonly response: Response };
+
+interface JsonAnswer<T> {
+  readonly body: T;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+type NoBody = TSchema & { static: undefined };
+
+interface Parts<Path extends Parameters, Query extends Parameters, Body extends TSchema> extends Facts {
+  readonly parts?: Path;
+  readonly query?: Query;
+  readonly body?: Body;
+  readonly bodyExample?: NoInfer<Static<Body>>;
+}
+
+/** An example; a function where it depends on the wire types. */
+type Example<T> = Sent<T> | ((wire: WireTypes) => Sent<T>);
+
+interface JsonParts<P extends Parameters, Q extends Parameters, B extends TSchema, A extends TSchema, Deps>
+  extends Parts<P, Q, B> {
+  readonly answer: A;
+  readonly example: NoInfer<Example<Static<A>>>;
+  handle(asked: OperationRequest<P, Q, B>, deps: Deps): Promise<JsonAnswer<Sent<Static<A>>>>;
+}
+
+interface CachedParts<P extends Parameters, Q extends Parameters, A extends TSchema, Deps>
+  extends Omit<JsonParts<P, Q, NoBody, A, Deps>, "handle"> {
+  handle(asked: OperationRequest<P, Q, NoBody>, deps: Deps): Promise<RouteResponse>;
+}
+
+interface FileParts<P extends Parameters, Q extends Parameters, Deps> extends Parts<P, Q, NoBody> {
+  /** Media types of the answer, with schema and example. */
+  readonly content: object;
+  handle(asked: OperationRequest<P, Q, NoBody>, deps: Deps): Promise<Response>;
+}
+
+// biome-ignore lint/complexity/noBannedTypes: no parameters
+type None = {};
+
+/** Ways to declare operations whose handlers need `Deps`. */
+export function operationsFor<Deps>() {
+  return {
+    /** An operation that answers JSON. */
+    json: <A extends TSchema, P extends Parameters = None, Q extends Parameters = None, B extends TSchema = NoBody>(
+      declared: JsonParts<P, Q, B, A, Deps>,
+    ) =>
+      operation(declared, jsonAnswer(declared), (asked: OperationRequest<P, Q, B>, deps: Deps) =>
+        declared.handle(asked, deps),
+      ),
+    /**
+     * An operation whose bytes are made once for all clients until they change. The records of a listing are written as
+     * bytes, so a test holds them against the schema, and not the compiler.
+     */
+    cached: <A extends TSchema, P extends Parameters = None, Q extends Parameters = None>(
+      declared: CachedParts<P, Q, A, Deps>,
+    ) => {
+      const handle = async (asked: OperationRequest<P, Q, NoBody>, deps: Deps) => ({
+        cached: await declared.handle(asked, deps),
+      });
+      return { ...operation(declared, jsonAnswer(declared), handle), isCached: true };
+    },
+    /** An operation whose answer is not JSON. */
+    file: <P extends Parameters = None, Q extends Parameters = None>(declared: FileParts<P, Q, Deps>) =>
+      operation(declared, { content: declared.content }, async (asked: OperationRequest<P, Q, NoBody>, deps: Deps) => ({
+        response: await declared.handle(asked, deps),
+      })),
+  };
+}
+
+function jsonAnswer({ answer, example }: { readonly answer: TSchema; readonly example: unknown }) {
+  return { schema: answer, example: (wire: WireTypes) => (typeof example === "function" ? example(wire) : example) };
+}
+
+function operation<P extends Parameters, Q extends Parameters, B extends TSchema, Deps>(
+  declared: Parts<P, Q, B>,
+  answer: Operation<Deps>["answer"],
+  handle: (asked: OperationRequest<P, Q, B>, deps: Deps) => Promise<Answered>,
+): Operation<Deps> {
+  const { parts = {} as P, query = {} as Q, body, bodyExample, ...facts } = declared;
+  return {
+    ...facts,
+    parts,
+    query,
+    body: body === undefined ? undefined : { schema: body, example: bodyExample },
+    answer,
+    isCached: false,
+    handle: async ({ request, search, params, requester }, deps) => {
+      const asked = {
+        path: parsePath(params, parts),
+        query: parseQuery(search, query),
+        body: (body === undefined ? undefined : await bodyOf(request, body)) as Static<B>,
+        request,
+        requester: requester as ApiKey,
+      };
+      return handle(asked, deps);
+    },
+  };
+}
+
+/** Reads and validates a body. @throws ApiError 400 that names the field */
+async function bodyOf(request: Request, schema: TSchema): Promise<unknown> {
+  const bytes = await bytesOf(request);
+  let value: unknown;
+  try {
+    value = bytes.length === 0 ? {} : JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  } catch {
+    throw invalidParameter("body", "must be JSON in UTF-8");
+  }
+  const error = Value.Errors(schema, value).First();
+  if (error === undefined) return value;
+  const field = error.path.slice(1).replaceAll("/", ".");
+  const { enum: words } = error.schema as { readonly enum?: readonly string[] };
+  throw invalidParameter(field || "body", words === undefined ? error.message : `must be one of ${words.join(", ")}`);
+}
+
+/** Reads a body up to the limit. @throws ApiError 400 */
+async function bytesOf({ headers, body }: Request): Promise<Buffer> {
+  const tooLong = invalidParameter("body", `must not be longer than ${LIMITS.maxRequestBody} bytes`);
+  if (Number(headers.get("content-length")) > LIMITS.maxRequestBody) throw tooLong;
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of body ?? []) {
+    length += chunk.length;
+    if (length > LIMITS.maxRequestBody) throw tooLong;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}

@@ -1,0 +1,271 @@
+/**
+ * Parameters of operations. Each one is declared once, with its schema for the documents and its parser. A 400 names the
+ * parameter and the allowed values. Parameters that an operation doesn't know are ignored; a response header names the
+ * first five.
+ */
+import { CHAINS, type Chain, DEFAULT_CHAIN, parseChain } from "../chains/chains.ts";
+import { ApiError, invalidParameter } from "../core/errors.ts";
+import { type Address, parseAddress } from "../core/hex.ts";
+
+interface ParameterSchema {
+  readonly type: string;
+  readonly [key: string]: unknown;
+}
+
+/** A parameter of a path or a query string. */
+export interface Parameter<T> {
+  readonly schema: ParameterSchema;
+  readonly description: string;
+  readonly example: unknown;
+  readonly deprecated?: true;
+  /** True if a cursor fixes the value of its first page, so that what a request with a cursor gives is ignored. */
+  readonly isFixedByCursor?: true;
+  /** @param texts in the order of the query string; none if it is absent. @throws ApiError 400 */
+  parse(texts: readonly string[], name: string): T;
+}
+
+/** Marks parameters that a cursor fixes. */
+export const fixedByCursor = <P extends Parameters>(parameters: P): P =>
+  Object.fromEntries(
+    Object.entries(parameters).map(([name, one]) => [name, { ...one, isFixedByCursor: true }]),
+  ) as unknown as P;
+
+export type Parameters = Readonly<Record<string, Parameter<unknown>>>;
+/** The parsed values of parameters. */
+export type ParsedValues<P extends Parameters> = { readonly [Name in keyof P]: ReturnType<P[Name]["parse"]> };
+
+interface Shown {
+  readonly description: string;
+  readonly example: unknown;
+  readonly deprecated?: true;
+}
+
+/** A parameter that may be given once. `parse` returns undefined for a text that is not allowed. */
+function once<T, Absent>(
+  schema: ParameterSchema,
+  shown: Shown,
+  { allowed, absent, parse }: { allowed: string; absent: Absent; parse(text: string): T | undefined },
+): Parameter<T | Absent> {
+  return {
+    schema,
+    ...shown,
+    parse: (texts, name) => {
+      const [given] = texts;
+      if (given === undefined) return absent;
+      if (texts.length > 1) throw invalidParameter(name, "must be given at most once");
+      const value = parse(given);
+      if (value === undefined) throw invalidParameter(name, allowed);
+      return value;
+    },
+  };
+}
+
+interface Bounds<Default> {
+  readonly min: number;
+  /** Unbounded numbers are blocks. */
+  readonly max?: number;
+  readonly default?: Default;
+}
+
+export function wholeNumber<const D extends number | undefined = undefined>(
+  { min, max, default: absent }: Bounds<D>,
+  shown: Shown,
+): Parameter<number | D> {
+  const most = max ?? Number.MAX_SAFE_INTEGER;
+  const bounds = { minimum: min, ...(max === undefined ? {} : { maximum: max }) };
+  const schema = { type: "integer", format: max === undefined ? "int64" : "int32", ...bounds };
+  return once(absent === undefined ? schema : { ...schema, default: absent }, shown, {
+    allowed: `must be a whole number from ${min} to ${most}`,
+    absent: absent as D,
+    parse: (text) => {
+      // ASCII digits only: no sign, no exponent.
+      const value = /^[0-9]{1,16}$/.test(text) ? Number(text) : Number.NaN;
+      return value >= min && value <= most ? value : undefined;
+    },
+  });
+}
+
+export const flag = (absent: boolean, shown: Shown): Parameter<boolean> =>
+  once({ type: "boolean", default: absent }, shown, {
+    allowed: "must be true or false",
+    absent,
+    parse: (text) => (text === "true" || text === "false" ? text === "true" : undefined),
+  });
+
+/** One of several words. */
+export function choice<const W extends readonly string[], D extends W[number] | undefined = undefined>(
+  words: W,
+  { allowed, default: absent }: { readonly allowed: string; readonly default?: D },
+  shown: Shown,
+): Parameter<W[number] | D> {
+  const schema = { type: "string", enum: [...words] };
+  return once(absent === undefined ? schema : { ...schema, default: absent }, shown, {
+    allowed,
+    absent: absent as D,
+    parse: (text) => (words.includes(text) ? (text as W[number]) : undefined),
+  });
+}
+
+/** Any text. @param more bounds, for the documents */
+export const anyText = (shown: Shown, more: object = {}): Parameter<string | undefined> =>
+  once({ type: "string", ...more }, shown, { allowed: "", absent: undefined, parse: (text) => text });
+
+/** A text with a parser of its own. */
+export const parsedText = <T>(
+  parse: (text: string) => T | undefined,
+  { allowed, schema = {} }: { readonly allowed: string; readonly schema?: object },
+  shown: Shown,
+): Parameter<T | undefined> => once({ type: "string", ...schema }, shown, { allowed, absent: undefined, parse });
+
+const NAMES_OF_CHAINS = CHAINS.map(({ name, code }) => `${name} (${code})`).join(", ");
+const CHAIN_ENUM = CHAINS.flatMap(({ name, code }) => [name, code]);
+const CHAIN_ALLOWED = `must be one of ${NAMES_OF_CHAINS}`;
+
+/** A chain; the default one if it is absent. */
+export const chainOrDefault: Parameter<Chain> = once(
+  { type: "string", default: DEFAULT_CHAIN.name, enum: CHAIN_ENUM },
+  { description: "Name or code of the chain, any case", example: "eth" },
+  { allowed: CHAIN_ALLOWED, absent: DEFAULT_CHAIN, parse: parseChain },
+);
+export const anyChain: Parameter<Chain | undefined> = once(
+  { type: "string", enum: CHAIN_ENUM },
+  { description: "Only this chain", example: "eth" },
+  { allowed: CHAIN_ALLOWED, absent: undefined, parse: parseChain },
+);
+
+const ISO_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})$/;
+
+/** True if the calendar has the day. The engine would accept 31 February as a day in March. */
+const isDay = (text: string): boolean => {
+  const value = Date.parse(text);
+  return !Number.isNaN(value) && new Date(value).toISOString().startsWith(text);
+};
+
+/** The time, in ms since the epoch, whose metadata is used. */
+export const metadataTime = (example: string): Parameter<number | undefined> =>
+  parsedText(
+    (text) => {
+      const value = ISO_TIME.test(text) && isDay(text.slice(0, 10)) ? Date.parse(text) : Number.NaN;
+      return Number.isNaN(value) ? undefined : value;
+    },
+    {
+      allowed: "must be an ISO 8601 time with a time zone, such as 2026-01-31T12:00:00Z",
+      schema: { format: "date-time" },
+    },
+    {
+      description: "Uses the metadata known at that time instead of the newest; ISO 8601 with a time zone",
+      example,
+    },
+  );
+
+/** @param name of the parameter, for the error. @throws ApiError 400 for a chain that is none */
+export function chainNamed(text: string, name = "chain"): Chain {
+  return chainOrDefault.parse([text], name);
+}
+
+/** The error for a chain that is known but not enabled. @param name of the parameter */
+export function notEnabled(chain: Chain, name = "chain"): ApiError {
+  return new ApiError(400, "chain_not_enabled", `chain ${chain.name} is not enabled on this server`, {
+    details: { parameter: name },
+  });
+}
+
+/** @param name of the parameter, for the error. @throws ApiError 400 */
+export function addressOf(text: string, name = "address"): Address {
+  const address = parseAddress(text);
+  if (address !== undefined) return address;
+  throw invalidParameter(name, "must be 0x and 40 hex digits, in one case or with a valid EIP-55 checksum");
+}
+
+// ── Paths ──
+
+/** A part of a path: any text that its parser takes. */
+const segment = <T>(schema: ParameterSchema, shown: Shown, parse: (text: string, name: string) => T): Parameter<T> => ({
+  schema,
+  ...shown,
+  parse: ([text = ""], name) => parse(decoded(text), name),
+});
+
+/** Names of environment keys have a `#`, and names of chains a space. Text with a broken escape stays as it is. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+export const addressPart = (example: string, description: string): Parameter<Address> =>
+  segment({ type: "string", pattern: "^0x[0-9a-fA-F]{40}$" }, { description, example }, addressOf);
+
+/** A part of a path that its handler checks. @param schema allowed text, for the documents */
+export const textPart = (shown: Shown, schema: object = {}): Parameter<string> =>
+  segment({ type: "string", ...schema }, shown, (text) => text);
+
+export const chainPart: Parameter<Chain> = segment(
+  { type: "string" },
+  { description: "Name or code of the chain", example: "eth" },
+  chainNamed,
+);
+
+const MAX_ID = (1n << 256n) - 1n;
+
+/** Returns a token id. @throws ApiError 400 */
+export function tokenId(text: string, name: string): bigint {
+  const id = /^\d{1,78}$/.test(text) ? BigInt(text) : MAX_ID + 1n;
+  if (id <= MAX_ID) return id;
+  throw invalidParameter(name, "must be a decimal token id");
+}
+
+export const tokenIdPart: Parameter<bigint> = segment(
+  { type: "string", pattern: "^[0-9]{1,78}$" },
+  { description: "Decimal token id", example: "1" },
+  tokenId,
+);
+
+// ── Query strings ──
+
+/** Parses a query string by its parameters. @throws ApiError 400 for the first wrong one in the order of `parameters` */
+export function parseQuery<P extends Parameters>(search: string, parameters: P): ParsedValues<P> {
+  const given = new URLSearchParams(search);
+  const hasCursor = Boolean(given.get("cursor"));
+  const values = Object.entries(parameters).map(([name, parameter]) => {
+    const isIgnored = hasCursor && parameter.isFixedByCursor === true;
+    return [name, parameter.parse(isIgnored ? [] : given.getAll(name), name)];
+  });
+  return Object.fromEntries(values) as ParsedValues<P>;
+}
+
+/** Parses the parts of a path. @throws ApiError 400 */
+export function parsePath<P extends Parameters>(
+  parts: Readonly<Record<string, string>>,
+  parameters: P,
+): ParsedValues<P> {
+  const values = Object.entries(parameters).map(([name, parameter]) => {
+    return [name, parameter.parse([parts[name] ?? ""], name)];
+  });
+  return Object.fromEntries(values) as ParsedValues<P>;
+}
+
+export const UNKNOWN_PARAMETERS = "x-unknown-parameters";
+/** Five names of 64 characters with separators: at most 328 bytes of header. */
+const MAX_NAMED = 5;
+const MAX_NAME_LENGTH = 64;
+
+/** Returns the header's value for a query string; undefined when all parameters are known. */
+export function unknownParameters(search: string, known: Parameters): string | undefined {
+  const names = new Set(new URLSearchParams(search).keys());
+  const unknown = [...names].filter((name) => name !== "" && !Object.hasOwn(known, name));
+  return unknown.length === 0 ? undefined : unknown.slice(0, MAX_NAMED).map(shortened).join(", ");
+}
+
+/** Percent-encodes a name. Cuts it before the character that would exceed the bound, so that it can be decoded. */
+function shortened(name: string): string {
+  let text = "";
+  for (const character of name) {
+    const encoded = encodeURIComponent(character);
+    if (text.length + encoded.length > MAX_NAME_LENGTH) break;
+    text += encoded;
+  }
+  return text;
+}

@@ -1,0 +1,472 @@
+/** The operations on collections: their list, their progress and cost, and what operators have done with them. */
+import { type Static, Type } from "@sinclair/typebox";
+import type { HotCollections } from "../../collections/hot-collections.ts";
+import { ApiError } from "../../core/errors.ts";
+import type { Address } from "../../core/hex.ts";
+import {
+  address,
+  digits,
+  double,
+  int32,
+  int64,
+  named,
+  nullable,
+  nullableText,
+  nullableTime,
+  oneOf,
+  text,
+  time,
+} from "../../core/schema-parts.ts";
+import type { StreamName } from "../../events/types.ts";
+import type { Explorer } from "../../explore/readings.ts";
+import type { Estimate } from "../../indexing/estimate.ts";
+import { COLLECTION_STATUSES, type CollectionStatus } from "../../operators/catalogue.ts";
+import { HEADER_EXAMPLES, NFT_ADDRESS } from "../examples.ts";
+import { type Operation, operationsFor } from "../operation.ts";
+import {
+  addressOf,
+  anyChain,
+  anyText,
+  chainNamed,
+  choice,
+  notEnabled,
+  parsedText,
+  tokenId,
+  wholeNumber,
+} from "../parameters.ts";
+import {
+  assertEnabled,
+  COLLECTION_PARTS,
+  type CollectionDeps,
+  neverRequested,
+  ONE_COLLECTION,
+  requestedCollection,
+} from "./collection-path.ts";
+import type { ListingDeps } from "./listing.ts";
+
+// ── Schemas ──
+
+const nullableCount = (description: string) => nullable(int64(description));
+
+const LogsInDoubt = Type.Object(
+  {
+    block: int64("The block. The listing ends before it"),
+    reason: text("How the nodes' answers contradict themselves"),
+  },
+  { description: "A block whose logs no endpoint tells without a contradiction; it is read again at nextTry" },
+);
+
+const ListedCollection = Type.Object({
+  chain: text("Name of the chain"),
+  address: address("The contract"),
+  name: nullableText("Name; null if the log doesn't tell yet"),
+  symbol: nullableText("Symbol"),
+  type: nullableText("ERC721, ERC1155, CRYPTOPUNKS or MOONCATS"),
+  status: oneOf(COLLECTION_STATUSES, "Progress of the indexing"),
+  percent: nullableCount("From 0 to 100; 100 only when complete"),
+  transfers: nullableCount("Transfers in the log"),
+  nfts: nullableCount("Tokens, as they were last counted"),
+  transfersPerSecond: nullableCount("Since the start of the attempt; null while nothing is read"),
+  secondsLeft: nullableCount("Estimate"),
+  requestedAt: nullableTime("First request"),
+  finishedAt: nullableTime("Last completion"),
+  attempts: int32("Failed attempts in a row"),
+  lastError: nullableText("The last failure in words"),
+  inDoubt: nullable(LogsInDoubt),
+  nextTry: nullableTime("Time of the next attempt"),
+  calls: nullableCount("Calls to endpoints that indexing took"),
+  bytes: nullableCount("Bytes of its events"),
+});
+
+const CollectionList = named(
+  "CollectionList",
+  Type.Object({
+    cursor: nullableText("Cursor of the next page; null on the last page"),
+    result: Type.Array(named("ListedCollection", ListedCollection)),
+  }),
+);
+
+const CollectionFlags = Type.Object({
+  possibleSpam: Type.Boolean({ description: "The flag of the listing" }),
+  verifiedCollection: Type.Boolean({ description: "The flag of the listing" }),
+  rule: nullableText("The rules behind the flags; null without a flag"),
+});
+
+const MetadataHealth = Type.Object({
+  resolved: int64("Tokens with metadata"),
+  failed: int64("Tokens that only failed so far"),
+  left: nullableCount("Tokens without any attempt; null if the tokens are not counted yet"),
+  reasons: Type.Unsafe<Readonly<Record<string, number>>>({
+    type: "object",
+    additionalProperties: { type: "integer", format: "int64", minimum: 0 },
+    description: "Failed tokens by the reason of the last attempt",
+  }),
+  failedTokens: Type.Array(digits("Token id"), { description: "Some of the failed tokens, at most 500" }),
+});
+
+const CollectionDetails = named(
+  "CollectionDetails",
+  Type.Object({
+    ...ListedCollection.properties,
+    flags: named("CollectionFlags", CollectionFlags),
+    metadata: named("MetadataHealth", MetadataHealth),
+  }),
+);
+
+const MAX_REQUESTED = 500;
+/** A field with a typing error would otherwise be ignored, and a default taken in its place. */
+const STRICT = { additionalProperties: false } as const;
+
+const RequestedItem = Type.Object(
+  {
+    chain: Type.Optional(text("Name or code of the chain; eth by default")),
+    address: text("20-byte hex"),
+  },
+  STRICT,
+);
+
+const IndexRequest = named(
+  "IndexRequest",
+  Type.Object(
+    {
+      items: Type.Array(named("RequestedItem", RequestedItem), {
+        minItems: 1,
+        maxItems: MAX_REQUESTED,
+        description: "The contracts to index",
+      }),
+    },
+    STRICT,
+  ),
+);
+
+const IndexAnswerItem = named(
+  "IndexAnswerItem",
+  Type.Object({
+    chain: text("Name of the chain"),
+    address: address("The contract"),
+    before: nullableText("Status before this request; null if it was unknown"),
+  }),
+);
+
+const RefreshRequest = named(
+  "RefreshRequest",
+  Type.Object(
+    {
+      tokenIds: Type.Optional(
+        Type.Array(text("Decimal token id"), { maxItems: MAX_REQUESTED, description: "All tokens by default" }),
+      ),
+    },
+    STRICT,
+  ),
+);
+
+const range = named(
+  "EstimatedRange",
+  Type.Object({
+    low: double("At least"),
+    high: nullable(double("At most; equal if it was counted, or follows from the blocks; null if nothing bounds it")),
+  }),
+);
+
+const EstimatedBlocks = Type.Object({
+  from: int64("No transfer is before this block"),
+  fromAtLatest: int64("The history begins here at the latest: a few calls tell the deployment to some blocks"),
+  to: int64("The newest block"),
+  count: int64("Blocks to read from the first of them on"),
+});
+
+const EstimatedCalls = Type.Unsafe<Readonly<Record<string, Static<typeof range>>>>(
+  Type.Object({}, { additionalProperties: range, description: "Calls by method" }),
+);
+
+const EstimatedUnits = Type.Object({
+  low: double("At least"),
+  high: nullable(double("At most; null if nothing bounds it")),
+  list: text("Name of the price list"),
+});
+
+const EndpointLimits = Type.Object({
+  maxBlocks: nullable(int64("Blocks per request; null if no limit was met")),
+  answered: int64("Most blocks that it gave logs of at once; 0 if it gave none yet"),
+  source: oneOf(["known", "probed"] as const, "Known from earlier work, or found by the estimate's own calls"),
+  batch: Type.Boolean({ description: "Several ranges fit into one request" }),
+  multicall: Type.Boolean({ description: "Many reads of state are one call" }),
+});
+
+const CollectionEstimate = named(
+  "CollectionEstimate",
+  Type.Object({
+    chain: text("Name of the chain"),
+    address: address("The contract"),
+    status: nullableText(
+      "Status of the collection; null if it was never requested. Then the costs are those of a reindex",
+    ),
+    name: text("Name of the contract"),
+    blocks: named("EstimatedBlocks", EstimatedBlocks),
+    transfers: range,
+    calls: named("EstimatedCalls", EstimatedCalls),
+    total: range,
+    units: named("EstimatedUnits", EstimatedUnits),
+    seconds: double("Until it is ready"),
+    limits: named("EndpointLimits", EndpointLimits),
+    probes: int64("Calls that this estimate made"),
+    time: time("When it was made; it is kept for ten minutes"),
+  }),
+);
+
+// ── Examples ──
+
+const TIME = HEADER_EXAMPLES.time;
+const COLLECTION = {
+  chain: "eth",
+  address: NFT_ADDRESS,
+  name: "BoredApeYachtClub",
+  symbol: "BAYC",
+  type: "ERC721",
+  status: "indexing",
+  percent: 42,
+  transfers: 61_000,
+  nfts: null,
+  transfersPerSecond: 21_000,
+  secondsLeft: 4,
+  requestedAt: TIME,
+  finishedAt: null,
+  attempts: 0,
+  lastError: null,
+  inDoubt: null,
+  nextTry: null,
+  calls: 120,
+  bytes: 2_400_000,
+} as const;
+const BEFORE = { chain: "eth", address: NFT_ADDRESS, before: "following" };
+const exactly = (count: number) => ({ low: count, high: count });
+
+// ── Operations ──
+
+export interface CollectionsDeps extends CollectionDeps, Pick<ListingDeps, "nftChain" | "demand"> {
+  readonly projections: HotCollections;
+  readonly explorer: Explorer;
+  /** Says what indexing a contract will cost; undefined if the chain is not enabled. */
+  estimate(chainId: number, address: Address): Promise<Estimate> | undefined;
+  /** Has a collection indexed anew, or removed. Returns the status before; undefined if it was never requested. */
+  beginAnew(chainId: number, address: Address, type: "ReindexRequested" | "CollectionRemoved"): Promise<unknown>;
+  /** Has metadata fetched again. Returns false if none was fetched yet. */
+  refreshMetadata(chainId: number, address: Address, ids: readonly bigint[] | undefined): Promise<boolean>;
+}
+
+const { json } = operationsFor<CollectionsDeps>();
+
+const listCollections = json({
+  method: "GET",
+  path: "/api/collections",
+  scope: "operate",
+  id: "listCollections",
+  summary: "All collections with their progress, by chain and address",
+  tag: "Operators",
+  query: {
+    chain: anyChain,
+    status: choice(
+      COLLECTION_STATUSES,
+      { allowed: `must be one of ${COLLECTION_STATUSES.join(", ")}` },
+      { description: "Only this status", example: "indexing" },
+    ),
+    text: anyText(
+      { description: "Part of the address, the name or the symbol, in any case", example: "ape" },
+      { maxLength: 100 },
+    ),
+    limit: wholeNumber({ min: 1, max: 500, default: 100 }, { description: "Page size", example: 100 }),
+    cursor: parsedText(
+      streamOfCursor,
+      { allowed: "must be the cursor of an earlier answer, unchanged" },
+      {
+        description: "Cursor of the previous page",
+        example: "bmZ0LzEvMHhiYzRjYTBlZGE3NjQ3YThhYjdjMjA2MWMyZTExOGExOGE5MzZmMTNk",
+      },
+    ),
+  },
+  answer: CollectionList,
+  example: { cursor: null, result: [COLLECTION] },
+  errors: [400],
+  handle: async ({ query }, { catalogue }) => {
+    const { chain, status, limit, cursor } = query;
+    const text = query.text?.trim().toLowerCase().slice(0, 100) || undefined;
+    const { entries, next } = await catalogue.page({ chain, status, text }, { after: cursor || undefined, limit });
+    return { body: { cursor: next === undefined ? null : Buffer.from(next).toString("base64url"), result: entries } };
+  },
+});
+
+/** The stream that a page of the list begins after; "" for an empty cursor, which is the same as none. */
+function streamOfCursor(cursor: string): StreamName | "" | undefined {
+  const stream = Buffer.from(cursor, "base64url").toString() as StreamName;
+  return cursor === "" || /^nft\/\d{1,16}\/0x[0-9a-f]{40}$/.test(stream) ? stream : undefined;
+}
+
+/** Statuses in which a request for a collection may have work to do. */
+const OVER: readonly CollectionStatus[] = ["removed", "not_nft", "not_a_contract"];
+
+const requestCollections = json({
+  method: "POST",
+  path: "/api/collections",
+  scope: "operate",
+  id: "requestCollections",
+  summary: "Requests the indexing of up to 500 contracts",
+  tag: "Operators",
+  body: IndexRequest,
+  bodyExample: { items: [{ chain: "eth", address: NFT_ADDRESS }] },
+  answer: named("IndexAnswer", Type.Object({ items: Type.Array(IndexAnswerItem) })),
+  example: { items: [{ chain: "eth", address: NFT_ADDRESS, before: null }] },
+  errors: [400],
+  handle: async ({ body, requester }, deps) => {
+    const contracts = body.items.map(({ chain: name = "eth", address: given }, index) => {
+      const chain = chainNamed(name, `items.${index}.chain`);
+      if (!deps.isEnabled(chain.chainId)) throw notEnabled(chain, `items.${index}.chain`);
+      return { chain, address: addressOf(given, `items.${index}.address`) };
+    });
+    const items = [];
+    for (const { chain, address: contract } of contracts) {
+      const of = { chainId: chain.chainId, address: contract };
+      const before = await deps.catalogue.find(chain.chainId, contract);
+      if (before === undefined || OVER.includes(before.status)) {
+        const collection = await deps.projections.newest(chain.chainId, contract);
+        await deps.demand.request(of, collection, requester);
+      }
+      items.push({ chain: chain.name, address: contract, before: before?.status ?? null });
+    }
+    return { body: { items } };
+  },
+});
+
+const NO_METADATA = { resolved: 0, failed: 0, reasons: {}, failedTokens: [] };
+
+const getCollection = json({
+  method: "GET",
+  path: ONE_COLLECTION,
+  scope: "read",
+  id: "getCollection",
+  summary: "A collection's progress, its flags with the rules behind them, and how far its metadata is",
+  tag: "Operators",
+  parts: COLLECTION_PARTS,
+  answer: CollectionDetails,
+  example: {
+    ...COLLECTION,
+    flags: { possibleSpam: false, verifiedCollection: true, rule: "verified-list" },
+    metadata: { resolved: 9_950, failed: 40, left: 10, reasons: { timeout: 40 }, failedTokens: ["17"] },
+  },
+  errors: [400, 404],
+  handle: async ({ path, requester }, deps) => {
+    assertEnabled(path, deps);
+    const { chain, address: contract } = path;
+    const described = await deps.catalogue.describe(chain.chainId, contract);
+    if (described === undefined) throw neverRequested(chain, contract);
+    const { entry, flags } = described;
+    // The metadata of a collection that is not in memory is read whole.
+    const reading = deps.explorer.memory.run(requester, async () => deps.nftChain(chain)?.healthOf(contract));
+    const { resolved, failed, ...why } = (await reading) ?? NO_METADATA;
+    const left = entry.nfts === null ? null : Math.max(0, entry.nfts - resolved - failed);
+    return { body: { ...entry, flags, metadata: { resolved, failed, left, ...why } } };
+  },
+});
+
+/** Has a collection indexed anew, or removed. */
+const beginAnew = (
+  facts: { readonly method: "POST" | "DELETE"; readonly path: string; readonly id: string; readonly summary: string },
+  type: "ReindexRequested" | "CollectionRemoved",
+) =>
+  json({
+    ...facts,
+    scope: "operate",
+    tag: "Operators",
+    parts: COLLECTION_PARTS,
+    answer: IndexAnswerItem,
+    example: BEFORE,
+    errors: [400, 404],
+    handle: async ({ path }, deps) => {
+      const { chain, address: contract, before } = await requestedCollection(path, deps);
+      await deps.beginAnew(chain.chainId, contract, type);
+      return { body: { chain: chain.name, address: contract, before } };
+    },
+  });
+
+const refreshMetadata = json({
+  method: "POST",
+  path: `${ONE_COLLECTION}/refresh`,
+  scope: "operate",
+  id: "refreshMetadata",
+  summary: "Fetches the metadata of all tokens, or of some, again",
+  tag: "Operators",
+  parts: COLLECTION_PARTS,
+  body: RefreshRequest,
+  bodyExample: { tokenIds: ["1", "2"] },
+  answer: IndexAnswerItem,
+  example: BEFORE,
+  errors: [400, 404, 409],
+  handle: async ({ path, body }, deps) => {
+    const { chain, address: contract, before } = await requestedCollection(path, deps);
+    const ids = body.tokenIds?.map((given, index) => tokenId(given, `tokenIds.${index}`));
+    if (await deps.refreshMetadata(chain.chainId, contract, ids)) {
+      return { body: { chain: chain.name, address: contract, before } };
+    }
+    const message = "no metadata of this collection was fetched yet; it is fetched as soon as it can be";
+    throw new ApiError(409, "conflict", message);
+  },
+});
+
+const estimateCollection = json({
+  method: "GET",
+  path: `${ONE_COLLECTION}/estimate`,
+  scope: "operate",
+  id: "estimateCollection",
+  summary: "What indexing a contract would cost, without metadata: blocks, calls, units, seconds",
+  tag: "Operators",
+  parts: COLLECTION_PARTS,
+  answer: CollectionEstimate,
+  example: {
+    ...{ chain: "eth", address: NFT_ADDRESS, status: null, name: "BoredApeYachtClub" },
+    blocks: { from: 12_287_507, fromAtLatest: 12_287_507, to: 24_100_000, count: 11_812_494 },
+    transfers: { low: 60_000, high: 400_000 },
+    calls: { eth_getLogs: exactly(1_182), eth_getBlockByNumber: exactly(1_250), eth_getCode: exactly(64) },
+    total: exactly(2_496),
+    units: { ...exactly(97_200), list: "compute units" },
+    seconds: 30,
+    limits: { maxBlocks: 10_000, answered: 10_000, source: "probed", batch: true, multicall: true },
+    probes: 17,
+    time: TIME,
+  },
+  errors: [400, 404],
+  handle: async ({ path }, deps) => {
+    assertEnabled(path, deps);
+    const { chain, address: contract } = path;
+    const known = await deps.catalogue.find(chain.chainId, contract);
+    const estimate = await deps.estimate(chain.chainId, contract);
+    if (estimate === undefined) throw notEnabled(chain);
+    const { time: ms, ...costs } = estimate;
+    const status = known?.status ?? null;
+    return { body: { chain: chain.name, address: contract, status, ...costs, time: new Date(ms).toISOString() } };
+  },
+});
+
+export const COLLECTION_OPERATIONS: readonly Operation<CollectionsDeps>[] = [
+  listCollections,
+  requestCollections,
+  beginAnew(
+    {
+      method: "POST",
+      path: `${ONE_COLLECTION}/reindex`,
+      id: "reindexCollection",
+      summary: "Indexes a collection anew. Its versions go on counting; cursors from before are 410",
+    },
+    "ReindexRequested",
+  ),
+  refreshMetadata,
+  beginAnew(
+    {
+      method: "DELETE",
+      path: ONE_COLLECTION,
+      id: "removeCollection",
+      summary: "Stops following a collection and frees its memory. A later request indexes it again",
+    },
+    "CollectionRemoved",
+  ),
+  getCollection,
+  estimateCollection,
+];

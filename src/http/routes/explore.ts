@@ -1,0 +1,441 @@
+/**
+ * The operations that explore a collection: its holders, tokens by owner and trait, one token with its history, its
+ * traits. Their cursors are walks, signed with a secret of the route and its filter.
+ */
+import { type Static, Type } from "@sinclair/typebox";
+import type { Chain } from "../../chains/chains.ts";
+import type { Collection } from "../../collections/collection.ts";
+import { currentCollection } from "../../collections/hot-collections.ts";
+import { ApiError, invalidParameter } from "../../core/errors.ts";
+import type { Requester } from "../../core/fair-slots.ts";
+import { type Address, parseAddress } from "../../core/hex.ts";
+import {
+  address,
+  blockHash,
+  digits,
+  int64,
+  named,
+  nullable,
+  nullableText,
+  oneOf,
+  text,
+  time,
+  type WireTypes,
+} from "../../core/schema-parts.ts";
+import type { Explorer } from "../../explore/readings.ts";
+import type { TraitIndexes } from "../../explore/traits.ts";
+import { beginWalk, entryOfToken, findEntries, historyPage, tokenOfId } from "../../explore/walks.ts";
+import type { ExportSource, ExportStart } from "../../exports/walk.ts";
+import type { Entry } from "../../ledger/entries.ts";
+import type { TokenName } from "../../ledger/history.ts";
+import type { Ledger } from "../../ledger/ledger.ts";
+import { countEntries } from "../../ledger/listing.ts";
+import { type Position, START } from "../../ledger/rows.ts";
+import { recordsOf } from "../../listings/pages.ts";
+import type { RecordFacts } from "../../listings/record.ts";
+import { signCursor, type Walk } from "../../listings/walk.ts";
+import { asOfBlock, type NftChain, responseHeaders } from "../answered-block.ts";
+import { type Operation, operationsFor } from "../operation.ts";
+import {
+  anyText,
+  metadataTime,
+  notEnabled,
+  type Parameter,
+  parsedText,
+  tokenIdPart,
+  wholeNumber,
+} from "../parameters.ts";
+import { COLLECTION_PARTS, type CollectionDeps, ONE_COLLECTION, requestedCollection } from "./collection-path.ts";
+import { type ListingDeps, NftRecord, recordExample, walkOf } from "./listing.ts";
+
+// ── Schemas ──
+
+const Holder = Type.Object({
+  rank: int64("1 plus the number of owners that hold more units; owners with equal units share a rank"),
+  owner: address("The owner"),
+  tokens: int64("Number of token ids"),
+  units: digits("Sum of the amounts; for ERC-721 the number of tokens"),
+  share: Type.Number({ format: "double", description: "Part of all units, from 0 to 1" }),
+});
+
+const SAME_BLOCK = "Cursor of the next page, at the same block; null on the last page";
+const HolderList = named(
+  "HolderList",
+  Type.Object({
+    total: int64("Number of owners"),
+    result: Type.Array(named("Holder", Holder)),
+    cursor: nullableText(SAME_BLOCK),
+  }),
+);
+
+const TokenList = named("TokenList", Type.Object({ result: Type.Array(NftRecord), cursor: nullableText(SAME_BLOCK) }));
+
+const TokenTransfer = Type.Object({
+  block: int64("Block of the transfer"),
+  from: address("The sender; the zero address for a mint"),
+  to: address("The receiver; the zero address for a burn"),
+  amount: digits("1, or an amount of an ERC-1155 token"),
+});
+
+const MetadataOutcome = Type.Object({
+  time: time("Time of the attempt"),
+  outcome: oneOf(["resolved", "failed"] as const, "Whether metadata was found"),
+  reason: nullableText("Why it failed"),
+  hash: nullable(blockHash("Hash of the stored document; equal ones are the same")),
+});
+
+const TokenDetails = named(
+  "TokenDetails",
+  Type.Object({
+    record: Type.Optional(NftRecord),
+    history: Type.Array(named("TokenTransfer", TokenTransfer), { description: "Newest first" }),
+    metadata: Type.Array(named("MetadataOutcome", MetadataOutcome), {
+      description: "The newest attempts to fetch the metadata, newest first; on the first page only",
+    }),
+    cursor: nullableText("Cursor of older transfers; null at the end"),
+  }),
+);
+
+const TraitValue = Type.Object({
+  value: text("Value of the trait, as text"),
+  count: int64("Tokens with this value"),
+});
+
+const Trait = Type.Object({
+  type: text("Type of the trait"),
+  distinct: int64("Number of different values"),
+  values: Type.Array(named("TraitValue", TraitValue), { description: "The most frequent values, at most 500" }),
+});
+
+const TraitList = named(
+  "TraitList",
+  Type.Object({
+    of: int64("Tokens in the collection"),
+    indexed: int64("Tokens whose metadata is known, as far as it is indexed"),
+    truncated: Type.Optional(
+      Type.Boolean({ description: "True if there are more traits than are indexed or listed: counts may be too low" }),
+    ),
+    result: Type.Array(named("Trait", Trait)),
+  }),
+);
+
+// ── Parameters ──
+
+const PAGED = {
+  as_of_block: wholeNumber({ min: 0 }, { description: "Block; the newest one by default", example: 21_000_000 }),
+  limit: wholeNumber({ min: 1, max: 500, default: 100 }, { description: "Page size", example: 100 }),
+  cursor: anyText({
+    description: "Cursor of the previous page",
+    example: "bmZ0LzEvMHhiYzRjYTBlZGE3NjQ3YThhYjdjMjA2MWMy",
+  }),
+};
+
+const OWNER = "0xf4a1f3ba15a8b3a93a9b84e0e2e8a2ab5dc9e8ce";
+const ownerParameter = parsedText(
+  parseAddress,
+  { allowed: "must be an address: 0x and 40 hex digits", schema: { pattern: "^0x[0-9a-fA-F]{40}$" } },
+  { description: "Only tokens of this owner", example: OWNER },
+);
+
+const MAX_TRAITS = 20;
+const MAX_TRAIT_LENGTH = 401;
+const traitParameter: Parameter<readonly string[]> = {
+  schema: { type: "array", items: { type: "string" }, maxItems: MAX_TRAITS },
+  description: "Only tokens with this trait, as Type:Value; repeatable. For collections of up to 100,000 tokens",
+  example: ["Fur:Golden"],
+  parse: (traits, name) => {
+    const isWrong = traits.some((trait) => !trait.includes(":") || trait.length > MAX_TRAIT_LENGTH);
+    if (!isWrong && traits.length <= MAX_TRAITS) return traits;
+    throw invalidParameter(name, `must be Type:Value, at most ${MAX_TRAITS} times`);
+  },
+};
+
+// ── Reading ──
+
+export interface ExploreDeps extends CollectionDeps, Omit<ListingDeps, "preview" | "demand" | "maxPageSize"> {
+  readonly explorer: Explorer;
+}
+
+/** A request for one collection, and where its page begins. */
+interface Explored {
+  readonly chain: Chain;
+  readonly address: Address;
+  readonly requester: Requester;
+  readonly page: {
+    readonly as_of_block?: number | undefined;
+    readonly limit?: number;
+    readonly cursor?: string | undefined;
+  };
+}
+
+/** A request that is being answered: where it reads, and how its cursors are signed. */
+interface Reading {
+  readonly source: ExportSource;
+  readonly runtime: NftChain;
+  readonly requester: Requester;
+  readonly limit: number;
+  readonly cursor: (Walk & { readonly block: number }) | undefined;
+  readonly asOf: number | undefined;
+  /** The cursor of the page after `start` that begins at this place; null without a place. */
+  readonly cursorAt: (start: ExportStart, place: Position | undefined) => string | null;
+}
+
+/** @param filter everything that a cursor depends on, beside the collection */
+function readingOf(
+  { chain, address: contract, requester, page }: Explored,
+  deps: ExploreDeps,
+  filter: readonly (string | undefined)[],
+): Reading {
+  const runtime = deps.nftChain(chain);
+  if (runtime === undefined) throw notEnabled(chain);
+  const { chainId } = chain;
+  const secret = `${deps.cursorSecret}/${JSON.stringify(filter)}`;
+  const { limit = 0, as_of_block: asOf } = page;
+  const cursor = page.cursor === undefined ? undefined : walkOf(page.cursor, secret, { chainId, address: contract });
+  if (cursor !== undefined && asOf !== undefined && asOf !== cursor.block) {
+    throw invalidParameter("as_of_block", "must be left out, or be the block of the cursor");
+  }
+  const source = { projections: deps.projections, chain: runtime.view, chainId, address: contract };
+  const cursorAt: Reading["cursorAt"] = ({ walk }, position) =>
+    position === undefined ? null : signCursor({ ...walk, position, page: walk.page + 1, limit }, secret);
+  return { source, runtime, requester, limit, cursor, asOf, cursorAt };
+}
+
+/** A body, and the block that it is valid for. */
+interface Read<T> {
+  readonly body: T;
+  readonly start: ExportStart;
+}
+
+/** Reads memory in the turn of the key, then makes the answer. The header of its block may wait for a node. */
+async function respond<T>({ runtime, requester }: Reading, deps: ExploreDeps, read: () => Promise<Read<T>>) {
+  const { body, start } = await deps.explorer.memory.run(requester, read);
+  const asOf = await asOfBlock(start, runtime);
+  const headers = responseHeaders(asOf, { isHalted: runtime.isHalted(), isStale: deps.isStale() });
+  return { body, headers };
+}
+
+type RecordModel = Static<typeof NftRecord>;
+
+interface Records {
+  readonly collection: Collection;
+  readonly entries: readonly Entry[];
+  readonly facts: readonly RecordFacts[];
+}
+
+/** The records of a page, as the listing has them. */
+function recordsFor({ collection, entries, facts }: Records, { source }: Reading, deps: ExploreDeps): RecordModel[] {
+  const { chainId, address: contract } = source;
+  const names = deps.namesOf(chainId, contract);
+  const isNative = deps.wireTypes === "native";
+  return recordsOf({ address: contract, collection, names }, entries, facts, isNative) as RecordModel[];
+}
+
+/** The metadata of a page: all of it, as known now. */
+const pageFacts = () => ({ normalizeMetadata: true, mediaItems: true, asOf: undefined });
+
+function matcher(ledger: Ledger, owner: Address | undefined, having: ((entry: Entry) => boolean) | undefined) {
+  return (entry: Entry): boolean => {
+    if (owner !== undefined && (entry.owner < 0 || ledger.addresses.hex(entry.owner) !== owner)) return false;
+    return having === undefined || having(entry);
+  };
+}
+
+/** The traits of a collection's listing at the walk's block, by its metadata as it is now. */
+async function traitIndex(
+  { source, runtime }: Reading,
+  start: ExportStart,
+  { clock, explorer }: ExploreDeps,
+): ReturnType<TraitIndexes["of"]> {
+  const collection = await currentCollection(source, source, start.walk);
+  const tokens = countEntries(collection.ledger, start.walk.block, false);
+  const known = { normalizeMetadata: true, mediaItems: false, asOf: clock.now() };
+  const factsOf = async (entries: readonly Entry[]) => (await runtime.factsOf(source.address, entries, known)).facts;
+  // Has the metadata in memory, so that it has a version.
+  await factsOf([]);
+  const metadataVersion = `${runtime.metadataVersion(source.address)}`;
+  const whole = { ...start, walk: { ...start.walk, position: START, holders: false } };
+  const parts = { source, start: whole, factsOf, metadataVersion, listing: listingOf(collection, start) };
+  return explorer.traits.of(parts, tokens);
+}
+
+/** Names a listing: the same name for the same tokens, whatever was transferred since. */
+function listingOf({ version, base, rewrittenAt, end }: Collection, { walk, finalized }: ExportStart): string {
+  const { block, hash, above, chainVersion } = walk;
+  if (block >= (end?.number ?? 0)) return `version ${version}`;
+  return `${base}/${rewrittenAt}/${block}/${hash || above?.hash || (finalized ? "final" : chainVersion)}`;
+}
+
+interface TokenReading {
+  readonly start: ExportStart;
+  readonly token: TokenName;
+  /** Time in ms since the epoch; undefined for the newest metadata. */
+  readonly knownAt: number | undefined;
+}
+
+/** Most attempts to fetch a token's metadata that are told. */
+const MAX_OUTCOMES = 100;
+
+/** The record of a token, if it exists at the block, and the attempts to fetch its metadata. */
+async function recordOfToken(reading: Reading, deps: ExploreDeps, { start, token, knownAt }: TokenReading) {
+  const { source, runtime } = reading;
+  const collection = await currentCollection(source, source, start.walk);
+  const entry = entryOfToken(collection.ledger, token, start.walk.block);
+  const entries = entry === undefined ? [] : [entry];
+  const { facts } = await runtime.factsOf(source.address, entries, { ...pageFacts(), asOf: knownAt });
+  const [record] = recordsFor({ collection, entries, facts }, reading, deps);
+  const outcomes = await runtime.outcomesOf(source.address, token, MAX_OUTCOMES);
+  const metadata = outcomes.map(({ time: ms, reason = null, hash = null }) => {
+    const outcome: "resolved" | "failed" = reason === null ? "resolved" : "failed";
+    return { time: new Date(ms).toISOString(), outcome, reason, hash };
+  });
+  return { ...(record === undefined ? {} : { record }), metadata };
+}
+
+// ── Examples ──
+
+const TIME = "2026-11-23T09:00:00.000Z";
+const TRANSFER = { block: 12_346_178, from: `0x${"0".repeat(40)}`, to: OWNER, amount: "1" };
+const FUR = {
+  type: "Fur",
+  distinct: 2,
+  values: [
+    { value: "Brown", count: 9_954 },
+    { value: "Golden", count: 46 },
+  ],
+};
+
+// ── Operations ──
+
+const { json } = operationsFor<ExploreDeps>();
+
+const listHolders = json({
+  method: "GET",
+  path: `${ONE_COLLECTION}/holders`,
+  scope: "read",
+  id: "listHolders",
+  summary: "Owners by what they hold, with share and rank, at one block",
+  tag: "Operators",
+  parts: COLLECTION_PARTS,
+  query: PAGED,
+  answer: HolderList,
+  example: {
+    total: 1,
+    result: [{ owner: OWNER, tokens: 112, units: "112", share: 0.0112, rank: 1 }],
+    cursor: null,
+  },
+  hasBlock: true,
+  errors: [400, 404, 409, 410],
+  handle: async ({ path, query, requester }, deps) => {
+    const reading = readingOf({ ...(await requestedCollection(path, deps)), requester, page: query }, deps, [
+      "holders",
+    ]);
+    const { source, limit, cursor, asOf, cursorAt } = reading;
+    return respond(reading, deps, async () => {
+      const start = await beginWalk(source, { cursor, asOfBlock: asOf, byPair: true });
+      // A walk of holders reads all pairs from the start, and its place is the number of the owner.
+      const first = cursor === undefined ? 0 : (cursor.position?.[0] ?? 0);
+      const whole = { ...start, walk: { ...start.walk, position: [0, 0, 0, 0] as const } };
+      const ranking = await deps.explorer.rankings.of(source, whole);
+      const result = ranking.slice(first, limit).map((holder) => ({ ...holder, units: holder.units.toString() }));
+      const next = first + result.length < ranking.count ? ([first + result.length, 0, 0, 0] as const) : undefined;
+      return { body: { total: ranking.count, result, cursor: cursorAt(start, next) }, start };
+    });
+  },
+});
+
+const findTokens = json({
+  method: "GET",
+  path: `${ONE_COLLECTION}/tokens`,
+  scope: "read",
+  id: "findTokens",
+  summary: "Records of the tokens that an owner holds, or that have certain traits, at one block",
+  tag: "Operators",
+  parts: COLLECTION_PARTS,
+  query: { ...PAGED, owner: ownerParameter, trait: traitParameter },
+  answer: TokenList,
+  example: (wire: WireTypes) => ({ result: [recordExample(wire)], cursor: null }),
+  hasBlock: true,
+  errors: [400, 404, 409, 410],
+  handle: async ({ path, query, requester }, deps) => {
+    const { owner, trait: traits } = query;
+    const explored = { ...(await requestedCollection(path, deps)), requester, page: query };
+    const reading = readingOf(explored, deps, ["tokens", owner, ...traits]);
+    const { source, runtime, limit, cursor, asOf, cursorAt } = reading;
+    return respond(reading, deps, async () => {
+      const start = await beginWalk(source, { cursor, asOfBlock: asOf, byPair: owner !== undefined });
+      const index = traits.length === 0 ? undefined : (await traitIndex(reading, start, deps)).index;
+      const having = index?.having(traits);
+      const { collection, entries, places } = await findEntries(source, start, limit, (ledger) =>
+        matcher(ledger, owner, having),
+      );
+      const { facts } = await runtime.factsOf(source.address, entries, pageFacts());
+      const result = recordsFor({ collection, entries, facts }, reading, deps);
+      return { body: { result, cursor: cursorAt(start, places[result.length]) }, start };
+    });
+  },
+});
+
+const getToken = json({
+  method: "GET",
+  path: `${ONE_COLLECTION}/tokens/:id`,
+  scope: "read",
+  id: "getToken",
+  summary:
+    "At a block: the record of a token unless it is burned, and its transfers; the attempts to fetch its metadata",
+  tag: "Operators",
+  parts: { ...COLLECTION_PARTS, id: tokenIdPart },
+  query: { ...PAGED, metadata_as_of: metadataTime(TIME) },
+  answer: TokenDetails,
+  example: (wire: WireTypes) => ({
+    record: recordExample(wire),
+    history: [TRANSFER],
+    metadata: [{ time: TIME, outcome: "resolved" as const, reason: null, hash: `0x${"5e".repeat(32)}` }],
+    cursor: null,
+  }),
+  hasBlock: true,
+  errors: [400, 404, 409, 410],
+  handle: async ({ path, query, requester }, deps) => {
+    const { id } = path;
+    const explored = { ...(await requestedCollection(path, deps)), requester, page: query };
+    const reading = readingOf(explored, deps, ["token", id.toString()]);
+    const { source, limit, cursor, asOf, cursorAt } = reading;
+    return respond(reading, deps, async () => {
+      const start = await beginWalk(source, { cursor, asOfBlock: asOf, byPair: false });
+      const { ledger } = await currentCollection(source, source, start.walk);
+      const token = tokenOfId(ledger, id);
+      if (token === undefined) throw new ApiError(404, "not_found", `id: no transfer of token ${id} is known`);
+      const { transfers, next } = await historyPage(source, start, token, { isFirst: cursor === undefined, limit });
+      const history = transfers.map((one) => ({ ...one, amount: one.amount.toString() }));
+      const page = { history, cursor: cursorAt(start, next) };
+      if (cursor !== undefined) return { body: { metadata: [], ...page }, start };
+      const record = await recordOfToken(reading, deps, { start, token, knownAt: query.metadata_as_of });
+      return { body: { ...record, ...page }, start };
+    });
+  },
+});
+
+const listTraits = json({
+  method: "GET",
+  path: `${ONE_COLLECTION}/traits`,
+  scope: "read",
+  id: "listTraits",
+  summary: "How many tokens have which trait, by the metadata known now. Up to 100,000 tokens",
+  tag: "Operators",
+  parts: COLLECTION_PARTS,
+  answer: TraitList,
+  example: { of: 10_000, indexed: 10_000, result: [FUR] },
+  hasBlock: true,
+  errors: [400, 404, 409],
+  handle: async ({ path, requester }, deps) => {
+    const reading = readingOf({ ...(await requestedCollection(path, deps)), requester, page: {} }, deps, ["traits"]);
+    return respond(reading, deps, async () => {
+      const start = await beginWalk(reading.source, { cursor: undefined, asOfBlock: undefined, byPair: false });
+      const { tokens, indexed, isTruncated, traits } = (await traitIndex(reading, start, deps)).counts;
+      const truncated = isTruncated ? { truncated: true } : {};
+      return { body: { of: tokens, indexed, ...truncated, result: traits }, start };
+    });
+  },
+});
+
+export const EXPLORE_OPERATIONS: readonly Operation<ExploreDeps>[] = [listHolders, findTokens, getToken, listTraits];

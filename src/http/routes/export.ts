@@ -1,0 +1,198 @@
+/**
+ * A collection at one block as a file, which is made while the client reads it. A slow client slows the export, a gone
+ * client ends it. If its block is lost, the connection is broken: the file must not look complete.
+ */
+import type { Clock } from "../../core/clock.ts";
+import { ApiError } from "../../core/errors.ts";
+import type { Logger } from "../../core/logger.ts";
+import { fileName, piecesOf } from "../../exports/export.ts";
+import { CONTENT_TYPES, EXPORT_FORMATS } from "../../exports/formats.ts";
+import { assertRankable } from "../../exports/holders.ts";
+import { startExport } from "../../exports/walk.ts";
+import type { ApiKeys } from "../../operators/keys.ts";
+import { asOfBlock, responseHeaders } from "../answered-block.ts";
+import { HEADER_EXAMPLES } from "../examples.ts";
+import { type Operation, operationsFor } from "../operation.ts";
+import { choice, flag, notEnabled, wholeNumber } from "../parameters.ts";
+import { COLLECTION_PARTS, type CollectionDeps, ONE_COLLECTION, requestedCollection } from "./collection-path.ts";
+import type { ListingDeps } from "./listing.ts";
+
+/** An export that a client reads. */
+interface Running {
+  /** Monotonic time of the last read. */
+  readMs: number;
+}
+
+/** An export that was not read for this long gives way to the next one of its key. */
+const IDLE_MS = 60_000;
+
+/** The exports that run now, at most one per key. */
+export class RunningExports {
+  readonly #clock: Clock;
+  readonly #byKey = new Map<string, Running>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Begins an export. @throws ApiError 429 while another one of the key runs */
+  begin(key: string): Running {
+    const now = this.#clock.monotonic();
+    const other = this.#byKey.get(key);
+    if (other !== undefined && now - other.readMs < IDLE_MS) {
+      const text = "an export of this key is running: read it to its end, close its connection, or use another key";
+      throw new ApiError(429, "rate_limited", text, { headers: { "retry-after": "5" } });
+    }
+    const running = { readMs: now };
+    this.#byKey.set(key, running);
+    return running;
+  }
+
+  /** Notes that the client reads on. @throws ApiError 429 if the export gave way to another one */
+  read(key: string, running: Running): void {
+    if (this.#byKey.get(key) !== running) throw new ApiError(429, "rate_limited", "another export took its place");
+    running.readMs = this.#clock.monotonic();
+  }
+
+  end(key: string, running: Running): void {
+    if (this.#byKey.get(key) === running) this.#byKey.delete(key);
+  }
+}
+
+const TIME = HEADER_EXAMPLES.time;
+const ROW = {
+  token_id: "1234",
+  contract_type: "ERC721",
+  owner_of: "0xf4a1f3ba15a8b3a93a9b84e0e2e8a2ab5dc9e8ce",
+  amount: "1",
+  block_number: 21_000_000,
+  block_number_minted: 12_346_178,
+  minter_address: "0xf4a1f3ba15a8b3a93a9b84e0e2e8a2ab5dc9e8ce",
+  token_uri: "ipfs://QmeSjSinHpPnmXmspMjwiXyN6zS4E9zccariGR3jxcaWtq/1234",
+  metadata: null,
+  last_token_uri_sync: TIME,
+  last_metadata_sync: null,
+};
+
+export interface ExportDeps
+  extends CollectionDeps,
+    Pick<ListingDeps, "projections" | "clock" | "nftChain" | "isStale"> {
+  readonly keys: ApiKeys;
+  readonly logger: Logger;
+  readonly exports: RunningExports;
+}
+
+const { file } = operationsFor<ExportDeps>();
+
+export const EXPORT_OPERATIONS: readonly Operation<ExportDeps>[] = [
+  file({
+    method: "GET",
+    path: `${ONE_COLLECTION}/export`,
+    scope: "read",
+    id: "exportCollection",
+    summary: "All tokens or all owners at one block, as a file. A lost block breaks the connection",
+    tag: "Operators",
+    parts: COLLECTION_PARTS,
+    query: {
+      format: choice(
+        EXPORT_FORMATS,
+        { allowed: `must be one of ${EXPORT_FORMATS.join(", ")}`, default: "csv" },
+        { description: "Format of the file", example: "parquet" },
+      ),
+      holders: flag(false, {
+        description: "A row per owner, with share and rank, in place of a row per token",
+        example: false,
+      }),
+      as_of_block: wholeNumber(
+        { min: 0 },
+        {
+          description: "Block; by default the newest final one that has the collection, else the newest shown one",
+          example: 21_000_000,
+        },
+      ),
+    },
+    content: {
+      "text/csv": {
+        schema: { type: "string" },
+        example: `${Object.keys(ROW).join(",")}\r\n${Object.values(ROW).join(",")}\r\n`,
+      },
+      "application/x-ndjson": { schema: { type: "string" }, example: `${JSON.stringify(ROW)}\n` },
+      "application/vnd.apache.parquet": { schema: { type: "string", format: "binary" }, example: "PAR1" },
+    },
+    hasBlock: true,
+    errors: [400, 404, 409],
+    handle: async ({ path, query, request }, deps) => {
+      const { chain, address } = await requestedCollection(path, deps);
+      const { format, holders, as_of_block: block } = query;
+      const runtime = deps.nftChain(chain);
+      if (runtime === undefined) throw notEnabled(chain);
+      const source = { projections: deps.projections, chain: runtime.view, chainId: chain.chainId, address };
+      const start = await startExport(source, { asOfBlock: block, byPair: holders });
+      if (holders) await assertRankable(source, start);
+      const asOf = await asOfBlock(start, runtime);
+      const headers = responseHeaders(asOf, { isHalted: runtime.isHalted(), isStale: deps.isStale() });
+      const facts = {
+        ...{ chain: chain.name, address, block: String(start.walk.block) },
+        ...{
+          block_hash: headers["x-as-of-hash"],
+          block_time: headers["x-as-of-time"],
+          finality: headers["x-finality"],
+        },
+      };
+      // As known now: so an export asks for no refresh of a million tokens, and is of one moment in this, too.
+      const known = { normalizeMetadata: false, mediaItems: false, asOf: deps.clock.now() };
+      const pieces = piecesOf(source, start, {
+        ...{ format, holders, facts },
+        factsOf: async (entries) => (await runtime.factsOf(address, entries, known)).facts,
+      });
+      return new Response(streamOf(pieces, request.headers.get("x-api-key") ?? "", deps), {
+        headers: {
+          ...headers,
+          "content-type": CONTENT_TYPES[format],
+          "content-disposition": `attachment; filename="${fileName(facts, { format, holders })}"`,
+          "cache-control": "no-store",
+          "x-content-type-options": "nosniff",
+        },
+      });
+    },
+  }),
+];
+
+/** Makes each piece when the client has taken the last one. An error breaks the connection. */
+function streamOf(
+  pieces: AsyncGenerator<Uint8Array>,
+  keyText: string,
+  { exports, keys, logger }: ExportDeps,
+): ReadableStream<Uint8Array> {
+  const hash = Bun.SHA256.hash(keyText.slice(0, 256)) as Uint8Array;
+  const key = Buffer.from(hash).toString("hex");
+  const running = exports.begin(key);
+  const next = async (): Promise<IteratorResult<Uint8Array, unknown>> => {
+    exports.read(key, running);
+    if (!keys.isValid(hash)) throw new ApiError(401, "invalid_api_key", "the key was revoked");
+    return pieces.next();
+  };
+  return new ReadableStream(
+    {
+      pull: async (controller) => {
+        try {
+          const { done, value } = await next();
+          if (done !== true) return controller.enqueue(value as Uint8Array<ArrayBuffer>);
+          exports.end(key, running);
+          controller.close();
+        } catch (error) {
+          exports.end(key, running);
+          await pieces.return(undefined);
+          logger.warn({ err: error }, "an export broke off");
+          // The runtime would print an error that it is given, beside the log.
+          controller.error();
+        }
+      },
+      cancel: async () => {
+        exports.end(key, running);
+        await pieces.return(undefined);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}

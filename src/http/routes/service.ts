@@ -1,0 +1,266 @@
+/** The operations on the service itself: its status, health and metrics, and the path of the socket. */
+import { timingSafeEqual } from "node:crypto";
+import { Type } from "@sinclair/typebox";
+import { ApiError } from "../../core/errors.ts";
+import type { Metrics } from "../../core/metrics.ts";
+import {
+  double,
+  int64,
+  named,
+  nullable,
+  nullableText,
+  nullableTime,
+  oneOf,
+  text,
+  time,
+} from "../../core/schema-parts.ts";
+import { COLLECTION_STATUSES } from "../../operators/catalogue.ts";
+import { CHAIN_STATES, ENDPOINT_STATES, type ServiceStatus } from "../../operators/status.ts";
+import { errorExample } from "../errors.ts";
+import { HEADER_EXAMPLES } from "../examples.ts";
+import { type Operation, operationsFor } from "../operation.ts";
+import { API_PREFIX } from "../paths.ts";
+
+// ── Schemas ──
+
+const Latency = Type.Object({ p50: double("Median in ms"), p99: double("99th percentile in ms") });
+
+const methodCounts = named(
+  "MethodCounts",
+  Type.Unsafe<Readonly<Record<string, number>>>({
+    type: "object",
+    additionalProperties: { type: "integer", format: "int64", minimum: 0 },
+    description: "Calls by method",
+  }),
+);
+const callCounts = named(
+  "CallCounts",
+  Type.Object(
+    { hour: methodCounts, day: methodCounts },
+    { description: "Calls by method in the last 60 minutes and in the last 24 hours; each call of a batch counts" },
+  ),
+);
+const hourAndDay = named("HourAndDay", Type.Object({ hour: int64("Last 60 minutes"), day: int64("Last 24 hours") }));
+
+const EndpointState = Type.Object({
+  label: text("Stands for the endpoint's URL in logs and metrics"),
+  state: oneOf(ENDPOINT_STATES, "available, or the reason that other endpoints are preferred"),
+  reason: nullableText("The fault in words"),
+  restsUntil: nullableTime("Until then other endpoints are preferred"),
+  latencyMs: nullable(Latency),
+  calls: callCounts,
+  units: hourAndDay,
+  bytes: hourAndDay,
+});
+
+const ChainHead = Type.Object({ number: int64("Block"), hash: text("Its hash"), time: time("Its time") });
+
+const ChainStatus = Type.Object({
+  name: text("Name of the chain"),
+  chainId: int64("Id of the chain"),
+  head: nullable(ChainHead),
+  finalized: nullable(int64("Newest final block")),
+  state: oneOf(CHAIN_STATES, "idle: nothing is followed; the rest as the word says"),
+  since: time("When this process noticed the state"),
+  endpoints: Type.Array(named("EndpointState", EndpointState)),
+});
+
+const KeyUsage = Type.Object({ name: text("Name of the key"), calls: callCounts, units: hourAndDay });
+
+const LogState = Type.Object({
+  engine: text("sqlite or postgres"),
+  bytes: int64("On disk"),
+  freeBytes: nullable(int64("Left on the disk; null if the engine doesn't tell")),
+  writable: Type.Boolean({ description: "False if the log takes no appends" }),
+  lastAppendAt: nullableTime("Time of the newest event"),
+  behindSeconds: double("How far this process is behind the log"),
+});
+
+const MemoryState = Type.Object({
+  rss: int64("Resident bytes of the process"),
+  heap: int64("Bytes of JavaScript objects"),
+  collections: int64("Bytes of collections in memory"),
+  metadata: int64("Bytes of metadata in memory"),
+});
+
+const LeaseState = Type.Object({
+  what: text("follow/<chain id>, metadata/<chain id> or index/<stream>"),
+  holder: text("Id of the process"),
+});
+
+type CountsByStatus = Record<(typeof COLLECTION_STATUSES)[number], ReturnType<typeof int64>>;
+const CollectionCounts = Type.Object(
+  Object.fromEntries(COLLECTION_STATUSES.map((status) => [status, int64("Collections")])) as CountsByStatus,
+);
+
+const Status = named(
+  "ServiceStatus",
+  Type.Object({
+    instance: text("Id of this process"),
+    version: text("Version of the program"),
+    startedAt: time("Start of this process"),
+    log: named("LogState", LogState),
+    memory: named("MemoryState", MemoryState),
+    leases: Type.Array(named("LeaseState", LeaseState)),
+    chains: Type.Array(named("ChainStatus", ChainStatus)),
+    keys: Type.Array(named("KeyUsage", KeyUsage), { description: "What each key made the service ask of endpoints" }),
+    collections: named("CollectionCounts", CollectionCounts),
+    queue: int64("Collections that wait for work or have some"),
+  }),
+);
+
+const Health = named("Health", Type.Object({ status: oneOf(["live", "ready"], "State of the process") }));
+
+// ── Examples ──
+
+const TIME = HEADER_EXAMPLES.time;
+const ID = "0b6fc1e0-5a3c-4d43-8d3e-6a1c1f0a2d11";
+const COUNTS = Object.fromEntries(
+  COLLECTION_STATUSES.map((status) => [status, status === "indexing" ? 1 : 0]),
+) as Record<keyof CountsByStatus, number>;
+const BILL = { hour: { eth_getLogs: 120 }, day: { eth_getLogs: 2_400 } };
+
+// ── Operations ──
+
+interface ServiceDeps {
+  readonly status: ServiceStatus;
+  readonly metrics: Metrics;
+  /** SHA-256 of the key that `/metrics` requires, if there is one. */
+  readonly metricsKeyHash: Uint8Array | undefined;
+  /** True while this process is behind the event log. */
+  readonly isBehind: () => boolean;
+  /** True once the service has begun to stop. */
+  readonly isStopping: () => boolean;
+}
+
+const { json, file } = operationsFor<ServiceDeps>();
+
+/** Checks the key of the metrics. @param expected SHA-256 of the key. @throws ApiError 401 */
+function assertMetricsKey(expected: Uint8Array, { headers }: Request): void {
+  const bearer = /^Bearer (.+)$/i.exec(headers.get("authorization") ?? "")?.[1];
+  const key = bearer ?? headers.get("x-api-key");
+  if (!key) throw new ApiError(401, "missing_api_key", "API KEY missing from x-api-key header");
+  if (timingSafeEqual(expected, Bun.SHA256.hash(key.slice(0, 256)) as Uint8Array)) return;
+  throw new ApiError(401, "invalid_api_key", "x-api-key: the API key is not valid on this server");
+}
+
+export const SERVICE_OPERATIONS: readonly Operation<ServiceDeps>[] = [
+  json({
+    method: "GET",
+    path: "/health/live",
+    scope: undefined,
+    id: "live",
+    summary: "Liveness: the process answers",
+    tag: "Service",
+    answer: Health,
+    example: { status: "live" },
+    errors: [],
+    handle: async () => ({ body: { status: "live" } as const }),
+  }),
+  json({
+    method: "GET",
+    path: "/health/ready",
+    scope: undefined,
+    id: "ready",
+    summary: "Readiness: the event log answers, and this process has read it up to now",
+    tag: "Service",
+    answer: Health,
+    example: { status: "ready" },
+    errors: [503],
+    errorExamples: { 503: errorExample("starting", "the event log is not open yet; try again") },
+    handle: async (_asked, { isBehind, isStopping }) => {
+      const headers = { "retry-after": "1" };
+      if (isStopping()) throw new ApiError(503, "starting", "the service is stopping", { headers });
+      if (isBehind()) throw new ApiError(503, "log_unavailable", "this process is behind the event log", { headers });
+      return { body: { status: "ready" } as const };
+    },
+  }),
+  file({
+    method: "GET",
+    path: "/metrics",
+    scope: undefined,
+    id: "metrics",
+    summary: "Prometheus metrics",
+    tag: "Service",
+    content: {
+      "text/plain": {
+        schema: { type: "string" },
+        example: 'http_request_duration_seconds_count{route="nft",status="200"} 42\n',
+      },
+    },
+    errors: [401],
+    handle: async ({ request }, { metrics, metricsKeyHash }) => {
+      if (metricsKeyHash !== undefined) assertMetricsKey(metricsKeyHash, request);
+      return new Response(await metrics.text(), { headers: { "content-type": metrics.registry.contentType } });
+    },
+  }),
+  file({
+    method: "GET",
+    path: `${API_PREFIX}/ws`,
+    scope: "read",
+    id: "subscribe",
+    summary: "WebSocket channel",
+    description:
+      "Upgrade to a WebSocket. Send the key in the header or, from a browser, in the subprotocols evm.v2 and apikey.<key>. Send {action: subscribe, chain, address, since?}; since is the resume of the last message, and what was missed is sent again. The server sends status, progress, indexed, transfers, metadata, reorged and failed. All messages with their schemas: /asyncapi.json.",
+    tag: "Push",
+    isUpgrade: true,
+    content: {},
+    errors: [400, 426],
+    handle: async () => {
+      throw new ApiError(426, "upgrade_required", "this path is a WebSocket: send an upgrade request", {
+        headers: { upgrade: "websocket", connection: "Upgrade" },
+      });
+    },
+  }),
+  json({
+    method: "GET",
+    path: "/api/status",
+    scope: "operate",
+    id: "getStatus",
+    summary: "State of the service: log, leases, chains with their endpoints, collections by status",
+    tag: "Operators",
+    answer: Status,
+    example: {
+      instance: ID,
+      version: "1.0.0",
+      startedAt: TIME,
+      log: {
+        engine: "sqlite",
+        bytes: 4_096,
+        freeBytes: 10_000_000,
+        writable: true,
+        lastAppendAt: TIME,
+        behindSeconds: 0.4,
+      },
+      memory: { rss: 200_000_000, heap: 40_000_000, collections: 1_000_000, metadata: 0 },
+      leases: [{ what: "follow/1", holder: ID }],
+      chains: [
+        {
+          name: "eth",
+          chainId: 1,
+          head: { number: 21_000_000, hash: HEADER_EXAMPLES.hash, time: TIME },
+          finalized: 20_999_936,
+          state: "following",
+          since: TIME,
+          endpoints: [
+            {
+              label: "eth#1",
+              state: "available",
+              reason: null,
+              restsUntil: null,
+              latencyMs: { p50: 42.1, p99: 310.5 },
+              calls: BILL,
+              units: { hour: 7_200, day: 144_000 },
+              bytes: { hour: 60_000, day: 1_200_000 },
+            },
+          ],
+        },
+      ],
+      keys: [{ name: "shop", calls: BILL, units: { hour: 3_600, day: 72_000 } }],
+      collections: COUNTS,
+      queue: 1,
+    },
+    errors: [],
+    handle: async (_asked, { status }) => ({ body: await status.report() }),
+  }),
+];

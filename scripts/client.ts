@@ -9,9 +9,9 @@ import { join, resolve } from "node:path";
 import type { TSchema } from "@sinclair/typebox";
 import { $ } from "bun";
 import { CHAIN_NAMES } from "../src/client/chain-names.ts";
+import type { Operation } from "../src/http/api/operation.ts";
 import { operationsOf } from "../src/http/app.ts";
 import { documented, schemasOf } from "../src/http/openapi.ts";
-import type { Operation } from "../src/http/operation.ts";
 import { SERVER_MESSAGES } from "../src/push/message-models.ts";
 
 const ROOT = resolve(import.meta.dir, "..");

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import type { Page } from "puppeteer-core";
 import { readConfig } from "../src/config.ts";
 import { createLogger } from "../src/core/logger.ts";
-import { NFT_ADDRESS, TOKEN_ADDRESS } from "../src/http/examples.ts";
+import { NFT_ADDRESS, TOKEN_ADDRESS } from "../src/http/api/examples.ts";
 import { startService } from "../src/service.ts";
 import { startBrowser } from "./console-shots/browser.ts";
 import { startAnvil } from "./local-chain/anvil.ts";

@@ -26,13 +26,13 @@ import {
   whileLogAnswers,
   withoutBody,
   withoutOrigins,
-} from "./answers.ts";
+} from "./api/answers.ts";
+import type { Answered, Operation } from "./api/operation.ts";
+import { UNKNOWN_PARAMETERS, unknownParameters } from "./api/parameters.ts";
+import { isApiPath, isOperatorPath, methodCheck, patternOf, routeLabel } from "./api/paths.ts";
 import { consolePage } from "./console-page.ts";
 import { documents } from "./documents.ts";
 import { detailOf, HEADERS, INFO, schemasOf } from "./openapi.ts";
-import type { Answered, Operation } from "./operation.ts";
-import { UNKNOWN_PARAMETERS, unknownParameters } from "./parameters.ts";
-import { isApiPath, isOperatorPath, methodCheck, patternOf, routeLabel } from "./paths.ts";
 import type { RateLimiter } from "./rate-limiter.ts";
 import { COLLECTION_OPERATIONS } from "./routes/collections.ts";
 import { EXPLORE_OPERATIONS } from "./routes/explore.ts";

@@ -5,10 +5,10 @@
 import { Elysia } from "elysia";
 import { ERROR_CODES } from "../core/errors.ts";
 import type { WireTypes } from "../core/schema-parts.ts";
-import { json } from "./answers.ts";
-import { NFT_ADDRESS, TOKEN_ADDRESS } from "./examples.ts";
-import type { Operation } from "./operation.ts";
-import { isOperatorPath } from "./paths.ts";
+import { json } from "./api/answers.ts";
+import { NFT_ADDRESS, TOKEN_ADDRESS } from "./api/examples.ts";
+import type { Operation } from "./api/operation.ts";
+import { isOperatorPath } from "./api/paths.ts";
 import { socketDocument } from "./socket-docs.ts";
 
 interface DocumentOptions {

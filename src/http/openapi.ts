@@ -1,11 +1,11 @@
 /** The OpenAPI document's parts that follow from the operations: their details, and the schemas that they name. */
 import type { TSchema } from "@sinclair/typebox";
 import { formsOf, nameOfSchema, type WireTypes } from "../core/schema-parts.ts";
-import { NO_STORE } from "./answers.ts";
-import { ERROR_EXAMPLES, ErrorBody, type ErrorModel } from "./errors.ts";
-import { HEADER_EXAMPLES } from "./examples.ts";
-import type { Operation } from "./operation.ts";
-import type { Parameters } from "./parameters.ts";
+import { NO_STORE } from "./api/answers.ts";
+import { ERROR_EXAMPLES, ErrorBody, type ErrorModel } from "./api/errors.ts";
+import { HEADER_EXAMPLES } from "./api/examples.ts";
+import type { Operation } from "./api/operation.ts";
+import type { Parameters } from "./api/parameters.ts";
 
 export const INFO = {
   title: "EVM data service",

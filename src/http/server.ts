@@ -13,9 +13,9 @@ import type { Channel } from "../push/channel.ts";
 import type { ServerMessage } from "../push/message-models.ts";
 import { encodeMessage } from "../push/messages.ts";
 import type { Peer } from "../push/subscription.ts";
-import { errorResponse, json, pathOf, targetOf } from "./answers.ts";
+import { errorResponse, json, pathOf, targetOf } from "./api/answers.ts";
+import { isOwnPath } from "./api/paths.ts";
 import type { App } from "./app.ts";
-import { isOwnPath } from "./paths.ts";
 import type { RateLimiter } from "./rate-limiter.ts";
 
 /** The parts that serve requests once the log is open. */

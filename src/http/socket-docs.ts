@@ -4,9 +4,9 @@
  */
 import { LIMITS } from "../config.ts";
 import { CLIENT_MESSAGES, type MessageOf, SERVER_MESSAGES, type ServerMessage } from "../push/message-models.ts";
-import { HEADER_EXAMPLES, NFT_ADDRESS } from "./examples.ts";
+import { HEADER_EXAMPLES, NFT_ADDRESS } from "./api/examples.ts";
+import { API_PREFIX } from "./api/paths.ts";
 import { INFO } from "./openapi.ts";
-import { API_PREFIX } from "./paths.ts";
 
 const ENVELOPE = { chain: "eth", address: NFT_ADDRESS };
 const RECORD = { version: 4, resume: "4.1munxio" };

@@ -7,7 +7,7 @@ import sharp from "sharp";
 import { systemClock } from "../../src/core/clock.ts";
 import { ApiError } from "../../src/core/errors.ts";
 import { createLogger } from "../../src/core/logger.ts";
-import { errorResponse } from "../../src/http/answers.ts";
+import { errorResponse } from "../../src/http/api/answers.ts";
 import { startServer } from "../../src/http/server.ts";
 import { openLog } from "../../src/log/open.ts";
 import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";

@@ -5,15 +5,15 @@
 import { expect, test } from "bun:test";
 import { Type } from "@sinclair/typebox";
 import { named, text } from "../../src/core/schema-parts.ts";
-import { operationsFor } from "../../src/http/operation.ts";
-import { flag, wholeNumber } from "../../src/http/parameters.ts";
+import { operationsFor } from "../../src/http/api/operation.ts";
+import { flag, wholeNumber } from "../../src/http/api/parameters.ts";
 
 const { json } = operationsFor<{ readonly word: string }>();
 const Echo = named("Echo", Type.Object({ said: text("The word"), times: Type.Integer() }));
 const facts = {
-  ...{ method: "GET", path: "/api/echo", scope: "read", id: "echo", summary: "Says it", tag: "Service" },
-  errors: [],
-} as const;
+  ...({ method: "GET", path: "/api/echo", scope: "read" } as const),
+  ...({ id: "echo", summary: "Says it", tag: "Service", errors: [] } as const),
+};
 const query = { times: wholeNumber({ min: 1, max: 9, default: 1 }, { description: "How often", example: 2 }) };
 const example = { said: "hello", times: 2 };
 const incoming = { request: new Request("http://localhost/api/echo"), params: {}, requester: undefined };

@@ -7,7 +7,7 @@ import { gunzipSync } from "node:zlib";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
-import { cachedResponse, ResponseCache } from "../../src/http/answers.ts";
+import { cachedResponse, ResponseCache } from "../../src/http/api/answers.ts";
 import {
   eventually,
   startTestService,

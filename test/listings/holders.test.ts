@@ -12,7 +12,7 @@ import type { Address, Hash } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { type BlockRef, type NftEvent, nftStream } from "../../src/events/types.ts";
-import type { NftChain } from "../../src/http/answered-block.ts";
+import type { NftChain } from "../../src/http/api/answered-block.ts";
 import { listingOperations } from "../../src/http/routes/listing.ts";
 import { sampleHoldings } from "../../src/indexing/audit.ts";
 import { countEntries, positionAfter, readSlice } from "../../src/ledger/listing.ts";

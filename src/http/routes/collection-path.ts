@@ -3,8 +3,8 @@ import type { Chain } from "../../chains/chains.ts";
 import { ApiError } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import type { Catalogue, CollectionStatus } from "../../operators/catalogue.ts";
-import { NFT_ADDRESS } from "../examples.ts";
-import { addressPart, chainPart, notEnabled, type ParsedValues } from "../parameters.ts";
+import { NFT_ADDRESS } from "../api/examples.ts";
+import { addressPart, chainPart, notEnabled, type ParsedValues } from "../api/parameters.ts";
 
 /** One collection. */
 export const ONE_COLLECTION = "/api/collections/:chain/:address";

@@ -21,8 +21,8 @@ import type { StreamName } from "../../events/types.ts";
 import type { Explorer } from "../../explore/readings.ts";
 import type { Estimate } from "../../indexing/estimate.ts";
 import { COLLECTION_STATUSES, type CollectionStatus } from "../../operators/catalogue.ts";
-import { HEADER_EXAMPLES, NFT_ADDRESS } from "../examples.ts";
-import { type Operation, operationsFor } from "../operation.ts";
+import { HEADER_EXAMPLES, NFT_ADDRESS } from "../api/examples.ts";
+import { type Operation, operationsFor } from "../api/operation.ts";
 import {
   addressOf,
   anyChain,
@@ -33,7 +33,7 @@ import {
   parsedText,
   tokenId,
   wholeNumber,
-} from "../parameters.ts";
+} from "../api/parameters.ts";
 import {
   assertEnabled,
   COLLECTION_PARTS,

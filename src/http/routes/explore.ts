@@ -34,8 +34,8 @@ import { type Position, START } from "../../ledger/rows.ts";
 import { recordsOf } from "../../listings/pages.ts";
 import type { RecordFacts } from "../../listings/record.ts";
 import { signCursor, type Walk } from "../../listings/walk.ts";
-import { asOfBlock, type NftChain, responseHeaders } from "../answered-block.ts";
-import { type Operation, operationsFor } from "../operation.ts";
+import { asOfBlock, type NftChain, responseHeaders } from "../api/answered-block.ts";
+import { type Operation, operationsFor } from "../api/operation.ts";
 import {
   anyText,
   metadataTime,
@@ -44,7 +44,7 @@ import {
   parsedText,
   tokenIdPart,
   wholeNumber,
-} from "../parameters.ts";
+} from "../api/parameters.ts";
 import { COLLECTION_PARTS, type CollectionDeps, ONE_COLLECTION, requestedCollection } from "./collection-path.ts";
 import { type ListingDeps, NftRecord, recordExample, walkOf } from "./listing.ts";
 

@@ -10,10 +10,10 @@ import { CONTENT_TYPES, EXPORT_FORMATS } from "../../exports/formats.ts";
 import { assertRankable } from "../../exports/holders.ts";
 import { startExport } from "../../exports/walk.ts";
 import type { ApiKeys } from "../../operators/keys.ts";
-import { asOfBlock, responseHeaders } from "../answered-block.ts";
-import { HEADER_EXAMPLES } from "../examples.ts";
-import { type Operation, operationsFor } from "../operation.ts";
-import { choice, flag, notEnabled, wholeNumber } from "../parameters.ts";
+import { asOfBlock, responseHeaders } from "../api/answered-block.ts";
+import { HEADER_EXAMPLES } from "../api/examples.ts";
+import { type Operation, operationsFor } from "../api/operation.ts";
+import { choice, flag, notEnabled, wholeNumber } from "../api/parameters.ts";
 import { COLLECTION_PARTS, type CollectionDeps, ONE_COLLECTION, requestedCollection } from "./collection-path.ts";
 import type { ListingDeps } from "./listing.ts";
 

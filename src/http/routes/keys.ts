@@ -2,9 +2,9 @@
 import { Type } from "@sinclair/typebox";
 import { int64, named, nullable, nullableTime, oneOf, text } from "../../core/schema-parts.ts";
 import { type ApiKeys, KEY_NAME } from "../../operators/keys.ts";
-import { HEADER_EXAMPLES } from "../examples.ts";
-import { type Operation, operationsFor } from "../operation.ts";
-import { textPart } from "../parameters.ts";
+import { HEADER_EXAMPLES } from "../api/examples.ts";
+import { type Operation, operationsFor } from "../api/operation.ts";
+import { textPart } from "../api/parameters.ts";
 
 const SCOPES = ["read", "operate"] as const;
 /** A field with a typing error would otherwise be ignored, and a default taken in its place. */

@@ -31,11 +31,11 @@ import { currentPlan, finishPage } from "../../listings/pages.ts";
 import { type FirstPage, openCursor } from "../../listings/walk.ts";
 import type { MediaStatus } from "../../metadata/media/media.ts";
 import type { KnownFacts } from "../../metadata/page.ts";
-import { asOfBlock, type NftChain, responseHeaders } from "../answered-block.ts";
-import { cachedResponse, jsonHeaders, matchesEtag, type RouteResponse } from "../answers.ts";
-import { errorExample } from "../errors.ts";
-import { NFT_ADDRESS } from "../examples.ts";
-import { type Operation, operationsFor } from "../operation.ts";
+import { asOfBlock, type NftChain, responseHeaders } from "../api/answered-block.ts";
+import { cachedResponse, jsonHeaders, matchesEtag, type RouteResponse } from "../api/answers.ts";
+import { errorExample } from "../api/errors.ts";
+import { NFT_ADDRESS } from "../api/examples.ts";
+import { type Operation, operationsFor } from "../api/operation.ts";
 import {
   addressPart,
   anyText,
@@ -48,8 +48,8 @@ import {
   type ParsedValues,
   textPart,
   wholeNumber,
-} from "../parameters.ts";
-import { API_PREFIX } from "../paths.ts";
+} from "../api/parameters.ts";
+import { API_PREFIX } from "../api/paths.ts";
 
 // ── Schemas ──
 

@@ -23,11 +23,11 @@ import { parseDecimal } from "../../prices/market/pools.ts";
 import { unknownExchangeText } from "../../prices/price-record.ts";
 import type { Prices } from "../../prices/price-service.ts";
 import type { Moment } from "../../prices/series.ts";
-import { inTime, responseHeaders } from "../answered-block.ts";
-import { cachedResponse, jsonHeaders } from "../answers.ts";
-import { errorExample } from "../errors.ts";
-import { HEADER_EXAMPLES, TOKEN_ADDRESS } from "../examples.ts";
-import { type Operation, operationsFor } from "../operation.ts";
+import { inTime, responseHeaders } from "../api/answered-block.ts";
+import { cachedResponse, jsonHeaders } from "../api/answers.ts";
+import { errorExample } from "../api/errors.ts";
+import { HEADER_EXAMPLES, TOKEN_ADDRESS } from "../api/examples.ts";
+import { type Operation, operationsFor } from "../api/operation.ts";
 import {
   addressPart,
   anyText,
@@ -38,8 +38,8 @@ import {
   type ParsedValues,
   parsedText,
   wholeNumber,
-} from "../parameters.ts";
-import { API_PREFIX } from "../paths.ts";
+} from "../api/parameters.ts";
+import { API_PREFIX } from "../api/paths.ts";
 
 // ── Schemas ──
 

@@ -16,10 +16,10 @@ import {
 } from "../../core/schema-parts.ts";
 import { COLLECTION_STATUSES } from "../../operators/catalogue.ts";
 import { CHAIN_STATES, ENDPOINT_STATES, type ServiceStatus } from "../../operators/status.ts";
-import { errorExample } from "../errors.ts";
-import { HEADER_EXAMPLES } from "../examples.ts";
-import { type Operation, operationsFor } from "../operation.ts";
-import { API_PREFIX } from "../paths.ts";
+import { errorExample } from "../api/errors.ts";
+import { HEADER_EXAMPLES } from "../api/examples.ts";
+import { type Operation, operationsFor } from "../api/operation.ts";
+import { API_PREFIX } from "../api/paths.ts";
 
 // ── Schemas ──
 

@@ -1,5 +1,5 @@
 /** The paths of requests: of which part of the service they are, which routes they have, and their metric's label. */
-import { ApiError } from "../core/errors.ts";
+import { ApiError } from "../../core/errors.ts";
 
 export const API_PREFIX = "/api/v2";
 

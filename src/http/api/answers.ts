@@ -5,8 +5,8 @@
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { LRUCache } from "lru-cache";
-import { type Clock, withTimeout } from "../core/clock.ts";
-import { ApiError, AppError } from "../core/errors.ts";
+import { type Clock, withTimeout } from "../../core/clock.ts";
+import { ApiError, AppError } from "../../core/errors.ts";
 import { UNKNOWN_PARAMETERS } from "./parameters.ts";
 
 // The target of a request: path and query, independent of the host name. The key check, the router and the response

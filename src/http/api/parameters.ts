@@ -3,9 +3,9 @@
  * parameter and the allowed values. Parameters that an operation doesn't know are ignored; a response header names the
  * first five.
  */
-import { CHAINS, type Chain, DEFAULT_CHAIN, parseChain } from "../chains/chains.ts";
-import { ApiError, invalidParameter } from "../core/errors.ts";
-import { type Address, parseAddress } from "../core/hex.ts";
+import { CHAINS, type Chain, DEFAULT_CHAIN, parseChain } from "../../chains/chains.ts";
+import { ApiError, invalidParameter } from "../../core/errors.ts";
+import { type Address, parseAddress } from "../../core/hex.ts";
 
 interface ParameterSchema {
   readonly type: string;

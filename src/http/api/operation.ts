@@ -8,11 +8,11 @@
  */
 import type { Static, TSchema } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
-import { LIMITS } from "../config.ts";
-import { invalidParameter } from "../core/errors.ts";
-import type { WireTypes } from "../core/schema-parts.ts";
-import type { KeyScope } from "../events/types.ts";
-import type { ApiKey } from "../operators/keys.ts";
+import { LIMITS } from "../../config.ts";
+import { invalidParameter } from "../../core/errors.ts";
+import type { WireTypes } from "../../core/schema-parts.ts";
+import type { KeyScope } from "../../events/types.ts";
+import type { ApiKey } from "../../operators/keys.ts";
 import type { RouteResponse } from "./answers.ts";
 import { type Parameters, type ParsedValues, parsePath, parseQuery } from "./parameters.ts";
 

@@ -1,7 +1,7 @@
 /** The body of an error, its schema, and an example for each status with the service's own message. */
 import { type Static, Type } from "@sinclair/typebox";
-import { ERROR_CODES, type ErrorCode } from "../core/errors.ts";
-import { address, decimal, named, oneOf, text } from "../core/schema-parts.ts";
+import { ERROR_CODES, type ErrorCode } from "../../core/errors.ts";
+import { address, decimal, named, oneOf, text } from "../../core/schema-parts.ts";
 
 const SkippedPool = Type.Object(
   {

@@ -8,7 +8,7 @@ import { Client, ServiceError } from "../client/index.ts";
 import { beginAnew, requestIndexing } from "../collections/headline.ts";
 import { type Config, keyLimits, LIMITS } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
-import { ApiError, AppError, messageOf } from "../core/errors.ts";
+import { AppError, messageOf, Refusal } from "../core/errors.ts";
 import type { Requester } from "../core/fair-slots.ts";
 import { parseAddress } from "../core/hex.ts";
 import { silentLogger } from "../core/logger.ts";
@@ -302,7 +302,8 @@ async function inWords<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {
-    if (error instanceof ApiError) throw new CommandError(error.message, error.status === 400 ? USAGE : FAILED);
+    if (error instanceof Refusal)
+      throw new CommandError(error.message, error.code === "invalid_parameter" ? USAGE : FAILED);
     if (error instanceof AppError) throw new CommandError(messageOf(error), UNAVAILABLE);
     throw error;
   }

@@ -32,7 +32,7 @@ export interface OpenExport {
 /** Part of `CACHE_MB` for metadata, as in the service. */
 const METADATA_PART = 0.25;
 
-/** @throws CommandError without a log; ApiError if the block can't be exported */
+/** @throws CommandError without a log; Refusal if the block can't be exported */
 export async function openLogExport(
   config: Config,
   { chain: name, address: text }: Contract,

@@ -6,7 +6,7 @@
 import { parseArgs } from "node:util";
 import { ConfigError, readConfig } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
-import { ApiError, AppError, messageOf } from "../core/errors.ts";
+import { AppError, messageOf, Refusal } from "../core/errors.ts";
 import type { KeyScope } from "../events/types.ts";
 import { BAD_CONFIG, CommandError, FAILED, HttpOperator, LogOperator, UNAVAILABLE, USAGE } from "./access.ts";
 import { backupCommand, restoreCommand, verifyCommand } from "./backup-commands.ts";
@@ -82,7 +82,7 @@ export async function runCommand(words: readonly string[], options: RunOptions):
 function exitCodeOf(error: unknown): number {
   if (error instanceof CommandError) return error.exitCode;
   if (error instanceof ConfigError) return BAD_CONFIG;
-  if (error instanceof ApiError && error.status === 400) return USAGE;
+  if (error instanceof Refusal && error.code === "invalid_parameter") return USAGE;
   return error instanceof AppError && error.code === "log_unavailable" ? UNAVAILABLE : FAILED;
 }
 

@@ -3,7 +3,7 @@
  * followed collection lacks a transfer, and the reading of a collection at a moment when it and the visible chain
  * agree.
  */
-import { ApiError, AppError } from "../core/errors.ts";
+import { AppError, Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { type BlockRef, type NftEvent, nftStream, type Recorded, type StreamName } from "../events/types.ts";
@@ -235,7 +235,7 @@ const MAX_ATTEMPTS = 8;
  * Returns the collection. The caller must read it before its next await.
  * @param walk the snapshot of a walk. The replica that served its first page may know a later branch, or more final
  *   blocks, than this one
- * @throws AppError `chain_moved`, retryable; ApiError 410 if the log has lost the walk's chain event
+ * @throws AppError `chain_moved`, retryable; Refusal 410 if the log has lost the walk's chain event
  */
 export async function currentCollection(
   { projections, chain }: { projections: HotCollections; chain: ShownChain },
@@ -254,7 +254,7 @@ export async function currentCollection(
   throw moved("the chain changes faster than this replica reads the log");
 }
 
-/** Brings the visible chain to the walk's chain event. @throws ApiError 410 if the log has none, or another one */
+/** Brings the visible chain to the walk's chain event. @throws Refusal `cursor_reorged` if the log has none, or another one */
 async function assertSameChain(chain: ShownChain, { block, chainVersion, chainChecksum }: WalkSnapshot): Promise<void> {
   if (chain.version < chainVersion) await chain.catchUp(chainVersion);
   // Cursors of older releases have no checksum.
@@ -262,7 +262,7 @@ async function assertSameChain(chain: ShownChain, { block, chainVersion, chainCh
   const found = isKnown ? chainChecksum : await chain.checksumOf(chainVersion);
   if (chain.version >= chainVersion && found === chainChecksum) return;
   const text = "cursor: its block was recorded in a part of the event log that was lost; start again without it";
-  throw new ApiError(410, "cursor_reorged", text, { details: { block } });
+  throw new Refusal("cursor_reorged", text, { details: { block } });
 }
 
 const moved = (message: string): AppError => new AppError(message, { code: "chain_moved", retryable: true });

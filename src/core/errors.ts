@@ -68,7 +68,7 @@ export function invariant(condition: boolean, message: string, meta: ErrorMeta =
   if (!condition) throw new InvariantError(message, meta);
 }
 
-/** Codes of HTTP answers other than 200. The OpenAPI document lists them. */
+/** Codes of refusals. The documents list them; the room `http` knows the status of each. */
 export const ERROR_CODES = [
   "invalid_parameter",
   "chain_not_enabled",
@@ -96,29 +96,29 @@ export const ERROR_CODES = [
 
 export type ErrorCode = (typeof ERROR_CODES)[number];
 
-/** An HTTP answer other than 200, by the error table of API.md. */
-export class ApiError extends AppError {
-  declare readonly code: ErrorCode;
-  readonly status: number;
-  readonly details: Readonly<Record<string, unknown>> | undefined;
-  readonly headers: Readonly<Record<string, string>>;
+interface RefusalFacts {
+  /** Facts for programs, such as the name of the parameter. */
+  readonly details?: Readonly<Record<string, unknown>>;
+  /** Seconds after which the same request may succeed. */
+  readonly retryAfter?: number;
+}
 
-  constructor(
-    status: number,
-    code: ErrorCode,
-    message: string,
-    options: { details?: Record<string, unknown>; headers?: Record<string, string> } = {},
-  ) {
+/** A request can't be fulfilled, for a reason that its sender learns in words and as a code. */
+export class Refusal extends AppError {
+  declare readonly code: ErrorCode;
+  readonly details: Readonly<Record<string, unknown>> | undefined;
+  readonly retryAfter: number | undefined;
+
+  constructor(code: ErrorCode, message: string, { details, retryAfter }: RefusalFacts = {}) {
     super(message, { code });
-    this.status = status;
-    this.details = options.details;
-    this.headers = options.headers ?? {};
+    this.details = details;
+    this.retryAfter = retryAfter;
   }
 }
 
-/** A 400 that names the parameter and the allowed values. */
-export function invalidParameter(parameter: string, allowed: string): ApiError {
-  return new ApiError(400, "invalid_parameter", `${parameter}: ${allowed}`, { details: { parameter } });
+/** The refusal of a parameter, which names it and the allowed values. */
+export function invalidParameter(parameter: string, allowed: string): Refusal {
+  return new Refusal("invalid_parameter", `${parameter}: ${allowed}`, { details: { parameter } });
 }
 
 /** Returns the message of any thrown value, redacted, on one line, of at most 500 characters. */

@@ -2,7 +2,7 @@
  * Fair shares of a limited resource: a queue that takes work in turns by key, operators first, and slots of which one
  * key holds only a part. Without it, one key that asks much delays all others.
  */
-import { ApiError } from "./errors.ts";
+import { Refusal } from "./errors.ts";
 
 /** The key that work is done for. */
 export interface Requester {
@@ -126,7 +126,7 @@ export class FairPlaces {
 }
 
 interface SlotsOptions extends Shares {
-  /** Work of one key that may wait. Further work is refused with a 429. */
+  /** Work of one key that may wait. Further work is refused as `rate_limited`. */
   readonly maxWaiting: number;
   /** Seconds after which a refused client may try again: the time of one or two pieces of work. */
   readonly retryAfter: number;
@@ -145,7 +145,7 @@ export class FairSlots {
     this.#places = new FairPlaces(options);
   }
 
-  /** @throws ApiError 429 if too much work of the key waits; the signal's reason if it aborts first; errors of `work` */
+  /** @throws Refusal `rate_limited` if too much work of the key waits; the signal's reason if it aborts first; errors of `work` */
   async run<T>(requester: Requester, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     signal?.throwIfAborted();
     if (this.#places.isFreeFor(requester)) this.#places.begin(requester);
@@ -171,7 +171,7 @@ export class FairSlots {
     const { maxWaiting, retryAfter, work } = this.#options;
     if (this.#waiting.count(requester) >= maxWaiting) {
       const text = `too many ${work} of this key wait already, at most ${maxWaiting}: wait for their answers`;
-      throw new ApiError(429, "rate_limited", text, { headers: { "retry-after": String(retryAfter) } });
+      throw new Refusal("rate_limited", text, { retryAfter: retryAfter });
     }
     return new Promise((resolve, reject) => {
       const leave = () => {

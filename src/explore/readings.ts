@@ -43,7 +43,7 @@ class Rankings {
   /** Rankings that are being made. */
   readonly #making = new Map<string, Promise<HolderRanking>>();
 
-  /** Returns the ranking at the block of a walk. @throws ApiError 410 if the block is lost meanwhile */
+  /** Returns the ranking at the block of a walk. @throws Refusal `cursor_reorged` if the block is lost meanwhile */
   async of(source: ExportSource, start: ExportStart): Promise<HolderRanking> {
     const { block, hash, above, base, chainVersion } = start.walk;
     const { rewrittenAt } = await currentCollection(source, source, start.walk);

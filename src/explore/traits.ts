@@ -255,7 +255,7 @@ export class TraitIndexes {
 
   /**
    * Returns the index and the counts for a listing, with the metadata as it is now, or was five seconds ago.
-   * @throws ApiError 400 for a larger collection, 410 if the listing's block is lost
+   * @throws Refusal `invalid_parameter` for a larger collection, `cursor_reorged` if the listing's block is lost
    */
   async of(request: IndexRequest, tokens: number): Promise<{ index: TraitIndex; counts: TraitCounts }> {
     if (tokens > MAX_INDEXED) {

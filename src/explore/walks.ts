@@ -36,7 +36,7 @@ export interface WalkRequest {
 
 /**
  * Begins a page, or goes on with a walk. A first page is at the newest block by default.
- * @throws ApiError 400 above the head, 404 if the contract is no NFT, 409 above what is indexed, 410 if the cursor's
+ * @throws Refusal `invalid_parameter` above the head, `not_found` if the contract is no NFT, `not_indexed_yet` above what is indexed, `cursor_reorged` if the cursor's
  * block is lost
  */
 export async function beginWalk(
@@ -66,7 +66,7 @@ interface Found {
  * Returns up to `limit` entries that match, from the walk's place on. Fewer if the walk to them is long: a contract can
  * have minted a range of 2^40 ids.
  * @param matches made for each ledger, because an evicted one is read again
- * @throws ApiError 410 if the block is lost meanwhile
+ * @throws Refusal `cursor_reorged` if the block is lost meanwhile
  */
 export async function findEntries(
   source: ExportSource,
@@ -119,7 +119,7 @@ export interface HistoryPage {
   readonly next: Position | undefined;
 }
 
-/** Returns transfers of a token, newest first, from the walk's place on. @throws ApiError 410 if the block is lost */
+/** Returns transfers of a token, newest first, from the walk's place on. @throws Refusal `cursor_reorged` if the block is lost */
 export async function historyPage(
   source: ExportSource,
   start: ExportStart,

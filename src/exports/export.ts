@@ -36,7 +36,7 @@ const PIECE_CHARACTERS = 1024 * 1024;
 
 /**
  * Yields the file's pieces. Reads nothing before it is asked for the next one.
- * @throws ApiError 410 if the block left the canonical chain: the file is then incomplete
+ * @throws Refusal `cursor_reorged` if the block left the canonical chain: the file is then incomplete
  */
 export async function* piecesOf(
   source: ExportSource,

@@ -4,7 +4,7 @@
  */
 import { currentCollection } from "../collections/hot-collections.ts";
 import { yieldToEventLoop } from "../core/background.ts";
-import { ApiError } from "../core/errors.ts";
+import { Refusal } from "../core/errors.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { countEntries } from "../ledger/listing.ts";
@@ -70,19 +70,19 @@ const MAX_PAIRS = 10_000_000;
 /** Most owners that are ranked. Each takes 200 bytes while they are counted and ordered. */
 const MAX_OWNERS = 2_000_000;
 
-/** @throws ApiError 400 if the collection has too many pairs at the block, 410 if the block is lost */
+/** @throws Refusal `invalid_parameter` if the collection has too many pairs at the block, `cursor_reorged` if the block is lost */
 export async function assertRankable(source: ExportSource, { walk }: ExportStart): Promise<void> {
   const { ledger } = await currentCollection(source, source, walk);
   const pairs = countEntries(ledger, walk.block, true);
   if (pairs > MAX_PAIRS) throw tooLarge(`${MAX_PAIRS} pairs of token and owner; it has ${pairs}`);
 }
 
-const tooLarge = (bound: string): ApiError =>
-  new ApiError(400, "invalid_parameter", `address: holders are ranked up to ${bound}; export its tokens instead`, {
+const tooLarge = (bound: string): Refusal =>
+  new Refusal("invalid_parameter", `address: holders are ranked up to ${bound}; export its tokens instead`, {
     details: { parameter: "address" },
   });
 
-/** Sums all pairs of a listing, then ranks the owners. @throws ApiError 400 for too many pairs or owners, 410 */
+/** Sums all pairs of a listing, then ranks the owners. @throws Refusal `invalid_parameter` for too many pairs or owners, `cursor_reorged` */
 export async function rankHolders(source: ExportSource, start: ExportStart): Promise<HolderRanking> {
   await assertRankable(source, start);
   const totals = new HolderTotals();

@@ -10,7 +10,7 @@ import {
   type ShownChain,
 } from "../collections/hot-collections.ts";
 import { yieldToEventLoop } from "../core/background.ts";
-import { ApiError } from "../core/errors.ts";
+import { Refusal } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { Ledger } from "../ledger/ledger.ts";
@@ -49,7 +49,7 @@ export type FactsOf = (entries: readonly Entry[]) => Promise<readonly RecordFact
  * Decides the block of an export.
  * @param asOfBlock by default the newest final block, or the newest shown one if the collection is younger
  * @param byPair true for an entry per (token, owner), false for an entry per token
- * @throws ApiError 400 above the head, 404 if the contract is no NFT or has no token yet, 409 above what is indexed
+ * @throws Refusal `invalid_parameter` above the head, `not_found` if the contract is no NFT or has no token yet, `not_indexed_yet` above what is indexed
  */
 export async function startExport(
   source: ExportSource,
@@ -58,31 +58,27 @@ export async function startExport(
   const { chain } = source;
   const collection = await currentCollection(source, source, undefined);
   if (collection.status === "not_nft" || collection.status === "not_a_contract") {
-    throw new ApiError(
-      404,
-      "not_found",
-      `address: ${source.address} is no NFT contract, so there is nothing to export`,
-    );
+    throw new Refusal("not_found", `address: ${source.address} is no NFT contract, so there is nothing to export`);
   }
   const final = chain.finalized()?.number;
   const current = currentBlock(collection, chain)?.number;
   // Without a followed chain, only a finished backfill tells which block is the newest final one.
   if (asOfBlock === undefined && (current === undefined || (final === undefined && collection.status !== "synced"))) {
-    throw new ApiError(409, "not_indexed_yet", "the collection is still being indexed; wait, or give as_of_block");
+    throw new Refusal("not_indexed_yet", "the collection is still being indexed; wait, or give as_of_block");
   }
   const block = asOfBlock ?? newestBlock(source, collection, { current, final });
   const snapshot = snapshotOf(collection, chain, block);
   const common = { limit: BATCH, hex: false, withTotal: false, part: undefined };
   const first = { ...common, holders: byPair, asOfBlock: block };
   const { walk, finalized } = startPage(source, collection, chain, { first }, snapshot);
-  if (walk.block === undefined) throw new ApiError(409, "not_indexed_yet", "nothing of the collection is indexed yet");
+  if (walk.block === undefined) throw new Refusal("not_indexed_yet", "nothing of the collection is indexed yet");
   return { walk: { ...walk, block: walk.block }, hash: walk.hash, finalized };
 }
 
 /**
  * The newest final block with tokens of the collection. On a young chain no final block has any, so the newest shown block
  * is taken. A file without rows would look like a collection without tokens.
- * @throws ApiError 404 if there is no token yet, 409 while it may be found
+ * @throws Refusal `not_found` if there is no token yet, `not_indexed_yet` while it may be found
  */
 function newestBlock(
   { address }: ExportSource,
@@ -95,16 +91,16 @@ function newestBlock(
   );
   if (found !== undefined) return found;
   if (status !== "synced") {
-    throw new ApiError(409, "not_indexed_yet", "the collection is still being indexed; wait, or give as_of_block");
+    throw new Refusal("not_indexed_yet", "the collection is still being indexed; wait, or give as_of_block");
   }
   const text = `address: ${address} has no token at block ${current}, the newest one; export it after its first mint, or give as_of_block for a file without rows`;
-  throw new ApiError(404, "not_found", text);
+  throw new Refusal("not_found", text);
 }
 
 /**
  * Yields the entries of an export, a batch at a time. Reads nothing before it is asked for the next batch.
  * @param factsOf reads the metadata of entries; without it `facts` is empty
- * @throws ApiError 410 if the block left the canonical chain, or the collection was indexed anew
+ * @throws Refusal `cursor_reorged` if the block left the canonical chain, or the collection was indexed anew
  */
 export async function* batchesOf(
   source: ExportSource,
@@ -126,7 +122,7 @@ export async function* batchesOf(
   await assertKept(source, start);
 }
 
-/** Asserts that the export's block is still canonical. @throws ApiError 410 */
+/** Asserts that the export's block is still canonical. @throws Refusal `cursor_reorged` */
 export async function assertKept(source: ExportSource, { walk }: ExportStart): Promise<void> {
   const collection = await currentCollection(source, source, walk);
   const snapshot = snapshotOf(collection, source.chain, undefined);

@@ -5,11 +5,12 @@
 import { swagger } from "@elysiajs/swagger";
 import { Elysia } from "elysia";
 import { LIMITS } from "../config.ts";
-import { ApiError, invalidParameter, invariant } from "../core/errors.ts";
+import { invalidParameter, invariant, Refusal } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Spending } from "../core/spending.ts";
 import { type ApiKey, WAY_TO_OPERATE } from "../operators/keys.ts";
 import {
+  asRefusal,
   cachedResponse,
   errorResponse,
   isNodeRefusal,
@@ -22,7 +23,6 @@ import {
   routerRequest,
   searchOf,
   targetOf,
-  toApiError,
   whileLogAnswers,
   withoutBody,
   withoutOrigins,
@@ -259,13 +259,13 @@ function responseOf(answered: Answered, headersOf: HeadersOf): Response {
 }
 
 function failure(error: unknown, id: string, logger: Logger): Response {
-  if (toApiError(error).status === 500) logger.error({ err: error, requestId: id }, "a request failed");
+  if (asRefusal(error).code === "internal") logger.error({ err: error, requestId: id }, "a request failed");
   // The node's own error text goes to the operator's log; the client gets a 503 with retry-after.
   else if (isNodeRefusal(error)) logger.warn({ err: error, requestId: id }, "a request was refused by the node");
   return errorResponse(error);
 }
 
-/** Checks URL length, key, rate and scope. Returns the key if the path needs one. @throws ApiError 400, 401, 403, 429, 503 */
+/** Checks URL length, key, rate and scope. Returns the key if the path needs one. @throws Refusal 400, 401, 403, 429, 503 */
 function checkRequest(request: Request, target: string, path: string, deps: Checks): ApiKey | undefined {
   if (target.length > LIMITS.maxUrlLength) {
     const name = longestParameter(target);
@@ -285,7 +285,7 @@ const CUT_OFF_MS = 10_000;
 /**
  * Checks that the key may use the operation, and that this process knows the log well enough to answer an operator.
  * Without an operation, the key must be an operator's: others learn nothing of the paths.
- * @throws ApiError 403, 503
+ * @throws Refusal 403, 503
  */
 function assertMayUse(
   { key: name, scope }: Pick<ApiKey, "key" | "scope">,
@@ -295,15 +295,15 @@ function assertMayUse(
   if (operation?.scope === "read") return;
   if (scope !== "operate") {
     const text = `the key ${name} is of scope read; this path needs a key of scope operate`;
-    throw new ApiError(403, "forbidden", `${text}: ${WAY_TO_OPERATE}`);
+    throw new Refusal("forbidden", `${text}: ${WAY_TO_OPERATE}`);
   }
   if (behindMs() <= CUT_OFF_MS) return;
-  throw new ApiError(503, "log_unavailable", "this process has lost the event log; ask another one, or try again", {
-    headers: { "retry-after": "1" },
+  throw new Refusal("log_unavailable", "this process has lost the event log; ask another one, or try again", {
+    retryAfter: 1,
   });
 }
 
-const noSuchPath = (): ApiError => new ApiError(404, "not_found", "no such path; see /swagger");
+const noSuchPath = (): Refusal => new Refusal("not_found", "no such path; see /swagger");
 
 /** Returns the longest parameter of a URL that is too long, so that the error can name it. */
 function longestParameter(target: string): string {
@@ -315,7 +315,7 @@ function longestParameter(target: string): string {
   return longest.name.slice(0, 64) || "url";
 }
 
-/** @throws ApiError 405 if the path has routes, but none of this method */
+/** @throws Refusal 405 if the path has routes, but none of this method */
 type CheckMethod = (method: string, path: string) => void;
 
 function createRoutes(

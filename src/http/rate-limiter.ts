@@ -1,6 +1,6 @@
 /** The rate of a key's requests. */
 import type { Clock } from "../core/clock.ts";
-import { ApiError } from "../core/errors.ts";
+import { Refusal } from "../core/errors.ts";
 import { TokenBuckets } from "../core/token-buckets.ts";
 import type { ApiKey } from "../operators/keys.ts";
 
@@ -14,11 +14,11 @@ export class RateLimiter {
     this.#buckets = new TokenBuckets(clock);
   }
 
-  /** Takes one request from the key's bucket. @throws ApiError 429 with Retry-After */
+  /** Takes one request from the key's bucket. @throws Refusal 429 with Retry-After */
   take({ key, requestsPerMinute }: Pick<ApiKey, "key" | "requestsPerMinute">): void {
     const wait = this.#buckets.take(key, { capacity: requestsPerMinute, fillMs: MINUTE_MS });
     if (wait === 0) return;
     const seconds = Math.max(1, Math.ceil(wait / 1_000));
-    throw new ApiError(429, "rate_limited", "Rate limit exceeded", { headers: { "retry-after": String(seconds) } });
+    throw new Refusal("rate_limited", "Rate limit exceeded", { retryAfter: seconds });
   }
 }

@@ -6,7 +6,7 @@ import http from "node:http";
 import type { BunRequest, Server, ServerWebSocket } from "bun";
 import { LIMITS } from "../config.ts";
 import { type Clock, withTimeout } from "../core/clock.ts";
-import { ApiError, invalidParameter } from "../core/errors.ts";
+import { invalidParameter, Refusal } from "../core/errors.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { ApiKeys } from "../operators/keys.ts";
 import type { Channel } from "../push/channel.ts";
@@ -139,7 +139,7 @@ export function startServer(options: ServerOptions): RunningServer {
     const isUpgrade = request.method === "GET" && request.headers.get("upgrade")?.toLowerCase() === "websocket";
     if (path === SOCKET_PATH && isUpgrade) {
       if (peers.size < maxSockets) return upgrade(request, self, ready);
-      return closing(withRequestId(errorResponse(TOO_MANY_SOCKETS)));
+      return closing(withRequestId(errorResponse(TOO_MANY_SOCKETS, 503)));
     }
     const answer = ready.app.handle(request, target, path);
     if (answer instanceof Response) return closing(answer);
@@ -272,10 +272,10 @@ const hangUp = (): Response =>
 function unready(path: string, isStarted: boolean): Response {
   if (/^\/health\/live\/?$/.test(path)) return withRequestId(json('{"status":"live"}'));
   if (!isStarted && !/^\/health\/ready\/?$/.test(path)) return hangUp();
-  const options = { headers: { "retry-after": "1" } };
+  const options = { retryAfter: 1 };
   const error = isStarted
-    ? new ApiError(503, "log_unavailable", "the event log went back and is read again; try again", options)
-    : new ApiError(503, "starting", "the event log is not open yet; try again", options);
+    ? new Refusal("log_unavailable", "the event log went back and is read again; try again", options)
+    : new Refusal("starting", "the event log is not open yet; try again", options);
   return withRequestId(errorResponse(error));
 }
 
@@ -284,8 +284,8 @@ function withRequestId(response: Response, id: string = crypto.randomUUID()): Re
   return response;
 }
 
-const TOO_MANY_SOCKETS = new ApiError(503, "rate_limited", "too many connections: this process has no room for more", {
-  headers: { "retry-after": "10" },
+const TOO_MANY_SOCKETS = new Refusal("rate_limited", "too many connections: this process has no room for more", {
+  retryAfter: 10,
 });
 
 function upgrade(request: Request, server: Server<SocketData>, { keys, limiter }: Serving): Response | undefined {
@@ -300,11 +300,11 @@ function upgrade(request: Request, server: Server<SocketData>, { keys, limiter }
     limiter.take(key);
     // The runtime would answer with the first offered subprotocol, which may be the key.
     if (offered.length > 0 && !offered.includes(SUBPROTOCOL)) {
-      throw new ApiError(400, "invalid_parameter", `sec-websocket-protocol: must offer ${SUBPROTOCOL}`);
+      throw new Refusal("invalid_parameter", `sec-websocket-protocol: must offer ${SUBPROTOCOL}`);
     }
     const headers = { "x-request-id": id, ...(offered.length > 0 ? { "sec-websocket-protocol": SUBPROTOCOL } : {}) };
     if (server.upgrade(request, { data: { peer: undefined, key }, headers })) return undefined;
-    throw new ApiError(400, "invalid_parameter", "upgrade: not a valid WebSocket handshake");
+    throw new Refusal("invalid_parameter", "upgrade: not a valid WebSocket handshake");
   } catch (error) {
     return withRequestId(errorResponse(error), id);
   }

@@ -7,7 +7,7 @@ import { LRUCache } from "lru-cache";
 import type { Chain } from "../chains/chains.ts";
 import { type ContractRef, requestIdentification, requestIndexing } from "../collections/headline.ts";
 import { backoffMs, type Clock, withTimeout } from "../core/clock.ts";
-import { ApiError, isAbort, messageOf } from "../core/errors.ts";
+import { isAbort, messageOf, Refusal } from "../core/errors.ts";
 import { FairPlaces, FairQueue, type Requester, type Shares } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
@@ -114,7 +114,7 @@ export class Candidates {
   /**
    * Has an address looked at, unless it waits already or a verdict is young. Returns the last verdict.
    * @param onNew called before an address is taken in; what it throws refuses the address
-   * @throws ApiError 429 if too many addresses of the key wait
+   * @throws Refusal `rate_limited` if too many addresses of the key wait
    */
   request(address: Address, requester: Requester, known: Candidate, onNew: () => void): Verdict | undefined {
     const { clock, staleMs } = this.#options;
@@ -124,7 +124,7 @@ export class Candidates {
     const waiting = [this.#looks, this.#identifications, this.#searches];
     if (waiting.reduce((sum, { waiting }) => sum + waiting.count(requester), 0) >= MAX_WAITING) {
       const text = `${MAX_WAITING} new addresses of this key wait to be looked at already; try again later`;
-      throw new ApiError(429, "rate_limited", text, { headers: { "retry-after": "60" } });
+      throw new Refusal("rate_limited", text, { retryAfter: 60 });
     }
     onNew();
     this.#waiting.set(address, known);

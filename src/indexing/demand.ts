@@ -15,7 +15,7 @@ interface DemandOptions {
   readonly clock: Clock;
   readonly lifecycle: Lifecycle;
   readonly candidatesOf: (chainId: number) => Pick<Candidates, "request"> | undefined;
-  /** Takes one new collection from the key's quota. @throws ApiError 429 */
+  /** Takes one new collection from the key's quota. @throws Refusal `rate_limited` */
   readonly takeNew: (requester: Requester) => void;
   /** Least time in ms between two identifications of a contract that is no NFT. */
   readonly staleMs: number;
@@ -38,7 +38,7 @@ export class Demand {
    * 4. It is unknown, and another key asks: the chain is asked for code first.
    * 5. The contract was no NFT, some time ago: it is identified again.
    * @returns the verdict about an address that the log does not record
-   * @throws ApiError 429 beyond the key's quota; AppError if the log does not answer
+   * @throws Refusal `rate_limited` beyond the key's quota; AppError if the log does not answer
    */
   async request(contract: ContractRef, collection: Demanded, requester: Requester): Promise<Verdict | undefined> {
     const { log, clock, lifecycle, candidatesOf, takeNew } = this.#options;

@@ -8,7 +8,7 @@ import { LRUCache } from "lru-cache";
 import type { Chain } from "../chains/chains.ts";
 import { type PriceList, unitsOf } from "../chains/price-list.ts";
 import type { Clock } from "../core/clock.ts";
-import { ApiError } from "../core/errors.ts";
+import { Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import { Spending } from "../core/spending.ts";
 import { SPANS, type SpanController } from "../rpc/endpoint/span.ts";
@@ -166,7 +166,7 @@ export class Estimator {
     });
   }
 
-  /** Returns the estimate for a contract, at most ten minutes old. @throws ApiError 404 if there is no contract */
+  /** Returns the estimate for a contract, at most ten minutes old. @throws Refusal `not_found` if there is no contract */
   async of(address: Address): Promise<Estimate> {
     const kept = this.#kept.get(address);
     if (kept !== undefined) return kept;
@@ -188,7 +188,7 @@ export class Estimator {
     const finalCalls = spending.total - before;
     if ((await reader.code(address, head)) === "0x") {
       const text = `address: there is no contract at ${address} on ${chain.name}`;
-      throw new ApiError(404, "not_a_contract", text);
+      throw new Refusal("not_a_contract", text);
     }
     const found = await this.#deployment(address, head, spending);
     const { start: from, startAtLatest } = found;

@@ -120,7 +120,7 @@ function hasPairIndex(ledger: Ledger, block: number): boolean {
 
 /**
  * Builds the index in slices. Resolves with true once it exists, with false if the block changed first.
- * @throws ApiError 429 if indexes of too many blocks are being built
+ * @throws Refusal `rate_limited` if indexes of too many blocks are being built
  */
 export function buildPairIndexInSlices(ledger: Ledger, block: number): Promise<boolean> {
   const changed = lastChange(ledger, block);

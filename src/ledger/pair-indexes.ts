@@ -4,7 +4,7 @@
  * while it is being built.
  */
 import { yieldToEventLoop } from "../core/background.ts";
-import { ApiError } from "../core/errors.ts";
+import { Refusal } from "../core/errors.ts";
 import type { Position } from "./rows.ts";
 
 /** A place in the order of pairs, and how many pairs lie before it. */
@@ -82,14 +82,14 @@ export class PairIndexes {
   /**
    * Resolves with true once the block's index exists, with false if the block changed first. Concurrent calls for one
    * block share the work.
-   * @throws ApiError 429 if indexes of too many blocks are being built
+   * @throws Refusal `rate_limited` if indexes of too many blocks are being built
    */
   make(block: number, begin: () => PairWork): Promise<boolean> {
     const known = this.#making.get(block);
     if (known !== undefined) return known.done;
     if (this.#making.size >= MAX_MAKING) {
       const text = "the server is counting the holders at too many blocks of this collection; ask again later";
-      throw new ApiError(429, "rate_limited", text, { headers: { "retry-after": "5" } });
+      throw new Refusal("rate_limited", text, { retryAfter: 5 });
     }
     const { promise: done, resolve, reject } = Promise.withResolvers<boolean>();
     const making: Making = { block, isOver: false, done };

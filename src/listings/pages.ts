@@ -78,7 +78,7 @@ interface PagePlan extends PageStart {
 /**
  * Decides the block of the page and where its entries start.
  * @param snapshot of a first page, if it was decided before
- * @throws ApiError
+ * @throws Refusal
  */
 export function startPage(
   of: Pick<Walk, "chainId" | "address">,
@@ -112,7 +112,7 @@ function fillPage(start: PageStart, read?: Slice): PagePlan {
   return { ...start, ...readSlice(collection.ledger, { ...options, holders: walk.holders }) };
 }
 
-/** Plans a page in one go. @throws ApiError */
+/** Plans a page in one go. @throws Refusal */
 export function planPage(
   of: Pick<Walk, "chainId" | "address">,
   collection: Collection,
@@ -183,7 +183,7 @@ const MAX_BEGINNINGS = 4;
 
 /**
  * Plans a page of the collection that `currentCollection` just returned.
- * @throws ApiError, directly or by the promise; AppError `chain_moved`, which is retryable
+ * @throws Refusal, directly or by the promise; AppError `chain_moved`, which is retryable
  */
 export function currentPlan(source: PlanSource, collection: Collection, from: PageFrom): PagePlan | Promise<PagePlan> {
   const { holders } = "cursor" in from ? from.cursor : from.first;

@@ -6,7 +6,7 @@
 import { timingSafeEqual } from "node:crypto";
 import type { Collection } from "../collections/collection.ts";
 import { currentBlock, isBehind, type PageChain } from "../collections/hot-collections.ts";
-import { ApiError, invalidParameter } from "../core/errors.ts";
+import { invalidParameter, Refusal } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
 import { countEntries, positionAfter } from "../ledger/listing.ts";
@@ -73,7 +73,7 @@ export interface Snapshot {
   readonly chainChecksum: number | undefined;
 }
 
-/** @throws ApiError 400 above the head, 409 above what is indexed */
+/** @throws Refusal `invalid_parameter` above the head, `not_indexed_yet` above what is indexed */
 export function snapshotOf(collection: Collection, chain: PageChain, asOfBlock: number | undefined): Snapshot {
   const { status, version } = collection;
   const block = blockOf(collection, chain, asOfBlock);
@@ -96,7 +96,7 @@ export function isStillTrue(
 /**
  * Resolves the walk of a page.
  * @param snapshot of a first page
- * @throws ApiError 410 if the cursor's block left the canonical chain, 409 if the collection has not reached it
+ * @throws Refusal `cursor_reorged` if the cursor's block left the canonical chain, `not_indexed_yet` if the collection has not reached it
  */
 export function resolveWalk(
   { chainId, address }: Pick<Walk, "chainId" | "address">,
@@ -136,17 +136,17 @@ function resume(cursor: Walk, collection: Collection, chain: PageChain): Walk {
   if (block === undefined) return cursor;
   if (cursor.base !== collection.base) {
     const text = "cursor: the collection was indexed anew since; start again without it";
-    throw new ApiError(410, "cursor_reorged", text, { details: { block } });
+    throw new Refusal("cursor_reorged", text, { details: { block } });
   }
   if (hasLeft(collection, chain, { number: block, hash, above })) {
-    throw new ApiError(410, "cursor_reorged", "cursor: its block left the canonical chain; start again without it", {
+    throw new Refusal("cursor_reorged", "cursor: its block left the canonical chain; start again without it", {
       details: { block, hash },
     });
   }
   if (isBehind(collection, block)) {
     const text =
       "cursor: the collection is being indexed again and has not reached the cursor's block; ask again later";
-    throw new ApiError(409, "not_indexed_yet", text);
+    throw new Refusal("not_indexed_yet", text);
   }
   return cursor;
 }
@@ -165,7 +165,7 @@ function blockOf(collection: Collection, chain: PageChain, asOfBlock: number | u
   if (status === "not_nft") return undefined;
   if (current === undefined || asOfBlock > current.number) {
     const at = current === undefined ? "nothing yet" : `block ${current.number}`;
-    throw new ApiError(409, "not_indexed_yet", `as_of_block: the collection is indexed up to ${at}; ask again later`);
+    throw new Refusal("not_indexed_yet", `as_of_block: the collection is indexed up to ${at}; ask again later`);
   }
   // The followed headers lack the blocks of a backfill, which are final and may be ahead of the followed head.
   const known = end?.number === asOfBlock ? end : status === "synced" ? chain.header(asOfBlock) : undefined;

@@ -5,7 +5,7 @@
  */
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
-import { ApiError, invalidParameter } from "../core/errors.ts";
+import { invalidParameter, Refusal } from "../core/errors.ts";
 import type { Requester } from "../core/fair-slots.ts";
 import type { Logger } from "../core/logger.ts";
 import { TokenBuckets } from "../core/token-buckets.ts";
@@ -234,17 +234,17 @@ export class ApiKeys {
     if (before.some(({ hash }) => !hashes.has(hash.toString("hex")))) onDropped?.(this);
   }
 
-  /** Returns the key of a text. @throws ApiError 401 */
+  /** Returns the key of a text. @throws Refusal `invalid_api_key` */
   check(text: string | null | undefined): ApiKey & { readonly hash: Buffer } {
     if (text === null || text === undefined || text === "") {
-      throw new ApiError(401, "missing_api_key", "API KEY missing from x-api-key header");
+      throw new Refusal("missing_api_key", "API KEY missing from x-api-key header");
     }
     const hash = Bun.SHA256.hash(text.slice(0, 256)) as Uint8Array;
     let found: (KeyText & { readonly key: KnownKey }) | undefined;
     // Compare every hash, so that the time reveals nothing.
     for (const known of this.#texts) if (timingSafeEqual(known.hash, hash)) found = known;
     if (found === undefined) {
-      throw new ApiError(401, "invalid_api_key", "x-api-key: the API key is not valid on this server");
+      throw new Refusal("invalid_api_key", "x-api-key: the API key is not valid on this server");
     }
     this.#count(found.key.name);
     const { name, scope, requestsPerMinute } = found.key;
@@ -253,7 +253,7 @@ export class ApiKeys {
     return { key: name, scope, isOperator: scope === "operate", ...own, hash: found.hash };
   }
 
-  /** Takes one new collection from a key's quota. @throws ApiError 429 with Retry-After */
+  /** Takes one new collection from a key's quota. @throws Refusal `rate_limited` with Retry-After */
   takeCollection({ key: name }: Requester): void {
     const key = this.#keys.get(name);
     if (key === undefined) return;
@@ -262,7 +262,7 @@ export class ApiKeys {
     const wait = this.#newCollections.take(name, { capacity, fillMs: HOUR_MS });
     if (wait === 0) return;
     const text = `the key ${name} may request ${capacity} new collections an hour; an operator may give it more`;
-    throw new ApiError(429, "rate_limited", text, { headers: { "retry-after": String(Math.ceil(wait / 1_000)) } });
+    throw new Refusal("rate_limited", text, { retryAfter: Math.ceil(wait / 1_000) });
   }
 
   #count(name: string): void {
@@ -315,7 +315,7 @@ export class ApiKeys {
 
   /**
    * Adds a key and returns its text, which is not kept.
-   * @throws ApiError 400 for a bad name or limit, 409 if there is a key of this name, or too many keys
+   * @throws Refusal `invalid_parameter` for a bad name or limit, `conflict` if there is a key of this name, or too many keys
    */
   async add(name: string, scope: KeyScope, limits: GivenLimits = {}): Promise<string> {
     if (!KEY_NAME.test(name)) {
@@ -341,7 +341,7 @@ export class ApiKeys {
   /**
    * Gives a key a new text and returns it.
    * @param graceMs time that the former text stays valid. Texts of earlier rotations keep their time if it is shorter
-   * @throws ApiError 400, 404, 409 for a key of the environment, or with too many valid texts
+   * @throws Refusal `invalid_parameter`, `not_found`, `conflict` for a key of the environment, or with too many valid texts
    */
   async rotate(name: string, graceMs: number): Promise<string> {
     if (!Number.isInteger(graceMs) || graceMs < 0 || graceMs > MAX_GRACE_MS) {
@@ -360,7 +360,7 @@ export class ApiKeys {
     return text;
   }
 
-  /** @throws ApiError 404, 409 for a key of the environment */
+  /** @throws Refusal `not_found`, `conflict` for a key of the environment */
   async revoke(name: string): Promise<void> {
     await this.#append(() => {
       this.#assertChangeable(name);
@@ -370,7 +370,7 @@ export class ApiKeys {
 
   #assertChangeable(name: string): void {
     const key = this.#keys.get(name);
-    if (key === undefined) throw new ApiError(404, "not_found", `there is no key of the name ${name.slice(0, 64)}`);
+    if (key === undefined) throw new Refusal("not_found", `there is no key of the name ${name.slice(0, 64)}`);
     if (key.source === "environment") {
       throw conflict(`${name} is set by the environment: change the variable and start the service again`);
     }
@@ -402,4 +402,4 @@ function limitsOf({ scope, collectionsPerHour, subscriptions }: KnownKey) {
   };
 }
 
-const conflict = (message: string): ApiError => new ApiError(409, "conflict", message);
+const conflict = (message: string): Refusal => new Refusal("conflict", message);

@@ -5,7 +5,7 @@
 import { LRUCache } from "lru-cache";
 import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
-import { ApiError } from "../core/errors.ts";
+import { Refusal } from "../core/errors.ts";
 import { FairSlots, type Requester, type Shares } from "../core/fair-slots.ts";
 
 /** A waiting request without a retry for this long is dropped, in ms: 2 × (25 s timeout + 5 s retry-after). */
@@ -60,7 +60,7 @@ const SHARES: Shares = { places: 24, perKey: 16, forOperators: 2 };
 /** Most waiting requests of a key: at 1.5 s each, the last one starts before its client gets a timeout and must retry. */
 const MAX_WAITING = 256;
 
-const RETRY = { headers: { "retry-after": "5" } };
+const RETRY = { retryAfter: 5 };
 
 /** Runs work when a slot is free. */
 export type RunInSlot = <T>(work: () => Promise<T>) => Promise<T>;
@@ -86,11 +86,11 @@ export class PastQueue {
     this.#slots = new FairSlots({ ...SHARES, maxWaiting: MAX_WAITING, retryAfter: 5, work });
   }
 
-  /** @throws ApiError 429 when the key's share is exceeded, 503 when the request was dropped; and any error of `work` */
+  /** @throws Refusal `rate_limited` when the key's share is exceeded, `chain_unavailable` when the request was dropped; and any error of `work` */
   run<T>({ requester, isWanted }: Asking, work: () => Promise<T>): Promise<T> {
     return this.#slots.run(requester, async () => {
       if (isWanted()) return work();
-      throw new ApiError(503, "chain_unavailable", `${this.#chain.name} did not answer in time; retry later`, RETRY);
+      throw new Refusal("chain_unavailable", `${this.#chain.name} did not answer in time; retry later`, RETRY);
     });
   }
 }

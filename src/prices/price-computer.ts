@@ -4,7 +4,7 @@
  */
 import type { ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
-import { ApiError, AppError, invalidParameter } from "../core/errors.ts";
+import { AppError, invalidParameter, Refusal } from "../core/errors.ts";
 import { FairSlots, type Shares } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
@@ -24,6 +24,11 @@ import { isTooManyLogs, type PastReader } from "./search/history.ts";
 import type { Markets, Subject } from "./search/markets.ts";
 import type { PastFigures } from "./search/past-figures.ts";
 import type { FindListedToken } from "./token-lists.ts";
+
+/** Refusals that a pool or a token made since the last search could change. */
+const WITHOUT_PRICE: ReadonlySet<string> = new Set([
+  ...["no_pool", "low_liquidity", "no_price_at_block", "not_a_token", "unknown_decimals"],
+]);
 
 export interface PriceRequest extends PriceParameters {
   readonly address: Address;
@@ -106,7 +111,7 @@ export class PriceComputer {
   }
 
   /**
-   * @throws ApiError as in the API's error table; AppError `chain_unavailable` when no endpoint answers
+   * @throws Refusal as in the API's error table; AppError `chain_unavailable` when no endpoint answers
    */
   async compute(request: PriceRequest, computing: Computing): Promise<PriceAnswer> {
     const selection = selectPools(this.#options.chain, request.exchange);
@@ -118,7 +123,7 @@ export class PriceComputer {
         return request.toBlock === undefined ? this.#atHead(now) : this.#atBlock(now, request.toBlock);
       });
     return ask().catch(async (error: unknown) => {
-      const isRefused = error instanceof ApiError && error.status === 404;
+      const isRefused = error instanceof Refusal && WITHOUT_PRICE.has(error.code);
       const found = isRefused ? await this.#markets.rediscover(request.address) : undefined;
       if (found === undefined) throw error;
       if (request.toBlock !== undefined || selection.unlisted !== undefined) return ask();
@@ -153,7 +158,7 @@ export class PriceComputer {
   /**
    * Reads subject and head market from the node, in the turn of the key. Concurrent requests for the same token share a
    * read that runs, but not a place in the queue: the first one's key may have to wait for long.
-   * @throws ApiError like `#assertPriceable`; 429 beyond the key's share
+   * @throws Refusal like `#assertPriceable`; `rate_limited` beyond the key's share
    */
   #load({ request: { address: token }, selection: { unlisted }, requester }: PriceComputation): Promise<HeadMarket> {
     const name = `${requester.key} ${token}`;
@@ -183,7 +188,7 @@ export class PriceComputer {
     return loading;
   }
 
-  /** @throws ApiError when the address is not a priceable token, or the unlisted factory is not a factory */
+  /** @throws Refusal when the address is not a priceable token, or the unlisted factory is not a factory */
   #assertPriceable(subject: Subject): void {
     if (!subject.factoryAnswers) throw unknownExchange();
     const refused = refusalOf(subject.facts);
@@ -227,7 +232,7 @@ export class PriceComputer {
     return { ...answer, poolCount };
   }
 
-  /** Returns the number of the node's head. @throws ApiError 400 when `toBlock` is above it */
+  /** Returns the number of the node's head. @throws Refusal `invalid_parameter` when `toBlock` is above it */
   async #newestFor(toBlock: number): Promise<number> {
     const { reader } = this.#options;
     let newest = await reader.head();

@@ -35,7 +35,7 @@ export interface PriceParameters {
   readonly minLiquidityUsd?: Rational;
 }
 
-/** Returns a parameter's only value; undefined when absent. @throws ApiError 400 when it is repeated */
+/** Returns a parameter's only value; undefined when absent. @throws Refusal `invalid_parameter` when it is repeated */
 function single(raw: RawPriceQuery, name: string): string | undefined {
   const value = raw[name];
   if (value === undefined || typeof value === "string") return value;
@@ -59,7 +59,7 @@ function parseToBlock(text: string): number {
   return value;
 }
 
-/** Ignores unknown parameters. @throws ApiError 400 `invalid_parameter`, which names the parameter */
+/** Ignores unknown parameters. @throws Refusal `invalid_parameter` `invalid_parameter`, which names the parameter */
 export function parsePriceQuery(raw: RawPriceQuery): PriceParameters {
   const include = parseInclude(single(raw, "include"));
   const exchangeText = single(raw, "exchange");
@@ -94,7 +94,7 @@ export interface Selection {
   readonly unlisted: Address | undefined;
 }
 
-/** @throws ApiError 400 when a listed exchange is not on this chain */
+/** @throws Refusal `invalid_parameter` when a listed exchange is not on this chain */
 export function selectPools(chain: Chain, choice: ExchangeChoice | undefined): Selection {
   if (choice === undefined) return { accepts: () => true, exchangeName: undefined, unlisted: undefined };
   if (choice.kind === "listed") {

@@ -48,7 +48,7 @@ export interface Prices {
   readonly consumer: ChainConsumer;
   /**
    * @param requester the key whose share of the queues the answer takes
-   * @throws ApiError as in the API's error table; AppError `chain_unavailable` when no endpoint answers
+   * @throws Refusal as in the API's error table; AppError `chain_unavailable` when no endpoint answers
    */
   answer(request: PriceRequest, requester?: Requester): Promise<PriceAnswer>;
   price(request: PriceRequest): Promise<PriceRecord>;
@@ -59,7 +59,7 @@ export interface Prices {
   stillCurrent(request: PriceRequest, asOf: BlockRef): (() => boolean) | undefined;
   /**
    * Returns prices at evenly spaced blocks, each equal to the answer for that block.
-   * @throws ApiError as in the API's error table; AppError `chain_unavailable` when no endpoint answers
+   * @throws Refusal as in the API's error table; AppError `chain_unavailable` when no endpoint answers
    */
   series(address: Address, range: SeriesRange, requester?: Requester): Promise<readonly SeriesPoint[]>;
   /**

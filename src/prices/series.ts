@@ -6,7 +6,7 @@
 import type { ChainView } from "../chain/consumer.ts";
 import { Semaphore } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
-import { ApiError, invalidParameter } from "../core/errors.ts";
+import { invalidParameter, Refusal } from "../core/errors.ts";
 import type { Requester } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
 import type { ChainReader } from "../rpc/port.ts";
@@ -52,7 +52,7 @@ interface SeriesOptions {
   readonly view: ChainView;
   readonly clock: Clock;
   readonly blockSeconds: number;
-  /** Returns the price at a block. @throws ApiError 404 without one */
+  /** Returns the price at a block. @throws Refusal without one */
   readonly priceAt: (address: Address, block: number, past: PastReader, requester: Requester) => Promise<PriceAnswer>;
 }
 
@@ -65,7 +65,7 @@ export class PriceSeries {
     this.#times = new BlockTimes(options.reader, options.blockSeconds);
   }
 
-  /** @throws ApiError 400 for a range that is none or ends above the head, 404 if the address is no token with a price */
+  /** @throws Refusal `invalid_parameter` for a range that is none or ends above the head, or if the address is no token with a price */
   async read(
     address: Address,
     { from, to, points, isStoredOnly }: SeriesRange,
@@ -109,7 +109,7 @@ export class PriceSeries {
     throw invalidParameter(name, `at most ${newest.number}, ${name === "to" ? "the chain's head" : "the block of to"}`);
   }
 
-  /** @throws ApiError 400 */
+  /** @throws Refusal `invalid_parameter` */
   async #header(block: number): Promise<PricedBlock> {
     const header = await this.#options.reader.header(block);
     if (header === undefined) throw invalidParameter("to", "must be a block that the node has");
@@ -120,7 +120,7 @@ export class PriceSeries {
     try {
       return await this.#options.priceAt(...asked);
     } catch (error) {
-      if (error instanceof ApiError && WITHOUT_PRICE.includes(error.code)) return undefined;
+      if (error instanceof Refusal && WITHOUT_PRICE.includes(error.code)) return undefined;
       throw error;
     }
   }

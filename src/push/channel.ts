@@ -7,7 +7,7 @@ import type { Collection } from "../collections/collection.ts";
 import { currentBlock, type HotCollections, type PageChain } from "../collections/hot-collections.ts";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
-import { ApiError, AppError, invariant, isAbort } from "../core/errors.ts";
+import { AppError, invariant, isAbort, Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import {
@@ -111,7 +111,7 @@ export class Channel {
       await this.#perform(peer, message);
     } catch (error) {
       if (isAbort(error)) return;
-      if (error instanceof ApiError && error.code === "rate_limited") {
+      if (error instanceof Refusal && error.code === "rate_limited") {
         peer.send(this.#errorOf(message, error.code, error.message));
         return;
       }

@@ -1,6 +1,6 @@
 /** Turns by key in queues and slots. */
 import { describe, expect, test } from "bun:test";
-import { ApiError } from "../../src/core/errors.ts";
+import { Refusal } from "../../src/core/errors.ts";
 import { FairQueue, FairSlots, type Requester } from "../../src/core/fair-slots.ts";
 
 const reader = (key: string): Requester => ({ key, isOperator: false });
@@ -75,8 +75,8 @@ describe("slots", () => {
     const { begun, work, end } = worker();
     for (const name of ["a1", "a2", "a3", "a4"]) void slots.run(reader("a"), work(name));
     const refused = await slots.run(reader("a"), work("a5")).catch((error: unknown) => error);
-    expect(refused).toBeInstanceOf(ApiError);
-    expect(refused).toMatchObject({ status: 429, code: "rate_limited", headers: { "retry-after": "2" } });
+    expect(refused).toBeInstanceOf(Refusal);
+    expect(refused).toMatchObject({ code: "rate_limited", retryAfter: 2 });
     expect((refused as Error).message).toContain("readings");
     void slots.run(reader("b"), work("b1"));
     await turn();

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import sharp from "sharp";
 import { systemClock } from "../../src/core/clock.ts";
-import { ApiError } from "../../src/core/errors.ts";
+import { Refusal } from "../../src/core/errors.ts";
 import { createLogger } from "../../src/core/logger.ts";
 import { errorResponse } from "../../src/http/api/answers.ts";
 import { startServer } from "../../src/http/server.ts";
@@ -80,8 +80,8 @@ test("forbids storing the refusal of a client over its rate limit", async () => 
 });
 
 test("forbids storing answers to errors thrown in a handler, known or unknown", () => {
-  const known = new ApiError(410, "cursor_reorged", "gone", { headers: { "retry-after": "1" } });
-  for (const error of [known, new ApiError(409, "not_indexed_yet", "not yet"), new Error("a defect"), undefined]) {
+  const known = new Refusal("cursor_reorged", "gone", { retryAfter: 1 });
+  for (const error of [known, new Refusal("not_indexed_yet", "not yet"), new Error("a defect"), undefined]) {
     expect(errorResponse(error).headers.get("cache-control")).toBe("no-store");
   }
 });

@@ -1,7 +1,7 @@
 /** The fold of the keys' stream, over a log in memory and a clock that the test turns. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { ApiError } from "../../src/core/errors.ts";
+import { Refusal } from "../../src/core/errors.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { type KeyEvent, keysStream } from "../../src/events/types.ts";
 import { ApiKeys, FIRST_KEY_SETTING, hashOfKey } from "../../src/operators/keys.ts";
@@ -43,7 +43,7 @@ function keyOf(keys: ApiKeys, text: string): string | undefined {
     const { key: name, scope } = keys.check(text);
     return `${name} ${scope}`;
   } catch (error) {
-    if (error instanceof ApiError && error.status === 401) return undefined;
+    if (error instanceof Refusal && error.code === "invalid_api_key") return undefined;
     throw error;
   }
 }
@@ -52,7 +52,7 @@ function keyOf(keys: ApiKeys, text: string): string | undefined {
 const refusal = (change: Promise<unknown>): Promise<string | undefined> =>
   change.then(
     () => undefined,
-    (error: unknown) => (error instanceof ApiError ? error.code : String(error)),
+    (error: unknown) => (error instanceof Refusal ? error.code : String(error)),
   );
 
 describe("the fold of the keys", () => {

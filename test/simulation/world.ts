@@ -3,7 +3,7 @@
  * It runs for at least 200 blocks and checks the invariants at each step. Then it calms down, and in the end every
  * process must know the truth.
  */
-import { ApiError, AppError, ConcurrencyError } from "../../src/core/errors.ts";
+import { AppError, ConcurrencyError, Refusal } from "../../src/core/errors.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { createLogger, silentLogger } from "../../src/core/logger.ts";
 import { TransferKind } from "../../src/events/columns.ts";
@@ -356,7 +356,7 @@ class World implements ProcessWorld, EndpointWorld {
       page = await process.page(address, { holders, asOfBlock, limit });
     } catch (error) {
       // The block has not been read yet, or the head has fallen behind it meanwhile.
-      if (error instanceof ApiError && (error.status === 409 || asOfBlock !== undefined)) return;
+      if (error instanceof Refusal && (error.code === "not_indexed_yet" || asOfBlock !== undefined)) return;
       throw error;
     }
     let walk = this.#checkPage(page, address, holders, []);
@@ -371,7 +371,7 @@ class World implements ProcessWorld, EndpointWorld {
       try {
         page = await random.pick(able).page(address, { cursor });
       } catch (error) {
-        if (error instanceof ApiError && (error.status === 410 || error.status === 409)) return;
+        if (error instanceof Refusal && (error.code === "cursor_reorged" || error.code === "not_indexed_yet")) return;
         throw error;
       }
       walk = this.#checkPage(page, address, holders, walk.records);

@@ -3,7 +3,7 @@ import type { Chain } from "../../chains/chains.ts";
 import type { ShownChain } from "../../collections/hot-collections.ts";
 import { LIMITS } from "../../config.ts";
 import { type Clock, withTimeout } from "../../core/clock.ts";
-import { ApiError } from "../../core/errors.ts";
+import { Refusal } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import type { BlockRef, HeaderRef } from "../../events/types.ts";
 import type { Entry } from "../../ledger/entries.ts";
@@ -74,11 +74,11 @@ export async function asOfBlock(
 
 /**
  * Waits for an answer until the timeout. The computation continues after it, and a retry shares it.
- * @throws ApiError 503 after the timeout
+ * @throws Refusal 503 after the timeout
  */
 export async function inTime<T>(answering: Promise<T>, { name }: Chain, clock: Clock): Promise<T> {
   const answered = await withTimeout(clock, LIMITS.answerMs, answering);
   if (answered !== undefined) return answered.value;
   const message = `${name} did not answer within ${LIMITS.answerMs / 1_000} seconds; try again later`;
-  throw new ApiError(503, "chain_unavailable", message, { headers: { "retry-after": "5" } });
+  throw new Refusal("chain_unavailable", message, { retryAfter: 5 });
 }

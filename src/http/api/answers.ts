@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { LRUCache } from "lru-cache";
 import { type Clock, withTimeout } from "../../core/clock.ts";
-import { ApiError, AppError } from "../../core/errors.ts";
+import { AppError, type ErrorCode, Refusal } from "../../core/errors.ts";
 import { UNKNOWN_PARAMETERS } from "./parameters.ts";
 
 // The target of a request: path and query, independent of the host name. The key check, the router and the response
@@ -89,15 +89,58 @@ export function json(body: string, headers: Record<string, string> = {}, status 
 export const jsonHeaders = (headers: Record<string, string>): Headers =>
   new Headers({ "content-type": JSON_TYPE, "cache-control": NO_STORE, ...ANY_ORIGIN, ...headers });
 
-/** Makes the response to anything thrown. An internal error reveals no details. */
-export function errorResponse(error: unknown): Response {
-  const { message, code, details, status, headers } = toApiError(error);
-  return json(JSON.stringify({ message, code, details }), headers, status);
+/** The status of each refusal, by the error table of API.md. */
+const STATUSES: Readonly<Record<ErrorCode, number>> = {
+  invalid_parameter: 400,
+  chain_not_enabled: 400,
+  missing_api_key: 401,
+  invalid_api_key: 401,
+  forbidden: 403,
+  not_found: 404,
+  not_a_contract: 404,
+  no_pool: 404,
+  low_liquidity: 404,
+  not_a_token: 404,
+  unknown_decimals: 404,
+  no_price_at_block: 404,
+  method_not_allowed: 405,
+  not_indexed_yet: 409,
+  conflict: 409,
+  cursor_reorged: 410,
+  upgrade_required: 426,
+  rate_limited: 429,
+  internal: 500,
+  chain_unavailable: 503,
+  log_unavailable: 503,
+  starting: 503,
+};
+
+export const statusOf = ({ code }: Pick<Refusal, "code">): number => STATUSES[code];
+
+/** A refusal of HTTP itself, with headers that say what would be accepted. */
+export class ProtocolRefusal extends Refusal {
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(code: ErrorCode, message: string, headers: Readonly<Record<string, string>>) {
+    super(code, message);
+    this.headers = headers;
+  }
 }
 
-/** Maps anything thrown to an error of API.md's table. */
-export function toApiError(error: unknown): ApiError {
-  if (error instanceof ApiError) return error;
+/** Makes the response to anything thrown. An internal error reveals no details. @param status in place of the code's */
+export function errorResponse(error: unknown, status?: number): Response {
+  const refusal = asRefusal(error);
+  const { message, code, details, retryAfter } = refusal;
+  const headers = {
+    ...(refusal instanceof ProtocolRefusal ? refusal.headers : {}),
+    ...(retryAfter === undefined ? {} : { "retry-after": String(retryAfter) }),
+  };
+  return json(JSON.stringify({ message, code, details }), headers, status ?? statusOf(refusal));
+}
+
+/** Maps anything thrown to a refusal. */
+export function asRefusal(error: unknown): Refusal {
+  if (error instanceof Refusal) return error;
   if (error instanceof AppError && error.code === "log_unavailable") return logUnavailable();
   // The chain's endpoints caused it: none answered, a reorg interrupted the read, or they refused.
   if (
@@ -106,22 +149,22 @@ export function toApiError(error: unknown): ApiError {
   ) {
     const chain = error.meta["chain"];
     const name = typeof chain === "string" ? chain : "the chain";
-    return new ApiError(503, "chain_unavailable", `no endpoint of ${name} answers at the moment; try again later`, {
-      headers: { "retry-after": "5" },
+    return new Refusal("chain_unavailable", `no endpoint of ${name} answers at the moment; try again later`, {
+      retryAfter: 5,
     });
   }
-  return new ApiError(500, "internal", "internal error; the request id names it in the server's log");
+  return new Refusal("internal", "internal error; the request id names it in the server's log");
 }
 
-const logUnavailable = (): ApiError =>
-  new ApiError(503, "log_unavailable", "the event log can't be reached at the moment; try again", {
-    headers: { "retry-after": "1" },
+const logUnavailable = (): Refusal =>
+  new Refusal("log_unavailable", "the event log can't be reached at the moment; try again", {
+    retryAfter: 1,
   });
 
 /** A request notices after this many ms that the log does not answer. */
 const LOG_CHECK_MS = 250;
 
-/** Waits for a response. @throws ApiError 503 `log_unavailable` as soon as the log has stopped answering */
+/** Waits for a response. @throws Refusal `log_unavailable` as soon as the log has stopped answering */
 export async function whileLogAnswers<T>(isLogAnswering: () => boolean, clock: Clock, making: Promise<T>): Promise<T> {
   for (;;) {
     const made = await withTimeout(clock, LOG_CHECK_MS, making);

@@ -63,7 +63,7 @@ export interface Operation<Deps> extends Facts {
   readonly answer: { readonly schema: TSchema; example(wire: WireTypes): unknown } | { readonly content: object };
   /** True if clients and this process may cache the answer. */
   readonly isCached: boolean;
-  /** Answers a request. @throws ApiError */
+  /** Answers a request. @throws Refusal */
   handle(incoming: Incoming, deps: Deps): Promise<Answered>;
 }
 
@@ -176,7 +176,7 @@ function operation<P extends Parameters, Q extends Parameters, B extends TSchema
   };
 }
 
-/** Reads and validates a body. @throws ApiError 400 that names the field */
+/** Reads and validates a body. @throws Refusal 400 that names the field */
 async function bodyOf(request: Request, schema: TSchema): Promise<unknown> {
   const bytes = await bytesOf(request);
   let value: unknown;
@@ -192,7 +192,7 @@ async function bodyOf(request: Request, schema: TSchema): Promise<unknown> {
   throw invalidParameter(field || "body", words === undefined ? error.message : `must be one of ${words.join(", ")}`);
 }
 
-/** Reads a body up to the limit. @throws ApiError 400 */
+/** Reads a body up to the limit. @throws Refusal 400 */
 async function bytesOf({ headers, body }: Request): Promise<Buffer> {
   const tooLong = invalidParameter("body", `must not be longer than ${LIMITS.maxRequestBody} bytes`);
   if (Number(headers.get("content-length")) > LIMITS.maxRequestBody) throw tooLong;

@@ -4,7 +4,7 @@
  * first five.
  */
 import { CHAINS, type Chain, DEFAULT_CHAIN, parseChain } from "../../chains/chains.ts";
-import { ApiError, invalidParameter } from "../../core/errors.ts";
+import { invalidParameter, Refusal } from "../../core/errors.ts";
 import { type Address, parseAddress } from "../../core/hex.ts";
 
 interface ParameterSchema {
@@ -20,7 +20,7 @@ export interface Parameter<T> {
   readonly deprecated?: true;
   /** True if a cursor fixes the value of its first page, so that what a request with a cursor gives is ignored. */
   readonly isFixedByCursor?: true;
-  /** @param texts in the order of the query string; none if it is absent. @throws ApiError 400 */
+  /** @param texts in the order of the query string; none if it is absent. @throws Refusal 400 */
   parse(texts: readonly string[], name: string): T;
 }
 
@@ -158,19 +158,19 @@ export const metadataTime = (example: string): Parameter<number | undefined> =>
     },
   );
 
-/** @param name of the parameter, for the error. @throws ApiError 400 for a chain that is none */
+/** @param name of the parameter, for the error. @throws Refusal 400 for a chain that is none */
 export function chainNamed(text: string, name = "chain"): Chain {
   return chainOrDefault.parse([text], name);
 }
 
 /** The error for a chain that is known but not enabled. @param name of the parameter */
-export function notEnabled(chain: Chain, name = "chain"): ApiError {
-  return new ApiError(400, "chain_not_enabled", `chain ${chain.name} is not enabled on this server`, {
+export function notEnabled(chain: Chain, name = "chain"): Refusal {
+  return new Refusal("chain_not_enabled", `chain ${chain.name} is not enabled on this server`, {
     details: { parameter: name },
   });
 }
 
-/** @param name of the parameter, for the error. @throws ApiError 400 */
+/** @param name of the parameter, for the error. @throws Refusal 400 */
 export function addressOf(text: string, name = "address"): Address {
   const address = parseAddress(text);
   if (address !== undefined) return address;
@@ -210,7 +210,7 @@ export const chainPart: Parameter<Chain> = segment(
 
 const MAX_ID = (1n << 256n) - 1n;
 
-/** Returns a token id. @throws ApiError 400 */
+/** Returns a token id. @throws Refusal 400 */
 export function tokenId(text: string, name: string): bigint {
   const id = /^\d{1,78}$/.test(text) ? BigInt(text) : MAX_ID + 1n;
   if (id <= MAX_ID) return id;
@@ -225,7 +225,7 @@ export const tokenIdPart: Parameter<bigint> = segment(
 
 // ── Query strings ──
 
-/** Parses a query string by its parameters. @throws ApiError 400 for the first wrong one in the order of `parameters` */
+/** Parses a query string by its parameters. @throws Refusal 400 for the first wrong one in the order of `parameters` */
 export function parseQuery<P extends Parameters>(search: string, parameters: P): ParsedValues<P> {
   const given = new URLSearchParams(search);
   const hasCursor = Boolean(given.get("cursor"));
@@ -236,7 +236,7 @@ export function parseQuery<P extends Parameters>(search: string, parameters: P):
   return Object.fromEntries(values) as ParsedValues<P>;
 }
 
-/** Parses the parts of a path. @throws ApiError 400 */
+/** Parses the parts of a path. @throws Refusal 400 */
 export function parsePath<P extends Parameters>(
   parts: Readonly<Record<string, string>>,
   parameters: P,

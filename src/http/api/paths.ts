@@ -1,5 +1,5 @@
 /** The paths of requests: of which part of the service they are, which routes they have, and their metric's label. */
-import { ApiError } from "../../core/errors.ts";
+import { ProtocolRefusal } from "./answers.ts";
 
 export const API_PREFIX = "/api/v2";
 
@@ -34,7 +34,7 @@ export function methodCheck(routes: readonly { readonly method: string; readonly
     const head = known.includes("GET") ? ["HEAD"] : [];
     const allow = [...new Set([...known, ...head, ...(isApiPath(path) ? ["OPTIONS"] : [])])].join(", ");
     const message = `method ${method} is not allowed; the methods of this path are ${allow}`;
-    throw new ApiError(405, "method_not_allowed", message, { headers: { allow } });
+    throw new ProtocolRefusal("method_not_allowed", message, { allow });
   };
 }
 

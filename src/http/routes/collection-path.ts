@@ -1,6 +1,6 @@
 /** The part of a path that names a collection, and the collection that it names. */
 import type { Chain } from "../../chains/chains.ts";
-import { ApiError } from "../../core/errors.ts";
+import { Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import type { Catalogue, CollectionStatus } from "../../operators/catalogue.ts";
 import { NFT_ADDRESS } from "../api/examples.ts";
@@ -25,12 +25,12 @@ interface NamedCollection {
   readonly before: CollectionStatus;
 }
 
-/** @throws ApiError 400 unless the chain is enabled */
+/** @throws Refusal 400 unless the chain is enabled */
 export function assertEnabled({ chain }: CollectionPath, { isEnabled }: CollectionDeps): void {
   if (!isEnabled(chain.chainId)) throw notEnabled(chain);
 }
 
-/** The collection of a path. @throws ApiError 400, 404 if it was never requested */
+/** The collection of a path. @throws Refusal 400, 404 if it was never requested */
 export async function requestedCollection(
   { chain, address }: CollectionPath,
   deps: CollectionDeps,
@@ -41,5 +41,5 @@ export async function requestedCollection(
   throw neverRequested(chain, address);
 }
 
-export const neverRequested = ({ name }: Chain, address: Address): ApiError =>
-  new ApiError(404, "not_found", `the collection ${address} on ${name} was never requested`);
+export const neverRequested = ({ name }: Chain, address: Address): Refusal =>
+  new Refusal("not_found", `the collection ${address} on ${name} was never requested`);

@@ -1,7 +1,7 @@
 /** The operations on collections: their list, their progress and cost, and what operators have done with them. */
 import { type Static, Type } from "@sinclair/typebox";
 import type { HotCollections } from "../../collections/hot-collections.ts";
-import { ApiError } from "../../core/errors.ts";
+import { Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import {
   address,
@@ -407,7 +407,7 @@ const refreshMetadata = json({
       return { body: { chain: chain.name, address: contract, before } };
     }
     const message = "no metadata of this collection was fetched yet; it is fetched as soon as it can be";
-    throw new ApiError(409, "conflict", message);
+    throw new Refusal("conflict", message);
   },
 });
 

@@ -6,7 +6,7 @@ import { type Static, Type } from "@sinclair/typebox";
 import type { Chain } from "../../chains/chains.ts";
 import type { Collection } from "../../collections/collection.ts";
 import { currentCollection } from "../../collections/hot-collections.ts";
-import { ApiError, invalidParameter } from "../../core/errors.ts";
+import { invalidParameter, Refusal } from "../../core/errors.ts";
 import type { Requester } from "../../core/fair-slots.ts";
 import { type Address, parseAddress } from "../../core/hex.ts";
 import {
@@ -404,7 +404,7 @@ const getToken = json({
       const start = await beginWalk(source, { cursor, asOfBlock: asOf, byPair: false });
       const { ledger } = await currentCollection(source, source, start.walk);
       const token = tokenOfId(ledger, id);
-      if (token === undefined) throw new ApiError(404, "not_found", `id: no transfer of token ${id} is known`);
+      if (token === undefined) throw new Refusal("not_found", `id: no transfer of token ${id} is known`);
       const { transfers, next } = await historyPage(source, start, token, { isFirst: cursor === undefined, limit });
       const history = transfers.map((one) => ({ ...one, amount: one.amount.toString() }));
       const page = { history, cursor: cursorAt(start, next) };

@@ -3,7 +3,7 @@
  * client ends it. If its block is lost, the connection is broken: the file must not look complete.
  */
 import type { Clock } from "../../core/clock.ts";
-import { ApiError } from "../../core/errors.ts";
+import { Refusal } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import { fileName, piecesOf } from "../../exports/export.ts";
 import { CONTENT_TYPES, EXPORT_FORMATS } from "../../exports/formats.ts";
@@ -35,22 +35,22 @@ export class RunningExports {
     this.#clock = clock;
   }
 
-  /** Begins an export. @throws ApiError 429 while another one of the key runs */
+  /** Begins an export. @throws Refusal 429 while another one of the key runs */
   begin(key: string): Running {
     const now = this.#clock.monotonic();
     const other = this.#byKey.get(key);
     if (other !== undefined && now - other.readMs < IDLE_MS) {
       const text = "an export of this key is running: read it to its end, close its connection, or use another key";
-      throw new ApiError(429, "rate_limited", text, { headers: { "retry-after": "5" } });
+      throw new Refusal("rate_limited", text, { retryAfter: 5 });
     }
     const running = { readMs: now };
     this.#byKey.set(key, running);
     return running;
   }
 
-  /** Notes that the client reads on. @throws ApiError 429 if the export gave way to another one */
+  /** Notes that the client reads on. @throws Refusal 429 if the export gave way to another one */
   read(key: string, running: Running): void {
-    if (this.#byKey.get(key) !== running) throw new ApiError(429, "rate_limited", "another export took its place");
+    if (this.#byKey.get(key) !== running) throw new Refusal("rate_limited", "another export took its place");
     running.readMs = this.#clock.monotonic();
   }
 
@@ -169,7 +169,7 @@ function streamOf(
   const running = exports.begin(key);
   const next = async (): Promise<IteratorResult<Uint8Array, unknown>> => {
     exports.read(key, running);
-    if (!keys.isValid(hash)) throw new ApiError(401, "invalid_api_key", "the key was revoked");
+    if (!keys.isValid(hash)) throw new Refusal("invalid_api_key", "the key was revoked");
     return pieces.next();
   };
   return new ReadableStream(

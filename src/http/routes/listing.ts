@@ -8,7 +8,7 @@ import { currentCollection, type HotCollections } from "../../collections/hot-co
 import type { ContractNames } from "../../collections/operator-lists.ts";
 import { LIMITS } from "../../config.ts";
 import type { Clock } from "../../core/clock.ts";
-import { ApiError, invalidParameter } from "../../core/errors.ts";
+import { invalidParameter, Refusal } from "../../core/errors.ts";
 import type { Requester } from "../../core/fair-slots.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import {
@@ -270,7 +270,7 @@ const listingQuery = (maxPageSize: number) => {
 
 type ListingQuery = ParsedValues<ReturnType<typeof listingQuery>>;
 
-/** The parameters of a first page. @throws ApiError 400 */
+/** The parameters of a first page. @throws Refusal 400 */
 function firstPage(query: ListingQuery): FirstPage {
   const { totalRanges, range } = query;
   if (range !== undefined) {
@@ -293,7 +293,7 @@ export function invalidCursor(): Error {
   return invalidParameter("cursor", "must be a cursor of this server, unchanged, for the same address and chain");
 }
 
-/** Opens a cursor. @throws ApiError 400 unless this server made it for this collection */
+/** Opens a cursor. @throws Refusal 400 unless this server made it for this collection */
 export function walkOf(cursor: string, secret: string, of: { readonly chainId: number; readonly address: Address }) {
   const walk = cursor.length > LIMITS.maxCursorLength ? undefined : openCursor(cursor, secret);
   if (walk?.chainId !== of.chainId || walk.address !== of.address) throw invalidCursor();
@@ -372,7 +372,7 @@ async function listed(
   const collection = await currentCollection(source, { chainId, address }, "cursor" in from ? from.cursor : undefined);
   const verdict = await deps.demand.request({ chainId, address }, collection, requester);
   if (collection.status === "not_a_contract" || verdict === "not_a_contract") {
-    throw new ApiError(404, "not_a_contract", `address: there is no contract at ${address} on ${chain.name}`);
+    throw new Refusal("not_a_contract", `address: there is no contract at ${address} on ${chain.name}`);
   }
   const plan = await currentPlan({ ...source, chainId, address }, collection, from);
   const metadataVersion = runtime.metadataVersion(address);
@@ -426,7 +426,7 @@ const getMediaPreview = file({
   handle: async ({ path: { hash, size }, request }, deps) => {
     const known = HASH.test(hash) && SIZES.map(String).includes(size);
     const bytes = known ? await deps.preview(`0x${hash}` as Hash, Number(size)) : undefined;
-    if (bytes === undefined) throw new ApiError(404, "not_found", "there is no such preview");
+    if (bytes === undefined) throw new Refusal("not_found", "there is no such preview");
     const headers = {
       "content-type": "image/webp",
       // The URL contains the hash of the content, so the content never changes.

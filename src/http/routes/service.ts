@@ -1,7 +1,7 @@
 /** The operations on the service itself: its status, health and metrics, and the path of the socket. */
 import { timingSafeEqual } from "node:crypto";
 import { Type } from "@sinclair/typebox";
-import { ApiError } from "../../core/errors.ts";
+import { Refusal } from "../../core/errors.ts";
 import type { Metrics } from "../../core/metrics.ts";
 import {
   double,
@@ -16,6 +16,7 @@ import {
 } from "../../core/schema-parts.ts";
 import { COLLECTION_STATUSES } from "../../operators/catalogue.ts";
 import { CHAIN_STATES, ENDPOINT_STATES, type ServiceStatus } from "../../operators/status.ts";
+import { ProtocolRefusal } from "../api/answers.ts";
 import { errorExample } from "../api/errors.ts";
 import { HEADER_EXAMPLES } from "../api/examples.ts";
 import { type Operation, operationsFor } from "../api/operation.ts";
@@ -135,13 +136,13 @@ interface ServiceDeps {
 
 const { json, file } = operationsFor<ServiceDeps>();
 
-/** Checks the key of the metrics. @param expected SHA-256 of the key. @throws ApiError 401 */
+/** Checks the key of the metrics. @param expected SHA-256 of the key. @throws Refusal 401 */
 function assertMetricsKey(expected: Uint8Array, { headers }: Request): void {
   const bearer = /^Bearer (.+)$/i.exec(headers.get("authorization") ?? "")?.[1];
   const key = bearer ?? headers.get("x-api-key");
-  if (!key) throw new ApiError(401, "missing_api_key", "API KEY missing from x-api-key header");
+  if (!key) throw new Refusal("missing_api_key", "API KEY missing from x-api-key header");
   if (timingSafeEqual(expected, Bun.SHA256.hash(key.slice(0, 256)) as Uint8Array)) return;
-  throw new ApiError(401, "invalid_api_key", "x-api-key: the API key is not valid on this server");
+  throw new Refusal("invalid_api_key", "x-api-key: the API key is not valid on this server");
 }
 
 export const SERVICE_OPERATIONS: readonly Operation<ServiceDeps>[] = [
@@ -169,9 +170,9 @@ export const SERVICE_OPERATIONS: readonly Operation<ServiceDeps>[] = [
     errors: [503],
     errorExamples: { 503: errorExample("starting", "the event log is not open yet; try again") },
     handle: async (_asked, { isBehind, isStopping }) => {
-      const headers = { "retry-after": "1" };
-      if (isStopping()) throw new ApiError(503, "starting", "the service is stopping", { headers });
-      if (isBehind()) throw new ApiError(503, "log_unavailable", "this process is behind the event log", { headers });
+      const soon = { retryAfter: 1 };
+      if (isStopping()) throw new Refusal("starting", "the service is stopping", soon);
+      if (isBehind()) throw new Refusal("log_unavailable", "this process is behind the event log", soon);
       return { body: { status: "ready" } as const };
     },
   }),
@@ -207,9 +208,8 @@ export const SERVICE_OPERATIONS: readonly Operation<ServiceDeps>[] = [
     content: {},
     errors: [400, 426],
     handle: async () => {
-      throw new ApiError(426, "upgrade_required", "this path is a WebSocket: send an upgrade request", {
-        headers: { upgrade: "websocket", connection: "Upgrade" },
-      });
+      const headers = { upgrade: "websocket", connection: "Upgrade" };
+      throw new ProtocolRefusal("upgrade_required", "this path is a WebSocket: send an upgrade request", headers);
     },
   }),
   json({

@@ -4,7 +4,7 @@
  * Pure.
  */
 import { connectorsOf } from "../../chains/tokens.ts";
-import { ApiError } from "../../core/errors.ts";
+import { Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import type { TokenFacts } from "../search/discovery.ts";
 import {
@@ -70,11 +70,11 @@ export interface QuoteOptions {
 
 const MESSAGE = "No pools found with enough liquidity, to calculate the price";
 
-export const refusal = (code: RefusalCode, pools: readonly SkippedPool[] = []): ApiError =>
-  new ApiError(404, code, MESSAGE, { details: { pools } });
+export const refusal = (code: RefusalCode, pools: readonly SkippedPool[] = []): Refusal =>
+  new Refusal(code, MESSAGE, { details: { pools } });
 
 /** Returns the refusal for an address that is not a priceable token; else undefined. Needs no pool. */
-export function refusalOf(facts: TokenFacts): ApiError | undefined {
+export function refusalOf(facts: TokenFacts): Refusal | undefined {
   if (facts.kind === "not_a_token") return refusal("not_a_token");
   return facts.decimals === undefined ? refusal("unknown_decimals") : undefined;
 }
@@ -82,7 +82,7 @@ export function refusalOf(facts: TokenFacts): ApiError | undefined {
 /** The least depth in US dollars: $500 on eth, $150 elsewhere. */
 export const floorOf = (market: Pick<Market, "chain">): Rational => rational(market.chain.name === "eth" ? 500n : 150n);
 
-/** @throws ApiError 404 `no_pool`, `low_liquidity` or `no_price_at_block`, with every pool and the reason to skip it */
+/** @throws Refusal `no_pool`, `low_liquidity` or `no_price_at_block`, with every pool and the reason to skip it */
 export function quote(market: Market, options: QuoteOptions): Quote {
   const { token, floor } = options;
   const dollar = dollarOf(market, floorOf(market));
@@ -147,7 +147,7 @@ function oneDollarQuote(market: Market, { disputed }: Dollar, options: QuoteOpti
   };
 }
 
-function refused(market: Market, options: QuoteOptions, ranking: Ranking): ApiError {
+function refused(market: Market, options: QuoteOptions, ranking: Ranking): Refusal {
   const pools = poolsOf(market, options);
   // At the head a stablecoin needs no pool. At a past block only a pool shows that the coin existed.
   const isLone = isDollar(market, options.token) && !options.isNamed;

@@ -4,7 +4,7 @@
  */
 import { LRUCache } from "lru-cache";
 import type { ChainView } from "../../chain/consumer.ts";
-import { ApiError, AppError } from "../../core/errors.ts";
+import { AppError, Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import type { ChainReader } from "../../rpc/port.ts";
 import type { RunInSlot } from "../answer-cache.ts";
@@ -169,7 +169,7 @@ export class PastFigures {
     try {
       return quote(market, optionsAt(market)).usd;
     } catch (error) {
-      if (error instanceof ApiError) return undefined;
+      if (error instanceof Refusal) return undefined;
       throw error;
     }
   }

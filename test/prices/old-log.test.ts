@@ -91,7 +91,7 @@ describe("a log with linking facts", () => {
         ]);
       }
     }
-    expect(await answer(upgraded, TOKEN)).toEqual({ status: 404, code: "no_pool", details: { pools: [] } });
+    expect(await answer(upgraded, TOKEN)).toEqual({ code: "no_pool", details: { pools: [] } });
     expect(await answer(upgraded, LATER)).toMatchObject({ usdPrice: 5 });
     expect(await answer(upgraded, HALF)).toMatchObject({ usdPrice: 20 });
   });

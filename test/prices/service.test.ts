@@ -70,7 +70,10 @@ describe("an endpoint behind the followed head", () => {
     expect(await world.price(TOKEN, { to_block: "3" })).toMatchObject({ usdPrice: 80, toBlock: "3" });
     world.chain.behind = 2;
     const refused = world.price(TOKEN, { to_block: "4" }).catch((error: unknown) => error);
-    expect(await refused).toMatchObject({ status: 400, message: expect.stringContaining("head, which is 3") });
+    expect(await refused).toMatchObject({
+      code: "invalid_parameter",
+      message: expect.stringContaining("head, which is 3"),
+    });
   });
 
   test("does not make the followed head count as missing", async () => {
@@ -303,7 +306,7 @@ describe("the past", () => {
           expect([record.toBlock, record.usdPrice]).toEqual([String(block), price]);
         }
       }
-      expect(await world.refusal(TOKEN, { to_block: "44" })).toMatchObject({ status: 400, code: "invalid_parameter" });
+      expect(await world.refusal(TOKEN, { to_block: "44" })).toMatchObject({ code: "invalid_parameter" });
     });
 
     test(`has the v3 liquidity of its block, ${archive ? "with" : "without"} archive state`, async () => {
@@ -340,11 +343,10 @@ describe("refusals", () => {
   test("have a code, a message and the pools' numbers each", async () => {
     const world = dollarWorld();
     const message = "No pools found with enough liquidity, to calculate the price";
-    expect(await world.refusal(TOKEN)).toEqual({ status: 404, code: "no_pool", message, details: { pools: [] } });
+    expect(await world.refusal(TOKEN)).toEqual({ code: "no_pool", message, details: { pools: [] } });
     const thin = world.pair(TOKEN, 10n, USDC, 499n);
     world.clock.ms += 3_600_001;
     expect(await world.refusal(TOKEN)).toEqual({
-      status: 404,
       code: "low_liquidity",
       message,
       details: {
@@ -365,9 +367,9 @@ describe("refusals", () => {
     expect(await world.refusal(addressOf("nft"))).toMatchObject({ code: "not_a_token" });
     world.chain.token({ address: addressOf("mute"), name: "M", symbol: "M" });
     expect(await world.refusal(addressOf("mute"))).toMatchObject({ code: "unknown_decimals" });
-    expect(await world.refusal(TOKEN, { exchange: "quickswap" })).toMatchObject({ status: 400 });
+    expect(await world.refusal(TOKEN, { exchange: "quickswap" })).toMatchObject({ code: "invalid_parameter" });
     expect(await world.refusal(TOKEN, { exchange: "sushiswap" })).toMatchObject({ code: "no_pool" });
-    expect(await world.refusal(TOKEN, { exchange: addressOf("eoa") })).toMatchObject({ status: 400 });
+    expect(await world.refusal(TOKEN, { exchange: addressOf("eoa") })).toMatchObject({ code: "invalid_parameter" });
   });
 });
 
@@ -408,7 +410,7 @@ describe("ranking", () => {
     const priced = await world.price(TOKEN, { exchange: factory, include: "percent_change,provenance" });
     expect([priced.usdPrice, priced.provenance?.twap30m]).toEqual([40, null]);
     const past = { exchange: factory, to_block: String(blockNumber) };
-    expect(await world.refusal(TOKEN, past)).toMatchObject({ status: 404, code: "no_price_at_block" });
+    expect(await world.refusal(TOKEN, past)).toMatchObject({ code: "no_price_at_block" });
     expect((await world.price(TOKEN, { to_block: String(blockNumber) })).usdPrice).toBe(20);
   });
 

@@ -92,17 +92,16 @@ export class World {
   async refusal(
     address: Address,
     query: RawPriceQuery = {},
-  ): Promise<{ status: number; code: string; message: string; details: unknown }> {
+  ): Promise<{ code: string; message: string; details: unknown }> {
     try {
       await this.price(address, query);
     } catch (error) {
-      const { status, code, message, details } = error as {
-        status: number;
+      const { code, message, details } = error as {
         code: string;
         message: string;
         details: unknown;
       };
-      return { status, code, message, details };
+      return { code, message, details };
     }
     throw new Error("the request should have been refused");
   }

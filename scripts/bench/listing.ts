@@ -3,17 +3,19 @@
  * then pages at the front, deep inside, in the past and with a total, in turns within one run. Prints a table, and the
  * memory per token and transfer. `bun scripts/bench/listing.ts [tokens]`
  */
+
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Collection } from "../../src/collections/collection.ts";
-import { HotCollections, type PageChain } from "../../src/collections/hot-collections.ts";
+import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { createLogger } from "../../src/core/logger.ts";
 import { TransferKind } from "../../src/events/columns.ts";
-import { type FirstPage, openCursor, type PageFrom } from "../../src/listings/walk.ts";
 import { openLog } from "../../src/log/open.ts";
+import { type FirstPage, openCursor, type PageFrom } from "../../src/walks/cursor.ts";
+import type { PageChain } from "../../src/walks/snapshot.ts";
 import { BURNED_ONE_IN, fill } from "./fill.ts";
 import { first, LIMIT, page, SECRET, stillChain } from "./listing-page.ts";
 import { median, percentile } from "./load.ts";

@@ -8,11 +8,11 @@ import { parseAddress } from "../core/hex.ts";
 import { silentLogger } from "../core/logger.ts";
 import { type FileFacts, piecesOf } from "../exports/export.ts";
 import type { ExportFormat } from "../exports/formats.ts";
-import { startExport } from "../exports/walk.ts";
 import { MetadataBooks } from "../metadata/books.ts";
 import { FactsReader } from "../metadata/page.ts";
 import { Parser } from "../metadata/resolve/parser.ts";
 import { TokenTexts } from "../metadata/texts.ts";
+import { startWalk } from "../walks/walk.ts";
 import { CommandError, type Contract, openCommandLog, USAGE } from "./access.ts";
 
 export interface ExportWish {
@@ -57,7 +57,7 @@ export async function openLogExport(
     const view = new PublishedChain(log, chainId, () => projections.settle(chainId));
     await view.load();
     const source = { projections, chain: view, chainId, address };
-    const { walk, hash, finalized } = await startExport(source, { asOfBlock, byPair: holders });
+    const { walk, hash, finalized } = await startWalk(source, { asOfBlock, prefersFinal: true, byPair: holders });
     const header = view.header(walk.block);
     const time = header === undefined ? undefined : new Date(header.timestamp * 1_000).toISOString();
     const facts = {

@@ -1,12 +1,10 @@
 /**
- * The collections in memory: a cache of projections, with snapshots of large histories, a report of blocks in which a
- * followed collection lacks a transfer, and the reading of a collection at a moment when it and the visible chain
- * agree.
+ * The collections in memory: a cache of projections, with snapshots of large histories, and a report of blocks in which
+ * a followed collection lacks a transfer.
  */
-import { AppError, Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
-import { type BlockRef, type NftEvent, nftStream, type Recorded, type StreamName } from "../events/types.ts";
+import { type NftEvent, nftStream, type Recorded, type StreamName } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { HotStreams } from "../log/hot-streams.ts";
 import { type Collection, evolveInSlices, initialState, sizeOf } from "./collection.ts";
@@ -211,81 +209,3 @@ export class HotCollections {
 }
 
 const transfersOf = (event: NftEvent): number => (event.type === "TransfersCommitted" ? event.count : 1);
-
-/** The visible chain, with a way to bring it forward. */
-export interface ShownChain extends PageChain {
-  /** Resolves once that version is visible, or the log has no more. */
-  catchUp(version: number): Promise<void>;
-  /** Checksum of the chain's event of a version; undefined if the log has none. */
-  checksumOf(version: number): number | undefined | Promise<number | undefined>;
-}
-
-/** The snapshot of a walk in progress. */
-interface WalkSnapshot {
-  readonly base: number;
-  readonly block: number;
-  readonly chainVersion: number;
-  readonly chainChecksum: number | undefined;
-}
-
-/** After so many, the chain changes faster than this replica reads the log. */
-const MAX_ATTEMPTS = 8;
-
-/**
- * Returns the collection. The caller must read it before its next await.
- * @param walk the snapshot of a walk. The replica that served its first page may know a later branch, or more final
- *   blocks, than this one
- * @throws AppError `chain_moved`, retryable; Refusal 410 if the log has lost the walk's chain event
- */
-export async function currentCollection(
-  { projections, chain }: { projections: HotCollections; chain: ShownChain },
-  { chainId, address }: { chainId: number; address: Address },
-  walk: WalkSnapshot | undefined,
-): Promise<Collection> {
-  if (walk !== undefined) await assertSameChain(chain, walk);
-  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
-    const collection = await projections.get(chainId, address);
-    const isStale =
-      walk !== undefined && attempt === 1 && (collection.base < walk.base || isBehind(collection, walk.block));
-    if (isStale) await projections.newest(chainId, address);
-    else if (chain.version >= collection.chainVersion) return collection;
-    else await chain.catchUp(collection.chainVersion);
-  }
-  throw moved("the chain changes faster than this replica reads the log");
-}
-
-/** Brings the visible chain to the walk's chain event. @throws Refusal `cursor_reorged` if the log has none, or another one */
-async function assertSameChain(chain: ShownChain, { block, chainVersion, chainChecksum }: WalkSnapshot): Promise<void> {
-  if (chain.version < chainVersion) await chain.catchUp(chainVersion);
-  // Cursors of older releases have no checksum.
-  const isKnown = chainVersion === 0 || chainChecksum === undefined;
-  const found = isKnown ? chainChecksum : await chain.checksumOf(chainVersion);
-  if (chain.version >= chainVersion && found === chainChecksum) return;
-  const text = "cursor: its block was recorded in a part of the event log that was lost; start again without it";
-  throw new Refusal("cursor_reorged", text, { details: { block } });
-}
-
-const moved = (message: string): AppError => new AppError(message, { code: "chain_moved", retryable: true });
-
-/** The part of the followed chain that pages use. */
-export interface PageChain {
-  /** Version of the chain's stream that clients see, and the checksum of its event, if there is one. */
-  readonly version: number;
-  readonly checksum?: number | undefined;
-  head(): BlockRef | undefined;
-  finalized(): BlockRef | undefined;
-  header(number: number): (BlockRef & { readonly timestamp?: number }) | undefined;
-  isCanonical(block: BlockRef): boolean;
-}
-
-/** The newest block the listing is valid for: the followed head if synced, else the block the backfill has reached. */
-export function currentBlock(collection: Collection, chain: PageChain): BlockRef | undefined {
-  const { status, end, completed } = collection;
-  if (status !== "synced") return end;
-  return chain.head() ?? end ?? completed;
-}
-
-/** True if the collection has not reached the block: another process may be ahead, or a crash set this one back. */
-export function isBehind({ status, end }: Collection, block: number): boolean {
-  return status === "syncing" && (end?.number ?? -1) < block;
-}

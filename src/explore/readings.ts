@@ -3,11 +3,11 @@
  * so that a slow node delays no reading of memory. Keys share each of them fairly.
  */
 import { LRUCache } from "lru-cache";
-import { currentCollection } from "../collections/hot-collections.ts";
 import type { Clock } from "../core/clock.ts";
 import { FairSlots } from "../core/fair-slots.ts";
 import { type HolderRanking, rankHolders } from "../exports/holders.ts";
-import type { ExportSource, ExportStart } from "../exports/walk.ts";
+import { currentCollection, type WalkSource } from "../walks/snapshot.ts";
+import type { StartedWalk } from "../walks/walk.ts";
 import { TraitIndexes } from "./traits.ts";
 
 /** Work of one key that waits. At a tenth of a second each, the last one starts after a few seconds. */
@@ -44,9 +44,9 @@ class Rankings {
   readonly #making = new Map<string, Promise<HolderRanking>>();
 
   /** Returns the ranking at the block of a walk. @throws Refusal `cursor_reorged` if the block is lost meanwhile */
-  async of(source: ExportSource, start: ExportStart): Promise<HolderRanking> {
+  async of(source: WalkSource, start: StartedWalk): Promise<HolderRanking> {
     const { block, hash, above, base, chainVersion } = start.walk;
-    const { rewrittenAt } = await currentCollection(source, source, start.walk);
+    const { rewrittenAt } = await currentCollection(source, start.walk);
     const point = hash || above?.hash || (start.finalized ? "final" : chainVersion);
     const key = `${source.chainId}/${source.address}/${base}/${rewrittenAt}/${block}/${point}`;
     const known = this.#kept.get(key) ?? this.#making.get(key);

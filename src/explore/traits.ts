@@ -8,9 +8,10 @@ import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import { invalidParameter } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
-import { batchesOf, type ExportSource, type ExportStart, type FactsOf } from "../exports/walk.ts";
 import type { Entry } from "../ledger/entries.ts";
-import { NO_METADATA, type RecordFacts } from "../listings/record.ts";
+import { type FactsOf, NO_METADATA, type RecordFacts } from "../listings/record.ts";
+import type { WalkSource } from "../walks/snapshot.ts";
+import { batchesOf, type StartedWalk } from "../walks/walk.ts";
 
 /** Most tokens of a collection whose traits are indexed. */
 export const MAX_INDEXED = 100_000;
@@ -227,9 +228,9 @@ interface Kept {
 }
 
 interface IndexRequest {
-  readonly source: ExportSource;
+  readonly source: WalkSource;
   /** The listing of the tokens, from its start. */
-  readonly start: ExportStart;
+  readonly start: StartedWalk;
   readonly factsOf: FactsOf;
   /** Changes with the collection's metadata. */
   readonly metadataVersion: string;
@@ -313,8 +314,7 @@ async function countListing(
     return factsOf(entries);
   };
   let characters = 0;
-  const walk = { ...start.walk, limit: TOKENS_AT_ONCE };
-  for await (const { entries, facts } of batchesOf(source, { ...start, walk }, read)) {
+  for await (const { entries, facts } of batchesOf(source, start, { limit: TOKENS_AT_ONCE, factsOf: read })) {
     for (const [i, entry] of entries.entries()) {
       tokens++;
       const own = facts[i] ?? NO_METADATA;

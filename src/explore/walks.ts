@@ -1,11 +1,6 @@
-/**
- * Pages of what is explored: each is a page of a walk that is true at one block. The first page decides the block, and
- * the cursor carries it.
- */
+/** Entries that match, and the history of a token: readings along a walk, which are true at its block. */
 import type { Collection } from "../collections/collection.ts";
-import { currentBlock, currentCollection } from "../collections/hot-collections.ts";
 import { yieldToEventLoop } from "../core/background.ts";
-import { assertKept, type ExportSource, type ExportStart, startExport } from "../exports/walk.ts";
 import type { Entry } from "../ledger/entries.ts";
 import {
   kindsOf,
@@ -18,41 +13,14 @@ import {
 import type { Ledger } from "../ledger/ledger.ts";
 import { readSlice } from "../ledger/listing.ts";
 import type { Position } from "../ledger/rows.ts";
-import { currentPlan, startPage } from "../listings/pages.ts";
-import type { Walk } from "../listings/walk.ts";
+import { positionOf } from "../walks/plan.ts";
+import { currentCollection, type WalkSource } from "../walks/snapshot.ts";
+import { assertKept, batchesOf, numberOfPlace, placeOfNumber, type StartedWalk } from "../walks/walk.ts";
 
 /** Entries that one request reads: about a second. The page then ends early, and its cursor goes on. */
 const MAX_WALKED = 1_000_000;
 /** Entries read between two checks that the block is still canonical: two to four milliseconds. */
 const BATCH = 2_000;
-
-export interface WalkRequest {
-  /** The walk of a cursor; undefined for a first page. */
-  readonly cursor: (Walk & { readonly block: number }) | undefined;
-  readonly asOfBlock: number | undefined;
-  /** True for an entry per (token, owner). */
-  readonly byPair: boolean;
-}
-
-/**
- * Begins a page, or goes on with a walk. A first page is at the newest block by default.
- * @throws Refusal `invalid_parameter` above the head, `not_found` if the contract is no NFT, `not_indexed_yet` above what is indexed, `cursor_reorged` if the cursor's
- * block is lost
- */
-export async function beginWalk(
-  source: ExportSource,
-  { cursor, asOfBlock, byPair }: WalkRequest,
-): Promise<ExportStart> {
-  const { chain } = source;
-  if (cursor === undefined) {
-    const collection = await currentCollection(source, source, undefined);
-    const newest = currentBlock(collection, chain)?.number;
-    return startExport(source, { asOfBlock: asOfBlock ?? newest, byPair });
-  }
-  const collection = await currentCollection(source, source, cursor);
-  const { finalized } = startPage(source, collection, chain, { cursor });
-  return { walk: cursor, hash: cursor.hash, finalized };
-}
 
 interface Found {
   /** Holds the addresses of the entries. */
@@ -69,33 +37,32 @@ interface Found {
  * @throws Refusal `cursor_reorged` if the block is lost meanwhile
  */
 export async function findEntries(
-  source: ExportSource,
-  { walk }: ExportStart,
+  source: WalkSource,
+  start: StartedWalk,
   limit: number,
   matches: (ledger: Ledger) => (entry: Entry) => boolean,
 ): Promise<Found> {
   const entries: Entry[] = [];
   const places: Position[] = [];
+  let collection = await currentCollection(source, start.walk);
   let walked = 0;
-  for (let position = walk.position; ; ) {
-    const collection = await currentCollection(source, source, walk);
-    const plan = await currentPlan(source, collection, { cursor: { ...walk, position, limit: BATCH } });
-    const isMatch = matches(plan.collection.ledger);
-    for (const [i, entry] of plan.entries.entries()) {
+  for await (const batch of batchesOf(source, start, { limit: BATCH })) {
+    ({ collection } = batch);
+    const isMatch = matches(collection.ledger);
+    for (const [i, entry] of batch.entries.entries()) {
       if (!isMatch(entry)) continue;
-      places.push(placeOf(plan.starts[i] as number | Position));
-      if (entries.length === limit) return { collection: plan.collection, entries, places };
+      places.push(positionOf(batch.starts[i] as number | Position));
+      if (entries.length === limit) return { collection, entries, places };
       entries.push(entry);
     }
-    position = plan.next;
-    if (position === undefined) return { collection: plan.collection, entries, places };
-    walked += plan.entries.length;
-    if (walked >= MAX_WALKED) return { collection: plan.collection, entries, places: [...places, position] };
-    await yieldToEventLoop();
+    walked += batch.entries.length;
+    if (walked >= MAX_WALKED && batch.next !== undefined) {
+      places.push(batch.next);
+      break;
+    }
   }
+  return { collection, entries, places };
 }
-
-const placeOf = (start: number | Position): Position => (typeof start === "number" ? [start, 0, 0, 0] : start);
 
 /** The token of an id; the single-owner one if the contract has two of that id. Undefined if no log names it. */
 export function tokenOfId(ledger: Ledger, id: bigint): TokenName | undefined {
@@ -121,16 +88,16 @@ export interface HistoryPage {
 
 /** Returns transfers of a token, newest first, from the walk's place on. @throws Refusal `cursor_reorged` if the block is lost */
 export async function historyPage(
-  source: ExportSource,
-  start: ExportStart,
+  source: WalkSource,
+  start: StartedWalk,
   token: TokenName,
   { isFirst, limit }: { readonly isFirst: boolean; readonly limit: number },
 ): Promise<HistoryPage> {
   const { block, position } = start.walk;
-  const from = isFirst ? NEWEST : (position?.[0] ?? NEWEST);
+  const from = isFirst ? NEWEST : (numberOfPlace(position) ?? NEWEST);
   for (;;) {
     await assertKept(source, start);
-    const collection = await currentCollection(source, source, start.walk);
+    const collection = await currentCollection(source, start.walk);
     const { ledger, rewrittenAt } = collection;
     const reading = readHistory(ledger, token, { block, from, limit });
     // A fork above the block, or an eviction, moves the newer entries that the reading passes over.
@@ -138,7 +105,7 @@ export async function historyPage(
       const { done, value } = reading.next();
       if (done === true) return namedPage(ledger, value);
       await yieldToEventLoop();
-      const now = await currentCollection(source, source, start.walk);
+      const now = await currentCollection(source, start.walk);
       isSame = now === collection && now.rewrittenAt === rewrittenAt;
     }
   }
@@ -148,6 +115,6 @@ function namedPage(ledger: Ledger, { transfers, next }: TokenHistory): HistoryPa
   const name = (owner: number) => ledger.addresses.hex(owner);
   return {
     transfers: transfers.map((one) => ({ ...one, from: name(one.from), to: name(one.to) })),
-    next: next === undefined ? undefined : [next, 0, 0, 0],
+    next: next === undefined ? undefined : placeOfNumber(next),
   };
 }

@@ -1,9 +1,11 @@
 /** An export from end to end: a source and a block in, pieces of a file out, each made when it is asked for. */
 import { yieldToEventLoop } from "../core/background.ts";
+import type { FactsOf } from "../listings/record.ts";
+import type { WalkSource } from "../walks/snapshot.ts";
+import { assertKept, batchesOf, type StartedWalk } from "../walks/walk.ts";
 import { type Encoder, type ExportFormat, encoderOf } from "./formats.ts";
 import { rankHolders } from "./holders.ts";
 import { type ExportRow, HOLDER_COLUMNS, holderRow, TOKEN_COLUMNS, tokenRows } from "./tables.ts";
-import { assertKept, batchesOf, type ExportSource, type ExportStart, type FactsOf } from "./walk.ts";
 
 /** What a file is true of and at. Texts are left out if they are "" or undefined. */
 export interface FileFacts {
@@ -39,8 +41,8 @@ const PIECE_CHARACTERS = 1024 * 1024;
  * @throws Refusal `cursor_reorged` if the block left the canonical chain: the file is then incomplete
  */
 export async function* piecesOf(
-  source: ExportSource,
-  start: ExportStart,
+  source: WalkSource,
+  start: StartedWalk,
   { format, holders, factsOf, facts }: ExportOptions,
 ): AsyncGenerator<Uint8Array> {
   const known = Object.entries<string | undefined>({ ...facts }).filter(([, value]) => (value ?? "") !== "");
@@ -50,18 +52,14 @@ export async function* piecesOf(
   if (end.length > 0) yield end;
 }
 
-async function* tokens(
-  source: ExportSource,
-  start: ExportStart,
-  factsOf: FactsOf,
-): AsyncGenerator<readonly ExportRow[]> {
-  for await (const batch of batchesOf(source, start, factsOf)) yield tokenRows(batch);
+async function* tokens(source: WalkSource, start: StartedWalk, factsOf: FactsOf): AsyncGenerator<readonly ExportRow[]> {
+  for await (const batch of batchesOf(source, start, { factsOf })) yield tokenRows(batch);
 }
 
 /** Owners per list of rows. */
 const OWNERS = 1_000;
 
-async function* holderRows(source: ExportSource, start: ExportStart): AsyncGenerator<readonly ExportRow[]> {
+async function* holderRows(source: WalkSource, start: StartedWalk): AsyncGenerator<readonly ExportRow[]> {
   const ranking = await rankHolders(source, start);
   for (let from = 0; from < ranking.count; from += OWNERS) {
     yield ranking.slice(from, OWNERS).map(holderRow);

@@ -2,13 +2,13 @@
  * The owners of a collection by what they hold: a fold over all (token, owner) pairs of a block, then the order by
  * units. Both go in slices, because a collection may have a million owners.
  */
-import { currentCollection } from "../collections/hot-collections.ts";
 import { yieldToEventLoop } from "../core/background.ts";
 import { Refusal } from "../core/errors.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { countEntries } from "../ledger/listing.ts";
-import { batchesOf, type ExportSource, type ExportStart } from "./walk.ts";
+import { currentCollection, type WalkSource } from "../walks/snapshot.ts";
+import { batchesOf, type StartedWalk } from "../walks/walk.ts";
 
 /** What one owner holds. */
 export interface Holder {
@@ -71,8 +71,8 @@ const MAX_PAIRS = 10_000_000;
 const MAX_OWNERS = 2_000_000;
 
 /** @throws Refusal `invalid_parameter` if the collection has too many pairs at the block, `cursor_reorged` if the block is lost */
-export async function assertRankable(source: ExportSource, { walk }: ExportStart): Promise<void> {
-  const { ledger } = await currentCollection(source, source, walk);
+export async function assertRankable(source: WalkSource, { walk }: StartedWalk): Promise<void> {
+  const { ledger } = await currentCollection(source, walk);
   const pairs = countEntries(ledger, walk.block, true);
   if (pairs > MAX_PAIRS) throw tooLarge(`${MAX_PAIRS} pairs of token and owner; it has ${pairs}`);
 }
@@ -83,11 +83,11 @@ const tooLarge = (bound: string): Refusal =>
   });
 
 /** Sums all pairs of a listing, then ranks the owners. @throws Refusal `invalid_parameter` for too many pairs or owners, `cursor_reorged` */
-export async function rankHolders(source: ExportSource, start: ExportStart): Promise<HolderRanking> {
+export async function rankHolders(source: WalkSource, start: StartedWalk): Promise<HolderRanking> {
   await assertRankable(source, start);
   const totals = new HolderTotals();
-  for await (const { ledger, entries } of batchesOf(source, start)) {
-    totals.add(ledger, entries);
+  for await (const { collection, entries } of batchesOf(source, start)) {
+    totals.add(collection.ledger, entries);
     if (totals.owners > MAX_OWNERS) throw tooLarge(`${MAX_OWNERS} owners`);
   }
   return totals.ranked();

@@ -1,8 +1,9 @@
 /** The two tables of an export: their columns, and the rows of tokens and of holders. */
 import { TransferKind } from "../events/columns.ts";
 import type { Entry } from "../ledger/entries.ts";
+import type { RecordFacts } from "../listings/record.ts";
+import type { WalkBatch } from "../walks/walk.ts";
 import type { RankedHolder } from "./holders.ts";
-import type { ExportBatch } from "./walk.ts";
 
 /** `text` is a string, `count` a whole number, `share` a fraction, `time` ISO 8601. */
 export interface Column {
@@ -42,7 +43,8 @@ const TYPES: { readonly [kind: number]: string } = {
 };
 
 /** The rows of a batch of tokens. Several holders, and the minter of such a token, are null. */
-export function tokenRows({ ledger, entries, facts }: ExportBatch): ExportRow[] {
+export function tokenRows({ collection, entries, facts }: WalkBatch<RecordFacts>): ExportRow[] {
+  const { ledger } = collection;
   const hex = (owner: number) => (owner < 0 ? null : ledger.addresses.hex(owner));
   return entries.map(({ id, kind, owner, amount, block, blockMinted, minter }: Entry, at) => {
     const { tokenUri = "null", metadata = "null", uriSync = "null", metadataSync = "null" } = facts[at] ?? {};

@@ -26,6 +26,9 @@ export interface RecordFacts {
   readonly metadataSync: string;
 }
 
+/** Returns the metadata of the first entries: of at least one, and of as many as memory allows. */
+export type FactsOf = (entries: readonly Entry[]) => Promise<readonly RecordFacts[]>;
+
 /** Facts of a token without metadata. Such pages are common, so `addRecords` writes them from fewer pieces. */
 export const NO_METADATA: RecordFacts = {
   tokenUri: "null",

@@ -4,7 +4,7 @@
  * when pages show its block, and is serialised once for all subscribers. Uses sockets only through `Peer`.
  */
 import type { Collection } from "../collections/collection.ts";
-import { currentBlock, type HotCollections, type PageChain } from "../collections/hot-collections.ts";
+import type { HotCollections } from "../collections/hot-collections.ts";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, invariant, isAbort, Refusal } from "../core/errors.ts";
@@ -21,6 +21,7 @@ import {
 import type { Delay, Verdict } from "../indexing/candidates.ts";
 import type { Demand } from "../indexing/demand.ts";
 import type { EventLog } from "../log/event-log.ts";
+import { currentBlock, type PageChain } from "../walks/snapshot.ts";
 import {
   failedMessage,
   failureMessage,

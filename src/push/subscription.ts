@@ -2,9 +2,10 @@
  * One connection's subscription to one collection. Keeps the order of its messages: each version of the stream once and
  * in sequence, also during a replay. Also holds events back until pages show their blocks.
  */
-import type { PageChain } from "../collections/hot-collections.ts";
+
 import type { Requester } from "../core/fair-slots.ts";
 import type { NftEvent, StreamName } from "../events/types.ts";
+import type { PageChain } from "../walks/snapshot.ts";
 import type { MessageOf, ServerMessage } from "./message-models.ts";
 
 /** The block and version that the chain view must have folded before pages show an event. */

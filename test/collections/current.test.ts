@@ -1,10 +1,12 @@
 /** A walk continues only on a process that knows at least as much of the chain as the one where it began. */
+
 import { expect, test } from "bun:test";
 import { type Collection, evolve, initialState } from "../../src/collections/collection.ts";
-import { currentCollection, type HotCollections } from "../../src/collections/hot-collections.ts";
+import type { HotCollections } from "../../src/collections/hot-collections.ts";
 import type { Address } from "../../src/core/hex.ts";
 import type { NftEvent, TransfersCommitted } from "../../src/events/types.ts";
-import { planPage } from "../../src/listings/pages.ts";
+import { planPage } from "../../src/walks/plan.ts";
+import { currentCollection } from "../../src/walks/snapshot.ts";
 import { committed, hash, identified } from "../ledger/histories.ts";
 
 const OF = { chainId: 1, address: `0x${"11".repeat(20)}` as Address };
@@ -37,14 +39,14 @@ function source(version: number, logged: number) {
 
 test("catches up with the chain version of the walk before it reads the collection", async () => {
   const { done, of } = source(5, 9);
-  await currentCollection(of, OF, { base: 0, block: 10, chainVersion: 7, chainChecksum: checksum(7) });
+  await currentCollection({ ...of, ...OF }, { base: 0, block: 10, chainVersion: 7, chainChecksum: checksum(7) });
   expect(done).toEqual(["catch up to 7", "read"]);
 });
 
 test("reads at once if it knows that version, or if a walk begins", async () => {
   for (const walk of [undefined, { base: 0, block: 10, chainVersion: 5, chainChecksum: checksum(5) }]) {
     const { done, of } = source(5, 9);
-    await currentCollection(of, OF, walk);
+    await currentCollection({ ...of, ...OF }, walk);
     expect(done).toEqual(["read"]);
   }
 });
@@ -54,13 +56,13 @@ test.each([
   ["has another event of that version", 4, checksum(4) + 1],
 ])("refuses the walk for good if the log %s, because it went back", async (_how, chainVersion, chainChecksum) => {
   const { of } = source(5, 6);
-  const walk = currentCollection(of, OF, { base: 0, block: 10, chainVersion, chainChecksum });
+  const walk = currentCollection({ ...of, ...OF }, { base: 0, block: 10, chainVersion, chainChecksum });
   await expect(walk).rejects.toMatchObject({ code: "cursor_reorged" });
 });
 
 test("accepts the walk of an older release, whose cursors have no checksum", async () => {
   const { done, of } = source(5, 6);
-  await currentCollection(of, OF, { base: 0, block: 10, chainVersion: 5, chainChecksum: undefined });
+  await currentCollection({ ...of, ...OF }, { base: 0, block: 10, chainVersion: 5, chainChecksum: undefined });
   expect(done).toEqual(["read"]);
 });
 

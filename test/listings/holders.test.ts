@@ -3,10 +3,11 @@
  * any number of concurrent requests, and its result is true at its block despite new events, reverts and blocks
  * meanwhile. The log, the route and the fold are real.
  */
+
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chainById } from "../../src/chains/chains.ts";
 import { type Collection, evolve, initialState } from "../../src/collections/collection.ts";
-import { HotCollections, type ShownChain } from "../../src/collections/hot-collections.ts";
+import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
@@ -16,10 +17,11 @@ import type { NftChain } from "../../src/http/api/answered-block.ts";
 import { listingOperations } from "../../src/http/routes/listing.ts";
 import { sampleHoldings } from "../../src/indexing/audit.ts";
 import { countEntries, positionAfter, readSlice } from "../../src/ledger/listing.ts";
-import { currentPlan } from "../../src/listings/pages.ts";
 import { NO_METADATA } from "../../src/listings/record.ts";
-import type { FirstPage } from "../../src/listings/walk.ts";
 import { openLog } from "../../src/log/open.ts";
+import type { FirstPage } from "../../src/walks/cursor.ts";
+import { currentPlan } from "../../src/walks/plan.ts";
+import type { ShownChain } from "../../src/walks/snapshot.ts";
 import { hash, identified } from "../ledger/histories.ts";
 import { columnsOf, type ModelTransfer, modelListing, readable } from "../ledger/model.ts";
 import { READER } from "../support/requesters.ts";

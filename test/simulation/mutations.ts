@@ -131,13 +131,13 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "continue a walk at an orphaned block",
-    file: "src/listings/walk.ts",
+    file: "src/walks/snapshot.ts",
     find: 'return hash !== "" && !chain.isCanonical({ number: block, hash });',
     replace: "return false;",
   },
   {
     name: "continue a walk whose record was lost",
-    file: "src/collections/hot-collections.ts",
+    file: "src/walks/snapshot.ts",
     find: "chain.version >= chainVersion && found === chainChecksum",
     replace: "chain.version >= chainVersion",
   },

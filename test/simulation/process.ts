@@ -1,9 +1,10 @@
 /** One process of the service in the simulated world: real indexing, projections, pages and channel over fake edges. */
+
 import { Leases } from "../../src/chain/lease.ts";
 import { chainById, MULTICALL3 } from "../../src/chains/chains.ts";
 import type { Collection } from "../../src/collections/collection.ts";
 import { beginAnew, requestIdentification, requestIndexing } from "../../src/collections/headline.ts";
-import { currentCollection, HotCollections } from "../../src/collections/hot-collections.ts";
+import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { LIMITS } from "../../src/config.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { Lifecycle } from "../../src/core/lifecycle.ts";
@@ -11,14 +12,16 @@ import type { Logger } from "../../src/core/logger.ts";
 import { nftStream } from "../../src/events/types.ts";
 import { Demand } from "../../src/indexing/demand.ts";
 import { ChainIndexing } from "../../src/indexing/indexing.ts";
-import { finishPage, type Page, planPage } from "../../src/listings/pages.ts";
+import { finishPage, type Page } from "../../src/listings/pages.ts";
 import { NO_METADATA } from "../../src/listings/record.ts";
-import { type FirstPage, openCursor, type PageFrom } from "../../src/listings/walk.ts";
 import { Channel } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/message-models.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import type { Verify } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reader.ts";
+import { type FirstPage, openCursor, type PageFrom } from "../../src/walks/cursor.ts";
+import { planPage } from "../../src/walks/plan.ts";
+import { currentCollection } from "../../src/walks/snapshot.ts";
 import { OPERATOR } from "../support/requesters.ts";
 import { type EndpointWorld, SimEndpoint, type SimNode, Uplink } from "./endpoint.ts";
 import { type SimDisk, SimLog, type SimLogWorld } from "./log.ts";
@@ -171,8 +174,8 @@ export class SimProcess {
   async page(address: Address, ask: Partial<FirstPage> | { cursor: string }): Promise<Page> {
     const { view } = this.indexing;
     const cursor = "cursor" in ask ? openCursor(ask.cursor, SECRET)! : undefined;
-    const source = { projections: this.projections, chain: view };
-    const collection = await currentCollection(source, { chainId: CHAIN_ID, address }, cursor);
+    const source = { projections: this.projections, chain: view, chainId: CHAIN_ID, address };
+    const collection = await currentCollection(source, cursor);
     const read = (from: PageFrom) => {
       const plan = planPage({ chainId: CHAIN_ID, address }, collection, view, from);
       const facts = plan.entries.map(() => NO_METADATA);

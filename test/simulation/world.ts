@@ -3,6 +3,7 @@
  * It runs for at least 200 blocks and checks the invariants at each step. Then it calms down, and in the end every
  * process must know the truth.
  */
+
 import { AppError, ConcurrencyError, Refusal } from "../../src/core/errors.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { createLogger, silentLogger } from "../../src/core/logger.ts";

@@ -1,6 +1,5 @@
 /** The block that an answer is valid for, its headers, and the wait for a chain. */
 import type { Chain } from "../../chains/chains.ts";
-import type { ShownChain } from "../../collections/hot-collections.ts";
 import { LIMITS } from "../../config.ts";
 import { type Clock, withTimeout } from "../../core/clock.ts";
 import { Refusal } from "../../core/errors.ts";
@@ -8,10 +7,11 @@ import type { Address, Hash } from "../../core/hex.ts";
 import type { BlockRef, HeaderRef } from "../../events/types.ts";
 import type { Entry } from "../../ledger/entries.ts";
 import type { TokenName } from "../../ledger/history.ts";
-import type { Walk } from "../../listings/walk.ts";
 import type { Outcome } from "../../metadata/book.ts";
 import type { MetadataHealth } from "../../metadata/metadata.ts";
 import type { KnownFacts, PageFactsOptions } from "../../metadata/page.ts";
+import type { Walk } from "../../walks/cursor.ts";
+import type { ShownChain } from "../../walks/snapshot.ts";
 
 /** The parts of an enabled chain that the listing needs. */
 export interface NftChain {

@@ -5,7 +5,6 @@
 import { type Static, Type } from "@sinclair/typebox";
 import type { Chain } from "../../chains/chains.ts";
 import type { Collection } from "../../collections/collection.ts";
-import { currentCollection } from "../../collections/hot-collections.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
 import type { Requester } from "../../core/fair-slots.ts";
 import { type Address, parseAddress } from "../../core/hex.ts";
@@ -24,8 +23,7 @@ import {
 } from "../../core/schema-parts.ts";
 import type { Explorer } from "../../explore/readings.ts";
 import type { TraitIndexes } from "../../explore/traits.ts";
-import { beginWalk, entryOfToken, findEntries, historyPage, tokenOfId } from "../../explore/walks.ts";
-import type { ExportSource, ExportStart } from "../../exports/walk.ts";
+import { entryOfToken, findEntries, historyPage, tokenOfId } from "../../explore/walks.ts";
 import type { Entry } from "../../ledger/entries.ts";
 import type { TokenName } from "../../ledger/history.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
@@ -33,7 +31,9 @@ import { countEntries } from "../../ledger/listing.ts";
 import { type Position, START } from "../../ledger/rows.ts";
 import { recordsOf } from "../../listings/pages.ts";
 import type { RecordFacts } from "../../listings/record.ts";
-import { signCursor, type Walk } from "../../listings/walk.ts";
+import { signCursor, type Walk } from "../../walks/cursor.ts";
+import { currentCollection, type WalkSource } from "../../walks/snapshot.ts";
+import { numberOfPlace, placeOfNumber, type StartedWalk, startWalk } from "../../walks/walk.ts";
 import { asOfBlock, type NftChain, responseHeaders } from "../api/answered-block.ts";
 import { type Operation, operationsFor } from "../api/operation.ts";
 import {
@@ -170,14 +170,14 @@ interface Explored {
 
 /** A request that is being answered: where it reads, and how its cursors are signed. */
 interface Reading {
-  readonly source: ExportSource;
+  readonly source: WalkSource;
   readonly runtime: NftChain;
   readonly requester: Requester;
   readonly limit: number;
   readonly cursor: (Walk & { readonly block: number }) | undefined;
   readonly asOf: number | undefined;
   /** The cursor of the page after `start` that begins at this place; null without a place. */
-  readonly cursorAt: (start: ExportStart, place: Position | undefined) => string | null;
+  readonly cursorAt: (start: StartedWalk, place: Position | undefined) => string | null;
 }
 
 /** @param filter everything that a cursor depends on, beside the collection */
@@ -204,7 +204,7 @@ function readingOf(
 /** A body, and the block that it is valid for. */
 interface Read<T> {
   readonly body: T;
-  readonly start: ExportStart;
+  readonly start: StartedWalk;
 }
 
 /** Reads memory in the turn of the key, then makes the answer. The header of its block may wait for a node. */
@@ -244,10 +244,10 @@ function matcher(ledger: Ledger, owner: Address | undefined, having: ((entry: En
 /** The traits of a collection's listing at the walk's block, by its metadata as it is now. */
 async function traitIndex(
   { source, runtime }: Reading,
-  start: ExportStart,
+  start: StartedWalk,
   { clock, explorer }: ExploreDeps,
 ): ReturnType<TraitIndexes["of"]> {
-  const collection = await currentCollection(source, source, start.walk);
+  const collection = await currentCollection(source, start.walk);
   const tokens = countEntries(collection.ledger, start.walk.block, false);
   const known = { normalizeMetadata: true, mediaItems: false, asOf: clock.now() };
   const factsOf = async (entries: readonly Entry[]) => (await runtime.factsOf(source.address, entries, known)).facts;
@@ -260,14 +260,14 @@ async function traitIndex(
 }
 
 /** Names a listing: the same name for the same tokens, whatever was transferred since. */
-function listingOf({ version, base, rewrittenAt, end }: Collection, { walk, finalized }: ExportStart): string {
+function listingOf({ version, base, rewrittenAt, end }: Collection, { walk, finalized }: StartedWalk): string {
   const { block, hash, above, chainVersion } = walk;
   if (block >= (end?.number ?? 0)) return `version ${version}`;
   return `${base}/${rewrittenAt}/${block}/${hash || above?.hash || (finalized ? "final" : chainVersion)}`;
 }
 
 interface TokenReading {
-  readonly start: ExportStart;
+  readonly start: StartedWalk;
   readonly token: TokenName;
   /** Time in ms since the epoch; undefined for the newest metadata. */
   readonly knownAt: number | undefined;
@@ -279,7 +279,7 @@ const MAX_OUTCOMES = 100;
 /** The record of a token, if it exists at the block, and the attempts to fetch its metadata. */
 async function recordOfToken(reading: Reading, deps: ExploreDeps, { start, token, knownAt }: TokenReading) {
   const { source, runtime } = reading;
-  const collection = await currentCollection(source, source, start.walk);
+  const collection = await currentCollection(source, start.walk);
   const entry = entryOfToken(collection.ledger, token, start.walk.block);
   const entries = entry === undefined ? [] : [entry];
   const { facts } = await runtime.factsOf(source.address, entries, { ...pageFacts(), asOf: knownAt });
@@ -332,13 +332,14 @@ const listHolders = json({
     ]);
     const { source, limit, cursor, asOf, cursorAt } = reading;
     return respond(reading, deps, async () => {
-      const start = await beginWalk(source, { cursor, asOfBlock: asOf, byPair: true });
+      const start = await startWalk(source, { cursor, asOfBlock: asOf, byPair: true });
       // A walk of holders reads all pairs from the start, and its place is the number of the owner.
-      const first = cursor === undefined ? 0 : (cursor.position?.[0] ?? 0);
-      const whole = { ...start, walk: { ...start.walk, position: [0, 0, 0, 0] as const } };
+      const first = cursor === undefined ? 0 : (numberOfPlace(cursor.position) ?? 0);
+      const whole = { ...start, walk: { ...start.walk, position: START } };
       const ranking = await deps.explorer.rankings.of(source, whole);
       const result = ranking.slice(first, limit).map((holder) => ({ ...holder, units: holder.units.toString() }));
-      const next = first + result.length < ranking.count ? ([first + result.length, 0, 0, 0] as const) : undefined;
+      const end = first + result.length;
+      const next = end < ranking.count ? placeOfNumber(end) : undefined;
       return { body: { total: ranking.count, result, cursor: cursorAt(start, next) }, start };
     });
   },
@@ -363,7 +364,7 @@ const findTokens = json({
     const reading = readingOf(explored, deps, ["tokens", owner, ...traits]);
     const { source, runtime, limit, cursor, asOf, cursorAt } = reading;
     return respond(reading, deps, async () => {
-      const start = await beginWalk(source, { cursor, asOfBlock: asOf, byPair: owner !== undefined });
+      const start = await startWalk(source, { cursor, asOfBlock: asOf, byPair: owner !== undefined });
       const index = traits.length === 0 ? undefined : (await traitIndex(reading, start, deps)).index;
       const having = index?.having(traits);
       const { collection, entries, places } = await findEntries(source, start, limit, (ledger) =>
@@ -401,8 +402,8 @@ const getToken = json({
     const reading = readingOf(explored, deps, ["token", id.toString()]);
     const { source, limit, cursor, asOf, cursorAt } = reading;
     return respond(reading, deps, async () => {
-      const start = await beginWalk(source, { cursor, asOfBlock: asOf, byPair: false });
-      const { ledger } = await currentCollection(source, source, start.walk);
+      const start = await startWalk(source, { cursor, asOfBlock: asOf, byPair: false });
+      const { ledger } = await currentCollection(source, start.walk);
       const token = tokenOfId(ledger, id);
       if (token === undefined) throw new Refusal("not_found", `id: no transfer of token ${id} is known`);
       const { transfers, next } = await historyPage(source, start, token, { isFirst: cursor === undefined, limit });
@@ -430,7 +431,7 @@ const listTraits = json({
   handle: async ({ path, requester }, deps) => {
     const reading = readingOf({ ...(await requestedCollection(path, deps)), requester, page: {} }, deps, ["traits"]);
     return respond(reading, deps, async () => {
-      const start = await beginWalk(reading.source, { cursor: undefined, asOfBlock: undefined, byPair: false });
+      const start = await startWalk(reading.source, { cursor: undefined, asOfBlock: undefined, byPair: false });
       const { tokens, indexed, isTruncated, traits } = (await traitIndex(reading, start, deps)).counts;
       const truncated = isTruncated ? { truncated: true } : {};
       return { body: { of: tokens, indexed, ...truncated, result: traits }, start };

@@ -8,8 +8,8 @@ import type { Logger } from "../../core/logger.ts";
 import { fileName, piecesOf } from "../../exports/export.ts";
 import { CONTENT_TYPES, EXPORT_FORMATS } from "../../exports/formats.ts";
 import { assertRankable } from "../../exports/holders.ts";
-import { startExport } from "../../exports/walk.ts";
 import type { ApiKeys } from "../../operators/keys.ts";
+import { startWalk } from "../../walks/walk.ts";
 import { asOfBlock, responseHeaders } from "../api/answered-block.ts";
 import { HEADER_EXAMPLES } from "../api/examples.ts";
 import { type Operation, operationsFor } from "../api/operation.ts";
@@ -127,7 +127,7 @@ export const EXPORT_OPERATIONS: readonly Operation<ExportDeps>[] = [
       const runtime = deps.nftChain(chain);
       if (runtime === undefined) throw notEnabled(chain);
       const source = { projections: deps.projections, chain: runtime.view, chainId: chain.chainId, address };
-      const start = await startExport(source, { asOfBlock: block, byPair: holders });
+      const start = await startWalk(source, { asOfBlock: block, prefersFinal: true, byPair: holders });
       if (holders) await assertRankable(source, start);
       const asOf = await asOfBlock(start, runtime);
       const headers = responseHeaders(asOf, { isHalted: runtime.isHalted(), isStale: deps.isStale() });

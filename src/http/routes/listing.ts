@@ -4,7 +4,7 @@
  */
 import { type Static, Type } from "@sinclair/typebox";
 import type { Chain } from "../../chains/chains.ts";
-import { currentCollection, type HotCollections } from "../../collections/hot-collections.ts";
+import type { HotCollections } from "../../collections/hot-collections.ts";
 import type { ContractNames } from "../../collections/operator-lists.ts";
 import { LIMITS } from "../../config.ts";
 import type { Clock } from "../../core/clock.ts";
@@ -27,10 +27,12 @@ import {
 } from "../../core/schema-parts.ts";
 import { nftStream } from "../../events/types.ts";
 import type { Demand } from "../../indexing/demand.ts";
-import { currentPlan, finishPage } from "../../listings/pages.ts";
-import { type FirstPage, openCursor } from "../../listings/walk.ts";
+import { finishPage } from "../../listings/pages.ts";
 import type { MediaStatus } from "../../metadata/media/media.ts";
 import type { KnownFacts } from "../../metadata/page.ts";
+import { type FirstPage, openCursor } from "../../walks/cursor.ts";
+import { currentPlan } from "../../walks/plan.ts";
+import { currentCollection } from "../../walks/snapshot.ts";
 import { asOfBlock, type NftChain, responseHeaders } from "../api/answered-block.ts";
 import { cachedResponse, jsonHeaders, matchesEtag, type RouteResponse } from "../api/answers.ts";
 import { errorExample } from "../api/errors.ts";
@@ -368,13 +370,13 @@ async function listed(
   const runtime = deps.nftChain(chain);
   if (runtime === undefined) throw notEnabled(chain);
 
-  const source = { projections, chain: runtime.view };
-  const collection = await currentCollection(source, { chainId, address }, "cursor" in from ? from.cursor : undefined);
+  const source = { projections, chain: runtime.view, chainId, address };
+  const collection = await currentCollection(source, "cursor" in from ? from.cursor : undefined);
   const verdict = await deps.demand.request({ chainId, address }, collection, requester);
   if (collection.status === "not_a_contract" || verdict === "not_a_contract") {
     throw new Refusal("not_a_contract", `address: there is no contract at ${address} on ${chain.name}`);
   }
-  const plan = await currentPlan({ ...source, chainId, address }, collection, from);
+  const plan = await currentPlan(source, collection, from);
   const metadataVersion = runtime.metadataVersion(address);
   const facts = {
     normalizeMetadata: query.normalizeMetadata,

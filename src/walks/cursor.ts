@@ -1,16 +1,15 @@
 /**
- * A walk through a listing: the block that all its pages are valid for, and the place of the next page. Resolved once
- * per page, from a cursor or from the parameters of a first page. A cursor is a walk, signed with HMAC. Reads memory
- * only.
+ * A walk through a collection: the block that all its pages are valid for, and the place of the next page. Resolved once
+ * per page, from a cursor or from the parameters of a first page. A cursor is a walk, signed with HMAC.
  */
 import { timingSafeEqual } from "node:crypto";
 import type { Collection } from "../collections/collection.ts";
-import { currentBlock, isBehind, type PageChain } from "../collections/hot-collections.ts";
-import { invalidParameter, Refusal } from "../core/errors.ts";
+import { Refusal } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
 import { countEntries, positionAfter } from "../ledger/listing.ts";
 import { type Position, START } from "../ledger/rows.ts";
+import { hasLeft, isBehind, type PageChain, type Snapshot } from "./snapshot.ts";
 
 /** Everything that a walk fixes, and the place of its next page. A cursor is a walk that was signed. */
 export interface Walk {
@@ -55,43 +54,6 @@ export interface FirstPage {
 
 /** The origin of a page: the walk of a cursor, or the parameters of a first page. */
 export type PageFrom = { readonly cursor: Walk } | { readonly first: FirstPage };
-
-/** The block of a snapshot, as far as it is known. */
-interface SnapshotBlock {
-  readonly number: number;
-  readonly hash: Hash | "";
-  readonly above?: BlockRef | undefined;
-}
-
-/** The block that a first page is valid for. Decided once, before the planning of the page awaits anything. */
-export interface Snapshot {
-  /** Undefined if there is nothing to list, now or ever. */
-  readonly block: SnapshotBlock | undefined;
-  readonly status: Collection["status"];
-  readonly version: number;
-  readonly chainVersion: number;
-  readonly chainChecksum: number | undefined;
-}
-
-/** @throws Refusal `invalid_parameter` above the head, `not_indexed_yet` above what is indexed */
-export function snapshotOf(collection: Collection, chain: PageChain, asOfBlock: number | undefined): Snapshot {
-  const { status, version } = collection;
-  const block = blockOf(collection, chain, asOfBlock);
-  return { block, status, version, chainVersion: chain.version, chainChecksum: chain.checksum };
-}
-
-/**
- * True if the same snapshot could be decided now: its block is on the visible chain, the collection has indexed it, and
- * the collection depends on no later chain version than the visible one.
- */
-export function isStillTrue(
-  { block, status }: Pick<Snapshot, "block" | "status">,
-  collection: Collection,
-  chain: PageChain,
-): boolean {
-  if (collection.status !== status || chain.version < collection.chainVersion) return false;
-  return block === undefined || !(hasLeft(collection, chain, block) || isBehind(collection, block.number));
-}
 
 /**
  * Resolves the walk of a page.
@@ -149,48 +111,6 @@ function resume(cursor: Walk, collection: Collection, chain: PageChain): Walk {
     throw new Refusal("not_indexed_yet", text);
   }
   return cursor;
-}
-
-function blockOf(collection: Collection, chain: PageChain, asOfBlock: number | undefined): SnapshotBlock | undefined {
-  const current = currentBlock(collection, chain);
-  if (asOfBlock === undefined) return current;
-  const { end, status } = collection;
-  // A backfill may be ahead of the followed head.
-  const head = Math.max(chain.head()?.number ?? -1, current?.number ?? -1);
-  const isHeadKnown = chain.head() !== undefined || status === "synced";
-  if (isHeadKnown && head >= 0 && asOfBlock > head) {
-    throw invalidParameter("as_of_block", `must not be above the chain's head, ${head}`);
-  }
-  // A contract that is not an NFT has an empty listing at every block.
-  if (status === "not_nft") return undefined;
-  if (current === undefined || asOfBlock > current.number) {
-    const at = current === undefined ? "nothing yet" : `block ${current.number}`;
-    throw new Refusal("not_indexed_yet", `as_of_block: the collection is indexed up to ${at}; ask again later`);
-  }
-  // The followed headers lack the blocks of a backfill, which are final and may be ahead of the followed head.
-  const known = end?.number === asOfBlock ? end : status === "synced" ? chain.header(asOfBlock) : undefined;
-  if (known !== undefined) return { number: asOfBlock, hash: known.hash };
-  return { number: asOfBlock, hash: "", above: status === "synced" ? knownAbove(asOfBlock, chain) : undefined };
-}
-
-/** Returns the lowest known block above one that may be reverted, but whose header the follower left out. */
-function knownAbove(block: number, chain: PageChain): BlockRef | undefined {
-  const head = chain.head();
-  if (head === undefined || block <= (chain.finalized()?.number ?? -1)) return undefined;
-  for (let number = block + 1; number < head.number; number++) {
-    const known = chain.header(number);
-    if (known !== undefined) return { number, hash: known.hash };
-  }
-  return { number: head.number, hash: head.hash };
-}
-
-/** True if the block of an earlier page left the canonical chain. */
-function hasLeft({ status }: Collection, chain: PageChain, { number: block, hash, above }: SnapshotBlock): boolean {
-  const head = chain.head();
-  // A block that an earlier page showed but is above the head now was reverted, however long ago.
-  const isAbove = status === "synced" && head !== undefined && block > head.number;
-  if (isAbove || (above !== undefined && !chain.isCanonical(above))) return true;
-  return hash !== "" && !chain.isCanonical({ number: block, hash });
 }
 
 const FORMAT = 2;

@@ -16,9 +16,10 @@ import type { KeyScope } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { openLog } from "../log/open.ts";
 import { requestRefresh } from "../metadata/refresh.ts";
-import { Catalogue, type CollectionEntry } from "../operators/catalogue.ts";
-import { ApiKeys, type GivenLimits, type ListedKey } from "../operators/keys.ts";
-import { leaseReports, logReport, type StatusReport } from "../operators/status.ts";
+import { Catalogue } from "../operators/catalogue.ts";
+import { ApiKeys, type GivenLimits } from "../operators/keys.ts";
+import type { CollectionEntry, ListedKey, StatusReport } from "../operators/models.ts";
+import { leaseReports, logReport } from "../operators/status.ts";
 
 /** Commands work for the operator. */
 const COMMAND_LINE: Requester = { key: "command line", isOperator: true };
@@ -93,14 +94,14 @@ export class HttpOperator implements Operator {
 
   async status(): Promise<StatusReport> {
     const { asOf: _, ...status } = await this.ask((client, cancelled) => client.status(cancelled));
-    return status as StatusReport;
+    return status;
   }
 
   collections(filter: Readonly<Record<string, string>>): Promise<readonly CollectionEntry[]> {
     return this.ask(async (client, cancelled) => {
-      const found: unknown[] = [];
+      const found: CollectionEntry[] = [];
       for await (const one of client.collections({ ...filter, limit: AT_ONCE, ...cancelled })) found.push(one);
-      return found as CollectionEntry[];
+      return found;
     });
   }
 

@@ -5,7 +5,7 @@
 import { systemClock } from "../core/clock.ts";
 import { countText, durationText, wholeText } from "../core/format.ts";
 import { parseAddress } from "../core/hex.ts";
-import type { CollectionEntry } from "../operators/catalogue.ts";
+import type { CollectionEntry } from "../operators/models.ts";
 import { leaseReports } from "../operators/status.ts";
 import {
   CommandError,

@@ -2,8 +2,7 @@
 import { systemClock } from "../core/clock.ts";
 import { bytesText, countedText, countText, durationText, wholeText } from "../core/format.ts";
 import { type NftEvent, nftStream, type Recorded } from "../events/types.ts";
-import { COLLECTION_STATUSES, type CollectionEntry } from "../operators/catalogue.ts";
-import type { StatusReport } from "../operators/status.ts";
+import { COLLECTION_STATUSES, type CollectionEntry, type StatusReport } from "../operators/models.ts";
 import { FAILED, type Operator, openCommandLog } from "./access.ts";
 import { contractOf } from "./change-commands.ts";
 import { type Command, type CommandRun, knownChain, unknownWord } from "./command.ts";

@@ -2,7 +2,7 @@
 
 import type { Clock } from "../core/clock.ts";
 import { countText, durationText } from "../core/format.ts";
-import type { CollectionEntry } from "../operators/catalogue.ts";
+import type { CollectionEntry } from "../operators/models.ts";
 import { barText, printable } from "./text.ts";
 
 const REFRESH_MS = 500;

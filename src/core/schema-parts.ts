@@ -1,6 +1,15 @@
 /** The parts that the schemas of bodies, parameters and messages are made of, as OpenAPI 3.0 understands them. */
 import { Kind, type Static, type TSchema, Type, TypeRegistry } from "@sinclair/typebox";
 
+/** What is sent by a schema. It may be shared with memory, so it is read only. */
+export type Sent<S extends TSchema> = DeepReadonly<Static<S>>;
+type DeepReadonly<T> = T extends readonly (infer E)[]
+  ? readonly DeepReadonly<E>[]
+  : T extends object
+    ? ReadonlyFields<T>
+    : T;
+type ReadonlyFields<T> = { readonly [K in keyof T]: DeepReadonly<T[K]> };
+
 const NAME = Symbol("name");
 const FORMS = Symbol("forms");
 

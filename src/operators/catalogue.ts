@@ -8,52 +8,7 @@ import { progressOf } from "../collections/progress.ts";
 import type { Address } from "../core/hex.ts";
 import { nftStream, parseStream, type StreamName } from "../events/types.ts";
 import { type EventLog, type StreamHead, streamPages } from "../log/event-log.ts";
-
-/** Status of a collection in words of the API. */
-export const COLLECTION_STATUSES = [
-  /** Requested, not identified yet. */
-  "requested",
-  /** Its history is being read. */
-  "indexing",
-  /** Its history is read up to a final block, and the newest blocks are being added. */
-  "joining",
-  "following",
-  /** The last attempt failed, and the next one waits. */
-  "failing",
-  "not_nft",
-  "not_a_contract",
-  /** Not indexed any more, until a client requests it again. */
-  "removed",
-] as const;
-export type CollectionStatus = (typeof COLLECTION_STATUSES)[number];
-
-/** One collection. Null stands for a fact that the log doesn't tell, or not yet. */
-export interface CollectionEntry {
-  /** Name of the chain. */
-  readonly chain: string;
-  readonly address: Address;
-  readonly name: string | null;
-  readonly symbol: string | null;
-  readonly type: string | null;
-  readonly status: CollectionStatus;
-  readonly percent: number | null;
-  readonly transfers: number | null;
-  readonly nfts: number | null;
-  readonly transfersPerSecond: number | null;
-  readonly secondsLeft: number | null;
-  /** ISO times. */
-  readonly requestedAt: string | null;
-  readonly finishedAt: string | null;
-  /** Failed attempts in a row. */
-  readonly attempts: number;
-  readonly lastError: string | null;
-  /** The block whose logs the nodes contradict themselves about. The collection ends before it until it is read. */
-  readonly inDoubt: { readonly block: number; readonly reason: string } | null;
-  readonly nextTry: string | null;
-  /** Calls to endpoints that indexing took. */
-  readonly calls: number | null;
-  readonly bytes: number | null;
-}
+import { COLLECTION_STATUSES, type CollectionEntry, type CollectionStatus } from "./models.ts";
 
 export interface DescribedCollection {
   readonly entry: CollectionEntry;

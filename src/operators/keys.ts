@@ -11,6 +11,7 @@ import type { Logger } from "../core/logger.ts";
 import { TokenBuckets } from "../core/token-buckets.ts";
 import { type KeyEvent, type KeyScope, keysStream, type Recorded } from "../events/types.ts";
 import { appendWithRetry, type EventLog } from "../log/event-log.ts";
+import type { ListedKey } from "./models.ts";
 
 /** Setting of the log with the hash of the key made at first start. */
 export const FIRST_KEY_SETTING = "api-key-sha256";
@@ -72,22 +73,6 @@ interface KeyUses {
   day: number;
   requests: number;
   lastMs: number;
-}
-
-/** A key as operators list it. */
-export interface ListedKey {
-  readonly name: string;
-  readonly scope: KeyScope;
-  readonly source: "environment" | "log";
-  readonly requestsPerMinute: number;
-  /** Null without a limit. */
-  readonly collectionsPerHour: number | null;
-  readonly subscriptions: number | null;
-  readonly createdAt: string | null;
-  /** In this process, to the minute. */
-  readonly lastUse: string | null;
-  /** In this process, since midnight UTC. */
-  readonly requestsToday: number;
 }
 
 /** The hash of a key in the environment: SHA-256, hex. */

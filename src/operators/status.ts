@@ -7,81 +7,10 @@ import type { Clock } from "../core/clock.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { EventLog, HeldLease, LogStatus } from "../log/event-log.ts";
 import type { EndpointStatus } from "../rpc/endpoint/endpoint-pool.ts";
-import type { Bill, Bills } from "./bills.ts";
-import type { Catalogue, CollectionStatus } from "./catalogue.ts";
+import type { Bills } from "./bills.ts";
+import type { Catalogue } from "./catalogue.ts";
 import type { ApiKeys } from "./keys.ts";
-
-/** Counts of the last 60 minutes and of the last 24 hours. */
-interface HourAndDay<T> {
-  readonly hour: T;
-  readonly day: T;
-}
-
-interface EndpointReport {
-  readonly label: string;
-  readonly state: EndpointStatus["state"];
-  /** The fault in words, null while there is none. */
-  readonly reason: string | null;
-  readonly restsUntil: string | null;
-  readonly latencyMs: { readonly p50: number; readonly p99: number } | null;
-  readonly calls: HourAndDay<Bill["calls"]>;
-  readonly units: HourAndDay<number>;
-  readonly bytes: HourAndDay<number>;
-}
-
-export const CHAIN_STATES = ["following", "idle", "halted", "unreachable", "wrong_chain"] as const;
-type ChainState = (typeof CHAIN_STATES)[number];
-
-export const ENDPOINT_STATES = [
-  ...(["unused", "available", "wrong_chain", "lied", "behind", "paused", "failed"] as const),
-] satisfies EndpointStatus["state"][];
-
-interface ChainReport {
-  readonly name: string;
-  readonly chainId: number;
-  readonly head: { readonly number: number; readonly hash: string; readonly time: string } | null;
-  /** Number of the newest final block. */
-  readonly finalized: number | null;
-  readonly state: ChainState;
-  /** When this process noticed the state. */
-  readonly since: string;
-  readonly endpoints: readonly EndpointReport[];
-}
-
-interface KeyReport {
-  readonly name: string;
-  readonly calls: HourAndDay<Bill["calls"]>;
-  readonly units: HourAndDay<number>;
-}
-
-export interface StatusReport {
-  /** Id of this process in `leases`. */
-  readonly instance: string;
-  readonly version: string;
-  readonly startedAt: string;
-  readonly log: {
-    readonly engine: string;
-    readonly bytes: number;
-    /** Null if the engine doesn't tell. */
-    readonly freeBytes: number | null;
-    readonly writable: boolean;
-    readonly lastAppendAt: string | null;
-    readonly behindSeconds: number;
-  };
-  readonly memory: {
-    readonly rss: number;
-    readonly heap: number;
-    readonly collections: number;
-    readonly metadata: number;
-  };
-  readonly leases: readonly { readonly what: string; readonly holder: string }[];
-  readonly chains: readonly ChainReport[];
-  /** What each key made the service ask of endpoints. */
-  readonly keys: readonly KeyReport[];
-  /** Number of collections by status, and of those that wait for work or have some. */
-  readonly collections: Record<CollectionStatus, number>;
-  readonly queue: number;
-}
+import type { ReportedState, StatusReport } from "./models.ts";
 
 /** One chain as the report reads it. */
 export interface ReportedChain {
@@ -116,7 +45,7 @@ const isWork = ({ name }: { readonly name: string }): boolean => /^(?:follow|met
 
 export class ServiceStatus {
   readonly #options: StatusOptions;
-  readonly #noticed = new Map<number, { readonly state: ChainState; readonly since: number }>();
+  readonly #noticed = new Map<number, { readonly state: ReportedState; readonly since: number }>();
 
   constructor(options: StatusOptions) {
     this.#options = options;
@@ -164,10 +93,10 @@ export class ServiceStatus {
     };
   }
 
-  #chainReport(reported: ReportedChain): ChainReport {
+  #chainReport(reported: ReportedChain): StatusReport["chains"][number] {
     const { chain, endpoints } = reported;
     const head = reported.head();
-    const { state, since } = this.#noticed.get(chain.chainId) as { state: ChainState; since: number };
+    const { state, since } = this.#noticed.get(chain.chainId) as { state: ReportedState; since: number };
     return {
       name: chain.name,
       chainId: chain.chainId,
@@ -179,7 +108,13 @@ export class ServiceStatus {
     };
   }
 
-  #endpointReport({ label, state, reason, restsMs, usage }: EndpointStatus): EndpointReport {
+  #endpointReport({
+    label,
+    state,
+    reason,
+    restsMs,
+    usage,
+  }: EndpointStatus): StatusReport["chains"][number]["endpoints"][number] {
     const { hour, day } = this.#options.bills.endpoint(label);
     return {
       label,
@@ -211,7 +146,7 @@ const timeOf = ({ timestamp }: HeaderRef): string => new Date(timestamp * 1_000)
  * 3. All endpoints of this process fail or rest.
  * 4. Nothing is followed.
  */
-function stateOf({ isHalted, endpoints, isIdle }: ReportedChain): ChainState {
+function stateOf({ isHalted, endpoints, isIdle }: ReportedChain): ReportedState {
   if (isHalted()) return "halted";
   const states = endpoints().map(({ state }) => state);
   if (states.every((state) => state === "wrong_chain")) return "wrong_chain";

@@ -99,7 +99,8 @@ export function cutPlan(plan: PagePlan, count: number): PagePlan {
 }
 
 /** The place of an entry, of which a slice tells the row alone if that is enough. */
-export const positionOf = (start: number | Position): Position => (typeof start === "number" ? [start, 0, 0, 0] : start);
+export const positionOf = (start: number | Position): Position =>
+  typeof start === "number" ? [start, 0, 0, 0] : start;
 
 // Plans a page for a route: at once if no long walk is needed, else in slices that count the pairs of its block and
 // read its entries. The snapshot is decided before the first await and stays valid as long as its block does. If the

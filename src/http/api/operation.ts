@@ -10,7 +10,7 @@ import type { Static, TSchema } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
 import { LIMITS } from "../../config.ts";
 import { invalidParameter } from "../../core/errors.ts";
-import type { WireTypes } from "../../core/schema-parts.ts";
+import type { Sent, WireTypes } from "../../core/schema-parts.ts";
 import type { KeyScope } from "../../events/types.ts";
 import type { ApiKey } from "../../operators/keys.ts";
 import type { RouteResponse } from "./answers.ts";
@@ -19,10 +19,6 @@ import { type Parameters, type ParsedValues, parsePath, parseQuery } from "./par
 /** Statuses of errors that a handler may answer. Those of keys, rates and failures follow from the scope. */
 type ErrorStatus = 400 | 401 | 404 | 409 | 410 | 426 | 503;
 type Tag = "NFT" | "Token" | "Push" | "Operators" | "Service";
-
-/** What is sent of a value of a schema. It may be shared with memory, so it is read only. */
-type Sent<T> = T extends readonly (infer E)[] ? readonly Sent<E>[] : T extends object ? SentObject<T> : T;
-type SentObject<T> = { readonly [K in keyof T]: Sent<T[K]> };
 
 /** A request to an operation, parsed. */
 export interface OperationRequest<Path extends Parameters, Query extends Parameters, Body extends TSchema> {
@@ -93,13 +89,13 @@ interface Parts<Path extends Parameters, Query extends Parameters, Body extends 
 }
 
 /** An example; a function where it depends on the wire types. */
-type Example<T> = Sent<T> | ((wire: WireTypes) => Sent<T>);
+type Example<A extends TSchema> = Sent<A> | ((wire: WireTypes) => Sent<A>);
 
 interface JsonParts<P extends Parameters, Q extends Parameters, B extends TSchema, A extends TSchema, Deps>
   extends Parts<P, Q, B> {
   readonly answer: A;
-  readonly example: NoInfer<Example<Static<A>>>;
-  handle(asked: OperationRequest<P, Q, B>, deps: Deps): Promise<JsonAnswer<Sent<Static<A>>>>;
+  readonly example: NoInfer<Example<A>>;
+  handle(asked: OperationRequest<P, Q, B>, deps: Deps): Promise<JsonAnswer<Sent<A>>>;
 }
 
 interface CachedParts<P extends Parameters, Q extends Parameters, A extends TSchema, Deps>

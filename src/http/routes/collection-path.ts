@@ -2,7 +2,8 @@
 import type { Chain } from "../../chains/chains.ts";
 import { Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
-import type { Catalogue, CollectionStatus } from "../../operators/catalogue.ts";
+import type { Catalogue } from "../../operators/catalogue.ts";
+import type { CollectionStatus } from "../../operators/models.ts";
 import { NFT_ADDRESS } from "../api/examples.ts";
 import { addressPart, chainPart, notEnabled, type ParsedValues } from "../api/parameters.ts";
 

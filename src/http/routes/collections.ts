@@ -7,12 +7,10 @@ import {
   address,
   digits,
   double,
-  int32,
   int64,
   named,
   nullable,
   nullableText,
-  nullableTime,
   oneOf,
   text,
   time,
@@ -20,7 +18,7 @@ import {
 import type { StreamName } from "../../events/types.ts";
 import type { Explorer } from "../../explore/readings.ts";
 import type { Estimate } from "../../indexing/estimate.ts";
-import { COLLECTION_STATUSES, type CollectionStatus } from "../../operators/catalogue.ts";
+import { COLLECTION_STATUSES, type CollectionStatus, ListedCollection } from "../../operators/models.ts";
 import { HEADER_EXAMPLES, NFT_ADDRESS } from "../api/examples.ts";
 import { type Operation, operationsFor } from "../api/operation.ts";
 import {
@@ -46,43 +44,11 @@ import type { ListingDeps } from "./listing.ts";
 
 // ── Schemas ──
 
-const nullableCount = (description: string) => nullable(int64(description));
-
-const LogsInDoubt = Type.Object(
-  {
-    block: int64("The block. The listing ends before it"),
-    reason: text("How the nodes' answers contradict themselves"),
-  },
-  { description: "A block whose logs no endpoint tells without a contradiction; it is read again at nextTry" },
-);
-
-const ListedCollection = Type.Object({
-  chain: text("Name of the chain"),
-  address: address("The contract"),
-  name: nullableText("Name; null if the log doesn't tell yet"),
-  symbol: nullableText("Symbol"),
-  type: nullableText("ERC721, ERC1155, CRYPTOPUNKS or MOONCATS"),
-  status: oneOf(COLLECTION_STATUSES, "Progress of the indexing"),
-  percent: nullableCount("From 0 to 100; 100 only when complete"),
-  transfers: nullableCount("Transfers in the log"),
-  nfts: nullableCount("Tokens, as they were last counted"),
-  transfersPerSecond: nullableCount("Since the start of the attempt; null while nothing is read"),
-  secondsLeft: nullableCount("Estimate"),
-  requestedAt: nullableTime("First request"),
-  finishedAt: nullableTime("Last completion"),
-  attempts: int32("Failed attempts in a row"),
-  lastError: nullableText("The last failure in words"),
-  inDoubt: nullable(LogsInDoubt),
-  nextTry: nullableTime("Time of the next attempt"),
-  calls: nullableCount("Calls to endpoints that indexing took"),
-  bytes: nullableCount("Bytes of its events"),
-});
-
 const CollectionList = named(
   "CollectionList",
   Type.Object({
     cursor: nullableText("Cursor of the next page; null on the last page"),
-    result: Type.Array(named("ListedCollection", ListedCollection)),
+    result: Type.Array(ListedCollection),
   }),
 );
 
@@ -95,7 +61,7 @@ const CollectionFlags = Type.Object({
 const MetadataHealth = Type.Object({
   resolved: int64("Tokens with metadata"),
   failed: int64("Tokens that only failed so far"),
-  left: nullableCount("Tokens without any attempt; null if the tokens are not counted yet"),
+  left: nullable(int64("Tokens without any attempt; null if the tokens are not counted yet")),
   reasons: Type.Unsafe<Readonly<Record<string, number>>>({
     type: "object",
     additionalProperties: { type: "integer", format: "int64", minimum: 0 },

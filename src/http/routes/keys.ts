@@ -1,35 +1,23 @@
 /** The operations on API keys. */
 import { Type } from "@sinclair/typebox";
-import { int64, named, nullable, nullableTime, oneOf, text } from "../../core/schema-parts.ts";
+import { int64, named, oneOf, text } from "../../core/schema-parts.ts";
 import { type ApiKeys, KEY_NAME } from "../../operators/keys.ts";
+import { KEY_SCOPES, ListedKey } from "../../operators/models.ts";
 import { HEADER_EXAMPLES } from "../api/examples.ts";
 import { type Operation, operationsFor } from "../api/operation.ts";
 import { textPart } from "../api/parameters.ts";
 
-const SCOPES = ["read", "operate"] as const;
 /** A field with a typing error would otherwise be ignored, and a default taken in its place. */
 const STRICT = { additionalProperties: false } as const;
 
-const Key = Type.Object({
-  name: text("Name of the key"),
-  scope: oneOf(SCOPES, "read: the two operations; operate: everything"),
-  source: oneOf(["environment", "log"] as const, "Keys of the environment can't be changed here"),
-  requestsPerMinute: int64("Per replica"),
-  collectionsPerHour: nullable(int64("New collections an hour, per replica; null without a limit")),
-  subscriptions: nullable(int64("Subscriptions at one time, per replica; null without a limit")),
-  createdAt: nullableTime("Null for keys of the environment and the first one"),
-  lastUse: nullableTime("In this process, to the minute"),
-  requestsToday: int64("In this process, since midnight UTC"),
-});
-
-const KeyList = named("KeyList", Type.Object({ result: Type.Array(named("Key", Key)) }));
+const KeyList = named("KeyList", Type.Object({ result: Type.Array(ListedKey) }));
 
 const KeyRequest = named(
   "KeyRequest",
   Type.Object(
     {
       name: text("1 to 64 lower-case letters, digits, dots, hyphens or underscores", { pattern: KEY_NAME.source }),
-      scope: Type.Optional(oneOf(SCOPES, "read by default")),
+      scope: Type.Optional(oneOf(KEY_SCOPES, "read by default")),
       requestsPerMinute: Type.Optional(int64("RATE_LIMIT_PER_MINUTE by default")),
       collectionsPerHour: Type.Optional(int64("COLLECTIONS_PER_HOUR by default; for scope read")),
       subscriptions: Type.Optional(int64("SUBSCRIPTIONS_PER_KEY by default; for scope read")),

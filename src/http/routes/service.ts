@@ -3,19 +3,9 @@ import { timingSafeEqual } from "node:crypto";
 import { Type } from "@sinclair/typebox";
 import { Refusal } from "../../core/errors.ts";
 import type { Metrics } from "../../core/metrics.ts";
-import {
-  double,
-  int64,
-  named,
-  nullable,
-  nullableText,
-  nullableTime,
-  oneOf,
-  text,
-  time,
-} from "../../core/schema-parts.ts";
-import { COLLECTION_STATUSES } from "../../operators/catalogue.ts";
-import { CHAIN_STATES, ENDPOINT_STATES, type ServiceStatus } from "../../operators/status.ts";
+import { named, oneOf } from "../../core/schema-parts.ts";
+import { COLLECTION_STATUSES, StatusReport } from "../../operators/models.ts";
+import type { ServiceStatus } from "../../operators/status.ts";
 import { ProtocolRefusal } from "../api/answers.ts";
 import { errorExample } from "../api/errors.ts";
 import { HEADER_EXAMPLES } from "../api/examples.ts";
@@ -23,92 +13,6 @@ import { type Operation, operationsFor } from "../api/operation.ts";
 import { API_PREFIX } from "../api/paths.ts";
 
 // ── Schemas ──
-
-const Latency = Type.Object({ p50: double("Median in ms"), p99: double("99th percentile in ms") });
-
-const methodCounts = named(
-  "MethodCounts",
-  Type.Unsafe<Readonly<Record<string, number>>>({
-    type: "object",
-    additionalProperties: { type: "integer", format: "int64", minimum: 0 },
-    description: "Calls by method",
-  }),
-);
-const callCounts = named(
-  "CallCounts",
-  Type.Object(
-    { hour: methodCounts, day: methodCounts },
-    { description: "Calls by method in the last 60 minutes and in the last 24 hours; each call of a batch counts" },
-  ),
-);
-const hourAndDay = named("HourAndDay", Type.Object({ hour: int64("Last 60 minutes"), day: int64("Last 24 hours") }));
-
-const EndpointState = Type.Object({
-  label: text("Stands for the endpoint's URL in logs and metrics"),
-  state: oneOf(ENDPOINT_STATES, "available, or the reason that other endpoints are preferred"),
-  reason: nullableText("The fault in words"),
-  restsUntil: nullableTime("Until then other endpoints are preferred"),
-  latencyMs: nullable(Latency),
-  calls: callCounts,
-  units: hourAndDay,
-  bytes: hourAndDay,
-});
-
-const ChainHead = Type.Object({ number: int64("Block"), hash: text("Its hash"), time: time("Its time") });
-
-const ChainStatus = Type.Object({
-  name: text("Name of the chain"),
-  chainId: int64("Id of the chain"),
-  head: nullable(ChainHead),
-  finalized: nullable(int64("Newest final block")),
-  state: oneOf(CHAIN_STATES, "idle: nothing is followed; the rest as the word says"),
-  since: time("When this process noticed the state"),
-  endpoints: Type.Array(named("EndpointState", EndpointState)),
-});
-
-const KeyUsage = Type.Object({ name: text("Name of the key"), calls: callCounts, units: hourAndDay });
-
-const LogState = Type.Object({
-  engine: text("sqlite or postgres"),
-  bytes: int64("On disk"),
-  freeBytes: nullable(int64("Left on the disk; null if the engine doesn't tell")),
-  writable: Type.Boolean({ description: "False if the log takes no appends" }),
-  lastAppendAt: nullableTime("Time of the newest event"),
-  behindSeconds: double("How far this process is behind the log"),
-});
-
-const MemoryState = Type.Object({
-  rss: int64("Resident bytes of the process"),
-  heap: int64("Bytes of JavaScript objects"),
-  collections: int64("Bytes of collections in memory"),
-  metadata: int64("Bytes of metadata in memory"),
-});
-
-const LeaseState = Type.Object({
-  what: text("follow/<chain id>, metadata/<chain id> or index/<stream>"),
-  holder: text("Id of the process"),
-});
-
-type CountsByStatus = Record<(typeof COLLECTION_STATUSES)[number], ReturnType<typeof int64>>;
-const CollectionCounts = Type.Object(
-  Object.fromEntries(COLLECTION_STATUSES.map((status) => [status, int64("Collections")])) as CountsByStatus,
-);
-
-const Status = named(
-  "ServiceStatus",
-  Type.Object({
-    instance: text("Id of this process"),
-    version: text("Version of the program"),
-    startedAt: time("Start of this process"),
-    log: named("LogState", LogState),
-    memory: named("MemoryState", MemoryState),
-    leases: Type.Array(named("LeaseState", LeaseState)),
-    chains: Type.Array(named("ChainStatus", ChainStatus)),
-    keys: Type.Array(named("KeyUsage", KeyUsage), { description: "What each key made the service ask of endpoints" }),
-    collections: named("CollectionCounts", CollectionCounts),
-    queue: int64("Collections that wait for work or have some"),
-  }),
-);
 
 const Health = named("Health", Type.Object({ status: oneOf(["live", "ready"], "State of the process") }));
 
@@ -118,7 +22,7 @@ const TIME = HEADER_EXAMPLES.time;
 const ID = "0b6fc1e0-5a3c-4d43-8d3e-6a1c1f0a2d11";
 const COUNTS = Object.fromEntries(
   COLLECTION_STATUSES.map((status) => [status, status === "indexing" ? 1 : 0]),
-) as Record<keyof CountsByStatus, number>;
+) as StatusReport["collections"];
 const BILL = { hour: { eth_getLogs: 120 }, day: { eth_getLogs: 2_400 } };
 
 // ── Operations ──
@@ -219,7 +123,7 @@ export const SERVICE_OPERATIONS: readonly Operation<ServiceDeps>[] = [
     id: "getStatus",
     summary: "State of the service: log, leases, chains with their endpoints, collections by status",
     tag: "Operators",
-    answer: Status,
+    answer: StatusReport,
     example: {
       instance: ID,
       version: "1.0.0",

@@ -1,0 +1,186 @@
+/**
+ * What operators see: the state of the service, a collection, a key. The schemas are those of the API's answers, and the
+ * static types are theirs. Null stands for a fact that the log doesn't tell, or not yet. Times are ISO 8601.
+ */
+import { Type } from "@sinclair/typebox";
+import {
+  address,
+  double,
+  int32,
+  int64,
+  named,
+  nullable,
+  nullableText,
+  nullableTime,
+  oneOf,
+  type Sent,
+  text,
+  time,
+} from "../core/schema-parts.ts";
+import type { EndpointStatus } from "../rpc/endpoint/endpoint-pool.ts";
+
+/** Status of a collection in words of the API. */
+export const COLLECTION_STATUSES = [
+  /** Requested, not identified yet. */
+  "requested",
+  /** Its history is being read. */
+  "indexing",
+  /** Its history is read up to a final block, and the newest blocks are being added. */
+  "joining",
+  "following",
+  /** The last attempt failed, and the next one waits. */
+  "failing",
+  "not_nft",
+  "not_a_contract",
+  /** Not indexed any more, until a client requests it again. */
+  "removed",
+] as const;
+export type CollectionStatus = (typeof COLLECTION_STATUSES)[number];
+
+const nullableCount = (description: string) => nullable(int64(description));
+
+const LogsInDoubt = Type.Object(
+  {
+    block: int64("The block. The listing ends before it"),
+    reason: text("How the nodes' answers contradict themselves"),
+  },
+  { description: "A block whose logs no endpoint tells without a contradiction; it is read again at nextTry" },
+);
+
+export const ListedCollection = named(
+  "ListedCollection",
+  Type.Object({
+    chain: text("Name of the chain"),
+    address: address("The contract"),
+    name: nullableText("Name; null if the log doesn't tell yet"),
+    symbol: nullableText("Symbol"),
+    type: nullableText("ERC721, ERC1155, CRYPTOPUNKS or MOONCATS"),
+    status: oneOf(COLLECTION_STATUSES, "Progress of the indexing"),
+    percent: nullableCount("From 0 to 100; 100 only when complete"),
+    transfers: nullableCount("Transfers in the log"),
+    nfts: nullableCount("Tokens, as they were last counted"),
+    transfersPerSecond: nullableCount("Since the start of the attempt; null while nothing is read"),
+    secondsLeft: nullableCount("Estimate"),
+    requestedAt: nullableTime("First request"),
+    finishedAt: nullableTime("Last completion"),
+    attempts: int32("Failed attempts in a row"),
+    lastError: nullableText("The last failure in words"),
+    inDoubt: nullable(LogsInDoubt),
+    nextTry: nullableTime("Time of the next attempt"),
+    calls: nullableCount("Calls to endpoints that indexing took"),
+    bytes: nullableCount("Bytes of its events"),
+  }),
+);
+export type CollectionEntry = Sent<typeof ListedCollection>;
+
+export const KEY_SCOPES = ["read", "operate"] as const;
+
+export const ListedKey = named(
+  "Key",
+  Type.Object({
+    name: text("Name of the key"),
+    scope: oneOf(KEY_SCOPES, "read: the two operations; operate: everything"),
+    source: oneOf(["environment", "log"] as const, "Keys of the environment can't be changed here"),
+    requestsPerMinute: int64("Per replica"),
+    collectionsPerHour: nullable(int64("New collections an hour, per replica; null without a limit")),
+    subscriptions: nullable(int64("Subscriptions at one time, per replica; null without a limit")),
+    createdAt: nullableTime("Null for keys of the environment and the first one"),
+    lastUse: nullableTime("In this process, to the minute"),
+    requestsToday: int64("In this process, since midnight UTC"),
+  }),
+);
+export type ListedKey = Sent<typeof ListedKey>;
+
+const CHAIN_STATES = ["following", "idle", "halted", "unreachable", "wrong_chain"] as const;
+export type ReportedState = (typeof CHAIN_STATES)[number];
+
+const ENDPOINT_STATES = [
+  ...(["unused", "available", "wrong_chain", "lied", "behind", "paused", "failed"] as const),
+] satisfies EndpointStatus["state"][];
+
+const Latency = Type.Object({ p50: double("Median in ms"), p99: double("99th percentile in ms") });
+
+const methodCounts = named(
+  "MethodCounts",
+  Type.Unsafe<Readonly<Record<string, number>>>({
+    type: "object",
+    additionalProperties: { type: "integer", format: "int64", minimum: 0 },
+    description: "Calls by method",
+  }),
+);
+const callCounts = named(
+  "CallCounts",
+  Type.Object(
+    { hour: methodCounts, day: methodCounts },
+    { description: "Calls by method in the last 60 minutes and in the last 24 hours; each call of a batch counts" },
+  ),
+);
+const hourAndDay = named("HourAndDay", Type.Object({ hour: int64("Last 60 minutes"), day: int64("Last 24 hours") }));
+
+const EndpointState = Type.Object({
+  label: text("Stands for the endpoint's URL in logs and metrics"),
+  state: oneOf(ENDPOINT_STATES, "available, or the reason that other endpoints are preferred"),
+  reason: nullableText("The fault in words"),
+  restsUntil: nullableTime("Until then other endpoints are preferred"),
+  latencyMs: nullable(Latency),
+  calls: callCounts,
+  units: hourAndDay,
+  bytes: hourAndDay,
+});
+
+const ChainHead = Type.Object({ number: int64("Block"), hash: text("Its hash"), time: time("Its time") });
+
+const ChainStatus = Type.Object({
+  name: text("Name of the chain"),
+  chainId: int64("Id of the chain"),
+  head: nullable(ChainHead),
+  finalized: nullable(int64("Newest final block")),
+  state: oneOf(CHAIN_STATES, "idle: nothing is followed; the rest as the word says"),
+  since: time("When this process noticed the state"),
+  endpoints: Type.Array(named("EndpointState", EndpointState)),
+});
+
+const KeyUsage = Type.Object({ name: text("Name of the key"), calls: callCounts, units: hourAndDay });
+
+const LogState = Type.Object({
+  engine: text("sqlite or postgres"),
+  bytes: int64("On disk"),
+  freeBytes: nullable(int64("Left on the disk; null if the engine doesn't tell")),
+  writable: Type.Boolean({ description: "False if the log takes no appends" }),
+  lastAppendAt: nullableTime("Time of the newest event"),
+  behindSeconds: double("How far this process is behind the log"),
+});
+
+const MemoryState = Type.Object({
+  rss: int64("Resident bytes of the process"),
+  heap: int64("Bytes of JavaScript objects"),
+  collections: int64("Bytes of collections in memory"),
+  metadata: int64("Bytes of metadata in memory"),
+});
+
+const LeaseState = Type.Object({
+  what: text("follow/<chain id>, metadata/<chain id> or index/<stream>"),
+  holder: text("Id of the process"),
+});
+
+type CountsByStatus = Record<(typeof COLLECTION_STATUSES)[number], ReturnType<typeof int64>>;
+const CollectionCounts = Type.Object(
+  Object.fromEntries(COLLECTION_STATUSES.map((status) => [status, int64("Collections")])) as CountsByStatus,
+);
+
+export const StatusReport = named(
+  "ServiceStatus",
+  Type.Object({
+    instance: text("Id of this process"),
+    version: text("Version of the program"),
+    startedAt: time("Start of this process"),
+    log: named("LogState", LogState),
+    memory: named("MemoryState", MemoryState),
+    leases: Type.Array(named("LeaseState", LeaseState)),
+    chains: Type.Array(named("ChainStatus", ChainStatus)),
+    keys: Type.Array(named("KeyUsage", KeyUsage), { description: "What each key made the service ask of endpoints" }),
+    collections: named("CollectionCounts", CollectionCounts),
+    queue: int64("Collections that wait for work or have some"),
+  }),
+);
+export type StatusReport = Sent<typeof StatusReport>;

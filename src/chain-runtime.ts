@@ -37,7 +37,7 @@ import type { DecodePool } from "./rpc/decode/decode-pool.ts";
 import { EndpointPool, type EndpointStatus } from "./rpc/endpoint/endpoint-pool.ts";
 import { EndpointProvider } from "./rpc/endpoint/provider.ts";
 import type { Verify } from "./rpc/port.ts";
-import { RpcChainReader } from "./rpc/reader.ts";
+import { RpcChainReader } from "./rpc/reading/reader.ts";
 
 /** Longest wait for the header of an old block. After it the answer goes out without the block's time. */
 const HEADER_WAIT_MS = 500;

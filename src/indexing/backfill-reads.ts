@@ -9,7 +9,7 @@ import { decodeTransfers } from "../events/columns.ts";
 import type { BlockRef, TransferForm } from "../events/types.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import type { BlockHeader, ChainLog, DecodedRange, Endpoint, LogFilter, TransferFilter, Verify } from "../rpc/port.ts";
-import type { RpcChainReader } from "../rpc/reader.ts";
+import type { RpcChainReader } from "../rpc/reading/reader.ts";
 import { RpcError } from "../rpc/rpc-errors.ts";
 
 /** Input of a backfill: the contract, the range of blocks, the reader, and how strictly answers are checked. */

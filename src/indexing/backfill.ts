@@ -9,7 +9,7 @@ import type { Hash } from "../core/hex.ts";
 import type { BlockRef, TransfersCommitted } from "../events/types.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import type { BlockHeader, ChainLog, DecodedRange, Endpoint } from "../rpc/port.ts";
-import type { TransfersAnswer } from "../rpc/reader.ts";
+import type { TransfersAnswer } from "../rpc/reading/reader.ts";
 import { doubtIn, LogsInDoubtError, RpcError } from "../rpc/rpc-errors.ts";
 import { type BackfillTask, compareWithSecond, ReadAhead, readChecked } from "./backfill-reads.ts";
 

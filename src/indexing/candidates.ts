@@ -15,8 +15,8 @@ import type { Logger } from "../core/logger.ts";
 import { Spending } from "../core/spending.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { IDENTIFYING_TOPICS } from "../rpc/decode/transfers.ts";
-import { SpanController } from "../rpc/endpoint/span.ts";
-import type { RpcChainReader } from "../rpc/reader.ts";
+import { SpanController } from "../rpc/endpoint/capabilities.ts";
+import type { RpcChainReader } from "../rpc/reading/reader.ts";
 import { identify, isDelegation, MAX_WINDOW } from "./identify.ts";
 
 /** The result of a look: neither code nor an NFT log, or code and still no NFT. */

@@ -16,9 +16,9 @@ import {
   type TransferForm,
 } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
-import { addressesInBloom } from "../rpc/block-logs.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import type { Call, CallResult, ChainReader } from "../rpc/port.ts";
+import { addressesInBloom } from "../rpc/reading/block-logs.ts";
 
 /** Most blocks to check, the newest ones: an hour and a half of Ethereum. */
 const MAX_BLOCKS = 512;

@@ -19,7 +19,7 @@ import { type MetadataReason, parseStream, type Recorded, type StreamName } from
 import type { Entry } from "../ledger/entries.ts";
 import type { Slot } from "../ledger/tables.ts";
 import type { EventLog } from "../log/event-log.ts";
-import type { RpcChainReader } from "../rpc/reader.ts";
+import type { RpcChainReader } from "../rpc/reading/reader.ts";
 import type { MetadataBook, Outcome } from "./book.ts";
 import { appendMetadata, MetadataBooks } from "./books.ts";
 import { keyOf, type Token } from "./due-tokens.ts";

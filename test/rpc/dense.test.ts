@@ -5,7 +5,7 @@ import { type Address, quantity } from "../../src/core/hex.ts";
 import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import type { Endpoint } from "../../src/rpc/port.ts";
-import { RpcChainReader } from "../../src/rpc/reader.ts";
+import { RpcChainReader } from "../../src/rpc/reading/reader.ts";
 import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
 import { hashOf } from "./support/doubtful-block.ts";
 

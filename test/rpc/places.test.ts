@@ -4,12 +4,12 @@
  */
 import { describe, expect, test } from "bun:test";
 import type { Address, Hash } from "../../src/core/hex.ts";
-import { logsOfReceipts } from "../../src/rpc/block-logs.ts";
 import { type DecodeRequest, decodeAnswer, parseAnswer, verifyLogs } from "../../src/rpc/decode/answer.ts";
 import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import type { BlockHeader, Endpoint, LogsInDoubt } from "../../src/rpc/port.ts";
-import { RpcChainReader } from "../../src/rpc/reader.ts";
+import { logsOfReceipts } from "../../src/rpc/reading/block-logs.ts";
+import { RpcChainReader } from "../../src/rpc/reading/reader.ts";
 import { LogsInDoubtError, RpcError } from "../../src/rpc/rpc-errors.ts";
 import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
 import { logsBloomOf } from "../support/bloom.ts";

@@ -3,12 +3,11 @@
  * providers, drops sockets, truncates answers, lags, follows a losing fork, and lies. Its honest answers match its own
  * view.
  */
+
 import type { Random } from "../../scripts/local-chain/random.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
-import { transferParams } from "../../src/rpc/block-logs.ts";
-import { decodeAnswer } from "../../src/rpc/decode/answer.ts";
+import { decodeAnswer, parseHeader, transferParams } from "../../src/rpc/decode/answer.ts";
 import { unwrapReply } from "../../src/rpc/decode/decode-pool.ts";
-import { parseHeader } from "../../src/rpc/headers.ts";
 import type { BlockRange, DecodedRange, Endpoint, PartsAnswer, TransferFilter } from "../../src/rpc/port.ts";
 import { classifyHttpStatus, classifyRpcError, RpcError } from "../../src/rpc/rpc-errors.ts";
 import corpus from "../fixtures/rpc-errors.json";

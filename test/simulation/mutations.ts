@@ -83,13 +83,13 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "skip the check of blooms",
-    file: "src/rpc/logs.ts",
+    file: "src/rpc/reading/logs.ts",
     find: "...doubtfulBlocks(lenient, filter, logs)",
     replace: "",
   },
   {
     name: "skip the check of receipts",
-    file: "src/rpc/block-logs.ts",
+    file: "src/rpc/reading/block-logs.ts",
     find: "if ((claimed & covered) !== claimed)",
     replace: "if (claimed < 0n)",
   },
@@ -101,7 +101,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "leave out headers without asking for the followed head again",
-    file: "src/rpc/logs.ts",
+    file: "src/rpc/reading/logs.ts",
     find: "hasBlocks(endpoint, [stretch.head, stretch.below])",
     replace: "hasBlocks(endpoint, [stretch.head])",
   },
@@ -149,13 +149,13 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "treat the head as final",
-    file: "src/rpc/headers.ts",
+    file: "src/rpc/reading/headers.ts",
     find: "Math.max(0, head.number - finalityDepth)",
     replace: "head.number",
   },
   {
     name: "keep the range size after a timeout",
-    file: "src/rpc/endpoint/span.ts",
+    file: "src/rpc/endpoint/capabilities.ts",
     find: "this.#span = Math.min(this.#span, half);",
     replace: "",
   },

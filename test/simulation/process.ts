@@ -18,7 +18,7 @@ import { Channel } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/message-models.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import type { Verify } from "../../src/rpc/port.ts";
-import { RpcChainReader } from "../../src/rpc/reader.ts";
+import { RpcChainReader } from "../../src/rpc/reading/reader.ts";
 import { OPERATOR } from "../support/requesters.ts";
 import { type EndpointWorld, SimEndpoint, type SimNode, Uplink } from "./endpoint.ts";
 import { type SimDisk, SimLog, type SimLogWorld } from "./log.ts";

@@ -14,7 +14,7 @@ import { CollectionFlags, RULES_VERSION } from "../../src/indexing/flags.ts";
 import { FollowedCollections } from "../../src/indexing/followed-collections.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
 import type { BlockHeader } from "../../src/rpc/port.ts";
-import type { RpcChainReader } from "../../src/rpc/reader.ts";
+import type { RpcChainReader } from "../../src/rpc/reading/reader.ts";
 
 const chain = CHAINS.find(({ chainId }) => chainId === 1)!;
 const word = (value: number) => `0x${value.toString(16).padStart(64, "0")}` as Hash;

@@ -3,7 +3,7 @@
  * monotonic, in ms: a jump of the wall clock must not bench an endpoint for a day.
  */
 import { adviceOf, isUnknownRefusal, type RpcError } from "../rpc-errors.ts";
-import { SpanController } from "./span.ts";
+import { SpanController } from "./capabilities.ts";
 
 /**
  * Why an endpoint rests. To bench an endpoint is to start a rest: the pool prefers the other endpoints meanwhile.

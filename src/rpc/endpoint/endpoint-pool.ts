@@ -5,12 +5,11 @@
  */
 import { type Clock, retry, withTimeout } from "../../core/clock.ts";
 import { AppError, type ErrorMeta, messageOf } from "../../core/errors.ts";
-import type { Endpoint } from "../port.ts";
+import type { Endpoint, EndpointUsage } from "../port.ts";
 import { adviceOf, RpcError } from "../rpc-errors.ts";
 import type { Availability, RestReason } from "./availability.ts";
+import type { SpanController } from "./capabilities.ts";
 import { EndpointSelection, type Failover, hedge, isEndpointRefusal, Refusals } from "./selection.ts";
-import type { SpanController } from "./span.ts";
-import type { Usage } from "./usage.ts";
 
 const RETRY_BASE_MS = 200;
 const RETRY_MAX_MS = 10_000;
@@ -45,7 +44,7 @@ export interface EndpointStatus {
   readonly reason: string | null;
   /** Ms until other endpoints are no longer preferred; 0 if it does not rest. */
   readonly restsMs: number;
-  readonly usage: Usage | undefined;
+  readonly usage: EndpointUsage | undefined;
 }
 
 /** What the endpoint that reads history takes. */

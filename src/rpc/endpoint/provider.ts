@@ -9,16 +9,22 @@ import type { Clock } from "../../core/clock.ts";
 import { messageOf } from "../../core/errors.ts";
 import { quantity } from "../../core/hex.ts";
 import { Spending } from "../../core/spending.ts";
-import { transferParams } from "../block-logs.ts";
+import type { CallCounts } from "../../events/types.ts";
+import { parseHeader, transferParams } from "../decode/answer.ts";
 import type { Decoded, Decoder } from "../decode/decode-pool.ts";
-import { parseHeader } from "../headers.ts";
-import type { BlockRange, DecodedRange, DecodeJob, Endpoint, PartsAnswer, TransferFilter } from "../port.ts";
+import type {
+  BlockRange,
+  DecodedRange,
+  DecodeJob,
+  Endpoint,
+  EndpointUsage,
+  PartsAnswer,
+  TransferFilter,
+} from "../port.ts";
 import { asRangeRefusal, classifyRpcError, RpcError } from "../rpc-errors.ts";
-import { type Answer, Batches } from "./batches.ts";
-import { areSmall, Patience } from "./patience.ts";
-import { PrunedStateDetector } from "./pruned-state.ts";
+import { type Answer, areSmall, Batches, Patience } from "./batches.ts";
+import { PrunedStateDetector } from "./capabilities.ts";
 import { createTransport, type SendOptions, type Transport, withoutSecrets } from "./transport.ts";
-import { Usage } from "./usage.ts";
 
 export interface RequestOutcome {
   readonly endpoint: string;
@@ -308,4 +314,42 @@ function refusalOfBatch(answer: unknown, calls: number): { readonly error?: unkn
   if (!Array.isArray(answer)) return answer as { error?: unknown };
   const [only] = answer as readonly ({ error?: unknown } | null)[];
   return calls > 1 && answer.length === 1 && only?.error ? only : undefined;
+}
+
+/** Answers whose latency is kept: enough for a p99. */
+const LATENCIES = 512;
+
+/**
+ * Calls by method, as a provider bills them, and bytes. Each call inside a batch counts. Also the latency of the newest
+ * answers.
+ */
+class Usage implements EndpointUsage {
+  readonly #calls = new Map<string, number>();
+  #bytes = 0;
+  /** The newest latencies in ms, in a ring. */
+  readonly #latencies: number[] = [];
+  #next = 0;
+
+  /** Counts the calls of one request. */
+  sent(methods: readonly string[]): void {
+    for (const method of methods) this.#calls.set(method, (this.#calls.get(method) ?? 0) + 1);
+  }
+
+  /** Counts an answer. @param ms time until it had arrived */
+  received(bytes: number, ms: number): void {
+    this.#bytes += bytes;
+    this.#latencies[this.#next] = ms;
+    this.#next = (this.#next + 1) % LATENCIES;
+  }
+
+  counts(): CallCounts {
+    return { calls: Object.fromEntries(this.#calls), bytes: this.#bytes };
+  }
+
+  latencyMs(): { readonly p50: number; readonly p99: number } | null {
+    if (this.#latencies.length === 0) return null;
+    const sorted = [...this.#latencies].sort((a, b) => a - b);
+    const at = (share: number) => Math.round((sorted[Math.floor(sorted.length * share)] as number) * 10) / 10;
+    return { p50: at(0.5), p99: at(0.99) };
+  }
 }

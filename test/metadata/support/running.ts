@@ -23,7 +23,7 @@ import { openLog } from "../../../src/log/open.ts";
 import { type ChainMetadata, Metadata } from "../../../src/metadata/metadata.ts";
 import { systemWire, type Wire } from "../../../src/metadata/resolve/hosts.ts";
 import type { Call } from "../../../src/rpc/port.ts";
-import type { RpcChainReader } from "../../../src/rpc/reader.ts";
+import type { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
 import { eventually } from "../../support/service.ts";
 
 export interface RunningOptions {

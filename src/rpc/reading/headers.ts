@@ -2,14 +2,14 @@
  * Headers of blocks: reads and checks them, finds the newest and the newest final block, and finds the endpoints that
  * are behind.
  */
-import { parseQuantity, quantity, toHash } from "../core/hex.ts";
-import type { BlockRef, HeaderRef } from "../events/types.ts";
-import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
-import type { BlockHeader, Endpoint, Tips } from "./port.ts";
-import { isUnknownRefusal, RpcError } from "./rpc-errors.ts";
-
-const NO_BLOOM = `0x${"0".repeat(512)}`;
-export const BLOOM = /^0x[0-9a-f]{512}$/;
+import type { Clock } from "../../core/clock.ts";
+import { AppError } from "../../core/errors.ts";
+import { quantity } from "../../core/hex.ts";
+import type { BlockRef, HeaderRef } from "../../events/types.ts";
+import { parseHeader } from "../decode/answer.ts";
+import type { EndpointPool } from "../endpoint/endpoint-pool.ts";
+import type { BlockHeader, Endpoint, Tips } from "../port.ts";
+import { isUnknownRefusal, RpcError } from "../rpc-errors.ts";
 
 /** Returns the newest block of this endpoint. @throws RpcError, of kind `transient` if the endpoint shows none */
 export async function newestHeaderOf(endpoint: Endpoint): Promise<BlockHeader> {
@@ -45,30 +45,6 @@ export async function fromAnyNode<T>(ask: () => Promise<T | undefined>): Promise
 export function missingBlock(block: number, endpoint?: Endpoint): RpcError {
   const meta = { ...(endpoint === undefined ? {} : { endpoint: endpoint.label }), block };
   return new RpcError("transient", "the endpoint lacks a block below its head", { meta });
-}
-
-/**
- * Parses the header of an `eth_getBlockByNumber` answer. Undefined for null (a block above the node's head).
- * @throws RpcError `lie` if a field is missing, or the number differs from the requested one
- */
-export function parseHeader(wire: unknown, requested: number | string, endpoint: string): BlockHeader | undefined {
-  if (wire === null || wire === undefined) return undefined;
-  const fields = wire as Record<string, unknown>;
-  const bloom = String(fields["logsBloom"]).toLowerCase();
-  try {
-    const header = {
-      number: parseQuantity(fields["number"]),
-      hash: toHash(String(fields["hash"])),
-      parentHash: toHash(String(fields["parentHash"])),
-      timestamp: parseQuantity(fields["timestamp"]),
-      // A missing or malformed bloom matches no log.
-      logsBloom: BLOOM.test(bloom) ? bloom : NO_BLOOM,
-    };
-    if (typeof requested === "number" && header.number !== requested) throw new TypeError("not the requested block");
-    return header;
-  } catch (cause) {
-    throw new RpcError("lie", "the endpoint's block header is wrong", { meta: { endpoint, block: requested }, cause });
-  }
 }
 
 /** See `ChainReader.benchLaggards`. */
@@ -212,5 +188,72 @@ export class Finality {
     });
     if (header === undefined) throw missingBlock(number);
     return header;
+  }
+}
+
+interface RecordedBlockOptions {
+  readonly clock: Clock;
+  /** The nodes' block of that number. Undefined above their heads. */
+  readonly read: (number: number) => Promise<BlockRef | undefined>;
+  /** True if any endpoint has the block. */
+  readonly anyHolds: (block: BlockRef) => Promise<boolean>;
+}
+
+/** The comparison is repeated after this time, if the block is another one or no node has it yet. */
+const AGAIN_MS = 5_000;
+
+/**
+ * Compares one recorded final block with the nodes', before anything else is asked. A log that is pointed at another
+ * chain with the same id, or at a network that began anew, finds out with two calls, and records nothing of it.
+ */
+export class RecordedBlock {
+  readonly #options: RecordedBlockOptions;
+  /** The block that the nodes must have; undefined once they have shown it, or without a record. */
+  #expected: BlockRef | undefined;
+  /** The nodes' block in its place, as of the last comparison. */
+  #found: BlockRef | undefined;
+  #againMs = Number.NEGATIVE_INFINITY;
+  #comparing: Promise<void> | undefined;
+
+  constructor(options: RecordedBlockOptions) {
+    this.#options = options;
+  }
+
+  /** @param block the newest final block of the log */
+  expect(block: BlockRef | undefined): void {
+    this.#expected = block;
+  }
+
+  /** @throws AppError `chain_unavailable` while the nodes have another block in the place of the recorded one */
+  async assertHeld(): Promise<void> {
+    const found = await this.foundInstead();
+    if (found === undefined) return;
+    throw new AppError(
+      `block ${found.number} of the nodes is not the final block of the log: they follow another chain with this id, or ` +
+        "the chain was rolled back",
+      { code: "chain_unavailable", retryable: true, meta: { block: found.number, found: found.hash } },
+    );
+  }
+
+  /** Returns the nodes' block in the place of the recorded one; undefined if they have it, or none yet. */
+  async foundInstead(): Promise<BlockRef | undefined> {
+    if (this.#expected === undefined) return undefined;
+    if (this.#options.clock.monotonic() >= this.#againMs) {
+      this.#comparing ??= this.#compare(this.#expected).finally(() => {
+        this.#comparing = undefined;
+      });
+      await this.#comparing;
+    }
+    return this.#found;
+  }
+
+  async #compare(expected: BlockRef): Promise<void> {
+    const { clock, read, anyHolds } = this.#options;
+    const shown = await read(expected.number);
+    // One endpoint may be of another chain, or on an orphaned branch.
+    const isHeld = shown?.hash === expected.hash || (shown !== undefined && (await anyHolds(expected)));
+    this.#found = isHeld || shown === undefined ? undefined : { number: shown.number, hash: shown.hash };
+    if (isHeld) this.#expected = undefined;
+    this.#againMs = clock.monotonic() + AGAIN_MS;
   }
 }

@@ -2,32 +2,32 @@
  * Reads logs for everything but the backfill, in three stages: ask one endpoint for a range, split what it refuses, and
  * settle the blocks in doubt (`block-logs.ts`). Returns verified logs of the requested contracts, in chain order.
  */
-import { AppError, isRetryable } from "../core/errors.ts";
-import type { Address, Hash } from "../core/hex.ts";
-import type { BlockRef } from "../events/types.ts";
-import {
-  addressesInBloom,
-  BlockLogs,
-  doubtfulBlocks,
-  leastFaulty,
-  logFilterParams,
-  MAX_ADDRESSES,
-  type SettledBy,
-} from "./block-logs.ts";
+import { AppError, isRetryable } from "../../core/errors.ts";
+import type { Address, Hash } from "../../core/hex.ts";
+import type { BlockRef } from "../../events/types.ts";
 import {
   faultyAnswer,
   inChainOrder,
   inOrder,
   type LogFault,
+  logFilterParams,
   MAX_FAULTS,
   type SortedLogs,
   sortLogs,
-} from "./decode/answer.ts";
-import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
-import { MAX_SPAN, SpanController } from "./endpoint/span.ts";
+} from "../decode/answer.ts";
+import { MAX_SPAN, SpanController } from "../endpoint/capabilities.ts";
+import type { EndpointPool } from "../endpoint/endpoint-pool.ts";
+import type { BlockHeader, ChainLog, CompleteLogsOptions, Endpoint, LogFilter, StretchFilter } from "../port.ts";
+import { LogsInDoubtError, mayBeTooLarge, RpcError } from "../rpc-errors.ts";
+import {
+  addressesInBloom,
+  BlockLogs,
+  doubtfulBlocks,
+  leastFaulty,
+  MAX_ADDRESSES,
+  type SettledBy,
+} from "./block-logs.ts";
 import { headerFrom, missingBlock } from "./headers.ts";
-import type { BlockHeader, ChainLog, CompleteLogsOptions, Endpoint, LogFilter, StretchFilter } from "./port.ts";
-import { LogsInDoubtError, mayBeTooLarge, RpcError } from "./rpc-errors.ts";
 
 /** With more chunks of addresses than this, one filter by topic alone is cheaper than a request per chunk. */
 const MAX_CHUNKS = 2;

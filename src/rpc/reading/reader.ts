@@ -2,21 +2,10 @@
  * The chain reader over an endpoint pool: implements the port, and beside it reads transfers for the backfill. Logs,
  * calls and finality have files of their own; here are headers, code, and the comparison of endpoints.
  */
-import { type Address, parseQuantity, quantity } from "../core/hex.ts";
-import type { BlockRef } from "../events/types.ts";
-import { type CallOptions, CallReader, requestParsed, textIn } from "./calls.ts";
-import type { EndpointPool, EndpointStatus, HistoryLimits } from "./endpoint/endpoint-pool.ts";
-import type { SpanController } from "./endpoint/span.ts";
-import {
-  benchLaggards,
-  Finality,
-  type FinalityOptions,
-  fromAnyNode,
-  headerFrom,
-  missingBlock,
-  newestHeaderOf,
-} from "./headers.ts";
-import { askForSpan, type FirstLogs, type FirstLogsOptions, LogReader, type LogReaderObserver } from "./logs.ts";
+import { type Address, parseQuantity, quantity } from "../../core/hex.ts";
+import type { BlockRef } from "../../events/types.ts";
+import type { SpanController } from "../endpoint/capabilities.ts";
+import type { EndpointPool, EndpointStatus, HistoryLimits } from "../endpoint/endpoint-pool.ts";
 import type {
   BlockHeader,
   BlockRange,
@@ -35,9 +24,20 @@ import type {
   StretchFilter,
   Tips,
   TransferFilter,
-} from "./port.ts";
-
-import { RecordedBlock } from "./recorded-block.ts";
+} from "../port.ts";
+import type { CallOptions } from "./call-reader.ts";
+import { CallReader, requestParsed, textIn } from "./call-reader.ts";
+import {
+  benchLaggards,
+  Finality,
+  type FinalityOptions,
+  fromAnyNode,
+  headerFrom,
+  missingBlock,
+  newestHeaderOf,
+  RecordedBlock,
+} from "./headers.ts";
+import { askForSpan, type FirstLogs, type FirstLogsOptions, LogReader, type LogReaderObserver } from "./logs.ts";
 
 const HEADERS_AT_ONCE = 100;
 

@@ -2,17 +2,25 @@
  * The logs of one block, and whether they are complete. A header's bloom tells which contracts have logs. If there is
  * no log of one of them, the block is in doubt, and its receipts decide, or else a second endpoint.
  */
+
 import { keccak256 } from "ethers";
 import { LRUCache } from "lru-cache";
-import { yieldToEventLoop } from "../core/background.ts";
-import { AppError } from "../core/errors.ts";
-import { type Address, quantity } from "../core/hex.ts";
-import { faultyAnswer, inOrder, type LogFault, type SortedLogs, sortLogs } from "./decode/answer.ts";
-import { NFT_TOPICS } from "./decode/transfers.ts";
-import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
-import { BLOOM, fromAnyNode } from "./headers.ts";
-import type { BlockHeader, ChainLog, Endpoint, LogFilter, TransferFilter } from "./port.ts";
-import { isUnknownRefusal, RpcError } from "./rpc-errors.ts";
+import { yieldToEventLoop } from "../../core/background.ts";
+import { AppError } from "../../core/errors.ts";
+import { type Address, quantity } from "../../core/hex.ts";
+import {
+  BLOOM,
+  faultyAnswer,
+  inOrder,
+  type LogFault,
+  logFilterParams,
+  type SortedLogs,
+  sortLogs,
+} from "../decode/answer.ts";
+import type { EndpointPool } from "../endpoint/endpoint-pool.ts";
+import type { BlockHeader, ChainLog, Endpoint, LogFilter } from "../port.ts";
+import { isUnknownRefusal, RpcError } from "../rpc-errors.ts";
+import { fromAnyNode } from "./headers.ts";
 
 /** The bits of an address or topic: three of the bloom's 2,048 (Ethereum Yellow Paper, section 4.3.1). */
 type Bits = readonly [number, number, number];
@@ -372,19 +380,4 @@ export async function leastFaulty<T extends SortedLogs>(ask: (accept: (answer: T
     if (least === undefined || !(error instanceof AppError && error.retryable)) throw error;
     return least;
   }
-}
-
-/** The parameter object of `eth_getLogs` for a contract's NFT transfers. */
-export const transferParams = ({ address, fromBlock, toBlock }: TransferFilter): Record<string, unknown> =>
-  logFilterParams({ addresses: [address], topics: NFT_TOPICS, fromBlock, toBlock });
-
-/** The parameter object of `eth_getLogs`. */
-export function logFilterParams(filter: LogFilter): Record<string, unknown> {
-  const { addresses, topics } = filter;
-  return {
-    fromBlock: quantity(filter.fromBlock),
-    toBlock: quantity(filter.toBlock),
-    ...(addresses.length === 0 ? {} : { address: addresses.length === 1 ? addresses[0] : addresses }),
-    ...(topics.length === 0 ? {} : { topics: [topics] }),
-  };
 }

@@ -3,7 +3,7 @@
  * limit. Runs on two threads: the main thread, and the decode worker for large answers. Errors never contain the URL,
  * only the endpoint's label.
  */
-import { classifyHttpStatus, connectionFault, RpcError } from "../rpc-errors.ts";
+import { classifyHttpStatus, connectionFault, RpcError } from "./rpc-errors.ts";
 
 /** The destination of a request, with its limits. */
 export interface HttpTarget {

@@ -2,6 +2,7 @@
  * The metadata of a page: per entry the fields of its record as JSON text, and the tokens that should be refreshed.
  * Reads books and blobs only; it never waits for a remote host.
  */
+
 import { LRUCache } from "lru-cache";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
@@ -13,7 +14,8 @@ import type { MetadataBook, Outcome } from "./book.ts";
 import type { MetadataBooks } from "./books.ts";
 import type { Token } from "./due-tokens.ts";
 import { isExaminationDue, type KnownMedia, knownMedia, type MediaDocument, type MediaStatus } from "./media/media.ts";
-import { FAILURE_STATUS, fromBlob, isRefreshDue } from "./outcome.ts";
+import { fromBlob, isRefreshDue } from "./outcome.ts";
+import { FAILURE_STATUS } from "./resolve/failure.ts";
 import { NO_TEXT } from "./resolve/normalize.ts";
 import { blobsOf, Slices, type Texts, type TokenText, type TokenTexts, textOfToken } from "./texts.ts";
 

@@ -2,13 +2,15 @@
  * A cache of token texts by document hash. It reads documents and bodies from the blob table, as far as a page has room
  * for them, and keeps the JSON text that a page shows in an LRU by bytes.
  */
+
 import { LRUCache } from "lru-cache";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Hash } from "../core/hex.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { Token } from "./due-tokens.ts";
 import { nameOf } from "./media/media.ts";
-import { fromBlob, MetadataFailure, type OutcomeDocument, wholeUri } from "./outcome.ts";
+import { fromBlob, type OutcomeDocument, wholeUri } from "./outcome.ts";
+import { MetadataFailure } from "./resolve/failure.ts";
 import { type BodyText, NO_TEXT, type NormalizedMetadata, textOfImage } from "./resolve/normalize.ts";
 import type { Parser } from "./resolve/parser.ts";
 import { namesId, withId } from "./resolve/resolver.ts";

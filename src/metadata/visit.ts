@@ -3,6 +3,7 @@
  * only its own place in the window. Outcomes are appended to the log as they arrive. After an interruption, each token
  * without a written outcome goes back to the queue.
  */
+
 import type { ChainView } from "../chain/consumer.ts";
 import type { HotCollections } from "../collections/hot-collections.ts";
 import { yieldToEventLoop } from "../core/background.ts";
@@ -17,7 +18,8 @@ import type { EventLog } from "../log/event-log.ts";
 import type { MetadataBook } from "./book.ts";
 import { appendMetadata, type MetadataBooks, Outbox, outcomeEvents, type TokenOutcome } from "./books.ts";
 import type { DueTokens, Token } from "./due-tokens.ts";
-import { isPermanent, MetadataFailure, retryMs, storeDocument, storeText } from "./outcome.ts";
+import { retryMs, storeDocument, storeText } from "./outcome.ts";
+import { isPermanent, MetadataFailure } from "./resolve/failure.ts";
 import type { Resolver } from "./resolve/resolver.ts";
 import type { TokenUriReader } from "./token-uris.ts";
 

@@ -1,8 +1,9 @@
 /** URIs in every spelling, bodies in every encoding and metadata in every shape are read to the same result. */
+
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { gzipSync } from "node:zlib";
 import { TransferKind } from "../../src/events/columns.ts";
-import { MetadataFailure } from "../../src/metadata/outcome.ts";
+import { MetadataFailure } from "../../src/metadata/resolve/failure.ts";
 import { isLocalName } from "../../src/metadata/resolve/hosts.ts";
 import { normalize } from "../../src/metadata/resolve/normalize.ts";
 import { inlineContent, parseDataUri, tryParse } from "../../src/metadata/resolve/parse.ts";

@@ -2,13 +2,14 @@
  * The guarded fetcher against a hostile server, with a wire that records every attempted connection: hostile URIs never
  * reach their target, end soon, and fail with a reason. Address traps run without METADATA_ALLOW_PRIVATE.
  */
+
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import net from "node:net";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { Semaphore } from "../../src/core/background.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { TransferKind } from "../../src/events/columns.ts";
-import { MetadataFailure } from "../../src/metadata/outcome.ts";
+import { MetadataFailure } from "../../src/metadata/resolve/failure.ts";
 import { Fetcher } from "../../src/metadata/resolve/fetcher.ts";
 import { Hosts } from "../../src/metadata/resolve/host-limits.ts";
 import { Parser } from "../../src/metadata/resolve/parser.ts";

@@ -1,9 +1,10 @@
 /** Inline content: its decoding, and that a batch of large items doesn't delay other work. */
+
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { Semaphore } from "../../src/core/background.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { TransferKind } from "../../src/events/columns.ts";
-import { MetadataFailure } from "../../src/metadata/outcome.ts";
+import { MetadataFailure } from "../../src/metadata/resolve/failure.ts";
 import { Fetcher } from "../../src/metadata/resolve/fetcher.ts";
 import { Hosts } from "../../src/metadata/resolve/host-limits.ts";
 import { systemWire } from "../../src/metadata/resolve/hosts.ts";

@@ -3,14 +3,16 @@
  * by content hash. Out: a document with the result. Failures map to the statuses of API.md. `previews.ts` makes the
  * previews.
  */
+
 import type { Clock } from "../../core/clock.ts";
 import type { Hash } from "../../core/hex.ts";
 import type { EventLog } from "../../log/event-log.ts";
-import { FAILURE_STATUS, MetadataFailure } from "../outcome.ts";
+import { FAILURE_STATUS, MetadataFailure } from "../resolve/failure.ts";
 import { decodeText, type RawContent } from "../resolve/parse.ts";
 import type { Resolver } from "../resolve/resolver.ts";
+import { sniffPicture, sniffRecording } from "../resolve/sniff.ts";
 import type { PreviewOutcome, Previews } from "./previews.ts";
-import { rasterSize, sniffPicture, sniffRecording } from "./raster.ts";
+import { rasterSize } from "./raster.ts";
 
 export type MediaStatus = "success" | "processing" | (typeof FAILURE_STATUS)[keyof typeof FAILURE_STATUS];
 

@@ -3,12 +3,14 @@
  * process of its own with an empty environment. It can be killed during a native call without harm to the service.
  * Drawings are sanitised before they are rendered. Messages in and out: `PreviewRequest` and `PreviewMessage`.
  */
+
 import { Parser } from "htmlparser2";
 import type { SharpOptions } from "sharp";
-import { MetadataFailure } from "../outcome.ts";
+import { MetadataFailure } from "../resolve/failure.ts";
 import { decodeText } from "../resolve/parse.ts";
+import { isBmp } from "../resolve/sniff.ts";
 import { loadImageLibrary } from "./image-library.ts";
-import { decodeBmp, encodePng, isBmp, rasterSize } from "./raster.ts";
+import { decodeBmp, encodePng, rasterSize } from "./raster.ts";
 
 export interface PreviewRequest {
   readonly id: number;

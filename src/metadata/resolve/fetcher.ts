@@ -3,6 +3,7 @@
  * its addresses are public, and connects to the checked address. Each redirect passes the same checks. Bounded per
  * fetch: header size, body size before and after decompression, time to the first byte, and total time.
  */
+
 import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
 import type { Transform } from "node:stream";
@@ -10,7 +11,7 @@ import { promisify } from "node:util";
 import { createBrotliDecompress, createGunzip, createInflate, gunzip } from "node:zlib";
 import type { Clock } from "../../core/clock.ts";
 import { type Gateway, parseGateway } from "../../core/gateway.ts";
-import { MetadataFailure } from "../outcome.ts";
+import { MetadataFailure } from "./failure.ts";
 import { type Gateways, isLocalName, isPublicAddress, type Wire } from "./hosts.ts";
 import { isGzip } from "./parse.ts";
 

@@ -4,11 +4,12 @@
  * charset, and JSON that `json.ts` can repair; refuses everything else with a reason. Pure, so that it runs here or in
  * the worker.
  */
+
 import { gunzipSync } from "node:zlib";
 import type { MetadataReason } from "../../events/types.ts";
-import { sniffPicture } from "../media/raster.ts";
-import { MetadataFailure } from "../outcome.ts";
+import { MetadataFailure } from "./failure.ts";
 import { isNestedWithin, type JsonValue, repaired } from "./json.ts";
+import { sniffPicture } from "./sniff.ts";
 
 export interface RawContent {
   /** Lower case, without parameters; "" if it is unknown. */

@@ -4,18 +4,25 @@
  * result: the picture waits and is tried again.
  */
 import { LRUCache } from "lru-cache";
-import { backoffMs } from "../../core/clock.ts";
-import { isAbort } from "../../core/errors.ts";
-import type { Address, Hash } from "../../core/hex.ts";
-import type { Logger } from "../../core/logger.ts";
-import { encodeTokens } from "../../events/columns.ts";
-import { metadataStream } from "../../events/types.ts";
-import { appendMetadata, type MetadataBooks, Outbox } from "../books.ts";
-import { keyOf, RequestQueue, type Token } from "../due-tokens.ts";
-import { fromBlob, toBlob } from "../outcome.ts";
-import { type TokenTexts, textOfToken } from "../texts.ts";
-import { type Doubt, type ExaminerOptions, examine, isExaminationDue, type MediaDocument, nameOf } from "./media.ts";
-import { PreviewsUnavailable } from "./previews.ts";
+import { backoffMs } from "../core/clock.ts";
+import { isAbort } from "../core/errors.ts";
+import type { Address, Hash } from "../core/hex.ts";
+import type { Logger } from "../core/logger.ts";
+import { encodeTokens } from "../events/columns.ts";
+import { metadataStream } from "../events/types.ts";
+import { appendMetadata, type MetadataBooks, Outbox } from "./books.ts";
+import { keyOf, RequestQueue, type Token } from "./due-tokens.ts";
+import {
+  type Doubt,
+  type ExaminerOptions,
+  examine,
+  isExaminationDue,
+  type MediaDocument,
+  nameOf,
+} from "./media/media.ts";
+import { PreviewsUnavailable } from "./media/previews.ts";
+import { fromBlob, toBlob } from "./outcome.ts";
+import { type TokenTexts, textOfToken } from "./texts.ts";
 
 interface MediaWorkerOptions extends ExaminerOptions {
   readonly chainId: number;

@@ -22,10 +22,17 @@ import {
 } from "./branch.ts";
 import type { ChainChange, ChainConsumer, ChainWork } from "./consumer.ts";
 import { HeadWatch, PollSchedule, type ShownTips } from "./head.ts";
-import { HeaderReads } from "./header-reads.ts";
 import { isHandedOver, type Lease } from "./lease.ts";
-import { logsFor, NewBlocks, type ReadBlocks } from "./new-blocks.ts";
-import { firstRecorded, type Goal, goalOf, nextStep } from "./next-step.ts";
+import {
+  firstRecorded,
+  type Goal,
+  goalOf,
+  HeaderReads,
+  logsFor,
+  NewBlocks,
+  nextStep,
+  type ReadBlocks,
+} from "./new-blocks.ts";
 import { NodeWatch } from "./node-watch.ts";
 import { type ChainState, checkpointOf, evolveChain, loadChainState } from "./view.ts";
 

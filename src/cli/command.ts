@@ -2,10 +2,10 @@
 import type { ParseArgsConfig } from "node:util";
 import { CHAINS, type Chain, parseChain } from "../chains/chains.ts";
 import type { Config } from "../config.ts";
-import { nearestWord } from "../core/nearest.ts";
+import { nearestWord } from "../core/format.ts";
 import type { KeyScope } from "../events/types.ts";
 import { CommandError, type LogOptions, type Operator, USAGE } from "./access.ts";
-import { printable } from "./text.ts";
+import { printable } from "./terminal.ts";
 
 /** Options as `parseArgs` takes them. */
 export type CommandOptions = NonNullable<ParseArgsConfig["options"]>;

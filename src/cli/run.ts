@@ -10,17 +10,14 @@ import { ApiError, AppError, messageOf } from "../core/errors.ts";
 import type { KeyScope } from "../events/types.ts";
 import { BAD_CONFIG, CommandError, FAILED, HttpOperator, LogOperator, UNAVAILABLE, USAGE } from "./access.ts";
 import { backupCommand, restoreCommand, verifyCommand } from "./backup-commands.ts";
-import { refreshCommand, reindexCommand, removeCommand } from "./change-commands.ts";
+import { keysCommand, refreshCommand, reindexCommand, removeCommand } from "./change-commands.ts";
 import { type Command, type CommandOptions, type CommandRun, MAX_SHOWN, unknownWord, type Values } from "./command.ts";
 import { copyCommand } from "./copy-command.ts";
 import { doctorCommand } from "./doctor-command.ts";
-import { estimateCommand } from "./estimate-command.ts";
 import { exportCommand } from "./export-command.ts";
-import { indexCommand } from "./index-command.ts";
-import { keysCommand } from "./keys-command.ts";
-import { priceCommand } from "./price-command.ts";
-import { collectionsCommand, inspectCommand, statusCommand } from "./show-commands.ts";
-import { printable } from "./text.ts";
+import { estimateCommand, indexCommand } from "./index-command.ts";
+import { collectionsCommand, inspectCommand, priceCommand, statusCommand } from "./show-commands.ts";
+import { printable } from "./terminal.ts";
 
 /** Without further words `main.ts` serves, before this table is read. */
 const serveCommand: Command = {

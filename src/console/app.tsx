@@ -2,13 +2,23 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { CollectionScreen } from "./collection.tsx";
 import { isAddress, plain } from "./format.ts";
-import { type Place, ReturnsContext, SessionContext, type Signed, useConnection, usePlace } from "./hooks.ts";
+import {
+  BASE,
+  type Place,
+  ReturnsContext,
+  resumeSession,
+  type Session,
+  SessionContext,
+  type Signed,
+  signIn,
+  signOut,
+  useConnection,
+  usePlace,
+} from "./hooks.ts";
 import { OperateScreen } from "./operate.tsx";
-import { OverviewScreen } from "./overview.tsx";
+import { OverviewScreen, SearchScreen } from "./overview.tsx";
 import { linkTo } from "./parts.tsx";
 import { PriceScreen } from "./price.tsx";
-import { SearchScreen } from "./search.tsx";
-import { BASE, resumeSession, type Session, signIn, signOut } from "./session.ts";
 import { TokenScreen } from "./token.tsx";
 
 type State =

@@ -9,12 +9,9 @@ import {
   type NftRecord,
   ServiceError,
 } from "../client/index.ts";
-import { ActivityPanel, type Happening } from "./activity.tsx";
-import { ExportPanel } from "./export.tsx";
-import { type FilterState, Filters } from "./filters.tsx";
+import { BlockSlider, type FilterState, Filters } from "./controls.tsx";
 import { clock, counted, isAddress, plain, short, whole } from "./format.ts";
 import { Gallery } from "./gallery.tsx";
-import { HoldersPanel } from "./holders.tsx";
 import {
   blockIn,
   type Loaded,
@@ -25,10 +22,9 @@ import {
   useQuery,
   useSession,
 } from "./hooks.ts";
-import { Address, Bar, Curl, Failure, linkTo, type Request } from "./parts.tsx";
-import { BlockSlider } from "./slider.tsx";
-import { Tabs } from "./tabs.tsx";
+import { Address, Bar, Curl, Failure, linkTo, type Request, Tabs } from "./parts.tsx";
 import { FilteredTokens, RangedTokens, type TokenSource } from "./tokens.ts";
+import { ActivityPanel, ExportPanel, type Happening, HoldersPanel } from "./views.tsx";
 
 interface Where {
   readonly chain: string;

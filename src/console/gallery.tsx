@@ -2,8 +2,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { NftRecord } from "../client/index.ts";
 import { brief, cutInside, plain, whole } from "./format.ts";
+import { BASE } from "./hooks.ts";
 import { linkTo } from "./parts.tsx";
-import { BASE } from "./session.ts";
 import type { TokenSource } from "./tokens.ts";
 
 const LEAST_WIDTH = 150;

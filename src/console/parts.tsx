@@ -1,8 +1,8 @@
 /** Small parts that several screens show. */
 import type { ComponentChildren } from "preact";
-import { ServiceError } from "../client/index.ts";
-import { brief } from "./format.ts";
-import { BASE } from "./session.ts";
+import { type ListedCollection, ServiceError } from "../client/index.ts";
+import { brief, duration, plain, short } from "./format.ts";
+import { BASE } from "./hooks.ts";
 
 /** A bar that fills up. @param percent from 0 to 100; null while it is unknown */
 export function Bar({ percent, label }: { readonly percent: number | null; readonly label: string }) {
@@ -131,3 +131,125 @@ export const linkTo = {
     `#/price/${encodeURIComponent(chain)}/${address}${at(block)}`,
   search: (text: string) => `#/search/${encodeURIComponent(text)}`,
 };
+
+/** A collection's status in words, with what a visitor can expect. */
+const STATUS_TEXT: Readonly<Record<ListedCollection["status"], string>> = {
+  requested: "waits to be identified",
+  indexing: "reads its history",
+  joining: "joins the newest blocks",
+  following: "complete",
+  failing: "failed, will be tried again",
+  not_nft: "is no NFT contract",
+  not_a_contract: "is no contract",
+  removed: "removed",
+};
+
+export function CollectionTable({ rows }: { readonly rows: readonly ListedCollection[] }) {
+  return (
+    <Scroll label="Collections">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Collection</th>
+            <th scope="col">Chain</th>
+            <th scope="col">Address</th>
+            <th scope="col">Status</th>
+            <th scope="col" class="number">
+              NFTs
+            </th>
+            <th scope="col" class="number">
+              Transfers
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <CollectionRow key={`${row.chain}/${row.address}`} row={row} />
+          ))}
+        </tbody>
+      </table>
+    </Scroll>
+  );
+}
+
+function CollectionRow({ row }: { readonly row: ListedCollection }) {
+  const { chain, address, name, symbol, status, percent, secondsLeft, nfts, transfers } = row;
+  const title = plain(name ?? "", 40) || "unnamed";
+  const left = secondsLeft === null ? "" : `, ${duration(secondsLeft)} left`;
+  return (
+    <tr>
+      <th scope="row">
+        <a href={linkTo.collection(chain, address)}>{title}</a> <small>{plain(symbol ?? "", 12)}</small>
+      </th>
+      <td>{chain}</td>
+      <td>
+        <Address value={address} />
+      </td>
+      <td>
+        {status === "indexing" || status === "joining" ? (
+          <Bar percent={percent} label={`Progress of ${title}`} />
+        ) : null}
+        {STATUS_TEXT[status]}
+        {left}
+      </td>
+      <td class="number">{nfts === null ? "–" : short(nfts)}</td>
+      <td class="number">{transfers === null ? "–" : short(transfers)}</td>
+    </tr>
+  );
+}
+
+// Tabs after the pattern of ARIA: one stop for the Tab key, and arrow keys, Home and End between the tabs.
+
+interface TabsOptions<Name extends string> {
+  readonly label: string;
+  readonly names: readonly Name[];
+  readonly chosen: Name;
+  readonly onChoose: (name: Name) => void;
+  /** The content of the chosen tab. */
+  readonly children: ComponentChildren;
+}
+
+const PANEL = "tab-panel";
+const idOf = (name: string): string => `tab-${name.toLowerCase()}`;
+
+export function Tabs<Name extends string>({ label, names, chosen, onChoose, children }: TabsOptions<Name>) {
+  const move = (event: KeyboardEvent) => {
+    const next = nextTab(event.key, names.indexOf(chosen), names.length);
+    const name = next === undefined ? undefined : names[next];
+    if (name === undefined) return;
+    event.preventDefault();
+    onChoose(name);
+    document.getElementById(idOf(name))?.focus();
+  };
+  return (
+    <>
+      <div class="tabs" role="tablist" aria-label={label} onKeyDown={move}>
+        {names.map((name) => (
+          <button
+            key={name}
+            id={idOf(name)}
+            type="button"
+            role="tab"
+            aria-selected={name === chosen}
+            aria-controls={PANEL}
+            tabIndex={name === chosen ? 0 : -1}
+            onClick={() => onChoose(name)}
+          >
+            {name}
+          </button>
+        ))}
+      </div>
+      <div id={PANEL} role="tabpanel" aria-labelledby={idOf(chosen)}>
+        {children}
+      </div>
+    </>
+  );
+}
+
+/** The tab that a key leads to; undefined for other keys. */
+function nextTab(key: string, at: number, count: number): number | undefined {
+  if (key === "ArrowRight") return (at + 1) % count;
+  if (key === "ArrowLeft") return (at + count - 1) % count;
+  if (key === "Home") return 0;
+  return key === "End" ? count - 1 : undefined;
+}

@@ -1,8 +1,16 @@
 /** An export from end to end: a source and a block in, pieces of a file out, each made when it is asked for. */
 import { yieldToEventLoop } from "../core/background.ts";
-import { type Encoder, type ExportFormat, encoderOf } from "./formats.ts";
+import {
+  type Encoder,
+  type ExportFormat,
+  type ExportRow,
+  encoderOf,
+  HOLDER_COLUMNS,
+  holderRow,
+  TOKEN_COLUMNS,
+  tokenRows,
+} from "./formats.ts";
 import { rankHolders } from "./holders.ts";
-import { type ExportRow, HOLDER_COLUMNS, holderRow, TOKEN_COLUMNS, tokenRows } from "./tables.ts";
 import { assertKept, batchesOf, type ExportSource, type ExportStart, type FactsOf } from "./walk.ts";
 
 /** What a file is true of and at. Texts are left out if they are "" or undefined. */

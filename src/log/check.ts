@@ -1,10 +1,12 @@
 /**
  * Tries what a start does to the log of `EVENT_LOG_URL`, and keeps nothing: no file, no table and no migration. The work
- * is the start's own, on a log beside the place of a new one, or in a transaction that is rolled back.
+ * is the start's own, on a log beside the place of a new one, or in a transaction that is rolled back. Also finds the
+ * faults of a log that no walk over its streams comes by.
  */
 import { Database } from "bun:sqlite";
 import { existsSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { SQL } from "bun";
 import type { Clock } from "../core/clock.ts";
 import { AppError, messageOf } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
@@ -87,4 +89,64 @@ function tryMigration(path: string, now: number): boolean {
   } finally {
     db.close();
   }
+}
+
+/** First parts of the names of streams. */
+export const STREAM_KINDS = ["chain", "keys", "metadata", "nft", "price", "usage"] as const;
+/** Rows that are listed at most. */
+const MOST = 1_000;
+
+/** The faults that SQLite finds in the file. */
+export function fileFaults(url: string): string[] {
+  if (!url.startsWith("sqlite://")) return [];
+  const path = url.slice("sqlite://".length);
+  if (!existsSync(path)) return [`there is no file ${path}`];
+  try {
+    const database = new Database(path, { readonly: true });
+    const rows = database.query<{ integrity_check: string }, []>("PRAGMA integrity_check").all();
+    database.close();
+    return rows.map((row) => row.integrity_check).filter((text) => text !== "ok");
+  } catch (error) {
+    return [messageOf(error)];
+  }
+}
+
+/** Where events or streams may be that no walk over the streams comes by. */
+const STRAYS = {
+  events: `SELECT stream_id AS name, count(*) AS count FROM events
+           WHERE stream_id NOT IN (SELECT id FROM streams) GROUP BY stream_id LIMIT ${MOST}`,
+  streams: `SELECT name, version AS count FROM streams
+            WHERE ${STREAM_KINDS.map((kind) => `substr(name, 1, ${kind.length + 1}) <> '${kind}/'`).join(" AND ")} LIMIT ${MOST}`,
+};
+
+interface Stray {
+  readonly name: string | number;
+  readonly count: number;
+}
+
+async function straysOf(url: string): Promise<{ events: Stray[]; streams: Stray[] }> {
+  if (url.startsWith("sqlite://")) {
+    const database = new Database(url.slice("sqlite://".length), { readonly: true });
+    try {
+      const ask = (query: string) => database.query<Stray, []>(query).all();
+      return { events: ask(STRAYS.events), streams: ask(STRAYS.streams) };
+    } finally {
+      database.close();
+    }
+  }
+  const sql = new SQL(url, { max: 1 });
+  try {
+    const ask = (query: string) => sql.unsafe<Stray[]>(query);
+    return { events: await ask(STRAYS.events), streams: await ask(STRAYS.streams) };
+  } finally {
+    await sql.close();
+  }
+}
+
+export async function strays(url: string): Promise<string[]> {
+  const { events, streams } = await straysOf(url);
+  return [
+    ...events.map(({ name, count }) => `${count} events are of stream number ${name}, which has no row`),
+    ...streams.map(({ name, count }) => `${name} with ${count} events is of no kind there is`),
+  ];
 }

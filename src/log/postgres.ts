@@ -22,22 +22,22 @@ import type {
   StreamHead,
   WakeUpListener,
 } from "./event-log.ts";
-import { assertUnpooled, PostgresConnections } from "./postgres-connections.ts";
-import { PostgresListener } from "./postgres-listener.ts";
+import { assertUnpooled, PostgresConnections, PostgresListener } from "./postgres-connections.ts";
 import { appendStatement, migrate, tryMigration } from "./postgres-statements.ts";
 import {
   assertGapless,
   fromStored,
   type HeadRow,
+  type Query,
   READ_LIMIT,
   READ_MAX_BYTES,
+  SeenRecords,
   type StoredEvent,
   toHead,
   toRecorded,
   toStored,
   WakeUps,
 } from "./records.ts";
-import { type Query, SeenRecords } from "./seen-records.ts";
 
 const POLL_MS = 1_000;
 /** Twenty replicas stay below the server's default of 100. */

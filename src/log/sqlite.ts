@@ -38,10 +38,9 @@ import {
   toStored,
   WakeUps,
 } from "./records.ts";
-import { SqliteAhead } from "./sqlite-ahead.ts";
 import { readPage } from "./sqlite-schema.ts";
+import { SqliteAhead, WriterClient } from "./sqlite-workers.ts";
 import type { AppendReply } from "./sqlite-writer.ts";
-import { WriterClient } from "./sqlite-writer-client.ts";
 
 /** Interval of the poll that finds appends of other processes. */
 const POLL_MS = 1_000;

@@ -6,7 +6,6 @@
  * 4. failed tokens with a finished backoff.
  * Sources 2 to 4 walk over columns that follow from the log, in slices. So losing the queue costs time only.
  */
-
 import type { Collection } from "../collections/collection.ts";
 import { FairQueue, type Requester } from "../core/fair-slots.ts";
 import type { TransferKind } from "../events/columns.ts";

@@ -1,7 +1,6 @@
 /**
  * The documents of outcomes in the blob table, and when a token is fetched again.
  */
-
 import type { Hash } from "../core/hex.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { MetadataBook } from "./book.ts";

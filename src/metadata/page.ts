@@ -2,7 +2,6 @@
  * The metadata of a page: per entry the fields of its record as JSON text, and the tokens that should be refreshed.
  * Reads books and blobs only; it never waits for a remote host.
  */
-
 import { LRUCache } from "lru-cache";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";

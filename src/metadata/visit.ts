@@ -3,7 +3,6 @@
  * only its own place in the window. Outcomes are appended to the log as they arrive. After an interruption, each token
  * without a written outcome goes back to the queue.
  */
-
 import type { ChainView } from "../chain/consumer.ts";
 import type { HotCollections } from "../collections/hot-collections.ts";
 import { yieldToEventLoop } from "../core/background.ts";

@@ -21,20 +21,24 @@ import {
 import type { Delay, Verdict } from "../indexing/candidates.ts";
 import type { Demand } from "../indexing/demand.ts";
 import type { EventLog } from "../log/event-log.ts";
+import type { ErrorMessage, SocketLimits } from "./message-models.ts";
 import {
+  type ClientMessage,
   failedMessage,
   failureMessage,
   indexedMessage,
   isProgress,
+  type Mark,
   messageOfEvent,
   metadataMessage,
   notAContractMessage,
+  parseClientMessage,
   progressMessage,
   revertedMessage,
+  type Since,
+  type SubscribeMessage,
   statusMessage,
-} from "./event-messages.ts";
-import type { ErrorMessage, SocketLimits } from "./message-models.ts";
-import { type ClientMessage, type Mark, parseClientMessage, type Since, type SubscribeMessage } from "./messages.ts";
+} from "./messages.ts";
 import { Broadcast, Throttle } from "./pacing.ts";
 import { type Connection, HeldEvents, isShown, type Peer, placeOf, Subscription } from "./subscription.ts";
 

@@ -10,7 +10,7 @@ import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
-import { STREAM_KINDS } from "../../src/log/faults.ts";
+import { STREAM_KINDS } from "../../src/log/check.ts";
 import { openLog } from "../../src/log/open.ts";
 import { runCli } from "../support/cli.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";

@@ -3,7 +3,6 @@
  * by content hash. Out: a document with the result. Failures map to the statuses of API.md. `previews.ts` makes the
  * previews.
  */
-
 import type { Clock } from "../../core/clock.ts";
 import type { Hash } from "../../core/hex.ts";
 import type { EventLog } from "../../log/event-log.ts";

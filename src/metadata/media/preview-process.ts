@@ -3,7 +3,6 @@
  * process of its own with an empty environment. It can be killed during a native call without harm to the service.
  * Drawings are sanitised before they are rendered. Messages in and out: `PreviewRequest` and `PreviewMessage`.
  */
-
 import { Parser } from "htmlparser2";
 import type { SharpOptions } from "sharp";
 import { MetadataFailure } from "../resolve/failure.ts";

@@ -4,7 +4,6 @@
  * charset, and JSON that `json.ts` can repair; refuses everything else with a reason. Pure, so that it runs here or in
  * the worker.
  */
-
 import { gunzipSync } from "node:zlib";
 import type { MetadataReason } from "../../events/types.ts";
 import { MetadataFailure } from "./failure.ts";

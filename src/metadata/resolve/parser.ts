@@ -3,7 +3,6 @@
  * are turned into text, in the same way. The worker starts with the first large input. If an input takes too long, the
  * worker is replaced, and only that input fails.
  */
-
 import { Semaphore } from "../../core/background.ts";
 import type { Clock } from "../../core/clock.ts";
 import { AppError } from "../../core/errors.ts";

@@ -2,7 +2,6 @@
  * Turns a raw `eth_getLogs` answer into columns: parses, verifies and decodes it. Pure. Runs in the decode worker, or
  * on the caller's thread where there is no worker.
  */
-
 import { type ErrorMeta, messageOf } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import { parseQuantity, quantity, toHash } from "../../core/hex.ts";

@@ -2,7 +2,6 @@
  * The logs of one block, and whether they are complete. A header's bloom tells which contracts have logs. If there is
  * no log of one of them, the block is in doubt, and its receipts decide, or else a second endpoint.
  */
-
 import { keccak256 } from "ethers";
 import { LRUCache } from "lru-cache";
 import { yieldToEventLoop } from "../../core/background.ts";

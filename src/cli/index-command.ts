@@ -19,8 +19,7 @@ import {
   USAGE,
 } from "./access.ts";
 import { contractOf } from "./change-commands.ts";
-import { type Command, type CommandRun, knownChain, MAX_SHOWN } from "./command.ts";
-import { ownService, serviceOf, type Work } from "./own-service.ts";
+import { type Command, type CommandRun, knownChain, MAX_SHOWN, ownService, serviceOf, type Work } from "./command.ts";
 import { barText, printable, tableText } from "./terminal.ts";
 
 const POLL_MS = 400;
@@ -187,8 +186,8 @@ async function waitFor(
     if (busy.length === 0 && found.length === wanted.size) {
       run.redraw([]);
       if (run.values["json"] === true) {
-        const told = found.map((one) => ({ ...one, estimate: estimates.get(keyOf(one)) ?? null }));
-        run.print(JSON.stringify(told, null, 2));
+        const rows = found.map((one) => ({ ...one, estimate: estimates.get(keyOf(one)) ?? null }));
+        run.print(JSON.stringify(rows, null, 2));
       } else run.print(endTable(found, estimates));
       return failed.length > 0 ? FAILED : 0;
     }

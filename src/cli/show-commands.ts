@@ -6,8 +6,7 @@ import { COLLECTION_STATUSES, type CollectionEntry } from "../operators/catalogu
 import type { StatusReport } from "../operators/status.ts";
 import { CommandError, FAILED, type Operator, openCommandLog, USAGE } from "./access.ts";
 import { contractOf } from "./change-commands.ts";
-import { type Command, type CommandRun, knownChain, unknownWord } from "./command.ts";
-import { serviceOf } from "./own-service.ts";
+import { type Command, type CommandRun, knownChain, serviceOf, unknownWord } from "./command.ts";
 import { barText, printable, tableText } from "./terminal.ts";
 
 const WATCH_MS = 1_000;
@@ -133,14 +132,14 @@ export const inspectCommand: Command = {
         print(values["json"] === true ? "[]" : "the log has nothing of this contract: it was never requested");
         return FAILED;
       }
-      const told: Told[] = [];
+      const lines: EventLine[] = [];
       for (let from = 1; from <= head.version; ) {
         const events = (await log.read(stream, { from, isReadingOn: true })) as Recorded<NftEvent>[];
-        for (const recorded of events) tell(told, recorded);
+        for (const recorded of events) addLine(lines, recorded);
         from += events.length;
       }
-      if (values["json"] === true) print(JSON.stringify(told, null, 2));
-      else for (const { versions, time, text } of told) print(`${versions.padEnd(14)} ${time}  ${printable(text)}`);
+      if (values["json"] === true) print(JSON.stringify(lines, null, 2));
+      else for (const { versions, time, text } of lines) print(`${versions.padEnd(14)} ${time}  ${printable(text)}`);
       return 0;
     } finally {
       await log.close();
@@ -149,7 +148,7 @@ export const inspectCommand: Command = {
 };
 
 /** One event in words, or several ranges of blocks in a row. */
-interface Told {
+interface EventLine {
   versions: string;
   time: string;
   text: string;
@@ -157,13 +156,13 @@ interface Told {
 }
 
 /** Adds an event. A range of blocks joins the ranges right before it. */
-function tell(told: Told[], { event, version, time }: Recorded<NftEvent>): void {
+function addLine(lines: EventLine[], { event, version, time }: Recorded<NftEvent>): void {
   const when = new Date(time).toISOString();
   if (event.type !== "TransfersCommitted") {
-    told.push({ versions: `v${version}`, time: when, text: textOf(event) });
+    lines.push({ versions: `v${version}`, time: when, text: eventText(event) });
     return;
   }
-  let last = told.at(-1);
+  let last = lines.at(-1);
   if (last?.ranges === undefined) {
     last = {
       versions: "",
@@ -171,9 +170,9 @@ function tell(told: Told[], { event, version, time }: Recorded<NftEvent>): void 
       text: "",
       ranges: { first: version, fromBlock: event.fromBlock, count: 0, transfers: 0 },
     };
-    told.push(last);
+    lines.push(last);
   }
-  const ranges = last.ranges as NonNullable<Told["ranges"]>;
+  const ranges = last.ranges as NonNullable<EventLine["ranges"]>;
   ranges.count++;
   ranges.transfers += event.count;
   last.time = when;
@@ -182,7 +181,7 @@ function tell(told: Told[], { event, version, time }: Recorded<NftEvent>): void 
   last.text = `${wholeText(ranges.transfers)} transfers of ${blocks}, in ${countedText(ranges.count, "range")}`;
 }
 
-function textOf(event: Exclude<NftEvent, { readonly type: "TransfersCommitted" }>): string {
+function eventText(event: Exclude<NftEvent, { readonly type: "TransfersCommitted" }>): string {
   switch (event.type) {
     case "IndexingRequested":
       return "requested";

@@ -10,8 +10,7 @@ import {
   ServiceError,
 } from "../client/index.ts";
 import { BlockSlider, type FilterState, Filters } from "./controls.tsx";
-import { clock, counted, isAddress, plain, short, whole } from "./format.ts";
-import { Gallery } from "./gallery.tsx";
+import { FilteredTokens, Gallery, RangedTokens, type TokenSource } from "./gallery.tsx";
 import {
   blockIn,
   type Loaded,
@@ -22,8 +21,21 @@ import {
   useQuery,
   useSession,
 } from "./hooks.ts";
-import { Address, Bar, Curl, Failure, linkTo, type Request, Tabs } from "./parts.tsx";
-import { FilteredTokens, RangedTokens, type TokenSource } from "./tokens.ts";
+import {
+  AddressLink,
+  Bar,
+  Curl,
+  clock,
+  counted,
+  Failure,
+  isAddress,
+  linkTo,
+  plain,
+  type Request,
+  short,
+  Tabs,
+  whole,
+} from "./parts.tsx";
 import { ActivityPanel, ExportPanel, type Happening, HoldersPanel } from "./views.tsx";
 
 interface Where {
@@ -157,7 +169,7 @@ function Heading({ chain, address, record, total, isReady, flags }: HeadingOptio
         {plain(record?.name ?? "", 60) || "Collection"} <small>{plain(record?.symbol ?? "", 20)}</small>
       </h1>
       <p>
-        {chain} · <Address value={address} />
+        {chain} · <AddressLink value={address} />
         {record === undefined ? "" : ` · ${record.contract_type}`}
         {isReady ? ` · ${counted(total, "NFT")}` : ""}
         {isTrue(record?.verified_collection) ? <span class="flag good"> verified by the operator</span> : null}

@@ -1,10 +1,9 @@
 /** What narrows a gallery: filters by owner and traits, and the slider over blocks. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { AsOf } from "../client/index.ts";
-import { clock, isAddress, plain, whole } from "./format.ts";
+import type { TokenFilter } from "./gallery.tsx";
 import { useAnswer, useSession } from "./hooks.ts";
-import { Failure } from "./parts.tsx";
-import type { TokenFilter } from "./tokens.ts";
+import { clock, Failure, isAddress, plain, whole } from "./parts.tsx";
 
 export type FilterState = TokenFilter;
 

@@ -8,9 +8,23 @@ import {
   type ListedCollection,
   type ServiceStatus,
 } from "../client/index.ts";
-import { ago, bytes, isAddress, plain, short, whole } from "./format.ts";
 import { useAction, useAnswer, usePolled, useSession } from "./hooks.ts";
-import { Address, CollectionTable, Curl, Fact, Failure, linkTo, Panel, Scroll } from "./parts.tsx";
+import {
+  AddressLink,
+  ago,
+  bytes,
+  CollectionTable,
+  Curl,
+  Fact,
+  Failure,
+  isAddress,
+  linkTo,
+  Panel,
+  plain,
+  short,
+  Table,
+  whole,
+} from "./parts.tsx";
 
 const PAUSE_MS = 1_000;
 /** Rows of each table. The filter finds the rest. */
@@ -173,7 +187,7 @@ function Offers({ offers }: { readonly offers: readonly string[] }) {
             <a href={kind === "price" ? linkTo.price(chain, address) : linkTo.collection(chain, address)}>
               {kind === "price" ? "the price of a token" : "an NFT collection"}
             </a>{" "}
-            <Address value={address} />
+            <AddressLink value={address} />
           </li>
         ))}
       </ul>
@@ -318,30 +332,19 @@ export function SearchScreen({ text }: { readonly text: string }) {
 
 function TokenTable({ rows }: { readonly rows: readonly KnownToken[] }) {
   return (
-    <Scroll label="ERC-20 tokens">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Token</th>
-            <th scope="col">Chain</th>
-            <th scope="col">Address</th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map(({ chain, address, symbol, name }) => (
-            <tr key={`${chain}/${address}`}>
-              <th scope="row">
-                <a href={linkTo.price(chain, address)}>{plain(symbol, 20)}</a> <small>{plain(name ?? "", 60)}</small>
-              </th>
-              <td>{chain}</td>
-              <td>
-                <Address value={address} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Scroll>
+    <Table label="ERC-20 tokens" titles={["Token", "Chain", "Address"]}>
+      {rows.map(({ chain, address, symbol, name }) => (
+        <tr key={`${chain}/${address}`}>
+          <th scope="row">
+            <a href={linkTo.price(chain, address)}>{plain(symbol, 20)}</a> <small>{plain(name ?? "", 60)}</small>
+          </th>
+          <td>{chain}</td>
+          <td>
+            <AddressLink value={address} />
+          </td>
+        </tr>
+      ))}
+    </Table>
   );
 }
 

@@ -8,9 +8,23 @@ import {
   type SkippedPool,
   type TokenPrice,
 } from "../client/index.ts";
-import { clock, isAddress, percent, plain, shortened, whole } from "./format.ts";
 import { blockIn, useAction, useAnswer, useQuery, useSession } from "./hooks.ts";
-import { Address, Curl, Fact, Failure, linkTo, Panel, quoted, Scroll } from "./parts.tsx";
+import {
+  AddressLink,
+  Curl,
+  clock,
+  Fact,
+  Failure,
+  isAddress,
+  linkTo,
+  Panel,
+  percent,
+  plain,
+  quoted,
+  shortened,
+  Table,
+  whole,
+} from "./parts.tsx";
 import { Origin } from "./route.tsx";
 import "uplot/dist/uPlot.min.css";
 
@@ -141,28 +155,17 @@ function Refused({ error }: { readonly error: Error }) {
     <>
       <Failure error={error} />
       {pools.length === 0 ? null : (
-        <Scroll label="Pools that were refused">
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">Exchange</th>
-                <th scope="col">Pool</th>
-                <th scope="col">Why it is not used</th>
-              </tr>
-            </thead>
-            <tbody>
-              {pools.map((pool) => (
-                <tr key={`${pool.pool} ${pool.reason}`}>
-                  <td>{plain(pool.exchange)}</td>
-                  <td>
-                    <Address value={pool.pool} />
-                  </td>
-                  <td>{reasonText(pool)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Scroll>
+        <Table label="Pools that were refused" titles={["Exchange", "Pool", "Why it is not used"]}>
+          {pools.map((pool) => (
+            <tr key={`${pool.pool} ${pool.reason}`}>
+              <td>{plain(pool.exchange)}</td>
+              <td>
+                <AddressLink value={pool.pool} />
+              </td>
+              <td>{reasonText(pool)}</td>
+            </tr>
+          ))}
+        </Table>
       )}
     </>
   );
@@ -350,33 +353,19 @@ function Curve({ points }: { readonly points: readonly SeriesPoint[] }) {
 
 function PointTable({ points, onBlock }: { readonly points: readonly SeriesPoint[] } & Pick<CurveOptions, "onBlock">) {
   return (
-    <Scroll label="Prices">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Block</th>
-            <th scope="col">Time</th>
-            <th scope="col" class="number">
-              Dollars
-            </th>
-            <th scope="col">Pool</th>
-          </tr>
-        </thead>
-        <tbody>
-          {points.map(({ block, time, usdPrice, pool }) => (
-            <tr key={block}>
-              <td>
-                <button type="button" onClick={() => onBlock(block)} aria-label={`Show the price at block ${block}`}>
-                  {whole(block)}
-                </button>
-              </td>
-              <td>{clock(time)}</td>
-              <td class="number">{usdPrice ?? "–"}</td>
-              <td>{pool === null ? "–" : <Address value={pool} />}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Scroll>
+    <Table label="Prices" titles={["Block", "Time", "Dollars", "Pool"]} numbers={["Dollars"]}>
+      {points.map(({ block, time, usdPrice, pool }) => (
+        <tr key={block}>
+          <td>
+            <button type="button" onClick={() => onBlock(block)} aria-label={`Show the price at block ${block}`}>
+              {whole(block)}
+            </button>
+          </td>
+          <td>{clock(time)}</td>
+          <td class="number">{usdPrice ?? "–"}</td>
+          <td>{pool === null ? "–" : <AddressLink value={pool} />}</td>
+        </tr>
+      ))}
+    </Table>
   );
 }

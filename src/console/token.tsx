@@ -1,10 +1,9 @@
 /** A token: its picture, traits, the line of its owners, and its metadata as it was. */
 import { useEffect, useState } from "preact/hooks";
 import type { MetadataOutcome, NftRecord, TokenTransfer } from "../client/index.ts";
-import { clock, plain, whole } from "./format.ts";
-import { nameOf, Picture } from "./gallery.tsx";
+import { Picture, tokenName } from "./gallery.tsx";
 import { blockIn, useAction, useAnswer, useQuery, useSession } from "./hooks.ts";
-import { Address, Curl, Fact, Failure, linkTo, Panel } from "./parts.tsx";
+import { AddressLink, Curl, clock, Fact, Failure, linkTo, Panel, plain, whole } from "./parts.tsx";
 
 const ZERO = `0x${"0".repeat(40)}`;
 
@@ -34,18 +33,12 @@ export function TokenScreen({ chain, address, id }: TokenOptions) {
       setOlder((before) => ({ rows: [...(before?.rows ?? []), ...page.history], cursor: page.cursor }));
       return "";
     });
-  const refresh = () =>
-    run(async () => {
-      await client.refresh({ chain, address }, [id]);
-      reload();
-      return "Its metadata is fetched again.";
-    });
   return (
     <>
       <p>
         <a href={linkTo.collection(chain, address, block)}>{plain(record?.name ?? "", 60) || "The collection"}</a>
       </p>
-      <h1>{record === undefined ? `Token ${plain(id, 30)}` : nameOf(record)}</h1>
+      <h1>{record === undefined ? `Token ${plain(id, 30)}` : tokenName(record)}</h1>
       {block === undefined ? null : (
         <p>
           After block {whole(block)}. <a href={linkTo.token(chain, address, id)}>Show the newest block</a>
@@ -61,21 +54,37 @@ export function TokenScreen({ chain, address, id }: TokenOptions) {
               <button type="button" disabled={isBusy} onClick={more}>
                 Older
               </button>
-            )}
+            )}{" "}
+            <span role="status">{state}</span>
           </Panel>
           <Panel title="Attempts to fetch the metadata">
             <p class="quiet">Choose a time to see the metadata as it was known then.</p>
             <Attempts of={{ chain, address, id, block }} attempts={value.metadata} />
-            {scope === "operate" ? (
-              <button type="button" disabled={isBusy} onClick={refresh}>
-                Fetch it again
-              </button>
-            ) : null}{" "}
-            <span role="status">{state}</span>
+            {scope === "operate" ? <Refresh of={{ chain, address, id }} onDone={reload} /> : null}
           </Panel>
         </>
       )}
       <Curl requests={[{ path: `/api/collections/${chain}/${address}/tokens/${id}${search}` }]} />
+    </>
+  );
+}
+
+/** Has the metadata of the token fetched again. */
+function Refresh({ of: { chain, address, id }, onDone }: { readonly of: TokenOptions; readonly onDone: () => void }) {
+  const { client } = useSession();
+  const [state, run, isBusy] = useAction();
+  const refresh = () =>
+    run(async () => {
+      await client.refresh({ chain, address }, [id]);
+      onDone();
+      return "Its metadata is fetched again.";
+    });
+  return (
+    <>
+      <button type="button" disabled={isBusy} onClick={refresh}>
+        Fetch it again
+      </button>{" "}
+      <span role="status">{state}</span>
     </>
   );
 }
@@ -92,7 +101,7 @@ function Details({ record }: { readonly record: NftRecord }) {
             <code>{plain(record.token_id)}</code>
           </Fact>
           <Fact name="Owner">
-            {record.owner_of === "" ? `${record.amount} in all` : <Address value={record.owner_of} />}
+            {record.owner_of === "" ? `${record.amount} in all` : <AddressLink value={record.owner_of} />}
           </Fact>
           <Fact name="Minted">block {whole(Number(record.block_number_minted))}</Fact>
           <Fact name="Last transfer">block {whole(Number(record.block_number))}</Fact>
@@ -187,7 +196,7 @@ function Document({ record }: { readonly record: NftRecord }) {
         <Picture record={record} size="medium" pixels={140} />
         <div>
           <p>
-            <strong>{nameOf(record)}</strong>
+            <strong>{tokenName(record)}</strong>
           </p>
           <Attributes record={record} />
         </div>

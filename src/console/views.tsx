@@ -1,9 +1,21 @@
 /** Views of a collection beside the gallery: what happens while the page is open, its owners, and files of it. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { AsOf, CollectionDetails, FeedMessage, Holder } from "../client/index.ts";
-import { clock, counted, percent, plain, whole } from "./format.ts";
 import { BASE, type Loaded, useAction, useSession } from "./hooks.ts";
-import { Curl, commandLine, Failure, LongAddress, linkTo, quoted, Scroll } from "./parts.tsx";
+import {
+  Curl,
+  clock,
+  commandLine,
+  counted,
+  Failure,
+  LongAddress,
+  linkTo,
+  percent,
+  plain,
+  quoted,
+  Table,
+  whole,
+} from "./parts.tsx";
 
 export type Happening =
   | { readonly is: "transfers"; readonly time: string; readonly block: number; readonly ids: readonly string[] }
@@ -146,13 +158,14 @@ interface Listed {
 
 const NOTHING: Listed = { rows: [], total: 0, cursor: null, asOf: null };
 
-export function HoldersPanel({ chain, address, block, turn }: HoldersOptions) {
+/** The holders that are read so far, and the reading of more. */
+function useHolders({ chain, address, block, turn }: HoldersOptions) {
   const { client } = useSession();
   const [listed, setListed] = useState(NOTHING);
   const [error, setError] = useState<Error>();
   const [isBusy, setBusy] = useState(true);
   const stopping = useRef(new AbortController());
-  const { rows, total, cursor, asOf } = listed;
+  const { rows } = listed;
   /** Reads on from a page until there are `count` rows, and shows them at once. */
   const read = async (before: Listed, count: number) => {
     stopping.current.abort();
@@ -179,6 +192,12 @@ export function HoldersPanel({ chain, address, block, turn }: HoldersOptions) {
   const version = block === undefined ? turn : 0;
   useEffect(() => void read(NOTHING, rows.length), [chain, address, block, version]);
   useEffect(() => () => stopping.current.abort(), []);
+  return { ...listed, error, isBusy, more: () => read(listed, rows.length + PAGE) };
+}
+
+export function HoldersPanel(options: HoldersOptions) {
+  const { rows, total, cursor, asOf, error, isBusy, more } = useHolders(options);
+  const { chain, address } = options;
   const path = `/api/collections/${chain}/${address}/holders?limit=${PAGE}`;
   return (
     <>
@@ -186,41 +205,23 @@ export function HoldersPanel({ chain, address, block, turn }: HoldersOptions) {
       <p role="status" class="quiet">
         {asOf === null ? "Counting…" : `${counted(total, "owner")} after block ${whole(asOf.block)}`}
       </p>
-      <Scroll label="Holders">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col" class="number">
-                Rank
-              </th>
-              <th scope="col">Owner</th>
-              <th scope="col" class="number">
-                Tokens
-              </th>
-              <th scope="col" class="number">
-                Share
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map(({ rank, owner, tokens, share }) => (
-              <tr key={owner}>
-                <td class="number">{whole(rank)}</td>
-                <td>
-                  <LongAddress value={owner} />
-                </td>
-                <td class="number">{whole(tokens)}</td>
-                <td class="number share">
-                  <div style={{ width: `${share * 100}%` }} />
-                  <span>{percent(share)}</span>
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <Table label="Holders" titles={["Rank", "Owner", "Tokens", "Share"]} numbers={["Rank", "Tokens", "Share"]}>
+        {rows.map(({ rank, owner, tokens, share }) => (
+          <tr key={owner}>
+            <td class="number">{whole(rank)}</td>
+            <td>
+              <LongAddress value={owner} />
+            </td>
+            <td class="number">{whole(tokens)}</td>
+            <td class="number share">
+              <div style={{ width: `${share * 100}%` }} />
+              <span>{percent(share)}</span>
+            </td>
+          </tr>
+        ))}
+      </Table>
       {cursor === null ? null : (
-        <button type="button" disabled={isBusy} onClick={() => read(listed, rows.length + PAGE)}>
+        <button type="button" disabled={isBusy} onClick={more}>
           More
         </button>
       )}

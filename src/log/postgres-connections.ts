@@ -4,7 +4,7 @@
  * get answers.
  */
 import { SQL, type TransactionSQL } from "bun";
-import { Semaphore } from "../core/background.ts";
+import { Semaphore, singleFlight } from "../core/background.ts";
 import { type Clock, retry, withTimeout } from "../core/clock.ts";
 import { AppError, isRetryable } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
@@ -45,10 +45,10 @@ interface ConnectionsOptions {
    * Checks that a new connection leads to the same log as the ones before. No answer is released before that. It must
    * send its queries through `query`. If it rejects, the answer is an error.
    */
-  readonly check: (query: Query) => Promise<void>;
+  readonly check: (query: SqlQuery) => Promise<void>;
 }
 
-type Query = <T>(text: string, parameters: unknown[]) => Promise<T[]>;
+type SqlQuery = <T>(text: string, parameters: unknown[]) => Promise<T[]>;
 
 /** The server sent neither an answer nor a refusal in time. */
 class SilentError extends Error {}
@@ -147,7 +147,7 @@ export class PostgresConnections {
   /** Connections opened so far, and how many of them had been opened when the last successful check began. */
   #opened = 0;
   #checked = 0;
-  #checking: Promise<void> | undefined;
+  readonly #checkOnce = singleFlight(() => this.#check());
   #closed = false;
 
   constructor(options: ConnectionsOptions) {
@@ -183,12 +183,7 @@ export class PostgresConnections {
     const options = { ...BACKOFF, clock, attempts: CONFLICT_ATTEMPTS, shouldRetry: isConflict };
     try {
       const rows = await retry(() => this.#query<T>(text, parameters), options);
-      while (this.#checked < this.#opened) {
-        this.#checking ??= this.#check().finally(() => {
-          this.#checking = undefined;
-        });
-        await this.#checking;
-      }
+      while (this.#checked < this.#opened) await this.#checkOnce();
       return rows;
     } catch (error) {
       throw postgresError(error, meta);

@@ -136,7 +136,7 @@ interface RecordId {
 }
 
 /** Sends a statement to PostgreSQL and returns its rows. */
-export type Query = <T>(text: string, parameters: unknown[]) => Promise<T[]>;
+export type SqlQuery = <T>(text: string, parameters: unknown[]) => Promise<T[]>;
 
 interface Seen extends RecordId {
   /** Increases with each record seen. */
@@ -208,7 +208,7 @@ export class SeenRecords {
    * is no need to compare timelines: a restored backup need not change them, and a failover without loss does.
    * @throws AppError `log_unavailable` if one is lost
    */
-  async compare(query: Query): Promise<void> {
+  async compare(query: SqlQuery): Promise<void> {
     const all = [...this.#newest.values()];
     for (let at = 0; at < all.length && this.isKept; at += COMPARED_AT_ONCE) {
       const part = all.slice(at, at + COMPARED_AT_ONCE);

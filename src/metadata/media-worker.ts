@@ -18,11 +18,11 @@ import {
   examine,
   isExaminationDue,
   type MediaDocument,
-  nameOf,
+  uriName,
 } from "./media/media.ts";
 import { PreviewsUnavailable } from "./media/previews.ts";
 import { fromBlob, toBlob } from "./outcome.ts";
-import { type TokenTexts, textOfToken } from "./texts.ts";
+import { type TokenTexts, textOfToken } from "./page.ts";
 
 interface MediaWorkerOptions extends ExaminerOptions {
   readonly chainId: number;
@@ -188,7 +188,7 @@ export class MediaWorker {
   }
 
   async #examined(picture: Picture, signal: AbortSignal): Promise<Hash> {
-    const name = nameOf(picture.uri);
+    const name = uriName(picture.uri);
     // Await only a hit: a second request of the same picture must find the first one's examination.
     const known = this.#known.get(name);
     const examined = known && (await known);
@@ -203,8 +203,8 @@ export class MediaWorker {
   async #examine(picture: Picture, signal: AbortSignal): Promise<Examined> {
     const { log, observe } = this.#options;
     const { document, doubt } = await examine(this.#options, picture, signal);
-    if (doubt === undefined) this.#doubts.delete(nameOf(picture.uri));
-    else this.#assertEnoughDoubts(nameOf(picture.uri), doubt);
+    if (doubt === undefined) this.#doubts.delete(uriName(picture.uri));
+    else this.#assertEnoughDoubts(uriName(picture.uri), doubt);
     observe(document.status);
     const { status, updatedAt, version = 0 } = document;
     return { status, updatedAt, version, hash: await log.putBlob(toBlob(document)) };

@@ -27,13 +27,11 @@ import { type MediaDocument, previewSize } from "./media/media.ts";
 import { Previews } from "./media/previews.ts";
 import { MediaWorker } from "./media-worker.ts";
 import { MIN_REFRESH_MS } from "./outcome.ts";
-import { FactsReader, type KnownFacts, type PageFactsOptions } from "./page.ts";
-import { Fetcher } from "./resolve/fetcher.ts";
+import { FactsReader, type KnownFacts, type PageFactsOptions, TokenTexts } from "./page.ts";
+import { Fetcher, type Gateways, type Wire } from "./resolve/fetcher.ts";
 import { Hosts } from "./resolve/host-limits.ts";
-import type { Gateways, Wire } from "./resolve/hosts.ts";
 import { Parser } from "./resolve/parser.ts";
 import { Resolver } from "./resolve/resolver.ts";
-import { TokenTexts } from "./texts.ts";
 import { Announcements, TokenUriReader } from "./token-uris.ts";
 import { MetadataWorker } from "./worker.ts";
 

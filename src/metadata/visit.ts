@@ -86,12 +86,12 @@ export class Visit {
         await appendMetadata(context, { chainId, address }, outcomeEvents(outcomes));
         const book = await context.books.get(chainId, address);
         this.written += outcomes.length;
-        this.#unwrittenBytes -= bytesOf(outcomes);
+        this.#unwrittenBytes -= outcomeBytes(outcomes);
         // Tokens stay in flight until the book has their outcome. Otherwise they would be picked again.
         for (const { token } of outcomes) due.written(token, book);
       },
       onFailure: (outcomes, error) => {
-        this.#unwrittenBytes -= bytesOf(outcomes);
+        this.#unwrittenBytes -= outcomeBytes(outcomes);
         this.#interrupt(
           outcomes.map(({ token }) => token),
           error,
@@ -272,7 +272,7 @@ export class Visit {
   }
 }
 
-const bytesOf = (outcomes: readonly TokenOutcome[]): number => outcomes.reduce((sum, { bytes }) => sum + bytes, 0);
+const outcomeBytes = (outcomes: readonly TokenOutcome[]): number => outcomes.reduce((sum, { bytes }) => sum + bytes, 0);
 
 /** Hashes of the token's current documents. */
 function knownHashes(book: MetadataBook, { kind, id }: Token): Hash[] {

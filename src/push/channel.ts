@@ -39,8 +39,16 @@ import {
   type SubscribeMessage,
   statusMessage,
 } from "./messages.ts";
-import { Broadcast, Throttle } from "./pacing.ts";
-import { type Connection, HeldEvents, isShown, type Peer, placeOf, Subscription } from "./subscription.ts";
+import {
+  Broadcast,
+  type Connection,
+  HeldEvents,
+  isShown,
+  type Peer,
+  placeOf,
+  Subscription,
+  Throttle,
+} from "./subscription.ts";
 
 export interface ChannelOptions {
   readonly log: EventLog;
@@ -52,7 +60,7 @@ export interface ChannelOptions {
   /** What clients want of collections. */
   readonly demand: Pick<Demand, "request">;
   /** Called when a client subscribes to a collection of the chain. */
-  readonly onHeard?: (chainId: number) => void;
+  readonly onSubscribed?: (chainId: number) => void;
   readonly maxSubscriptions: number;
   /** The other limits of a connection, which the socket enforces. Told to each subscriber. */
   readonly socketLimits?: Omit<SocketLimits, "subscriptionsPerConnection">;
@@ -196,8 +204,8 @@ export class Channel {
    * @returns with the verdict about an address that the log does not record
    */
   async #requestCollection({ key }: Peer, chainId: number, address: Address) {
-    const { projections, demand, onHeard } = this.#options;
-    onHeard?.(chainId);
+    const { projections, demand, onSubscribed } = this.#options;
+    onSubscribed?.(chainId);
     const collection = await projections.get(chainId, address);
     const verdict = await demand.request({ chainId, address }, collection, key);
     const isNew = collection.version === 0 || collection.isRemoved;
@@ -467,9 +475,9 @@ export class Channel {
     });
   }
 
-  #sendToSubscribers(stream: StreamName, tell: (subscription: Subscription) => void): void {
+  #sendToSubscribers(stream: StreamName, send: (subscription: Subscription) => void): void {
     const subscriptions = this.#byStream.get(stream);
-    if (subscriptions !== undefined) this.#broadcast.send(subscriptions, tell);
+    if (subscriptions !== undefined) this.#broadcast.send(subscriptions, send);
   }
 
   stop(): void {

@@ -1,5 +1,5 @@
 /** The client against the real service: its types, its iterators, its errors, and messages across interruptions. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,9 +11,6 @@ import { type Deployed, deploy, transact } from "../../scripts/local-chain/contr
 import { Client, type FeedMessage, ServiceError } from "../../src/client/index.ts";
 import { startTestService, synced, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const OPERATOR = "operator-key-of-the-client";
 const COUNT = 7n;

@@ -3,7 +3,7 @@
  * any number of concurrent requests, and its result is true at its block despite new events, reverts and blocks
  * meanwhile. The log, the route and the fold are real.
  */
-import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { chainById } from "../../src/chains/chains.ts";
 import { type Collection, evolve, initialState } from "../../src/collections/collection.ts";
 import { HotCollections, type ShownChain } from "../../src/collections/hot-collections.ts";
@@ -19,13 +19,10 @@ import { currentPlan } from "../../src/listings/pages.ts";
 import { NO_METADATA } from "../../src/listings/record.ts";
 import type { FirstPage } from "../../src/listings/walk.ts";
 import { openLog } from "../../src/log/open.ts";
-import { hash, identified } from "../ledger/histories.ts";
-import { columnsOf, type ModelTransfer, modelListing, readable } from "../ledger/model.ts";
+import { hash, identified } from "../support/histories.ts";
+import { columnsOf, type ModelTransfer, modelListing, readable } from "../support/naive-ledger.ts";
 import { READER } from "../support/requesters.ts";
 import { temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const address = `0x${"be".repeat(20)}` as Address;
 const BLOCKS = 300;

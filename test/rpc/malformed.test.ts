@@ -7,7 +7,7 @@ import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import type { BlockHeader, Endpoint } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reading/reader.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
-import { ADDRESS, hashOf, logsBloom, topics } from "./support/doubtful-block.ts";
+import { ADDRESS, hashOf, logsBloom, topics } from "../support/doubtful-block.ts";
 
 const MULTICALL = `0x${"c".repeat(40)}` as Address;
 

@@ -6,10 +6,10 @@ import type { BlockHeader, Endpoint } from "../../src/rpc/port.ts";
 import { logsOfReceipts } from "../../src/rpc/reading/block-logs.ts";
 import { RpcChainReader } from "../../src/rpc/reading/reader.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
-import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
 import { logsBloomOf } from "../support/bloom.ts";
+import { ADDRESS, hashOf, logsBloom } from "../support/doubtful-block.ts";
+import { ProcessClock, Scheduler } from "../support/simulation/scheduler.ts";
 import { turnsDuring } from "../support/turns.ts";
-import { ADDRESS, hashOf, logsBloom } from "./support/doubtful-block.ts";
 
 const HEADER = { number: 8, hash: hashOf(8), parentHash: hashOf(7), timestamp: 96, logsBloom } as BlockHeader;
 const FILTER = { addresses: [ADDRESS], topics: [TRANSFER], fromBlock: 8, toBlock: 8 };

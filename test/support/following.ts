@@ -10,7 +10,7 @@ import type { Hash } from "../../src/core/hex.ts";
 import type { Lifecycle } from "../../src/core/lifecycle.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { chainStream } from "../../src/events/types.ts";
-import { CollectionFlags, RULES_VERSION } from "../../src/indexing/flags.ts";
+import { FlagRules, RULES_VERSION } from "../../src/indexing/flags.ts";
 import { FollowedCollections } from "../../src/indexing/followed-collections.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
 import type { BlockHeader } from "../../src/rpc/port.ts";
@@ -59,7 +59,7 @@ export function startFollower({ log, lifecycle, head, reader: given, minPollMs }
     ...given,
   } as unknown as RpcChainReader;
   const observer = new Proxy({}, { get: () => () => undefined }) as IndexingObserver;
-  const flags = new CollectionFlags({
+  const flags = new FlagRules({
     clock: systemClock,
     chainId: 1,
     log,

@@ -4,7 +4,7 @@
  * picture of unknown size must not be decoded.
  */
 import { crc32, deflateSync } from "node:zlib";
-import { isBmp, sniffPicture } from "../resolve/sniff.ts";
+import { isBmp, sniffPicture } from "../resolve/parse.ts";
 
 const SIGNATURE = Buffer.from("\x89PNG\r\n\x1a\n", "latin1");
 /** Eight bits each of red, green, blue and alpha; no interlacing. */
@@ -65,7 +65,8 @@ const OPAQUE = 255;
 
 /**
  * Decodes an uncompressed BMP file of 1 to 32 bits per pixel, with palette or masks, rows bottom-up or top-down. The
- * image library can't open BMP files; contracts like to draw them, because they need no compression.
+ * image library can't open BMP files; contracts like to draw them, because they need no compression. `fast-bmp` knows no
+ * palette, and `bmp-ts` no bound: it allocates what a header asks for.
  * @throws Error if the bytes are compressed, of more than `maxPixels`, or not a BMP file
  */
 export function decodeBmp(bytes: Uint8Array, maxPixels: number): Raster {

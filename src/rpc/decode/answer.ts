@@ -73,7 +73,7 @@ const MAX_NUMBER = 2 ** 32 - 1;
 const MAX_DIGITS = 20;
 
 /** Shortens a value from the endpoint for an error. The value may have any type and length. */
-const textOf = (value: unknown): string =>
+const wireText = (value: unknown): string =>
   typeof value === "string" || typeof value === "number" ? String(value).slice(0, MAX_DIGITS) : "";
 
 /** The error of an answer with faulty logs. Names the first fault. */
@@ -187,7 +187,7 @@ function readLog(wire: WireLog, expected: Expected): ChainLog | LogFault {
     reason,
     block: hasBlock ? blockNumber : undefined,
     contract: ADDRESS.test(address) && isRequested ? (address as Address) : undefined,
-    logIndex: textOf(wire?.logIndex),
+    logIndex: wireText(wire?.logIndex),
   });
   if (
     typeof wire !== "object" ||

@@ -7,12 +7,12 @@ import type { JsonRpcError, JsonRpcPayload, JsonRpcResult } from "ethers";
 import type { Clock } from "../../core/clock.ts";
 import { RpcError } from "../rpc-errors.ts";
 
-export type Answer = JsonRpcResult | JsonRpcError;
+export type JsonRpcAnswer = JsonRpcResult | JsonRpcError;
 
 interface BatchesOptions {
   readonly label: string;
   /** Sends one payload, or several as a batch. @throws RpcError */
-  readonly send: (payload: JsonRpcPayload | JsonRpcPayload[]) => Promise<Answer[]>;
+  readonly send: (payload: JsonRpcPayload | JsonRpcPayload[]) => Promise<JsonRpcAnswer[]>;
   /** Makes the error of one request from its JSON-RPC error. */
   readonly errorOf: (payload: JsonRpcPayload, answer: JsonRpcError) => Error;
 }
@@ -130,7 +130,7 @@ export class Batches {
     }
   }
 
-  async #settle(batch: readonly QueuedCall[], answers: readonly Answer[]): Promise<void> {
+  async #settle(batch: readonly QueuedCall[], answers: readonly JsonRpcAnswer[]): Promise<void> {
     const byId = new Map(answers.map((answer) => [answer.id, answer]));
     const refused: Refused[] = [];
     for (const waiting of batch) {
@@ -205,7 +205,7 @@ function isSlow({ method, params }: JsonRpcPayload): boolean {
   return Number(toBlock) - Number(fromBlock) >= SLOW_BLOCKS;
 }
 
-const refusalOf = ([answer]: readonly Answer[]): Answer | undefined =>
+const refusalOf = ([answer]: readonly JsonRpcAnswer[]): JsonRpcAnswer | undefined =>
   answer !== undefined && "error" in answer ? answer : undefined;
 
 /** The part of a request that tells its size. */

@@ -91,14 +91,14 @@ export class SpanController {
   next(): number {
     if (this.#trial !== undefined || this.#isOffered) return this.#safe();
     this.#isOffered = true;
-    return this.#wanted();
+    return this.#blocksToAsk();
   }
 
   /** Returns how many of `blocks` to request in one range. Report the outcome: `succeeded`, `refused` and so on. */
   take(blocks: number): number {
     this.#isOffered = false;
     const safe = this.#safe();
-    const taken = Math.min(blocks, this.#trial === undefined ? this.#wanted() : safe);
+    const taken = Math.min(blocks, this.#trial === undefined ? this.#blocksToAsk() : safe);
     if (taken > safe) this.#trial = taken;
     return taken;
   }
@@ -109,7 +109,7 @@ export class SpanController {
   }
 
   /** Blocks for the next trial. Not more than is safe once the limit is found. */
-  #wanted(): number {
+  #blocksToAsk(): number {
     if (this.#limit === MAX_SPAN || this.#answered === 0) return this.#span;
     const limit = this.#candidate();
     if (limit !== undefined) return Math.min(this.#span, limit);

@@ -5,6 +5,7 @@
  */
 import { JsonRpcApiProvider, type JsonRpcError, type JsonRpcPayload, Network } from "ethers";
 import type { PriceList } from "../../chains/price-list.ts";
+import { singleFlight } from "../../core/background.ts";
 import type { Clock } from "../../core/clock.ts";
 import { messageOf } from "../../core/errors.ts";
 import { quantity } from "../../core/hex.ts";
@@ -22,7 +23,7 @@ import type {
   TransferFilter,
 } from "../port.ts";
 import { asRangeRefusal, classifyRpcError, RpcError } from "../rpc-errors.ts";
-import { type Answer, areSmall, Batches, Patience } from "./batches.ts";
+import { areSmall, Batches, type JsonRpcAnswer, Patience } from "./batches.ts";
 import { PrunedStateDetector } from "./capabilities.ts";
 import { createTransport, type SendOptions, type Transport, withoutSecrets } from "./transport.ts";
 
@@ -71,9 +72,9 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   readonly #batches: Batches;
   readonly #prunedState: PrunedStateDetector;
   readonly #patience: Patience;
-  /** True once the node has confirmed its chain id, and the check that is running. */
+  /** True once the node has confirmed its chain id. */
   #isConfirmed = false;
-  #confirming: Promise<void> | undefined;
+  readonly #confirm = singleFlight(() => this.#assertChainId());
 
   constructor(options: EndpointOptions) {
     const network = Network.from(options.chainId);
@@ -105,10 +106,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
    */
   async #afterChainIdCheck<T>(answer: Promise<T>): Promise<T> {
     if (this.#isConfirmed) return answer;
-    this.#confirming ??= this.#assertChainId().finally(() => {
-      this.#confirming = undefined;
-    });
-    const [answered, confirmed] = await Promise.allSettled([answer, this.#confirming]);
+    const [answered, confirmed] = await Promise.allSettled([answer, this.#confirm()]);
     const isOfOtherChain = confirmed.status === "rejected" && (confirmed.reason as RpcError).kind === "lie";
     if (answered.status === "rejected" && !isOfOtherChain) throw answered.reason;
     if (confirmed.status === "rejected") throw confirmed.reason;
@@ -134,7 +132,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     this.#isConfirmed = true;
   }
 
-  override async _send(payload: JsonRpcPayload | JsonRpcPayload[]): Promise<Answer[]> {
+  override async _send(payload: JsonRpcPayload | JsonRpcPayload[]): Promise<JsonRpcAnswer[]> {
     const list = Array.isArray(payload) ? payload : [payload];
     const text = JSON.stringify(payload);
     const send = (options: SendOptions) => this.#transport.send(text, idsOf(list), options);
@@ -163,7 +161,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     payload: JsonRpcPayload | JsonRpcPayload[],
     list: readonly JsonRpcPayload[],
     send: () => Promise<Uint8Array>,
-  ): Promise<Answer[]> {
+  ): Promise<JsonRpcAnswer[]> {
     const method = methodOf(list);
     return this.#observe(list, async () => {
       const bytes = await send();
@@ -175,7 +173,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
         if (error.kind !== "rate" && list.length > 1) this.#batches.pauseBatching();
         throw error;
       }
-      return { value: (Array.isArray(parsed) ? parsed : [parsed]) as Answer[], bytes: bytes.length };
+      return { value: (Array.isArray(parsed) ? parsed : [parsed]) as JsonRpcAnswer[], bytes: bytes.length };
     });
   }
 

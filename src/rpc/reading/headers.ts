@@ -2,6 +2,7 @@
  * Headers of blocks: reads and checks them, finds the newest and the newest final block, and finds the endpoints that
  * are behind.
  */
+import { singleFlight } from "../../core/background.ts";
 import type { Clock } from "../../core/clock.ts";
 import { AppError } from "../../core/errors.ts";
 import { quantity } from "../../core/hex.ts";
@@ -213,7 +214,7 @@ export class RecordedBlock {
   /** The nodes' block in its place, as of the last comparison. */
   #found: BlockRef | undefined;
   #againMs = Number.NEGATIVE_INFINITY;
-  #comparing: Promise<void> | undefined;
+  readonly #compareOnce = singleFlight(() => this.#compare());
 
   constructor(options: RecordedBlockOptions) {
     this.#options = options;
@@ -238,17 +239,14 @@ export class RecordedBlock {
   /** Returns the nodes' block in the place of the recorded one; undefined if they have it, or none yet. */
   async foundInstead(): Promise<BlockRef | undefined> {
     if (this.#expected === undefined) return undefined;
-    if (this.#options.clock.monotonic() >= this.#againMs) {
-      this.#comparing ??= this.#compare(this.#expected).finally(() => {
-        this.#comparing = undefined;
-      });
-      await this.#comparing;
-    }
+    if (this.#options.clock.monotonic() >= this.#againMs) await this.#compareOnce();
     return this.#found;
   }
 
-  async #compare(expected: BlockRef): Promise<void> {
+  async #compare(): Promise<void> {
     const { clock, read, anyHolds } = this.#options;
+    const expected = this.#expected;
+    if (expected === undefined) return;
     const shown = await read(expected.number);
     // One endpoint may be of another chain, or on an orphaned branch.
     const isHeld = shown?.hash === expected.hash || (shown !== undefined && (await anyHolds(expected)));

@@ -4,9 +4,9 @@
  */
 import { type TransferColumns, TransferKind } from "../events/columns.ts";
 import { homeIn } from "./hash-index.ts";
+import { STEPS_WITHOUT_MARKS, type Steps, Trails } from "./shortcuts.ts";
 import { CHUNK_BITS, CHUNK_MASK, type Slot, type StateCodec, VALUES_PER_SLICE, WordTable } from "./tables.ts";
 import { hashId, type Run, type TokenTable } from "./token-slots.ts";
-import { STEPS_WITHOUT_MARKS, type Steps, Trails } from "./trails.ts";
 
 // The current state of each token, 12 bytes a slot: first and last entry of its history, and its owner. First and tail
 // are the index of an entry (or ERC-1155 transfer), -1 for none, or -(2 + r) for "as id range r minted it". The owner

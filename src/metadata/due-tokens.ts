@@ -12,8 +12,7 @@ import type { TransferKind } from "../events/columns.ts";
 import { readSlice } from "../ledger/listing.ts";
 import { type Position, START } from "../ledger/rows.ts";
 import type { Slot } from "../ledger/tables.ts";
-import type { MetadataBook } from "./book.ts";
-import { retryAt } from "./outcome.ts";
+import { type MetadataBook, retryAt } from "./book.ts";
 
 export interface Token {
   readonly kind: TransferKind;

@@ -10,6 +10,7 @@ import type { Address, Hash } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { encodeTokens } from "../events/columns.ts";
 import { metadataStream } from "../events/types.ts";
+import { fromBlob, toBlob } from "./book.ts";
 import { appendMetadata, type MetadataBooks, Outbox } from "./books.ts";
 import { keyOf, RequestQueue, type Token } from "./due-tokens.ts";
 import {
@@ -21,7 +22,6 @@ import {
   uriName,
 } from "./media/media.ts";
 import { PreviewsUnavailable } from "./media/previews.ts";
-import { fromBlob, toBlob } from "./outcome.ts";
 import { type TokenTexts, textOfToken } from "./page.ts";
 
 interface MediaWorkerOptions extends ExaminerOptions {

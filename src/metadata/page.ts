@@ -9,7 +9,7 @@ import type { Address, Hash } from "../core/hex.ts";
 import type { Entry } from "../ledger/entries.ts";
 import { NO_METADATA, type RecordFacts } from "../listings/record.ts";
 import type { EventLog } from "../log/event-log.ts";
-import type { MetadataBook, Outcome } from "./book.ts";
+import { fromBlob, isRefreshDue, type MetadataBook, type Outcome, type OutcomeDocument, wholeUri } from "./book.ts";
 import type { MetadataBooks } from "./books.ts";
 import type { Token } from "./due-tokens.ts";
 import {
@@ -20,7 +20,6 @@ import {
   type MediaStatus,
   uriName,
 } from "./media/media.ts";
-import { fromBlob, isRefreshDue, type OutcomeDocument, wholeUri } from "./outcome.ts";
 import { FAILURE_STATUS, MetadataFailure } from "./resolve/failure.ts";
 import { type BodyText, NO_TEXT, type NormalizedMetadata, textOfImage } from "./resolve/normalize.ts";
 import type { Parser } from "./resolve/parser.ts";

@@ -5,10 +5,10 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
-import { GAP_CHUNK_ROWS } from "../../src/ledger/gaps.ts";
 import { Ledger } from "../../src/ledger/ledger.ts";
 import { countEntries, positionAfter, readSlice } from "../../src/ledger/listing.ts";
 import { START } from "../../src/ledger/rows.ts";
+import { GAP_CHUNK_ROWS } from "../../src/ledger/shortcuts.ts";
 import { columnsOf, type ModelTransfer, modelListing } from "../support/naive-ledger.ts";
 
 const TOKENS = GAP_CHUNK_ROWS * 3 + 100;

@@ -9,7 +9,7 @@ import { HOLDERS_AT_ONCE, TOKENS_AT_ONCE } from "../../src/ledger/entries.ts";
 import { Ledger } from "../../src/ledger/ledger.ts";
 import { readInSlices, readSlice } from "../../src/ledger/listing.ts";
 import { START } from "../../src/ledger/rows.ts";
-import { STEPS_PER_SLICE, STEPS_WITHOUT_MARKS, Trails } from "../../src/ledger/trails.ts";
+import { STEPS_PER_SLICE, STEPS_WITHOUT_MARKS, Trails } from "../../src/ledger/shortcuts.ts";
 import { columnsOf, type ModelTransfer, modelListing, readable } from "../support/naive-ledger.ts";
 
 const { erc721, erc1155 } = TransferKind;

@@ -15,7 +15,7 @@ import { silentLogger } from "../../src/core/logger.ts";
 import { encodeTokens, TransferKind } from "../../src/events/columns.ts";
 import { metadataStream, type NftEvent, nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
-import { toBlob } from "../../src/metadata/outcome.ts";
+import { toBlob } from "../../src/metadata/book.ts";
 import { freshStream, hashOf } from "../support/log-contract.ts";
 import { columnsOf, type ModelTransfer } from "../support/naive-ledger.ts";
 import { sharedPostgres } from "../support/postgres.ts";

@@ -6,17 +6,20 @@ import { join } from "node:path";
 import type { ParseArgsConfig } from "node:util";
 import { CHAINS, type Chain, parseChain } from "../chains/chains.ts";
 import type { Config } from "../config.ts";
+import { AppError } from "../core/errors.ts";
 import { nearestWord } from "../core/format.ts";
 import { createLogger } from "../core/logger.ts";
 import { type KeyScope, usageStream } from "../events/types.ts";
 import { appendWithRetry } from "../log/event-log.ts";
 import {
   CommandError,
+  FAILED,
   HttpOperator,
   type LogOptions,
   missingLog,
   type Operator,
   openCommandLog,
+  UNAVAILABLE,
   USAGE,
 } from "./access.ts";
 import { printable } from "./terminal.ts";
@@ -165,3 +168,13 @@ const withLogIn = (folder: string, config: Config): Config => ({
   eventLogUrl: `sqlite://${join(folder, "events.db")}`,
   snapshotDir: undefined,
 });
+
+/** Errors of a log in the words of a command, with its exit code. @throws CommandError */
+export async function inWords<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    throw new CommandError(error.message, error.code === "log_unavailable" ? UNAVAILABLE : FAILED);
+  }
+}

@@ -18,8 +18,9 @@ import {
   UNFINISHED_COPY,
 } from "../log/raw-log.ts";
 import type { StoredEvent } from "../log/records.ts";
-import { CommandError, FAILED, UNAVAILABLE, USAGE } from "./access.ts";
+import { CommandError, FAILED, USAGE } from "./access.ts";
 import type { Command, CommandRun } from "./command.ts";
+import { inWords } from "./command.ts";
 import { barText } from "./terminal.ts";
 
 const LOG_URL = /^(?:sqlite:\/\/.+|postgres(?:ql)?:\/\/.+)$/;
@@ -43,7 +44,7 @@ export const copyCommand: Command = {
     const copying = copyLog({ from, to, withSecrets, onProgress, signal: run.signal });
     // The end of the copy releases its lease.
     run.beforeExit(() => copying);
-    const report = await inWords(copying);
+    const report = await inWords(() => copying);
     run.redraw([]);
     if (run.values["json"] === true) run.print(JSON.stringify(report));
     else for (const line of linesOf(report, withSecrets)) run.print(line);
@@ -57,15 +58,6 @@ function urlsOf({ words }: CommandRun): [string, string] {
     throw new CommandError("copy needs two logs: sqlite://<path> or postgres://…", USAGE);
   if (from === to) throw new CommandError("copy needs two different logs", USAGE);
   return [from, to];
-}
-
-async function inWords<T>(work: Promise<T>): Promise<T> {
-  try {
-    return await work;
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error;
-    throw new CommandError(error.message, error.code === "log_unavailable" ? UNAVAILABLE : FAILED);
-  }
 }
 
 function linesOf(report: CopyReport, withSecrets: boolean): string[] {

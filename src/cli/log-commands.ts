@@ -31,6 +31,7 @@ import { blobsOf } from "../metadata/page.ts";
 import { evolvePrice, initialPriceState } from "../prices/memory/projection.ts";
 import { CommandError, FAILED, missingLog, openCommandLog, UNAVAILABLE, USAGE } from "./access.ts";
 import type { Command, CommandRun } from "./command.ts";
+import { inWords } from "./command.ts";
 
 export const backupCommand: Command = {
   name: "backup",
@@ -130,15 +131,6 @@ async function assertNoLease(config: Config): Promise<void> {
   if (leases.length === 0) return;
   const names = leases.map(({ name }) => name).join(", ");
   throw new CommandError(`a service is running on this log (${names}): stop it, and try again`, FAILED);
-}
-
-async function inWords<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error;
-    throw new CommandError(error.message, error.code === "log_unavailable" ? UNAVAILABLE : FAILED);
-  }
 }
 
 /** Heads, records or entries per read. An id range that is longer is hashed as a range. */

@@ -96,7 +96,7 @@ const LATER = {
   names: new Set([
     ...["AsOf", "CallCounts", "Contract", "ErrorCode", "ErrorMessage", "Holder", "KnownToken", "MessageOf"],
     ...["MetadataHealth", "NormalizedMetadata", "PoolState", "PriceSeries", "SeriesPoint", "ServerMessage"],
-    ...["ServiceStatus", "SkippedPool", "Subscription", "TokenTransfer"],
+    ...["ServiceStatus", "SkippedPool", "TokenTransfer"],
   ]),
 };
 

@@ -46,7 +46,7 @@ import {
   isShown,
   type Peer,
   placeOf,
-  Subscription,
+  StreamSubscription,
   Throttle,
 } from "./subscription.ts";
 
@@ -83,11 +83,11 @@ const METADATA_MS = 1_000;
 export class Channel {
   readonly #options: ChannelOptions;
   readonly #connections = new Map<Peer, Connection>();
-  readonly #byStream = new Map<StreamName, Set<Subscription>>();
+  readonly #byStream = new Map<StreamName, Set<StreamSubscription>>();
   /** Subscriptions by the name of their key. */
   readonly #byKey = new Map<string, number>();
   readonly #unsubscribe: () => void;
-  readonly #broadcast = new Broadcast<Subscription>();
+  readonly #broadcast = new Broadcast<StreamSubscription>();
   readonly #held = new HeldEvents();
   readonly #progress: Throttle<StreamName>;
   readonly #metadata: Throttle<StreamName>;
@@ -183,7 +183,7 @@ export class Channel {
     }
     this.#byKey.set(key, ofKey + 1);
     // Registered before the first await, so that the bound holds and no event is missed.
-    const subscription = new Subscription(stream, { peer, connection, unpin: projections.pin(stream) });
+    const subscription = new StreamSubscription(stream, { peer, connection, unpin: projections.pin(stream) });
     connection.subscriptions.set(stream, subscription);
     const all = this.#byStream.get(stream) ?? new Set();
     this.#byStream.set(stream, all.add(subscription));
@@ -217,7 +217,7 @@ export class Channel {
    * names the record that the further messages go on from, so that a client that is cut off in between misses none.
    */
   async #sendInitialState(
-    subscription: Subscription,
+    subscription: StreamSubscription,
     found: Collection,
     { asked, isLost }: { readonly asked: Since | undefined; readonly isLost: boolean },
   ): Promise<void> {
@@ -335,7 +335,7 @@ export class Channel {
    * Replays missed events, a few at a time, then makes the subscription live. Yields before each part: thousands of
    * clients can reconnect at once, and HTTP requests must not wait for their replays.
    */
-  async #replay(subscription: Subscription, collection: Collection): Promise<void> {
+  async #replay(subscription: StreamSubscription, collection: Collection): Promise<void> {
     const { log, projections } = this.#options;
     const { stream } = subscription;
     while (subscription.isListening) {
@@ -359,7 +359,7 @@ export class Channel {
     }
   }
 
-  #drop(subscription: Subscription): void {
+  #drop(subscription: StreamSubscription): void {
     const { stream, connection, peer, unpin } = subscription;
     unpin();
     if (connection.subscriptions.delete(stream)) {
@@ -418,7 +418,7 @@ export class Channel {
    * Returns the newest record of a complete collection that pages show; undefined for an incomplete one. For an evicted
    * collection it is the newest version that its subscribers got.
    */
-  #completeMark(stream: StreamName, subscriptions: ReadonlySet<Subscription>): Mark | undefined {
+  #completeMark(stream: StreamName, subscriptions: ReadonlySet<StreamSubscription>): Mark | undefined {
     const collection = this.#options.projections.peek(stream);
     if (collection !== undefined) return collection.completed && this.#shownMark(stream, collection);
     let version: number | undefined;
@@ -475,7 +475,7 @@ export class Channel {
     });
   }
 
-  #sendToSubscribers(stream: StreamName, send: (subscription: Subscription) => void): void {
+  #sendToSubscribers(stream: StreamName, send: (subscription: StreamSubscription) => void): void {
     const subscriptions = this.#byStream.get(stream);
     if (subscriptions !== undefined) this.#broadcast.send(subscriptions, send);
   }

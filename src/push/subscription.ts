@@ -98,7 +98,7 @@ export class HeldEvents {
 }
 
 export interface Connection {
-  readonly subscriptions: Map<StreamName, Subscription>;
+  readonly subscriptions: Map<StreamName, StreamSubscription>;
   /** Streams for which this connection got `indexed`. */
   readonly indexed: Set<StreamName>;
 }
@@ -106,7 +106,7 @@ export interface Connection {
 /** A reorg is reported by the chain, and by the stream of a collection that has orphaned blocks, in either order. */
 type ReorgSource = "chain" | "stream";
 
-export class Subscription {
+export class StreamSubscription {
   readonly stream: StreamName;
   readonly peer: Peer;
   readonly connection: Connection;
@@ -130,7 +130,10 @@ export class Subscription {
   /** The last reorg sent, by the hash of its common ancestor. Its second report, from the other source, is not sent. */
   #reorg: { readonly hash: string; readonly source: ReorgSource } | undefined;
 
-  constructor(stream: StreamName, { peer, connection, unpin }: Pick<Subscription, "peer" | "connection" | "unpin">) {
+  constructor(
+    stream: StreamName,
+    { peer, connection, unpin }: Pick<StreamSubscription, "peer" | "connection" | "unpin">,
+  ) {
     this.stream = stream;
     this.peer = peer;
     this.connection = connection;

@@ -9,7 +9,7 @@ import { type NftEvent, nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import { Channel } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/message-models.ts";
-import { type Connection, Subscription } from "../../src/push/subscription.ts";
+import { type Connection, StreamSubscription } from "../../src/push/subscription.ts";
 import { committed, hash, identified } from "../support/histories.ts";
 import { columnsOf } from "../support/naive-ledger.ts";
 import { READER } from "../support/requesters.ts";
@@ -217,7 +217,7 @@ test.each([13, 15])("names only the record that the client has by progress of th
   const stream = nftStream(1, address);
   const connection: Connection = { subscriptions: new Map(), indexed: new Set() };
   const peer = { key: READER, send: (message: ServerMessage) => void messages.push(message) };
-  const subscription = new Subscription(stream, { peer, connection, unpin: () => undefined });
+  const subscription = new StreamSubscription(stream, { peer, connection, unpin: () => undefined });
   connection.subscriptions.set(stream, subscription);
   const envelope = { chain: "eth", address };
   const metadata = {

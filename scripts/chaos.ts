@@ -9,7 +9,7 @@
  */
 import { parseArgs } from "node:util";
 import { Findings } from "./chaos/findings.ts";
-import { runChaos } from "./chaos/run.ts";
+import { runChaos } from "./chaos/seeded-run.ts";
 
 const { values } = parseArgs({
   options: {

@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TokenPrice } from "../src/client/index.ts";
-import { digits, nearest, stepsOf, usdOf } from "../src/console/recompute.ts";
+import { leadingDigits, nearest, stepsOf, usdOf } from "../src/console/recompute.ts";
 import { type Excerpt, Narrator, short } from "./demo/narrator.ts";
 import {
   type DemoService,
@@ -239,13 +239,13 @@ async function tellPrice({ narrator, get }: Scene, { market }: Stage): Promise<v
     steps.map(({ pool, from, to, rate }) => [
       short(pool.pool),
       pool.exchange,
-      `1 ${name(from)} = ${digits(rate, 18)} ${name(to)}`,
+      `1 ${name(from)} = ${leadingDigits(rate, 18)} ${name(to)}`,
     ]),
   );
   const usd = usdOf(price);
   narrator.check(
     steps.length > 0 && nearest(usd) === price.usdPrice,
-    `${digits(usd, 20)} is the answer's usdPrice, to the last digit`,
+    `${leadingDigits(usd, 20)} is the answer's usdPrice, to the last digit`,
   );
 }
 

@@ -8,9 +8,9 @@ import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises"
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { FAULTS, FaultCounter } from "../test/simulation/faults.ts";
-import { MUTATIONS, type Mutation } from "../test/simulation/mutations.ts";
-import { simulate } from "../test/simulation/world.ts";
+import { FAULTS, FaultCounter } from "../test/support/simulation/fault-kinds.ts";
+import { MUTATIONS, type Mutation } from "../test/support/simulation/mutations.ts";
+import { simulate } from "../test/support/simulation/world.ts";
 
 const ROOT = join(import.meta.dir, "..");
 const MUTATION_SEEDS = 500;

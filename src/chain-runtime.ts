@@ -8,6 +8,7 @@ import type { Leases } from "./chain/lease.ts";
 import type { PublishedChain } from "./chain/view.ts";
 import { type Chain, MULTICALL3 } from "./chains/chains.ts";
 import type { PriceList } from "./chains/price-list.ts";
+import type { Collection } from "./collections/collection.ts";
 import type { HotCollections } from "./collections/hot-collections.ts";
 import type { FlagLists } from "./collections/operator-lists.ts";
 import { type ChainConfig, LIMITS } from "./config.ts";
@@ -37,7 +38,7 @@ import type { DecodePool } from "./rpc/decode/decode-pool.ts";
 import { EndpointPool, type EndpointStatus } from "./rpc/endpoint/endpoint-pool.ts";
 import { EndpointProvider } from "./rpc/endpoint/provider.ts";
 import type { Verify } from "./rpc/port.ts";
-import { RpcChainReader } from "./rpc/reader.ts";
+import { RpcChainReader } from "./rpc/reading/reader.ts";
 
 /** Longest wait for the header of an old block. After it the answer goes out without the block's time. */
 const HEADER_WAIT_MS = 500;
@@ -74,7 +75,7 @@ export interface RuntimeOptions {
   readonly projections: HotCollections;
   readonly metadata: Metadata;
   /** True while a client of this process is subscribed to a collection of the chain. */
-  readonly isHeard: (chainId: number) => boolean;
+  readonly hasSubscribers: (chainId: number) => boolean;
   /** The account of a key's calls. */
   readonly accountOf: (requester: Requester) => Spending;
   /** Called when a requested address turned out to be no contract, which the log doesn't record. */
@@ -142,6 +143,16 @@ function openReader(
   });
 }
 
+/** What the rules of spam ask about a collection. */
+async function shapeOf({ ledger, identified, version }: Collection) {
+  const { name = null, symbol = null, block: target = null } = identified ?? {};
+  const transfers = ledger.owners.count + ledger.balances.count;
+  const nfts = countEntries(ledger, Number.MAX_SAFE_INTEGER, false);
+  const standard = transfers === 0 ? null : ledger.owners.count > 0 ? "ERC721" : "ERC1155";
+  const measured = { version, transfers, nfts, name, symbol, standard, target };
+  return { airdrop: await isAirdropShaped(ledger), measured };
+}
+
 /** Assembles a chain's parts. Only the self-audit starts right away. */
 export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions): ChainRuntime {
   const { chain } = chainConfig;
@@ -159,26 +170,18 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     reader,
     observer: observerOf(metrics, chain, heads),
     lists: () => shared.lists,
-    isHeard: () => shared.isHeard(chainId),
+    hasSubscribers: () => shared.hasSubscribers(chainId),
     onVerdict: (address, verdict) => shared.onVerdict(chainId, address, verdict),
     onDelayed: (address, delay) => shared.onDelayed(chainId, address, delay),
     staleMs: LIMITS.reidentifyMs,
-    shapeOf: async (address, isApart) => {
-      const { ledger, identified, version } = await projections[isApart ? "apart" : "newest"](chainId, address);
-      const { name = null, symbol = null, block: target = null } = identified ?? {};
-      const transfers = ledger.owners.count + ledger.balances.count;
-      const nfts = countEntries(ledger, Number.MAX_SAFE_INTEGER, false);
-      const standard = transfers === 0 ? null : ledger.owners.count > 0 ? "ERC721" : "ERC1155";
-      const measured = { version, transfers, nfts, name, symbol, standard, target };
-      return { airdrop: await isAirdropShaped(ledger), measured };
-    },
+    shapeOf: async (address, isApart) => shapeOf(await projections[isApart ? "apart" : "newest"](chainId, address)),
     settle: async () => {
       await Promise.all([projections.settle(chainId), prices.settle()]);
     },
   });
   lifecycle.onStop(`indexing of ${chain.name}`, () => indexing.stop());
   const { view } = indexing;
-  const onAsked = () => indexing.heard();
+  const onAsked = () => indexing.clientAsked();
   const prices = createPrices({
     ...{ chain, reader, log, view, clock, onAsked },
     listed: (chainId, address) => shared.tokenLists.find(chainId, address),

@@ -5,9 +5,9 @@
  */
 import { CHAINS, type Chain, envSuffix } from "./chains/chains.ts";
 import { AppError } from "./core/errors.ts";
+import { nearestWord } from "./core/format.ts";
 import { parseGateway } from "./core/gateway.ts";
 import type { LogFormat, LogLevel } from "./core/logger.ts";
-import { nearestWord } from "./core/nearest.ts";
 
 /** Allowed form of a plain API key. */
 const KEY_PATTERN = /^[A-Za-z0-9._~-]{8,128}$/;

@@ -1,6 +1,6 @@
 /**
  * The edge of the process: environment, first key, signals, exit code. `service.ts` builds everything else. With a
- * command as argument, `cli/run.ts` carries it out instead.
+ * command as argument, `cli/commands.ts` carries it out instead.
  */
 import packageFacts from "../package.json" with { type: "json" };
 import { Terminal } from "./cli/terminal.ts";
@@ -65,7 +65,7 @@ if (command === PREVIEW_COMMAND) (await import("./metadata/media/preview-process
 else if (command === undefined || (command === "serve" && rest.length === 0)) await serve();
 else {
   // Imported on demand: the service starts without it.
-  const { runCommand } = await import("./cli/run.ts");
+  const { runCommand } = await import("./cli/commands.ts");
   const print = (line: string) => void process.stdout.write(`${line}\n`);
   process.exitCode = await runCommand(process.argv.slice(2), {
     environment: process.env,

@@ -14,7 +14,7 @@ import type { Catalogue } from "./operators/catalogue.ts";
 import type { ApiKeys } from "./operators/keys.ts";
 import type { PoolOptions } from "./rpc/endpoint/endpoint-pool.ts";
 import type { RequestOutcome } from "./rpc/endpoint/provider.ts";
-import type { LogReaderObserver } from "./rpc/logs.ts";
+import type { LogReaderObserver } from "./rpc/reading/logs.ts";
 
 /** Counts requests to endpoints. Labels stand for their URLs. */
 export function requestObserver(metrics: Metrics, prices: PriceList): (outcome: RequestOutcome) => void {

@@ -17,9 +17,8 @@ import { type Config, ConfigError, keyLimits, LIMITS } from "./config.ts";
 import { type Clock, systemClock, withTimeout } from "./core/clock.ts";
 import { AppError, messageOf } from "./core/errors.ts";
 import type { Requester } from "./core/fair-slots.ts";
-import { Generations } from "./core/generations.ts";
 import type { Address } from "./core/hex.ts";
-import type { Lifecycle } from "./core/lifecycle.ts";
+import { Generations, type Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import { Metrics } from "./core/metrics.ts";
 import { isLowFileLimit, OpenFiles, socketsWithin, WAY_TO_MORE_FILES } from "./core/open-files.ts";
@@ -39,8 +38,7 @@ import { openLog } from "./log/open.ts";
 import { UNFINISHED_COPY } from "./log/raw-log.ts";
 import { Metadata } from "./metadata/metadata.ts";
 import { requestRefresh } from "./metadata/refresh.ts";
-import { Fetcher } from "./metadata/resolve/fetcher.ts";
-import { systemWire, type Wire } from "./metadata/resolve/hosts.ts";
+import { Fetcher, systemWire, type Wire } from "./metadata/resolve/fetcher.ts";
 import { leaseObserver, measureLog, measureOperations, metadataObserver, observe } from "./observers.ts";
 import { Bills } from "./operators/bills.ts";
 import { Catalogue } from "./operators/catalogue.ts";
@@ -284,7 +282,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   const { metrics, lists, log, projections, metadata } = parts;
   const cursorSecret = await readCursorSecret(log, config);
   const keys = await openKeys(options, { ...parts, onDropped: onKeysDropped });
-  const isHeard = (chainId: number): boolean =>
+  const hasSubscribers = (chainId: number): boolean =>
     channel.hasChainSubscribers(chainId) || runtimes.get(chainId)?.prices.isAsked() === true;
   const chains = config.chains.map(({ chain }) => chain);
   const leases = new Leases({ log, clock, holder: instance, observer: leaseObserver(metrics, chains) });
@@ -299,7 +297,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   const onDelayed = (chainId: number, address: Address, delay: Delay) => channel.onDelayed(chainId, address, delay);
   const shared = {
     ...parts,
-    isHeard,
+    hasSubscribers,
     accountOf,
     onVerdict,
     onDelayed,
@@ -325,7 +323,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     logger,
     chainOf: (chainId) => runtimes.get(chainId)?.view,
     demand,
-    onHeard: (chainId) => runtimes.get(chainId)?.indexing.heard(),
+    onSubscribed: (chainId) => runtimes.get(chainId)?.indexing.clientAsked(),
     maxSubscriptions: LIMITS.maxSubscriptionsPerSocket,
     socketLimits: {
       messagesPerSecond: LIMITS.maxSocketMessagesPerSecond,

@@ -1,13 +1,10 @@
 /** The environment variables: defaults, every key, and one report of all errors. */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { CHAINS } from "../src/chains/chains.ts";
 import { type Config, ConfigError, readConfig } from "../src/config.ts";
 import { parseGateway } from "../src/core/gateway.ts";
 import { spawnService, startServiceProcess } from "./support/process.ts";
 import { temporaryLogUrl } from "./support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const problemsOf = (environment: Record<string, string>): readonly string[] => {
   try {

@@ -1,11 +1,8 @@
 /** `bun run start`, the README's command: it installs on a fresh clone only, and says so if that fails. */
-import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, expect, test } from "bun:test";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const ROOT = join(import.meta.dir, "..");
 /** No server listens on this port. */

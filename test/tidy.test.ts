@@ -92,6 +92,17 @@ for (const file of sources) {
   for (const target of importsOf(file)) importers.set(target, (importers.get(target) ?? new Set()).add(file));
 }
 
+/** Rooms and names that break a rule while they are rewritten. */
+const LATER = {
+  circles: new Set(["prices"]),
+  helpers: /^prices\/support\//,
+  names: new Set([
+    ...["AsOf", "CallCounts", "Contract", "ErrorCode", "ErrorMessage", "Holder", "KnownToken", "MessageOf"],
+    ...["MetadataHealth", "NormalizedMetadata", "PoolState", "PriceSeries", "SeriesPoint", "ServerMessage"],
+    ...["ServiceStatus", "SkippedPool", "TokenTransfer"],
+  ]),
+};
+
 /** Lines from which on a file may have a single importer beside it. */
 const PRIVATE_LINES = 60;
 
@@ -128,6 +139,23 @@ describe("the sources", () => {
     expect(circles).toEqual([]);
   });
 
+  test("have no circle of folders in a room", () => {
+    const folders = new Map<string, Set<string>>();
+    for (const file of sources) {
+      for (const target of importsOf(file)) {
+        const [from, to] = [dirname(file), dirname(target)];
+        if (from === to || partOf(file) !== partOf(target) || LATER.circles.has(partOf(file))) continue;
+        folders.set(from, (folders.get(from) ?? new Set()).add(to));
+      }
+    }
+    const reached = (from: string, seen: Set<string>): Set<string> => {
+      for (const next of folders.get(from) ?? []) if (!seen.has(next)) reached(next, seen.add(next));
+      return seen;
+    };
+    const circular = [...folders.keys()].filter((folder) => reached(folder, new Set()).has(folder));
+    expect(circular.map((folder) => relative(SRC, folder))).toEqual([]);
+  });
+
   test("are all imported", () => {
     const entries = new Set(ENTRIES.map((entry) => join(SRC, entry)));
     expect(sources.filter((file) => !importers.has(file) && !entries.has(file))).toEqual([]);
@@ -146,16 +174,16 @@ describe("the sources", () => {
 
   test("export each name once", () => {
     const places = new Map<string, string[]>();
-    // The client repeats the names of the bodies, as clients do.
-    for (const file of sources.filter(isServers)) {
+    for (const file of sources) {
       const names = readFileSync(file, "utf8").matchAll(
-        /^export (?:async |abstract )*(?:function\*?|class|const|let|interface|type) (\w+)/gm,
+        /^export (?:async |abstract |declare )*(?:function\*?|class|const|let|interface|type|enum) (\w+)/gm,
       );
       for (const name of new Set([...names].map((match) => match[1] as string))) {
         places.set(name, [...(places.get(name) ?? []), relative(SRC, file)]);
       }
     }
-    expect([...places].filter(([, files]) => files.length > 1)).toEqual([]);
+    const twice = [...places].filter(([name, files]) => files.length > 1 && !LATER.names.has(name));
+    expect(twice).toEqual([]);
   });
 
   test("have no barrel files", () => {
@@ -185,6 +213,24 @@ describe("the sources", () => {
 });
 
 describe("the repository", () => {
+  test("keeps the helpers of tests in test/support, which is all that scripts may import of the tests", () => {
+    const isTest = (file: string) => /\.(?:test|long)\.ts$/.test(file);
+    const tests = filesBelow(join(ROOT, "test")).filter(
+      (file) => file.endsWith(".ts") && !file.includes("node_modules"),
+    );
+    const outside = tests
+      .map((file) => relative(join(ROOT, "test"), file))
+      .filter((file) => !isTest(file) && !/^(?:support|fixtures|contracts|long\/clients)\//.test(file));
+    expect(outside.filter((file) => !LATER.helpers.test(file))).toEqual([]);
+    const scripts = filesBelow(join(ROOT, "scripts")).filter((file) => file.endsWith(".ts"));
+    const wrong = scripts.flatMap((file) =>
+      importsOf(file)
+        .map((target) => relative(ROOT, target))
+        .filter((target) => target.startsWith("test/") && !target.startsWith("test/support/")),
+    );
+    expect(wrong.filter((target) => !LATER.helpers.test(relative("test", target)))).toEqual([]);
+  });
+
   test("names no paths of a machine and no host of a registry", () => {
     const listed = Bun.spawnSync(["git", "ls-files"], { cwd: ROOT }).stdout.toString().split("\n");
     const files = listed.filter((file) => file !== "" && !/\.(png|db|bin)$/.test(file));

@@ -2,8 +2,8 @@
  * Judges single answers: which statuses a client may get, how fast an error comes, and whether a page's block is one
  * that the service may show. `walkers.ts` judges whole walks.
  */
+import type { Cluster } from "./cluster.ts";
 import { ANSWER_MS, type Asked, type Replica } from "./replica.ts";
-import type { World } from "./world.ts";
 
 /** A client must learn this soon that it gets no answer. */
 const ERROR_MS = 2_500;
@@ -18,7 +18,7 @@ export interface PageFacts {
 }
 
 /** The answer's body if it is 200. Reports what may not be. A process that was disturbed meanwhile may fail. */
-function bodyOf({ findings }: World, replica: Replica, path: string, asked: Asked): string | undefined {
+function bodyOf({ findings }: Cluster, replica: Replica, path: string, asked: Asked): string | undefined {
   const { response, text, failure, ms, isDisturbed } = asked;
   const where = `${replica.name} ${path.slice(0, 90)}`;
   if (response === undefined) {
@@ -36,14 +36,14 @@ function bodyOf({ findings }: World, replica: Replica, path: string, asked: Aske
 
 /** Asks for a page. Undefined for an answer that a client may get and that is not 200. */
 export async function askForPage(
-  world: World,
+  cluster: Cluster,
   replica: Replica,
   path: string,
 ): Promise<{ body: string; facts: PageFacts } | "ended" | undefined> {
-  const { findings, chain } = world;
+  const { findings, chain } = cluster;
   const started = performance.now();
   const asked = await replica.ask(path);
-  const body = bodyOf(world, replica, path, asked);
+  const body = bodyOf(cluster, replica, path, asked);
   const { response } = asked;
   const where = `${replica.name} ${path.slice(0, 90)}`;
   if (body === undefined || response === undefined) {
@@ -79,14 +79,14 @@ export async function askForPage(
 }
 
 /** Asks for a price. Only a price or the reason for its absence is right. */
-export async function askForPrice(world: World, replica: Replica, token: string): Promise<void> {
-  const { findings } = world;
+export async function askForPrice(cluster: Cluster, replica: Replica, token: string): Promise<void> {
+  const { findings } = cluster;
   const path = `/api/v2/erc20/${token}/price`;
   const asked = await replica.ask(path);
   const status = asked.response?.status;
   const isSlowNode = status === 503 && !asked.text.includes("log_unavailable");
   // The limit on the time of an error is about the log. Endpoints may take longer to fail.
-  const body = bodyOf(world, replica, path, isSlowNode ? { ...asked, ms: 0 } : asked);
+  const body = bodyOf(cluster, replica, path, isSlowNode ? { ...asked, ms: 0 } : asked);
   if (status === undefined || status === 503) return;
   findings.count("prices");
   const isReason = status === 404 && PRICE_CODES.some((code) => asked.text.includes(`"${code}"`));

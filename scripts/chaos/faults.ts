@@ -1,13 +1,12 @@
 /**
  * The faults. Each one breaks something, waits, and heals it. Their kinds, targets and durations come from the seed.
- * `run.ts` then measures how long the service takes to recover.
+ * `seeded-run.ts` then measures how long the service takes to recover.
  */
-
 import { DISTURBANCES, type Disturbance } from "../../test/support/tcp-proxy.ts";
 import { createRandom, type Random } from "../local-chain/random.ts";
+import { type Cluster, DATABASE, secondsToTakeOver } from "./cluster.ts";
 import type { NodeFault } from "./node.ts";
 import type { Replica } from "./replica.ts";
-import { DATABASE, secondsToTakeOver, type World } from "./world.ts";
 
 export interface Inflicted {
   /** What was done, for the report. */
@@ -17,7 +16,7 @@ export interface Inflicted {
 }
 
 /** Breaks and heals. Resolves at the moment at which nothing is broken any more. */
-type Fault = (world: World, random: Random) => Promise<Inflicted>;
+type Fault = (cluster: Cluster, random: Random) => Promise<Inflicted>;
 
 /** A lease lasts three seconds. */
 const LEASE_MS = 3_000;
@@ -34,35 +33,35 @@ const seconds = (random: Random, from: number, to: number): number =>
   (from + random.below((to - from) * 10) / 10) * 1_000;
 
 /** Every second time the follower, because the other replicas depend on it. */
-const victim = ({ replicas, follower }: World, random: Random) =>
+const victim = ({ replicas, follower }: Cluster, random: Random) =>
   random.below(2) === 0 ? follower() : random.pick(replicas);
 
-const kill: Fault = async (world, random) => {
-  const replica = victim(world, random);
-  const isFollower = replica === world.follower();
+const kill: Fault = async (cluster, random) => {
+  const replica = victim(cluster, random);
+  const isFollower = replica === cluster.follower();
   await replica.kill();
-  if (isFollower) world.findings.tookOver("a killed follower", await secondsToTakeOver(world, replica));
+  if (isFollower) cluster.findings.tookOver("a killed follower", await secondsToTakeOver(cluster, replica));
   else await Bun.sleep(seconds(random, 0.2, 3));
   await replica.start();
   return { what: `killed ${replica.name}${isFollower ? ", the follower" : ""}` };
 };
 
-const stop: Fault = async (world, random) => {
-  const replica = victim(world, random);
-  const isFollower = replica === world.follower();
+const stop: Fault = async (cluster, random) => {
+  const replica = victim(cluster, random);
+  const isFollower = replica === cluster.follower();
   const ms = LEASE_MS + seconds(random, 1, 4);
   replica.pause();
-  const taken = isFollower ? secondsToTakeOver(world, replica) : Promise.resolve(0);
+  const taken = isFollower ? secondsToTakeOver(cluster, replica) : Promise.resolve(0);
   await Bun.sleep(ms);
-  if (isFollower) world.findings.tookOver("a stopped follower", await taken);
+  if (isFollower) cluster.findings.tookOver("a stopped follower", await taken);
   replica.resume();
   return { what: `stopped ${replica.name}${isFollower ? ", the follower," : ""} for ${ms / 1_000} s or longer` };
 };
 
 const partition =
   (kind: Disturbance): Fault =>
-  async (world, random) => {
-    const { path, name } = victim(world, random);
+  async (cluster, random) => {
+    const { path, name } = victim(cluster, random);
     const ms = seconds(random, 2, 6);
     path.disturb(kind, 100 + random.below(400));
     await Bun.sleep(ms);
@@ -80,9 +79,9 @@ const partitionAll: Fault = async ({ replicas }, random) => {
 };
 
 /** One replica is cut off for so long, while the chain forks, that its pages must say that they are stale. */
-const partitionLong: Fault = async (world, random) => {
-  const { chain } = world;
-  const { path, name } = victim(world, random);
+const partitionLong: Fault = async (cluster, random) => {
+  const { chain } = cluster;
+  const { path, name } = victim(cluster, random);
   const kind = random.pick(["cut", "silent", "deaf"] as const);
   const ms = seconds(random, 14, 17);
   path.disturb(kind);
@@ -94,9 +93,9 @@ const partitionLong: Fault = async (world, random) => {
 
 const node =
   (fault: NodeFault): Fault =>
-  async (world, random) => {
-    const replica = victim(world, random);
-    const isFollower = world.replicas.length > 1 && replica === world.follower();
+  async (cluster, random) => {
+    const replica = victim(cluster, random);
+    const isFollower = cluster.replicas.length > 1 && replica === cluster.follower();
     const ms = seconds(random, 3, 7);
     replica.node.disturb(fault);
     await Bun.sleep(ms);
@@ -185,9 +184,9 @@ const failover =
   };
 
 /** Two replicas at once: the node of one fails or its path is slow, and the path of another one fails. */
-const pair: Fault = async (world, random) => {
-  const [first, second] = random.below(2) === 0 ? world.replicas : world.replicas.toReversed();
-  const on = (replica: Replica): World => ({ ...world, replicas: [replica], follower: () => replica });
+const pair: Fault = async (cluster, random) => {
+  const [first, second] = random.below(2) === 0 ? cluster.replicas : cluster.replicas.toReversed();
+  const on = (replica: Replica): Cluster => ({ ...cluster, replicas: [replica], follower: () => replica });
   const one = random.pick([node("down"), node("hung"), node("stuck"), partition("delayed")]);
   const other = partition(random.pick(DISTURBANCES));
   const seeds = [random.below(1_000_000), random.below(1_000_000)] as const;

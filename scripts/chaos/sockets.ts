@@ -6,8 +6,8 @@ import WebSocket from "ws";
 import { TEST_KEY } from "../../test/support/service.ts";
 import { createRandom, type Random } from "../local-chain/random.ts";
 import type { ChaosCollection } from "./chain.ts";
+import type { Cluster } from "./cluster.ts";
 import { Delivery, type PushMessage } from "./delivery.ts";
-import type { World } from "./world.ts";
 
 const [MIN_STAY_MS, MAX_STAY_MS] = [1_000, 5_000];
 const RETRY_MS = 100;
@@ -27,13 +27,13 @@ export interface Roamers {
 }
 
 /** Starts one client for each collection. */
-export function startRoamers(world: World, seed: number): Roamers {
+export function startRoamers(cluster: Cluster, seed: number): Roamers {
   let isOver = false;
   const random = createRandom(seed ^ 0x0a3e);
-  const clients = world.chain.collections.map((collection) => {
+  const clients = cluster.chain.collections.map((collection) => {
     const delivery = new Delivery();
     const history: string[] = [];
-    const roaming = roam(world, { collection, delivery, history, random, isOver: () => isOver });
+    const roaming = roam(cluster, { collection, delivery, history, random, isOver: () => isOver });
     return { collection, delivery, history, roaming };
   });
   return {
@@ -43,7 +43,7 @@ export function startRoamers(world: World, seed: number): Roamers {
       while (isBehind() && performance.now() < deadline) await Bun.sleep(RETRY_MS);
       isOver = true;
       await Promise.all(clients.map(({ roaming }) => roaming));
-      for (const client of clients) await judge(world, client, last);
+      for (const client of clients) await judge(cluster, client, last);
     },
   };
 }
@@ -57,9 +57,9 @@ interface Roaming {
   readonly isOver: () => boolean;
 }
 
-async function roam(world: World, { collection, delivery, history, random, isOver }: Roaming): Promise<void> {
+async function roam(cluster: Cluster, { collection, delivery, history, random, isOver }: Roaming): Promise<void> {
   while (!isOver()) {
-    const replica = world.nextReplica();
+    const replica = cluster.nextReplica();
     const url = replica.socketUrl;
     if (url === undefined) {
       await Bun.sleep(RETRY_MS);
@@ -70,7 +70,7 @@ async function roam(world: World, { collection, delivery, history, random, isOve
     const { since } = delivery;
     let isCut = false;
     delivery.connected();
-    const note = (line: string) => history.push(`${world.findings.second.toFixed(1)} s ${replica.name}: ${line}`);
+    const note = (line: string) => history.push(`${cluster.findings.second.toFixed(1)} s ${replica.name}: ${line}`);
     note(`subscribes since ${since}`);
     socket.on("open", () => {
       socket.send(JSON.stringify({ action: "subscribe", chain: "eth", address: collection.address, since }));
@@ -79,12 +79,12 @@ async function roam(world: World, { collection, delivery, history, random, isOve
       if (isCut) return;
       const message = JSON.parse(String(data)) as PushMessage;
       note(JSON.stringify({ ...message, chain: undefined, address: undefined }));
-      world.findings.count("messages");
+      cluster.findings.count("messages");
       const problem = delivery.take(message);
       if (problem !== undefined) {
         const where = `${replica.name}, since ${since}`;
-        world.findings.violation(`socket of ${collection.address} at ${where}: ${problem}`);
-        show(world, history.slice(-SHOWN));
+        cluster.findings.violation(`socket of ${collection.address} at ${where}: ${problem}`);
+        show(cluster, history.slice(-SHOWN));
       }
       // The subscription failed, or the chain's log is not there. Another replica may do better.
       if (message.type === "error") leave.resolve();
@@ -103,11 +103,11 @@ async function roam(world: World, { collection, delivery, history, random, isOve
 }
 
 async function judge(
-  world: World,
+  cluster: Cluster,
   { collection, delivery, history }: Pick<Roaming, "collection" | "delivery" | "history">,
   last: number,
 ): Promise<void> {
-  const { chain, findings } = world;
+  const { chain, findings } = cluster;
   findings.count("gaps", delivery.gaps);
   findings.count("doubled", delivery.doubled);
   const who = `socket of ${collection.address}`;
@@ -124,9 +124,9 @@ async function judge(
   const range = `blocks ${covered.after + 1} to ${covered.upTo}`;
   findings.violation(`${who}: ${missing.length} transfers of ${range} are missing: ${named.join(", ")}`);
   const at = history.findIndex((line) => Number(/"transfers".*"block":(\d+)/.exec(line)?.[1]) >= missing[0]!.block);
-  show(world, history.slice(Math.max(0, at - SHOWN), at + SHOWN));
+  show(cluster, history.slice(Math.max(0, at - SHOWN), at + SHOWN));
 }
 
-function show({ findings }: World, lines: readonly string[]): void {
+function show({ findings }: Cluster, lines: readonly string[]): void {
   for (const line of lines) findings.say(`    ${line.slice(0, 200)}`);
 }

@@ -5,7 +5,7 @@
 import { createRandom, type Random } from "../local-chain/random.ts";
 import { askForPage, askForPrice, type PageFacts } from "./answers.ts";
 import type { ChaosCollection } from "./chain.ts";
-import type { World } from "./world.ts";
+import type { Cluster } from "./cluster.ts";
 
 interface Page {
   readonly status: string;
@@ -38,16 +38,16 @@ export interface Clients {
   stop(): Promise<void>;
 }
 
-export function startWalkers(world: World, counts: { walkers: number; pricers: number; seed: number }): Clients {
+export function startWalkers(cluster: Cluster, counts: { walkers: number; pricers: number; seed: number }): Clients {
   let isOver = false;
   const random = createRandom(counts.seed ^ 0x51ed);
   const repeat = async (work: () => Promise<void>) => {
     while (!isOver) await work();
   };
-  const walking = Array.from({ length: counts.walkers }, () => repeat(() => walkOnce(world, random, () => isOver)));
+  const walking = Array.from({ length: counts.walkers }, () => repeat(() => walkOnce(cluster, random, () => isOver)));
   const pricing = Array.from({ length: counts.pricers }, () =>
     repeat(async () => {
-      await askForPrice(world, world.nextReplica(), random.pick(world.chain.tokens));
+      await askForPrice(cluster, cluster.nextReplica(), random.pick(cluster.chain.tokens));
       await Bun.sleep(PRICE_PAUSE_MS);
     }),
   );
@@ -59,20 +59,20 @@ export function startWalkers(world: World, counts: { walkers: number; pricers: n
   };
 }
 
-async function walkOnce(world: World, random: Random, isOver: () => boolean): Promise<void> {
-  const collection = random.pick(world.chain.collections);
+async function walkOnce(cluster: Cluster, random: Random, isOver: () => boolean): Promise<void> {
+  const collection = random.pick(cluster.chain.collections);
   const limit = MIN_LIMIT + random.below(MAX_LIMIT - MIN_LIMIT);
-  const walk = await walkPages(world, collection, { limit, pause: () => random.below(MAX_PAUSE_MS), isOver });
+  const walk = await walkPages(cluster, collection, { limit, pause: () => random.below(MAX_PAUSE_MS), isOver });
   if (walk === undefined) return;
-  await verifyWalk(world, walk);
+  await verifyWalk(cluster, walk);
 }
 
 async function walkPages(
-  world: World,
+  cluster: Cluster,
   collection: ChaosCollection,
   { limit, pause, isOver }: { limit: number; pause: () => number; isOver: () => boolean },
 ): Promise<Walk | undefined> {
-  const { findings } = world;
+  const { findings } = cluster;
   const start = `/api/v2/nft/${collection.address}?limit=${limit}`;
   let first: PageFacts | undefined;
   let isSynced = true;
@@ -80,8 +80,8 @@ async function walkPages(
   const from: string[] = [];
   let path = start;
   for (let attempt = 0; attempt < PAGE_ATTEMPTS && !isOver(); ) {
-    const replica = world.nextReplica();
-    const page = await askForPage(world, replica, path);
+    const replica = cluster.nextReplica();
+    const page = await askForPage(cluster, replica, path);
     if (page === "ended") {
       findings.count("walks ended by 409 or 410");
       return undefined;
@@ -112,7 +112,7 @@ async function walkPages(
   return undefined;
 }
 
-async function verifyWalk({ chain, findings }: World, walk: Walk): Promise<void> {
+async function verifyWalk({ chain, findings }: Cluster, walk: Walk): Promise<void> {
   const { collection, facts, records, from, isSynced } = walk;
   // A backfill shows what it has so far. Truth can only be asked for at a block of the chain.
   if (!isSynced || !chain.isCanonical(facts.hash)) {

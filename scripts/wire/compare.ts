@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startPostgres } from "../../test/support/postgres.ts";
 import { type Exchange, recordWire } from "./record.ts";
-import { startWorld } from "./world.ts";
+import { startRecordedChain } from "./recorded-chain.ts";
 
 export const ENGINES = ["sqlite", "postgres"] as const;
 export type Engine = (typeof ENGINES)[number];
@@ -20,14 +20,14 @@ export async function keptExchanges(): Promise<Exchange[]> {
 /** Records a checkout over one engine, on a chain of its own. */
 export async function recordCheckout(engine: Engine, source: string): Promise<Exchange[]> {
   const folder = mkdtempSync(join(tmpdir(), "wire-"));
-  const world = await startWorld();
+  const recorded = await startRecordedChain();
   const postgres = engine === "postgres" ? await startPostgres() : undefined;
   try {
     const logUrl = (await postgres?.createDatabase()) ?? `sqlite://${join(folder, "events.db")}`;
-    return await recordWire({ world, logUrl, source });
+    return await recordWire({ recorded, logUrl, source });
   } finally {
     await postgres?.stop();
-    await world.anvil.stop();
+    await recorded.anvil.stop();
     rmSync(folder, { recursive: true, force: true });
   }
 }

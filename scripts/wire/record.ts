@@ -6,7 +6,7 @@
 import { join } from "node:path";
 import WebSocket from "ws";
 import { spawnService } from "../../test/support/process.ts";
-import type { World } from "./world.ts";
+import type { RecordedChain } from "./recorded-chain.ts";
 
 /** One exchange. `body` is parsed JSON, or a SHA-256 for anything else. */
 export interface Exchange {
@@ -17,7 +17,7 @@ export interface Exchange {
 }
 
 export interface RecordOptions {
-  readonly world: World;
+  readonly recorded: RecordedChain;
   /** A fresh event log. */
   readonly logUrl: string;
   /** The checkout whose `src/main.ts` is recorded. */
@@ -29,12 +29,12 @@ const WAIT_MS = 30_000;
 const POLL_MS = 50;
 
 /** Records a service on a fresh log, and then once more after a restart with native types on the wire. */
-export async function recordWire({ world, logUrl, source }: RecordOptions): Promise<Exchange[]> {
+export async function recordWire({ recorded, logUrl, source }: RecordOptions): Promise<Exchange[]> {
   const recorder = new Recorder();
   const env = {
     TOKEN_LISTS: join(import.meta.dir, "token-list.json"),
     EVENT_LOG_URL: logUrl,
-    RPC_URL_ETH: world.anvil.url,
+    RPC_URL_ETH: recorded.anvil.url,
     RPC_URLS_ONLY: "true",
     RATE_LIMIT_PER_MINUTE: "1000000",
     CURSOR_SECRET: "a secret for recordings, 32 bytes long",
@@ -42,14 +42,14 @@ export async function recordWire({ world, logUrl, source }: RecordOptions): Prom
   await withService(source, env, async (base) => {
     recorder.base = base;
     await recordBeside(recorder);
-    await recordFirstAnswers(recorder, world);
-    await recordListings(recorder, world);
-    await recordPrices(recorder, world);
-    await recordSocket(recorder, world);
+    await recordFirstAnswers(recorder, recorded);
+    await recordListings(recorder, recorded);
+    await recordPrices(recorder, recorded);
+    await recordSocket(recorder, recorded);
   });
   await withService(source, { ...env, WIRE_TYPES: "native" }, async (base) => {
     recorder.base = base;
-    const { plain, multi, demo } = world.addresses;
+    const { plain, multi, demo } = recorded.addresses;
     await recorder.until(`/api/v2/nft/${plain}?limit=1`, ({ status }) => status === "SYNCED");
     await recorder.get(`/api/v2/nft/${plain}?limit=2&disable_total=false`, "native types");
     await recorder.get(`/api/v2/nft/${multi}?limit=2&holders=true`, "native types");
@@ -58,7 +58,7 @@ export async function recordWire({ world, logUrl, source }: RecordOptions): Prom
   // One request a minute: the second is over the limit.
   await withService(source, { ...env, RATE_LIMIT_PER_MINUTE: "1" }, async (base) => {
     recorder.base = base;
-    const path = `/api/v2/nft/${world.addresses["plain"]}?limit=1`;
+    const path = `/api/v2/nft/${recorded.addresses["plain"]}?limit=1`;
     await fetch(`${base}${path}`, { headers: { "x-api-key": KEY } });
     await recorder.get(path, "over the rate limit");
   });
@@ -189,7 +189,7 @@ async function recordBeside(recorder: Recorder): Promise<void> {
 }
 
 /** Contracts that were never requested, until each is indexed. */
-async function recordFirstAnswers(recorder: Recorder, { addresses, head }: World): Promise<void> {
+async function recordFirstAnswers(recorder: Recorder, { addresses, head }: RecordedChain): Promise<void> {
   const { wallet, demo, plain, batch, multi, kitties, quoted, empty } = addresses;
   await recorder.get(`/api/v2/nft/${plain}?chain=eth`, "never requested");
   for (const address of [batch, multi, kitties, quoted]) {
@@ -207,7 +207,7 @@ async function recordFirstAnswers(recorder: Recorder, { addresses, head }: World
   for (const address of [wallet, empty, demo]) await recorder.get(`/api/v2/nft/${address}`);
 }
 
-async function recordListings(recorder: Recorder, { addresses, market }: World): Promise<void> {
+async function recordListings(recorder: Recorder, { addresses, market }: RecordedChain): Promise<void> {
   const { plain, batch, multi, kitties, quoted } = addresses;
   const settled = `/api/v2/nft/${plain}?limit=4&normalizeMetadata=true&media_items=true`;
   await recorder.until(settled, ({ result }) =>
@@ -294,7 +294,7 @@ async function recordWalk(recorder: Recorder, path: string): Promise<void> {
   });
 }
 
-async function recordPrices(recorder: Recorder, { addresses, market, head }: World): Promise<void> {
+async function recordPrices(recorder: Recorder, { addresses, market, head }: RecordedChain): Promise<void> {
   const { demo, weth, usdc, dai, wallet, plain } = addresses;
   const price = (address: string | undefined, query = "") => `/api/v2/erc20/${address}/price?${query}`;
   const all = "include=percent_change,provenance";
@@ -329,8 +329,8 @@ async function recordPrices(recorder: Recorder, { addresses, market, head }: Wor
 }
 
 /** The socket: bad messages, a finished collection, a moved head, a replaced block, and the page behind each. */
-async function recordSocket(recorder: Recorder, world: World): Promise<void> {
-  const plain = world.addresses["plain"]!;
+async function recordSocket(recorder: Recorder, recorded: RecordedChain): Promise<void> {
+  const plain = recorded.addresses["plain"]!;
   const refused = await fetch(`${recorder.base}/api/v2/ws`, {
     headers: {
       connection: "Upgrade",
@@ -362,12 +362,12 @@ async function recordSocket(recorder: Recorder, world: World): Promise<void> {
   const page = `/api/v2/nft/${plain}?limit=1`;
   const before = await recorder.get(page, "before the head moves");
 
-  await world.moveHead();
+  await recorded.moveHead();
   recorder.add("the head moves two tokens and mints one", told(await socket.next("transfers")));
   const beforeReorg = await recorder.get(page, "after the head moved");
   await recorder.get(`${page}&cursor=${encodeURIComponent(before.cursor ?? "")}`, "a walk begun before the head moved");
 
-  await world.replaceHead();
+  await recorded.replaceHead();
   recorder.add("the newest block is replaced", told(await socket.next("reorged")));
   recorder.add("then", told(await socket.next("transfers")));
   const walk = `${page}&cursor=${encodeURIComponent(beforeReorg.cursor ?? "")}`;

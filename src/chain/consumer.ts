@@ -9,7 +9,7 @@ import type { Logger } from "../core/logger.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { BlockHeader, ChainLog, LogsInDoubt, Verify } from "../rpc/port.ts";
-import type { RpcChainReader } from "../rpc/reader.ts";
+import type { RpcChainReader } from "../rpc/reading/reader.ts";
 import type { Leases } from "./lease.ts";
 
 /** New canonical blocks, with all logs of the consumer's addresses and topics, in order. */

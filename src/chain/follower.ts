@@ -22,10 +22,17 @@ import {
 } from "./branch.ts";
 import type { ChainChange, ChainConsumer, ChainWork } from "./consumer.ts";
 import { HeadWatch, PollSchedule, type ShownTips } from "./head.ts";
-import { HeaderReads } from "./header-reads.ts";
 import { isHandedOver, type Lease } from "./lease.ts";
-import { logsFor, NewBlocks, type ReadBlocks } from "./new-blocks.ts";
-import { firstRecorded, type Goal, goalOf, nextStep } from "./next-step.ts";
+import {
+  firstRecorded,
+  type Goal,
+  goalOf,
+  HeaderReads,
+  logsFor,
+  NewBlocks,
+  nextStep,
+  type ReadBlocks,
+} from "./new-blocks.ts";
 import { NodeWatch } from "./node-watch.ts";
 import { type ChainState, checkpointOf, evolveChain, loadChainState } from "./view.ts";
 
@@ -56,7 +63,7 @@ interface FollowerOptions extends ChainWork {
   /** Wait between polls in ms while nobody subscribes. Default: until the next block is due. */
   readonly followEveryMs?: number | undefined;
   /** True while a client of another process waits for the chain's blocks. Asked at each poll. */
-  readonly isHeardElsewhere?: (() => Promise<boolean>) | undefined;
+  readonly hasSubscribersElsewhere?: (() => Promise<boolean>) | undefined;
   /** False while nothing on the chain is followed, or about to be. Then nothing is asked of its nodes. */
   readonly isNeeded?: (() => boolean) | undefined;
 }
@@ -64,7 +71,7 @@ interface FollowerOptions extends ChainWork {
 export class Follower {
   readonly #options: FollowerOptions;
   readonly #stream: StreamName;
-  readonly #looks: PollSchedule;
+  readonly #polls: PollSchedule;
   /** True between the first and the last append of a poll. A failure then leaves memory and log out of step. */
   #writing = false;
   /** True if an append that this process gave up may still reach the log. */
@@ -93,8 +100,8 @@ export class Follower {
     this.#options = options;
     this.#stream = chainStream(options.chain.chainId);
     const { chain, reader, clock, logger, verify } = options;
-    const { followEveryMs: restMs = 0, hasSubscribers: isHeard } = options;
-    this.#looks = new PollSchedule(clock, { minPollMs: this.#minPoll, restMs, isHeard });
+    const { followEveryMs: restMs = 0, hasSubscribers } = options;
+    this.#polls = new PollSchedule(clock, { minPollMs: this.#minPoll, restMs, hasSubscribers });
     this.#heads = new HeadWatch({ chain, reader, clock, logger, minPollMs: this.#minPoll });
     this.#reads = new HeaderReads(verify, () => clock.random());
     this.#blocks = new NewBlocks({ ...options, reads: this.#reads });
@@ -109,7 +116,7 @@ export class Follower {
 
   /** Polls at once instead of when the next block is due. */
   pollNow(): void {
-    this.#looks.requestPoll();
+    this.#polls.requestPoll();
   }
 
   /**
@@ -117,8 +124,8 @@ export class Follower {
    * `seen` is new enough and needs no poll; without `seen`, the follower polls.
    */
   readied(seen: number | undefined): void {
-    if (seen === undefined) this.#looks.requestPoll();
-    else this.#looks.requestJoin(seen);
+    if (seen === undefined) this.#polls.requestPoll();
+    else this.#polls.requestJoin(seen);
   }
 
   /** True while nothing on the chain is followed. */
@@ -128,17 +135,17 @@ export class Follower {
 
   /** Something may be followed from now on. */
   wake(): void {
-    if (this.#isIdle) this.#looks.requestPoll();
+    if (this.#isIdle) this.#polls.requestPoll();
   }
 
   /** A client begins to wait for the chain's blocks: ends a wait that is longer than a block. */
-  heard(): void {
-    if (this.#looks.isResting) this.#looks.requestPoll();
+  clientAsked(): void {
+    if (this.#polls.isResting) this.#polls.requestPoll();
   }
 
   /** A node announced a block: polls soon, but within the minimum poll interval. */
   headSeen(): void {
-    this.#looks.blockAnnounced();
+    this.#polls.blockAnnounced();
   }
 
   /** Follows whenever it can get the lease, until the signal aborts. Halts while finality is violated. */
@@ -172,7 +179,7 @@ export class Follower {
         maxMs: this.#longestWait(),
         maxDownMs: MAX_DOWN_MS,
         stuckAt: this.#stuckAt,
-        isRequested: () => this.#looks.isRequested,
+        isRequested: () => this.#polls.isRequested,
       });
       return;
     }
@@ -193,8 +200,8 @@ export class Follower {
     this.#stall ??= new StallWatch(clock, (ms) => this.#stalled(ms));
     // This event moves the stream's version, which fences late writes of another process and pending ones of this
     // process. Only then is the log's list of collections final.
-    const isSaid = state.follower === holder && !this.#hasUncertainAppend;
-    if (!isSaid) await this.#append(state, [{ type: "FollowingBegan", holder }]);
+    const isRecorded = state.follower === holder && !this.#hasUncertainAppend;
+    if (!isRecorded) await this.#append(state, [{ type: "FollowingBegan", holder }]);
     this.#hasUncertainAppend = false;
     for (const consumer of consumers) await consumer.begin?.(state);
     await this.#poll(state, lease);
@@ -221,9 +228,9 @@ export class Follower {
       lease.assertHeld();
       let wait: number;
       this.#writing = false;
-      const isOnlyToJoin = this.#looks.takeJoinOnly(state.head);
+      const isOnlyToJoin = this.#polls.takeJoinOnly(state.head);
       try {
-        if (isOnlyToJoin && failures === 0) wait = (await this.#atHeadWithoutPoll(state)) ? this.#looks.dueIn : 0;
+        if (isOnlyToJoin && failures === 0) wait = (await this.#atHeadWithoutPoll(state)) ? this.#polls.dueIn : 0;
         else wait = await this.#node.whileAnswering(lease, () => this.#pollOnce(state, lease), LONGEST_POLL_MS);
         failures = 0;
         this.#succeeded(state, lease);
@@ -245,7 +252,7 @@ export class Follower {
         this.#failed(error, failures, lease);
         wait = backoffMs(clock, failures, this.#minPoll, Math.min(RETRY_MAX_MS, this.#longestWait()));
       }
-      await this.#looks.pause(wait, lease.signal);
+      await this.#polls.pause(wait, lease.signal);
     }
   }
 
@@ -275,7 +282,7 @@ export class Follower {
 
   /** Polls the chain, follows it, and lets the consumers work at its head. Returns the ms until the next poll. */
   async #pollOnce(state: ChainState, lease: Lease): Promise<number> {
-    this.#looks.begin();
+    this.#polls.begin();
     this.#hasShownHead = false;
     await this.#prepare();
     if (this.#takeIdle()) return IDLE_MS;
@@ -292,7 +299,7 @@ export class Follower {
     await this.#atHead(state);
     const pace = { restMs: await this.#restMs(), hasMoved: state.head?.hash !== before };
     const wait = this.#heads.waitAfter(state, tips.head, pace);
-    this.#looks.dueIn = wait;
+    this.#polls.dueIn = wait;
     return wait;
   }
 
@@ -309,8 +316,8 @@ export class Follower {
 
   /** Returns the ms that polls can be apart: 0 while a client waits. */
   async #restMs(): Promise<number> {
-    const { restMs } = this.#looks;
-    return restMs > 0 && (await this.#options.isHeardElsewhere?.()) === true ? 0 : restMs;
+    const { restMs } = this.#polls;
+    return restMs > 0 && (await this.#options.hasSubscribersElsewhere?.()) === true ? 0 : restMs;
   }
 
   get #minPoll(): number {
@@ -363,7 +370,7 @@ export class Follower {
       this.#reads.mismatched();
       const from = step.type === "rewind" ? step.from : Math.min(target.number, (state.head as HeaderRef).number);
       if (!(await this.#resolveFork(state, from, lease))) return;
-      if (hasRewound) return this.#looks.requestPoll();
+      if (hasRewound) return this.#polls.requestPoll();
     }
   }
 
@@ -404,7 +411,7 @@ export class Follower {
     this.#writing = false;
     if (!goal.isBounded) return;
     this.#reads.needsFinal();
-    this.#looks.requestPoll();
+    this.#polls.requestPoll();
   }
 
   /** Delivers a change to each consumer, with the logs of its own addresses and topics. */

@@ -14,21 +14,21 @@ import type { ChainState } from "./view.ts";
 // Schedules a follower's polls: when the next block is due, or earlier on request. Makes no requests itself.
 
 /** Minimum poll interval while clients subscribe: a chain with ten blocks per second costs five polls per second. */
-const HEARD_MS = 200;
+const WATCHED_POLL_MS = 200;
 
 interface PollPace {
   /** Minimum interval between two polls for announced blocks. */
   readonly minPollMs: number;
   /** The interval while no client waits for the chain's blocks, if it is longer. Each poll costs calls. */
   readonly restMs: number;
-  /** True while a client waits for the chain's blocks. The minimum interval is then HEARD_MS. */
-  readonly isHeard?: (() => boolean) | undefined;
+  /** True while a client waits for the chain's blocks. The minimum interval is then WATCHED_POLL_MS. */
+  readonly hasSubscribers?: (() => boolean) | undefined;
 }
 
 export class PollSchedule {
   readonly #clock: Clock;
   readonly #minPollMs: number;
-  readonly #isHeard: () => boolean;
+  readonly #hasSubscribers: () => boolean;
   readonly #restMs: number;
   #wake: (() => void) | undefined;
   /** True if a poll is requested. */
@@ -41,10 +41,10 @@ export class PollSchedule {
   /** Cancels the poll that an announced block has scheduled. */
   #announced: (() => void) | undefined;
 
-  constructor(clock: Clock, { minPollMs, restMs, isHeard = () => false }: PollPace) {
+  constructor(clock: Clock, { minPollMs, restMs, hasSubscribers = () => false }: PollPace) {
     this.#clock = clock;
     this.#minPollMs = minPollMs;
-    this.#isHeard = isHeard;
+    this.#hasSubscribers = hasSubscribers;
     this.#restMs = restMs;
   }
 
@@ -55,7 +55,7 @@ export class PollSchedule {
 
   /** Least ms between polls that no client waits for; 0 while one does. */
   get restMs(): number {
-    return this.#isHeard() ? 0 : this.#restMs;
+    return this.#hasSubscribers() ? 0 : this.#restMs;
   }
 
   /** Requests a poll now instead of when the next block is due. */
@@ -66,7 +66,9 @@ export class PollSchedule {
 
   /** A node announced a block: polls soon, but within the minimum interval. */
   blockAnnounced(): void {
-    const least = this.#isHeard() ? Math.min(this.#minPollMs, HEARD_MS) : Math.max(this.#minPollMs, this.#restMs);
+    const least = this.#hasSubscribers()
+      ? Math.min(this.#minPollMs, WATCHED_POLL_MS)
+      : Math.max(this.#minPollMs, this.#restMs);
     const wait = this.#begunMs + least - this.#clock.monotonic();
     if (wait <= 0) this.requestPoll();
     else this.#announced ??= this.#clock.after(wait, () => this.requestPoll());
@@ -170,8 +172,8 @@ export class HeadWatch {
   /** The followed head, the monotonic time since when it is unchanged, and how often it was reported as stuck. */
   #standing: { readonly hash: string; readonly since: number; readonly reports: number } | undefined;
 
-  /** Monotonic time since when the node has shown an older head than the followed one; `isSaid` if that was logged. */
-  #below: { readonly since: number; isSaid: boolean } | undefined;
+  /** Monotonic time since when the node has shown an older head than the followed one; `isReported` if that was logged. */
+  #below: { readonly since: number; isReported: boolean } | undefined;
 
   constructor(options: HeadWatchOptions) {
     this.#options = options;
@@ -211,14 +213,14 @@ export class HeadWatch {
     const isBelow =
       head !== undefined && shown.number < head.number && isUnforked(shown, (number) => headers.get(number));
     if (!isBelow) {
-      if (this.#below?.isSaid) logger.info({ chain: chain.name, nodeHead: shown.number }, "the node has caught up");
+      if (this.#below?.isReported) logger.info({ chain: chain.name, nodeHead: shown.number }, "the node has caught up");
       this.#below = undefined;
       return;
     }
-    this.#below ??= { since: clock.monotonic(), isSaid: false };
+    this.#below ??= { since: clock.monotonic(), isReported: false };
     const isLong = clock.monotonic() - this.#below.since >= LAG_MS;
-    if (this.#below.isSaid || !(isLong || head.number - shown.number >= FAR_BELOW)) return;
-    this.#below.isSaid = true;
+    if (this.#below.isReported || !(isLong || head.number - shown.number >= FAR_BELOW)) return;
+    this.#below.isReported = true;
     const facts = { chain: chain.name, head: head.number, nodeHead: shown.number };
     logger.warn(facts, "the node went back: the followed blocks stay, and no older state is served as the newest");
   }

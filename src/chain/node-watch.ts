@@ -4,7 +4,7 @@
  */
 import { type Clock, withTimeout } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
-import type { RpcChainReader } from "../rpc/reader.ts";
+import type { RpcChainReader } from "../rpc/reading/reader.ts";
 import { RpcError } from "../rpc/rpc-errors.ts";
 import type { Lease } from "./lease.ts";
 

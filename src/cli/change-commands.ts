@@ -1,9 +1,10 @@
-/** `reindex`, `remove` and `refresh`: changes of one collection. */
+/** Commands that change: `reindex`, `remove` and `refresh` one collection, and `keys`. */
 import { countedText } from "../core/format.ts";
 import { type Address, parseAddress } from "../core/hex.ts";
-import { CommandError, type Contract, USAGE } from "./access.ts";
-import { type Command, type CommandRun, knownChain, MAX_SHOWN } from "./command.ts";
-import { printable } from "./text.ts";
+import { WAY_TO_OPERATE } from "../operators/keys.ts";
+import { CommandError, type Contract, FAILED, type Operator, USAGE } from "./access.ts";
+import { type Command, type CommandRun, knownChain, MAX_SHOWN, unknownWord } from "./command.ts";
+import { printable, tableText } from "./terminal.ts";
 
 const CHAIN = { chain: { type: "string" } } as const;
 const CHAIN_HELP = { "--chain <name>": "eth by default" };
@@ -81,3 +82,122 @@ export const refreshCommand: Command = {
     }
   },
 };
+
+// `keys`: adds, lists, rotates and revokes API keys.
+
+/** The actions, with the options that each one takes. */
+const ACTIONS: Readonly<Record<string, readonly string[]>> = {
+  add: ["scope", "rpm", "collections", "subscriptions"],
+  list: [],
+  rotate: ["grace"],
+  revoke: ["force"],
+};
+const DAY_SECONDS = 86_400;
+const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: DAY_SECONDS };
+
+export const keysCommand: Command = {
+  name: "keys",
+  usage:
+    "keys add <name> [--scope read|operate] [--rpm N] [--collections N] [--subscriptions N] | list | rotate <name> [--grace 24h] | revoke <name> [--force]",
+  summary: "Adds, lists, rotates and revokes API keys, on all replicas at once",
+  maxWords: 2,
+  scope: "operate",
+  options: {
+    scope: { type: "string" },
+    rpm: { type: "string" },
+    collections: { type: "string" },
+    subscriptions: { type: "string" },
+    grace: { type: "string" },
+    force: { type: "boolean" },
+  },
+  help: {
+    "--scope <scope>": "read (default): the two operations; operate: everything",
+    "--rpm <number>": "Requests a minute on each replica; RATE_LIMIT_PER_MINUTE by default",
+    "--collections <number>": "New collections an hour on each replica; COLLECTIONS_PER_HOUR by default",
+    "--subscriptions <number>": "Subscriptions at one time on each replica; SUBSCRIPTIONS_PER_KEY by default",
+    "--grace <time>": "How long the former key stays valid, such as 30m, 24h (default) or 7d",
+    "--force": "Revokes the last key of scope operate, too",
+  },
+  run: async (run) => {
+    const [action = "list", name] = run.words;
+    const options = Object.hasOwn(ACTIONS, action) ? ACTIONS[action] : undefined;
+    if (options === undefined) throw unknownWord("action", action, Object.keys(ACTIONS));
+    const ignored = Object.keys(keysCommand.options ?? {}).find((one) => one in run.values && !options.includes(one));
+    if (ignored !== undefined) throw new CommandError(`keys ${action} takes no --${ignored}`, USAGE);
+    if (action === "list" && name !== undefined) throw new CommandError("keys list takes no name", USAGE);
+    if (action === "list") return list(run);
+    if (name === undefined) throw new CommandError(`keys ${action} needs the name of a key`, USAGE);
+    return changeKey(run, action, name);
+  },
+};
+
+async function list({ open, print, values }: CommandRun): Promise<number> {
+  const operator = await open();
+  try {
+    const keys = await operator.keys();
+    if (values["json"] === true) print(JSON.stringify(keys, null, 2));
+    else {
+      const rows = keys.map(({ name, scope, source, createdAt, lastUse, ...limits }) => {
+        const { requestsPerMinute, collectionsPerHour, subscriptions } = limits;
+        const shares = [requestsPerMinute, collectionsPerHour, subscriptions].map((limit) => String(limit ?? "–"));
+        return [name, scope, source, ...shares, createdAt ?? "–", lastUse ?? "–"];
+      });
+      const limits = ["PER MINUTE", "NEW PER HOUR", "SUBSCRIPTIONS"];
+      print(tableText(["NAME", "SCOPE", "SOURCE", ...limits, "CREATED", "LAST USE"], rows));
+    }
+    return 0;
+  } finally {
+    await operator.close();
+  }
+}
+
+async function changeKey({ open, print, values }: CommandRun, action: string, name: string): Promise<number> {
+  const { scope = "read", grace = "24h", ...given } = values as Readonly<Record<string, string | undefined>>;
+  if (scope !== "read" && scope !== "operate") throw new CommandError("--scope: must be read or operate", USAGE);
+  const limits = {
+    requestsPerMinute: countIn(given, "rpm"),
+    collectionsPerHour: countIn(given, "collections"),
+    subscriptions: countIn(given, "subscriptions"),
+  };
+  const graceSeconds = secondsOf(grace);
+  const operator = await open({ mayCreate: action === "add" });
+  try {
+    if (action === "revoke") {
+      if (values["force"] !== true) await assertNotLast(operator, name);
+      await operator.revokeKey(name);
+      print(values["json"] === true ? JSON.stringify({ name, revoked: true }) : `revoked ${name}`);
+      return 0;
+    }
+    const key = await (action === "add"
+      ? operator.addKey(name, scope, limits)
+      : operator.rotateKey(name, graceSeconds));
+    if (values["json"] === true) print(JSON.stringify({ name, key }));
+    else print(`${key}\n\nThis is the key ${name}. It is shown once and kept only as a hash.`);
+    return 0;
+  } finally {
+    await operator.close();
+  }
+}
+
+/** @throws CommandError unless the option is absent or a count */
+function countIn(values: Readonly<Record<string, string | undefined>>, option: string): number | undefined {
+  const text = values[option];
+  if (text === undefined) return undefined;
+  if (/^\d{1,8}$/.test(text)) return Number(text);
+  throw new CommandError(`--${option}: must be a whole number from 1 on`, USAGE);
+}
+
+/** @throws CommandError if no other key may operate */
+async function assertNotLast(operator: Operator, name: string): Promise<void> {
+  const operating = (await operator.keys()).filter(({ scope }) => scope === "operate");
+  if (operating.length !== 1 || operating[0]?.name !== name) return;
+  const text = `${name} is the last key of scope operate: without one, every route for operators is closed`;
+  throw new CommandError(`${text}. Add another key first, or give --force; later: ${WAY_TO_OPERATE}`, FAILED);
+}
+
+function secondsOf(text: string): number {
+  const [, count = "", unit = ""] = /^(\d{1,7})([smhd])$/.exec(text) ?? [];
+  const seconds = UNIT_SECONDS[unit];
+  if (seconds === undefined) throw new CommandError("--grace: must be a time such as 30m, 24h or 7d", USAGE);
+  return Number(count) * seconds;
+}

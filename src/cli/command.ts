@@ -1,11 +1,28 @@
 /** What a command is, and what it gets to work with. */
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { ParseArgsConfig } from "node:util";
 import { CHAINS, type Chain, parseChain } from "../chains/chains.ts";
 import type { Config } from "../config.ts";
-import { nearestWord } from "../core/nearest.ts";
-import type { KeyScope } from "../events/types.ts";
-import { CommandError, type LogOptions, type Operator, USAGE } from "./access.ts";
-import { printable } from "./text.ts";
+import { AppError } from "../core/errors.ts";
+import { nearestWord } from "../core/format.ts";
+import { createLogger } from "../core/logger.ts";
+import { type KeyScope, usageStream } from "../events/types.ts";
+import { appendWithRetry } from "../log/event-log.ts";
+import {
+  CommandError,
+  FAILED,
+  HttpOperator,
+  type LogOptions,
+  missingLog,
+  type Operator,
+  openCommandLog,
+  UNAVAILABLE,
+  USAGE,
+} from "./access.ts";
+import { printable } from "./terminal.ts";
 
 /** Options as `parseArgs` takes them. */
 export type CommandOptions = NonNullable<ParseArgsConfig["options"]>;
@@ -65,4 +82,99 @@ export function knownChain(name: string): Chain {
     name,
     CHAINS.map((one) => one.name),
   );
+}
+
+// The service in the command's own process, for work that needs endpoints while no service runs.
+
+export interface Work<T extends Operator = Operator> {
+  readonly operator: T;
+  close(): Promise<void>;
+}
+
+/** Starts the service on a free port of this machine, with a key of its own. */
+export async function ownService(run: CommandRun, config = run.config()): Promise<Work<HttpOperator>> {
+  const { startService } = await import("../service.ts");
+  const key = randomBytes(32).toString("base64url");
+  const hash = Bun.CryptoHasher.hash("sha256", key, "hex");
+  const apiKeys = [{ name: "command", scope: "operate", hash } as const];
+  const own = { ...config, host: "127.0.0.1", port: 0, publicUrl: undefined, apiKeys };
+  // Work that a signal ends is no failure.
+  const write = (line: string) => (run.signal.aborted ? undefined : run.say(line.trimEnd()));
+  const starting = startService({ config: own, logger: createLogger("error", { write }) });
+  let closing: Promise<void> | undefined;
+  const close = () => {
+    closing ??= starting.then((service) => service.stop());
+    return closing;
+  };
+  // A signal ends the process only after the leases are released.
+  run.beforeExit(close);
+  const { port } = await starting;
+  return { operator: new HttpOperator(`http://127.0.0.1:${port}`, key, run.signal), close };
+}
+
+/**
+ * The given service, or one in this process for commands that only read. That one has an empty log of its own, which
+ * is deleted at the end: it does not work on what the operator's log has queued. Only its bill is written there.
+ */
+export async function serviceOf(run: CommandRun): Promise<Work<HttpOperator>> {
+  if (run.values["url"] !== undefined) {
+    const operator = await run.open();
+    if (!(operator instanceof HttpOperator)) throw new CommandError("the command needs a service: give --url", USAGE);
+    return { operator, close: () => operator.close() };
+  }
+  const config = run.config();
+  const folder = await mkdtemp(join(tmpdir(), "evm-data-service-"));
+  const remove = () => rm(folder, { recursive: true, force: true });
+  // Also if the service does not stop in time. An open file stays usable until it is closed.
+  run.beforeExit(remove);
+  try {
+    const own = withLogIn(folder, config);
+    const work = await ownService(run, own);
+    const close = () =>
+      work
+        .close()
+        .then(() => copyBill(own, config))
+        .finally(remove);
+    return { operator: work.operator, close };
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+}
+
+/** Attempts to append while a service writes its own bill. */
+const ATTEMPTS = 8;
+
+/** Copies what the command's own service recorded of its calls to the operator's log, if there is one. */
+async function copyBill(own: Config, config: Config): Promise<void> {
+  if (missingLog(config) !== undefined) return;
+  const from = await openCommandLog(own);
+  const events = (await from.read(usageStream)).map(({ event }) => event);
+  await from.close();
+  if (events.length === 0) return;
+  const log = await openCommandLog(config);
+  try {
+    await appendWithRetry(log, ATTEMPTS, async () => {
+      const { version } = await log.head(usageStream);
+      return { stream: usageStream, expectedVersion: version, events };
+    });
+  } finally {
+    await log.close();
+  }
+}
+
+const withLogIn = (folder: string, config: Config): Config => ({
+  ...config,
+  eventLogUrl: `sqlite://${join(folder, "events.db")}`,
+  snapshotDir: undefined,
+});
+
+/** Errors of a log in the words of a command, with its exit code. @throws CommandError */
+export async function inWords<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    throw new CommandError(error.message, error.code === "log_unavailable" ? UNAVAILABLE : FAILED);
+  }
 }

@@ -1,12 +1,13 @@
-/** `status`, `collections` and `inspect`: commands that only read. */
+/** `status`, `collections`, `inspect` and `price`: commands that only read. */
+import type { TokenPrice } from "../client/index.ts";
 import { systemClock } from "../core/clock.ts";
 import { bytesText, countedText, countText, durationText, wholeText } from "../core/format.ts";
 import { type NftEvent, nftStream, type Recorded } from "../events/types.ts";
 import { COLLECTION_STATUSES, type CollectionEntry, type StatusReport } from "../operators/models.ts";
-import { FAILED, type Operator, openCommandLog } from "./access.ts";
+import { CommandError, FAILED, type Operator, openCommandLog, USAGE } from "./access.ts";
 import { contractOf } from "./change-commands.ts";
-import { type Command, type CommandRun, knownChain, unknownWord } from "./command.ts";
-import { barText, printable, tableText } from "./text.ts";
+import { type Command, type CommandRun, knownChain, serviceOf, unknownWord } from "./command.ts";
+import { barText, printable, tableText } from "./terminal.ts";
 
 const WATCH_MS = 1_000;
 
@@ -131,14 +132,14 @@ export const inspectCommand: Command = {
         print(values["json"] === true ? "[]" : "the log has nothing of this contract: it was never requested");
         return FAILED;
       }
-      const told: Told[] = [];
+      const lines: EventLine[] = [];
       for (let from = 1; from <= head.version; ) {
         const events = (await log.read(stream, { from, isReadingOn: true })) as Recorded<NftEvent>[];
-        for (const recorded of events) tell(told, recorded);
+        for (const recorded of events) addLine(lines, recorded);
         from += events.length;
       }
-      if (values["json"] === true) print(JSON.stringify(told, null, 2));
-      else for (const { versions, time, text } of told) print(`${versions.padEnd(14)} ${time}  ${printable(text)}`);
+      if (values["json"] === true) print(JSON.stringify(lines, null, 2));
+      else for (const { versions, time, text } of lines) print(`${versions.padEnd(14)} ${time}  ${printable(text)}`);
       return 0;
     } finally {
       await log.close();
@@ -147,7 +148,7 @@ export const inspectCommand: Command = {
 };
 
 /** One event in words, or several ranges of blocks in a row. */
-interface Told {
+interface EventLine {
   versions: string;
   time: string;
   text: string;
@@ -155,13 +156,13 @@ interface Told {
 }
 
 /** Adds an event. A range of blocks joins the ranges right before it. */
-function tell(told: Told[], { event, version, time }: Recorded<NftEvent>): void {
+function addLine(lines: EventLine[], { event, version, time }: Recorded<NftEvent>): void {
   const when = new Date(time).toISOString();
   if (event.type !== "TransfersCommitted") {
-    told.push({ versions: `v${version}`, time: when, text: textOf(event) });
+    lines.push({ versions: `v${version}`, time: when, text: eventText(event) });
     return;
   }
-  let last = told.at(-1);
+  let last = lines.at(-1);
   if (last?.ranges === undefined) {
     last = {
       versions: "",
@@ -169,9 +170,9 @@ function tell(told: Told[], { event, version, time }: Recorded<NftEvent>): void 
       text: "",
       ranges: { first: version, fromBlock: event.fromBlock, count: 0, transfers: 0 },
     };
-    told.push(last);
+    lines.push(last);
   }
-  const ranges = last.ranges as NonNullable<Told["ranges"]>;
+  const ranges = last.ranges as NonNullable<EventLine["ranges"]>;
   ranges.count++;
   ranges.transfers += event.count;
   last.time = when;
@@ -180,7 +181,7 @@ function tell(told: Told[], { event, version, time }: Recorded<NftEvent>): void 
   last.text = `${wholeText(ranges.transfers)} transfers of ${blocks}, in ${countedText(ranges.count, "range")}`;
 }
 
-function textOf(event: Exclude<NftEvent, { readonly type: "TransfersCommitted" }>): string {
+function eventText(event: Exclude<NftEvent, { readonly type: "TransfersCommitted" }>): string {
   switch (event.type) {
     case "IndexingRequested":
       return "requested";
@@ -214,4 +215,66 @@ function textOf(event: Exclude<NftEvent, { readonly type: "TransfersCommitted" }
     default:
       return event satisfies never;
   }
+}
+
+// `price`: the price of a token with the pools that it comes from.
+
+export const priceCommand: Command = {
+  name: "price",
+  usage: "price <address> [--block N] [--chain eth]",
+  summary: "Shows the price of a token, and the state of each pool that it is computed from",
+  maxWords: 1,
+  scope: "read",
+  options: { chain: { type: "string" }, block: { type: "string" } },
+  help: {
+    "--block <number>": "The price at the end of that block; the newest by default",
+    "--chain <name>": "eth by default",
+  },
+  run: async (run) => {
+    const { chain, address } = contractOf(run, "price");
+    const { block } = run.values;
+    if (block !== undefined && !/^\d{1,15}$/.test(String(block)))
+      throw new CommandError("--block: must be a number", USAGE);
+    const query = { chain, include: ["provenance"], ...(block === undefined ? {} : { to_block: Number(block) }) };
+    const work = await serviceOf(run);
+    try {
+      const { asOf: _, ...price } = await work.operator.ask((client, cancelled) => {
+        return client.price(address, { ...query, ...cancelled });
+      });
+      if (run.values["json"] === true) run.print(JSON.stringify(price, null, 2));
+      else for (const line of priceLines(price)) run.print(line);
+      return 0;
+    } finally {
+      await work.close();
+    }
+  },
+};
+
+function priceLines({
+  tokenName,
+  tokenSymbol,
+  usdPriceFormatted,
+  nativePrice,
+  toBlock,
+  provenance,
+}: TokenPrice): string[] {
+  const { route = [], liquidityUsd, confidence, spreadPercent, twap30m } = provenance ?? {};
+  const native = nativePrice === null ? "" : ` · ${nativeText(nativePrice)}`;
+  const rows = route.map(({ pool, exchange, fee, reserve0, reserve1, sqrtPriceX96, block }) => {
+    const state = sqrtPriceX96 === undefined ? `${reserve0} / ${reserve1}` : `sqrtPriceX96 ${sqrtPriceX96}`;
+    return [exchange, pool, `${fee / 10_000} %`, state, String(block)];
+  });
+  return [
+    `${printable(tokenName)} (${printable(tokenSymbol)}): $${usdPriceFormatted}${native}, at block ${toBlock}`,
+    `depth $${liquidityUsd} · confidence ${confidence} · spread ${spreadPercent} % · 30-minute average ${twap30m ?? "–"}`,
+    "",
+    tableText(["EXCHANGE", "POOL", "FEE", "STATE", "BLOCK"], rows),
+  ];
+}
+
+/** `0.1234 ETH`, from the smallest unit. */
+function nativeText({ value, decimals, symbol }: NonNullable<TokenPrice["nativePrice"]>): string {
+  const digits = value.padStart(decimals + 1, "0");
+  const fraction = digits.slice(-decimals).replace(/0+$/, "");
+  return `${digits.slice(0, -decimals)}${fraction === "" ? "" : `.${fraction}`} ${symbol}`;
 }

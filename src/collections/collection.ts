@@ -4,10 +4,17 @@
  */
 import { InvariantError, invariant } from "../core/errors.ts";
 import { decodeTransfers } from "../events/columns.ts";
-import type { BlockRef, ContractIdentified, NftEvent, Recorded, TransfersCommitted } from "../events/types.ts";
+import type {
+  BlockRef,
+  BlocksReverted,
+  ContractIdentified,
+  NftEvent,
+  Recorded,
+  TransfersCommitted,
+} from "../events/types.ts";
 import { Ledger } from "../ledger/ledger.ts";
 
-type CollectionStatus =
+type IndexStatus =
   /** Requested; not identified yet, or its backfill is running. */
   | "syncing"
   /** Complete and current to the followed head. */
@@ -27,7 +34,7 @@ export interface Collection {
   isRemoved: boolean;
   /** Checksum of the event of that version; 0 before the first. */
   checksum: number;
-  status: CollectionStatus;
+  status: IndexStatus;
   identified: ContractIdentified | undefined;
   /** Newest folded block; undefined before the first. */
   end: BlockRef | undefined;
@@ -128,6 +135,16 @@ function* addTransfers(state: Collection, event: TransfersCommitted, most: numbe
   if (state.inDoubt !== undefined && event.toBlock >= state.inDoubt.block) state.inDoubt = undefined;
 }
 
+function revert(state: Collection, { ancestor, chainVersion, rejoins }: BlocksReverted, version: number): void {
+  state.rewrittenAt = version;
+  state.ledger.revert(ancestor.number);
+  state.chainVersion = chainVersion ?? state.chainVersion;
+  if (state.end !== undefined && state.end.number > ancestor.number) state.end = ancestor;
+  if (state.completed !== undefined && state.completed.number > ancestor.number) state.completed = ancestor;
+  // It is not current to the head again until it has rejoined.
+  if (rejoins === true && state.status === "synced") state.status = "syncing";
+}
+
 function change(
   state: Collection,
   event: Exclude<NftEvent, TransfersCommitted>,
@@ -145,15 +162,7 @@ function change(
       state.status = event.kind === "nft" ? "syncing" : event.kind;
       return;
     case "BlocksReverted":
-      state.rewrittenAt = version;
-      state.ledger.revert(event.ancestor.number);
-      state.chainVersion = event.chainVersion ?? state.chainVersion;
-      if (state.end !== undefined && state.end.number > event.ancestor.number) state.end = event.ancestor;
-      if (state.completed !== undefined && state.completed.number > event.ancestor.number) {
-        state.completed = event.ancestor;
-      }
-      // It is not current to the head again until it has rejoined.
-      if (event.rejoins === true && state.status === "synced") state.status = "syncing";
+      revert(state, event, version);
       return;
     case "IndexingCompleted":
       state.status = "synced";

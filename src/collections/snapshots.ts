@@ -44,7 +44,7 @@ interface Facts {
   readonly collection: Omit<Collection, "ledger">;
   /** Words of each array. */
   readonly lengths: readonly number[];
-  readonly said: readonly unknown[];
+  readonly values: readonly unknown[];
 }
 
 interface SnapshotOptions {
@@ -83,8 +83,8 @@ export class Snapshots {
       // Stop at a change: the parts collected so far are of another state.
       if (!isSame()) return false;
     }
-    const { said, arrays } = writer;
-    const facts: Facts = { collection: rest, lengths: arrays.map(({ length }) => length), said };
+    const { values, arrays } = writer;
+    const facts: Facts = { collection: rest, lengths: arrays.map(({ length }) => length), values };
     const json = encoder.encode(JSON.stringify(facts)) as Uint8Array<ArrayBuffer>;
     makePrivateFolder(this.#options.folder);
     const path = this.#pathOf(stream);
@@ -93,7 +93,7 @@ export class Snapshots {
     try {
       const head = (hash: string) =>
         headOf({ code: this.#code, stream, version, event, factsBytes: json.length, hash });
-      if (!(await writeParts(temporary, [json, ...arrays.map(bytesOf)], isSame, head))) return false;
+      if (!(await writeParts(temporary, [json, ...arrays.map(viewOf)], isSame, head))) return false;
       // Rename and delete files asynchronously: freeing the blocks of a large file takes long.
       await rename(temporary, path);
     } finally {
@@ -163,7 +163,7 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 const padded = (bytes: number): number => Math.ceil(bytes / 8) * 8;
 
-function bytesOf({ buffer, byteOffset, byteLength }: Int32Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+function viewOf({ buffer, byteOffset, byteLength }: Int32Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
   return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
@@ -227,14 +227,14 @@ async function restore(bytes: ArrayBuffer, { factsBytes, hash }: Header): Promis
   for (const length of facts.lengths) {
     const array = new Int32Array(bytes, at, length);
     arrays.push(array);
-    take(bytesOf(array));
+    take(viewOf(array));
     pending += length * 4;
     if (pending < SLICE_BYTES) continue;
     pending = 0;
     await yieldToEventLoop();
   }
   if (String(found) !== hash || at !== bytes.byteLength) throw new Error("the snapshot's hash does not match");
-  const reader = new StateReader(arrays, facts.said);
+  const reader = new StateReader(arrays, facts.values);
   const collection: Collection = { ...initialState(), ...facts.collection };
   for (const _ of collection.ledger.coding(reader)) await yieldToEventLoop();
   if (!reader.isDone) throw new Error("the snapshot has more parts than a collection");

@@ -9,12 +9,8 @@ import {
   type NftRecord,
   ServiceError,
 } from "../client/index.ts";
-import { ActivityPanel, type Happening } from "./activity.tsx";
-import { ExportPanel } from "./export.tsx";
-import { type FilterState, Filters } from "./filters.tsx";
-import { clock, counted, isAddress, plain, short, whole } from "./format.ts";
-import { Gallery } from "./gallery.tsx";
-import { HoldersPanel } from "./holders.tsx";
+import { BlockSlider, type FilterState, Filters } from "./controls.tsx";
+import { FilteredTokens, Gallery, RangedTokens, type TokenSource } from "./gallery.tsx";
 import {
   blockIn,
   type Loaded,
@@ -25,10 +21,22 @@ import {
   useQuery,
   useSession,
 } from "./hooks.ts";
-import { Address, Bar, Curl, Failure, linkTo, type Request } from "./parts.tsx";
-import { BlockSlider } from "./slider.tsx";
-import { Tabs } from "./tabs.tsx";
-import { FilteredTokens, RangedTokens, type TokenSource } from "./tokens.ts";
+import {
+  AddressLink,
+  Bar,
+  Curl,
+  clock,
+  counted,
+  Failure,
+  isAddress,
+  linkTo,
+  plain,
+  type Request,
+  short,
+  Tabs,
+  whole,
+} from "./parts.tsx";
+import { ActivityPanel, ExportPanel, type Happening, HoldersPanel } from "./views.tsx";
 
 interface Where {
   readonly chain: string;
@@ -161,7 +169,7 @@ function Heading({ chain, address, record, total, isReady, flags }: HeadingOptio
         {plain(record?.name ?? "", 60) || "Collection"} <small>{plain(record?.symbol ?? "", 20)}</small>
       </h1>
       <p>
-        {chain} · <Address value={address} />
+        {chain} · <AddressLink value={address} />
         {record === undefined ? "" : ` · ${record.contract_type}`}
         {isReady ? ` · ${counted(total, "NFT")}` : ""}
         {isTrue(record?.verified_collection) ? <span class="flag good"> verified by the operator</span> : null}

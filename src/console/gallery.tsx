@@ -1,10 +1,261 @@
 /** A grid of tokens of any number: only the rows in view are elements of the page. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { NftRecord } from "../client/index.ts";
-import { brief, cutInside, plain, whole } from "./format.ts";
-import { linkTo } from "./parts.tsx";
-import { BASE } from "./session.ts";
-import type { TokenSource } from "./tokens.ts";
+import type { AsOf, Client, Contract, NftRecord } from "../client/index.ts";
+import { BASE } from "./hooks.ts";
+import { brief, cutInside, linkTo, plain, whole } from "./parts.tsx";
+
+// The tokens that a gallery shows, loaded as they come into view. The whole listing is split into ranges at one block, so
+// that any place of a million tokens is two requests away. A filtered one is read from its beginning on, page by page.
+
+/** What a gallery needs to know of the tokens it shows. */
+export interface TokenSource {
+  /** Number of places to show: the tokens, and one more while a filtered listing goes on. */
+  readonly total: number;
+  /** Number of tokens found, and whether these are all. */
+  readonly found: { readonly count: number; readonly isAll: boolean };
+  /** The block that all of it is true at; undefined until the first answer. */
+  readonly asOf: AsOf | undefined;
+  /** Returns a token, or undefined until it is loaded. */
+  at(index: number): NftRecord | undefined;
+  /** The places that were shown last. */
+  readonly view: { readonly from: number; readonly to: number };
+  /** Loads what these places lack. */
+  show(from: number, to: number): void;
+  /** Stops all requests. */
+  close(): void;
+}
+
+interface SourceEvents {
+  readonly onChange: () => void;
+  readonly onError: (error: Error) => void;
+}
+
+const PAGE = 100;
+/** The most ranges that the service splits a listing into. */
+const MOST_RANGES = 1_000;
+const MOST_PER_PAGE = 500;
+/** Ranges kept, beyond which those shown longest ago are dropped: about 20 MB. */
+const KEPT = 40;
+/** Ranges loaded at a time. */
+const AT_ONCE = 2;
+
+const NO_VIEW = { from: 0, to: 0 };
+const SHOWN = { normalizeMetadata: true, media_items: true } as const;
+
+/** The whole listing as of one block. */
+export class RangedTokens implements TokenSource {
+  readonly #client: Client;
+  readonly #contract: Required<Contract>;
+  readonly #events: SourceEvents;
+  readonly #stopping = new AbortController();
+  readonly #ranges = new Map<number, readonly NftRecord[]>();
+  readonly #loading = new Set<number>();
+  #wanted: readonly number[] = [];
+  view = NO_VIEW;
+  #count = 0;
+  #asOf: AsOf | undefined;
+
+  /** @param asOfBlock the block to show; undefined for the newest */
+  constructor(client: Client, contract: Required<Contract>, asOfBlock: number | undefined, events: SourceEvents) {
+    this.#client = client;
+    this.#contract = contract;
+    this.#events = events;
+    void this.#begin(asOfBlock);
+  }
+
+  get total(): number {
+    return this.#count;
+  }
+
+  get found(): TokenSource["found"] {
+    return { count: this.#count, isAll: this.#asOf !== undefined };
+  }
+
+  get asOf(): AsOf | undefined {
+    return this.#asOf;
+  }
+
+  at(index: number): NftRecord | undefined {
+    const range = this.#rangeOf(index);
+    return this.#ranges.get(range)?.[index - this.#beginOf(range)];
+  }
+
+  show(from: number, to: number): void {
+    this.view = { from, to };
+    if (this.#count === 0) return;
+    const end = this.#count - 1;
+    const [first, last] = [this.#rangeOf(Math.min(from, end)), this.#rangeOf(Math.min(to, end))];
+    this.#wanted = Array.from({ length: last - first + 1 }, (_, at) => first + at);
+    for (const range of this.#wanted) this.#keep(range);
+    this.#loadWanted();
+  }
+
+  close(): void {
+    this.#stopping.abort();
+  }
+
+  get #totalRanges(): number {
+    return Math.max(1, Math.min(MOST_RANGES, Math.ceil(this.#count / PAGE)));
+  }
+
+  /** The service divides a listing the same way. */
+  #beginOf(range: number): number {
+    return Math.floor((range * this.#count) / this.#totalRanges);
+  }
+
+  #rangeOf(index: number): number {
+    const near = Math.floor((index * this.#totalRanges) / Math.max(1, this.#count));
+    return index >= this.#beginOf(near + 1) ? near + 1 : near;
+  }
+
+  /** The first answer fixes the block and the number of tokens. */
+  async #begin(asOfBlock: number | undefined): Promise<void> {
+    const { chain, address } = this.#contract;
+    const { signal } = this.#stopping;
+    try {
+      const at = asOfBlock === undefined ? {} : { as_of_block: asOfBlock };
+      const query = { chain, limit: 1, disable_total: false, signal, ...at };
+      const { asOf, total } = await this.#client.nftPage(address, query);
+      this.#asOf = asOf ?? undefined;
+      this.#count = Number(total ?? 0);
+      this.#events.onChange();
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  /** Marks a range as used just now. */
+  #keep(range: number): void {
+    const records = this.#ranges.get(range);
+    if (records === undefined) return;
+    this.#ranges.delete(range);
+    this.#ranges.set(range, records);
+  }
+
+  #loadWanted(): void {
+    for (const range of this.#wanted) {
+      if (this.#loading.size >= AT_ONCE) return;
+      if (!this.#ranges.has(range) && !this.#loading.has(range)) void this.#load(range);
+    }
+  }
+
+  async #load(range: number): Promise<void> {
+    this.#loading.add(range);
+    const { chain, address } = this.#contract;
+    const { signal } = this.#stopping;
+    const at = this.#asOf === undefined ? {} : { as_of_block: this.#asOf.block };
+    const part = { totalRanges: this.#totalRanges, range, limit: MOST_PER_PAGE };
+    try {
+      const records: NftRecord[] = [];
+      for await (const record of this.#client.nfts(address, { chain, ...SHOWN, ...part, ...at, signal }))
+        records.push(record);
+      this.#ranges.set(range, records);
+      for (const oldest of this.#ranges.keys()) {
+        if (this.#ranges.size <= KEPT) break;
+        this.#ranges.delete(oldest);
+      }
+      this.#events.onChange();
+    } catch (error) {
+      this.#fail(error);
+    } finally {
+      this.#loading.delete(range);
+      if (!signal.aborted) this.#loadWanted();
+    }
+  }
+
+  #fail(error: unknown): void {
+    if (this.#stopping.signal.aborted) return;
+    this.#wanted = [];
+    this.#events.onError(error as Error);
+  }
+}
+
+export interface TokenFilter {
+  readonly owner: string | undefined;
+  /** Each `Type:Value`. */
+  readonly traits: readonly string[];
+}
+
+/** The tokens of an owner, or with certain traits, as of one block. */
+export class FilteredTokens implements TokenSource {
+  readonly #pages: AsyncGenerator<{ readonly records: readonly NftRecord[]; readonly isLast: boolean }>;
+  readonly #events: SourceEvents;
+  readonly #stopping = new AbortController();
+  readonly #records: NftRecord[] = [];
+  view = NO_VIEW;
+  #asOf: AsOf | undefined;
+  #isLoading = false;
+  #isComplete = false;
+
+  constructor(
+    client: Client,
+    contract: Required<Contract>,
+    { asOfBlock, filter }: { readonly asOfBlock: number | undefined; readonly filter: TokenFilter },
+    events: SourceEvents,
+  ) {
+    this.#events = events;
+    this.#pages = this.#read(client, contract, asOfBlock, filter);
+    void this.#next();
+  }
+
+  get total(): number {
+    return this.#records.length + (this.#isComplete ? 0 : 1);
+  }
+
+  get found(): TokenSource["found"] {
+    return { count: this.#records.length, isAll: this.#isComplete };
+  }
+
+  get asOf(): AsOf | undefined {
+    return this.#asOf;
+  }
+
+  at(index: number): NftRecord | undefined {
+    return this.#records[index];
+  }
+
+  show(from: number, to: number): void {
+    this.view = { from, to };
+    if (to >= this.#records.length) void this.#next();
+  }
+
+  close(): void {
+    this.#stopping.abort();
+  }
+
+  async *#read(client: Client, contract: Required<Contract>, asOfBlock: number | undefined, filter: TokenFilter) {
+    const { signal } = this.#stopping;
+    const query = {
+      ...{ limit: PAGE, trait: filter.traits, signal },
+      ...(filter.owner === undefined ? {} : { owner: filter.owner }),
+      ...(asOfBlock === undefined ? {} : { as_of_block: asOfBlock }),
+    };
+    for (let cursor: string | null | undefined; cursor !== null; ) {
+      const page = await client.tokenPage(contract, { ...query, ...(cursor === undefined ? {} : { cursor }) });
+      this.#asOf ??= page.asOf ?? undefined;
+      cursor = page.cursor;
+      yield { records: page.result, isLast: cursor === null };
+    }
+  }
+
+  async #next(): Promise<void> {
+    if (this.#isLoading || this.#isComplete) return;
+    this.#isLoading = true;
+    try {
+      const { value, done } = await this.#pages.next();
+      if (done !== true) {
+        this.#records.push(...value.records);
+        this.#isComplete = value.isLast;
+      }
+      this.#events.onChange();
+    } catch (error) {
+      this.#isComplete = true;
+      if (!this.#stopping.signal.aborted) this.#events.onError(error as Error);
+    } finally {
+      this.#isLoading = false;
+    }
+  }
+}
 
 const LEAST_WIDTH = 150;
 const GAP = 12;
@@ -27,10 +278,11 @@ interface GalleryOptions {
   readonly block: number | undefined;
 }
 
-export function Gallery({ source, chain, address, block }: GalleryOptions) {
+/** The box that scrolls and what is inside, with the part that is in view. */
+function useView() {
   const box = useRef<HTMLElement>(null);
   const inside = useRef<HTMLDivElement>(null);
-  const [{ width, height, top }, setView] = useState({ width: 0, height: 0, top: 0 });
+  const [view, setView] = useState({ width: 0, height: 0, top: 0 });
   useEffect(() => {
     const element = box.current;
     if (element === null) return;
@@ -49,6 +301,11 @@ export function Gallery({ source, chain, address, block }: GalleryOptions) {
       element.removeEventListener("scroll", read);
     };
   }, []);
+  return { box, inside, ...view };
+}
+
+export function Gallery({ source, chain, address, block }: GalleryOptions) {
+  const { box, inside, width, height, top } = useView();
   const { columns, cell, rowHeight } = gridOf(width);
   const rows = Math.ceil(source.total / columns);
   const full = rows * rowHeight;
@@ -103,7 +360,7 @@ interface CardOptions extends Omit<GalleryOptions, "source"> {
 function Card({ record, chain, address, block, size }: CardOptions) {
   if (record === undefined) return <div class="card token waiting" style={{ height: `${size}px` }} />;
   const { token_id: id, owner_of: owner } = record;
-  const name = nameOf(record, MOST_OF_NAME);
+  const name = tokenName(record, MOST_OF_NAME);
   return (
     <a class="card token" href={linkTo.token(chain, address, id, block)}>
       <Picture record={record} size="low" pixels={size} />
@@ -114,7 +371,7 @@ function Card({ record, chain, address, block, size }: CardOptions) {
 }
 
 /** The token's name from its metadata, else its id. */
-export function nameOf({ normalized_metadata: metadata, token_id: id }: NftRecord, most = 60): string {
+export function tokenName({ normalized_metadata: metadata, token_id: id }: NftRecord, most = 60): string {
   const name = metadata === "" ? null : metadata.name;
   return name === null || name.trim() === "" ? `#${plain(id, 20)}` : plain(name, most);
 }

@@ -1,6 +1,219 @@
 /** The console: what a browser shows of this service. A client of its public API, and of nothing else. */
 import { render } from "preact";
-import { App } from "./app.tsx";
 import "./style.css";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { CollectionScreen } from "./collection.tsx";
+import {
+  BASE,
+  type Place,
+  ReturnsContext,
+  resumeSession,
+  type Session,
+  SessionContext,
+  type Signed,
+  signIn,
+  signOut,
+  useConnection,
+  usePlace,
+} from "./hooks.ts";
+import { OperateScreen } from "./operate.tsx";
+import { OverviewScreen, SearchScreen } from "./overview.tsx";
+import { isAddress, linkTo, plain } from "./parts.tsx";
+import { PriceScreen } from "./price.tsx";
+import { TokenScreen } from "./token.tsx";
 
-render(<App />, document.getElementById("console") as HTMLElement);
+type State =
+  | { readonly is: "starting" }
+  | { readonly is: "out"; readonly reason?: string }
+  | { readonly is: "in"; readonly session: Session };
+
+function Console() {
+  const [state, setState] = useState<State>({ is: "starting" });
+  useEffect(() => {
+    resumeSession().then(
+      (session) => setState(session === undefined ? { is: "out" } : { is: "in", session }),
+      (error: Error) => setState({ is: "out", reason: error.message }),
+    );
+  }, []);
+  if (state.is === "starting") return <p class="starting">Connecting…</p>;
+  if (state.is === "out") {
+    const reason = state.reason === undefined ? {} : { reason: state.reason };
+    return <Gate {...reason} onSigned={(session) => setState({ is: "in", session })} />;
+  }
+  const leave = (reason?: string) => {
+    signOut();
+    state.session.client.close();
+    setState(reason === undefined ? { is: "out" } : { is: "out", reason });
+  };
+  return (
+    <SessionContext.Provider value={{ ...state.session, leave }}>
+      <Frame session={{ ...state.session, leave }} />
+    </SessionContext.Provider>
+  );
+}
+
+/** What a visitor without a key sees. Nothing here tells anything about the data. */
+function Gate({ reason, onSigned }: { readonly reason?: string; readonly onSigned: (session: Session) => void }) {
+  const [error, setError] = useState(reason);
+  const [isBusy, setBusy] = useState(false);
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => input.current?.focus(), []);
+  const submit = (event: Event) => {
+    event.preventDefault();
+    const key = input.current?.value.trim() ?? "";
+    if (key === "") return setError("A key is needed.");
+    setBusy(true);
+    signIn(key)
+      .then(onSigned, (failure: Error) => setError(failure.message))
+      .finally(() => setBusy(false));
+  };
+  return (
+    <main class="gate">
+      <h1>EVM data service</h1>
+      <p>
+        Which NFTs are in a contract, with owners and metadata, and what an ERC-20 token is worth, now or at a block.
+        This service answers both from an EVM node, and keeps all that it has read in an event log.
+      </p>
+      <form onSubmit={submit}>
+        <label for="key">API key</label>
+        <input id="key" ref={input} type="password" autocomplete="off" spellcheck={false} />
+        <button type="submit" disabled={isBusy}>
+          Sign in
+        </button>
+      </form>
+      {error === undefined ? null : (
+        <p class="failure" role="alert">
+          {error}
+        </p>
+      )}
+      <p class="quiet">
+        The first start of the service shows a key. An operator makes more with{" "}
+        <code>bun run cli keys add &lt;name&gt;</code>. The key stays in this tab until it is closed. The API is
+        described at <a href={`${BASE}swagger`}>/swagger</a>.
+      </p>
+    </main>
+  );
+}
+
+function Frame({ session }: { readonly session: Signed }) {
+  const place = usePlace();
+  const [first = ""] = place.path;
+  const { isLost, returns } = useConnection();
+  useHeading(place.path.join("/"));
+  const links = [
+    { href: "#/", name: "Overview", isHere: first === "" || first === "nft" },
+    { href: "#/price", name: "Prices", isHere: first === "price" },
+    ...(session.scope === "operate" ? [{ href: "#/operate", name: "Operate", isHere: first === "operate" }] : []),
+  ];
+  return (
+    <>
+      <button type="button" class="skip" onClick={() => document.getElementById("content")?.focus()}>
+        Skip to the content
+      </button>
+      <header>
+        <a class="brand" href="#/">
+          EVM data
+        </a>
+        <nav aria-label="Screens">
+          {links.map(({ href, name, isHere }) => (
+            <a key={href} href={href} {...(isHere ? { "aria-current": "page" as const } : {})}>
+              {name}
+            </a>
+          ))}
+        </nav>
+        <SearchBox />
+        <button type="button" class="quiet" onClick={() => session.leave()}>
+          Sign out
+        </button>
+      </header>
+      <p class="connection" role="status">
+        {isLost ? "The connection to the service is lost. Trying again…" : ""}
+      </p>
+      <main id="content" tabIndex={-1}>
+        <ReturnsContext.Provider value={returns}>
+          <Screen place={place} />
+        </ReturnsContext.Provider>
+      </main>
+    </>
+  );
+}
+
+const TITLE = "EVM data service";
+
+/** Names the browser's tab by the heading of the screen, and moves the focus there after a navigation. */
+function useHeading(path: string): void {
+  useEffect(() => {
+    const content = document.getElementById("content") as HTMLElement;
+    const name = () => {
+      const heading = content.querySelector("h1")?.textContent?.trim() ?? "";
+      const title = heading === "" ? TITLE : `${heading} · ${TITLE}`;
+      if (document.title !== title) document.title = title;
+    };
+    name();
+    // A heading changes when the answer of the service comes.
+    const observer = new MutationObserver(name);
+    observer.observe(content, { childList: true, subtree: true, characterData: true });
+    return () => {
+      observer.disconnect();
+      document.title = TITLE;
+    };
+  }, []);
+  // Before the first drawing, so that the focus does not leave a field in which a visitor has begun to type.
+  useLayoutEffect(() => {
+    const content = document.getElementById("content");
+    const heading = content?.querySelector("h1") ?? content;
+    if (heading === null || heading === undefined) return;
+    heading.tabIndex = -1;
+    heading.focus();
+  }, [path]);
+}
+
+function Screen({ place }: { readonly place: Place }) {
+  const [kind = "", chain = "", address = "", id] = place.path;
+  const key = place.path.join("/");
+  if (kind === "nft" && place.path.length <= 4) {
+    if (!isAddress(address)) return <Unknown reason={`${plain(address) || "It"} is no address of a contract.`} />;
+    if (id === undefined) return <CollectionScreen key={key} chain={chain} address={address.toLowerCase()} />;
+    return <TokenScreen key={key} chain={chain} address={address.toLowerCase()} id={id} />;
+  }
+  if (kind === "price") return <PriceScreen key={key} chain={chain || "eth"} address={address.toLowerCase()} />;
+  if (kind === "operate") return <OperateScreen />;
+  if (kind === "search") return <SearchScreen key={key} text={chain} />;
+  if (kind === "") return <OverviewScreen offers={place.query.getAll("try")} />;
+  return <Unknown reason={`The console has no screen "${plain(key)}".`} />;
+}
+
+/** The screen of an address that leads nowhere. */
+function Unknown({ reason }: { readonly reason: string }) {
+  return (
+    <>
+      <h1>This page does not exist</h1>
+      <p>{reason}</p>
+      <p>
+        An address of a contract has 0x and 40 hexadecimal digits. <a href="#/">Go to the overview</a>, or search above.
+      </p>
+    </>
+  );
+}
+
+function SearchBox() {
+  const input = useRef<HTMLInputElement>(null);
+  const submit = (event: Event) => {
+    event.preventDefault();
+    const text = input.current?.value.trim() ?? "";
+    if (text !== "") location.hash = linkTo.search(text);
+  };
+  return (
+    <form class="search" onSubmit={submit}>
+      <input
+        ref={input}
+        type="search"
+        aria-label="Contract, token, name or symbol"
+        placeholder="Address, name or symbol"
+      />
+      <button type="submit">Search</button>
+    </form>
+  );
+}
+
+render(<Console />, document.getElementById("console") as HTMLElement);

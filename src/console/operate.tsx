@@ -1,10 +1,23 @@
 /** What an operator changes: keys, lists of contracts to index, single collections. Each with its twin on the command line. */
 import { useState } from "preact/hooks";
-import { type Contract, type IndexAnswer, type Key, ServiceError } from "../client/index.ts";
-import { EndpointsPanel } from "./endpoints.tsx";
-import { ago, isAddress, plain, whole } from "./format.ts";
-import { useAction, useAnswer, useSession } from "./hooks.ts";
-import { Curl, commandLine, Failure, linkTo, Panel, quoted, type Request, Scroll } from "./parts.tsx";
+import { type Contract, type IndexAnswer, ServiceError, type ServiceStatus } from "../client/index.ts";
+import { useAction, usePolled, useSession } from "./hooks.ts";
+import { Confirmed, Keys, Twin } from "./keys.tsx";
+import {
+  bytes,
+  Curl,
+  clock,
+  Failure,
+  isAddress,
+  linkTo,
+  Panel,
+  plain,
+  quoted,
+  type Request,
+  short,
+  Table,
+  whole,
+} from "./parts.tsx";
 
 export function OperateScreen() {
   const { scope } = useSession();
@@ -27,206 +40,6 @@ export function OperateScreen() {
       <OneCollection />
       <EndpointsPanel />
     </>
-  );
-}
-
-/** An action on the command line, and its requests. */
-function Twin({ command, requests }: { readonly command: string; readonly requests: readonly Request[] }) {
-  return (
-    <>
-      <p class="quiet">
-        On the command line: <code>{commandLine(command)}</code>
-      </p>
-      <Curl requests={requests} />
-    </>
-  );
-}
-
-const KEY_COLUMNS = [
-  ...["Name", "Scope", "Requests a minute", "New collections an hour", "Subscriptions"],
-  ...["Requests today", "Added", "Last use", ""],
-];
-
-function Keys() {
-  const { client } = useSession();
-  const keys = useAnswer((signal) => client.keys({ signal }), []);
-  const [name, setName] = useState("");
-  const [scope, setScope] = useState<"read" | "operate">("read");
-  const [rate, setRate] = useState("");
-  const [made, setMade] = useState<{ readonly name: string; readonly key: string }>();
-  const [state, run, isBusy] = useAction();
-  const change = (work: () => Promise<string>) =>
-    run(async () => {
-      const words = await work();
-      keys.reload();
-      return words;
-    });
-  const perMinute = /^[1-9]\d{0,8}$/.test(rate.trim()) ? Number(rate) : undefined;
-  const asked = { name: name.trim(), scope, ...(perMinute === undefined ? {} : { requestsPerMinute: perMinute }) };
-  const add = (event: Event) => {
-    event.preventDefault();
-    change(async () => {
-      setMade(await client.addKey(asked));
-      setName("");
-      setRate("");
-      return "";
-    });
-  };
-  const rotate = (of: Key) =>
-    change(async () => {
-      setMade(await client.rotateKey(of.name));
-      return `The former text of ${plain(of.name)} stays valid for a day.`;
-    });
-  const revoke = (of: Key) =>
-    change(async () => {
-      await client.revokeKey(of.name);
-      return `${plain(of.name)} is revoked.`;
-    });
-  return (
-    <Panel title="Keys">
-      <Failure error={keys.error} />
-      <form class="row" onSubmit={add}>
-        <label for="name">New key</label>
-        <input
-          id="name"
-          class="narrow"
-          value={name}
-          placeholder="name"
-          onInput={({ currentTarget }) => setName(currentTarget.value)}
-        />
-        <label for="scope">Scope</label>
-        <select
-          id="scope"
-          value={scope}
-          onChange={({ currentTarget }) => setScope(currentTarget.value as typeof scope)}
-        >
-          <option value="read">read</option>
-          <option value="operate">operate</option>
-        </select>
-        <label for="rate">Requests a minute</label>
-        <input
-          id="rate"
-          class="narrow"
-          inputMode="numeric"
-          value={rate}
-          placeholder="default"
-          onInput={({ currentTarget }) => setRate(currentTarget.value)}
-        />
-        <button
-          type="submit"
-          disabled={isBusy || name.trim() === "" || (rate.trim() !== "" && perMinute === undefined)}
-        >
-          Add
-        </button>
-        <span role="status">{state}</span>
-      </form>
-      {made === undefined ? null : (
-        <p class="made" role="status">
-          The key {plain(made.name)}, shown this once: <code>{made.key}</code>{" "}
-          <button type="button" onClick={() => setMade(undefined)}>
-            I have it
-          </button>
-        </p>
-      )}
-      <Scroll label="Keys">
-        <table>
-          <thead>
-            <tr>
-              {KEY_COLUMNS.map((title) => (
-                <th scope="col" key={title}>
-                  {title === "" ? <span class="hidden">Changes</span> : title}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {(keys.value ?? []).map((key) => (
-              <tr key={`${key.source} ${key.name}`}>
-                <th scope="row">{plain(key.name)}</th>
-                <td>{key.scope}</td>
-                <td>{whole(key.requestsPerMinute)}</td>
-                <td>{key.collectionsPerHour === null ? "no limit" : whole(key.collectionsPerHour)}</td>
-                <td>{key.subscriptions === null ? "no limit" : whole(key.subscriptions)}</td>
-                <td>{whole(key.requestsToday)}</td>
-                <td>{key.createdAt === null ? "–" : ago(key.createdAt)}</td>
-                <td>{key.lastUse === null ? "–" : ago(key.lastUse)}</td>
-                <td>
-                  {key.source === "environment" ? (
-                    "set by the environment"
-                  ) : (
-                    <>
-                      <button
-                        type="button"
-                        disabled={isBusy}
-                        onClick={() => rotate(key)}
-                        aria-label={`Rotate ${plain(key.name)}`}
-                      >
-                        Rotate
-                      </button>{" "}
-                      <Confirmed
-                        name="Revoke"
-                        label={`Revoke ${plain(key.name)}`}
-                        isDisabled={isBusy}
-                        onConfirm={() => revoke(key)}
-                      />
-                    </>
-                  )}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
-      <Twin
-        command={`keys add ${quotedName(name)}${scope === "operate" ? " --scope operate" : ""}${perMinute === undefined ? "" : ` --rpm ${perMinute}`}`}
-        requests={[
-          { path: "/api/keys" },
-          { method: "POST", path: "/api/keys", body: { ...asked, name: quotedName(name) } },
-          { method: "POST", path: "/api/keys/<name>/rotate", body: {} },
-          { method: "DELETE", path: "/api/keys/<name>" },
-        ]}
-      />
-      <p class="quiet">
-        Rotate and Revoke: <code>{commandLine("keys rotate <name> --grace 24h")}</code>,{" "}
-        <code>{commandLine("keys revoke <name>")}</code>
-      </p>
-    </Panel>
-  );
-}
-
-const quotedName = (name: string): string => (/^[\w.-]+$/.test(name.trim()) ? name.trim() : "<name>");
-
-interface ConfirmedOptions {
-  readonly name: string;
-  readonly label: string;
-  readonly isDisabled: boolean;
-  readonly onConfirm: () => void;
-}
-
-/** A button whose change can't be taken back: it asks once more. */
-function Confirmed({ name, label, isDisabled, onConfirm }: ConfirmedOptions) {
-  const [isAsking, setAsking] = useState(false);
-  if (!isAsking) {
-    return (
-      <button type="button" disabled={isDisabled} onClick={() => setAsking(true)} aria-label={label}>
-        {name}
-      </button>
-    );
-  }
-  const confirm = () => {
-    setAsking(false);
-    onConfirm();
-  };
-  return (
-    <span class="confirm">
-      Sure?{" "}
-      <button type="button" disabled={isDisabled} onClick={confirm} aria-label={`${label}, confirmed`}>
-        {name}
-      </button>{" "}
-      <button type="button" onClick={() => setAsking(false)} aria-label={`${label}, not now`}>
-        Keep
-      </button>
-    </span>
   );
 }
 
@@ -324,7 +137,7 @@ function OneCollection() {
   const { client } = useSession();
   const [chain, setChain] = useState("eth");
   const [address, setAddress] = useState("");
-  const [change, setChange] = useState<keyof typeof CHANGES>("reindex");
+  const [change, setChange] = useState<Change>("reindex");
   const [state, run, isBusy] = useAction();
   const shown = isAddress(address.trim()) ? address.trim() : "<address>";
   const perform = () =>
@@ -346,18 +159,7 @@ function OneCollection() {
   return (
     <Panel title="One collection">
       <form class="row" onSubmit={submit}>
-        <label for="what">Change</label>
-        <select
-          id="what"
-          value={change}
-          onChange={({ currentTarget }) => setChange(currentTarget.value as keyof typeof CHANGES)}
-        >
-          {Object.keys(CHANGES).map((name) => (
-            <option key={name} value={name}>
-              {name}
-            </option>
-          ))}
-        </select>
+        <ChangeChoice change={change} onChange={setChange} />
         <label for="on">Chain</label>
         <input id="on" class="narrow" value={chain} onInput={({ currentTarget }) => setChain(currentTarget.value)} />
         <label for="which">Contract</label>
@@ -385,5 +187,87 @@ function OneCollection() {
   );
 }
 
-const requestOf = (change: keyof typeof CHANGES, path: string): Request =>
+type Change = keyof typeof CHANGES;
+
+function ChangeChoice({ change, onChange }: { readonly change: Change; readonly onChange: (change: Change) => void }) {
+  return (
+    <>
+      <label for="what">Change</label>
+      <select id="what" value={change} onChange={({ currentTarget }) => onChange(currentTarget.value as Change)}>
+        {Object.keys(CHANGES).map((name) => (
+          <option key={name} value={name}>
+            {name}
+          </option>
+        ))}
+      </select>
+    </>
+  );
+}
+
+const requestOf = (change: Change, path: string): Request =>
   change === "remove" ? { method: "DELETE", path } : { method: "POST", path: `${path}/${change}`, body: {} };
+
+// The endpoints of each chain: their state and why they rest, how quick they are, and what they cost.
+
+const PAUSE_MS = 2_000;
+
+function EndpointsPanel() {
+  const { client } = useSession();
+  const { value, error } = usePolled((signal) => client.status({ signal }), PAUSE_MS, []);
+  return (
+    <Panel title="Endpoints">
+      <Failure error={error} />
+      {value === undefined ? null : <EndpointTable status={value} />}
+      <p class="quiet">
+        Endpoints are set by <code>RPC_URL_…</code> in the environment of the service. A start checks them, and so does{" "}
+        <code>bun run cli doctor</code>.
+      </p>
+      <Curl requests={[{ path: "/api/status" }]} command="status" />
+    </Panel>
+  );
+}
+
+function EndpointTable({ status }: { readonly status: ServiceStatus }) {
+  const titles = ["Endpoint", "State", "Median, 99 of 100", "Calls in an hour", "In 24 hours", "Units", "Bytes"];
+  return (
+    <Table label="Endpoints" titles={titles}>
+      {status.chains.flatMap(({ name, endpoints }) =>
+        endpoints.map(({ label, state, reason, restsUntil, latencyMs, calls, units, bytes: read }) => (
+          <tr key={`${name}/${label}`}>
+            <th scope="row">
+              {label} <small>{name}</small>
+            </th>
+            <td>
+              {state.replace("_", " ")}
+              {reason === null ? "" : `: ${plain(reason, 200)}`}
+              {restsUntil === null ? "" : `, until ${clock(restsUntil)}`}
+            </td>
+            <td>{latencyMs === null ? "–" : `${latencyMs.p50} ms, ${latencyMs.p99} ms`}</td>
+            <td>
+              <Calls counts={calls.hour} />
+            </td>
+            <td>
+              <Calls counts={calls.day} />
+            </td>
+            <td>{short(units.day)}</td>
+            <td>{bytes(read.day)}</td>
+          </tr>
+        )),
+      )}
+    </Table>
+  );
+}
+
+/** The calls by method, most frequent first. */
+function Calls({ counts }: { readonly counts: Readonly<Record<string, number>> }) {
+  const methods = Object.entries(counts).sort(([, a], [, b]) => b - a);
+  return (
+    <ul class="plain-list">
+      {methods.map(([method, count]) => (
+        <li key={method}>
+          {short(count)} <code>{plain(method, 40)}</code>
+        </li>
+      ))}
+    </ul>
+  );
+}

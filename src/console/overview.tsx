@@ -1,10 +1,30 @@
-/** The overview: chains and endpoints, what is being indexed, what failed and why, log, memory and disk. */
+/** The overview: chains and endpoints, what is being indexed, what failed and why, log, memory and disk. And a search. */
 import { useState } from "preact/hooks";
-import type { ChainStatus, Client, ListedCollection, ServiceStatus } from "../client/index.ts";
-import { ago, bytes, isAddress, plain, short, whole } from "./format.ts";
-import { useAction, usePolled, useSession } from "./hooks.ts";
-import { Address, Curl, Fact, Failure, linkTo, Panel } from "./parts.tsx";
-import { CollectionTable } from "./tables.tsx";
+import {
+  CHAIN_NAMES,
+  type ChainStatus,
+  type Client,
+  type KnownToken,
+  type ListedCollection,
+  type ServiceStatus,
+} from "../client/index.ts";
+import { useAction, useAnswer, usePolled, useSession } from "./hooks.ts";
+import {
+  AddressLink,
+  ago,
+  bytes,
+  CollectionTable,
+  Curl,
+  Fact,
+  Failure,
+  isAddress,
+  linkTo,
+  Panel,
+  plain,
+  short,
+  Table,
+  whole,
+} from "./parts.tsx";
 
 const PAUSE_MS = 1_000;
 /** Rows of each table. The filter finds the rest. */
@@ -167,7 +187,7 @@ function Offers({ offers }: { readonly offers: readonly string[] }) {
             <a href={kind === "price" ? linkTo.price(chain, address) : linkTo.collection(chain, address)}>
               {kind === "price" ? "the price of a token" : "an NFT collection"}
             </a>{" "}
-            <Address value={address} />
+            <AddressLink value={address} />
           </li>
         ))}
       </ul>
@@ -260,6 +280,94 @@ function FailingPanel({ rows, onDone }: { readonly rows: readonly ListedCollecti
         ))}
       </ul>
       <p role="status">{state}</p>
+    </Panel>
+  );
+}
+
+// What a text could mean: a contract by its address, a collection or an ERC-20 token by its name or symbol.
+
+/** Rows of a search. */
+const MOST_FOUND = 50;
+
+export function SearchScreen({ text }: { readonly text: string }) {
+  const { client, scope } = useSession();
+  const query = text.trim();
+  const isOperator = scope === "operate";
+  const collections = useAnswer<readonly ListedCollection[]>(
+    async (signal) =>
+      isOperator ? (await client.collectionPage({ text: query, limit: MOST_FOUND, signal })).result : [],
+    [query],
+  );
+  const tokens = useAnswer((signal) => client.findTokens(query, { limit: MOST_FOUND, signal }), [query]);
+  const asked = `text=${encodeURIComponent(query)}&limit=${MOST_FOUND}`;
+  return (
+    <>
+      <h1>Search: {plain(query)}</h1>
+      {isAddress(query) ? <Meanings address={query.toLowerCase()} /> : null}
+      {isOperator ? (
+        <Panel title="Known collections">
+          <Failure error={collections.error} />
+          {collections.value?.length === 0 ? <p>No collection has this in its address, name or symbol.</p> : null}
+          {collections.value === undefined || collections.value.length === 0 ? null : (
+            <CollectionTable rows={collections.value} />
+          )}
+        </Panel>
+      ) : null}
+      <Panel title="ERC-20 tokens">
+        <Failure error={tokens.error} />
+        {tokens.value?.length === 0 ? (
+          <p>No well-known token has this in its address, name or symbol. Any token is found by its whole address.</p>
+        ) : null}
+        {tokens.value === undefined || tokens.value.length === 0 ? null : <TokenTable rows={tokens.value} />}
+      </Panel>
+      {!isAddress(query) && !isOperator ? (
+        <p>This key finds collections by their address. Only a key of scope operate may list what is known.</p>
+      ) : null}
+      <Curl
+        requests={[...(isOperator ? [{ path: `/api/collections?${asked}` }] : []), { path: `/api/tokens?${asked}` }]}
+      />
+    </>
+  );
+}
+
+function TokenTable({ rows }: { readonly rows: readonly KnownToken[] }) {
+  return (
+    <Table label="ERC-20 tokens" titles={["Token", "Chain", "Address"]}>
+      {rows.map(({ chain, address, symbol, name }) => (
+        <tr key={`${chain}/${address}`}>
+          <th scope="row">
+            <a href={linkTo.price(chain, address)}>{plain(symbol, 20)}</a> <small>{plain(name ?? "", 60)}</small>
+          </th>
+          <td>{chain}</td>
+          <td>
+            <AddressLink value={address} />
+          </td>
+        </tr>
+      ))}
+    </Table>
+  );
+}
+
+/** The chain of an address can't be told from it, so each has a link. A key of scope read can't know which are enabled. */
+function Meanings({ address }: { readonly address: string }) {
+  const { client, scope } = useSession();
+  const chains = useAnswer(
+    async (signal) =>
+      scope === "operate"
+        ? (await client.status({ signal })).chains.map(({ name }) => name)
+        : Object.values(CHAIN_NAMES),
+    [],
+  );
+  return (
+    <Panel title="This address">
+      <ul class="choices">
+        {(chains.value ?? []).map((chain) => (
+          <li key={chain}>
+            <strong>{chain}</strong> <a href={linkTo.collection(chain, address)}>NFT collection</a>{" "}
+            <a href={linkTo.price(chain, address)}>Token price</a>
+          </li>
+        ))}
+      </ul>
     </Panel>
   );
 }

@@ -1,8 +1,68 @@
 /** Small parts that several screens show. */
 import type { ComponentChildren } from "preact";
-import { ServiceError } from "../client/index.ts";
-import { brief } from "./format.ts";
-import { BASE } from "./session.ts";
+import { type ListedCollection, ServiceError } from "../client/index.ts";
+import { BASE } from "./hooks.ts";
+
+// Numbers, times and addresses as people read them.
+
+const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+const PERCENT = new Intl.NumberFormat("en-US", { style: "percent", maximumFractionDigits: 2 });
+const SHORT = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
+
+export const whole = (count: number | bigint): string => WHOLE.format(count);
+/** `1 token`, `2 tokens`. */
+export const counted = (count: number, what: string): string => `${whole(count)} ${what}${count === 1 ? "" : "s"}`;
+export const short = (count: number): string => (count < 10_000 ? whole(count) : SHORT.format(count));
+/** @param share from 0 to 1 */
+export const percent = (share: number): string => PERCENT.format(share);
+
+/** Six significant digits of a long decimal. */
+export const shortened = (text: string): string =>
+  new Intl.NumberFormat("en-US", { maximumSignificantDigits: 6 }).format(Number(text));
+
+/** `942 B`, `3.0 MB`. */
+export function bytes(count: number): string {
+  const units = ["B", "KB", "MB", "GB", "TB"];
+  let [value, unit] = [count, 0];
+  while (value >= 1_000 && unit < units.length - 1) [value, unit] = [value / 1_000, unit + 1];
+  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
+}
+
+/** `18 s`, `3 min`, `2 h 10 min`, `4 days`. */
+function duration(seconds: number): string {
+  if (seconds < 60) return `${Math.max(0, Math.round(seconds))} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
+}
+
+/** The age of an ISO time: `18 s ago`. */
+export const ago = (time: string): string => `${duration((Date.now() - Date.parse(time)) / 1_000)} ago`;
+
+/** `2026-11-24 04:02:30 UTC`. */
+export const clock = (time: string): string => `${time.slice(0, 19).replace("T", " ")} UTC`;
+
+/** `0xbc4c…f13d`. */
+export const brief = (address: string): string =>
+  address.length > 14 ? `${address.slice(0, 6)}…${address.slice(-4)}` : address;
+
+/** Names and ids come from contracts: what could hide or turn other text is left out, and long ones are cut. */
+export function plain(text: string, most = 80): string {
+  const clean = text.replace(/[\p{Cc}\p{Cf}]/gu, "·");
+  return clean.length > most ? `${clean.slice(0, most)}…` : clean;
+}
+
+/** Cuts a long text in the middle: names of tokens often differ at their ends only. */
+export function cutInside(text: string, most: number): string {
+  const letters = [...text];
+  if (letters.length <= most) return text;
+  const end = Math.floor((most - 1) / 2);
+  return `${letters.slice(0, most - 1 - end).join("")}…${letters.slice(-end).join("")}`;
+}
+
+const ADDRESS = /^0x[0-9a-f]{40}$/i;
+export const isAddress = (text: string): boolean => ADDRESS.test(text);
 
 /** A bar that fills up. @param percent from 0 to 100; null while it is unknown */
 export function Bar({ percent, label }: { readonly percent: number | null; readonly label: string }) {
@@ -23,7 +83,7 @@ export function Bar({ percent, label }: { readonly percent: number | null; reado
 }
 
 /** An address, cut in the middle. All of it is there for screen readers and the clipboard. */
-export function Address({ value, href }: { readonly value: string; readonly href?: string }) {
+export function AddressLink({ value, href }: { readonly value: string; readonly href?: string }) {
   const text = <code title={value}>{brief(value)}</code>;
   return href === undefined ? text : <a href={href}>{text}</a>;
 }
@@ -99,6 +159,35 @@ export function Scroll({ label, children }: { readonly label: string; readonly c
   );
 }
 
+interface TableOptions {
+  readonly label: string;
+  /** "" for a column of buttons. */
+  readonly titles: readonly string[];
+  /** Titles of the columns that hold numbers. */
+  readonly numbers?: readonly string[];
+  readonly children: ComponentChildren;
+}
+
+/** A table that may be wider than the screen. Its children are the rows. */
+export function Table({ label, titles, numbers = [], children }: TableOptions) {
+  return (
+    <Scroll label={label}>
+      <table>
+        <thead>
+          <tr>
+            {titles.map((title) => (
+              <th scope="col" key={title} {...(numbers.includes(title) ? { class: "number" } : {})}>
+                {title === "" ? <span class="hidden">Changes</span> : title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </Scroll>
+  );
+}
+
 interface FactOptions {
   readonly name: string;
   /** True for a long text. */
@@ -131,3 +220,111 @@ export const linkTo = {
     `#/price/${encodeURIComponent(chain)}/${address}${at(block)}`,
   search: (text: string) => `#/search/${encodeURIComponent(text)}`,
 };
+
+/** A collection's status in words, with what a visitor can expect. */
+const STATUS_TEXT: Readonly<Record<ListedCollection["status"], string>> = {
+  requested: "waits to be identified",
+  indexing: "reads its history",
+  joining: "joins the newest blocks",
+  following: "complete",
+  failing: "failed, will be tried again",
+  not_nft: "is no NFT contract",
+  not_a_contract: "is no contract",
+  removed: "removed",
+};
+
+export function CollectionTable({ rows }: { readonly rows: readonly ListedCollection[] }) {
+  return (
+    <Table
+      label="Collections"
+      titles={["Collection", "Chain", "Address", "Status", "NFTs", "Transfers"]}
+      numbers={["NFTs", "Transfers"]}
+    >
+      {rows.map((row) => (
+        <CollectionRow key={`${row.chain}/${row.address}`} row={row} />
+      ))}
+    </Table>
+  );
+}
+
+function CollectionRow({ row }: { readonly row: ListedCollection }) {
+  const { chain, address, name, symbol, status, percent, secondsLeft, nfts, transfers } = row;
+  const title = plain(name ?? "", 40) || "unnamed";
+  const left = secondsLeft === null ? "" : `, ${duration(secondsLeft)} left`;
+  return (
+    <tr>
+      <th scope="row">
+        <a href={linkTo.collection(chain, address)}>{title}</a> <small>{plain(symbol ?? "", 12)}</small>
+      </th>
+      <td>{chain}</td>
+      <td>
+        <AddressLink value={address} />
+      </td>
+      <td>
+        {status === "indexing" || status === "joining" ? (
+          <Bar percent={percent} label={`Progress of ${title}`} />
+        ) : null}
+        {STATUS_TEXT[status]}
+        {left}
+      </td>
+      <td class="number">{nfts === null ? "–" : short(nfts)}</td>
+      <td class="number">{transfers === null ? "–" : short(transfers)}</td>
+    </tr>
+  );
+}
+
+// Tabs after the pattern of ARIA: one stop for the Tab key, and arrow keys, Home and End between the tabs.
+
+interface TabsOptions<Name extends string> {
+  readonly label: string;
+  readonly names: readonly Name[];
+  readonly chosen: Name;
+  readonly onChoose: (name: Name) => void;
+  /** The content of the chosen tab. */
+  readonly children: ComponentChildren;
+}
+
+const PANEL = "tab-panel";
+const idOf = (name: string): string => `tab-${name.toLowerCase()}`;
+
+export function Tabs<Name extends string>({ label, names, chosen, onChoose, children }: TabsOptions<Name>) {
+  const move = (event: KeyboardEvent) => {
+    const next = nextTab(event.key, names.indexOf(chosen), names.length);
+    const name = next === undefined ? undefined : names[next];
+    if (name === undefined) return;
+    event.preventDefault();
+    onChoose(name);
+    document.getElementById(idOf(name))?.focus();
+  };
+  return (
+    <>
+      <div class="tabs" role="tablist" aria-label={label} onKeyDown={move}>
+        {names.map((name) => (
+          <button
+            key={name}
+            id={idOf(name)}
+            type="button"
+            role="tab"
+            aria-selected={name === chosen}
+            aria-controls={PANEL}
+            tabIndex={name === chosen ? 0 : -1}
+            onClick={() => onChoose(name)}
+          >
+            {name}
+          </button>
+        ))}
+      </div>
+      <div id={PANEL} role="tabpanel" aria-labelledby={idOf(chosen)}>
+        {children}
+      </div>
+    </>
+  );
+}
+
+/** The tab that a key leads to; undefined for other keys. */
+function nextTab(key: string, at: number, count: number): number | undefined {
+  if (key === "ArrowRight") return (at + 1) % count;
+  if (key === "ArrowLeft") return (at + count - 1) % count;
+  if (key === "Home") return 0;
+  return key === "End" ? count - 1 : undefined;
+}

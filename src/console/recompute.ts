@@ -94,7 +94,7 @@ export function nearest({ over, under }: Fraction): number {
 }
 
 /** The first digits of a fraction, cut off. */
-export function digits({ over, under }: Fraction, places: number): string {
+export function leadingDigits({ over, under }: Fraction, places: number): string {
   const scaled = (over * 10n ** BigInt(places)) / under;
   const text = scaled.toString().padStart(places + 1, "0");
   return `${text.slice(0, -places)}.${text.slice(-places)}`;

@@ -1,19 +1,16 @@
 /** Where a price comes from: its pools with what they hold, and the same number computed by this browser. */
 import { useState } from "preact/hooks";
 import type { PoolState, TokenPrice } from "../client/index.ts";
-import { brief, percent, plain, shortened, whole } from "./format.ts";
 import { useAnswer, useSession } from "./hooks.ts";
-import { Address, linkTo, Panel, Scroll } from "./parts.tsx";
-import { digits, nearest, reservesOf, type Step, stepsOf, times, usdOf } from "./recompute.ts";
+import { AddressLink, brief, linkTo, Panel, percent, plain, shortened, Table, whole } from "./parts.tsx";
+import { leadingDigits, nearest, reservesOf, type Step, stepsOf, times, usdOf } from "./recompute.ts";
 
 /** Digits shown of the recomputed fraction. */
 const PLACES = 30;
 
 export function Origin({ price, chain }: { readonly price: TokenPrice; readonly chain: string }) {
   const route = price.provenance?.route ?? [];
-  const [check, setCheck] = useState<string>();
   const nameOf = useCoinNames(price, chain);
-  const isSame = check === price.usdPriceFormatted;
   let steps: Step[] = [];
   try {
     steps = stepsOf(price.tokenAddress, route);
@@ -21,13 +18,6 @@ export function Origin({ price, chain }: { readonly price: TokenPrice; readonly 
     // A route that can't be followed is told by the check.
   }
   const shares = sharesOf(steps);
-  const compute = () => {
-    try {
-      setCheck(decimalText(nearest(usdOf(price))));
-    } catch (error) {
-      setCheck((error as Error).message);
-    }
-  };
   return (
     <Panel title="Where this price comes from">
       <ol class="route" aria-label="Route from the token to the dollar">
@@ -37,7 +27,7 @@ export function Origin({ price, chain }: { readonly price: TokenPrice; readonly 
             <span class="pool">
               <strong>{plain(pool.exchange, 30)}</strong>
               <span>
-                1 {nameOf(from)} = {shortened(digits(rate, 12))} {nameOf(to)}
+                1 {nameOf(from)} = {shortened(leadingDigits(rate, 12))} {nameOf(to)}
               </span>
               <small>{heldText(pool, nameOf)}</small>
               <small>
@@ -56,38 +46,44 @@ export function Origin({ price, chain }: { readonly price: TokenPrice; readonly 
           trusted.
         </p>
       )}
-      <p class="row">
-        <button type="button" onClick={compute}>
-          Recompute here
-        </button>
-        {check === undefined ? (
-          <span class="quiet">This browser takes the states below, and multiplies whole numbers.</span>
-        ) : (
-          <span role="status" class={isSame ? "good" : "bad"} data-check={isSame ? "same" : "different"}>
-            {isSame ? "✓ the same to the last digit: " : "✗ it differs: "}
-            {isSame ? `$${check} (${digits(usdOf(price), PLACES)}…)` : check}
-          </span>
-        )}
-      </p>
-      <Scroll label="States of the pools">
-        <table>
-          <thead>
-            <tr>
-              {["Exchange", "Pool", "Fee", "Tokens", "State", "Block", "Transaction"].map((name) => (
-                <th scope="col" key={name}>
-                  {name}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {[...route, ...(price.provenance?.nativeRoute ?? [])].map((pool) => (
-              <PoolRow key={pool.pool} pool={pool} chain={chain} nameOf={nameOf} />
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <Recomputed price={price} />
+      <Table
+        label="States of the pools"
+        titles={["Exchange", "Pool", "Fee", "Tokens", "State", "Block", "Transaction"]}
+      >
+        {[...route, ...(price.provenance?.nativeRoute ?? [])].map((pool) => (
+          <PoolRow key={pool.pool} pool={pool} chain={chain} nameOf={nameOf} />
+        ))}
+      </Table>
     </Panel>
+  );
+}
+
+/** The price as this browser computes it, beside the one of the service. */
+function Recomputed({ price }: { readonly price: TokenPrice }) {
+  const [check, setCheck] = useState<string>();
+  const isSame = check === price.usdPriceFormatted;
+  const compute = () => {
+    try {
+      setCheck(decimalText(nearest(usdOf(price))));
+    } catch (error) {
+      setCheck((error as Error).message);
+    }
+  };
+  return (
+    <p class="row">
+      <button type="button" onClick={compute}>
+        Recompute here
+      </button>
+      {check === undefined ? (
+        <span class="quiet">This browser takes the states below, and multiplies whole numbers.</span>
+      ) : (
+        <span role="status" class={isSame ? "good" : "bad"} data-check={isSame ? "same" : "different"}>
+          {isSame ? "✓ the same to the last digit: " : "✗ it differs: "}
+          {isSame ? `$${check} (${leadingDigits(usdOf(price), PLACES)}…)` : check}
+        </span>
+      )}
+    </p>
   );
 }
 
@@ -130,7 +126,7 @@ function sharesOf(steps: readonly Step[]): number[] {
 function heldText(pool: PoolState, nameOf: CoinName): string {
   const [first, second] = reservesOf(pool);
   if (first === undefined || second === undefined) return "";
-  const [held0, held1] = [first, second].map((held) => shortened(digits(held, 6)));
+  const [held0, held1] = [first, second].map((held) => shortened(leadingDigits(held, 6)));
   return `holds ${held0} ${nameOf(pool.token0)} and ${held1} ${nameOf(pool.token1)}`;
 }
 
@@ -151,7 +147,7 @@ function PoolRow({ pool, chain, nameOf }: PoolRowOptions) {
     <tr>
       <td>{plain(exchange, 40)}</td>
       <td>
-        <Address value={pool.pool} />
+        <AddressLink value={pool.pool} />
       </td>
       <td>{fee / 10_000} %</td>
       <td>

@@ -1,11 +1,9 @@
 /** A token: its picture, traits, the line of its owners, and its metadata as it was. */
 import { useEffect, useState } from "preact/hooks";
-import type { NftRecord, TokenTransfer } from "../client/index.ts";
-import { plain, whole } from "./format.ts";
-import { nameOf, Picture } from "./gallery.tsx";
+import type { MetadataOutcome, NftRecord, TokenTransfer } from "../client/index.ts";
+import { Picture, tokenName } from "./gallery.tsx";
 import { blockIn, useAction, useAnswer, useQuery, useSession } from "./hooks.ts";
-import { Attempts, Attributes } from "./metadata.tsx";
-import { Address, Curl, Fact, Failure, linkTo, Panel } from "./parts.tsx";
+import { AddressLink, Curl, clock, Fact, Failure, linkTo, Panel, plain, whole } from "./parts.tsx";
 
 const ZERO = `0x${"0".repeat(40)}`;
 
@@ -35,18 +33,12 @@ export function TokenScreen({ chain, address, id }: TokenOptions) {
       setOlder((before) => ({ rows: [...(before?.rows ?? []), ...page.history], cursor: page.cursor }));
       return "";
     });
-  const refresh = () =>
-    run(async () => {
-      await client.refresh({ chain, address }, [id]);
-      reload();
-      return "Its metadata is fetched again.";
-    });
   return (
     <>
       <p>
         <a href={linkTo.collection(chain, address, block)}>{plain(record?.name ?? "", 60) || "The collection"}</a>
       </p>
-      <h1>{record === undefined ? `Token ${plain(id, 30)}` : nameOf(record)}</h1>
+      <h1>{record === undefined ? `Token ${plain(id, 30)}` : tokenName(record)}</h1>
       {block === undefined ? null : (
         <p>
           After block {whole(block)}. <a href={linkTo.token(chain, address, id)}>Show the newest block</a>
@@ -62,21 +54,37 @@ export function TokenScreen({ chain, address, id }: TokenOptions) {
               <button type="button" disabled={isBusy} onClick={more}>
                 Older
               </button>
-            )}
+            )}{" "}
+            <span role="status">{state}</span>
           </Panel>
           <Panel title="Attempts to fetch the metadata">
             <p class="quiet">Choose a time to see the metadata as it was known then.</p>
             <Attempts of={{ chain, address, id, block }} attempts={value.metadata} />
-            {scope === "operate" ? (
-              <button type="button" disabled={isBusy} onClick={refresh}>
-                Fetch it again
-              </button>
-            ) : null}{" "}
-            <span role="status">{state}</span>
+            {scope === "operate" ? <Refresh of={{ chain, address, id }} onDone={reload} /> : null}
           </Panel>
         </>
       )}
       <Curl requests={[{ path: `/api/collections/${chain}/${address}/tokens/${id}${search}` }]} />
+    </>
+  );
+}
+
+/** Has the metadata of the token fetched again. */
+function Refresh({ of: { chain, address, id }, onDone }: { readonly of: TokenOptions; readonly onDone: () => void }) {
+  const { client } = useSession();
+  const [state, run, isBusy] = useAction();
+  const refresh = () =>
+    run(async () => {
+      await client.refresh({ chain, address }, [id]);
+      onDone();
+      return "Its metadata is fetched again.";
+    });
+  return (
+    <>
+      <button type="button" disabled={isBusy} onClick={refresh}>
+        Fetch it again
+      </button>{" "}
+      <span role="status">{state}</span>
     </>
   );
 }
@@ -93,7 +101,7 @@ function Details({ record }: { readonly record: NftRecord }) {
             <code>{plain(record.token_id)}</code>
           </Fact>
           <Fact name="Owner">
-            {record.owner_of === "" ? `${record.amount} in all` : <Address value={record.owner_of} />}
+            {record.owner_of === "" ? `${record.amount} in all` : <AddressLink value={record.owner_of} />}
           </Fact>
           <Fact name="Minted">block {whole(Number(record.block_number_minted))}</Fact>
           <Fact name="Last transfer">block {whole(Number(record.block_number))}</Fact>
@@ -119,5 +127,109 @@ function History({ rows }: { readonly rows: readonly TokenTransfer[] }) {
         </li>
       ))}
     </ol>
+  );
+}
+
+// A token's metadata: its traits, and each attempt to fetch it with the metadata as it was known then.
+
+/** Lines of a document that the page shows, and characters of a line. A document may have a megabyte. */
+const [MOST_LINES, MOST_PER_LINE] = [300, 1_000];
+
+interface TokenAt {
+  readonly chain: string;
+  readonly address: string;
+  readonly id: string;
+  /** The block that the screen shows; undefined for the newest. */
+  readonly block: number | undefined;
+}
+
+function Attempts({ of, attempts }: { readonly of: TokenAt; readonly attempts: readonly MetadataOutcome[] }) {
+  const [chosen, choose] = useState<string>();
+  if (attempts.length === 0) return <p class="quiet">None yet.</p>;
+  return (
+    <ol class="happenings">
+      {attempts.map(({ time, outcome, reason, hash }) => (
+        <li key={time} class={outcome}>
+          <button
+            type="button"
+            aria-expanded={chosen === time}
+            onClick={() => choose(chosen === time ? undefined : time)}
+          >
+            <time dateTime={time}>{clock(time)}</time>
+          </button>{" "}
+          {outcome}
+          {reason === null ? "" : `: ${plain(reason.replaceAll("_", " "), 200)}`}
+          {hash === null ? "" : ` · document ${hash.slice(0, 12)}`}
+          {chosen === time ? <KnownThen of={of} time={time} /> : null}
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+/** The metadata that the service knew after an attempt. */
+function KnownThen({ of: { chain, address, id, block }, time }: { readonly of: TokenAt; readonly time: string }) {
+  const { client } = useSession();
+  const at = block === undefined ? {} : { as_of_block: block };
+  const { value, error } = useAnswer(
+    (signal) => client.token({ chain, address }, id, { limit: 1, metadata_as_of: time, ...at, signal }),
+    [chain, address, id, block, time],
+  );
+  if (error !== undefined) return <Failure error={error} />;
+  if (value === undefined) return <p>Loading…</p>;
+  const { record } = value;
+  const query = new URLSearchParams({ limit: "1", metadata_as_of: time });
+  if (block !== undefined) query.set("as_of_block", String(block));
+  return (
+    <section class="known" aria-label={`Metadata as known at ${clock(time)}`}>
+      {record === undefined ? <p>The token is burned.</p> : <Document record={record} />}
+      <Curl requests={[{ path: `/api/collections/${chain}/${address}/tokens/${id}?${query}` }]} />
+    </section>
+  );
+}
+
+function Document({ record }: { readonly record: NftRecord }) {
+  if (record.metadata === null) return <p>No metadata was known then.</p>;
+  return (
+    <>
+      <div class="details">
+        <Picture record={record} size="medium" pixels={140} />
+        <div>
+          <p>
+            <strong>{tokenName(record)}</strong>
+          </p>
+          <Attributes record={record} />
+        </div>
+      </div>
+      <pre>{linesOf(record.metadata)}</pre>
+    </>
+  );
+}
+
+/** A document on several lines, if it is JSON. What could hide or turn other text is left out. */
+function linesOf(text: string): string {
+  let lines = [text];
+  try {
+    lines = JSON.stringify(JSON.parse(text), null, 2).split("\n");
+  } catch {
+    // It is shown as it is.
+  }
+  const shown = lines.slice(0, MOST_LINES).map((line) => plain(line, MOST_PER_LINE));
+  return [...shown, ...(lines.length > MOST_LINES ? ["…"] : [])].join("\n");
+}
+
+/** The traits of a token. */
+function Attributes({ record }: { readonly record: NftRecord }) {
+  const attributes = record.normalized_metadata === "" ? [] : record.normalized_metadata.attributes;
+  if (attributes.length === 0) return null;
+  return (
+    <ul class="attributes" aria-label="Traits">
+      {attributes.map(({ trait_type, value }, at) => (
+        <li key={at}>
+          <small>{plain(trait_type ?? "", 40)}</small>
+          <strong>{plain(typeof value === "string" ? value : JSON.stringify(value), 80)}</strong>
+        </li>
+      ))}
+    </ul>
   );
 }

@@ -40,7 +40,7 @@ export class OpenFiles {
   count: number | undefined;
 
   constructor() {
-    this.#look();
+    this.#count();
   }
 
   /** True if there is little room left for connections. */
@@ -48,7 +48,7 @@ export class OpenFiles {
     return this.limit !== undefined && this.count !== undefined && this.limit - this.count < SCARCE;
   }
 
-  #look(): void {
+  #count(): void {
     try {
       this.count = readdirSync("/proc/self/fd").length;
     } catch {
@@ -60,7 +60,7 @@ export class OpenFiles {
   async watch(clock: Clock, logger: Logger, signal: AbortSignal): Promise<void> {
     let wasScarce = false;
     while (!signal.aborted) {
-      this.#look();
+      this.#count();
       if (this.isScarce && !wasScarce) {
         const facts = { open: this.count, limit: this.limit };
         logger.warn(facts, `open files are nearly used up, and connections are closed; ${WAY_TO_MORE_FILES}`);

@@ -109,7 +109,7 @@ function writeSmall(writer: Writer, values: Uint32Array, count: number): void {
 }
 
 /** Writes values of several words: like `writeSmall` if all fit 32 bits, else with 8 or 32 bytes each. */
-function writeWords(writer: Writer, column: WordColumn, count: number): void {
+function encodeWords(writer: Writer, column: WordColumn, count: number): void {
   const { words, values } = column;
   let used = 1;
   if (words > 1) {
@@ -150,8 +150,8 @@ export function encodeTransfers(columns: TransferColumns): Uint8Array {
   writeSmall(writer, columns.logIndexes, count);
   writeSmall(writer, columns.from, count);
   writeSmall(writer, columns.to, count);
-  writeWords(writer, columns.ids, count);
-  writeWords(writer, columns.amounts, count);
+  encodeWords(writer, columns.ids, count);
+  encodeWords(writer, columns.amounts, count);
   return writer.finish();
 }
 

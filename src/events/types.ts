@@ -78,7 +78,7 @@ export interface TransfersCommitted {
 }
 
 /** All blocks above the common ancestor left the canonical chain. */
-interface BlocksReverted {
+export interface BlocksReverted {
   readonly type: "BlocksReverted";
   readonly ancestor: BlockRef;
   /** As in `TransfersCommitted`. */

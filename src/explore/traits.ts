@@ -246,7 +246,7 @@ export class TraitIndexes {
   constructor(clock: Clock, maxBytes: number) {
     this.#clock = clock;
     this.#maxBytes = maxBytes;
-    this.#kept = new LRUCache({ maxSize: maxBytes, sizeCalculation: bytesOf });
+    this.#kept = new LRUCache({ maxSize: maxBytes, sizeCalculation: keptBytes });
   }
 
   /** Bytes of all indexes. */
@@ -341,7 +341,7 @@ async function countListing(
   return { tokens, indexed, isTruncated: index.isFull || isTruncated, traits };
 }
 
-const bytesOf = ({ index, counted }: Kept): number => 1 + index.bytes + counted.calculatedSize;
+const keptBytes = ({ index, counted }: Kept): number => 1 + index.bytes + counted.calculatedSize;
 
 /** Upper bound of what the counts of a listing take. Their texts are the index's own. */
 const countedBytes = ({ traits }: TraitCounts): number =>

@@ -3,9 +3,17 @@ import { yieldToEventLoop } from "../core/background.ts";
 import type { FactsOf } from "../listings/record.ts";
 import type { WalkSource } from "../walks/snapshot.ts";
 import { assertKept, batchesOf, type StartedWalk } from "../walks/walk.ts";
-import { type Encoder, type ExportFormat, encoderOf } from "./formats.ts";
+import {
+  type Encoder,
+  type ExportFormat,
+  type ExportRow,
+  encoderOf,
+  HOLDER_COLUMNS,
+  holderRow,
+  TOKEN_COLUMNS,
+  tokenRows,
+} from "./formats.ts";
 import { rankHolders } from "./holders.ts";
-import { type ExportRow, HOLDER_COLUMNS, holderRow, TOKEN_COLUMNS, tokenRows } from "./tables.ts";
 
 /** What a file is true of and at. Texts are left out if they are "" or undefined. */
 export interface FileFacts {

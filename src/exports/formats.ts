@@ -1,6 +1,68 @@
-/** The formats of an export: rows in, bytes out. Each encoder keeps no more than the rows of one piece. */
+/** The tables and formats of an export: rows in, bytes out. Each encoder keeps no more than the rows of one piece. */
 import { ByteWriter, ParquetWriter, type SchemaElement } from "hyparquet-writer";
-import type { Column, ExportRow } from "./tables.ts";
+import { TransferKind } from "../events/columns.ts";
+import type { Entry } from "../ledger/entries.ts";
+import type { RecordFacts } from "../listings/record.ts";
+import type { WalkBatch } from "../walks/walk.ts";
+import type { RankedHolder } from "./holders.ts";
+
+// The columns of both tables, and the rows of tokens and of holders.
+
+/** `text` is a string, `count` a whole number, `share` a fraction, `time` ISO 8601. */
+interface Column {
+  readonly name: string;
+  readonly type: "text" | "count" | "share" | "time";
+}
+
+/** A row's cells in the order of the columns. */
+export type ExportRow = readonly (string | number | null)[];
+
+const column = (type: Column["type"]) => (name: string) => ({ name, type });
+const text = column("text");
+const count = column("count");
+const time = column("time");
+
+/** Ids and amounts are decimal text: they have up to 256 bits. */
+export const TOKEN_COLUMNS: readonly Column[] = [
+  ...["token_id", "contract_type", "owner_of", "amount"].map(text),
+  ...["block_number", "block_number_minted"].map(count),
+  ...["minter_address", "token_uri", "metadata"].map(text),
+  ...["last_token_uri_sync", "last_metadata_sync"].map(time),
+];
+
+export const HOLDER_COLUMNS: readonly Column[] = [
+  count("rank"),
+  text("owner"),
+  count("tokens"),
+  text("units"),
+  { name: "share", type: "share" },
+];
+
+const TYPES: { readonly [kind: number]: string } = {
+  [TransferKind.erc721]: "ERC721",
+  [TransferKind.erc1155]: "ERC1155",
+  [TransferKind.cryptopunks]: "CRYPTOPUNKS",
+  [TransferKind.mooncats]: "MOONCATS",
+};
+
+/** The rows of a batch of tokens. Several holders, and the minter of such a token, are null. */
+export function tokenRows({ collection, entries, facts }: WalkBatch<RecordFacts>): ExportRow[] {
+  const { ledger } = collection;
+  const hex = (owner: number) => (owner < 0 ? null : ledger.addresses.hex(owner));
+  return entries.map(({ id, kind, owner, amount, block, blockMinted, minter }: Entry, at) => {
+    const { tokenUri = "null", metadata = "null", uriSync = "null", metadataSync = "null" } = facts[at] ?? {};
+    const known = [tokenUri, metadata, uriSync, metadataSync].map((json) => JSON.parse(json) as string | null);
+    return [String(id), TYPES[kind] ?? null, hex(owner), String(amount), block, blockMinted, hex(minter), ...known];
+  });
+}
+
+export const holderRow = ({ rank, owner, tokens, units, share }: RankedHolder): ExportRow => [
+  rank,
+  owner,
+  tokens,
+  String(units),
+  share,
+];
 
 export const EXPORT_FORMATS = ["csv", "jsonl", "parquet"] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];

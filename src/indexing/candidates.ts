@@ -15,8 +15,8 @@ import type { Logger } from "../core/logger.ts";
 import { Spending } from "../core/spending.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { IDENTIFYING_TOPICS } from "../rpc/decode/transfers.ts";
-import { SpanController } from "../rpc/endpoint/span.ts";
-import type { RpcChainReader } from "../rpc/reader.ts";
+import { SpanController } from "../rpc/endpoint/capabilities.ts";
+import type { RpcChainReader } from "../rpc/reading/reader.ts";
 import { identify, isDelegation, MAX_WINDOW } from "./identify.ts";
 
 /** The result of a look: neither code nor an NFT log, or code and still no NFT. */
@@ -57,9 +57,9 @@ const MAX_VERDICTS = 50_000;
 /** Addresses of one key that may wait. The quota of a key is far below. */
 const MAX_WAITING = 2_000;
 /** Addresses per look: one batch of requests. And addresses per search: one filter. */
-const LOOKS_AT_ONCE = 100;
+const CODE_READS_AT_ONCE = 100;
 /** A key has one look, one identification and one search under way. What arrives meanwhile shares the next one. */
-const LOOKS: Shares = { places: 4, perKey: 1, forOperators: 0 };
+const CODE_READS: Shares = { places: 4, perKey: 1, forOperators: 0 };
 const IDENTIFICATIONS: Shares = { places: 2, perKey: 1, forOperators: 0 };
 const SEARCHES: Shares = { places: 1, perKey: 1, forOperators: 0 };
 /** A search serves a hundred addresses as well as one. */
@@ -69,7 +69,7 @@ const REST = 3;
 /** Time after which a look counts as failed for good: a silent node may take half a minute to fail. */
 const LOOK_MS = 6_000;
 /** Failures in a row after which addresses are recorded unseen. */
-const FAILED_LOOKS = 2;
+const FAILED_CODE_READS = 2;
 const [RETRY_BASE_MS, RETRY_MAX_MS] = [1_000, 60_000];
 
 /** One kind of work on waiting addresses, in turns by key. */
@@ -88,7 +88,7 @@ export class Candidates {
   readonly #verdicts = new LRUCache<Address, { readonly verdict: Verdict; readonly atMs: number }>({
     max: MAX_VERDICTS,
   });
-  readonly #looks: Stage;
+  readonly #codeReads: Stage;
   readonly #identifications: Stage;
   readonly #searches: Stage;
   /** Failures in a row. */
@@ -99,13 +99,15 @@ export class Candidates {
     const stage = (shares: Shares, atOnce: number, work: Stage["work"], gatherMs = 0): Stage => {
       return { waiting: new FairQueue(), places: new FairPlaces(shares), atOnce, gatherMs, work };
     };
-    this.#looks = stage(LOOKS, LOOKS_AT_ONCE, (addresses, requester) => this.#look(addresses, requester));
+    this.#codeReads = stage(CODE_READS, CODE_READS_AT_ONCE, (addresses, requester) =>
+      this.#readCode(addresses, requester),
+    );
     this.#identifications = stage(IDENTIFICATIONS, 1, ([address], requester, signal) =>
       this.#identify(address as Address, requester, signal),
     );
     this.#searches = stage(
       SEARCHES,
-      LOOKS_AT_ONCE,
+      CODE_READS_AT_ONCE,
       (addresses, requester, signal) => this.#search(addresses, requester, signal),
       GATHER_MS,
     );
@@ -121,14 +123,14 @@ export class Candidates {
     const last = this.#verdicts.get(address);
     const isYoung = last !== undefined && clock.now() - last.atMs < staleMs;
     if (isYoung || this.#waiting.has(address)) return last?.verdict;
-    const waiting = [this.#looks, this.#identifications, this.#searches];
+    const waiting = [this.#codeReads, this.#identifications, this.#searches];
     if (waiting.reduce((sum, { waiting }) => sum + waiting.count(requester), 0) >= MAX_WAITING) {
       const text = `${MAX_WAITING} new addresses of this key wait to be looked at already; try again later`;
       throw new Refusal("rate_limited", text, { retryAfter: 60 });
     }
     onNew();
     this.#waiting.set(address, known);
-    this.#enqueue(known.hasCode ? this.#identifications : this.#looks, [address], requester);
+    this.#enqueue(known.hasCode ? this.#identifications : this.#codeReads, [address], requester);
     return last?.verdict;
   }
 
@@ -161,7 +163,7 @@ export class Candidates {
     const { accountOf, clock, logger, chain } = this.#options;
     try {
       const work = new Spending(accountOf(requester)).run(() => stage.work(addresses, requester, signal));
-      if (stage !== this.#looks) await work;
+      if (stage !== this.#codeReads) await work;
       else if ((await withTimeout(clock, LOOK_MS, work)) === undefined) {
         work.catch(() => undefined);
         return await this.#recordUnseen(addresses, requester);
@@ -172,7 +174,7 @@ export class Candidates {
       const wait = backoffMs(clock, Math.min(++this.#failures, 16), RETRY_BASE_MS, RETRY_MAX_MS);
       const meta = { chain: chain.name, addresses: addresses.length, retryInMs: Math.round(wait) };
       logger.debug({ err: error, ...meta }, "new contracts could not be looked at");
-      if (stage === this.#looks && this.#failures >= FAILED_LOOKS) {
+      if (stage === this.#codeReads && this.#failures >= FAILED_CODE_READS) {
         await this.#recordUnseen(addresses, requester).catch((failure: unknown) => {
           logger.debug({ err: failure, ...meta }, "new contracts could not be recorded");
         });
@@ -193,7 +195,7 @@ export class Candidates {
   }
 
   /** Asks for code, and for the number of transactions where there is none, each in one batch. */
-  async #look(addresses: readonly Address[], requester: Requester): Promise<void> {
+  async #readCode(addresses: readonly Address[], requester: Requester): Promise<void> {
     const { reader } = this.#options;
     const { number, hash } = await reader.head();
     let without = await this.#withoutCode(addresses, requester);

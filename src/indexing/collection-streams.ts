@@ -78,11 +78,9 @@ export class FollowedStreams {
     };
   }
 
-  /** Completes a change by what the append needs, and the state by what operators see. */
+  /** Completes the state by what operators see. */
   #completed({ followed, events, state }: StreamChange): StreamChange {
-    // An append needs an event. For a change of status alone, this one adds no information.
-    const written = events.length > 0 ? events : [{ type: "IndexingRequested" } as const];
-    return { followed, events: written, state: summarize(state, written, this.#options.clock.now()) };
+    return { followed, events, state: summarize(state, events, this.#options.clock.now()) };
   }
 
   #appendOf({ followed, events, state }: StreamChange): Append {
@@ -104,6 +102,21 @@ export class FollowedStreams {
     const { followed, state } = change;
     followed.version = await this.#options.log.append(this.#appendOf(change)).catch(throwInterrupted);
     followed.state = state;
+  }
+
+  /**
+   * Changes the state of the work on a collection, without an event: nothing happened to the collection itself.
+   * @throws like `append`
+   */
+  async restate({ address, version }: Followed, state: IndexState): Promise<StreamHead> {
+    const [stream, headline, guard] = [this.nameOf(address), toHeadline(state), this.#guard];
+    const { log } = this.#options;
+    if (await log.replaceHeadline({ stream, version, headline, guard }).catch(throwInterrupted)) {
+      return { stream, version, headline };
+    }
+    const { version: now } = await log.head(guard.stream);
+    if (now !== guard.version) throw new ConcurrencyError(guard.stream, guard.version, now);
+    throw new ConcurrencyError(stream, version, (await log.head(stream)).version);
   }
 
   /**

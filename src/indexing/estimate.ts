@@ -11,12 +11,11 @@ import type { Clock } from "../core/clock.ts";
 import { Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import { Spending } from "../core/spending.ts";
-import { SPANS, type SpanController } from "../rpc/endpoint/span.ts";
+import { SPANS, type SpanController } from "../rpc/endpoint/capabilities.ts";
 import type { Verify } from "../rpc/port.ts";
-import type { RpcChainReader, TransfersAnswer } from "../rpc/reader.ts";
+import type { RpcChainReader, TransfersAnswer } from "../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../rpc/rpc-errors.ts";
-import { CHECKED_SPAN, FIRST_AHEAD, NEAR_FINAL, READ_AHEAD } from "./backfill.ts";
-import { ReadAhead } from "./backfill-reads.ts";
+import { CHECKED_SPAN, FIRST_AHEAD, NEAR_FINAL, READ_AHEAD, ReadAhead } from "./backfill.ts";
 import { between, PARTS, readText, STANDARD_FORMS } from "./identify.ts";
 import { MAX_CHECKED } from "./joining.ts";
 
@@ -172,13 +171,13 @@ export class Estimator {
     if (kept !== undefined) return kept;
     const spending = new Spending();
     const known = this.#options.reader.historyLimits();
-    const facts = await spending.run(() => this.#look(address, spending));
+    const facts = await spending.run(() => this.#readFacts(address, spending));
     const estimate = await this.#estimate(facts, spending.total, known.maxBlocks !== null);
     this.#kept.set(address, estimate);
     return estimate;
   }
 
-  async #look(address: Address, spending: Spending): Promise<Facts> {
+  async #readFacts(address: Address, spending: Spending): Promise<Facts> {
     const { reader, chain } = this.#options;
     const { header, results } = await reader.callsAtHead([{ to: address, data: ABI.encodeFunctionData("name") }]);
     const hasMulticall = (spending.calls.get("eth_call") ?? 0) < 2;

@@ -222,7 +222,7 @@ interface FlagChange {
 
 const NOTHING: FlagChange = { events: [], state: {} };
 
-export class CollectionFlags {
+export class FlagRules {
   readonly #options: FlagsOptions;
   /** Shapes found since the start, by collection. */
   readonly #shapes = new Map<Address, string>();

@@ -16,13 +16,13 @@ import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import type { ChainLog, LogsInDoubt } from "../rpc/port.ts";
 import { LogsInDoubtError } from "../rpc/rpc-errors.ts";
 import { type Followed, FollowedStreams, type StreamChange } from "./collection-streams.ts";
-import { type CollectionFlags, RULES_VERSION } from "./flags.ts";
+import { type FlagRules, RULES_VERSION } from "./flags.ts";
 import { JoiningCollections } from "./joining.ts";
 import { lastCompleteBlock } from "./omissions.ts";
 
 interface CollectionsOptions extends Omit<ChainWork, "leases"> {
-  readonly flags: CollectionFlags;
-  /** Called with the head of each stream when this process begins to follow. */
+  readonly flags: FlagRules;
+  /** Called with the head of each stream when this process begins to follow, and of a collection that needs a job again. */
   readonly onHead?: (head: StreamHead) => void;
 }
 
@@ -61,6 +61,7 @@ export class FollowedCollections implements ChainConsumer {
         flags.judgeShape(followed.address);
         observer.completed();
       },
+      onHandedBack: (head) => options.onHead?.(head),
       onMovedOn: async (address) => this.offer(await log.head(streams.nameOf(address))),
       onFailed: ({ address, state: { attempt } }, error, retryInMs) => {
         logger.warn({ err: error, chain: chain.name, address, attempt, retryInMs }, "joining failed");
@@ -212,7 +213,8 @@ export class FollowedCollections implements ChainConsumer {
       const transfers = followed.state.transfers ?? measured.transfers;
       followed.state = { ...followed.state, ...measured, transfers };
       if (this.#unlogged.delete(address)) this.#logIndexed(followed);
-      await log.replaceHeadline(this.#streams.nameOf(address), followed.version, toHeadline(followed.state));
+      const headline = toHeadline(followed.state);
+      await log.replaceHeadline({ stream: this.#streams.nameOf(address), version: followed.version, headline });
     }
   }
 

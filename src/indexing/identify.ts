@@ -21,9 +21,9 @@ import {
   TRANSFER_BATCH,
   TRANSFER_SINGLE,
 } from "../rpc/decode/transfers.ts";
-import { SpanController } from "../rpc/endpoint/span.ts";
+import { SpanController } from "../rpc/endpoint/capabilities.ts";
 import type { BlockHeader, Call, CallResult, CallsAtHead, ChainLog, ChainReader } from "../rpc/port.ts";
-import type { RpcChainReader } from "../rpc/reader.ts";
+import type { RpcChainReader } from "../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../rpc/rpc-errors.ts";
 
 const ABI = new Interface([

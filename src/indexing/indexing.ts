@@ -16,7 +16,7 @@ import type { StreamName } from "../events/types.ts";
 import type { StreamHead } from "../log/event-log.ts";
 import type { Decoder } from "../rpc/decode/decode-pool.ts";
 import { Candidates, type Delay, type Verdict } from "./candidates.ts";
-import { CollectionFlags, type ShapeOf } from "./flags.ts";
+import { FlagRules, type ShapeOf } from "./flags.ts";
 import { FollowedCollections } from "./followed-collections.ts";
 import { IndexingJobs } from "./jobs.ts";
 
@@ -38,7 +38,7 @@ interface IndexingOptions extends ChainWork {
   /** Age in ms from which a contract that was no NFT is looked at again. */
   readonly staleMs?: number | undefined;
   /** True while a client of this process subscribes to the chain. Announced blocks are then followed at once. */
-  readonly isHeard?: () => boolean;
+  readonly hasSubscribers?: () => boolean;
   /** Minimum poll interval in ms; tests poll faster. */
   readonly minPollMs?: number | undefined;
   /** Wait between polls in ms while no client waits for the chain's blocks. */
@@ -46,8 +46,8 @@ interface IndexingOptions extends ChainWork {
 }
 
 /** Interval at which a process tells the others that its clients wait for the chain's blocks, and how long that holds. */
-const HEARD_MS = 5_000;
-const HEARD_TTL_MS = 15_000;
+const WATCHED_POLL_MS = 5_000;
+const SUBSCRIBERS_TTL_MS = 15_000;
 
 const STALE_MS = 600_000;
 
@@ -74,7 +74,7 @@ export class ChainIndexing {
     const { log, clock, logger, lifecycle } = options;
     const { chainId } = options.chain;
     this.view = new PublishedChain(log, chainId, options.settle);
-    const flags = new CollectionFlags({
+    const flags = new FlagRules({
       chainId,
       log,
       clock,
@@ -90,8 +90,8 @@ export class ChainIndexing {
     this.#follower = new Follower({
       ...options,
       consumers: this.#consumers,
-      hasSubscribers: options.isHeard,
-      isHeardElsewhere: async () => (await log.leases()).some(({ name }) => name === this.#heardLease),
+      hasSubscribers: options.hasSubscribers,
+      hasSubscribersElsewhere: async () => (await log.leases()).some(({ name }) => name === this.#subscribersLease),
       isNeeded: () => this.#jobs.isBusy || this.#consumers.some((consumer) => consumer.needsBlocks?.() === true),
     });
     const { accountOf = () => new Spending(), staleMs = STALE_MS } = options;
@@ -121,20 +121,20 @@ export class ChainIndexing {
     await restore();
     if (await this.#jobs.load()) this.follow();
     const { followEveryMs = 0, lifecycle, chain } = this.#options;
-    if (followEveryMs > 0) lifecycle.run(`wait for ${chain.name}`, (signal) => this.#tellHeard(signal));
+    if (followEveryMs > 0) lifecycle.run(`wait for ${chain.name}`, (signal) => this.#announceSubscribers(signal));
   }
 
-  get #heardLease(): string {
+  get #subscribersLease(): string {
     return `heard/${this.#options.chain.chainId}`;
   }
 
   /** Tells the process that follows the chain, by a lease, that clients of this one wait for its blocks. */
-  async #tellHeard(signal: AbortSignal): Promise<void> {
-    const { clock, log, leases, isHeard, logger, chain } = this.#options;
+  async #announceSubscribers(signal: AbortSignal): Promise<void> {
+    const { clock, log, leases, hasSubscribers, logger, chain } = this.#options;
     while (!signal.aborted) {
-      await clock.sleep(HEARD_MS, signal).catch(() => undefined);
-      if (signal.aborted || isHeard?.() !== true || leases.holds(this.#follower.lease)) continue;
-      await log.acquireLease(this.#heardLease, leases.holder, HEARD_TTL_MS).catch((error: unknown) => {
+      await clock.sleep(WATCHED_POLL_MS, signal).catch(() => undefined);
+      if (signal.aborted || hasSubscribers?.() !== true || leases.holds(this.#follower.lease)) continue;
+      await log.acquireLease(this.#subscribersLease, leases.holder, SUBSCRIBERS_TTL_MS).catch((error: unknown) => {
         logger.debug({ err: error, chain: chain.name }, "the follower could not be told that clients wait");
       });
     }
@@ -183,7 +183,7 @@ export class ChainIndexing {
     if (this.#jobs.grew(stream) && isOwn) return false;
     if (this.#options.leases.holds(this.#follower.lease)) {
       if (this.#collections.versionOf(stream) === undefined) return true;
-      if (!isOwn) this.#lookLater(stream, version);
+      if (!isOwn) this.#compareLater(stream, version);
       return false;
     }
     return !this.#jobs.isDone(stream);
@@ -193,7 +193,7 @@ export class ChainIndexing {
    * Reads a followed stream if another process has written it: the collection is indexed anew, or removed. Waits first:
    * the server may tell of an append before it is acknowledged to its writer, this process.
    */
-  #lookLater(stream: StreamName, version: number): void {
+  #compareLater(stream: StreamName, version: number): void {
     const isWaiting = this.#announced.has(stream);
     this.#announced.set(stream, version);
     if (isWaiting) return;
@@ -236,8 +236,8 @@ export class ChainIndexing {
   }
 
   /** A client of this process begins to wait for the chain's blocks. */
-  heard(): void {
-    if (this.#following) this.#follower.heard();
+  clientAsked(): void {
+    if (this.#following) this.#follower.clientAsked();
   }
 
   /** A node announced a new block. */

@@ -28,7 +28,7 @@ import type { Decoder } from "../rpc/decode/decode-pool.ts";
 import type { Endpoint } from "../rpc/port.ts";
 import { assertContiguous, backfill } from "./backfill.ts";
 import { JobStream } from "./collection-streams.ts";
-import type { CollectionFlags } from "./flags.ts";
+import type { FlagRules } from "./flags.ts";
 import type { FollowedCollections } from "./followed-collections.ts";
 import { identify } from "./identify.ts";
 
@@ -51,7 +51,7 @@ export interface JobsOptions extends ChainWork {
   readonly lifecycle: Lifecycle;
   readonly follower: Follower;
   readonly collections: FollowedCollections;
-  readonly flags: CollectionFlags;
+  readonly flags: FlagRules;
   /** The account of a key's calls. */
   readonly accountOf: (requester: Requester) => Spending;
 }

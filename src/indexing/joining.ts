@@ -62,6 +62,8 @@ interface JoiningOptions {
   readonly verify: Verify;
   /** Takes over a collection that has joined. */
   readonly onJoined: (followed: Followed) => void;
+  /** Takes over a collection that is too far behind. */
+  readonly onHandedBack: (head: StreamHead) => void;
   /** Called for a collection whose stream another writer moved on. */
   readonly onMovedOn: (address: Address) => Promise<void>;
   /** Called for a collection that could not be read, with the wait in ms before the next attempt. */
@@ -171,14 +173,14 @@ export class JoiningCollections {
 
   /** Joins one collection. Returns false if it could not be read, or its pending append failed. */
   async #joinOne(joining: Joining, head: HeaderRef, headerOf: HeaderOf): Promise<boolean> {
-    const { streams, onJoined } = this.#options;
+    const { streams, onJoined, onHandedBack } = this.#options;
     const { state } = joining;
     const from = nextBlock(state);
     // The follower itself may be on an orphaned branch without knowing it yet.
     if (state.endHash !== "") assertNoFork({ number: state.end, hash: state.endHash }, headerOf);
     if (head.number - from > MAX_JOIN_GAP) {
       if (!(await awaitAppend(joining))) return false;
-      await streams.append({ followed: joining, events: [], state: { ...state, status: "backfilling" } });
+      onHandedBack(await streams.restate(joining, { ...state, status: "backfilling" }));
       return true;
     }
     let logs: ChainLog[];

@@ -16,9 +16,9 @@ import {
   type TransferForm,
 } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
-import { addressesInBloom } from "../rpc/block-logs.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import type { Call, CallResult, ChainReader } from "../rpc/port.ts";
+import { addressesInBloom } from "../rpc/reading/block-logs.ts";
 
 /** Most blocks to check, the newest ones: an hour and a half of Ethereum. */
 const MAX_BLOCKS = 512;
@@ -162,7 +162,7 @@ const isId = (kind: SingleKind, id: bigint): boolean =>
 export async function findUnexplained(question: AuditTarget, known: KnownTokens): Promise<Unexplained> {
   const { reader, address, block, random } = question;
   const [supplied] = await reader.calls([{ to: address, data: ABI.encodeFunctionData("totalSupply") }], block);
-  const totalSupply = wordOf(supplied);
+  const totalSupply = wordIn(supplied);
   const likely = likelyIds(known, totalSupply, random);
   const controls = controlIds(known.kind, random);
   const places = totalSupply === undefined ? [] : draws(totalSupply, random);
@@ -172,7 +172,7 @@ export async function findUnexplained(question: AuditTarget, known: KnownTokens)
     ownersOf(question, known.kind, [...controls, ...likely]),
   ]);
   if (controls.some((id) => owners.has(id))) return { tokens: [], totalSupply };
-  const listed = named.flatMap((result) => wordOf(result) ?? []).filter((id) => !known.isLogged(id) && !owners.has(id));
+  const listed = named.flatMap((result) => wordIn(result) ?? []).filter((id) => !known.isLogged(id) && !owners.has(id));
   if (listed.length > 0) for (const [id, owner] of await ownersOf(question, known.kind, listed)) owners.set(id, owner);
   return { tokens: [...owners].map(([id, owner]) => ({ id, owner })), totalSupply };
 }
@@ -223,7 +223,7 @@ async function ownersOf(
 }
 
 /** Reads the number that a call returned. Undefined if it returned none. */
-function wordOf(result: CallResult | undefined): bigint | undefined {
+function wordIn(result: CallResult | undefined): bigint | undefined {
   return result?.ok === true && /^0x[0-9a-f]{64}$/i.test(result.data) ? BigInt(result.data) : undefined;
 }
 

@@ -2,6 +2,7 @@
  * The rows behind ERC-1155 balances: 28 bytes a transfer with an amount that fits 32 bits. A transfer is an entry in
  * two lists, its sender's and its receiver's. Also amounts, which are numbers up to 2^53 and bigints above.
  */
+import { STEPS_WITHOUT_MARKS, type Steps, Trails } from "./shortcuts.ts";
 import {
   CHUNK_BITS,
   CHUNK_MASK,
@@ -12,7 +13,6 @@ import {
   VALUES_PER_SLICE,
   WordTable,
 } from "./tables.ts";
-import { STEPS_WITHOUT_MARKS, type Steps, Trails } from "./trails.ts";
 
 // Amounts of ERC-1155 tokens: a number while that is exact (below 2^53), a bigint above. So the fold and its columns
 // handle nearly all amounts without allocating a bigint.

@@ -7,8 +7,8 @@ import { mix } from "../core/hex.ts";
 import { type Amount, addAmounts, EntryLists, isLess, SUPPLY, subtractAmounts } from "./balance-entries.ts";
 import { HashIndex } from "./hash-index.ts";
 import type { TokenLinks } from "./owners.ts";
+import { PAUSED, type Steps } from "./shortcuts.ts";
 import { RowMarks, type Slot, type StateCodec, WordTable } from "./tables.ts";
-import { PAUSED, type Steps } from "./trails.ts";
 
 const ZERO_OWNER = 0;
 

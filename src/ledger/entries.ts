@@ -6,8 +6,8 @@ import { TransferKind } from "../events/columns.ts";
 import type { Amount } from "./balance-entries.ts";
 import type { Ledger } from "./ledger.ts";
 import { type IdRange, type Position, rangeOfCode } from "./rows.ts";
+import { PAUSED, STEPS_PER_SLICE } from "./shortcuts.ts";
 import type { Row, Slot } from "./tables.ts";
-import { PAUSED, STEPS_PER_SLICE } from "./trails.ts";
 
 /** One entry of a listing. Owner and minter are indexes of the address table. */
 export interface Entry {

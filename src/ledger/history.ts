@@ -6,7 +6,7 @@ import { TransferKind } from "../events/columns.ts";
 import { type Amount, SUPPLY } from "./balance-entries.ts";
 import type { Ledger } from "./ledger.ts";
 import { rangeOfCode } from "./rows.ts";
-import { PAUSED } from "./trails.ts";
+import { PAUSED } from "./shortcuts.ts";
 
 /** A transfer of the token. Sender and receiver are indexes of the address table; 0 is the zero address. */
 export interface TokenTransfer {

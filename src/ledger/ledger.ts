@@ -5,17 +5,15 @@
  */
 import { InvariantError } from "../core/errors.ts";
 import { sliceColumns, type TransferColumns, TransferKind } from "../events/columns.ts";
-import { AddressTable } from "./addresses.ts";
 import { type Amount, amountAt, isLess, subtractAmounts } from "./balance-entries.ts";
 import { BalanceHistory } from "./balances.ts";
-import { type Batch, foldPlain, slotsOf } from "./fold.ts";
-import { RowGaps } from "./gaps.ts";
-import { LateMints, OwnerHistory, TokenLinks } from "./owners.ts";
+import { AddressTable } from "./hash-index.ts";
+import { type Batch, foldPlain, LateMints, OwnerHistory, slotsOf, TokenLinks } from "./owners.ts";
 import { PairIndexes } from "./pair-indexes.ts";
 import { type IdRange, RangeBudget, RowOrder, rangeCode, rangeOfCode } from "./rows.ts";
+import { RowGaps, type Steps } from "./shortcuts.ts";
 import type { Row, Slot, StateCodec } from "./tables.ts";
 import { bigIntToId, idToBigInt, loadId, TokenTable } from "./token-slots.ts";
-import type { Steps } from "./trails.ts";
 
 const ZERO_OWNER = 0;
 /** Longest id range that is expanded when it overlaps known ids. The rest of a longer one is an anomaly. */

@@ -1,6 +1,6 @@
 /**
  * A listing as of a block: reads pages of entries, counts the entries, and finds the n-th one, without walking all
- * before it. Long work yields between slices. Tokens are counted by the gaps of `gaps.ts`, (token, owner) pairs by an
+ * before it. Long work yields between slices. Tokens are counted by the gaps of `shortcuts.ts`, (token, owner) pairs by an
  * index per block.
  */
 import { TransferKind } from "../events/columns.ts";
@@ -15,13 +15,12 @@ import {
   scanHolders,
   scanTokens,
 } from "./entries.ts";
-import { GAP_CHUNK_ROWS } from "./gaps.ts";
 import type { Ledger } from "./ledger.ts";
 import type { TokenLinks } from "./owners.ts";
 import type { PairIndex, PairMark, PairWork } from "./pair-indexes.ts";
 import { type Position, rangeOfCode, START } from "./rows.ts";
+import { GAP_CHUNK_ROWS, PAUSED } from "./shortcuts.ts";
 import { CHUNK_BITS, CHUNK_MASK, firstAbove, type Row, type Slot, type WordTable } from "./tables.ts";
-import { PAUSED } from "./trails.ts";
 
 /** Steps between two marks of an index, and steps per slice. */
 const STRIDE = HOLDERS_AT_ONCE;

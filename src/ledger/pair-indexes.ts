@@ -64,7 +64,7 @@ export class PairIndexes {
 
   #keep(known: readonly PairIndex[]): void {
     this.#known = known;
-    this.#bytes = known.reduce((sum, index) => sum + bytesOf(index), 0);
+    this.#bytes = known.reduce((sum, index) => sum + indexBytes(index), 0);
   }
 
   /** Drops the indexes of blocks above `block`, which are about to change. */
@@ -113,7 +113,7 @@ export class PairIndexes {
   }
 }
 
-function bytesOf({ marks, gaps }: PairIndex): number {
+function indexBytes({ marks, gaps }: PairIndex): number {
   let bytes = marks.length * MARK_BYTES;
   for (const offsets of gaps.values()) bytes += offsets.byteLength + GAPS_BYTES;
   return bytes;

@@ -3,7 +3,7 @@
  * range, which costs one object however long it is. A token of a range that moved has a slot but keeps its row in the
  * range.
  */
-import { GAP_CHUNK_ROWS } from "./gaps.ts";
+import { GAP_CHUNK_ROWS } from "./shortcuts.ts";
 import { firstAbove, type Row, type Slot, type StateCodec, VALUES_PER_SLICE, WordTable } from "./tables.ts";
 import { bigIntToId, type IdWords, idToBigInt } from "./token-slots.ts";
 

@@ -30,7 +30,7 @@ export interface StateCodec {
 export class StateWriter implements StateCodec {
   readonly isReading = false;
   readonly arrays: Int32Array<ArrayBuffer>[] = [];
-  readonly said: unknown[] = [];
+  readonly values: unknown[] = [];
 
   words(array: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer> {
     this.arrays.push(array);
@@ -38,7 +38,7 @@ export class StateWriter implements StateCodec {
   }
 
   facts<T>(value: T): T {
-    this.said.push(value);
+    this.values.push(value);
     return value;
   }
 }
@@ -50,13 +50,13 @@ export const VALUES_PER_SLICE = 2_048;
 export class StateReader implements StateCodec {
   readonly isReading = true;
   readonly #arrays: readonly Int32Array<ArrayBuffer>[];
-  readonly #said: readonly unknown[];
+  readonly #values: readonly unknown[];
   #array = 0;
   #fact = 0;
 
-  constructor(arrays: readonly Int32Array<ArrayBuffer>[], said: readonly unknown[]) {
+  constructor(arrays: readonly Int32Array<ArrayBuffer>[], values: readonly unknown[]) {
     this.#arrays = arrays;
-    this.#said = said;
+    this.#values = values;
   }
 
   words(_array: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer> {
@@ -66,13 +66,13 @@ export class StateReader implements StateCodec {
   }
 
   facts<T>(_value: T): T {
-    if (this.#fact === this.#said.length) throw new InvariantError("a snapshot has too few facts");
-    return this.#said[this.#fact++] as T;
+    if (this.#fact === this.#values.length) throw new InvariantError("a snapshot has too few facts");
+    return this.#values[this.#fact++] as T;
   }
 
   /** True if all parts were read. */
   get isDone(): boolean {
-    return this.#array === this.#arrays.length && this.#fact === this.#said.length;
+    return this.#array === this.#arrays.length && this.#fact === this.#values.length;
   }
 }
 

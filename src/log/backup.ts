@@ -122,7 +122,7 @@ const HEADER_BYTES = 100;
 const CHUNK_BYTES = 4 * 1024 * 1024;
 
 /** Hash of the file's bytes without the seal. */
-function hashOf(handle: number): Buffer {
+function hashOfFile(handle: number): Buffer {
   const hasher = new Bun.CryptoHasher("sha256");
   const chunk = Buffer.alloc(CHUNK_BYTES);
   for (let at = 0; ; ) {
@@ -138,7 +138,7 @@ function hashOf(handle: number): Buffer {
 function seal(path: string): void {
   const handle = openSync(path, "r+");
   try {
-    const hash = hashOf(handle);
+    const hash = hashOfFile(handle);
     // A seal of zeros would say that there is none.
     hash[0] = (hash[0] as number) | 1;
     for (const [index, place] of SEAL_AT.entries()) writeSync(handle, hash, index * SEAL_BYTES, SEAL_BYTES, place);
@@ -155,7 +155,7 @@ function hasSeal(path: string): boolean {
     readSync(handle, header, 0, HEADER_BYTES, 0);
     const found = Buffer.concat(SEAL_AT.map((place) => header.subarray(place, place + SEAL_BYTES)));
     if (found.every((byte) => byte === 0)) return true;
-    const hash = hashOf(handle);
+    const hash = hashOfFile(handle);
     hash[0] = (hash[0] as number) | 1;
     return found.equals(hash.subarray(0, found.length));
   } finally {

@@ -28,6 +28,13 @@ export interface StreamHead {
   readonly headline: Headline | undefined;
 }
 
+/** A headline in place of another one, for what is known of a stream without an event. */
+export interface HeadlineChange extends Pick<Append, "stream" | "guard"> {
+  /** The version at which the stream must be. It stays there. */
+  readonly version: number;
+  readonly headline: Headline;
+}
+
 /** Either the new version, or the error that refused this append. The other appends of the call are unaffected. */
 export type AppendOutcome = { readonly version: number } | { readonly error: Error };
 
@@ -120,10 +127,11 @@ export interface EventLog {
   streams(prefix: string, options: { after?: string; limit: number }): Promise<StreamHead[]>;
 
   /**
-   * Replaces the headline of a stream that is still at `version`, and wakes all listeners. For facts that are derived
-   * from events, but were not known when those were appended. False if the stream has moved.
+   * Replaces the headline of a stream, and wakes all listeners. For facts that are derived from events, but were not
+   * known when those were appended, and for the state of the work on the stream. False if the stream has moved, or the
+   * guard.
    */
-  replaceHeadline(stream: StreamName, version: number, headline: Headline): Promise<boolean>;
+  replaceHeadline(change: HeadlineChange): Promise<boolean>;
 
   /** Returns the unsubscriber. */
   subscribe(listener: WakeUpListener): () => void;

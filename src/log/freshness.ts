@@ -19,7 +19,7 @@ interface FreshnessOptions {
 const BEHIND_MS = 5_000;
 /** A log that takes no appends has nothing new from then on: what is shown gets old. */
 const NOT_WRITABLE_MS = 10_000;
-const LOOK_MS = 250;
+const MEASURE_MS = 250;
 /** Interval of questions whether the log is writable: each is a query. */
 const STATUS_MS = 1_000;
 
@@ -79,7 +79,7 @@ export class Freshness {
       } catch (error) {
         logger[failures++ === 0 ? "error" : "debug"]({ err: error }, "an event of the log could not be folded");
       }
-      await clock.sleep(LOOK_MS, signal).catch(() => undefined);
+      await clock.sleep(MEASURE_MS, signal).catch(() => undefined);
     }
   }
 }

@@ -4,7 +4,7 @@
  * further at any await.
  */
 import { LRUCache } from "lru-cache";
-import { Semaphore, yieldToEventLoop } from "../core/background.ts";
+import { Semaphore, SingleFlight, yieldToEventLoop } from "../core/background.ts";
 import { isAbort } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { DomainEvent, Recorded, StreamName } from "../events/types.ts";
@@ -65,7 +65,7 @@ const MAX_BUFFERED_BYTES = 4 * 1024 * 1024;
 export class HotStreams<S extends { readonly version: number }, E extends DomainEvent> {
   readonly #options: HotStreamsOptions<S, E>;
   readonly #hot: LRUCache<StreamName, Hot<S, E>>;
-  readonly #hydrating = new Map<StreamName, Promise<Hot<S, E>>>();
+  readonly #hydrating = new SingleFlight<StreamName, Hot<S, E>>();
   readonly #slots = new Semaphore(MAX_HYDRATIONS);
   /** The running catch-ups. */
   readonly #passes = new Set<Promise<void>>();
@@ -149,7 +149,7 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
    * It doesn't wait for hydrations, but they also reach that version before they resolve.
    */
   async settle(prefix: string): Promise<void> {
-    const hydrating = [...this.#hydrating.keys()].filter((stream) => stream.startsWith(prefix));
+    const hydrating = this.#hydrating.keys().filter((stream) => stream.startsWith(prefix));
     const streams = [...this.names(prefix), ...hydrating];
     if (streams.length === 0) return;
     const heads = await this.#options.log.heads(streams);
@@ -217,23 +217,14 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
   }
 
   #hydrate(stream: StreamName): Promise<Hot<S, E>> {
-    let hydrating = this.#hydrating.get(stream);
-    if (hydrating === undefined) {
-      hydrating = this.#slots
-        .run(() => this.#load(stream))
-        .finally(() => {
-          this.#hydrating.delete(stream);
-          this.#announcedVersions.delete(stream);
-        });
-      this.#hydrating.set(stream, hydrating);
-    }
-    return hydrating;
+    const load = () => this.#slots.run(() => this.#load(stream));
+    return this.#hydrating.run(stream, () => load().finally(() => this.#announcedVersions.delete(stream)));
   }
 
   async #load(stream: StreamName): Promise<Hot<S, E>> {
     const { projection, keepsEmpty, onCaughtUp } = this.#options;
     // Many hydrations may start at once, and the first slice of each takes up to a millisecond.
-    if (this.#hydrating.size > 0) await yieldToEventLoop();
+    if (this.#hydrating.keys().length > 0) await yieldToEventLoop();
     const state = await projection.load(stream);
     const appended = new AppendedEvents<E>((event) => projection.attachedBytes(event));
     const catchUp = new CatchUp(state, (target) => {
@@ -302,13 +293,13 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
  * read them back from the log: a millisecond of the request thread for ten thousand transfers, or a round trip.
  */
 class AppendedEvents<E extends DomainEvent> {
-  readonly #bytesOf: (event: E) => number;
+  readonly #eventBytes: (event: E) => number;
   /** Consecutive versions. */
   #events: Recorded<E>[] = [];
   #bytes = 0;
 
-  constructor(bytesOf: (event: E) => number) {
-    this.#bytesOf = bytesOf;
+  constructor(eventBytes: (event: E) => number) {
+    this.#eventBytes = eventBytes;
   }
 
   /** Adds events that are durable in the log. */
@@ -317,7 +308,7 @@ class AppendedEvents<E extends DomainEvent> {
     if (last !== undefined && events[0]?.version !== last + 1) this.#clear();
     for (const recorded of events) {
       this.#events.push(recorded);
-      this.#bytes += this.#bytesOf(recorded.event);
+      this.#bytes += this.#eventBytes(recorded.event);
     }
     if (this.#bytes > MAX_BUFFERED_BYTES) this.#clear();
   }
@@ -332,7 +323,7 @@ class AppendedEvents<E extends DomainEvent> {
     let [to, bytes] = [0, 0];
     for (const { event } of this.#events) {
       if (bytes >= maxBytes) break;
-      bytes += this.#bytesOf(event);
+      bytes += this.#eventBytes(event);
       to++;
     }
     this.#bytes -= bytes;
@@ -343,7 +334,7 @@ class AppendedEvents<E extends DomainEvent> {
   drop(version: number): void {
     const after = this.#events.findIndex((recorded) => recorded.version > version);
     if (after < 0) this.#clear();
-    else for (const { event } of this.#events.splice(0, after)) this.#bytes -= this.#bytesOf(event);
+    else for (const { event } of this.#events.splice(0, after)) this.#bytes -= this.#eventBytes(event);
   }
 
   #clear(): void {

@@ -1,10 +1,15 @@
-/** Opens the event log of `EVENT_LOG_URL` with the engine that its scheme names. */
+/** Opens the event log of `EVENT_LOG_URL` with the engine that its scheme names, and tries what a start does to it. */
+import { Database } from "bun:sqlite";
+import { existsSync, mkdtempSync, rmSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { SQL } from "bun";
 import type { Clock } from "../core/clock.ts";
 import { AppError, InvariantError, messageOf } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
-import type { EventLog } from "./event-log.ts";
-import { openPostgresLog } from "./postgres.ts";
+import type { EventLog, LogStatus } from "./event-log.ts";
+import { checkPostgresLog, openPostgresLog } from "./postgres.ts";
 import { openSqliteLog } from "./sqlite.ts";
+import { migrateSqlite } from "./sqlite-schema.ts";
 
 /** They apply to PostgreSQL only. */
 interface ServerOptions {
@@ -47,4 +52,144 @@ function refuse(place: string, error: unknown): never {
   const text = message.includes(place) ? message : `${place}: ${message}`;
   const isNamed = message.includes("EVENT_LOG_URL");
   throw new AppError(isNamed ? message : `EVENT_LOG_URL: ${text}`, { code, retryable, meta, cause: error });
+}
+
+// Tries what a start does to the log of `EVENT_LOG_URL`, and keeps nothing: no file, no table and no migration. The work
+// is the start's own, on a log beside the place of a new one, or in a transaction that is rolled back. Also finds the
+// faults of a log that no walk over its streams comes by.
+
+interface LogCheck {
+  /** True if the start makes the log, or brings it up to date. Then it can't be opened without keeping something. */
+  readonly isChanged: boolean;
+  /** Of the place of a new SQLite log. */
+  readonly status?: LogStatus;
+}
+
+interface CheckOptions {
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** @throws AppError with the words of a start */
+export async function checkLog(url: string, options: CheckOptions): Promise<LogCheck> {
+  if (!url.startsWith("sqlite://")) {
+    const { hostname, port } = new URL(url);
+    return { isChanged: await checkPostgresLog({ url, ...options }).catch(inWords(`${hostname}:${port || 5_432}`)) };
+  }
+  const path = url.slice("sqlite://".length);
+  if (!existsSync(path)) return checkNew(path, options);
+  try {
+    return { isChanged: tryMigration(path, options.clock.now()) };
+  } catch (error) {
+    return inWords(path)(error);
+  }
+}
+
+/** Rethrows an error with the place where to look. */
+const inWords =
+  (place: string) =>
+  (error: unknown): never => {
+    const text = messageOf(error);
+    if (text.includes("EVENT_LOG_URL")) throw error;
+    const named = text.includes(place) ? text : `${place}: ${text}`;
+    throw new AppError(`EVENT_LOG_URL: ${named}`, { code: "log_unavailable", cause: error });
+  };
+
+/** Makes a whole log beside the place of the new one, in a folder that is removed. */
+async function checkNew(path: string, { clock, logger }: CheckOptions): Promise<LogCheck> {
+  let above = dirname(path);
+  while (!existsSync(above)) above = dirname(above);
+  let folder: string | undefined;
+  try {
+    // Only an attempt tells: a mount may be read-only, and some file systems take no files.
+    folder = mkdtempSync(join(above, ".check-"));
+    const log = await openLog(`sqlite://${join(folder, "events.db")}`, clock, logger);
+    try {
+      return { isChanged: true, status: await log.status() };
+    } finally {
+      await log.close();
+    }
+  } catch (error) {
+    const text = `${path}: there is no log, and ${above} takes none: ${messageOf(error)}`;
+    throw new AppError(text, { code: "log_unavailable", cause: error });
+  } finally {
+    if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Returns true if a migration is missing. */
+function tryMigration(path: string, now: number): boolean {
+  if (!statSync(path).isFile()) throw new Error(`${path} is no file`);
+  const db = new Database(path, { readwrite: true, strict: true });
+  try {
+    db.run("PRAGMA busy_timeout = 10000");
+    db.run("BEGIN IMMEDIATE");
+    try {
+      return migrateSqlite(db, now) > 0;
+    } finally {
+      db.run("ROLLBACK");
+    }
+  } finally {
+    db.close();
+  }
+}
+
+/** First parts of the names of streams. */
+export const STREAM_KINDS = ["chain", "keys", "metadata", "nft", "price", "usage"] as const;
+/** Rows that are listed at most. */
+const MOST = 1_000;
+
+/** The faults that SQLite finds in the file. */
+export function fileFaults(url: string): string[] {
+  if (!url.startsWith("sqlite://")) return [];
+  const path = url.slice("sqlite://".length);
+  if (!existsSync(path)) return [`there is no file ${path}`];
+  try {
+    const database = new Database(path, { readonly: true });
+    const rows = database.query<{ integrity_check: string }, []>("PRAGMA integrity_check").all();
+    database.close();
+    return rows.map((row) => row.integrity_check).filter((text) => text !== "ok");
+  } catch (error) {
+    return [messageOf(error)];
+  }
+}
+
+/** Where events or streams may be that no walk over the streams comes by. */
+const STRAYS = {
+  events: `SELECT stream_id AS name, count(*) AS count FROM events
+           WHERE stream_id NOT IN (SELECT id FROM streams) GROUP BY stream_id LIMIT ${MOST}`,
+  streams: `SELECT name, version AS count FROM streams
+            WHERE ${STREAM_KINDS.map((kind) => `substr(name, 1, ${kind.length + 1}) <> '${kind}/'`).join(" AND ")} LIMIT ${MOST}`,
+};
+
+interface Stray {
+  readonly name: string | number;
+  readonly count: number;
+}
+
+async function straysOf(url: string): Promise<{ events: Stray[]; streams: Stray[] }> {
+  if (url.startsWith("sqlite://")) {
+    const database = new Database(url.slice("sqlite://".length), { readonly: true });
+    try {
+      const ask = (query: string) => database.query<Stray, []>(query).all();
+      return { events: ask(STRAYS.events), streams: ask(STRAYS.streams) };
+    } finally {
+      database.close();
+    }
+  }
+  const sql = new SQL(url, { max: 1 });
+  try {
+    const ask = (query: string) => sql.unsafe<Stray[]>(query);
+    return { events: await ask(STRAYS.events), streams: await ask(STRAYS.streams) };
+  } finally {
+    await sql.close();
+  }
+}
+
+export async function strays(url: string): Promise<string[]> {
+  const { events, streams } = await straysOf(url);
+  return [
+    ...events.map(({ name, count }) => `${count} events are of stream number ${name}, which has no row`),
+    ...streams.map(({ name, count }) => `${name} with ${count} events is of no kind there is`),
+  ];
 }

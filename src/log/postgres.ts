@@ -14,7 +14,7 @@ import type {
   AppendOutcome,
   BlobPage,
   EventLog,
-  Headline,
+  HeadlineChange,
   HeldLease,
   LogStatus,
   LogTail,
@@ -22,8 +22,7 @@ import type {
   StreamHead,
   WakeUpListener,
 } from "./event-log.ts";
-import { assertUnpooled, PostgresConnections } from "./postgres-connections.ts";
-import { PostgresListener } from "./postgres-listener.ts";
+import { assertUnpooled, PostgresConnections, PostgresListener } from "./postgres-connections.ts";
 import { appendStatement, migrate, tryMigration } from "./postgres-statements.ts";
 import {
   assertGapless,
@@ -31,13 +30,14 @@ import {
   type HeadRow,
   READ_LIMIT,
   READ_MAX_BYTES,
+  SeenRecords,
+  type SqlQuery,
   type StoredEvent,
   toHead,
   toRecorded,
   toStored,
   WakeUps,
 } from "./records.ts";
-import { type Query, SeenRecords } from "./seen-records.ts";
 
 const POLL_MS = 1_000;
 /** Twenty replicas stay below the server's default of 100. */
@@ -140,7 +140,7 @@ class PostgresLog implements EventLog {
       const at = payload.lastIndexOf(" ");
       if (at > 0) this.#wakeUps.notify(payload.slice(0, at) as StreamName, Number(payload.slice(at + 1)));
     };
-    const check = (query: Query) => this.#seen.compare(query);
+    const check = (query: SqlQuery) => this.#seen.compare(query);
     const listener = new PostgresListener({ url, channel: CHANNEL, clock, logger, onNotified });
     const onReplaced = () => void (this.#canNotify && listener.open());
     // An empty payload only shows that notifications arrive.
@@ -366,11 +366,14 @@ class PostgresLog implements EventLog {
     return rows.map(toHead);
   }
 
-  async replaceHeadline(stream: StreamName, version: number, headline: Headline): Promise<boolean> {
+  async replaceHeadline({ stream, version, headline, guard }: HeadlineChange): Promise<boolean> {
+    // The guard's row is locked until the commit, as by an append.
     const rows = await this.#query(
-      `UPDATE streams SET headline = $3::text, seq = nextval('streams_seq') WHERE name = $1 AND version = $2::integer
+      `WITH guard AS (SELECT 1 FROM streams WHERE name = $4::text AND version = $5::integer FOR SHARE)
+       UPDATE streams SET headline = $3::text, seq = nextval('streams_seq')
+       WHERE name = $1 AND version = $2::integer AND ($4::text IS NULL OR EXISTS (SELECT 1 FROM guard))
        RETURNING id${this.#canNotify ? `, pg_notify('${CHANNEL}', $1 || ' ' || $2::text)` : ""}`,
-      [stream, version, JSON.stringify(headline)],
+      [stream, version, JSON.stringify(headline), guard?.stream ?? null, guard?.version ?? null],
     );
     if (rows.length > 0) this.#wakeUps.notify(stream, version);
     return rows.length > 0;

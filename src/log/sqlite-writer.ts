@@ -4,13 +4,20 @@
  * In: `WriterRequest` messages. Out: one `WriterReply` each. No other file writes to the database.
  */
 import { Database } from "bun:sqlite";
+import type { HeadlineChange } from "./event-log.ts";
 import type { StoredAppend } from "./records.ts";
 import { migrateSqlite } from "./sqlite-schema.ts";
+
+interface HeadlineWrite extends Pick<HeadlineChange, "stream" | "version"> {
+  readonly guard: HeadlineChange["guard"] | undefined;
+  /** JSON. */
+  readonly headline: string;
+}
 
 export type WriterOperation =
   | { readonly op: "open"; readonly path: string }
   | { readonly op: "append"; readonly appends: readonly StoredAppend[] }
-  | { readonly op: "headline"; readonly stream: string; readonly version: number; readonly headline: string }
+  | ({ readonly op: "headline" } & HeadlineWrite)
   | { readonly op: "blob"; readonly hash: Uint8Array; readonly bytes: Uint8Array }
   | { readonly op: "lease"; readonly name: string; readonly holder: string; readonly ttlMs: number }
   | { readonly op: "release"; readonly name: string; readonly holder: string }
@@ -78,7 +85,9 @@ function append(db: Database, appends: readonly StoredAppend[]): AppendReply {
 }
 
 /** Replaces the headline of a stream that is at `version`. Its place in the tail moves, so that other processes notice. */
-function replaceHeadline(db: Database, stream: string, version: number, headline: string): boolean {
+function replaceHeadline(db: Database, { stream, version, headline, guard }: HeadlineWrite): boolean {
+  const find = db.query<{ version: number }, [string]>("SELECT version FROM streams WHERE name = ?");
+  if (guard !== undefined && (find.get(guard.stream)?.version ?? 0) !== guard.version) return false;
   const statement = db.query(
     `UPDATE streams SET headline = ?, seq = (SELECT max(seq) + 1 FROM streams) WHERE name = ? AND version = ?`,
   );
@@ -106,7 +115,7 @@ function perform(db: Database, request: WriterRequest): unknown {
     case "append":
       return append(db, request.appends);
     case "headline":
-      return replaceHeadline(db, request.stream, request.version, request.headline);
+      return replaceHeadline(db, request);
     case "blob":
       db.query("INSERT OR IGNORE INTO blobs (hash, bytes) VALUES (?, ?)").run(request.hash, request.bytes);
       return undefined;

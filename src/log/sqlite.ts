@@ -18,7 +18,7 @@ import type {
   AppendOutcome,
   BlobPage,
   EventLog,
-  Headline,
+  HeadlineChange,
   HeldLease,
   LogStatus,
   LogTail,
@@ -38,10 +38,9 @@ import {
   toStored,
   WakeUps,
 } from "./records.ts";
-import { SqliteAhead } from "./sqlite-ahead.ts";
 import { readPage } from "./sqlite-schema.ts";
+import { SqliteAhead, WriterClient } from "./sqlite-workers.ts";
 import type { AppendReply } from "./sqlite-writer.ts";
-import { WriterClient } from "./sqlite-writer-client.ts";
 
 /** Interval of the poll that finds appends of other processes. */
 const POLL_MS = 1_000;
@@ -234,8 +233,8 @@ class SqliteLog implements EventLog {
     return query.all(prefix, end, options.after ?? "", options.limit).map(toHead);
   }
 
-  async replaceHeadline(stream: StreamName, version: number, headline: Headline): Promise<boolean> {
-    const operation = { op: "headline", stream, version, headline: JSON.stringify(headline) } as const;
+  async replaceHeadline({ stream, version, headline, guard }: HeadlineChange): Promise<boolean> {
+    const operation = { op: "headline", stream, version, headline: JSON.stringify(headline), guard } as const;
     const isReplaced = (await this.#writer.call(operation)) as boolean;
     if (isReplaced) this.#wakeUps.notify(stream, version);
     return isReplaced;

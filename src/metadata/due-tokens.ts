@@ -6,15 +6,13 @@
  * 4. failed tokens with a finished backoff.
  * Sources 2 to 4 walk over columns that follow from the log, in slices. So losing the queue costs time only.
  */
-
 import type { Collection } from "../collections/collection.ts";
 import { FairQueue, type Requester } from "../core/fair-slots.ts";
 import type { TransferKind } from "../events/columns.ts";
 import { readSlice } from "../ledger/listing.ts";
 import { type Position, START } from "../ledger/rows.ts";
 import type { Slot } from "../ledger/tables.ts";
-import type { MetadataBook } from "./book.ts";
-import { retryAt } from "./outcome.ts";
+import { type MetadataBook, retryAt } from "./book.ts";
 
 export interface Token {
   readonly kind: TransferKind;

@@ -19,21 +19,18 @@ import { type MetadataReason, parseStream, type Recorded, type StreamName } from
 import type { Entry } from "../ledger/entries.ts";
 import type { Slot } from "../ledger/tables.ts";
 import type { EventLog } from "../log/event-log.ts";
-import type { RpcChainReader } from "../rpc/reader.ts";
-import type { MetadataBook, Outcome } from "./book.ts";
+import type { RpcChainReader } from "../rpc/reading/reader.ts";
+import { type MetadataBook, MIN_REFRESH_MS, type Outcome } from "./book.ts";
 import { appendMetadata, MetadataBooks } from "./books.ts";
 import { keyOf, type Token } from "./due-tokens.ts";
 import { type MediaDocument, previewSize } from "./media/media.ts";
-import { MediaWorker } from "./media/media-worker.ts";
 import { Previews } from "./media/previews.ts";
-import { MIN_REFRESH_MS } from "./outcome.ts";
-import { FactsReader, type KnownFacts, type PageFactsOptions } from "./page.ts";
-import { Fetcher } from "./resolve/fetcher.ts";
+import { MediaWorker } from "./media-worker.ts";
+import { FactsReader, type KnownFacts, type PageFactsOptions, TokenTexts } from "./page.ts";
+import { Fetcher, type Gateways, type Wire } from "./resolve/fetcher.ts";
 import { Hosts } from "./resolve/host-limits.ts";
-import type { Gateways, Wire } from "./resolve/hosts.ts";
 import { Parser } from "./resolve/parser.ts";
 import { Resolver } from "./resolve/resolver.ts";
-import { TokenTexts } from "./texts.ts";
 import { Announcements, TokenUriReader } from "./token-uris.ts";
 import { MetadataWorker } from "./worker.ts";
 

@@ -1,5 +1,4 @@
 /** An operator's request to fetch metadata again. */
-
 import type { Address } from "../core/hex.ts";
 import { type MetadataOutdated, metadataStream } from "../events/types.ts";
 import { appendWithRetry, type EventLog } from "../log/event-log.ts";

@@ -14,10 +14,10 @@ import { TransferKind } from "../events/columns.ts";
 import { type MetadataReason, metadataStream } from "../events/types.ts";
 import type { Slot } from "../ledger/tables.ts";
 import type { EventLog } from "../log/event-log.ts";
-import type { MetadataBook } from "./book.ts";
+import { type MetadataBook, retryMs, storeDocument, storeText } from "./book.ts";
 import { appendMetadata, type MetadataBooks, Outbox, outcomeEvents, type TokenOutcome } from "./books.ts";
 import type { DueTokens, Token } from "./due-tokens.ts";
-import { isPermanent, MetadataFailure, retryMs, storeDocument, storeText } from "./outcome.ts";
+import { isPermanent, MetadataFailure } from "./resolve/failure.ts";
 import type { Resolver } from "./resolve/resolver.ts";
 import type { TokenUriReader } from "./token-uris.ts";
 
@@ -85,12 +85,12 @@ export class Visit {
         await appendMetadata(context, { chainId, address }, outcomeEvents(outcomes));
         const book = await context.books.get(chainId, address);
         this.written += outcomes.length;
-        this.#unwrittenBytes -= bytesOf(outcomes);
+        this.#unwrittenBytes -= outcomeBytes(outcomes);
         // Tokens stay in flight until the book has their outcome. Otherwise they would be picked again.
         for (const { token } of outcomes) due.written(token, book);
       },
       onFailure: (outcomes, error) => {
-        this.#unwrittenBytes -= bytesOf(outcomes);
+        this.#unwrittenBytes -= outcomeBytes(outcomes);
         this.#interrupt(
           outcomes.map(({ token }) => token),
           error,
@@ -271,7 +271,7 @@ export class Visit {
   }
 }
 
-const bytesOf = (outcomes: readonly TokenOutcome[]): number => outcomes.reduce((sum, { bytes }) => sum + bytes, 0);
+const outcomeBytes = (outcomes: readonly TokenOutcome[]): number => outcomes.reduce((sum, { bytes }) => sum + bytes, 0);
 
 /** Hashes of the token's current documents. */
 function knownHashes(book: MetadataBook, { kind, id }: Token): Hash[] {

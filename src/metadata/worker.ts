@@ -15,7 +15,7 @@ import { type MetadataEvent, metadataStream, type Recorded, type StreamName } fr
 import { streamPages } from "../log/event-log.ts";
 import { appendMetadata, tokensOf } from "./books.ts";
 import { DueTokens, type Token } from "./due-tokens.ts";
-import type { MediaWorker } from "./media/media-worker.ts";
+import type { MediaWorker } from "./media-worker.ts";
 import { Visit, type VisitContext } from "./visit.ts";
 
 interface WorkerOptions extends Omit<VisitContext, "reading"> {

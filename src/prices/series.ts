@@ -2,7 +2,6 @@
  * The prices of a token at evenly spaced blocks. Each one is what a request for that block answers. The questions share
  * their reads of logs, and a point that the bound on requests doesn't reach has no price.
  */
-
 import type { ChainView } from "../chain/consumer.ts";
 import { Semaphore } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";

@@ -22,22 +22,34 @@ import type { Delay, Verdict } from "../indexing/candidates.ts";
 import type { Demand } from "../indexing/demand.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { currentBlock, type PageChain } from "../walks/snapshot.ts";
+import type { ErrorMessage, SocketLimits } from "./message-models.ts";
 import {
+  type ClientMessage,
   failedMessage,
   failureMessage,
   indexedMessage,
   isProgress,
+  type Mark,
   messageOfEvent,
   metadataMessage,
   notAContractMessage,
+  parseClientMessage,
   progressMessage,
   revertedMessage,
+  type Since,
+  type SubscribeMessage,
   statusMessage,
-} from "./event-messages.ts";
-import type { ErrorMessage, SocketLimits } from "./message-models.ts";
-import { type ClientMessage, type Mark, parseClientMessage, type Since, type SubscribeMessage } from "./messages.ts";
-import { Broadcast, Throttle } from "./pacing.ts";
-import { type Connection, HeldEvents, isShown, type Peer, placeOf, Subscription } from "./subscription.ts";
+} from "./messages.ts";
+import {
+  Broadcast,
+  type Connection,
+  HeldEvents,
+  isShown,
+  type Peer,
+  placeOf,
+  StreamSubscription,
+  Throttle,
+} from "./subscription.ts";
 
 export interface ChannelOptions {
   readonly log: EventLog;
@@ -49,7 +61,7 @@ export interface ChannelOptions {
   /** What clients want of collections. */
   readonly demand: Pick<Demand, "request">;
   /** Called when a client subscribes to a collection of the chain. */
-  readonly onHeard?: (chainId: number) => void;
+  readonly onSubscribed?: (chainId: number) => void;
   readonly maxSubscriptions: number;
   /** The other limits of a connection, which the socket enforces. Told to each subscriber. */
   readonly socketLimits?: Omit<SocketLimits, "subscriptionsPerConnection">;
@@ -72,11 +84,11 @@ const METADATA_MS = 1_000;
 export class Channel {
   readonly #options: ChannelOptions;
   readonly #connections = new Map<Peer, Connection>();
-  readonly #byStream = new Map<StreamName, Set<Subscription>>();
+  readonly #byStream = new Map<StreamName, Set<StreamSubscription>>();
   /** Subscriptions by the name of their key. */
   readonly #byKey = new Map<string, number>();
   readonly #unsubscribe: () => void;
-  readonly #broadcast = new Broadcast<Subscription>();
+  readonly #broadcast = new Broadcast<StreamSubscription>();
   readonly #held = new HeldEvents();
   readonly #progress: Throttle<StreamName>;
   readonly #metadata: Throttle<StreamName>;
@@ -172,7 +184,7 @@ export class Channel {
     }
     this.#byKey.set(key, ofKey + 1);
     // Registered before the first await, so that the bound holds and no event is missed.
-    const subscription = new Subscription(stream, { peer, connection, unpin: projections.pin(stream) });
+    const subscription = new StreamSubscription(stream, { peer, connection, unpin: projections.pin(stream) });
     connection.subscriptions.set(stream, subscription);
     const all = this.#byStream.get(stream) ?? new Set();
     this.#byStream.set(stream, all.add(subscription));
@@ -193,8 +205,8 @@ export class Channel {
    * @returns with the verdict about an address that the log does not record
    */
   async #requestCollection({ key }: Peer, chainId: number, address: Address) {
-    const { projections, demand, onHeard } = this.#options;
-    onHeard?.(chainId);
+    const { projections, demand, onSubscribed } = this.#options;
+    onSubscribed?.(chainId);
     const collection = await projections.get(chainId, address);
     const verdict = await demand.request({ chainId, address }, collection, key);
     const isNew = collection.version === 0 || collection.isRemoved;
@@ -206,7 +218,7 @@ export class Channel {
    * names the record that the further messages go on from, so that a client that is cut off in between misses none.
    */
   async #sendInitialState(
-    subscription: Subscription,
+    subscription: StreamSubscription,
     found: Collection,
     { asked, isLost }: { readonly asked: Since | undefined; readonly isLost: boolean },
   ): Promise<void> {
@@ -324,7 +336,7 @@ export class Channel {
    * Replays missed events, a few at a time, then makes the subscription live. Yields before each part: thousands of
    * clients can reconnect at once, and HTTP requests must not wait for their replays.
    */
-  async #replay(subscription: Subscription, collection: Collection): Promise<void> {
+  async #replay(subscription: StreamSubscription, collection: Collection): Promise<void> {
     const { log, projections } = this.#options;
     const { stream } = subscription;
     while (subscription.isListening) {
@@ -348,7 +360,7 @@ export class Channel {
     }
   }
 
-  #drop(subscription: Subscription): void {
+  #drop(subscription: StreamSubscription): void {
     const { stream, connection, peer, unpin } = subscription;
     unpin();
     if (connection.subscriptions.delete(stream)) {
@@ -407,7 +419,7 @@ export class Channel {
    * Returns the newest record of a complete collection that pages show; undefined for an incomplete one. For an evicted
    * collection it is the newest version that its subscribers got.
    */
-  #completeMark(stream: StreamName, subscriptions: ReadonlySet<Subscription>): Mark | undefined {
+  #completeMark(stream: StreamName, subscriptions: ReadonlySet<StreamSubscription>): Mark | undefined {
     const collection = this.#options.projections.peek(stream);
     if (collection !== undefined) return collection.completed && this.#shownMark(stream, collection);
     let version: number | undefined;
@@ -464,9 +476,9 @@ export class Channel {
     });
   }
 
-  #sendToSubscribers(stream: StreamName, tell: (subscription: Subscription) => void): void {
+  #sendToSubscribers(stream: StreamName, send: (subscription: StreamSubscription) => void): void {
     const subscriptions = this.#byStream.get(stream);
-    if (subscriptions !== undefined) this.#broadcast.send(subscriptions, tell);
+    if (subscriptions !== undefined) this.#broadcast.send(subscriptions, send);
   }
 
   stop(): void {

@@ -1,10 +1,21 @@
 /**
- * Parses the text of clients, and writes that of the service's messages. Invalid text becomes a `BadMessage`; nothing
- * throws.
+ * Parses the text of clients, makes messages of events, and writes their text. Invalid text becomes a `BadMessage`;
+ * nothing throws. Pure.
  */
-import { type Chain, DEFAULT_CHAIN, parseChain } from "../chains/chains.ts";
+import { type Chain, chainById, DEFAULT_CHAIN, parseChain } from "../chains/chains.ts";
+import type { Collection } from "../collections/collection.ts";
 import { type Address, parseAddress } from "../core/hex.ts";
-import type { ErrorMessage, ServerMessage } from "./message-models.ts";
+import { decodeTransfers, TransferKind, wordsToBigInt } from "../events/columns.ts";
+import {
+  type BlockRef,
+  type NftEvent,
+  parseStream,
+  type Recorded,
+  type StreamName,
+  type TransfersCommitted,
+} from "../events/types.ts";
+import { countEntries } from "../ledger/listing.ts";
+import type { Envelope, ErrorMessage, MessageOf, ServerMessage } from "./message-models.ts";
 
 export interface SubscribeMessage {
   readonly action: "subscribe";
@@ -23,7 +34,7 @@ export interface Mark {
 export type Since = Mark;
 
 /** Returns the text of `resume`; undefined if the record's checksum is not known. */
-export function resumeText({ version, checksum }: Mark): string | undefined {
+function resumeText({ version, checksum }: Mark): string | undefined {
   return checksum === undefined || version === 0 ? undefined : `${version}.${checksum.toString(36)}`;
 }
 
@@ -96,3 +107,233 @@ export function parseClientMessage(text: string): ClientMessage | BadMessage {
 
 const named = (chain: unknown, address: string): Partial<BadMessage> =>
   typeof chain === "string" ? { chain, address } : { address };
+
+// The messages for a collection's subscribers, from its state and from the events of its stream.
+
+const MAX_TOKEN_IDS = 1_000;
+/**
+ * Most transfers scanned for token ids, some five milliseconds. A contract can repeat two ids through a whole block,
+ * and a batch after a long gap holds many transfers.
+ */
+const MAX_LOOKED_THROUGH = 16_384;
+
+/**
+ * Returns the message of an event; undefined for an event without one, or if `progressMessage` covers it.
+ * @param upTo leaves out transfers of later blocks
+ */
+export function messageOfEvent(
+  stream: StreamName,
+  collection: Collection,
+  recorded: Recorded<NftEvent>,
+  upTo = Number.POSITIVE_INFINITY,
+): ServerMessage | undefined {
+  const { event } = recorded;
+  switch (event.type) {
+    case "IndexingRequested":
+    case "FlagsChanged":
+      return undefined;
+    case "ReindexRequested":
+    case "CollectionRemoved":
+      return statusMessage(stream, collection, { mark: recorded, block: undefined, gap: true });
+    case "ContractIdentified":
+      if (event.kind === "not_nft") return statusMessage(stream, collection, { mark: recorded, block: collection.end });
+      return event.kind === "not_a_contract" ? notAContractMessage(stream, recorded) : undefined;
+    case "TransfersCommitted":
+      return isProgress(collection, recorded) || event.count === 0
+        ? undefined
+        : transfersMessage(stream, recorded, event, upTo);
+    case "BlocksReverted":
+      return revertedMessage(stream, recorded, event.ancestor);
+    case "IndexingCompleted":
+      return indexedMessage(stream, collection);
+    case "IndexingFailed":
+      return failedMessage(stream, recorded, event);
+    case "LogsDoubted":
+      return failedMessage(stream, recorded, { ...event, inDoubt: event });
+    case "IndexingStalled":
+      return { ...progressMessage(stream, collection, recorded), reason: event.reason };
+    default:
+      return event satisfies never;
+  }
+}
+
+/** True if an event belongs to the backfill that is still running. */
+export function isProgress(collection: Collection, { event, version }: Recorded<NftEvent>): boolean {
+  const { completed, completedVersion } = collection;
+  return event.type === "TransfersCommitted" && (completed === undefined || version < completedVersion);
+}
+
+/**
+ * @param mark the record that the client's messages go on from
+ * @param gap true if the messages can't go on from the client's `since`
+ */
+export function statusMessage(
+  stream: StreamName,
+  collection: Collection,
+  { mark, block, gap = false }: { mark: Mark; block: BlockRef | undefined; gap?: boolean },
+): MessageOf<"status"> {
+  return {
+    type: "status",
+    ...envelope(stream, mark),
+    status: isDone(collection) ? "SYNCED" : "SYNCING",
+    block: block?.number ?? null,
+    percent: percentOf(collection),
+    ...doubtIn(collection),
+    ...(gap ? { gap: true as const } : {}),
+  };
+}
+
+/**
+ * Returns the message that explains why a collection is not complete: there is no contract at the address (sent to each
+ * new subscriber), or the current failure, if it happened after the client's `since`.
+ */
+export function failureMessage(
+  stream: StreamName,
+  collection: Collection,
+  since: number | undefined,
+): ServerMessage | undefined {
+  const { status, failure } = collection;
+  if (status === "not_a_contract") return notAContractMessage(stream, collection);
+  if (failure === undefined || since === undefined || since >= failure.version) return undefined;
+  return failedMessage(stream, failure, { ...failure, ...doubtIn(collection) });
+}
+
+const doubtIn = ({ inDoubt }: Pick<Collection, "inDoubt">) => (inDoubt === undefined ? {} : { inDoubt });
+
+export function notAContractMessage(stream: StreamName, mark: Mark): ServerMessage {
+  const reason = "the address has neither code nor an NFT log";
+  return { type: "failed", ...envelope(stream, mark), code: "not_a_contract", reason, nextTry: null };
+}
+
+interface Failed extends Partial<Pick<Collection, "inDoubt">> {
+  readonly reason: string;
+  readonly retryAt: number;
+}
+
+export function failedMessage(stream: StreamName, mark: Mark, { reason, retryAt, inDoubt }: Failed): ServerMessage {
+  const nextTry = new Date(retryAt).toISOString();
+  const code = inDoubt === undefined ? "indexing_failed" : "in_doubt";
+  const doubt = inDoubt && { inDoubt: { block: inDoubt.block, reason: inDoubt.reason } };
+  return { type: "failed", ...envelope(stream, mark), code, reason, ...doubt, nextTry };
+}
+
+/** @param mark the newest record that pages show */
+export function progressMessage(stream: StreamName, collection: Collection, mark: Mark): MessageOf<"progress"> {
+  return {
+    type: "progress",
+    ...envelope(stream, mark),
+    percent: percentOf(collection),
+    blocksLeft: blocksLeft(collection),
+    transfers: collection.ledger.owners.count + collection.ledger.balances.count,
+  };
+}
+
+/** Undefined while the collection is not complete. */
+export function indexedMessage(stream: StreamName, collection: Collection): MessageOf<"indexed"> | undefined {
+  const { completed, completedVersion: version, completedChecksum: checksum, ledger } = collection;
+  if (completed === undefined) return undefined;
+  const total = countEntries(ledger, completed.number, false);
+  const { number: block, hash } = completed;
+  return { type: "indexed", ...envelope(stream, { version, checksum }), block, hash, total };
+}
+
+/** @param mark a record of the collection's stream */
+export function revertedMessage(stream: StreamName, mark: Mark, ancestor: BlockRef): MessageOf<"reorged"> {
+  return { type: "reorged", ...envelope(stream, mark), block: ancestor.number, hash: ancestor.hash };
+}
+
+/**
+ * `resolved`: tokens with metadata. `failed`: tokens with failed fetches only.
+ * @param mark the newest record that pages show
+ */
+export function metadataMessage(
+  stream: StreamName,
+  collection: Collection,
+  { resolved, failed, mark }: { readonly resolved: number; readonly failed: number; readonly mark: Mark },
+): MessageOf<"metadata"> {
+  const total = countEntries(collection.ledger, Number.MAX_SAFE_INTEGER, false);
+  const left = Math.max(0, total - resolved - failed);
+  return { type: "metadata", ...envelope(stream, mark), resolved, failed, left };
+}
+
+/**
+ * `block` is the newest block with a transfer of the range, even if the message does not name all token ids. A client
+ * that reads the listing as of that block misses nothing: the range may end later, but without further transfers.
+ */
+function transfersMessage(
+  stream: StreamName,
+  mark: Mark,
+  event: TransfersCommitted,
+  upTo: number,
+): ServerMessage | undefined {
+  const columns = decodeTransfers(event.transfers);
+  const after = columns.blocks.findIndex((block) => block > upTo);
+  const count = after < 0 ? columns.count : after;
+  if (count === 0) return undefined;
+  const ids = new Set<string>();
+  const next = new Map<bigint, bigint>();
+  const looked = Math.min(count, MAX_LOOKED_THROUGH);
+  let truncated = false;
+  for (let i = 0; i < looked && !truncated; i++) {
+    const first = wordsToBigInt(columns.ids, i);
+    const end = first + (columns.kinds[i] === TransferKind.range ? wordsToBigInt(columns.amounts, i) : 1n);
+    for (let id = firstUnnamed(next, first); id < end; id = firstUnnamed(next, id)) {
+      if (ids.size === MAX_TOKEN_IDS) {
+        truncated = true;
+        break;
+      }
+      ids.add(id.toString());
+      next.set(id, id + 1n);
+    }
+  }
+  return {
+    type: "transfers",
+    ...envelope(stream, mark),
+    block: columns.blocks[count - 1] as number,
+    tokenIds: [...ids],
+    ...(truncated || looked < count ? { truncated: true as const } : {}),
+  };
+}
+
+/**
+ * Returns the first id from `id` on that is not named yet. A contract can transfer the same range ten thousand times in
+ * a block, so named ids are skipped in few steps. `next` maps a named id to a later id such that all ids in between are
+ * named; paths are compressed on each lookup.
+ */
+function firstUnnamed(next: Map<bigint, bigint>, id: bigint): bigint {
+  const passed: bigint[] = [];
+  let at = id;
+  for (let then = next.get(at); then !== undefined; then = next.get(at)) {
+    passed.push(at);
+    at = then;
+  }
+  for (const one of passed) next.set(one, at);
+  return at;
+}
+
+function envelope(stream: StreamName, mark: Mark): Envelope {
+  const parsed = parseStream(stream);
+  const chain = chainById(parsed.chainId)?.name ?? String(parsed.chainId);
+  const address = parsed.kind === "nft" ? parsed.address : "";
+  const resume = resumeText(mark);
+  return { chain, address, version: mark.version, ...(resume === undefined ? {} : { resume }) };
+}
+
+/** Blocks left up to the head at which the contract was identified. */
+function blocksLeft({ identified, end }: Collection): number {
+  if (identified === undefined) return 0;
+  return Math.max(0, identified.block - (end?.number ?? identified.startBlock - 1));
+}
+
+/** True if nothing is left to index. An address without a contract has no history to complete. */
+const isDone = ({ status }: Collection): boolean => status === "synced" || status === "not_nft";
+
+/** From 0 to 100; 100 only when complete. */
+function percentOf(collection: Collection): number {
+  if (isDone(collection)) return 100;
+  const { identified } = collection;
+  if (identified === undefined) return 0;
+  const blocks = identified.block - identified.startBlock + 1;
+  const done = blocks - blocksLeft(collection);
+  return Math.max(0, Math.min(99, Math.floor((done * 100) / Math.max(1, blocks))));
+}

@@ -2,7 +2,7 @@
  * One connection's subscription to one collection. Keeps the order of its messages: each version of the stream once and
  * in sequence, also during a replay. Also holds events back until pages show their blocks.
  */
-
+import type { Clock } from "../core/clock.ts";
 import type { Requester } from "../core/fair-slots.ts";
 import type { NftEvent, StreamName } from "../events/types.ts";
 import type { PageChain } from "../walks/snapshot.ts";
@@ -98,7 +98,7 @@ export class HeldEvents {
 }
 
 export interface Connection {
-  readonly subscriptions: Map<StreamName, Subscription>;
+  readonly subscriptions: Map<StreamName, StreamSubscription>;
   /** Streams for which this connection got `indexed`. */
   readonly indexed: Set<StreamName>;
 }
@@ -106,7 +106,7 @@ export interface Connection {
 /** A reorg is reported by the chain, and by the stream of a collection that has orphaned blocks, in either order. */
 type ReorgSource = "chain" | "stream";
 
-export class Subscription {
+export class StreamSubscription {
   readonly stream: StreamName;
   readonly peer: Peer;
   readonly connection: Connection;
@@ -130,7 +130,10 @@ export class Subscription {
   /** The last reorg sent, by the hash of its common ancestor. Its second report, from the other source, is not sent. */
   #reorg: { readonly hash: string; readonly source: ReorgSource } | undefined;
 
-  constructor(stream: StreamName, { peer, connection, unpin }: Pick<Subscription, "peer" | "connection" | "unpin">) {
+  constructor(
+    stream: StreamName,
+    { peer, connection, unpin }: Pick<StreamSubscription, "peer" | "connection" | "unpin">,
+  ) {
     this.stream = stream;
     this.peer = peer;
     this.connection = connection;
@@ -256,4 +259,86 @@ export interface Peer {
   /** The key that opened it, and how many subscriptions that key may have over all of its connections. */
   readonly key: Requester & { readonly subscriptions: number };
   send(message: ServerMessage): void;
+}
+
+// Paces messages: a throttle per key, which always runs the last call, and broadcasts in slices per event-loop turn, so
+// that ten thousand subscribers don't delay HTTP requests.
+
+/** Recipients per turn: one or two milliseconds of sending. */
+const SLICE = 250;
+
+interface Round<T> {
+  readonly to: readonly T[];
+  readonly send: (one: T) => void;
+  done: number;
+}
+
+export class Broadcast<T> {
+  readonly #rounds: Round<T>[] = [];
+
+  /** Sends at once if the recipients fit one slice and no broadcast is queued; else queues. */
+  send(to: ReadonlySet<T>, send: (one: T) => void): void {
+    if (this.#rounds.length === 0 && to.size <= SLICE) {
+      for (const one of to) send(one);
+      return;
+    }
+    if (this.#rounds.push({ to: [...to], send, done: 0 }) === 1) this.#go();
+  }
+
+  #go(): void {
+    const round = this.#rounds[0];
+    if (round === undefined) return;
+    const end = Math.min(round.to.length, round.done + SLICE);
+    for (; round.done < end; round.done++) round.send(round.to[round.done] as T);
+    if (round.done === round.to.length) this.#rounds.shift();
+    if (this.#rounds.length > 0) setImmediate(() => this.#go());
+  }
+
+  stop(): void {
+    this.#rounds.length = 0;
+  }
+}
+
+interface Interval {
+  readonly cancel: () => void;
+  /** The call to run at the end of the interval. */
+  next: (() => void) | undefined;
+}
+
+export class Throttle<K> {
+  readonly #clock: Clock;
+  readonly #ms: number;
+  readonly #turns = new Map<K, Interval>();
+
+  constructor(clock: Clock, ms: number) {
+    this.#clock = clock;
+    this.#ms = ms;
+  }
+
+  /** Runs the call now. During an interval it replaces the call that waits for the interval's end. */
+  run(key: K, what: () => void): void {
+    const turn = this.#turns.get(key);
+    if (turn !== undefined) {
+      turn.next = what;
+      return;
+    }
+    const cancel = this.#clock.after(this.#ms, () => {
+      const next = this.#turns.get(key)?.next;
+      this.#turns.delete(key);
+      if (next !== undefined) this.run(key, next);
+    });
+    this.#turns.set(key, { cancel, next: undefined });
+    what();
+  }
+
+  /** Cancels the waiting call. */
+  cancel(key: K): void {
+    const turn = this.#turns.get(key);
+    if (turn !== undefined) turn.next = undefined;
+  }
+
+  stop(): void {
+    for (const { cancel } of this.#turns.values()) cancel();
+    this.#turns.clear();
+  }
 }

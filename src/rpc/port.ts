@@ -1,11 +1,10 @@
 /**
  * The chain-reader port: what the other folders may ask of a chain. Implemented over ethers and an endpoint pool
- * (`rpc/reader.ts`) and by the simulated chain of the tests. Everything that it returns has passed `verify`: it is
+ * (`reading/reader.ts`) and by the simulated chain of the tests. Everything that it returns has passed `verify`: it is
  * lower case, and belongs to the requested range and addresses.
  */
 import type { Address, Hash } from "../core/hex.ts";
-import type { BlockRef, HeaderRef, TransferForm } from "../events/types.ts";
-import type { Usage } from "./endpoint/usage.ts";
+import type { BlockRef, CallCounts, HeaderRef, TransferForm } from "../events/types.ts";
 
 export interface BlockHeader extends HeaderRef {
   /** Bloom filter of 256 bytes over addresses and topics of the block's logs, hex with 0x. */
@@ -237,6 +236,13 @@ export interface PartsAnswer {
   readonly headers: readonly (BlockHeader | undefined)[];
 }
 
+/** What one endpoint was used for since the start of this process. */
+export interface EndpointUsage {
+  counts(): CallCounts;
+  /** Percentiles of the newest latencies in ms; null without an answer. */
+  latencyMs(): { readonly p50: number; readonly p99: number } | null;
+}
+
 /** One endpoint as the pool uses it. Implemented over ethers by `provider.ts`, and by the simulation. */
 export interface Endpoint {
   /** Replaces the URL in logs, metrics and errors: `eth#1`. */
@@ -262,7 +268,7 @@ export interface Endpoint {
   /** The node's chain id, if it is not the expected one. */
   readonly otherChainId?: number | undefined;
   /** What it was used for. */
-  readonly usage?: Usage;
+  readonly usage?: EndpointUsage;
   destroy(): void;
 }
 

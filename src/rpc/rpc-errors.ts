@@ -202,7 +202,7 @@ function hintOf(text: string): RangeHint | undefined {
   return undefined;
 }
 
-function textOf(field: unknown): string {
+function fieldText(field: unknown): string {
   if (typeof field === "string") return field;
   try {
     return field === undefined || field === null ? "" : JSON.stringify(field);
@@ -216,12 +216,12 @@ function textOf(field: unknown): string {
 export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta): RpcError {
   const refusal = typeof error === "string" ? { message: error } : error;
   const fields = (typeof refusal === "object" && refusal !== null ? refusal : {}) as Record<string, unknown>;
-  const message = (textOf(fields["message"]) || "no message").slice(0, MAX_MESSAGE);
+  const message = (fieldText(fields["message"]) || "no message").slice(0, MAX_MESSAGE);
   // Revert data of a contract must stay whole. Any other data are matched like the message.
-  const data = textOf(fields["data"]);
+  const data = fieldText(fields["data"]);
   const words = data.slice(0, MAX_WORDS);
   const text = `${message} ${words}`;
-  const code = Number(textOf(fields["code"]));
+  const code = Number(fieldText(fields["code"]));
   const located = { ...meta, method, rpcCode: code };
   // Everything that the node says, but not the data of a contract's revert.
   const more = words === "" || /^0x[0-9a-f]*$/i.test(words) ? "" : `: ${words}`;
@@ -297,12 +297,12 @@ export function classifyHttpStatus(status: number, retryAfter: string | null, me
     .replace(/<[^>]*>/g, " ")
     .replace(/[\s\p{Cc}]+/gu, " ")
     .trim();
-  const said = text === "" ? "" : `: ${text.slice(0, MAX_BODY)}`;
+  const words = text === "" ? "" : `: ${text.slice(0, MAX_BODY)}`;
   const seconds = retryAfter === null ? Number.NaN : Number(retryAfter);
   const wait = Number.isFinite(seconds) && seconds >= 0 ? { retryAfterMs: Math.min(seconds, 600) * 1_000 } : {};
   const located = { ...meta, status };
-  if (status === 429) return new RpcError("rate", `the endpoint answered 429${said}`, { meta: located, ...wait });
-  if (status === 413) return new RpcError("range", `the endpoint answered 413${said}`, { meta: located });
+  if (status === 429) return new RpcError("rate", `the endpoint answered 429${words}`, { meta: located, ...wait });
+  if (status === 413) return new RpcError("range", `the endpoint answered 413${words}`, { meta: located });
   const kind = LATE_STATUS.includes(status) ? "late" : "transient";
-  return new RpcError(kind, `the endpoint answered HTTP ${status}${said}`, { meta: located, ...wait });
+  return new RpcError(kind, `the endpoint answered HTTP ${status}${words}`, { meta: located, ...wait });
 }

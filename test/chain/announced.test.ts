@@ -1,13 +1,13 @@
 /** Announced blocks: the follower polls at once if a client waits for them, otherwise at the chain's ordinary pace. */
 import { expect, test } from "bun:test";
 import { PollSchedule } from "../../src/chain/head.ts";
-import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
+import { ProcessClock, Scheduler } from "../support/simulation/scheduler.ts";
 
 /** Runs the poll schedule for 10 s while a block is announced every `blockMs`. Returns the start time of each poll. */
-async function looksAt(blockMs: number, isHeard: boolean): Promise<number[]> {
+async function looksAt(blockMs: number, hasSubscribers: boolean): Promise<number[]> {
   const scheduler = new Scheduler(1);
   const clock = new ProcessClock(scheduler);
-  const looks = new PollSchedule(clock, { minPollMs: 1_000, restMs: 0, isHeard: () => isHeard });
+  const looks = new PollSchedule(clock, { minPollMs: 1_000, restMs: 0, hasSubscribers: () => hasSubscribers });
   const begun: number[] = [];
   const stop = new AbortController();
   const follow = async () => {

@@ -1,5 +1,5 @@
 /** A follower writes a checkpoint of its chain's stream from time to time. The checkpoint changes nothing else. */
-import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { loadChainState } from "../../src/chain/view.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
@@ -13,9 +13,6 @@ import type { ChainLog } from "../../src/rpc/port.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
 import { followedHead, followingHeadline, headerOf, startFollower } from "../support/following.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const { number, hash, parentHash, timestamp } = headerOf(100);
 const address = `0x${"a".repeat(40)}` as Address;

@@ -1,5 +1,5 @@
 /** An append with an unknown outcome may still reach the log. It must not, once the chain has gone on without it. */
-import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import { AppError } from "../../src/core/errors.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
@@ -12,9 +12,6 @@ import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import type { BlockHeader, ChainLog } from "../../src/rpc/port.ts";
 import { followedHead, followingHeadline, headerOf, startFollower } from "../support/following.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const address = `0x${"a".repeat(40)}` as Address;
 const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);

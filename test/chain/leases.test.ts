@@ -1,7 +1,7 @@
 /** Replicas share the chains: simulated processes over one table of leases, in virtual time. */
 import { describe, expect, test } from "bun:test";
 import { type Lease, Leases } from "../../src/chain/lease.ts";
-import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
+import { ProcessClock, Scheduler } from "../support/simulation/scheduler.ts";
 
 /** Milliseconds that an answer of the log takes. */
 const ANSWER_MS = 2;

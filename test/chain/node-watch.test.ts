@@ -4,8 +4,8 @@ import type { Lease } from "../../src/chain/lease.ts";
 import { NodeWatch } from "../../src/chain/node-watch.ts";
 import { AppError } from "../../src/core/errors.ts";
 import type { BlockHeader } from "../../src/rpc/port.ts";
-import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
 import { headerOf } from "../support/following.ts";
+import { ProcessClock, Scheduler } from "../support/simulation/scheduler.ts";
 
 /** What the node does with a request: it shows this head, refuses at once, or gives no answer. */
 type NodeState = number | "down" | "silent";

@@ -1,5 +1,5 @@
 /** The follower polls the chain for a collection that is ready to join only if it has not seen enough already. */
-import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { REQUESTED, toHeadline } from "../../src/collections/headline.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
@@ -9,9 +9,6 @@ import { nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import { followedHead, headerOf, startFollower } from "../support/following.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
 const lifecycle = new Lifecycle(silentLogger);

@@ -1,5 +1,5 @@
 /** A chain is added by one entry in `chains.ts`: a copy of the sources with such an entry compiles, and serves the chain. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,9 +8,6 @@ import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { spawnService } from "../support/process.ts";
 import { eventually, TEST_KEY } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const ROOT = join(import.meta.dir, "../..");
 const CHAIN_ID = 424_242;

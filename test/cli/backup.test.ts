@@ -1,6 +1,6 @@
 /** `backup`, `restore` and `verify` by the real program, while a service writes and after it stopped. */
 import { Database } from "bun:sqlite";
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync, writeFileSync } from "node:fs";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
@@ -11,9 +11,6 @@ import { openLog } from "../../src/log/open.ts";
 import { runCli } from "../support/cli.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import { startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const logUrl = temporaryLogUrl();
 const path = logUrl.slice("sqlite://".length);

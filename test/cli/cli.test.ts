@@ -1,5 +1,5 @@
 /** The command line as operators use it: the real program, against a real chain, over both ways to the data. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
@@ -7,9 +7,6 @@ import { deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { latentProxy } from "../support/latency.ts";
 import { schemaFaults } from "../support/schemas.ts";
 import { eventually, startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(90_000);
 
 const ROOT = join(import.meta.dir, "../..");
 const COUNT = 12;

@@ -1,6 +1,6 @@
 /** `copy` between both engines by the real program: there and back, after a kill, and its refusals. */
 import { Database } from "bun:sqlite";
-import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { REQUESTED, toHeadline } from "../../src/collections/headline.ts";
 import { systemClock } from "../../src/core/clock.ts";
@@ -9,14 +9,11 @@ import { silentLogger } from "../../src/core/logger.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { keysStream, type NftEvent, nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
-import { columnsOf, type ModelTransfer } from "../ledger/model.ts";
-import { hashOf } from "../log/contract.ts";
 import { runCli } from "../support/cli.ts";
+import { hashOf } from "../support/log-contract.ts";
+import { columnsOf, type ModelTransfer } from "../support/naive-ledger.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import { eventually, startTestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(90_000);
 
 const ROOT = join(import.meta.dir, "../..");
 const TIME = 1_700_000_000_000;

@@ -1,6 +1,6 @@
 /** `restore` and a damaged backup: it is refused wherever bytes were changed or lost, and `--force` says what is lost. */
 import { Database } from "bun:sqlite";
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,11 +12,8 @@ import { encodeTokens, TransferKind } from "../../src/events/columns.ts";
 import { metadataStream } from "../../src/events/types.ts";
 import { backUpSqlite, restoreSqlite } from "../../src/log/backup.ts";
 import { openLog } from "../../src/log/open.ts";
-import { hashOf, storeText } from "../../src/metadata/outcome.ts";
+import { hashOf, storeText } from "../../src/metadata/book.ts";
 import { runCli } from "../support/cli.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const ADDRESS = `0x${"12".repeat(20)}` as Address;
 const TEXT = JSON.stringify({ name: "a text that is a blob of the log", value: "x".repeat(20_000) });

@@ -2,7 +2,7 @@
  * Every command that may run for long ends on Ctrl-C and SIGTERM within a second, whatever it waits for, and leaves nothing
  * in the folder for temporary files. Without an answer of a service it says so.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,9 +10,6 @@ import { guardChild } from "../../scripts/local-chain/guard.ts";
 import { runCli } from "../support/cli.ts";
 import { eventually } from "../support/service.ts";
 import { type SilentRelay, startSilentRelay, unusedPort } from "../support/silent-relay.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const MAIN = join(import.meta.dir, "../../src/main.ts");
 const CONTRACT = `0x${"12".repeat(20)}`;

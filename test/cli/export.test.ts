@@ -1,5 +1,5 @@
 /** `export` as an operator uses it: the real program, over a running service and over its log. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,9 +9,6 @@ import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { runCli } from "../support/cli.ts";
 import { startTestService, synced, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const folder = mkdtempSync(join(tmpdir(), "export-"));
 const logUrl = temporaryLogUrl();

@@ -1,14 +1,11 @@
 /** `index --file` of a long list in a pseudo-terminal: bars and the count move to the end, and a table tells the rest. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { dirname, join } from "node:path";
 import { inOneBlock, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, queue } from "../../scripts/local-chain/contracts.ts";
 import { latentProxy } from "../support/latency.ts";
 import { temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(120_000);
 
 const ROOT = join(import.meta.dir, "../..");
 const COUNT = 200;

@@ -2,7 +2,7 @@
  * `index` beside other processes: a removed collection is indexed again, `--wait` takes over from a service that dies
  * and says what delays it, and a signal leaves no lease behind. Real programs, against a real chain.
  */
-import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -10,14 +10,10 @@ import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
-import { STREAM_KINDS } from "../../src/log/faults.ts";
-import { openLog } from "../../src/log/open.ts";
+import { openLog, STREAM_KINDS } from "../../src/log/open.ts";
 import { runCli } from "../support/cli.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, startTestService, TEST_KEY, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(90_000);
 
 const ROOT = join(import.meta.dir, "../..");
 let anvil: Anvil;

@@ -1,14 +1,11 @@
 /** `price` on the command line: against a real market, with a service of its own and with a running one. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { seedMarket } from "../../scripts/local-chain/market.ts";
 import { eventually, startTestService, TEST_KEY, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(90_000);
 
 const OPERATOR_KEY = "operator-key-0123456789";
 const ROOT = join(import.meta.dir, "../..");

@@ -1,6 +1,6 @@
 /** What applies to all commands: help, words that are refused, output through a pipe, and the way to a service. */
 
-import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { requestIndexing } from "../../src/collections/headline.ts";
@@ -12,9 +12,6 @@ import { openLog } from "../../src/log/open.ts";
 import { runCli } from "../support/cli.ts";
 import { OPERATOR } from "../support/requesters.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const ROOT = join(import.meta.dir, "../..");
 const KEY = "operator-key-0123456789";

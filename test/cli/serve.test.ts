@@ -1,11 +1,8 @@
 /** What `serve` says: short lines and the probed chains in a terminal, JSON lines elsewhere, and no secrets. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { eventually, TEST_KEY, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const ROOT = join(import.meta.dir, "../..");
 const CONTRACT = `0x${"12".repeat(20)}`;

@@ -2,8 +2,7 @@
  * Uses every command of the program as an operator would, against a real chain, and compares what it prints with
  * `src/cli/transcript.md`. `RECORD=1` writes the page anew. Each `--json` is checked by its schema.
  */
-
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,10 +15,7 @@ import { runCli } from "../support/cli.ts";
 import { freePort } from "../support/postgres.ts";
 import { documentValidator } from "../support/schemas.ts";
 import { eventually, startTestService, temporaryLogUrl } from "../support/service.ts";
-import { type Place, type Shape, STEPS, type Step } from "./transcript-steps.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(120_000);
+import { type Place, type Shape, STEPS, type Step } from "../support/transcript-steps.ts";
 
 const ROOT = join(import.meta.dir, "../..");
 const PAGE = join(ROOT, "src/cli/transcript.md");

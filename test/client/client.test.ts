@@ -1,5 +1,5 @@
 /** The client against the real service: its types, its iterators, its errors, and messages across interruptions. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,9 +12,6 @@ import { Client, type FeedMessage, ServiceError } from "../../src/client/index.t
 import { operationsOf } from "../../src/http/app.ts";
 import { startTestService, synced, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const OPERATOR = "operator-key-of-the-client";
 const COUNT = 7n;

@@ -2,14 +2,11 @@
  * The client and the limits of a service: it learns them from the service, and keeps them. It tells the program why it
  * can't go on, and loses no message of a reader that is slow.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Server, ServerWebSocket } from "bun";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { Client, type FeedMessage, type ServiceError } from "../../src/client/index.ts";
 import { eventually, startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const addressOf = (index: number): string => `0x${(index + 1).toString(16).padStart(40, "0")}`;
 

@@ -1,7 +1,7 @@
 /**
  * Many cold collections requested at once, over a real log: a few are hydrated at a time, and all of them are answered.
  */
-import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
@@ -9,12 +9,9 @@ import { silentLogger } from "../../src/core/logger.ts";
 import { type NftEvent, nftStream, type StreamName, type TransfersCommitted } from "../../src/events/types.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
-import { committed, identified } from "../ledger/histories.ts";
-import { columnsOf } from "../ledger/model.ts";
+import { committed, identified } from "../support/histories.ts";
+import { columnsOf } from "../support/naive-ledger.ts";
 import { temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const COUNT = 60;
 const EVENTS = 12;

@@ -1,11 +1,8 @@
 /** Names for contracts that return none: the operator's file, and a few that ship with the service. */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { CHAINS } from "../../src/chains/chains.ts";
 import { KNOWN_NAMES, knownName, parseNameList } from "../../src/collections/operator-lists.ts";
 import type { Address } from "../../src/core/hex.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const APES = "0xBC4CA0EdA7647A8aB7C2061c2E118A18a936f13D";
 const lower = APES.toLowerCase() as Address;

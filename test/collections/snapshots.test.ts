@@ -2,7 +2,7 @@
  * Snapshots beside a real log: a loaded collection equals the saved one at every block, and stays equal over transfers
  * and reorgs. A snapshot that fails its checks is ignored, and the log is read instead.
  */
-import { afterAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -21,11 +21,8 @@ import { START } from "../../src/ledger/rows.ts";
 import { StateReader, StateWriter, VALUES_PER_SLICE } from "../../src/ledger/tables.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
-import { multi, play, range, single, stepOf } from "../ledger/histories.ts";
-import { columnsOf, type ModelTransfer } from "../ledger/model.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
+import { multi, play, range, single, stepOf } from "../support/histories.ts";
+import { columnsOf, type ModelTransfer } from "../support/naive-ledger.ts";
 
 const CHAIN_ID = 1;
 const root = mkdtempSync(join(tmpdir(), "snapshots-"));
@@ -139,12 +136,12 @@ describe("structures that are not tables of words", () => {
     const slicesOf = (work: Generator<void>) => [...work].length;
     expect(slicesOf(ledger.coding(writer))).toBeGreaterThanOrEqual(COUNT / 2 / VALUES_PER_SLICE);
     // The part beside the words doesn't grow with the collection.
-    const said = JSON.stringify(writer.said);
-    expect(said.length).toBeLessThan(2_500);
+    const values = JSON.stringify(writer.values);
+    expect(values.length).toBeLessThan(2_500);
     const restored = new Ledger();
     // Copies, as if from a file, because both ledgers continue.
     const arrays = writer.arrays.map((array) => array.slice());
-    const reader = new StateReader(arrays, JSON.parse(said));
+    const reader = new StateReader(arrays, JSON.parse(values));
     expect(slicesOf(restored.coding(reader))).toBeGreaterThanOrEqual(COUNT / 2 / VALUES_PER_SLICE);
     expect([reader.isDone, restored.bytes]).toEqual([true, ledger.bytes]);
     expect(pagesOf(restored)).toEqual(pagesOf(ledger));
@@ -358,14 +355,14 @@ describe("a service's projections", () => {
 });
 
 test("a full disk costs only the snapshot, not the process", async () => {
-  const child = join(import.meta.dir, "support/full-disk.ts");
+  const child = join(import.meta.dir, "../support/full-disk-snapshots.ts");
   // Limits the size of files to four kilobytes. A write beyond it fails like a write to a full disk.
   const limited = `trap "" XFSZ; ulimit -f 8; exec "$0" "$1"`;
   const run = Bun.spawn(["sh", "-c", limited, process.execPath, child], { stdout: "pipe", stderr: "pipe" });
-  const [said, errors, code] = await Promise.all([
+  const [output, errors, code] = await Promise.all([
     new Response(run.stdout).text(),
     new Response(run.stderr).text(),
     run.exited,
   ]);
-  expect({ said, code, errors }).toEqual({ said: "EFBIG 0\n", code: 0, errors: "" });
+  expect({ output, code, errors }).toEqual({ output: "EFBIG 0\n", code: 0, errors: "" });
 });

@@ -2,7 +2,7 @@
  * The console as a visitor uses it: a real browser against the real service on a real chain. No screen may ask another
  * origin, write an error, or violate its content security policy.
  */
-import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import type { Browser, Page } from "puppeteer-core";
 import { startBrowser } from "../../scripts/console-shots/browser.ts";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -14,9 +14,6 @@ import type { Visit } from "../support/browser.ts";
 import { OPERATOR_KEY, openConsole, openGate, press, shows, signIn, slideTo, textOf } from "../support/console.ts";
 import { latentProxy } from "../support/latency.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(90_000);
 
 const KEY = OPERATOR_KEY;
 const LARGE = 5_000;

@@ -1,11 +1,8 @@
 /** The page of the console and its files: small, made on demand, on any path, and gone if the operator wishes. */
-import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, expect, test } from "bun:test";
 import { startBrowser } from "../../scripts/console-shots/browser.ts";
 import { visit } from "../support/browser.ts";
 import { eventually, startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const KEY = "operator-key-0123456789";
 const MOST_SCRIPT_BYTES = 120 * 1_024;

@@ -2,7 +2,7 @@
  * Every screen of the console on a phone, in the dark, and under an accessibility checker. Each is waited for by its own
  * heading, so that no check sees the screen before.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Browser, Page } from "puppeteer-core";
 import { startBrowser } from "../../scripts/console-shots/browser.ts";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -13,9 +13,6 @@ import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
 import { visit } from "../support/browser.ts";
 import { goTo, OPERATOR_KEY, openConsole, press, shows } from "../support/console.ts";
 import { startTestService, synced, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(120_000);
 
 let anvil: Anvil;
 let market: Market;

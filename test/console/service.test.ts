@@ -2,7 +2,7 @@
  * Prices, search and the operator's changes in a real browser: what a visitor may enter, and that the lines for a shell do
  * what the screens do.
  */
-import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import type { Browser, Page } from "puppeteer-core";
 import { startBrowser } from "../../scripts/console-shots/browser.ts";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -21,9 +21,6 @@ import {
   type TestService,
   temporaryLogUrl,
 } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(90_000);
 
 const ROOT = new URL("../..", import.meta.url).pathname;
 

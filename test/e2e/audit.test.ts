@@ -2,16 +2,13 @@
  * The self-audit on a real chain: it finds no drift while the events are true, and drift once the state differs. It
  * also finds tokens that have owners in the contract but no log.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { AbiCoder, keccak256, zeroPadValue } from "ethers";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { createLogger } from "../../src/core/logger.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 /** Storage slot of the owners in OpenZeppelin's ERC721, after name and symbol. */
 const OWNERS_SLOT = 2;

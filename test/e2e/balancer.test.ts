@@ -1,16 +1,13 @@
 /**
  * One URL in front of several nodes of which half lag: every page is true at its block, and at most a few polls late.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { type Balancer, startBalancer } from "../support/balancer.ts";
 import { startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(120_000);
 
 let anvil: Anvil;
 let balancer: Balancer;

@@ -4,7 +4,7 @@
  * with a reason.
  */
 import { Database } from "bun:sqlite";
-import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, copyFileSync, mkdtempSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -21,9 +21,6 @@ import { type Postgres, startPostgres } from "../support/postgres.ts";
 import { startServiceProcess } from "../support/process.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, TEST_KEY, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const BLOCKS = 120;
 const PER_BLOCK = 20;

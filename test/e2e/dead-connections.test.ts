@@ -2,15 +2,12 @@
  * A middlebox between the service and its only node forgets the kept connections: no data passes, and neither side gets
  * an error. The head moves on within a few seconds.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { startTestService, synced, temporaryLogUrl } from "../support/service.ts";
 import { startSilentRelay } from "../support/silent-relay.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 let anvil: Anvil;
 let nft: Deployed;

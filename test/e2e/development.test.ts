@@ -2,16 +2,13 @@
  * Nodes that report their newest block as final. A development node may revert it with `evm_revert`, so its blocks are
  * final by depth. A chain with instant finality is trusted. (`test/long` runs Hardhat and Ganache themselves.)
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { recordingLogger, WARN } from "../support/logged.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, startTestService, synced, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 let anvil: Anvil;
 let nft: Deployed;

@@ -2,7 +2,7 @@
  * Blocks about which the only node contradicts itself: one index for two logs, garbage in one contract's logs. The chain
  * goes on, the other collections too. The collection concerned is marked, and read again until it is whole.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, inOneBlock, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, prepare, queue, transact } from "../../scripts/local-chain/contracts.ts";
@@ -15,9 +15,6 @@ import {
   type TestService,
   temporaryLogUrl,
 } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(90_000);
 
 interface WireLog {
   readonly address: string;

@@ -2,7 +2,7 @@
  * Two endpoints of one chain. The faster, preferred one falls behind: it stops taking blocks, or it stays on a losing
  * branch. The service must follow the other one.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
@@ -13,9 +13,6 @@ import { openLog } from "../../src/log/open.ts";
 import { type LatentProxy, latentProxy } from "../support/latency.ts";
 import { type Intervention, type RpcCall, type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 /** Number of newest blocks that a frozen node answers from memory. Older blocks are the same on both. */
 const REMEMBERED = 40;

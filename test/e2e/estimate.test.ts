@@ -2,7 +2,7 @@
  * Estimates beside what indexing then spends: three shapes of collection, endpoints with three limits of blocks, and
  * one where the number of results decides. An estimate makes at most twenty calls.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, placeCode, transact } from "../../scripts/local-chain/contracts.ts";
@@ -12,9 +12,6 @@ import { latentProxy } from "../support/latency.ts";
 import { type RpcCall, type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { schemaFaults } from "../support/schemas.ts";
 import { type Body, eventually, startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(120_000);
 
 const KEY = "operator-key-of-the-estimate";
 const SHAPES = ["dense", "amounts", "sparse"] as const;

@@ -1,13 +1,10 @@
 /** A disk that is full: nothing new is stored, so answers say that they are stale. They are current again with room. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { spawnService } from "../support/process.ts";
 import { eventually, TEST_KEY, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(90_000);
 
 const PRLIMIT = Bun.which("prlimit");
 const headers = { "x-api-key": TEST_KEY };

@@ -2,13 +2,13 @@
  * Content that a contract gives as a web address of a gateway, and the operator's gateways with keys: which host is
  * asked what, and in which order. The keys reach their gateway and nothing else: no host, log line, answer or event.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
-import { recordingWire } from "../metadata/support/wire.ts";
 import { type LoggedLine, recordingLogger } from "../support/logged.ts";
+import { recordingWire } from "../support/metadata/wire.ts";
 import {
   eventually,
   startTestService,
@@ -17,9 +17,6 @@ import {
   temporaryLogUrl,
   walkListing,
 } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 // biome-ignore lint/suspicious/noExplicitAny: tests read single fields of records
 type Row = any;

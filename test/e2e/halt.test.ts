@@ -2,7 +2,7 @@
  * A fork deeper than finality, which breaks the chain's own rule. Following stops with a clear report. The earlier
  * state is still served and marked, and the halt is recorded in the log once.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
@@ -12,9 +12,6 @@ import { silentLogger } from "../../src/core/logger.ts";
 import { chainStream, nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const logUrl = temporaryLogUrl();
 let anvil: Anvil;

@@ -2,16 +2,13 @@
  * Two services over one PostgreSQL, each with a node of its own. If the leader's node refuses, hangs or is stuck, the
  * other service takes over within seconds, and both show new blocks. A single service goes on by itself.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import { type Intervention, type RpcCall, type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 /** A node is silent for 4 s until its service gives up, and the other service asks for the lease each second. */
 const TAKEN_OVER_MS = 9_000;

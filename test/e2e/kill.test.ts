@@ -2,7 +2,7 @@
  * SIGKILL during a backfill, with appends in flight. The next start continues where the log ends, and the final listing
  * equals the contract's state. This process watches the log: no version that it saw may be missing or changed later.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type Anvil, inOneBlock, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, queue } from "../../scripts/local-chain/contracts.ts";
@@ -15,9 +15,6 @@ import { sharedPostgres } from "../support/postgres.ts";
 import { startServiceProcess } from "../support/process.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const BLOCKS = 150;
 const KILLS = 2;

@@ -2,16 +2,13 @@
  * The service loses PostgreSQL: the network drops all packets, or the server stops. It refuses requests that need the
  * log with 503 within two seconds, serves pages from memory, and recovers soon after the log is back.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { type Postgres, startPostgres } from "../support/postgres.ts";
 import { eventually, startTestService, synced, type TestService } from "../support/service.ts";
 import { type SilentRelay, startSilentRelay } from "../support/silent-relay.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 let anvil: Anvil;
 let nft: Deployed;

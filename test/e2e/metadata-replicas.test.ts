@@ -2,17 +2,14 @@
  * Two services over one PostgreSQL: one fetches metadata, the other only serves. The fetching service also fetches what
  * clients of the other one view, and the other one takes over when it is gone.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
-import { type RecordingWire, recordingWire } from "../metadata/support/wire.ts";
+import { type RecordingWire, recordingWire } from "../support/metadata/wire.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, startTestService, synced, type TestService } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const PUBLIC = "93.184.215.14";
 const SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><rect width="9" height="9"/></svg>';

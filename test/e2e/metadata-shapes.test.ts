@@ -2,11 +2,11 @@
  * Metadata in shapes that contracts use, from a real contract to the answer: normalised fields, unchanged text, a
  * bitmap's previews, a file on Arweave behind two gateways, and a picture URI with a placeholder for the id.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
-import { recordingWire } from "../metadata/support/wire.ts";
+import { recordingWire } from "../support/metadata/wire.ts";
 import { schemaFaults } from "../support/schemas.ts";
 import {
   eventually,
@@ -16,9 +16,6 @@ import {
   temporaryLogUrl,
   walkListing,
 } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 // biome-ignore lint/suspicious/noExplicitAny: tests read single fields of records
 type Row = any;

@@ -3,15 +3,15 @@
  * records, each status of a picture, announced and unannounced changes, retries, the past, the socket, and the hosted
  * service's own client. Private addresses are not allowed here.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import sharp from "sharp";
 import WebSocket from "ws";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { MAINNET, placeMainnet } from "../../scripts/local-chain/mainnet.ts";
-import { ADDRESS_TRAPS, TRAP_NAMES } from "../metadata/support/traps.ts";
-import { type RecordingWire, recordingWire } from "../metadata/support/wire.ts";
+import { ADDRESS_TRAPS, TRAP_NAMES } from "../support/metadata/traps.ts";
+import { type RecordingWire, recordingWire } from "../support/metadata/wire.ts";
 import { schemaFaults } from "../support/schemas.ts";
 import {
   eventually,
@@ -21,9 +21,6 @@ import {
   type TestService,
   temporaryLogUrl,
 } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const PUBLIC = "93.184.215.14";
 const CID = "QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPbdG";
@@ -344,7 +341,7 @@ test("sends the progress of metadata over the socket at most once a second", asy
 });
 
 test("satisfies the hosted service's own client on every page, with metadata and media", async () => {
-  const script = new URL("../metadata/support/sdk-walk.ts", import.meta.url).pathname;
+  const script = new URL("../support/metadata/sdk-walk.ts", import.meta.url).pathname;
   const child = Bun.spawn([process.execPath, script, `${service.url}/api/v2`, TEST_KEY, story.address], {
     stderr: "pipe",
   });

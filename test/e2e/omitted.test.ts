@@ -2,16 +2,13 @@
  * A node that omits some of a contract's logs in a block, but not all. The block's bloom filter can't show this. A
  * transfer that is impossible without the missing log, or a sample of receipts, reveals it.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, inOneBlock, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, queue, transact } from "../../scripts/local-chain/contracts.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, startTestService, synced, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 let anvil: Anvil;
 beforeAll(async () => {

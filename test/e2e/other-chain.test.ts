@@ -2,7 +2,7 @@
  * A log whose node is replaced by that of another chain with the same id: a test network that began anew, or another
  * development chain. One final block tells, before anything else is asked, and nothing of the other chain is recorded.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
@@ -11,9 +11,6 @@ import { silentLogger } from "../../src/core/logger.ts";
 import { openLog } from "../../src/log/open.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, startTestService, synced, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(90_000);
 
 const HOUR_AGO = Math.floor(Date.now() / 1_000) - 86_400;
 let first: Anvil;

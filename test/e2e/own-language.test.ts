@@ -2,15 +2,12 @@
  * A node that refuses the usual things in words of its own: long batches, wide ranges, old state, the finalized tag,
  * receipts. Indexing and following rely on what it does answer.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { type Intervention, type RpcCall, type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(90_000);
 
 const [STATES, BLOCKS, BATCH] = [128, 40, 12];
 const refusal: Intervention = { error: { code: -32_099, message: "nuqneH" } };

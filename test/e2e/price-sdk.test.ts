@@ -1,13 +1,10 @@
 /** The hosted service's own client, unmodified, against a running service: `getTokenPrice` with all its parameters. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import Moralis from "moralis";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { MAINNET, placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
 import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 let anvil: Anvil;
 let market: Market;

@@ -2,7 +2,7 @@
  * Prices over HTTP from the running service: every refusal and invalid parameter, an answer recomputed from itself
  * alone, reorgs while pools are followed, restarts, and two services over one log. The pools' own state is the truth.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { contractAt, deploy, prepare } from "../../scripts/local-chain/contracts.ts";
@@ -15,9 +15,6 @@ import { depthUsd, nearest, recompute } from "../support/recompute.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { schemaFaults } from "../support/schemas.ts";
 import { type Answer, eventually, startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const ETHER = 10n ** 18n;
 const USD = 10n ** 6n;

@@ -2,7 +2,7 @@
  * A chain on which little happens: several blocks are looked at together without their headers. Forks within them are
  * found all the same, and nothing at all is asked of a chain on which nothing is followed.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, read, transact } from "../../scripts/local-chain/contracts.ts";
@@ -13,9 +13,6 @@ import { chainStream, nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 let anvil: Anvil;
 let proxy: RpcProxy;

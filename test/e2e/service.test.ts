@@ -2,7 +2,7 @@
  * The whole service over a real chain, once per event-log engine: a collection is requested, indexed, announced and
  * listed, a token is priced, and a restart and a second process give the same answers. The contracts are the truth.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { Contract, Interface } from "ethers";
 import WebSocket from "ws";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -20,9 +20,6 @@ import {
   temporaryLogUrl,
   walkListing,
 } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 type Message = { type: string; version: number; [key: string]: unknown };
 

@@ -2,7 +2,7 @@
  * Work without progress is reported, in the process's log and to subscribers, with the attempted range and the
  * endpoint's message. A minute passes in a third of a second here.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import WebSocket from "ws";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
@@ -18,9 +18,6 @@ import {
   type TestService,
   temporaryLogUrl,
 } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const { logger, lines } = recordingLogger("debug");
 /** Runs timeouts of a minute and longer in a third of a second. */

@@ -3,14 +3,11 @@
  * tasks that did not end, and releases its leases if the log still answers.
  */
 import { Database } from "bun:sqlite";
-import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, expect, test } from "bun:test";
 import { sharedPostgres } from "../support/postgres.ts";
 import { type ServiceProcess, startServiceProcess } from "../support/process.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 import { startSilentRelay } from "../support/silent-relay.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const CONTRACT = "/api/v2/nft/0x00000000000000000000000000000000000000aa?chain=eth";
 /** Clients get ten seconds for their answers, loops and connections the rest. */

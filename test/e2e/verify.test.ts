@@ -3,7 +3,7 @@
  * before anything is appended. Also endpoints that throttle, hang, vanish or use sockets: the service continues with
  * the others.
  */
-import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { type Anvil, inOneBlock, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, queue, transact } from "../../scripts/local-chain/contracts.ts";
@@ -25,9 +25,6 @@ import {
   temporaryLogUrl,
   walkListing,
 } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 /** Number of blocks with one log of the contract each, and number of blocks with many. */
 const LONE = 600;

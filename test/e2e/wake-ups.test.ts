@@ -2,7 +2,7 @@
  * Two services over one PostgreSQL read the head of a collection's stream only if the stream may be work for them. The
  * next leader finds the work that it did not read about.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
@@ -15,9 +15,6 @@ import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import { eventually, startTestService, synced, type TestService } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 let anvil: Anvil;
 let nft: Deployed;

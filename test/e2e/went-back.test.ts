@@ -3,7 +3,7 @@
  * standby without the last commits. Meanwhile the chain replaces the blocks that the lost records told of. No replica
  * serves an owner of the lost branch afterwards, and both recover by themselves.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
@@ -13,9 +13,6 @@ import type { Address } from "../../src/core/hex.ts";
 import { backUp } from "../support/backup.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import { eventually, startTestService, synced, type TestService, walkListing } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(120_000);
 
 const TOKENS = 12;
 

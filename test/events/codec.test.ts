@@ -7,7 +7,7 @@ import type { Address, Hash } from "../../src/core/hex.ts";
 import { checksum, decodeEvent, encodeEvent } from "../../src/events/codec.ts";
 import { decodeTransfers, wordsToBigInt } from "../../src/events/columns.ts";
 import { type DomainEvent, nftStream } from "../../src/events/types.ts";
-import { columnsOf, type ModelTransfer } from "../ledger/model.ts";
+import { columnsOf, type ModelTransfer } from "../support/naive-ledger.ts";
 
 const hash = `0x${"ab".repeat(32)}` as Hash;
 const address = `0x${"cd".repeat(20)}` as Address;

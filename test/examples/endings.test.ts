@@ -1,13 +1,10 @@
 /** Every example ends on Ctrl-C and SIGTERM within a second, whatever it waits for, and says when no service answers. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { guardChild } from "../../scripts/local-chain/guard.ts";
 import { eventually } from "../support/service.ts";
 import { type SilentRelay, startSilentRelay, unusedPort } from "../support/silent-relay.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const ROOT = join(import.meta.dir, "../..");
 const NFT = `0x${"12".repeat(20)}`;

@@ -2,7 +2,7 @@
  * Each example against a real chain, real contracts, and the real service with its socket: through its function, and as
  * the process that its page tells to run. Expected holdings are read from the contracts.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { getBytes, type HDNodeWallet, Wallet } from "ethers";
 import { startBrowser } from "../../scripts/console-shots/browser.ts";
@@ -28,9 +28,6 @@ import {
   temporaryLogUrl,
 } from "../support/service.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const ROOT = join(import.meta.dir, "../..");
 const DEAD = "0x000000000000000000000000000000000000dEaD";

@@ -1,11 +1,8 @@
 /** The migration page against the service's own OpenAPI document: each route, parameter and example request is real. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const PAGE = readFileSync(join(import.meta.dir, "../../scripts/examples/migration.md"), "utf8");
 

@@ -1,5 +1,5 @@
 /** The routes that explore a collection, against a real chain: holders, tokens by owner and trait, a token, traits. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, read, transact } from "../../scripts/local-chain/contracts.ts";
@@ -14,9 +14,6 @@ import {
   type TestService,
   temporaryLogUrl,
 } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const COUNT = 12;
 

@@ -2,7 +2,7 @@
  * Exports over HTTP, against a real chain: equal to the walk in every format, true at one block of the past, holders as
  * the contract names them, broken off when the block is lost, one at a time per key.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import net from "node:net";
 import { parquetMetadata, parquetReadObjects } from "hyparquet";
@@ -18,9 +18,6 @@ import {
   temporaryLogUrl,
   walkListing,
 } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const OPERATOR = "operator-key-0123456789";
 

@@ -2,7 +2,7 @@
  * The behaviour of the local chain, anvil: its blocks, times, reorgs, filters and old states. Other tests rely on it,
  * so these tests show first if a new version of anvil changes it.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { id, toBeHex } from "ethers";
 import {
   type Anvil,
@@ -17,9 +17,6 @@ import {
 } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, prepare, queue, receiptOf, transact } from "../../scripts/local-chain/contracts.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 type Block = {
   hash: string;

@@ -2,7 +2,7 @@
  * The contracts of test/contracts behave as their comments say: the events they emit, the number of topics, and their
  * answers to calls. The indexer's tests rely on these shapes.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { AbiCoder, concat, Interface, id, toBeHex } from "ethers";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { compileContracts, contractArtifact } from "../../scripts/local-chain/compile.ts";
@@ -15,9 +15,6 @@ import {
   read,
   transact,
 } from "../../scripts/local-chain/contracts.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 let anvil: Anvil;
 let alice: string;

@@ -1,11 +1,8 @@
 /** The demo tells its story, and ends in order when it is interrupted, at whatever step it is. */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(120_000);
 
 const DEMO = join(import.meta.dir, "../../scripts/demo.ts");
 

@@ -2,7 +2,7 @@
  * The chain that `placeMainnet` prepares: tokens, Multicall3 and factories answer at their real addresses, and pools
  * created there get the addresses they have on Ethereum mainnet. On top of it, the demo's collections and market.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { Interface } from "ethers";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { seedCollections } from "../../scripts/local-chain/collections.ts";
@@ -19,9 +19,6 @@ import {
   V2_PAIR_ABI,
   V3_POOL_ABI,
 } from "../../scripts/local-chain/pools.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const ETHER = 10n ** 18n;
 const DOLLAR = 10n ** 6n;

@@ -2,16 +2,13 @@
  * The PostgreSQL for tests: it starts on any machine that can install packages, creates fresh databases, and can stop
  * and restart on the same port with all committed data.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdir, mkdtemp, readlink, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SQL } from "bun";
 import { type Postgres, sharedPostgres, startPostgres } from "../support/postgres.ts";
 import { linkLibraries } from "../support/postgres-binaries.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 let postgres: Postgres;
 

@@ -1,12 +1,9 @@
 /**
  * The misbehaving JSON-RPC proxy: each intervention works alone and within a batch, and calls are recorded.
  */
-import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { type Intervention, type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 type Answer = { id: number; result?: unknown; error?: { code: number; message: string } };
 

@@ -2,15 +2,12 @@
  * Everything that applies to all requests, without a collection: keys, rate limit, unknown paths, methods, health,
  * metrics, the OpenAPI document checked by an independent validator, its offline page, and a chain that doesn't answer.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { CHAINS } from "../../src/chains/chains.ts";
 import { LIMITS } from "../../src/config.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const ADDRESS = `0x${"ab".repeat(20)}`;
 const NFT = `/api/v2/nft/${ADDRESS}`;

@@ -2,7 +2,7 @@
  * Every answer states how it may be cached. A refusal must not be stored: a cache in front of the service would give it
  * to the next client, whatever key that client has.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import sharp from "sharp";
 import { systemClock } from "../../src/core/clock.ts";
 import { Refusal } from "../../src/core/errors.ts";
@@ -11,9 +11,6 @@ import { errorResponse } from "../../src/http/api/answers.ts";
 import { startServer } from "../../src/http/server.ts";
 import { openLog } from "../../src/log/open.ts";
 import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const NFT = `/api/v2/nft/0x${"ab".repeat(20)}`;
 const PRICE = `/api/v2/erc20/0x${"ab".repeat(20)}/price`;

@@ -2,14 +2,11 @@
  * The OpenAPI document as client generators read it: one type per field for the configured wire types, a name for every
  * schema that can have one, and a valid example for each parameter, header and answer.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { ERROR_CODES } from "../../src/core/errors.ts";
 import { documentValidator, schemaFaults } from "../support/schemas.ts";
 import { startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 // biome-ignore lint/suspicious/noExplicitAny: the tests read single fields of the document
 type Json = any;

@@ -2,7 +2,7 @@
  * The AsyncAPI document and `/llms.txt`: the first is valid and describes every message of real subscriptions, the second
  * names every parameter, and its examples and links are answered.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import schema from "@asyncapi/specs/schemas/3.0.0.json";
 import Ajv, { type ValidateFunction } from "ajv";
 import WebSocket from "ws";
@@ -19,9 +19,6 @@ import {
   type TestService,
   temporaryLogUrl,
 } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 let anvil: Anvil;
 let nft: Deployed;

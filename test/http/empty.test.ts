@@ -2,12 +2,9 @@
  * Empty parameters: the service refuses `name=` and a bare `name`, naming the parameter, and the document forbids them.
  * Only an empty cursor counts as none, because clients of the hosted service send it.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { Ajv } from "ajv";
 import { startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 interface Parameter {
   readonly name: string;

@@ -2,7 +2,7 @@
  * Every example of the OpenAPI document on the demo's chain, sent as `/swagger` sends it: path parameters with their
  * examples, required parameters with theirs, optional ones left out.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { seedCollections } from "../../scripts/local-chain/collections.ts";
 import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
@@ -16,9 +16,6 @@ import {
   type TestService,
   temporaryLogUrl,
 } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const OPERATOR_KEY = "operator-key-of-the-examples";
 /** A preview's name is a hash of its bytes, which differ between versions of the image library. A socket is no request. */

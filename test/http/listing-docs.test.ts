@@ -2,16 +2,13 @@
  * The listing compared with its description in the OpenAPI document: every parameter is documented with its bounds,
  * every field of an answer is in the schema, and the service accepts and refuses the values that the document says.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { CHAINS } from "../../src/chains/chains.ts";
 import { schemaFaults } from "../support/schemas.ts";
 import { eventually, startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 interface Parameter {
   readonly name: string;

@@ -1,10 +1,7 @@
 /** Unsupported methods on known paths: 405 with the list of supported methods, for any method name. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { request } from "node:http";
 import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const NFT = `/api/v2/nft/0x${"ab".repeat(20)}`;
 const PRICE = `/api/v2/erc20/0x${"ab".repeat(20)}/price`;

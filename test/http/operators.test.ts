@@ -1,11 +1,8 @@
 /** What applies to all routes under `/api` for operators: bodies, parameters, scopes, and a process that lost the log. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { LIMITS } from "../../src/config.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { eventually, startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const OPERATOR = "operator-key-0123456789";
 

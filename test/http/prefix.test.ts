@@ -1,10 +1,7 @@
 /** A public URL with a path, behind a proxy that keeps it or strips it. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import WebSocket from "ws";
 import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const PUBLIC_URL = "https://data.example/evm";
 const CONTRACT = `0x${"12".repeat(20)}`;

@@ -2,7 +2,7 @@
  * The answer cache: a repeated request gets the same answer, through the same checks of key and rate, for as long as
  * the answer is true. The tests run against a real chain, so new blocks invalidate the answers.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { gunzipSync } from "node:zlib";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
@@ -16,9 +16,6 @@ import {
   type TestService,
   temporaryLogUrl,
 } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 let anvil: Anvil;
 let service: TestService;

@@ -1,10 +1,7 @@
 /** Before the log is open the service is live but not ready, and answers nothing else. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import { startServer } from "../../src/http/server.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 test("answers for its health and closes every other connection unanswered while it starts", async () => {
   const server = startServer({ host: "127.0.0.1", port: 0, prefix: "", clock: systemClock, serving: () => undefined });

@@ -2,12 +2,9 @@
  * Which path a request asks for, tested over raw sockets with requests that no library would send: hosts of any length,
  * no host, whole URLs. Key and rate limit apply to every path, and a client with a key is served under any host name.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { connect } from "node:net";
 import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const NFT = `/api/v2/nft/0x${"ab".repeat(20)}`;
 let service: TestService;

@@ -1,13 +1,10 @@
 /** Unknown parameters are ignored and listed in a header of the answer, so that the client can find a typing error. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { operationsOf } from "../../src/http/app.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const HEADER = "x-unknown-parameters";
 const PRICE = `/api/v2/erc20/0x${"ab".repeat(20)}/price`;

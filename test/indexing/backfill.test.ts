@@ -5,7 +5,7 @@ import type { Address, Hash } from "../../src/core/hex.ts";
 import { backfill } from "../../src/indexing/backfill.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import type { DecodedRange, Endpoint } from "../../src/rpc/port.ts";
-import { RpcChainReader } from "../../src/rpc/reader.ts";
+import { RpcChainReader } from "../../src/rpc/reading/reader.ts";
 
 const FINAL = 9;
 const hex = (value: number) => `0x${value.toString(16)}`;

@@ -6,7 +6,7 @@ import type { Address } from "../../src/core/hex.ts";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import { isAirdropShaped, judge, ruleOfWords } from "../../src/indexing/flags.ts";
 import { Ledger } from "../../src/ledger/ledger.ts";
-import { columnsOf, type ModelTransfer } from "../ledger/model.ts";
+import { columnsOf, type ModelTransfer } from "../support/naive-ledger.ts";
 import { turnsDuring } from "../support/turns.ts";
 
 describe("words", () => {

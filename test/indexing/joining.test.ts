@@ -1,5 +1,5 @@
 /** A collection joins over final blocks without kept headers. Its logs are checked by headers linked to the head. */
-import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { ForkedAnswersError } from "../../src/chain/branch.ts";
 import { DEFAULT_CHAIN } from "../../src/chains/chains.ts";
 import { REQUESTED } from "../../src/collections/headline.ts";
@@ -16,9 +16,6 @@ import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import type { BlockHeader, ChainLog, ChainReader, CompleteLogsOptions, LogFilter } from "../../src/rpc/port.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
 import { temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const address = `0x${"a".repeat(40)}` as Address;
 const HEAD = 20;
@@ -63,6 +60,7 @@ function joining(lies: Lies) {
   const joined: Followed[] = [];
   const failed: Address[] = [];
   const wanted: (BlockRef | undefined)[] = [];
+  const handedBack: StreamHead[] = [];
   let now = 0;
   const reader = {
     presentHeaders: async (numbers: readonly number[]) => numbers.map((number) => header(number, lies.headers)),
@@ -81,13 +79,14 @@ function joining(lies: Lies) {
     clock: { ...systemClock, now: () => now },
     verify: "sample",
     onJoined: (followed) => joined.push(followed),
+    onHandedBack: (head) => handedBack.push(head),
     onMovedOn: async () => undefined,
     onFailed: ({ address }) => failed.push(address),
   });
   const pass = (ms: number) => {
     now += ms;
   };
-  return { collections, streams, joined, failed, wanted, pass };
+  return { collections, streams, joined, failed, wanted, handedBack, pass };
 }
 
 test("refuses logs or headers of a losing branch, and accepts those of the winning branch", async () => {
@@ -278,6 +277,26 @@ test("joins a collection that failed as soon as it can be read, whatever the out
   isHeld = false;
   expect(await join()).toBe(true);
   expect(joined.map(({ address }) => address)).toEqual([failing, given]);
+});
+
+test("hands a collection that is far behind back to a job, without an event, and only as the chain's follower", async () => {
+  const slow = `0x${"12".repeat(20)}` as Address;
+  const state = { ...REQUESTED, status: "joining" as const, forms: ["erc721" as const], startBlock: 1 };
+  const stream = nftStream(1, slow);
+  await log.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
+  const { collections, streams, joined, handedBack } = joining({ headers: false, logs: false });
+  const { version } = await log.head(chainStream(1));
+  const join = () => collections.join(header(20_000), () => undefined).catch((error: unknown) => error);
+  streams.chain = { version: version + 1, headers: new Map() };
+  collections.add({ address: slow, version: 1, state });
+  expect(await join()).toMatchObject({ code: "concurrency", stream: chainStream(1) });
+  expect((await log.head(stream)).headline).toBeUndefined();
+  streams.chain = { version, headers: new Map() };
+  collections.add({ address: slow, version: 1, state });
+  expect(await join()).toBe(true);
+  expect(handedBack).toEqual([await log.head(stream)]);
+  expect(handedBack[0]).toMatchObject({ version: 1, headline: { status: "backfilling" } });
+  expect({ joined, isWaiting: collections.isWaiting }).toEqual({ joined: [], isWaiting: false });
 });
 
 test("joins a collection once although its own append announced it a second time during the join", async () => {

@@ -6,7 +6,7 @@ import type { TransfersCommitted } from "../../src/events/types.ts";
 import { backfill } from "../../src/indexing/backfill.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import type { Endpoint } from "../../src/rpc/port.ts";
-import { RpcChainReader } from "../../src/rpc/reader.ts";
+import { RpcChainReader } from "../../src/rpc/reading/reader.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
 
 const ADDRESS = `0x${"a".repeat(40)}` as Address;

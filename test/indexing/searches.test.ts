@@ -2,13 +2,10 @@
  * Contracts that can be identified only by a search of their whole history, on a chain long enough for that to take a
  * while. Such searches delay no collection, and use ranges that the endpoint accepts. The node is a long quiet chain.
  */
-import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { AbiCoder } from "ethers";
 import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import { eventually, startTestService, synced, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const HEAD = 300_000;
 const MAX_BLOCKS = 1_000;

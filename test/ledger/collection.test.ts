@@ -2,7 +2,7 @@
  * Random histories of every kind of transfer, burns, batches, ranges and reorgs. The projection equals the naive model:
  * live, replayed, at every block and page by page. Folding an event twice changes nothing.
  */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { type Collection, evolve, initialState } from "../../src/collections/collection.ts";
 import { TransferKind } from "../../src/events/columns.ts";
@@ -10,11 +10,8 @@ import type { NftEvent } from "../../src/events/types.ts";
 import type { Entry } from "../../src/ledger/entries.ts";
 import { countEntries, positionAfter, readSlice } from "../../src/ledger/listing.ts";
 import { type Position, START } from "../../src/ledger/rows.ts";
-import { hash, identified, multi, play, range, type Step, single, stepOf } from "./histories.ts";
-import { columnsOf, type ModelEntry, type ModelTransfer, modelListing, readable } from "./model.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+import { hash, identified, multi, play, range, type Step, single, stepOf } from "../support/histories.ts";
+import { columnsOf, type ModelEntry, type ModelTransfer, modelListing, readable } from "../support/naive-ledger.ts";
 
 function replay(events: readonly NftEvent[]): Collection {
   const state = initialState();

@@ -2,17 +2,14 @@
  * Counting and finding entries in listings of many chunks of rows, with burns in long runs and at random, re-mints, id
  * ranges and reorgs. At sampled blocks every count, position and walk equals the naive model.
  */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
-import { GAP_CHUNK_ROWS } from "../../src/ledger/gaps.ts";
 import { Ledger } from "../../src/ledger/ledger.ts";
 import { countEntries, positionAfter, readSlice } from "../../src/ledger/listing.ts";
 import { START } from "../../src/ledger/rows.ts";
-import { columnsOf, type ModelTransfer, modelListing } from "./model.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+import { GAP_CHUNK_ROWS } from "../../src/ledger/shortcuts.ts";
+import { columnsOf, type ModelTransfer, modelListing } from "../support/naive-ledger.ts";
 
 const TOKENS = GAP_CHUNK_ROWS * 3 + 100;
 const { erc721, erc1155, range } = TransferKind;

@@ -2,7 +2,7 @@
  * Histories longer than a chunk of a table and longer than the entries that make up a balance, with reorgs of more than
  * a chunk, and slack memory freed in between. At sampled blocks every listing equals the naive model.
  */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import type { Entry } from "../../src/ledger/entries.ts";
@@ -10,10 +10,7 @@ import { Ledger } from "../../src/ledger/ledger.ts";
 import { countEntries, readSlice } from "../../src/ledger/listing.ts";
 import { START } from "../../src/ledger/rows.ts";
 import { CHUNK_ROWS } from "../../src/ledger/tables.ts";
-import { columnsOf, type ModelTransfer, modelListing } from "./model.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+import { columnsOf, type ModelTransfer, modelListing } from "../support/naive-ledger.ts";
 
 const PER_BLOCK = 40;
 const BLOCKS = Math.ceil((CHUNK_ROWS * 1.5) / PER_BLOCK);

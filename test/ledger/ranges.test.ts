@@ -5,7 +5,7 @@ import { Ledger } from "../../src/ledger/ledger.ts";
 import { countEntries, readHoldersInSlices, readSlice } from "../../src/ledger/listing.ts";
 import { START } from "../../src/ledger/rows.ts";
 import { StateReader, StateWriter } from "../../src/ledger/tables.ts";
-import { columnsOf } from "./model.ts";
+import { columnsOf } from "../support/naive-ledger.ts";
 
 const LENGTH = 100_000n;
 
@@ -48,7 +48,7 @@ test("follows ranges over known ids up to a bound, and only counts the rest as a
   const writer = new StateWriter();
   for (const _ of ledger.coding(writer));
   const restored = new Ledger();
-  for (const _ of restored.coding(new StateReader(writer.arrays, JSON.parse(JSON.stringify(writer.said)))));
+  for (const _ of restored.coding(new StateReader(writer.arrays, JSON.parse(JSON.stringify(writer.values)))));
   restored.apply(toAndFro(2, 9));
   expect(restored.owners.count).toBe(1_000_000);
 });

@@ -6,13 +6,12 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { mix, SEED } from "../../src/core/hex.ts";
 import { TransferKind } from "../../src/events/columns.ts";
-import { AddressTable, hashAddress } from "../../src/ledger/addresses.ts";
 import { type Amount, AmountColumn } from "../../src/ledger/balance-entries.ts";
-import { HashIndex } from "../../src/ledger/hash-index.ts";
+import { AddressTable, HashIndex, hashAddress } from "../../src/ledger/hash-index.ts";
 import { LateMints } from "../../src/ledger/owners.ts";
 import { CHUNK_ROWS, RowMarks, type Slot, StateReader, StateWriter, WordTable } from "../../src/ledger/tables.ts";
 import { bigIntToId, hashId, hashLargeId, TokenTable } from "../../src/ledger/token-slots.ts";
-import { addressBytes } from "./model.ts";
+import { addressBytes } from "../support/naive-ledger.ts";
 
 describe("a table of words", () => {
   test("keeps rows on both sides of a chunk's border over growth, trimming and new growth", () => {
@@ -160,7 +159,7 @@ describe("ids and addresses that were chosen to collide", () => {
     for (let row = 0; row < 100; row++) index.add(hashOf(row), row, hashOf);
     index.code(writer);
     const again = new HashIndex();
-    again.code(new StateReader(writer.arrays, writer.said));
+    again.code(new StateReader(writer.arrays, writer.values));
     expect(again.seed).toBe(1);
   });
 });

@@ -1,5 +1,5 @@
 /** The history of a token: replayed from its oldest transfer, it gives the owners of the naive model at every block. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { evolve, initialState } from "../../src/collections/collection.ts";
 import { TransferKind } from "../../src/events/columns.ts";
@@ -12,8 +12,8 @@ import {
   type TokenTransfer,
 } from "../../src/ledger/history.ts";
 import type { Ledger } from "../../src/ledger/ledger.ts";
-import { multi, play, range, type Step, single, stepOf } from "./histories.ts";
-import { type ModelEntry, modelListing } from "./model.ts";
+import { multi, play, range, type Step, single, stepOf } from "../support/histories.ts";
+import { type ModelEntry, modelListing } from "../support/naive-ledger.ts";
 
 /** Runs a reading to its end. */
 function whole<T>(reading: Generator<void, T>): T {
@@ -22,9 +22,6 @@ function whole<T>(reading: Generator<void, T>): T {
     if (done === true) return value;
   }
 }
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 /** Reads a whole history in pages, oldest transfer first. */
 function wholeHistory(ledger: Ledger, token: TokenName, block: number, limit: number): TokenTransfer[] {

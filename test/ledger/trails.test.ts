@@ -2,18 +2,15 @@
  * Tokens with long histories, read at early blocks: equal to the naive model at any block, over reorgs and new
  * histories. The first read walks the history in slices and leaves marks, by which later reads find their entries.
  */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import { HOLDERS_AT_ONCE, TOKENS_AT_ONCE } from "../../src/ledger/entries.ts";
 import { Ledger } from "../../src/ledger/ledger.ts";
 import { readInSlices, readSlice } from "../../src/ledger/listing.ts";
 import { START } from "../../src/ledger/rows.ts";
-import { STEPS_PER_SLICE, STEPS_WITHOUT_MARKS, Trails } from "../../src/ledger/trails.ts";
-import { columnsOf, type ModelTransfer, modelListing, readable } from "./model.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+import { STEPS_PER_SLICE, STEPS_WITHOUT_MARKS, Trails } from "../../src/ledger/shortcuts.ts";
+import { columnsOf, type ModelTransfer, modelListing, readable } from "../support/naive-ledger.ts";
 
 const { erc721, erc1155 } = TransferKind;
 

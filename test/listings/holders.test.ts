@@ -3,8 +3,7 @@
  * any number of concurrent requests, and its result is true at its block despite new events, reverts and blocks
  * meanwhile. The log, the route and the fold are real.
  */
-
-import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { chainById } from "../../src/chains/chains.ts";
 import { type Collection, evolve, initialState } from "../../src/collections/collection.ts";
 import { HotCollections } from "../../src/collections/hot-collections.ts";
@@ -22,13 +21,10 @@ import { openLog } from "../../src/log/open.ts";
 import type { FirstPage } from "../../src/walks/cursor.ts";
 import { currentPlan } from "../../src/walks/plan.ts";
 import type { ShownChain } from "../../src/walks/snapshot.ts";
-import { hash, identified } from "../ledger/histories.ts";
-import { columnsOf, type ModelTransfer, modelListing, readable } from "../ledger/model.ts";
+import { hash, identified } from "../support/histories.ts";
+import { columnsOf, type ModelTransfer, modelListing, readable } from "../support/naive-ledger.ts";
 import { READER } from "../support/requesters.ts";
 import { temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const address = `0x${"be".repeat(20)}` as Address;
 const BLOCKS = 300;

@@ -2,18 +2,14 @@
  * Databases that can't hold a log: a start, and `doctor`, refuse them with the way out, and neither leaves anything in
  * them. Against a real PostgreSQL.
  */
-import { beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { SQL } from "bun";
 import { systemClock } from "../../src/core/clock.ts";
 import { messageOf } from "../../src/core/errors.ts";
 import { silentLogger } from "../../src/core/logger.ts";
-import { checkLog } from "../../src/log/check.ts";
-import { openLog } from "../../src/log/open.ts";
+import { checkLog, openLog } from "../../src/log/open.ts";
 import { runCli } from "../support/cli.ts";
 import { type Postgres, sharedPostgres } from "../support/postgres.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(90_000);
 
 let cluster: Postgres;
 beforeAll(async () => {

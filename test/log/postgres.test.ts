@@ -2,19 +2,16 @@
  * The PostgreSQL engine: the contract suite, a server that stops and restarts, connections that die silently, and a
  * damaged record.
  */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { SQL } from "bun";
 import { Leases } from "../../src/chain/lease.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { openLog } from "../../src/log/open.ts";
+import { committed, describeLogContract, freshStream } from "../support/log-contract.ts";
 import { createSilentDatabase, sharedPostgres, startPostgres } from "../support/postgres.ts";
 import { eventually } from "../support/service.ts";
 import { type SilentRelay, startSilentRelay } from "../support/silent-relay.ts";
-import { committed, describeLogContract, freshStream } from "./contract.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 let url: Promise<string> | undefined;
 const database = () => {

@@ -1,5 +1,5 @@
 /** Files that hold keys, secrets or the log are readable by their owner only, whatever the umask, new or old. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,9 +14,6 @@ import { nftStream } from "../../src/events/types.ts";
 import { backUpSqlite, restoreSqlite } from "../../src/log/backup.ts";
 import { openLog } from "../../src/log/open.ts";
 import { runCli } from "../support/cli.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const ADDRESS = `0x${"12".repeat(20)}` as Address;
 const root = mkdtempSync(join(tmpdir(), "private-files-"));

@@ -3,7 +3,7 @@
  * node, answers as that release did, and takes the key of its first start: over SQLite, and over PostgreSQL after a copy.
  */
 import { Database } from "bun:sqlite";
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,9 +13,6 @@ import { MIGRATIONS } from "../../src/log/sqlite-schema.ts";
 import { runCli } from "../support/cli.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import { spawnService } from "../support/process.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const FOLDER = join(import.meta.dir, "../fixtures/logs");
 const versions = readdirSync(FOLDER).flatMap((file) => /^(.+)\.json$/.exec(file)?.[1] ?? []);

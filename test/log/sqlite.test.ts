@@ -1,16 +1,13 @@
 /** The SQLite engine: the contract suite, and behaviour that only SQLite has. */
 import { Database } from "bun:sqlite";
-import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { openLog } from "../../src/log/open.ts";
-import { committed, describeLogContract, freshStream } from "./contract.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+import { committed, describeLogContract, freshStream } from "../support/log-contract.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "event-log-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -3,7 +3,7 @@
  * bytes, a missing record, a blob, a headline, a truncated file, a file that is no log.
  */
 import { Database } from "bun:sqlite";
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { cp, mkdtemp, rm, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,14 +15,11 @@ import { silentLogger } from "../../src/core/logger.ts";
 import { encodeTokens, TransferKind } from "../../src/events/columns.ts";
 import { metadataStream, type NftEvent, nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
-import { toBlob } from "../../src/metadata/outcome.ts";
-import { columnsOf, type ModelTransfer } from "../ledger/model.ts";
+import { toBlob } from "../../src/metadata/book.ts";
+import { freshStream, hashOf } from "../support/log-contract.ts";
+import { columnsOf, type ModelTransfer } from "../support/naive-ledger.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import { OPERATOR } from "../support/requesters.ts";
-import { freshStream, hashOf } from "./contract.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const ROOT = join(import.meta.dir, "../..");
 const streams = [freshStream(), freshStream()];

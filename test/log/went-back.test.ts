@@ -3,7 +3,7 @@
  * process finds out by its next statement about such a stream, by its next connection, or by its poll, whichever is
  * first. From then on it refuses everything.
  */
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { SQL } from "bun";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
@@ -11,12 +11,9 @@ import type { StreamName } from "../../src/events/types.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
 import { backUp } from "../support/backup.ts";
+import { committed, freshStream } from "../support/log-contract.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import { eventually } from "../support/service.ts";
-import { committed, freshStream } from "./contract.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 interface Watched {
   readonly log: EventLog;

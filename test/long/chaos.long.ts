@@ -6,7 +6,7 @@ import { expect, test } from "bun:test";
 import { Delivery, type PushMessage } from "../../scripts/chaos/delivery.ts";
 import { FAULTS } from "../../scripts/chaos/faults.ts";
 import { Findings } from "../../scripts/chaos/findings.ts";
-import { runChaos } from "../../scripts/chaos/run.ts";
+import { runChaos } from "../../scripts/chaos/seeded-run.ts";
 
 const SEED = Number(process.env["CHAOS_SEED"] ?? 1);
 /** The time for the faults of one world. It ends earlier, once each of them was there. */

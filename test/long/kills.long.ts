@@ -16,10 +16,10 @@ import { silentLogger } from "../../src/core/logger.ts";
 import { encodeEvent } from "../../src/events/codec.ts";
 import { nftStream, type Recorded, type StreamName } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
+import { spawnWatched, type WatchedProcess } from "../support/long/watched-process.ts";
 import { type Postgres, startPostgres } from "../support/postgres.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, TEST_KEY, temporaryLogUrl } from "../support/service.ts";
-import { spawnWatched, type WatchedProcess } from "./support/watched-process.ts";
 
 const KILLS = Number(process.env["KILLS"] ?? 200);
 const SEED = Number(process.env["KILLS_SEED"] ?? Date.now() % 1_000_000);

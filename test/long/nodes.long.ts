@@ -24,6 +24,7 @@ import {
   V3_POOL_ABI,
 } from "../../scripts/local-chain/pools.ts";
 import type { Logger } from "../../src/core/logger.ts";
+import { NODES, type NodeName, startNode } from "../support/long/development-nodes.ts";
 import {
   eventually,
   startTestService,
@@ -32,7 +33,6 @@ import {
   type TestService,
   temporaryLogUrl,
 } from "../support/service.ts";
-import { NODES, type NodeName, startNode } from "./support/development-nodes.ts";
 
 const ETHER = 10n ** 18n;
 const USD = 10n ** 6n;

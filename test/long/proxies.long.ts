@@ -4,9 +4,9 @@ import { connect } from "node:net";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { type Kind, startProxy } from "../support/long/proxies.ts";
 import { type ServiceProcess, startServiceProcess } from "../support/process.ts";
 import { eventually, TEST_KEY, temporaryLogUrl } from "../support/service.ts";
-import { type Kind, startProxy } from "./support/proxies.ts";
 
 const OPERATOR_KEY = "operator-key-0123456789";
 

@@ -11,6 +11,7 @@ import { contractAt, type Deployed, deploy, prepare, transact } from "../../scri
 import { MAINNET, placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { createV2Pair, type Pool, V2_PAIR_ABI } from "../../scripts/local-chain/pools.ts";
 import { createRandom } from "../../scripts/local-chain/random.ts";
+import { Gate } from "../support/long/gate.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import {
   eventually,
@@ -20,7 +21,6 @@ import {
   type TestService,
   temporaryLogUrl,
 } from "../support/service.ts";
-import { Gate } from "./support/gate.ts";
 
 const MAX_DEPTH = 64;
 const TOKENS = 30;

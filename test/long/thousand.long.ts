@@ -12,9 +12,9 @@ import { type Address, toAddress } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
+import { Gate } from "../support/long/gate.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
-import { Gate } from "./support/gate.ts";
 
 const FOLLOWED = 1_000;
 const BUSY = 50;

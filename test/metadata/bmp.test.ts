@@ -1,15 +1,13 @@
 /** Bitmaps as contracts draw them: each depth, palettes, both orders of rows, masks, and malformed bitmaps. */
-import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import sharp from "sharp";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { sanitizeSvg } from "../../src/metadata/media/preview-process.ts";
 import { Previews } from "../../src/metadata/media/previews.ts";
-import { decodeBmp, sniffPicture } from "../../src/metadata/media/raster.ts";
-import { made } from "./support/made.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+import { decodeBmp } from "../../src/metadata/media/raster.ts";
+import { sniffPicture } from "../../src/metadata/resolve/parse.ts";
+import { made } from "../support/metadata/made.ts";
 
 const previews = new Previews({ clock: systemClock, logger: silentLogger });
 afterAll(() => previews.close());

@@ -1,15 +1,11 @@
 /** The fold of a metadata stream: present and past knowledge, outdated tokens, and the time of the next attempt. */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Hash } from "../../src/core/hex.ts";
 import { decodeTokens, encodeTokens, NO_HASH, type TokenHash, TransferKind } from "../../src/events/columns.ts";
 import type { MetadataEvent } from "../../src/events/types.ts";
-import { MetadataBook } from "../../src/metadata/book.ts";
+import { isRefreshDue, MetadataBook, MIN_REFRESH_MS, retryAt, retryMs } from "../../src/metadata/book.ts";
 import { tokensOf } from "../../src/metadata/books.ts";
-import { isRefreshDue, MIN_REFRESH_MS, retryAt, retryMs } from "../../src/metadata/outcome.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const kind = TransferKind.erc721;
 const hashOf = (n: number) => `0x${n.toString(16).padStart(64, "0")}` as Hash;

@@ -1,5 +1,5 @@
 /** Many books requested at once: a bounded number is read at a time, each once, and a book in memory waits for none. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { createLogger } from "../../src/core/logger.ts";
 import { encodeTokens, TransferKind } from "../../src/events/columns.ts";
@@ -7,9 +7,6 @@ import { type MetadataResolved, metadataStream, type Recorded, type StreamName }
 import { MetadataBooks } from "../../src/metadata/books.ts";
 import { MemoryLog } from "../support/memory-log.ts";
 import { eventually } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const COLD = 100;
 const addressOf = (n: number) => `0x${n.toString(16).padStart(40, "0")}` as Address;

@@ -1,15 +1,12 @@
 /** URIs in every spelling, bodies in every encoding and metadata in every shape are read to the same result. */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { gzipSync } from "node:zlib";
 import { TransferKind } from "../../src/events/columns.ts";
-import { MetadataFailure } from "../../src/metadata/outcome.ts";
-import { isLocalName } from "../../src/metadata/resolve/hosts.ts";
+import { MetadataFailure } from "../../src/metadata/resolve/failure.ts";
+import { isLocalName } from "../../src/metadata/resolve/fetcher.ts";
 import { normalize } from "../../src/metadata/resolve/normalize.ts";
 import { inlineContent, parseDataUri, tryParse } from "../../src/metadata/resolve/parse.ts";
 import { resolveUri, urisOfToken } from "../../src/metadata/resolve/resolver.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const V0 = "QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPbdG";
 const V16 = `f01551220${"a1".repeat(32)}`;

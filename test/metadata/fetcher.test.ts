@@ -2,22 +2,19 @@
  * The guarded fetcher against a hostile server, with a wire that records every attempted connection: hostile URIs never
  * reach their target, end soon, and fail with a reason. Address traps run without METADATA_ALLOW_PRIVATE.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import net from "node:net";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { Semaphore } from "../../src/core/background.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { TransferKind } from "../../src/events/columns.ts";
-import { MetadataFailure } from "../../src/metadata/outcome.ts";
+import { MetadataFailure } from "../../src/metadata/resolve/failure.ts";
 import { Fetcher } from "../../src/metadata/resolve/fetcher.ts";
 import { Hosts } from "../../src/metadata/resolve/host-limits.ts";
 import { Parser } from "../../src/metadata/resolve/parser.ts";
 import { type Resolution, Resolver } from "../../src/metadata/resolve/resolver.ts";
-import { ADDRESS_TRAPS, TRAP_NAMES } from "./support/traps.ts";
-import { type RecordingWire, recordingWire } from "./support/wire.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+import { ADDRESS_TRAPS, TRAP_NAMES } from "../support/metadata/traps.ts";
+import { type RecordingWire, recordingWire } from "../support/metadata/wire.ts";
 
 const PUBLIC = "93.184.215.14";
 const RAW = "93.184.215.15";

@@ -1,10 +1,7 @@
 /** A host that hangs on some paths serves its others, to each collection. Metadata runs as in the service. */
-import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, expect, test } from "bun:test";
+import { addressOf, startMetadata } from "../support/metadata/running.ts";
 import { eventually } from "../support/service.ts";
-import { addressOf, startMetadata } from "./support/running.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(120_000);
 
 const [DEAD, MIXED, GOOD] = [addressOf("a"), addressOf("b"), addressOf("c")];
 const COUNT = 20;

@@ -2,7 +2,7 @@
  * One hostile token, host or body among ordinary ones: it alone fails, with a reason, and delays no other. Metadata
  * runs as in the service, against servers that misbehave.
  */
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, describe, expect, test } from "bun:test";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
@@ -10,15 +10,12 @@ import { AppError } from "../../src/core/errors.ts";
 import { encodeTokens, TransferKind } from "../../src/events/columns.ts";
 import { metadataStream } from "../../src/events/types.ts";
 import type { Append, EventLog } from "../../src/log/event-log.ts";
+import { toBlob } from "../../src/metadata/book.ts";
 import { appendMetadata } from "../../src/metadata/books.ts";
-import { toBlob } from "../../src/metadata/outcome.ts";
-import { systemWire } from "../../src/metadata/resolve/hosts.ts";
+import { systemWire } from "../../src/metadata/resolve/fetcher.ts";
+import { addressOf, type RunningMetadata, type RunningOptions, startMetadata } from "../support/metadata/running.ts";
 import { eventually } from "../support/service.ts";
 import { turnsDuring } from "../support/turns.ts";
-import { addressOf, type RunningMetadata, type RunningOptions, startMetadata } from "./support/running.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const [A, B, C] = [addressOf("a"), addressOf("b"), addressOf("c")];
 const FINE = '{"name":"fine"}';

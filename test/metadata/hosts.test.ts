@@ -1,7 +1,8 @@
 /** The limits per remote host: which host's state is dropped when there are too many. */
+
 import { expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
-import { MetadataFailure } from "../../src/metadata/outcome.ts";
+import { MetadataFailure } from "../../src/metadata/resolve/failure.ts";
 import { Hosts } from "../../src/metadata/resolve/host-limits.ts";
 
 const MAX_HOSTS = 10_000;

@@ -2,7 +2,7 @@
  * Faults of the machine are not facts about a picture: the image library's binary is missing, the preview process is
  * killed or stopped. Metadata runs as in the service, with real processes and real signals.
  */
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, describe, expect, test } from "bun:test";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,13 +10,10 @@ import { fileURLToPath } from "node:url";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { encodeTokens, TransferKind } from "../../src/events/columns.ts";
 import { metadataStream } from "../../src/events/types.ts";
-import { toBlob } from "../../src/metadata/outcome.ts";
+import { toBlob } from "../../src/metadata/book.ts";
 import { recordingLogger } from "../support/logged.ts";
+import { addressOf, type RunningMetadata, type RunningOptions, startMetadata } from "../support/metadata/running.ts";
 import { eventually } from "../support/service.ts";
-import { addressOf, type RunningMetadata, type RunningOptions, startMetadata } from "./support/running.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(120_000);
 
 const A = addressOf("a");
 const COUNT = 20;

@@ -1,5 +1,5 @@
 /** Pictures of every format get previews of the right size, recordings are recognised, and hostile SVGs do no harm. */
-import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { crc32, deflateSync } from "node:zlib";
 import sharp from "sharp";
@@ -8,12 +8,9 @@ import { silentLogger } from "../../src/core/logger.ts";
 import { isExaminationDue, previewSize } from "../../src/metadata/media/media.ts";
 import { sanitizeSvg } from "../../src/metadata/media/preview-process.ts";
 import { Previews } from "../../src/metadata/media/previews.ts";
-import { sniffPicture, sniffRecording } from "../../src/metadata/media/raster.ts";
-import { FAILURE_STATUS, MetadataFailure } from "../../src/metadata/outcome.ts";
-import { made } from "./support/made.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+import { FAILURE_STATUS, MetadataFailure } from "../../src/metadata/resolve/failure.ts";
+import { sniffPicture, sniffRecording } from "../../src/metadata/resolve/parse.ts";
+import { made } from "../support/metadata/made.ts";
 
 const previews = new Previews({ clock: systemClock, logger: silentLogger });
 afterAll(() => previews.close());

@@ -1,18 +1,15 @@
 /** The parser's worker: a stuck worker costs only the body it is stuck on, and doesn't delay the stop. */
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, describe, expect, test } from "bun:test";
 import { Semaphore } from "../../src/core/background.ts";
 import { systemClock } from "../../src/core/clock.ts";
-import { MetadataFailure } from "../../src/metadata/outcome.ts";
+import { MetadataFailure } from "../../src/metadata/resolve/failure.ts";
 import { textOfBody } from "../../src/metadata/resolve/normalize.ts";
 import { contentOf } from "../../src/metadata/resolve/parse.ts";
 import { Parser } from "../../src/metadata/resolve/parser.ts";
 import { Resolver } from "../../src/metadata/resolve/resolver.ts";
 import { turnsDuring } from "../support/turns.ts";
 
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
-
-const WORKER = new URL("./support/stuck-worker.ts", import.meta.url);
+const WORKER = new URL("../support/metadata/stuck-worker.ts", import.meta.url);
 /** Makes a body too large to be parsed on the calling thread. */
 const PADDING = " ".repeat(64 * 1024);
 const { signal } = new AbortController();

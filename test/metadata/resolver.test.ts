@@ -1,17 +1,13 @@
 /** Inline content: its decoding, and that a batch of large items doesn't delay other work. */
-import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, expect, test } from "bun:test";
 import { Semaphore } from "../../src/core/background.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { TransferKind } from "../../src/events/columns.ts";
-import { MetadataFailure } from "../../src/metadata/outcome.ts";
-import { Fetcher } from "../../src/metadata/resolve/fetcher.ts";
+import { MetadataFailure } from "../../src/metadata/resolve/failure.ts";
+import { Fetcher, systemWire } from "../../src/metadata/resolve/fetcher.ts";
 import { Hosts } from "../../src/metadata/resolve/host-limits.ts";
-import { systemWire } from "../../src/metadata/resolve/hosts.ts";
 import { Parser } from "../../src/metadata/resolve/parser.ts";
 import { type Resolution, Resolver } from "../../src/metadata/resolve/resolver.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const { signal } = new AbortController();
 const token = { kind: TransferKind.erc721, id: 1n, collection: "a" };

@@ -2,13 +2,10 @@
  * Metadata as marketplaces show it: shapes that real contracts use beside the standards', and text that is not quite
  * JSON. The shown fields follow the text. The text itself is kept unchanged if it is JSON.
  */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import type { JsonValue } from "../../src/metadata/resolve/json.ts";
 import { type NormalizedMetadata, textOfBody } from "../../src/metadata/resolve/normalize.ts";
 import { type Parsed, tryParse } from "../../src/metadata/resolve/parse.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const EMPTY = {
   name: null,

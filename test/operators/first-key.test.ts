@@ -2,15 +2,12 @@
  * The key of the first start, and the ways back after it was lost: a key of the environment, or a key that the command
  * line writes to the log. Logs of earlier releases have only a setting with the hash of that key.
  */
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { openLog } from "../../src/log/open.ts";
 import { runCli } from "../support/cli.ts";
 import { startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const RPC = "http://127.0.0.1:9/";
 const NFT = `/api/v2/nft/0x${"ab".repeat(20)}`;

@@ -1,5 +1,5 @@
 /** API keys over two replicas: scopes, rotation, revocation, limits, and the way back after a lost first key. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import WebSocket from "ws";
 import { AppError } from "../../src/core/errors.ts";
 import { keysStream } from "../../src/events/types.ts";
@@ -8,9 +8,6 @@ import { openLog } from "../../src/log/open.ts";
 import { runCli } from "../support/cli.ts";
 import { createSilentDatabase, sharedPostgres } from "../support/postgres.ts";
 import { eventually, startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const OPERATOR = "operator-key-0123456789";
 const RPC = "http://127.0.0.1:9/";

@@ -1,11 +1,8 @@
 /** The metrics that operators watch, and the dashboard and alerts over them. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const DEPLOY = join(import.meta.dir, "../../scripts/deploy");
 const OPERATOR_KEY = "operator-key-0123456789";

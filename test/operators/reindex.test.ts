@@ -1,6 +1,6 @@
 /** Collections that operators have indexed anew, removed or refreshed, over both engines of the log. */
 import { Database } from "bun:sqlite";
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import WebSocket from "ws";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -8,9 +8,6 @@ import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, read, transact } from "../../scripts/local-chain/contracts.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const KEY = "operator-key-0123456789";
 const headers = { "x-api-key": KEY };

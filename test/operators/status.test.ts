@@ -1,14 +1,11 @@
 /** What operators see: progress and faults of collections and endpoints, the same on every replica. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { recordingLogger } from "../support/logged.ts";
 import { schemaFaults } from "../support/schemas.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const KEY = "operator-key-0123456789";
 const headers = { "x-api-key": KEY };

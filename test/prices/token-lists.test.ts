@@ -19,7 +19,7 @@ import { toAddress } from "../../src/core/hex.ts";
 import type { Logger } from "../../src/core/logger.ts";
 import { Fetcher } from "../../src/metadata/resolve/fetcher.ts";
 import { parseTokenList, TokenLists } from "../../src/prices/token-lists.ts";
-import { recordingWire } from "../metadata/support/wire.ts";
+import { recordingWire } from "../support/metadata/wire.ts";
 import { schemaFaults } from "../support/schemas.ts";
 import { eventually, startTestService, temporaryLogUrl } from "../support/service.ts";
 import { TurnedClock } from "../support/turned-clock.ts";

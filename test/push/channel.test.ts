@@ -2,7 +2,7 @@
  * Behaviour of the channel that is hard to reach over a socket: the bound on subscriptions, a gap of more than 1,000
  * versions, fast progress, and the order of events during a replay.
  */
-import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { initialState } from "../../src/collections/collection.ts";
 import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
@@ -15,15 +15,12 @@ import { Demand } from "../../src/indexing/demand.ts";
 import type { EventLog, ReadOptions } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
 import { Channel, type ChannelOptions } from "../../src/push/channel.ts";
-import { messageOfEvent } from "../../src/push/event-messages.ts";
 import type { ServerMessage } from "../../src/push/message-models.ts";
-import { identified as begun, committed, hash } from "../ledger/histories.ts";
-import { columnsOf, type ModelTransfer } from "../ledger/model.ts";
+import { messageOfEvent } from "../../src/push/messages.ts";
+import { identified as begun, committed, hash } from "../support/histories.ts";
+import { columnsOf, type ModelTransfer } from "../support/naive-ledger.ts";
 import { OPERATOR } from "../support/requesters.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
 const projections = new HotCollections({ log, logger: silentLogger, maxBytes: 1e9 });

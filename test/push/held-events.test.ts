@@ -1,5 +1,5 @@
 /** Messages about blocks that the chain view does not show yet. They wait for it, and no subscription misses them. */
-import { afterAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeEach, expect, test } from "bun:test";
 import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
@@ -9,14 +9,11 @@ import { type NftEvent, nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import { Channel } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/message-models.ts";
-import { type Connection, Subscription } from "../../src/push/subscription.ts";
-import { committed, hash, identified } from "../ledger/histories.ts";
-import { columnsOf } from "../ledger/model.ts";
+import { type Connection, StreamSubscription } from "../../src/push/subscription.ts";
+import { committed, hash, identified } from "../support/histories.ts";
+import { columnsOf } from "../support/naive-ledger.ts";
 import { READER } from "../support/requesters.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const log = await openLog(temporaryLogUrl(), systemClock, silentLogger);
 const projections = new HotCollections({ log, logger: silentLogger, maxBytes: 1e9 });
@@ -220,7 +217,7 @@ test.each([13, 15])("names only the record that the client has by progress of th
   const stream = nftStream(1, address);
   const connection: Connection = { subscriptions: new Map(), indexed: new Set() };
   const peer = { key: READER, send: (message: ServerMessage) => void messages.push(message) };
-  const subscription = new Subscription(stream, { peer, connection, unpin: () => undefined });
+  const subscription = new StreamSubscription(stream, { peer, connection, unpin: () => undefined });
   connection.subscriptions.set(stream, subscription);
   const envelope = { chain: "eth", address };
   const metadata = {

@@ -2,7 +2,7 @@
  * A client that reads a page on each message must find the message's content there. Over real sockets, on a chain with
  * blocks, forks and metadata, while another client loads the service.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import WebSocket from "ws";
 import { type Anvil, inOneBlock, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
@@ -16,9 +16,6 @@ import {
   type TestService,
   temporaryLogUrl,
 } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
 
 const BLOCKS = 25;
 

@@ -2,7 +2,7 @@
  * Clients that move between replicas and give the last record they know as `since`: a replica that is behind the log, a
  * log that has another record of that version, and a log that has none.
  */
-import { afterAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeEach, expect, test } from "bun:test";
 import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
@@ -11,12 +11,9 @@ import { type NftEvent, nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import { Channel } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/message-models.ts";
-import { committed, hash, identified } from "../ledger/histories.ts";
+import { committed, hash, identified } from "../support/histories.ts";
 import { READER } from "../support/requesters.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const url = temporaryLogUrl();
 

@@ -2,7 +2,7 @@
  * The WebSocket channel over real sockets: the handshake (header, subprotocol, 401, 426), every message type, `since`,
  * and every limit. The chain is anvil, and a reorg is a real one.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import net from "node:net";
 import WebSocket from "ws";
 import { type Anvil, inOneBlock, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -19,9 +19,6 @@ import {
   type TestService,
   temporaryLogUrl,
 } from "../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 interface Message {
   readonly type: string;

@@ -5,7 +5,7 @@
 import { describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import { EndpointProvider } from "../../src/rpc/endpoint/provider.ts";
-import { newestHeaderOf } from "../../src/rpc/headers.ts";
+import { newestHeaderOf } from "../../src/rpc/reading/headers.ts";
 import { type SilentRelay, startSilentRelay } from "../support/silent-relay.ts";
 
 const word = (n: number) => `0x${n.toString(16).padStart(64, "0")}`;

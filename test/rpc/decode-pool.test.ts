@@ -10,7 +10,7 @@ import { decodeTransfers } from "../../src/events/columns.ts";
 import { decodeAnswer } from "../../src/rpc/decode/answer.ts";
 import { DecodePool, unwrapReply } from "../../src/rpc/decode/decode-pool.ts";
 import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
-import type { HttpTarget } from "../../src/rpc/endpoint/http.ts";
+import type { HttpTarget } from "../../src/rpc/http.ts";
 import type { DecodeJob } from "../../src/rpc/port.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
 

@@ -3,8 +3,8 @@ import { expect, test } from "bun:test";
 import { startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
-import { Finality } from "../../src/rpc/headers.ts";
 import type { Endpoint } from "../../src/rpc/port.ts";
+import { Finality } from "../../src/rpc/reading/headers.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
 
 test("asks a node for its client version once for concurrent polls, and again if it did not answer", async () => {

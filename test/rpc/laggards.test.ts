@@ -1,7 +1,7 @@
 /** Decides which nodes lag, from the blocks that they show. */
 import { expect, test } from "bun:test";
 import type { Hash } from "../../src/core/hex.ts";
-import { laggards } from "../../src/rpc/headers.ts";
+import { laggards } from "../../src/rpc/reading/headers.ts";
 
 const hash = (digit: string) => `0x${digit.repeat(64)}` as Hash;
 const shows = (number: number, digit: string, timestamp = number * 12) => ({

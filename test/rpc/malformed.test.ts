@@ -5,9 +5,9 @@ import type { Address } from "../../src/core/hex.ts";
 import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import type { BlockHeader, Endpoint } from "../../src/rpc/port.ts";
-import { RpcChainReader } from "../../src/rpc/reader.ts";
+import { RpcChainReader } from "../../src/rpc/reading/reader.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
-import { ADDRESS, hashOf, logsBloom, topics } from "./support/doubtful-block.ts";
+import { ADDRESS, hashOf, logsBloom, topics } from "../support/doubtful-block.ts";
 
 const MULTICALL = `0x${"c".repeat(40)}` as Address;
 

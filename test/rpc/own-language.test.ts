@@ -3,9 +3,9 @@
  * the ten seconds of probing instant.
  */
 import { describe, expect, test } from "bun:test";
-import { PrunedStateDetector } from "../../src/rpc/endpoint/pruned-state.ts";
+import { PrunedStateDetector } from "../../src/rpc/endpoint/capabilities.ts";
 import { classifyHttpStatus, classifyRpcError, RpcError } from "../../src/rpc/rpc-errors.ts";
-import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
+import { ProcessClock, Scheduler } from "../support/simulation/scheduler.ts";
 
 const WORDS = "nuqneH";
 const hex = (value: number) => `0x${value.toString(16)}`;

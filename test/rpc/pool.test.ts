@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import type { Endpoint } from "../../src/rpc/port.ts";
 import { classifyHttpStatus, RpcError } from "../../src/rpc/rpc-errors.ts";
-import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
+import { ProcessClock, Scheduler } from "../support/simulation/scheduler.ts";
 
 function world(count: number) {
   const scheduler = new Scheduler(1);

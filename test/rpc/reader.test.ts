@@ -7,10 +7,10 @@ import { Interface } from "ethers";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { SpanController } from "../../src/rpc/endpoint/capabilities.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
-import { SpanController } from "../../src/rpc/endpoint/span.ts";
 import type { BlockHeader, Endpoint } from "../../src/rpc/port.ts";
-import { RpcChainReader } from "../../src/rpc/reader.ts";
+import { RpcChainReader } from "../../src/rpc/reading/reader.ts";
 import { classifyRpcError } from "../../src/rpc/rpc-errors.ts";
 import { logsBloomOf } from "../support/bloom.ts";
 

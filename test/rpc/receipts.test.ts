@@ -1,15 +1,15 @@
 /** A block in doubt if one endpoint has no receipts, and the other's are unavailable or inconsistent. */
 import { expect, test } from "bun:test";
-import { logsOfReceipts } from "../../src/rpc/block-logs.ts";
 import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import type { BlockHeader, Endpoint } from "../../src/rpc/port.ts";
-import { RpcChainReader } from "../../src/rpc/reader.ts";
+import { logsOfReceipts } from "../../src/rpc/reading/block-logs.ts";
+import { RpcChainReader } from "../../src/rpc/reading/reader.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
-import { ProcessClock, Scheduler } from "../simulation/scheduler.ts";
 import { logsBloomOf } from "../support/bloom.ts";
+import { ADDRESS, hashOf, logsBloom } from "../support/doubtful-block.ts";
+import { ProcessClock, Scheduler } from "../support/simulation/scheduler.ts";
 import { turnsDuring } from "../support/turns.ts";
-import { ADDRESS, hashOf, logsBloom } from "./support/doubtful-block.ts";
 
 const HEADER = { number: 8, hash: hashOf(8), parentHash: hashOf(7), timestamp: 96, logsBloom } as BlockHeader;
 const FILTER = { addresses: [ADDRESS], topics: [TRANSFER], fromBlock: 8, toBlock: 8 };

@@ -8,7 +8,7 @@ import type { Address } from "../../src/core/hex.ts";
 import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import { EndpointProvider } from "../../src/rpc/endpoint/provider.ts";
-import { RpcChainReader } from "../../src/rpc/reader.ts";
+import { RpcChainReader } from "../../src/rpc/reading/reader.ts";
 import { adviceOf, classifyHttpStatus, classifyRpcError } from "../../src/rpc/rpc-errors.ts";
 
 const KEY = "s3cret-key-0123456789";

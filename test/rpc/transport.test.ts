@@ -1,11 +1,8 @@
 /** The transport to an endpoint over real sockets, and its handling of connections that died silently. */
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import { createTransport, type Transport } from "../../src/rpc/endpoint/transport.ts";
 import { startSilentRelay } from "../support/silent-relay.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const started: { stop(): unknown }[] = [];
 afterEach(async () => {

@@ -1,10 +1,7 @@
 /** Runs fifty simulated worlds, including seeds that once failed. `bun scripts/simulate.ts` runs thousands. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { MUTATIONS } from "./mutations.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+import { MUTATIONS } from "../support/simulation/mutations.ts";
 
 /** Seeds that once found a defect. They stay, although changes of the simulation change their worlds. */
 const BAD = [

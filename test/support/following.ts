@@ -10,11 +10,11 @@ import type { Hash } from "../../src/core/hex.ts";
 import type { Lifecycle } from "../../src/core/lifecycle.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { chainStream } from "../../src/events/types.ts";
-import { CollectionFlags, RULES_VERSION } from "../../src/indexing/flags.ts";
+import { FlagRules, RULES_VERSION } from "../../src/indexing/flags.ts";
 import { FollowedCollections } from "../../src/indexing/followed-collections.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
 import type { BlockHeader } from "../../src/rpc/port.ts";
-import type { RpcChainReader } from "../../src/rpc/reader.ts";
+import type { RpcChainReader } from "../../src/rpc/reading/reader.ts";
 
 const chain = CHAINS.find(({ chainId }) => chainId === 1)!;
 const word = (value: number) => `0x${value.toString(16).padStart(64, "0")}` as Hash;
@@ -59,7 +59,7 @@ export function startFollower({ log, lifecycle, head, reader: given, minPollMs }
     ...given,
   } as unknown as RpcChainReader;
   const observer = new Proxy({}, { get: () => () => undefined }) as IndexingObserver;
-  const flags = new CollectionFlags({
+  const flags = new FlagRules({
     clock: systemClock,
     chainId: 1,
     log,

@@ -2,9 +2,10 @@
  * An event log in memory for the price tests. It implements the port's versions, headlines, conflicts, paging and
  * wake-ups, but no leases and no blobs.
  */
+
 import { ConcurrencyError } from "../../src/core/errors.ts";
 import type { DomainEvent, Recorded, StreamName } from "../../src/events/types.ts";
-import type { Append, AppendOutcome, EventLog, Headline, StreamHead } from "../../src/log/event-log.ts";
+import type { Append, AppendOutcome, EventLog, Headline, HeadlineChange, StreamHead } from "../../src/log/event-log.ts";
 
 export class MemoryLog implements EventLog {
   readonly isAnswering = true;
@@ -112,8 +113,9 @@ export class MemoryLog implements EventLog {
     throw new Error("this log has no disk");
   }
 
-  async replaceHeadline(stream: StreamName, version: number, headline: Headline): Promise<boolean> {
+  async replaceHeadline({ stream, version, headline, guard }: HeadlineChange): Promise<boolean> {
     if (this.#streams.get(stream)?.length !== version) return false;
+    if (guard !== undefined && (this.#streams.get(guard.stream)?.length ?? 0) !== guard.version) return false;
     this.#headlines.set(stream, headline);
     for (const listener of this.#listeners) listener(stream, version);
     return true;

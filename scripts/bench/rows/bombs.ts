@@ -9,7 +9,7 @@ import { metadataStream, type NftEvent, nftStream } from "../../../src/events/ty
 import { RULES_VERSION } from "../../../src/indexing/flags.ts";
 import type { EventLog } from "../../../src/log/event-log.ts";
 import { openLog } from "../../../src/log/open.ts";
-import { storeText } from "../../../src/metadata/outcome.ts";
+import { storeText } from "../../../src/metadata/book.ts";
 import { type Bench, grouped } from "../row.ts";
 import { KEY_HEADERS, NO_NODE, startBenchService, temporaryFolder } from "../service.ts";
 

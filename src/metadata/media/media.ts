@@ -6,11 +6,11 @@
 import type { Clock } from "../../core/clock.ts";
 import type { Hash } from "../../core/hex.ts";
 import type { EventLog } from "../../log/event-log.ts";
-import { FAILURE_STATUS, MetadataFailure } from "../outcome.ts";
-import { decodeText, type RawContent } from "../resolve/parse.ts";
+import { FAILURE_STATUS, MetadataFailure } from "../resolve/failure.ts";
+import { decodeText, type RawContent, sniffPicture, sniffRecording } from "../resolve/parse.ts";
 import type { Resolver } from "../resolve/resolver.ts";
 import type { PreviewOutcome, Previews } from "./previews.ts";
-import { rasterSize, sniffPicture, sniffRecording } from "./raster.ts";
+import { rasterSize } from "./raster.ts";
 
 export type MediaStatus = "success" | "processing" | (typeof FAILURE_STATUS)[keyof typeof FAILURE_STATUS];
 
@@ -53,7 +53,7 @@ const HASHED = "sha256-";
  * A short unique name of a URI: the URI itself, or its hash if it is long. A URI with the prefix of a hash is hashed,
  * too.
  */
-export function nameOf(uri: string): string {
+export function uriName(uri: string): string {
   const isShort = uri.length <= MAX_NAME && !uri.startsWith(HASHED);
   return isShort ? uri : HASHED + Bun.SHA256.hash(uri, "base64url");
 }
@@ -64,7 +64,7 @@ export interface KnownMedia extends Omit<MediaDocument, "uri"> {
   readonly name: string;
 }
 
-export const knownMedia = ({ uri, ...rest }: MediaDocument): KnownMedia => ({ ...rest, name: nameOf(uri) });
+export const knownMedia = ({ uri, ...rest }: MediaDocument): KnownMedia => ({ ...rest, name: uriName(uri) });
 
 /** True if an older examiner recorded the picture as unsupported. */
 const isOutdated = ({ status, version = 0 }: Pick<MediaDocument, "status" | "version">): boolean =>

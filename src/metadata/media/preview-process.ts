@@ -5,10 +5,10 @@
  */
 import { Parser } from "htmlparser2";
 import type { SharpOptions } from "sharp";
-import { MetadataFailure } from "../outcome.ts";
-import { decodeText } from "../resolve/parse.ts";
+import { MetadataFailure } from "../resolve/failure.ts";
+import { decodeText, isBmp } from "../resolve/parse.ts";
 import { loadImageLibrary } from "./image-library.ts";
-import { decodeBmp, encodePng, isBmp, rasterSize } from "./raster.ts";
+import { decodeBmp, encodePng, rasterSize } from "./raster.ts";
 
 export interface PreviewRequest {
   readonly id: number;
@@ -17,7 +17,7 @@ export interface PreviewRequest {
 }
 
 /** A WebP preview; its longer side has `size` pixels. */
-export interface Preview {
+export interface MadePreview {
   readonly size: number;
   readonly width: number;
   readonly height: number;
@@ -31,7 +31,7 @@ interface PreviewReady {
 
 /** The result of one request. `refused`, `overran` and `interrupted` mean the same as in `PreviewOutcome`. */
 export type PreviewReply =
-  | { readonly kind: "made"; readonly id: number; readonly hash: string; readonly previews: readonly Preview[] }
+  | { readonly kind: "made"; readonly id: number; readonly hash: string; readonly previews: readonly MadePreview[] }
   | { readonly kind: "refused" | "overran" | "interrupted"; readonly id: number };
 
 export type PreviewMessage = PreviewReady | PreviewReply;
@@ -77,10 +77,10 @@ async function open({ bytes, mimetype }: PreviewRequest): Promise<{ input: Uint8
   return { input, options: { density: Math.min(7_200, Math.max(1, BASE_DENSITY * scale)) } };
 }
 
-async function make(request: PreviewRequest): Promise<Preview[]> {
+async function make(request: PreviewRequest): Promise<MadePreview[]> {
   const sharp = loadImageLibrary();
   const { input, options } = await open(request);
-  const previews: Preview[] = [];
+  const previews: MadePreview[] = [];
   for (const size of SIZES) {
     const { data, info } = await sharp(input, { limitInputPixels: MAX_PIXELS, failOn: "error", pages: 1, ...options })
       .timeout({ seconds: SECONDS })

@@ -11,12 +11,12 @@ import { IS_COMPILED, PREVIEW_COMMAND } from "../../core/embedded.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import { hasImageLibrary } from "./image-library.ts";
-import type { Preview, PreviewMessage, PreviewReply, PreviewRequest } from "./preview-process.ts";
+import type { MadePreview, PreviewMessage, PreviewReply, PreviewRequest } from "./preview-process.ts";
 
 /** What became of one picture. */
 export type PreviewOutcome =
   /** `hash` is the original's SHA-256 in hex. */
-  | { readonly kind: "made"; readonly hash: string; readonly previews: readonly Preview[] }
+  | { readonly kind: "made"; readonly hash: string; readonly previews: readonly MadePreview[] }
   /** The image library, or a check before it, refused the picture. */
   | { readonly kind: "refused" }
   /** The picture exceeded our limit of time or memory. A busy machine may be the reason. */

@@ -1,39 +1,10 @@
 /**
- * Raster pictures: detects their type, reads their decoded size, decodes BMP and encodes PNG. The size comes from the
+ * Raster pictures: reads their decoded size, decodes BMP and encodes PNG. The size comes from the
  * headers of a PNG, JPEG, GIF or WebP, without decoding it: the largest of all parts that a decoder may allocate. A
  * picture of unknown size must not be decoded.
  */
 import { crc32, deflateSync } from "node:zlib";
-
-const ascii = (bytes: Uint8Array, from: number, to: number): string =>
-  String.fromCharCode(...bytes.subarray(from, Math.min(to, bytes.length)));
-
-/**
- * The type of a raster picture that previews can be made of; undefined for other files. Goes by the first bytes,
- * because the content types that servers send are often wrong.
- */
-export function sniffPicture(bytes: Uint8Array): string | undefined {
-  const head = ascii(bytes, 0, 16);
-  if (head.startsWith("\x89PNG\r\n\x1a\n")) return "image/png";
-  if (head.startsWith("\xff\xd8\xff")) return "image/jpeg";
-  if (head.startsWith("GIF87a") || head.startsWith("GIF89a")) return "image/gif";
-  if (head.startsWith("RIFF") && head.slice(8, 12) === "WEBP") return "image/webp";
-  if (head.slice(4, 8) === "ftyp" && /^(?:avif|avis)/.test(head.slice(8, 12))) return "image/avif";
-  if (isBmp(bytes)) return "image/bmp";
-  return undefined;
-}
-
-/** The type of an audio or video file; undefined for other files. */
-export function sniffRecording(bytes: Uint8Array): string | undefined {
-  const head = ascii(bytes, 0, 16);
-  if (head.slice(4, 8) === "ftyp") return /^(?:M4A|M4B)/.test(head.slice(8, 12)) ? "audio/mp4" : "video/mp4";
-  if (head.startsWith("\x1a\x45\xdf\xa3")) return "video/webm";
-  if (head.startsWith("OggS")) return "audio/ogg";
-  if (head.startsWith("RIFF") && head.slice(8, 12) === "WAVE") return "audio/wav";
-  if (head.startsWith("fLaC")) return "audio/flac";
-  if (head.startsWith("ID3") || /^\xff[\xfb\xf3\xf2]/.test(head)) return "audio/mpeg";
-  return undefined;
-}
+import { isBmp, sniffPicture } from "../resolve/parse.ts";
 
 const SIGNATURE = Buffer.from("\x89PNG\r\n\x1a\n", "latin1");
 /** Eight bits each of red, green, blue and alpha; no interlacing. */
@@ -86,24 +57,16 @@ interface Header extends RasterSize {
 
 const CORE_HEADER = 12;
 const INFO_HEADER = 40;
-/** Sizes of the known header kinds: the oldest, the usual one, and those that contain masks. */
-const HEADERS: ReadonlySet<number> = new Set([CORE_HEADER, INFO_HEADER, 52, 56, 64, 108, 124]);
 const FILE_HEADER = 14;
 const [UNCOMPRESSED, WITH_MASKS, WITH_ALPHA_MASK] = [0, 3, 6];
 /** The masks follow the fields of the usual header, in the header itself or after it. */
 const MASKS_AT = FILE_HEADER + INFO_HEADER;
 const OPAQUE = 255;
 
-/** True if the bytes begin like a BMP file. The two letters are not enough, because many texts begin with them. */
-export const isBmp = (bytes: Uint8Array): boolean =>
-  bytes.length >= FILE_HEADER + CORE_HEADER &&
-  bytes[0] === 0x42 &&
-  bytes[1] === 0x4d &&
-  HEADERS.has(viewOf(bytes).getUint32(FILE_HEADER, true));
-
 /**
  * Decodes an uncompressed BMP file of 1 to 32 bits per pixel, with palette or masks, rows bottom-up or top-down. The
- * image library can't open BMP files; contracts like to draw them, because they need no compression.
+ * image library can't open BMP files; contracts like to draw them, because they need no compression. `fast-bmp` knows no
+ * palette, and `bmp-ts` no bound: it allocates what a header asks for.
  * @throws Error if the bytes are compressed, of more than `maxPixels`, or not a BMP file
  */
 export function decodeBmp(bytes: Uint8Array, maxPixels: number): Raster {

@@ -3,16 +3,102 @@
  * its addresses are public, and connects to the checked address. Each redirect passes the same checks. Bounded per
  * fetch: header size, body size before and after decompression, time to the first byte, and total time.
  */
-import type { IncomingMessage } from "node:http";
-import { isIP } from "node:net";
+import { lookup as dnsLookup } from "node:dns/promises";
+import http, { type ClientRequest, type IncomingMessage } from "node:http";
+import https from "node:https";
+import { isIP, isIPv6, type LookupFunction } from "node:net";
 import type { Transform } from "node:stream";
 import { promisify } from "node:util";
 import { createBrotliDecompress, createGunzip, createInflate, gunzip } from "node:zlib";
+import ipaddr from "ipaddr.js";
 import type { Clock } from "../../core/clock.ts";
 import { type Gateway, parseGateway } from "../../core/gateway.ts";
-import { MetadataFailure } from "../outcome.ts";
-import { type Gateways, isLocalName, isPublicAddress, type Wire } from "./hosts.ts";
+import { MetadataFailure } from "./failure.ts";
 import { isGzip } from "./parse.ts";
+
+// The hosts of token URIs: which ones may be reached, and the request to one. The network access is built on
+// `node:http(s)` with its own `lookup` and no agent. So a connection goes to the address that was checked, and proxies
+// and credentials of the environment are not used.
+
+/** The gateways of the operator in the form of `core/gateway.ts`, in order of preference. */
+export interface Gateways {
+  readonly ipfs: readonly string[];
+  readonly arweave: readonly string[];
+}
+
+/** Addresses of cloud metadata services in ranges that count as unicast. */
+const ALWAYS_FORBIDDEN: ReadonlySet<string> = new Set(["168.63.129.16", "100.100.100.200", "192.0.0.192"]);
+
+/**
+ * True if the text is an IP address of the public internet, the only addresses that a token URI may reach. The ranges
+ * come from `ipaddr.js`. An IPv6 address that embeds an IPv4 address is refused.
+ */
+function isPublicAddress(text: string): boolean {
+  // A zone id names an interface of this machine.
+  if (text.includes("%") || !ipaddr.isValid(text)) return false;
+  const address = ipaddr.parse(text);
+  if (address.range() !== "unicast") return false;
+  if (address instanceof ipaddr.IPv4)
+    return ipaddr.IPv4.isValidFourPartDecimal(text) && !ALWAYS_FORBIDDEN.has(address.toString());
+  // 2000::/3 is the only global unicast range in use; `ipaddr.js` also calls unassigned ranges unicast.
+  return (((address as ipaddr.IPv6).parts[0] as number) & 0xe000) === 0x2000;
+}
+
+/** Names of this machine or its network, whatever a resolver returns for them. */
+const LOCAL_NAME = /(?:^|\.)(?:localhost|localdomain|local|internal|intranet|home|lan|corp|arpa)$/i;
+
+/** True if a host name belongs to the local network. Ignores trailing dots. */
+export const isLocalName = (host: string): boolean => {
+  let end = host.length;
+  while (host[end - 1] === ".") end--;
+  const name = host.slice(0, end);
+  return LOCAL_NAME.test(name) || !name.includes(".");
+};
+
+/** One HTTP request to exactly one address. */
+interface WireRequest {
+  readonly url: URL;
+  /** The address to connect to. The name in the URL is used for Host and for the certificate only. */
+  readonly address: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Most bytes of the response's header. */
+  readonly maxHeaderBytes: number;
+}
+
+/** The network. An interface, so that a test can record requests and redirect them. */
+export interface Wire {
+  /** All addresses of the name. @throws if there is none */
+  resolve(host: string): Promise<readonly string[]>;
+  request(request: WireRequest, onResponse: (response: IncomingMessage) => void): ClientRequest;
+}
+
+export const systemWire: Wire = {
+  resolve: async (host) => (await dnsLookup(host, { all: true, verbatim: true })).map(({ address }) => address),
+  request: ({ url, address, headers, maxHeaderBytes }, onResponse) => {
+    const family = isIPv6(address) ? 6 : 4;
+    const lookup: LookupFunction = (_host, options, callback) => {
+      if (options.all === true) callback(null, [{ address, family }]);
+      else callback(null, address, family);
+    };
+    const hostname = url.hostname.replace(/^\[|\]$/g, "");
+    const secure = url.protocol === "https:";
+    return (secure ? https : http).request(
+      {
+        protocol: url.protocol,
+        hostname,
+        port: url.port === "" ? (secure ? 443 : 80) : Number(url.port),
+        path: `${url.pathname}${url.search}`,
+        method: "GET",
+        headers: { host: url.host, ...headers },
+        agent: false,
+        lookup,
+        family,
+        maxHeaderSize: maxHeaderBytes,
+      },
+      onResponse,
+    );
+  },
+};
 
 /** A map, not an object: a server may send the name of an object's inherited property. */
 const DECODERS: ReadonlyMap<string, () => Transform> = new Map([

@@ -6,7 +6,7 @@
 import { Semaphore } from "../../core/background.ts";
 import type { Clock } from "../../core/clock.ts";
 import { AppError } from "../../core/errors.ts";
-import { MetadataFailure } from "../outcome.ts";
+import { MetadataFailure } from "./failure.ts";
 import { type BodyText, textOfBody } from "./normalize.ts";
 import {
   type ContentReply,

@@ -4,7 +4,17 @@
  */
 import { type ErrorMeta, messageOf } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
-import type { BatchIds, BlockRange, ChainLog, DecodedRange, DecodeJob, LogFilter } from "../port.ts";
+import { parseQuantity, quantity, toHash } from "../../core/hex.ts";
+import type {
+  BatchIds,
+  BlockHeader,
+  BlockRange,
+  ChainLog,
+  DecodedRange,
+  DecodeJob,
+  LogFilter,
+  TransferFilter,
+} from "../port.ts";
 import { RpcError, type RpcErrorKind } from "../rpc-errors.ts";
 import { scanBatch, scanTransfers } from "./scan.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "./transfers.ts";
@@ -63,7 +73,7 @@ const MAX_NUMBER = 2 ** 32 - 1;
 const MAX_DIGITS = 20;
 
 /** Shortens a value from the endpoint for an error. The value may have any type and length. */
-const textOf = (value: unknown): string =>
+const wireText = (value: unknown): string =>
   typeof value === "string" || typeof value === "number" ? String(value).slice(0, MAX_DIGITS) : "";
 
 /** The error of an answer with faulty logs. Names the first fault. */
@@ -177,7 +187,7 @@ function readLog(wire: WireLog, expected: Expected): ChainLog | LogFault {
     reason,
     block: hasBlock ? blockNumber : undefined,
     contract: ADDRESS.test(address) && isRequested ? (address as Address) : undefined,
-    logIndex: textOf(wire?.logIndex),
+    logIndex: wireText(wire?.logIndex),
   });
   if (
     typeof wire !== "object" ||
@@ -305,5 +315,47 @@ function decodeLists(
   } catch (error) {
     if (!(error instanceof RpcError)) return { id, kind: "lie", message: messageOf(error) };
     return { id, kind: error.kind, message: error.message, meta: error.meta };
+  }
+}
+
+/** The parameter object of `eth_getLogs` for a contract's NFT transfers. */
+export const transferParams = ({ address, fromBlock, toBlock }: TransferFilter): Record<string, unknown> =>
+  logFilterParams({ addresses: [address], topics: NFT_TOPICS, fromBlock, toBlock });
+
+/** The parameter object of `eth_getLogs`. */
+export function logFilterParams(filter: LogFilter): Record<string, unknown> {
+  const { addresses, topics } = filter;
+  return {
+    fromBlock: quantity(filter.fromBlock),
+    toBlock: quantity(filter.toBlock),
+    ...(addresses.length === 0 ? {} : { address: addresses.length === 1 ? addresses[0] : addresses }),
+    ...(topics.length === 0 ? {} : { topics: [topics] }),
+  };
+}
+
+const NO_BLOOM = `0x${"0".repeat(512)}`;
+export const BLOOM = /^0x[0-9a-f]{512}$/;
+
+/**
+ * Parses the header of an `eth_getBlockByNumber` answer. Undefined for null (a block above the node's head).
+ * @throws RpcError `lie` if a field is missing, or the number differs from the requested one
+ */
+export function parseHeader(wire: unknown, requested: number | string, endpoint: string): BlockHeader | undefined {
+  if (wire === null || wire === undefined) return undefined;
+  const fields = wire as Record<string, unknown>;
+  const bloom = String(fields["logsBloom"]).toLowerCase();
+  try {
+    const header = {
+      number: parseQuantity(fields["number"]),
+      hash: toHash(String(fields["hash"])),
+      parentHash: toHash(String(fields["parentHash"])),
+      timestamp: parseQuantity(fields["timestamp"]),
+      // A missing or malformed bloom matches no log.
+      logsBloom: BLOOM.test(bloom) ? bloom : NO_BLOOM,
+    };
+    if (typeof requested === "number" && header.number !== requested) throw new TypeError("not the requested block");
+    return header;
+  } catch (cause) {
+    throw new RpcError("lie", "the endpoint's block header is wrong", { meta: { endpoint, block: requested }, cause });
   }
 }

@@ -74,7 +74,7 @@ export function literal(text: string): DataView {
 
 const WORDS = 5;
 
-const hashOf = (a: number, b: number, c: number, d: number, e: number): number =>
+const hashWords = (a: number, b: number, c: number, d: number, e: number): number =>
   mix(mix(mix(mix(mix(SEED, a), b), c), d), e);
 
 /**
@@ -96,7 +96,7 @@ export class AddressWords {
     if (a < 0 || b < 0 || c < 0 || d < 0 || e < 0) return -1;
     const words = this.#words;
     const mask = this.#places.length - 1;
-    let place = hashOf(a, b, c, d, e) & mask;
+    let place = hashWords(a, b, c, d, e) & mask;
     for (;;) {
       const stored = this.#places[place] as number;
       if (stored === 0) break;
@@ -132,7 +132,7 @@ export class AddressWords {
     for (let number = 0; number < this.count; number++) {
       const base = number * WORDS;
       const [a, b, c, d, e] = words.subarray(base, base + WORDS) as unknown as [number, number, number, number, number];
-      let place = hashOf(a, b, c, d, e) & mask;
+      let place = hashWords(a, b, c, d, e) & mask;
       while (places[place] !== 0) place = (place + 1) & mask;
       places[place] = number + 1;
     }

@@ -4,7 +4,7 @@
  */
 import { lowerCompilerPriority } from "../../core/background.ts";
 import { AppError, type ErrorMeta } from "../../core/errors.ts";
-import type { HttpTarget } from "../endpoint/http.ts";
+import type { HttpTarget } from "../http.ts";
 import type { DecodedRange, DecodeJob } from "../port.ts";
 import { classifyRpcError, RpcError } from "../rpc-errors.ts";
 import type { DecodeReply } from "./answer.ts";

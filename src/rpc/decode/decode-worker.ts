@@ -4,7 +4,7 @@
  */
 import { lowerThreadPriority } from "../../core/background.ts";
 import { messageOf } from "../../core/errors.ts";
-import { type HttpTarget, post } from "../endpoint/http.ts";
+import { type HttpTarget, post } from "../http.ts";
 import type { DecodeJob } from "../port.ts";
 import { RpcError } from "../rpc-errors.ts";
 import { type DecodeReply, type DecodeRequest, decodeAnswer } from "./answer.ts";

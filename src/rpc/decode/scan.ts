@@ -83,7 +83,7 @@ function areTopics(view: DataView, at: number): boolean {
 }
 
 /** Writes 64 digits as eight words, lowest first. Returns false if one of them is not a hex digit. */
-function writeWords(view: DataView, at: number, target: Uint32Array, index: number): boolean {
+function parseWords(view: DataView, at: number, target: Uint32Array, index: number): boolean {
   for (let w = 0; w < 8; w++) {
     const value = word(view, at + 56 - w * 8);
     if (value < 0) return false;
@@ -238,12 +238,12 @@ function addTransfer(view: DataView, scan: Scan): boolean {
   let sender = second;
   let receiver = third;
   if (matches(view, topicsAt, TRANSFER_DIGITS)) {
-    if (!scan.takesSingles || dataAt >= 0 || !writeWords(view, fourth, ids, count)) return false;
+    if (!scan.takesSingles || dataAt >= 0 || !parseWords(view, fourth, ids, count)) return false;
     scan.kinds[count] = TransferKind.erc721;
     amounts[count * 8] = 1;
   } else if (matches(view, topicsAt, SINGLE_DIGITS)) {
     if (!scan.takesAmounts || dataAt < 0 || !isHex64(view, second)) return false;
-    if (!writeWords(view, dataAt, ids, count) || !writeWords(view, dataAt + 64, amounts, count)) return false;
+    if (!parseWords(view, dataAt, ids, count) || !parseWords(view, dataAt + 64, amounts, count)) return false;
     scan.kinds[count] = TransferKind.erc1155;
     sender = third;
     receiver = fourth;

@@ -5,12 +5,18 @@
  */
 import { type Clock, retry, withTimeout } from "../../core/clock.ts";
 import { AppError, type ErrorMeta, messageOf } from "../../core/errors.ts";
-import type { Endpoint } from "../port.ts";
+import type { Endpoint, EndpointUsage } from "../port.ts";
 import { adviceOf, RpcError } from "../rpc-errors.ts";
-import type { Availability, RestReason } from "./availability.ts";
-import { EndpointSelection, type Failover, hedge, isEndpointRefusal, Refusals } from "./selection.ts";
-import type { SpanController } from "./span.ts";
-import type { Usage } from "./usage.ts";
+import {
+  type Availability,
+  EndpointSelection,
+  type Failover,
+  hedge,
+  isEndpointRefusal,
+  Refusals,
+  type RestReason,
+} from "./availability.ts";
+import type { SpanController } from "./capabilities.ts";
 
 const RETRY_BASE_MS = 200;
 const RETRY_MAX_MS = 10_000;
@@ -45,7 +51,7 @@ export interface EndpointStatus {
   readonly reason: string | null;
   /** Ms until other endpoints are no longer preferred; 0 if it does not rest. */
   readonly restsMs: number;
-  readonly usage: Usage | undefined;
+  readonly usage: EndpointUsage | undefined;
 }
 
 /** What the endpoint that reads history takes. */
@@ -97,9 +103,9 @@ export class EndpointPool {
   readonly #selection: EndpointSelection;
   /** Requests in flight, and the monotonic time of the last answer, or since when there are any. */
   #pending = 0;
-  #heardAt = 0;
+  #answeredAt = 0;
   /** The state of each endpoint that `onState` was last called with. */
-  readonly #told = new Map<Endpoint, EndpointStatus["state"]>();
+  readonly #reported = new Map<Endpoint, EndpointStatus["state"]>();
   /** Awaited before each request. It throws while the endpoints must not be asked. */
   gate: (() => Promise<void>) | undefined;
   #lastFailure: { readonly message: string; readonly at: number } | undefined;
@@ -144,10 +150,10 @@ export class EndpointPool {
   /** Reports the endpoint's state if it has changed. */
   #tellState(endpoint: Endpoint): void {
     const status = this.#statusOf(endpoint);
-    if (status.state === "unused" || this.#told.get(endpoint) === status.state) return;
+    if (status.state === "unused" || this.#reported.get(endpoint) === status.state) return;
     // The first state is no change, unless it is a fault.
-    const isNews = this.#told.has(endpoint) || status.state !== "available";
-    this.#told.set(endpoint, status.state);
+    const isNews = this.#reported.has(endpoint) || status.state !== "available";
+    this.#reported.set(endpoint, status.state);
     if (isNews) this.#options.onState?.(status);
   }
 
@@ -306,7 +312,7 @@ export class EndpointPool {
 
   /** Ms since the last answer while requests are pending; 0 if none is. */
   silentMs(): number {
-    return this.#pending === 0 ? 0 : this.#clock.monotonic() - this.#heardAt;
+    return this.#pending === 0 ? 0 : this.#clock.monotonic() - this.#answeredAt;
   }
 
   close(): void {
@@ -440,10 +446,10 @@ export class EndpointPool {
   async #once<T>(endpoint: Endpoint, operation: Operation<T>, abandoned: AbortSignal): Promise<T> {
     const health = this.#selection.healthOf(endpoint);
     const started = this.#clock.monotonic();
-    if (this.#pending++ === 0) this.#heardAt = started;
+    if (this.#pending++ === 0) this.#answeredAt = started;
     try {
       const value = await operation(endpoint, abandoned);
-      this.#heardAt = this.#clock.monotonic();
+      this.#answeredAt = this.#clock.monotonic();
       health.succeeded(this.#clock.monotonic() - started);
       this.#tellState(endpoint);
       return value;
@@ -455,7 +461,7 @@ export class EndpointPool {
       else if (error.retryable) health.failed(error, started, now);
       this.#tellState(endpoint);
       // A refusal is an answer.
-      if (!error.retryable) this.#heardAt = now;
+      if (!error.retryable) this.#answeredAt = now;
       throw error;
     } finally {
       this.#pending--;

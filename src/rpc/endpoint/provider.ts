@@ -5,20 +5,27 @@
  */
 import { JsonRpcApiProvider, type JsonRpcError, type JsonRpcPayload, Network } from "ethers";
 import type { PriceList } from "../../chains/price-list.ts";
+import { singleFlight } from "../../core/background.ts";
 import type { Clock } from "../../core/clock.ts";
 import { messageOf } from "../../core/errors.ts";
 import { quantity } from "../../core/hex.ts";
 import { Spending } from "../../core/spending.ts";
-import { transferParams } from "../block-logs.ts";
+import type { CallCounts } from "../../events/types.ts";
+import { parseHeader, transferParams } from "../decode/answer.ts";
 import type { Decoded, Decoder } from "../decode/decode-pool.ts";
-import { parseHeader } from "../headers.ts";
-import type { BlockRange, DecodedRange, DecodeJob, Endpoint, PartsAnswer, TransferFilter } from "../port.ts";
+import type {
+  BlockRange,
+  DecodedRange,
+  DecodeJob,
+  Endpoint,
+  EndpointUsage,
+  PartsAnswer,
+  TransferFilter,
+} from "../port.ts";
 import { asRangeRefusal, classifyRpcError, RpcError } from "../rpc-errors.ts";
-import { type Answer, Batches } from "./batches.ts";
-import { areSmall, Patience } from "./patience.ts";
-import { PrunedStateDetector } from "./pruned-state.ts";
+import { areSmall, Batches, type JsonRpcAnswer, Patience } from "./batches.ts";
+import { PrunedStateDetector } from "./capabilities.ts";
 import { createTransport, type SendOptions, type Transport, withoutSecrets } from "./transport.ts";
-import { Usage } from "./usage.ts";
 
 export interface RequestOutcome {
   readonly endpoint: string;
@@ -65,9 +72,9 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   readonly #batches: Batches;
   readonly #prunedState: PrunedStateDetector;
   readonly #patience: Patience;
-  /** True once the node has confirmed its chain id, and the check that is running. */
+  /** True once the node has confirmed its chain id. */
   #isConfirmed = false;
-  #confirming: Promise<void> | undefined;
+  readonly #confirm = singleFlight(() => this.#assertChainId());
 
   constructor(options: EndpointOptions) {
     const network = Network.from(options.chainId);
@@ -99,10 +106,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
    */
   async #afterChainIdCheck<T>(answer: Promise<T>): Promise<T> {
     if (this.#isConfirmed) return answer;
-    this.#confirming ??= this.#assertChainId().finally(() => {
-      this.#confirming = undefined;
-    });
-    const [answered, confirmed] = await Promise.allSettled([answer, this.#confirming]);
+    const [answered, confirmed] = await Promise.allSettled([answer, this.#confirm()]);
     const isOfOtherChain = confirmed.status === "rejected" && (confirmed.reason as RpcError).kind === "lie";
     if (answered.status === "rejected" && !isOfOtherChain) throw answered.reason;
     if (confirmed.status === "rejected") throw confirmed.reason;
@@ -128,7 +132,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     this.#isConfirmed = true;
   }
 
-  override async _send(payload: JsonRpcPayload | JsonRpcPayload[]): Promise<Answer[]> {
+  override async _send(payload: JsonRpcPayload | JsonRpcPayload[]): Promise<JsonRpcAnswer[]> {
     const list = Array.isArray(payload) ? payload : [payload];
     const text = JSON.stringify(payload);
     const send = (options: SendOptions) => this.#transport.send(text, idsOf(list), options);
@@ -157,7 +161,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     payload: JsonRpcPayload | JsonRpcPayload[],
     list: readonly JsonRpcPayload[],
     send: () => Promise<Uint8Array>,
-  ): Promise<Answer[]> {
+  ): Promise<JsonRpcAnswer[]> {
     const method = methodOf(list);
     return this.#observe(list, async () => {
       const bytes = await send();
@@ -169,7 +173,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
         if (error.kind !== "rate" && list.length > 1) this.#batches.pauseBatching();
         throw error;
       }
-      return { value: (Array.isArray(parsed) ? parsed : [parsed]) as Answer[], bytes: bytes.length };
+      return { value: (Array.isArray(parsed) ? parsed : [parsed]) as JsonRpcAnswer[], bytes: bytes.length };
     });
   }
 
@@ -308,4 +312,42 @@ function refusalOfBatch(answer: unknown, calls: number): { readonly error?: unkn
   if (!Array.isArray(answer)) return answer as { error?: unknown };
   const [only] = answer as readonly ({ error?: unknown } | null)[];
   return calls > 1 && answer.length === 1 && only?.error ? only : undefined;
+}
+
+/** Answers whose latency is kept: enough for a p99. */
+const LATENCIES = 512;
+
+/**
+ * Calls by method, as a provider bills them, and bytes. Each call inside a batch counts. Also the latency of the newest
+ * answers.
+ */
+class Usage implements EndpointUsage {
+  readonly #calls = new Map<string, number>();
+  #bytes = 0;
+  /** The newest latencies in ms, in a ring. */
+  readonly #latencies: number[] = [];
+  #next = 0;
+
+  /** Counts the calls of one request. */
+  sent(methods: readonly string[]): void {
+    for (const method of methods) this.#calls.set(method, (this.#calls.get(method) ?? 0) + 1);
+  }
+
+  /** Counts an answer. @param ms time until it had arrived */
+  received(bytes: number, ms: number): void {
+    this.#bytes += bytes;
+    this.#latencies[this.#next] = ms;
+    this.#next = (this.#next + 1) % LATENCIES;
+  }
+
+  counts(): CallCounts {
+    return { calls: Object.fromEntries(this.#calls), bytes: this.#bytes };
+  }
+
+  latencyMs(): { readonly p50: number; readonly p99: number } | null {
+    if (this.#latencies.length === 0) return null;
+    const sorted = [...this.#latencies].sort((a, b) => a - b);
+    const at = (share: number) => Math.round((sorted[Math.floor(sorted.length * share)] as number) * 10) / 10;
+    return { p50: at(0.5), p99: at(0.99) };
+  }
 }

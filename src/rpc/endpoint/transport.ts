@@ -4,8 +4,8 @@
  */
 import WebSocket from "ws";
 import type { Clock } from "../../core/clock.ts";
+import { type HttpTarget, post } from "../http.ts";
 import { connectionFault, RpcError } from "../rpc-errors.ts";
-import { type HttpTarget, post } from "./http.ts";
 
 export interface SendOptions {
   readonly signal?: AbortSignal | undefined;

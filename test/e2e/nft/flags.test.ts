@@ -3,7 +3,7 @@
  * while the service runs, two processes record each change once, and a restart keeps everything. Runs once per log
  * engine.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,9 +18,6 @@ import { openLog } from "../../../src/log/open.ts";
 import { sharedPostgres } from "../../support/postgres.ts";
 import { spawnService } from "../../support/process.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 /** Number of receivers of the airdrop, in two blocks. */
 const RECEIVERS = 220;

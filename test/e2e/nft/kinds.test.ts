@@ -2,7 +2,7 @@
  * Every kind of contract on a real chain: random calls, with some blocks reorganised while the service follows. Then
  * the listing at many past blocks is compared with the contracts' own views at those blocks. NFT_SEED repeats a run.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
   type Anvil,
   inOneBlock,
@@ -13,12 +13,9 @@ import {
 import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, prepare, queue } from "../../../scripts/local-chain/contracts.ts";
 import { createRandom } from "../../../scripts/local-chain/random.ts";
+import { type Fact, factOf, factsAt, holderFactsAt, holdingsAt, movesOf } from "../../support/chain-truth.ts";
+import { KINDS, type World } from "../../support/nft-kinds.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../../support/service.ts";
-import { type Fact, factOf, factsAt, holderFactsAt, holdingsAt, movesOf } from "./truth.ts";
-import { KINDS, type World } from "./zoo.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const SEED = Number(process.env["NFT_SEED"] ?? 20_240_607);
 /** Number of blocks before the contracts are requested, and number while they are followed. */

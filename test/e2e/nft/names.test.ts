@@ -2,7 +2,7 @@
  * Names for contracts that return none, as clients see them: from the operator's list, which is reloaded while the
  * service runs, or from the list that ships with the service. They never replace a contract's own name.
  */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,9 +11,6 @@ import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
 import { contractAt, type Deployed, deploy, placeCode, transact } from "../../../scripts/local-chain/contracts.ts";
 import { spawnService } from "../../support/process.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const ENS = "0x57f1887a8bf19b14fc0df6fd9b2acc9af147ea85";
 const folder = mkdtempSync(join(tmpdir(), "names-"));

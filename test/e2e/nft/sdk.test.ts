@@ -2,7 +2,7 @@
  * The hosted service's own client, unmodified, against a running service: listings, walks by `next()`, formats, ranges,
  * metadata and media. Its raw answers must equal those of a plain GET, and its parsed records must make sense.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type Anvil, startAnvil } from "../../../scripts/local-chain/anvil.ts";
 import { type Collections, seedCollections } from "../../../scripts/local-chain/collections.ts";
@@ -15,9 +15,6 @@ import {
   temporaryLogUrl,
   walkListing,
 } from "../../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 // biome-ignore lint/suspicious/noExplicitAny: tests read single fields of the client's own shapes
 type Shape = any;
@@ -72,7 +69,7 @@ beforeAll(async () => {
     return all.every(({ metadata }) => metadata !== null) ? true : undefined;
   });
   const child = Bun.spawn(
-    [process.execPath, join(import.meta.dir, "sdk-client.ts"), `${service.url}/api/v2`, TEST_KEY],
+    [process.execPath, join(import.meta.dir, "../../support/sdk-client.ts"), `${service.url}/api/v2`, TEST_KEY],
     {
       stdin: new TextEncoder().encode(JSON.stringify(requests().map(({ request }) => request))),
       stderr: "pipe",

@@ -2,7 +2,7 @@
  * Walks over HTTP: complete at one block despite transfers meanwhile, ended by a reorg of that block, continued after a
  * restart and on another process. Also ranges and listings of the past. `ownerOf` at the walk's block is the truth.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type Anvil, inOneBlock, reorg, startAnvil } from "../../../scripts/local-chain/anvil.ts";
 import { type AmountCollection, type Collections, seedCollections } from "../../../scripts/local-chain/collections.ts";
 import { queue, read, transact } from "../../../scripts/local-chain/contracts.ts";
@@ -17,9 +17,6 @@ import {
   temporaryLogUrl,
   walkListing,
 } from "../../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const SEED = Number(process.env["NFT_SEED"] ?? 11);
 const random = createRandom(SEED);

@@ -2,7 +2,7 @@
  * The edge of the listing: its refusals and their messages, every spelling of a chain, the headers of an answer, and
  * both wire types. No request of a client may cause a 500.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { gunzipSync } from "node:zlib";
 import { getAddress } from "ethers";
 import { type Anvil, startAnvil } from "../../../scripts/local-chain/anvil.ts";
@@ -19,9 +19,6 @@ import {
   type TestService,
   temporaryLogUrl,
 } from "../../support/service.ts";
-
-// Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
 
 const logUrl = temporaryLogUrl();
 let anvil: Anvil;

@@ -12,7 +12,7 @@ import type { FindListedToken } from "../../../src/prices/token-lists.ts";
 import { DecodePool } from "../../../src/rpc/decode/decode-pool.ts";
 import { EndpointPool } from "../../../src/rpc/endpoint/endpoint-pool.ts";
 import { EndpointProvider } from "../../../src/rpc/endpoint/provider.ts";
-import { RpcChainReader } from "../../../src/rpc/reader.ts";
+import { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
 import { MemoryLog } from "../../support/memory-log.ts";
 import { eth } from "./world.ts";
 

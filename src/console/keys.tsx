@@ -1,0 +1,228 @@
+/** The keys of the service, and what every panel of an operator has: its twin on the command line, and confirmations. */
+import { useState } from "preact/hooks";
+import type { Key } from "../client/index.ts";
+import { useAction, useAnswer, useSession } from "./hooks.ts";
+import { ago, Curl, commandLine, Failure, Panel, plain, type Request, Table, whole } from "./parts.tsx";
+
+const KEY_COLUMNS = [
+  ...["Name", "Scope", "Requests a minute", "New collections an hour", "Subscriptions"],
+  ...["Requests today", "Added", "Last use", ""],
+];
+
+interface NewKey {
+  readonly name: string;
+  readonly scope: "read" | "operate";
+  /** As typed; "" for the default. */
+  readonly rate: string;
+}
+
+const NO_KEY: NewKey = { name: "", scope: "read", rate: "" };
+
+/** The rate of a new key; undefined for the default, and for a text that is no rate. */
+const rateOf = ({ rate }: NewKey): number | undefined =>
+  /^[1-9]\d{0,8}$/.test(rate.trim()) ? Number(rate) : undefined;
+
+const bodyOf = (key: NewKey) => {
+  const requestsPerMinute = rateOf(key);
+  return { name: key.name.trim(), scope: key.scope, ...(requestsPerMinute === undefined ? {} : { requestsPerMinute }) };
+};
+
+export function Keys() {
+  const { client } = useSession();
+  const keys = useAnswer((signal) => client.keys({ signal }), []);
+  const [wish, setWish] = useState(NO_KEY);
+  const [made, setMade] = useState<{ readonly name: string; readonly key: string }>();
+  const [state, run, isBusy] = useAction();
+  const change = (work: () => Promise<string>) =>
+    run(async () => {
+      const words = await work();
+      keys.reload();
+      return words;
+    });
+  const add = () =>
+    change(async () => {
+      setMade(await client.addKey(bodyOf(wish)));
+      setWish({ ...NO_KEY, scope: wish.scope });
+      return "";
+    });
+  const rotate = (name: string) =>
+    change(async () => {
+      setMade(await client.rotateKey(name));
+      return `The former text of ${plain(name)} stays valid for a day.`;
+    });
+  const revoke = (name: string) =>
+    change(async () => {
+      await client.revokeKey(name);
+      return `${plain(name)} is revoked.`;
+    });
+  const rate = rateOf(wish);
+  const options = `${wish.scope === "operate" ? " --scope operate" : ""}${rate === undefined ? "" : ` --rpm ${rate}`}`;
+  return (
+    <Panel title="Keys">
+      <Failure error={keys.error} />
+      <KeyForm wish={wish} onWish={setWish} isBusy={isBusy} state={state} onAdd={add} />
+      {made === undefined ? null : (
+        <p class="made" role="status">
+          The key {plain(made.name)}, shown this once: <code>{made.key}</code>{" "}
+          <button type="button" onClick={() => setMade(undefined)}>
+            I have it
+          </button>
+        </p>
+      )}
+      <KeyTable keys={keys.value ?? []} isBusy={isBusy} onRotate={rotate} onRevoke={revoke} />
+      <Twin
+        command={`keys add ${quotedName(wish.name)}${options}`}
+        requests={[
+          { path: "/api/keys" },
+          { method: "POST", path: "/api/keys", body: { ...bodyOf(wish), name: quotedName(wish.name) } },
+          { method: "POST", path: "/api/keys/<name>/rotate", body: {} },
+          { method: "DELETE", path: "/api/keys/<name>" },
+        ]}
+      />
+      <p class="quiet">
+        Rotate and Revoke: <code>{commandLine("keys rotate <name> --grace 24h")}</code>,{" "}
+        <code>{commandLine("keys revoke <name>")}</code>
+      </p>
+    </Panel>
+  );
+}
+
+interface KeyFormOptions {
+  readonly wish: NewKey;
+  readonly onWish: (wish: NewKey) => void;
+  readonly isBusy: boolean;
+  readonly state: string | undefined;
+  readonly onAdd: () => void;
+}
+
+function KeyForm({ wish, onWish, isBusy, state, onAdd }: KeyFormOptions) {
+  const isWrongRate = wish.rate.trim() !== "" && rateOf(wish) === undefined;
+  const add = (event: Event) => {
+    event.preventDefault();
+    onAdd();
+  };
+  return (
+    <form class="row" onSubmit={add}>
+      <label for="name">New key</label>
+      <input
+        id="name"
+        class="narrow"
+        value={wish.name}
+        placeholder="name"
+        onInput={({ currentTarget }) => onWish({ ...wish, name: currentTarget.value })}
+      />
+      <label for="scope">Scope</label>
+      <select
+        id="scope"
+        value={wish.scope}
+        onChange={({ currentTarget }) => onWish({ ...wish, scope: currentTarget.value as NewKey["scope"] })}
+      >
+        <option value="read">read</option>
+        <option value="operate">operate</option>
+      </select>
+      <label for="rate">Requests a minute</label>
+      <input
+        id="rate"
+        class="narrow"
+        inputMode="numeric"
+        value={wish.rate}
+        placeholder="default"
+        onInput={({ currentTarget }) => onWish({ ...wish, rate: currentTarget.value })}
+      />
+      <button type="submit" disabled={isBusy || wish.name.trim() === "" || isWrongRate}>
+        Add
+      </button>
+      <span role="status">{state}</span>
+    </form>
+  );
+}
+
+interface KeyTableOptions {
+  readonly keys: readonly Key[];
+  readonly isBusy: boolean;
+  readonly onRotate: (name: string) => void;
+  readonly onRevoke: (name: string) => void;
+}
+
+function KeyTable({ keys, isBusy, onRotate, onRevoke }: KeyTableOptions) {
+  return (
+    <Table label="Keys" titles={KEY_COLUMNS}>
+      {keys.map((key) => (
+        <tr key={`${key.source} ${key.name}`}>
+          <th scope="row">{plain(key.name)}</th>
+          <td>{key.scope}</td>
+          <td>{whole(key.requestsPerMinute)}</td>
+          <td>{key.collectionsPerHour === null ? "no limit" : whole(key.collectionsPerHour)}</td>
+          <td>{key.subscriptions === null ? "no limit" : whole(key.subscriptions)}</td>
+          <td>{whole(key.requestsToday)}</td>
+          <td>{key.createdAt === null ? "–" : ago(key.createdAt)}</td>
+          <td>{key.lastUse === null ? "–" : ago(key.lastUse)}</td>
+          <td>
+            <KeyActions of={key} isBusy={isBusy} onRotate={onRotate} onRevoke={onRevoke} />
+          </td>
+        </tr>
+      ))}
+    </Table>
+  );
+}
+
+function KeyActions({ of, isBusy, onRotate, onRevoke }: Omit<KeyTableOptions, "keys"> & { readonly of: Key }) {
+  if (of.source === "environment") return <>set by the environment</>;
+  const name = plain(of.name);
+  return (
+    <>
+      <button type="button" disabled={isBusy} onClick={() => onRotate(of.name)} aria-label={`Rotate ${name}`}>
+        Rotate
+      </button>{" "}
+      <Confirmed name="Revoke" label={`Revoke ${name}`} isDisabled={isBusy} onConfirm={() => onRevoke(of.name)} />
+    </>
+  );
+}
+
+const quotedName = (name: string): string => (/^[\w.-]+$/.test(name.trim()) ? name.trim() : "<name>");
+
+/** An action on the command line, and its requests. */
+export function Twin({ command, requests }: { readonly command: string; readonly requests: readonly Request[] }) {
+  return (
+    <>
+      <p class="quiet">
+        On the command line: <code>{commandLine(command)}</code>
+      </p>
+      <Curl requests={requests} />
+    </>
+  );
+}
+
+interface ConfirmedOptions {
+  readonly name: string;
+  readonly label: string;
+  readonly isDisabled: boolean;
+  readonly onConfirm: () => void;
+}
+
+/** A button whose change can't be taken back: it asks once more. */
+export function Confirmed({ name, label, isDisabled, onConfirm }: ConfirmedOptions) {
+  const [isAsking, setAsking] = useState(false);
+  if (!isAsking) {
+    return (
+      <button type="button" disabled={isDisabled} onClick={() => setAsking(true)} aria-label={label}>
+        {name}
+      </button>
+    );
+  }
+  const confirm = () => {
+    setAsking(false);
+    onConfirm();
+  };
+  return (
+    <span class="confirm">
+      Sure?{" "}
+      <button type="button" disabled={isDisabled} onClick={confirm} aria-label={`${label}, confirmed`}>
+        {name}
+      </button>{" "}
+      <button type="button" onClick={() => setAsking(false)} aria-label={`${label}, not now`}>
+        Keep
+      </button>
+    </span>
+  );
+}

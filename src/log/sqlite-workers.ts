@@ -1,0 +1,207 @@
+/**
+ * The request thread's side of the workers of a SQLite log. The writer's sends operations, classifies errors, and reports
+ * a full disk; the reader's reads the next page of a stream.
+ */
+import type { Clock } from "../core/clock.ts";
+import { AppError, InvariantError } from "../core/errors.ts";
+import type { Logger } from "../core/logger.ts";
+import type { StreamName } from "../events/types.ts";
+import type { AheadReply, AheadRequest } from "./sqlite-ahead-worker.ts";
+import type { EventPage, PageRequest } from "./sqlite-schema.ts";
+import type { WriterOperation, WriterReply } from "./sqlite-writer.ts";
+
+interface Pending {
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: Error) => void;
+  /** True if the operation needs room on the disk. The few bytes of a lease fit on a disk that is full. */
+  readonly stores: boolean;
+}
+
+/** Sends operations to the writer worker, with one promise per request. */
+export class WriterClient {
+  readonly #worker = new Worker(new URL("./sqlite-writer.ts", import.meta.url).href);
+  readonly #pending = new Map<number, Pending>();
+  readonly #disk: DiskWatch;
+  #nextId = 1;
+  #dead: Error | undefined;
+
+  constructor({ clock, logger }: { readonly clock: Clock; readonly logger: Logger }) {
+    this.#disk = new DiskWatch(clock, logger);
+    this.#worker.onmessage = (message: MessageEvent<WriterReply>) => {
+      const reply = message.data;
+      const waiting = this.#pending.get(reply.id);
+      this.#pending.delete(reply.id);
+      if ("error" in reply) {
+        this.#disk.failed(reply.sqliteCode);
+        waiting?.reject(writerError(reply.error, reply.sqliteCode));
+        return;
+      }
+      if (waiting?.stores === true) this.#disk.stored();
+      waiting?.resolve(reply.result);
+    };
+    this.#worker.onerror = (event: ErrorEvent) => {
+      this.#dead = new AppError(`the log's writer died: ${event.message}`, { code: "log_unavailable" });
+      for (const { reject } of this.#pending.values()) reject(this.#dead);
+      this.#pending.clear();
+    };
+  }
+
+  get isDead(): boolean {
+    return this.#dead !== undefined;
+  }
+
+  get isFull(): boolean {
+    return this.#disk.isFull;
+  }
+
+  /** @param handed buffers of the operation to transfer. The caller must not use them afterwards. */
+  call(operation: WriterOperation, handed: ArrayBuffer[] = []): Promise<unknown> {
+    if (this.#dead !== undefined) return Promise.reject(this.#dead);
+    const id = this.#nextId++;
+    return new Promise((resolve, reject) => {
+      this.#pending.set(id, { resolve, reject, stores: operation.op === "append" || operation.op === "blob" });
+      this.#worker.postMessage({ ...operation, id }, handed);
+    });
+  }
+
+  terminate(): void {
+    this.#worker.terminate();
+  }
+}
+
+function writerError(message: string, sqliteCode: string | undefined): AppError {
+  if (sqliteCode === "SQLITE_CORRUPT" || sqliteCode === "SQLITE_NOTADB") {
+    return new InvariantError(`the event log's database file is damaged: ${message}`);
+  }
+  const retryable = sqliteCode?.startsWith("SQLITE_BUSY") === true || sqliteCode === "SQLITE_FULL";
+  return new AppError(`the event log could not be written: ${message}`, {
+    code: "log_unavailable",
+    retryable,
+    meta: { sqliteCode },
+  });
+}
+
+/** Least time between two error lines: on a full disk, small events may still fit now and then. */
+const REPEAT_MS = 60_000;
+
+/** Tells the operator once when the disk is full, and when the log stores events again. */
+class DiskWatch {
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  /** Time of the last error line on the monotonic clock. */
+  #reportedAt = Number.NEGATIVE_INFINITY;
+  /** True if a line about the full disk was not followed by one about its end. */
+  #isReported = false;
+  /** True if the last operation that stores something failed for lack of room. */
+  isFull = false;
+
+  constructor(clock: Clock, logger: Logger) {
+    this.#clock = clock;
+    this.#logger = logger;
+  }
+
+  /** Notes a failed write. @param sqliteCode extended code of SQLite: a quota shows as an I/O error */
+  failed(sqliteCode: string | undefined): void {
+    if (sqliteCode !== "SQLITE_FULL" && sqliteCode !== "SQLITE_IOERR_WRITE") return;
+    this.isFull = true;
+    if (this.#clock.monotonic() - this.#reportedAt < REPEAT_MS) return;
+    this.#reportedAt = this.#clock.monotonic();
+    this.#isReported = true;
+    this.#logger.error(
+      { sqliteCode },
+      "the event log is not writable: its disk is full, and nothing new is stored until there is room",
+    );
+  }
+
+  /** Notes that something was stored. */
+  stored(): void {
+    this.isFull = false;
+    if (!this.#isReported) return;
+    this.#isReported = false;
+    this.#logger.info({}, "the event log is writable again");
+  }
+}
+
+// Reads the next page of a stream while the caller folds the current one. Otherwise a tenth of a hydration is waiting
+// for SQLite. The worker thread starts at the first use.
+
+/** Pages ready or in flight. A reader that stops early leaves one behind. */
+const MAX_READY = 16;
+
+interface Ahead {
+  readonly request: PageRequest;
+  readonly page: Promise<EventPage | undefined>;
+}
+
+export class SqliteAhead {
+  readonly #path: string;
+  readonly #ready = new Map<StreamName, Ahead>();
+  readonly #pending = new Map<number, (page: EventPage | undefined) => void>();
+  #worker: Worker | undefined;
+  #nextId = 1;
+  /** True once closed, or once the worker has died. */
+  #isOver = false;
+  #whenClosed: (() => void) | undefined;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /** Starts to read a page for a later `take`. */
+  begin(request: PageRequest): void {
+    if (this.#isOver) return;
+    this.#worker ??= this.#start();
+    const id = this.#nextId++;
+    const page = new Promise<EventPage | undefined>((resolve) => this.#pending.set(id, resolve));
+    this.#worker.postMessage({ op: "read", id, ...request } satisfies AheadRequest);
+    this.#ready.delete(request.stream);
+    this.#ready.set(request.stream, { request, page });
+    const [oldest] = this.#ready.keys();
+    if (this.#ready.size > MAX_READY && oldest !== undefined) this.#ready.delete(oldest);
+  }
+
+  /** The page, if exactly this one was started and could be read. Each is given once, since the stream may grow. */
+  async take(request: PageRequest): Promise<EventPage | undefined> {
+    const ahead = this.#ready.get(request.stream);
+    if (ahead === undefined) return undefined;
+    this.#ready.delete(request.stream);
+    const { from, limit, maxBytes } = ahead.request;
+    const isThis = from === request.from && limit === request.limit && maxBytes === request.maxBytes;
+    return isThis ? await ahead.page : undefined;
+  }
+
+  #start(): Worker {
+    const worker = new Worker(new URL("./sqlite-ahead-worker.ts", import.meta.url).href);
+    worker.onmessage = ({ data: reply }: MessageEvent<AheadReply>) => {
+      if ("closed" in reply) return this.#whenClosed?.();
+      this.#pending.get(reply.id)?.(reply.page);
+      this.#pending.delete(reply.id);
+    };
+    // Without the worker, callers read their pages themselves.
+    worker.onerror = () => {
+      this.#isOver = true;
+      for (const resolve of this.#pending.values()) resolve(undefined);
+      this.#pending.clear();
+      this.#whenClosed?.();
+    };
+    worker.postMessage({ op: "open", path: this.#path } satisfies AheadRequest);
+    return worker;
+  }
+
+  /** Resolves once its connection is closed. */
+  async close(): Promise<void> {
+    const worker = this.#worker;
+    const isAlive = !this.#isOver;
+    this.#isOver = true;
+    if (worker === undefined) return;
+    // Queued behind pending reads, because callers may wait for those.
+    if (isAlive) {
+      const closed = new Promise<void>((resolve) => {
+        this.#whenClosed = resolve;
+      });
+      worker.postMessage({ op: "close" } satisfies AheadRequest);
+      await closed;
+    }
+    worker.terminate();
+  }
+}

@@ -1,0 +1,382 @@
+/**
+ * The logs of one block, and whether they are complete. A header's bloom tells which contracts have logs. If there is
+ * no log of one of them, the block is in doubt, and its receipts decide, or else a second endpoint.
+ */
+import { keccak256 } from "ethers";
+import { LRUCache } from "lru-cache";
+import { yieldToEventLoop } from "../../core/background.ts";
+import { AppError } from "../../core/errors.ts";
+import { type Address, quantity } from "../../core/hex.ts";
+import {
+  BLOOM,
+  faultyAnswer,
+  inOrder,
+  type LogFault,
+  logFilterParams,
+  type SortedLogs,
+  sortLogs,
+} from "../decode/answer.ts";
+import type { EndpointPool } from "../endpoint/endpoint-pool.ts";
+import type { BlockHeader, ChainLog, Endpoint, LogFilter } from "../port.ts";
+import { isUnknownRefusal, RpcError } from "../rpc-errors.ts";
+import { fromAnyNode } from "./headers.ts";
+
+/** The bits of an address or topic: three of the bloom's 2,048 (Ethereum Yellow Paper, section 4.3.1). */
+type Bits = readonly [number, number, number];
+
+/**
+ * Two caches of bits: followed addresses, and all other addresses and topics. They are separate so that a pass over the
+ * followed addresses is not evicted. About 200 bytes per entry: 50 MB for a quarter of a million followed addresses.
+ */
+const watchedBits = new LRUCache<string, Bits>({ max: 250_000 });
+const mentionedBits = new LRUCache<string, Bits>({ max: 20_000 });
+
+/** Returns the bits that an address or topic sets (hex with 0x, lower case). */
+function bitsIn(cache: LRUCache<string, Bits>, hex: string): Bits {
+  let bits = cache.get(hex);
+  if (bits === undefined) {
+    const digits = keccak256(hex);
+    const at = (pair: number) => Number.parseInt(digits.slice(2 + pair * 4, 6 + pair * 4), 16) & 2_047;
+    bits = [at(0), at(1), at(2)];
+    cache.set(hex, bits);
+  }
+  return bits;
+}
+
+/** False if nothing that sets these bits is in the bloom (0x and 512 lower-case hex digits); true if it may be. */
+function bloomHas(bloom: string, bits: Bits): boolean {
+  for (const bit of bits) {
+    // Bit 0 is the lowest bit of the last digit.
+    const code = bloom.charCodeAt(513 - (bit >> 2));
+    const digit = code >= 97 ? code - 87 : code - 48;
+    if ((digit & (1 << (bit & 3))) === 0) return false;
+  }
+  return true;
+}
+
+/** The part of a log that its block's bloom covers. */
+interface BloomedLog {
+  readonly address: string;
+  readonly topics: readonly string[];
+}
+
+/** Builds the bloom of logs, one log at a time: up to five hashes per log, about ten microseconds per hash. */
+export class Bloom {
+  readonly #words = new Uint8Array(256);
+
+  add({ address, topics }: BloomedLog): void {
+    for (const hex of [address, ...topics]) {
+      for (const bit of bitsIn(mentionedBits, hex.toLowerCase())) this.#words[255 - (bit >> 3)]! |= 1 << (bit & 7);
+    }
+  }
+
+  /** The bloom as a number. */
+  get value(): bigint {
+    return BigInt(`0x${Buffer.from(this.#words).toString("hex")}`);
+  }
+}
+
+/** Contracts and first topics of the requested logs, in lower case. */
+interface Watched {
+  readonly addresses: readonly string[];
+  readonly topics: readonly string[];
+}
+
+/** Returns the watched contracts that the block may have logs of, by its bloom. */
+export function addressesInBloom({ logsBloom }: BlockHeader, { addresses, topics }: Watched): string[] {
+  if (topics.length > 0 && !topics.some((topic) => bloomHas(logsBloom, bitsIn(mentionedBits, topic)))) return [];
+  return addresses.filter((address) => bloomHas(logsBloom, bitsIn(watchedBits, address)));
+}
+
+/** Returns the blocks whose bloom names a watched contract of which there is no log. */
+export function doubtfulBlocks(
+  headers: readonly BlockHeader[],
+  watched: Watched,
+  logs: readonly ChainLog[],
+): BlockHeader[] {
+  const seen = new Set(logs.map((log) => `${log.blockNumber}${log.address}`));
+  return headers.filter((header) =>
+    addressesInBloom(header, watched).some((address) => !seen.has(`${header.number}${address}`)),
+  );
+}
+
+interface WireReceipt {
+  readonly logs?: unknown;
+  readonly logsBloom?: unknown;
+}
+
+const MAX_ASKED = 100;
+/** Logs hashed in one slice: a millisecond. A hostile transaction can have ten thousand. */
+const LOGS_AT_ONCE = 32;
+
+const ADDRESS = /^0x[0-9a-f]{40}$/;
+const TOPIC = /^0x[0-9a-f]{64}$/;
+
+/** True if a log's bits can be computed. Contracts of other virtual machines, and faulty nodes, have logs without. */
+function isBloomable(log: BloomedLog): boolean {
+  if (typeof log?.address !== "string" || !ADDRESS.test(log.address.toLowerCase())) return false;
+  const { topics } = log;
+  return (
+    Array.isArray(topics) &&
+    topics.length <= 4 &&
+    topics.every((one) => typeof one === "string" && TOPIC.test(one.toLowerCase()))
+  );
+}
+
+function isOfOtherBlock({ blockHash }: BloomedLog & { readonly blockHash?: unknown }, { hash }: BlockHeader): boolean {
+  const other = typeof blockHash === "string" ? blockHash.toLowerCase() : "";
+  return TOPIC.test(other) && other !== hash;
+}
+
+/** Like `sortReceipts`. @throws RpcError `lie` also for a faulty log of a watched contract */
+export async function logsOfReceipts(result: unknown, header: BlockHeader, watched: Watched): Promise<ChainLog[]> {
+  const { logs, faults } = await sortReceipts(result, header, watched);
+  if (faults[0] !== undefined) throw faultyAnswer(faults[0]);
+  return logs;
+}
+
+/**
+ * Returns the watched logs of an `eth_getBlockReceipts` answer, in order. Proves that they are complete: the receipts'
+ * blooms must cover the header's bloom, and the logs of each relevant receipt must make its bloom. Receipts may hold
+ * more than the header's bloom: on Polygon the bridge's state-sync transaction is in no header. A log that can't be
+ * read is a fault of its own contract only; the logs of the others count. Works in slices, with pauses for other work.
+ * @throws RpcError `lie` if receipts and header contradict each other
+ */
+async function sortReceipts(result: unknown, header: BlockHeader, watched: Watched): Promise<SortedLogs> {
+  if (!Array.isArray(result)) throw lie(header, "not a list");
+  const logsIn = (receipt: WireReceipt): BloomedLog[] => (Array.isArray(receipt?.logs) ? receipt.logs : []);
+  const all = result.flatMap(logsIn) as (BloomedLog & { readonly blockHash?: unknown })[];
+  const hashes = all.map((log) => (typeof log?.blockHash === "string" ? log.blockHash.toLowerCase() : ""));
+  if (!hashes.includes(header.hash) && hashes.some((hash) => TOPIC.test(hash))) {
+    throw new RpcError("transient", "the endpoint's receipts are of another block of that number", {
+      meta: { block: header.number },
+    });
+  }
+  const addresses = new Set<string>(watched.addresses);
+  const isWatched = ({ address }: BloomedLog) => addresses.has(address.toLowerCase());
+  const own = all.filter((log, i) => typeof log?.address === "string" && isWatched(log) && hashes[i] === header.hash);
+  const at = { fromBlock: header.number, toBlock: header.number };
+  const sorted = sortLogs(own, { addresses: [...addresses] as Address[], topics: [], ...at });
+  const faults = [...sorted.faults];
+  const accuse = (contract: string, reason: string) =>
+    faults.push({ reason, block: header.number, contract: contract as Address, logIndex: "" });
+  for (const [i, log] of all.entries()) {
+    if (typeof log?.address === "string" && isWatched(log) && hashes[i] !== header.hash) {
+      accuse(log.address.toLowerCase(), "a log is of another block than its receipt");
+    }
+  }
+  let [covered, added] = [0n, 0];
+  for (const receipt of result as WireReceipt[]) {
+    const claimed = ownBloom(receipt, header);
+    if (!matters(claimed, watched)) {
+      covered |= BigInt(claimed);
+      continue;
+    }
+    const made = new Bloom();
+    const readable = logsIn(receipt).filter((log) => isBloomable(log) && !isOfOtherBlock(log, header));
+    for (const log of readable) {
+      made.add(log);
+      if (++added % LOGS_AT_ONCE === 0) await yieldToEventLoop();
+    }
+    const isWhole = readable.length === logsIn(receipt).length;
+    if (!isWhole) {
+      // The log that can't be read may be of any contract that the receipt names and has no other log of.
+      const bloom = BLOOM.test(claimed) ? claimed : header.logsBloom;
+      for (const contract of namedWithout(bloom, readable, watched)) accuse(contract, "a receipt's log can't be read");
+    }
+    if (BLOOM.test(claimed)) {
+      const whole = BigInt(claimed);
+      const isMade = isWhole ? made.value === whole : (made.value | whole) === whole;
+      if (!isMade) throw lie(header, "a receipt's logs do not make its bloom");
+      covered |= whole;
+    } else covered |= made.value;
+  }
+  const claimed = BigInt(header.logsBloom);
+  if ((claimed & covered) !== claimed) throw lie(header, "their logs do not cover the block's bloom");
+  const topics = new Set(watched.topics);
+  const isFaulty = new Set<string | undefined>(faults.map(({ contract }) => contract));
+  const isWanted = (log: ChainLog) =>
+    !isFaulty.has(log.address) && (topics.size === 0 || topics.has(log.topics[0] ?? ""));
+  return { logs: sorted.logs.filter(isWanted), faults };
+}
+
+/** Returns the watched contracts that a bloom names, without those of a receipt's readable logs. */
+function namedWithout(bloom: string, readable: readonly BloomedLog[], { addresses }: Watched): string[] {
+  const seen = new Set(readable.map(({ address }) => address.toLowerCase()));
+  return addresses.filter((one) => !seen.has(one) && bloomHas(bloom, bitsIn(watchedBits, one)));
+}
+
+/** Returns the receipt's own bloom in lower case; "" if it has none. */
+function ownBloom(receipt: WireReceipt, header: BlockHeader): string {
+  if (typeof receipt !== "object" || receipt === null) throw lie(header, "a receipt is not an object");
+  return typeof receipt.logsBloom === "string" ? receipt.logsBloom.toLowerCase() : "";
+}
+
+/** True if a receipt's bloom must be recomputed: it names a watched contract, or is missing. */
+function matters(own: string, { addresses }: Watched): boolean {
+  // With more addresses than this, recomputing every bloom is less work than testing each address.
+  if (!BLOOM.test(own) || addresses.length > MAX_ASKED) return true;
+  return addresses.some((address) => bloomHas(own, bitsIn(watchedBits, address)));
+}
+
+function lie(header: BlockHeader, reason: string): RpcError {
+  return new RpcError("lie", `the endpoint's receipts are wrong: ${reason}`, { meta: { block: header.number } });
+}
+
+export type SettledBy = "receipts" | "another endpoint" | "asking again";
+
+/** After this many refusals in a row, an endpoint counts as having no receipts. A single refusal may be temporary. */
+const MAX_REFUSALS = 3;
+/** Most addresses in one filter. Providers refuse longer lists. */
+export const MAX_ADDRESSES = 1_000;
+
+/** Reads the logs of single blocks from more than the answer of one endpoint. */
+export class BlockLogs {
+  readonly #pool: EndpointPool;
+  readonly #onSettled: (by: SettledBy) => void;
+  /** Refusals of `eth_getBlockReceipts` in a row per endpoint, with any message. */
+  readonly #refusals = new Map<Endpoint, number>();
+
+  constructor(pool: EndpointPool, onSettled: (by: SettledBy) => void) {
+    this.#pool = pool;
+    this.#onSettled = onSettled;
+  }
+
+  /**
+   * Returns a block's logs from its receipts; `faults` if all receipts have faulty logs of some contracts. Undefined if
+   * no endpoint has receipts, or they contradict the header.
+   */
+  async byReceipts(header: BlockHeader, filter: LogFilter): Promise<SortedLogs | undefined> {
+    const found = await this.#readReceipts(header, filter);
+    return typeof found === "string" ? undefined : found;
+  }
+
+  async #readReceipts(header: BlockHeader, filter: LogFilter): Promise<SortedLogs | "unsupported" | "contradictory"> {
+    if (!this.#pool.endpoints.some((endpoint) => this.#hasReceipts(endpoint))) return "unsupported";
+    try {
+      return await leastFaulty(async (accept) => {
+        const ask = async (endpoint: Endpoint) => {
+          const result = await fromAnyNode(async () => (await this.#receiptsOf(endpoint, header)) ?? undefined);
+          if (result === undefined) throw new RpcError("transient", "the endpoint lacks a block's receipts");
+          return accept(await sortReceipts(result, header, filter));
+        };
+        return this.#pool.run(ask, { meta: { block: header.number } });
+      });
+    } catch (error) {
+      // The endpoints that support receipts are down. Don't wait for them.
+      if (error instanceof RpcError && error.kind === "unsupported") return "unsupported";
+      // All receipts contradict the header's bloom. The chain may not build blooms so, and then they prove nothing.
+      const cause = error instanceof AppError ? error.cause : undefined;
+      if (cause instanceof RpcError && cause.kind === "lie") return "contradictory";
+      throw error;
+    }
+  }
+
+  /**
+   * Returns the logs of a block in doubt: 1) from its receipts; 2) without receipts, from a second endpoint and the
+   * first one; 3) without a second endpoint, from two more requests. With `strict`, case 3 is an error. `faults` name
+   * the contracts that stay in doubt.
+   * @param first the endpoint whose logs are in doubt
+   * @throws AppError `unverifiable` in strict mode
+   */
+  async settle(
+    header: BlockHeader,
+    filter: LogFilter,
+    { first, strict }: { first: Endpoint | undefined; strict: boolean },
+  ): Promise<SortedLogs> {
+    const byReceipts = await this.#readReceipts(header, filter);
+    if (typeof byReceipts !== "string") {
+      this.#onSettled("receipts");
+      return byReceipts;
+    }
+    // This request only adds logs that the bloom confirms, so a resting endpoint may answer it.
+    const second = first && this.#pool.secondEndpoint(first, strict);
+    if (second === undefined && strict) {
+      throw new AppError("VERIFY=receipts needs eth_getBlockReceipts, or a second endpoint to compare with", {
+        code: "unverifiable",
+        // Other blocks may have sound receipts.
+        meta: { block: header.number, hasReceipts: byReceipts === "contradictory" },
+      });
+    }
+    const named = addressesInBloom(header, filter) as Address[];
+    // Filtered by topic alone, one block is still a small answer.
+    const narrow = { ...filter, addresses: named.length > MAX_ADDRESSES ? [] : named };
+    const asking = (run: (ask: (endpoint: Endpoint) => Promise<SortedLogs>) => Promise<SortedLogs>) =>
+      leastFaulty((accept) => run(async (endpoint) => accept(await logsOfBlock(endpoint, header, narrow))));
+    const bySecond = second && (await this.#secondAnswer(() => asking((ask) => this.#pool.runOn(second, ask)), strict));
+    const one = bySecond ?? (await asking((ask) => this.#pool.run(ask)));
+    const other = await asking((ask) => (first === undefined ? this.#pool.run(ask) : this.#pool.runOn(first, ask)));
+    this.#onSettled(bySecond === undefined ? "asking again" : "another endpoint");
+    // Neither answer proves that it is complete. Logs that the header's bloom confirms are accepted from both.
+    const confirmed = new Set<string>(named);
+    const both = new Map([...other.logs, ...one.logs].map((log) => [printOf(log), log]));
+    const union = inOrder([...both.values()].filter((log) => confirmed.has(log.address)));
+    // A contract that is faulty in one answer only is settled by the other one.
+    const isIn = ({ faults }: SortedLogs, { contract }: LogFault) =>
+      faults.some((fault) => fault.contract === contract);
+    return { logs: union.logs, faults: [...union.faults, ...one.faults.filter((fault) => isIn(other, fault))] };
+  }
+
+  /** Returns a second endpoint's answer. Undefined if the endpoint fails and the answer is not required. */
+  async #secondAnswer<T>(ask: () => Promise<T>, isRequired: boolean): Promise<T | undefined> {
+    try {
+      return await ask();
+    } catch (error) {
+      if (isRequired || !(error instanceof AppError)) throw error;
+      return undefined;
+    }
+  }
+
+  #hasReceipts(endpoint: Endpoint): boolean {
+    return (this.#refusals.get(endpoint) ?? 0) < MAX_REFUSALS;
+  }
+
+  /** @throws RpcError `unsupported` without a request, after enough refusals */
+  async #receiptsOf(endpoint: Endpoint, { number }: BlockHeader): Promise<unknown> {
+    if (!this.#hasReceipts(endpoint)) throw new RpcError("unsupported", "the endpoint has no eth_getBlockReceipts");
+    const before = this.#refusals.get(endpoint) ?? 0;
+    try {
+      const result = await endpoint.request("eth_getBlockReceipts", [quantity(number)]);
+      this.#refusals.set(endpoint, 0);
+      return result;
+    } catch (error) {
+      // Requests that ran at the same time count once: one failure can end a whole batch.
+      if (isUnknownRefusal(error)) this.#refusals.set(endpoint, before + 1);
+      throw error;
+    }
+  }
+}
+
+/** A log's content, to find it in another answer: only some nodes tell the index of its transaction. */
+const printOf = ({ transactionHash, logIndex, address, topics, data }: ChainLog): string =>
+  [transactionHash, logIndex, address, data, ...topics].join(" ");
+
+/** Reads one block's logs by hash (EIP-234). A node on another branch refuses instead of giving other logs. */
+async function logsOfBlock(endpoint: Endpoint, { hash, number }: BlockHeader, filter: LogFilter): Promise<SortedLogs> {
+  const { fromBlock: _from, toBlock: _to, ...rest } = logFilterParams(filter);
+  const result = await endpoint.request("eth_getLogs", [{ blockHash: hash, ...rest }]);
+  const sorted = sortLogs(result, { ...filter, fromBlock: number, toBlock: number });
+  if (sorted.logs.some((log) => log.blockHash !== hash)) {
+    throw new RpcError("lie", "the endpoint's logs are of another block", { meta: { block: number } });
+  }
+  return sorted;
+}
+
+/**
+ * Asks endpoints for logs until an answer is sound. If all answers have faulty logs, returns the one with the fewest.
+ * @param ask asks by the pool, which tries other endpoints as long as `accept` throws
+ */
+export async function leastFaulty<T extends SortedLogs>(ask: (accept: (answer: T) => T) => Promise<T>): Promise<T> {
+  let least: T | undefined;
+  try {
+    return await ask((answer) => {
+      const [fault] = answer.faults;
+      if (fault === undefined) return answer;
+      if (least === undefined || answer.faults.length < least.faults.length) least = answer;
+      throw faultyAnswer(fault);
+    });
+  } catch (error) {
+    if (least === undefined || !(error instanceof AppError && error.retryable)) throw error;
+    return least;
+  }
+}

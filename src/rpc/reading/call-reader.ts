@@ -1,0 +1,169 @@
+/**
+ * Reads state by `eth_call`: many calls in one through Multicall3, else as a JSON-RPC batch. Reads the newest state
+ * together with the header of the block that it belongs to.
+ */
+import { type Address, quantity } from "../../core/hex.ts";
+import type { BlockRef } from "../../events/types.ts";
+import { aggregateCalls, aggregatedResults, selectorOf } from "../calls.ts";
+import type { EndpointPool, RunOptions } from "../endpoint/endpoint-pool.ts";
+import type { BlockHeader, BlockTag, Call, CallResult, CallsAtHead, Endpoint } from "../port.ts";
+import { isStateUnavailable, RpcError } from "../rpc-errors.ts";
+import { benchLaggards, headerFrom, newestHeaderOf } from "./headers.ts";
+
+/** On Arbitrum `block.number` is L1's. A precompile returns the chain's own number (Arbitrum docs, ArbSys). */
+const ARBITRUM_CHAIN_ID = 42161;
+const ARB_SYS = "0x0000000000000000000000000000000000000064" as Address;
+const BLOCK_NUMBER = selectorOf("getBlockNumber()");
+const ARB_BLOCK_NUMBER = selectorOf("arbBlockNumber()");
+/** Most calls in one `aggregate3`. For small getters this is far below the gas cap of an `eth_call`. */
+const MULTICALL_MAX = 500;
+
+/** Reads without Multicall3 after its code was missing. It may be missing only because the node is still syncing. */
+const READS_WITHOUT_MULTICALL = 100;
+
+const WORD = /^0x[0-9a-f]{64}$/i;
+
+export interface CallOptions {
+  readonly chainId: number;
+  readonly multicall: Address;
+  /** The block that this process shows as the chain's head. Reads of the newest state must not be older. */
+  readonly shownHead?: () => BlockRef | undefined;
+}
+
+export class CallReader {
+  readonly #pool: EndpointPool;
+  readonly #options: CallOptions;
+  #readsWithoutMulticall = 0;
+
+  constructor(pool: EndpointPool, options: CallOptions) {
+    this.#pool = pool;
+    this.#options = options;
+  }
+
+  async calls(calls: readonly Call[], block: BlockTag, options: RunOptions = {}): Promise<CallResult[]> {
+    if (calls.length === 0) return [];
+    return this.#pool.run((endpoint) => this.#callsOn(endpoint, calls, block), { ...options, meta: { block } });
+  }
+
+  async #callsOn(endpoint: Endpoint, calls: readonly Call[], block: BlockTag): Promise<CallResult[]> {
+    const tag = block === "latest" ? block : quantity(block);
+    if (calls.length > 1 && this.#mayAggregate()) {
+      const chunks: Promise<CallResult[] | undefined>[] = [];
+      for (let i = 0; i < calls.length; i += MULTICALL_MAX) {
+        chunks.push(this.#aggregate(endpoint, calls.slice(i, i + MULTICALL_MAX), tag));
+      }
+      const results = await Promise.all(chunks);
+      if (results.every((chunk) => chunk !== undefined)) return results.flat();
+    }
+    return Promise.all(calls.map((call) => this.#single(endpoint, call, tag)));
+  }
+
+  #mayAggregate(): boolean {
+    return this.#readsWithoutMulticall-- <= 0;
+  }
+
+  /** Runs calls through Multicall3. Undefined if it does not exist at that block, or reverted as a whole. */
+  async #aggregate(endpoint: Endpoint, calls: readonly Call[], tag: string): Promise<CallResult[] | undefined> {
+    const data = aggregateCalls(calls);
+    let returned: string;
+    try {
+      returned = await requestParsed(endpoint, "eth_call", [{ to: this.#options.multicall, data }, tag], textIn);
+    } catch (error) {
+      if (error instanceof RpcError && error.kind === "revert") return undefined;
+      throw error;
+    }
+    if (returned === "0x") {
+      // At an old block, the contract may only be younger. At the newest block, the chain does not have it.
+      if (tag === "latest") this.#readsWithoutMulticall = READS_WITHOUT_MULTICALL;
+      return undefined;
+    }
+    try {
+      return aggregatedResults(returned, calls.length);
+    } catch (cause) {
+      throw new RpcError("lie", "the answer of Multicall3 is malformed", { meta: { endpoint: endpoint.label }, cause });
+    }
+  }
+
+  async #single(endpoint: Endpoint, call: Call, tag: string): Promise<CallResult> {
+    try {
+      const data = await requestParsed(endpoint, "eth_call", [{ to: call.to, data: call.data }, tag], textIn);
+      return { ok: true, data };
+    } catch (error) {
+      if (error instanceof RpcError && error.kind === "revert") return { ok: false, data: error.data ?? "0x" };
+      throw error;
+    }
+  }
+
+  async callsAtHead(calls: readonly Call[]): Promise<CallsAtHead> {
+    const pinned = await this.#pool.run((endpoint) => this.#callsPinned(endpoint, calls));
+    if (pinned !== undefined) return pinned;
+    const header = await this.#pool.run(async (endpoint) => this.#notBehind(await newestHeaderOf(endpoint), endpoint));
+    try {
+      // No failover: an endpoint that is behind has only the state of its own head.
+      return { header, results: await this.calls(calls, header.number, { failover: "none" }) };
+    } catch (error) {
+      // The endpoint that gave the head is behind, and the other ones have dropped that block's state.
+      if (!isStateUnavailable(error) || !(await benchLaggards(this.#pool, header))) throw error;
+      const newest = await this.#pool.run(newestHeaderOf);
+      return { header: newest, results: await this.calls(calls, newest.number) };
+    }
+  }
+
+  /** Returns the header. @throws RpcError `transient` if it is older than the block that this process shows as head */
+  #notBehind(header: BlockHeader, endpoint: Endpoint): BlockHeader {
+    const shown = this.#options.shownHead?.();
+    if (shown === undefined || header.number >= shown.number) return header;
+    throw new RpcError("transient", `the endpoint is behind block ${shown.number}`, {
+      meta: { endpoint: endpoint.label, block: header.number },
+    });
+  }
+
+  /**
+   * Reads head and calls in one batch. Each `aggregate3` also reads the block number, which tells the block that
+   * answered. Undefined if Multicall3 is missing, or the head moved between two of the calls.
+   */
+  async #callsPinned(endpoint: Endpoint, calls: readonly Call[]): Promise<CallsAtHead | undefined> {
+    if (!this.#mayAggregate()) return undefined;
+    const arbitrum = this.#options.chainId === ARBITRUM_CHAIN_ID;
+    const number: Call = arbitrum
+      ? { to: ARB_SYS, data: ARB_BLOCK_NUMBER }
+      : { to: this.#options.multicall, data: BLOCK_NUMBER };
+    const chunks: Promise<CallResult[] | undefined>[] = [];
+    for (let i = 0; i === 0 || i < calls.length; i += MULTICALL_MAX - 1) {
+      chunks.push(this.#aggregate(endpoint, [number, ...calls.slice(i, i + MULTICALL_MAX - 1)], "latest"));
+    }
+    const [header, ...answers] = await Promise.all([newestHeaderOf(endpoint), ...chunks]);
+    const blocks = answers.map((results) => {
+      const answered = results?.[0];
+      return answered?.ok === true && WORD.test(answered.data) ? Number(answered.data) : undefined;
+    });
+    const [block] = blocks;
+    if (block === undefined || blocks.some((other) => other !== block)) return undefined;
+    // The head moved between header and calls. That is rare, and one more request settles it.
+    const exact = block === header.number ? header : await headerFrom(endpoint, block);
+    if (exact === undefined) return undefined;
+    this.#notBehind(exact, endpoint);
+    return { header: exact, results: answers.flatMap((results) => results!.slice(1)) };
+  }
+}
+
+/** Sends a request and reads the answer with `read`. @throws RpcError, of kind `transient` if `read` throws */
+export async function requestParsed<T>(
+  endpoint: Endpoint,
+  method: string,
+  params: unknown[],
+  read: (answer: unknown) => T,
+): Promise<T> {
+  const answer = await endpoint.request(method, params);
+  try {
+    return read(answer);
+  } catch (cause) {
+    const meta = { endpoint: endpoint.label };
+    throw new RpcError("transient", `the answer to ${method} is malformed`, { meta, cause });
+  }
+}
+
+export function textIn(answer: unknown): string {
+  if (typeof answer !== "string") throw new TypeError("not a string");
+  return answer;
+}

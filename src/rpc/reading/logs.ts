@@ -1,0 +1,465 @@
+/**
+ * Reads logs for everything but the backfill, in three stages: ask one endpoint for a range, split what it refuses, and
+ * settle the blocks in doubt (`block-logs.ts`). Returns verified logs of the requested contracts, in chain order.
+ */
+import { AppError, isRetryable } from "../../core/errors.ts";
+import type { Address, Hash } from "../../core/hex.ts";
+import type { BlockRef } from "../../events/types.ts";
+import {
+  faultyAnswer,
+  inChainOrder,
+  inOrder,
+  type LogFault,
+  logFilterParams,
+  MAX_FAULTS,
+  type SortedLogs,
+  sortLogs,
+} from "../decode/answer.ts";
+import { MAX_SPAN, SpanController } from "../endpoint/capabilities.ts";
+import type { EndpointPool } from "../endpoint/endpoint-pool.ts";
+import type { BlockHeader, ChainLog, CompleteLogsOptions, Endpoint, LogFilter, StretchFilter } from "../port.ts";
+import { LogsInDoubtError, mayBeTooLarge, RpcError } from "../rpc-errors.ts";
+import {
+  addressesInBloom,
+  BlockLogs,
+  doubtfulBlocks,
+  leastFaulty,
+  MAX_ADDRESSES,
+  type SettledBy,
+} from "./block-logs.ts";
+import { headerFrom, missingBlock } from "./headers.ts";
+
+/** With more chunks of addresses than this, one filter by topic alone is cheaper than a request per chunk. */
+const MAX_CHUNKS = 2;
+const SETTLE_AT_ONCE = 4;
+
+export interface LogReaderObserver {
+  /** An endpoint left out logs that its receipts, or another endpoint, had. */
+  missed(count: number): void;
+  /** A block in doubt was settled by this source. */
+  settled(by: SettledBy): void;
+}
+
+/** A block that the answering endpoint must have. */
+type RequiredBlock = Pick<CompleteLogsOptions, "requiredBlock">;
+
+export interface FirstLogsOptions extends RequiredBlock {
+  readonly signal: AbortSignal;
+}
+
+export interface FirstLogs {
+  readonly logs: ChainLog[];
+  readonly toBlock: number;
+}
+
+interface LogRequest extends LogFilter, RequiredBlock {
+  /** Addresses to keep from an answer that was requested by topic alone. */
+  readonly only?: ReadonlySet<Address>;
+  /** The blocks that the endpoint must have on its branch while it answers. */
+  readonly stretch?: StretchFilter["stretch"];
+  readonly onDoubt?: CompleteLogsOptions["onDoubt"];
+}
+
+/** A verified answer. */
+interface Asked extends SortedLogs {
+  /** Includes the logs that were filtered out. */
+  readonly count: number;
+  readonly endpoint: Endpoint;
+}
+
+export class LogReader {
+  readonly #pool: EndpointPool;
+  readonly #observer: LogReaderObserver | undefined;
+  readonly #blocks: BlockLogs;
+  /** Blocks per request. Starts at the maximum and shrinks after a timeout. */
+  readonly #span = new SpanController(MAX_SPAN);
+
+  constructor(pool: EndpointPool, observer: LogReaderObserver | undefined) {
+    this.#pool = pool;
+    this.#observer = observer;
+    this.#blocks = new BlockLogs(pool, (by) => observer?.settled(by));
+  }
+
+  async logs(filter: LogFilter): Promise<ChainLog[]> {
+    return this.#read(filter, new Sources(filter.maxLogs));
+  }
+
+  /** Reads the logs of the first blocks of a range, as many as `span` expects in one answer. */
+  async firstLogs(
+    filter: LogFilter,
+    span: SpanController,
+    { requiredBlock, signal }: FirstLogsOptions,
+  ): Promise<FirstLogs> {
+    const { fromBlock } = filter;
+    const sources = new Sources();
+    for (;;) {
+      const toBlock = Math.min(filter.toBlock, fromBlock + span.span - 1);
+      const request = { ...filter, toBlock, requiredBlock };
+      const blocks = toBlock - fromBlock + 1;
+      try {
+        const { logs, count } = await this.#ask(request, sources, signal);
+        span.succeeded(blocks, count);
+        return { logs, toBlock };
+      } catch (error) {
+        if (mayBeTooLarge(error) && blocks > 1) {
+          span.tookTooLong(blocks);
+          continue;
+        }
+        if (!isRangeRefusal(error)) throw error;
+        if (blocks === 1) return { logs: await this.#largeBlock(request, error, sources), toBlock };
+        span.refused(blocks, error.hint);
+      }
+    }
+  }
+
+  async logsOfStretch({ addresses, topics, stretch, onDoubt }: StretchFilter): Promise<ChainLog[] | undefined> {
+    const { below, head } = stretch;
+    const filter = { addresses, topics, fromBlock: below.number + 1, toBlock: head.number, stretch, onDoubt };
+    const sources = new Sources();
+    const logs = await this.#complete(filter, [head], {}, sources);
+    return sources.hasMoved ? undefined : logs;
+  }
+
+  completeLogs(
+    filter: LogFilter,
+    toCheck: readonly BlockHeader[] | Promise<readonly BlockHeader[]>,
+    options: CompleteLogsOptions = {},
+  ): Promise<ChainLog[]> {
+    const { requiredBlock, onDoubt } = options;
+    return this.#complete({ ...filter, requiredBlock, onDoubt }, toCheck, options, new Sources(filter.maxLogs));
+  }
+
+  async #complete(
+    requested: LogRequest,
+    toCheck: readonly BlockHeader[] | Promise<readonly BlockHeader[]>,
+    { strict = false, sampled, onMissed }: CompleteLogsOptions,
+    sources: Sources,
+  ): Promise<ChainLog[]> {
+    const [logs, given] = await Promise.all([this.#read(requested, sources), toCheck]);
+    const { doubted } = sources;
+    const addresses = requested.addresses.filter((one) => !doubted.has(one));
+    const filter: LogRequest = doubted.size === 0 ? requested : { ...requested, addresses };
+    // Without an address, the filter would mean any.
+    if (addresses.length === 0 && requested.addresses.length > 0) return [];
+    const headers = given.filter((header) => !sources.isProven(header, filter.addresses.length));
+    const isStrict = ({ number }: BlockHeader) => strict || sources.inPieces.has(number);
+    const isNamed = (header: BlockHeader) => addressesInBloom(header, filter).length > 0;
+    const lenient = headers.filter((header) => !isStrict(header));
+    const doubtful = [
+      ...headers.filter((header) => isStrict(header) && isNamed(header)),
+      ...doubtfulBlocks(lenient, filter, logs),
+    ];
+    let complete = logs;
+    for (const header of lenient) {
+      if (sampled?.has(header.number) !== true || doubtful.includes(header) || !isNamed(header)) continue;
+      const found = await this.#blocks.byReceipts(header, filter);
+      if (found !== undefined) complete = this.#corrected(complete, header, found, sources);
+    }
+    const settle = async (header: BlockHeader): Promise<SortedLogs> => {
+      try {
+        return await this.#blocks.settle(header, filter, { first: sources.endpointOf(header.number), strict });
+      } catch (error) {
+        const isOfBlock =
+          error instanceof AppError && error.code === "unverifiable" && error.meta["hasReceipts"] === true;
+        if (!isOfBlock || filter.onDoubt === undefined) throw error;
+        const place = { block: header.number, logIndex: "", reason: "its receipts contradict its header" };
+        const named = addressesInBloom(header, filter) as Address[];
+        return { logs: [], faults: named.map((contract) => ({ ...place, contract })) };
+      }
+    };
+    for (let at = 0; at < doubtful.length; at += SETTLE_AT_ONCE) {
+      const some = doubtful.slice(at, at + SETTLE_AT_ONCE);
+      const settled = await Promise.all(some.map(settle));
+      for (const [i, header] of some.entries()) {
+        const found = settled[i] as SortedLogs;
+        const own = new Set(complete.flatMap((log) => (log.blockNumber === header.number ? log.address : [])));
+        const isUnsettled = ({ contract }: LogFault) =>
+          contract !== undefined && (isStrict(header) || !own.has(contract));
+        for (const fault of found.faults.filter(isUnsettled)) this.#doubt(fault, filter, sources);
+        complete = this.#corrected(complete, header, found, sources);
+      }
+    }
+    if (doubted.size > 0) complete = complete.filter(({ address }) => !doubted.has(address));
+    if (!sources.isCorrected) return complete;
+    onMissed?.();
+    return complete.sort(inChainOrder);
+  }
+
+  /** A contract's logs stay faulty: the read goes on without the contract. @throws LogsInDoubtError if it can't */
+  #doubt({ contract, block, reason }: LogFault, { onDoubt, fromBlock }: LogRequest, { doubted }: Sources): void {
+    if (contract === undefined || doubted.has(contract)) return;
+    const doubt = { contract, block: block ?? fromBlock, reason };
+    if (onDoubt === undefined) throw new LogsInDoubtError(doubt);
+    doubted.add(contract);
+    onDoubt(doubt);
+  }
+
+  /**
+   * Replaces faulty logs by those of their blocks' receipts. A contract whose logs are faulty there, too, is in doubt.
+   * @throws LogsInDoubtError, RpcError `lie` if the faults name neither block nor contract
+   */
+  async #mended(filter: LogRequest, { logs, faults }: SortedLogs, sources: Sources): Promise<ChainLog[]> {
+    const { topics, only, fromBlock } = filter;
+    const asked = only === undefined ? filter.addresses : [...only];
+    const [first] = faults as [LogFault];
+    if (faults.length === MAX_FAULTS) throw faultyAnswer(first);
+    let mended = logs;
+    for (const [number, own] of Map.groupBy(faults, ({ block = fromBlock }) => block)) {
+      const header = await this.#pool.run((endpoint) => headerFrom(endpoint, number), { meta: { block: number } });
+      if (header === undefined) throw missingBlock(number);
+      const isNameless = own.some(({ contract }) => contract === undefined);
+      const hasPlace = own.every(({ block }) => block !== undefined);
+      if (isNameless && !(asked.length > 0 && hasPlace)) throw faultyAnswer(first);
+      // A log without a readable or requested address may be of any contract that the block's bloom names.
+      const named = isNameless ? (addressesInBloom(header, { addresses: asked, topics }) as Address[]) : [];
+      const contracts = new Set([...own.flatMap(({ contract }) => contract ?? []), ...named]);
+      const watched = { ...filter, addresses: [...contracts] };
+      const isAsked = hasPlace && contracts.size > 0;
+      const found = isAsked ? await this.#receiptsIfUp(header, watched) : undefined;
+      for (const contract of contracts) {
+        const isLost = found === undefined || found.faults.some((fault) => fault.contract === contract);
+        const reason = own.find((fault) => fault.contract === contract)?.reason ?? first.reason;
+        if (isLost) this.#doubt({ ...first, contract, block: number, reason }, filter, sources);
+        mended = mended.filter((log) => log.blockNumber !== number || log.address !== contract);
+        if (!isLost) mended = mended.concat(found.logs.filter(({ address }) => address === contract));
+      }
+    }
+    return inOrder(mended).logs;
+  }
+
+  /** Like `byReceipts`; undefined also while the endpoints with receipts are down. Others don't wait for them. */
+  async #receiptsIfUp(header: BlockHeader, filter: LogFilter): Promise<SortedLogs | undefined> {
+    try {
+      return await this.#blocks.byReceipts(header, filter);
+    } catch (error) {
+      if (!isRetryable(error)) throw error;
+      return undefined;
+    }
+  }
+
+  /** Replaces the logs of one block, except those of faulty contracts. Benches the endpoint that gave different ones. */
+  #corrected(logs: ChainLog[], { number }: BlockHeader, found: SortedLogs, sources: Sources): ChainLog[] {
+    const isFaulty = new Set(found.faults.map(({ contract }) => contract));
+    const isReplaced = (log: ChainLog) => log.blockNumber === number && !isFaulty.has(log.address);
+    const own = logs.filter(isReplaced);
+    const right = found.logs.filter(({ address }) => !isFaulty.has(address));
+    if (areSame(own, right)) return logs;
+    sources.isCorrected = true;
+    this.#observer?.missed(Math.max(1, right.length - own.length));
+    const liar = sources.endpointOf(number);
+    if (liar !== undefined) this.#pool.benchLiar(liar, `its logs of block ${number} differ from the block's receipts`);
+    return logs.filter((log) => !isReplaced(log)).concat(right);
+  }
+
+  /** Reads a range with any number of addresses: as one list, in chunks, or by topic alone. */
+  async #read(filter: LogRequest, sources: Sources): Promise<ChainLog[]> {
+    const { addresses } = filter;
+    if (addresses.length <= MAX_ADDRESSES) return this.#readInSpans(filter, sources);
+    if (addresses.length > MAX_ADDRESSES * MAX_CHUNKS) {
+      return this.#readInSpans({ ...filter, addresses: [], only: new Set(addresses) }, sources);
+    }
+    const chunks: Promise<ChainLog[]>[] = [];
+    for (let i = 0; i < addresses.length; i += MAX_ADDRESSES) {
+      chunks.push(this.#readInSpans({ ...filter, addresses: addresses.slice(i, i + MAX_ADDRESSES) }, sources));
+    }
+    return (await Promise.all(chunks)).flat().sort(inChainOrder);
+  }
+
+  /** Reads in ranges that answer before the timeout, and shrinks the next range after one that doesn't. */
+  async #readInSpans(filter: LogRequest, sources: Sources): Promise<ChainLog[]> {
+    const parts: ChainLog[][] = [];
+    for (let fromBlock = filter.fromBlock; fromBlock <= filter.toBlock; ) {
+      const toBlock = fromBlock + this.#span.take(filter.toBlock - fromBlock + 1) - 1;
+      parts.push(await this.#split({ ...filter, fromBlock, toBlock }, sources));
+      fromBlock = toBlock + 1;
+    }
+    return parts.flat();
+  }
+
+  /** Reads a range and halves it until the endpoint accepts its size. */
+  async #split(filter: LogRequest, sources: Sources): Promise<ChainLog[]> {
+    const { fromBlock, toBlock } = filter;
+    const blocks = toBlock - fromBlock + 1;
+    try {
+      const { logs, count } = await this.#ask(filter, sources);
+      this.#span.succeeded(blocks, count);
+      return sources.countLogs(logs);
+    } catch (error) {
+      if (mayBeTooLarge(error)) this.#span.tookTooLong(blocks);
+      else this.#span.settle(blocks);
+      if (!isRangeRefusal(error)) throw error;
+      if (fromBlock === toBlock) return sources.countLogs(await this.#largeBlock(filter, error, sources));
+      const middle = Math.floor((fromBlock + toBlock) / 2);
+      const lower = await this.#split({ ...filter, toBlock: middle }, sources);
+      return lower.concat(await this.#split({ ...filter, fromBlock: middle + 1 }, sources));
+    }
+  }
+
+  /**
+   * Reads one block that is too large for a single answer: from its receipts, or else by topic and by address.
+   * @throws AppError `block_too_large` if nothing is left to split
+   */
+  async #largeBlock(filter: LogRequest, refusal: RpcError, sources: Sources): Promise<ChainLog[]> {
+    const { fromBlock: block, only } = filter;
+    const header = await this.#pool.run((endpoint) => headerFrom(endpoint, block), { meta: { block } });
+    const watched = only === undefined ? filter : { ...filter, addresses: [...only] };
+    const found = header && (await this.#blocks.byReceipts(header, watched));
+    if (header !== undefined && found !== undefined) {
+      for (const fault of found.faults) this.#doubt(fault, filter, sources);
+      sources.proven.set(block, { hash: header.hash, addresses: watched.addresses.length - sources.doubted.size });
+      return found.logs;
+    }
+    sources.inPieces.add(block);
+    return (await this.#inPieces(filter, refusal, sources)).sort(inChainOrder);
+  }
+
+  /** Reads one block's logs by parts of the filter. Finds no omitted logs: `completeLogs` checks the block. */
+  async #inPieces(filter: LogRequest, refusal: RpcError, sources: Sources): Promise<ChainLog[]> {
+    const logs: ChainLog[] = [];
+    const { onDoubt, topics, addresses, fromBlock } = filter;
+    const [contract] = addresses;
+    if (onDoubt !== undefined && topics.length <= 1 && addresses.length === 1 && contract !== undefined) {
+      // The endpoints refuse one contract's logs. That is no reason to read none of the block.
+      this.#doubt({ contract, block: fromBlock, reason: refusal.message, logIndex: "" }, filter, sources);
+      return logs;
+    }
+    for (const piece of piecesOf(filter, refusal)) {
+      try {
+        for (const log of (await this.#ask(piece, sources)).logs) logs.push(log);
+      } catch (error) {
+        if (!isRangeRefusal(error)) throw error;
+        for (const log of await this.#inPieces(piece, error, sources)) logs.push(log);
+      }
+    }
+    return logs;
+  }
+
+  /**
+   * Reads a range in one answer. If all answers have faulty logs, the receipts of their blocks count.
+   * @throws RpcError `range`; LogsInDoubtError
+   */
+  async #ask(filter: LogRequest, sources: Sources, signal?: AbortSignal): Promise<{ logs: ChainLog[]; count: number }> {
+    const { fromBlock, toBlock, requiredBlock, only, stretch, requests } = filter;
+    // A single block cannot be split, so after a refusal for size another endpoint is asked.
+    const failover = fromBlock === toBlock ? "any" : "lacking";
+    const ask = async (endpoint: Endpoint): Promise<Asked> => {
+      if (requests !== undefined && requests.left-- <= 0) {
+        throw new AppError("the range takes more requests than the caller's limit", { code: "too_many_logs" });
+      }
+      // Checked before the logs: an endpoint that catches up in between would pass, though its logs end too early.
+      if (requiredBlock !== undefined) await assertHasBlock(endpoint, requiredBlock);
+      if (stretch !== undefined && endpoint !== stretch.shownBy) await assertHasBlock(endpoint, stretch.head);
+      // One batch, so that the node that answers with the logs also answers with the headers.
+      const [answer, isWhole] = await Promise.all([
+        endpoint.request("eth_getLogs", [logFilterParams(filter)]).catch((error: unknown) => {
+          // An endpoint that refuses a request within a batch is asked again without the batch.
+          if (requests !== undefined && isRangeRefusal(error)) requests.left--;
+          throw error;
+        }),
+        stretch === undefined || hasBlocks(endpoint, [stretch.head, stretch.below]),
+      ]);
+      if (!isWhole) sources.hasMoved = true;
+      const { logs: all, faults } = sortLogs(answer, filter);
+      // Filtered at once: all contracts' logs of a long gap are gigabytes.
+      const logs = only === undefined ? all : all.filter((log) => only.has(log.address));
+      const isOwn = ({ contract }: LogFault) => contract === undefined || only === undefined || only.has(contract);
+      return { logs, faults: faults.filter(isOwn), count: all.length, endpoint };
+    };
+    const options = { meta: { fromBlock, toBlock }, failover, ...(signal ? { signal } : {}) } as const;
+    const asked = await leastFaulty<Asked>((accept) =>
+      this.#pool.run(async (endpoint) => accept(await ask(endpoint)), options),
+    );
+    sources.add(fromBlock, toBlock, asked.endpoint);
+    const { logs, faults, count } = asked;
+    return { logs: faults.length === 0 ? logs : await this.#mended(filter, asked, sources), count };
+  }
+}
+
+const NO_ADDRESS = `0x${"0".repeat(39)}1` as Address;
+const NO_TOPIC = `0x${"1".repeat(64)}` as Hash;
+
+/** Asks for logs of the newest blocks, of which none match. @throws RpcError if the endpoint doesn't take so many */
+export const askForSpan = (endpoint: Endpoint, blocks: number, head: number): Promise<unknown> =>
+  endpoint.request("eth_getLogs", [
+    logFilterParams({
+      ...{ addresses: [NO_ADDRESS], topics: [NO_TOPIC] },
+      ...{ fromBlock: Math.max(0, head - blocks + 1), toBlock: head },
+    }),
+  ]);
+
+const isRangeRefusal = (error: unknown): error is RpcError => error instanceof RpcError && error.kind === "range";
+
+/** Splits a filter into smaller ones. @throws AppError `block_too_large` if that is impossible */
+function piecesOf(filter: LogRequest, refusal: RpcError): LogRequest[] {
+  const { topics, addresses, fromBlock } = filter;
+  if (topics.length > 1) return topics.map((topic) => ({ ...filter, topics: [topic] }));
+  if (addresses.length > 1) return addresses.map((address) => ({ ...filter, addresses: [address] }));
+  // The node's own words: a refusal that reads like one for size may be of another kind.
+  throw new AppError(`the logs of block ${fromBlock} can't be read: ${refusal.message}`, {
+    code: "block_too_large",
+    meta: { ...refusal.meta, block: fromBlock },
+    cause: refusal,
+  });
+}
+
+/** @throws RpcError `transient` if the endpoint lacks the block: its logs may end before it */
+async function assertHasBlock(endpoint: Endpoint, block: BlockRef): Promise<void> {
+  if ((await headerFrom(endpoint, block.number))?.hash === block.hash) return;
+  throw new RpcError("transient", "the endpoint does not have the required block yet", {
+    meta: { endpoint: endpoint.label, block: block.number },
+  });
+}
+
+/** True if the endpoint has all of these blocks on its branch. */
+async function hasBlocks(endpoint: Endpoint, blocks: readonly BlockRef[]): Promise<boolean> {
+  const found = await Promise.all(blocks.map(({ number }) => headerFrom(endpoint, number)));
+  return found.every((header, i) => header?.hash === blocks[i]?.hash);
+}
+
+/** What one read learned on its way: which endpoint answered for which blocks, and how many logs came. */
+class Sources {
+  /** Blocks read by parts of the filter. Here some logs of a contract do not mean that all of them came. */
+  readonly inPieces = new Set<number>();
+  /** True if an endpoint lacked an end of the stretch while it answered. */
+  hasMoved = false;
+  /** Contracts whose logs can't be read. */
+  readonly doubted = new Set<Address>();
+  /** True if logs were replaced by those of receipts or of another answer. */
+  isCorrected = false;
+  /** Blocks read from their receipts, and the number of addresses that were searched for. */
+  readonly proven = new Map<number, { readonly hash: Hash; readonly addresses: number }>();
+  readonly #ranges: { readonly from: number; readonly to: number; readonly endpoint: Endpoint }[] = [];
+  /** Logs that may still come before the filter's limit. */
+  #room: number;
+
+  constructor(room = Number.POSITIVE_INFINITY) {
+    this.#room = room;
+  }
+
+  /** Counts the logs and returns them. @throws AppError `too_many_logs` above the filter's limit */
+  countLogs(logs: ChainLog[]): ChainLog[] {
+    this.#room -= logs.length;
+    if (this.#room >= 0) return logs;
+    throw new AppError("the range has more logs than the caller's limit", { code: "too_many_logs" });
+  }
+
+  add(from: number, to: number, endpoint: Endpoint): void {
+    this.#ranges.push({ from, to, endpoint });
+  }
+
+  /** True if the block's own receipts were read for all addresses. */
+  isProven({ number, hash }: BlockHeader, addresses: number): boolean {
+    const proven = this.proven.get(number);
+    return proven?.hash === hash && proven.addresses === addresses;
+  }
+
+  endpointOf(block: number): Endpoint | undefined {
+    return this.#ranges.find(({ from, to }) => block >= from && block <= to)?.endpoint;
+  }
+}
+
+function areSame(a: readonly ChainLog[], b: readonly ChainLog[]): boolean {
+  const print = ({ address, blockHash, logIndex, topics, data }: ChainLog) =>
+    `${logIndex} ${address} ${blockHash} ${topics.join()} ${data}`;
+  return a.length === b.length && a.every((log, i) => print(log) === print(b[i]!));
+}

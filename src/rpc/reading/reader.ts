@@ -1,0 +1,296 @@
+/**
+ * The chain reader over an endpoint pool: implements the port, and beside it reads transfers for the backfill. Logs,
+ * calls and finality have files of their own; here are headers, code, and the comparison of endpoints.
+ */
+import { type Address, parseQuantity, quantity } from "../../core/hex.ts";
+import type { BlockRef } from "../../events/types.ts";
+import type { SpanController } from "../endpoint/capabilities.ts";
+import type { EndpointPool, EndpointStatus, HistoryLimits } from "../endpoint/endpoint-pool.ts";
+import type {
+  BlockHeader,
+  BlockRange,
+  BlockTag,
+  Call,
+  CallResult,
+  CallsAtHead,
+  ChainLog,
+  ChainReader,
+  CompleteLogsOptions,
+  DecodedRange,
+  Endpoint,
+  LogFilter,
+  Newest,
+  PartsAnswer,
+  StretchFilter,
+  Tips,
+  TransferFilter,
+} from "../port.ts";
+import type { CallOptions } from "./call-reader.ts";
+import { CallReader, requestParsed, textIn } from "./call-reader.ts";
+import {
+  benchLaggards,
+  Finality,
+  type FinalityOptions,
+  fromAnyNode,
+  headerFrom,
+  missingBlock,
+  newestHeaderOf,
+  RecordedBlock,
+} from "./headers.ts";
+import { askForSpan, type FirstLogs, type FirstLogsOptions, LogReader, type LogReaderObserver } from "./logs.ts";
+
+const HEADERS_AT_ONCE = 100;
+
+interface ReaderOptions extends FinalityOptions, CallOptions {
+  readonly pool: EndpointPool;
+  readonly watch?: LogReaderObserver;
+}
+
+export class RpcChainReader implements ChainReader {
+  readonly chainId: number;
+  readonly #pool: EndpointPool;
+  readonly #logs: LogReader;
+  readonly #finality: Finality;
+  readonly #calls: CallReader;
+  readonly #recorded: RecordedBlock;
+
+  constructor(options: ReaderOptions) {
+    this.chainId = options.chainId;
+    this.#pool = options.pool;
+    this.#finality = new Finality(options.pool, options);
+    this.#calls = new CallReader(options.pool, options);
+    this.#logs = new LogReader(options.pool, options.watch);
+    const { pool } = options;
+    this.#recorded = new RecordedBlock({
+      clock: pool.clock,
+      read: (number) => pool.run((endpoint) => headerFrom(endpoint, number), { isUngated: true }),
+      anyHolds: (block) => this.anyHolds(block),
+    });
+    pool.gate = () => this.#recorded.assertHeld();
+  }
+
+  /** The newest final block of the log. Nothing else is asked of nodes that have another one in its place. */
+  expect(block: BlockRef | undefined): void {
+    this.#recorded.expect(block);
+  }
+
+  /** Returns the nodes' block in the place of the one that is expected; undefined if they have it, or none yet. */
+  foundInstead(): Promise<BlockRef | undefined> {
+    return this.#recorded.foundInstead();
+  }
+
+  /** @param attempts requests in all. Default: those of any read */
+  async head(attempts?: number): Promise<BlockHeader> {
+    return this.#pool.run(newestHeaderOf, attempts === undefined ? {} : { attempts });
+  }
+
+  newest(): Promise<Newest> {
+    return this.#pool.run(async (shownBy) => ({ head: await newestHeaderOf(shownBy), shownBy }));
+  }
+
+  tips(): Promise<Tips> {
+    return this.#finality.tips();
+  }
+
+  finalized(head: BlockHeader): Promise<BlockHeader> {
+    return this.#finality.finalized(head);
+  }
+
+  async header(number: number): Promise<BlockHeader | undefined> {
+    const ask = (endpoint: Endpoint) => headerFrom(endpoint, number);
+    const header = await this.#pool.run(ask, { meta: { block: number } });
+    if (header !== undefined || this.#pool.endpoints.length === 1) return header;
+    // This endpoint may be behind. Another one may have the block.
+    return (await this.#pool.askAll(ask)).find(({ value }) => value !== undefined)?.value;
+  }
+
+  async headers(numbers: readonly number[]): Promise<(BlockHeader | undefined)[]> {
+    if (numbers.length === 0) return [];
+    return this.#pool.run((endpoint) => this.headersOf(endpoint, numbers), {
+      meta: { fromBlock: numbers[0], toBlock: numbers.at(-1) },
+    });
+  }
+
+  async presentHeaders(numbers: readonly number[]): Promise<BlockHeader[]> {
+    const present: BlockHeader[] = [];
+    for (let at = 0; at < numbers.length; at += HEADERS_AT_ONCE) {
+      const some = numbers.slice(at, at + HEADERS_AT_ONCE);
+      const meta = { fromBlock: some[0], toBlock: some.at(-1) };
+      present.push(...(await this.#pool.run((endpoint) => this.#presentHeadersOf(endpoint, some), { meta })));
+    }
+    return present;
+  }
+
+  async #presentHeadersOf(endpoint: Endpoint, numbers: readonly number[]): Promise<BlockHeader[]> {
+    let lacking = -1;
+    const headers = await fromAnyNode(async () => {
+      const answer = await this.headersOf(endpoint, numbers);
+      lacking = answer.indexOf(undefined);
+      return lacking < 0 ? (answer as BlockHeader[]) : undefined;
+    });
+    if (headers === undefined) throw missingBlock(numbers[lacking] as number, endpoint);
+    return headers;
+  }
+
+  logs(filter: LogFilter): Promise<ChainLog[]> {
+    return this.#logs.logs(filter);
+  }
+
+  firstLogs(filter: LogFilter, span: SpanController, options: FirstLogsOptions): Promise<FirstLogs> {
+    return this.#logs.firstLogs(filter, span, options);
+  }
+
+  completeLogs(
+    filter: LogFilter,
+    headers: readonly BlockHeader[] | Promise<readonly BlockHeader[]>,
+    options?: CompleteLogsOptions,
+  ): Promise<ChainLog[]> {
+    return this.#logs.completeLogs(filter, headers, options);
+  }
+
+  logsOfStretch(filter: StretchFilter): Promise<ChainLog[] | undefined> {
+    return this.#logs.logsOfStretch(filter);
+  }
+
+  calls(calls: readonly Call[], block: BlockTag): Promise<CallResult[]> {
+    return this.#calls.calls(calls, block);
+  }
+
+  callsAtHead(calls: readonly Call[]): Promise<CallsAtHead> {
+    return this.#calls.callsAtHead(calls);
+  }
+
+  async code(address: Address, block: BlockTag): Promise<string> {
+    const tag = block === "latest" ? block : quantity(block);
+    const ask = (endpoint: Endpoint) => requestParsed(endpoint, "eth_getCode", [address, tag], textIn);
+    return (await this.#pool.run(ask, { meta: { block } })).toLowerCase();
+  }
+
+  async transactionCount(address: Address): Promise<number> {
+    return this.#pool.run((endpoint) =>
+      requestParsed(endpoint, "eth_getTransactionCount", [address, "latest"], parseQuantity),
+    );
+  }
+
+  failureWithin(ms: number): string | undefined {
+    return this.#pool.failureWithin(ms);
+  }
+
+  /** The chain's endpoints as operators see them. */
+  endpoints(): readonly EndpointStatus[] {
+    return this.#pool.status();
+  }
+
+  /** Asks each endpoint for its newest block. */
+  async probe(): Promise<{ label: string; head: number | undefined; ms: number; fault?: string }[]> {
+    return (await this.#pool.probe(newestHeaderOf)).map(({ value, ...rest }) => ({ ...rest, head: value?.number }));
+  }
+
+  /** Ms for which no endpoint has answered although requests are pending; 0 if none is. */
+  silentMs(): number {
+    return this.#pool.silentMs();
+  }
+
+  /** @param fault the wrong answer in words */
+  benchLiar(endpoint: Endpoint, fault: string): void {
+    this.#pool.benchLiar(endpoint, fault);
+  }
+
+  async anyHolds({ number, hash }: BlockRef): Promise<boolean> {
+    const answers = await Promise.allSettled(this.#pool.endpoints.map((endpoint) => headerFrom(endpoint, number)));
+    const hashes = answers.map((one) => (one.status === "fulfilled" ? one.value?.hash : undefined));
+    if (!hashes.includes(hash)) return false;
+    for (const [index, endpoint] of this.#pool.endpoints.entries()) {
+      if (hashes[index] !== undefined && hashes[index] !== hash) {
+        this.#pool.benchLiar(endpoint, `it has another block ${number}, which is final`);
+      }
+    }
+    return true;
+  }
+
+  benchLaggards(known: BlockRef): Promise<boolean> {
+    return benchLaggards(this.#pool, known);
+  }
+
+  /** Reads headers from this endpoint in one round trip. @throws RpcError */
+  headersOf(endpoint: Endpoint, numbers: readonly number[]): Promise<(BlockHeader | undefined)[]> {
+    return Promise.all(numbers.map((number) => headerFrom(endpoint, number)));
+  }
+
+  /** What the endpoint that reads history takes, as far as it is known. `span` is a copy, to plan with. */
+  historyLimits(): HistoryLimits {
+    return this.#pool.historyLimits();
+  }
+
+  /** Asks for logs of the newest `blocks` blocks, of which none match. False if the endpoint refuses so many. */
+  probeSpan(blocks: number, head: number): Promise<boolean> {
+    return this.#pool.probeSpan(blocks, (endpoint) => askForSpan(endpoint, blocks, head));
+  }
+
+  nextBulkSpan(): number {
+    return this.#pool.nextBulkSpan();
+  }
+
+  /**
+   * Selects an endpoint for the backfill and calls `use`, which requests transfers of the first blocks of the range, as
+   * many as the endpoint takes. They are decoded off this thread. An error of `use` counts against the endpoint.
+   */
+  async transfers<T>(
+    filter: TransferFilter,
+    use: (answer: TransfersAnswer) => Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<{ value: T; toBlock: number }> {
+    const { fromBlock } = filter;
+    return this.#pool.bulk(
+      async (endpoint, span, abandoned, parts) => {
+        const toBlock = Math.min(filter.toBlock, fromBlock + span - 1);
+        const some = { ...filter, toBlock };
+        const answer = { ask: () => endpoint.transfers(some, abandoned), endpoint, toBlock };
+        const { transfersInParts } = endpoint;
+        if (parts === 1 || transfersInParts === undefined) return { value: await use(answer), toBlock };
+        const askInParts = (headers: readonly number[]) =>
+          transfersInParts.call(endpoint, some, partsOf(some, parts), headers, abandoned);
+        return { value: await use({ ...answer, askInParts, parts }), toBlock };
+      },
+      filter.toBlock - fromBlock + 1,
+      { attempts: 6, meta: { fromBlock, toBlock: filter.toBlock }, ...(signal ? { signal } : {}) },
+    );
+  }
+
+  /** Records an answer of `logs` logs for `blocks` blocks. The pool derives the size of the next request from it. */
+  recordHistory({ endpoint, parts }: TransfersAnswer, blocks: number, logs: number): void {
+    this.#pool.recordHistory(endpoint, blocks, logs, parts);
+  }
+
+  /** Reads a range from an endpoint other than `than`. Undefined if there is none. @throws RpcError */
+  async secondTransfers(
+    filter: TransferFilter,
+    than: Endpoint,
+    signal: AbortSignal,
+  ): Promise<{ decoded: DecodedRange; endpoint: Endpoint } | undefined> {
+    const endpoint = this.#pool.secondEndpoint(than);
+    if (endpoint === undefined) return undefined;
+    return { decoded: await endpoint.transfers(filter, signal), endpoint };
+  }
+}
+
+export interface TransfersAnswer {
+  /** Requests the transfers. @throws RpcError */
+  ask(): Promise<DecodedRange>;
+  /** Like `ask`, in several ranges of one request, with the headers of some blocks. Undefined for one range. */
+  askInParts?(headers: readonly number[]): Promise<PartsAnswer>;
+  /** Number of ranges. Default: one. */
+  readonly parts?: number;
+  readonly endpoint: Endpoint;
+  readonly toBlock: number;
+}
+
+/** Splits a range into consecutive ones. */
+function partsOf({ fromBlock, toBlock }: BlockRange, parts: number): BlockRange[] {
+  const size = Math.ceil((toBlock - fromBlock + 1) / parts);
+  const ranges: BlockRange[] = [];
+  for (let from = fromBlock; from <= toBlock; from += size) {
+    ranges.push({ fromBlock: from, toBlock: Math.min(toBlock, from + size - 1) });
+  }
+  return ranges;
+}

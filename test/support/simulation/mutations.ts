@@ -1,0 +1,175 @@
+/**
+ * Mutations: deliberate defects in the real code that the simulation must detect. They prove that it would notice such
+ * a defect. A mutation replaces text that occurs exactly once in its file, so a change of that code cannot disable it
+ * unseen.
+ */
+export interface Mutation {
+  readonly name: string;
+  readonly file: string;
+  readonly find: string;
+  readonly replace: string;
+}
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: "skip the revert of collections",
+    file: "src/indexing/followed-collections.ts",
+    find: "filter(({ state }) => state.end > change.ancestor.number)",
+    replace: "filter(() => false)",
+  },
+  {
+    name: "drop the transfers of single blocks",
+    file: "src/indexing/followed-collections.ts",
+    find: "if (fresh.length === 0) continue;",
+    replace: "if (fresh.length < 2) continue;",
+  },
+  {
+    name: "append two ranges in the wrong order",
+    file: "src/indexing/jobs.ts",
+    find: "for await (const events of ranges) {",
+    replace: `const swapped = async function* () {
+      let held: TransfersCommitted | undefined;
+      for await (const list of ranges) {
+        for (const range of list) {
+          if (held !== undefined) yield* [[range], [held]];
+          held = held === undefined ? range : undefined;
+        }
+      }
+      if (held !== undefined) yield [held];
+    };
+    for await (const events of swapped()) {`,
+  },
+  {
+    name: "work without a lease",
+    file: "src/chain/lease.ts",
+    find: "while (!(await log.acquireLease(name, holder, TTL_MS)))",
+    replace: "while (false)",
+  },
+  {
+    name: "let a follower write after it lost its lease in a pause",
+    file: "src/indexing/collection-streams.ts",
+    find: "return { stream: this.chainStream, version: this.chainVersion };",
+    replace: "return undefined as never;",
+  },
+  {
+    name: "follow without recording the takeover",
+    file: "src/chain/follower.ts",
+    find: 'if (!isRecorded) await this.#append(state, [{ type: "FollowingBegan", holder }]);',
+    replace: "",
+  },
+  {
+    name: "stay with a stuck endpoint",
+    file: "src/chain/head.ts",
+    find: "if (!(await reader.benchLaggards(head))) return tips;",
+    replace: "return tips;",
+  },
+  {
+    name: "ignore that a block is overdue",
+    file: "src/chain/head.ts",
+    find: "if (now - this.#followed.since < patience) return false;",
+    replace: "return false;",
+  },
+  {
+    name: "show a head before its collections are folded",
+    file: "src/chain/view.ts",
+    find: "await this.#settle();",
+    replace: "",
+  },
+  {
+    name: "show a collection before its chain is folded",
+    file: "src/collections/hot-collections.ts",
+    find: "else if (chain.version >= collection.chainVersion) return collection;",
+    replace: "else if (chain.version >= 0) return collection;",
+  },
+  {
+    name: "skip the check of blooms",
+    file: "src/rpc/reading/logs.ts",
+    find: "...doubtfulBlocks(lenient, filter, logs)",
+    replace: "",
+  },
+  {
+    name: "skip the check of receipts",
+    file: "src/rpc/reading/block-logs.ts",
+    find: "if ((claimed & covered) !== claimed)",
+    replace: "if (claimed < 0n)",
+  },
+  {
+    name: "skip the check of parent hashes",
+    file: "src/chain/new-blocks.ts",
+    find: "if (first.number === tip.number + 1 && first.parentHash !== tip.hash) return undefined;",
+    replace: "",
+  },
+  {
+    name: "leave out headers without asking for the followed head again",
+    file: "src/rpc/reading/logs.ts",
+    find: "hasBlocks(endpoint, [stretch.head, stretch.below])",
+    replace: "hasBlocks(endpoint, [stretch.head])",
+  },
+  {
+    name: "keep orphaned transfers",
+    file: "src/collections/collection.ts",
+    find: "state.ledger.revert(ancestor.number);",
+    replace: "",
+  },
+  {
+    name: "read the last block of a range twice",
+    file: "src/collections/headline.ts",
+    find: "state.startBlock : state.end + 1",
+    replace: "state.startBlock : state.end",
+  },
+  {
+    name: "continue after a poll that was only half written",
+    file: "src/chain/follower.ts",
+    find: "!this.#writing &&",
+    replace: "",
+  },
+  {
+    name: "skip the reconciliation after a takeover",
+    file: "src/indexing/followed-collections.ts",
+    find: "await this.#reconcile(chain);",
+    replace: "",
+  },
+  {
+    name: "continue a walk at an orphaned block",
+    file: "src/walks/snapshot.ts",
+    find: 'return hash !== "" && !chain.isCanonical({ number: block, hash });',
+    replace: "return false;",
+  },
+  {
+    name: "continue a walk whose record was lost",
+    file: "src/walks/snapshot.ts",
+    find: "chain.version >= chainVersion && found === chainChecksum",
+    replace: "chain.version >= chainVersion",
+  },
+  {
+    name: "announce twice that a collection is indexed",
+    file: "src/push/subscription.ts",
+    find: "indexed.has(this.stream)",
+    replace: "false",
+  },
+  {
+    name: "treat the head as final",
+    file: "src/rpc/reading/headers.ts",
+    find: "Math.max(0, head.number - finalityDepth)",
+    replace: "head.number",
+  },
+  {
+    name: "keep the range size after a timeout",
+    file: "src/rpc/endpoint/capabilities.ts",
+    find: "this.#span = Math.min(this.#span, half);",
+    replace: "",
+  },
+  {
+    name: "accept a repeated log",
+    file: "src/rpc/decode/answer.ts",
+    find: "copies.add(b);",
+    replace: "continue;",
+  },
+  {
+    name: "keep the ledger of before a new index",
+    file: "src/collections/collection.ts",
+    find: "Object.assign(state, initialState(version), { chainVersion, isRemoved, identifiedAt: time });",
+    replace:
+      "Object.assign(state, initialState(version), { chainVersion, isRemoved, identifiedAt: time, ledger: state.ledger });",
+  },
+];

@@ -1,0 +1,189 @@
+/** One process of the service in the simulated world: real indexing, projections, pages and channel over fake edges. */
+
+import { Leases } from "../../../src/chain/lease.ts";
+import { chainById, MULTICALL3 } from "../../../src/chains/chains.ts";
+import type { Collection } from "../../../src/collections/collection.ts";
+import { beginAnew, requestIdentification, requestIndexing } from "../../../src/collections/headline.ts";
+import { HotCollections } from "../../../src/collections/hot-collections.ts";
+import { LIMITS } from "../../../src/config.ts";
+import type { Address } from "../../../src/core/hex.ts";
+import { Lifecycle } from "../../../src/core/lifecycle.ts";
+import type { Logger } from "../../../src/core/logger.ts";
+import { nftStream } from "../../../src/events/types.ts";
+import { Demand } from "../../../src/indexing/demand.ts";
+import { ChainIndexing } from "../../../src/indexing/indexing.ts";
+import { finishPage, type Page } from "../../../src/listings/pages.ts";
+import { NO_METADATA } from "../../../src/listings/record.ts";
+import { Channel } from "../../../src/push/channel.ts";
+import type { ServerMessage } from "../../../src/push/message-models.ts";
+import { EndpointPool } from "../../../src/rpc/endpoint/endpoint-pool.ts";
+import type { Verify } from "../../../src/rpc/port.ts";
+import { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
+import { type FirstPage, openCursor, type PageFrom } from "../../../src/walks/cursor.ts";
+import { planPage } from "../../../src/walks/plan.ts";
+import { currentCollection } from "../../../src/walks/snapshot.ts";
+import { OPERATOR } from "../requesters.ts";
+import { type EndpointWorld, SimEndpoint, type SimNode, Uplink } from "./endpoint.ts";
+import { type SimDisk, SimLog, type SimLogWorld } from "./log.ts";
+import { ProcessClock } from "./scheduler.ts";
+
+const eth = chainById(1)!;
+export const CHAIN_ID = 1;
+const SECRET = "the simulation's cursor secret";
+
+export interface ProcessWorld extends EndpointWorld, SimLogWorld {
+  readonly nodes: readonly SimNode[];
+  readonly disk: SimDisk;
+  readonly verify: Verify;
+  readonly finalityDepth: number;
+  readonly followEveryMs: number;
+  readonly logger: Logger;
+}
+
+export class SimProcess {
+  readonly name: string;
+  readonly clock: ProcessClock;
+  readonly log: SimLog;
+  readonly uplink = new Uplink();
+  readonly projections: HotCollections;
+  readonly indexing: ChainIndexing;
+  /** Messages that this process sent to its one subscriber. */
+  readonly told: ServerMessage[] = [];
+  started = false;
+  readonly #channel: Channel;
+  readonly #peer = { key: OPERATOR, send: (message: ServerMessage) => this.told.push(message) };
+
+  constructor(name: string, world: ProcessWorld, onCrash: (process: SimProcess) => void) {
+    this.name = name;
+    const { scheduler, nodes, disk, verify, finalityDepth, followEveryMs, logger } = world;
+    const clock = new ProcessClock(scheduler);
+    this.clock = clock;
+    const crash = () => {
+      this.kill();
+      onCrash(this);
+    };
+    const log = new SimLog(disk, clock, world, { name, crash });
+    this.log = log;
+    const lifecycle = new Lifecycle(logger);
+    this.projections = new HotCollections({ log, logger, maxBytes: 1 << 24 });
+    const endpoints = nodes.map((node) => new SimEndpoint(node, this.uplink, clock, world));
+    const pool = new EndpointPool({ chain: eth.name, endpoints, clock });
+
+    const reader = new RpcChainReader({
+      chainId: CHAIN_ID,
+      pool,
+      multicall: MULTICALL3,
+      finalityDepth,
+      depthIsSet: false,
+    });
+    const quiet = () => undefined;
+    const observer = { held: quiet, lost: quiet, handedOver: () => world.faults.hit("lease handed over") };
+    this.indexing = new ChainIndexing({
+      chain: eth,
+      log,
+      reader,
+      // Endpoints decode on this thread, so there is no worker to start.
+      decoder: { prepare: () => undefined },
+      clock,
+      logger,
+      lifecycle,
+      observer: {
+        malformed: quiet,
+        completed: quiet,
+        failed: quiet,
+        head: quiet,
+        omitted: quiet,
+        reorg: quiet,
+        halted: quiet,
+      },
+      leases: new Leases({ log, clock, holder: name, observer }),
+      verify,
+      followEveryMs,
+      settle: () => this.projections.settle(CHAIN_ID),
+    });
+    const { view } = this.indexing;
+    this.#channel = new Channel({
+      log,
+      projections: this.projections,
+      clock,
+      logger,
+      chainOf: () => view,
+      demand: new Demand({
+        ...{ log, clock, lifecycle, takeNew: () => undefined, staleMs: LIMITS.reidentifyMs },
+        candidatesOf: () => this.indexing.candidates,
+      }),
+      maxSubscriptions: 100,
+    });
+    view.onMoved((ancestor) => {
+      this.#channel.onChainViewMoved(CHAIN_ID);
+      if (ancestor !== undefined) this.#channel.chainReverted(CHAIN_ID, ancestor);
+    });
+    log.subscribe((stream, version, appended) => {
+      const isOwn = appended !== undefined;
+      const fail = (error: unknown) => logger.debug({ err: error }, "a wake-up was not acted on");
+      if (/^(nft|chain)\/1(\/|$)/.test(stream)) this.indexing.onWakeUp(stream, version, isOwn).catch(fail);
+    });
+    this.#channel.open(this.#peer);
+  }
+
+  /** Starts the service. Repeats while the log fails, like a supervisor that restarts it. */
+  async start(): Promise<void> {
+    for (;;) {
+      try {
+        await this.indexing.start(async () => undefined);
+        this.started = true;
+        return;
+      } catch {
+        await this.clock.sleep(1_000);
+      }
+    }
+  }
+
+  /** Kills the process as SIGKILL does. */
+  kill(): void {
+    this.clock.kill();
+    void this.log.close();
+  }
+
+  request(address: Address): Promise<void> {
+    return requestIndexing(this, { chainId: CHAIN_ID, address }, OPERATOR);
+  }
+
+  /** Has a collection indexed anew, or removed, as an operator does. */
+  async beginAnew(address: Address, type: "ReindexRequested" | "CollectionRemoved"): Promise<void> {
+    await beginAnew(this, { chainId: CHAIN_ID, address }, type);
+    await this.indexing.changed(nftStream(CHAIN_ID, address));
+  }
+
+  /** Requests a new identification, as the route does for a later request of a contract that was found to be no NFT. */
+  requestAgain(address: Address, version: number): Promise<void> {
+    return requestIdentification(this.log, { chainId: CHAIN_ID, address }, version, OPERATOR);
+  }
+
+  subscribe(address: Address): Promise<void> {
+    return this.#channel.receive(this.#peer, JSON.stringify({ action: "subscribe", chain: "eth", address }));
+  }
+
+  collection(address: Address): Promise<Collection> {
+    return this.projections.get(CHAIN_ID, address);
+  }
+
+  /**
+   * Reads a page as the route does: the first page of a walk, or a page by a cursor that another process may have made.
+   */
+  async page(address: Address, ask: Partial<FirstPage> | { cursor: string }): Promise<Page> {
+    const { view } = this.indexing;
+    const cursor = "cursor" in ask ? openCursor(ask.cursor, SECRET)! : undefined;
+    const source = { projections: this.projections, chain: view, chainId: CHAIN_ID, address };
+    const collection = await currentCollection(source, cursor);
+    const read = (from: PageFrom) => {
+      const plan = planPage({ chainId: CHAIN_ID, address }, collection, view, from);
+      const facts = plan.entries.map(() => NO_METADATA);
+      const page = finishPage(plan, facts, { native: false, cursorSecret: SECRET });
+      return { ...page, body: page.body.slice() };
+    };
+    if (cursor !== undefined) return read({ cursor });
+    const first = { limit: 500, hex: false, holders: false, withTotal: true, asOfBlock: undefined, part: undefined };
+    return read({ first: { ...first, ...ask } });
+  }
+}

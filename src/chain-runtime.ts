@@ -172,19 +172,20 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
       const measured = { version, transfers, nfts, name, symbol, standard, target };
       return { airdrop: await isAirdropShaped(ledger), measured };
     },
-    settle: async () => {
-      await Promise.all([projections.settle(chainId), prices.settle()]);
+    settle: async (head) => {
+      await Promise.all([projections.settle(chainId), head && prices.readAhead(head)]);
     },
   });
   lifecycle.onStop(`indexing of ${chain.name}`, () => indexing.stop());
   const { view } = indexing;
-  const onAsked = () => indexing.heard();
   const prices = createPrices({
-    ...{ chain, reader, log, view, clock, onAsked },
+    ...{ chain, reader, log, view, clock },
     listed: (chainId, address) => shared.tokenLists.find(chainId, address),
-    onTokenKnown: () => indexing.follow(),
+    onAsked: () => {
+      indexing.follow();
+      indexing.heard();
+    },
   });
-  lifecycle.onStop(`prices of ${chain.name}`, () => prices.close());
   indexing.addConsumer(prices.consumer);
   const metadata = shared.metadata.chain({ chain, reader, view, leases, followed: () => indexing.followed() });
   indexing.addConsumer(metadata.consumer);

@@ -18,7 +18,7 @@ import { MetadataBook } from "../metadata/book.ts";
 import type { MediaDocument } from "../metadata/media/media.ts";
 import { hashOf, type OutcomeDocument } from "../metadata/outcome.ts";
 import { blobsOf } from "../metadata/texts.ts";
-import { evolvePrice, initialPriceState } from "../prices/memory/projection.ts";
+import { evolvePrice, initialPriceState } from "../prices/search/price-streams.ts";
 
 /** Entries per page of a listing. An id range that is longer is hashed as a range. */
 const PAGE = 1_000;

@@ -12,7 +12,7 @@ import type { Requester } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
 import { Spending } from "../core/spending.ts";
-import type { StreamName } from "../events/types.ts";
+import type { HeaderRef, StreamName } from "../events/types.ts";
 import type { StreamHead } from "../log/event-log.ts";
 import type { Decoder } from "../rpc/decode/decode-pool.ts";
 import { Candidates, type Delay, type Verdict } from "./candidates.ts";
@@ -23,8 +23,8 @@ import { IndexingJobs } from "./jobs.ts";
 interface IndexingOptions extends ChainWork {
   readonly decoder: Pick<Decoder, "prepare">;
   readonly lifecycle: Lifecycle;
-  /** Resolves when all readers that answer as of the head have caught up with the log. */
-  readonly settle: () => Promise<void>;
+  /** Resolves when all readers that answer as of the head have caught up with the log. `head`: the next one, if any. */
+  readonly settle: (head: HeaderRef | undefined) => Promise<void>;
   /** The operator's current lists of spam and of verified collections. */
   readonly lists?: () => FlagLists;
   /** Judges the shape of a collection's history. Without it no flag depends on history. */
@@ -111,14 +111,10 @@ export class ChainIndexing {
     this.#consumers.push(consumer);
   }
 
-  /**
-   * Resumes from the log: shows the head, continues open jobs, starts the follower if there is anything to follow.
-   * @param restore prepares the other consumers, after the head is known and before the follower starts
-   */
-  async start(restore: () => Promise<void>): Promise<void> {
+  /** Resumes from the log: shows the head, continues open jobs, starts the follower if there is anything to follow. */
+  async start(): Promise<void> {
     await this.view.load();
     this.#options.reader.expect(this.view.finalized());
-    await restore();
     if (await this.#jobs.load()) this.follow();
     const { followEveryMs = 0, lifecycle, chain } = this.#options;
     if (followEveryMs > 0) lifecycle.run(`wait for ${chain.name}`, (signal) => this.#tellHeard(signal));

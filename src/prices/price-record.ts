@@ -3,7 +3,7 @@
  * with the one rounding of each number.
  */
 import type { Chain } from "../chains/chains.ts";
-import { deploymentOf, type ExchangeChoice, exchangesOf, KNOWN_EXCHANGES, parseExchange } from "../chains/exchanges.ts";
+import { deploymentOf, type ExchangeChoice, exchangesOf, parseExchange } from "../chains/exchanges.ts";
 import { invalidParameter } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { decimalsOf, type Market, type Side } from "./market/market.ts";
@@ -20,7 +20,7 @@ import {
   truncate,
 } from "./market/pools.ts";
 import { confidence, type Quote, spreadPercent } from "./market/quote.ts";
-import type { TokenFacts } from "./search/discovery.ts";
+import { unknownExchange } from "./search/pool-lists.ts";
 import type { ListedToken } from "./token-lists.ts";
 
 /** A parsed query string. A repeated parameter is a list. */
@@ -77,11 +77,6 @@ export function parsePriceQuery(raw: RawPriceQuery): PriceParameters {
     ...(toBlockText === undefined ? {} : { toBlock: parseToBlock(toBlockText) }),
     ...(minLiquidityUsd === undefined ? {} : { minLiquidityUsd }),
   };
-}
-
-export function unknownExchange(): Error {
-  const known = KNOWN_EXCHANGES.join(", ");
-  return invalidParameter("exchange", `one of ${known}, or the address of a v2- or v3-style factory`);
 }
 
 /** The pools that a request may use by its `exchange` parameter, and the exchange name in its response. */
@@ -159,6 +154,8 @@ interface Provenance {
   readonly confidence: string;
   readonly twap30m: string | null;
   readonly spreadPercent: string;
+  /** Set if the node lacks the state of the block: name, symbol and decimals are those of the newest block. */
+  readonly factsOf?: "newest";
   /** Configured stablecoins that are more than 2 % off a trusted one; absent when all agree. */
   readonly disputedStablecoins?: readonly DisputedStablecoin[];
 }
@@ -226,6 +223,7 @@ export function provenanceOf(quote: Quote, twap: Rational | undefined): Provenan
     confidence: format(confidence(quote)),
     twap30m: twap === undefined ? null : format(twap),
     spreadPercent: format(spreadPercent(quote.usable)),
+    ...(market.factsOf === "newest" ? { factsOf: "newest" } : {}),
     ...(quote.disputed.length === 0
       ? {}
       : {
@@ -240,7 +238,6 @@ export function provenanceOf(quote: Quote, twap: Rational | undefined): Provenan
 
 interface RecordParts {
   readonly quote: Quote;
-  readonly facts: TokenFacts;
   readonly listed: ListedToken | undefined;
   readonly exchangeName: string | undefined;
   /** Per cent. */
@@ -250,8 +247,8 @@ interface RecordParts {
 
 /** Returns the record, in the API's field order. */
 export function recordOf(parts: RecordParts): PriceRecord {
-  const { quote, facts, listed } = parts;
-  const { chain, block } = quote.market;
+  const { quote, listed } = parts;
+  const { chain, block, facts } = quote.market;
   const usdPrice = toDouble(quote.usd);
   const pool: Pool | undefined = quote.route?.pool ?? quote.nativeSide?.pool;
   const { name, symbol, decimals } = chain.native;

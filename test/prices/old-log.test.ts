@@ -4,13 +4,13 @@
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
+import { isReference } from "../../src/chains/tokens.ts";
 import type { Address } from "../../src/core/hex.ts";
 import type { PriceEvent, StreamName } from "../../src/events/types.ts";
 import type { Headline } from "../../src/log/event-log.ts";
 import { fromStored } from "../../src/log/records.ts";
-import { belongsTo } from "../../src/prices/memory/memory.ts";
-import { evolvePrice, initialPriceState } from "../../src/prices/memory/projection.ts";
 import type { RawPriceQuery } from "../../src/prices/price-record.ts";
+import { evolvePrice, initialPriceState } from "../../src/prices/search/price-streams.ts";
 import type { FrozenRecord } from "../support/frozen.ts";
 import { MemoryLog } from "../support/memory-log.ts";
 import { Process } from "./support/cluster.ts";
@@ -69,7 +69,9 @@ const answer = (process: Process, address: Address, query: RawPriceQuery = {}): 
 describe("a log with linking facts", () => {
   test("contains a followed pool of two tokens that are no connectors, and replays", () => {
     const events = streams.flatMap((entry) => recorded(entry).map(({ event }) => event as PriceEvent));
-    const linking = events.filter((event) => event.type === "PoolDiscovered" && !belongsTo(eth, TOKEN, event));
+    const linking = events.filter(
+      (event) => event.type === "PoolDiscovered" && !isReference(eth, event.token0) && !isReference(eth, event.token1),
+    );
     expect(linking.length).toBeGreaterThan(0);
     const own = streams.find(({ stream }) => stream.endsWith(TOKEN))!;
     const state = recorded(own).reduce(

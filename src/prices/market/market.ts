@@ -5,6 +5,7 @@
 import { type Chain, dollarsAt, type Stablecoin } from "../../chains/chains.ts";
 import type { Address } from "../../core/hex.ts";
 import type { HeaderRef } from "../../events/types.ts";
+import type { TokenFacts } from "../search/discovery.ts";
 import {
   absolute,
   compare,
@@ -34,7 +35,11 @@ export interface Market {
   /** Pools among the reference tokens and pools of the requested token. `states` lacks pools without a state. */
   readonly pools: readonly Pool[];
   readonly states: ReadonlyMap<Address, Observation>;
+  /** Of the requested token. */
+  readonly facts: TokenFacts;
   readonly decimals: ReadonlyMap<Address, number>;
+  /** The block that facts and decimals are of. Without state of the priced block, only the newest ones are known. */
+  readonly factsOf: "block" | "newest";
   /** True if the request names the block by number and it is not the head. */
   readonly isPast: boolean;
 }

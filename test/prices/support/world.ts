@@ -57,7 +57,7 @@ export class World {
 
   constructor(limits: Partial<PriceLimits> = {}, listed: FindListedToken = () => undefined) {
     const { chain, log, clock } = this;
-    this.follower = chain.follower(() => this.prices.consumer);
+    this.follower = chain.follower(() => this.prices);
     placeTokens(chain);
     this.prices = createPrices({ chain: eth, reader: chain, log, view: this.follower, clock, limits, listed });
   }

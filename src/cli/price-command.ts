@@ -26,6 +26,7 @@ interface Price {
     readonly confidence: string;
     readonly spreadPercent: string;
     readonly twap30m: string | null;
+    readonly factsOf?: string;
   };
 }
 
@@ -60,7 +61,7 @@ export const priceCommand: Command = {
 };
 
 function priceLines({ tokenName, tokenSymbol, usdPriceFormatted, nativePrice, toBlock, provenance }: Price): string[] {
-  const { route, liquidityUsd, confidence, spreadPercent, twap30m } = provenance;
+  const { route, liquidityUsd, confidence, spreadPercent, twap30m, factsOf } = provenance;
   const native = nativePrice === null ? "" : ` · ${nativeText(nativePrice)}`;
   const rows = route.map(({ pool, exchange, fee, reserve0, reserve1, sqrtPriceX96, block }) => {
     const state = sqrtPriceX96 === undefined ? `${reserve0} / ${reserve1}` : `sqrtPriceX96 ${sqrtPriceX96}`;
@@ -69,6 +70,7 @@ function priceLines({ tokenName, tokenSymbol, usdPriceFormatted, nativePrice, to
   return [
     `${printable(tokenName)} (${printable(tokenSymbol)}): $${usdPriceFormatted}${native}, at block ${toBlock}`,
     `depth $${liquidityUsd} · confidence ${confidence} · spread ${spreadPercent} % · 30-minute average ${twap30m ?? "–"}`,
+    ...(factsOf === "newest" ? ["the node lacks the block's state: name, symbol and decimals are today's"] : []),
     "",
     tableText(["EXCHANGE", "POOL", "FEE", "STATE", "BLOCK"], rows),
   ];

@@ -176,6 +176,8 @@ export type Provenance = {
   readonly twap30m: string | null;
   /** Spread between the usable routes, in per cent */
   readonly spreadPercent: string;
+  /** Set if the node lacks the block's state: name, symbol and decimals are those of its newest block */
+  readonly factsOf?: "newest";
 };
 
 export type PoolState = {

@@ -181,6 +181,12 @@ const Provenance = Type.Object(
     ),
     twap30m: nullableText("30-minute average in US dollars; null if it cannot be computed"),
     spreadPercent: decimal("Spread between the usable routes, in per cent"),
+    factsOf: Type.Optional(
+      oneOf(
+        ["newest"],
+        "Set if the node lacks the block's state: name, symbol and decimals are those of its newest block",
+      ),
+    ),
   },
   { description: "With include=provenance: the pool states that the price is computed from" },
 );

@@ -377,7 +377,7 @@ describe("the service", () => {
     for (const one of services) await one.stop();
   });
 
-  test("answers a warm price without a state call while pools move", async () => {
+  test("reads a warm price once at each head, and asks nothing of the node at an unchanged head", async () => {
     const proxy = await startRpcProxy(anvil.url);
     const own = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl() });
     const asked = { token: market.demo.address, pool: market.v2.DEMO };
@@ -390,13 +390,21 @@ describe("the service", () => {
     await eventually("the price has followed an empty block", atHead);
     await swapV3(anvil, { pool: market.v3.DEMO.address, tokenIn: MAINNET.weth, amountIn: ETHER });
     await eventually("the price has followed a swap", atHead);
-    proxy.reset();
     for (let round = 0; round < 3; round++) {
+      const before = await tip();
+      proxy.reset();
       await swapV2(anvil, { pool: asked.pool.address, tokenIn: MAINNET.weth, amountIn: ETHER });
       const body = await eventually("the price is at the head", atHead);
       expect(body.nativePrice.value).toBe(await wei(asked, await tip()));
+      expect(proxy.count("eth_call")).toBeLessThanOrEqual((await tip()) - before);
+      proxy.reset();
+      for (const query of ["", "?exchange=dexa_v2", "?min_liquidity_usd=1"]) {
+        const { body: again } = await price(asked.token, query, own);
+        expect(again.toBlock).toBe(String(await tip()));
+      }
+      // The follower still polls for the next block.
+      expect(proxy.calls.filter(({ method }) => method !== "eth_getBlockByNumber")).toEqual([]);
     }
-    expect(proxy.count("eth_call")).toBe(0);
     await own.stop();
     await proxy.stop();
   });

@@ -116,8 +116,11 @@ export class ChainIndexing {
     await this.view.load();
     this.#options.reader.expect(this.view.finalized());
     if (await this.#jobs.load()) this.follow();
-    const { followEveryMs = 0, lifecycle, chain } = this.#options;
-    if (followEveryMs > 0) lifecycle.run(`wait for ${chain.name}`, (signal) => this.#tellHeard(signal));
+    const { lifecycle, chain, isHeard, clock } = this.#options;
+    if (isHeard === undefined) return;
+    lifecycle.run(`wait for ${chain.name}`, async (signal) => {
+      for (; !signal.aborted; await clock.sleep(HEARD_MS, signal).catch(() => undefined)) await this.#tellHeard();
+    });
   }
 
   get #heardLease(): string {
@@ -125,15 +128,12 @@ export class ChainIndexing {
   }
 
   /** Tells the process that follows the chain, by a lease, that clients of this one wait for its blocks. */
-  async #tellHeard(signal: AbortSignal): Promise<void> {
-    const { clock, log, leases, isHeard, logger, chain } = this.#options;
-    while (!signal.aborted) {
-      await clock.sleep(HEARD_MS, signal).catch(() => undefined);
-      if (signal.aborted || isHeard?.() !== true || leases.holds(this.#follower.lease)) continue;
-      await log.acquireLease(this.#heardLease, leases.holder, HEARD_TTL_MS).catch((error: unknown) => {
-        logger.debug({ err: error, chain: chain.name }, "the follower could not be told that clients wait");
-      });
-    }
+  async #tellHeard(): Promise<void> {
+    const { log, leases, isHeard, logger, chain } = this.#options;
+    if (isHeard?.() !== true || leases.holds(this.#follower.lease)) return;
+    await log.acquireLease(this.#heardLease, leases.holder, HEARD_TTL_MS).catch((error: unknown) => {
+      logger.debug({ err: error, chain: chain.name }, "the follower could not be told that clients wait");
+    });
   }
 
   /** True if nothing on the chain is followed, as far as this process knows. */
@@ -161,9 +161,10 @@ export class ChainIndexing {
       await this.view.catchUp(version);
       return;
     }
-    if (!stream.startsWith("nft/")) return;
-    if (this.#mayBeWork(stream, version, isOwn)) await this.#offer(stream, version);
-    this.follow();
+    const isCollection = stream.startsWith("nft/");
+    if (isCollection && this.#mayBeWork(stream, version, isOwn)) await this.#offer(stream, version);
+    // A price that another process read: its clients wait for the chain's blocks.
+    if (isCollection || (stream.startsWith("price/") && !isOwn)) this.follow();
   }
 
   /**
@@ -234,6 +235,7 @@ export class ChainIndexing {
   /** A client of this process begins to wait for the chain's blocks. */
   heard(): void {
     if (this.#following) this.#follower.heard();
+    void this.#tellHeard();
   }
 
   /** A node announced a new block. */

@@ -74,7 +74,9 @@ export interface Prices {
 /** Two thousand pools are some 20 requests in one batch; 16 MiB of answers about 10,000. */
 const DEFAULTS: PriceLimits = { poolsAhead: 2_000, answerBytes: 16 << 20 };
 /** Longest time that a head waits for the prices at it, in ms. */
-const AHEAD_MS = 1_000;
+const LONGEST_WAIT_MS = 1_000;
+/** Without a new head for this long, in ms, the published head may be old: nobody follows the chain, or can't. */
+const FRESH_MS = 30_000;
 /** A token's time of last request is updated at most this often. */
 const ASKED_EVERY_MS = 1_000;
 /** A price alone. */
@@ -90,8 +92,11 @@ class PriceService implements Prices {
   readonly #computer: PriceComputer;
   readonly #answers: AnswerCache<PriceAnswer>;
   readonly #series: PriceSeries;
-  /** Counts the times without requests. The published head may be old after one, so its answers count no longer. */
+  /** Counts the times in which the published head may have become old. Answers from before one count no longer. */
   #era = 0;
+  /** `Clock.monotonic` of the newest head, or of the beginning of this era. */
+  #freshMs = Number.NEGATIVE_INFINITY;
+  #isReadingAhead = false;
 
   constructor(deps: PricesDeps) {
     this.#deps = deps;
@@ -132,10 +137,20 @@ class PriceService implements Prices {
   }
 
   async readAhead(head: HeaderRef): Promise<void> {
-    const reading = this.#markets.readAhead(head).catch((error: unknown) => {
-      if (!(error instanceof AppError)) throw error;
-    });
-    await withTimeout(this.#deps.clock, AHEAD_MS, reading);
+    const { clock } = this.#deps;
+    this.#freshMs = clock.monotonic();
+    // A node that is slower than its chain gets no second read of as many tokens at once.
+    if (this.#isReadingAhead) return;
+    this.#isReadingAhead = true;
+    const reading = this.#markets
+      .readAhead(head)
+      .catch((error: unknown) => {
+        if (!(error instanceof AppError)) throw error;
+      })
+      .finally(() => {
+        this.#isReadingAhead = false;
+      });
+    await withTimeout(clock, LONGEST_WAIT_MS, reading);
   }
 
   async price(request: PriceRequest): Promise<PriceRecord> {
@@ -157,11 +172,18 @@ class PriceService implements Prices {
 
   #noteAsked(address: Address): void {
     const wasAsked = this.#markets.isAsked;
+    const isFresh = this.#isFresh;
     this.#markets.noteAsked(address);
-    if (wasAsked) return;
+    if (!wasAsked) this.#deps.onAsked?.();
+    if (isFresh) return;
     this.#era++;
+    this.#freshMs = this.#deps.clock.monotonic();
     this.#markets.forget();
-    this.#deps.onAsked?.();
+  }
+
+  /** True if the published head is the chain's newest one, as far as is known. */
+  get #isFresh(): boolean {
+    return this.#markets.isAsked && this.#deps.clock.monotonic() - this.#freshMs < FRESH_MS;
   }
 
   /** Returns a computed answer that is still right. Asks the node only about facts that are newer than the block. */
@@ -210,7 +232,7 @@ class PriceService implements Prices {
     if (head === undefined || newestFacts !== undefined || !(isFinal || head === asOf.hash)) return undefined;
     let askedMs = clock.monotonic();
     return () => {
-      if (view.head()?.hash !== head || !(isFinal || this.isAsked())) return false;
+      if (view.head()?.hash !== head || !(isFinal || this.#isFresh)) return false;
       const now = clock.monotonic();
       if (toBlock !== undefined || now - askedMs < ASKED_EVERY_MS) return true;
       askedMs = now;

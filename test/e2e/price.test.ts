@@ -14,7 +14,14 @@ import { sharedPostgres } from "../support/postgres.ts";
 import { depthUsd, nearest, recompute } from "../support/recompute.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { schemaFaults } from "../support/schemas.ts";
-import { type Answer, eventually, startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
+import {
+  type Answer,
+  eventually,
+  startTestService,
+  synced,
+  type TestService,
+  temporaryLogUrl,
+} from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
@@ -375,6 +382,35 @@ describe("the service", () => {
       expect(then[1]!.body).toEqual(then[0]!.body);
     }
     for (const one of services) await one.stop();
+  });
+
+  test("is warm in a replica, for which an idle follower follows the chain again", async () => {
+    const logUrl = await (await sharedPostgres()).createDatabase();
+    const key = "operator-key-of-the-test";
+    const headers = { "x-api-key": key };
+    const follower = await startTestService({ rpcUrl: anvil.url, logUrl, env: { OPERATOR_KEYS: key } });
+    const state = async () => (await follower.get("/api/status", headers)).body.chains[0].state;
+    // The first service follows the chain for a collection, until that is removed. It keeps the lease.
+    const nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Quiet", "Q"]);
+    await synced(follower, nft.address, await tip());
+    await follower.fetch(`/api/collections/eth/${nft.address}`, { method: "DELETE", headers });
+    await eventually("the chain is idle", async () => ((await state()) === "idle" ? true : undefined));
+    const proxy = await startRpcProxy(anvil.url);
+    const replica = await startTestService({ rpcUrl: proxy.url, logUrl });
+    const asked = await newToken(MAINNET.weth, 100n * ETHER);
+    for (let round = 0; round < 3; round++) {
+      await swapV2(anvil, { pool: asked.pool.address, tokenIn: MAINNET.weth, amountIn: ETHER });
+      await eventually("the replica prices at the head without a request", async () => {
+        proxy.reset();
+        const { body } = await price(asked.token, `?min_liquidity_usd=${round}`, replica);
+        const isWarm = body.toBlock === String(await tip()) && proxy.count("eth_call") === 0;
+        return isWarm && body.nativePrice.value === (await wei(asked, await tip())) ? true : undefined;
+      });
+    }
+    expect(await state()).toBe("following");
+    await replica.stop();
+    await follower.stop();
+    await proxy.stop();
   });
 
   test("reads a warm price once at each head, and asks nothing of the node at an unchanged head", async () => {

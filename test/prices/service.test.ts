@@ -239,16 +239,20 @@ describe("following", () => {
     expect(world.prices.consumer.needsBlocks!()).toBe(false);
   });
 
-  test("serves no old price after a minute without requests, in which the chain may not have been followed", async () => {
+  test("reads at the node's newest block if no head was shown for half a minute: nobody may follow the chain", async () => {
     const world = dollarWorld();
     const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
     world.follower.start();
     expect((await world.price(TOKEN)).usdPrice).toBe(20);
     world.chain.mine(10);
     world.setPair(pool, TOKEN, 5_000n, 200n);
+    world.clock.ms += 29_999;
     expect((await world.price(TOKEN)).usdPrice).toBe(20);
-    world.clock.ms += 60_000;
+    world.clock.ms += 1;
     expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 80, toBlock: "10" });
+    world.chain.requests.length = 0;
+    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 80, toBlock: "10" });
+    expect(world.chain.requests).toEqual([]);
   });
 
   test("leaves tokens beyond the bound on pools to their next request, the longest unasked first", async () => {

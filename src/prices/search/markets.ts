@@ -17,7 +17,7 @@ import type { BlockHeader, Call, CallsAtHead, ChainReader } from "../../rpc/port
 import type { Market, PricedBlock } from "../market/market.ts";
 import type { Pool } from "../market/pools.ts";
 import { isPricedDirectly, type QuoteOptions, refusalOf } from "../market/quote.ts";
-import { type MarketRead, planMarket } from "./discovery.ts";
+import { type MarketRead, planMarket, type TokenFacts } from "./discovery.ts";
 import { type HeadRead, Origins, type PastReader, type PastSource, type Seen, seenAt, seenIn } from "./history.ts";
 import { PoolLists, pricingPools, type Subject, unknownExchange } from "./pool-lists.ts";
 import { Journal } from "./price-streams.ts";
@@ -40,6 +40,12 @@ const MAX_TOKENS = 2_000;
 const AHEAD_MS = 15_000;
 /** Reads of a token in which a pool may be announced meanwhile. */
 const MAX_READS = 3;
+
+/** @throws ApiError 404 if the address is no priceable token */
+function assertPriceable(facts: TokenFacts): void {
+  const refused = refusalOf(facts);
+  if (refused !== undefined) throw refused;
+}
 
 interface Kept {
   readonly market: Market;
@@ -113,9 +119,10 @@ export class Markets {
     for (let reads = 1; ; reads++) {
       subject ??= await this.#lists.discover(token, unlisted);
       if (!subject.factoryAnswers) throw unknownExchange();
-      const read = await this.#readAt([token], pricingPools(chain, subject), subject.header);
-      const refused = refusalOf(read.facts.get(token)!);
-      if (refused !== undefined) throw refused;
+      // What is no token is refused before its pools are read.
+      if (subject.found !== undefined) assertPriceable(subject.found.facts);
+      const read = await this.#readAt([token], pricingPools(chain, subject), subject.found?.header);
+      assertPriceable(read.facts.get(token)!);
       await this.#lists.readTo(read.header);
       if (reads < MAX_READS && !this.#lists.isWhole(subject, read.header.number)) {
         subject = undefined;
@@ -254,8 +261,7 @@ export class Markets {
     // The token's own pools with the native coin and the stablecoins, and the pools that set the dollar.
     const direct = pools.filter(({ token0, token1 }) => ends(token0) && ends(token1));
     const market = await this.past(token, block, direct, reader);
-    const refused = refusalOf(market.facts);
-    if (refused !== undefined) throw refused;
+    assertPriceable(market.facts);
     this.#lists.keep(subject);
     if (direct.length === pools.length || isPricedDirectly(market, optionsAt(market))) return market;
     return this.past(token, block, pools, reader);

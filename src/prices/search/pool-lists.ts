@@ -14,7 +14,17 @@ import type { Address } from "../../core/hex.ts";
 import type { BlockRef, HeaderRef } from "../../events/types.ts";
 import type { BlockHeader, Call, CallsAtHead, ChainReader } from "../../rpc/port.ts";
 import { otherToken, type Pool } from "../market/pools.ts";
-import { both, pairsAmong, planPairs, planProbe, together, unlistedVenues, venueOf } from "./discovery.ts";
+import {
+  both,
+  pairsAmong,
+  planFacts,
+  planPairs,
+  planProbe,
+  type TokenFacts,
+  together,
+  unlistedVenues,
+  venueOf,
+} from "./discovery.ts";
 import { addressAt, CREATION_TOPICS } from "./exchange-events.ts";
 
 interface PoolList {
@@ -34,8 +44,8 @@ export interface Subject {
   readonly unlistedPools: readonly Pool[];
   /** True if the unlisted factory answers like a v2 or v3 factory, or if the request names none. */
   readonly factoryAnswers: boolean;
-  /** The head at which the factories just answered; undefined if memory had the lists. */
-  readonly header?: BlockHeader;
+  /** The head at which the factories and the token just answered; undefined if memory had the lists. */
+  readonly found?: { readonly header: BlockHeader; readonly facts: TokenFacts };
 }
 
 interface ListOptions {
@@ -114,27 +124,21 @@ export class PoolLists {
       ),
       both(
         planPairs(unlisted === undefined ? [] : unlistedVenues(unlisted), pairs),
-        together(unlisted === undefined ? [] : [planProbe(unlisted)]),
+        both(together(unlisted === undefined ? [] : [planProbe(unlisted)]), planFacts([token], [])),
       ),
     );
     const { header, results } = await callsAtHead(plan.calls);
-    const [[shared, found], [extra, [style]]] = plan.read(results);
+    const [[shared, named], [extra, [[style], { facts }]]] = plan.read(results);
     const reference = kept ?? listOf(shared, header);
     if (kept === undefined) this.#reference = reference;
-    const own = isOwn ? reference : listOf(found, header);
+    const own = isOwn ? reference : listOf(named, header);
     // An unlisted factory can return a listed factory's pool. It counts for the listed one.
     const listed = new Set([...reference.pools.keys(), ...own.pools.keys()]);
     const unlistedPools = [...listOf(extra, header).pools.values()].filter(
       (pool) => pool.style === style && !listed.has(pool.address),
     );
-    return {
-      token,
-      own,
-      reference,
-      unlistedPools,
-      factoryAnswers: unlisted === undefined || style !== undefined,
-      header,
-    };
+    const factoryAnswers = unlisted === undefined || style !== undefined;
+    return { token, own, reference, unlistedPools, factoryAnswers, found: { header, facts: facts.get(token)! } };
   }
 
   /** Keeps the lists of a token that can have a price. Other addresses take no memory. */

@@ -275,7 +275,8 @@ export class PublishedChain implements ChainView {
       const page = await this.#log.read(this.#stream, { from: this.#state.version + 1 });
       if (page.length === 0) return;
       const last = page.findLast(({ event }) => event.type === "HeadAdvanced" || event.type === "ChainReverted")?.event;
-      await this.#settle(last?.type === "HeadAdvanced" ? last.headers.at(-1) : undefined);
+      const next = last?.type === "HeadAdvanced" ? last.headers.at(-1) : undefined;
+      await this.#settle(next);
       for (const recorded of page) {
         const event = recorded.event as ChainEvent;
         evolveChain(this.#state, event, recorded.version);

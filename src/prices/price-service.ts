@@ -36,8 +36,8 @@ interface PricesDeps {
 }
 
 export interface PriceLimits {
-  /** Most pools that are read ahead at a new head. */
-  readonly poolsAhead: number;
+  /** Most tokens and pools that are read ahead at a new head. */
+  readonly readsAhead: number;
   /** Size limit of the answer cache, in bytes. */
   readonly answerBytes: number;
 }
@@ -71,8 +71,8 @@ export interface Prices {
   readAhead(head: HeaderRef): Promise<void>;
 }
 
-/** Two thousand pools are some 20 requests in one batch; 16 MiB of answers about 10,000. */
-const DEFAULTS: PriceLimits = { poolsAhead: 2_000, answerBytes: 16 << 20 };
+/** Two thousand tokens and pools are some 20 requests in one batch; 16 MiB of answers about 10,000. */
+const DEFAULTS: PriceLimits = { readsAhead: 2_000, answerBytes: 16 << 20 };
 /** Longest time that a head waits for the prices at it, in ms. */
 const LONGEST_WAIT_MS = 1_000;
 /** Without a new head for this long, in ms, the published head may be old: nobody follows the chain, or can't. */
@@ -102,8 +102,8 @@ class PriceService implements Prices {
     this.#deps = deps;
     const { chain, reader, log, view, clock, listed = () => undefined } = deps;
     this.chain = chain;
-    const { answerBytes, poolsAhead } = { ...DEFAULTS, ...deps.limits };
-    const markets = new Markets({ chain, reader, view, clock, log, poolsAhead });
+    const { answerBytes, readsAhead } = { ...DEFAULTS, ...deps.limits };
+    const markets = new Markets({ chain, reader, view, clock, log, readsAhead });
     const figures = new PastFigures({ reader, view, markets, blockSeconds: chain.blockSeconds });
     // Prices need the chain's head, but no logs from its follower.
     this.consumer = {

@@ -3,11 +3,12 @@
  * price, and their pools are followed like any others.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { AppError } from "../../src/core/errors.ts";
 import type { Address } from "../../src/core/hex.ts";
 import type { LogFilter } from "../../src/rpc/port.ts";
 import { Process } from "./support/cluster.ts";
 import { ASKED, CONNECTED, HALF, LATER, OTHER, placeLinked, UNI } from "./support/linked.ts";
-import { dollarWorld, SUSHI, TOKEN, USDC, WBTC, WETH, type World } from "./support/world.ts";
+import { DAI, dollarWorld, SUSHI, TOKEN, USDC, WBTC, WETH, type World } from "./support/world.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
@@ -169,6 +170,49 @@ describe("a pool that is created while its tokens are followed", () => {
     world.chain.requests.length = 0;
     expect((await world.price(TOKEN)).usdPrice).toBe(5);
     expect(world.chain.requests).toEqual([]);
+  });
+
+  test("is found at the first head after blocks whose logs were not read", async () => {
+    const world = dollarWorld();
+    const { chain } = world;
+    world.pair(TOKEN, 1_000n, WETH, 10n);
+    world.follower.start();
+    expect((await world.price(TOKEN)).usdPrice).toBe(20);
+    // So many blocks that asking the factories costs less than their logs.
+    chain.mine(600);
+    world.pair(TOKEN, 10_000n, USDC, 300_000n, SUSHI);
+    await step(world);
+    chain.requests.length = 0;
+    expect((await world.price(TOKEN)).usdPrice).toBe(30);
+    expect(chain.requests).toEqual(["callsAtHead", "calls@601", "header"]);
+    // The node refuses the logs of one block, in which the deepest pool is created.
+    const { completeLogs } = chain;
+    chain.completeLogs = async () => {
+      throw new AppError("no logs today", { code: "chain_unavailable", retryable: true });
+    };
+    await step(world, () => void world.pair(TOKEN, 100_000n, DAI, 4_000_000n, SUSHI));
+    chain.completeLogs = completeLogs;
+    expect((await world.price(TOKEN)).usdPrice).toBe(40);
+    await step(world);
+    chain.requests.length = 0;
+    expect((await world.price(TOKEN)).usdPrice).toBe(40);
+    expect(chain.requests).toEqual([]);
+  });
+
+  test("is found on the branch that replaces a block in which another one was", async () => {
+    const world = dollarWorld();
+    const { chain } = world;
+    world.pair(TOKEN, 1_000n, WETH, 10n);
+    world.follower.start();
+    await world.price(TOKEN);
+    for (let block = 0; block < 3; block++) await step(world);
+    expect((await world.price(TOKEN)).usdPrice).toBe(20);
+    chain.fork(1);
+    chain.mine();
+    world.pair(TOKEN, 10_000n, USDC, 300_000n, SUSHI);
+    chain.mine(2);
+    await world.follower.poll();
+    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 30, toBlock: "4" });
   });
 
   test("disappears with its block in a reorg", async () => {

@@ -255,8 +255,9 @@ describe("following", () => {
     expect(world.chain.requests).toEqual([]);
   });
 
-  test("leaves tokens beyond the bound on pools to their next request, the longest unasked first", async () => {
-    const world = dollarWorld({ poolsAhead: 3 });
+  test("leaves tokens beyond the bound to their next request, the longest unasked first", async () => {
+    // A token, its two pools and the dollar's pool.
+    const world = dollarWorld({ readsAhead: 4 });
     const OTHER = addressOf("other");
     world.chain.token({ address: OTHER, name: "O", symbol: "O", decimals: 18 });
     for (const token of [OTHER, TOKEN]) {

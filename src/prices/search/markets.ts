@@ -28,8 +28,8 @@ interface MarketsOptions {
   readonly view: ChainView;
   readonly clock: Clock;
   readonly log: EventLog;
-  /** Most pools that are read ahead at a head: up to six calls each, five hundred in one request. */
-  readonly poolsAhead: number;
+  /** Most tokens and pools that are read ahead at a head: up to six calls each, five hundred in one request. */
+  readonly readsAhead: number;
 }
 
 /** A token is read ahead at each new head for this long after a question, in ms. */
@@ -140,10 +140,9 @@ export class Markets {
   async readAhead(head: HeaderRef): Promise<void> {
     if (!this.isAsked) return;
     const { clock } = this.#options;
-    const subjects = this.#lately(head);
-    const pools = [...new Map([...subjects.values()].flat().map((pool) => [pool.address, pool])).values()];
+    const { subjects, pools } = this.#lately(head);
     const tokens = [...subjects.keys()].map(({ token }) => token);
-    const [read] = await Promise.all([this.#readAt(tokens, pools, head), this.#lists.readTo(head)]);
+    const [read] = await Promise.all([this.#readAt(tokens, [...pools.values()], head), this.#lists.readTo(head)]);
     if (read.header.hash !== head.hash) return;
     const byPool = new Map(read.reads.map((one) => [one.pool.address, one]));
     const whole = [...subjects].filter(
@@ -160,23 +159,22 @@ export class Markets {
     }
   }
 
-  /** Returns the tokens to be read ahead with their pools, the last ones asked about first. */
-  #lately(head: HeaderRef): Map<Subject, readonly Pool[]> {
-    const { chain, clock, poolsAhead } = this.#options;
+  /** Returns the tokens to be read ahead with their pools, the last ones asked about first, and each pool once. */
+  #lately(head: HeaderRef) {
+    const { chain, clock, readsAhead } = this.#options;
     const subjects = new Map<Subject, readonly Pool[]>();
+    const pools = new Map<Address, Pool>();
     const since = clock.monotonic() - ASKED_MS;
-    let left = poolsAhead;
     for (const [token, askedMs] of this.#asked.entries()) {
-      if (askedMs <= since || left <= 0) break;
+      if (askedMs <= since || subjects.size + pools.size >= readsAhead) break;
       const subject = this.#lists.known(token);
       const isRead = this.keptAt(token, head) !== undefined || this.keptAhead(token, head) !== undefined;
       if (subject === undefined || isRead) continue;
-      const pools = pricingPools(chain, subject);
-      // A token without a pool costs calls for its facts, too.
-      left -= Math.max(1, pools.length);
-      subjects.set(subject, pools);
+      const own = pricingPools(chain, subject);
+      for (const pool of own) pools.set(pool.address, pool);
+      subjects.set(subject, own);
     }
-    return subjects;
+    return { subjects, pools };
   }
 
   /** Reads facts and pools at a block that the node has shown, else at its newest one. */

@@ -75,6 +75,8 @@ interface ComputerOptions {
   readonly view: ChainView;
   readonly markets: Markets;
   readonly figures: PastFigures;
+  /** True if the published head is the chain's newest one, as far as is known. */
+  readonly isFresh: () => boolean;
 }
 
 export class PriceComputer {
@@ -164,7 +166,8 @@ export class PriceComputer {
   async #atBlock(question: PriceComputation, toBlock: number): Promise<PriceAnswer> {
     const { request, selection, kept, hasMoved } = question;
     const head = this.#options.view.head();
-    if (head?.number === toBlock && !hasMoved && selection.unlisted === undefined) {
+    const isAtHead = head?.number === toBlock && this.#options.isFresh();
+    if (isAtHead && !hasMoved && selection.unlisted === undefined) {
       const market = this.#markets.keptAt(request.address, head);
       if (market !== undefined) return this.#finish(question, market);
     }

@@ -115,7 +115,8 @@ class PriceService implements Prices {
       apply: async () => undefined,
     };
     this.#markets = markets;
-    this.#computer = new PriceComputer({ chain, reader, view, markets, figures, listed });
+    const isFresh = () => this.#isFresh;
+    this.#computer = new PriceComputer({ chain, reader, view, markets, figures, listed, isFresh });
     const bytesOf = ({ body }: PriceAnswer): number => body.length * 2 + 512;
     this.#answers = new AnswerCache({ maxBytes: answerBytes, bytesOf, clock });
     this.#series = new PriceSeries({
@@ -195,8 +196,9 @@ class PriceService implements Prices {
     const head = this.#deps.view.head();
     if (head === undefined) return undefined;
     const at = request.toBlock ?? head.number;
-    const kept = this.#answers.get(key, at === head.number ? this.#versionOf(head) : at);
-    if (kept === undefined || at > head.number) return undefined;
+    const isAtHead = at === head.number;
+    const kept = this.#answers.get(key, isAtHead ? this.#versionOf(head) : at);
+    if (kept === undefined || at > head.number || (isAtHead && !this.#isFresh)) return undefined;
     return kept.newestFacts === undefined ? kept : this.#ifFactsStand(kept, kept.newestFacts, reader);
   }
 

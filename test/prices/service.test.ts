@@ -255,6 +255,24 @@ describe("following", () => {
     expect(world.chain.requests).toEqual([]);
   });
 
+  test("gives the price of a block number from memory only while the head is fresh: the block may be replaced", async () => {
+    const world = dollarWorld();
+    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
+    world.follower.start();
+    world.chain.mine();
+    await world.follower.poll();
+    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 20, toBlock: "1" });
+    const query = { to_block: "1" };
+    world.chain.requests.length = 0;
+    expect((await world.price(TOKEN, query)).usdPrice).toBe(20);
+    expect(world.chain.requests).toEqual([]);
+    world.chain.fork(0);
+    world.chain.mine();
+    world.setPair(pool, TOKEN, 5_000n, 200n);
+    world.clock.ms += 60_000;
+    expect((await world.price(TOKEN, query)).usdPrice).toBe(80);
+  });
+
   test("leaves tokens beyond the bound to their next request, the longest unasked first", async () => {
     // A token, its two pools and the dollar's pool.
     const world = dollarWorld({ readsAhead: 4 });

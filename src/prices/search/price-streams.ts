@@ -181,7 +181,7 @@ export class Journal {
   async #append(stream: StreamName, events: readonly ReadEvent[]): Promise<void> {
     let after = initialPriceState;
     const version = await appendWithRetry(this.#options.log, MAX_CONFLICTS, async (attempt) => {
-      const tail = await this.#tail(stream, attempt === 1 ? this.#tails.get(stream) : undefined);
+      const tail = await this.#tail(stream, attempt > 1);
       const fresh: PriceEvent[] = this.#reverted(tail.state);
       after = fresh.reduce(evolvePrice, tail.state);
       for (const event of events) {
@@ -194,11 +194,20 @@ export class Journal {
     if (version !== undefined) this.#tails.set(stream, { version, state: after });
   }
 
-  async #tail(stream: StreamName, kept: Tail | undefined): Promise<Tail> {
-    if (kept !== undefined) return kept;
-    const newest = (await this.#options.log.readBackwards(stream, { limit: TAIL })).reverse();
-    const state = newest.reduce((folded, { event }) => evolvePrice(folded, event as PriceEvent), initialPriceState);
-    const tail = { version: newest.at(-1)?.version ?? 0, state };
+  /** Returns what the stream says. @param isMoved true if another process has written to it */
+  async #tail(stream: StreamName, isMoved: boolean): Promise<Tail> {
+    const { log } = this.#options;
+    const kept = this.#tails.get(stream);
+    if (kept !== undefined && !isMoved) return kept;
+    const { version, state } = kept ?? { version: 0, state: initialPriceState };
+    const read =
+      kept === undefined
+        ? (await log.readBackwards(stream, { limit: TAIL })).reverse()
+        : await log.read(stream, { from: version + 1 });
+    const tail = {
+      version: read.at(-1)?.version ?? version,
+      state: read.reduce((folded, { event }) => evolvePrice(folded, event as PriceEvent), state),
+    };
     this.#tails.set(stream, tail);
     return tail;
   }

@@ -1,4 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { Clock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { type PriceEvent, priceStream } from "../../src/events/types.ts";
 import type { PriceRecord } from "../../src/prices/price-record.ts";
@@ -253,6 +254,39 @@ describe("following", () => {
     world.chain.requests.length = 0;
     expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 80, toBlock: "10" });
     expect(world.chain.requests).toEqual([]);
+  });
+
+  test("holds up a head for a second at most, and starts no second read while one hangs", async () => {
+    const world = dollarWorld();
+    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
+    const { chain, clock, prices } = world;
+    world.follower.start();
+    await world.price(TOKEN);
+    const timers: [number, () => void][] = [];
+    const after: Clock["after"] = (ms, callback) => {
+      timers.push([ms, callback]);
+      return () => undefined;
+    };
+    Object.assign(clock, { after });
+    const { calls } = chain;
+    const hanging = Promise.withResolvers<void>();
+    chain.calls = async (...asked) => {
+      await hanging.promise;
+      return calls.apply(chain, asked);
+    };
+    chain.mine();
+    world.setPair(pool, TOKEN, 5_000n, 200n);
+    const shown = world.follower.poll();
+    expect(timers.map(([ms]) => ms)).toEqual([1_000]);
+    timers[0]![1]();
+    await shown;
+    expect(world.follower.head()!.number).toBe(1);
+    chain.requests.length = 0;
+    await prices.readAhead(chain.mine());
+    expect(chain.requests).toEqual([]);
+    // A question doesn't wait for that read.
+    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 80, toBlock: "2" });
+    hanging.resolve();
   });
 
   test("gives the price of a block number from memory only while the head is fresh: the block may be replaced", async () => {

@@ -5,7 +5,6 @@
 import { type Chain, dollarsAt, type Stablecoin } from "../../chains/chains.ts";
 import type { Address } from "../../core/hex.ts";
 import type { HeaderRef } from "../../events/types.ts";
-import type { TokenFacts } from "../search/discovery.ts";
 import {
   absolute,
   compare,
@@ -25,6 +24,15 @@ import {
   subtract,
   tieBreak,
 } from "./pools.ts";
+
+export interface TokenFacts {
+  readonly name: string;
+  readonly symbol: string;
+  /** Undefined when the contract doesn't return it, or returns more than any token has. */
+  readonly decimals: number | undefined;
+  /** `no_decimals`: otherwise an ERC-20; `not_a_token`: a plain address, an NFT or another contract. */
+  readonly kind: "erc20" | "no_decimals" | "not_a_token";
+}
 
 /** A block; `timestamp` is in Unix seconds. */
 export type PricedBlock = Pick<HeaderRef, "number" | "hash" | "timestamp">;

@@ -6,7 +6,6 @@
 import { connectorsOf } from "../../chains/tokens.ts";
 import { ApiError } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
-import type { TokenFacts } from "../search/discovery.ts";
 import {
   byDepth,
   type DisputedCoin,
@@ -17,6 +16,7 @@ import {
   type Market,
   type Side,
   sidesOf,
+  type TokenFacts,
 } from "./market.ts";
 import {
   add,

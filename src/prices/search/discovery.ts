@@ -8,6 +8,7 @@ import { isReferencePair } from "../../chains/tokens.ts";
 import type { Address } from "../../core/hex.ts";
 import { addressWord, wordOf } from "../../rpc/calls.ts";
 import type { Call, CallResult } from "../../rpc/port.ts";
+import type { TokenFacts } from "../market/market.ts";
 import type { Pool, Reading } from "../market/pools.ts";
 import { addressAnswer, answer, call, textAnswer } from "./exchange-events.ts";
 
@@ -117,15 +118,6 @@ function planPools(venue: Venue, tokenA: Address, tokenB: Address): Plan<Pool[]>
 export function planPairs(venues: readonly Venue[], pairs: readonly (readonly [Address, Address])[]): Plan<Pool[]> {
   const plan = together(venues.flatMap((venue) => pairs.map(([a, b]) => planPools(venue, a, b))));
   return { calls: plan.calls, read: (results) => plan.read(results).flat() };
-}
-
-export interface TokenFacts {
-  readonly name: string;
-  readonly symbol: string;
-  /** Undefined when the contract doesn't return it, or returns more than `MAX_DECIMALS`. */
-  readonly decimals: number | undefined;
-  /** `no_decimals`: otherwise an ERC-20; `not_a_token`: a plain address, an NFT or another contract. */
-  readonly kind: "erc20" | "no_decimals" | "not_a_token";
 }
 
 /** More would overflow a double at any price. Real tokens have at most 36. */

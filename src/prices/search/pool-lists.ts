@@ -13,18 +13,9 @@ import { AppError, invalidParameter } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import type { BlockRef, HeaderRef } from "../../events/types.ts";
 import type { BlockHeader, Call, CallsAtHead, ChainReader } from "../../rpc/port.ts";
+import type { TokenFacts } from "../market/market.ts";
 import { otherToken, type Pool } from "../market/pools.ts";
-import {
-  both,
-  pairsAmong,
-  planFacts,
-  planPairs,
-  planProbe,
-  type TokenFacts,
-  together,
-  unlistedVenues,
-  venueOf,
-} from "./discovery.ts";
+import { both, pairsAmong, planFacts, planPairs, planProbe, together, unlistedVenues, venueOf } from "./discovery.ts";
 import { addressAt, CREATION_TOPICS } from "./exchange-events.ts";
 
 interface PoolList {

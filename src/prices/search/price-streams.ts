@@ -18,9 +18,9 @@ import {
   type TokenIdentified,
 } from "../../events/types.ts";
 import { appendWithRetry, type EventLog } from "../../log/event-log.ts";
-import type { PricedBlock } from "../market/market.ts";
+import type { PricedBlock, TokenFacts } from "../market/market.ts";
 import type { Pool, Reading } from "../market/pools.ts";
-import type { MarketRead, TokenFacts } from "./discovery.ts";
+import type { MarketRead } from "./discovery.ts";
 import { observed } from "./history.ts";
 
 interface KnownPool {

@@ -175,19 +175,20 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     onDelayed: (address, delay) => shared.onDelayed(chainId, address, delay),
     staleMs: LIMITS.reidentifyMs,
     shapeOf: async (address, isApart) => shapeOf(await projections[isApart ? "apart" : "newest"](chainId, address)),
-    settle: async () => {
-      await Promise.all([projections.settle(chainId), prices.settle()]);
+    settle: async (head) => {
+      await Promise.all([projections.settle(chainId), head && prices.readAhead(head)]);
     },
   });
   lifecycle.onStop(`indexing of ${chain.name}`, () => indexing.stop());
   const { view } = indexing;
-  const onAsked = () => indexing.clientAsked();
   const prices = createPrices({
-    ...{ chain, reader, log, view, clock, onAsked },
+    ...{ chain, reader, log, view, clock },
     listed: (chainId, address) => shared.tokenLists.find(chainId, address),
-    onTokenKnown: () => indexing.follow(),
+    onAsked: () => {
+      indexing.follow();
+      indexing.clientAsked();
+    },
   });
-  lifecycle.onStop(`prices of ${chain.name}`, () => prices.close());
   indexing.addConsumer(prices.consumer);
   const metadata = shared.metadata.chain({ chain, reader, view, leases, followed: () => indexing.followed() });
   indexing.addConsumer(metadata.consumer);

@@ -415,8 +415,8 @@ async function startChains(
   { lists, tokenLists, lifecycle }: Pick<SharedParts, "lists" | "tokenLists" | "lifecycle">,
   runtimes: ReadonlyMap<number, ChainRuntime>,
 ): Promise<void> {
-  for (const { indexing, prices, metadata } of runtimes.values()) {
-    await indexing.start(() => prices.load());
+  for (const { indexing, metadata } of runtimes.values()) {
+    await indexing.start();
     metadata.start(lifecycle);
   }
   const listsChanged = () => {

@@ -62,7 +62,7 @@ interface FollowerOptions extends ChainWork {
   readonly minPollMs?: number | undefined;
   /** Wait between polls in ms while nobody subscribes. Default: until the next block is due. */
   readonly followEveryMs?: number | undefined;
-  /** True while a client of another process waits for the chain's blocks. Asked at each poll. */
+  /** True while a client of another process waits for the chain's blocks. Asked at each poll that it decides. */
   readonly hasSubscribersElsewhere?: (() => Promise<boolean>) | undefined;
   /** False while nothing on the chain is followed, or about to be. Then nothing is asked of its nodes. */
   readonly isNeeded?: (() => boolean) | undefined;
@@ -285,7 +285,7 @@ export class Follower {
     this.#polls.begin();
     this.#hasShownHead = false;
     await this.#prepare();
-    if (this.#takeIdle()) return IDLE_MS;
+    if (await this.#takeIdle()) return IDLE_MS;
     const found = state.finalized && (await this.#options.reader.foundInstead());
     if (found !== undefined) await this.#violated(state, found);
     const tips = await this.#heads.tips(state, this.#reads.asksFinal);
@@ -307,9 +307,10 @@ export class Follower {
    * True if nothing is needed, and nothing was needed at the last poll either: its blocks have told the consumers that
    * they end there.
    */
-  #takeIdle(): boolean {
+  async #takeIdle(): Promise<boolean> {
+    const { isNeeded, hasSubscribersElsewhere } = this.#options;
     const wasNeeded = this.#isNeeded;
-    this.#isNeeded = this.#options.isNeeded?.() !== false;
+    this.#isNeeded = isNeeded?.() !== false || (await hasSubscribersElsewhere?.()) === true;
     this.#isIdle = !(wasNeeded || this.#isNeeded);
     return this.#isIdle;
   }

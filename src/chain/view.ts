@@ -189,15 +189,18 @@ export async function loadChainState(
 export class PublishedChain implements ChainView {
   readonly #log: EventLog;
   readonly #stream: StreamName;
-  readonly #settle: () => Promise<void>;
+  readonly #settle: (head: HeaderRef | undefined) => Promise<void>;
   readonly #listeners = new Set<MoveListener>();
   #state: ChainState = initialChainState();
   /** Checksums of the newest events by version, oldest first. */
   readonly #checksums = new Map<number, number>();
   readonly #catchUp = new CatchUp(this, (target) => this.#run(target));
 
-  /** @param settle resolves when all readers that answer as of the head have caught up with the log */
-  constructor(log: EventLog, chainId: number, settle: () => Promise<void>) {
+  /**
+   * @param settle resolves when all readers that answer as of the head have caught up with the log. It is given the head
+   * that is shown next, if that is a new one
+   */
+  constructor(log: EventLog, chainId: number, settle: (head: HeaderRef | undefined) => Promise<void>) {
     this.#log = log;
     this.#stream = chainStream(chainId);
     this.#settle = settle;
@@ -271,7 +274,9 @@ export class PublishedChain implements ChainView {
     while (this.#state.version < target()) {
       const page = await this.#log.read(this.#stream, { from: this.#state.version + 1 });
       if (page.length === 0) return;
-      await this.#settle();
+      const last = page.findLast(({ event }) => event.type === "HeadAdvanced" || event.type === "ChainReverted")?.event;
+      const next = last?.type === "HeadAdvanced" ? last.headers.at(-1) : undefined;
+      await this.#settle(next);
       for (const recorded of page) {
         const event = recorded.event as ChainEvent;
         evolveChain(this.#state, event, recorded.version);

@@ -28,7 +28,7 @@ import { fileFaults, openLog, STREAM_KINDS, strays } from "../log/open.ts";
 import { hashOf, MetadataBook, type OutcomeDocument } from "../metadata/book.ts";
 import type { MediaDocument } from "../metadata/media/media.ts";
 import { blobsOf } from "../metadata/page.ts";
-import { evolvePrice, initialPriceState } from "../prices/memory/projection.ts";
+import { evolvePrice, initialPriceState } from "../prices/search/price-streams.ts";
 import { CommandError, FAILED, missingLog, openCommandLog, UNAVAILABLE, USAGE } from "./access.ts";
 import type { Command, CommandRun } from "./command.ts";
 import { inWords } from "./command.ts";

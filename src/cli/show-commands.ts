@@ -258,7 +258,7 @@ function priceLines({
   toBlock,
   provenance,
 }: TokenPrice): string[] {
-  const { route = [], liquidityUsd, confidence, spreadPercent, twap30m } = provenance ?? {};
+  const { route = [], liquidityUsd, confidence, spreadPercent, twap30m, factsOf } = provenance ?? {};
   const native = nativePrice === null ? "" : ` · ${nativeText(nativePrice)}`;
   const rows = route.map(({ pool, exchange, fee, reserve0, reserve1, sqrtPriceX96, block }) => {
     const state = sqrtPriceX96 === undefined ? `${reserve0} / ${reserve1}` : `sqrtPriceX96 ${sqrtPriceX96}`;
@@ -267,6 +267,7 @@ function priceLines({
   return [
     `${printable(tokenName)} (${printable(tokenSymbol)}): $${usdPriceFormatted}${native}, at block ${toBlock}`,
     `depth $${liquidityUsd} · confidence ${confidence} · spread ${spreadPercent} % · 30-minute average ${twap30m ?? "–"}`,
+    ...(factsOf === "newest" ? ["the node lacks the block's state: name, symbol and decimals are today's"] : []),
     "",
     tableText(["EXCHANGE", "POOL", "FEE", "STATE", "BLOCK"], rows),
   ];

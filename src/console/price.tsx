@@ -214,12 +214,13 @@ function Shown({ price, chain }: { readonly price: TokenPrice; readonly chain: s
 
 /** What spread, depth and confidence mean, in a sentence each. */
 function Trust({ provenance }: { readonly provenance: NonNullable<TokenPrice["provenance"]> }) {
-  const { confidence, spreadPercent, liquidityUsd, disputedStablecoins = [] } = provenance;
+  const { confidence, spreadPercent, liquidityUsd, factsOf, disputedStablecoins = [] } = provenance;
   return (
     <p>
       The shallowest pool on the way has ${shortened(liquidityUsd)} on its smaller side. The usable routes differ by{" "}
       {shortened(spreadPercent)} %. Together this is a confidence of {percent(Number(confidence))}
       {Number(confidence) <= 0.5 ? ": treat this price with care." : "."}
+      {factsOf === "newest" ? " The node lacks the state of this block: name, symbol and decimals are today's." : ""}
       {disputedStablecoins.length === 0
         ? ""
         : ` ${disputedStablecoins.map(({ symbol }) => plain(symbol, 12)).join(", ")} stand apart from the dollar.`}

@@ -12,7 +12,7 @@ import type { Requester } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
 import { Spending } from "../core/spending.ts";
-import type { StreamName } from "../events/types.ts";
+import type { HeaderRef, StreamName } from "../events/types.ts";
 import type { StreamHead } from "../log/event-log.ts";
 import type { Decoder } from "../rpc/decode/decode-pool.ts";
 import { Candidates, type Delay, type Verdict } from "./candidates.ts";
@@ -23,8 +23,8 @@ import { IndexingJobs } from "./jobs.ts";
 interface IndexingOptions extends ChainWork {
   readonly decoder: Pick<Decoder, "prepare">;
   readonly lifecycle: Lifecycle;
-  /** Resolves when all readers that answer as of the head have caught up with the log. */
-  readonly settle: () => Promise<void>;
+  /** Resolves when all readers that answer as of the head have caught up with the log. `head`: the next one, if any. */
+  readonly settle: (head: HeaderRef | undefined) => Promise<void>;
   /** The operator's current lists of spam and of verified collections. */
   readonly lists?: () => FlagLists;
   /** Judges the shape of a collection's history. Without it no flag depends on history. */
@@ -111,17 +111,17 @@ export class ChainIndexing {
     this.#consumers.push(consumer);
   }
 
-  /**
-   * Resumes from the log: shows the head, continues open jobs, starts the follower if there is anything to follow.
-   * @param restore prepares the other consumers, after the head is known and before the follower starts
-   */
-  async start(restore: () => Promise<void>): Promise<void> {
+  /** Resumes from the log: shows the head, continues open jobs, starts the follower if there is anything to follow. */
+  async start(): Promise<void> {
     await this.view.load();
     this.#options.reader.expect(this.view.finalized());
-    await restore();
     if (await this.#jobs.load()) this.follow();
-    const { followEveryMs = 0, lifecycle, chain } = this.#options;
-    if (followEveryMs > 0) lifecycle.run(`wait for ${chain.name}`, (signal) => this.#announceSubscribers(signal));
+    const { lifecycle, chain, hasSubscribers, clock } = this.#options;
+    if (hasSubscribers === undefined) return;
+    lifecycle.run(`wait for ${chain.name}`, async (signal) => {
+      for (; !signal.aborted; await clock.sleep(WATCHED_POLL_MS, signal).catch(() => undefined))
+        await this.#announceSubscribers();
+    });
   }
 
   get #subscribersLease(): string {
@@ -129,15 +129,12 @@ export class ChainIndexing {
   }
 
   /** Tells the process that follows the chain, by a lease, that clients of this one wait for its blocks. */
-  async #announceSubscribers(signal: AbortSignal): Promise<void> {
-    const { clock, log, leases, hasSubscribers, logger, chain } = this.#options;
-    while (!signal.aborted) {
-      await clock.sleep(WATCHED_POLL_MS, signal).catch(() => undefined);
-      if (signal.aborted || hasSubscribers?.() !== true || leases.holds(this.#follower.lease)) continue;
-      await log.acquireLease(this.#subscribersLease, leases.holder, SUBSCRIBERS_TTL_MS).catch((error: unknown) => {
-        logger.debug({ err: error, chain: chain.name }, "the follower could not be told that clients wait");
-      });
-    }
+  async #announceSubscribers(): Promise<void> {
+    const { log, leases, hasSubscribers, logger, chain } = this.#options;
+    if (hasSubscribers?.() !== true || leases.holds(this.#follower.lease)) return;
+    await log.acquireLease(this.#subscribersLease, leases.holder, SUBSCRIBERS_TTL_MS).catch((error: unknown) => {
+      logger.debug({ err: error, chain: chain.name }, "the follower could not be told that clients wait");
+    });
   }
 
   /** True if nothing on the chain is followed, as far as this process knows. */
@@ -165,9 +162,10 @@ export class ChainIndexing {
       await this.view.catchUp(version);
       return;
     }
-    if (!stream.startsWith("nft/")) return;
-    if (this.#mayBeWork(stream, version, isOwn)) await this.#offer(stream, version);
-    this.follow();
+    const isCollection = stream.startsWith("nft/");
+    if (isCollection && this.#mayBeWork(stream, version, isOwn)) await this.#offer(stream, version);
+    // A price that another process read: its clients wait for the chain's blocks.
+    if (isCollection || (stream.startsWith("price/") && !isOwn)) this.follow();
   }
 
   /**
@@ -238,6 +236,7 @@ export class ChainIndexing {
   /** A client of this process begins to wait for the chain's blocks. */
   clientAsked(): void {
     if (this.#following) this.#follower.clientAsked();
+    void this.#announceSubscribers();
   }
 
   /** A node announced a new block. */

@@ -1,16 +1,17 @@
 /**
- * Computes one price: from the pools in memory, from a read of the node's head, shared by all concurrent requests for
+ * Computes one price: from the market in memory, from a read of the node's head, shared by all concurrent requests for
  * the same token, or from a past block. Repeats what a reorg interrupted.
  */
 import type { ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
-import { AppError, invalidParameter, Refusal } from "../core/errors.ts";
+import { AppError, invalidParameter } from "../core/errors.ts";
 import { FairSlots, type Shares } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import { type Asking, PastQueue, type RunInSlot } from "./answer-cache.ts";
 import type { Market, PricedBlock } from "./market/market.ts";
-import { floorOf, type QuoteOptions, quote, refusal, refusalOf } from "./market/quote.ts";
+import { floorOf, type QuoteOptions, quote, refusal } from "./market/quote.ts";
+import type { PastFigures } from "./past-figures.ts";
 import {
   type PriceParameters,
   type PriceRecord,
@@ -18,17 +19,10 @@ import {
   recordOf,
   type Selection,
   selectPools,
-  unknownExchange,
 } from "./price-record.ts";
 import { isTooManyLogs, type PastReader } from "./search/history.ts";
-import type { Markets, Subject } from "./search/markets.ts";
-import type { PastFigures } from "./search/past-figures.ts";
+import type { Markets } from "./search/markets.ts";
 import type { FindListedToken } from "./token-lists.ts";
-
-/** Refusals that a pool or a token made since the last search could change. */
-const WITHOUT_PRICE: ReadonlySet<string> = new Set([
-  ...["no_pool", "low_liquidity", "no_price_at_block", "not_a_token", "unknown_decimals"],
-]);
 
 export interface PriceRequest extends PriceParameters {
   readonly address: Address;
@@ -41,11 +35,14 @@ export interface PriceAnswer {
   /** The block of the price. */
   readonly asOf: PricedBlock;
   readonly finality: "finalized" | "latest";
-  /** Number of pools in memory that the price could come from. */
-  readonly poolCount: number;
+  /** Set if the facts are newer than the block: the token's facts and all decimals that the price depends on. */
+  readonly newestFacts: NewestFacts | undefined;
   /** The first pool of the route; undefined if no pool measures the price. */
   readonly pool: Address | undefined;
 }
+
+/** Facts that stand in for those of a past block. */
+export type NewestFacts = Pick<Market, "facts" | "decimals">;
 
 /** Attempts at a request that fails with `chain_moved`. */
 const MOVED_ATTEMPTS = 3;
@@ -59,7 +56,7 @@ export interface Computing extends Asking {
   /** Reads past blocks, shared with other questions; undefined for the chain's own reader. */
   readonly past?: PastReader;
   /** Returns the answer if another request has found it meanwhile. */
-  readonly kept?: () => PriceAnswer | undefined;
+  readonly kept?: () => PriceAnswer | undefined | Promise<PriceAnswer | undefined>;
 }
 
 interface PriceComputation extends Computing {
@@ -71,11 +68,6 @@ interface PriceComputation extends Computing {
   readonly hasMoved: boolean;
 }
 
-interface HeadMarket {
-  readonly subject: Subject;
-  readonly market: Market;
-}
-
 interface ComputerOptions {
   readonly chain: Chain;
   readonly listed: FindListedToken;
@@ -83,7 +75,8 @@ interface ComputerOptions {
   readonly view: ChainView;
   readonly markets: Markets;
   readonly figures: PastFigures;
-  readonly onTokenKnown: (() => void) | undefined;
+  /** True if the published head is the chain's newest one, as far as is known. */
+  readonly isFresh: () => boolean;
 }
 
 export class PriceComputer {
@@ -96,9 +89,9 @@ export class PriceComputer {
   readonly #headPastQueue: PastQueue;
   readonly #reads: FairSlots;
   /** Reads that run, by token. */
-  readonly #loading = new Map<Address, Promise<HeadMarket>>();
+  readonly #loading = new Map<Address, Promise<Market>>();
   /** Reads that wait for the turn of their key, by key and token. */
-  readonly #waiting = new Map<string, Promise<HeadMarket>>();
+  readonly #waiting = new Map<string, Promise<Market>>();
 
   constructor(options: ComputerOptions) {
     this.#options = options;
@@ -117,17 +110,9 @@ export class PriceComputer {
     const selection = selectPools(this.#options.chain, request.exchange);
     const turn: RunInSlot = (work) => this.#headPastQueue.run(computing, work);
     const question: PriceComputation = { ...computing, request, selection, turn, hasMoved: false };
-    const ask = (): Promise<PriceAnswer> =>
-      this.#attempt((hasMoved) => {
-        const now = { ...question, hasMoved };
-        return request.toBlock === undefined ? this.#atHead(now) : this.#atBlock(now, request.toBlock);
-      });
-    return ask().catch(async (error: unknown) => {
-      const isRefused = error instanceof Refusal && WITHOUT_PRICE.has(error.code);
-      const found = isRefused ? await this.#markets.rediscover(request.address) : undefined;
-      if (found === undefined) throw error;
-      if (request.toBlock !== undefined || selection.unlisted !== undefined) return ask();
-      return this.#finish(question, found, await this.#markets.fromNode(found));
+    return this.#attempt((hasMoved) => {
+      const now = { ...question, hasMoved };
+      return request.toBlock === undefined ? this.#atHead(now) : this.#atBlock(now, request.toBlock);
     });
   }
 
@@ -145,22 +130,18 @@ export class PriceComputer {
 
   async #atHead(question: PriceComputation): Promise<PriceAnswer> {
     const { request, selection, hasMoved } = question;
-    const head = hasMoved ? undefined : this.#options.view.head();
-    const known = selection.unlisted === undefined ? this.#markets.known(request.address) : undefined;
-    if (head !== undefined && known !== undefined) {
-      const market = this.#markets.aheadOfFollower(known, head) ?? this.#markets.fromMemory(known, head);
-      if (market !== undefined) return this.#finish(question, known, market);
-    }
-    const { subject, market } = await this.#load(question);
-    return this.#finish(question, subject, market);
+    const head = hasMoved || selection.unlisted !== undefined ? undefined : this.#options.view.head();
+    const { address } = request;
+    const kept = head && (this.#markets.keptAhead(address, head) ?? this.#markets.keptAt(address, head));
+    return this.#finish(question, kept ?? (await this.#load(question)));
   }
 
   /**
-   * Reads subject and head market from the node, in the turn of the key. Concurrent requests for the same token share a
+   * Reads the market at the node's head, in the turn of the key. Concurrent requests for the same token share a
    * read that runs, but not a place in the queue: the first one's key may have to wait for long.
-   * @throws Refusal like `#assertPriceable`; `rate_limited` beyond the key's share
+   * @throws Refusal like `Markets.atHead`; `rate_limited` beyond the key's share
    */
-  #load({ request: { address: token }, selection: { unlisted }, requester }: PriceComputation): Promise<HeadMarket> {
+  #load({ request: { address: token }, selection: { unlisted }, requester }: PriceComputation): Promise<Market> {
     const name = `${requester.key} ${token}`;
     const shared = this.#loading.get(token) ?? this.#waiting.get(name);
     if (unlisted === undefined && shared !== undefined) return shared;
@@ -173,41 +154,27 @@ export class PriceComputer {
     return waiting;
   }
 
-  #loadNow(token: Address, unlisted: Address | undefined): Promise<HeadMarket> {
+  #loadNow(token: Address, unlisted: Address | undefined): Promise<Market> {
     const shared = this.#loading.get(token);
     if (unlisted === undefined && shared !== undefined) return shared;
-    const load = async (): Promise<HeadMarket> => {
-      const subject = await this.#markets.subject(token, unlisted);
-      this.#assertPriceable(subject);
-      this.#options.onTokenKnown?.();
-      return { subject, market: await this.#markets.fromNode(subject) };
-    };
-    if (unlisted !== undefined) return load();
-    const loading = load().finally(() => this.#loading.delete(token));
+    if (unlisted !== undefined) return this.#markets.atHead(token, unlisted);
+    const loading = this.#markets.atHead(token, undefined).finally(() => this.#loading.delete(token));
     this.#loading.set(token, loading);
     return loading;
-  }
-
-  /** @throws Refusal when the address is not a priceable token, or the unlisted factory is not a factory */
-  #assertPriceable(subject: Subject): void {
-    if (!subject.factoryAnswers) throw unknownExchange();
-    const refused = refusalOf(subject.facts);
-    if (refused !== undefined) throw refused;
   }
 
   async #atBlock(question: PriceComputation, toBlock: number): Promise<PriceAnswer> {
     const { request, selection, kept, hasMoved } = question;
     const head = this.#options.view.head();
-    if (head?.number === toBlock && !hasMoved) {
-      // Only memory is at exactly this block. A market read ahead from the node is of a newer one.
-      const known = selection.unlisted === undefined ? this.#markets.known(request.address) : undefined;
-      const warm = known && this.#markets.fromMemory(known, head);
-      if (warm !== undefined) return this.#finish(question, known!, warm);
+    const isAtHead = head?.number === toBlock && this.#options.isFresh();
+    if (isAtHead && !hasMoved && selection.unlisted === undefined) {
+      const market = this.#markets.keptAt(request.address, head);
+      if (market !== undefined) return this.#finish(question, market);
     }
     // The slot is taken for the whole request, so its parts don't wait for further slots.
     return this.#pastQueue.run(
       question,
-      async () => kept?.() ?? this.#inPast({ ...question, turn: (work) => work() }, toBlock),
+      async () => (await kept?.()) ?? this.#inPast({ ...question, turn: (work) => work() }, toBlock),
     );
   }
 
@@ -216,20 +183,16 @@ export class PriceComputer {
     const head = this.#options.view.head();
     const newest = head !== undefined && toBlock <= head.number ? head.number : await this.#newestFor(toBlock);
     const [subject, block] = await Promise.all([
-      this.#markets.subject(request.address, selection.unlisted),
+      this.#markets.subject(request.address, selection.unlisted, toBlock),
       this.#header(toBlock, question.past),
     ]);
-    this.#assertPriceable(subject);
     if (block === undefined) throw invalidParameter("to_block", "a block the node has");
-    // Counts the pools now: pools found during the read, perhaps a minute later, are not part of this market.
-    const poolCount = this.#markets.poolCount(request.address);
     const market = await this.#markets
       .pastFor(subject, block, (then) => this.#quoteOptions(request, selection, then), question.past)
       .catch((error: unknown) => {
         throw isTooManyLogs(error) ? refusal("no_price_at_block") : error;
       });
-    const answer = await this.#finish(question, subject, { ...market, isPast: toBlock < newest });
-    return { ...answer, poolCount };
+    return this.#finish(question, { ...market, isPast: toBlock < newest });
   }
 
   /** Returns the number of the node's head. @throws Refusal `invalid_parameter` when `toBlock` is above it */
@@ -250,22 +213,23 @@ export class PriceComputer {
     const header = await (past ?? reader).header(number);
     const head = view.head();
     if (header !== undefined || head === undefined || number > head.number) return header;
-    return (await reader.benchLaggards(head)) ? reader.header(number) : undefined;
+    await reader.benchLaggards(head);
+    return reader.header(number);
   }
 
-  async #finish(question: PriceComputation, subject: Subject, market: Market): Promise<PriceAnswer> {
+  async #finish(question: PriceComputation, market: Market): Promise<PriceAnswer> {
     const { request, selection, turn } = question;
-    const poolCount = this.#markets.poolCount(subject.token);
     const priced = quote(market, this.#quoteOptions(request, selection, market));
     const optionsAt = (then: Market): QuoteOptions => this.#quoteOptions(request, selection, then);
     const [percentChange, twap] = await Promise.all([
-      request.percentChange ? turn(() => this.#figures.change(subject, priced, optionsAt, this.finalized)) : undefined,
-      request.provenance ? this.#figures.average(subject, priced, turn) : undefined,
+      request.percentChange
+        ? turn(() => this.#figures.change(priced, selection.unlisted, optionsAt, this.finalized))
+        : undefined,
+      request.provenance ? this.#figures.average(priced, turn) : undefined,
     ]);
     const record = recordOf({
       quote: priced,
-      facts: subject.facts,
-      listed: this.#options.listed(market.chain.chainId, subject.token),
+      listed: this.#options.listed(market.chain.chainId, request.address),
       exchangeName: selection.exchangeName,
       percentChange,
       provenance: request.provenance ? provenanceOf(priced, twap) : undefined,
@@ -273,7 +237,8 @@ export class PriceComputer {
     const { number, hash, timestamp } = market.block;
     const finality = number <= this.finalized ? "finalized" : "latest";
     const pool = priced.route?.legs[0]?.pool.address;
-    return { record, body: JSON.stringify(record), asOf: { number, hash, timestamp }, finality, poolCount, pool };
+    const newestFacts = market.factsOf === "newest" ? { facts: market.facts, decimals: market.decimals } : undefined;
+    return { record, body: JSON.stringify(record), asOf: { number, hash, timestamp }, finality, newestFacts, pool };
   }
 
   #quoteOptions(request: PriceRequest, selection: Selection, market: Market): QuoteOptions {

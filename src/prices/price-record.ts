@@ -1,9 +1,9 @@
 /**
- * The price operation's parameters and its record: raw strings to typed values, and a quote to the fields of the API,
- * with the one rounding of each number.
+ * The record of a price: the fields of the API from a quote, with the one rounding of each number; and the pools that a
+ * request may use.
  */
 import type { Chain } from "../chains/chains.ts";
-import { deploymentOf, type ExchangeChoice, exchangesOf, KNOWN_EXCHANGES, parseExchange } from "../chains/exchanges.ts";
+import { deploymentOf, type ExchangeChoice, exchangesOf } from "../chains/exchanges.ts";
 import { invalidParameter } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { decimalsOf, type Market, type Side } from "./market/market.ts";
@@ -13,18 +13,13 @@ import {
   multiply,
   type Observation,
   type Pool,
-  parseDecimal,
   powerOfTen,
   type Rational,
   toDouble,
   truncate,
 } from "./market/pools.ts";
 import { confidence, type Quote, spreadPercent } from "./market/quote.ts";
-import type { TokenFacts } from "./search/discovery.ts";
 import type { ListedToken } from "./token-lists.ts";
-
-/** A parsed query string. A repeated parameter is a list. */
-export type RawPriceQuery = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 export interface PriceParameters {
   readonly percentChange: boolean;
@@ -34,56 +29,6 @@ export interface PriceParameters {
   /** US dollars. */
   readonly minLiquidityUsd?: Rational;
 }
-
-/** Returns a parameter's only value; undefined when absent. @throws Refusal `invalid_parameter` when it is repeated */
-function single(raw: RawPriceQuery, name: string): string | undefined {
-  const value = raw[name];
-  if (value === undefined || typeof value === "string") return value;
-  if (value.length === 1) return value[0];
-  throw invalidParameter(name, "may be given once");
-}
-
-function parseInclude(text: string | undefined): { percentChange: boolean; provenance: boolean } {
-  const words = text === undefined ? [] : text.split(",");
-  for (const word of words) {
-    if (word !== "percent_change" && word !== "provenance") {
-      throw invalidParameter("include", "percent_change, provenance, or both joined by a comma");
-    }
-  }
-  return { percentChange: words.includes("percent_change"), provenance: words.includes("provenance") };
-}
-
-function parseToBlock(text: string): number {
-  const value = /^[0-9]{1,16}$/.test(text) ? Number(text) : Number.NaN;
-  if (!Number.isSafeInteger(value)) throw invalidParameter("to_block", "a block number, decimal digits only");
-  return value;
-}
-
-/** Ignores unknown parameters. @throws Refusal `invalid_parameter` `invalid_parameter`, which names the parameter */
-export function parsePriceQuery(raw: RawPriceQuery): PriceParameters {
-  const include = parseInclude(single(raw, "include"));
-  const exchangeText = single(raw, "exchange");
-  const toBlockText = single(raw, "to_block");
-  const floorText = single(raw, "min_liquidity_usd");
-  const exchange = exchangeText === undefined ? undefined : parseExchange(exchangeText);
-  if (exchangeText !== undefined && exchange === undefined) throw unknownExchange();
-  const minLiquidityUsd = floorText === undefined ? undefined : parseDecimal(floorText);
-  if (floorText !== undefined && minLiquidityUsd === undefined) {
-    throw invalidParameter("min_liquidity_usd", "US dollars, a decimal of at least 0");
-  }
-  return {
-    ...include,
-    ...(exchange === undefined ? {} : { exchange }),
-    ...(toBlockText === undefined ? {} : { toBlock: parseToBlock(toBlockText) }),
-    ...(minLiquidityUsd === undefined ? {} : { minLiquidityUsd }),
-  };
-}
-
-/** The allowed values of `exchange`, in words. */
-export const unknownExchangeText = (): string =>
-  `one of ${KNOWN_EXCHANGES.join(", ")}, or the address of a v2- or v3-style factory`;
-
-export const unknownExchange = (): Error => invalidParameter("exchange", unknownExchangeText());
 
 /** The pools that a request may use by its `exchange` parameter, and the exchange name in its response. */
 export interface Selection {
@@ -160,6 +105,8 @@ interface Provenance {
   readonly confidence: string;
   readonly twap30m: string | null;
   readonly spreadPercent: string;
+  /** Set if the node lacks the state of the block: name, symbol and decimals are those of the newest block. */
+  readonly factsOf?: "newest";
   /** Configured stablecoins that are more than 2 % off a trusted one; absent when all agree. */
   readonly disputedStablecoins?: readonly DisputedStablecoin[];
 }
@@ -227,6 +174,7 @@ export function provenanceOf(quote: Quote, twap: Rational | undefined): Provenan
     confidence: format(confidence(quote)),
     twap30m: twap === undefined ? null : format(twap),
     spreadPercent: format(spreadPercent(quote.usable)),
+    ...(market.factsOf === "newest" ? { factsOf: "newest" } : {}),
     ...(quote.disputed.length === 0
       ? {}
       : {
@@ -241,7 +189,6 @@ export function provenanceOf(quote: Quote, twap: Rational | undefined): Provenan
 
 interface RecordParts {
   readonly quote: Quote;
-  readonly facts: TokenFacts;
   readonly listed: ListedToken | undefined;
   readonly exchangeName: string | undefined;
   /** Per cent. */
@@ -251,8 +198,8 @@ interface RecordParts {
 
 /** Returns the record, in the API's field order. */
 export function recordOf(parts: RecordParts): PriceRecord {
-  const { quote, facts, listed } = parts;
-  const { chain, block } = quote.market;
+  const { quote, listed } = parts;
+  const { chain, block, facts } = quote.market;
   const usdPrice = toDouble(quote.usd);
   const pool: Pool | undefined = quote.route?.pool ?? quote.nativeSide?.pool;
   const { name, symbol, decimals } = chain.native;

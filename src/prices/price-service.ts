@@ -1,24 +1,24 @@
 /**
  * Answers price requests for one chain: request in, record out. Three levels, fastest first: a finished answer from the
- * cache, keyed by the followed head's hash; a pure computation from the pools in memory; a read from the node. Connects
- * the parts of the prices, and restores memory from the log.
+ * cache, keyed by the published head's hash; a pure computation from the market in memory; a read from the node. Connects
+ * the parts of the prices.
  */
 import type { ChainConsumer, ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
-import type { Clock } from "../core/clock.ts";
+import { type Clock, withTimeout } from "../core/clock.ts";
+import { AppError } from "../core/errors.ts";
 import { NO_KEY, type Requester } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
-import { type BlockRef, chainStream } from "../events/types.ts";
+import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { ChainReader } from "../rpc/port.ts";
 import { AnswerCache } from "./answer-cache.ts";
-import { PoolMemory } from "./memory/memory.ts";
-import { MAX_GAP_MS, PriceFollower } from "./memory/pool-follower.ts";
-import type { BookLimits } from "./memory/token-book.ts";
-import { type PriceAnswer, PriceComputer, type PriceRequest } from "./price-computer.ts";
+import { PastFigures } from "./past-figures.ts";
+import { type NewestFacts, type PriceAnswer, PriceComputer, type PriceRequest } from "./price-computer.ts";
 import type { PriceRecord } from "./price-record.ts";
+import { planFacts } from "./search/discovery.ts";
+import type { PastReader } from "./search/history.ts";
 import { Markets } from "./search/markets.ts";
-import { PastFigures } from "./search/past-figures.ts";
 import { PriceSeries, type SeriesPoint, type SeriesRange } from "./series.ts";
 import type { FindListedToken } from "./token-lists.ts";
 
@@ -31,13 +31,13 @@ interface PricesDeps {
   readonly limits?: Partial<PriceLimits>;
   /** Finds a token in the operator's lists. Finds none by default. */
   readonly listed?: FindListedToken;
-  /** Called when a token's pools become known, so that the chain's follower can be started. */
-  readonly onTokenKnown?: () => void;
-  /** Called when a price is requested, and none was for a while. */
+  /** Called when a price at the head is requested, and none was for a minute: the chain must be followed. */
   readonly onAsked?: () => void;
 }
 
-export interface PriceLimits extends BookLimits {
+export interface PriceLimits {
+  /** Most tokens and pools that are read ahead at a new head. */
+  readonly readsAhead: number;
   /** Size limit of the answer cache, in bytes. */
   readonly answerBytes: number;
 }
@@ -62,62 +62,63 @@ export interface Prices {
    * @throws Refusal as in the API's error table; AppError `chain_unavailable` when no endpoint answers
    */
   series(address: Address, range: SeriesRange, requester?: Requester): Promise<readonly SeriesPoint[]>;
-  /**
-   * Restores from the log the tokens that were followed when it was last written. Await it before the chain's follower
-   * starts, so that following continues without a gap. Requests wait for it.
-   */
-  load(): Promise<void>;
-  /** True if a price was requested in the last minute: its clients wait for the chain's newest block. */
+  /** True if a price at the head was requested in the last minute: its clients wait for the chain's newest block. */
   isAsked(): boolean;
-  /** Resolves once memory has caught up with the log. Await it before a new head is published. */
-  settle(): Promise<void>;
-  /** Unsubscribes from the log. */
-  close(): void;
+  /**
+   * Reads the prices that were asked for lately at a head that is about to be published. Resolves after a second at the
+   * latest; requests then read for themselves what is missing.
+   */
+  readAhead(head: HeaderRef): Promise<void>;
 }
 
-/** 64 MiB of states hold about 100,000; 16 MiB of answers about 10,000. */
-const DEFAULTS: PriceLimits = { bytes: 64 << 20, pools: 2_000, idleMs: 3_600_000, answerBytes: 16 << 20 };
-/** Number of newest events of a chain's stream that are searched for a head. */
-const HEAD_WITHIN = 16;
+/** Two thousand tokens and pools are some 20 requests in one batch; 16 MiB of answers about 10,000. */
+const DEFAULTS: PriceLimits = { readsAhead: 2_000, answerBytes: 16 << 20 };
+/** Longest time that a head waits for the prices at it, in ms. */
+const LONGEST_WAIT_MS = 1_000;
+/** Without a new head for this long, in ms, the published head may be old: nobody follows the chain, or can't. */
+const FRESH_MS = 30_000;
 /** A token's time of last request is updated at most this often. */
 const ASKED_EVERY_MS = 1_000;
 /** A price alone. */
 const WITHOUT_EXTRAS = { percentChange: false, provenance: false } as const;
-/** A client that asked this recently is likely to ask again. */
-const ASKED_MS = 60_000;
 
 export const createPrices = (deps: PricesDeps): Prices => new PriceService(deps);
 
 class PriceService implements Prices {
   readonly chain: Chain;
-  readonly consumer: PriceFollower;
-  readonly close: () => void;
+  readonly consumer: ChainConsumer;
   readonly #deps: PricesDeps;
-  readonly #limits: PriceLimits;
-  readonly #memory: PoolMemory;
   readonly #markets: Markets;
   readonly #computer: PriceComputer;
   readonly #answers: AnswerCache<PriceAnswer>;
   readonly #series: PriceSeries;
-  #restoring: Promise<void> | undefined;
-  #isRestored = false;
+  /** Counts the times in which the published head may have become old. Answers from before one count no longer. */
+  #era = 0;
+  /** `Clock.monotonic` of the newest head, or of the beginning of this era. */
+  #freshMs = Number.NEGATIVE_INFINITY;
+  #isReadingAhead = false;
 
   constructor(deps: PricesDeps) {
     this.#deps = deps;
-    const { chain, reader, log, view, clock, onTokenKnown, listed = () => undefined } = deps;
+    const { chain, reader, log, view, clock, listed = () => undefined } = deps;
     this.chain = chain;
-    const limits = { ...DEFAULTS, ...deps.limits };
-    this.#limits = limits;
-    const memory = new PoolMemory({ chain, log, clock, limits, onDrop: (book) => this.consumer.drop(book) });
-    const follower = new PriceFollower({ chain, reader, view, clock, memory, ready: () => this.load() });
-    const markets = new Markets({ chain, reader, view, clock, memory, isFollowing: () => follower.isFollowing });
-    const figures = new PastFigures({ reader, view, markets, books: memory.books, blockSeconds: chain.blockSeconds });
-    this.consumer = follower;
-    this.#memory = memory;
+    const { answerBytes, readsAhead } = { ...DEFAULTS, ...deps.limits };
+    const markets = new Markets({ chain, reader, view, clock, log, readsAhead });
+    const figures = new PastFigures({ reader, view, markets, blockSeconds: chain.blockSeconds });
+    // Prices need the chain's head, but no logs from its follower.
+    this.consumer = {
+      name: "prices",
+      topics: [],
+      addresses: () => [],
+      needsBlocks: () => markets.isAsked,
+      holdsAbove: (block) => markets.newest > block,
+      apply: async () => undefined,
+    };
     this.#markets = markets;
-    this.#computer = new PriceComputer({ chain, reader, view, markets, figures, onTokenKnown, listed });
+    const isFresh = () => this.#isFresh;
+    this.#computer = new PriceComputer({ chain, reader, view, markets, figures, listed, isFresh });
     const bytesOf = ({ body }: PriceAnswer): number => body.length * 2 + 512;
-    this.#answers = new AnswerCache({ maxBytes: limits.answerBytes, bytesOf, clock });
+    this.#answers = new AnswerCache({ maxBytes: answerBytes, bytesOf, clock });
     this.#series = new PriceSeries({
       ...{ reader, view, clock, blockSeconds: chain.blockSeconds },
       // Not shared with a request for the same block: that one has no bound on its requests.
@@ -125,39 +126,32 @@ class PriceService implements Prices {
         const request = { ...WITHOUT_EXTRAS, address, toBlock };
         const key = keyOf(request);
         const computing = { requester, isWanted: () => true, past };
-        return this.#kept(request, key) ?? this.#keep(key, await this.#computer.compute(request, computing));
+        return (
+          (await this.#kept(request, key, past)) ?? this.#keep(key, await this.#computer.compute(request, computing))
+        );
       },
     });
-    const prefix = `price/${chain.chainId}/`;
-    this.close = log.subscribe((stream, version) => {
-      if (stream.startsWith(prefix) && follower.announce(stream, version)) onTokenKnown?.();
-    });
-  }
-
-  load(): Promise<void> {
-    this.#restoring ??= this.#restore().catch((error: unknown) => {
-      this.#restoring = undefined;
-      throw error;
-    });
-    return this.#restoring;
-  }
-
-  async #restore(): Promise<void> {
-    const { chain, clock, log, onTokenKnown } = this.#deps;
-    const last = await log.readBackwards(chainStream(chain.chainId), { limit: HEAD_WITHIN });
-    const newest = last.find(({ event }) => event.type === "HeadAdvanced");
-    const isRecent = newest !== undefined && clock.now() - newest.time <= MAX_GAP_MS;
-    // Each token takes the place of a pool at least, so the bound on pools bounds them too.
-    if (isRecent && (await this.#memory.restore(this.#limits.pools))) onTokenKnown?.();
-    this.#isRestored = true;
-  }
-
-  settle(): Promise<void> {
-    return this.consumer.settle();
   }
 
   isAsked(): boolean {
-    return this.#deps.clock.monotonic() - this.#memory.books.reference.lastRequestMs < ASKED_MS;
+    return this.#markets.isAsked;
+  }
+
+  async readAhead(head: HeaderRef): Promise<void> {
+    const { clock } = this.#deps;
+    this.#freshMs = clock.monotonic();
+    // A node that is slower than its chain gets no second read of as many tokens at once.
+    if (this.#isReadingAhead) return;
+    this.#isReadingAhead = true;
+    const reading = this.#markets
+      .readAhead(head)
+      .catch((error: unknown) => {
+        if (!(error instanceof AppError)) throw error;
+      })
+      .finally(() => {
+        this.#isReadingAhead = false;
+      });
+    await withTimeout(clock, LONGEST_WAIT_MS, reading);
   }
 
   async price(request: PriceRequest): Promise<PriceRecord> {
@@ -165,10 +159,10 @@ class PriceService implements Prices {
   }
 
   async answer(request: PriceRequest, requester = NO_KEY): Promise<PriceAnswer> {
-    if (!this.#isRestored) await this.load();
-    if (!this.isAsked()) this.#deps.onAsked?.();
+    if (request.toBlock === undefined) this.#noteAsked(request.address);
     const key = keyOf(request);
-    const kept = this.#kept(request, key);
+    const found = this.#kept(request, key);
+    const kept = found instanceof Promise ? await found : found;
     if (kept !== undefined) return kept;
     const computing = { requester, kept: () => this.#kept(request, key) };
     // Not shared with another key, which may have to wait longer for its turn.
@@ -177,41 +171,74 @@ class PriceService implements Prices {
     );
   }
 
-  #kept(request: PriceRequest, key: string): PriceAnswer | undefined {
+  #noteAsked(address: Address): void {
+    const wasAsked = this.#markets.isAsked;
+    const isFresh = this.#isFresh;
+    this.#markets.noteAsked(address);
+    if (!wasAsked) this.#deps.onAsked?.();
+    if (isFresh) return;
+    this.#era++;
+    this.#freshMs = this.#deps.clock.monotonic();
+    this.#markets.forget();
+  }
+
+  /** True if the published head is the chain's newest one, as far as is known. */
+  get #isFresh(): boolean {
+    return this.#markets.isAsked && this.#deps.clock.monotonic() - this.#freshMs < FRESH_MS;
+  }
+
+  /** Returns a computed answer that is still right. Asks the node only about facts that are newer than the block. */
+  #kept(
+    request: PriceRequest,
+    key: string,
+    reader: PastReader = this.#deps.reader,
+  ): PriceAnswer | undefined | Promise<PriceAnswer | undefined> {
     const head = this.#deps.view.head();
     if (head === undefined) return undefined;
     const at = request.toBlock ?? head.number;
-    const kept = this.#answers.get(key, at === head.number ? head.hash : at);
-    if (kept === undefined || at > head.number) return undefined;
-    this.#markets.known(request.address);
-    // A pool found since then may have existed at that block, too, and carry the price.
-    return kept.poolCount === this.#markets.poolCount(request.address) ? kept : undefined;
+    const isAtHead = at === head.number;
+    const kept = this.#answers.get(key, isAtHead ? this.#versionOf(head) : at);
+    if (kept === undefined || at > head.number || (isAtHead && !this.#isFresh)) return undefined;
+    return kept.newestFacts === undefined ? kept : this.#ifFactsStand(kept, kept.newestFacts, reader);
+  }
+
+  /** Returns an answer if the facts in it are still the newest ones. */
+  async #ifFactsStand(kept: PriceAnswer, { facts, decimals }: NewestFacts, reader: PastReader) {
+    const address = kept.record.tokenAddress;
+    const plan = planFacts([address], [...decimals.keys()]);
+    const now = plan.read((await reader.callsAtHead(plan.calls)).results);
+    return Bun.deepEquals([now.facts.get(address), now.decimals], [facts, decimals]) ? kept : undefined;
+  }
+
+  #versionOf({ hash }: BlockRef): string {
+    return `${this.#era} ${hash}`;
   }
 
   #keep(key: string, answer: PriceAnswer): PriceAnswer {
-    this.#answers.set(key, answer.asOf.hash, answer);
+    this.#answers.set(key, this.#versionOf(answer.asOf), answer);
     if (answer.finality === "finalized") this.#answers.set(key, answer.asOf.number, answer);
     return answer;
   }
 
   async series(address: Address, range: SeriesRange, requester = NO_KEY): Promise<readonly SeriesPoint[]> {
-    if (!this.#isRestored) await this.load();
     return this.#series.read(address, range, requester);
   }
 
   stillCurrent(request: PriceRequest, asOf: BlockRef): (() => boolean) | undefined {
     const { view, clock } = this.#deps;
+    const { address, toBlock } = request;
     const head = view.head()?.hash;
     // The cache does not return an answer that was read ahead of the published head.
-    const isKept = head === asOf.hash || (request.toBlock === asOf.number && asOf.number <= this.#computer.finalized);
-    if (head === undefined || !isKept) return undefined;
+    const isFinal = toBlock === asOf.number && asOf.number <= this.#computer.finalized;
+    const { newestFacts } = this.#answers.get(keyOf(request), this.#versionOf(asOf)) ?? {};
+    if (head === undefined || newestFacts !== undefined || !(isFinal || head === asOf.hash)) return undefined;
     let askedMs = clock.monotonic();
     return () => {
-      if (view.head()?.hash !== head) return false;
+      if (view.head()?.hash !== head || !(isFinal || this.#isFresh)) return false;
       const now = clock.monotonic();
-      if (now - askedMs < ASKED_EVERY_MS) return true;
+      if (toBlock !== undefined || now - askedMs < ASKED_EVERY_MS) return true;
       askedMs = now;
-      this.#markets.known(request.address);
+      this.#markets.noteAsked(address);
       return true;
     };
   }

@@ -10,9 +10,9 @@ import type { Requester } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
 import type { ChainReader } from "../rpc/port.ts";
 import type { PricedBlock } from "./market/market.ts";
+import { BlockTimes } from "./past-figures.ts";
 import type { PriceAnswer } from "./price-computer.ts";
 import type { PastReader } from "./search/history.ts";
-import { BlockTimes } from "./search/past-figures.ts";
 import { SharedLogs } from "./search/shared-logs.ts";
 
 /** A block, or a moment in Unix seconds: then the last block at or before it. */

@@ -72,3 +72,32 @@ contract PriceFeed {
 contract TokenProxy is ERC1967Proxy {
     constructor(address implementation, bytes memory call_) ERC1967Proxy(implementation, call_) {}
 }
+
+/// Says of itself what its owner wants, as a token behind a proxy may after an upgrade.
+contract UpgradedToken is Ledger {
+    string public name;
+    string public symbol;
+    uint8 public decimals;
+
+    constructor(string memory name_, string memory symbol_, uint8 decimals_) {
+        upgrade(name_, symbol_, decimals_);
+    }
+
+    function upgrade(string memory name_, string memory symbol_, uint8 decimals_) public {
+        name = name_;
+        symbol = symbol_;
+        decimals = decimals_;
+    }
+}
+
+/// Its symbol() uses up all gas that the caller gives it.
+contract GreedyToken is Ledger {
+    string public constant name = "Greedy";
+    uint8 public constant decimals = 18;
+
+    function symbol() external pure returns (string memory) {
+        assembly {
+            invalid()
+        }
+    }
+}

@@ -14,7 +14,14 @@ import { sharedPostgres } from "../support/postgres.ts";
 import { depthUsd, nearest, recompute } from "../support/recompute.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { schemaFaults } from "../support/schemas.ts";
-import { type Answer, eventually, startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
+import {
+  type Answer,
+  eventually,
+  startTestService,
+  synced,
+  type TestService,
+  temporaryLogUrl,
+} from "../support/service.ts";
 
 const ETHER = 10n ** 18n;
 const USD = 10n ** 6n;
@@ -374,7 +381,36 @@ describe("the service", () => {
     for (const one of services) await one.stop();
   });
 
-  test("answers a warm price without a state call while pools move", async () => {
+  test("is warm in a replica, for which an idle follower follows the chain again", async () => {
+    const logUrl = await (await sharedPostgres()).createDatabase();
+    const key = "operator-key-of-the-test";
+    const headers = { "x-api-key": key };
+    const follower = await startTestService({ rpcUrl: anvil.url, logUrl, env: { OPERATOR_KEYS: key } });
+    const state = async () => (await follower.get("/api/status", headers)).body.chains[0].state;
+    // The first service follows the chain for a collection, until that is removed. It keeps the lease.
+    const nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Quiet", "Q"]);
+    await synced(follower, nft.address, await tip());
+    await follower.fetch(`/api/collections/eth/${nft.address}`, { method: "DELETE", headers });
+    await eventually("the chain is idle", async () => ((await state()) === "idle" ? true : undefined));
+    const proxy = await startRpcProxy(anvil.url);
+    const replica = await startTestService({ rpcUrl: proxy.url, logUrl });
+    const asked = await newToken(MAINNET.weth, 100n * ETHER);
+    for (let round = 0; round < 3; round++) {
+      await swapV2(anvil, { pool: asked.pool.address, tokenIn: MAINNET.weth, amountIn: ETHER });
+      await eventually("the replica prices at the head without a request", async () => {
+        proxy.reset();
+        const { body } = await price(asked.token, `?min_liquidity_usd=${round}`, replica);
+        const isWarm = body.toBlock === String(await tip()) && proxy.count("eth_call") === 0;
+        return isWarm && body.nativePrice.value === (await wei(asked, await tip())) ? true : undefined;
+      });
+    }
+    expect(await state()).toBe("following");
+    await replica.stop();
+    await follower.stop();
+    await proxy.stop();
+  });
+
+  test("reads a warm price once at each head, and asks nothing of the node at an unchanged head", async () => {
     const proxy = await startRpcProxy(anvil.url);
     const own = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl() });
     const asked = { token: market.demo.address, pool: market.v2.DEMO };
@@ -387,13 +423,21 @@ describe("the service", () => {
     await eventually("the price has followed an empty block", atHead);
     await swapV3(anvil, { pool: market.v3.DEMO.address, tokenIn: MAINNET.weth, amountIn: ETHER });
     await eventually("the price has followed a swap", atHead);
-    proxy.reset();
     for (let round = 0; round < 3; round++) {
+      const before = await tip();
+      proxy.reset();
       await swapV2(anvil, { pool: asked.pool.address, tokenIn: MAINNET.weth, amountIn: ETHER });
       const body = await eventually("the price is at the head", atHead);
       expect(body.nativePrice.value).toBe(await wei(asked, await tip()));
+      expect(proxy.count("eth_call")).toBeLessThanOrEqual((await tip()) - before);
+      proxy.reset();
+      for (const query of ["", "?exchange=dexa_v2", "?min_liquidity_usd=1"]) {
+        const { body: again } = await price(asked.token, query, own);
+        expect(again.toBlock).toBe(String(await tip()));
+      }
+      // The follower still polls for the next block.
+      expect(proxy.calls.filter(({ method }) => method !== "eth_getBlockByNumber")).toEqual([]);
     }
-    expect(proxy.count("eth_call")).toBe(0);
     await own.stop();
     await proxy.stop();
   });

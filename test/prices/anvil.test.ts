@@ -18,10 +18,11 @@ import {
 } from "../../scripts/local-chain/pools.ts";
 import { createRandom } from "../../scripts/local-chain/random.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
-import { type PriceRecord, parsePriceQuery, type RawPriceQuery } from "../../src/prices/price-record.ts";
+import type { PriceRecord } from "../../src/prices/price-record.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { HandFollower, type LocalChain, pricesOf, setNextTimestamp, startLocalChain } from "./support/anvil.ts";
+import { parsePriceQuery, type RawPriceQuery } from "./support/query.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
@@ -236,28 +237,34 @@ describe("refusals", () => {
 });
 
 describe("while followed", () => {
-  test("a warm price costs no request and equals the chain's state", async () => {
+  test("a warm price costs no request and equals the chain's state, read in one batch at each head", async () => {
     const { anvil } = chain;
     const through = await startRpcProxy(anvil.url);
     const follower = new HandFollower(anvil.url);
     const prices = pricesOf(through.url, follower);
-    await follower.poll(prices.consumer);
+    await follower.poll(prices);
     await ask(prices, onV2);
     await ask(prices, onV3);
     await anvil.mine();
-    await follower.poll(prices.consumer);
+    await follower.poll(prices);
     await Promise.all([ask(prices, onV2), ask(prices, onV3)]);
     through.reset();
     for (let round = 0; round < 5; round++) {
       await swapV2(anvil, { pool: v2.address, tokenIn: MAINNET.weth, amountIn: ETHER });
       await swapV3(anvil, { pool: v3.address, tokenIn: onV3, amountIn: 7n * ETHER });
       await swapV2(anvil, { pool: dollar.address, tokenIn: MAINNET.usdc, amountIn: 999n * USD });
-      await follower.poll(prices.consumer);
+      through.reset();
+      const { requests } = through;
+      await follower.poll(prices);
       const block = await tip();
+      // Two tokens, in one batch with the block's header. The other request reads the factories' logs.
+      expect([through.count("eth_call"), through.count("eth_getLogs")]).toEqual([1, 1]);
+      expect(through.requests - requests).toBe(2);
+      through.reset();
       expect(said(await ask(prices, onV2))).toEqual(await expectedV2(v2, onV2, ETHER, block));
       expect(said(await ask(prices, onV3))).toEqual(await expectedV3(block));
+      expect(through.calls).toEqual([]);
     }
-    expect(through.calls).toEqual([]);
     await through.stop();
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { BlockTimes } from "../../src/prices/search/past-figures.ts";
+import { BlockTimes } from "../../src/prices/past-figures.ts";
 import { FakeChain } from "./support/fake-chain.ts";
 import { dollarWorld, TOKEN, WETH } from "./support/world.ts";
 

@@ -4,12 +4,13 @@
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type PriceEvent, priceStream } from "../../src/events/types.ts";
-import { type PriceRecord, parsePriceQuery } from "../../src/prices/price-record.ts";
+import type { PriceRecord } from "../../src/prices/price-record.ts";
 import { createPrices, type Prices } from "../../src/prices/price-service.ts";
 import type { Call, CallResult } from "../../src/rpc/port.ts";
 import { MemoryLog } from "../support/memory-log.ts";
 import { Process } from "./support/cluster.ts";
 import { FakeChain, type FakePool } from "./support/fake-chain.ts";
+import { parsePriceQuery } from "./support/query.ts";
 import { dollarWorld, eth, placeTokens, TOKEN, UNI2, UNI3, USDC, WETH, type World } from "./support/world.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
@@ -85,37 +86,37 @@ describe("a v3 pool that was first read before its initialisation", () => {
     await expectHonest(world);
   });
 
-  test("costs no request per block, neither unchanged nor after liquidity is added", async () => {
+  test("costs a question no request, neither unchanged nor after liquidity is added", async () => {
     const { world, sliver, step } = scene();
     const pool = sliver();
     await priced(world.prices);
     await step();
     const asked = async (change?: () => void): Promise<string[]> => {
-      world.chain.requests.length = 0;
       await step(change);
+      world.chain.requests.length = 0;
       await world.price(TOKEN);
       return world.chain.requests;
     };
     expect(await asked()).toEqual([]);
-    expect((await asked(() => fill(world, pool))).filter((request) => request === "callsAtHead")).toEqual([]);
+    expect(await asked(() => fill(world, pool))).toEqual([]);
     expect(await asked()).toEqual([]);
     expect(await asked(() => world.chain.swap(pool, Q96, 10n ** 24n, 0, [1n, -1n]))).toEqual([]);
   });
 
-  test("is read by the next request if the follower could not read it", async () => {
+  test("is read by the next request if it could not be read ahead", async () => {
     const { world, sliver, step } = scene();
     const pool = sliver();
     await priced(world.prices);
     await step();
     world.chain.archive = false;
-    // One more block arrives while the batch is applied, so the node has lost the state of the batch's last block.
-    const apply = world.prices.consumer.apply.bind(world.prices.consumer);
-    world.prices.consumer.apply = (batch) => {
+    // One more block arrives before the read, so the node has lost the state of the block that is about to be shown.
+    const readAhead = world.prices.readAhead.bind(world.prices);
+    world.prices.readAhead = (head) => {
       world.chain.mine();
-      return apply(batch);
+      return readAhead(head);
     };
     await step(() => fill(world, pool));
-    world.prices.consumer.apply = apply;
+    world.prices.readAhead = readAhead;
     await expectHonest(world);
     world.chain.archive = true;
     await world.follower.poll();
@@ -155,12 +156,11 @@ describe("a v3 pool that was first read before its initialisation", () => {
     expect(chain.requests).toEqual([]);
     const ofPool = (await a.events(TOKEN)).filter((event) => event.type === "PriceObserved");
     expect(ofPool.every(({ balance0, balance1 }) => balance0 !== undefined && balance1 !== undefined)).toBe(true);
-    for (const process of [a, b]) process.prices.close();
   });
 });
 
 describe("a state without balances in a log of an earlier release", () => {
-  test("is read from the node again before it prices anything, by the follower and by a new process", async () => {
+  test("prices nothing, in the process that asked and in a new one", async () => {
     const { world, sliver, step } = scene();
     const pool = sliver();
     fill(world, pool);
@@ -178,10 +178,8 @@ describe("a state without balances in a log of an earlier release", () => {
     const { version } = await world.log.head(stream);
     const event = { ...blind, block, blockHash, timestamp, logIndex: 0 };
     await world.log.append({ stream, events: [event], expectedVersion: version });
-    await world.prices.settle();
     expect(await priced(world.prices)).toMatchObject({ usdPrice: 20 });
     const again = world.restarted();
-    await again.load();
     expect(await priced(again)).toMatchObject({ usdPrice: 20 });
     await step();
     await expectHonest(world);

@@ -3,13 +3,12 @@
  * price, and their pools are followed like any others.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { connectorsOf } from "../../src/chains/tokens.ts";
+import { AppError } from "../../src/core/errors.ts";
 import type { Address } from "../../src/core/hex.ts";
-import { priceStream } from "../../src/events/types.ts";
 import type { LogFilter } from "../../src/rpc/port.ts";
 import { Process } from "./support/cluster.ts";
 import { ASKED, CONNECTED, HALF, LATER, OTHER, placeLinked, UNI } from "./support/linked.ts";
-import { dollarWorld, eth, SUSHI, TOKEN, USDC, WBTC, WETH, type World } from "./support/world.ts";
+import { DAI, dollarWorld, SUSHI, TOKEN, USDC, WBTC, WETH, type World } from "./support/world.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
@@ -88,7 +87,7 @@ describe("a connector", () => {
     expect(cold.chain.requests).toEqual(["callsAtHead", "calls@0", "header"]);
   });
 
-  test("is priced from memory while followed, and after a restart", async () => {
+  test("is priced from memory in each process, and alike after a restart", async () => {
     const world = connectorWorld();
     const { chain } = world;
     const before = new Process(chain, world.log);
@@ -108,36 +107,9 @@ describe("a connector", () => {
     await Promise.all([before.show(), reads.show()]);
     chain.requests.length = 0;
     for (const process of [before, reads]) expect((await process.ask(UNI)).record.usdPrice).toBe(12);
-    before.prices.close();
+    expect(chain.requests).toEqual([]);
     const after = await new Process(chain, world.log).start();
     expect((await after.ask(UNI)).record.usdPrice).toBe(12);
-    expect(chain.requests).toEqual([]);
-    for (const process of [reads, after]) process.prices.close();
-  });
-
-  test("is followed for itself only if it was requested, in any process", async () => {
-    const world = connectorWorld();
-    const { chain, log } = world;
-    const follows = new Process(chain, log);
-    await follows.follow();
-    await follows.start();
-    const reads = await new Process(chain, log).start();
-    await reads.ask(UNI);
-    for (let block = 0; block < 4; block++) {
-      chain.mine();
-      await follows.follow();
-      await Promise.all([follows.show(), reads.show()]);
-    }
-    const followed: Address[] = [];
-    for (const { address } of connectorsOf(eth)) {
-      const { headline } = await log.head(priceStream(1, address));
-      if (typeof headline?.["from"] === "number") followed.push(address);
-    }
-    expect(followed).toEqual([UNI]);
-    chain.requests.length = 0;
-    expect((await reads.ask(UNI)).record.usdPrice).toBe(6);
-    expect(chain.requests).toEqual([]);
-    for (const process of [follows, reads]) process.prices.close();
   });
 
   test("has its direct price if it has a direct pool", async () => {
@@ -180,7 +152,6 @@ describe("a pool that is created while its tokens are followed", () => {
     expect((await world.price(TOKEN)).usdPrice).toBe(10);
     expect(world.chain.requests).toEqual([]);
     const again = world.restarted();
-    await again.load();
     expect((await again.price({ address: TOKEN, percentChange: false, provenance: false })).usdPrice).toBe(10);
   });
 
@@ -194,7 +165,54 @@ describe("a pool that is created while its tokens are followed", () => {
     await step(world);
     world.chain.requests.length = 0;
     expect((await world.price(TOKEN)).usdPrice).toBe(5);
+    expect(world.chain.requests).toEqual(["callsAtHead", "calls@4", "header"]);
+    await step(world);
+    world.chain.requests.length = 0;
+    expect((await world.price(TOKEN)).usdPrice).toBe(5);
     expect(world.chain.requests).toEqual([]);
+  });
+
+  test("is found at the first head after blocks whose logs were not read", async () => {
+    const world = dollarWorld();
+    const { chain } = world;
+    world.pair(TOKEN, 1_000n, WETH, 10n);
+    world.follower.start();
+    expect((await world.price(TOKEN)).usdPrice).toBe(20);
+    // So many blocks that asking the factories costs less than their logs.
+    chain.mine(600);
+    world.pair(TOKEN, 10_000n, USDC, 300_000n, SUSHI);
+    await step(world);
+    chain.requests.length = 0;
+    expect((await world.price(TOKEN)).usdPrice).toBe(30);
+    expect(chain.requests).toEqual(["callsAtHead", "calls@601", "header"]);
+    // The node refuses the logs of one block, in which the deepest pool is created.
+    const { completeLogs } = chain;
+    chain.completeLogs = async () => {
+      throw new AppError("no logs today", { code: "chain_unavailable", retryable: true });
+    };
+    await step(world, () => void world.pair(TOKEN, 100_000n, DAI, 4_000_000n, SUSHI));
+    chain.completeLogs = completeLogs;
+    expect((await world.price(TOKEN)).usdPrice).toBe(40);
+    await step(world);
+    chain.requests.length = 0;
+    expect((await world.price(TOKEN)).usdPrice).toBe(40);
+    expect(chain.requests).toEqual([]);
+  });
+
+  test("is found on the branch that replaces a block in which another one was", async () => {
+    const world = dollarWorld();
+    const { chain } = world;
+    world.pair(TOKEN, 1_000n, WETH, 10n);
+    world.follower.start();
+    await world.price(TOKEN);
+    for (let block = 0; block < 3; block++) await step(world);
+    expect((await world.price(TOKEN)).usdPrice).toBe(20);
+    chain.fork(1);
+    chain.mine();
+    world.pair(TOKEN, 10_000n, USDC, 300_000n, SUSHI);
+    chain.mine(2);
+    await world.follower.poll();
+    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 30, toBlock: "4" });
   });
 
   test("disappears with its block in a reorg", async () => {

@@ -1,6 +1,6 @@
 /**
- * A pool whose logs of a block contradict themselves at the only node: the pool's own state counts, never a price that
- * lacks those logs, and the other tokens' prices go on.
+ * A pool whose logs of a block contradict themselves at the only node: the pool's own state counts at the head, where no
+ * logs of it are read, and never a price that lacks those logs.
  */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Anvil, inOneBlock, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -96,7 +96,7 @@ test("is priced by its state, at the block and after it", async () => {
     const block = await height();
     expect(await priced(service, pair, block)).toBeCloseTo(await dollars(pair, block), 6);
   }
-  // Both pools are followed from here on.
+  // Both pools are read ahead from here on.
   await swapV2(anvil, { pool: odd.pool.address, tokenIn: MAINNET.usdc, amountIn: 100n * USD });
   expect(await priced(service, odd, await height())).toBeCloseTo(await dollars(odd, await height()), 6);
   bad = (await height()) + 1;
@@ -108,12 +108,11 @@ test("is priced by its state, at the block and after it", async () => {
   for (const pair of [odd, sound]) {
     expect(await priced(service, pair, swapped)).toBeCloseTo(await dollars(pair, swapped), 6);
   }
-  // The next block has no log of the pool. Its price follows from the state that was read.
   await transact(anvil, sound.token.contract, "mint", [anvil.accounts[1]!, 1n]);
   expect(await priced(service, odd, await height())).toBeCloseTo(await dollars(odd, swapped), 6);
   await swapV2(anvil, { pool: odd.pool.address, tokenIn: MAINNET.usdc, amountIn: 50n * USD });
   expect(await priced(service, odd, await height())).toBeCloseTo(await dollars(odd, await height()), 6);
-  expect(isSpoilt).toBeGreaterThan(0);
+  expect(isSpoilt).toBe(0);
   for (const block of [bad - 1, swapped, await height()]) {
     const { status, body } = await service.get(`/api/v2/erc20/${odd.token.address}/price?to_block=${block}`);
     if (status !== 503) expect(body.usdPrice).toBeCloseTo(await dollars(odd, block), 6);

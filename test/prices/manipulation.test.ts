@@ -133,7 +133,7 @@ async function watch(node: (typeof NODES)[number]) {
   });
   const follower = node === "followed" ? new HandFollower(chain.anvil.url) : undefined;
   const prices = pricesOf(proxy.url, follower);
-  const poll = async () => follower?.poll(prices.consumer);
+  const poll = async () => follower?.poll(prices);
   await poll();
   await seen(prices);
   await chain.anvil.mine();

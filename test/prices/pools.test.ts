@@ -5,7 +5,6 @@ import {
   compare,
   depth,
   divide,
-  fromPoolState,
   invert,
   multiply,
   type Observation,
@@ -16,7 +15,6 @@ import {
   type Reading,
   rational,
   subtract,
-  toPoolState,
 } from "../../src/prices/market/pools.ts";
 import knownPrices from "../fixtures/known-prices.json";
 
@@ -145,10 +143,6 @@ describe("the price of a pool", () => {
     const none = { decimals0: 18, decimals1: 18 };
     expect(priceOfToken0(plain, { style: "v2", reserve0: 0n, reserve1: 5n }, none)).toBeUndefined();
     expect(priceOfToken0(plain, { style: "v3", sqrtPriceX96: 0n, liquidity: 5n, tick: 0 }, none)).toBeUndefined();
-  });
-
-  test("is the same after its state was written to the log and read", () => {
-    fc.assert(fc.property(reading, (state) => expect(fromPoolState(toPoolState(state))).toEqual(state)));
   });
 });
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { toAddress, toHash } from "../../src/core/hex.ts";
 import type { PriceEvent, PriceObserved } from "../../src/events/types.ts";
-import { evolvePrice, initialPriceState, latest, type PriceState } from "../../src/prices/memory/projection.ts";
+import { evolvePrice, initialPriceState, latest, type PriceState } from "../../src/prices/search/price-streams.ts";
 
 const pool = toAddress(`0x${"1".repeat(40)}`);
 const hash = (block: number) => toHash(`0x${block.toString(16).padStart(64, "0")}`);

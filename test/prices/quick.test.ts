@@ -10,10 +10,11 @@ import { parseChain } from "../../src/chains/chains.ts";
 import { exchangesOf } from "../../src/chains/exchanges.ts";
 import { connectorsOf } from "../../src/chains/tokens.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
-import { type PriceRecord, parsePriceQuery, type RawPriceQuery } from "../../src/prices/price-record.ts";
+import type { PriceRecord } from "../../src/prices/price-record.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { pricesOf, unfollowed } from "./support/anvil.ts";
 import { createPool, startChain } from "./support/exchanges.ts";
+import { parsePriceQuery, type RawPriceQuery } from "./support/query.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);

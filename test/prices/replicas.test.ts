@@ -1,6 +1,6 @@
 /**
- * Processes that share a log: the follower appends the facts that the other processes read. Each scenario runs on the
- * log in memory, on SQLite and on PostgreSQL. Every process gives the chain's price at the block that it names.
+ * Processes that share a log. Each reads prices from the node for itself, at the heads that the log tells. Each scenario
+ * runs on the log in memory, on SQLite and on PostgreSQL. Every process gives the chain's price at the block it names.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -99,7 +99,7 @@ for (const [engine, open] of Object.entries({ memory, sqlite, postgres })) {
       return { scene, a: await a.start(), b: await new Process(scene.chain, opened[1]!).start(), opened };
     }
 
-    test("a process that only reads prices from memory the tokens that the other one follows", async () => {
+    test("each process has read ahead at a head what it was asked for, whether it follows or not", async () => {
       const { scene, a, b } = await pair();
       const { chain, pool, dollar } = scene;
       await Promise.all([price(a), price(b)]);
@@ -117,30 +117,37 @@ for (const [engine, open] of Object.entries({ memory, sqlite, postgres })) {
       }
     });
 
-    test("the follower starts to follow a token that only the reader was asked for", async () => {
+    test("a process that was never asked reads nothing, and the other one doesn't depend on it", async () => {
       const { scene, a, b } = await pair();
       const { chain, pool } = scene;
-      const reads = async () => {
-        chain.mine();
-        await a.follow();
-        await Promise.all([a.show(), b.show()]);
-        chain.requests.length = 0;
-        expect(await price(b)).toEqual([chain.tip.number, scene.truth(chain.tip.number)]);
-        return chain.requests.length;
-      };
       await price(b);
-      // The follower learns of it within the interval at which it polls the log.
-      for (let tries = 0; (await reads()) > 0; tries++) {
-        expect(tries).toBeLessThan(60);
-        await Bun.sleep(50);
-      }
       chain.mine();
       scene.trade(pool, 10_000n, 300n);
-      expect(await reads()).toBe(0);
+      await a.follow();
+      chain.requests.length = 0;
+      await a.show();
+      expect(chain.requests).toEqual([]);
+      await b.show();
+      chain.requests.length = 0;
       expect(await price(b)).toEqual([chain.tip.number, 60]);
+      expect(chain.requests).toEqual([]);
     });
 
-    test("a restarted process finds the followed tokens in the log, and continues without a request", async () => {
+    test("both write what they read into one stream, each change once", async () => {
+      const { scene, a, b } = await pair();
+      const { chain, pool } = scene;
+      await Promise.all([price(a), price(b)]);
+      for (let round = 1n; round <= 4n; round++) {
+        chain.mine();
+        if (round % 2n === 0n) scene.trade(pool, 10_000n, 100n + round);
+        await a.follow();
+        await Promise.all([a.show(), b.show()]);
+      }
+      const observed = (await a.events(TOKEN)).filter((event) => event.type === "PriceObserved");
+      expect(observed.map(({ block }) => block)).toEqual([0, 2, 4]);
+    });
+
+    test("a restarted process gives the same price", async () => {
       const { scene, a, opened } = await pair();
       const { chain, pool } = scene;
       await price(a);
@@ -150,15 +157,13 @@ for (const [engine, open] of Object.entries({ memory, sqlite, postgres })) {
         await a.follow();
         await a.show();
       }
-      a.prices.close();
       const again = await new Process(chain, opened[1]!).start();
-      chain.requests.length = 0;
       expect(await price(again)).toEqual([chain.tip.number, scene.truth(chain.tip.number)]);
       chain.mine();
       scene.trade(pool, 10_000n, 400n);
-      chain.mine(2);
       await again.follow();
       await again.show();
+      chain.requests.length = 0;
       expect(await price(again)).toEqual([chain.tip.number, 80]);
       expect(chain.requests).toEqual([]);
     });
@@ -249,7 +254,6 @@ describe("random sequences of blocks, forks, requests and takeovers", () => {
         await process.follow();
         await process.show();
       },
-      crash: (process) => process.follow({ crash: true }),
       show: (process) => process.show(),
       ask: async (process) => {
         const { record, asOf } = await process.ask(TOKEN);
@@ -264,18 +268,16 @@ describe("random sequences of blocks, forks, requests and takeovers", () => {
         chain.mine(4);
       },
       restart: async (process) => {
-        process.prices.close();
         const next = new Process(chain, log);
         next.clock.ms = random.below(1_000_000_000);
         processes[processes.indexOf(process)] = await next.start();
       },
     };
     const names = ["mine", "trade", "trade", "follow", "follow", "follow", "show", "ask", "ask", "ask", "ask"];
-    names.push("crash", "fork", "restart");
+    names.push("fork", "restart");
     for (let step = 0; step < 150; step++) {
       const name = names[random.below(names.length)]!;
       await steps[name]!(random.pick(processes));
     }
-    for (const process of processes) process.prices.close();
   });
 });

@@ -99,7 +99,8 @@ test.each([true, false])(
       const first = (await one.service.get(again)).body.result;
       const before = one.proxy.count("eth_call") + one.logRequests();
       expect((await one.service.get(again)).body.result).toEqual(first);
-      expect(one.proxy.count("eth_call") + one.logRequests()).toBe(before);
+      // One call asks for the newest facts, which stand in for those of blocks without state.
+      expect(one.proxy.count("eth_call") + one.logRequests()).toBe(hasState ? before : before + 1);
     } finally {
       await one.stop();
       await other.stop();
@@ -126,7 +127,7 @@ test.each([true, false])(
       const all = await read("");
       const before = proxy.count("eth_call") + logRequests();
       expect(await read("&stored=true")).toEqual(all);
-      expect(proxy.count("eth_call") + logRequests()).toBe(before);
+      expect(proxy.count("eth_call") + logRequests()).toBe(hasState ? before : before + 1);
     } finally {
       await stop();
     }

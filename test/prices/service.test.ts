@@ -1,6 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { Clock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
-import { priceStream } from "../../src/events/types.ts";
+import { type PriceEvent, priceStream } from "../../src/events/types.ts";
 import type { PriceRecord } from "../../src/prices/price-record.ts";
 import { TOPIC } from "../../src/prices/search/exchange-events.ts";
 import { addressOf } from "./support/fake-chain.ts";
@@ -140,20 +141,25 @@ describe("following", () => {
     return world;
   };
 
-  test("keeps a warm price true without a request", async () => {
+  test("keeps a warm price true without a request by the question", async () => {
     const world = dollarWorld();
     const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
     world.follower.start();
     await world.price(TOKEN);
     world.chain.mine();
     await world.follower.poll();
-    const asked = world.chain.requests.length;
-    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 20, toBlock: "1" });
+    world.chain.requests.length = 0;
+    for (let times = 0; times < 3; times++) {
+      expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 20, toBlock: "1" });
+      expect((await world.price(TOKEN, { min_liquidity_usd: "1" })).usdPrice).toBe(20);
+    }
+    expect(world.chain.requests).toEqual([]);
     world.chain.mine();
     world.setPair(pool, TOKEN, 5_000n, 200n);
     await world.follower.poll();
+    expect(world.chain.requests.splice(0)).toEqual(["calls@2", "header", "logs 2-2"]);
     expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 80, toBlock: "2" });
-    expect(world.chain.requests.length).toBe(asked);
+    expect(world.chain.requests).toEqual([]);
   });
 
   test("restores the earlier price after a reorg", async () => {
@@ -163,7 +169,9 @@ describe("following", () => {
     world.chain.mine(2);
     await world.follower.poll();
     expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 20, toBlock: "3" });
-    expect(world.log.events(priceStream(1, TOKEN)).at(-1)?.type).toBe("BlocksReverted");
+    const events = world.log.events(priceStream(1, TOKEN)) as PriceEvent[];
+    const { hash } = world.chain.blocks[1]!;
+    expect(events.at(-1)).toEqual({ type: "BlocksReverted", ancestor: { number: 1, hash } });
   });
 
   test("leaves requests about the past to the chain's own answer during a reorg that the follower has not seen", async () => {
@@ -175,7 +183,7 @@ describe("following", () => {
     expect(record.provenance?.route[0]?.blockHash).toBe(world.chain.tip.hash);
   });
 
-  test("uses a pool created while followed without a call to the factories", async () => {
+  test("uses a pool created while followed with one more call to the factories", async () => {
     const world = dollarWorld();
     world.pair(TOKEN, 10_000n, WETH, 100n);
     world.follower.start();
@@ -188,9 +196,14 @@ describe("following", () => {
     await world.follower.poll();
     world.chain.mine();
     await world.follower.poll();
-    const asked = world.chain.requests.filter((request) => request === "callsAtHead").length;
+    world.chain.requests.length = 0;
     expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 25, exchangeName: "Sushiswap v2" });
-    expect(world.chain.requests.filter((request) => request === "callsAtHead")).toHaveLength(asked);
+    expect(world.chain.requests.splice(0)).toEqual(["callsAtHead", "calls@3", "header"]);
+    world.chain.mine();
+    await world.follower.poll();
+    expect(world.chain.requests.splice(0)).toEqual(["calls@4", "header", "logs 4-4"]);
+    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 25, toBlock: "4" });
+    expect(world.chain.requests).toEqual([]);
   });
 
   test("adjusts v3 liquidity by mints and burns in range", async () => {
@@ -212,76 +225,122 @@ describe("following", () => {
     expect(provenance!.liquidityUsd).toBe("2000000");
   });
 
-  test("stops for a token without requests for some time", async () => {
-    const world = dollarWorld({ idleMs: 1_000 });
-    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
-    await world.price(TOKEN);
-    expect(world.prices.consumer.addresses()).toContain(pool.address);
-    world.clock.ms += 2_000;
-    expect(world.prices.consumer.addresses()).toEqual([]);
-  });
-
-  test("stops for good, although the token's stream lists it, while other tokens are requested", async () => {
-    const world = dollarWorld({ idleMs: 3_600_000 });
-    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
-    world.follower.start();
-    await world.price(TOKEN);
-    for (let hour = 0; hour < 4; hour++) {
-      world.clock.ms += 1_800_001;
-      world.chain.mine();
-      await world.price(WETH);
-      await world.follower.poll();
-    }
-    expect(world.prices.consumer.addresses()).not.toContain(pool.address);
-    expect(world.prices.consumer.addresses()).toContain(world.dollar.address);
-  });
-
-  test("gives up a token once, without alternating, if not all pools fit", async () => {
-    const world = dollarWorld({ pools: 2 });
-    const OTHER = addressOf("other");
-    world.chain.token({ address: OTHER, name: "O", symbol: "O", decimals: 18 });
-    world.pair(OTHER, 10_000n, WETH, 100n);
+  test("reads ahead for a minute after the last request, and needs no block after that", async () => {
+    const world = dollarWorld();
     world.pair(TOKEN, 10_000n, WETH, 100n);
     world.follower.start();
-    await world.price(OTHER);
-    world.chain.mine();
-    await world.follower.poll();
     await world.price(TOKEN);
-    const versions = async (): Promise<number[]> =>
-      (await world.log.heads([OTHER, TOKEN].map((token) => priceStream(1, token)))).map(({ version }) => version);
-    const step = async (): Promise<void> => {
+    const asked = async (ms: number): Promise<string[]> => {
+      world.clock.ms += ms;
       world.chain.mine();
+      world.chain.requests.length = 0;
       await world.follower.poll();
+      return world.chain.requests;
     };
-    await step();
-    await step();
-    const before = await versions();
-    for (let block = 0; block < 5; block++) await step();
-    // Neither token changes and neither is requested, so nothing is written.
-    expect(await versions()).toEqual(before);
+    expect(await asked(59_000)).toEqual(["calls@1", "header", "logs 1-1"]);
+    expect(world.prices.consumer.needsBlocks!()).toBe(true);
+    expect(await asked(1_000)).toEqual([]);
+    expect(world.prices.consumer.needsBlocks!()).toBe(false);
   });
 
-  test("gives up the oldest tokens for new ones even if none of them has a pool", async () => {
-    const world = dollarWorld({ pools: 4 });
-    const tokens = Array.from({ length: 6 }, (_, index) => addressOf(`bare ${index}`));
-    for (const address of tokens) world.chain.token({ address, name: "B", symbol: "B", decimals: 18 });
+  test("reads at the node's newest block if no head was shown for half a minute: nobody may follow the chain", async () => {
+    const world = dollarWorld();
+    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
     world.follower.start();
-    const step = async (): Promise<void> => {
-      world.chain.mine();
-      await world.follower.poll();
+    expect((await world.price(TOKEN)).usdPrice).toBe(20);
+    world.chain.mine(10);
+    world.setPair(pool, TOKEN, 5_000n, 200n);
+    world.clock.ms += 29_999;
+    expect((await world.price(TOKEN)).usdPrice).toBe(20);
+    world.clock.ms += 1;
+    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 80, toBlock: "10" });
+    world.chain.requests.length = 0;
+    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 80, toBlock: "10" });
+    expect(world.chain.requests).toEqual([]);
+  });
+
+  test("holds up a head for a second at most, and starts no second read while one hangs", async () => {
+    const world = dollarWorld();
+    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
+    const { chain, clock, prices } = world;
+    world.follower.start();
+    await world.price(TOKEN);
+    const timers: [number, () => void][] = [];
+    const after: Clock["after"] = (ms, callback) => {
+      timers.push([ms, callback]);
+      return () => undefined;
     };
-    for (const token of tokens) {
-      expect(await world.refusal(token)).toMatchObject({ code: "no_pool" });
-      await step();
+    Object.assign(clock, { after });
+    const { calls } = chain;
+    const hanging = Promise.withResolvers<void>();
+    chain.calls = async (...asked) => {
+      await hanging.promise;
+      return calls.apply(chain, asked);
+    };
+    chain.mine();
+    world.setPair(pool, TOKEN, 5_000n, 200n);
+    const shown = world.follower.poll();
+    expect(timers.map(([ms]) => ms)).toEqual([1_000]);
+    timers[0]![1]();
+    await shown;
+    expect(world.follower.head()!.number).toBe(1);
+    chain.requests.length = 0;
+    await prices.readAhead(chain.mine());
+    expect(chain.requests).toEqual([]);
+    // A question doesn't wait for that read.
+    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 80, toBlock: "2" });
+    hanging.resolve();
+  });
+
+  test("gives the price of a block number from memory only while the head is fresh: the block may be replaced", async () => {
+    const world = dollarWorld();
+    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
+    world.follower.start();
+    world.chain.mine();
+    await world.follower.poll();
+    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 20, toBlock: "1" });
+    const query = { to_block: "1" };
+    world.chain.requests.length = 0;
+    expect((await world.price(TOKEN, query)).usdPrice).toBe(20);
+    expect(world.chain.requests).toEqual([]);
+    world.chain.fork(0);
+    world.chain.mine();
+    world.setPair(pool, TOKEN, 5_000n, 200n);
+    world.clock.ms += 60_000;
+    expect((await world.price(TOKEN, query)).usdPrice).toBe(80);
+  });
+
+  test("leaves tokens beyond the bound to their next request, the longest unasked first", async () => {
+    // A token, its two pools and the dollar's pool.
+    const world = dollarWorld({ readsAhead: 4 });
+    const OTHER = addressOf("other");
+    world.chain.token({ address: OTHER, name: "O", symbol: "O", decimals: 18 });
+    for (const token of [OTHER, TOKEN]) {
+      world.pair(token, 10_000n, WETH, 100n);
+      world.pair(token, 1_000n, WETH, 10n, SUSHI);
     }
+    world.follower.start();
+    for (const token of [OTHER, TOKEN]) await world.price(token);
+    world.chain.mine();
+    await world.follower.poll();
     const isAsked = async (token: Address): Promise<boolean> => {
       world.chain.requests.length = 0;
-      expect(await world.refusal(token)).toMatchObject({ code: "no_pool" });
+      expect((await world.price(token)).usdPrice).toBe(20);
       return world.chain.requests.length > 0;
     };
-    // Besides the dollar's pool there is room for three.
-    for (const token of tokens.slice(3)) expect(await isAsked(token)).toBe(false);
-    expect(await isAsked(tokens[2]!)).toBe(true);
+    expect(await isAsked(TOKEN)).toBe(false);
+    expect(await isAsked(OTHER)).toBe(true);
+  });
+
+  test("keeps a token without a pool in memory, too", async () => {
+    const world = dollarWorld();
+    world.follower.start();
+    expect(await world.refusal(TOKEN)).toMatchObject({ code: "no_pool" });
+    world.chain.mine();
+    await world.follower.poll();
+    world.chain.requests.length = 0;
+    expect(await world.refusal(TOKEN)).toMatchObject({ code: "no_pool" });
+    expect(world.chain.requests).toEqual([]);
   });
 });
 
@@ -344,8 +403,8 @@ describe("refusals", () => {
     const world = dollarWorld();
     const message = "No pools found with enough liquidity, to calculate the price";
     expect(await world.refusal(TOKEN)).toEqual({ code: "no_pool", message, details: { pools: [] } });
+    world.chain.mine();
     const thin = world.pair(TOKEN, 10n, USDC, 499n);
-    world.clock.ms += 3_600_001;
     expect(await world.refusal(TOKEN)).toEqual({
       code: "low_liquidity",
       message,

@@ -61,6 +61,8 @@ function marketOf(chain: Chain, list: Listed): Market {
     pools,
     states: new Map(pools.map((pool) => [pool.address, state])),
     decimals: new Map(symbolsOf(list).map((symbol) => [addressIn(chain, symbol), 18])),
+    facts: { name: "", symbol: "", decimals: 18, kind: "erc20" },
+    factsOf: "block",
     isPast: false,
   };
 }

@@ -11,7 +11,7 @@ import { SpanController } from "../../src/rpc/endpoint/capabilities.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import type { BlockHeader, Endpoint } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reading/reader.ts";
-import { classifyRpcError } from "../../src/rpc/rpc-errors.ts";
+import { classifyRpcError, RpcError } from "../../src/rpc/rpc-errors.ts";
 import { logsBloomOf } from "../support/bloom.ts";
 
 const hex = (value: number) => `0x${value.toString(16)}`;
@@ -142,6 +142,60 @@ describe("more calls at the head than one Multicall3 takes", () => {
     const { header, results } = await readerOf(endpoint).callsAtHead(calls);
     expect([header.number, results]).toEqual([9, expected]);
     expect(endpoint.asked).toEqual(["latest", "latest", "latest", "0x9", "0x9", "0x9"]);
+  });
+});
+
+describe("calls that take more gas than the node gives", () => {
+  const coder = new Interface([
+    "function aggregate3((address target, bool allowFailure, bytes callData)[] calls) returns ((bool success, bytes returnData)[])",
+  ]);
+  const to = `0x${"d".repeat(40)}` as Address;
+  const greedy = `0x${"e".repeat(40)}` as Address;
+
+  /** Gives gas for so many calls at once, and none for others together with a contract that burns it. */
+  function limited(gas: number): { endpoint: ReturnType<typeof node>; sizes: number[] } {
+    const sizes: number[] = [];
+    const plain = node("eth#1", 9);
+    const endpoint = Object.assign(Object.create(plain) as typeof plain, {
+      async request(method: string, params: unknown[]) {
+        if (method !== "eth_call") return plain.request(method, params);
+        const { data, to: target } = params[0] as { data: string; to: string };
+        if (target === to) return data;
+        if (target === greedy) throw new RpcError("revert", "out of gas");
+        const [list] = coder.decodeFunctionData("aggregate3", data);
+        const asked = list as [string, boolean, string][];
+        sizes.push(asked.length);
+        if (asked.length > gas || asked.some(([one]) => one.toLowerCase() === greedy)) {
+          throw new RpcError("revert", "out of gas");
+        }
+        return coder.encodeFunctionResult("aggregate3", [asked.map(([, , own]) => [true, own])]);
+      },
+    });
+    return { endpoint, sizes };
+  }
+
+  const callsOf = (count: number, target = to) =>
+    Array.from({ length: count }, (_, index) => ({ to: target, data: `0x${index.toString(16).padStart(8, "0")}` }));
+
+  test("are split in halves, and later reads keep to the size that was possible", async () => {
+    const { endpoint, sizes } = limited(260);
+    const reader = readerOf(endpoint);
+    const calls = callsOf(1_000);
+    const expected = calls.map(({ data }) => ({ ok: true, data }));
+    expect(await reader.calls(calls, 9)).toEqual(expected);
+    expect(sizes.splice(0)).toEqual([500, 500, 250, 250, 250, 250]);
+    expect(await reader.calls(calls, 9)).toEqual(expected);
+    // The size grows a little after each success, and shrinks again once it is too large.
+    expect(Math.max(...sizes)).toBeLessThan(300);
+  });
+
+  test("are isolated if one contract burns all of it", async () => {
+    const { endpoint, sizes } = limited(500);
+    const reader = readerOf(endpoint);
+    const calls = [...callsOf(200), ...callsOf(1, greedy), ...callsOf(100)];
+    const results = await reader.calls(calls, 9);
+    expect(results.map(({ ok }) => ok)).toEqual(calls.map(({ to: target }) => target !== greedy));
+    expect(sizes.length).toBeLessThan(2 * Math.ceil(Math.log2(calls.length)) + 1);
   });
 });
 

@@ -14,14 +14,15 @@ import {
   named,
   nullable,
   nullableText,
+  oneOf,
   text,
   time,
 } from "../../core/schema-parts.ts";
 import type { Explorer } from "../../explore/readings.ts";
 import type { KnownToken as FoundToken } from "../../prices/known-tokens.ts";
 import { parseDecimal } from "../../prices/market/pools.ts";
-import { unknownExchangeText } from "../../prices/price-record.ts";
 import type { Prices } from "../../prices/price-service.ts";
+import { EXCHANGES_ALLOWED } from "../../prices/search/pool-lists.ts";
 import type { Moment } from "../../prices/series.ts";
 import { inTime, responseHeaders } from "../api/answered-block.ts";
 import { cachedResponse, jsonHeaders } from "../api/answers.ts";
@@ -103,6 +104,12 @@ const Provenance = Type.Object(
     ),
     twap30m: nullableText("30-minute average in US dollars; null if it cannot be computed"),
     spreadPercent: decimal("Spread between the usable routes, in per cent"),
+    factsOf: Type.Optional(
+      oneOf(
+        ["newest"],
+        "Set if the node lacks the block's state: name, symbol and decimals are those of its newest block",
+      ),
+    ),
   },
   { description: "With include=provenance: the pool states that the price is computed from" },
 );
@@ -234,7 +241,7 @@ export const PRICE_QUERY = {
   ),
   exchange: parsedText(
     parseExchange,
-    { allowed: unknownExchangeText(), schema: { minLength: 1 } },
+    { allowed: EXCHANGES_ALLOWED, schema: { minLength: 1 } },
     {
       description: `${EXCHANGE_NAMES}, a stand-in name such as dexa_v2, or a factory's address`,
       example: "uniswapv3",

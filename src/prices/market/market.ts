@@ -25,6 +25,15 @@ import {
   tieBreak,
 } from "./pools.ts";
 
+export interface TokenFacts {
+  readonly name: string;
+  readonly symbol: string;
+  /** Undefined when the contract doesn't return it, or returns more than any token has. */
+  readonly decimals: number | undefined;
+  /** `no_decimals`: otherwise an ERC-20; `not_a_token`: a plain address, an NFT or another contract. */
+  readonly kind: "erc20" | "no_decimals" | "not_a_token";
+}
+
 /** A block; `timestamp` is in Unix seconds. */
 export type PricedBlock = Pick<HeaderRef, "number" | "hash" | "timestamp">;
 
@@ -34,7 +43,11 @@ export interface Market {
   /** Pools among the reference tokens and pools of the requested token. `states` lacks pools without a state. */
   readonly pools: readonly Pool[];
   readonly states: ReadonlyMap<Address, Observation>;
+  /** Of the requested token. */
+  readonly facts: TokenFacts;
   readonly decimals: ReadonlyMap<Address, number>;
+  /** The block that facts and decimals are of. Without state of the priced block, only the newest ones are known. */
+  readonly factsOf: "block" | "newest";
   /** True if the request names the block by number and it is not the head. */
   readonly isPast: boolean;
 }

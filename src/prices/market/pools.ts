@@ -4,7 +4,6 @@
  */
 import type { PoolStyle } from "../../chains/exchanges.ts";
 import type { Address, Hash } from "../../core/hex.ts";
-import type { PoolState } from "../../events/types.ts";
 
 // Exact rationals over bigint. Prices use them from end to end and are rounded once, for display: to the nearest
 // double, to an integer toward zero, or to the shortest decimal of a double. Denominators are positive. Fractions are
@@ -207,37 +206,6 @@ export function depth({ reading, balance0, balance1 }: Observation, { decimals0,
 /** True if the depth of both sides is capped by known balances. */
 export const isCapped = ({ balance0, balance1 }: Observation): boolean =>
   balance0 !== undefined && balance1 !== undefined;
-
-/**
- * True for a v3 state without any known balance, where a sliver of concentrated liquidity can pose as any depth. Events
- * alone lead to such a state if the pool's balances were never read. One known balance is enough, since some tokens
- * don't answer `balanceOf`.
- */
-export const isBlind = ({ reading, balance0, balance1 }: Observation): boolean =>
-  reading.style === "v3" && balance0 === undefined && balance1 === undefined;
-
-/** Converts a reading to its form in the event log. */
-export function toPoolState(reading: Reading): PoolState {
-  return reading.style === "v2"
-    ? { style: "v2", reserve0: reading.reserve0.toString(), reserve1: reading.reserve1.toString() }
-    : {
-        style: "v3",
-        sqrtPriceX96: reading.sqrtPriceX96.toString(),
-        liquidity: reading.liquidity.toString(),
-        tick: reading.tick,
-      };
-}
-
-export function fromPoolState(state: PoolState): Reading {
-  return state.style === "v2"
-    ? { style: "v2", reserve0: BigInt(state.reserve0), reserve1: BigInt(state.reserve1) }
-    : {
-        style: "v3",
-        sqrtPriceX96: BigInt(state.sqrtPriceX96),
-        liquidity: BigInt(state.liquidity),
-        tick: state.tick,
-      };
-}
 
 export const otherToken = (pool: Pool, token: Address): Address => (pool.token0 === token ? pool.token1 : pool.token0);
 

@@ -6,7 +6,6 @@
 import { connectorsOf } from "../../chains/tokens.ts";
 import { Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
-import type { TokenFacts } from "../search/discovery.ts";
 import {
   byDepth,
   type DisputedCoin,
@@ -17,6 +16,7 @@ import {
   type Market,
   type Side,
   sidesOf,
+  type TokenFacts,
 } from "./market.ts";
 import {
   add,
@@ -161,7 +161,7 @@ const isStateless = (market: Market, pools: readonly Pool[]): boolean =>
 
 /** US dollars. */
 const TRADE_USD = rational(100_000n);
-/** Upper limit of the confidence if pool balances are unknown or the dollar is disputed. */
+/** Upper limit of the confidence if pool balances or the decimals then are unknown, or the dollar is disputed. */
 const DOUBT_LIMIT = rational(1n, 2n);
 /** Seconds. */
 export const TWAP_WINDOW = 1_800;
@@ -171,13 +171,13 @@ const TWAP_BITS = 256;
 /**
  * Returns a number from 0 to 1: the share of the marginal price that a trade of $100,000 gets on a constant-product
  * pool of this depth, D / (D + 100,000). At most 0.5 when the depth of a pool on the route could not be capped by its
- * balances, or when a configured stablecoin disagrees with a trusted one.
+ * balances, when the decimals are not those of the block, or when a configured stablecoin disagrees with a trusted one.
  */
-export function confidence({ route, disputed }: Pick<Quote, "route" | "disputed">): Rational {
+export function confidence({ route, disputed, market }: Pick<Quote, "route" | "disputed" | "market">): Rational {
   if (route === undefined) return ZERO;
   const share = divide(route.depthUsd, add(route.depthUsd, TRADE_USD));
-  const isCertain = disputed.length === 0 && route.legs.every((leg) => isCapped(leg.observation));
-  return isCertain ? share : minimum(share, DOUBT_LIMIT);
+  const isMeasured = market.factsOf === "block" && route.legs.every((leg) => isCapped(leg.observation));
+  return isMeasured && disputed.length === 0 ? share : minimum(share, DOUBT_LIMIT);
 }
 
 /** Spread from the cheapest to the dearest usable route, in per cent of the best route's price; zero with one route. */

@@ -8,6 +8,7 @@ import { isReferencePair } from "../../chains/tokens.ts";
 import type { Address } from "../../core/hex.ts";
 import { addressWord, wordOf } from "../../rpc/calls.ts";
 import type { Call, CallResult } from "../../rpc/port.ts";
+import type { TokenFacts } from "../market/market.ts";
 import type { Pool, Reading } from "../market/pools.ts";
 import { addressAnswer, answer, call, textAnswer } from "./exchange-events.ts";
 
@@ -119,21 +120,17 @@ export function planPairs(venues: readonly Venue[], pairs: readonly (readonly [A
   return { calls: plan.calls, read: (results) => plan.read(results).flat() };
 }
 
-export interface TokenFacts {
-  readonly name: string;
-  readonly symbol: string;
-  /** Undefined when the contract doesn't return it, or returns more than `MAX_DECIMALS`. */
-  readonly decimals: number | undefined;
-  /** `no_decimals`: otherwise an ERC-20; `not_a_token`: a plain address, an NFT or another contract. */
-  readonly kind: "erc20" | "no_decimals" | "not_a_token";
-}
-
 /** More would overflow a double at any price. Real tokens have at most 36. */
 const MAX_DECIMALS = 77n;
 const ERC721 = "80ac58cd".padEnd(64, "0");
 const ERC1155 = "d9b67a26".padEnd(64, "0");
 
-export function planToken(token: Address): Plan<TokenFacts> {
+const decimalsIn = (result: CallResult | undefined): number | undefined => {
+  const places = answer(result);
+  return places === undefined || places > MAX_DECIMALS ? undefined : Number(places);
+};
+
+function planToken(token: Address): Plan<TokenFacts> {
   return {
     calls: [
       call(token, "name"),
@@ -144,9 +141,8 @@ export function planToken(token: Address): Plan<TokenFacts> {
       call(token, "supportsInterface", ERC1155),
     ],
     read([name, symbol, digits, supply, erc721, erc1155]) {
-      const places = answer(digits);
+      const decimals = decimalsIn(digits);
       const isNft = answer(erc721) === 1n || answer(erc1155) === 1n;
-      const decimals = places === undefined || places > MAX_DECIMALS ? undefined : Number(places);
       // A price feed also has decimals, but only a token has a supply.
       const isToken = !isNft && answer(supply) !== undefined;
       return {
@@ -173,7 +169,7 @@ const CAMELOT_TO_HUNDREDTHS = 10n;
 const CAMELOT_SETTINGS = ["stableSwap", "token0FeePercent", "token1FeePercent"] as const;
 
 /** Reads a pool's state and balances, and its curve and fees if the style has them. */
-export function planState(pool: Pool): Plan<PoolRead> {
+function planState(pool: Pool): Plan<PoolRead> {
   const balances = [
     call(pool.token0, "balanceOf", addressWord(pool.address)),
     call(pool.token1, "balanceOf", addressWord(pool.address)),
@@ -211,11 +207,72 @@ export function planState(pool: Pool): Plan<PoolRead> {
   };
 }
 
-/** Reads the tokens that a pool of an unlisted factory holds, since such a factory's claim alone is not trusted. */
-export function planPoolTokens(pool: Address): Plan<{ token0: Address | undefined; token1: Address | undefined }> {
+/**
+ * Reads a pool's state; undefined if the pool holds other tokens than its factory said. A pool that names no tokens has no
+ * state. A listed factory's word is trusted.
+ */
+function planHonestState(pool: Pool): Plan<PoolRead | undefined> {
+  if (pool.rank !== UNLISTED_RANK) return planState(pool);
+  const held: Plan<readonly (Address | undefined)[]> = {
+    calls: [call(pool.address, "token0"), call(pool.address, "token1")],
+    read: (results) => results.map(addressAnswer),
+  };
+  const plan = both(planState(pool), held);
   return {
-    calls: [call(pool, "token0"), call(pool, "token1")],
-    read: ([token0, token1]) => ({ token0: addressAnswer(token0), token1: addressAnswer(token1) }),
+    calls: plan.calls,
+    read(results) {
+      const [read, [token0, token1]] = plan.read(results);
+      if (token0 === undefined || token1 === undefined) return { ...read, reading: undefined };
+      return token0 === pool.token0 && token1 === pool.token1 ? read : undefined;
+    },
+  };
+}
+
+export interface FactsRead {
+  /** Of the requested tokens. */
+  readonly facts: ReadonlyMap<Address, TokenFacts>;
+  /** Of the requested tokens and the others; a token that doesn't return them is missing. */
+  readonly decimals: ReadonlyMap<Address, number>;
+}
+
+/** Reads the facts of tokens, and only the decimals of others. */
+export function planFacts(tokens: readonly Address[], others: readonly Address[]): Plan<FactsRead> {
+  const places = others.map((token) => ({
+    calls: [call(token, "decimals")],
+    read: ([result]: readonly CallResult[]) => decimalsIn(result),
+  }));
+  const plan = both(together(tokens.map(planToken)), together(places));
+  return {
+    calls: plan.calls,
+    read(results) {
+      const [said, digits] = plan.read(results);
+      const facts = new Map(tokens.map((token, at) => [token, said[at]!]));
+      const own = tokens.map((token, at) => [token, said[at]!.decimals] as const);
+      const all = [...own, ...others.map((token, at) => [token, digits[at]] as const)];
+      return {
+        facts,
+        decimals: new Map(all.flatMap(([token, value]) => (value === undefined ? [] : [[token, value]]))),
+      };
+    },
+  };
+}
+
+/** All that prices depend on at one block, as a node returned it. */
+export interface MarketRead extends FactsRead {
+  readonly reads: readonly PoolRead[];
+}
+
+/** Reads the facts of tokens, the pools' states, and the decimals of every token in the pools. */
+export function planMarket(tokens: readonly Address[], pools: readonly Pool[]): Plan<MarketRead> {
+  const held = new Set(pools.flatMap(({ token0, token1 }) => [token0, token1]));
+  const others = [...held.difference(new Set(tokens))];
+  const plan = both(planFacts(tokens, others), together(pools.map(planHonestState)));
+  return {
+    calls: plan.calls,
+    read(results) {
+      const [facts, states] = plan.read(results);
+      return { ...facts, reads: states.filter((read) => read !== undefined) };
+    },
   };
 }
 

@@ -1,6 +1,6 @@
 /**
  * The ABI of v2 and v3 exchanges: selectors, topics, encoders and decoders over hex words; and the fold of pool events
- * into pool states, which keeps a state current from logs alone. Decoders return undefined for malformed data.
+ * into pool states, which gives a past state from logs alone. Decoders return undefined for malformed data.
  */
 import { id } from "ethers";
 import { type Address, type Hash, toAddress } from "../../core/hex.ts";
@@ -39,9 +39,6 @@ export const TOPIC = {
   swapWithProtocolFees: topic("Swap(address,address,int256,int256,uint160,uint128,int24,uint128,uint128)"),
   mint: topic("Mint(address,address,int24,int24,uint128,uint256,uint256)"),
   burn: topic("Burn(address,int24,int24,uint128,uint256,uint256)"),
-  collect: topic("Collect(address,address,int24,int24,uint128,uint128)"),
-  collectProtocol: topic("CollectProtocol(address,address,uint128,uint128)"),
-  flash: topic("Flash(address,address,uint256,uint256,uint256,uint256)"),
   pairCreated: topic("PairCreated(address,address,address,uint256)"),
   poolCreated: topic("PoolCreated(address,address,uint24,int24,address)"),
 } as const;
@@ -56,8 +53,8 @@ export const STATE_TOPICS: readonly Hash[] = [
   TOPIC.burn,
 ];
 
-/** Events that change only a v3 pool's balances. */
-export const BALANCE_TOPICS: readonly Hash[] = [TOPIC.collect, TOPIC.collectProtocol, TOPIC.flash];
+/** Events by which a factory announces a pool. Their first two arguments are its tokens. */
+export const CREATION_TOPICS: readonly Hash[] = [TOPIC.pairCreated, TOPIC.poolCreated];
 
 /** Builds a call of `to`; each of `words` is 64 hex digits. */
 export const call = (to: Address, method: keyof typeof SELECTOR, ...words: string[]): Call => ({
@@ -109,12 +106,10 @@ function clean(bytes: Buffer): string {
   return text.replace(/\p{Cc}/gu, "").trim();
 }
 
-/** The change of a pool's price, depth or balances by one log. `in0`, `in1`: the amounts that the pool receives. */
-type PoolChange = { readonly in0: bigint; readonly in1: bigint } & (
+/** The change of a pool's price or depth by one log. */
+type PoolChange =
   | { readonly kind: "state"; readonly reading: Reading }
-  | { readonly kind: "liquidity"; readonly delta: bigint; readonly tickLower: number; readonly tickUpper: number }
-  | { readonly kind: "balances" }
-);
+  | { readonly kind: "liquidity"; readonly delta: bigint; readonly tickLower: number; readonly tickUpper: number };
 
 const tickOf = (word: bigint): number => Number(BigInt.asIntN(24, word));
 
@@ -124,61 +119,38 @@ function words(data: string, count: number): bigint[] | undefined {
   return Array.from({ length: count }, (_, index) => abiWord(data, index) ?? 0n);
 }
 
-function swapOf(data: string): PoolChange | undefined {
-  const values = words(data, 5);
-  if (values === undefined) return undefined;
-  const [amount0 = 0n, amount1 = 0n, sqrtPriceX96 = 0n, liquidity = 0n, tick = 0n] = values;
-  const reading = { style: "v3", sqrtPriceX96, liquidity, tick: tickOf(tick) } as const;
-  return { kind: "state", reading, in0: BigInt.asIntN(256, amount0), in1: BigInt.asIntN(256, amount1) };
-}
-
 function liquidityOf(log: ChainLog, sign: 1n | -1n, amountAt: number): PoolChange | undefined {
   const [, , lower, upper] = log.topics;
-  const values = words(log.data, amountAt + 3);
-  if (values === undefined || lower === undefined || upper === undefined) return undefined;
+  const amount = words(log.data, amountAt + 3)?.[amountAt];
+  if (amount === undefined || lower === undefined || upper === undefined) return undefined;
   const [tickLower, tickUpper] = [tickOf(BigInt(lower)), tickOf(BigInt(upper))];
-  const [amount = 0n, amount0 = 0n, amount1 = 0n] = values.slice(amountAt);
-  // `Burn` only credits the owed amount; the tokens leave the pool with `Collect`.
-  const moved = sign === 1n ? { in0: amount0, in1: amount1 } : { in0: 0n, in1: 0n };
-  return { kind: "liquidity", delta: sign * amount, tickLower, tickUpper, ...moved };
+  return { kind: "liquidity", delta: sign * amount, tickLower, tickUpper };
 }
 
 /** Decodes one log of a pool; undefined for other events and malformed data. */
 function decodeLog(log: ChainLog): PoolChange | undefined {
   switch (log.topics[0]) {
     case TOPIC.sync: {
-      const values = words(log.data, 2);
-      if (values === undefined) return undefined;
-      const [reserve0 = 0n, reserve1 = 0n] = values;
-      return { kind: "state", reading: { style: "v2", reserve0, reserve1 }, in0: 0n, in1: 0n };
+      const [reserve0, reserve1] = words(log.data, 2) ?? [];
+      if (reserve0 === undefined || reserve1 === undefined) return undefined;
+      return { kind: "state", reading: { style: "v2", reserve0, reserve1 } };
     }
     case TOPIC.initialize: {
-      const values = words(log.data, 2);
-      if (values === undefined) return undefined;
-      const [sqrtPriceX96 = 0n, tick = 0n] = values;
+      const [sqrtPriceX96, tick] = words(log.data, 2) ?? [];
+      if (sqrtPriceX96 === undefined || tick === undefined) return undefined;
       // No liquidity is in range before the first mint.
-      const reading = { style: "v3", sqrtPriceX96, liquidity: 0n, tick: tickOf(tick) } as const;
-      return { kind: "state", reading, in0: 0n, in1: 0n };
+      return { kind: "state", reading: { style: "v3", sqrtPriceX96, liquidity: 0n, tick: tickOf(tick) } };
     }
     case TOPIC.swap:
-    case TOPIC.swapWithProtocolFees:
-      return swapOf(log.data);
+    case TOPIC.swapWithProtocolFees: {
+      const [, , sqrtPriceX96, liquidity, tick] = words(log.data, 5) ?? [];
+      if (sqrtPriceX96 === undefined || liquidity === undefined || tick === undefined) return undefined;
+      return { kind: "state", reading: { style: "v3", sqrtPriceX96, liquidity, tick: tickOf(tick) } };
+    }
     case TOPIC.mint:
       return liquidityOf(log, 1n, 1);
     case TOPIC.burn:
       return liquidityOf(log, -1n, 0);
-    case TOPIC.collect: {
-      const values = words(log.data, 3);
-      return values && { kind: "balances", in0: -(values[1] ?? 0n), in1: -(values[2] ?? 0n) };
-    }
-    case TOPIC.collectProtocol: {
-      const values = words(log.data, 2);
-      return values && { kind: "balances", in0: -(values[0] ?? 0n), in1: -(values[1] ?? 0n) };
-    }
-    case TOPIC.flash: {
-      const values = words(log.data, 4);
-      return values && { kind: "balances", in0: values[2] ?? 0n, in1: values[3] ?? 0n };
-    }
     default:
       return undefined;
   }
@@ -188,43 +160,17 @@ function decodeLog(log: ChainLog): PoolChange | undefined {
 export const setsPrice = (log: ChainLog): boolean => decodeLog(log)?.kind === "state";
 
 /**
- * Returns the state after a log. Returns `before` when the log changes nothing, or only values that are not known yet.
- * `timestamp`: the time of the log's block, in Unix seconds.
+ * Returns the state after a log, without balances, which no log contains. Returns `before` when the log changes nothing,
+ * or only values that are not known yet. `timestamp`: the time of the log's block, in Unix seconds.
  */
 export function applyLog(before: Observation | undefined, log: ChainLog, timestamp: number): Observation | undefined {
   const change = decodeLog(log);
   if (change === undefined) return before;
-  const at = {
-    block: log.blockNumber,
-    blockHash: log.blockHash,
-    timestamp,
-    transactionHash: log.transactionHash,
-    logIndex: log.logIndex,
-  };
-  if (change.kind === "state") return { ...at, reading: change.reading, ...balancesAfter(before, change) };
-  if (before === undefined) return undefined;
-  const balances = balancesAfter(before, change);
+  const { blockNumber: block, blockHash, transactionHash, logIndex } = log;
+  const at = { block, blockHash, timestamp, transactionHash, logIndex };
+  if (change.kind === "state") return { ...at, reading: change.reading };
+  if (before?.reading.style !== "v3") return before;
   const { reading } = before;
-  if (reading.style !== "v3") return before;
-  const inRange = change.kind === "liquidity" && change.tickLower <= reading.tick && reading.tick < change.tickUpper;
-  if (!inRange) {
-    if (balances.balance0 === before.balance0 && balances.balance1 === before.balance1) return before;
-    // Only the balances change. In the same block the state still names the event that set the price.
-    if (before.block === at.block) return { ...before, ...balances };
-    return { reading, ...balances, block: at.block, blockHash: at.blockHash, timestamp };
-  }
-  return { ...at, reading: { ...reading, liquidity: reading.liquidity + change.delta }, ...balances };
-}
-
-function balancesAfter(before: Observation | undefined, change: PoolChange): { balance0?: bigint; balance1?: bigint } {
-  // A v2 pair reads its balances and emits them as `Sync`, so at that moment they equal the reserves.
-  if (change.kind === "state" && change.reading.style === "v2") {
-    return { balance0: change.reading.reserve0, balance1: change.reading.reserve1 };
-  }
-  const { balance0, balance1 } = before ?? {};
-  const floor = (value: bigint): bigint => (value < 0n ? 0n : value);
-  return {
-    ...(balance0 === undefined ? {} : { balance0: floor(balance0 + change.in0) }),
-    ...(balance1 === undefined ? {} : { balance1: floor(balance1 + change.in1) }),
-  };
+  const isInRange = change.tickLower <= reading.tick && reading.tick < change.tickUpper;
+  return isInRange ? { ...at, reading: { ...reading, liquidity: reading.liquidity + change.delta } } : before;
 }

@@ -1,16 +1,16 @@
 /**
- * Pool states at a past block. If the node still has that block's state, it is read with the balances. Otherwise the
- * states come from logs alone: the last event that sets the price, found by searching back in growing ranges, and the
- * liquidity events after it. Both ways give the same reading. Every result is checked against the hash of the requested
- * block and of the blocks that the logs are from.
+ * A market at a past block. If the node still has that block's state, it is read with the token's facts and the pools'
+ * balances. Otherwise the facts are the newest ones, and the states come from logs alone: the last event that sets the
+ * price, found by searching back in growing ranges, and the liquidity events after it. Both ways give the same reading.
+ * Every result is checked against the hash of the requested block and of the blocks that the logs are from.
  */
 import { LRUCache } from "lru-cache";
 import { AppError } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import type { BlockHeader, ChainLog, ChainReader } from "../../rpc/port.ts";
-import type { PricedBlock } from "../market/market.ts";
+import type { Market, PricedBlock } from "../market/market.ts";
 import type { Observation, Pool } from "../market/pools.ts";
-import { type PoolRead, planState, together } from "./discovery.ts";
+import { type MarketRead, type PoolRead, planMarket } from "./discovery.ts";
 import { applyLog, STATE_TOPICS, setsPrice } from "./exchange-events.ts";
 
 /** Pools remembered: an address and a number each. */
@@ -34,20 +34,16 @@ export class Origins {
   }
 }
 
-interface PastStates {
-  readonly states: ReadonlyMap<Address, Observation>;
-  /** The requested pools with their settings, which no log contains: at the block if it has state, else at the head. */
-  readonly pools: readonly Pool[];
-}
+/** A token's market without its block: `pools` are those that exist, with the settings that no log contains. */
+export type Seen = Pick<Market, "pools" | "states" | "facts" | "decimals" | "factsOf">;
 
-/** Pool states at the node's head, with the header they were read at. */
-export interface HeadRead {
+/** A read of a market, with the header that it was read at. */
+export interface HeadRead extends MarketRead {
   readonly header: BlockHeader;
-  readonly reads: readonly PoolRead[];
 }
 
 /** What a read of past blocks asks of a chain. */
-export type PastReader = Pick<ChainReader, "calls" | "head" | "header" | "headers" | "logs">;
+export type PastReader = Pick<ChainReader, "calls" | "callsAtHead" | "head" | "header" | "headers" | "logs">;
 
 /** The source for reads of past blocks, and the known limits of the search. */
 export interface PastSource {
@@ -101,34 +97,37 @@ export function observed({ reading, balance0, balance1 }: PoolRead, header: Pric
   };
 }
 
-/**
- * Returns the states of pools at the end of `block`. `readHead` reads their states at the head: a pool without an event
- * since `block` still has that state.
- * @throws AppError `chain_moved` (retryable) when the block or a log's block is no longer canonical, `too_many_logs`
- */
-export async function statesAt(
-  source: PastSource,
-  pools: readonly Pool[],
-  block: PricedBlock,
-  readHead: () => Promise<HeadRead>,
-): Promise<PastStates> {
-  if (pools.length === 0) return { states: new Map(), pools };
-  const then = await archived(source.reader, pools, block);
-  if (then !== undefined) return then;
-  const [states, settled] = await Promise.all([
-    fromLogs(source, pools, block, readHead),
-    withSettings(source.reader, pools),
-  ]);
-  return { states, pools: settled };
+/** A token, and the pools that its price depends on. */
+interface Sought {
+  readonly token: Address;
+  readonly pools: readonly Pool[];
 }
 
-/** Reads the present settings of the pairs that choose their own curve and fees. */
-async function withSettings(reader: PastReader, pools: readonly Pool[]): Promise<readonly Pool[]> {
-  const own = pools.filter((pool) => pool.style === "v2-camelot");
-  if (own.length === 0) return pools;
-  const plan = together(own.map(planState));
-  const settled = new Map(plan.read(await reader.calls(plan.calls, "latest")).map(({ pool }) => [pool.address, pool]));
-  return pools.map((pool) => settled.get(pool.address) ?? pool);
+/** Returns what a read shows of one token. `header`: the block that was read. */
+export function seenIn(read: MarketRead, token: Address, header: PricedBlock): Seen {
+  const states = new Map<Address, Observation>();
+  for (const one of read.reads) {
+    const state = observed(one, header);
+    if (state !== undefined) states.set(one.pool.address, state);
+  }
+  const pools = read.reads.map(({ pool }) => pool);
+  return { states, pools, facts: read.facts.get(token)!, decimals: read.decimals, factsOf: "block" };
+}
+
+/**
+ * Returns a token's market at the end of `block`. The newest facts stand in for those of the block if the node lacks that
+ * state, or if the contract was no token then.
+ * @throws AppError `chain_moved` (retryable) when the block or a log's block is no longer canonical, `too_many_logs`
+ */
+export async function seenAt(source: PastSource, { token, pools }: Sought, block: PricedBlock): Promise<Seen> {
+  const { reader } = source;
+  const plan = planMarket([token], pools);
+  const then = await archived(reader, token, plan, block);
+  if (then?.facts.kind === "erc20") return then;
+  const { header, results } = await reader.callsAtHead(plan.calls);
+  const newest: HeadRead = { header, ...plan.read(results) };
+  const now: Seen = { ...seenIn(newest, token, header), factsOf: "newest" };
+  return { ...now, states: then?.states ?? (await fromLogs(source, block, newest)) };
 }
 
 /** True for a pair that never had liquidity. Logs give no state for it either. */
@@ -137,20 +136,15 @@ const isUnused = ({ reading }: Observation): boolean =>
 
 async function archived(
   reader: PastReader,
-  pools: readonly Pool[],
+  token: Address,
+  plan: ReturnType<typeof planMarket>,
   block: PricedBlock,
-): Promise<PastStates | undefined> {
-  const plan = together(pools.map(planState));
+): Promise<Seen | undefined> {
   try {
-    const reads = plan.read(await reader.calls(plan.calls, block.number));
+    const seen = seenIn(plan.read(await reader.calls(plan.calls, block.number)), token, block);
     const now = await reader.header(block.number);
     if (now?.hash !== block.hash) throw chainMoved(block.number);
-    const states = new Map<Address, Observation>();
-    for (const read of reads) {
-      const observation = observed(read, block);
-      if (observation !== undefined && !isUnused(observation)) states.set(read.pool.address, observation);
-    }
-    return { states, pools: reads.map((read) => read.pool) };
+    return { ...seen, states: new Map([...seen.states].filter(([, state]) => !isUnused(state))) };
   } catch (error) {
     if (error instanceof AppError && error.code === "state_unavailable") return undefined;
     throw error;
@@ -159,14 +153,14 @@ async function archived(
 
 async function fromLogs(
   { reader, origins, finalized }: PastSource,
-  pools: readonly Pool[],
   block: PricedBlock,
-  readHead: () => Promise<HeadRead>,
+  newest: HeadRead,
 ): Promise<Map<Address, Observation>> {
   const found = new Map<Address, ChainLog[]>();
   const states = new Map<Address, Observation>();
   const mayBeBelow = (address: Address): boolean => origins.firstBlock(address) <= to;
-  const unseen = new Set(pools.map((pool) => pool.address));
+  // A pool without any state by now had none before.
+  const unseen = new Set(newest.reads.flatMap(({ pool, reading }) => (reading === undefined ? [] : [pool.address])));
   let to = block.number;
   let open = [...unseen].filter(mayBeBelow);
   let checkedForward = false;
@@ -179,16 +173,14 @@ async function fromLogs(
     for (const address of open) if (found.get(address)?.some(setsPrice)) unseen.delete(address);
     to = from - 1;
     open = open.filter((address) => unseen.has(address) && mayBeBelow(address));
-    if (!checkedForward && open.length > 0 && to >= 0) {
-      const head = await reader.head();
-      // Do this as soon as the way forward to the head is no longer than the next range back.
-      if (head.number - block.number <= span * GROWTH) {
-        checkedForward = true;
-        const unmoved = await unmovedSince(reader, open, block, readHead);
-        for (const [address, observation] of unmoved.states) states.set(address, observation);
-        for (const address of unmoved.settled) unseen.delete(address);
-        open = open.filter((address) => unseen.has(address));
-      }
+    // Do this as soon as the way forward to the head is no longer than the next range back.
+    const isNear = newest.header.number - block.number <= span * GROWTH;
+    if (!checkedForward && open.length > 0 && to >= 0 && isNear) {
+      checkedForward = true;
+      const unmoved = await unmovedSince(reader, open, block, newest);
+      for (const [address, observation] of unmoved.states) states.set(address, observation);
+      for (const address of unmoved.settled) unseen.delete(address);
+      open = open.filter((address) => unseen.has(address));
     }
   }
   for (const address of unseen) origins.emptyThrough(address, Math.min(block.number, finalized));
@@ -200,9 +192,8 @@ async function unmovedSince(
   reader: PastReader,
   addresses: readonly Address[],
   block: PricedBlock,
-  readHead: () => Promise<HeadRead>,
+  { header, reads }: HeadRead,
 ): Promise<{ states: Map<Address, Observation>; settled: Set<Address> }> {
-  const { header, reads } = await readHead();
   const states = new Map<Address, Observation>();
   const settled = new Set<Address>();
   if (header.number < block.number) return { states, settled };
@@ -239,10 +230,7 @@ async function verified(
       observation = applyLog(observation, log, 0);
       hashes.set(log.blockNumber, log.blockHash);
     }
-    if (observation === undefined) continue;
-    // Balances are read at the head only. The sum of a few logs' amounts is not a balance at that block.
-    const { balance0: _balance0, balance1: _balance1, ...rest } = observation;
-    folded.set(address, rest);
+    if (observation !== undefined) folded.set(address, observation);
   }
   const numbers = [...hashes.keys()];
   const headers = await reader.headers(numbers);
@@ -271,8 +259,7 @@ async function stateLogs(
 }
 
 /** Groups logs by contract, each group in chain order. */
-export const byAddress = (logs: readonly ChainLog[]): Map<Address, ChainLog[]> =>
-  Map.groupBy(logs, ({ address }) => address);
+const byAddress = (logs: readonly ChainLog[]): Map<Address, ChainLog[]> => Map.groupBy(logs, ({ address }) => address);
 
 /** Most headers fetched for timestamps. With more blocks, times are interpolated by block number. */
 const MAX_DATED_BLOCKS = 256;
@@ -283,22 +270,21 @@ const MAX_DATED_BLOCKS = 256;
  */
 export async function seriesBetween(
   source: PastSource,
-  pools: readonly Pool[],
+  sought: Sought,
   start: PricedBlock,
   end: PricedBlock,
-  readHead: () => Promise<HeadRead>,
 ): Promise<Map<Address, Observation[]>> {
   const { reader } = source;
-  const addresses = pools.map((pool) => pool.address);
+  const addresses = sought.pools.map((pool) => pool.address);
   const [before, logs] = await Promise.all([
-    statesAt(source, pools, start, readHead),
+    seenAt(source, sought, start),
     stateLogs(reader, addresses, start.number + 1, end.number),
   ]);
   if ((await reader.header(end.number))?.hash !== end.hash) throw chainMoved(end.number);
   const timestampOf = await dated(reader, logs, start, end);
   const groups = byAddress(logs);
   return new Map(
-    pools.map(({ address }) => {
+    addresses.map((address) => {
       const first = before.states.get(address);
       const series = first === undefined ? [] : [{ ...first, block: start.number, timestamp: start.timestamp }];
       let last: Observation | undefined = first;

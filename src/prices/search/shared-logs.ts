@@ -5,7 +5,7 @@
 import { AppError } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import { inChainOrder } from "../../rpc/decode/answer.ts";
-import type { BlockHeader, BlockRange, Call, CallResult, ChainLog, LogFilter } from "../../rpc/port.ts";
+import type { BlockHeader, BlockRange, Call, CallResult, CallsAtHead, ChainLog, LogFilter } from "../../rpc/port.ts";
 import { setsPrice } from "./exchange-events.ts";
 import { isTooManyLogs, type PastReader } from "./history.ts";
 
@@ -22,7 +22,7 @@ interface SharedOptions {
   readonly stretch: BlockRange;
   /** Blocks up to this number are final: their headers are asked for once. */
   readonly finalized: number;
-  /** Most requests for logs. Beyond it, reads fail with `too_many_logs`. With 0, old state is not asked for, either. */
+  /** Most requests for logs. Beyond it, reads fail with `too_many_logs`; with 0, so do those of state. */
   readonly requests: number;
 }
 
@@ -30,6 +30,8 @@ export class SharedLogs implements PastReader {
   readonly #options: SharedOptions;
   readonly #covered = new Map<Address, Covered>();
   readonly #headers = new Map<number, BlockHeader>();
+  /** Reads of the newest state, by their calls: the questions ask for the same facts. */
+  readonly #newest = new Map<string, Promise<CallsAtHead>>();
   /** Blocks up to this number have no state, as the node said. */
   #statelessTo = -1;
   #left: number;
@@ -41,7 +43,6 @@ export class SharedLogs implements PastReader {
   constructor(options: SharedOptions) {
     this.#options = options;
     this.#left = options.requests;
-    if (options.requests === 0) this.#statelessTo = options.stretch.toBlock;
   }
 
   head(): Promise<BlockHeader> {
@@ -63,6 +64,7 @@ export class SharedLogs implements PastReader {
   }
 
   async calls(calls: readonly Call[], block: number | "latest"): Promise<CallResult[]> {
+    if (this.#options.requests === 0) throw new AppError("only what is stored may be used", { code: "too_many_logs" });
     const isStateless = block !== "latest" && block <= this.#statelessTo;
     if (isStateless) throw new AppError("the node has no state of this block", { code: "state_unavailable" });
     try {
@@ -72,6 +74,13 @@ export class SharedLogs implements PastReader {
       if (isMissing && block !== "latest") this.#statelessTo = Math.max(this.#statelessTo, block);
       throw error;
     }
+  }
+
+  callsAtHead(calls: readonly Call[]): Promise<CallsAtHead> {
+    const key = calls.map(({ to, data }) => to + data).join();
+    const shared = this.#newest.get(key) ?? this.#options.reader.callsAtHead(calls);
+    this.#newest.set(key, shared);
+    return shared;
   }
 
   logs(filter: LogFilter): Promise<ChainLog[]> {

@@ -17,6 +17,10 @@ const BLOCK_NUMBER = selectorOf("getBlockNumber()");
 const ARB_BLOCK_NUMBER = selectorOf("arbBlockNumber()");
 /** Most calls in one `aggregate3`. For small getters this is far below the gas cap of an `eth_call`. */
 const MULTICALL_MAX = 500;
+/** The bound that is learned goes no lower: a single contract that burns its gas must not make all reads small. */
+const MULTICALL_MIN = 100;
+/** Calls by which the size grows again with each aggregate of full size that had gas enough. */
+const MULTICALL_STEP = 10;
 
 /** Reads without Multicall3 after its code was missing. It may be missing only because the node is still syncing. */
 const READS_WITHOUT_MULTICALL = 100;
@@ -34,6 +38,8 @@ export class CallReader {
   readonly #pool: EndpointPool;
   readonly #options: CallOptions;
   #readsWithoutMulticall = 0;
+  /** Calls for which a node's gas has been enough lately. */
+  #most = MULTICALL_MAX;
 
   constructor(pool: EndpointPool, options: CallOptions) {
     this.#pool = pool;
@@ -49,8 +55,8 @@ export class CallReader {
     const tag = block === "latest" ? block : quantity(block);
     if (calls.length > 1 && this.#mayAggregate()) {
       const chunks: Promise<CallResult[] | undefined>[] = [];
-      for (let i = 0; i < calls.length; i += MULTICALL_MAX) {
-        chunks.push(this.#aggregate(endpoint, calls.slice(i, i + MULTICALL_MAX), tag));
+      for (let i = 0, most = this.#most; i < calls.length; i += most) {
+        chunks.push(this.#inParts(endpoint, calls.slice(i, i + most), tag));
       }
       const results = await Promise.all(chunks);
       if (results.every((chunk) => chunk !== undefined)) return results.flat();
@@ -62,14 +68,32 @@ export class CallReader {
     return this.#readsWithoutMulticall-- <= 0;
   }
 
-  /** Runs calls through Multicall3. Undefined if it does not exist at that block, or reverted as a whole. */
-  async #aggregate(endpoint: Endpoint, calls: readonly Call[], tag: string): Promise<CallResult[] | undefined> {
+  /** Runs calls through Multicall3, in halves if they take too much gas. Undefined if it does not exist at that block. */
+  async #inParts(endpoint: Endpoint, calls: readonly Call[], tag: string): Promise<CallResult[] | undefined> {
+    const [first, second] = calls;
+    if (first !== undefined && second === undefined) return [await this.#single(endpoint, first, tag)];
+    const results = await this.#aggregate(endpoint, calls, tag);
+    if (results !== "out of gas") return results;
+    const half = Math.ceil(calls.length / 2);
+    this.#most = Math.min(this.#most, Math.max(MULTICALL_MIN, half));
+    const halves = [calls.slice(0, half), calls.slice(half)].map((part) => this.#inParts(endpoint, part, tag));
+    const parts = await Promise.all(halves);
+    return parts.every((part) => part !== undefined) ? parts.flat() : undefined;
+  }
+
+  /** Runs calls in one request through Multicall3. Undefined if it does not exist at that block. */
+  async #aggregate(
+    endpoint: Endpoint,
+    calls: readonly Call[],
+    tag: string,
+  ): Promise<CallResult[] | "out of gas" | undefined> {
     const data = aggregateCalls(calls);
     let returned: string;
     try {
       returned = await requestParsed(endpoint, "eth_call", [{ to: this.#options.multicall, data }, tag], textIn);
     } catch (error) {
-      if (error instanceof RpcError && error.kind === "revert") return undefined;
+      // Each call may fail, so only gas makes all of them revert: there are too many, or a contract burns it.
+      if (error instanceof RpcError && error.kind === "revert") return "out of gas";
       throw error;
     }
     if (returned === "0x") {
@@ -78,7 +102,9 @@ export class CallReader {
       return undefined;
     }
     try {
-      return aggregatedResults(returned, calls.length);
+      const results = aggregatedResults(returned, calls.length);
+      if (calls.length >= this.#most) this.#most = Math.min(MULTICALL_MAX, this.#most + MULTICALL_STEP);
+      return results;
     } catch (cause) {
       throw new RpcError("lie", "the answer of Multicall3 is malformed", { meta: { endpoint: endpoint.label }, cause });
     }
@@ -120,7 +146,7 @@ export class CallReader {
 
   /**
    * Reads head and calls in one batch. Each `aggregate3` also reads the block number, which tells the block that
-   * answered. Undefined if Multicall3 is missing, or the head moved between two of the calls.
+   * answered. Undefined if Multicall3 is missing, if the calls take too much gas, or if the head moved between two of them.
    */
   async #callsPinned(endpoint: Endpoint, calls: readonly Call[]): Promise<CallsAtHead | undefined> {
     if (!this.#mayAggregate()) return undefined;
@@ -128,11 +154,12 @@ export class CallReader {
     const number: Call = arbitrum
       ? { to: ARB_SYS, data: ARB_BLOCK_NUMBER }
       : { to: this.#options.multicall, data: BLOCK_NUMBER };
-    const chunks: Promise<CallResult[] | undefined>[] = [];
-    for (let i = 0; i === 0 || i < calls.length; i += MULTICALL_MAX - 1) {
-      chunks.push(this.#aggregate(endpoint, [number, ...calls.slice(i, i + MULTICALL_MAX - 1)], "latest"));
+    const chunks: Promise<CallResult[] | "out of gas" | undefined>[] = [];
+    for (let i = 0, most = this.#most - 1; i === 0 || i < calls.length; i += most) {
+      chunks.push(this.#aggregate(endpoint, [number, ...calls.slice(i, i + most)], "latest"));
     }
-    const [header, ...answers] = await Promise.all([newestHeaderOf(endpoint), ...chunks]);
+    const [header, ...given] = await Promise.all([newestHeaderOf(endpoint), ...chunks]);
+    const answers = given.map((results) => (results === "out of gas" ? undefined : results));
     const blocks = answers.map((results) => {
       const answered = results?.[0];
       return answered?.ok === true && WORD.test(answered.data) ? Number(answered.data) : undefined;

@@ -3,7 +3,7 @@ import { type Anvil, setNextTimestamp, startAnvil } from "../../../scripts/local
 import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
 import { deploy } from "../../../scripts/local-chain/contracts.ts";
 import { placeMainnet } from "../../../scripts/local-chain/mainnet.ts";
-import type { ChainConsumer, ChainView } from "../../../src/chain/consumer.ts";
+import type { ChainView } from "../../../src/chain/consumer.ts";
 import { type Chain, MULTICALL3 } from "../../../src/chains/chains.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import { type Address, toAddress } from "../../../src/core/hex.ts";
@@ -56,7 +56,7 @@ export function pricesOf(
   return createPrices({ chain, reader, log: new MemoryLog(), view, clock: systemClock, listed });
 }
 
-/** Polls on demand, as the real follower does by the clock. */
+/** Shows the head on demand, as the real follower does by the clock. */
 export class HandFollower implements ChainView {
   #head: Awaited<ReturnType<RpcChainReader["head"]>> | undefined;
   readonly #reader: RpcChainReader;
@@ -65,28 +65,11 @@ export class HandFollower implements ChainView {
     this.#reader = readerOf(url);
   }
 
-  async poll(consumer: ChainConsumer): Promise<void> {
+  /** Shows the node's head, once the prices at it were read ahead. */
+  async poll(prices: Prices): Promise<void> {
     const to = await this.#reader.head();
-    if (this.#head === undefined || this.#head.number === to.number) {
-      this.#head ??= to;
-      return;
-    }
-    const fromBlock = this.#head.number + 1;
-    const { topics } = consumer;
-    const addresses = consumer.addresses();
-    const numbers = Array.from({ length: to.number - fromBlock + 1 }, (_, index) => fromBlock + index);
-    const [headers, logs] = await Promise.all([
-      this.#reader.headers(numbers),
-      addresses.length === 0 ? [] : this.#reader.logs({ addresses, topics, fromBlock, toBlock: to.number }),
-    ]);
-    await consumer.apply({
-      type: "advanced",
-      fromBlock,
-      to,
-      headers: headers.filter((header) => header !== undefined),
-      logs,
-      doubts: [],
-    });
+    if (this.#head?.hash === to.hash) return;
+    await prices.readAhead(to);
     this.#head = to;
   }
 

@@ -12,39 +12,31 @@ import {
 } from "../../../src/events/types.ts";
 import type { EventLog } from "../../../src/log/event-log.ts";
 import type { PriceAnswer } from "../../../src/prices/price-computer.ts";
-import { parsePriceQuery, type RawPriceQuery } from "../../../src/prices/price-record.ts";
 import { createPrices, type PriceLimits, type Prices } from "../../../src/prices/price-service.ts";
 import type { FakeChain } from "./fake-chain.ts";
+import { parsePriceQuery, type RawPriceQuery } from "./query.ts";
 import { eth, ManualClock } from "./world.ts";
 
 const STREAM = chainStream(1);
 
-/** A counter instead of randomness. It never repeats, as session names must not. */
-let chances = 0;
-class CountingClock extends ManualClock {
-  override random(): number {
-    chances++;
-    return (chances % 2 ** 20) / 2 ** 20;
-  }
-}
-
 export class Process {
   readonly prices: Prices;
   readonly view: PublishedChain;
-  readonly clock = new CountingClock();
+  readonly clock = new ManualClock();
   readonly #chain: FakeChain;
   readonly #log: EventLog;
 
   constructor(chain: FakeChain, log: EventLog, limits: Partial<PriceLimits> = {}) {
     this.#chain = chain;
     this.#log = log;
-    this.view = new PublishedChain(log, 1, () => this.prices.settle());
+    this.view = new PublishedChain(log, 1, async (head) => {
+      if (head !== undefined) await this.prices.readAhead(head);
+    });
     this.prices = createPrices({ chain: eth, reader: chain, log, view: this.view, clock: this.clock, limits });
   }
 
   async start(): Promise<this> {
     await this.view.load();
-    await this.prices.load();
     return this;
   }
 
@@ -58,9 +50,8 @@ export class Process {
     await this.view.catchUp(version);
   }
 
-  /** One poll of the chain's follower. With `crash` it ends before the head is in the log. */
-  async follow({ crash = false } = {}): Promise<void> {
-    const { consumer } = this.prices;
+  /** One poll of the chain's follower. */
+  async follow(): Promise<void> {
     const state = await loadChainState(this.#log, STREAM);
     const { blocks, tip } = this.#chain;
     const append = (events: ChainEvent[]) =>
@@ -82,28 +73,12 @@ export class Process {
       }
       const ancestor = { number: head.number, hash: head.hash };
       await append([{ type: "ChainReverted", ancestor, orphaned: orphaned.reverse() }]);
-      if (crash) return;
-      await consumer.begin?.({ ...state, version: state.version + 1 });
-      await consumer.apply({ type: "reverted", ancestor, orphaned });
       return this.follow();
     }
     if (tip.number <= head.number) return;
     const fromBlock = head.number + 1;
     const headers = blocks.slice(fromBlock);
-    const filter = { addresses: consumer.addresses(), topics: consumer.topics, fromBlock, toBlock: tip.number };
-    const logs = filter.addresses.length === 0 ? [] : this.#chain.logsIn(filter);
-    await Promise.resolve();
-    const named = new Set(consumer.addresses());
-    await consumer.begin?.(state);
-    await consumer.apply({
-      type: "advanced",
-      fromBlock,
-      to: refOf(tip),
-      headers,
-      logs: logs.filter((log) => named.has(log.address)),
-      doubts: [],
-    });
-    if (!crash) await append([{ type: "HeadAdvanced", fromBlock, headers: headers.map(refOf) }]);
+    await append([{ type: "HeadAdvanced", fromBlock, headers: headers.map(refOf) }]);
   }
 
   /** The events of the token's price stream. */

@@ -3,10 +3,11 @@
  * events at any block (or refuses past state), counts round trips, can fork, and includes a fake follower.
  */
 import { AbiCoder, id, keccak256, toUtf8Bytes } from "ethers";
-import type { ChainConsumer, ChainView } from "../../../src/chain/consumer.ts";
+import type { ChainView } from "../../../src/chain/consumer.ts";
 import { AppError } from "../../../src/core/errors.ts";
 import { type Address, type Hash, toAddress, ZERO_ADDRESS } from "../../../src/core/hex.ts";
 import type { BlockRef, HeaderRef } from "../../../src/events/types.ts";
+import type { Prices } from "../../../src/prices/price-service.ts";
 import type {
   BlockHeader,
   BlockTag,
@@ -388,8 +389,8 @@ export class FakeChain implements ChainReader {
   // ── the follower ──────────────────────────────────────────────────────────────────────────────────────────────────
 
   /** Returns a follower over this chain. The test calls its polls. */
-  follower(consumer: () => ChainConsumer): FakeFollower {
-    return new FakeFollower(this, consumer, (addresses, topics, from, to) => this.#logs(addresses, topics, from, to));
+  follower(prices: () => Pick<Prices, "readAhead">): FakeFollower {
+    return new FakeFollower(this, prices);
   }
 }
 
@@ -399,17 +400,11 @@ const numberTopic = (value: number): Hash =>
 export class FakeFollower implements ChainView {
   #head: BlockHeader | undefined;
   readonly #chain: FakeChain;
-  readonly #consumer: () => ChainConsumer;
-  readonly #logs: (addresses: readonly Address[], topics: readonly Hash[], from: number, to: number) => ChainLog[];
+  readonly #prices: () => Pick<Prices, "readAhead">;
 
-  constructor(
-    chain: FakeChain,
-    consumer: () => ChainConsumer,
-    logs: (addresses: readonly Address[], topics: readonly Hash[], from: number, to: number) => ChainLog[],
-  ) {
+  constructor(chain: FakeChain, prices: () => Pick<Prices, "readAhead">) {
     this.#chain = chain;
-    this.#consumer = consumer;
-    this.#logs = logs;
+    this.#prices = prices;
   }
 
   /** Starts to follow at the chain's tip. */
@@ -417,37 +412,12 @@ export class FakeFollower implements ChainView {
     this.#head = this.#chain.tip;
   }
 
+  /** Shows the chain's tip, once the prices at it were read ahead. */
   async poll(): Promise<void> {
-    const from = this.#head;
-    if (from === undefined) return;
-    const { tip, blocks } = this.#chain;
-    const consumer = this.#consumer();
-    let fromBlock = from.number + 1;
-    if (blocks[from.number]?.hash !== from.hash) {
-      const ancestor = blocks.findLast((header) => header.number < from.number && header.number <= this.common(from))!;
-      await consumer.apply({ type: "reverted", ancestor, orphaned: [] });
-      this.#head = ancestor;
-      fromBlock = ancestor.number + 1;
-    }
-    if (tip.number < fromBlock) return;
-    const addresses = consumer.addresses();
-    const logs = addresses.length === 0 ? [] : this.#logs(addresses, consumer.topics, fromBlock, tip.number);
-    const headers = blocks.slice(fromBlock);
-    await consumer.apply({ type: "advanced", fromBlock, to: tip, headers, logs, doubts: [] });
+    if (this.#head === undefined || this.#head.hash === this.#chain.tip.hash) return;
+    const { tip } = this.#chain;
+    await this.#prices().readAhead(tip);
     this.#head = tip;
-    this.#known = [...blocks];
-  }
-
-  #known: BlockHeader[] = [];
-
-  common(from: HeaderRef): number {
-    for (let number = from.number; number >= 0; number--) {
-      const ours = this.#known[number];
-      if (ours === undefined || ours.hash === this.#chain.blocks[number]?.hash) {
-        if (this.#chain.blocks[number] !== undefined && number < from.number) return number;
-      }
-    }
-    return 0;
   }
 
   head(): HeaderRef | undefined {

@@ -4,11 +4,12 @@ import { exchangesOf } from "../../../src/chains/exchanges.ts";
 import { connectorsOf } from "../../../src/chains/tokens.ts";
 import type { Clock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
-import { type PriceRecord, parsePriceQuery, type RawPriceQuery } from "../../../src/prices/price-record.ts";
+import type { PriceRecord } from "../../../src/prices/price-record.ts";
 import { createPrices, type PriceLimits, type Prices } from "../../../src/prices/price-service.ts";
 import type { FindListedToken } from "../../../src/prices/token-lists.ts";
 import { MemoryLog } from "../../support/memory-log.ts";
 import { addressOf, FakeChain, type FakeFollower, type FakePool } from "./fake-chain.ts";
+import { parsePriceQuery, type RawPriceQuery } from "./query.ts";
 
 export const eth = CHAINS[0]!;
 export const WETH = eth.wrappedNative.address;
@@ -57,7 +58,7 @@ export class World {
 
   constructor(limits: Partial<PriceLimits> = {}, listed: FindListedToken = () => undefined) {
     const { chain, log, clock } = this;
-    this.follower = chain.follower(() => this.prices.consumer);
+    this.follower = chain.follower(() => this.prices);
     placeTokens(chain);
     this.prices = createPrices({ chain: eth, reader: chain, log, view: this.follower, clock, limits, listed });
   }

@@ -72,7 +72,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "show a head before its collections are folded",
     file: "src/chain/view.ts",
-    find: "await this.#settle();",
+    find: "await this.#settle(next);",
     replace: "",
   },
   {

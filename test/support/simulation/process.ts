@@ -130,7 +130,7 @@ export class SimProcess {
   async start(): Promise<void> {
     for (;;) {
       try {
-        await this.indexing.start(async () => undefined);
+        await this.indexing.start();
         this.started = true;
         return;
       } catch {

@@ -3,18 +3,16 @@
  * average.
  */
 import { LRUCache } from "lru-cache";
-import type { ChainView } from "../../chain/consumer.ts";
-import { AppError, Refusal } from "../../core/errors.ts";
-import type { Address } from "../../core/hex.ts";
-import type { ChainReader } from "../../rpc/port.ts";
-import type { RunInSlot } from "../answer-cache.ts";
-import type { Market, PricedBlock } from "../market/market.ts";
-import { divide, multiply, type Observation, type Pool, type Rational, rational, subtract } from "../market/pools.ts";
-import { type Quote, type QuoteOptions, quote, repriced, TWAP_WINDOW, timeWeighted } from "../market/quote.ts";
-import { isCurrent, reachesBack, statesUpTo } from "../memory/pool-truth.ts";
-import type { Books } from "../memory/token-book.ts";
-import { seriesBetween, undefinedIfTooManyLogs } from "./history.ts";
-import type { Markets, Subject } from "./markets.ts";
+import type { ChainView } from "../chain/consumer.ts";
+import { AppError, Refusal } from "../core/errors.ts";
+import type { Address } from "../core/hex.ts";
+import type { ChainReader } from "../rpc/port.ts";
+import type { RunInSlot } from "./answer-cache.ts";
+import type { Market, PricedBlock } from "./market/market.ts";
+import { divide, multiply, type Rational, rational, subtract } from "./market/pools.ts";
+import { type Quote, type QuoteOptions, quote, repriced, TWAP_WINDOW, timeWeighted } from "./market/quote.ts";
+import { seriesBetween, undefinedIfTooManyLogs } from "./search/history.ts";
+import type { Markets } from "./search/markets.ts";
 
 /** Headers kept: enough for a day of requests one minute apart. */
 const MAX_KNOWN = 2_048;
@@ -119,7 +117,6 @@ interface FiguresOptions {
   readonly reader: ChainReader;
   readonly view: ChainView;
   readonly markets: Markets;
-  readonly books: Books;
   readonly blockSeconds: number;
 }
 
@@ -136,37 +133,39 @@ export class PastFigures {
    * Returns the change of a price over 24 hours, in per cent. The earlier price is that of the last block at or before
    * 24 h earlier: by the same route if it had a price then, else by the route that ranks first at that block. Undefined
    * without a price at that block, or if the search for it exceeds the log limit.
+   * @param unlisted the unlisted factory that the request names
    * @param optionsAt the request's options for another market
    * @param finalized blocks up to this number are final
    */
   async change(
-    subject: Subject,
     now: Quote,
+    unlisted: Address | undefined,
     optionsAt: (market: Market) => QuoteOptions,
     finalized: number,
   ): Promise<Rational | undefined> {
     const { block } = now.market;
     const then = await this.#times.lastAt(block.timestamp - DAY_SECONDS, block, finalized);
     if (then === undefined) return undefined;
-    const usd = await undefinedIfTooManyLogs(this.#usdAt(subject, now, then, optionsAt));
+    const usd = await undefinedIfTooManyLogs(this.#usdAt(now, unlisted, then, optionsAt));
     return usd === undefined ? undefined : multiply(divide(subtract(now.usd, usd), usd), rational(100n));
   }
 
   async #usdAt(
-    subject: Subject,
-    { route }: Quote,
+    { route, token }: Quote,
+    unlisted: Address | undefined,
     block: PricedBlock,
     optionsAt: (market: Market) => QuoteOptions,
   ): Promise<Rational | undefined> {
     const { markets } = this.#options;
     if (route !== undefined) {
       const pools = route.legs.map((leg) => leg.pool);
-      const then = await markets.past(subject, block, pools);
+      const then = await markets.past(token, block, pools);
       const usd = repriced(then, route, (pool) => then.states.get(pool.address));
       if (usd !== undefined) return usd;
     }
-    const market = await markets.pastFor(subject, block, optionsAt);
     try {
+      const subject = await markets.subject(token, unlisted, block.number);
+      const market = await markets.pastFor(subject, block, optionsAt);
       return quote(market, optionsAt(market)).usd;
     } catch (error) {
       if (error instanceof Refusal) return undefined;
@@ -175,52 +174,22 @@ export class PastFigures {
   }
 
   /**
-   * Returns the 30-minute average of a quote's route in US dollars. Uses the states in memory if they reach back far
-   * enough, else the pools' logs. Undefined for a price without a route, for a route without a price in the window, or
-   * if the read exceeds the log limit.
+   * Returns the 30-minute average of a quote's route in US dollars, from the pools' logs. Undefined for a price without a
+   * route, for a route without a price in the window, or if the read exceeds the log limit.
    * @param turn runs the read of past blocks when a slot is free
    */
-  async average(subject: Subject, { route, market }: Quote, turn: RunInSlot): Promise<Rational | undefined> {
+  async average({ token, route, market }: Quote, turn: RunInSlot): Promise<Rational | undefined> {
     if (route === undefined) return undefined;
-    const { block } = market;
-    const start = block.timestamp - TWAP_WINDOW;
-    const pools = route.legs.map((leg) => leg.pool);
-    const kept = this.#keptSeries(subject, pools, start, block);
-    if (kept !== undefined) return timeWeighted(market, route, kept, block.timestamp);
-    const series = await undefinedIfTooManyLogs(turn(() => this.#readSeries(subject, pools, start, block)));
-    return series === undefined ? undefined : timeWeighted(market, route, series, block.timestamp);
-  }
-
-  /** Reads the pools' states since `start` (Unix seconds) from their logs; undefined if block 0 can't be read. */
-  async #readSeries(
-    subject: Subject,
-    pools: readonly Pool[],
-    start: number,
-    end: PricedBlock,
-  ): Promise<Map<Address, Observation[]> | undefined> {
     const { markets, reader, view } = this.#options;
-    const from = await this.#times.lastAt(start, end, view.finalized()?.number ?? -1);
-    const first = from ?? (await reader.header(0));
-    if (first === undefined) return undefined;
-    const readHead = () => markets.readHead(subject, pools);
-    return seriesBetween(markets.pastSource, pools, first, end, readHead);
-  }
-
-  /** Returns the pools' states in memory if they reach back to `start` (Unix seconds) without a gap; else undefined. */
-  #keptSeries(
-    subject: Subject,
-    pools: readonly Pool[],
-    start: number,
-    end: PricedBlock,
-  ): Map<Address, readonly Observation[]> | undefined {
-    const { books, view } = this.#options;
-    if (end.number > (view.head()?.number ?? -1)) return undefined;
-    const series = new Map<Address, readonly Observation[]>();
-    for (const { address } of pools) {
-      const hot = subject.book.pools.get(address) ?? books.reference.pools.get(address);
-      if (hot === undefined || !isCurrent(hot, end, view) || !reachesBack(hot, start)) return undefined;
-      series.set(address, statesUpTo(hot, end.number, view));
-    }
-    return series;
+    const { block } = market;
+    const pools = route.legs.map((leg) => leg.pool);
+    const read = async () => {
+      const start = block.timestamp - TWAP_WINDOW;
+      const from = await this.#times.lastAt(start, block, view.finalized()?.number ?? -1);
+      const first = from ?? (await reader.header(0));
+      return first && seriesBetween(markets.pastSource(), { token, pools }, first, block);
+    };
+    const series = await undefinedIfTooManyLogs(turn(read));
+    return series === undefined ? undefined : timeWeighted(market, route, series, block.timestamp);
   }
 }

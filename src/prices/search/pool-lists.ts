@@ -1,0 +1,211 @@
+/**
+ * The pools that factories name for tokens. A list is whole at a block if the factories were asked at that block or
+ * later, or if their logs of every block since announce no pool of the token. Each process reads these logs itself, so
+ * that its prices don't depend on another one.
+ */
+import { LRUCache } from "lru-cache";
+import type { ChainView } from "../../chain/consumer.ts";
+import type { Chain } from "../../chains/chains.ts";
+import { exchangesOf, KNOWN_EXCHANGES } from "../../chains/exchanges.ts";
+import { isMoney, isReferencePair, referenceTokens } from "../../chains/tokens.ts";
+import { Semaphore } from "../../core/background.ts";
+import { AppError, invalidParameter } from "../../core/errors.ts";
+import type { Address } from "../../core/hex.ts";
+import type { BlockRef, HeaderRef } from "../../events/types.ts";
+import type { BlockHeader, Call, CallsAtHead, ChainReader } from "../../rpc/port.ts";
+import type { TokenFacts } from "../market/market.ts";
+import { otherToken, type Pool } from "../market/pools.ts";
+import { both, pairsAmong, planFacts, planPairs, planProbe, together, unlistedVenues, venueOf } from "./discovery.ts";
+import { addressAt, CREATION_TOPICS } from "./exchange-events.ts";
+
+interface PoolList {
+  readonly pools: ReadonlyMap<Address, Pool>;
+  /** The block at which the factories named them. */
+  readonly at: BlockRef;
+}
+
+/** A token with every pool that may price it. */
+export interface Subject {
+  readonly token: Address;
+  /** The token's own pools; those of the reference tokens if it is money itself. */
+  readonly own: PoolList;
+  /** The pools that tell the dollar, and those of the connectors. */
+  readonly reference: PoolList;
+  /** Pools of an unlisted factory, used for this request only. */
+  readonly unlistedPools: readonly Pool[];
+  /** True if the unlisted factory answers like a v2 or v3 factory, or if the request names none. */
+  readonly factoryAnswers: boolean;
+  /** The head at which the factories and the token just answered; undefined if memory had the lists. */
+  readonly found?: { readonly header: BlockHeader; readonly facts: TokenFacts };
+}
+
+interface ListOptions {
+  readonly chain: Chain;
+  readonly reader: ChainReader;
+  readonly view: ChainView;
+  /** Runs calls at the newest block. */
+  readonly callsAtHead: (calls: readonly Call[]) => Promise<CallsAtHead>;
+}
+
+/** Tokens whose lists are kept: some kilobytes each. */
+const MAX_LISTS = 5_000;
+/** Blocks of logs read to keep lists whole. After a longer gap, asking the factories again costs less. */
+const MAX_GAP = 512;
+/** Announced pools remembered; with more of them, the lists are no longer known to be whole. */
+const MAX_CREATED = 50_000;
+/** Blocks remembered to step back to after a reorganisation. */
+const MAX_READ = 64;
+
+export class PoolLists {
+  readonly #options: ListOptions;
+  readonly #venues;
+  readonly #references: readonly Address[];
+  readonly #lists = new LRUCache<Address, PoolList>({ max: MAX_LISTS });
+  #reference: PoolList | undefined;
+  /** The first block from which on the factories' logs were read without a gap, and the newest blocks read to. */
+  #readFrom = 0;
+  #read: BlockRef[] = [];
+  /** The newest block in which a pool of the token was announced; pools of two reference tokens count for money. */
+  readonly #created = new Map<Address, number>();
+  readonly #turn = new Semaphore(1);
+
+  constructor(options: ListOptions) {
+    this.#options = options;
+    this.#venues = exchangesOf(options.chain).map(venueOf);
+    this.#references = referenceTokens(options.chain).map((token) => token.address);
+  }
+
+  /** The token under which the pools of two reference tokens are listed. */
+  get money(): Address {
+    return this.#options.chain.wrappedNative.address;
+  }
+
+  /** Returns the subject from memory; undefined when the factories must be asked. `block`: the one to be priced. */
+  known(token: Address, block = this.#read.at(-1)?.number ?? 0): Subject | undefined {
+    const reference = this.#reference;
+    const own = isMoney(this.#options.chain, token) ? reference : this.#lists.get(token);
+    if (own === undefined || reference === undefined) return undefined;
+    const subject = { token, own, reference, unlistedPools: [], factoryAnswers: true };
+    return this.isWhole(subject, block) ? subject : undefined;
+  }
+
+  /** True if the subject's lists name every pool that exists at the end of the block. */
+  isWhole({ token, own, reference }: Pick<Subject, "token" | "own" | "reference">, block: number): boolean {
+    return this.#covers(own, token, block) && this.#covers(reference, this.money, block);
+  }
+
+  #covers({ at }: PoolList, token: Address, block: number): boolean {
+    if (!this.#options.view.isCanonical(at)) return false;
+    const readTo = this.#read.at(-1)?.number ?? -1;
+    const isRead = at.number >= this.#readFrom && block <= readTo && (this.#created.get(token) ?? -1) <= at.number;
+    return at.number >= block || isRead;
+  }
+
+  /** Asks the factories for a token's pools, and for those of the reference tokens unless they are known. */
+  async discover(token: Address, unlisted: Address | undefined): Promise<Subject> {
+    const { chain, callsAtHead } = this.#options;
+    const isOwn = isMoney(chain, token);
+    const kept = this.known(this.money)?.reference;
+    const pairs = this.#references.filter((quote) => quote !== token).map((quote) => [token, quote] as const);
+    const ownPairs = pairs.filter(([, quote]) => !isReferencePair(chain, token, quote));
+    const plan = both(
+      both(
+        planPairs(kept === undefined ? this.#venues : [], pairsAmong(chain, this.#references)),
+        planPairs(isOwn ? [] : this.#venues, ownPairs),
+      ),
+      both(
+        planPairs(unlisted === undefined ? [] : unlistedVenues(unlisted), pairs),
+        both(together(unlisted === undefined ? [] : [planProbe(unlisted)]), planFacts([token], [])),
+      ),
+    );
+    const { header, results } = await callsAtHead(plan.calls);
+    const [[shared, named], [extra, [[style], { facts }]]] = plan.read(results);
+    const reference = kept ?? listOf(shared, header);
+    if (kept === undefined) this.#reference = reference;
+    const own = isOwn ? reference : listOf(named, header);
+    // An unlisted factory can return a listed factory's pool. It counts for the listed one.
+    const listed = new Set([...reference.pools.keys(), ...own.pools.keys()]);
+    const unlistedPools = [...listOf(extra, header).pools.values()].filter(
+      (pool) => pool.style === style && !listed.has(pool.address),
+    );
+    const factoryAnswers = unlisted === undefined || style !== undefined;
+    return { token, own, reference, unlistedPools, factoryAnswers, found: { header, facts: facts.get(token)! } };
+  }
+
+  /** Keeps the lists of a token that can have a price. Other addresses take no memory. */
+  keep({ token, own, reference }: Subject): void {
+    if (own !== reference) this.#lists.set(token, own);
+  }
+
+  /** Reads the factories' logs up to a head, and steps back from blocks that have left the chain. */
+  readTo(head: Pick<HeaderRef, "number" | "hash" | "parentHash">): Promise<void> {
+    return this.#turn.run(async () => {
+      while (this.#read.length > 0 && !this.#isBelow(this.#read.at(-1)!, head)) this.#read.pop();
+      const last = this.#read.at(-1);
+      if (last !== undefined && head.number <= last.number) return;
+      const isNear = last !== undefined && head.number - last.number <= MAX_GAP && this.#created.size < MAX_CREATED;
+      if (!isNear || !(await this.#readLogs(last.number + 1, head))) this.#begin(head);
+      this.#read.push({ number: head.number, hash: head.hash });
+      if (this.#read.length > MAX_READ) this.#read.shift();
+    });
+  }
+
+  /** False if the block has left the chain, as far as the view and the head tell. */
+  #isBelow(block: BlockRef, { number, hash, parentHash }: Pick<HeaderRef, "number" | "hash" | "parentHash">): boolean {
+    if (block.number === number) return block.hash === hash;
+    if (block.number === number - 1 && block.hash !== parentHash) return false;
+    return this.#options.view.isCanonical(block);
+  }
+
+  #begin({ number }: Pick<BlockRef, "number">): void {
+    this.#readFrom = number;
+    this.#read = [];
+    this.#created.clear();
+  }
+
+  /** Notes the pools that the factories announce. Returns false if their logs can't be read. */
+  async #readLogs(fromBlock: number, { number: toBlock, hash }: BlockRef): Promise<boolean> {
+    const { chain, reader } = this.#options;
+    const addresses = this.#venues.map(({ factory }) => factory);
+    const filter = { addresses, topics: CREATION_TOPICS, fromBlock, toBlock, maxLogs: MAX_CREATED };
+    try {
+      if (addresses.length === 0) return true;
+      const logs = await reader.completeLogs(filter, [], { requiredBlock: { number: toBlock, hash } });
+      for (const { topics, blockNumber } of logs) {
+        const [first, second] = [addressAt(topics[1] ?? "0x", 0), addressAt(topics[2] ?? "0x", 0)];
+        if (first === undefined || second === undefined) continue;
+        const tokens = isReferencePair(chain, first, second) ? [this.money] : [first, second];
+        for (const token of tokens) this.#created.set(token, blockNumber);
+      }
+      return true;
+    } catch (error) {
+      if (error instanceof AppError) return false;
+      throw error;
+    }
+  }
+}
+
+/** The allowed values of `exchange`, in words. */
+export const EXCHANGES_ALLOWED = `one of ${KNOWN_EXCHANGES.join(", ")}, or the address of a v2- or v3-style factory`;
+
+export const unknownExchange = (): Error => invalidParameter("exchange", EXCHANGES_ALLOWED);
+
+/** Returns every pool that the subject's price depends on. */
+export function pricingPools(chain: Chain, { token, own, reference, unlistedPools }: Subject): readonly Pool[] {
+  const held = [...new Map([...reference.pools, ...own.pools]).values()];
+  const ends = new Set([token]);
+  for (const pool of [...held, ...unlistedPools]) {
+    if (pool.token0 === token || pool.token1 === token) ends.add(otherToken(pool, token));
+  }
+  // The token's own pools, those that set the dollar, and those of each connector that the token has a pool with.
+  const needed = held.filter(({ token0, token1 }) => {
+    if (isMoney(chain, token0)) return isMoney(chain, token1) || ends.has(token1);
+    return ends.has(token0) && (isMoney(chain, token1) || token0 === token || token1 === token);
+  });
+  return [...needed, ...unlistedPools];
+}
+
+const listOf = (pools: readonly Pool[], { number, hash }: BlockRef): PoolList => ({
+  pools: new Map(pools.map((pool) => [pool.address, pool])),
+  at: { number, hash },
+});

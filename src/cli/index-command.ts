@@ -1,5 +1,5 @@
 /**
- * `estimate`: what indexing a contract would cost. `index`: requests the indexing of contracts, and with `--wait` shows the progress to the end. Without a running
+ * `index`: requests the indexing of contracts, and with `--wait` shows the progress to the end. Without a running
  * service the command does the work itself, if no other process does.
  */
 import { systemClock } from "../core/clock.ts";
@@ -14,12 +14,12 @@ import {
   HttpOperator,
   LogOperator,
   MAX_LIST_BYTES,
-  missingLog,
   type Operator,
   USAGE,
 } from "./access.ts";
-import { contractOf } from "./change-commands.ts";
-import { type Command, type CommandRun, knownChain, MAX_SHOWN, ownService, serviceOf, type Work } from "./command.ts";
+import { type Command, type CommandRun, knownChain, MAX_SHOWN, ownService, type Work } from "./command.ts";
+import type { ShownEstimate } from "./estimate-command.ts";
+import { estimateOf, rangeText } from "./estimate-command.ts";
 import { barText, printable, tableText } from "./terminal.ts";
 
 const POLL_MS = 400;
@@ -241,110 +241,4 @@ function endTable(found: readonly CollectionEntry[], estimates: Estimates): stri
   );
   const estimated = estimates.size === 0 ? [] : ["CALLS ESTIMATED", "TIME ESTIMATED"];
   return tableText(["CHAIN", "ADDRESS", "NAME", "STATUS", "NFTS", "TRANSFERS", "CALLS", "TIME", ...estimated], rows);
-}
-
-// `estimate`: what indexing a contract would cost.
-
-interface CountRange {
-  readonly low: number;
-  /** Null if nothing that was read bounds it. */
-  readonly high: number | null;
-}
-
-/** The part of the answer that is shown. */
-interface ShownEstimate {
-  readonly name: string;
-  readonly status: string | null;
-  readonly blocks: {
-    readonly from: number;
-    readonly fromAtLatest: number;
-    readonly to: number;
-    readonly count: number;
-  };
-  readonly transfers: CountRange;
-  readonly calls: Readonly<Record<string, CountRange>>;
-  readonly total: CountRange;
-  readonly units: CountRange & { readonly list: string };
-  readonly seconds: number;
-  readonly limits: { readonly maxBlocks: number | null; readonly answered: number; readonly source: string };
-  readonly probes: number;
-}
-
-export const estimateCommand: Command = {
-  name: "estimate",
-  usage: "estimate <address> [--chain eth]",
-  summary: "Says what indexing a contract would cost: blocks, calls, units, time",
-  maxWords: 1,
-  scope: "operate",
-  options: { chain: { type: "string" } },
-  help: { "--chain <name>": "eth by default" },
-  run: async (run) => {
-    const contract = contractOf(run, "estimate");
-    const status = run.values["url"] === undefined ? await statusInLog(run, contract) : undefined;
-    const work = await serviceOf(run);
-    try {
-      const answer = await estimateOf(work.operator, contract);
-      const estimate = status === undefined ? answer : { ...answer, status };
-      if (run.values["json"] === true) run.print(JSON.stringify(estimate, null, 2));
-      else for (const line of estimateLines(estimate)) run.print(line);
-      return 0;
-    } finally {
-      await work.close();
-    }
-  },
-};
-
-/** The status of a collection in the log; null if there is no log, or it has nothing of the collection. @throws CommandError */
-async function statusInLog(run: CommandRun, { chain, address }: Contract): Promise<string | null> {
-  const config = run.config();
-  if (missingLog(config) !== undefined) return null;
-  const operator = await LogOperator.open(config);
-  try {
-    const [found] = await operator.collections({ chain, text: address });
-    return found?.status ?? null;
-  } finally {
-    await operator.close();
-  }
-}
-
-/** Asks a service for an estimate. @throws CommandError */
-const estimateOf = (operator: HttpOperator, { chain, address }: Contract): Promise<ShownEstimate> =>
-  operator.request("GET", `/api/collections/${encodeURIComponent(chain)}/${address}/estimate`);
-
-function estimateLines({ name, blocks, transfers, calls, total, units, seconds, limits, ...rest }: ShownEstimate) {
-  const isOpen = total.high === null;
-  const known = rest.status === null ? "" : `, which is ${rest.status} already`;
-  const rows = Object.entries(calls)
-    .filter(([, { high }]) => high === null || high > 0)
-    .map(([method, count]) => [method, rangeText(count)]);
-  return [
-    `${printable(name)}${known}: ${blocksText(blocks)}`,
-    `${transfersText(transfers)} · ${limitText(limits)} · ${isOpen ? "at least" : "about"} ${durationText(seconds * 1_000)}`,
-    "",
-    tableText(["METHOD", "CALLS"], [...rows, ["all", rangeText(total)]]),
-    "",
-    `${rangeText(units)} ${units.list}, without metadata. The estimate itself made ${rest.probes} calls.`,
-  ];
-}
-
-/** The start is known to some blocks, because an estimate makes few calls. */
-function blocksText({ from, fromAtLatest, count }: ShownEstimate["blocks"]): string {
-  if (from === fromAtLatest) return `${wholeText(count)} blocks from ${wholeText(from)} on`;
-  return `at most ${wholeText(count)} blocks, from a block between ${wholeText(from)} and ${wholeText(fromAtLatest)} on`;
-}
-
-const transfersText = (transfers: CountRange): string =>
-  transfers.high === null && transfers.low === 0
-    ? "transfers not counted"
-    : `${rangeText(transfers, countText)} transfers`;
-
-function limitText({ maxBlocks, answered, source }: ShownEstimate["limits"]): string {
-  if (maxBlocks !== null) return `at most ${wholeText(maxBlocks)} blocks per request (${source})`;
-  return answered === 0 ? "limit not probed" : `no limit up to ${wholeText(answered)} blocks (${source})`;
-}
-
-/** `1,182`, `1,000 to 2,000`, or `at least 1,000`. */
-function rangeText({ low, high }: CountRange, text = wholeText): string {
-  if (high === null) return `at least ${text(low)}`;
-  return low === high ? text(low) : `${text(low)} to ${text(high)}`;
 }

@@ -13,10 +13,12 @@ import { keysCommand, refreshCommand, reindexCommand, removeCommand } from "./ch
 import { type Command, type CommandOptions, type CommandRun, MAX_SHOWN, unknownWord, type Values } from "./command.ts";
 import { copyCommand } from "./copy-command.ts";
 import { doctorCommand } from "./doctor-command.ts";
+import { estimateCommand } from "./estimate-command.ts";
 import { exportCommand } from "./export-command.ts";
-import { estimateCommand, indexCommand } from "./index-command.ts";
+import { indexCommand } from "./index-command.ts";
 import { backupCommand, restoreCommand, verifyCommand } from "./log-commands.ts";
-import { collectionsCommand, inspectCommand, priceCommand, statusCommand } from "./show-commands.ts";
+import { priceCommand } from "./price-command.ts";
+import { collectionsCommand, inspectCommand, statusCommand } from "./show-commands.ts";
 import { printable } from "./terminal.ts";
 
 /** Without further words `main.ts` serves, before this table is read. */

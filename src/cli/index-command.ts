@@ -1,8 +1,7 @@
 /**
- * `estimate`: what indexing a contract would cost. `index`: requests the indexing of contracts, and with `--wait` shows the progress to the end. Without a running
+ * `index`: requests the indexing of contracts, and with `--wait` shows the progress to the end. Without a running
  * service the command does the work itself, if no other process does.
  */
-import type { CollectionEstimate, EstimatedRange } from "../client/index.ts";
 import { systemClock } from "../core/clock.ts";
 import { countText, durationText, wholeText } from "../core/format.ts";
 import { parseAddress } from "../core/hex.ts";
@@ -15,12 +14,12 @@ import {
   HttpOperator,
   LogOperator,
   MAX_LIST_BYTES,
-  missingLog,
   type Operator,
   USAGE,
 } from "./access.ts";
-import { contractOf } from "./change-commands.ts";
-import { type Command, type CommandRun, knownChain, MAX_SHOWN, ownService, serviceOf, type Work } from "./command.ts";
+import { type Command, type CommandRun, knownChain, MAX_SHOWN, ownService, type Work } from "./command.ts";
+import type { ShownEstimate } from "./estimate-command.ts";
+import { estimateOf, rangeText } from "./estimate-command.ts";
 import { barText, printable, tableText } from "./terminal.ts";
 
 const POLL_MS = 400;
@@ -242,91 +241,4 @@ function endTable(found: readonly CollectionEntry[], estimates: Estimates): stri
   );
   const estimated = estimates.size === 0 ? [] : ["CALLS ESTIMATED", "TIME ESTIMATED"];
   return tableText(["CHAIN", "ADDRESS", "NAME", "STATUS", "NFTS", "TRANSFERS", "CALLS", "TIME", ...estimated], rows);
-}
-
-// `estimate`: what indexing a contract would cost.
-
-/** The part of the answer that is shown. */
-type ShownEstimate = Omit<CollectionEstimate, "chain" | "address" | "time">;
-type CountRange = EstimatedRange;
-
-export const estimateCommand: Command = {
-  name: "estimate",
-  usage: "estimate <address> [--chain eth]",
-  summary: "Says what indexing a contract would cost: blocks, calls, units, time",
-  maxWords: 1,
-  scope: "operate",
-  options: { chain: { type: "string" } },
-  help: { "--chain <name>": "eth by default" },
-  run: async (run) => {
-    const contract = contractOf(run, "estimate");
-    const status = run.values["url"] === undefined ? await statusInLog(run, contract) : undefined;
-    const work = await serviceOf(run);
-    try {
-      const answer = await estimateOf(work.operator, contract);
-      const estimate = status === undefined ? answer : { ...answer, status };
-      if (run.values["json"] === true) run.print(JSON.stringify(estimate, null, 2));
-      else for (const line of estimateLines(estimate)) run.print(line);
-      return 0;
-    } finally {
-      await work.close();
-    }
-  },
-};
-
-/** The status of a collection in the log; null if there is no log, or it has nothing of the collection. @throws CommandError */
-async function statusInLog(run: CommandRun, { chain, address }: Contract): Promise<string | null> {
-  const config = run.config();
-  if (missingLog(config) !== undefined) return null;
-  const operator = await LogOperator.open(config);
-  try {
-    const [found] = await operator.collections({ chain, text: address });
-    return found?.status ?? null;
-  } finally {
-    await operator.close();
-  }
-}
-
-/** Asks a service for an estimate. @throws CommandError */
-async function estimateOf(operator: HttpOperator, contract: Contract): Promise<ShownEstimate> {
-  const { asOf: _, ...estimate } = await operator.ask((client, cancelled) => client.estimate(contract, cancelled));
-  return estimate;
-}
-
-function estimateLines({ name, blocks, transfers, calls, total, units, seconds, limits, ...rest }: ShownEstimate) {
-  const isOpen = total.high === null;
-  const known = rest.status === null ? "" : `, which is ${rest.status} already`;
-  const rows = Object.entries(calls)
-    .filter(([, { high }]) => high === null || high > 0)
-    .map(([method, count]) => [method, rangeText(count)]);
-  return [
-    `${printable(name)}${known}: ${blocksText(blocks)}`,
-    `${transfersText(transfers)} · ${limitText(limits)} · ${isOpen ? "at least" : "about"} ${durationText(seconds * 1_000)}`,
-    "",
-    tableText(["METHOD", "CALLS"], [...rows, ["all", rangeText(total)]]),
-    "",
-    `${rangeText(units)} ${units.list}, without metadata. The estimate itself made ${rest.probes} calls.`,
-  ];
-}
-
-/** The start is known to some blocks, because an estimate makes few calls. */
-function blocksText({ from, fromAtLatest, count }: ShownEstimate["blocks"]): string {
-  if (from === fromAtLatest) return `${wholeText(count)} blocks from ${wholeText(from)} on`;
-  return `at most ${wholeText(count)} blocks, from a block between ${wholeText(from)} and ${wholeText(fromAtLatest)} on`;
-}
-
-const transfersText = (transfers: CountRange): string =>
-  transfers.high === null && transfers.low === 0
-    ? "transfers not counted"
-    : `${rangeText(transfers, countText)} transfers`;
-
-function limitText({ maxBlocks, answered, source }: ShownEstimate["limits"]): string {
-  if (maxBlocks !== null) return `at most ${wholeText(maxBlocks)} blocks per request (${source})`;
-  return answered === 0 ? "limit not probed" : `no limit up to ${wholeText(answered)} blocks (${source})`;
-}
-
-/** `1,182`, `1,000 to 2,000`, or `at least 1,000`. */
-function rangeText({ low, high }: CountRange, text = wholeText): string {
-  if (high === null) return `at least ${text(low)}`;
-  return low === high ? text(low) : `${text(low)} to ${text(high)}`;
 }

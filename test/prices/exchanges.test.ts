@@ -95,8 +95,8 @@ for (const chain of CHAINS.filter((entry) => exchangesOf(entry).length > 0 && en
       expect(await ask(prices, token)).toMatchObject({ exchangeAddress: factory, exchangeName: exchange.displayName });
       for (const exchange of EXCHANGES) {
         if (DEPLOYMENTS.some((entry) => entry.exchange === exchange && entry.chain === chain.name)) continue;
-        const { status, code, message } = await refusal(prices, token, { exchange: exchange.standin });
-        expect([status, code]).toEqual([400, "invalid_parameter"]);
+        const { code, message } = await refusal(prices, token, { exchange: exchange.standin });
+        expect(code).toBe("invalid_parameter");
         expect(message).toStartWith(`exchange: ${exchange.realName} is not on ${chain.name}; there are `);
       }
     } finally {
@@ -218,8 +218,8 @@ describe("an unlisted factory", () => {
     const prices = pricesOf(anvil.url);
     const token = await newToken(anvil);
     for (const exchange of [anvil.accounts[5]!, MAINNET.usdc]) {
-      const { status, code, message } = await refusal(prices, token, { exchange });
-      expect([status, code]).toEqual([400, "invalid_parameter"]);
+      const { code, message } = await refusal(prices, token, { exchange });
+      expect(code).toBe("invalid_parameter");
       expect(message).toStartWith(`exchange: one of ${KNOWN_EXCHANGES.join(", ")}`);
     }
     await anvil.stop();

@@ -179,6 +179,12 @@ export interface ChainReader {
    */
   calls(calls: readonly Call[], block: BlockTag): Promise<CallResult[]>;
 
+  /**
+   * Like `calls` at a block that was shown before, by an endpoint that has this very block.
+   * @throws AppError `chain_unavailable` if no endpoint has it
+   */
+  callsAtBlock(calls: readonly Call[], block: BlockRef): Promise<CallsAtHead>;
+
   /** Like `calls` at the newest block. Returns the header of the block at which they ran, in the same round trip. */
   callsAtHead(calls: readonly Call[]): Promise<CallsAtHead>;
 

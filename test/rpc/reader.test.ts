@@ -102,6 +102,35 @@ test("answers calls at the head from another endpoint if the one that reported t
   expect(results).toEqual([{ ok: true, data: hex(20) }]);
 });
 
+describe("calls at a block that was shown before", () => {
+  const call = { to: `0x${"d".repeat(40)}` as Address, data: "0x1234" };
+
+  /** An endpoint with another block 9 than the others. */
+  function forked(label: string): ReturnType<typeof node> {
+    const plain = node(label, 9);
+    return Object.assign(Object.create(plain) as typeof plain, {
+      async request(method: string, params: unknown[]) {
+        const answer = await plain.request(method, params);
+        return method === "eth_getBlockByNumber" ? { ...(answer as object), hash: hashOf(99) } : answer;
+      },
+    });
+  }
+
+  test("come from an endpoint that has this very block, not from one that is behind or on another branch", async () => {
+    for (const other of [forked("eth#1"), node("eth#1", 8)]) {
+      const reader = readerOf(other, node("eth#2", 9));
+      const { header, results } = await reader.callsAtBlock([call], known(9));
+      expect([header.hash, results]).toEqual([known(9).hash, [{ ok: true, data: hex(9) }]]);
+    }
+  });
+
+  test("fail if no endpoint has it", async () => {
+    await expect(readerOf(forked("eth#1")).callsAtBlock([call], known(9))).rejects.toMatchObject({
+      code: "chain_unavailable",
+    });
+  });
+});
+
 describe("more calls at the head than one Multicall3 takes", () => {
   const coder = new Interface([
     "function aggregate3((address target, bool allowFailure, bytes callData)[] calls) returns ((bool success, bytes returnData)[])",

@@ -186,14 +186,11 @@ export class Markets {
     return { header, ...plan.read(results) };
   }
 
-  /** Runs calls at a known block; undefined if that fails, or if the node has another block in its place. */
-  async #callsAt(calls: readonly Call[], { number, hash }: HeaderRef): Promise<CallsAtHead | undefined> {
-    const { reader } = this.#options;
+  /** Runs calls at a known block; undefined if the node has not got it, or not its state. */
+  async #callsAt(calls: readonly Call[], block: HeaderRef): Promise<CallsAtHead | undefined> {
     try {
-      const [results, header] = await Promise.all([reader.calls(calls, number), reader.header(number)]);
-      return header?.hash === hash ? { header, results } : undefined;
+      return await this.#options.reader.callsAtBlock(calls, block);
     } catch (error) {
-      // The calls may have gone to another endpoint, which does not have that block yet.
       if (error instanceof AppError) return undefined;
       throw error;
     }

@@ -8,7 +8,7 @@ import { aggregateCalls, aggregatedResults, selectorOf } from "../calls.ts";
 import type { EndpointPool, RunOptions } from "../endpoint/endpoint-pool.ts";
 import type { BlockHeader, BlockTag, Call, CallResult, CallsAtHead, Endpoint } from "../port.ts";
 import { isStateUnavailable, RpcError } from "../rpc-errors.ts";
-import { benchLaggards, headerFrom, newestHeaderOf } from "./headers.ts";
+import { benchLaggards, headerFrom, missingBlock, newestHeaderOf } from "./headers.ts";
 
 /** On Arbitrum `block.number` is L1's. A precompile returns the chain's own number (Arbitrum docs, ArbSys). */
 const ARBITRUM_CHAIN_ID = 42161;
@@ -21,6 +21,9 @@ const MULTICALL_MAX = 500;
 const MULTICALL_MIN = 100;
 /** Calls by which the size grows again with each aggregate of full size that had gas enough. */
 const MULTICALL_STEP = 10;
+
+/** A caller that gets no answer at this block can read at the newest one. */
+const ATTEMPTS_AT_BLOCK = 2;
 
 /** Reads without Multicall3 after its code was missing. It may be missing only because the node is still syncing. */
 const READS_WITHOUT_MULTICALL = 100;
@@ -118,6 +121,19 @@ export class CallReader {
       if (error instanceof RpcError && error.kind === "revert") return { ok: false, data: error.data ?? "0x" };
       throw error;
     }
+  }
+
+  async callsAtBlock(calls: readonly Call[], { number, hash }: BlockRef): Promise<CallsAtHead> {
+    const ask = async (endpoint: Endpoint): Promise<CallsAtHead> => {
+      const [results, header] = await Promise.all([
+        calls.length === 0 ? [] : this.#callsOn(endpoint, calls, number),
+        headerFrom(endpoint, number),
+      ]);
+      // It is behind, or on another branch.
+      if (header?.hash !== hash) throw missingBlock(number, endpoint);
+      return { header, results };
+    };
+    return this.#pool.run(ask, { attempts: ATTEMPTS_AT_BLOCK, meta: { block: number } });
   }
 
   async callsAtHead(calls: readonly Call[]): Promise<CallsAtHead> {

@@ -156,6 +156,10 @@ export class RpcChainReader implements ChainReader {
     return this.#calls.calls(calls, block);
   }
 
+  callsAtBlock(calls: readonly Call[], block: BlockRef): Promise<CallsAtHead> {
+    return this.#calls.callsAtBlock(calls, block);
+  }
+
   callsAtHead(calls: readonly Call[]): Promise<CallsAtHead> {
     return this.#calls.callsAtHead(calls);
   }

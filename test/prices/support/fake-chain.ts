@@ -290,6 +290,12 @@ export class FakeChain implements ChainReader {
     return calls.map((call) => this.#call(call, at));
   }
 
+  async callsAtBlock(calls: readonly Call[], { number, hash }: BlockRef): Promise<CallsAtHead> {
+    const [results, header] = await Promise.all([this.calls(calls, number), this.header(number)]);
+    if (header?.hash !== hash) throw new AppError("no endpoint has this block", { code: "chain_unavailable" });
+    return { header, results };
+  }
+
   async callsAtHead(calls: readonly Call[]): Promise<CallsAtHead> {
     this.requests.push("callsAtHead");
     const header = this.blocks[this.tip.number - this.behind]!;

@@ -6,8 +6,8 @@ import packageFacts from "../package.json" with { type: "json" };
 import { Terminal } from "./cli/terminal.ts";
 import { type Config, ConfigError, readConfig } from "./config.ts";
 import { systemClock } from "./core/clock.ts";
-import { PREVIEW_COMMAND } from "./core/embedded.ts";
 import { AppError, messageOf } from "./core/errors.ts";
+import { PREVIEW_COMMAND } from "./core/files.ts";
 import { createLogger, prettyLines } from "./core/logger.ts";
 import type { Service } from "./service.ts";
 

@@ -1,8 +1,7 @@
 /** Connects the parts' callbacks with the metrics. No other file knows both. */
 import type { IndexingObserver } from "./chain/consumer.ts";
 import type { LeaseObserver } from "./chain/lease.ts";
-import { type Chain, chainById } from "./chains/chains.ts";
-import { type PriceList, unitsOf } from "./chains/price-list.ts";
+import { type Chain, chainById, type PriceList, unitsOf } from "./chains/chains.ts";
 import type { HotCollections } from "./collections/hot-collections.ts";
 import type { Clock } from "./core/clock.ts";
 import type { Logger } from "./core/logger.ts";

@@ -92,17 +92,6 @@ for (const file of sources) {
   for (const target of importsOf(file)) importers.set(target, (importers.get(target) ?? new Set()).add(file));
 }
 
-/** Rooms and names that break a rule while they are rewritten. */
-const LATER = {
-  circles: new Set(["prices"]),
-  helpers: /^prices\/support\//,
-  names: new Set([
-    ...["AsOf", "CallCounts", "Contract", "ErrorCode", "ErrorMessage", "Holder", "KnownToken", "MessageOf"],
-    ...["MetadataHealth", "NormalizedMetadata", "PoolState", "PriceSeries", "SeriesPoint", "ServerMessage"],
-    ...["ServiceStatus", "SkippedPool", "TokenTransfer"],
-  ]),
-};
-
 /** Lines from which on a file may have a single importer beside it. */
 const PRIVATE_LINES = 60;
 
@@ -144,7 +133,7 @@ describe("the sources", () => {
     for (const file of sources) {
       for (const target of importsOf(file)) {
         const [from, to] = [dirname(file), dirname(target)];
-        if (from === to || partOf(file) !== partOf(target) || LATER.circles.has(partOf(file))) continue;
+        if (from === to || partOf(file) !== partOf(target)) continue;
         folders.set(from, (folders.get(from) ?? new Set()).add(to));
       }
     }
@@ -182,7 +171,7 @@ describe("the sources", () => {
         places.set(name, [...(places.get(name) ?? []), relative(SRC, file)]);
       }
     }
-    const twice = [...places].filter(([name, files]) => files.length > 1 && !LATER.names.has(name));
+    const twice = [...places].filter(([, files]) => files.length > 1);
     expect(twice).toEqual([]);
   });
 
@@ -221,14 +210,14 @@ describe("the repository", () => {
     const outside = tests
       .map((file) => relative(join(ROOT, "test"), file))
       .filter((file) => !isTest(file) && !/^(?:support|fixtures|contracts|long\/clients)\//.test(file));
-    expect(outside.filter((file) => !LATER.helpers.test(file))).toEqual([]);
+    expect(outside).toEqual([]);
     const scripts = filesBelow(join(ROOT, "scripts")).filter((file) => file.endsWith(".ts"));
     const wrong = scripts.flatMap((file) =>
       importsOf(file)
         .map((target) => relative(ROOT, target))
         .filter((target) => target.startsWith("test/") && !target.startsWith("test/support/")),
     );
-    expect(wrong.filter((target) => !LATER.helpers.test(relative("test", target)))).toEqual([]);
+    expect(wrong).toEqual([]);
   });
 
   test("names no paths of a machine and no host of a registry", () => {

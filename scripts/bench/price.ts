@@ -2,8 +2,9 @@
  * Measures the first price of a token: time and sequential round trips, 50 ms from the node. Prints a table. Warm
  * prices are a row of `bun run bench`.
  */
-import { pricesOf } from "../../test/prices/support/anvil.ts";
+
 import { latentProxy } from "../../test/support/latency.ts";
+import { pricesOf } from "../../test/support/prices/anvil.ts";
 import type { Anvil } from "../local-chain/anvil.ts";
 import { contractArtifact } from "../local-chain/compile.ts";
 import { deploy } from "../local-chain/contracts.ts";

@@ -15,7 +15,7 @@ import { silentLogger } from "../core/logger.ts";
 import type { KeyScope } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { openLog } from "../log/open.ts";
-import { requestRefresh } from "../metadata/refresh.ts";
+import { requestRefresh } from "../metadata/token-uris.ts";
 import { Catalogue } from "../operators/catalogue.ts";
 import { ApiKeys, type GivenLimits } from "../operators/keys.ts";
 import type { CollectionEntry, ListedKey, StatusReport } from "../operators/models.ts";
@@ -36,7 +36,7 @@ export class CommandError extends Error {
 
 export const [FAILED, USAGE, UNAVAILABLE, NO_PERMISSION, BAD_CONFIG] = [1, 64, 69, 77, 78] as const;
 
-export interface Contract {
+export interface NamedContract {
   /** Name of the chain. */
   readonly chain: string;
   readonly address: string;
@@ -52,11 +52,11 @@ export interface Operator {
   status(): Promise<StatusReport | LogReport>;
   collections(filter: Readonly<Record<string, string>>): Promise<readonly CollectionEntry[]>;
   /** Requests indexing. Returns the status before, null for unknown contracts. */
-  index(contracts: readonly Contract[]): Promise<readonly (Contract & { readonly before: string | null })[]>;
+  index(contracts: readonly NamedContract[]): Promise<readonly (NamedContract & { readonly before: string | null })[]>;
   /** Has a collection indexed anew, or removed. Returns its status before. */
-  beginAnew(contract: Contract, action: "reindex" | "remove"): Promise<string>;
+  beginAnew(contract: NamedContract, action: "reindex" | "remove"): Promise<string>;
   /** Has metadata fetched again. @param ids decimal; undefined for all tokens */
-  refresh(contract: Contract, ids: readonly string[] | undefined): Promise<void>;
+  refresh(contract: NamedContract, ids: readonly string[] | undefined): Promise<void>;
   keys(): Promise<readonly ListedKey[]>;
   addKey(name: string, scope: KeyScope, limits: GivenLimits): Promise<string>;
   rotateKey(name: string, graceSeconds: number): Promise<string>;
@@ -105,8 +105,8 @@ export class HttpOperator implements Operator {
     });
   }
 
-  async index(contracts: readonly Contract[]) {
-    const answers: (Contract & { readonly before: string | null })[] = [];
+  async index(contracts: readonly NamedContract[]) {
+    const answers: (NamedContract & { readonly before: string | null })[] = [];
     for (let at = 0; at < contracts.length; at += AT_ONCE) {
       const { items } = await this.ask((client) => client.index(contracts.slice(at, at + AT_ONCE)));
       answers.push(...items);
@@ -114,11 +114,11 @@ export class HttpOperator implements Operator {
     return answers;
   }
 
-  async beginAnew(contract: Contract, action: "reindex" | "remove"): Promise<string> {
+  async beginAnew(contract: NamedContract, action: "reindex" | "remove"): Promise<string> {
     return (await this.ask((client) => client[action](contract))).before ?? "";
   }
 
-  async refresh(contract: Contract, tokenIds: readonly string[] | undefined): Promise<void> {
+  async refresh(contract: NamedContract, tokenIds: readonly string[] | undefined): Promise<void> {
     await this.ask((client) => client.refresh(contract, tokenIds));
   }
 
@@ -241,8 +241,8 @@ export class LogOperator implements Operator {
     return (await this.#catalogue.page(wanted, page)).entries;
   }
 
-  async index(contracts: readonly Contract[]) {
-    const answers: (Contract & { readonly before: string | null })[] = [];
+  async index(contracts: readonly NamedContract[]) {
+    const answers: (NamedContract & { readonly before: string | null })[] = [];
     for (const contract of contracts) {
       const { chain, address } = this.#place(contract);
       const before = await this.#catalogue.find(chain.chainId, address);
@@ -253,7 +253,7 @@ export class LogOperator implements Operator {
     return answers;
   }
 
-  async beginAnew(contract: Contract, action: "reindex" | "remove"): Promise<string> {
+  async beginAnew(contract: NamedContract, action: "reindex" | "remove"): Promise<string> {
     const of = this.#place(contract);
     const type = action === "reindex" ? "ReindexRequested" : "CollectionRemoved";
     const before = await beginAnew({ log: this.log, clock: systemClock }, of, type);
@@ -261,13 +261,13 @@ export class LogOperator implements Operator {
     return before;
   }
 
-  async refresh(contract: Contract, ids: readonly string[] | undefined): Promise<void> {
+  async refresh(contract: NamedContract, ids: readonly string[] | undefined): Promise<void> {
     const isDone = await requestRefresh(this.log, this.#place(contract), { ids: ids?.map(BigInt), block: 0 });
     if (!isDone) throw new CommandError("no metadata of this collection was fetched yet", FAILED);
   }
 
   /** @throws CommandError unless it is a contract of an enabled chain */
-  #place({ chain: name, address: text }: Contract) {
+  #place({ chain: name, address: text }: NamedContract) {
     const [chain, address] = [parseChain(name), parseAddress(text)];
     if (chain === undefined || address === undefined || !this.#isEnabled(chain.chainId)) {
       throw new CommandError(`${name} ${text}: not a contract of an enabled chain`, USAGE);

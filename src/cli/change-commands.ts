@@ -2,7 +2,7 @@
 import { countedText } from "../core/format.ts";
 import { type Address, parseAddress } from "../core/hex.ts";
 import { WAY_TO_OPERATE } from "../operators/keys.ts";
-import { CommandError, type Contract, FAILED, type Operator, USAGE } from "./access.ts";
+import { CommandError, FAILED, type NamedContract, type Operator, USAGE } from "./access.ts";
 import { type Command, type CommandRun, knownChain, MAX_SHOWN, unknownWord } from "./command.ts";
 import { printable, tableText } from "./terminal.ts";
 
@@ -13,7 +13,10 @@ const CHAIN_HELP = { "--chain <name>": "eth by default" };
 const MAX_TOKENS = 500;
 
 /** The collection that the words name. @throws CommandError */
-export function contractOf({ words, values }: CommandRun, command: string): Contract & { readonly address: Address } {
+export function contractOf(
+  { words, values }: CommandRun,
+  command: string,
+): NamedContract & { readonly address: Address } {
   const chain = knownChain(String(values["chain"] ?? "eth"));
   const address = parseAddress(words[0] ?? "");
   if (address === undefined) throw new CommandError(`${command} needs the address of a contract`, USAGE);

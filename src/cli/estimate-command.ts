@@ -1,7 +1,7 @@
 /** `estimate`: what indexing a contract would cost. */
 import type { CollectionEstimate, EstimatedRange } from "../client/index.ts";
 import { countText, durationText, wholeText } from "../core/format.ts";
-import { type Contract, type HttpOperator, LogOperator, missingLog } from "./access.ts";
+import { type HttpOperator, LogOperator, missingLog, type NamedContract } from "./access.ts";
 import { contractOf } from "./change-commands.ts";
 import type { Command, CommandRun } from "./command.ts";
 import { serviceOf } from "./command.ts";
@@ -36,7 +36,7 @@ export const estimateCommand: Command = {
 };
 
 /** The status of a collection in the log; null if there is no log, or it has nothing of the collection. @throws CommandError */
-async function statusInLog(run: CommandRun, { chain, address }: Contract): Promise<string | null> {
+async function statusInLog(run: CommandRun, { chain, address }: NamedContract): Promise<string | null> {
   const config = run.config();
   if (missingLog(config) !== undefined) return null;
   const operator = await LogOperator.open(config);
@@ -49,7 +49,7 @@ async function statusInLog(run: CommandRun, { chain, address }: Contract): Promi
 }
 
 /** Asks a service for an estimate. @throws CommandError */
-export async function estimateOf(operator: HttpOperator, contract: Contract): Promise<ShownEstimate> {
+export async function estimateOf(operator: HttpOperator, contract: NamedContract): Promise<ShownEstimate> {
   const { asOf: _, ...estimate } = await operator.ask((client, cancelled) => client.estimate(contract, cancelled));
   return estimate;
 }

@@ -9,13 +9,12 @@ import { messageOf } from "../core/errors.ts";
 import { bytesText } from "../core/format.ts";
 import { parseAddress } from "../core/hex.ts";
 import { silentLogger } from "../core/logger.ts";
-import { type FileFacts, fileName, piecesOf } from "../exports/export.ts";
-import { EXPORT_FORMATS, type ExportFormat } from "../exports/formats.ts";
+import { EXPORT_FORMATS, type ExportFormat, type FileFacts, fileName, piecesOf } from "../exports/formats.ts";
 import { MetadataBooks } from "../metadata/books.ts";
 import { FactsReader, TokenTexts } from "../metadata/page.ts";
 import { Parser } from "../metadata/resolve/parser.ts";
 import { startWalk } from "../walks/walk.ts";
-import { CommandError, type Contract, FAILED, HttpOperator, openCommandLog, USAGE } from "./access.ts";
+import { CommandError, FAILED, HttpOperator, type NamedContract, openCommandLog, USAGE } from "./access.ts";
 import { contractOf } from "./change-commands.ts";
 import type { Command, CommandRun } from "./command.ts";
 
@@ -68,7 +67,7 @@ function wishOf({ values }: CommandRun): ExportWish {
   return { format, holders: values["holders"] === true, asOfBlock: asOf === undefined ? undefined : Number(asOf) };
 }
 
-async function openExport(run: CommandRun, contract: Contract, wish: ExportWish): Promise<OpenExport> {
+async function openExport(run: CommandRun, contract: NamedContract, wish: ExportWish): Promise<OpenExport> {
   if (run.values["url"] === undefined) return openLogExport(run.config(), contract, wish);
   const operator = await run.open();
   if (!(operator instanceof HttpOperator)) throw new CommandError("--url: must be a service", USAGE);
@@ -152,7 +151,7 @@ const METADATA_PART = 0.25;
 /** @throws CommandError without a log; Refusal if the block can't be exported */
 async function openLogExport(
   config: Config,
-  { chain: name, address: text }: Contract,
+  { chain: name, address: text }: NamedContract,
   { format, holders, asOfBlock }: ExportWish,
 ): Promise<OpenExport> {
   const [chain, address] = [parseChain(name), parseAddress(text)];

@@ -9,11 +9,11 @@ import type { CollectionEntry } from "../operators/models.ts";
 import { leaseReports } from "../operators/status.ts";
 import {
   CommandError,
-  type Contract,
   FAILED,
   HttpOperator,
   LogOperator,
   MAX_LIST_BYTES,
+  type NamedContract,
   type Operator,
   USAGE,
 } from "./access.ts";
@@ -68,7 +68,7 @@ function beforeText(before: string | null): string {
   return before ?? "requested";
 }
 
-async function contractsOf({ words, values }: CommandRun): Promise<Contract[]> {
+async function contractsOf({ words, values }: CommandRun): Promise<NamedContract[]> {
   const { file, chain = "eth" } = values;
   const lines = typeof file === "string" ? await linesOf(file) : [];
   const asked = [...words.map((text) => ({ text, place: undefined })), ...lines];
@@ -78,7 +78,7 @@ async function contractsOf({ words, values }: CommandRun): Promise<Contract[]> {
 }
 
 /** @param place the line of a file, for errors. @throws CommandError */
-function contractIn(line: string, chain: string, place: string | undefined): Contract {
+function contractIn(line: string, chain: string, place: string | undefined): NamedContract {
   const at = place === undefined ? "" : `${place}: `;
   const parts = line.split(",").map((part) => part.trim());
   const text = parts.at(-1) as string;
@@ -141,7 +141,7 @@ type Estimates = ReadonlyMap<string, ShownEstimate>;
 const NO_ESTIMATES: Estimates = new Map();
 
 /** Asks for estimates, to show them beside what was spent: only of a few contracts, because each costs calls. */
-async function estimatesOf(operator: Operator, contracts: readonly Contract[]): Promise<Estimates> {
+async function estimatesOf(operator: Operator, contracts: readonly NamedContract[]): Promise<Estimates> {
   if (!(operator instanceof HttpOperator) || contracts.length > MAX_ESTIMATED) return NO_ESTIMATES;
   const estimates = new Map<string, ShownEstimate>();
   for (const contract of contracts) {
@@ -167,7 +167,7 @@ function sharing(estimate: ShownEstimate): ShownEstimate {
 async function waitFor(
   run: CommandRun,
   worker: Worker,
-  contracts: readonly Contract[],
+  contracts: readonly NamedContract[],
   estimates: Estimates,
 ): Promise<number> {
   const wanted = new Set(contracts.map(keyOf));
@@ -204,7 +204,7 @@ function sayErrors({ say }: CommandRun, open: readonly CollectionEntry[], said: 
   }
 }
 
-const keyOf = ({ chain, address }: Contract): string => `${chain}/${address}`;
+const keyOf = ({ chain, address }: NamedContract): string => `${chain}/${address}`;
 
 function barsOf(found: readonly CollectionEntry[], open: readonly CollectionEntry[]): string[] {
   const lines = open.slice(0, MAX_BARS).flatMap((entry) => {

@@ -4,8 +4,8 @@
  */
 import { CHAINS, parseChain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
+import { ListFile, type ListPlace, type ParsedList } from "../core/files.ts";
 import { type Address, parseAddress, toAddress } from "../core/hex.ts";
-import { ListFile, type ListPlace, type ParsedList } from "../core/list-file.ts";
 import type { Logger } from "../core/logger.ts";
 
 // Shared parser of the operator's lists. In: lines of text, each about a contract on one chain or on all chains. Out:

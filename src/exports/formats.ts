@@ -1,10 +1,12 @@
 /** The tables and formats of an export: rows in, bytes out. Each encoder keeps no more than the rows of one piece. */
 import { ByteWriter, ParquetWriter, type SchemaElement } from "hyparquet-writer";
+import { yieldToEventLoop } from "../core/background.ts";
 import { TransferKind } from "../events/columns.ts";
 import type { Entry } from "../ledger/entries.ts";
-import type { RecordFacts } from "../listings/record.ts";
-import type { WalkBatch } from "../walks/walk.ts";
-import type { RankedHolder } from "./holders.ts";
+import type { FactsOf, RecordFacts } from "../listings/record.ts";
+import type { WalkSource } from "../walks/snapshot.ts";
+import { assertKept, batchesOf, type StartedWalk, type WalkBatch } from "../walks/walk.ts";
+import { type RankedHolder, rankHolders } from "./holders.ts";
 
 // The columns of both tables, and the rows of tokens and of holders.
 
@@ -15,7 +17,7 @@ interface Column {
 }
 
 /** A row's cells in the order of the columns. */
-export type ExportRow = readonly (string | number | null)[];
+type ExportRow = readonly (string | number | null)[];
 
 const column = (type: Column["type"]) => (name: string) => ({ name, type });
 const text = column("text");
@@ -23,14 +25,14 @@ const count = column("count");
 const time = column("time");
 
 /** Ids and amounts are decimal text: they have up to 256 bits. */
-export const TOKEN_COLUMNS: readonly Column[] = [
+const TOKEN_COLUMNS: readonly Column[] = [
   ...["token_id", "contract_type", "owner_of", "amount"].map(text),
   ...["block_number", "block_number_minted"].map(count),
   ...["minter_address", "token_uri", "metadata"].map(text),
   ...["last_token_uri_sync", "last_metadata_sync"].map(time),
 ];
 
-export const HOLDER_COLUMNS: readonly Column[] = [
+const HOLDER_COLUMNS: readonly Column[] = [
   count("rank"),
   text("owner"),
   count("tokens"),
@@ -46,7 +48,7 @@ const TYPES: { readonly [kind: number]: string } = {
 };
 
 /** The rows of a batch of tokens. Several holders, and the minter of such a token, are null. */
-export function tokenRows({ collection, entries, facts }: WalkBatch<RecordFacts>): ExportRow[] {
+function tokenRows({ collection, entries, facts }: WalkBatch<RecordFacts>): ExportRow[] {
   const { ledger } = collection;
   const hex = (owner: number) => (owner < 0 ? null : ledger.addresses.hex(owner));
   return entries.map(({ id, kind, owner, amount, block, blockMinted, minter }: Entry, at) => {
@@ -56,7 +58,7 @@ export function tokenRows({ collection, entries, facts }: WalkBatch<RecordFacts>
   });
 }
 
-export const holderRow = ({ rank, owner, tokens, units, share }: RankedHolder): ExportRow => [
+const holderRow = ({ rank, owner, tokens, units, share }: RankedHolder): ExportRow => [
   rank,
   owner,
   tokens,
@@ -73,7 +75,7 @@ export const CONTENT_TYPES: Readonly<Record<ExportFormat, string>> = {
   parquet: "application/vnd.apache.parquet",
 };
 
-export interface Encoder {
+interface Encoder {
   /** Rows of a piece, as few as the format allows. */
   readonly rowsPerPiece: number;
   /** The bytes of some rows, with the beginning of the file before the first ones. */
@@ -83,7 +85,7 @@ export interface Encoder {
 }
 
 /** @param facts what the file is true at, as key-value metadata where the format has such */
-export function encoderOf(
+function encoderOf(
   format: ExportFormat,
   columns: readonly Column[],
   facts: readonly (readonly [name: string, value: string])[],
@@ -212,4 +214,85 @@ function parquetCell(cell: string | number | null, type: Column["type"]) {
   if (cell === null) return null;
   if (type === "count") return BigInt(cell);
   return type === "time" ? new Date(cell) : cell;
+}
+
+// An export from end to end: a source and a block in, pieces of a file out, each made when it is asked for.
+
+/** What a file is true of and at. Texts are left out if they are "" or undefined. */
+export interface FileFacts {
+  readonly chain: string;
+  readonly address: string;
+  readonly block: string;
+  readonly block_hash?: string | undefined;
+  /** ISO 8601. */
+  readonly block_time?: string | undefined;
+  readonly finality?: string | undefined;
+}
+
+/** `eth-0x…-21000000.csv`. */
+export const fileName = ({ chain, address, block }: FileFacts, { format, holders }: FileKind): string =>
+  `${chain.replaceAll(" ", "-")}-${address}-${block}${holders ? "-holders" : ""}.${format}`;
+
+interface FileKind {
+  readonly format: ExportFormat;
+  /** True for a row per owner, false for a row per token. */
+  readonly holders: boolean;
+}
+
+interface ExportOptions extends FileKind {
+  readonly factsOf: FactsOf;
+  readonly facts: FileFacts;
+}
+
+/** Characters of text after which a piece ends: its bytes, its compressed form and its rows are in memory together. */
+const PIECE_CHARACTERS = 1024 * 1024;
+
+/**
+ * Yields the file's pieces. Reads nothing before it is asked for the next one.
+ * @throws Refusal `cursor_reorged` if the block left the canonical chain: the file is then incomplete
+ */
+export async function* piecesOf(
+  source: WalkSource,
+  start: StartedWalk,
+  { format, holders, factsOf, facts }: ExportOptions,
+): AsyncGenerator<Uint8Array> {
+  const known = Object.entries<string | undefined>({ ...facts }).filter(([, value]) => (value ?? "") !== "");
+  const encoder = encoderOf(format, holders ? HOLDER_COLUMNS : TOKEN_COLUMNS, known as [string, string][]);
+  yield* encoded(encoder, holders ? holderRows(source, start) : tokens(source, start, factsOf));
+  const end = encoder.end();
+  if (end.length > 0) yield end;
+}
+
+async function* tokens(source: WalkSource, start: StartedWalk, factsOf: FactsOf): AsyncGenerator<readonly ExportRow[]> {
+  for await (const batch of batchesOf(source, start, { factsOf })) yield tokenRows(batch);
+}
+
+/** Owners per list of rows. */
+const OWNERS = 1_000;
+
+async function* holderRows(source: WalkSource, start: StartedWalk): AsyncGenerator<readonly ExportRow[]> {
+  const ranking = await rankHolders(source, start);
+  for (let from = 0; from < ranking.count; from += OWNERS) {
+    yield ranking.slice(from, OWNERS).map(holderRow);
+    await yieldToEventLoop();
+    // A slow client may take the rest an hour later.
+    await assertKept(source, start);
+  }
+}
+
+/** Gathers rows to pieces. */
+async function* encoded(encoder: Encoder, lists: AsyncIterable<readonly ExportRow[]>): AsyncGenerator<Uint8Array> {
+  let gathered: ExportRow[] = [];
+  let characters = 0;
+  for await (const rows of lists) {
+    for (const row of rows) {
+      gathered.push(row);
+      for (const cell of row) if (typeof cell === "string") characters += cell.length;
+      if (gathered.length < encoder.rowsPerPiece && characters < PIECE_CHARACTERS) continue;
+      yield encoder.rows(gathered);
+      [gathered, characters] = [[], 0];
+      await yieldToEventLoop();
+    }
+  }
+  if (gathered.length > 0) yield encoder.rows(gathered);
 }

@@ -4,8 +4,8 @@
  */
 import { gzipSync } from "node:zlib";
 import { Elysia } from "elysia";
-import { embeddedPath, IS_COMPILED } from "../core/embedded.ts";
 import { AppError, messageOf } from "../core/errors.ts";
+import { embeddedPath, IS_COMPILED } from "../core/files.ts";
 
 const ENTRY = new URL("../console/main.tsx", import.meta.url);
 

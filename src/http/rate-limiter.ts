@@ -1,7 +1,7 @@
 /** The rate of a key's requests. */
 import type { Clock } from "../core/clock.ts";
 import { Refusal } from "../core/errors.ts";
-import { TokenBuckets } from "../core/token-buckets.ts";
+import { TokenBuckets } from "../core/fair-slots.ts";
 import type { ApiKey } from "../operators/keys.ts";
 
 const MINUTE_MS = 60_000;

@@ -3,7 +3,7 @@
  * the page works without internet access.
  */
 import { Elysia } from "elysia";
-import { embeddedPath, IS_COMPILED } from "../core/embedded.ts";
+import { embeddedPath, IS_COMPILED } from "../core/files.ts";
 
 const page = (prefix: string) => `<!DOCTYPE html>
 <html lang="en">

@@ -5,8 +5,7 @@
  */
 import { Interface } from "ethers";
 import { LRUCache } from "lru-cache";
-import type { Chain } from "../chains/chains.ts";
-import { type PriceList, unitsOf } from "../chains/price-list.ts";
+import { type Chain, type PriceList, unitsOf } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
 import { Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";

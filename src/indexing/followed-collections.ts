@@ -5,9 +5,8 @@
 import { LRUCache } from "lru-cache";
 import type { AdvancedBlocks, ChainChange, ChainConsumer, ChainWork, FollowedChain } from "../chain/consumer.ts";
 import { isCanonical } from "../chain/view.ts";
-import { failureOf, fromHeadline, type IndexState, nextBlock, toHeadline } from "../collections/headline.ts";
+import { failureOf, fromHeadline, type IndexState, nameText, nextBlock, toHeadline } from "../collections/headline.ts";
 import type { BlocksInDoubt } from "../collections/hot-collections.ts";
-import { nameText } from "../collections/progress.ts";
 import { countText, durationText, wholeText } from "../core/format.ts";
 import type { Address } from "../core/hex.ts";
 import { type BlockRef, type HeaderRef, type NftEvent, parseStream, type StreamName } from "../events/types.ts";

@@ -12,10 +12,11 @@ import {
   fromHeadline,
   type IndexState,
   msUntilRetry,
+  nameText,
   nextBlock,
+  progressOf,
   requesterOf,
 } from "../collections/headline.ts";
-import { nameText, progressOf } from "../collections/progress.ts";
 import { ConcurrencyError, isAbort } from "../core/errors.ts";
 import { FairPlaces, FairQueue, FairSlots, type Requester, type Shares } from "../core/fair-slots.ts";
 import { countText, durationText } from "../core/format.ts";

@@ -17,7 +17,7 @@ import {
 } from "node:fs";
 import { dirname } from "node:path";
 import { AppError, messageOf } from "../core/errors.ts";
-import { makePrivate, makePrivateFile, makePrivateFolder } from "../core/private-files.ts";
+import { makePrivate, makePrivateFile, makePrivateFolder } from "../core/files.ts";
 import { MIGRATIONS } from "./sqlite-schema.ts";
 
 const conflict = (text: string) => new AppError(text, { code: "conflict" });

@@ -9,9 +9,9 @@ import { dirname } from "node:path";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError, InvariantError, messageOf } from "../core/errors.ts";
+import { makePrivate, makePrivateFile, makePrivateFolder } from "../core/files.ts";
 import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
-import { makePrivate, makePrivateFile, makePrivateFolder } from "../core/private-files.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
 import type {
   Append,

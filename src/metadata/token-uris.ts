@@ -7,7 +7,8 @@ import { LRUCache } from "lru-cache";
 import type { ChainChange, ChainConsumer } from "../chain/consumer.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { TransferKind } from "../events/columns.ts";
-import type { BlockRef, MetadataOutdated } from "../events/types.ts";
+import { type BlockRef, type MetadataOutdated, metadataStream } from "../events/types.ts";
+import { appendWithRetry, type EventLog } from "../log/event-log.ts";
 import { onlyBytes, selectorOf } from "../rpc/calls.ts";
 import type { BlockTag, Call, CallResult, ChainLog, ChainReader } from "../rpc/port.ts";
 import type { Token } from "./due-tokens.ts";
@@ -189,4 +190,32 @@ function announcementOf({ address, topics, data, blockNumber: block }: ChainLog)
     default:
       return undefined;
   }
+}
+
+// An operator's request to fetch metadata again.
+
+const ATTEMPTS = 16;
+const MAX_ID = (1n << 256n) - 1n;
+
+/**
+ * Marks metadata as outdated, so that the metadata worker fetches it again, whichever process it runs in.
+ * @param ids tokens; undefined for all tokens of the collection
+ * @param block newest block that is known of the chain
+ * @returns false if no metadata of the collection was fetched yet
+ */
+export async function requestRefresh(
+  log: EventLog,
+  { chainId, address }: { readonly chainId: number; readonly address: Address },
+  { ids, block }: { readonly ids: readonly bigint[] | undefined; readonly block: number },
+): Promise<boolean> {
+  const stream = metadataStream(chainId, address);
+  const ranges = ids?.map((id) => [id, id] as const) ?? [[0n, MAX_ID] as const];
+  const events = ranges.map(([from, to]): MetadataOutdated => {
+    return { type: "MetadataOutdated", fromId: String(from), toId: String(to), cause: "requested", block };
+  });
+  const version = await appendWithRetry(log, ATTEMPTS, async () => {
+    const { version: expectedVersion } = await log.head(stream);
+    return expectedVersion === 0 ? undefined : { stream, events, expectedVersion };
+  });
+  return version !== undefined;
 }

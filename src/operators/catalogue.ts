@@ -3,8 +3,7 @@
  * the headlines when it is first asked, and then only those of streams that grew. While nobody asks, it costs nothing.
  */
 import { type Chain, chainById } from "../chains/chains.ts";
-import { fromHeadline, type IndexState } from "../collections/headline.ts";
-import { progressOf } from "../collections/progress.ts";
+import { fromHeadline, type IndexState, progressOf } from "../collections/headline.ts";
 import type { Address } from "../core/hex.ts";
 import { nftStream, parseStream, type StreamName } from "../events/types.ts";
 import { type EventLog, type StreamHead, streamPages } from "../log/event-log.ts";

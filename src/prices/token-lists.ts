@@ -8,10 +8,9 @@ import { readFile, rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { backoffMs, type Clock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
+import { ListFile, makePrivateFolder, type ParsedList, PRIVATE_FILE } from "../core/files.ts";
 import type { Address } from "../core/hex.ts";
-import { ListFile, type ParsedList } from "../core/list-file.ts";
 import type { Logger } from "../core/logger.ts";
-import { makePrivateFolder, PRIVATE_FILE } from "../core/private-files.ts";
 
 export interface ListedToken {
   readonly name: string;

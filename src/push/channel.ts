@@ -18,8 +18,7 @@ import {
   type Recorded,
   type StreamName,
 } from "../events/types.ts";
-import type { Delay, Verdict } from "../indexing/candidates.ts";
-import type { Demand } from "../indexing/demand.ts";
+import type { Delay, Demand, Verdict } from "../indexing/candidates.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { currentBlock, type PageChain } from "../walks/snapshot.ts";
 import type { ErrorMessage, SocketLimits } from "./message-models.ts";

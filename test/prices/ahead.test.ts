@@ -11,8 +11,8 @@ import { createV2Pair, type Pool, swapV2, V2_PAIR_ABI } from "../../scripts/loca
 import { type Address, toAddress } from "../../src/core/hex.ts";
 import type { PriceRecord } from "../../src/prices/price-record.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
+import { HandFollower, type LocalChain, pricesOf, startLocalChain } from "../support/prices/anvil.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
-import { HandFollower, type LocalChain, pricesOf, startLocalChain } from "./support/anvil.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(60_000);

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { BlockTimes } from "../../src/prices/past-figures.ts";
-import { FakeChain } from "./support/fake-chain.ts";
-import { dollarWorld, TOKEN, WETH } from "./support/world.ts";
+import { FakeChain } from "../support/prices/fake-chain.ts";
+import { dollarWorld, TOKEN, WETH } from "../support/prices/world.ts";
 
 /** A chain of 1,001 blocks. Its fastest endpoint lacks some. `header` asks all endpoints, and has all if `all.has`. */
 function lacking(isLacked: (block: number) => boolean): { chain: FakeChain; times: BlockTimes; all: { has: boolean } } {

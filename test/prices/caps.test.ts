@@ -8,10 +8,10 @@ import type { PriceRecord } from "../../src/prices/price-record.ts";
 import { createPrices, type Prices } from "../../src/prices/price-service.ts";
 import type { Call, CallResult } from "../../src/rpc/port.ts";
 import { MemoryLog } from "../support/memory-log.ts";
-import { Process } from "./support/cluster.ts";
-import { FakeChain, type FakePool } from "./support/fake-chain.ts";
-import { parsePriceQuery } from "./support/query.ts";
-import { dollarWorld, eth, placeTokens, TOKEN, UNI2, UNI3, USDC, WETH, type World } from "./support/world.ts";
+import { Process } from "../support/prices/cluster.ts";
+import { FakeChain, type FakePool } from "../support/prices/fake-chain.ts";
+import { parsePriceQuery } from "../support/prices/query.ts";
+import { dollarWorld, eth, placeTokens, TOKEN, UNI2, UNI3, USDC, WETH, type World } from "../support/prices/world.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);

@@ -6,9 +6,9 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { AppError } from "../../src/core/errors.ts";
 import type { Address } from "../../src/core/hex.ts";
 import type { LogFilter } from "../../src/rpc/port.ts";
-import { Process } from "./support/cluster.ts";
-import { ASKED, CONNECTED, HALF, LATER, OTHER, placeLinked, UNI } from "./support/linked.ts";
-import { DAI, dollarWorld, SUSHI, TOKEN, USDC, WBTC, WETH, type World } from "./support/world.ts";
+import { Process } from "../support/prices/cluster.ts";
+import { ASKED, CONNECTED, HALF, LATER, OTHER, placeLinked, UNI } from "../support/prices/linked.ts";
+import { DAI, dollarWorld, SUSHI, TOKEN, USDC, WBTC, WETH, type World } from "../support/prices/world.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);

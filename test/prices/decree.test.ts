@@ -4,7 +4,7 @@
  * trade.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { DAI, dollarWorld, SUSHI, TOKEN, UNI3, USDC, USDT, WETH, World } from "./support/world.ts";
+import { DAI, dollarWorld, SUSHI, TOKEN, UNI3, USDC, USDT, WETH, World } from "../support/prices/world.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);

@@ -8,8 +8,8 @@ import type { Address } from "../../src/core/hex.ts";
 import type { PriceRecord } from "../../src/prices/price-record.ts";
 import { createPrices } from "../../src/prices/price-service.ts";
 import { MemoryLog } from "../support/memory-log.ts";
-import { addressOf, FakeChain } from "./support/fake-chain.ts";
-import { DAI, dollarWorld, ManualClock, SUSHI, TOKEN, UNI2, UNI3, USDC, WETH } from "./support/world.ts";
+import { addressOf, FakeChain } from "../support/prices/fake-chain.ts";
+import { DAI, dollarWorld, ManualClock, SUSHI, TOKEN, UNI2, UNI3, USDC, WETH } from "../support/prices/world.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);

@@ -13,9 +13,9 @@ import { CHAINS, type Chain } from "../../src/chains/chains.ts";
 import { DEPLOYMENTS, type Deployment, EXCHANGES, exchangesOf, KNOWN_EXCHANGES } from "../../src/chains/exchanges.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
-import { pricesOf, unfollowed } from "./support/anvil.ts";
-import { createPool, newToken, placeV2Factory, priceIn, startChain } from "./support/exchanges.ts";
-import { parsePriceQuery, type RawPriceQuery } from "./support/query.ts";
+import { pricesOf, unfollowed } from "../support/prices/anvil.ts";
+import { createPool, newToken, placeV2Factory, priceIn, startChain } from "../support/prices/exchanges.ts";
+import { parsePriceQuery, type RawPriceQuery } from "../support/prices/query.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);

@@ -13,10 +13,10 @@ import { type Deployment, exchangesOf } from "../../src/chains/exchanges.ts";
 import { connectorsOf } from "../../src/chains/tokens.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
+import { pricesOf, unfollowed } from "../support/prices/anvil.ts";
+import { camelotPair, createCamelotPair, createPool, newToken, startChain } from "../support/prices/exchanges.ts";
+import { parsePriceQuery, type RawPriceQuery } from "../support/prices/query.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
-import { pricesOf, unfollowed } from "./support/anvil.ts";
-import { camelotPair, createCamelotPair, createPool, newToken, startChain } from "./support/exchanges.ts";
-import { parsePriceQuery, type RawPriceQuery } from "./support/query.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);

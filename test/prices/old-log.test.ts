@@ -12,10 +12,10 @@ import { fromStored } from "../../src/log/records.ts";
 import { evolvePrice, initialPriceState } from "../../src/prices/search/price-streams.ts";
 import type { FrozenRecord } from "../support/frozen.ts";
 import { MemoryLog } from "../support/memory-log.ts";
-import { Process } from "./support/cluster.ts";
-import { ASKED, HALF, LATER, OTHER, placeLinked, playLinked } from "./support/linked.ts";
-import type { RawPriceQuery } from "./support/query.ts";
-import { dollarWorld, eth, TOKEN } from "./support/world.ts";
+import { Process } from "../support/prices/cluster.ts";
+import { ASKED, HALF, LATER, OTHER, placeLinked, playLinked } from "../support/prices/linked.ts";
+import type { RawPriceQuery } from "../support/prices/query.ts";
+import { dollarWorld, eth, TOKEN } from "../support/prices/world.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);

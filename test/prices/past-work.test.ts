@@ -5,7 +5,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Refusal } from "../../src/core/errors.ts";
 import type { LogFilter } from "../../src/rpc/port.ts";
-import { dollarWorld, TOKEN, WETH, type World } from "./support/world.ts";
+import { dollarWorld, TOKEN, WETH, type World } from "../support/prices/world.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { Refusal } from "../../src/core/errors.ts";
-import { parsePriceQuery, type RawPriceQuery } from "./support/query.ts";
+import { parsePriceQuery, type RawPriceQuery } from "../support/prices/query.ts";
 
 const refused = (raw: RawPriceQuery): unknown => {
   try {

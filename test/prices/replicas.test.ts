@@ -13,9 +13,9 @@ import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
 import { MemoryLog } from "../support/memory-log.ts";
 import { sharedPostgres } from "../support/postgres.ts";
-import { Process } from "./support/cluster.ts";
-import { FakeChain, type FakePool } from "./support/fake-chain.ts";
-import { placeTokens, TOKEN, UNI2, USDC, WETH } from "./support/world.ts";
+import { Process } from "../support/prices/cluster.ts";
+import { FakeChain, type FakePool } from "../support/prices/fake-chain.ts";
+import { placeTokens, TOKEN, UNI2, USDC, WETH } from "../support/prices/world.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);

@@ -10,8 +10,8 @@ import { exchangesOf } from "../../src/chains/exchanges.ts";
 import { connectorsOf } from "../../src/chains/tokens.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { latentProxy } from "../support/latency.ts";
-import { pricesOf } from "./support/anvil.ts";
-import { createPool, newToken, startChain } from "./support/exchanges.ts";
+import { pricesOf } from "../support/prices/anvil.ts";
+import { createPool, newToken, startChain } from "../support/prices/exchanges.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);

@@ -4,8 +4,8 @@ import type { Address } from "../../src/core/hex.ts";
 import { type PriceEvent, priceStream } from "../../src/events/types.ts";
 import type { PriceRecord } from "../../src/prices/price-record.ts";
 import { TOPIC } from "../../src/prices/search/exchange-events.ts";
-import { addressOf } from "./support/fake-chain.ts";
-import { DAI, dollarWorld, SUSHI, TOKEN, UNI2, UNI3, USDC, USDT, WBTC, WETH, World } from "./support/world.ts";
+import { addressOf } from "../support/prices/fake-chain.ts";
+import { DAI, dollarWorld, SUSHI, TOKEN, UNI2, UNI3, USDC, USDT, WBTC, WETH, World } from "../support/prices/world.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);

@@ -13,7 +13,7 @@ import { dollarOf, type Market } from "../../src/prices/market/market.ts";
 import type { Observation, Pool } from "../../src/prices/market/pools.ts";
 import { floorOf } from "../../src/prices/market/quote.ts";
 import { rank } from "../../src/prices/market/ranking.ts";
-import { addressOf } from "./support/fake-chain.ts";
+import { addressOf } from "../support/prices/fake-chain.ts";
 
 interface Listed {
   readonly pairs: readonly (readonly [string, string])[];

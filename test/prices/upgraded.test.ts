@@ -10,9 +10,9 @@ import { createV2Pair } from "../../scripts/local-chain/pools.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
 import type { PriceRecord } from "../../src/prices/price-record.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
+import { HandFollower, type LocalChain, pricesOf, setNextTimestamp, startLocalChain } from "../support/prices/anvil.ts";
+import { parsePriceQuery, type RawPriceQuery } from "../support/prices/query.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
-import { HandFollower, type LocalChain, pricesOf, setNextTimestamp, startLocalChain } from "./support/anvil.ts";
-import { parsePriceQuery, type RawPriceQuery } from "./support/query.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);

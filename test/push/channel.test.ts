@@ -11,7 +11,7 @@ import { Lifecycle } from "../../src/core/lifecycle.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { type ContractIdentified, type NftEvent, nftStream, type StreamName } from "../../src/events/types.ts";
-import { Demand } from "../../src/indexing/demand.ts";
+import { Demand } from "../../src/indexing/candidates.ts";
 import type { EventLog, ReadOptions } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
 import { Channel, type ChannelOptions } from "../../src/push/channel.ts";

@@ -34,7 +34,7 @@ export interface NftChain {
 }
 
 /** The block that a response is valid for. */
-export interface AsOf {
+export interface AnsweredBlock {
   readonly block: number;
   /** "" when unknown. */
   readonly hash: Hash | "";
@@ -45,7 +45,7 @@ export interface AsOf {
 
 /** Returns the headers of the two operations' responses: caching, and the block that the response is valid for. */
 export function responseHeaders(
-  asOf: AsOf | undefined,
+  asOf: AnsweredBlock | undefined,
   { isHalted, isStale }: { readonly isHalted: boolean; readonly isStale: boolean },
 ): Record<string, string> {
   const headers: Record<string, string> = { "cache-control": "private, no-cache" };
@@ -63,7 +63,7 @@ export function responseHeaders(
 export async function asOfBlock(
   { walk, finalized }: { readonly walk: Walk; readonly finalized: boolean },
   { view, headerOf }: Pick<NftChain, "view" | "headerOf">,
-): Promise<AsOf | undefined> {
+): Promise<AnsweredBlock | undefined> {
   const { block, hash, above, time } = walk;
   if (block === undefined) return undefined;
   const header = hash === "" ? await headerOf(block, above) : view.header(block);

@@ -5,8 +5,7 @@
 import type { Clock } from "../../core/clock.ts";
 import { Refusal } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
-import { fileName, piecesOf } from "../../exports/export.ts";
-import { CONTENT_TYPES, EXPORT_FORMATS } from "../../exports/formats.ts";
+import { CONTENT_TYPES, EXPORT_FORMATS, fileName, piecesOf } from "../../exports/formats.ts";
 import { assertRankable } from "../../exports/holders.ts";
 import type { ApiKeys } from "../../operators/keys.ts";
 import { startWalk } from "../../walks/walk.ts";

@@ -26,7 +26,7 @@ import {
   type WireTypes,
 } from "../../core/schema-parts.ts";
 import { nftStream } from "../../events/types.ts";
-import type { Demand } from "../../indexing/demand.ts";
+import type { Demand } from "../../indexing/candidates.ts";
 import { finishPage } from "../../listings/pages.ts";
 import type { MediaStatus } from "../../metadata/media/media.ts";
 import type { KnownFacts } from "../../metadata/page.ts";

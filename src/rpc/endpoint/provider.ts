@@ -4,7 +4,7 @@
  * thread, which also fetches them where possible.
  */
 import { JsonRpcApiProvider, type JsonRpcError, type JsonRpcPayload, Network } from "ethers";
-import type { PriceList } from "../../chains/price-list.ts";
+import type { PriceList } from "../../chains/chains.ts";
 import { singleFlight } from "../../core/background.ts";
 import type { Clock } from "../../core/clock.ts";
 import { messageOf } from "../../core/errors.ts";

@@ -1,5 +1,4 @@
 /** One process of the service in the simulated world: real indexing, projections, pages and channel over fake edges. */
-
 import { Leases } from "../../../src/chain/lease.ts";
 import { chainById, MULTICALL3 } from "../../../src/chains/chains.ts";
 import type { Collection } from "../../../src/collections/collection.ts";
@@ -10,7 +9,7 @@ import type { Address } from "../../../src/core/hex.ts";
 import { Lifecycle } from "../../../src/core/lifecycle.ts";
 import type { Logger } from "../../../src/core/logger.ts";
 import { nftStream } from "../../../src/events/types.ts";
-import { Demand } from "../../../src/indexing/demand.ts";
+import { Demand } from "../../../src/indexing/candidates.ts";
 import { ChainIndexing } from "../../../src/indexing/indexing.ts";
 import { finishPage, type Page } from "../../../src/listings/pages.ts";
 import { NO_METADATA } from "../../../src/listings/record.ts";

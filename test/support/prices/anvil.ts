@@ -13,7 +13,7 @@ import { DecodePool } from "../../../src/rpc/decode/decode-pool.ts";
 import { EndpointPool } from "../../../src/rpc/endpoint/endpoint-pool.ts";
 import { EndpointProvider } from "../../../src/rpc/endpoint/provider.ts";
 import { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
-import { MemoryLog } from "../../support/memory-log.ts";
+import { MemoryLog } from "../memory-log.ts";
 import { eth } from "./world.ts";
 
 /** The real reader over one endpoint. */

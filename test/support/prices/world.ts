@@ -7,7 +7,7 @@ import type { Address } from "../../../src/core/hex.ts";
 import type { PriceRecord } from "../../../src/prices/price-record.ts";
 import { createPrices, type PriceLimits, type Prices } from "../../../src/prices/price-service.ts";
 import type { FindListedToken } from "../../../src/prices/token-lists.ts";
-import { MemoryLog } from "../../support/memory-log.ts";
+import { MemoryLog } from "../memory-log.ts";
 import { addressOf, FakeChain, type FakeFollower, type FakePool } from "./fake-chain.ts";
 import { parsePriceQuery, type RawPriceQuery } from "./query.ts";
 

@@ -1,0 +1,219 @@
+/** Files and folders that their owner alone may read, whatever the umask: logs, backups and snapshots hold secrets. */
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { readFile, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { Clock } from "./clock.ts";
+import { messageOf } from "./errors.ts";
+import type { Logger } from "./logger.ts";
+
+export const PRIVATE_FILE = 0o600;
+const PRIVATE_FOLDER = 0o700;
+/** Rights of the group and of all others. */
+const OTHERS = 0o077;
+
+/** Makes a folder and those above it, if they are missing. A folder that is there may be shared, and stays as it is. */
+export function makePrivateFolder(path: string): void {
+  const made = mkdirSync(path, { recursive: true, mode: PRIVATE_FOLDER });
+  if (made !== undefined) chmodSync(path, PRIVATE_FOLDER);
+}
+
+/** Takes the rights of others away from a file that is there. Returns false if this process may not: it is another user's. */
+export function makePrivate(path: string): boolean {
+  const mode = statSync(path, { throwIfNoEntry: false })?.mode;
+  if (mode === undefined || (mode & OTHERS) === 0) return true;
+  try {
+    chmodSync(path, mode & ~OTHERS & 0o7777);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Makes an empty file if there is none, before another program writes to it. Returns false as `makePrivate` does. */
+export function makePrivateFile(path: string): boolean {
+  try {
+    closeSync(openSync(path, "a", PRIVATE_FILE));
+  } catch (error) {
+    // The program that opens a file which may not be written says so in its own words.
+    if (!existsSync(path)) throw error;
+  }
+  return makePrivate(path);
+}
+
+const TRIAL = new Uint8Array(64 * 1024);
+
+/**
+ * Writes a file in a folder, or above it if it is missing, and removes it. Only an attempt tells: a mount may be
+ * read-only, and a disk may be full. @throws the system's error
+ */
+export function tryFolder(path: string): void {
+  let above = path;
+  while (!existsSync(above)) above = dirname(above);
+  const folder = mkdtempSync(join(above, ".check-"));
+  try {
+    writeFileSync(join(folder, "file"), TRIAL);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+// How many files and connections the system lets this process have open, and how many are. A process without room for
+// one more answers nobody, its health checks included. On Linux only: elsewhere no limit is known.
+
+/** Files that clients' sockets leave to the log (up to 100 connections), endpoints, workers and health checks. */
+const RESERVE = 160;
+/** Below this room, connections of HTTP clients are closed after each answer. */
+const SCARCE = 48;
+/** With room for fewer sockets, the start says so. */
+const FEW_SOCKETS = 2_000;
+const POLL_MS = 1_000;
+
+export const WAY_TO_MORE_FILES = "raise the limit of open files: LimitNOFILE= of systemd, `ulimit -n` of a shell";
+
+/** The limit of the system; undefined if it is not known. Bun raises the soft limit to the hard one when it starts. */
+export function openFileLimit(): number | undefined {
+  try {
+    // Name, soft and hard limit (proc_pid_limits(5)).
+    const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "latin1")) ?? [];
+    return soft === undefined ? undefined : Number(soft);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Sockets of clients that a limit of open files has room for. */
+export const socketsWithin = (limit: number | undefined): number =>
+  limit === undefined ? Number.POSITIVE_INFINITY : Math.max(Math.floor(limit / 4), limit - RESERVE);
+
+/** True if the limit is so low that an operator should know. */
+export const isLowFileLimit = (limit: number | undefined): boolean => socketsWithin(limit) < FEW_SOCKETS;
+
+export class OpenFiles {
+  readonly limit = openFileLimit();
+  /** Open files as of the last look; undefined if that is not known. */
+  count: number | undefined;
+
+  constructor() {
+    this.#count();
+  }
+
+  /** True if there is little room left for connections. */
+  get isScarce(): boolean {
+    return this.limit !== undefined && this.count !== undefined && this.limit - this.count < SCARCE;
+  }
+
+  #count(): void {
+    try {
+      this.count = readdirSync("/proc/self/fd").length;
+    } catch {
+      // Another system, or no file left to look with: then the last count stands.
+    }
+  }
+
+  /** Looks once a second, and logs when files become scarce. */
+  async watch(clock: Clock, logger: Logger, signal: AbortSignal): Promise<void> {
+    let wasScarce = false;
+    while (!signal.aborted) {
+      this.#count();
+      if (this.isScarce && !wasScarce) {
+        const facts = { open: this.count, limit: this.limit };
+        logger.warn(facts, `open files are nearly used up, and connections are closed; ${WAY_TO_MORE_FILES}`);
+      }
+      wasScarce = this.isScarce;
+      await clock.sleep(POLL_MS, signal).catch(() => undefined);
+    }
+  }
+}
+
+// A file that an operator keeps, and what was read from it. It is read again when it changes. While the file can't be
+// used, the previous content stays in force.
+
+/** A list's path, undefined for no list, and the setting that names it. */
+export interface ListPlace {
+  readonly key: string;
+  readonly path: string | undefined;
+}
+
+/** A parsed list. `problems` has a sentence for each fault; if there are any, the list must not be used. */
+export interface ParsedList<L> {
+  readonly list: L;
+  readonly problems: readonly string[];
+}
+
+interface ListFileOptions<L> extends ListPlace {
+  readonly parse: (text: string) => ParsedList<L>;
+  /** The content until the file was read. */
+  readonly empty: L;
+  readonly maxBytes: number;
+}
+
+/** One file, and the list that it held when it was last usable. */
+export class ListFile<L> {
+  readonly key: string;
+  readonly path: string | undefined;
+  list: L;
+  readonly #parse: (text: string) => ParsedList<L>;
+  readonly #maxBytes: number;
+  /** Fingerprint of the file at the last read, or the reason why it could not be read. */
+  #seen = "";
+
+  constructor({ key, path, parse, empty, maxBytes }: ListFileOptions<L>) {
+    this.key = key;
+    this.path = path;
+    this.list = empty;
+    this.#parse = parse;
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Reads the file if it changed; undefined if not. Problems leave the list unchanged. */
+  async refresh(): Promise<{ problems: string[] } | undefined> {
+    if (this.path === undefined) return undefined;
+    let text: string;
+    try {
+      // The fingerprint is taken before the read, so that a write in between counts as a change.
+      const found = await stat(this.path);
+      // Reading a pipe would block the start.
+      if (!found.isFile()) throw new Error("it is not a regular file");
+      const { mtimeMs, ctimeMs, size, ino } = found;
+      const look = `${mtimeMs} ${ctimeMs} ${size} ${ino}`;
+      if (look === this.#seen) return undefined;
+      this.#seen = look;
+      if (size > this.#maxBytes) {
+        return { problems: [`${this.key}: must not have more than ${this.#maxBytes} bytes`] };
+      }
+      text = new TextDecoder("utf-8", { fatal: true }).decode(await readFile(this.path));
+    } catch (error) {
+      const problem = `${this.key}: the file cannot be read: ${messageOf(error)}`;
+      if (this.#seen === problem) return undefined;
+      this.#seen = problem;
+      return { problems: [problem] };
+    }
+    const { list, problems } = this.#parse(text);
+    if (problems.length === 0) this.list = list;
+    return { problems: problems.map((problem) => `${this.key}: ${problem}`) };
+  }
+}
+
+// Files inside the program, if `scripts/compile.ts` made it one file. It carries what the sources read from their own
+// folders: assets of pages, and the hash of the sources. Empty when the service runs from its sources.
+
+/** True in the program that `scripts/compile.ts` makes. The runtime shows its files in a folder of this name. */
+export const IS_COMPILED = Bun.main.startsWith("/$bunfs/");
+
+/** The argument with which that program starts itself as the preview process: it has no other file to start. */
+export const PREVIEW_COMMAND = "preview-process";
+
+/** The path of a file inside the program. It can be read like any other file. */
+export const embeddedPath = (name: string): string => join(dirname(Bun.main), name);

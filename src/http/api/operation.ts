@@ -7,7 +7,7 @@
  * repeats a parameter is an error, and unknown parameters are told in a header. The seed of the API fixed all three.
  */
 import type { Static, TSchema } from "@sinclair/typebox";
-import { Value } from "@sinclair/typebox/value";
+import { Value, type ValueError, ValueErrorType } from "@sinclair/typebox/value";
 import { LIMITS } from "../../config.ts";
 import { invalidParameter } from "../../core/errors.ts";
 import type { Sent, WireTypes } from "../../core/schema-parts.ts";
@@ -183,9 +183,19 @@ async function bodyOf(request: Request, schema: TSchema): Promise<unknown> {
   }
   const error = Value.Errors(schema, value).First();
   if (error === undefined) return value;
-  const field = error.path.slice(1).replaceAll("/", ".");
-  const { enum: words } = error.schema as { readonly enum?: readonly string[] };
-  throw invalidParameter(field || "body", words === undefined ? error.message : `must be one of ${words.join(", ")}`);
+  throw invalidParameter(error.path.slice(1).replaceAll("/", ".") || "body", allowedText(error));
+}
+
+/** What a field may be, in words. */
+function allowedText({ type, schema, message }: ValueError): string {
+  const { enum: words, properties = {}, description, pattern, minimum } = schema;
+  const fields = Object.keys(properties).join(", ");
+  if (type === ValueErrorType.ObjectAdditionalProperties) return `is not known here; the fields are ${fields}`;
+  if (type === ValueErrorType.ObjectRequiredProperty) return "is missing";
+  if (words !== undefined) return `must be one of ${words.join(", ")}`;
+  if (pattern !== undefined) return `must be ${description}`;
+  if (schema["type"] === "integer" && minimum !== undefined) return `must be a whole number from ${minimum} on`;
+  return message;
 }
 
 /** Reads a body up to the limit. @throws Refusal 400 */

@@ -77,7 +77,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "show a collection before its chain is folded",
-    file: "src/collections/hot-collections.ts",
+    file: "src/walks/snapshot.ts",
     find: "else if (chain.version >= collection.chainVersion) return collection;",
     replace: "else if (chain.version >= 0) return collection;",
   },

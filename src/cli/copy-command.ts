@@ -96,7 +96,7 @@ interface CopyProgress {
   readonly step: "blobs" | "events" | "comparing";
   /** Events or blobs so far. */
   readonly done: number;
-  /** Events in all; undefined for blobs, which nobody has counted. */
+  /** Events in all; undefined for blobs, which are not counted. */
   readonly of: number | undefined;
 }
 

@@ -25,6 +25,9 @@ export const digits = (description: string) => text(description, { pattern: "^[0
 export const decimal = (description: string) => text(description, { pattern: "^-?[0-9]+(\\.[0-9]+)?$" });
 export const blockHash = (description: string) => text(description, { pattern: "^0x[0-9a-f]{64}$" });
 
+/** Options of a body: a field with a typing error would otherwise be ignored, and a default taken in its place. */
+export const STRICT = { additionalProperties: false } as const;
+
 /** A schema whose values may be null. OpenAPI 3.0 has no null type. */
 export const nullable = <T extends TSchema>(schema: T) =>
   Type.Unsafe<Static<T> | null>({

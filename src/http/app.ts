@@ -203,7 +203,7 @@ interface Checks extends AppDeps {
   readonly isKnownParameter: ReadonlySet<string>;
 }
 
-/** Logs a request with the names of its known parameters. ParsedValues, headers and other names may be secrets. */
+/** Logs a request with the names of its known parameters. Values, headers and other names may be secrets. */
 function logRequest(
   { logger, isKnownParameter }: Checks,
   { method, target, path, id, key, ms }: Logged,

@@ -85,6 +85,10 @@ export function wholeNumber<const D extends number | undefined = undefined>(
   });
 }
 
+/** Most entries of a page. */
+export const pageLimit = (description = "Page size") =>
+  wholeNumber({ min: 1, max: 500, default: 100 }, { description, example: 100 });
+
 export const flag = (absent: boolean, shown: Shown): Parameter<boolean> =>
   once({ type: "boolean", default: absent }, shown, {
     allowed: "must be true or false",
@@ -179,7 +183,7 @@ export function addressOf(text: string, name = "address"): Address {
 
 // ── Paths ──
 
-/** A part of a path: any text that its parser takes. */
+/** Makes a part of a path with its parser. */
 const segment = <T>(schema: ParameterSchema, shown: Shown, parse: (text: string, name: string) => T): Parameter<T> => ({
   schema,
   ...shown,

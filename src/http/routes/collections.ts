@@ -12,6 +12,7 @@ import {
   nullable,
   nullableText,
   oneOf,
+  STRICT,
   text,
   time,
 } from "../../core/schema-parts.ts";
@@ -28,9 +29,9 @@ import {
   chainNamed,
   choice,
   notEnabled,
+  pageLimit,
   parsedText,
   tokenId,
-  wholeNumber,
 } from "../api/parameters.ts";
 import {
   assertEnabled,
@@ -80,8 +81,6 @@ const CollectionDetails = named(
 );
 
 const MAX_REQUESTED = 500;
-/** A field with a typing error would otherwise be ignored, and a default taken in its place. */
-const STRICT = { additionalProperties: false } as const;
 
 const RequestedItem = Type.Object(
   {
@@ -240,7 +239,7 @@ const listCollections = json({
       { description: "Part of the address, the name or the symbol, in any case", example: "ape" },
       { maxLength: 100 },
     ),
-    limit: wholeNumber({ min: 1, max: 500, default: 100 }, { description: "Page size", example: 100 }),
+    limit: pageLimit(),
     cursor: parsedText(
       streamOfCursor,
       { allowed: "must be the cursor of an earlier answer, unchanged" },

@@ -41,6 +41,7 @@ import {
   metadataTime,
   notEnabled,
   type Parameter,
+  pageLimit,
   parsedText,
   tokenIdPart,
   wholeNumber,
@@ -123,7 +124,7 @@ const TraitList = named(
 
 const PAGED = {
   as_of_block: wholeNumber({ min: 0 }, { description: "Block; the newest one by default", example: 21_000_000 }),
-  limit: wholeNumber({ min: 1, max: 500, default: 100 }, { description: "Page size", example: 100 }),
+  limit: pageLimit(),
   cursor: anyText({
     description: "Cursor of the previous page",
     example: "bmZ0LzEvMHhiYzRjYTBlZGE3NjQ3YThhYjdjMjA2MWMy",

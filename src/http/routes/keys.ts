@@ -1,14 +1,11 @@
 /** The operations on API keys. */
 import { Type } from "@sinclair/typebox";
-import { int64, named, oneOf, text } from "../../core/schema-parts.ts";
+import { int64, named, oneOf, STRICT, text } from "../../core/schema-parts.ts";
 import { type ApiKeys, KEY_NAME } from "../../operators/keys.ts";
 import { KEY_SCOPES, ListedKey } from "../../operators/models.ts";
 import { HEADER_EXAMPLES } from "../api/examples.ts";
 import { type Operation, operationsFor } from "../api/operation.ts";
 import { textPart } from "../api/parameters.ts";
-
-/** A field with a typing error would otherwise be ignored, and a default taken in its place. */
-const STRICT = { additionalProperties: false } as const;
 
 const KeyList = named("KeyList", Type.Object({ result: Type.Array(ListedKey) }));
 

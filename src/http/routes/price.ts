@@ -37,6 +37,7 @@ import {
   flag,
   notEnabled,
   type ParsedValues,
+  pageLimit,
   parsedText,
   wholeNumber,
 } from "../api/parameters.ts";
@@ -397,7 +398,7 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
         description: "Part of the address, the symbol or the name, any case; all tokens by default",
         example: "uni",
       }),
-      limit: wholeNumber({ min: 1, max: 500, default: 100 }, { description: "Most tokens", example: 100 }),
+      limit: pageLimit("Most tokens"),
     },
     answer: named("KnownTokenList", Type.Object({ result: Type.Array(named("KnownToken", KnownToken)) })),
     example: { result: [{ chain: "eth", address: TOKEN_ADDRESS, symbol: "UNI", name: "Uniswap" }] },

@@ -3,6 +3,7 @@
  * so that a slow node delays no reading of memory. Keys share each of them fairly.
  */
 import { LRUCache } from "lru-cache";
+import { SingleFlight } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import { FairSlots } from "../core/fair-slots.ts";
 import { type HolderRanking, rankHolders } from "../exports/holders.ts";
@@ -40,8 +41,7 @@ class Rankings {
     maxSize: MAX_BYTES,
     sizeCalculation: ({ count }) => 1 + count * HOLDER_BYTES,
   });
-  /** Rankings that are being made. */
-  readonly #making = new Map<string, Promise<HolderRanking>>();
+  readonly #making = new SingleFlight<string, HolderRanking>();
 
   /** Returns the ranking at the block of a walk. @throws Refusal `cursor_reorged` if the block is lost meanwhile */
   async of(source: WalkSource, start: StartedWalk): Promise<HolderRanking> {
@@ -49,17 +49,13 @@ class Rankings {
     const { rewrittenAt } = await currentCollection(source, start.walk);
     const point = hash || above?.hash || (start.finalized ? "final" : chainVersion);
     const key = `${source.chainId}/${source.address}/${base}/${rewrittenAt}/${block}/${point}`;
-    const known = this.#kept.get(key) ?? this.#making.get(key);
+    const known = this.#kept.get(key);
     if (known !== undefined) return known;
-    const making = rankHolders(source, start);
-    this.#making.set(key, making);
-    try {
-      const ranking = await making;
+    return this.#making.run(key, async () => {
+      const ranking = await rankHolders(source, start);
       this.#kept.set(key, ranking);
       return ranking;
-    } finally {
-      this.#making.delete(key);
-    }
+    });
   }
 }
 

@@ -23,6 +23,8 @@ import { estimateOf, rangeText } from "./estimate-command.ts";
 import { barText, printable, tableText } from "./terminal.ts";
 
 const POLL_MS = 400;
+/** Polls that wait for the tokens of finished collections to be counted, which the service does afterwards. */
+const MAX_COUNT_POLLS = 25;
 /** Most contracts with an estimate. */
 const MAX_ESTIMATED = 10;
 /** Headers that collections of one chain share at most, and that its growth adds while others are indexed. */
@@ -172,6 +174,7 @@ async function waitFor(
 ): Promise<number> {
   const wanted = new Set(contracts.map(keyOf));
   const errors = new Map<string, string | null>();
+  let countPolls = 0;
   for (;;) {
     await worker.ensure();
     const found = (await worker.operator.collections({})).filter((one) => wanted.has(keyOf(one)));
@@ -183,7 +186,9 @@ async function waitFor(
     run.redraw(barsOf(found, open));
     if (!process.stderr.isTTY) sayErrors(run, open, errors);
     // A collection that fails is tried again by the service; the command does not wait for that.
-    if (busy.length === 0 && found.length === wanted.size) {
+    const isFinished = busy.length === 0 && found.length === wanted.size;
+    const isCounted = found.every(({ status, nfts }) => status !== "following" || nfts !== null);
+    if (isFinished && (isCounted || countPolls++ >= MAX_COUNT_POLLS)) {
       run.redraw([]);
       if (run.values["json"] === true) {
         const rows = found.map((one) => ({ ...one, estimate: estimates.get(keyOf(one)) ?? null }));

@@ -6,7 +6,17 @@
 import { type Address, type Hash, parseAddress, toAddress, toHash } from "../core/hex.ts";
 import type { Chain, ChainName } from "./chains.ts";
 
-export type PoolStyle = "v2" | "v3" | "v2-camelot";
+/** How a factory's pools are found, read and priced. */
+export type PoolStyle =
+  | "v2"
+  | "v2-camelot"
+  | "v3"
+  | "slipstream"
+  | "algebra-v1"
+  | "algebra-integral"
+  | "solidly-v1"
+  | "solidly-v2"
+  | "v4";
 
 interface Exchange {
   /** The contract's stand-in, e.g. `dexa_v2`. */

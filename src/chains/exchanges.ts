@@ -37,6 +37,8 @@ export interface Deployment {
   readonly initCodeHash: Hash;
   /** v3: the fee tiers. v2: the one swap fee. In hundredths of a basis point; empty if each pair sets its own. */
   readonly fees: readonly number[];
+  /** The tick spacings of an exchange that names its pools by them. */
+  readonly spacings?: readonly number[];
 }
 
 /** An exchange or a factory, as the `exchange` parameter names it. */

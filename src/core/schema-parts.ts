@@ -20,6 +20,8 @@ export const nullableTime = (description: string) => nullable(time(description))
 export const int32 = (description: string) => Type.Integer({ format: "int32", minimum: 0, description });
 export const int64 = (description: string) => Type.Integer({ format: "int64", minimum: 0, description });
 export const double = (description: string) => Type.Number({ format: "double", description });
+/** A pool's address, or its hash inside another contract. */
+export const poolId = (description: string) => text(description, { pattern: "^0x[0-9a-f]{40}([0-9a-f]{24})?$" });
 export const address = (description: string) => text(description, { pattern: "^0x[0-9a-f]{40}$" });
 export const digits = (description: string) => text(description, { pattern: "^[0-9]+$" });
 export const decimal = (description: string) => text(description, { pattern: "^-?[0-9]+(\\.[0-9]+)?$" });

@@ -20,8 +20,8 @@ const SCHEMAS = {
   LogsDoubted: 1,
   FlagsChanged: 1,
   TokenIdentified: 1,
-  PoolDiscovered: 1,
-  PriceObserved: 1,
+  PoolDiscovered: 2,
+  PriceObserved: 2,
   MetadataResolved: 2,
   MetadataFailed: 2,
   MetadataOutdated: 1,
@@ -56,6 +56,9 @@ const STEPS: { readonly [T in DomainEvent["type"]]?: { readonly [schema: number]
   // Schema 1 counted no bytes. The collection's limit counts from the first event of schema 2 on.
   MetadataResolved: { 1: (fields) => ({ ...fields, bytes: 0 }) },
   MetadataFailed: { 1: (fields) => ({ ...fields, bytes: 0 }) },
+  // Since schema 2 a pool may be inside another contract, and has a hash in place of an address.
+  PoolDiscovered: { 1: (fields) => fields },
+  PriceObserved: { 1: (fields) => fields },
   KeyAdded: { 1: (fields) => ({ ...fields, collectionsPerHour: null, subscriptions: null }) },
 };
 

@@ -171,19 +171,23 @@ export interface TokenIdentified {
 /** A pool of the token with a quote token, found by asking `factory`. */
 export interface PoolDiscovered {
   readonly type: "PoolDiscovered";
-  readonly pool: Address;
+  /** Its address, or its hash inside the factory's contract. */
+  readonly pool: Address | Hash;
   readonly factory: Address;
-  readonly style: "v2" | "v3" | "v2-camelot";
-  /** v3: hundredths of a basis point. v2: basis points times 100. */
+  /** A `PoolStyle` of `chains`. */
+  readonly style: string;
+  /** Hundredths of a basis point, when the pool was found. */
   readonly fee: number;
   readonly token0: Address;
   readonly token1: Address;
   /** True for a pair on the x³y + y³x curve; absent for the rest. */
   readonly stableCurve?: boolean;
+  /** For a pool inside the factory's contract: what its hash is of besides its other token and its fee. */
+  readonly key?: { readonly currency0: Address; readonly spacing: number; readonly hooks: Address };
   readonly block: number;
 }
 
-/** State of a pool at a block: decimal strings in the tokens' smallest units. */
+/** State of a pool at a block: decimal strings in the tokens' smallest units. The styles name the two kinds of state. */
 export type PoolState =
   | { readonly style: "v2"; readonly reserve0: string; readonly reserve1: string }
   | { readonly style: "v3"; readonly sqrtPriceX96: string; readonly liquidity: string; readonly tick: number };
@@ -191,7 +195,7 @@ export type PoolState =
 /** The pool's state after a block; `balance0` and `balance1` are the pool's token balances, if they were read. */
 export interface PriceObserved {
   readonly type: "PriceObserved";
-  readonly pool: Address;
+  readonly pool: Address | Hash;
   readonly state: PoolState;
   readonly balance0?: string;
   readonly balance1?: string;

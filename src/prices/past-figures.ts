@@ -160,7 +160,7 @@ export class PastFigures {
     if (route !== undefined) {
       const pools = route.legs.map((leg) => leg.pool);
       const then = await markets.past(token, block, pools);
-      const usd = repriced(then, route, (pool) => then.states.get(pool.address));
+      const usd = repriced(then, route, (pool) => then.states.get(pool.id));
       if (usd !== undefined) return usd;
     }
     try {

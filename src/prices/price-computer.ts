@@ -10,6 +10,7 @@ import type { Address } from "../core/hex.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import { type Asking, PastQueue, type RunInSlot } from "./answer-cache.ts";
 import type { Market, PricedBlock } from "./market/market.ts";
+import type { PoolId } from "./market/pools.ts";
 import { floorOf, type QuoteOptions, quote, refusal } from "./market/quote.ts";
 import type { PastFigures } from "./past-figures.ts";
 import {
@@ -38,7 +39,7 @@ export interface PriceAnswer {
   /** Set if the facts are newer than the block: the token's facts and all decimals that the price depends on. */
   readonly newestFacts: NewestFacts | undefined;
   /** The first pool of the route; undefined if no pool measures the price. */
-  readonly pool: Address | undefined;
+  readonly pool: PoolId | undefined;
 }
 
 /** Facts that stand in for those of a past block. */
@@ -236,7 +237,7 @@ export class PriceComputer {
     });
     const { number, hash, timestamp } = market.block;
     const finality = number <= this.finalized ? "finalized" : "latest";
-    const pool = priced.route?.legs[0]?.pool.address;
+    const pool = priced.route?.legs[0]?.pool.id;
     const newestFacts = market.factsOf === "newest" ? { facts: market.facts, decimals: market.decimals } : undefined;
     return { record, body: JSON.stringify(record), asOf: { number, hash, timestamp }, finality, newestFacts, pool };
   }

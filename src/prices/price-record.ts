@@ -13,6 +13,8 @@ import {
   multiply,
   type Observation,
   type Pool,
+  type PoolId,
+  type PoolKey,
   powerOfTen,
   type Rational,
   toDouble,
@@ -74,7 +76,7 @@ interface NativePriceRecord {
 }
 
 export interface RouteLeg {
-  readonly pool: Address;
+  readonly pool: PoolId;
   readonly exchange: string;
   readonly factory: Address;
   readonly fee: number;
@@ -86,6 +88,8 @@ export interface RouteLeg {
   readonly reserve1?: string;
   readonly sqrtPriceX96?: string;
   readonly liquidity?: string;
+  /** For a pool inside its factory's contract. */
+  readonly key?: PoolKey;
   /** True for a pair on the x³y + y³x curve. Its price is not its reserve ratio. */
   readonly stableCurve?: true;
   /** The pool's real token balances, where known. They cap the pool's depth. */
@@ -145,7 +149,7 @@ function stateFields(observation: Observation): Partial<RouteLeg> {
 function legOf({ pool, observation }: Side, market: Market): RouteLeg {
   const { balance0, balance1 } = observation;
   return {
-    pool: pool.address,
+    pool: pool.id,
     exchange: pool.exchange,
     factory: pool.factory,
     fee: pool.fee,
@@ -154,6 +158,7 @@ function legOf({ pool, observation }: Side, market: Market): RouteLeg {
     // A `Side` exists only if the decimals of both tokens are known.
     ...decimalsOf(market, pool)!,
     ...stateFields(observation),
+    ...(pool.key === undefined ? {} : { key: pool.key }),
     ...(pool.stableCurve ? { stableCurve: true } : {}),
     ...(balance0 === undefined ? {} : { balance0: balance0.toString() }),
     ...(balance1 === undefined ? {} : { balance1: balance1.toString() }),

@@ -10,6 +10,7 @@ import type { Requester } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
 import type { ChainReader } from "../rpc/port.ts";
 import type { PricedBlock } from "./market/market.ts";
+import type { PoolId } from "./market/pools.ts";
 import { BlockTimes } from "./past-figures.ts";
 import type { PriceAnswer } from "./price-computer.ts";
 import type { PastReader } from "./search/history.ts";
@@ -34,7 +35,7 @@ export interface SeriesPoint {
   /** Null without a price at that block, or beyond the bound on requests. */
   readonly usdPrice: number | null;
   /** The first pool of the price's route. */
-  readonly pool: Address | null;
+  readonly pool: PoolId | null;
 }
 
 /** Requests for logs of one series. */

@@ -54,11 +54,13 @@ const TRUE = wordOf(1);
 const HEAD_BYTES = 96;
 const WORD_BYTES = WORD_DIGITS / 2;
 
+/** @throws RangeError for a call without a contract */
 export function aggregateCalls(calls: readonly Call[]): string {
   const offsets: string[] = [];
   const tuples: string[] = [];
   let at = calls.length * WORD_BYTES;
   for (const { to, data } of calls) {
+    if (to === undefined) throw new RangeError("creation code can't be called through Multicall3");
     const words = Math.ceil((data.length - 2) / WORD_DIGITS);
     offsets.push(wordOf(at));
     tuples.push(addressWord(to), TRUE, wordOf(HEAD_BYTES), wordOf((data.length - 2) / 2));

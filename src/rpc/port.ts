@@ -38,6 +38,8 @@ export interface LogFilter extends BlockRange {
   readonly addresses: readonly Address[];
   /** Any of these as the first topic; an empty list means any. */
   readonly topics: readonly Hash[];
+  /** Any of these as the second topic. Default: any. */
+  readonly secondTopics?: readonly Hash[];
   /** Most logs that the caller has room for. Default: no limit. */
   readonly maxLogs?: number;
   /** Requests that this read may still make. It counts them down. Default: no limit. */
@@ -45,7 +47,8 @@ export interface LogFilter extends BlockRange {
 }
 
 export interface Call {
-  readonly to: Address;
+  /** Undefined to run the data as the creation code of a contract, and to take what it returns in place of code. */
+  readonly to: Address | undefined;
   /** Hex with 0x. */
   readonly data: string;
 }

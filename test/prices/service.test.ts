@@ -3,7 +3,7 @@ import type { Clock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { type PriceEvent, priceStream } from "../../src/events/types.ts";
 import type { PriceRecord } from "../../src/prices/price-record.ts";
-import { TOPIC } from "../../src/prices/search/exchange-events.ts";
+import { topicOf } from "../../src/prices/styles/abi.ts";
 import { addressOf } from "../support/prices/fake-chain.ts";
 import { DAI, dollarWorld, SUSHI, TOKEN, UNI2, UNI3, USDC, USDT, WBTC, WETH, World } from "../support/prices/world.ts";
 
@@ -458,7 +458,8 @@ describe("ranking", () => {
     world.pair(TOKEN, 10_000n, WETH, 100n);
     const pool = world.pair(TOKEN, 1_000_000n, WETH, 20_000n, factory);
     chain.mine(7_300);
-    const topics = [TOPIC.mint, TOPIC.mint, TOPIC.mint, TOPIC.mint];
+    const mint = topicOf("Mint(address,address,int24,int24,uint128,uint256,uint256)");
+    const topics = [mint, mint, mint, mint];
     const { number: blockNumber, hash: blockHash } = chain.tip;
     const common = { address: pool.address, topics, data: "0x", blockNumber, blockHash, transactionHash: blockHash };
     // Logs that an attacker can write into a dozen blocks of a cheap chain for some tens of dollars.

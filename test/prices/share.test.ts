@@ -40,9 +40,9 @@ function marketOf(chain: Chain, list: Listed): Market {
   const pools = list.pairs.map((pair): Pool => {
     const [token0, token1] = pair.map((symbol) => addressIn(chain, symbol)).sort() as [Address, Address];
     const { displayName, rank: place } = exchange;
-    const address = addressOf(`${token0} ${token1}`);
+    const id = addressOf(`${token0} ${token1}`);
     return {
-      address,
+      id,
       factory,
       style: "v2",
       fee: 3000,
@@ -59,7 +59,7 @@ function marketOf(chain: Chain, list: Listed): Market {
     chain,
     block,
     pools,
-    states: new Map(pools.map((pool) => [pool.address, state])),
+    states: new Map(pools.map((pool) => [pool.id, state])),
     decimals: new Map(symbolsOf(list).map((symbol) => [addressIn(chain, symbol), 18])),
     facts: { name: "", symbol: "", decimals: 18, kind: "erc20" },
     factsOf: "block",

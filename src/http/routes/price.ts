@@ -15,6 +15,7 @@ import {
   nullable,
   nullableText,
   oneOf,
+  poolId,
   text,
   time,
 } from "../../core/schema-parts.ts";
@@ -60,7 +61,7 @@ const PoolState = named(
   "PoolState",
   Type.Object(
     {
-      pool: address("The pool"),
+      pool: poolId("The pool; of Uniswap v4 its id inside the factory's contract"),
       exchange: text("Display name of the exchange"),
       factory: address("The pool's factory"),
       fee: int32("Hundredths of a basis point"),
@@ -68,13 +69,27 @@ const PoolState = named(
       token1: address("Second token"),
       decimals0: int32("Decimals of the first token"),
       decimals1: int32("Decimals of the second token"),
-      reserve0: Type.Optional(digits("v2 pools only")),
-      reserve1: Type.Optional(digits("v2 pools only")),
-      sqrtPriceX96: Type.Optional(digits("v3 pools only")),
-      liquidity: Type.Optional(digits("v3 pools only: liquidity in range")),
+      reserve0: Type.Optional(digits("Pairs of reserves only: v2, Solidly")),
+      reserve1: Type.Optional(digits("Pairs of reserves only")),
+      sqrtPriceX96: Type.Optional(digits("Concentrated liquidity only: v3, Slipstream, Algebra, v4")),
+      liquidity: Type.Optional(digits("Concentrated liquidity only: what is in range")),
+      key: Type.Optional(
+        Type.Object(
+          {
+            currency0: address("First currency; zero for the coin itself, for which token0 is the wrapped one"),
+            spacing: int32("Tick spacing"),
+            hooks: address("Hooks; zero for none"),
+          },
+          { description: "Uniswap v4 only: what the pool's id is of, besides its second token and its fee" },
+        ),
+      ),
       stableCurve: Type.Optional(Type.Boolean({ description: "true for a pair on the curve of x³y + y³x" })),
-      balance0: Type.Optional(digits("The pool's balance of the first token, if known; caps its depth")),
-      balance1: Type.Optional(digits("The pool's balance of the second token, if known; caps its depth")),
+      balance0: Type.Optional(
+        digits(
+          "The pool's balance of the first token, if known (v4: what its positions hold near the price); caps its depth",
+        ),
+      ),
+      balance1: Type.Optional(digits("The pool's balance of the second token, likewise")),
       block: int64("Block of the state"),
       blockHash: blockHash("Hash of that block"),
       transactionHash: Type.Optional(blockHash("Transaction that set the state, if it comes from a log")),
@@ -138,7 +153,7 @@ const SeriesPoint = Type.Object({
   block: int64("Block"),
   time: time("Time of the block"),
   usdPrice: nullable(double("US dollars for one whole token, as the price at that block has it; null without one")),
-  pool: nullable(address("The first pool of the price's route")),
+  pool: nullable(poolId("The first pool of the price's route")),
 });
 
 const PriceSeries = named(

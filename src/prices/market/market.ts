@@ -18,6 +18,7 @@ import {
   ONE,
   otherToken,
   type Pool,
+  type PoolId,
   priceOfToken0,
   type Rational,
   rational,
@@ -42,7 +43,7 @@ export interface Market {
   readonly block: PricedBlock;
   /** Pools among the reference tokens and pools of the requested token. `states` lacks pools without a state. */
   readonly pools: readonly Pool[];
-  readonly states: ReadonlyMap<Address, Observation>;
+  readonly states: ReadonlyMap<PoolId, Observation>;
   /** Of the requested token. */
   readonly facts: TokenFacts;
   readonly decimals: ReadonlyMap<Address, number>;
@@ -72,7 +73,7 @@ export function decimalsOf(market: Market, pool: Pool): Decimals | undefined {
 
 /** Returns a pool as seen from `base`; undefined when it has no state at the block, or is empty. */
 export function sideOf(market: Market, pool: Pool, base: Address): Side | undefined {
-  const observation = market.states.get(pool.address);
+  const observation = market.states.get(pool.id);
   const decimals = decimalsOf(market, pool);
   if (observation === undefined || decimals === undefined) return undefined;
   const price0 = priceOfToken0(pool, observation.reading, decimals);

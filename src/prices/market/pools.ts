@@ -111,8 +111,22 @@ export function shorten(value: Rational, bits: number): Rational {
   return { n: value.n >> BigInt(excess), d: value.d >> BigInt(excess) };
 }
 
+/** A pool's address, or its hash inside a contract that holds many. */
+export type PoolId = Address | Hash;
+
+/** What identifies a Uniswap v4 pool besides its other token and its fee. */
+export interface PoolKey {
+  /** Zero for the chain's coin itself. */
+  readonly currency0: Address;
+  /** The tick spacing. */
+  readonly spacing: number;
+  readonly hooks: Address;
+}
+
 export interface Pool {
-  readonly address: Address;
+  readonly id: PoolId;
+  /** For a pool inside another contract, which is its factory. */
+  readonly key?: PoolKey;
   readonly factory: Address;
   readonly style: PoolStyle;
   /** Hundredths of a basis point. */
@@ -209,7 +223,7 @@ export const isCapped = ({ balance0, balance1 }: Observation): boolean =>
 
 export const otherToken = (pool: Pool, token: Address): Address => (pool.token0 === token ? pool.token1 : pool.token0);
 
-/** Sorts pools of equal depth: by the exchange's rank, then the lower fee, then the lower address. */
+/** Sorts pools of equal depth: by the exchange's rank, then the lower fee, then the lower id. */
 export function tieBreak(a: Pool, b: Pool): number {
-  return a.rank - b.rank || a.fee - b.fee || (a.address < b.address ? -1 : a.address > b.address ? 1 : 0);
+  return a.rank - b.rank || a.fee - b.fee || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
 }

@@ -29,6 +29,7 @@ import {
   type Observation,
   ONE,
   type Pool,
+  type PoolId,
   priceOfToken0,
   type Rational,
   rational,
@@ -157,7 +158,7 @@ function refused(market: Market, options: QuoteOptions, ranking: Ranking): Refus
 }
 
 const isStateless = (market: Market, pools: readonly Pool[]): boolean =>
-  pools.every((pool) => !market.states.has(pool.address));
+  pools.every((pool) => !market.states.has(pool.id));
 
 /** US dollars. */
 const TRADE_USD = rational(100_000n);
@@ -214,19 +215,19 @@ export function repriced(
 export function timeWeighted(
   market: Market,
   route: Route,
-  series: ReadonlyMap<Address, readonly Observation[]>,
+  series: ReadonlyMap<PoolId, readonly Observation[]>,
   end: number,
 ): Rational | undefined {
   const start = end - TWAP_WINDOW;
   const times = new Set<number>([start]);
   for (const { pool } of route.legs) {
-    for (const { timestamp } of series.get(pool.address) ?? []) {
+    for (const { timestamp } of series.get(pool.id) ?? []) {
       if (timestamp > start && timestamp < end) times.add(timestamp);
     }
   }
   const sorted = [...times].sort((a, b) => a - b);
-  const cursors = new Map<Address, number>();
-  const stateFrom = (pool: Address, time: number): Observation | undefined => {
+  const cursors = new Map<PoolId, number>();
+  const stateFrom = (pool: PoolId, time: number): Observation | undefined => {
     const states = series.get(pool) ?? [];
     let at = cursors.get(pool) ?? -1;
     while (at + 1 < states.length && states[at + 1]!.timestamp <= time) at++;
@@ -236,7 +237,7 @@ export function timeWeighted(
   let sum = ZERO;
   let weight = 0n;
   for (const [index, from] of sorted.entries()) {
-    const usd = repriced(market, route, (pool) => stateFrom(pool.address, from));
+    const usd = repriced(market, route, (pool) => stateFrom(pool.id, from));
     if (usd === undefined) continue;
     const seconds = BigInt((sorted[index + 1] ?? end) - from);
     sum = shorten(add(sum, multiply(shorten(usd, TWAP_BITS), rational(seconds))), TWAP_BITS * 2);

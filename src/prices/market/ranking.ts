@@ -5,7 +5,17 @@
  */
 import type { Address } from "../../core/hex.ts";
 import { byDepth, type Dollar, dollars, type Market, type NativePrice, type Side, sideOf } from "./market.ts";
-import { compare, format, minimum, multiply, otherToken, type Pool, type Rational, ZERO } from "./pools.ts";
+import {
+  compare,
+  format,
+  minimum,
+  multiply,
+  otherToken,
+  type Pool,
+  type PoolId,
+  type Rational,
+  ZERO,
+} from "./pools.ts";
 
 /** A usable route from the token to the dollar. */
 export interface Route {
@@ -20,7 +30,7 @@ export interface Route {
 }
 
 export interface SkippedPool {
-  readonly pool: Address;
+  readonly pool: PoolId;
   readonly exchange: string;
   readonly reason: SkipReason;
   readonly [number: string]: string;
@@ -45,7 +55,7 @@ interface RankOptions {
 }
 
 const skip = (pool: Pool, reason: SkipReason, numbers: Record<string, string> = {}): SkippedPool => ({
-  pool: pool.address,
+  pool: pool.id,
   exchange: pool.exchange,
   reason,
   ...numbers,
@@ -141,7 +151,7 @@ function skipWithoutNativePrice(
 }
 
 function sideOrReason(market: Market, pool: Pool, token: Address, skipped: SkippedPool[]): Side | undefined {
-  if (!market.states.has(pool.address)) {
+  if (!market.states.has(pool.id)) {
     skipped.push(skip(pool, "no_state_at_block"));
     return undefined;
   }

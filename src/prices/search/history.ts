@@ -6,12 +6,13 @@
  */
 import { LRUCache } from "lru-cache";
 import { AppError } from "../../core/errors.ts";
-import type { Address } from "../../core/hex.ts";
+import type { Address, Hash } from "../../core/hex.ts";
 import type { BlockHeader, ChainLog, ChainReader } from "../../rpc/port.ts";
 import type { Market, PricedBlock } from "../market/market.ts";
-import type { Observation, Pool } from "../market/pools.ts";
-import { type MarketRead, type PoolRead, planMarket } from "./discovery.ts";
-import { applyLog, STATE_TOPICS, setsPrice } from "./exchange-events.ts";
+import type { Observation, Pool, PoolId } from "../market/pools.ts";
+import type { PoolRead } from "../styles/style.ts";
+import { applyLog, emitterOf, poolIdOf, STATE_TOPICS, setsPrice } from "../styles/styles.ts";
+import { type MarketRead, planMarket } from "./discovery.ts";
 
 /** Pools remembered: an address and a number each. */
 const MAX_POOLS = 20_000;
@@ -21,15 +22,15 @@ const MAX_POOLS = 20_000;
  * block of its first event. A search that found nothing back to the chain's first block is not repeated.
  */
 export class Origins {
-  readonly #emptyThrough = new LRUCache<Address, number>({ max: MAX_POOLS });
+  readonly #emptyThrough = new LRUCache<PoolId, number>({ max: MAX_POOLS });
 
   /** Returns the first block in which the pool may have a state. */
-  firstBlock(pool: Address): number {
+  firstBlock(pool: PoolId): number {
     return (this.#emptyThrough.get(pool) ?? -1) + 1;
   }
 
   /** Records that the pool had no state up to `block`, which must be final. */
-  emptyThrough(pool: Address, block: number): void {
+  emptyThrough(pool: PoolId, block: number): void {
     if (block >= this.firstBlock(pool)) this.#emptyThrough.set(pool, block);
   }
 }
@@ -105,10 +106,10 @@ interface Sought {
 
 /** Returns what a read shows of one token. `header`: the block that was read. */
 export function seenIn(read: MarketRead, token: Address, header: PricedBlock): Seen {
-  const states = new Map<Address, Observation>();
+  const states = new Map<PoolId, Observation>();
   for (const one of read.reads) {
     const state = observed(one, header);
-    if (state !== undefined) states.set(one.pool.address, state);
+    if (state !== undefined) states.set(one.pool.id, state);
   }
   const pools = read.reads.map(({ pool }) => pool);
   return { states, pools, facts: read.facts.get(token)!, decimals: read.decimals, factsOf: "block" };
@@ -155,59 +156,61 @@ async function fromLogs(
   { reader, origins, finalized }: PastSource,
   block: PricedBlock,
   newest: HeadRead,
-): Promise<Map<Address, Observation>> {
-  const found = new Map<Address, ChainLog[]>();
-  const states = new Map<Address, Observation>();
-  const mayBeBelow = (address: Address): boolean => origins.firstBlock(address) <= to;
+): Promise<Map<PoolId, Observation>> {
+  const found = new Map<PoolId, ChainLog[]>();
+  const states = new Map<PoolId, Observation>();
+  const mayBeBelow = ({ id }: Pool): boolean => origins.firstBlock(id) <= to;
   // A pool without any state by now had none before.
-  const unseen = new Set(newest.reads.flatMap(({ pool, reading }) => (reading === undefined ? [] : [pool.address])));
+  const unseen = new Map(
+    newest.reads.flatMap(({ pool, reading }) => (reading === undefined ? [] : [[pool.id, pool] as const])),
+  );
   let to = block.number;
-  let open = [...unseen].filter(mayBeBelow);
+  let open = [...unseen.values()].filter(mayBeBelow);
   let checkedForward = false;
   let most = MAX_LOGS;
   for (let span = FIRST_SPAN; open.length > 0 && to >= 0; span *= GROWTH) {
-    const from = Math.max(Math.min(...open.map((address) => origins.firstBlock(address))), to - span + 1);
+    const from = Math.max(Math.min(...open.map(({ id }) => origins.firstBlock(id))), to - span + 1);
     const logs = await stateLogs(reader, open, from, to, most);
     most -= logs.length;
-    for (const [address, own] of byAddress(logs)) found.set(address, [...own, ...(found.get(address) ?? [])]);
-    for (const address of open) if (found.get(address)?.some(setsPrice)) unseen.delete(address);
+    for (const [id, own] of byPool(logs)) found.set(id, [...own, ...(found.get(id) ?? [])]);
+    for (const { id } of open) if (found.get(id)?.some(setsPrice)) unseen.delete(id);
     to = from - 1;
-    open = open.filter((address) => unseen.has(address) && mayBeBelow(address));
+    open = open.filter((pool) => unseen.has(pool.id) && mayBeBelow(pool));
     // Do this as soon as the way forward to the head is no longer than the next range back.
     const isNear = newest.header.number - block.number <= span * GROWTH;
     if (!checkedForward && open.length > 0 && to >= 0 && isNear) {
       checkedForward = true;
       const unmoved = await unmovedSince(reader, open, block, newest);
-      for (const [address, observation] of unmoved.states) states.set(address, observation);
-      for (const address of unmoved.settled) unseen.delete(address);
-      open = open.filter((address) => unseen.has(address));
+      for (const [id, observation] of unmoved.states) states.set(id, observation);
+      for (const id of unmoved.settled) unseen.delete(id);
+      open = open.filter(({ id }) => unseen.has(id));
     }
   }
-  for (const address of unseen) origins.emptyThrough(address, Math.min(block.number, finalized));
+  for (const id of unseen.keys()) origins.emptyThrough(id, Math.min(block.number, finalized));
   return verified(reader, block, found, states);
 }
 
 /** Returns the pools without an event after `block`: they had the head's state at `block`, or no state at all. */
 async function unmovedSince(
   reader: PastReader,
-  addresses: readonly Address[],
+  pools: readonly Pool[],
   block: PricedBlock,
   { header, reads }: HeadRead,
-): Promise<{ states: Map<Address, Observation>; settled: Set<Address> }> {
-  const states = new Map<Address, Observation>();
-  const settled = new Set<Address>();
+): Promise<{ states: Map<PoolId, Observation>; settled: Set<PoolId> }> {
+  const states = new Map<PoolId, Observation>();
+  const settled = new Set<PoolId>();
   if (header.number < block.number) return { states, settled };
-  const logs = await stateLogs(reader, addresses, block.number + 1, header.number);
+  const logs = await stateLogs(reader, pools, block.number + 1, header.number);
   if ((await reader.header(header.number))?.hash !== header.hash) throw chainMoved(header.number);
-  const moved = new Set(logs.map((log) => log.address));
-  const byPool = new Map(reads.map((read) => [read.pool.address, read]));
-  for (const address of addresses) {
-    const read = byPool.get(address);
-    if (moved.has(address) || read === undefined) continue;
-    settled.add(address);
+  const moved = new Set(logs.map(poolIdOf));
+  const readOf = new Map(reads.map((read) => [read.pool.id, read]));
+  for (const { id } of pools) {
+    const read = readOf.get(id);
+    if (moved.has(id) || read === undefined) continue;
+    settled.add(id);
     if (read.reading === undefined) continue;
     const { number, hash, timestamp } = block;
-    states.set(address, { reading: read.reading, block: number, blockHash: hash, timestamp });
+    states.set(id, { reading: read.reading, block: number, blockHash: hash, timestamp });
   }
   return { states, settled };
 }
@@ -216,13 +219,13 @@ async function unmovedSince(
 async function verified(
   reader: PastReader,
   block: PricedBlock,
-  found: ReadonlyMap<Address, readonly ChainLog[]>,
-  states: Map<Address, Observation>,
-): Promise<Map<Address, Observation>> {
-  const folded = new Map<Address, Observation>();
+  found: ReadonlyMap<PoolId, readonly ChainLog[]>,
+  states: Map<PoolId, Observation>,
+): Promise<Map<PoolId, Observation>> {
+  const folded = new Map<PoolId, Observation>();
   const hashes = new Map<number, string>([[block.number, block.hash]]);
-  for (const [address, logs] of found) {
-    if (states.has(address)) continue;
+  for (const [id, logs] of found) {
+    if (states.has(id)) continue;
     const start = logs.findLastIndex(setsPrice);
     if (start === -1) continue;
     let observation: Observation | undefined;
@@ -230,7 +233,7 @@ async function verified(
       observation = applyLog(observation, log, 0);
       hashes.set(log.blockNumber, log.blockHash);
     }
-    if (observation !== undefined) folded.set(address, observation);
+    if (observation !== undefined) folded.set(id, observation);
   }
   const numbers = [...hashes.keys()];
   const headers = await reader.headers(numbers);
@@ -240,26 +243,39 @@ async function verified(
     if (header?.hash !== hashes.get(number)) throw chainMoved(number);
     timestamps.set(number, header!.timestamp);
   }
-  for (const [address, observation] of folded) {
-    states.set(address, { ...observation, timestamp: timestamps.get(observation.block)! });
+  for (const [id, observation] of folded) {
+    states.set(id, { ...observation, timestamp: timestamps.get(observation.block)! });
   }
   return states;
 }
 
-/** Reads the logs that change a pool's state. No request if the range is empty. @throws AppError `too_many_logs` */
+/** Reads the logs that change pools' states. No request if the range is empty. @throws AppError `too_many_logs` */
 async function stateLogs(
   reader: PastReader,
-  addresses: readonly Address[],
+  pools: readonly Pool[],
   fromBlock: number,
   toBlock: number,
   maxLogs = MAX_LOGS,
 ): Promise<ChainLog[]> {
   if (fromBlock > toBlock) return [];
-  return reader.logs({ addresses, topics: STATE_TOPICS, fromBlock, toBlock, maxLogs });
+  const range = { fromBlock, toBlock, maxLogs };
+  const own = pools.filter(({ key }) => key === undefined).map(emitterOf);
+  const inside = Map.groupBy(
+    pools.filter(({ key }) => key !== undefined),
+    emitterOf,
+  );
+  const reads = [...inside].map(([emitter, some]) =>
+    reader.logs({
+      ...{ ...range, addresses: [emitter], topics: STATE_TOPICS.ofKeyed },
+      secondTopics: some.map(({ id }) => id as Hash),
+    }),
+  );
+  if (own.length > 0) reads.push(reader.logs({ ...range, addresses: own, topics: STATE_TOPICS.ofContracts }));
+  return (await Promise.all(reads)).flat();
 }
 
-/** Groups logs by contract, each group in chain order. */
-const byAddress = (logs: readonly ChainLog[]): Map<Address, ChainLog[]> => Map.groupBy(logs, ({ address }) => address);
+/** Groups logs by pool, each group in chain order. */
+const byPool = (logs: readonly ChainLog[]): Map<PoolId, ChainLog[]> => Map.groupBy(logs, poolIdOf);
 
 /** Most headers fetched for timestamps. With more blocks, times are interpolated by block number. */
 const MAX_DATED_BLOCKS = 256;
@@ -273,29 +289,28 @@ export async function seriesBetween(
   sought: Sought,
   start: PricedBlock,
   end: PricedBlock,
-): Promise<Map<Address, Observation[]>> {
+): Promise<Map<PoolId, Observation[]>> {
   const { reader } = source;
-  const addresses = sought.pools.map((pool) => pool.address);
   const [before, logs] = await Promise.all([
     seenAt(source, sought, start),
-    stateLogs(reader, addresses, start.number + 1, end.number),
+    stateLogs(reader, sought.pools, start.number + 1, end.number),
   ]);
   if ((await reader.header(end.number))?.hash !== end.hash) throw chainMoved(end.number);
   const timestampOf = await dated(reader, logs, start, end);
-  const groups = byAddress(logs);
+  const groups = byPool(logs);
   return new Map(
-    addresses.map((address) => {
-      const first = before.states.get(address);
+    sought.pools.map(({ id }) => {
+      const first = before.states.get(id);
       const series = first === undefined ? [] : [{ ...first, block: start.number, timestamp: start.timestamp }];
       let last: Observation | undefined = first;
-      for (const log of groups.get(address) ?? []) {
+      for (const log of groups.get(id) ?? []) {
         const next = applyLog(last, log, timestampOf(log.blockNumber));
         if (next === undefined || next === last) continue;
         if (series.at(-1)?.block === next.block) series.pop();
         series.push(next);
         last = next;
       }
-      return [address, series];
+      return [id, series];
     }),
   );
 }

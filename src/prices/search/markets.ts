@@ -15,7 +15,7 @@ import type { HeaderRef } from "../../events/types.ts";
 import type { EventLog } from "../../log/event-log.ts";
 import type { BlockHeader, Call, CallsAtHead, ChainReader } from "../../rpc/port.ts";
 import type { Market, PricedBlock, TokenFacts } from "../market/market.ts";
-import type { Pool } from "../market/pools.ts";
+import type { Pool, PoolId } from "../market/pools.ts";
 import { isPricedDirectly, type QuoteOptions, refusalOf } from "../market/quote.ts";
 import { type MarketRead, planMarket } from "./discovery.ts";
 import { type HeadRead, Origins, type PastReader, type PastSource, type Seen, seenAt, seenIn } from "./history.ts";
@@ -144,7 +144,7 @@ export class Markets {
     const tokens = [...subjects.keys()].map(({ token }) => token);
     const [read] = await Promise.all([this.#readAt(tokens, [...pools.values()], head), this.#lists.readTo(head)]);
     if (read.header.hash !== head.hash) return;
-    const byPool = new Map(read.reads.map((one) => [one.pool.address, one]));
+    const byPool = new Map(read.reads.map((one) => [one.pool.id, one]));
     const whole = [...subjects].filter(
       ([subject]) => this.#lists.isWhole(subject, head.number) && !refusalOf(read.facts.get(subject.token)!),
     );
@@ -153,7 +153,7 @@ export class Markets {
       read,
     );
     for (const [{ token }, own] of whole) {
-      const reads = own.flatMap(({ address }) => byPool.get(address) ?? []);
+      const reads = own.flatMap(({ id }) => byPool.get(id) ?? []);
       const market = this.#market(seenIn({ ...read, reads }, token, head), head, false);
       this.#kept.set(token, { market, readMs: clock.monotonic() });
     }
@@ -163,7 +163,7 @@ export class Markets {
   #lately(head: HeaderRef) {
     const { chain, clock, readsAhead } = this.#options;
     const subjects = new Map<Subject, readonly Pool[]>();
-    const pools = new Map<Address, Pool>();
+    const pools = new Map<PoolId, Pool>();
     const since = clock.monotonic() - ASKED_MS;
     for (const [token, askedMs] of this.#asked.entries()) {
       if (askedMs <= since || subjects.size + pools.size >= readsAhead) break;
@@ -171,7 +171,7 @@ export class Markets {
       const isRead = this.keptAt(token, head) !== undefined || this.keptAhead(token, head) !== undefined;
       if (subject === undefined || isRead) continue;
       const own = pricingPools(chain, subject);
-      for (const pool of own) pools.set(pool.address, pool);
+      for (const pool of own) pools.set(pool.id, pool);
       subjects.set(subject, own);
     }
     return { subjects, pools };
@@ -208,14 +208,14 @@ export class Markets {
   /** Records a read of some tokens in their streams, and the pools of money in its own. Resolves once it is durable. */
   async #record(subjects: readonly Subject[], { facts, reads, header }: MarketRead & { header: BlockHeader }) {
     const { money } = this.#lists;
-    const streams = new Map<Address, Set<Address>>();
+    const streams = new Map<Address, Set<PoolId>>();
     for (const { token, own, reference } of subjects) {
       streams.set(money, new Set(reference.pools.keys()));
       if (!isMoney(this.#options.chain, token)) streams.set(token, new Set(own.pools.keys()));
       else if (!streams.has(token)) streams.set(token, new Set());
     }
     const appends = [...streams].map(([token, own]) => {
-      const ofToken = reads.filter(({ pool }) => own.has(pool.address));
+      const ofToken = reads.filter(({ pool }) => own.has(pool.id));
       return this.#journal.record({ token, facts: facts.get(token), reads: ofToken }, header);
     });
     await Promise.all(appends);

@@ -14,12 +14,13 @@ import type { Address } from "../../core/hex.ts";
 import type { BlockRef, HeaderRef } from "../../events/types.ts";
 import type { BlockHeader, Call, CallsAtHead, ChainReader } from "../../rpc/port.ts";
 import type { TokenFacts } from "../market/market.ts";
-import { otherToken, type Pool } from "../market/pools.ts";
-import { both, pairsAmong, planFacts, planPairs, planProbe, together, unlistedVenues, venueOf } from "./discovery.ts";
-import { addressAt, CREATION_TOPICS } from "./exchange-events.ts";
+import { otherToken, type Pool, type PoolId } from "../market/pools.ts";
+import { both, together } from "../styles/abi.ts";
+import { announcedTokens, CREATION_TOPICS, STYLES } from "../styles/styles.ts";
+import { pairsAmong, planFacts, planPairs, planProbe, unlistedVenues, venueOf } from "./discovery.ts";
 
 interface PoolList {
-  readonly pools: ReadonlyMap<Address, Pool>;
+  readonly pools: ReadonlyMap<PoolId, Pool>;
   /** The block at which the factories named them. */
   readonly at: BlockRef;
 }
@@ -33,7 +34,7 @@ export interface Subject {
   readonly reference: PoolList;
   /** Pools of an unlisted factory, used for this request only. */
   readonly unlistedPools: readonly Pool[];
-  /** True if the unlisted factory answers like a v2 or v3 factory, or if the request names none. */
+  /** True if the unlisted factory answers like one of a known style, or if the request names none. */
   readonly factoryAnswers: boolean;
   /** The head at which the factories and the token just answered; undefined if memory had the lists. */
   readonly found?: { readonly header: BlockHeader; readonly facts: TokenFacts };
@@ -71,7 +72,7 @@ export class PoolLists {
 
   constructor(options: ListOptions) {
     this.#options = options;
-    this.#venues = exchangesOf(options.chain).map(venueOf);
+    this.#venues = exchangesOf(options.chain).map((deployment) => venueOf(options.chain, deployment));
     this.#references = referenceTokens(options.chain).map((token) => token.address);
   }
 
@@ -114,7 +115,7 @@ export class PoolLists {
         planPairs(isOwn ? [] : this.#venues, ownPairs),
       ),
       both(
-        planPairs(unlisted === undefined ? [] : unlistedVenues(unlisted), pairs),
+        planPairs(unlisted === undefined ? [] : unlistedVenues(chain, unlisted), pairs),
         both(together(unlisted === undefined ? [] : [planProbe(unlisted)]), planFacts([token], [])),
       ),
     );
@@ -126,7 +127,7 @@ export class PoolLists {
     // An unlisted factory can return a listed factory's pool. It counts for the listed one.
     const listed = new Set([...reference.pools.keys(), ...own.pools.keys()]);
     const unlistedPools = [...listOf(extra, header).pools.values()].filter(
-      (pool) => pool.style === style && !listed.has(pool.address),
+      (pool) => pool.style === style && !listed.has(pool.id),
     );
     const factoryAnswers = unlisted === undefined || style !== undefined;
     return { token, own, reference, unlistedPools, factoryAnswers, found: { header, facts: facts.get(token)! } };
@@ -171,11 +172,13 @@ export class PoolLists {
     try {
       if (addresses.length === 0) return true;
       const logs = await reader.completeLogs(filter, [], { requiredBlock: { number: toBlock, hash } });
-      for (const { topics, blockNumber } of logs) {
-        const [first, second] = [addressAt(topics[1] ?? "0x", 0), addressAt(topics[2] ?? "0x", 0)];
-        if (first === undefined || second === undefined) continue;
-        const tokens = isReferencePair(chain, first, second) ? [this.money] : [first, second];
-        for (const token of tokens) this.#created.set(token, blockNumber);
+      const styles = new Map(this.#venues.map(({ factory, style }) => [factory, STYLES[style]]));
+      for (const log of logs) {
+        const style = styles.get(log.address);
+        const pair = style && announcedTokens(style, log, chain.wrappedNative.address);
+        if (pair === undefined) continue;
+        const tokens = isReferencePair(chain, ...pair) ? [this.money] : pair;
+        for (const token of tokens) this.#created.set(token, log.blockNumber);
       }
       return true;
     } catch (error) {
@@ -206,6 +209,6 @@ export function pricingPools(chain: Chain, { token, own, reference, unlistedPool
 }
 
 const listOf = (pools: readonly Pool[], { number, hash }: BlockRef): PoolList => ({
-  pools: new Map(pools.map((pool) => [pool.address, pool])),
+  pools: new Map(pools.map((pool) => [pool.id, pool])),
   at: { number, hash },
 });

@@ -19,7 +19,7 @@ import {
 } from "../../events/types.ts";
 import { appendWithRetry, type EventLog } from "../../log/event-log.ts";
 import type { PricedBlock, TokenFacts } from "../market/market.ts";
-import type { Pool, Reading } from "../market/pools.ts";
+import type { Pool, PoolId, Reading } from "../market/pools.ts";
 import type { MarketRead } from "./discovery.ts";
 import { observed } from "./history.ts";
 
@@ -31,7 +31,7 @@ interface KnownPool {
 
 export interface PriceState {
   readonly token: TokenIdentified | undefined;
-  readonly pools: ReadonlyMap<Address, KnownPool>;
+  readonly pools: ReadonlyMap<PoolId, KnownPool>;
 }
 
 /** States kept per pool. A revert below all of them leaves the pool without a state until it is read again. */
@@ -54,9 +54,9 @@ export function evolvePrice(state: PriceState, event: PriceEvent): PriceState {
       return withPool(state, event.pool, { ...known, observations });
     }
     case "BlocksReverted": {
-      const pools = [...state.pools].map(([address, { discovered, observations }]) => {
+      const pools = [...state.pools].map(([id, { discovered, observations }]) => {
         const kept = observations.filter(({ block }) => block <= event.ancestor.number);
-        return [address, { discovered, observations: kept }] as const;
+        return [id, { discovered, observations: kept }] as const;
       });
       return { ...state, pools: new Map(pools) };
     }
@@ -65,9 +65,9 @@ export function evolvePrice(state: PriceState, event: PriceEvent): PriceState {
   }
 }
 
-const withPool = (state: PriceState, address: Address, pool: KnownPool): PriceState => ({
+const withPool = (state: PriceState, id: PoolId, pool: KnownPool): PriceState => ({
   ...state,
-  pools: new Map(state.pools).set(address, pool),
+  pools: new Map(state.pools).set(id, pool),
 });
 
 /** Inserts a state in block order; of two for one block the later entry wins. A process may write an older block late. */
@@ -78,7 +78,7 @@ function insertByBlock(entries: readonly PriceObserved[], entry: PriceObserved):
 }
 
 /** Returns the newest state of a pool in the stream at or before a block. */
-export const latest = (state: PriceState, pool: Address, block = Number.POSITIVE_INFINITY): PriceObserved | undefined =>
+export const latest = (state: PriceState, pool: PoolId, block = Number.POSITIVE_INFINITY): PriceObserved | undefined =>
   state.pools.get(pool)?.observations.findLast((entry) => entry.block <= block);
 
 const identifiedEvent = (facts: TokenFacts, block: number): TokenIdentified => ({
@@ -92,13 +92,14 @@ const identifiedEvent = (facts: TokenFacts, block: number): TokenIdentified => (
 
 const discoveredEvent = (pool: Pool, block: number): PoolDiscovered => ({
   type: "PoolDiscovered",
-  pool: pool.address,
+  pool: pool.id,
   factory: pool.factory,
   style: pool.style,
   fee: pool.fee,
   token0: pool.token0,
   token1: pool.token1,
   ...(pool.stableCurve ? { stableCurve: true } : {}),
+  ...(pool.key === undefined ? {} : { key: pool.key }),
   block,
 });
 
@@ -129,7 +130,7 @@ function poolEvents(reads: MarketRead["reads"], header: PricedBlock): ReadEvent[
       ...(balance0 === undefined ? {} : { balance0: balance0.toString() }),
       ...(balance1 === undefined ? {} : { balance1: balance1.toString() }),
     };
-    const said = { type: "PriceObserved", pool: pool.address, state: toPoolState(reading) } as const;
+    const said = { type: "PriceObserved", pool: pool.id, state: toPoolState(reading) } as const;
     return [discovered, { ...said, ...balances, ...source }];
   });
 }

@@ -3,10 +3,11 @@
  * each question gets its part of them. Bounds the requests for logs of all questions together.
  */
 import { AppError } from "../../core/errors.ts";
-import type { Address } from "../../core/hex.ts";
+import type { Address, Hash } from "../../core/hex.ts";
 import { inChainOrder } from "../../rpc/decode/answer.ts";
 import type { BlockHeader, BlockRange, Call, CallResult, CallsAtHead, ChainLog, LogFilter } from "../../rpc/port.ts";
-import { setsPrice } from "./exchange-events.ts";
+import type { PoolId } from "../market/pools.ts";
+import { poolIdOf, setsPrice } from "../styles/styles.ts";
 import { isTooManyLogs, type PastReader } from "./history.ts";
 
 /** All state logs of a pool in a range of blocks, in chain order. */
@@ -28,7 +29,7 @@ interface SharedOptions {
 
 export class SharedLogs implements PastReader {
   readonly #options: SharedOptions;
-  readonly #covered = new Map<Address, Covered>();
+  readonly #covered = new Map<PoolId, Covered>();
   readonly #headers = new Map<number, BlockHeader>();
   /** Reads of the newest state, by their calls: the questions ask for the same facts. */
   readonly #newest = new Map<string, Promise<CallsAtHead>>();
@@ -90,18 +91,19 @@ export class SharedLogs implements PastReader {
   }
 
   async #read(filter: LogFilter): Promise<ChainLog[]> {
-    const { addresses, fromBlock, toBlock } = filter;
-    const gaps = new Map<string, { readonly range: BlockRange; readonly addresses: Address[] }>();
-    for (const address of addresses) {
-      for (const range of this.#gapsOf(address, filter)) {
+    const { fromBlock, toBlock } = filter;
+    const pools = poolsIn(filter);
+    const gaps = new Map<string, { readonly range: BlockRange; readonly pools: PoolId[] }>();
+    for (const pool of pools) {
+      for (const range of this.#gapsOf(pool, filter)) {
         const key = `${range.fromBlock}-${range.toBlock}`;
-        const gap = gaps.get(key) ?? { range, addresses: [] };
-        gap.addresses.push(address);
+        const gap = gaps.get(key) ?? { range, pools: [] };
+        gap.pools.push(pool);
         gaps.set(key, gap);
       }
     }
-    for (const { range, addresses: lacking } of gaps.values()) await this.#cover(filter, range, lacking);
-    const logs = addresses.flatMap((address) => this.#covered.get(address)?.logs ?? []);
+    for (const { range, pools: lacking } of gaps.values()) await this.#cover(filter, range, lacking);
+    const logs = pools.flatMap((pool) => this.#covered.get(pool)?.logs ?? []);
     const wanted = logs.filter(({ blockNumber }) => blockNumber >= fromBlock && blockNumber <= toBlock);
     return wanted.sort(inChainOrder);
   }
@@ -110,8 +112,8 @@ export class SharedLogs implements PastReader {
    * What must be read of a pool. A search back needs nothing below an event that sets the price, so a pool with such an
    * event in the known part of the range lacks nothing below it.
    */
-  #gapsOf(address: Address, { fromBlock, toBlock }: BlockRange): BlockRange[] {
-    const covered = this.#covered.get(address);
+  #gapsOf(pool: PoolId, { fromBlock, toBlock }: BlockRange): BlockRange[] {
+    const covered = this.#covered.get(pool);
     if (covered === undefined) {
       const { stretch } = this.#options;
       const [from, to] = [Math.min(fromBlock, stretch.fromBlock), Math.max(toBlock, stretch.toBlock)];
@@ -129,34 +131,43 @@ export class SharedLogs implements PastReader {
   }
 
   /** Reads a range of some pools. If the whole stretch is too much, only what this question needs. */
-  async #cover(filter: LogFilter, range: BlockRange, addresses: readonly Address[]): Promise<void> {
+  async #cover(filter: LogFilter, range: BlockRange, pools: readonly PoolId[]): Promise<void> {
     const isWhole = range.fromBlock < filter.fromBlock || range.toBlock > filter.toBlock;
     try {
       // A whole stretch that the node gives in small pieces must leave requests for single questions.
-      await this.#take(filter, range, addresses, isWhole ? Math.ceil(this.#left / 2) : this.#left);
+      await this.#take(filter, range, pools, isWhole ? Math.ceil(this.#left / 2) : this.#left);
     } catch (error) {
       if (!isWhole || !isTooManyLogs(error)) throw error;
       this.#isTooWide = true;
-      await this.#take(filter, filter, addresses, this.#left);
+      await this.#take(filter, filter, pools, this.#left);
     }
   }
 
-  async #take(filter: LogFilter, range: BlockRange, addresses: readonly Address[], most: number): Promise<void> {
+  async #take(filter: LogFilter, range: BlockRange, pools: readonly PoolId[], most: number): Promise<void> {
     const { fromBlock, toBlock } = range;
     const requests = { left: most };
     let logs: ChainLog[];
     try {
-      logs = await this.#options.reader.logs({ ...filter, addresses, fromBlock, toBlock, requests });
+      logs = await this.#options.reader.logs({ ...ofPools(filter, pools), fromBlock, toBlock, requests });
     } finally {
       this.#left -= most - Math.max(0, requests.left);
     }
-    const own = Map.groupBy(logs, ({ address }) => address);
-    for (const address of addresses) {
-      const found = own.get(address) ?? [];
-      const before = this.#covered.get(address);
-      if (before === undefined) this.#covered.set(address, { fromBlock, toBlock, logs: found });
+    const own = Map.groupBy(logs, poolIdOf);
+    for (const pool of pools) {
+      const found = own.get(pool) ?? [];
+      const before = this.#covered.get(pool);
+      if (before === undefined) this.#covered.set(pool, { fromBlock, toBlock, logs: found });
       else if (toBlock < before.fromBlock) Object.assign(before, { fromBlock, logs: [...found, ...before.logs] });
       else Object.assign(before, { toBlock, logs: [...before.logs, ...found] });
     }
   }
 }
+
+/** The pools that a filter names: by their own addresses, or by their hashes inside one contract. */
+const poolsIn = ({ addresses, secondTopics }: LogFilter): readonly PoolId[] => secondTopics ?? addresses;
+
+/** The filter for some of its pools. */
+const ofPools = (filter: LogFilter, pools: readonly PoolId[]): LogFilter =>
+  filter.secondTopics === undefined
+    ? { ...filter, addresses: pools as readonly Address[] }
+    : { ...filter, secondTopics: pools as readonly Hash[] };

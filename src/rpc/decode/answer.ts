@@ -60,6 +60,8 @@ export const MAX_FAULTS = 64;
 interface Expected extends BlockRange {
   readonly addresses: ReadonlySet<string>;
   readonly topics: ReadonlySet<string>;
+  /** Undefined: any. */
+  readonly second: ReadonlySet<string> | undefined;
 }
 
 const HEX = /^0x[0-9a-f]*$/;
@@ -103,7 +105,8 @@ export function verifyLogs(result: unknown, filter: LogFilter): ChainLog[] {
 
 /** Like `verifyLogs`, but leaves out what is faulty. @throws RpcError `lie` or `transient` if there is no list */
 export function sortLogs(result: unknown, filter: LogFilter): SortedLogs {
-  const expected = { ...filter, addresses: new Set(filter.addresses), topics: new Set(filter.topics) };
+  const second = filter.secondTopics && new Set<string>(filter.secondTopics);
+  const expected = { ...filter, addresses: new Set(filter.addresses), topics: new Set(filter.topics), second };
   // A gateway without a backend answers null, and may answer properly on a retry.
   if (result === null || result === undefined) throw new RpcError("transient", "the answer has no list of logs");
   if (!Array.isArray(result)) throw new RpcError("lie", "the endpoint's logs are wrong: not a list");
@@ -212,6 +215,7 @@ function readLog(wire: WireLog, expected: Expected): ChainLog | LogFault {
   if (expected.topics.size > 0 && (topics[0] === undefined || !expected.topics.has(topics[0]))) {
     return faulty("a log is of another topic");
   }
+  if (expected.second?.has(topics[1] ?? "") === false) return faulty("a log is of another second topic");
   const data = lower(wire.data);
   if (!HEX.test(data) || data.length % 2 !== 0) return faulty("a log's data is not hex");
   const transactionIndex = numberOf(wire.transactionIndex);
@@ -324,12 +328,15 @@ export const transferParams = ({ address, fromBlock, toBlock }: TransferFilter):
 
 /** The parameter object of `eth_getLogs`. */
 export function logFilterParams(filter: LogFilter): Record<string, unknown> {
-  const { addresses, topics } = filter;
+  const { addresses, topics, secondTopics } = filter;
+  const first = topics.length === 0 ? null : topics;
   return {
     fromBlock: quantity(filter.fromBlock),
     toBlock: quantity(filter.toBlock),
     ...(addresses.length === 0 ? {} : { address: addresses.length === 1 ? addresses[0] : addresses }),
-    ...(topics.length === 0 ? {} : { topics: [topics] }),
+    ...(secondTopics === undefined
+      ? { ...(first === null ? {} : { topics: [first] }) }
+      : { topics: [first, secondTopics] }),
   };
 }
 

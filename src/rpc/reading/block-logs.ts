@@ -76,10 +76,11 @@ export class Bloom {
   }
 }
 
-/** Contracts and first topics of the requested logs, in lower case. */
+/** Contracts and topics of the requested logs, in lower case. */
 interface Watched {
   readonly addresses: readonly string[];
   readonly topics: readonly string[];
+  readonly secondTopics?: readonly string[];
 }
 
 /** Returns the watched contracts that the block may have logs of, by its bloom. */
@@ -194,9 +195,12 @@ async function sortReceipts(result: unknown, header: BlockHeader, watched: Watch
   const claimed = BigInt(header.logsBloom);
   if ((claimed & covered) !== claimed) throw lie(header, "their logs do not cover the block's bloom");
   const topics = new Set(watched.topics);
+  const second = watched.secondTopics && new Set(watched.secondTopics);
   const isFaulty = new Set<string | undefined>(faults.map(({ contract }) => contract));
   const isWanted = (log: ChainLog) =>
-    !isFaulty.has(log.address) && (topics.size === 0 || topics.has(log.topics[0] ?? ""));
+    !isFaulty.has(log.address) &&
+    (topics.size === 0 || topics.has(log.topics[0] ?? "")) &&
+    second?.has(log.topics[1] ?? "") !== false;
   return { logs: sorted.logs.filter(isWanted), faults };
 }
 

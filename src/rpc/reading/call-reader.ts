@@ -56,6 +56,7 @@ export class CallReader {
 
   async #callsOn(endpoint: Endpoint, calls: readonly Call[], block: BlockTag): Promise<CallResult[]> {
     const tag = block === "latest" ? block : quantity(block);
+    if (calls.some(isCreation)) return this.#withCreations(endpoint, calls, block);
     if (calls.length > 1 && this.#mayAggregate()) {
       const chunks: Promise<CallResult[] | undefined>[] = [];
       for (let i = 0, most = this.#most; i < calls.length; i += most) {
@@ -65,6 +66,31 @@ export class CallReader {
       if (results.every((chunk) => chunk !== undefined)) return results.flat();
     }
     return Promise.all(calls.map((call) => this.#single(endpoint, call, tag)));
+  }
+
+  /** Creation code runs in a call of its own beside the others, in the same batch. */
+  async #withCreations(endpoint: Endpoint, calls: readonly Call[], block: BlockTag): Promise<CallResult[]> {
+    const tag = block === "latest" ? block : quantity(block);
+    const [others, ...created] = await Promise.all([
+      this.#callsOn(
+        endpoint,
+        calls.filter((one) => !isCreation(one)),
+        block,
+      ),
+      ...calls.filter(isCreation).map((one) => this.#create(endpoint, one, tag)),
+    ]);
+    return calls.map((one) => (isCreation(one) ? created : others).shift()!);
+  }
+
+  /** Like `#single`. A node that does not run such calls refuses them in words of its own, which is no fault of it. */
+  async #create(endpoint: Endpoint, call: Call, tag: string): Promise<CallResult> {
+    try {
+      return await this.#single(endpoint, call, tag);
+    } catch (error) {
+      const isRefused = error instanceof RpcError && !error.retryable && !isStateUnavailable(error);
+      if (isRefused) return { ok: false, data: "0x" };
+      throw error;
+    }
   }
 
   #mayAggregate(): boolean {
@@ -115,7 +141,9 @@ export class CallReader {
 
   async #single(endpoint: Endpoint, call: Call, tag: string): Promise<CallResult> {
     try {
-      const data = await requestParsed(endpoint, "eth_call", [{ to: call.to, data: call.data }, tag], textIn);
+      const { to, data: input } = call;
+      const params = to === undefined ? { data: input } : { to, data: input };
+      const data = await requestParsed(endpoint, "eth_call", [params, tag], textIn);
       return { ok: true, data };
     } catch (error) {
       if (error instanceof RpcError && error.kind === "revert") return { ok: false, data: error.data ?? "0x" };
@@ -162,10 +190,10 @@ export class CallReader {
 
   /**
    * Reads head and calls in one batch. Each `aggregate3` also reads the block number, which tells the block that
-   * answered. Undefined if Multicall3 is missing, if the calls take too much gas, or if the head moved between two of them.
+   * answered. Undefined if Multicall3 is missing, if creation code is among the calls, if the calls take too much gas, or if the head moved between two of them.
    */
   async #callsPinned(endpoint: Endpoint, calls: readonly Call[]): Promise<CallsAtHead | undefined> {
-    if (!this.#mayAggregate()) return undefined;
+    if (calls.some(isCreation) || !this.#mayAggregate()) return undefined;
     const arbitrum = this.#options.chainId === ARBITRUM_CHAIN_ID;
     const number: Call = arbitrum
       ? { to: ARB_SYS, data: ARB_BLOCK_NUMBER }
@@ -189,6 +217,8 @@ export class CallReader {
     return { header: exact, results: answers.flatMap((results) => results!.slice(1)) };
   }
 }
+
+const isCreation = ({ to }: Call): boolean => to === undefined;
 
 /** Sends a request and reads the answer with `read`. @throws RpcError, of kind `transient` if `read` throws */
 export async function requestParsed<T>(

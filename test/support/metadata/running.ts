@@ -84,7 +84,7 @@ const readerOf = (stories: ReadonlyMap<Address, readonly string[]>, onCalls: () 
     calls: async (calls: readonly Call[]) => {
       onCalls();
       return calls.map(({ to, data }) => {
-        const uri = stories.get(to)?.[Number(BigInt(`0x${data.slice(10)}`))];
+        const uri = stories.get(to!)?.[Number(BigInt(`0x${data.slice(10)}`))];
         return uri === undefined ? { ok: false, data: "0x" } : { ok: true, data: encoded(uri) };
       });
     },

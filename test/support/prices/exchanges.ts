@@ -40,7 +40,7 @@ export async function startChain(chain: Chain, { firstBlock = 0 } = {}): Promise
   if (chain.name === "arbitrum") await placeCode(anvil, ARB_SYS.address, ARB_SYS.code);
   for (const { factory, style } of exchangesOf(chain)) {
     if (style === "v3") await placeV3Factory(anvil, factory);
-    else await placeV2Factory(anvil, factory, style);
+    else await placeV2Factory(anvil, factory, style === "v2-camelot" ? style : "v2");
   }
   const { abi, deployedBytecode } = await contractArtifact("TestToken");
   const tokens = referenceTokens(chain);

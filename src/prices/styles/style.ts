@@ -1,0 +1,119 @@
+/**
+ * What a style of exchange must tell: how its pools are found and read at a block, and which events move them. A style
+ * is one file, held by the suite in `test/prices/styles`. Prices and depths follow from the reading, in `market/pools`.
+ */
+import { type Address, type Hash, ZERO_ADDRESS } from "../../core/hex.ts";
+import { addressWord } from "../../rpc/calls.ts";
+import type { CallResult, ChainLog } from "../../rpc/port.ts";
+import type { Pool, PoolId, Reading } from "../market/pools.ts";
+import { addressAnswer, answer, call, type Plan } from "./abi.ts";
+
+/** A factory and how to find pools through it. */
+export interface Venue {
+  readonly name: string;
+  readonly rank: number;
+  readonly style: Pool["style"];
+  readonly factory: Address;
+  /** The fees to ask for, or the one that all pools have, in hundredths of a basis point; empty if pools tell theirs. */
+  readonly fees: readonly number[];
+  /** The tick spacings to ask for. */
+  readonly spacings: readonly number[];
+  /** The chain's wrapped coin, which stands for the coin itself where a pool holds that. */
+  readonly wrapped: Address;
+}
+
+/** A pool as a node returned it: its settings, its state and its token balances. */
+export interface PoolRead {
+  readonly pool: Pool;
+  /** Undefined when the pool does not answer like a pool of its style, or was never initialised. */
+  readonly reading: Reading | undefined;
+  readonly balance0: bigint | undefined;
+  readonly balance1: bigint | undefined;
+}
+
+/** The change of a pool's price or depth by one log. */
+export type PoolChange =
+  | { readonly kind: "state"; readonly reading: Reading }
+  /** A position of a concentrated pool has changed by this liquidity. */
+  | {
+      readonly kind: "liquidity";
+      readonly delta: bigint;
+      readonly tickLower: number;
+      readonly tickUpper: number;
+    };
+
+type DecodeChange = (log: ChainLog) => PoolChange | undefined;
+
+export interface Style {
+  /** The event by which a factory announces a pool, and the place of the first of two tokens in its topics. */
+  readonly created: {
+    readonly topic: Hash;
+    readonly tokensAt: 1 | 2;
+    /** False for an announced pool that `find` does not look for. Default: true. */
+    readonly isFound?: (log: ChainLog) => boolean;
+  };
+  /** Decoders by first topic. */
+  readonly events: Readonly<Record<Hash, DecodeChange>>;
+  /** Only factories of this style answer the call as `accepts` expects. Without it the style can't be told so. */
+  readonly probe?: { readonly signature: string; readonly words: readonly string[] };
+  /** Finds the pools of two tokens. */
+  find(venue: Venue, tokenA: Address, tokenB: Address): Plan<Pool[]>;
+  /** Reads a pool's settings, state and balances. */
+  state(pool: Pool): Plan<PoolRead>;
+}
+
+export const ofState = (reading: Reading | undefined): PoolChange | undefined => reading && { kind: "state", reading };
+
+/** Both addresses, the lower one first. */
+export const inAddressOrder = (a: Address, b: Address): readonly [Address, Address] => (a < b ? [a, b] : [b, a]);
+
+interface Lookup extends Partial<Pick<Pool, "fee" | "stableCurve">> {
+  readonly signature: string;
+  readonly words?: readonly string[];
+}
+
+/** Asks a factory for the pools of two tokens, by one call for each kind of pool. */
+export function findByCalls(
+  venue: Venue,
+  [tokenA, tokenB]: readonly [Address, Address],
+  lookups: readonly Lookup[],
+): Plan<Pool[]> {
+  const [token0, token1] = inAddressOrder(tokenA, tokenB);
+  const pair = [addressWord(token0), addressWord(token1)];
+  return {
+    calls: lookups.map(({ signature, words = [] }) => call(venue.factory, signature, ...pair, ...words)),
+    read: (results) =>
+      lookups.flatMap(({ fee = 0, stableCurve = false }, index) => {
+        const found = addressAnswer(results[index]);
+        if (found === undefined || found === ZERO_ADDRESS) return [];
+        return [poolOf(venue, { id: found, fee, stableCurve, token0, token1 })];
+      }),
+  };
+}
+
+/** A pool of a venue. */
+export const poolOf = (
+  { name: exchange, rank, style, factory }: Venue,
+  found: Pick<Pool, "id" | "fee" | "token0" | "token1" | "stableCurve"> & Pick<Partial<Pool>, "key">,
+): Pool => ({ ...found, factory, style, exchange, rank });
+
+/** The contract of a pool that has its own. */
+export const contractOf = ({ id }: { readonly id: PoolId }): Address => id as Address;
+
+/** Reads a pool that is a contract: its balances, and what `decode` makes of the results of these calls. */
+export function readContract(
+  pool: Pool,
+  signatures: readonly string[],
+  decode: (results: readonly CallResult[]) => { readonly reading: Reading | undefined; readonly pool?: Pool },
+): Plan<PoolRead> {
+  const contract = contractOf(pool);
+  const holder = addressWord(contract);
+  const balances = [pool.token0, pool.token1].map((token) => call(token, "balanceOf(address)", holder));
+  return {
+    calls: [...balances, ...signatures.map((signature) => call(contract, signature))],
+    read([held0, held1, ...results]) {
+      const balance = { balance0: answer(held0), balance1: answer(held1) };
+      return { pool, ...decode(results), ...balance };
+    },
+  };
+}

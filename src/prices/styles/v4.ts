@@ -1,0 +1,179 @@
+/**
+ * Uniswap v4 (github.com/Uniswap/v4-core): one contract holds all pools, and a pool is the hash of its key. Found are
+ * pools without hooks at the usual fees and spacings. The contract's balance is all pools' together, so a pool's depth
+ * is what its positions hold by tick.
+ */
+import { keccak256 } from "ethers";
+import { type Address, type Hash, ZERO_ADDRESS } from "../../core/hex.ts";
+import { addressWord, wordOf } from "../../rpc/calls.ts";
+import type { CallResult, ChainLog } from "../../rpc/port.ts";
+import type { Pool, PoolId, PoolKey, Reading } from "../market/pools.ts";
+import { abiWord, abiWords, addressAt, answer, call, type Plan, tickIn, topicOf } from "./abi.ts";
+import { inAddressOrder, ofState, type PoolChange, poolOf, type Style } from "./style.ts";
+import { TICK_READER } from "./tick-reader.ts";
+import { amount0Above, amount1Below, type Tick } from "./ticks.ts";
+import { swapped } from "./v3.ts";
+
+/** Fees with their tick spacings, as Uniswap's interface makes pools. Any other is possible. */
+const TIERS = [
+  [100, 1],
+  [500, 10],
+  [3000, 60],
+  [10_000, 200],
+] as const;
+
+/** Slot of the mapping of pools in the manager's storage (v4-core, StateLibrary). */
+const POOLS_SLOT = wordOf(6);
+
+const hashOf = (...words: string[]): Hash => keccak256(`0x${words.join("")}`) as Hash;
+
+/** A pool's id: the hash of its key's five words. */
+const idOf = (
+  currency0: Address,
+  currency1: Address,
+  fee: number,
+  { spacing, hooks }: Pick<PoolKey, "spacing" | "hooks">,
+) => hashOf(addressWord(currency0), addressWord(currency1), wordOf(fee), wordOf(spacing), addressWord(hooks));
+
+/** The first slot of a pool's state. */
+const slotOf = (id: PoolId): string => hashOf(id.slice(2), POOLS_SLOT).slice(2);
+
+/** The reading of a pool's slot 0 and its liquidity. */
+function readingOf(slot0: bigint | undefined, liquidity: bigint | undefined): Reading | undefined {
+  const sqrtPriceX96 = slot0 === undefined ? 0n : BigInt.asUintN(160, slot0);
+  if (slot0 === undefined || sqrtPriceX96 === 0n || liquidity === undefined) return undefined;
+  return { style: "v3", sqrtPriceX96, liquidity: BigInt.asUintN(128, liquidity), tick: tickIn(slot0 >> 160n) };
+}
+
+function initialized({ data }: ChainLog): PoolChange | undefined {
+  const [, , , sqrtPriceX96, tick] = abiWords(data, 5) ?? [];
+  if (sqrtPriceX96 === undefined || tick === undefined) return undefined;
+  return ofState({ style: "v3", sqrtPriceX96, liquidity: 0n, tick: tickIn(tick) });
+}
+
+function liquidityModified({ data }: ChainLog): PoolChange | undefined {
+  const [lower, upper, delta] = abiWords(data, 3) ?? [];
+  if (lower === undefined || upper === undefined || delta === undefined) return undefined;
+  return { kind: "liquidity", delta: BigInt.asIntN(256, delta), tickLower: tickIn(lower), tickUpper: tickIn(upper) };
+}
+
+const INITIALIZE = topicOf("Initialize(bytes32,address,address,uint24,int24,address,uint160,int24)");
+
+export const V4_EVENTS: Style["events"] = {
+  [INITIALIZE]: initialized,
+  [topicOf("Swap(bytes32,address,int128,int128,uint160,uint128,int24,uint24)")]: swapped,
+  [topicOf("ModifyLiquidity(bytes32,address,int24,int24,int256,bytes32)")]: liquidityModified,
+};
+
+/** True for an announced pool that `find` finds. */
+function isFound({ data }: ChainLog): boolean {
+  const [fee, spacing] = abiWords(data, 2) ?? [];
+  return addressAt(data, 2) === ZERO_ADDRESS && TIERS.some(([a, b]) => BigInt(a) === fee && BigInt(b) === spacing);
+}
+
+export const V4: Style = {
+  created: { topic: INITIALIZE, tokensAt: 2, isFound },
+  events: V4_EVENTS,
+  find(venue, tokenA, tokenB) {
+    const { wrapped, factory } = venue;
+    // The coin itself is currency zero. Its wrapped form stands for it in routes.
+    const other = tokenA === wrapped ? tokenB : tokenB === wrapped ? tokenA : undefined;
+    const pairs = [inAddressOrder(tokenA, tokenB), ...(other === undefined ? [] : [[ZERO_ADDRESS, other] as const])];
+    const pools = pairs.flatMap(([currency0, currency1]) =>
+      TIERS.map(([fee, spacing]) => {
+        const key = { currency0, spacing, hooks: ZERO_ADDRESS };
+        const token0 = currency0 === ZERO_ADDRESS ? wrapped : currency0;
+        const id = idOf(currency0, currency1, fee, key);
+        return poolOf(venue, { id, fee, token0, token1: currency1, key, stableCurve: false });
+      }),
+    );
+    return {
+      calls: pools.map(({ id }) => call(factory, "extsload(bytes32)", slotOf(id))),
+      read: (results) => pools.filter((_, index) => readingOf(answer(results[index]), 0n) !== undefined),
+    };
+  },
+  state: (pool) => ({
+    // Slot 0, two sums of fees, and the liquidity in range.
+    calls: [call(pool.factory, "extsload(bytes32,uint256)", slotOf(pool.id), wordOf(4))],
+    read: ([result]) => ({
+      pool,
+      reading: readingOf(answer(result, 2), answer(result, 5)),
+      ...{ balance0: undefined, balance1: undefined },
+    }),
+  }),
+};
+
+/** Words of the tick bitmap read on each side, of 256 spacings each: a factor of 1.2 in the price at a spacing of 1, of 7 at 10. */
+const BITMAPS = 8;
+/** Ticks read on each side. Liquidity beyond them counts for nothing. */
+const MAX_TICKS = 128;
+
+/** What a pool holds on the two sides of its price, in the tokens' smallest units. */
+export interface HeldByTick {
+  readonly amount0: bigint;
+  readonly amount1: bigint;
+}
+
+type KeyedPool = Pool & { readonly key: PoolKey };
+const isKeyed = (pool: Pool): pool is KeyedPool => pool.key !== undefined;
+
+/**
+ * Reads the ticks around the prices of those pools that are of this style, all in one call. The decoder takes the
+ * readings of the same block. A pool is missing if the node doesn't run such calls.
+ */
+export function planTicks(
+  all: readonly Pool[],
+): Plan<(readingOf: (id: PoolId) => Reading | undefined) => ReadonlyMap<PoolId, HeldByTick>> {
+  const byManager = [...Map.groupBy(all.filter(isKeyed), ({ factory }) => factory)];
+  return {
+    calls: byManager.map(([manager, pools]) => ({ to: undefined, data: readerOf(manager, pools) })),
+    read: (results) => (reading) =>
+      new Map(byManager.flatMap(([, pools], index) => [...heldIn(results[index], pools, reading)])),
+  };
+}
+
+/** The reader's code with its arguments: the manager, the pools, and two bounds. */
+function readerOf(manager: Address, pools: readonly KeyedPool[]): `0x${string}` {
+  const head = [addressWord(manager), wordOf(4 * 32), wordOf(BITMAPS), wordOf(MAX_TICKS), wordOf(pools.length)];
+  const wanted = pools.flatMap(({ id, key }) => [id.slice(2), wordOf(key.spacing)]);
+  return `0x${TICK_READER}${head.join("")}${wanted.join("")}`;
+}
+
+function* heldIn(
+  result: CallResult | undefined,
+  pools: readonly KeyedPool[],
+  readingOfPool: (id: PoolId) => Reading | undefined,
+): Generator<[PoolId, HeldByTick]> {
+  if (!result?.ok) return;
+  const { data } = result;
+  for (const [index, { id, key }] of pools.entries()) {
+    const reading = readingOfPool(id);
+    const offset = abiWord(data, 2 + index);
+    if (reading?.style !== "v3" || offset === undefined || offset > BigInt(data.length)) continue;
+    const start = 2 + Number(offset) / 32;
+    const count = Number(abiWord(data, start) ?? 0n);
+    if (count > 2 * MAX_TICKS) continue;
+    const words = Array.from({ length: count }, (_, at) => abiWord(data, start + 1 + at));
+    const ticks = words.flatMap((word) => (word === undefined ? [] : tickOf(word)));
+    yield [id, heldByTick(reading, key.spacing, ticks)];
+  }
+}
+
+const tickOf = (word: bigint): Tick => ({
+  tick: Number(BigInt.asIntN(128, word >> 128n)),
+  net: BigInt.asIntN(128, word),
+});
+
+/** @param ticks those above the price ascending, then the others descending */
+function heldByTick(reading: Reading & { readonly style: "v3" }, spacing: number, ticks: readonly Tick[]): HeldByTick {
+  const place = Math.floor(reading.tick / spacing);
+  const word = place >> 8;
+  const above = ticks.filter(({ tick }) => tick > place * spacing);
+  const below = ticks.filter(({ tick }) => tick <= place * spacing);
+  const endOf = (side: readonly Tick[], edge: number): number =>
+    side.length === MAX_TICKS ? side.at(-1)!.tick : edge * 256 * spacing;
+  return {
+    amount0: amount0Above(reading, { ticks: above, end: endOf(above, word + BITMAPS + 1) }),
+    amount1: amount1Below(reading, { ticks: below, end: endOf(below, word - BITMAPS) }),
+  };
+}

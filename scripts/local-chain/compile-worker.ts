@@ -1,8 +1,11 @@
-/** Compiles standard JSON input to standard JSON output. Loads the compiler once, for any number of inputs. */
-import solc from "solc";
-
+/** Compiles standard JSON input to standard JSON output. Loads each compiler once, for any number of inputs. */
 declare const self: Worker;
 
-self.onmessage = ({ data }: MessageEvent<string>) => {
-  self.postMessage(solc.compile(data));
+interface Compiler {
+  compile(input: string): string;
+}
+
+self.onmessage = async ({ data }: MessageEvent<{ compiler: string; input: string }>) => {
+  const { default: solc } = (await import(data.compiler)) as { default: Compiler };
+  self.postMessage(solc.compile(data.input));
 };

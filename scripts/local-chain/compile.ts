@@ -7,6 +7,7 @@ import { mkdir, rename } from "node:fs/promises";
 import { dirname, join, posix } from "node:path";
 import type { InterfaceAbi } from "ethers";
 import solcPackage from "solc/package.json";
+import olderSolcPackage from "solc-0.7.6/package.json";
 
 /** Positions of immutables in the runtime code, by the compiler's id of the variable. */
 export type ImmutableReferences = Record<string, { start: number; length: number }[]>;
@@ -43,10 +44,22 @@ const OLDER_EVM_VERSIONS: Record<string, string> = {
   "Destructible.sol": "paris",
   // Ganache knows no later fork.
   "BatchNft.sol": "shanghai",
+  "Slipstream.sol": "istanbul",
   "Exchanges.sol": "shanghai",
   "Multicall.sol": "shanghai",
   "Tokens.sol": "shanghai",
 };
+
+/** Files of exchanges that an older compiler built. */
+const OLDER_COMPILERS: Record<string, CompilerPackage> = {
+  "Slipstream.sol": { module: "solc-0.7.6", version: olderSolcPackage.version },
+};
+
+interface CompilerPackage {
+  /** What to import. */
+  readonly module: string;
+  readonly version: string;
+}
 
 /** More workers than cores would only share them. */
 const WORKERS = 2;
@@ -100,10 +113,11 @@ function artifactsOf(file: string): Promise<Record<string, Artifact>> {
 
 async function compileFile(file: string): Promise<Record<string, Artifact>> {
   const input = JSON.stringify(await compilerInput(file, OLDER_EVM_VERSIONS[file] ?? EVM_VERSION));
-  const key = new Bun.CryptoHasher("sha256").update(solcPackage.version).update(input).digest("hex");
+  const compiler = OLDER_COMPILERS[file] ?? { module: "solc", version: solcPackage.version };
+  const key = new Bun.CryptoHasher("sha256").update(compiler.version).update(input).digest("hex");
   const cached = Bun.file(join(CACHE, `${key}.json`));
   if (await cached.exists()) return (await cached.json()) as Record<string, Artifact>;
-  const found = collect(JSON.parse(await compileAside(input)) as CompilerOutput, file);
+  const found = collect(JSON.parse(await compileAside(compiler.module, input)) as CompilerOutput, file);
   await mkdir(CACHE, { recursive: true });
   const partial = join(CACHE, `${key}.${process.pid}.partial`);
   await Bun.write(partial, JSON.stringify(found));
@@ -112,6 +126,7 @@ async function compileFile(file: string): Promise<Record<string, Artifact>> {
 }
 
 interface Job {
+  readonly compiler: string;
   readonly input: string;
   readonly done: (output: string) => void;
   readonly fail: (error: Error) => void;
@@ -121,9 +136,9 @@ const queue: Job[] = [];
 let working = 0;
 
 /** Compiles in a worker. The compiler is 9 MB of WebAssembly and blocks its thread for seconds. */
-function compileAside(input: string): Promise<string> {
+function compileAside(compiler: string, input: string): Promise<string> {
   return new Promise((done, fail) => {
-    queue.push({ input, done, fail });
+    queue.push({ compiler, input, done, fail });
     if (working < WORKERS) startWorker();
   });
 }
@@ -135,7 +150,7 @@ function startWorker(): void {
   let job: Job | undefined;
   const next = () => {
     job = queue.shift();
-    if (job !== undefined) worker.postMessage(job.input);
+    if (job !== undefined) worker.postMessage({ compiler: job.compiler, input: job.input });
     else {
       working--;
       worker.terminate();

@@ -97,7 +97,7 @@ describe("the price of a pool", () => {
     fc.assert(
       fc.property(reading, decimals, (state, places) => {
         const price = priceOfToken0(plain, state, places)!;
-        const sides = depth(observation(state), places)!;
+        const sides = depth(plain, observation(state), places)!;
         expect(compare(multiply(sides.side0, price), sides.side1)).toBe(0);
       }),
     );
@@ -132,7 +132,7 @@ describe("the price of a pool", () => {
     fc.assert(
       fc.property(reading, amount, amount, (state, held0, held1) => {
         const none = { decimals0: 0, decimals1: 0 };
-        const sides = depth(observation(state, [held0, held1]), none)!;
+        const sides = depth(plain, observation(state, [held0, held1]), none)!;
         expect(compare(sides.side0, rational(held0))).toBeLessThanOrEqual(0);
         expect(compare(sides.side1, rational(held1))).toBeLessThanOrEqual(0);
       }),

@@ -77,7 +77,7 @@ export function sideOf(market: Market, pool: Pool, base: Address): Side | undefi
   const decimals = decimalsOf(market, pool);
   if (observation === undefined || decimals === undefined) return undefined;
   const price0 = priceOfToken0(pool, observation.reading, decimals);
-  const sides = depth(observation, decimals);
+  const sides = depth(pool, observation, decimals);
   if (price0 === undefined || sides === undefined) return undefined;
   const [price, baseSide, quoteSide] =
     pool.token0 === base ? [price0, sides.side0, sides.side1] : [invert(price0), sides.side1, sides.side0];

@@ -199,19 +199,80 @@ function stableCurvePrice(reading: { reserve0: bigint; reserve1: bigint }, decim
   return rational(3n * x * x * y + y ** 3n, x ** 3n + 3n * x * y * y);
 }
 
+/** Prices are moved by this much to measure how much a pair on the stable curve gives on the way. */
+const MOVED = { n: 102n, d: 100n };
+
+/** The square root, rounded down. */
+function squareRoot(value: bigint): bigint {
+  if (value < 2n) return value;
+  let root = 1n << BigInt((bitLength(value) + 1) >> 1);
+  for (let next = (root + value / root) >> 1n; next < root; next = (root + value / root) >> 1n) root = next;
+  return root;
+}
+
+/** The part of a reserve that a pool of constant product gives while its price moves by `MOVED`, times 2^96. */
+const PART_OF_PRODUCT = Q96 - squareRoot((MOVED.d * Q192) / MOVED.n);
+
+/**
+ * The sides of a pair on the stable curve, in the tokens' smallest units: the reserves of a pool of constant product that
+ * gives as much while the price moves by 2 %, at most the pair's own reserves. Far from balance the curve is steep, and a
+ * reserve says little. With t = y / x the price is (3t + t³) / (1 + 3t²), which rises with t, and x is the fourth root of
+ * k / (t + t³).
+ */
+function stableCurveDepth(
+  { reserve0, reserve1 }: { readonly reserve0: bigint; readonly reserve1: bigint },
+  { decimals0, decimals1 }: Decimals,
+): readonly [Rational, Rational] {
+  if (reserve0 === 0n || reserve1 === 0n) return [ZERO, ZERO];
+  const ratio = (reserve1 * 10n ** BigInt(decimals0) * Q96) / (reserve0 * 10n ** BigInt(decimals1));
+  if (ratio === 0n) return [ZERO, ZERO];
+  const product = (t: bigint) => t + t ** 3n / Q192;
+  const price = (t: bigint) => ((3n * t + t ** 3n / Q192) * Q96) / (Q96 + (3n * t * t) / Q96);
+  const now = price(ratio);
+  const [up, down] = [
+    ratioAt((now * MOVED.n) / MOVED.d, ratio, price),
+    ratioAt((now * MOVED.d) / MOVED.n, ratio, price),
+  ];
+  /** The part of x that is left at another t, times 2^96. */
+  const left = (t: bigint) => squareRoot(squareRoot((product(ratio) * Q192) / product(t)) << 96n);
+  const side = (reserve: bigint, kept: bigint) =>
+    minimum(rational(reserve), rational(reserve * (Q96 > kept ? Q96 - kept : 0n), PART_OF_PRODUCT));
+  return [side(reserve0, left(up)), side(reserve1, (left(down) * down) / ratio)];
+}
+
+/** Finds the t with a price, by halving. @param from a t near it */
+function ratioAt(wanted: bigint, from: bigint, price: (t: bigint) => bigint): bigint {
+  let [low, high] = [from, from];
+  while (low > 1n && price(low) > wanted) low >>= 1n;
+  while (price(high) < wanted) high <<= 1n;
+  while (high - low > 1n) {
+    const middle = (low + high) >> 1n;
+    if (price(middle) < wanted) low = middle;
+    else high = middle;
+  }
+  return high;
+}
+
 /**
  * Returns a pool's two sides in whole tokens, capped by its real balances where they are known; undefined for a v3 pool
- * without a price. v2: the reserves. v3: L/√P and L·√P.
+ * without a price. Pairs: the reserves, as far as the curve gives them. Concentrated: L/√P and L·√P.
  */
-export function depth({ reading, balance0, balance1 }: Observation, { decimals0, decimals1 }: Decimals) {
+export function depth(
+  { stableCurve }: Pick<Pool, "stableCurve">,
+  { reading, balance0, balance1 }: Observation,
+  decimals: Decimals,
+) {
+  const { decimals0, decimals1 } = decimals;
   if (reading.style === "v3" && reading.sqrtPriceX96 === 0n) return undefined;
   const [side0, side1] =
-    reading.style === "v2"
-      ? [rational(reading.reserve0), rational(reading.reserve1)]
-      : [
+    reading.style === "v3"
+      ? [
           rational(reading.liquidity * Q96, reading.sqrtPriceX96),
           rational(reading.liquidity * reading.sqrtPriceX96, Q96),
-        ];
+        ]
+      : stableCurve
+        ? stableCurveDepth(reading, decimals)
+        : [rational(reading.reserve0), rational(reading.reserve1)];
   const capped = (side: Rational, balance: bigint | undefined, decimals: number): Rational =>
     divide(balance === undefined ? side : minimum(side, rational(balance)), powerOfTen(decimals));
   return { side0: capped(side0, balance0, decimals0), side1: capped(side1, balance1, decimals1) };

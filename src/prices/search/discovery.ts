@@ -10,7 +10,7 @@ import type { CallResult } from "../../rpc/port.ts";
 import type { TokenFacts } from "../market/market.ts";
 import type { Pool, PoolId } from "../market/pools.ts";
 import { addressAnswer, answer, both, call, type Plan, textAnswer, together } from "../styles/abi.ts";
-import { contractOf, type PoolRead, type Venue } from "../styles/style.ts";
+import { type PoolRead, poolContract, type Venue } from "../styles/style.ts";
 import { PROBED_STYLES, STYLES } from "../styles/styles.ts";
 import { type HeldByTick, planTicks } from "../styles/v4.ts";
 
@@ -95,7 +95,7 @@ function planHonestState(pool: Pool): Plan<PoolRead | undefined> {
   const state = STYLES[pool.style].state(pool);
   if (pool.rank !== UNLISTED_RANK) return state;
   const held: Plan<readonly (Address | undefined)[]> = {
-    calls: [call(contractOf(pool), "token0()"), call(contractOf(pool), "token1()")],
+    calls: [call(poolContract(pool), "token0()"), call(poolContract(pool), "token1()")],
     read: (results) => results.map(addressAnswer),
   };
   const plan = both(state, held);

@@ -7,7 +7,7 @@ import type { Address } from "../../core/hex.ts";
 import { addressWord, wordOf } from "../../rpc/calls.ts";
 import type { Pool } from "../market/pools.ts";
 import { answer, both, call, topicOf } from "./abi.ts";
-import { contractOf, findByCalls, ofState, readContract, type Style, type Venue } from "./style.ts";
+import { findByCalls, ofState, poolContract, readContract, type Style, type Venue } from "./style.ts";
 import { reservesAnswer, reservesIn } from "./v2.ts";
 
 const events: Style["events"] = { [topicOf("Sync(uint256,uint256)")]: ({ data }) => ofState(reservesIn(data)) };
@@ -44,7 +44,7 @@ export const SOLIDLY_V2: Style = {
   probe: { signature: "getPool(address,address,bool)", words: NO_PAIR },
   find: (venue, a, b) => findBoth(venue, [a, b], "getPool(address,address,bool)"),
   state(pool) {
-    const words = [addressWord(contractOf(pool)), wordOf(pool.stableCurve ? 1 : 0)];
+    const words = [addressWord(poolContract(pool)), wordOf(pool.stableCurve ? 1 : 0)];
     const fee = {
       calls: [call(pool.factory, "getFee(address,bool)", ...words)],
       read: ([result]: Parameters<ReturnType<typeof readReserves>["read"]>[0]) => answer(result),

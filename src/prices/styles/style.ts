@@ -98,7 +98,7 @@ export const poolOf = (
 ): Pool => ({ ...found, factory, style, exchange, rank });
 
 /** The contract of a pool that has its own. */
-export const contractOf = ({ id }: { readonly id: PoolId }): Address => id as Address;
+export const poolContract = ({ id }: { readonly id: PoolId }): Address => id as Address;
 
 /** Reads a pool that is a contract: its balances, and what `decode` makes of the results of these calls. */
 export function readContract(
@@ -106,7 +106,7 @@ export function readContract(
   signatures: readonly string[],
   decode: (results: readonly CallResult[]) => { readonly reading: Reading | undefined; readonly pool?: Pool },
 ): Plan<PoolRead> {
-  const contract = contractOf(pool);
+  const contract = poolContract(pool);
   const holder = addressWord(contract);
   const balances = [pool.token0, pool.token1].map((token) => call(token, "balanceOf(address)", holder));
   return {

@@ -10,8 +10,7 @@ import type { CallResult, ChainLog } from "../../rpc/port.ts";
 import type { Pool, PoolId, PoolKey, Reading } from "../market/pools.ts";
 import { abiWord, abiWords, addressAt, answer, call, type Plan, tickIn, topicOf } from "./abi.ts";
 import { inAddressOrder, ofState, type PoolChange, poolOf, type Style } from "./style.ts";
-import { TICK_READER } from "./tick-reader.ts";
-import { amount0Above, amount1Below, type Tick } from "./ticks.ts";
+import { amount0Above, amount1Below, TICK_READER, type Tick } from "./ticks.ts";
 import { swapped } from "./v3.ts";
 
 /** Fees with their tick spacings, as Uniswap's interface makes pools. Any other is possible. */

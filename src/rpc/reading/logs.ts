@@ -198,15 +198,17 @@ export class LogReader {
    * Replaces faulty logs by those of their blocks' receipts. A contract whose logs are faulty there, too, is in doubt.
    * @throws LogsInDoubtError, RpcError `lie` if the faults name neither block nor contract
    */
-  async #mended(filter: LogRequest, { logs, faults }: SortedLogs, sources: Sources): Promise<ChainLog[]> {
+  async #mended(filter: LogRequest, { logs, faults, endpoint }: Asked, sources: Sources): Promise<ChainLog[]> {
     const { topics, only, fromBlock } = filter;
     const asked = only === undefined ? filter.addresses : [...only];
     const [first] = faults as [LogFault];
     if (faults.length === MAX_FAULTS) throw faultyAnswer(first);
     let mended = logs;
     for (const [number, own] of Map.groupBy(faults, ({ block = fromBlock }) => block)) {
-      const header = await this.#pool.run((endpoint) => headerFrom(endpoint, number), { meta: { block: number } });
-      if (header === undefined) throw missingBlock(number);
+      // Another endpoint may be on another branch, whose block of this number has other logs.
+      const header = await this.#pool.runOn(endpoint, (one) => headerFrom(one, number));
+      const isOther = ({ blockNumber, blockHash }: ChainLog) => blockNumber === number && blockHash !== header?.hash;
+      if (header === undefined || logs.some(isOther)) throw missingBlock(number, endpoint);
       const isNameless = own.some(({ contract }) => contract === undefined);
       const hasPlace = own.every(({ block }) => block !== undefined);
       if (isNameless && !(asked.length > 0 && hasPlace)) throw faultyAnswer(first);

@@ -13,20 +13,20 @@ contract TickReader {
         int24 spacing;
     }
 
-    /// @param bitmaps words of the tick bitmap on each side of the price, besides its own word
+    /// @param reach ticks on each side of the price up to which the bitmap is read at least
     /// @param most ticks on each side
     /// Returns uint256[][]: for each pool first the ticks above its price, ascending, then the others, descending. A
     /// tick is its number shifted by 128 bits, or-ed with its net liquidity's 128 bits.
-    constructor(PoolManager manager, Wanted[] memory pools, int256 bitmaps, uint256 most) {
+    constructor(PoolManager manager, Wanted[] memory pools, int256 reach, uint256 most) {
         uint256[][] memory found = new uint256[][](pools.length);
-        for (uint256 i = 0; i < pools.length; i++) found[i] = ticksOf(manager, pools[i], bitmaps, most);
+        for (uint256 i = 0; i < pools.length; i++) found[i] = ticksOf(manager, pools[i], reach, most);
         bytes memory told = abi.encode(found);
         assembly {
             return(add(told, 32), mload(told))
         }
     }
 
-    function ticksOf(PoolManager manager, Wanted memory pool, int256 bitmaps, uint256 most)
+    function ticksOf(PoolManager manager, Wanted memory pool, int256 reach, uint256 most)
         private
         view
         returns (uint256[] memory ticks)
@@ -37,6 +37,7 @@ contract TickReader {
         int256 place = tick / spacing;
         if (tick < 0 && tick % spacing != 0) place--;
         ticks = new uint256[](2 * most);
+        int256 bitmaps = reach / (256 * spacing) + 1;
         uint256 count = 0;
         for (int256 side = 1; side >= -1; side -= 2) {
             uint256 end = count + most;

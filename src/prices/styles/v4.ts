@@ -102,8 +102,10 @@ export const V4: Style = {
   }),
 };
 
-/** Words of the tick bitmap read on each side, of 256 spacings each: a factor of 1.2 in the price at a spacing of 1, of 7 at 10. */
-const BITMAPS = 8;
+/** Ticks on each side up to which positions count: a factor of a hundred in the price. */
+const REACH = 46_055;
+/** Words of the tick bitmap on each side that reach so far, each of 256 spacings. */
+const bitmapsOf = (spacing: number): number => Math.floor(REACH / (256 * spacing)) + 1;
 /** Ticks read on each side. Liquidity beyond them counts for nothing. */
 const MAX_TICKS = 128;
 
@@ -133,7 +135,7 @@ export function planTicks(
 
 /** The reader's code with its arguments: the manager, the pools, and two bounds. */
 function readerOf(manager: Address, pools: readonly KeyedPool[]): `0x${string}` {
-  const head = [addressWord(manager), wordOf(4 * 32), wordOf(BITMAPS), wordOf(MAX_TICKS), wordOf(pools.length)];
+  const head = [addressWord(manager), wordOf(4 * 32), wordOf(REACH), wordOf(MAX_TICKS), wordOf(pools.length)];
   const wanted = pools.flatMap(({ id, key }) => [id.slice(2), wordOf(key.spacing)]);
   return `0x${TICK_READER}${head.join("")}${wanted.join("")}`;
 }
@@ -172,7 +174,7 @@ function heldByTick(reading: Reading & { readonly style: "v3" }, spacing: number
   const endOf = (side: readonly Tick[], edge: number): number =>
     side.length === MAX_TICKS ? side.at(-1)!.tick : edge * 256 * spacing;
   return {
-    amount0: amount0Above(reading, { ticks: above, end: endOf(above, word + BITMAPS + 1) }),
-    amount1: amount1Below(reading, { ticks: below, end: endOf(below, word - BITMAPS) }),
+    amount0: amount0Above(reading, { ticks: above, end: endOf(above, word + bitmapsOf(spacing) + 1) }),
+    amount1: amount1Below(reading, { ticks: below, end: endOf(below, word - bitmapsOf(spacing)) }),
   };
 }

@@ -10,7 +10,7 @@ import { type Chain, MULTICALL3, type PriceList } from "./chains/chains.ts";
 import type { Collection } from "./collections/collection.ts";
 import type { HotCollections } from "./collections/hot-collections.ts";
 import type { FlagLists } from "./collections/operator-lists.ts";
-import { type ChainConfig, LIMITS } from "./config.ts";
+import { type ChainConfig, type Config, LIMITS } from "./config.ts";
 import { type Clock, withTimeout } from "./core/clock.ts";
 import type { Requester } from "./core/fair-slots.ts";
 import { wholeText } from "./core/format.ts";
@@ -87,6 +87,7 @@ export interface RuntimeOptions {
   readonly leases: Leases;
   /** How thoroughly backfilled logs are verified. */
   readonly verify: Verify;
+  readonly pools: Config["pools"];
   /** Least wait between polls, and between rounds of the self-audit, in ms, for tests. */
   readonly minPollMs: number | undefined;
   readonly auditMs: number | undefined;
@@ -181,7 +182,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   lifecycle.onStop(`indexing of ${chain.name}`, () => indexing.stop());
   const { view } = indexing;
   const prices = createPrices({
-    ...{ chain, reader, log, view, clock },
+    ...{ chain, reader, log, view, clock, pools: shared.pools },
     listed: (chainId, address) => shared.tokenLists.find(chainId, address),
     onAsked: () => {
       indexing.follow();

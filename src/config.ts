@@ -108,6 +108,8 @@ export interface Config {
   readonly collectionsPerHour: number;
   readonly subscriptionsPerKey: number;
   readonly wireTypes: "seed" | "native";
+  /** The exchanges whose pools rank: all that are known, or the contract's twelve. */
+  readonly pools: "all" | "contract";
   /** How thoroughly backfilled logs are verified. */
   readonly verify: "sample" | "headers" | "receipts";
   /** Gateways to IPFS and Arweave in the form of `core/gateway.ts`, in order of preference. They may hold secrets. */
@@ -367,6 +369,7 @@ export function readConfig(environment: Environment): Config {
     collectionsPerHour: env.integer("COLLECTIONS_PER_HOUR", 300, 1, 1_000_000),
     // A thousand pinned collections of 100 KB are a tenth of CACHE_MB.
     subscriptionsPerKey: env.integer("SUBSCRIPTIONS_PER_KEY", 1_000, 1, 1_000_000),
+    pools: env.choice("POOLS", ["all", "contract"], "all"),
     verify: env.choice("VERIFY", ["sample", "headers", "receipts"], "sample"),
     wireTypes: env.choice("WIRE_TYPES", ["seed", "native"], "seed"),
     ipfsGateways: readGateways(env, "IPFS_GATEWAYS", IPFS_GATEWAYS, /\/ipfs$/),

@@ -301,6 +301,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     onDelayed,
     leases,
     verify: config.verify,
+    pools: config.pools,
     minPollMs,
     auditMs,
   };

@@ -3,9 +3,10 @@
  * Reads headers only; the follower decides the consequences.
  */
 import type { Clock } from "../core/clock.ts";
-import { AppError, InvariantError } from "../core/errors.ts";
+import { AppError, InvariantError, isRetryable } from "../core/errors.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { ChainLog, ChainReader } from "../rpc/port.ts";
+import { RpcError } from "../rpc/rpc-errors.ts";
 import type { ChainState } from "./view.ts";
 
 /** Returns the followed header of a number, if it is still known. */
@@ -39,6 +40,10 @@ export class ForkedAnswersError extends Error {
     this.name = "ForkedAnswersError";
   }
 }
+
+/** True for a failure that another poll may mend, with what this process knows of the log. */
+export const needsOnlyAPoll = (error: unknown): boolean =>
+  error instanceof ForkedAnswersError || error instanceof RpcError || isRetryable(error);
 
 /** Returns the numbers from one block to another, both included. Descends if `to` is lower. */
 export function numbersBetween(from: number, to: number): number[] {

@@ -17,6 +17,7 @@ import {
   findCommonAncestor,
   firstUnlinked,
   type HeaderOf,
+  needsOnlyAPoll,
   orphanedAbove,
   ViolationWatch,
 } from "./branch.ts";
@@ -236,11 +237,7 @@ export class Follower {
         this.#succeeded(state, lease);
       } catch (error) {
         // Errors that only need another poll keep the lease. All other ones give it up and reload from the log.
-        const passing =
-          !this.#writing &&
-          (error instanceof ForkedAnswersError ||
-            (error instanceof AppError && error.retryable) ||
-            error instanceof RpcError);
+        const passing = !this.#writing && needsOnlyAPoll(error);
         this.#hasUncertainAppend = this.#writing || (error instanceof AppError && error.code === "write_interrupted");
         lease.assertHeld();
         if (!passing) throw error;

@@ -69,6 +69,9 @@ export const EXCHANGES: readonly Exchange[] = NAMES.map(([standin, realName, dis
   rank,
 }));
 
+/** True for an exchange of the contract's own list, which `POOLS=contract` restricts prices to. */
+export const isAmongTwelve = ({ rank }: Pick<Exchange, "rank">): boolean => rank < NAMES.length;
+
 /** The fee tiers that every v3 factory of the list has. */
 const V3_TIERS = [100, 500, 3000, 10_000] as const;
 

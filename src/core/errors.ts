@@ -81,6 +81,7 @@ export const ERROR_CODES = [
   "not_a_token",
   "unknown_decimals",
   "no_price_at_block",
+  "no_dollar",
   "method_not_allowed",
   "not_indexed_yet",
   "conflict",

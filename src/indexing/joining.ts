@@ -2,7 +2,14 @@
  * The collections of one chain whose history is read. Reads each one's missing blocks up to the followed head, declares
  * it complete there, and passes it on to be followed.
  */
-import { assertNoFork, assertOnChain, ForkedAnswersError, firstUnlinked, type HeaderOf } from "../chain/branch.ts";
+import {
+  assertNoFork,
+  assertOnChain,
+  ForkedAnswersError,
+  firstUnlinked,
+  type HeaderOf,
+  needsOnlyAPoll,
+} from "../chain/branch.ts";
 import { failureOf, type IndexState, msUntilRetry, nextBlock } from "../collections/headline.ts";
 import { Semaphore } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
@@ -151,7 +158,9 @@ export class JoiningCollections {
     const ready = due.filter(({ state }) => nextBlock(state) <= head.number + 1);
     const join = (joining: Joining) => this.#slots.run(() => this.#join(joining, head, headerOf));
     const outcomes = await Promise.allSettled(ready.map(join));
-    for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
+    const failures = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason as unknown] : []));
+    // A failure that only needs another poll must not hide an append whose outcome is unknown.
+    if (failures.length > 0) throw failures.find((reason) => !needsOnlyAPoll(reason)) ?? failures[0];
     return ready.length === due.length;
   }
 

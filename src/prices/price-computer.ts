@@ -4,6 +4,7 @@
  */
 import type { ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
+import type { Deployment } from "../chains/exchanges.ts";
 import { AppError, invalidParameter } from "../core/errors.ts";
 import { FairSlots, type Shares } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
@@ -21,6 +22,7 @@ import {
   type Selection,
   selectPools,
 } from "./price-record.ts";
+import { redemptionOf } from "./redemption.ts";
 import { isTooManyLogs, type PastReader } from "./search/history.ts";
 import type { Markets } from "./search/markets.ts";
 import type { FindListedToken } from "./token-lists.ts";
@@ -71,6 +73,8 @@ interface PriceComputation extends Computing {
 
 interface ComputerOptions {
   readonly chain: Chain;
+  /** Those whose pools rank. */
+  readonly exchanges: readonly Deployment[];
   readonly listed: FindListedToken;
   readonly reader: ChainReader;
   readonly view: ChainView;
@@ -108,7 +112,7 @@ export class PriceComputer {
    * @throws Refusal as in the API's error table; AppError `chain_unavailable` when no endpoint answers
    */
   async compute(request: PriceRequest, computing: Computing): Promise<PriceAnswer> {
-    const selection = selectPools(this.#options.chain, request.exchange);
+    const selection = selectPools(this.#options.chain, request.exchange, this.#options.exchanges);
     const turn: RunInSlot = (work) => this.#headPastQueue.run(computing, work);
     const question: PriceComputation = { ...computing, request, selection, turn, hasMoved: false };
     return this.#attempt((hasMoved) => {
@@ -222,18 +226,19 @@ export class PriceComputer {
     const { request, selection, turn } = question;
     const priced = quote(market, this.#quoteOptions(request, selection, market));
     const optionsAt = (then: Market): QuoteOptions => this.#quoteOptions(request, selection, then);
-    const [percentChange, twap] = await Promise.all([
+    const [percentChange, twap, redemption] = await Promise.all([
       request.percentChange
         ? turn(() => this.#figures.change(priced, selection.unlisted, optionsAt, this.finalized))
         : undefined,
       request.provenance ? this.#figures.average(priced, turn) : undefined,
+      request.provenance ? redemptionOf(this.#options.reader, priced) : undefined,
     ]);
     const record = recordOf({
       quote: priced,
       listed: this.#options.listed(market.chain.chainId, request.address),
       exchangeName: selection.exchangeName,
       percentChange,
-      provenance: request.provenance ? provenanceOf(priced, twap) : undefined,
+      provenance: request.provenance ? provenanceOf(priced, twap, redemption) : undefined,
     });
     const { number, hash, timestamp } = market.block;
     const finality = number <= this.finalized ? "finalized" : "latest";

@@ -3,11 +3,12 @@
  * request may use.
  */
 import type { Chain } from "../chains/chains.ts";
-import { deploymentOf, type ExchangeChoice, exchangesOf } from "../chains/exchanges.ts";
+import { type Deployment, deploymentOf, type ExchangeChoice, exchangesOf, isAmongTwelve } from "../chains/exchanges.ts";
 import { invalidParameter } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { decimalsOf, type Market, type Side } from "./market/market.ts";
 import {
+  compare,
   format,
   formatDouble,
   multiply,
@@ -21,6 +22,7 @@ import {
   truncate,
 } from "./market/pools.ts";
 import { confidence, type Quote, spreadPercent } from "./market/quote.ts";
+import type { Redemption } from "./redemption.ts";
 import type { ListedToken } from "./token-lists.ts";
 
 export interface PriceParameters {
@@ -37,27 +39,36 @@ export interface Selection {
   readonly accepts: (pool: Pool) => boolean;
   /** Display name of the requested alias. */
   readonly exchangeName: string | undefined;
-  /** The requested factory, if it is not in this chain's list. */
+  /** The requested factory, if its pools don't rank here. */
   readonly unlisted: Address | undefined;
 }
 
-/** @throws Refusal `invalid_parameter` when a listed exchange is not on this chain */
-export function selectPools(chain: Chain, choice: ExchangeChoice | undefined): Selection {
+/** The deployments on a chain whose pools rank: all, or those of the contract's twelve exchanges. */
+export const rankedExchanges = (chain: Chain, pools: "all" | "contract" = "all"): readonly Deployment[] =>
+  exchangesOf(chain).filter(({ exchange }) => pools === "all" || isAmongTwelve(exchange));
+
+/**
+ * @param ranked the chain's deployments whose pools rank; another one is used for the request only
+ * @throws Refusal `invalid_parameter` when a listed exchange is not on this chain
+ */
+export function selectPools(
+  chain: Chain,
+  choice: ExchangeChoice | undefined,
+  ranked: readonly Deployment[],
+): Selection {
   if (choice === undefined) return { accepts: () => true, exchangeName: undefined, unlisted: undefined };
   if (choice.kind === "listed") {
     const deployment = deploymentOf(choice.exchange, chain);
     if (deployment === undefined) throw notHere(choice.exchange.realName, chain);
-    return of(deployment.factory, choice.exchange.displayName, undefined);
+    return of(deployment.factory, choice.exchange.displayName, ranked);
   }
-  const { factory } = choice;
-  const listed = exchangesOf(chain).some((entry) => entry.factory === factory);
-  return of(factory, undefined, listed ? undefined : factory);
+  return of(choice.factory, undefined, ranked);
 }
 
-const of = (factory: Address, exchangeName: string | undefined, unlisted: Address | undefined): Selection => ({
+const of = (factory: Address, exchangeName: string | undefined, ranked: readonly Deployment[]): Selection => ({
   accepts: (pool) => pool.factory === factory,
   exchangeName,
-  unlisted,
+  unlisted: ranked.some((entry) => entry.factory === factory) ? undefined : factory,
 });
 
 function notHere(name: string, chain: Chain): Error {
@@ -111,8 +122,27 @@ interface Provenance {
   readonly spreadPercent: string;
   /** Set if the node lacks the state of the block: name, symbol and decimals are those of the newest block. */
   readonly factsOf?: "newest";
+  /** The best price by the contract's twelve exchanges, if a deeper pool of another one gives a different one. */
+  readonly contractPools?: ContractPrice;
+  /** What the token's own contract redeems it for, if it is a vault's share or a staked coin. */
+  readonly redemption?: RedemptionFacts;
   /** Configured stablecoins that are more than 2 % off a trusted one; absent when all agree. */
   readonly disputedStablecoins?: readonly DisputedStablecoin[];
+}
+
+interface ContractPrice {
+  readonly pool: PoolId;
+  readonly exchange: string;
+  readonly usdPrice: string;
+  readonly liquidityUsd: string;
+}
+
+interface RedemptionFacts {
+  readonly standard: Redemption["standard"];
+  readonly asset: Address;
+  /** Whole units of the asset for one whole token. */
+  readonly assetsPerToken: string;
+  readonly usdPrice?: string;
 }
 
 interface DisputedStablecoin {
@@ -169,8 +199,23 @@ function legOf({ pool, observation }: Side, market: Market): RouteLeg {
   };
 }
 
+/** The best route by the contract's exchanges, if another exchange's has another price. */
+function contractPrice({ usable: [best, ...others] }: Quote): ContractPrice | undefined {
+  if (best === undefined || isAmongTwelve(best.pool)) return undefined;
+  const own = others.find(({ pool }) => isAmongTwelve(pool));
+  if (own === undefined || compare(own.usd, best.usd) === 0) return undefined;
+  const { id: pool, exchange } = own.pool;
+  return { pool, exchange, usdPrice: format(own.usd), liquidityUsd: format(own.depthUsd) };
+}
+
+const redemptionFacts = ({ standard, asset, assets, usd }: Redemption): RedemptionFacts => ({
+  ...{ standard, asset, assetsPerToken: format(assets) },
+  ...(usd === undefined ? {} : { usdPrice: format(usd) }),
+});
+
 /** `twap`: US dollars; undefined when the states in the window are not known. */
-export function provenanceOf(quote: Quote, twap: Rational | undefined): Provenance {
+export function provenanceOf(quote: Quote, twap: Rational | undefined, redemption: Redemption | undefined): Provenance {
+  const byContract = contractPrice(quote);
   const { market, nativeSide } = quote;
   return {
     route: (quote.route?.legs ?? []).map((leg) => legOf(leg, market)),
@@ -180,6 +225,8 @@ export function provenanceOf(quote: Quote, twap: Rational | undefined): Provenan
     twap30m: twap === undefined ? null : format(twap),
     spreadPercent: format(spreadPercent(quote.usable)),
     ...(market.factsOf === "newest" ? { factsOf: "newest" } : {}),
+    ...(byContract === undefined ? {} : { contractPools: byContract }),
+    ...(redemption === undefined ? {} : { redemption: redemptionFacts(redemption) }),
     ...(quote.disputed.length === 0
       ? {}
       : {

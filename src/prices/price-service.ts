@@ -15,7 +15,7 @@ import type { ChainReader } from "../rpc/port.ts";
 import { AnswerCache } from "./answer-cache.ts";
 import { PastFigures } from "./past-figures.ts";
 import { type NewestFacts, type PriceAnswer, PriceComputer, type PriceRequest } from "./price-computer.ts";
-import type { PriceRecord } from "./price-record.ts";
+import { type PriceRecord, rankedExchanges } from "./price-record.ts";
 import { planFacts } from "./search/discovery.ts";
 import type { PastReader } from "./search/history.ts";
 import { Markets } from "./search/markets.ts";
@@ -28,6 +28,8 @@ interface PricesDeps {
   readonly log: EventLog;
   readonly view: ChainView;
   readonly clock: Clock;
+  /** The exchanges whose pools rank: all that are known (the default), or the contract's twelve. */
+  readonly pools?: "all" | "contract";
   readonly limits?: Partial<PriceLimits>;
   /** Finds a token in the operator's lists. Finds none by default. */
   readonly listed?: FindListedToken;
@@ -103,7 +105,8 @@ class PriceService implements Prices {
     const { chain, reader, log, view, clock, listed = () => undefined } = deps;
     this.chain = chain;
     const { answerBytes, readsAhead } = { ...DEFAULTS, ...deps.limits };
-    const markets = new Markets({ chain, reader, view, clock, log, readsAhead });
+    const exchanges = rankedExchanges(chain, deps.pools);
+    const markets = new Markets({ chain, reader, view, clock, log, readsAhead, exchanges });
     const figures = new PastFigures({ reader, view, markets, blockSeconds: chain.blockSeconds });
     // Prices need the chain's head, but no logs from its follower.
     this.consumer = {
@@ -116,7 +119,7 @@ class PriceService implements Prices {
     };
     this.#markets = markets;
     const isFresh = () => this.#isFresh;
-    this.#computer = new PriceComputer({ chain, reader, view, markets, figures, listed, isFresh });
+    this.#computer = new PriceComputer({ chain, reader, view, markets, figures, listed, isFresh, exchanges });
     const bytesOf = ({ body }: PriceAnswer): number => body.length * 2 + 512;
     this.#answers = new AnswerCache({ maxBytes: answerBytes, bytesOf, clock });
     this.#series = new PriceSeries({

@@ -15,6 +15,7 @@ const STATUSES: Readonly<Record<string, readonly string[]>> = {
     "not_a_token",
     "unknown_decimals",
     "no_price_at_block",
+    "no_dollar",
   ],
   405: ["method_not_allowed"],
   409: ["not_indexed_yet", "conflict"],

@@ -105,7 +105,7 @@ for (const chain of CHAINS.filter((entry) => exchangesOf(entry).length > 0 && en
   });
 }
 
-test("states that the chain has no dollar in the refusal, and shows every pool", async () => {
+test("refuses a dollar on a chain without a stablecoin, and tells the native price and every pool", async () => {
   for (const name of ["mumbai"]) {
     const chain = CHAINS.find((entry) => entry.name === name)!;
     const anvil = await startChain(chain);
@@ -123,7 +123,8 @@ test("states that the chain has no dollar in the refusal, and shows every pool",
       });
     }
     const refused = await refusal(pricesOf(anvil.url, unfollowed, chain), token, {});
-    expect(refused).toMatchObject({ code: "low_liquidity", details: { pools } });
+    const value = ((50n * ETHER * ETHER) / (777n * ETHER)).toString();
+    expect(refused).toMatchObject({ code: "no_dollar", details: { nativePrice: { value, symbol: "MATIC" }, pools } });
     await anvil.stop();
   }
 });

@@ -103,6 +103,7 @@ const STATUSES: Readonly<Record<ErrorCode, number>> = {
   not_a_token: 404,
   unknown_decimals: 404,
   no_price_at_block: 404,
+  no_dollar: 404,
   method_not_allowed: 405,
   not_indexed_yet: 409,
   conflict: 409,

@@ -120,6 +120,30 @@ const Provenance = Type.Object(
     ),
     twap30m: nullableText("30-minute average in US dollars; null if it cannot be computed"),
     spreadPercent: decimal("Spread between the usable routes, in per cent"),
+    contractPools: Type.Optional(
+      Type.Object(
+        {
+          pool: poolId("The deepest pool among the twelve exchanges"),
+          exchange: text("Display name of its exchange"),
+          usdPrice: decimal("US dollars by that pool"),
+          liquidityUsd: decimal("Its smaller side, in US dollars"),
+        },
+        { description: "Set if a deeper pool of another exchange gives a different price than the twelve exchanges" },
+      ),
+    ),
+    redemption: Type.Optional(
+      Type.Object(
+        {
+          standard: oneOf(["ERC-4626", "wstETH", "rETH"], "How the token is redeemed"),
+          asset: address("What it is redeemed for"),
+          assetsPerToken: decimal("Whole units of the asset for one whole token"),
+          usdPrice: Type.Optional(
+            decimal("US dollars for one whole token, if the asset is the native coin or a dollar"),
+          ),
+        },
+        { description: "What the token's own contract gives for it. Never part of the price" },
+      ),
+    ),
     factsOf: Type.Optional(
       oneOf(
         ["newest"],

@@ -30,16 +30,18 @@ import {
   ONE,
   type Pool,
   type PoolId,
+  powerOfTen,
   priceOfToken0,
   type Rational,
   rational,
   shorten,
   subtract,
+  truncate,
   ZERO,
 } from "./pools.ts";
 import { poolsOf, type Ranking, type Route, rank, type SkippedPool } from "./ranking.ts";
 
-type RefusalCode = "no_pool" | "low_liquidity" | "not_a_token" | "unknown_decimals" | "no_price_at_block";
+type RefusalCode = "no_pool" | "low_liquidity" | "not_a_token" | "unknown_decimals" | "no_price_at_block" | "no_dollar";
 
 export interface Quote {
   readonly market: Market;
@@ -83,9 +85,13 @@ export function refusalOf(facts: TokenFacts): Refusal | undefined {
 /** The least depth in US dollars: $500 on eth, $150 elsewhere. */
 export const floorOf = (market: Pick<Market, "chain">): Rational => rational(market.chain.name === "eth" ? 500n : 150n);
 
-/** @throws Refusal `no_pool`, `low_liquidity` or `no_price_at_block`, with every pool and the reason to skip it */
+/**
+ * @throws Refusal `no_pool`, `low_liquidity` or `no_price_at_block`, with every pool and the reason to skip it;
+ * `no_dollar`, with the native price, on a chain without a stablecoin
+ */
 export function quote(market: Market, options: QuoteOptions): Quote {
   const { token, floor } = options;
+  if (market.chain.stablecoins.length === 0) throw withoutDollar(market, options);
   const dollar = dollarOf(market, floorOf(market));
   const connectors = connectorsIn(market);
   const ranking = rank(market, dollar, { token, floor, accepts: options.accepts, connectors });
@@ -101,8 +107,28 @@ export function quote(market: Market, options: QuoteOptions): Quote {
   throw refused(market, options, ranking);
 }
 
+/** No stablecoin says what a dollar is. The token's deepest pool with the native coin still has a price in that. */
+function withoutDollar(market: Market, options: QuoteOptions): Refusal {
+  const { token, accepts } = options;
+  const { chain } = market;
+  const native = chain.wrappedNative.address;
+  const [side] = sidesOf(market, token, (quoteToken) => quoteToken === native)
+    .filter(({ pool, depth }) => accepts(pool) && depth.n > 0n)
+    .sort(byDepth(({ depth }) => depth));
+  const price = token === native ? ONE : side?.price;
+  const ranking = rank(market, dollarOf(market, ZERO), { ...options, floor: ZERO, connectors: [] });
+  if (price === undefined) return refused(market, options, ranking);
+  const { name, symbol, decimals } = chain.native;
+  const value = truncate(multiply(price, powerOfTen(decimals))).toString();
+  const pool = side === undefined ? {} : { pool: side.pool.id, exchange: side.pool.exchange };
+  return new Refusal("no_dollar", `no stablecoin is known on ${chain.name}, so there is a price in ${symbol} only`, {
+    details: { nativePrice: { value, decimals, name, symbol, address: native }, ...pool, pools: ranking.skipped },
+  });
+}
+
 /** True if the token has a price without a connector. Then the connectors' pools need not be read. */
 export function isPricedDirectly(market: Market, { token, floor, accepts }: QuoteOptions): boolean {
+  if (market.chain.stablecoins.length === 0) return true;
   return rank(market, dollarOf(market, floorOf(market)), { token, floor, accepts, connectors: [] }).usable.length > 0;
 }
 

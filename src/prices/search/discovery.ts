@@ -3,7 +3,7 @@
  * states. Each request is a `Plan`, so that any number of plans share one round trip. Makes no requests itself.
  */
 import type { Chain } from "../../chains/chains.ts";
-import type { Deployment, PoolStyle } from "../../chains/exchanges.ts";
+import { type Deployment, exchangesOf, type PoolStyle } from "../../chains/exchanges.ts";
 import { isReferencePair } from "../../chains/tokens.ts";
 import type { Address } from "../../core/hex.ts";
 import type { CallResult } from "../../rpc/port.ts";
@@ -29,8 +29,14 @@ export const venueOf = (chain: Chain, { exchange, style, factory, fees, spacings
   wrapped: chain.wrappedNative.address,
 });
 
+/** The deployment of a factory that does not rank here, although it is known. */
+const knownAt = (chain: Chain, factory: Address): Deployment | undefined =>
+  exchangesOf(chain).find((deployment) => deployment.factory === factory);
+
 /** Asks an unlisted factory which style it answers like; undefined for none. */
-export function planProbe(factory: Address): Plan<PoolStyle | undefined> {
+export function planProbe(chain: Chain, factory: Address): Plan<PoolStyle | undefined> {
+  const known = knownAt(chain, factory);
+  if (known !== undefined) return { calls: [], read: () => known.style };
   const probes = PROBED_STYLES.map((style) => STYLES[style].probe!);
   return {
     calls: probes.map(({ signature, words }) => call(factory, signature, ...words)),
@@ -39,12 +45,15 @@ export function planProbe(factory: Address): Plan<PoolStyle | undefined> {
 }
 
 /** All styles of an unlisted factory, so that its pools can be requested together with the probe. */
-export const unlistedVenues = (chain: Chain, factory: Address): Venue[] =>
-  PROBED_STYLES.map((style) => ({
+export function unlistedVenues(chain: Chain, factory: Address): Venue[] {
+  const known = knownAt(chain, factory);
+  if (known !== undefined) return [venueOf(chain, known)];
+  return PROBED_STYLES.map((style) => ({
     ...{ name: factory, rank: UNLISTED_RANK, style, factory, wrapped: chain.wrappedNative.address },
     fees: style === "v3" ? PROBED_TIERS : [],
     spacings: PROBED_SPACINGS,
   }));
+}
 
 /** Reads the existing pools of many pairs at many venues. */
 export function planPairs(venues: readonly Venue[], pairs: readonly (readonly [Address, Address])[]): Plan<Pool[]> {

@@ -7,6 +7,7 @@
 import { LRUCache } from "lru-cache";
 import type { ChainView } from "../../chain/consumer.ts";
 import type { Chain } from "../../chains/chains.ts";
+import type { Deployment } from "../../chains/exchanges.ts";
 import { isMoney } from "../../chains/tokens.ts";
 import type { Clock } from "../../core/clock.ts";
 import { AppError } from "../../core/errors.ts";
@@ -24,6 +25,8 @@ import { Journal } from "./price-streams.ts";
 
 interface MarketsOptions {
   readonly chain: Chain;
+  /** Those whose pools rank. */
+  readonly exchanges: readonly Deployment[];
   readonly reader: ChainReader;
   readonly view: ChainView;
   readonly clock: Clock;
@@ -66,9 +69,9 @@ export class Markets {
   newest = -1;
 
   constructor(options: MarketsOptions) {
-    const { chain, reader, view, log } = options;
+    const { chain, exchanges, reader, view, log } = options;
     this.#options = options;
-    this.#lists = new PoolLists({ chain, reader, view, callsAtHead: (calls) => this.#callsAtHead(calls) });
+    this.#lists = new PoolLists({ chain, exchanges, reader, view, callsAtHead: (calls) => this.#callsAtHead(calls) });
     this.#journal = new Journal({ chainId: chain.chainId, log, view });
   }
 

@@ -6,7 +6,7 @@
 import { LRUCache } from "lru-cache";
 import type { ChainView } from "../../chain/consumer.ts";
 import type { Chain } from "../../chains/chains.ts";
-import { exchangesOf, KNOWN_EXCHANGES } from "../../chains/exchanges.ts";
+import { type Deployment, KNOWN_EXCHANGES } from "../../chains/exchanges.ts";
 import { isMoney, isReferencePair, referenceTokens } from "../../chains/tokens.ts";
 import { Semaphore } from "../../core/background.ts";
 import { AppError, invalidParameter } from "../../core/errors.ts";
@@ -42,6 +42,8 @@ export interface Subject {
 
 interface ListOptions {
   readonly chain: Chain;
+  /** Those whose pools rank. */
+  readonly exchanges: readonly Deployment[];
   readonly reader: ChainReader;
   readonly view: ChainView;
   /** Runs calls at the newest block. */
@@ -72,7 +74,7 @@ export class PoolLists {
 
   constructor(options: ListOptions) {
     this.#options = options;
-    this.#venues = exchangesOf(options.chain).map((deployment) => venueOf(options.chain, deployment));
+    this.#venues = options.exchanges.map((deployment) => venueOf(options.chain, deployment));
     this.#references = referenceTokens(options.chain).map((token) => token.address);
   }
 
@@ -116,7 +118,7 @@ export class PoolLists {
       ),
       both(
         planPairs(unlisted === undefined ? [] : unlistedVenues(chain, unlisted), pairs),
-        both(together(unlisted === undefined ? [] : [planProbe(unlisted)]), planFacts([token], [])),
+        both(together(unlisted === undefined ? [] : [planProbe(chain, unlisted)]), planFacts([token], [])),
       ),
     );
     const { header, results } = await callsAtHead(plan.calls);

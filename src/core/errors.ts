@@ -92,6 +92,7 @@ export const ERROR_CODES = [
   "internal",
   "chain_unavailable",
   "log_unavailable",
+  "searching",
   "starting",
 ] as const;
 

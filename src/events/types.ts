@@ -182,8 +182,13 @@ export interface PoolDiscovered {
   readonly token1: Address;
   /** True for a pair on the x³y + y³x curve; absent for the rest. */
   readonly stableCurve?: boolean;
-  /** For a pool inside the factory's contract: what its hash is of besides its other token and its fee. */
-  readonly key?: { readonly currency0: Address; readonly spacing: number; readonly hooks: Address };
+  /** For a pool inside the factory's contract: what its hash is of besides its second token. */
+  readonly key?: {
+    readonly currency0: Address;
+    readonly fee: number;
+    readonly spacing: number;
+    readonly hooks: Address;
+  };
   readonly block: number;
 }
 

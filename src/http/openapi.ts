@@ -67,7 +67,7 @@ const ERRORS = {
   426: "Not a WebSocket upgrade",
   429: "Rate limit exceeded; see Retry-After",
   500: "Internal server error",
-  503: "No endpoint of the chain answers, the event log can't be reached, or the server is starting; see Retry-After",
+  503: "No endpoint of the chain answers, the event log can't be reached, pools are still searched for, or the server is starting; see Retry-After",
 } as const;
 
 type ErrorStatus = keyof typeof ERRORS;

@@ -5,14 +5,15 @@
 import type { ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
 import type { Deployment } from "../chains/exchanges.ts";
-import { AppError, invalidParameter } from "../core/errors.ts";
+import { isReference } from "../chains/tokens.ts";
+import { AppError, type ErrorCode, invalidParameter, Refusal } from "../core/errors.ts";
 import { FairSlots, type Shares } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import { type Asking, PastQueue, type RunInSlot } from "./answer-cache.ts";
 import type { Market, PricedBlock } from "./market/market.ts";
 import type { PoolId } from "./market/pools.ts";
-import { floorOf, type QuoteOptions, quote, refusal } from "./market/quote.ts";
+import { floorOf, type Quote, type QuoteOptions, quote, refusal } from "./market/quote.ts";
 import type { PastFigures } from "./past-figures.ts";
 import {
   type PriceParameters,
@@ -23,6 +24,8 @@ import {
   selectPools,
 } from "./price-record.ts";
 import { redemptionOf } from "./redemption.ts";
+import { AnnouncedPools } from "./search/announced-pools.ts";
+import { venueOf } from "./search/discovery.ts";
 import { isTooManyLogs, type PastReader } from "./search/history.ts";
 import type { Markets } from "./search/markets.ts";
 import type { FindListedToken } from "./token-lists.ts";
@@ -46,6 +49,9 @@ export interface PriceAnswer {
 
 /** Facts that stand in for those of a past block. */
 export type NewestFacts = Pick<Market, "facts" | "decimals">;
+
+/** Refusals of a token for which other pools may exist. */
+const POOL_LESS: readonly ErrorCode[] = ["no_pool", "low_liquidity", "no_price_at_block"];
 
 /** Attempts at a request that fails with `chain_moved`. */
 const MOVED_ATTEMPTS = 3;
@@ -93,6 +99,7 @@ export class PriceComputer {
   /** Slots for reads of past blocks by requests at the head. Separate, so that these don't queue behind the former. */
   readonly #headPastQueue: PastQueue;
   readonly #reads: FairSlots;
+  readonly #announced: AnnouncedPools;
   /** Reads that run, by token. */
   readonly #loading = new Map<Address, Promise<Market>>();
   /** Reads that wait for the turn of their key, by key and token. */
@@ -104,6 +111,9 @@ export class PriceComputer {
     this.#figures = options.figures;
     this.#pastQueue = new PastQueue(options.chain);
     this.#headPastQueue = new PastQueue(options.chain);
+    const { chain, reader, exchanges } = options;
+    const venues = exchanges.filter(({ style }) => style === "v4").map((one) => venueOf(chain, one));
+    this.#announced = new AnnouncedPools({ chain, reader, venues });
     const work = `first prices of tokens on ${options.chain.name}`;
     this.#reads = new FairSlots({ ...READS, maxWaiting: MAX_WAITING_READS, retryAfter: 2, work });
   }
@@ -224,7 +234,7 @@ export class PriceComputer {
 
   async #finish(question: PriceComputation, market: Market): Promise<PriceAnswer> {
     const { request, selection, turn } = question;
-    const priced = quote(market, this.#quoteOptions(request, selection, market));
+    const priced = await this.#quote(question, market);
     const optionsAt = (then: Market): QuoteOptions => this.#quoteOptions(request, selection, then);
     const [percentChange, twap, redemption] = await Promise.all([
       request.percentChange
@@ -245,6 +255,30 @@ export class PriceComputer {
     const pool = priced.route?.legs[0]?.pool.id;
     const newestFacts = market.factsOf === "newest" ? { facts: market.facts, decimals: market.decimals } : undefined;
     return { record, body: JSON.stringify(record), asOf: { number, hash, timestamp }, finality, newestFacts, pool };
+  }
+
+  /** Quotes the token; if it has no pool that state reads find, by those that only announcements tell. */
+  async #quote(question: PriceComputation, market: Market): Promise<Quote> {
+    const { request, selection, turn, requester } = question;
+    const optionsIn = (one: Market) => this.#quoteOptions(request, selection, one);
+    try {
+      return quote(market, optionsIn(market));
+    } catch (error) {
+      const { address } = request;
+      const isPoolLess = error instanceof Refusal && POOL_LESS.includes(error.code);
+      if (!isPoolLess || !this.#announced.mayHelp(selection.accepts) || isReference(market.chain, address)) throw error;
+      const { number } = market.block;
+      const pools = await turn(() => this.#announced.poolsOf(address, number, this.finalized, requester));
+      if (pools === undefined) {
+        const text = `${error.message}; pools that only their announcement tells could not all be searched for`;
+        throw new Refusal("no_pool", text, {
+          details: { ...error.details, searched: "state", announcements: "too many requests" },
+        });
+      }
+      if (pools.length === 0) throw error;
+      const wider = await turn(() => this.#markets.withPools(market, address, pools, question.past));
+      return quote(wider, optionsIn(wider));
+    }
   }
 
   #quoteOptions(request: PriceRequest, selection: Selection, market: Market): QuoteOptions {

@@ -36,7 +36,7 @@ export interface PriceParameters {
 
 /** The pools that a request may use by its `exchange` parameter, and the exchange name in its response. */
 export interface Selection {
-  readonly accepts: (pool: Pool) => boolean;
+  readonly accepts: (pool: Pick<Pool, "factory">) => boolean;
   /** Display name of the requested alias. */
   readonly exchangeName: string | undefined;
   /** The requested factory, if its pools don't rank here. */

@@ -33,13 +33,21 @@ export interface LogsInDoubt {
   readonly reason: string;
 }
 
+export type MoreTopics = readonly (readonly Hash[] | undefined)[];
+
+/** True if the topics after a log's first one are among those that are asked for. */
+export const hasMoreTopics = (
+  topics: readonly string[],
+  wanted: readonly (readonly string[] | undefined)[] = [],
+): boolean => wanted.every((some, at) => some?.includes(topics[at + 1] ?? "") !== false);
+
 export interface LogFilter extends BlockRange {
   /** Any of these; an empty list means any address. */
   readonly addresses: readonly Address[];
   /** Any of these as the first topic; an empty list means any. */
   readonly topics: readonly Hash[];
-  /** Any of these as the second topic. Default: any. */
-  readonly secondTopics?: readonly Hash[];
+  /** For each topic after the first, any of these; undefined for any. */
+  readonly moreTopics?: MoreTopics;
   /** Most logs that the caller has room for. Default: no limit. */
   readonly maxLogs?: number;
   /** Requests that this read may still make. It counts them down. Default: no limit. */

@@ -23,7 +23,7 @@ const STATUSES: Readonly<Record<string, readonly string[]>> = {
   426: ["upgrade_required"],
   429: ["rate_limited"],
   500: ["internal"],
-  503: ["chain_unavailable", "log_unavailable", "starting"],
+  503: ["chain_unavailable", "log_unavailable", "searching", "starting"],
 };
 
 test("each code has one status", () => {

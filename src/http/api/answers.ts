@@ -113,6 +113,7 @@ const STATUSES: Readonly<Record<ErrorCode, number>> = {
   internal: 500,
   chain_unavailable: 503,
   log_unavailable: 503,
+  searching: 503,
   starting: 503,
 };
 

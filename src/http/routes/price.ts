@@ -77,10 +77,11 @@ const PoolState = named(
         Type.Object(
           {
             currency0: address("First currency; zero for the coin itself, for which token0 is the wrapped one"),
+            fee: int32("Fee as the id has it; 8388608 if hooks set it"),
             spacing: int32("Tick spacing"),
             hooks: address("Hooks; zero for none"),
           },
-          { description: "Uniswap v4 only: what the pool's id is of, besides its second token and its fee" },
+          { description: "Uniswap v4 only: what the pool's id is of, besides its second token" },
         ),
       ),
       stableCurve: Type.Optional(Type.Boolean({ description: "true for a pair on the curve of x³y + y³x" })),

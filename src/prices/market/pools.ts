@@ -114,10 +114,12 @@ export function shorten(value: Rational, bits: number): Rational {
 /** A pool's address, or its hash inside a contract that holds many. */
 export type PoolId = Address | Hash;
 
-/** What identifies a Uniswap v4 pool besides its other token and its fee. */
+/** What identifies a Uniswap v4 pool besides its second token. */
 export interface PoolKey {
   /** Zero for the chain's coin itself. */
   readonly currency0: Address;
+  /** As the id has it: 0x800000 for one that hooks set. */
+  readonly fee: number;
   /** The tick spacing. */
   readonly spacing: number;
   readonly hooks: Address;

@@ -267,7 +267,7 @@ async function stateLogs(
   const reads = [...inside].map(([emitter, some]) =>
     reader.logs({
       ...{ ...range, addresses: [emitter], topics: STATE_TOPICS.ofKeyed },
-      secondTopics: some.map(({ id }) => id as Hash),
+      moreTopics: [some.map(({ id }) => id as Hash)],
     }),
   );
   if (own.length > 0) reads.push(reader.logs({ ...range, addresses: own, topics: STATE_TOPICS.ofContracts }));

@@ -265,6 +265,24 @@ export class Markets {
     return this.past(token, block, pools, reader);
   }
 
+  /** Returns the market with more pools, read at its block. */
+  async withPools(market: Market, token: Address, pools: readonly Pool[], reader?: PastReader): Promise<Market> {
+    const { block } = market;
+    let seen: Seen;
+    if (market.isPast) seen = await seenAt(this.pastSource(reader), { token, pools }, block);
+    else {
+      const plan = planMarket([token], pools);
+      const { header, results } = await this.#options.reader.callsAtBlock(plan.calls, block);
+      seen = seenIn(plan.read(results), token, header);
+    }
+    return {
+      ...market,
+      pools: [...market.pools, ...seen.pools],
+      states: new Map([...market.states, ...seen.states]),
+      decimals: new Map([...seen.decimals, ...market.decimals]),
+    };
+  }
+
   #market(seen: Seen, { number, hash, timestamp }: PricedBlock, isPast: boolean): Market {
     return { ...seen, chain: this.#options.chain, block: { number, hash, timestamp }, isPast };
   }

@@ -164,10 +164,10 @@ export class SharedLogs implements PastReader {
 }
 
 /** The pools that a filter names: by their own addresses, or by their hashes inside one contract. */
-const poolsIn = ({ addresses, secondTopics }: LogFilter): readonly PoolId[] => secondTopics ?? addresses;
+const poolsIn = ({ addresses, moreTopics }: LogFilter): readonly PoolId[] => moreTopics?.[0] ?? addresses;
 
 /** The filter for some of its pools. */
 const ofPools = (filter: LogFilter, pools: readonly PoolId[]): LogFilter =>
-  filter.secondTopics === undefined
+  filter.moreTopics === undefined
     ? { ...filter, addresses: pools as readonly Address[] }
-    : { ...filter, secondTopics: pools as readonly Hash[] };
+    : { ...filter, moreTopics: [pools as readonly Hash[]] };

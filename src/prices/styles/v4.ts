@@ -9,7 +9,7 @@ import { addressWord, wordOf } from "../../rpc/calls.ts";
 import type { CallResult, ChainLog } from "../../rpc/port.ts";
 import type { Pool, PoolId, PoolKey, Reading } from "../market/pools.ts";
 import { abiWord, abiWords, addressAt, answer, call, type Plan, tickIn, topicOf } from "./abi.ts";
-import { inAddressOrder, ofState, type PoolChange, poolOf, type Style } from "./style.ts";
+import { inAddressOrder, ofState, type PoolChange, poolOf, type Style, type Venue } from "./style.ts";
 import { amount0Above, amount1Below, TICK_READER, type Tick } from "./ticks.ts";
 import { swapped } from "./v3.ts";
 
@@ -27,12 +27,14 @@ const POOLS_SLOT = wordOf(6);
 const hashOf = (...words: string[]): Hash => keccak256(`0x${words.join("")}`) as Hash;
 
 /** A pool's id: the hash of its key's five words. */
-const idOf = (
-  currency0: Address,
-  currency1: Address,
-  fee: number,
-  { spacing, hooks }: Pick<PoolKey, "spacing" | "hooks">,
-) => hashOf(addressWord(currency0), addressWord(currency1), wordOf(fee), wordOf(spacing), addressWord(hooks));
+const idOf = ({ currency0, fee, spacing, hooks }: PoolKey, currency1: Address): Hash =>
+  hashOf(addressWord(currency0), addressWord(currency1), wordOf(fee), wordOf(spacing), addressWord(hooks));
+
+/** A pool by its key and its second currency. */
+const poolAt = (venue: Venue, id: Hash, key: PoolKey, token1: Address): Pool => {
+  const token0 = key.currency0 === ZERO_ADDRESS ? venue.wrapped : key.currency0;
+  return poolOf(venue, { id, fee: key.fee, token0, token1, key, stableCurve: false });
+};
 
 /** The first slot of a pool's state. */
 const slotOf = (id: PoolId): string => hashOf(id.slice(2), POOLS_SLOT).slice(2);
@@ -80,10 +82,8 @@ export const V4: Style = {
     const pairs = [inAddressOrder(tokenA, tokenB), ...(other === undefined ? [] : [[ZERO_ADDRESS, other] as const])];
     const pools = pairs.flatMap(([currency0, currency1]) =>
       TIERS.map(([fee, spacing]) => {
-        const key = { currency0, spacing, hooks: ZERO_ADDRESS };
-        const token0 = currency0 === ZERO_ADDRESS ? wrapped : currency0;
-        const id = idOf(currency0, currency1, fee, key);
-        return poolOf(venue, { id, fee, token0, token1: currency1, key, stableCurve: false });
+        const key = { currency0, fee, spacing, hooks: ZERO_ADDRESS };
+        return poolAt(venue, idOf(key, currency1), key, currency1);
       }),
     );
     return {
@@ -94,16 +94,40 @@ export const V4: Style = {
   state: (pool) => ({
     // Slot 0, two sums of fees, and the liquidity in range.
     calls: [call(pool.factory, "extsload(bytes32,uint256)", slotOf(pool.id), wordOf(4))],
-    read: ([result]) => ({
-      pool,
-      reading: readingOf(answer(result, 2), answer(result, 5)),
-      ...{ balance0: undefined, balance1: undefined },
-    }),
+    read([result]) {
+      const slot0 = answer(result, 2);
+      const fee = slot0 === undefined ? pool.fee : Number(BigInt.asUintN(24, slot0 >> LP_FEE_AT));
+      const balance = { balance0: undefined, balance1: undefined };
+      return { pool: { ...pool, fee }, reading: readingOf(slot0, answer(result, 5)), ...balance };
+    },
   }),
 };
 
 /** Ticks on each side up to which positions count: a factor of a hundred in the price. */
 const REACH = 46_055;
+/** Place of the fee for positions in slot 0 (v4-core, Slot0). */
+const LP_FEE_AT = 208n;
+/** Flags in a hook's address by which it may give other amounts than the curve (v4-core, Hooks). */
+const RETURNS_DELTA = 0b1100n;
+
+/** First and third or fourth topic of the announcements of all pools of a currency. */
+export const announcementsOf = (currency: Address) => {
+  const word = `0x${addressWord(currency)}` as Hash;
+  return [[undefined, [word]] as const, [undefined, undefined, [word]] as const];
+};
+
+/**
+ * The pool that an announcement names; undefined if its hooks may give other amounts than its curve, so that its state
+ * tells no price.
+ */
+export function announcedPool(venue: Venue, { topics: [, id, first, second], data }: ChainLog): Pool | undefined {
+  const [currency0, token1, hooks] = [addressAt(first ?? "0x", 0), addressAt(second ?? "0x", 0), addressAt(data, 2)];
+  const [fee, spacing] = abiWords(data, 2) ?? [];
+  if (id === undefined || currency0 === undefined || token1 === undefined || hooks === undefined) return undefined;
+  if (fee === undefined || spacing === undefined || (BigInt(hooks) & RETURNS_DELTA) !== 0n) return undefined;
+  return poolAt(venue, id, { currency0, fee: Number(fee), spacing: tickIn(spacing), hooks }, token1);
+}
+
 /** Words of the tick bitmap on each side that reach so far, each of 256 spacings. */
 const bitmapsOf = (spacing: number): number => Math.floor(REACH / (256 * spacing)) + 1;
 /** Ticks read on each side. Liquidity beyond them counts for nothing. */

@@ -5,15 +5,17 @@
 import { type ErrorMeta, messageOf } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import { parseQuantity, quantity, toHash } from "../../core/hex.ts";
-import type {
-  BatchIds,
-  BlockHeader,
-  BlockRange,
-  ChainLog,
-  DecodedRange,
-  DecodeJob,
-  LogFilter,
-  TransferFilter,
+import {
+  type BatchIds,
+  type BlockHeader,
+  type BlockRange,
+  type ChainLog,
+  type DecodedRange,
+  type DecodeJob,
+  hasMoreTopics,
+  type LogFilter,
+  type MoreTopics,
+  type TransferFilter,
 } from "../port.ts";
 import { RpcError, type RpcErrorKind } from "../rpc-errors.ts";
 import { scanBatch, scanTransfers } from "./scan.ts";
@@ -60,8 +62,7 @@ export const MAX_FAULTS = 64;
 interface Expected extends BlockRange {
   readonly addresses: ReadonlySet<string>;
   readonly topics: ReadonlySet<string>;
-  /** Undefined: any. */
-  readonly second: ReadonlySet<string> | undefined;
+  readonly moreTopics?: MoreTopics;
 }
 
 const HEX = /^0x[0-9a-f]*$/;
@@ -105,8 +106,7 @@ export function verifyLogs(result: unknown, filter: LogFilter): ChainLog[] {
 
 /** Like `verifyLogs`, but leaves out what is faulty. @throws RpcError `lie` or `transient` if there is no list */
 export function sortLogs(result: unknown, filter: LogFilter): SortedLogs {
-  const second = filter.secondTopics && new Set<string>(filter.secondTopics);
-  const expected = { ...filter, addresses: new Set(filter.addresses), topics: new Set(filter.topics), second };
+  const expected = { ...filter, addresses: new Set(filter.addresses), topics: new Set(filter.topics) };
   // A gateway without a backend answers null, and may answer properly on a retry.
   if (result === null || result === undefined) throw new RpcError("transient", "the answer has no list of logs");
   if (!Array.isArray(result)) throw new RpcError("lie", "the endpoint's logs are wrong: not a list");
@@ -215,7 +215,7 @@ function readLog(wire: WireLog, expected: Expected): ChainLog | LogFault {
   if (expected.topics.size > 0 && (topics[0] === undefined || !expected.topics.has(topics[0]))) {
     return faulty("a log is of another topic");
   }
-  if (expected.second?.has(topics[1] ?? "") === false) return faulty("a log is of another second topic");
+  if (!hasMoreTopics(topics, expected.moreTopics)) return faulty("a log is of other indexed values");
   const data = lower(wire.data);
   if (!HEX.test(data) || data.length % 2 !== 0) return faulty("a log's data is not hex");
   const transactionIndex = numberOf(wire.transactionIndex);
@@ -328,15 +328,15 @@ export const transferParams = ({ address, fromBlock, toBlock }: TransferFilter):
 
 /** The parameter object of `eth_getLogs`. */
 export function logFilterParams(filter: LogFilter): Record<string, unknown> {
-  const { addresses, topics, secondTopics } = filter;
+  const { addresses, topics, moreTopics = [] } = filter;
   const first = topics.length === 0 ? null : topics;
   return {
     fromBlock: quantity(filter.fromBlock),
     toBlock: quantity(filter.toBlock),
     ...(addresses.length === 0 ? {} : { address: addresses.length === 1 ? addresses[0] : addresses }),
-    ...(secondTopics === undefined
-      ? { ...(first === null ? {} : { topics: [first] }) }
-      : { topics: [first, secondTopics] }),
+    ...(first === null && moreTopics.length === 0
+      ? {}
+      : { topics: [first, ...moreTopics.map((some) => some ?? null)] }),
   };
 }
 

@@ -17,7 +17,7 @@ import {
   sortLogs,
 } from "../decode/answer.ts";
 import type { EndpointPool } from "../endpoint/endpoint-pool.ts";
-import type { BlockHeader, ChainLog, Endpoint, LogFilter } from "../port.ts";
+import { type BlockHeader, type ChainLog, type Endpoint, hasMoreTopics, type LogFilter } from "../port.ts";
 import { isUnknownRefusal, RpcError } from "../rpc-errors.ts";
 import { fromAnyNode } from "./headers.ts";
 
@@ -80,7 +80,7 @@ export class Bloom {
 interface Watched {
   readonly addresses: readonly string[];
   readonly topics: readonly string[];
-  readonly secondTopics?: readonly string[];
+  readonly moreTopics?: readonly (readonly string[] | undefined)[];
 }
 
 /** Returns the watched contracts that the block may have logs of, by its bloom. */
@@ -195,12 +195,11 @@ async function sortReceipts(result: unknown, header: BlockHeader, watched: Watch
   const claimed = BigInt(header.logsBloom);
   if ((claimed & covered) !== claimed) throw lie(header, "their logs do not cover the block's bloom");
   const topics = new Set(watched.topics);
-  const second = watched.secondTopics && new Set(watched.secondTopics);
   const isFaulty = new Set<string | undefined>(faults.map(({ contract }) => contract));
   const isWanted = (log: ChainLog) =>
     !isFaulty.has(log.address) &&
     (topics.size === 0 || topics.has(log.topics[0] ?? "")) &&
-    second?.has(log.topics[1] ?? "") !== false;
+    hasMoreTopics(log.topics, watched.moreTopics);
   return { logs: sorted.logs.filter(isWanted), faults };
 }
 

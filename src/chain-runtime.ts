@@ -6,7 +6,7 @@ import { LRUCache } from "lru-cache";
 import { firstUnlinked, numbersBetween } from "./chain/branch.ts";
 import type { Leases } from "./chain/lease.ts";
 import type { PublishedChain } from "./chain/view.ts";
-import { type Chain, MULTICALL3, type PriceList } from "./chains/chains.ts";
+import { type Chain, LOCAL_CHAIN, nameLocalChain, type PriceList } from "./chains/chains.ts";
 import type { Collection } from "./collections/collection.ts";
 import type { HotCollections } from "./collections/hot-collections.ts";
 import type { FlagLists } from "./collections/operator-lists.ts";
@@ -114,6 +114,7 @@ function openReader(
         url,
         label: `${slug}#${index + 1}`,
         chainId,
+        ...(chain.name === LOCAL_CHAIN ? { isAnyChain: true, onChainId: nameLocalChain } : {}),
         timeoutMs: LIMITS.rpcTimeoutMs,
         smallTimeoutMs: LIMITS.rpcSmallTimeoutMs,
         maxBytes: LIMITS.maxRpcAnswer,
@@ -130,7 +131,7 @@ function openReader(
   return new RpcChainReader({
     chainId,
     pool,
-    multicall: MULTICALL3,
+    multicall: chain.multicall3,
     finalityDepth,
     depthIsSet,
     watch: watchOf(metrics, chain),

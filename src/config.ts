@@ -3,7 +3,9 @@
  * values. No message repeats a value that may be a secret. All bounds of the service are here, each with its
  * arithmetic.
  */
-import { CHAINS, type Chain, envSuffix } from "./chains/chains.ts";
+import { readFileSync, statSync } from "node:fs";
+import { addChains, CHAINS, type Chain, envSuffix, knownChains, takenBy } from "./chains/chains.ts";
+import { type ChainEntry, checkChains, MAX_CHAINS_BYTES } from "./chains/entry.ts";
 import { AppError } from "./core/errors.ts";
 import { nearestWord } from "./core/format.ts";
 import { parseGateway } from "./core/gateway.ts";
@@ -79,6 +81,8 @@ export interface ChainConfig {
   readonly finalityDepth: number;
   /** True if the operator set the depth. Then the node's `finalized` tag is not used. */
   readonly depthIsSet: boolean;
+  /** True if the operator gave the endpoints. Others are not asked before a client asks for the chain. */
+  readonly isGiven: boolean;
   /** Wait between polls in ms while no client waits for the chain's blocks. */
   readonly followEveryMs: number;
 }
@@ -302,10 +306,43 @@ function readUrls(env: EnvironmentReader, key: string): string[] | undefined {
   return urls;
 }
 
+/** Adds the chains of the operator's file, and the development chain. Returns what the start should say. */
+function addOperatorsChains(env: EnvironmentReader): string[] {
+  const path = env.text("CHAINS_FILE");
+  const hasLocal = env.text("RPC_URL_LOCAL") !== undefined;
+  let entries: readonly ChainEntry[] = [];
+  if (path !== undefined) {
+    const json = readBounded(path, MAX_CHAINS_BYTES);
+    if (json === undefined) env.wrong("CHAINS_FILE", `can't be read, or has more than ${MAX_CHAINS_BYTES} bytes`);
+    else {
+      const checked = checkChains(json, takenBy);
+      for (const problem of checked.problems) env.wrong("CHAINS_FILE", problem);
+      if (checked.problems.length === 0) ({ entries } = checked);
+    }
+  }
+  addChains(entries, { hasLocal });
+  const replaced = entries.filter(({ name }) => CHAINS.some((chain) => chain.name === name));
+  return replaced.map(({ name }) => `CHAINS_FILE replaces the built-in chain ${name}`);
+}
+
+/** Like the start of the service: for commands that need the names of chains only. */
+export function addChainsOf(environment: Environment): void {
+  addOperatorsChains(new EnvironmentReader(environment));
+}
+
+/** A file's text; undefined if it can't be read, or is too large. */
+function readBounded(path: string, maxBytes: number): string | undefined {
+  try {
+    return statSync(path).size > maxBytes ? undefined : readFileSync(path, "utf8");
+  } catch {
+    return undefined;
+  }
+}
+
 function readChains(env: EnvironmentReader, environment: Environment): ChainConfig[] {
   const only = env.choice("RPC_URLS_ONLY", ["true", "false"], "false") === "true";
   const chains: ChainConfig[] = [];
-  for (const chain of CHAINS) {
+  for (const chain of knownChains()) {
     const suffix = envSuffix(chain);
     const given = readUrls(env, `RPC_URL_${suffix}`);
     const depthKey = `FINALITY_DEPTH_${suffix}`;
@@ -313,9 +350,10 @@ function readChains(env: EnvironmentReader, environment: Environment): ChainConf
     const finalityDepth = env.integer(depthKey, chain.finalityDepth, 0, 4_096);
     const urls = given ?? (only ? [] : chain.endpoints);
     const followEveryMs = 1_000 * env.integer(`FOLLOW_EVERY_${suffix}`, LIMITS.followEverySeconds, 0, 120);
-    if (urls.length > 0) chains.push({ chain, urls, finalityDepth, depthIsSet, followEveryMs });
+    const isGiven = given !== undefined;
+    if (urls.length > 0) chains.push({ chain, urls, finalityDepth, depthIsSet, isGiven, followEveryMs });
   }
-  const known = new Set(CHAINS.map((chain) => envSuffix(chain)));
+  const known = new Set(knownChains().map((chain) => envSuffix(chain)));
   for (const key of Object.keys(environment)) {
     const suffix = /^(?:RPC_URL|FINALITY_DEPTH|FOLLOW_EVERY)_(.+)$/.exec(key)?.[1];
     if (suffix !== undefined && !known.has(suffix)) {
@@ -338,6 +376,7 @@ function readSnapshotDir(env: EnvironmentReader, eventLogUrl: string): string | 
 /** Reads the configuration from an environment. @throws ConfigError with all problems */
 export function readConfig(environment: Environment): Config {
   const env = new EnvironmentReader(environment);
+  const replaced = addOperatorsChains(env);
   const host = env.text("HOST") ?? "127.0.0.1";
   if (!HOST_PATTERN.test(host)) env.wrong("HOST", "must be a host name or an IP address");
   const cursorSecret = env.text("CURSOR_SECRET");
@@ -389,5 +428,5 @@ export function readConfig(environment: Environment): Config {
     metricsKey,
   };
   if (env.problems.length > 0) throw new ConfigError(env.problems);
-  return Object.freeze({ ...config, warnings: env.nearMisses() });
+  return Object.freeze({ ...config, warnings: [...replaced, ...env.nearMisses()] });
 }

@@ -385,7 +385,15 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   });
   return {
     ...{ app, channel, keys, limiter, metrics },
-    probe: async () => (await Promise.all([...runtimes.values()].map((runtime) => runtime.probe()))).flat(),
+    probe: async () => {
+      const given = config.chains.flatMap(({ chain, isGiven }) => (isGiven ? (runtimes.get(chain.chainId) ?? []) : []));
+      const sleeping = runtimes.size - given.length;
+      const rest =
+        sleeping === 0
+          ? []
+          : [`${sleeping} more chains have published endpoints, which are asked once a client asks for the chain`];
+      return [...(await Promise.all(given.map((runtime) => runtime.probe()))).flat(), ...rest];
+    },
     indexing: async () => {
       const page = { after: undefined, limit: LIMITS.maxProgressRows };
       return (await operators.catalogue.page({ status: "indexing" }, page)).entries;

@@ -1,19 +1,12 @@
 /**
- * The twelve chains of the contract: identity, coins, stablecoins, timing and default endpoints. Pure data with
- * selectors. Every address is lower case. The sources are packages (viem, @uniswap/sdk-core,
- * @uniswap/default-token-list, @pancakeswap/*), named beside each fact in the project's chain table; no fact was read
- * from a live node.
+ * The chains that this process knows: identity, coins, stablecoins, timing and default endpoints. Built in are the twelve
+ * of the contract and those of today, from `chains.json`; the operator may add to them. Every address is lower case. The
+ * sources are packages and public repositories; no fact was read from a live node.
  */
-
 import { AppError } from "../core/errors.ts";
-import { type Address, toAddress } from "../core/hex.ts";
-
-interface Coin {
-  /** The coin's name in price answers. */
-  readonly name: string;
-  readonly symbol: string;
-  readonly decimals: number;
-}
+import type { Address } from "../core/hex.ts";
+import builtIn from "./chains.json" with { type: "json" };
+import type { ChainEntry } from "./entry.ts";
 
 export interface ChainToken {
   readonly symbol: string;
@@ -27,235 +20,128 @@ export interface Stablecoin extends ChainToken {
   readonly pegLostAt?: number;
 }
 
-/** The facts of one chain, as its entry states them. */
-interface ChainFacts {
-  readonly name: string;
-  readonly chainId: number;
-  readonly native: Coin;
+/** An entry of the data, whose addresses have passed the schema. */
+export interface Chain
+  extends Omit<ChainEntry, "wrappedNative" | "stablecoins" | "connectors" | "multicall3" | "exchanges" | "endpoints"> {
+  /** Chain id in hex, lower case. */
+  readonly code: string;
   readonly wrappedNative: ChainToken;
   /** In the order of preference as the dollar, when depth doesn't decide. */
   readonly stablecoins: readonly Stablecoin[];
-  /** Seconds between blocks, now or when the chain last moved. */
-  readonly blockSeconds: number;
-  /** Blocks after which a block is final if the node has no `finalized` tag. */
-  readonly finalityDepth: number;
-  /** Published public endpoints. The operator replaces them by `RPC_URL_<CHAIN>`. */
+  readonly connectors: readonly ChainToken[];
+  /** Undefined if the chain has none: then calls go alone. */
+  readonly multicall3?: Address;
+  readonly exchanges: NonNullable<ChainEntry["exchanges"]>;
   readonly endpoints: readonly string[];
 }
 
-/** Multicall3, at the same address on every chain. */
-export const MULTICALL3 = toAddress("0xca11bde05977b3631167028862be2a173976ca11");
+const chainOf = (entry: ChainEntry): Chain =>
+  // The schema has checked that addresses are lower case.
+  ({
+    ...entry,
+    code: `0x${entry.chainId.toString(16)}`,
+    stablecoins: entry.stablecoins ?? [],
+    connectors: entry.connectors ?? [],
+    exchanges: entry.exchanges ?? [],
+    endpoints: entry.endpoints ?? [],
+  }) as unknown as Chain;
 
-/** 2023-07-06T00:00:00Z: the bridge behind Fantom's Multichain tokens was drained. */
-const PEG_LOST = 1_688_601_600;
+/** The number of chains in the contract's own list, which come first. */
+const CONTRACT_CHAINS = 12;
 
-const token = (symbol: string, address: string, decimals: number): ChainToken => ({
-  symbol,
-  address: toAddress(address),
-  decimals,
-});
-
-const stable = (symbol: string, address: string, decimals: number, pegLostAt?: number): Stablecoin => ({
-  ...token(symbol, address, decimals),
-  ...(pegLostAt === undefined ? {} : { pegLostAt }),
-});
-
-const FACTS = [
-  {
-    name: "eth",
-    chainId: 1,
-    native: { name: "Ether", symbol: "ETH", decimals: 18 },
-    wrappedNative: token("WETH", "0xc02aaa39b223fe8d0a0e5c4f27ead9083c756cc2", 18),
-    stablecoins: [
-      stable("USDC", "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48", 6),
-      stable("USDT", "0xdac17f958d2ee523a2206206994597c13d831ec7", 6),
-      stable("DAI", "0x6b175474e89094c44da98b954eedeac495271d0f", 18),
-    ],
-    blockSeconds: 12,
-    finalityDepth: 64,
-    endpoints: ["https://eth.merkle.io"],
-  },
-  {
-    name: "goerli",
-    chainId: 5,
-    native: { name: "Ether", symbol: "ETH", decimals: 18 },
-    wrappedNative: token("WETH", "0xb4fbf271143f4fbf7b91a5ded31805e42b2208d6", 18),
-    stablecoins: [stable("USDC", "0x07865c6e87b9f70255377e024ace6630c1eaa37f", 6)],
-    blockSeconds: 12,
-    finalityDepth: 64,
-    endpoints: ["https://5.rpc.thirdweb.com"],
-  },
-  {
-    name: "sepolia",
-    chainId: 11155111,
-    native: { name: "Ether", symbol: "ETH", decimals: 18 },
-    wrappedNative: token("WETH", "0xfff9976782d46cc05630d1f6ebab18b2324d6b14", 18),
-    stablecoins: [stable("USDC", "0x1c7d4b196cb0c7b01d743fbc6116a902379c7238", 6)],
-    blockSeconds: 12,
-    finalityDepth: 64,
-    endpoints: ["https://sepolia.drpc.org"],
-  },
-  {
-    name: "polygon",
-    chainId: 137,
-    native: { name: "Matic", symbol: "POL", decimals: 18 },
-    wrappedNative: token("WMATIC", "0x0d500b1d8e8ef31e21c99d1db9a6444d3adf1270", 18),
-    stablecoins: [
-      stable("USDC", "0x3c499c542cef5e3811e1192ce70d8cc03d5c3359", 6),
-      stable("USDC.e", "0x2791bca1f2de4661ed88a30c99a7a9449aa84174", 6),
-      stable("USDT", "0xc2132d05d31c914a87c6611c10748aeb04b58e8f", 6),
-      stable("DAI", "0x8f3cf7ad23cd3cadbd9735aff958023239c6a063", 18),
-    ],
-    blockSeconds: 2,
-    finalityDepth: 256,
-    endpoints: ["https://polygon-rpc.com"],
-  },
-  {
-    name: "mumbai",
-    chainId: 80001,
-    native: { name: "Matic", symbol: "MATIC", decimals: 18 },
-    wrappedNative: token("WMATIC", "0x9c3c9283d3e44854697cd22d3faa240cfb032889", 18),
-    stablecoins: [],
-    blockSeconds: 2,
-    finalityDepth: 256,
-    endpoints: ["https://80001.rpc.thirdweb.com"],
-  },
-  {
-    name: "bsc",
-    chainId: 56,
-    native: { name: "Binance Coin", symbol: "BNB", decimals: 18 },
-    wrappedNative: token("WBNB", "0xbb4cdb9cbd36b01bd1cbaebf2de08d9173bc095c", 18),
-    stablecoins: [
-      stable("USDT", "0x55d398326f99059ff775485246999027b3197955", 18),
-      stable("USDC", "0x8ac76a51cc950d9822d68b83fe1ad97b32cd580d", 18),
-      stable("BUSD", "0xe9e7cea3dedca5984780bafc599bd69add087d56", 18),
-      stable("DAI", "0x1af3f329e8be154074d8769d1ffa4ee058b1dbc3", 18),
-    ],
-    blockSeconds: 0.45,
-    finalityDepth: 32,
-    endpoints: ["https://56.rpc.thirdweb.com"],
-  },
-  {
-    name: "bsc testnet",
-    chainId: 97,
-    native: { name: "Binance Coin", symbol: "tBNB", decimals: 18 },
-    wrappedNative: token("WBNB", "0xae13d989dac2f0debff460ac112a837c89baa7cd", 18),
-    stablecoins: [
-      stable("BUSD", "0xab1a4d4f1d656d2450692d237fdd6c7f9146e814", 18),
-      stable("USDC", "0x64544969ed7ebf5f083679233325356ebe738930", 18),
-      stable("USDT", "0x0fb5d7c73fa349a90392f873a4fa1ecf6a3d0a96", 18),
-    ],
-    blockSeconds: 0.45,
-    finalityDepth: 32,
-    endpoints: ["https://data-seed-prebsc-1-s1.bnbchain.org:8545"],
-  },
-  {
-    name: "avalanche",
-    chainId: 43114,
-    native: { name: "Avalanche", symbol: "AVAX", decimals: 18 },
-    wrappedNative: token("WAVAX", "0xb31f66aa3c1e785363f0875a1b74e27b85fd66c7", 18),
-    stablecoins: [
-      stable("USDC", "0xb97ef9ef8734c71904d8002f8b6bc66dd9c48a6e", 6),
-      stable("USDT", "0x9702230a8ea53601f5cd2dc00fdbc13d4df4a8c7", 6),
-      stable("USDC.e", "0xa7d7079b0fead91f3e65f86e8915cb59c1a4c664", 6),
-      stable("DAI.e", "0xd586e7f844cea2f87f50152665bcbc2c279d8d70", 18),
-    ],
-    blockSeconds: 1.7,
-    finalityDepth: 16,
-    endpoints: ["https://api.avax.network/ext/bc/C/rpc"],
-  },
-  {
-    name: "fantom",
-    chainId: 250,
-    native: { name: "Fantom", symbol: "FTM", decimals: 18 },
-    wrappedNative: token("WFTM", "0x21be370d5312f44cb42ce377bc9b8a0cef1a4c83", 18),
-    stablecoins: [
-      stable("USDC (Multichain)", "0x04068da6c83afcfa0e13ba15a6696662335d5b75", 6, PEG_LOST),
-      stable("fUSDT (Multichain)", "0x049d68029688eabf473097a2fc38ef61633a3c7a", 6, PEG_LOST),
-      stable("DAI (Multichain)", "0x8d11ec38a3eb5e956b052f67da8bdc9bef8abf3e", 18, PEG_LOST),
-      stable("axlUSDC", "0x1b6382dbdea11d97f24495c9a90b7c88469134a4", 6),
-      stable("USDC (Stargate/LayerZero)", "0x28a92dde19d9989f39a49905d7c9c2fac7799bdf", 6),
-      stable("USDT (Stargate/LayerZero)", "0xcc1b99ddac1a33c201a742a1851662e87bc7f22c", 6),
-    ],
-    blockSeconds: 1,
-    finalityDepth: 16,
-    endpoints: ["https://250.rpc.thirdweb.com"],
-  },
-  {
-    name: "palm",
-    chainId: 11297108109,
-    native: { name: "PALM", symbol: "PALM", decimals: 18 },
-    wrappedNative: token("WPALM", "0xf98cabf0a963452c5536330408b2590567611a71", 18),
-    stablecoins: [stable("DAI", "0x4c1f6fcbd233241bf2f4d02811e3bf8429bc27b8", 18)],
-    blockSeconds: 5 /* not confirmed */,
-    finalityDepth: 64,
-    endpoints: ["https://palm-mainnet.public.blastapi.io", "wss://palm-mainnet.public.blastapi.io"],
-  },
-  {
-    name: "cronos",
-    chainId: 25,
-    native: { name: "Cronos", symbol: "CRO", decimals: 18 },
-    wrappedNative: token("WCRO", "0x5c7f8a570d578ed84e63fdfa7b1ee72deae1ae23", 18),
-    stablecoins: [
-      stable("USDC", "0xc21223249ca28397b4b6541dffaecc539bff0c59", 6),
-      stable("USDT", "0x66e428c3f67a68878562e79a0234c1f83c208770", 6),
-      stable("DAI", "0xf2001b145b43032aaf5ee2884e456ccd805f677d", 18),
-    ],
-    blockSeconds: 5.6,
-    finalityDepth: 16,
-    endpoints: ["https://evm.cronos.org"],
-  },
-  {
-    name: "arbitrum",
-    chainId: 42161,
-    native: { name: "Ether", symbol: "ETH", decimals: 18 },
-    wrappedNative: token("WETH", "0x82af49447d8a07e3bd95bd0d56f35241523fbab1", 18),
-    stablecoins: [
-      stable("USDC", "0xaf88d065e77c8cc2239327c5edb3a432268e5831", 6),
-      stable("USDC.e", "0xff970a61a04b1ca14834a43f5de4533ebddb5cc8", 6),
-      stable("USDT", "0xfd086bc7cd5c481dcc9c85ebe478a1c0b69fcbb9", 6),
-      stable("DAI", "0xda10009cbd5d07dd0cecc66161fc93d7c9000da1", 18),
-    ],
-    blockSeconds: 0.25,
-    finalityDepth: 2400,
-    endpoints: ["https://arb1.arbitrum.io/rpc"],
-  },
-] as const satisfies readonly ChainFacts[];
-
-export type ChainName = (typeof FACTS)[number]["name"];
-
-export interface Chain extends ChainFacts {
-  readonly name: ChainName;
-  /** Chain id in hex, lower case. */
-  readonly code: string;
-}
-
-/** In the order of the contract's table; the first is the default. */
-export const CHAINS: readonly Chain[] = FACTS.map((facts) => ({ ...facts, code: `0x${facts.chainId.toString(16)}` }));
+/** In the order of the contract's table, then those of today; the first is the default. */
+export const CHAINS: readonly Chain[] = (builtIn as unknown as readonly ChainEntry[]).map(chainOf);
 
 export const DEFAULT_CHAIN: Chain = CHAINS[0]!;
 
-const BY_SELECTOR: ReadonlyMap<string, Chain> = new Map(
-  CHAINS.flatMap((chain): [string, Chain][] => [
-    [chain.name, chain],
-    [chain.code, chain],
-  ]),
-);
-const BY_ID: ReadonlyMap<number, Chain> = new Map(CHAINS.map((chain) => [chain.chainId, chain]));
+/** Multicall3, at the same address on almost every chain. */
+export const MULTICALL3 = DEFAULT_CHAIN.multicall3!;
 
-/** The chain with this name (`eth`, `bsc testnet`) or code (`0x1`, `0xA86A`), in any case; else undefined. */
-export function parseChain(text: string): Chain | undefined {
-  return BY_SELECTOR.get(text.toLowerCase());
+/** The chains of this process. A module of its own would have to be handed to every parser of a chain's name. */
+let known: readonly Chain[] = CHAINS;
+let bySelector = new Map<string, Chain>();
+let byId = new Map<number, Chain>();
+
+/** Every chain that this process knows, whether it is enabled or not. */
+export const knownChains = (): readonly Chain[] => known;
+
+/** Those of `knownChains` that the contract lists. */
+export const contractChains = (): readonly Chain[] => CHAINS.slice(0, CONTRACT_CHAINS);
+
+/**
+ * A development chain of any id. Its own id keeps its streams apart from those of every real chain, whatever the node
+ * says; once the node has said its id, that names the chain, too, unless another chain has it.
+ */
+export const LOCAL_CHAIN = "local";
+const LOCAL: ChainEntry = {
+  name: LOCAL_CHAIN,
+  chainId: Number.MAX_SAFE_INTEGER,
+  native: { name: "Ether", symbol: "ETH", decimals: 18 },
+  wrappedNative: { symbol: "WETH", address: `0x${"0".repeat(40)}`, decimals: 18 },
+  multicall3: "0xca11bde05977b3631167028862be2a173976ca11",
+  blockSeconds: 1,
+  finalityDepth: 64,
+};
+
+/** Has the node's own id name the development chain. */
+export function nameLocalChain(nodeId: number): void {
+  const local = bySelector.get(LOCAL_CHAIN);
+  const code = `0x${nodeId.toString(16)}`;
+  if (local !== undefined && !bySelector.has(code)) bySelector.set(code, local);
 }
 
-/** The chain with this id; undefined if it is none of the twelve. */
+/**
+ * Adds the operator's chains, once and before any part of the service starts. One with the name of a built-in chain takes
+ * its place.
+ */
+export function addChains(entries: readonly ChainEntry[], { hasLocal }: { readonly hasLocal: boolean }): void {
+  const own = [...(hasLocal && !entries.some(({ name }) => name === LOCAL_CHAIN) ? [LOCAL] : []), ...entries];
+  const added = new Map(own.map((entry) => [entry.name, chainOf(asLocal(entry))]));
+  install([...CHAINS.map((chain) => added.get(chain.name) ?? chain), ...[...added.values()].filter(isNew)]);
+}
+
+/** An operator's facts of the development chain keep its own id. */
+const asLocal = (entry: ChainEntry): ChainEntry =>
+  entry.name === LOCAL_CHAIN ? { ...entry, chainId: LOCAL.chainId } : entry;
+
+/** Why an operator's entry can't be: its id or another name is a built-in chain's; undefined if it can. */
+export function takenBy({ name, aliases = [], chainId }: ChainEntry): string | undefined {
+  for (const chain of CHAINS) {
+    if (chain.name === name) continue;
+    if (chain.chainId === chainId && name !== LOCAL_CHAIN) return `chainId: ${chainId} is ${chain.name}'s`;
+    const word = [name, ...aliases].find(
+      (text) => chain.aliases?.includes(text) || chain.name === text || chain.code === text,
+    );
+    if (word !== undefined) return `${word}: is a name of the built-in chain ${chain.name}`;
+  }
+  return undefined;
+}
+
+const isNew = ({ name }: Chain): boolean => CHAINS.every((chain) => chain.name !== name);
+
+function install(chains: readonly Chain[]): void {
+  known = chains;
+  byId = new Map(chains.map((chain) => [chain.chainId, chain]));
+  bySelector = new Map(
+    chains.flatMap((chain) => [chain.name, ...(chain.aliases ?? []), chain.code].map((text) => [text, chain] as const)),
+  );
+}
+
+install(CHAINS);
+
+/** The chain with this name (`eth`, `bsc testnet`), alias (`op`) or code (`0x1`, `0xA86A`), in any case; else undefined. */
+export function parseChain(text: string): Chain | undefined {
+  return bySelector.get(text.toLowerCase());
+}
+
+/** The chain with this id; undefined if it is not known. */
 export function chainById(chainId: number): Chain | undefined {
-  return BY_ID.get(chainId);
+  return byId.get(chainId);
 }
 
 /** The suffix of a chain's environment variables: `ETH`, `BSC_TESTNET`. */
-export function envSuffix(chain: Chain): string {
-  return chain.name.toUpperCase().replaceAll(" ", "_");
+export function envSuffix({ name }: Pick<Chain, "name">): string {
+  return name.toUpperCase().replace(/[^A-Z0-9]+/g, "_");
 }
 
 /** The stablecoins that still stand for one dollar at a time, in Unix seconds. */

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ParseArgsConfig } from "node:util";
-import { CHAINS, type Chain, parseChain } from "../chains/chains.ts";
+import { type Chain, knownChains, parseChain } from "../chains/chains.ts";
 import type { Config } from "../config.ts";
 import { AppError } from "../core/errors.ts";
 import { nearestWord } from "../core/format.ts";
@@ -80,7 +80,7 @@ export function knownChain(name: string): Chain {
   throw unknownWord(
     "chain",
     name,
-    CHAINS.map((one) => one.name),
+    knownChains().map((one) => one.name),
   );
 }
 

@@ -4,7 +4,7 @@
  * 78 bad configuration, 130 and 143 ended by SIGINT and SIGTERM.
  */
 import { parseArgs } from "node:util";
-import { ConfigError, readConfig } from "../config.ts";
+import { addChainsOf, ConfigError, readConfig } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { AppError, messageOf, Refusal } from "../core/errors.ts";
 import type { KeyScope } from "../events/types.ts";
@@ -106,6 +106,7 @@ async function perform(command: Command, rest: readonly string[], given: RunOpti
     return 0;
   }
   assertFew(command, words);
+  addChainsOf(environment);
   const config = () => readConfig(environment);
   const open: CommandRun["open"] = async (options) => {
     const { url } = values;

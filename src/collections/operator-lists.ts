@@ -2,7 +2,7 @@
  * The operator's lists: spam, verified collections, and names for contracts without one. Parses them, reads their
  * files, and reads them again when they change. A file that can't be used stops the start.
  */
-import { CHAINS, parseChain } from "../chains/chains.ts";
+import { knownChains, parseChain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
 import { ListFile, type ListPlace, type ParsedList } from "../core/files.ts";
 import { type Address, parseAddress, toAddress } from "../core/hex.ts";
@@ -31,7 +31,11 @@ function readLines(text: string, read: (line: string) => string | undefined): st
 function listedChain(text: string): { readonly chainId: number } | { readonly problem: string } {
   const chain = parseChain(text);
   if (chain !== undefined) return chain;
-  return { problem: `the chain must be one of ${CHAINS.map(({ name }) => name).join(", ")}` };
+  return {
+    problem: `the chain must be one of ${knownChains()
+      .map(({ name }) => name)
+      .join(", ")}`,
+  };
 }
 
 /** Entries by contract. An entry for one chain takes precedence over an entry for all chains. */

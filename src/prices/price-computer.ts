@@ -24,8 +24,6 @@ import {
   selectPools,
 } from "./price-record.ts";
 import { redemptionOf } from "./redemption.ts";
-import { AnnouncedPools } from "./search/announced-pools.ts";
-import { venueOf } from "./search/discovery.ts";
 import { isTooManyLogs, type PastReader } from "./search/history.ts";
 import type { Markets } from "./search/markets.ts";
 import type { FindListedToken } from "./token-lists.ts";
@@ -99,7 +97,6 @@ export class PriceComputer {
   /** Slots for reads of past blocks by requests at the head. Separate, so that these don't queue behind the former. */
   readonly #headPastQueue: PastQueue;
   readonly #reads: FairSlots;
-  readonly #announced: AnnouncedPools;
   /** Reads that run, by token. */
   readonly #loading = new Map<Address, Promise<Market>>();
   /** Reads that wait for the turn of their key, by key and token. */
@@ -111,9 +108,6 @@ export class PriceComputer {
     this.#figures = options.figures;
     this.#pastQueue = new PastQueue(options.chain);
     this.#headPastQueue = new PastQueue(options.chain);
-    const { chain, reader, exchanges } = options;
-    const venues = exchanges.filter(({ style }) => style === "v4").map((one) => venueOf(chain, one));
-    this.#announced = new AnnouncedPools({ chain, reader, venues });
     const work = `first prices of tokens on ${options.chain.name}`;
     this.#reads = new FairSlots({ ...READS, maxWaiting: MAX_WAITING_READS, retryAfter: 2, work });
   }
@@ -266,9 +260,9 @@ export class PriceComputer {
     } catch (error) {
       const { address } = request;
       const isPoolLess = error instanceof Refusal && POOL_LESS.includes(error.code);
-      if (!isPoolLess || !this.#announced.mayHelp(selection.accepts) || isReference(market.chain, address)) throw error;
-      const { number } = market.block;
-      const pools = await turn(() => this.#announced.poolsOf(address, number, this.finalized, requester));
+      if (!isPoolLess || !this.#markets.announced.mayHelp(selection.accepts) || isReference(market.chain, address))
+        throw error;
+      const pools = await turn(() => this.#markets.announced.poolsOf(address, market.block, this.finalized, requester));
       if (pools === undefined) {
         const text = `${error.message}; pools that only their announcement tells could not all be searched for`;
         throw new Refusal("no_pool", text, {

@@ -1,10 +1,23 @@
 import { describe, expect, test } from "bun:test";
-import { CHAINS, chainById, DEFAULT_CHAIN, dollarsAt, envSuffix, parseChain } from "../../src/chains/chains.ts";
+import data from "../../src/chains/chains.json" with { type: "json" };
+import {
+  CHAINS,
+  chainById,
+  contractChains,
+  DEFAULT_CHAIN,
+  dollarsAt,
+  envSuffix,
+  parseChain,
+  takenBy,
+} from "../../src/chains/chains.ts";
+import { checkChains } from "../../src/chains/entry.ts";
+import { parseExchange } from "../../src/chains/exchanges.ts";
 import { isReference, referenceTokens } from "../../src/chains/tokens.ts";
+import { CHAIN_NAMES } from "../../src/client/chain-names.ts";
 
 describe("the chain selector", () => {
   test("accepts the twelve chains by name and by code, in any case", () => {
-    expect(CHAINS.map((chain) => [chain.name, chain.code])).toEqual([
+    expect(contractChains().map((chain) => [chain.name, chain.code])).toEqual([
       ["eth", "0x1"],
       ["goerli", "0x5"],
       ["sepolia", "0xaa36a7"],
@@ -57,5 +70,44 @@ describe("tokens", () => {
       "USDC (Stargate/LayerZero)",
       "USDT (Stargate/LayerZero)",
     ]);
+  });
+});
+
+describe("the built-in data", () => {
+  test("have the form that an operator's file has, with names and ids of their own", () => {
+    const { entries, problems } = checkChains(JSON.stringify(data), takenBy);
+    expect(problems).toEqual([]);
+    expect(entries).toHaveLength(CHAINS.length);
+  });
+
+  test("have the chains of today beside the contract's", () => {
+    const names = CHAINS.slice(contractChains().length).map(({ name }) => name);
+    for (const name of [
+      "base",
+      "optimism",
+      "gnosis",
+      "linea",
+      "scroll",
+      "zksync",
+      "blast",
+      "mantle",
+      "unichain",
+      "sonic",
+    ])
+      expect(names).toContain(name);
+    for (const name of ["ronin", "celo", "berachain", "monad", "polygon amoy", "base sepolia"])
+      expect(names).toContain(name);
+    expect([parseChain("op")?.name, parseChain("0x2105")?.name, parseChain("XDAI")?.name]).toEqual([
+      ...["optimism", "base", "gnosis"],
+    ]);
+  });
+
+  test("give a client the names of all of them", () => {
+    expect(CHAIN_NAMES).toEqual(Object.fromEntries(CHAINS.map(({ code, name }) => [code, name])));
+  });
+
+  test("name pools of Uniswap v4 and Solidly as their exchanges do", () => {
+    expect(parseExchange("Aerodrome")).toMatchObject({ kind: "listed", exchange: { displayName: "Aerodrome" } });
+    expect(parseExchange("uniswap-v4")).toMatchObject({ exchange: { displayName: "Uniswap v4" } });
   });
 });

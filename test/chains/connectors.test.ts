@@ -1,16 +1,11 @@
 /** The connectors against recorded data of the packages that they cite. */
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { CHAINS } from "../../src/chains/chains.ts";
-import { exchangesOf } from "../../src/chains/exchanges.ts";
-import {
-  CONNECTOR_SOURCES,
-  CONNECTORS,
-  connectorsOf,
-  isMoney,
-  isReference,
-  isReferencePair,
-} from "../../src/chains/tokens.ts";
+import data from "../../src/chains/chains.json" with { type: "json" };
+import { CHAINS, contractChains } from "../../src/chains/chains.ts";
+import type { ChainEntry } from "../../src/chains/entry.ts";
+import { exchangesOf, isAmongTwelve } from "../../src/chains/exchanges.ts";
+import { CONNECTOR_SOURCES, connectorsOf, isMoney, isReference, isReferencePair } from "../../src/chains/tokens.ts";
 
 /** Symbol and decimals by chain, address and source. */
 type Said = Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, [string, number | null]>>>>>>;
@@ -22,11 +17,14 @@ interface Recorded {
 }
 
 const recorded = (await Bun.file(join(import.meta.dir, "../fixtures/connectors.json")).json()) as Recorded;
-const rows = CHAINS.flatMap((chain) => (CONNECTORS[chain.name] ?? []).map((row) => ({ chain, row })));
+/** The contract's chains, whose connectors are compared with recorded data of their sources. */
+const OWN = contractChains();
+const entries = new Map((data as readonly ChainEntry[]).map((entry) => [entry.name, entry]));
+const rows = OWN.flatMap((chain) => (entries.get(chain.name)!.connectors ?? []).map((row) => ({ chain, row })));
 
 test("a stablecoin has the decimals that each publisher states, and at least two publishers unless on a testnet", () => {
   const single: string[] = [];
-  for (const chain of CHAINS) {
+  for (const chain of OWN) {
     for (const { symbol, address, decimals } of chain.stablecoins) {
       const said = Object.entries(recorded.stablecoins[chain.name]![address]!);
       for (const [source, [, places]] of said) expect([symbol, source, places]).toEqual([symbol, source, decimals]);
@@ -40,14 +38,21 @@ describe("a connector", () => {
   test("has an address and decimals that at least two publishers state", () => {
     expect(recorded.packages).toEqual(CONNECTOR_SOURCES);
     for (const { chain, row } of rows) {
-      const [symbol, address, decimals, sources] = row;
-      const cited = sources.split(" ");
+      const { symbol, address, decimals, sources: cited = [] } = row;
       expect([symbol, new Set(cited).size >= 2]).toEqual([symbol, true]);
       const said = recorded.chains[chain.name]![address]!;
       expect([symbol, Object.keys(said).sort()]).toEqual([symbol, cited.toSorted()]);
       for (const [source, [, places]] of Object.entries(said)) {
         expect([symbol, source, places ?? decimals]).toEqual([symbol, source, decimals]);
       }
+    }
+  });
+
+  test("of a chain that came later names two publishers, too", () => {
+    for (const { name, connectors = [] } of entries.values()) {
+      if (OWN.some((chain) => chain.name === name)) continue;
+      for (const { symbol, sources = [] } of connectors)
+        expect([name, symbol, new Set(sources).size >= 2]).toEqual([name, symbol, true]);
     }
   });
 
@@ -83,7 +88,8 @@ describe("a connector", () => {
     const priced = ["eth", "polygon", "bsc", "avalanche", "fantom", "cronos", "arbitrum"];
     const missing = CHAINS.filter(({ name }) => priced.includes(name)).flatMap((chain) => {
       const symbols = connectorsOf(chain).map(({ symbol }) => symbol.replace(/\.e$/, ""));
-      const wanted = exchangesOf(chain).map(({ exchange }) => coins[exchange.realName]!);
+      const own = exchangesOf(chain).filter(({ exchange }) => isAmongTwelve(exchange));
+      const wanted = own.map(({ exchange }) => coins[exchange.realName]!);
       return [...new Set(wanted)].filter((coin) => !symbols.includes(coin)).map((coin) => `${chain.name} ${coin}`);
     });
     expect(missing).toEqual([]);

@@ -23,13 +23,15 @@ describe("deployments", () => {
       known.fee === undefined
         ? solidityPackedKeccak256(["address", "address"], [token0, token1])
         : keccak256(AbiCoder.defaultAbiCoder().encode(["address", "address", "uint24"], [token0, token1, known.fee]));
-    expect(toAddress(getCreate2Address(deployment.factory, salt, deployment.initCodeHash))).toBe(toAddress(known.pool));
+    expect(toAddress(getCreate2Address(deployment.factory, salt, deployment.initCodeHash!))).toBe(
+      toAddress(known.pool),
+    );
     if (known.fee !== undefined) expect(deployment.fees).toContain(known.fee);
   });
 
   test("exist for each of the twelve exchanges, once per chain, on known chains only", () => {
     for (const exchange of EXCHANGES) expect(DEPLOYMENTS.some((entry) => entry.exchange === exchange)).toBe(true);
-    const keys = DEPLOYMENTS.map((entry) => `${entry.exchange.standin} ${entry.chain}`);
+    const keys = DEPLOYMENTS.map((entry) => `${entry.exchange.displayName} ${entry.chain}`);
     expect(new Set(keys).size).toBe(keys.length);
     expect(DEPLOYMENTS.every((entry) => parseChain(entry.chain) !== undefined)).toBe(true);
   });
@@ -37,10 +39,8 @@ describe("deployments", () => {
   test("with two names for one factory are listed once", () => {
     const polygon = exchangesOf(parseChain("polygon")!);
     expect(polygon.map((entry) => entry.exchange.realName)).toEqual([
-      "uniswapv2",
-      "uniswapv3",
-      "sushiswapv2",
-      "quickswap",
+      ...["uniswapv2", "uniswapv3", "sushiswapv2", "quickswap"],
+      ...["uniswapv4", "sushiswapv3", "quickswapv3"],
     ]);
     const [quickswap, quickswapV2] = ["quickswap", "quickswapv2"].map(
       (name) => deploymentOf(EXCHANGES.find((entry) => entry.realName === name)!, parseChain("polygon")!)!,

@@ -3,7 +3,7 @@
  * parameter and the allowed values. Parameters that an operation doesn't know are ignored; a response header names the
  * first five.
  */
-import { CHAINS, type Chain, DEFAULT_CHAIN, parseChain } from "../../chains/chains.ts";
+import { type Chain, DEFAULT_CHAIN, knownChains, parseChain } from "../../chains/chains.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
 import { type Address, parseAddress } from "../../core/hex.ts";
 
@@ -121,8 +121,11 @@ export const parsedText = <T>(
   shown: Shown,
 ): Parameter<T | undefined> => once({ type: "string", ...schema }, shown, { allowed, absent: undefined, parse });
 
-const NAMES_OF_CHAINS = CHAINS.map(({ name, code }) => `${name} (${code})`).join(", ");
-const CHAIN_ENUM = CHAINS.flatMap(({ name, code }) => [name, code]);
+// This module is loaded after the configuration, which may add chains.
+const NAMES_OF_CHAINS = knownChains()
+  .map(({ name, code }) => `${name} (${code})`)
+  .join(", ");
+const CHAIN_ENUM = knownChains().flatMap(({ name, code }) => [name, code]);
 const CHAIN_ALLOWED = `must be one of ${NAMES_OF_CHAINS}`;
 
 /** A chain; the default one if it is absent. */

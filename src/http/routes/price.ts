@@ -23,7 +23,7 @@ import type { Explorer } from "../../explore/readings.ts";
 import type { KnownToken as FoundToken } from "../../prices/known-tokens.ts";
 import { parseDecimal } from "../../prices/market/pools.ts";
 import type { Prices } from "../../prices/price-service.ts";
-import { EXCHANGES_ALLOWED } from "../../prices/search/pool-lists.ts";
+import { exchangesAllowed } from "../../prices/search/pool-lists.ts";
 import type { Moment } from "../../prices/series.ts";
 import { inTime, responseHeaders } from "../api/answered-block.ts";
 import { cachedResponse, jsonHeaders } from "../api/answers.ts";
@@ -282,7 +282,7 @@ export const PRICE_QUERY = {
   ),
   exchange: parsedText(
     parseExchange,
-    { allowed: EXCHANGES_ALLOWED, schema: { minLength: 1 } },
+    { allowed: exchangesAllowed(), schema: { minLength: 1 } },
     {
       description: `${EXCHANGE_NAMES}, a stand-in name such as dexa_v2, or a factory's address`,
       example: "uniswapv3",

@@ -5,16 +5,21 @@
 import { LRUCache } from "lru-cache";
 import type { Chain } from "../../chains/chains.ts";
 import { isReference } from "../../chains/tokens.ts";
-import { AppError, Refusal } from "../../core/errors.ts";
+import type { Clock } from "../../core/clock.ts";
+import { Refusal } from "../../core/errors.ts";
 import { FairSlots, type Requester, type Shares } from "../../core/fair-slots.ts";
 import type { Address } from "../../core/hex.ts";
+import type { BlockRef } from "../../events/types.ts";
 import type { ChainLog, ChainReader } from "../../rpc/port.ts";
 import { otherToken, type Pool } from "../market/pools.ts";
 import type { Venue } from "../styles/style.ts";
 import { announcedPool, announcementsOf, V4 } from "../styles/v4.ts";
+import { undefinedIfTooManyLogs } from "./history.ts";
 
-/** Parts in which a search goes through the chain, so that a client can be told how far it is. */
-const PARTS = 4;
+/** Parts in which a search goes through a chain that can't be read at once, so that a client is told how far it is. */
+const PARTS = 8;
+/** Requests of the attempt to read the whole chain at once. */
+const AT_ONCE = 2;
 /** Most requests for logs of one search. */
 const MAX_REQUESTS = 64;
 /** Most pools of a token that are read, the oldest first: an announcement costs next to nothing. */
@@ -26,6 +31,8 @@ const SHARES: Shares = { places: 4, perKey: 2, forOperators: 1 };
 const MAX_WAITING = 64;
 /** Seconds. */
 const RETRY_AFTER = 2;
+/** A question waits so long, in ms, before it is told to come again: most nodes answer a search in less. */
+const PATIENCE_MS = 2_000;
 
 /** A search of one token: up to a final block, from which on the rest is read for each question. */
 interface Search {
@@ -34,15 +41,31 @@ interface Search {
   through: number;
   pools: readonly Pool[];
   state: "running" | "complete" | "too long";
-  /** The range that was searched in vain if it is too long. */
   readonly to: number;
+  /** What was announced after `through`, up to a block that may leave the chain. */
+  tail?: Tail;
+  /** The read of a tail that is under way. */
+  reading?: Promise<void>;
+  /** Resolves when it is no longer running. Never rejects. */
+  ended: Promise<void>;
+}
+
+interface Tail {
+  readonly at: BlockRef;
+  readonly found: readonly Found[];
 }
 
 interface AnnouncedOptions {
   readonly chain: Chain;
+  readonly clock: Clock;
   readonly reader: ChainReader;
   /** Those of Uniswap v4 that rank on this chain. */
   readonly venues: readonly Venue[];
+  /** The newest block that is shown. */
+  readonly head: () => BlockRef | undefined;
+  readonly isCanonical: (block: BlockRef) => boolean;
+  /** True if it is known that no such pool of a token was announced after one block up to another. */
+  readonly announcesNone: (token: Address, after: number, block: number) => boolean;
 }
 
 export class AnnouncedPools {
@@ -62,17 +85,20 @@ export class AnnouncedPools {
   }
 
   /**
-   * Returns the token's announced pools up to a block; undefined if they can't all be found. Starts the search, which
-   * goes on without its client.
-   * @throws Refusal `searching` until it is complete, `rate_limited` beyond the key's share
+   * Returns the token's announced pools up to a block; undefined if they can't all be found. Starts the search, and waits
+   * a moment for it; it goes on without its client.
+   * @param finalized the newest final block known
+   * @throws Refusal `searching` until it is complete
    */
   async poolsOf(
     token: Address,
-    block: number,
+    block: BlockRef,
     finalized: number,
     requester: Requester,
   ): Promise<readonly Pool[] | undefined> {
-    const search = this.#searches.get(token) ?? this.#begin(token, Math.min(block, Math.max(0, finalized)), requester);
+    const search =
+      this.#searches.get(token) ?? this.#begin(token, Math.min(block.number, Math.max(0, finalized)), requester);
+    if (search.state === "running") await Promise.race([search.ended, this.#options.clock.sleep(PATIENCE_MS)]);
     if (search.state === "too long") return undefined;
     if (search.state === "running") {
       const percent = Math.floor((search.done / PARTS) * 100);
@@ -81,24 +107,40 @@ export class AnnouncedPools {
         retryAfter: RETRY_AFTER,
       });
     }
-    if (block <= search.through) return search.pools;
-    const newest = await this.#read(token, search.through + 1, block, { left: MAX_REQUESTS });
-    const pools = merged(search.pools, newest);
-    // The search is remembered up to final blocks only.
-    if (finalized > search.through && finalized <= block) {
-      search.pools = merged(
-        search.pools,
-        newest.filter(({ block: at }) => at <= finalized),
-      );
-      search.through = finalized;
+    if (block.number <= search.through) return search.pools;
+    if (this.#covers(token, search, block.number)) {
+      const { at = { number: search.through }, found = [] } = search.tail ?? {};
+      // The chain's pool lists may forget what they know of older blocks.
+      if (block.number > at.number) search.tail = { at: { number: block.number, hash: block.hash }, found };
+      return merged(search.pools, found);
     }
-    return pools;
+    search.reading ??= this.#readTail(token, search, block).finally(() => {
+      delete search.reading;
+    });
+    await search.reading;
+    return this.poolsOf(token, block, finalized, requester);
+  }
+
+  async #readTail(token: Address, search: Search, block: BlockRef): Promise<void> {
+    // Up to the head, for the questions about other blocks. A pool that came after this block has no state at it.
+    const head = this.#options.head();
+    const at = head !== undefined && head.number > block.number ? head : block;
+    const found = await this.#read(token, search.through + 1, at.number, { left: MAX_REQUESTS });
+    search.tail = { at: { number: at.number, hash: at.hash }, found };
+  }
+
+  /** True if a search with its tail holds what is announced up to a block. */
+  #covers(token: Address, { through, tail }: Search, block: number): boolean {
+    const { isCanonical, announcesNone } = this.#options;
+    if (tail !== undefined && !isCanonical(tail.at)) return false;
+    const to = tail?.at.number ?? through;
+    return block <= to || announcesNone(token, to, block);
   }
 
   #begin(token: Address, to: number, requester: Requester): Search {
-    const search: Search = { done: 0, through: -1, pools: [], state: "running", to };
+    const search: Search = { done: 0, through: -1, pools: [], state: "running", to, ended: Promise.resolve() };
     this.#searches.set(token, search);
-    this.#slots
+    search.ended = this.#slots
       .run(requester, () => this.#search(token, search))
       .catch(() => {
         // The next question starts again.
@@ -108,23 +150,31 @@ export class AnnouncedPools {
   }
 
   async #search(token: Address, search: Search): Promise<void> {
-    const requests = { left: MAX_REQUESTS };
-    const size = Math.ceil((search.to + 1) / PARTS);
-    let found: readonly Found[] = [];
-    try {
-      for (; search.done < PARTS; search.done++) {
-        const from = search.done * size;
-        const to = Math.min(search.to, from + size - 1);
-        if (from <= to) found = [...found, ...(await this.#read(token, from, to, requests))];
-      }
-    } catch (error) {
-      if (!(error instanceof AppError && error.code === "too_many_logs")) throw error;
+    const { venues } = this.#options;
+    const atOnce = this.#read(token, 0, search.to, { left: AT_ONCE * venues.length });
+    const found = (await undefinedIfTooManyLogs(atOnce)) ?? (await this.#inParts(token, search));
+    if (found === undefined) {
       search.state = "too long";
       return;
     }
     search.pools = merged([], found);
     search.through = search.to;
     search.state = "complete";
+  }
+
+  /** Undefined if it takes too many requests. */
+  async #inParts(token: Address, search: Search): Promise<readonly Found[] | undefined> {
+    const requests = { left: MAX_REQUESTS };
+    const size = Math.ceil((search.to + 1) / PARTS);
+    const found: Found[] = [];
+    for (let from = 0; from <= search.to; from += size) {
+      const to = Math.min(search.to, from + size - 1);
+      const more = await undefinedIfTooManyLogs(this.#read(token, from, to, requests));
+      if (more === undefined) return undefined;
+      found.push(...more);
+      search.done++;
+    }
+    return found;
   }
 
   /** The pools that a range of blocks announces for a token, in chain order. @throws AppError `too_many_logs` */

@@ -18,7 +18,8 @@ import type { BlockHeader, Call, CallsAtHead, ChainReader } from "../../rpc/port
 import type { Market, PricedBlock, TokenFacts } from "../market/market.ts";
 import type { Pool, PoolId } from "../market/pools.ts";
 import { isPricedDirectly, type QuoteOptions, refusalOf } from "../market/quote.ts";
-import { type MarketRead, planMarket } from "./discovery.ts";
+import { AnnouncedPools } from "./announced-pools.ts";
+import { type MarketRead, planMarket, venueOf } from "./discovery.ts";
 import { type HeadRead, Origins, type PastReader, type PastSource, type Seen, seenAt, seenIn } from "./history.ts";
 import { PoolLists, pricingPools, type Subject, unknownExchange } from "./pool-lists.ts";
 import { Journal } from "./price-streams.ts";
@@ -60,6 +61,7 @@ export class Markets {
   readonly #options: MarketsOptions;
   readonly #lists: PoolLists;
   readonly #journal: Journal;
+  readonly announced: AnnouncedPools;
   readonly #origins = new Origins();
   /** `Clock.monotonic` of each token's last question. */
   readonly #asked = new LRUCache<Address, number>({ max: MAX_TOKENS });
@@ -72,6 +74,17 @@ export class Markets {
     const { chain, exchanges, reader, view, log } = options;
     this.#options = options;
     this.#lists = new PoolLists({ chain, exchanges, reader, view, callsAtHead: (calls) => this.#callsAtHead(calls) });
+    this.announced = new AnnouncedPools({
+      ...{
+        chain,
+        reader,
+        clock: options.clock,
+        head: () => view.head(),
+        isCanonical: (block) => view.isCanonical(block),
+      },
+      venues: exchanges.filter(({ style }) => style === "v4").map((one) => venueOf(chain, one)),
+      announcesNone: (...range) => this.#lists.announcesNone(...range),
+    });
     this.#journal = new Journal({ chainId: chain.chainId, log, view });
   }
 

@@ -6,7 +6,7 @@
 import { LRUCache } from "lru-cache";
 import type { ChainView } from "../../chain/consumer.ts";
 import type { Chain } from "../../chains/chains.ts";
-import { type Deployment, KNOWN_EXCHANGES } from "../../chains/exchanges.ts";
+import { type Deployment, knownExchanges } from "../../chains/exchanges.ts";
 import { isMoney, isReferencePair, referenceTokens } from "../../chains/tokens.ts";
 import { Semaphore } from "../../core/background.ts";
 import { AppError, invalidParameter } from "../../core/errors.ts";
@@ -16,7 +16,7 @@ import type { BlockHeader, Call, CallsAtHead, ChainReader } from "../../rpc/port
 import type { TokenFacts } from "../market/market.ts";
 import { otherToken, type Pool, type PoolId } from "../market/pools.ts";
 import { both, together } from "../styles/abi.ts";
-import { announcedTokens, CREATION_TOPICS, STYLES } from "../styles/styles.ts";
+import { announced, CREATION_TOPICS, STYLES } from "../styles/styles.ts";
 import { pairsAmong, planFacts, planPairs, planProbe, unlistedVenues, venueOf } from "./discovery.ts";
 
 interface PoolList {
@@ -70,6 +70,8 @@ export class PoolLists {
   #read: BlockRef[] = [];
   /** The newest block in which a pool of the token was announced; pools of two reference tokens count for money. */
   readonly #created = new Map<Address, number>();
+  /** Likewise for pools that only their announcement tells. */
+  readonly #unfound = new Map<Address, number>();
   readonly #turn = new Semaphore(1);
 
   constructor(options: ListOptions) {
@@ -146,7 +148,10 @@ export class PoolLists {
       while (this.#read.length > 0 && !this.#isBelow(this.#read.at(-1)!, head)) this.#read.pop();
       const last = this.#read.at(-1);
       if (last !== undefined && head.number <= last.number) return;
-      const isNear = last !== undefined && head.number - last.number <= MAX_GAP && this.#created.size < MAX_CREATED;
+      const isNear =
+        last !== undefined &&
+        head.number - last.number <= MAX_GAP &&
+        this.#created.size + this.#unfound.size < MAX_CREATED;
       if (!isNear || !(await this.#readLogs(last.number + 1, head))) this.#begin(head);
       this.#read.push({ number: head.number, hash: head.hash });
       if (this.#read.length > MAX_READ) this.#read.shift();
@@ -164,6 +169,13 @@ export class PoolLists {
     this.#readFrom = number;
     this.#read = [];
     this.#created.clear();
+    this.#unfound.clear();
+  }
+
+  /** True if the factories' logs after one block up to another announce no pool of a token that only they tell. */
+  announcesNone(token: Address, after: number, block: number): boolean {
+    const isRead = after >= this.#readFrom && block <= (this.#read.at(-1)?.number ?? -1);
+    return isRead && (this.#unfound.get(token) ?? -1) <= after;
   }
 
   /** Notes the pools that the factories announce. Returns false if their logs can't be read. */
@@ -177,10 +189,10 @@ export class PoolLists {
       const styles = new Map(this.#venues.map(({ factory, style }) => [factory, STYLES[style]]));
       for (const log of logs) {
         const style = styles.get(log.address);
-        const pair = style && announcedTokens(style, log, chain.wrappedNative.address);
+        const { tokens: pair, isFound } = (style && announced(style, log, chain.wrappedNative.address)) ?? NO_POOL;
         if (pair === undefined) continue;
         const tokens = isReferencePair(chain, ...pair) ? [this.money] : pair;
-        for (const token of tokens) this.#created.set(token, log.blockNumber);
+        for (const token of tokens) (isFound ? this.#created : this.#unfound).set(token, log.blockNumber);
       }
       return true;
     } catch (error) {
@@ -191,9 +203,10 @@ export class PoolLists {
 }
 
 /** The allowed values of `exchange`, in words. */
-export const EXCHANGES_ALLOWED = `one of ${KNOWN_EXCHANGES.join(", ")}, or the address of a v2- or v3-style factory`;
+export const exchangesAllowed = (): string =>
+  `one of ${knownExchanges().join(", ")}, or the address of a v2- or v3-style factory`;
 
-export const unknownExchange = (): Error => invalidParameter("exchange", EXCHANGES_ALLOWED);
+export const unknownExchange = (): Error => invalidParameter("exchange", exchangesAllowed());
 
 /** Returns every pool that the subject's price depends on. */
 export function pricingPools(chain: Chain, { token, own, reference, unlistedPools }: Subject): readonly Pool[] {
@@ -209,6 +222,8 @@ export function pricingPools(chain: Chain, { token, own, reference, unlistedPool
   });
   return [...needed, ...unlistedPools];
 }
+
+const NO_POOL = { tokens: undefined, isFound: false };
 
 const listOf = (pools: readonly Pool[], { number, hash }: BlockRef): PoolList => ({
   pools: new Map(pools.map((pool) => [pool.id, pool])),

@@ -30,16 +30,16 @@ export const PROBED_STYLES = ["slipstream", "v3", "solidly-v2", "algebra-integra
 /** Events by which factories announce pools. */
 export const CREATION_TOPICS: readonly Hash[] = [...new Set(Object.values(STYLES).map(({ created }) => created.topic))];
 
-/** Returns the tokens of a pool that a factory of this style announces; undefined if `find` would not find the pool. */
-export function announcedTokens(
+/** Returns the tokens of a pool that a factory of this style announces, and whether `find` finds the pool. */
+export function announced(
   { created: { topic, tokensAt, isFound } }: Style,
   log: ChainLog,
   wrapped: Address,
-): readonly [Address, Address] | undefined {
-  if (log.topics[0] !== topic || isFound?.(log) === false) return undefined;
+): { readonly tokens: readonly [Address, Address]; readonly isFound: boolean } | undefined {
+  if (log.topics[0] !== topic) return undefined;
   const [first, second] = [tokensAt, tokensAt + 1].map((at) => addressAt(log.topics[at] ?? "0x", 0));
   if (first === undefined || second === undefined) return undefined;
-  return [first === ZERO_ADDRESS ? wrapped : first, second];
+  return { tokens: [first === ZERO_ADDRESS ? wrapped : first, second], isFound: isFound?.(log) !== false };
 }
 
 const EVENTS: Style["events"] = Object.assign({}, ...Object.values(STYLES).map(({ events }) => events));

@@ -42,6 +42,10 @@ interface EndpointOptions {
   readonly url: string;
   readonly label: string;
   readonly chainId: number;
+  /** True for a development chain, which may have any id. */
+  readonly isAnyChain?: boolean;
+  /** Called with the id that the node says. */
+  readonly onChainId?: (chainId: number) => void;
   readonly timeoutMs: number;
   /** Timeout of small requests, which are then repeated. Default: `timeoutMs`, without a repetition. */
   readonly smallTimeoutMs?: number;
@@ -117,14 +121,15 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   async #assertChainId(): Promise<void> {
     try {
       const claimed = Number(await this.#batches.request("eth_chainId", []));
-      const { chainId } = this.#options;
+      const { chainId, isAnyChain = false, onChainId } = this.#options;
       const meta = { endpoint: this.label };
       // `Number` turns null and an empty string into 0.
       const isValid = Number.isSafeInteger(claimed) && claimed > 0;
       if (!isValid) throw new RpcError("transient", "the endpoint gave no valid chain id", { meta });
-      this.otherChainId = claimed === chainId ? undefined : claimed;
-      if (claimed !== chainId)
-        throw new RpcError("lie", `the endpoint is of chain ${claimed}, not of chain ${chainId}`, { meta });
+      onChainId?.(claimed);
+      const isRight = isAnyChain || claimed === chainId;
+      this.otherChainId = isRight ? undefined : claimed;
+      if (!isRight) throw new RpcError("lie", `the endpoint is of chain ${claimed}, not of chain ${chainId}`, { meta });
     } catch (error) {
       // The node does not know `eth_chainId`: trust the operator's configuration.
       if (!(error instanceof RpcError && error.kind === "unsupported")) throw error;

@@ -32,7 +32,8 @@ const WORD = /^0x[0-9a-f]{64}$/i;
 
 export interface CallOptions {
   readonly chainId: number;
-  readonly multicall: Address;
+  /** Undefined if the chain has none: then calls go alone. */
+  readonly multicall: Address | undefined;
   /** The block that this process shows as the chain's head. Reads of the newest state must not be older. */
   readonly shownHead?: () => BlockRef | undefined;
 }
@@ -94,7 +95,7 @@ export class CallReader {
   }
 
   #mayAggregate(): boolean {
-    return this.#readsWithoutMulticall-- <= 0;
+    return this.#options.multicall !== undefined && this.#readsWithoutMulticall-- <= 0;
   }
 
   /** Runs calls through Multicall3, in halves if they take too much gas. Undefined if it does not exist at that block. */
@@ -197,7 +198,7 @@ export class CallReader {
     const arbitrum = this.#options.chainId === ARBITRUM_CHAIN_ID;
     const number: Call = arbitrum
       ? { to: ARB_SYS, data: ARB_BLOCK_NUMBER }
-      : { to: this.#options.multicall, data: BLOCK_NUMBER };
+      : { to: this.#options.multicall!, data: BLOCK_NUMBER };
     const chunks: Promise<CallResult[] | "out of gas" | undefined>[] = [];
     for (let i = 0, most = this.#most - 1; i === 0 || i < calls.length; i += most) {
       chunks.push(this.#aggregate(endpoint, [number, ...calls.slice(i, i + most)], "latest"));

@@ -15,7 +15,7 @@ import type { PriceAnswer } from "../../../src/prices/price-computer.ts";
 import { createPrices, type PriceLimits, type Prices } from "../../../src/prices/price-service.ts";
 import type { FakeChain } from "./fake-chain.ts";
 import { parsePriceQuery, type RawPriceQuery } from "./query.ts";
-import { eth, ManualClock } from "./world.ts";
+import { eth, ManualClock, untilSearched } from "./world.ts";
 
 const STREAM = chainStream(1);
 
@@ -40,8 +40,9 @@ export class Process {
     return this;
   }
 
+  /** Asks again, as clients do, while pools are searched for. */
   ask(address: Address, query: RawPriceQuery = {}): Promise<PriceAnswer> {
-    return this.prices.answer({ address, ...parsePriceQuery(query) });
+    return untilSearched(() => this.prices.answer({ address, ...parsePriceQuery(query) }));
   }
 
   /** Shows the blocks in the log. */

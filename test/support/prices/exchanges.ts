@@ -28,17 +28,29 @@ const FORKED = new Set(["0xc0aee478e3658e2610c5f7a4a2e1777ce9e4f2ac", "0x1097053
  */
 const ARB_SYS = { address: "0x0000000000000000000000000000000000000064", code: "0x435f5260205ff3" };
 
+/** The exchanges of a chain that can be placed at their addresses. `styles.ts` has the other styles, elsewhere. */
+export const placesOf = (chain: Chain): readonly Deployment[] =>
+  exchangesOf(chain).filter(({ style }) => style === "v2" || style === "v2-camelot" || style === "v3");
+
 /** Starts the chain with all tokens and factories and no pool. `firstBlock` is the genesis block's number. */
 export async function startChain(chain: Chain, { firstBlock = 0 } = {}): Promise<Anvil> {
   const anvil = await startAnvil({ chainId: chain.chainId, extraArgs: ["--number", String(firstBlock)] });
   if (chain.chainId === 1) {
     await placeMainnet(anvil);
+    for (const { factory, style } of placesOf(chain)) {
+      if ((await anvil.send("eth_getCode", [factory, "latest"])) !== "0x") continue;
+      if (style !== "v3") await placeV2Factory(anvil, factory);
+      else {
+        await placeV3Factory(anvil, factory);
+        await inOneBlock(anvil, () => queueFeeTiers(anvil, factory));
+      }
+    }
     return anvil;
   }
   await placeCode(anvil, MULTICALL3, (await contractArtifact("Multicall")).deployedBytecode);
   await placeCode(anvil, V3_OPERATOR, (await contractArtifact("V3Operator")).deployedBytecode);
   if (chain.name === "arbitrum") await placeCode(anvil, ARB_SYS.address, ARB_SYS.code);
-  for (const { factory, style } of exchangesOf(chain)) {
+  for (const { factory, style } of placesOf(chain)) {
     if (style === "v3") await placeV3Factory(anvil, factory);
     else await placeV2Factory(anvil, factory, style === "v2-camelot" ? style : "v2");
   }
@@ -49,7 +61,7 @@ export async function startChain(chain: Chain, { firstBlock = 0 } = {}): Promise
     for (const { address, symbol, decimals } of tokens) {
       await queue(anvil, contractAt(anvil, address, abi), "init", [symbol, symbol, decimals]);
     }
-    for (const { factory, style } of exchangesOf(chain)) if (style === "v3") await queueFeeTiers(anvil, factory);
+    for (const { factory, style } of placesOf(chain)) if (style === "v3") await queueFeeTiers(anvil, factory);
   });
   return anvil;
 }
@@ -77,7 +89,8 @@ export function createPool(
   amounts: PoolAmounts,
 ): Promise<Pool> {
   const { factory, style } = at;
-  if (style === "v3") return createV3Pool(anvil, { ...amounts, factory, fee: 3000 });
+  // A fee that every exchange of the style has.
+  if (style === "v3") return createV3Pool(anvil, { ...amounts, factory, fee: 500 });
   return style === "v2" ? createV2Pair(anvil, { ...amounts, factory }) : createCamelotPair(anvil, factory, amounts);
 }
 

@@ -19,14 +19,7 @@ import {
   seenAt,
   seriesBetween,
 } from "../../../src/prices/search/history.ts";
-import {
-  announcedTokens,
-  applyLog,
-  emitterOf,
-  poolIdOf,
-  STATE_TOPICS,
-  STYLES,
-} from "../../../src/prices/styles/styles.ts";
+import { announced, applyLog, emitterOf, poolIdOf, STATE_TOPICS, STYLES } from "../../../src/prices/styles/styles.ts";
 import type { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
 import { readerOf } from "./anvil.ts";
 import { newToken } from "./exchanges.ts";
@@ -94,7 +87,9 @@ export function holdStyles(moves: number): void {
       const { topic } = STYLES[style].created;
       const to = (await reader.head()).number;
       const logs = await reader.logs({ addresses: [factory], topics: [topic], fromBlock: number + 1, toBlock: to });
-      expect(logs.map((log) => announcedTokens(STYLES[style], log, wrapped))).toEqual([a < b ? [a, b] : [b, a]]);
+      expect(logs.map((log) => announced(STYLES[style], log, wrapped))).toEqual([
+        { tokens: a < b ? [a, b] : [b, a], isFound: true },
+      ]);
     });
 
     test(`reads ${moves} random states, and gets the same from events alone`, async () => {

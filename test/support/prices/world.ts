@@ -49,6 +49,17 @@ export function placeTokens(chain: FakeChain): void {
   chain.token({ address: TOKEN, name: "Token", symbol: "TKN", decimals: 18 });
 }
 
+/** Repeats a question while it is refused because pools are searched for. */
+export async function untilSearched<T>(ask: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await ask();
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== "searching") throw error;
+    }
+  }
+}
+
 export class World {
   readonly chain = new FakeChain();
   readonly log = new MemoryLog();
@@ -85,8 +96,9 @@ export class World {
     else this.chain.sync(pool, rawB, rawA);
   }
 
+  /** Asks again, as clients do, while pools are searched for. */
   price(address: Address, query: RawPriceQuery = {}): Promise<PriceRecord> {
-    return this.prices.price({ address, ...parsePriceQuery(query) });
+    return untilSearched(() => this.prices.price({ address, ...parsePriceQuery(query) }));
   }
 
   /** Returns the code and details of a refusal. */

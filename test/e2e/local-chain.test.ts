@@ -1,0 +1,60 @@
+/** A developer's own chain by `RPC_URL_LOCAL`: of any id, apart from every real chain, named `local` and by its id. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { spawnService } from "../support/process.ts";
+import { eventually, TEST_KEY, temporaryLogUrl } from "../support/service.ts";
+
+let anvil: Anvil;
+let nft: Deployed;
+
+/** The id that anvil and Hardhat have as they come. */
+const DEFAULT_ID = 31_337;
+
+beforeAll(async () => {
+  anvil = await startAnvil({ chainId: DEFAULT_ID });
+  nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Mine", "MINE"]);
+  await transact(anvil, nft.contract, "mintMany", [anvil.accounts[1], 1, 3]);
+});
+afterAll(() => anvil.stop());
+
+async function serve(environment: Record<string, string>) {
+  const service = spawnService({
+    API_KEYS: TEST_KEY,
+    RPC_URLS_ONLY: "true",
+    EVENT_LOG_URL: temporaryLogUrl(),
+    ...environment,
+  });
+  const base = await service.serving;
+  const get = async (path: string) => {
+    const response = await fetch(`${base}${path}`, { headers: { "x-api-key": TEST_KEY } });
+    // biome-ignore lint/suspicious/noExplicitAny: pages and refusals
+    return { status: response.status, body: (await response.json()) as any };
+  };
+  const stop = async () => {
+    service.kill("SIGTERM");
+    expect(await service.exited).toBe(0);
+  };
+  return { get, stop };
+}
+
+test("is indexed whatever its id, and answers to its name and its id", async () => {
+  const { get, stop } = await serve({ RPC_URL_LOCAL: anvil.url });
+  for (const chain of ["local", `0x${DEFAULT_ID.toString(16)}`]) {
+    const page = await eventually("the collection is synced", async () => {
+      const { body } = await get(`/api/v2/nft/${nft.address}?chain=${chain}`);
+      return body.status === "SYNCED" ? body : undefined;
+    });
+    expect(page.result.map(({ name }: { name: string }) => name)).toEqual(["Mine", "Mine", "Mine"]);
+  }
+  expect((await get(`/api/v2/erc20/${nft.address}/price?chain=local`)).status).toBe(404);
+  expect((await get(`/api/v2/nft/${nft.address}?chain=0x1`)).body).toMatchObject({ code: "chain_not_enabled" });
+  await stop();
+});
+
+test("is no chain of a service without it", async () => {
+  const { get, stop } = await serve({ RPC_URL_BASE: anvil.url });
+  expect((await get(`/api/v2/nft/${nft.address}?chain=local`)).body).toMatchObject({ code: "invalid_parameter" });
+  await stop();
+});

@@ -103,3 +103,18 @@ contract FeeToken is Ledger {
         super.move(from, to, value - fee);
     }
 }
+
+/// A share of a vault as ERC-4626 has it, as far as its price of redemption: one share is worth `rate` / 1e18 assets.
+contract TestVault is TestToken {
+    address public asset;
+    uint256 private rate;
+
+    constructor(address asset_, uint256 rate_) TestToken("Vault", "VLT", 18) {
+        asset = asset_;
+        rate = rate_;
+    }
+
+    function convertToAssets(uint256 shares) external view returns (uint256) {
+        return (shares * rate) / 1e18;
+    }
+}

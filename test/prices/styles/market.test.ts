@@ -1,0 +1,202 @@
+/**
+ * A market of all styles on one chain: the deepest pool prices a token whatever its style, at the head, at a past block
+ * and from logs alone; pools that pose as deep do not; and what only announcements tell comes last.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import feeTakingHook from "@uniswap/v4-core/out/FeeTakingHook.sol/FeeTakingHook.json";
+import { type Anvil, startAnvil } from "../../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
+import { deploy, placeCode } from "../../../scripts/local-chain/contracts.ts";
+import { type Chain, DEFAULT_CHAIN, MULTICALL3 } from "../../../src/chains/chains.ts";
+import { parseExchange } from "../../../src/chains/exchanges.ts";
+import { systemClock } from "../../../src/core/clock.ts";
+import type { Address } from "../../../src/core/hex.ts";
+import { createPrices, type Prices } from "../../../src/prices/price-service.ts";
+import { MemoryLog } from "../../support/memory-log.ts";
+import { readerOf, unfollowed } from "../../support/prices/anvil.ts";
+import { newToken } from "../../support/prices/exchanges.ts";
+import {
+  EXCHANGES_OF_STYLES,
+  type MadeExchange,
+  type MadeManager,
+  type MadePool,
+} from "../../support/prices/styles.ts";
+import { untilSearched } from "../../support/prices/world.ts";
+
+const ETHER = 10n ** 18n;
+
+let anvil: Anvil;
+let chain: Chain;
+let native: Address;
+let dollar: Address;
+const made = new Map<string, MadeExchange>();
+
+beforeAll(async () => {
+  anvil = await startAnvil();
+  await placeCode(anvil, MULTICALL3, (await contractArtifact("Multicall")).deployedBytecode);
+  [native, dollar] = [await newToken(anvil), await newToken(anvil)];
+  for (const [name, make] of EXCHANGES_OF_STYLES) made.set(name, await make(anvil, native));
+  chain = {
+    ...DEFAULT_CHAIN,
+    wrappedNative: { symbol: "WETH", address: native, decimals: 18 },
+    stablecoins: [{ symbol: "USDC", address: dollar, decimals: 18 }],
+    connectors: [],
+    exchanges: [...made].map(
+      ([
+        name,
+        {
+          venue: { style, factory, fees, spacings },
+        },
+      ]) => ({
+        ...{ name, style, factory, fees: [...fees], spacings: [...spacings] },
+      }),
+    ),
+  };
+  // The native coin is 2,000 dollars, by a pair that is far deeper than any other pool.
+  await pool("Solidly 2, as Velodrome and Aerodrome", native, dollar, [2_000n, 1n], 10n ** 27n);
+});
+afterAll(() => anvil.stop());
+
+const pool = (
+  exchange: string,
+  tokenA: Address,
+  tokenB: Address,
+  price: readonly [bigint, bigint],
+  liquidity: bigint,
+): Promise<MadePool> => made.get(exchange)!.create({ tokenA, tokenB, price, liquidity });
+
+const pricesOn = (pools: "all" | "contract" = "all", url = anvil.url): Prices =>
+  createPrices({
+    chain,
+    reader: readerOf(url, chain),
+    log: new MemoryLog(),
+    view: unfollowed,
+    clock: systemClock,
+    pools,
+  });
+
+const ask = (prices: Prices, address: Address, more: object = {}) =>
+  untilSearched(() => prices.price({ address, percentChange: false, provenance: true, ...more }));
+
+const refusal = (asked: Promise<unknown>) =>
+  asked.then(
+    (record) => record,
+    ({ code, details, message }) => ({ code, details, message }),
+  );
+
+const near = (value: number, expected: number) => Math.abs(value / expected - 1) < 1e-6;
+
+describe.each(EXCHANGES_OF_STYLES)("%s", (name) => {
+  test("prices a token if its pool is the deepest, at the head and at a past block", async () => {
+    const token = await newToken(anvil);
+    const other = name === "PancakeSwap v3" ? "Uniswap v3 and SushiSwap v3" : "PancakeSwap v3";
+    await pool(other, token, native, [1n, 40n], 10n ** 21n);
+    const deep = await pool(name, token, native, [1n, 50n], 10n ** 23n);
+    const block = Number(await anvil.send("eth_blockNumber"));
+    const now = await ask(pricesOn(), token);
+    expect([now.exchangeName, near(now.usdPrice, 40)]).toEqual([name, true]);
+    expect(now.provenance?.route[0]?.pool).toBe(deep.id);
+    expect(Number(now.provenance?.confidence)).toBeGreaterThan(0.5);
+    // The price moves on; the past one stays.
+    await deep.sell(token, 10n ** 22n);
+    await anvil.mine(3);
+    const later = await ask(pricesOn(), token);
+    expect(later.usdPrice).toBeLessThan(now.usdPrice);
+    const then = await ask(pricesOn(), token, { toBlock: block });
+    expect(then.usdPrice).toBe(now.usdPrice);
+    // By name, in any spelling.
+    const exchange = parseExchange(name) ?? { kind: "factory", factory: made.get(name)!.venue.factory };
+    expect((await ask(pricesOn(), token, { exchange })).usdPrice).toBe(later.usdPrice);
+  });
+
+  test("does not count a sliver of liquidity, or an imbalance, as depth", async () => {
+    const token = await newToken(anvil);
+    const other = name === "PancakeSwap v3" ? "Uniswap v3 and SushiSwap v3" : "PancakeSwap v3";
+    await pool(other, token, native, [1n, 50n], 10n ** 22n);
+    const exchange = made.get(name)!;
+    if (name.startsWith("Solidly")) {
+      const lopsided = await exchange.create({ tokenA: token, tokenB: native, liquidity: 10n ** 21n, stable: true });
+      await lopsided.sell(token, 10n ** 24n);
+    } else {
+      const wish = { tokenA: token, tokenB: native, price: [1n, 2n] as const, liquidity: 0n };
+      const sliver = await exchange.create(wish);
+      const now = await sliver.truth();
+      const spacing = 600;
+      const tick = now.style === "v3" ? Math.floor(now.tick / spacing) * spacing : 0;
+      // Ten times as deep as the other pool by its virtual reserves, and a third of it by what it holds.
+      await sliver.mint(tick, tick + spacing, 10n ** 23n);
+    }
+    const { exchangeName, usdPrice } = await ask(pricesOn(), token);
+    expect([exchangeName, near(usdPrice, 40)]).toEqual([other, true]);
+  });
+});
+
+test("POOLS=contract prices by the contract's exchanges alone, which a deeper pool of another shows beside its own price", async () => {
+  const contract = { ...chain, exchanges: chain.exchanges.map((one) => ({ ...one, name: renamed(one.name) })) };
+  const prices = (pools: "all" | "contract") =>
+    createPrices({
+      ...{ chain: contract, reader: readerOf(anvil.url, contract), log: new MemoryLog(), pools },
+      view: unfollowed,
+      clock: systemClock,
+    });
+  const token = await newToken(anvil);
+  await pool("Uniswap v3 and SushiSwap v3", token, dollar, [40n, 1n], 10n ** 23n);
+  const deeper = await pool("Slipstream", token, dollar, [41n, 1n], 10n ** 25n);
+  const all = await ask(prices("all"), token);
+  expect([all.exchangeName, near(all.usdPrice, 41)]).toEqual(["Slipstream", true]);
+  expect(all.provenance?.contractPools).toMatchObject({ exchange: "Uniswap v3" });
+  expect(near(Number(all.provenance?.contractPools?.usdPrice), 40)).toBe(true);
+  const own = await ask(prices("contract"), token);
+  expect([own.exchangeName, near(own.usdPrice, 40)]).toEqual(["Uniswap v3", true]);
+  expect(own.provenance?.contractPools).toBeUndefined();
+  // Named by the request, another exchange is used all the same.
+  const exchange = { kind: "factory", factory: made.get("Slipstream")!.venue.factory } as const;
+  const named = await ask(prices("contract"), token, { exchange });
+  expect([named.provenance?.route[0]?.pool, near(named.usdPrice, 41)]).toEqual([deeper.id, true]);
+});
+
+const renamed = (name: string): string => (name === "Uniswap v3 and SushiSwap v3" ? "Uniswap v3" : name);
+
+describe("a v4 pool that only its announcement tells", () => {
+  const manager = () => made.get("Uniswap v4") as MadeManager;
+
+  test("prices a token that has no other pool, and none that has one above the floor", async () => {
+    const token = await newToken(anvil);
+    const odd = await manager().create({
+      tokenA: token,
+      tokenB: dollar,
+      price: [7n, 1n],
+      fee: 777,
+      spacing: 13,
+      liquidity: 10n ** 25n,
+    });
+    const prices = pricesOn();
+    const { usdPrice, provenance } = await ask(prices, token);
+    expect([near(usdPrice, 7), provenance?.route[0]?.pool]).toEqual([true, odd.id]);
+    expect(provenance?.route[0]?.key).toMatchObject({ fee: 777, spacing: 13 });
+    const shallow = await pool("PancakeSwap v3", token, dollar, [6n, 1n], 10n ** 22n);
+    const again = await ask(pricesOn(), token);
+    expect([near(again.usdPrice, 6), again.provenance?.route[0]?.pool]).toEqual([true, shallow.id]);
+  });
+
+  test("is not used if its hooks may give other amounts than its curve", async () => {
+    const token = await newToken(anvil);
+    // The lowest bits of a hook's address say what it may do: here take a part after a swap.
+    const hooks = `0x${"5".repeat(36)}0044`;
+    const { address } = await deploy(anvil, { abi: feeTakingHook.abi, bytecode: feeTakingHook.bytecode.object }, [
+      manager().manager.address,
+    ]);
+    await placeCode(anvil, hooks, (await anvil.send("eth_getCode", [address, "latest"])) as string);
+    await manager().create({ tokenA: token, tokenB: dollar, price: [7n, 1n], hooks, liquidity: 0n });
+    expect(await refusal(ask(pricesOn(), token))).toMatchObject({ code: "no_pool" });
+  });
+});
+
+test("a share of a vault shows what it is redeemed for, beside the market's price", async () => {
+  const vault = await deploy(anvil, await contractArtifact("TestVault"), [dollar, 3n * ETHER]);
+  const token = vault.address.toLowerCase() as Address;
+  await pool("PancakeSwap v3", token, dollar, [25n, 10n], 10n ** 24n);
+  const { usdPrice, provenance } = await ask(pricesOn(), token);
+  expect(near(usdPrice, 2.5)).toBe(true);
+  expect(provenance?.redemption).toEqual({ standard: "ERC-4626", asset: dollar, assetsPerToken: "3", usdPrice: "3" });
+});

@@ -20,6 +20,7 @@ import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
 import type { Spending } from "./core/spending.ts";
 import type { BlockRef, HeaderRef } from "./events/types.ts";
+import type { ChainTrouble } from "./http/api/answered-block.ts";
 import { type AuditOptions, runAudit } from "./indexing/audit.ts";
 import type { Delay, Verdict } from "./indexing/candidates.ts";
 import { type Estimate, Estimator } from "./indexing/estimate.ts";
@@ -57,6 +58,7 @@ export interface ChainRuntime {
   /** Says what indexing a contract will cost. */
   estimate(address: Address): Promise<Estimate>;
   isHalted(): boolean;
+  trouble(): ChainTrouble | undefined;
   endpoints(): readonly EndpointStatus[];
   /** Asks each endpoint for its newest block. Resolves with a sentence for each. */
   probe(): Promise<readonly string[]>;
@@ -219,6 +221,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     headerOf: blockHeaders(parts, clock),
     estimate: (address) => estimator.of(address),
     isHalted: () => view.halted() !== undefined,
+    trouble: () => (view.halted() === undefined ? reader.trouble() : "halted"),
     endpoints: () => reader.endpoints(),
     probe: () => probe(reader, chain),
   };

@@ -379,7 +379,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     nftChain: (chain) => runtimes.get(chain.chainId),
     preview: (hash, size) => metadata.preview(hash, size),
     pricesOf: (chain) => runtimes.get(chain.chainId)?.prices,
-    isHalted: (chain) => runtimes.get(chain.chainId)?.isHalted() ?? false,
+    troubleOf: (chain) => runtimes.get(chain.chainId)?.trouble(),
     namesOf: (chainId, address) => lists.namesOf(chainId, address),
     ...requests,
   });

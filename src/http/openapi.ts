@@ -30,7 +30,11 @@ export const HEADERS = {
   AsOfHash: header("Hash of that block, if known", HEADER_EXAMPLES.hash),
   AsOfTime: header("Time of that block, ISO 8601, if its header is known", HEADER_EXAMPLES.time),
   Finality: header("Finality of that block", "finalized", { type: "string", enum: ["finalized", "latest", "stale"] }),
-  ChainStatus: header("halted after a reorg deeper than finality", "halted", { type: "string", enum: ["halted"] }),
+  ChainStatus: header(
+    "Why answers of the chain may be old: halted after a reorg deeper than finality, endpoints of another chain, silent for a minute, or behind",
+    "halted",
+    { type: "string", enum: ["halted", "wrong_chain", "unreachable", "behind"] },
+  ),
   RetryAfter: header("Seconds to wait before a retry", 5, { type: "integer", format: "int32" }),
   UnknownParameters: header(
     "The first five query parameters that the operation ignored as unknown, percent-encoded, cut at 64 characters",

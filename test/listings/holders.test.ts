@@ -139,7 +139,7 @@ async function routeOf(chainId: 1 | 56 | 137, transfers: readonly ModelTransfer[
     outcomesOf: async () => [],
     healthOf: async () => ({ resolved: 0, failed: 0, reasons: {}, failedTokens: [] }),
     metadataVersion: () => 0,
-    isHalted: () => false,
+    trouble: () => undefined,
   };
   const [listing] = listingOperations(500);
   const deps = {

@@ -29,8 +29,27 @@ export interface NftChain {
   healthOf(address: Address): Promise<MetadataHealth>;
   /** Changes with any token's metadata; undefined while none is in memory. */
   metadataVersion(address: Address): number | undefined;
-  /** True if a reorg deeper than finality stopped the follower. */
-  isHalted(): boolean;
+  trouble(): ChainTrouble | undefined;
+}
+
+/**
+ * Why answers of a chain may be old: a reorganisation deeper than finality stopped its follower; all its endpoints are of
+ * another chain, have been silent for a minute, or are behind.
+ */
+export type ChainTrouble = "halted" | "wrong_chain" | "unreachable" | "behind";
+
+/** Seconds after which a client may ask a chain without a usable endpoint again. */
+const TROUBLED_RETRY = 30;
+
+/** @throws Refusal `chain_unavailable` if nothing can be learned of the chain for now */
+export function assertReachable({ name }: Chain, trouble: ChainTrouble | undefined): void {
+  if (trouble !== "wrong_chain" && trouble !== "unreachable") return;
+  const why =
+    trouble === "wrong_chain" ? "its endpoints are of another chain" : "no endpoint has answered for a minute";
+  throw new Refusal("chain_unavailable", `${name} can't be read: ${why}; the operator sees which in /api/status`, {
+    details: { state: trouble },
+    retryAfter: TROUBLED_RETRY,
+  });
 }
 
 /** The block that a response is valid for. */
@@ -46,11 +65,10 @@ export interface AnsweredBlock {
 /** Returns the headers of the two operations' responses: caching, and the block that the response is valid for. */
 export function responseHeaders(
   asOf: AnsweredBlock | undefined,
-  { isHalted, isStale }: { readonly isHalted: boolean; readonly isStale: boolean },
+  { trouble, isStale }: { readonly trouble: ChainTrouble | undefined; readonly isStale: boolean },
 ): Record<string, string> {
   const headers: Record<string, string> = { "cache-control": "private, no-cache" };
-  // Not part of the API's contract: the chain reorganised finalised blocks, and the data is from before that.
-  if (isHalted) headers["x-chain-status"] = "halted";
+  if (trouble !== undefined) headers["x-chain-status"] = trouble;
   if (asOf === undefined) return headers;
   headers["x-as-of-block"] = String(asOf.block);
   if (asOf.hash !== "") headers["x-as-of-hash"] = asOf.hash;

@@ -212,7 +212,7 @@ interface Read<T> {
 async function respond<T>({ runtime, requester }: Reading, deps: ExploreDeps, read: () => Promise<Read<T>>) {
   const { body, start } = await deps.explorer.memory.run(requester, read);
   const asOf = await asOfBlock(start, runtime);
-  const headers = responseHeaders(asOf, { isHalted: runtime.isHalted(), isStale: deps.isStale() });
+  const headers = responseHeaders(asOf, { trouble: runtime.trouble(), isStale: deps.isStale() });
   return { body, headers };
 }
 

@@ -129,7 +129,7 @@ export const EXPORT_OPERATIONS: readonly Operation<ExportDeps>[] = [
       const start = await startWalk(source, { asOfBlock: block, prefersFinal: true, byPair: holders });
       if (holders) await assertRankable(source, start);
       const asOf = await asOfBlock(start, runtime);
-      const headers = responseHeaders(asOf, { isHalted: runtime.isHalted(), isStale: deps.isStale() });
+      const headers = responseHeaders(asOf, { trouble: runtime.trouble(), isStale: deps.isStale() });
       const facts = {
         ...{ chain: chain.name, address, block: String(start.walk.block) },
         ...{

@@ -33,7 +33,7 @@ import type { KnownFacts } from "../../metadata/page.ts";
 import { type FirstPage, openCursor } from "../../walks/cursor.ts";
 import { currentPlan } from "../../walks/plan.ts";
 import { currentCollection } from "../../walks/snapshot.ts";
-import { asOfBlock, type NftChain, responseHeaders } from "../api/answered-block.ts";
+import { asOfBlock, assertReachable, type NftChain, responseHeaders } from "../api/answered-block.ts";
 import { cachedResponse, jsonHeaders, matchesEtag, type RouteResponse } from "../api/answers.ts";
 import { errorExample } from "../api/errors.ts";
 import { NFT_ADDRESS } from "../api/examples.ts";
@@ -376,6 +376,8 @@ async function listed(
   if (collection.status === "not_a_contract" || verdict === "not_a_contract") {
     throw new Refusal("not_a_contract", `address: there is no contract at ${address} on ${chain.name}`);
   }
+  // Nothing is known, and nothing can be learned: an answer would say SYNCING without end.
+  if (collection.status === "syncing" && collection.end === undefined) assertReachable(chain, runtime.trouble());
   const plan = await currentPlan(source, collection, from);
   const metadataVersion = runtime.metadataVersion(address);
   const facts = {
@@ -385,7 +387,7 @@ async function listed(
   };
   const known = plan.entries.length === 0 ? NO_FACTS : await runtime.factsOf(address, plan.entries, facts);
   const asOf = await asOfBlock(plan, runtime);
-  const state = { isHalted: runtime.isHalted(), isStale: deps.isStale() };
+  const state = { trouble: runtime.trouble(), isStale: deps.isStale() };
   const native = deps.wireTypes === "native";
   // No await from here to the copy of the page's bytes, which it shares with the next page.
   const names = deps.namesOf(chainId, address);
@@ -400,6 +402,7 @@ async function listed(
     runtime.metadataVersion(address) === metadataVersion &&
     deps.namesOf(chainId, address) === names &&
     deps.isStale() === state.isStale &&
+    runtime.trouble() === state.trouble &&
     clock.monotonic() < until;
   return { answer, isCurrent };
 }

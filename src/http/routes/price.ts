@@ -25,7 +25,7 @@ import { parseDecimal } from "../../prices/market/pools.ts";
 import type { Prices } from "../../prices/price-service.ts";
 import { exchangesAllowed } from "../../prices/search/pool-lists.ts";
 import type { Moment } from "../../prices/series.ts";
-import { inTime, responseHeaders } from "../api/answered-block.ts";
+import { type ChainTrouble, inTime, responseHeaders } from "../api/answered-block.ts";
 import { cachedResponse, jsonHeaders } from "../api/answers.ts";
 import { errorExample } from "../api/errors.ts";
 import { HEADER_EXAMPLES, TOKEN_ADDRESS } from "../api/examples.ts";
@@ -344,7 +344,7 @@ export interface PriceDeps {
   readonly clock: Clock;
   readonly explorer: Pick<Explorer, "memory" | "node">;
   pricesOf(chain: Chain): Prices | undefined;
-  isHalted(chain: Chain): boolean;
+  troubleOf(chain: Chain): ChainTrouble | undefined;
   isStale(): boolean;
   /** Finds ERC-20 tokens of enabled chains by a text in lower case. */
   findTokens(text: string, limit: number): readonly FoundToken[];
@@ -382,10 +382,10 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
         time: asOf.timestamp,
         finalized: finality === "finalized",
       };
-      const [isHalted, isStale] = [deps.isHalted(chain), deps.isStale()];
-      const answer = cachedResponse(body, 200, jsonHeaders(responseHeaders(facts, { isHalted, isStale })));
+      const [trouble, isStale] = [deps.troubleOf(chain), deps.isStale()];
+      const answer = cachedResponse(body, 200, jsonHeaders(responseHeaders(facts, { trouble, isStale })));
       const still = prices.stillCurrent(request, asOf);
-      const isCurrent = still && (() => deps.isHalted(chain) === isHalted && deps.isStale() === isStale && still());
+      const isCurrent = still && (() => deps.troubleOf(chain) === trouble && deps.isStale() === isStale && still());
       return { answer, isCurrent };
     },
   }),

@@ -96,6 +96,9 @@ interface Plan<T> {
 
 const NEVER = new AbortController().signal;
 
+/** Endpoints that have not answered for this long, in ms, count as unreachable: most faults pass sooner. */
+const UNREACHABLE_MS = 60_000;
+
 export class EndpointPool {
   readonly endpoints: readonly Endpoint[];
   readonly #options: PoolOptions;
@@ -124,6 +127,15 @@ export class EndpointPool {
       label: one.label,
       availability: this.#selection.healthOf(one).availability(now),
     }));
+  }
+
+  /** What keeps all endpoints from answering; undefined if one may answer. */
+  trouble(): Extract<EndpointStatus["state"], "wrong_chain" | "behind"> | "unreachable" | undefined {
+    const states = this.endpoints.map((endpoint) => this.#statusOf(endpoint).state);
+    if (states.every((state) => state === "wrong_chain")) return "wrong_chain";
+    if (states.some((state) => state === "unused" || state === "available")) return undefined;
+    if (states.includes("behind")) return "behind";
+    return this.#clock.monotonic() - this.#answeredAt >= UNREACHABLE_MS ? "unreachable" : undefined;
   }
 
   status(): readonly EndpointStatus[] {

@@ -191,6 +191,11 @@ export class RpcChainReader implements ChainReader {
   }
 
   /** Ms for which no endpoint has answered although requests are pending; 0 if none is. */
+  /** See `EndpointPool.trouble`. */
+  trouble(): ReturnType<EndpointPool["trouble"]> {
+    return this.#pool.trouble();
+  }
+
   silentMs(): number {
     return this.#pool.silentMs();
   }

@@ -10,7 +10,8 @@ import { Database } from "bun:sqlite";
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { SQL } from "bun";
-import { CHAINS, parseChain } from "../src/chains/chains.ts";
+import { knownChains, parseChain } from "../src/chains/chains.ts";
+import { addChainsOf } from "../src/config.ts";
 import { systemClock } from "../src/core/clock.ts";
 import { silentLogger } from "../src/core/logger.ts";
 import { openLog } from "../src/log/open.ts";
@@ -19,9 +20,11 @@ const KINDS = ["nft", "price", "metadata", "chain"];
 const SQLITE = /^sqlite:(?:\/\/)?/;
 const LEASE_MS = 60_000;
 
+// The development chain is known without its endpoint, too.
+addChainsOf({ RPC_URL_LOCAL: "any", ...process.env });
 const [chainText, url = process.env["EVENT_LOG_URL"] ?? "sqlite://./data/events.db"] = process.argv.slice(2);
 const chain = chainText === undefined ? undefined : parseChain(chainText);
-if (chain === undefined) fail(`chain: must be one of ${CHAINS.map(({ name }) => name).join(", ")}`);
+if (chain === undefined) fail(`chain: must be one of ${knownChains().map(({ name }) => name).join(", ")}`);
 if (SQLITE.test(url) && !existsSync(url.replace(SQLITE, ""))) fail("there is no event log at that path");
 
 const { chainId, name } = chain;

@@ -149,6 +149,12 @@ export function dollarsAt(chain: Chain, timestamp: number): readonly Stablecoin[
   return chain.stablecoins.filter((coin) => coin.pegLostAt === undefined || timestamp < coin.pegLostAt);
 }
 
+/**
+ * Why answers of a chain may be old: a reorganisation deeper than finality stopped its follower; all its endpoints are of
+ * another chain, have been silent for a minute, or are behind.
+ */
+export type ChainTrouble = "halted" | "wrong_chain" | "unreachable" | "behind";
+
 // Price lists of RPC providers: how many units a provider counts for a call of each method. The operator may replace
 // the list that is built in.
 

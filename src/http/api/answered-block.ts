@@ -1,5 +1,6 @@
 /** The block that an answer is valid for, its headers, and the wait for a chain. */
-import type { Chain } from "../../chains/chains.ts";
+
+import type { Chain, ChainTrouble } from "../../chains/chains.ts";
 import { LIMITS } from "../../config.ts";
 import { type Clock, withTimeout } from "../../core/clock.ts";
 import { Refusal } from "../../core/errors.ts";
@@ -31,12 +32,6 @@ export interface NftChain {
   metadataVersion(address: Address): number | undefined;
   trouble(): ChainTrouble | undefined;
 }
-
-/**
- * Why answers of a chain may be old: a reorganisation deeper than finality stopped its follower; all its endpoints are of
- * another chain, have been silent for a minute, or are behind.
- */
-export type ChainTrouble = "halted" | "wrong_chain" | "unreachable" | "behind";
 
 /** Seconds after which a client may ask a chain without a usable endpoint again. */
 const TROUBLED_RETRY = 30;

@@ -1,6 +1,6 @@
 /** The price of a token, its series, and the search for tokens. */
 import { type Static, Type } from "@sinclair/typebox";
-import type { Chain } from "../../chains/chains.ts";
+import type { Chain, ChainTrouble } from "../../chains/chains.ts";
 import { EXCHANGES, parseExchange } from "../../chains/exchanges.ts";
 import type { Clock } from "../../core/clock.ts";
 import {
@@ -25,7 +25,7 @@ import { parseDecimal } from "../../prices/market/pools.ts";
 import type { Prices } from "../../prices/price-service.ts";
 import { exchangesAllowed } from "../../prices/search/pool-lists.ts";
 import type { Moment } from "../../prices/series.ts";
-import { type ChainTrouble, inTime, responseHeaders } from "../api/answered-block.ts";
+import { inTime, responseHeaders } from "../api/answered-block.ts";
 import { cachedResponse, jsonHeaders } from "../api/answers.ts";
 import { errorExample } from "../api/errors.ts";
 import { HEADER_EXAMPLES, TOKEN_ADDRESS } from "../api/examples.ts";

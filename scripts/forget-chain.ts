@@ -24,7 +24,12 @@ const LEASE_MS = 60_000;
 addChainsOf({ RPC_URL_LOCAL: "any", ...process.env });
 const [chainText, url = process.env["EVENT_LOG_URL"] ?? "sqlite://./data/events.db"] = process.argv.slice(2);
 const chain = chainText === undefined ? undefined : parseChain(chainText);
-if (chain === undefined) fail(`chain: must be one of ${knownChains().map(({ name }) => name).join(", ")}`);
+if (chain === undefined)
+  fail(
+    `chain: must be one of ${knownChains()
+      .map(({ name }) => name)
+      .join(", ")}`,
+  );
 if (SQLITE.test(url) && !existsSync(url.replace(SQLITE, ""))) fail("there is no event log at that path");
 
 const { chainId, name } = chain;

@@ -118,3 +118,12 @@ contract TestVault is TestToken {
         return (shares * rate) / 1e18;
     }
 }
+
+/// What tokens are truly worth, for a market whose prices are compared with it: dollars times 1e18 for a whole token.
+contract TruthOracle {
+    mapping(address => uint256) public priceOf;
+
+    function set(address token, uint256 price) external {
+        priceOf[token] = price;
+    }
+}

@@ -12,6 +12,7 @@ import { parseExchange } from "../../../src/chains/exchanges.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { createPrices, type Prices } from "../../../src/prices/price-service.ts";
+import { latentProxy } from "../../support/latency.ts";
 import { MemoryLog } from "../../support/memory-log.ts";
 import { readerOf, unfollowed } from "../../support/prices/anvil.ts";
 import { newToken } from "../../support/prices/exchanges.ts";
@@ -199,4 +200,16 @@ test("a share of a vault shows what it is redeemed for, beside the market's pric
   const { usdPrice, provenance } = await ask(pricesOn(), token);
   expect(near(usdPrice, 2.5)).toBe(true);
   expect(provenance?.redemption).toEqual({ standard: "ERC-4626", asset: dollar, assetsPerToken: "3", usdPrice: "3" });
+});
+
+test("a first price takes three sequential round trips at most, with all styles to ask", async () => {
+  const token = await newToken(anvil);
+  for (const name of made.keys())
+    if (!name.startsWith("Solidly")) await pool(name, token, native, [1n, 50n], 10n ** 23n);
+  const proxy = await latentProxy(anvil.url, 20);
+  const prices = pricesOn("all", proxy.url);
+  const { usdPrice } = await prices.price({ address: token, percentChange: false, provenance: false });
+  expect(near(usdPrice, 40)).toBe(true);
+  expect(proxy.depth()).toBeLessThanOrEqual(3);
+  await proxy.stop();
 });

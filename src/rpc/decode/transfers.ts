@@ -1,6 +1,7 @@
 /**
  * Decodes verified logs into columns of transfers. Free functions on primitives: this is the hot loop of a backfill and
- * runs in a worker. Skips and counts a malformed log under a known topic; a hostile contract must not make it throw.
+ * runs in a worker. Counts odd logs under a known topic, and reads of them what can be read; a hostile contract must not
+ * make it throw.
  */
 import { id } from "ethers";
 import type { Hash } from "../../core/hex.ts";
@@ -54,7 +55,7 @@ interface DecodedTransfers {
   /** Columns in the format of `TransfersCommitted`. */
   readonly transfers: Uint8Array;
   readonly count: number;
-  /** Logs under a known topic whose data do not fit the event. */
+  /** Logs under a known topic whose data do not fit the event. Some transfers of an odd log may still be readable. */
   readonly malformed: number;
 }
 
@@ -68,7 +69,10 @@ interface Pass {
   punkTransfer: ChainLog | undefined;
 }
 
-/** Adds the transfers of a log. Returns false if the log is malformed. */
+/**
+ * Adds the transfers of a log. Returns false if the log is odd. An odd log with too few words has no transfer. One with
+ * too much data, or with lists of different lengths, has those that its words hold: the contract emitted them.
+ */
 type Decode = (log: ChainLog, pass: Pass) => boolean;
 
 /** The decoder of each topic, and the form that it belongs to. `Transfer` belongs to several, told apart by shape. */
@@ -129,37 +133,40 @@ function transfer(log: ChainLog, pass: Pass): boolean {
   if (topics.length === 4) {
     const [, from, to, id] = topics as unknown as FourTopics;
     if (forms.has("erc721")) addUnlessEcho(log, pass, "standard", from, to, id);
-    return true;
+    return data.length === 2;
   }
-  if (topics.length === 3 && data.length === 66) {
+  if (topics.length === 3 && data.length >= 66) {
     if (forms.has("erc721-id-in-data")) {
-      addSingle(builder, TransferKind.erc721, log, addressIn(log, 1), addressIn(log, 2), data.slice(2));
+      addSingle(builder, TransferKind.erc721, log, addressIn(log, 1), addressIn(log, 2), wordAt(data, 0));
     }
-    return true;
+    return data.length === 66;
   }
-  if (topics.length !== 1 || data.length !== 194) return false;
+  if (topics.length !== 1 || data.length < 194) return false;
   if (forms.has("erc721-unindexed")) {
-    addSingle(builder, TransferKind.erc721, log, addressAt(data, 2), addressAt(data, 66), data.slice(130));
+    addSingle(builder, TransferKind.erc721, log, addressAt(data, 2), addressAt(data, 66), wordAt(data, 2));
   }
-  return true;
+  return data.length === 194;
 }
 
 function transferSingle(log: ChainLog, { builder }: Pass): boolean {
   const { topics, data } = log;
-  if (topics.length !== 4 || data.length !== 130) return false;
+  if (topics.length !== 4 || data.length < 130) return false;
   const at = builder.add(TransferKind.erc1155, log, addressIn(log, 2), addressIn(log, 3));
   writeWords(data, 2, builder.ids, at);
   writeWords(data, 66, builder.amounts, at);
-  return true;
+  return data.length === 130;
 }
+
+/** Lists of different lengths are paired up to the shorter one. */
 
 function transferBatch(log: ChainLog, { builder }: Pass): boolean {
   const { data, topics } = log;
   const idsAt = smallAt(data, 0);
   const amountsAt = smallAt(data, 32);
   if (topics.length !== 4 || idsAt < 0 || amountsAt < 0) return false;
-  const length = smallAt(data, idsAt);
-  if (length < 0 || smallAt(data, amountsAt) !== length) return false;
+  const [ids, amounts] = [smallAt(data, idsAt), smallAt(data, amountsAt)];
+  const length = Math.min(ids, amounts);
+  if (length < 0) return false;
   const firstId = 2 + (idsAt + 32) * 2;
   const firstAmount = 2 + (amountsAt + 32) * 2;
   if (Math.max(firstId, firstAmount) + length * 64 > data.length) return false;
@@ -169,7 +176,7 @@ function transferBatch(log: ChainLog, { builder }: Pass): boolean {
     writeWords(data, firstId + i * 64, builder.ids, at);
     writeWords(data, firstAmount + i * 64, builder.amounts, at);
   }
-  return true;
+  return ids === amounts;
 }
 
 /** Longest id range; a longer one is cut to this. No honest collection is larger, and positions stay exact. */
@@ -178,9 +185,9 @@ const MAX_RANGE = 2 ** 40;
 /** Adds an ERC-2309 range. Its amount is the number of ids. */
 function consecutiveTransfer(log: ChainLog, { builder }: Pass): boolean {
   const { data, topics } = log;
-  if (topics.length !== 4 || data.length !== 66) return false;
+  if (topics.length !== 4 || data.length < 66) return false;
   const firstId = topics[1] as string;
-  const [first, last] = [BigInt(firstId), BigInt(data)];
+  const [first, last] = [BigInt(firstId), BigInt(`0x${wordAt(data, 0)}`)];
   if (last < first) return false;
   const length = last - first + 1n;
   const at = builder.add(TransferKind.range, log, addressIn(log, 2), addressIn(log, 3));
@@ -189,7 +196,7 @@ function consecutiveTransfer(log: ChainLog, { builder }: Pass): boolean {
   const kept = length > BigInt(MAX_RANGE) ? MAX_RANGE : Number(length);
   builder.amounts[at * 8] = kept % 2 ** 32;
   builder.amounts[at * 8 + 1] = Math.floor(kept / 2 ** 32);
-  return true;
+  return data.length === 66;
 }
 
 type FourTopics = readonly [string, string, string, string];
@@ -205,16 +212,16 @@ function draftEvent(form: Announcement, moveOf: (topics: FourTopics) => readonly
 
 function catRescued(log: ChainLog, { builder }: Pass): boolean {
   const { topics, data } = log;
-  const id = topics.length === 3 && data === "0x" ? catIdOf(topics[2] as string) : undefined;
+  const id = topics.length === 3 ? catIdOf(topics[2] as string) : undefined;
   if (id !== undefined) addSingle(builder, TransferKind.mooncats, log, ZERO_ADDRESS_DIGITS, addressIn(log, 1), id);
-  return id !== undefined;
+  return id !== undefined && data.length === 2;
 }
 
 function catAdopted(log: ChainLog, { builder }: Pass): boolean {
   const { topics, data } = log;
-  const id = topics.length === 4 && data.length === 66 ? catIdOf(topics[1] as string) : undefined;
+  const id = topics.length === 4 && data.length >= 66 ? catIdOf(topics[1] as string) : undefined;
   if (id !== undefined) addSingle(builder, TransferKind.mooncats, log, addressIn(log, 2), addressIn(log, 3), id);
-  return id !== undefined;
+  return id !== undefined && data.length === 66;
 }
 
 /** Returns a cat's five-byte id, left-aligned in its topic, as 64 digits. Undefined if the topic holds more bytes. */
@@ -224,16 +231,16 @@ function catIdOf(topic: string): string | undefined {
 
 function assign(log: ChainLog, { builder }: Pass): boolean {
   const { topics, data } = log;
-  if (topics.length !== 2 || data.length !== 66) return false;
-  addSingle(builder, TransferKind.cryptopunks, log, ZERO_ADDRESS_DIGITS, addressIn(log, 1), data.slice(2));
-  return true;
+  if (topics.length !== 2 || data.length < 66) return false;
+  addSingle(builder, TransferKind.cryptopunks, log, ZERO_ADDRESS_DIGITS, addressIn(log, 1), wordAt(data, 0));
+  return data.length === 66;
 }
 
 function punkTransfer(log: ChainLog, { builder }: Pass): boolean {
   const { topics, data } = log;
-  if (topics.length !== 3 || data.length !== 66) return false;
-  addSingle(builder, TransferKind.cryptopunks, log, addressIn(log, 1), addressIn(log, 2), data.slice(2));
-  return true;
+  if (topics.length !== 3 || data.length < 66) return false;
+  addSingle(builder, TransferKind.cryptopunks, log, addressIn(log, 1), addressIn(log, 2), wordAt(data, 0));
+  return data.length === 66;
 }
 
 /** After an accepted bid `PunkBought` has no buyer (a bug of CryptoPunks). The `Transfer` before it names the buyer. */
@@ -295,6 +302,9 @@ const addressIn = ({ topics }: ChainLog, index: number): string => addressOfTopi
 
 /** The address in the 32-byte word at digit `start`: the word's last 40 digits. */
 const addressAt = (hex: string, start: number): string => hex.slice(start + 24, start + 64);
+
+/** The digits of a word of ABI data. */
+const wordAt = (data: string, index: number): string => data.slice(2 + index * 64, 66 + index * 64);
 
 /** Reads the offset or length in the word at byte `at` of ABI data. Returns -1 if it cannot lie inside the data. */
 function smallAt(data: string, at: number): number {

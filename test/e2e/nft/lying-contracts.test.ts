@@ -14,7 +14,7 @@ import { createLogger } from "../../../src/core/logger.ts";
 import { TransferKind } from "../../../src/events/columns.ts";
 import { nftStream } from "../../../src/events/types.ts";
 import { openLog } from "../../../src/log/open.ts";
-import { TRANSFER, TRANSFER_BATCH } from "../../../src/rpc/decode/transfers.ts";
+import { TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE } from "../../../src/rpc/decode/transfers.ts";
 import { factOf } from "../../support/chain-truth.ts";
 import { type ModelTransfer, modelListing } from "../../support/naive-ledger.ts";
 import { ZERO } from "../../support/nft-kinds.ts";
@@ -216,6 +216,31 @@ describe("an odd NFT contract", () => {
     await transact(anvil, broken.contract, "emitTransfers", [4, 1, ZERO, people[0]]);
     expect(await ids(broken.address)).toEqual(["4"]);
     expect((await metric("malformed_logs_total")) - before).toBe(4);
+  });
+
+  test("is listed with the readable pairs of its odd events, which are counted", async () => {
+    const before = await metric("malformed_logs_total");
+    const odd = await claimant("0xd9b67a26");
+    const [alice, bob] = people as [string, string];
+    const emit = (name: string, args: readonly unknown[]) => transact(anvil, odd.contract, name, args);
+    await emit("emitBatch", [alice, ZERO, alice, [1, 2, 3], [10, 20]]);
+    await emit("emitBatch", [alice, ZERO, bob, [4], [40, 50, 60]]);
+    await emit("emitBatch", [alice, ZERO, bob, [5], []]);
+    const mint = [TRANSFER_SINGLE, word(alice), word(ZERO), word(bob)];
+    await emitRaw(odd, mint, concat([word(6n), word(60n), word(7n)]));
+    await emitRaw(odd, mint, concat([word(8n), word(80n)]));
+    await emitRaw(odd, [TRANSFER, word(ZERO), word(alice), word(9n)], word(1n));
+    const { body } = await synced(service, odd.address, await head());
+    const rows = body.result.map(factOf).map((row) => [row.token_id, row.owner_of, row.amount]);
+    expect(rows).toEqual([
+      ["1", alice, "10"],
+      ["2", alice, "20"],
+      ["4", bob, "40"],
+      ["6", bob, "60"],
+      ["8", bob, "80"],
+      ["9", alice, "1"],
+    ]);
+    expect((await metric("malformed_logs_total")) - before).toBe(5);
   });
 
   test("keeps a first log that a reorg moves to an earlier block", async () => {

@@ -4,7 +4,7 @@
  * arithmetic.
  */
 import { readFileSync, statSync } from "node:fs";
-import { addChains, CHAINS, type Chain, envSuffix, knownChains, takenBy } from "./chains/chains.ts";
+import { addChains, CHAINS, type Chain, enableChains, envSuffix, knownChains, takenBy } from "./chains/chains.ts";
 import { type ChainEntry, checkChains, MAX_CHAINS_BYTES } from "./chains/entry.ts";
 import { AppError } from "./core/errors.ts";
 import { nearestWord } from "./core/format.ts";
@@ -360,6 +360,7 @@ function readChains(env: EnvironmentReader, environment: Environment): ChainConf
       env.wrong(key, `no such chain; the names are ${[...known].join(", ")}`);
     }
   }
+  enableChains(chains.map(({ chain }) => chain));
   if (chains.length === 0) env.wrong("RPC_URLS_ONLY", "no chain is left: give at least one RPC_URL_<CHAIN>");
   return chains;
 }

@@ -65,6 +65,18 @@ let byId = new Map<number, Chain>();
 /** Every chain that this process knows, whether it is enabled or not. */
 export const knownChains = (): readonly Chain[] => known;
 
+/** Names of the enabled chains; undefined until the configuration is read. */
+let enabled: ReadonlySet<string> | undefined;
+
+/** Says which chains are enabled, so that messages name no others beside the contract's. */
+export function enableChains(chains: readonly Chain[]): void {
+  enabled = new Set(chains.map(({ name }) => name));
+}
+
+/** The chains that messages and documents name: the contract's first, then the others that are enabled. */
+export const namedChains = (): readonly Chain[] =>
+  known.filter((chain, at) => at < CONTRACT_CHAINS || enabled?.has(chain.name) !== false);
+
 /** Those of `knownChains` that the contract lists. */
 export const contractChains = (): readonly Chain[] => CHAINS.slice(0, CONTRACT_CHAINS);
 

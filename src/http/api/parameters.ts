@@ -3,7 +3,7 @@
  * parameter and the allowed values. Parameters that an operation doesn't know are ignored; a response header names the
  * first five.
  */
-import { type Chain, DEFAULT_CHAIN, knownChains, parseChain } from "../../chains/chains.ts";
+import { type Chain, DEFAULT_CHAIN, namedChains, parseChain } from "../../chains/chains.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
 import { type Address, parseAddress } from "../../core/hex.ts";
 
@@ -122,10 +122,10 @@ export const parsedText = <T>(
 ): Parameter<T | undefined> => once({ type: "string", ...schema }, shown, { allowed, absent: undefined, parse });
 
 // This module is loaded after the configuration, which may add chains.
-const NAMES_OF_CHAINS = knownChains()
+const NAMES_OF_CHAINS = namedChains()
   .map(({ name, code }) => `${name} (${code})`)
   .join(", ");
-const CHAIN_ENUM = knownChains().flatMap(({ name, code }) => [name, code]);
+const CHAIN_ENUM = namedChains().flatMap(({ name, code }) => [name, code]);
 const CHAIN_ALLOWED = `must be one of ${NAMES_OF_CHAINS}`;
 
 /** A chain; the default one if it is absent. */

@@ -231,7 +231,9 @@ describe("an odd NFT contract", () => {
     await emitRaw(odd, mint, concat([word(8n), word(80n)]));
     await emitRaw(odd, [TRANSFER, word(ZERO), word(alice), word(9n)], word(1n));
     const { body } = await synced(service, odd.address, await head());
-    const rows = body.result.map(factOf).map((row) => [row.token_id, row.owner_of, row.amount]);
+    const rows = body.result
+      .map(factOf)
+      .map((row: Record<"token_id" | "owner_of" | "amount", string>) => [row.token_id, row.owner_of, row.amount]);
     expect(rows).toEqual([
       ["1", alice, "10"],
       ["2", alice, "20"],

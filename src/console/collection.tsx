@@ -21,6 +21,7 @@ import {
   useQuery,
   useSession,
 } from "./hooks.ts";
+import { ChainNotice } from "./notice.tsx";
 import {
   AddressLink,
   Bar,
@@ -116,6 +117,7 @@ export function CollectionScreen({ chain, address }: Where) {
   return (
     <>
       <Heading {...{ chain, address, record, total, isReady }} flags={details.value?.flags} />
+      <ChainNotice chain={chain} />
       <Failure error={first.error} />
       {isReady ? null : <Unready {...{ chain, address, progress }} found={first.value} error={first.error} />}
       {isReady && page?.asOf != null && record !== undefined ? (

@@ -9,6 +9,7 @@ import {
   type TokenPrice,
 } from "../client/index.ts";
 import { blockIn, useAction, useAnswer, useQuery, useSession } from "./hooks.ts";
+import { ChainNotice } from "./notice.tsx";
 import {
   AddressLink,
   Curl,
@@ -39,6 +40,7 @@ export function PriceScreen({ chain, address }: PriceOptions) {
   return (
     <>
       <h1>Price</h1>
+      <ChainNotice chain={chain} />
       <Ask chain={chain} address={address} />
       {isAddress(address) ? <Answer chain={chain} address={address} /> : <p>Enter the address of an ERC-20 token.</p>}
     </>

@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { MetadataOutcome, NftRecord, TokenTransfer } from "../client/index.ts";
 import { Picture, tokenName } from "./gallery.tsx";
 import { blockIn, useAction, useAnswer, useQuery, useSession } from "./hooks.ts";
+import { ChainNotice } from "./notice.tsx";
 import { AddressLink, Curl, clock, Fact, Failure, linkTo, Panel, plain, whole } from "./parts.tsx";
 
 const ZERO = `0x${"0".repeat(40)}`;
@@ -35,6 +36,7 @@ export function TokenScreen({ chain, address, id }: TokenOptions) {
     });
   return (
     <>
+      <ChainNotice chain={chain} />
       <p>
         <a href={linkTo.collection(chain, address, block)}>{plain(record?.name ?? "", 60) || "The collection"}</a>
       </p>

@@ -138,6 +138,24 @@ test("finds ERC-20 tokens by symbol, also with a key of scope read, and offers i
   visited = { ...visited, faults: [] };
 });
 
+test("a chain with an endpoint of another one says so on each of its screens, with the variable", async () => {
+  const other = await startAnvil({ chainId: 5 });
+  const env = { OPERATOR_KEYS: OPERATOR_KEY };
+  const wrong = await startTestService({ rpcUrl: other.url, logUrl: temporaryLogUrl(), env });
+  try {
+    for (const place of [`/nft/eth/${nft.address.toLowerCase()}`, pricePlace()]) {
+      visited = await openConsole(browser, place, { root: `http://127.0.0.1:${wrong.port}` });
+      await shows(visited.page, "eth can't be read: its endpoints are of another chain. Correct RPC_URL_ETH.");
+      // The refusals that the screen shows are also in the browser's own list.
+      visited = { ...visited, faults: visited.faults.filter((fault) => !/50[03]/.test(fault)) };
+      if (place !== pricePlace()) await visited.page.browserContext().close();
+    }
+  } finally {
+    await wrong.stop();
+    await other.stop();
+  }
+});
+
 test("an empty service offers a choice of chains, and the examples of the documents", async () => {
   const empty = await startTestService({
     rpcUrl: anvil.url,

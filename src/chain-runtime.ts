@@ -6,7 +6,14 @@ import { LRUCache } from "lru-cache";
 import { firstUnlinked, numbersBetween } from "./chain/branch.ts";
 import type { Leases } from "./chain/lease.ts";
 import type { PublishedChain } from "./chain/view.ts";
-import { type Chain, type ChainTrouble, LOCAL_CHAIN, nameLocalChain, type PriceList } from "./chains/chains.ts";
+import {
+  type Chain,
+  type ChainTrouble,
+  LOCAL_CHAIN,
+  nameLocalChain,
+  type PriceList,
+  placeLocalChain,
+} from "./chains/chains.ts";
 import type { Collection } from "./collections/collection.ts";
 import type { HotCollections } from "./collections/hot-collections.ts";
 import type { FlagLists } from "./collections/operator-lists.ts";
@@ -14,7 +21,7 @@ import { type ChainConfig, type Config, LIMITS } from "./config.ts";
 import { type Clock, withTimeout } from "./core/clock.ts";
 import type { Requester } from "./core/fair-slots.ts";
 import { wholeText } from "./core/format.ts";
-import type { Address } from "./core/hex.ts";
+import { type Address, type Hash, toHash } from "./core/hex.ts";
 import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
@@ -99,6 +106,62 @@ interface ReaderHooks {
   readonly onHead: () => void;
   /** The head that answers show. */
   readonly shownHead: () => HeaderRef | undefined;
+}
+
+/** How often the genesis block of a development chain is looked at, in ms. */
+const GENESIS_MS = 2_000;
+
+/** The genesis block of a development chain as its first endpoint tells it; undefined if none answers. */
+async function genesisOf(
+  { chain, urls }: ChainConfig,
+  { clock, decoder }: Pick<RuntimeOptions, "clock" | "decoder">,
+): Promise<Hash | undefined> {
+  for (const url of urls) {
+    const label = chain.name;
+    const limits = { timeoutMs: GENESIS_MS, maxBytes: LIMITS.maxRpcAnswer };
+    const endpoint = new EndpointProvider({
+      ...{ url, label, chainId: chain.chainId, isAnyChain: true, ...limits, clock, decoder },
+      onRequest: () => undefined,
+    });
+    try {
+      return toHash(
+        String(((await endpoint.request("eth_getBlockByNumber", ["0x0", false])) as { hash: unknown }).hash),
+      );
+    } catch {
+      // The next one may know it.
+    } finally {
+      endpoint.destroy();
+    }
+  }
+  return undefined;
+}
+
+/**
+ * Gives the development chain, if there is one, the id of its genesis block, and watches that block from then on.
+ * @param onAnew called once the node has another genesis block: everything of the chain is of the old one
+ */
+export async function placedChains(
+  chains: readonly ChainConfig[],
+  options: Pick<RuntimeOptions, "clock" | "decoder" | "lifecycle" | "logger">,
+  onAnew: () => void,
+): Promise<readonly ChainConfig[]> {
+  const local = chains.find(({ chain }) => chain.name === LOCAL_CHAIN);
+  if (local === undefined) return chains;
+  const { clock, lifecycle, logger } = options;
+  const genesis = await genesisOf(local, options);
+  lifecycle.run("genesis of the development chain", async (signal) => {
+    for (;;) {
+      await clock.sleep(GENESIS_MS, signal);
+      const found = await genesisOf(local, options);
+      if (found === undefined || found === genesis) continue;
+      const text = "the development chain began anew: its contracts are indexed again once a client asks for them";
+      if (genesis !== undefined) logger.warn({ genesis: found, before: genesis }, text);
+      onAnew();
+      return;
+    }
+  });
+  const chain = genesis && placeLocalChain(genesis);
+  return chain === undefined ? chains : chains.map((one) => (one === local ? { ...one, chain } : one));
 }
 
 /** Opens the chain's endpoints, and the reader over them. */

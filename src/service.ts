@@ -7,7 +7,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import packageFacts from "../package.json" with { type: "json" };
 import { Leases } from "./chain/lease.ts";
-import { type ChainRuntime, createRuntime, type RuntimeOptions } from "./chain-runtime.ts";
+import { type ChainRuntime, createRuntime, placedChains, type RuntimeOptions } from "./chain-runtime.ts";
 import { COMPUTE_UNITS, type PriceList, parsePriceList } from "./chains/chains.ts";
 import { beginAnew } from "./collections/headline.ts";
 import { type BlocksInDoubt, HotCollections } from "./collections/hot-collections.ts";
@@ -282,7 +282,8 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   const keys = await openKeys(options, { ...parts, onDropped: onKeysDropped });
   const hasSubscribers = (chainId: number): boolean =>
     channel.hasChainSubscribers(chainId) || runtimes.get(chainId)?.prices.isAsked() === true;
-  const chains = config.chains.map(({ chain }) => chain);
+  const enabled = await placedChains(config.chains, parts, ground.onWentBack);
+  const chains = enabled.map(({ chain }) => chain);
   const leases = new Leases({ log, clock, holder: instance, observer: leaseObserver(metrics, chains) });
   const endpoints = () => endpointUsage(runtimes);
   const bills = new Bills({ log, clock, logger, prices: parts.priceList, instance, endpoints });
@@ -305,7 +306,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     minPollMs,
     auditMs,
   };
-  for (const chainConfig of config.chains) {
+  for (const chainConfig of enabled) {
     runtimes.set(chainConfig.chain.chainId, createRuntime(chainConfig, shared));
   }
   const requests = requestsOf(parts, runtimes);
@@ -373,8 +374,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     demand,
     behindMs: () => freshness.behindMs,
     isEnabled: (chainId) => runtimes.has(chainId),
-    findTokens: (text, limit) =>
-      findTokens({ chains: config.chains.map(({ chain }) => chain), lists: parts.tokenLists }, text, limit),
+    findTokens: (text, limit) => findTokens({ chains, lists: parts.tokenLists }, text, limit),
     estimate: (chainId, address) => runtimes.get(chainId)?.estimate(address),
     nftChain: (chain) => runtimes.get(chain.chainId),
     preview: (hash, size) => metadata.preview(hash, size),
@@ -386,7 +386,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   return {
     ...{ app, channel, keys, limiter, metrics },
     probe: async () => {
-      const given = config.chains.flatMap(({ chain, isGiven }) => (isGiven ? (runtimes.get(chain.chainId) ?? []) : []));
+      const given = enabled.flatMap(({ chain, isGiven }) => (isGiven ? (runtimes.get(chain.chainId) ?? []) : []));
       const sleeping = runtimes.size - given.length;
       const rest =
         sleeping === 0

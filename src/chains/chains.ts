@@ -4,7 +4,7 @@
  * sources are packages and public repositories; no fact was read from a live node.
  */
 import { AppError } from "../core/errors.ts";
-import type { Address } from "../core/hex.ts";
+import type { Address, Hash } from "../core/hex.ts";
 import builtIn from "./chains.json" with { type: "json" };
 import type { ChainEntry } from "./entry.ts";
 
@@ -94,6 +94,22 @@ const LOCAL: ChainEntry = {
   blockSeconds: 1,
   finalityDepth: 64,
 };
+
+/** Ids of development chains, above every real chain's: 48 bits of the genesis block's hash follow. */
+const LOCAL_IDS = 2 ** 52;
+
+/**
+ * Gives the development chain an id of its genesis block, so that one that began anew has streams of its own. Returns the
+ * chain; undefined if there is none.
+ */
+export function placeLocalChain(genesis: Hash): Chain | undefined {
+  const local = bySelector.get(LOCAL_CHAIN);
+  if (local === undefined) return undefined;
+  const chainId = LOCAL_IDS + Number.parseInt(genesis.slice(2, 14), 16);
+  const placed: Chain = { ...local, chainId, code: `0x${chainId.toString(16)}` };
+  install(known.map((chain) => (chain.name === LOCAL_CHAIN ? placed : chain)));
+  return placed;
+}
 
 /** Has the node's own id name the development chain. */
 export function nameLocalChain(nodeId: number): void {

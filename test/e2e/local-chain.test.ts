@@ -53,6 +53,37 @@ test("is indexed whatever its id, and answers to its name and its id", async () 
   await stop();
 });
 
+test("that began anew is noticed, and indexed anew by itself", async () => {
+  const before = await startAnvil({ chainId: DEFAULT_ID });
+  // A developer's node comes back at the same address.
+  let node = before;
+  const address = Bun.serve({
+    ...{ port: 0, hostname: "127.0.0.1" },
+    fetch: async (request) => fetch(node.url, { method: "POST", body: await request.text(), headers: request.headers }),
+  });
+  const first = await deploy(before, await contractArtifact("PlainNft"), ["Before", "ONE"]);
+  await transact(before, first.contract, "mintMany", [before.accounts[1], 1, 2]);
+  const { get, stop } = await serve({ RPC_URL_LOCAL: address.url.href });
+  const named = (name: string, count: number) =>
+    eventually(`it lists ${name}`, async () => {
+      const { body } = await get(`/api/v2/nft/${first.address}?chain=local`);
+      const names = body.status === "SYNCED" ? body.result.map((row: { name: string }) => row.name) : [];
+      return names.length === count && names.every((one: string) => one === name) ? true : undefined;
+    });
+  await named("Before", 2);
+  const after = await startAnvil({ chainId: DEFAULT_ID });
+  node = after;
+  await before.stop();
+  // The same account makes a contract at the same address.
+  const second = await deploy(after, await contractArtifact("PlainNft"), ["After", "TWO"]);
+  expect(second.address).toBe(first.address);
+  await transact(after, second.contract, "mintMany", [after.accounts[1], 1, 3]);
+  await named("After", 3);
+  await stop();
+  await address.stop(true);
+  await after.stop();
+});
+
 test("is no chain of a service without it", async () => {
   const { get, stop } = await serve({ RPC_URL_BASE: anvil.url });
   expect((await get(`/api/v2/nft/${nft.address}?chain=local`)).body).toMatchObject({ code: "invalid_parameter" });

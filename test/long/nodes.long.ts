@@ -25,6 +25,7 @@ import {
 } from "../../scripts/local-chain/pools.ts";
 import type { Logger } from "../../src/core/logger.ts";
 import { NODES, type NodeName, startNode } from "../support/long/development-nodes.ts";
+import { spawnService } from "../support/process.ts";
 import {
   eventually,
   startTestService,
@@ -275,5 +276,26 @@ for (const name of NODES) {
         });
       });
     }
+
+    test("is the chain `local` by one variable, apart from the chain whose id it has", async () => {
+      const env = {
+        API_KEYS: TEST_KEY,
+        RPC_URLS_ONLY: "true",
+        EVENT_LOG_URL: temporaryLogUrl(),
+        RPC_URL_LOCAL: node.url,
+      };
+      const local = spawnService(env);
+      const base = await local.serving;
+      const ids = await eventually("it is listed", async () => {
+        const answer = await fetch(`${base}/api/v2/nft/${nft.address}?chain=local`, {
+          headers: { "x-api-key": TEST_KEY },
+        });
+        const { status, result } = (await answer.json()) as { status: string; result: { token_id: string }[] };
+        return status === "SYNCED" && result.length > 0 ? result.map(({ token_id: id }) => id).sort() : undefined;
+      });
+      expect(ids).toEqual((await ownersAt(await tip())).map(([id]) => id).sort());
+      local.kill("SIGTERM");
+      expect(await local.exited).toBe(0);
+    });
   });
 }

@@ -391,7 +391,9 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
       const rest =
         sleeping === 0
           ? []
-          : [`${sleeping} more chains have published endpoints, which are asked once a client asks for the chain`];
+          : [
+              `${sleeping} ${given.length === 0 ? "" : "more "}chains have published endpoints, asked once a client asks for one`,
+            ];
       return [...(await Promise.all(given.map((runtime) => runtime.probe()))).flat(), ...rest];
     },
     indexing: async () => {

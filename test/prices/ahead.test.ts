@@ -12,6 +12,7 @@ import { type Address, toAddress } from "../../src/core/hex.ts";
 import type { PriceRecord } from "../../src/prices/price-record.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
 import { HandFollower, type LocalChain, pricesOf, startLocalChain } from "../support/prices/anvil.ts";
+import { untilSearched } from "../support/prices/world.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
@@ -37,7 +38,7 @@ beforeAll(async () => {
 afterAll(() => chain?.anvil.stop());
 
 const ask = (prices: Prices, address: Address): Promise<PriceRecord | string> =>
-  prices.price({ address, ...plain }).catch(({ code }: { code: string }) => code);
+  untilSearched(() => prices.price({ address, ...plain })).catch(({ code }: { code: string }) => code);
 
 describe("two hundred tokens asked about lately", () => {
   test("are read in one batch at each new head, and then cost no request", async () => {

@@ -44,10 +44,11 @@ contract TickReader {
             for (int256 i = 0; i <= bitmaps && count < end; i++) {
                 int256 word = (place >> 8) + side * i;
                 uint256 bits = uint256(manager.extsload(keccak256(abi.encode(word, base + 5))));
-                for (int256 j = 0; bits != 0 && j < 256 && count < end; j++) {
-                    int256 bit = side > 0 ? j : 255 - j;
-                    if ((bits >> uint256(bit)) & 1 == 0) continue;
-                    int256 step = word * 256 + bit;
+                while (bits != 0 && count < end) {
+                    // The lowest bit of words above the price, the highest of the others.
+                    uint256 bit = highestBit(side > 0 ? bits & (~bits + 1) : bits);
+                    bits ^= 1 << bit;
+                    int256 step = word * 256 + int256(bit);
                     if ((step > place) != (side > 0)) continue;
                     uint256 info = uint256(manager.extsload(keccak256(abi.encode(step * spacing, base + 4))));
                     ticks[count++] = (uint256(step * spacing) << 128) | (info >> 128);
@@ -56,6 +57,14 @@ contract TickReader {
         }
         assembly {
             mstore(ticks, count)
+        }
+    }
+
+    function highestBit(uint256 bits) private pure returns (uint256 place) {
+        for (uint256 half = 128; half > 0; half >>= 1) {
+            if (bits >> half == 0) continue;
+            bits >>= half;
+            place += half;
         }
     }
 }

@@ -10,7 +10,7 @@ import { MULTICALL3 } from "../../../src/chains/chains.ts";
 import { type Address, ZERO_ADDRESS } from "../../../src/core/hex.ts";
 import { planMarket } from "../../../src/prices/search/discovery.ts";
 import { sqrtPriceAt, TICK_READER } from "../../../src/prices/styles/ticks.ts";
-import { V4 } from "../../../src/prices/styles/v4.ts";
+import { planTicks, V4 } from "../../../src/prices/styles/v4.ts";
 import type { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
 import { readerOf } from "../../support/prices/anvil.ts";
 import { newToken } from "../../support/prices/exchanges.ts";
@@ -100,6 +100,24 @@ test("counts a sliver around the price for what it holds", async () => {
   expect(Number(balance1) / Number(held1)).toBeCloseTo(1, 6);
   // By its liquidity alone it would seem two thousand times as deep.
   expect(Number((reading as { liquidity: bigint }).liquidity) / Number(balance0)).toBeGreaterThan(1_900);
+});
+
+test("reads its pools by calls that take less gas than nodes give, however many ticks they have", async () => {
+  const pool = await exchange.create({ ...(await pair()), fee: 100, spacing: 1 });
+  for (let at = 1; at <= 130; at++) await pool.mint(-at * 300, at * 300, 10n ** 20n);
+  const find = V4.find(exchange.venue, pool.token0, pool.token1);
+  const found = find.read(await reader.calls(find.calls, "latest")).find((one) => one.id === pool.id)!;
+  const { calls } = planTicks(Array.from({ length: 20 }, () => found));
+  expect(calls).toHaveLength(3);
+  for (const { data } of calls) {
+    const gas = `0x${(30_000_000).toString(16)}`;
+    expect(await anvil.send("eth_call", [{ data, gas }, "latest"])).toMatch(/^0x/);
+  }
+  // Positions beyond the ticks that are read count for nothing.
+  const { balance0, balance1 } = await readOf(pool);
+  const [held0, held1] = await heldBy(exchange.manager.address, pool);
+  expect([balance0! > held0 / 2n, balance0! <= held0]).toEqual([true, true]);
+  expect([balance1! > held1 / 2n, balance1! <= held1]).toEqual([true, true]);
 });
 
 test("follows what the positions hold through random moves", async () => {

@@ -92,7 +92,8 @@ export function checkChains(json: string, isTaken: (entry: ChainEntry) => string
   }
   if (!Array.isArray(data)) return { entries: [], problems: ["line 1: must be a list of chains"] };
   const lineOf = linesOf(json);
-  const problems: string[] = [];
+  const problems: { readonly line: number; readonly text: string }[] = [];
+  const tell = (pointer: string, text: string) => problems.push({ line: lineOf(pointer), text });
   const entries: ChainEntry[] = [];
   const seen = new Map<string | number, number>();
   for (const [at, entry] of data.entries()) {
@@ -102,20 +103,21 @@ export function checkChains(json: string, isTaken: (entry: ChainEntry) => string
       if (told.has(path)) continue;
       told.add(path);
       const wanted = schema.description === undefined ? message.toLowerCase() : `must be ${schema.description}`;
-      problems.push(`line ${lineOf(`/${at}${path}`)}: ${path.slice(1).replaceAll("/", ".") || "the entry"}: ${wanted}`);
+      tell(`/${at}${path}`, `${path.slice(1).replaceAll("/", ".") || "the entry"}: ${wanted}`);
     }
     if (own.length > 0) continue;
     const chain = entry as ChainEntry;
     for (const text of [chain.name, ...(chain.aliases ?? []), chain.chainId]) {
       const other = seen.get(text);
-      if (other !== undefined) problems.push(`line ${lineOf(`/${at}`)}: ${text} is also that of entry ${other + 1}`);
+      if (other !== undefined) tell(`/${at}`, `${text} is also that of entry ${other + 1}`);
       seen.set(text, at);
     }
     const taken = isTaken(chain);
-    if (taken !== undefined) problems.push(`line ${lineOf(`/${at}`)}: ${taken}`);
+    if (taken !== undefined) tell(`/${at}`, taken);
     entries.push(chain);
   }
-  return { entries, problems };
+  problems.sort((a, b) => a.line - b.line);
+  return { entries, problems: problems.map(({ line, text }) => `line ${line}: ${text}`) };
 }
 
 /** Finds the line of a value by its JSON pointer; that of the nearest enclosing value if it is missing. */

@@ -119,7 +119,7 @@ describe("a refusal", () => {
     const elsewhere = await refusal(market.demo.address, "?exchange=dexi_v2");
     expect([elsewhere.status, elsewhere.code]).toEqual([400, "invalid_parameter"]);
     expect(elsewhere.message).toBe(
-      "exchange: camelotv2 is not on eth; there are uniswapv2, uniswapv3, sushiswapv2, pancakeswapv2",
+      "exchange: camelotv2 is not on eth; there are uniswapv2, uniswapv3, sushiswapv2, pancakeswapv2, uniswapv4, pancakeswapv3, sushiswapv3, supernovacl",
     );
     for (const name of ["nobody", "uniswap", "", `0x${"12".repeat(20)}`, "0x12", "%00", "uniswapv2,uniswapv3"]) {
       const { status, code, message } = await refusal(market.demo.address, `?exchange=${name}`);

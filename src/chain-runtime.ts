@@ -289,10 +289,11 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   };
 }
 
-async function probe(reader: RpcChainReader, { chainId }: Chain): Promise<string[]> {
+async function probe(reader: RpcChainReader, { name, chainId }: Chain): Promise<string[]> {
+  const which = name === LOCAL_CHAIN ? "a development chain" : `chain ${chainId}`;
   return (await reader.probe()).map(({ label, head, ms, fault }) => {
     if (head === undefined) return `${label} ✗ ${fault ?? "does not answer"}`;
-    return `${label} ✓ chain ${chainId}, head ${wholeText(head)}, ${Math.round(ms)} ms`;
+    return `${label} ✓ ${which}, head ${wholeText(head)}, ${Math.round(ms)} ms`;
   });
 }
 

@@ -65,11 +65,15 @@ test("that began anew is noticed, and indexed anew by itself", async () => {
   await transact(before, first.contract, "mintMany", [before.accounts[1], 1, 2]);
   const { get, stop } = await serve({ RPC_URL_LOCAL: address.url.href });
   const named = (name: string, count: number) =>
-    eventually(`it lists ${name}`, async () => {
-      const { body } = await get(`/api/v2/nft/${first.address}?chain=local`);
-      const names = body.status === "SYNCED" ? body.result.map((row: { name: string }) => row.name) : [];
-      return names.length === count && names.every((one: string) => one === name) ? true : undefined;
-    });
+    eventually(
+      `it lists ${name}`,
+      async () => {
+        const { body } = await get(`/api/v2/nft/${first.address}?chain=local`);
+        const names = body.status === "SYNCED" ? body.result.map((row: { name: string }) => row.name) : [];
+        return names.length === count && names.every((one: string) => one === name) ? true : undefined;
+      },
+      60_000,
+    );
   await named("Before", 2);
   const after = await startAnvil({ chainId: DEFAULT_ID });
   node = after;

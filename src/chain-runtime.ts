@@ -52,6 +52,8 @@ const HEADER_WAIT_MS = 500;
 /** One enabled chain with its parts. */
 export interface ChainRuntime {
   readonly chain: Chain;
+  /** True if the operator gave its endpoints. */
+  readonly isGiven: boolean;
   readonly view: PublishedChain;
   readonly indexing: ChainIndexing;
   readonly prices: Prices;
@@ -220,7 +222,7 @@ async function shapeOf({ ledger, identified, version }: Collection) {
 
 /** Assembles a chain's parts. Only the self-audit starts right away. */
 export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions): ChainRuntime {
-  const { chain } = chainConfig;
+  const { chain, isGiven } = chainConfig;
   const { clock, lifecycle, metrics, log, projections, leases } = shared;
   const { chainId } = chain;
   const heads: { node: number | undefined } = { node: undefined };
@@ -272,6 +274,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   const { factsOf, outcomesOf, healthOf, versionOf: metadataVersion } = metadata;
   return {
     chain,
+    isGiven,
     view,
     indexing,
     prices,

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import packageFacts from "../package.json" with { type: "json" };
 import { Leases } from "./chain/lease.ts";
 import { type ChainRuntime, createRuntime, placedChains, type RuntimeOptions } from "./chain-runtime.ts";
-import { COMPUTE_UNITS, type PriceList, parsePriceList } from "./chains/chains.ts";
+import { COMPUTE_UNITS, contractChains, type PriceList, parsePriceList } from "./chains/chains.ts";
 import { beginAnew } from "./collections/headline.ts";
 import { type BlocksInDoubt, HotCollections } from "./collections/hot-collections.ts";
 import { ListFiles } from "./collections/operator-lists.ts";
@@ -468,9 +468,11 @@ function openOperators({ clock, log, projections, metadata, lifecycle, ...rest }
   };
   const catalogue = new Catalogue({ log, nftsInMemory });
   lifecycle.onStop("catalogue", () => catalogue.close());
-  const chains = [...runtimes.values()].map(({ chain, view, isHalted, endpoints, indexing }) => {
+  const chains = [...runtimes.values()].map(({ chain, isGiven, view, isHalted, endpoints, indexing }) => {
+    const mayRest = !isGiven && !contractChains().includes(chain);
     return {
       chain,
+      isAsleep: () => mayRest && view.head() === undefined && endpoints().every(({ state }) => state === "unused"),
       isHalted,
       endpoints,
       isIdle: () => indexing.isIdle,

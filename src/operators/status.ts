@@ -18,6 +18,8 @@ export interface ReportedChain {
   readonly head: () => HeaderRef | undefined;
   readonly finalized: () => BlockRef | undefined;
   readonly isHalted: () => boolean;
+  /** True for a chain of today without endpoints of the operator's, until a client asks for it. */
+  readonly isAsleep: () => boolean;
   /** True if nothing on the chain is followed, as far as this process knows. */
   readonly isIdle: () => boolean;
   readonly endpoints: () => readonly EndpointStatus[];
@@ -83,7 +85,7 @@ export class ServiceStatus {
       log: { ...logReport(log.engine, disk), behindSeconds: Math.round(behindMs() / 100) / 10 },
       memory: { rss, heap: heapUsed, ...memory() },
       leases: leaseReports(leases),
-      chains: chains.map((chain) => this.#chainReport(chain)),
+      chains: chains.filter(({ isAsleep }) => !isAsleep()).map((chain) => this.#chainReport(chain)),
       keys: keys.list().map(({ name }) => {
         const { hour, day } = bills.key(name);
         return { name, calls: { hour: hour.calls, day: day.calls }, units: { hour: hour.units, day: day.units } };

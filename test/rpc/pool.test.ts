@@ -445,3 +445,18 @@ describe("bulk reading", () => {
     expect(await aborted.catch((error: Error) => error.message)).toBe("stopped");
   });
 });
+
+test("is unreachable once all its endpoints have failed for a minute, until one answers", async () => {
+  const { pool, clock, settle } = world(2);
+  const fail = () => settle(pool.run(() => Promise.reject(new RpcError("transient", "down")))).catch(() => undefined);
+  expect(pool.trouble()).toBeUndefined();
+  await fail();
+  await fail();
+  expect(pool.trouble()).toBeUndefined();
+  await settle(clock.sleep(60_000));
+  await fail();
+  expect(pool.trouble()).toBe("unreachable");
+  await settle(clock.sleep(60_000));
+  await settle(pool.run(async () => 1));
+  expect(pool.trouble()).toBeUndefined();
+});

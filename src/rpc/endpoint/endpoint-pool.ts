@@ -107,6 +107,8 @@ export class EndpointPool {
   /** Requests in flight, and the monotonic time of the last answer, or since when there are any. */
   #pending = 0;
   #answeredAt = 0;
+  /** Monotonic time since which all requests fail; undefined after an answer. */
+  #failingSince: number | undefined;
   /** The state of each endpoint that `onState` was last called with. */
   readonly #reported = new Map<Endpoint, EndpointStatus["state"]>();
   /** Awaited before each request. It throws while the endpoints must not be asked. */
@@ -135,7 +137,8 @@ export class EndpointPool {
     if (states.every((state) => state === "wrong_chain")) return "wrong_chain";
     if (states.some((state) => state === "unused" || state === "available")) return undefined;
     if (states.includes("behind")) return "behind";
-    return this.#clock.monotonic() - this.#answeredAt >= UNREACHABLE_MS ? "unreachable" : undefined;
+    const since = this.#failingSince ?? this.#clock.monotonic();
+    return this.#clock.monotonic() - since >= UNREACHABLE_MS ? "unreachable" : undefined;
   }
 
   status(): readonly EndpointStatus[] {
@@ -462,12 +465,14 @@ export class EndpointPool {
     try {
       const value = await operation(endpoint, abandoned);
       this.#answeredAt = this.#clock.monotonic();
+      this.#failingSince = undefined;
       health.succeeded(this.#clock.monotonic() - started);
       this.#tellState(endpoint);
       return value;
     } catch (error) {
       if (!(error instanceof RpcError)) throw error;
       const now = this.#clock.monotonic();
+      this.#failingSince = error.retryable ? (this.#failingSince ?? now) : undefined;
       this.#lastFailure = { message: `${endpoint.label}: ${error.message}`, at: now };
       if (error.kind === "lie") this.benchLiar(endpoint, error.message);
       else if (error.retryable) health.failed(error, started, now);

@@ -262,12 +262,13 @@ export class PriceComputer {
       const isPoolLess = error instanceof Refusal && POOL_LESS.includes(error.code);
       if (!isPoolLess || !this.#markets.announced.mayHelp(selection.accepts) || isReference(market.chain, address))
         throw error;
-      const pools = await turn(() => this.#markets.announced.poolsOf(address, market.block, this.finalized, requester));
+      const { block, chain } = market;
+      // A chain that was just asked for the first time has no followed head yet.
+      const final = Math.max(this.finalized, block.number - chain.finalityDepth);
+      const pools = await turn(() => this.#markets.announced.poolsOf(address, block, final, requester));
       if (pools === undefined) {
-        const text = `${error.message}; pools that only their announcement tells could not all be searched for`;
-        throw new Refusal("no_pool", text, {
-          details: { ...error.details, searched: "state", announcements: "too many requests" },
-        });
+        const searched = { byState: true, byAnnouncement: false, why: "it takes more than 64 requests for logs" };
+        throw new Refusal("no_pool", error.message, { details: { ...error.details, searched } });
       }
       if (pools.length === 0) throw error;
       const wider = await turn(() => this.#markets.withPools(market, address, pools, question.past));

@@ -45,7 +45,7 @@ interface Search {
   /** What was announced after `through`, up to a block that may leave the chain. */
   tail?: Tail;
   /** The read of a tail that is under way. */
-  reading?: Promise<void>;
+  reading?: Promise<boolean>;
   /** Resolves when it is no longer running. Never rejects. */
   ended: Promise<void>;
 }
@@ -87,7 +87,7 @@ export class AnnouncedPools {
   /**
    * Returns the token's announced pools up to a block; undefined if they can't all be found. Starts the search, and waits
    * a moment for it; it goes on without its client.
-   * @param finalized the newest final block known
+   * @param finalized the newest final block, at least by its depth: the search goes so far, and once
    * @throws Refusal `searching` until it is complete
    */
   async poolsOf(
@@ -117,16 +117,18 @@ export class AnnouncedPools {
     search.reading ??= this.#readTail(token, search, block).finally(() => {
       delete search.reading;
     });
-    await search.reading;
-    return this.poolsOf(token, block, finalized, requester);
+    return (await search.reading) ? this.poolsOf(token, block, finalized, requester) : undefined;
   }
 
-  async #readTail(token: Address, search: Search, block: BlockRef): Promise<void> {
+  /** Returns false if it takes too many requests. */
+  async #readTail(token: Address, search: Search, block: BlockRef): Promise<boolean> {
     // Up to the head, for the questions about other blocks. A pool that came after this block has no state at it.
     const head = this.#options.head();
     const at = head !== undefined && head.number > block.number ? head : block;
-    const found = await this.#read(token, search.through + 1, at.number, { left: MAX_REQUESTS });
-    search.tail = { at: { number: at.number, hash: at.hash }, found };
+    const read = this.#read(token, search.through + 1, at.number, { left: MAX_REQUESTS });
+    const found = await undefinedIfTooManyLogs(read);
+    if (found !== undefined) search.tail = { at: { number: at.number, hash: at.hash }, found };
+    return found !== undefined;
   }
 
   /** True if a search with its tail holds what is announced up to a block. */

@@ -23,6 +23,7 @@ import {
   type MadePool,
 } from "../../support/prices/styles.ts";
 import { untilSearched } from "../../support/prices/world.ts";
+import { startRpcProxy } from "../../support/rpc-proxy.ts";
 
 const ETHER = 10n ** 18n;
 
@@ -190,6 +191,59 @@ describe("a v4 pool that only its announcement tells", () => {
     await placeCode(anvil, hooks, (await anvil.send("eth_getCode", [address, "latest"])) as string);
     await manager().create({ tokenA: token, tokenB: dollar, price: [7n, 1n], hooks, liquidity: 0n });
     expect(await refusal(ask(pricesOn(), token))).toMatchObject({ code: "no_pool" });
+  });
+});
+
+describe("the search for pools that only announcements tell", () => {
+  const manager = () => made.get("Uniswap v4") as MadeManager;
+  const odd = async () => {
+    const token = await newToken(anvil);
+    await manager().create({
+      tokenA: token,
+      tokenB: dollar,
+      price: [7n, 1n],
+      fee: 777,
+      spacing: 13,
+      liquidity: 10n ** 25n,
+    });
+    return token;
+  };
+  const plain = { percentChange: false, provenance: false };
+
+  test("is told of until it is complete, and goes on without its client", async () => {
+    const token = await odd();
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const proxy = await startRpcProxy(anvil.url, {
+      onRequest: async ({ method }) => {
+        if (method === "eth_getLogs") await released;
+        return undefined;
+      },
+    });
+    const prices = pricesOn("all", proxy.url);
+    const told = await refusal(prices.price({ address: token, ...plain }));
+    expect(told).toMatchObject({ code: "searching", details: { percent: 0 } });
+    release();
+    expect(near((await untilSearched(() => prices.price({ address: token, ...plain }))).usdPrice, 7)).toBe(true);
+    await proxy.stop();
+  });
+
+  test("gives no price if it would take too many requests", async () => {
+    const token = await odd();
+    const proxy = await startRpcProxy(anvil.url, {
+      onRequest: async ({ method, params }) => {
+        const { fromBlock, toBlock } = (params[0] ?? {}) as { fromBlock?: string; toBlock?: string };
+        const isWide = method === "eth_getLogs" && Number(toBlock) - Number(fromBlock) >= 3;
+        return isWide ? { error: { code: -32602, message: "query exceeds max block range 3" } } : undefined;
+      },
+    });
+    const prices = pricesOn("all", proxy.url);
+    const refused = await refusal(untilSearched(() => prices.price({ address: token, ...plain })));
+    expect(refused).toMatchObject({
+      code: "no_pool",
+      message: "No pools found with enough liquidity, to calculate the price",
+      details: { pools: [], searched: { byState: true, byAnnouncement: false } },
+    });
+    await proxy.stop();
   });
 });
 

@@ -100,6 +100,19 @@ function uriOf({ ok, data }: CallResult): string | undefined {
 const METADATA_UPDATE = keccak("MetadataUpdate(uint256)") as Hash;
 const BATCH_METADATA_UPDATE = keccak("BatchMetadataUpdate(uint256,uint256)") as Hash;
 const URI_TOPIC = keccak("URI(string,uint256)") as Hash;
+/** ERC-7496's announcements of traits on the chain, which a token's metadata may show. */
+const TRAIT_UPDATED = keccak("TraitUpdated(bytes32,uint256,bytes32)") as Hash;
+const TRAITS_OF_RANGE = [
+  keccak("TraitUpdatedRange(bytes32,uint256,uint256)") as Hash,
+  keccak("TraitUpdatedRangeUniformValue(bytes32,uint256,uint256,bytes32)") as Hash,
+];
+const TRAITS_OF_LIST = [
+  keccak("TraitUpdatedList(bytes32,uint256[])") as Hash,
+  keccak("TraitUpdatedListUniformValue(bytes32,uint256[],bytes32)") as Hash,
+];
+const TRAIT_DATA_UPDATED = keccak("TraitMetadataURIUpdated()") as Hash;
+/** Most ids of a list that are told one by one; more become the range that holds them. */
+const MAX_LISTED = 16;
 /** Announcements kept for a reorg: more than the unfinalised blocks have. */
 const MAX_REMEMBERED = 4_096;
 
@@ -118,12 +131,15 @@ interface Announced {
 
 /**
  * Appends announcements of metadata changes in followed blocks to the metadata streams: ERC-4906's `MetadataUpdate` and
- * `BatchMetadataUpdate`, ERC-1155's `URI`. Each becomes one outdated range of ids, however long. After a reorg the
+ * `BatchMetadataUpdate`, ERC-1155's `URI`, and ERC-7496's updates of traits. Each becomes one outdated range of ids, however long. After a reorg the
  * ranges of reverted blocks are outdated once more, because metadata fetched since may be from the wrong branch.
  */
 export class Announcements implements ChainConsumer {
   readonly name = "metadata";
-  readonly topics: readonly Hash[] = [METADATA_UPDATE, BATCH_METADATA_UPDATE, URI_TOPIC];
+  readonly topics: readonly Hash[] = [
+    ...[METADATA_UPDATE, BATCH_METADATA_UPDATE, URI_TOPIC],
+    ...[TRAIT_UPDATED, ...TRAITS_OF_RANGE, ...TRAITS_OF_LIST, TRAIT_DATA_UPDATED],
+  ];
   readonly #options: AnnouncementsOptions;
   #remembered: Announced[] = [];
 
@@ -137,7 +153,7 @@ export class Announcements implements ChainConsumer {
 
   async apply(change: ChainChange): Promise<void> {
     if (change.type === "reverted") return await this.#revert(change.ancestor);
-    const announced = change.logs.map(announcementOf).filter((range) => range !== undefined);
+    const announced = change.logs.flatMap((log) => announcementsOf(log) ?? []);
     await this.#append(announced, "announced");
     this.#remembered = [...this.#remembered, ...announced].slice(-MAX_REMEMBERED);
   }
@@ -152,7 +168,7 @@ export class Announcements implements ChainConsumer {
   async #append(announced: readonly Announced[], cause: MetadataOutdated["cause"]): Promise<void> {
     for (const [address, group] of Map.groupBy(announced, (range) => range.address)) {
       // Many announcements of one block become a single range. It may contain ids that were not announced.
-      const ranges = group.length <= 16 ? group : [group.reduce(hullOf)];
+      const ranges = group.length <= MAX_LISTED ? group : [group.reduce(hullOf)];
       const events = ranges.map(({ from, to, block }) => {
         return { type: "MetadataOutdated", fromId: String(from), toId: String(to), cause, block } as const;
       });
@@ -170,7 +186,7 @@ const hullOf = (a: Announced, b: Announced): Announced => ({
 });
 
 /** The ids that a log announces; undefined if its data don't fit its topic. */
-function announcementOf({ address, topics, data, blockNumber: block }: ChainLog): Announced | undefined {
+function announcementsOf({ address, topics, data, blockNumber: block }: ChainLog): Announced | Announced[] | undefined {
   const word = (index: number) => BigInt(`0x${data.slice(2 + index * 64, 66 + index * 64)}`);
   const words = (data.length - 2) / 64;
   const range = (from: bigint, to = from) => ({ address, from, to, block });
@@ -187,9 +203,20 @@ function announcementOf({ address, topics, data, blockNumber: block }: ChainLog)
     }
     case URI_TOPIC:
       return topics[1] === undefined ? undefined : range(BigInt(topics[1]));
+    case TRAIT_UPDATED:
+      return words >= 1 ? range(word(0)) : undefined;
+    case TRAIT_DATA_UPDATED:
+      return range(0n, MAX_ID);
     default:
-      return undefined;
   }
+  const topic = topics[0] as Hash;
+  if (TRAITS_OF_RANGE.includes(topic)) return words >= 2 && word(0) <= word(1) ? range(word(0), word(1)) : undefined;
+  if (!TRAITS_OF_LIST.includes(topic) || words < 2 || word(0) % 32n !== 0n) return undefined;
+  const start = Number(word(0) / 32n);
+  const count = start < words ? word(start) : 0n;
+  if (count > BigInt(Math.floor(words) - start - 1)) return undefined;
+  const listed = Array.from({ length: Number(count) }, (_, index) => range(word(start + 1 + index)));
+  return listed.length > MAX_LISTED ? listed.reduce(hullOf) : listed;
 }
 
 // An operator's request to fetch metadata again.

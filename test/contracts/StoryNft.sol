@@ -4,10 +4,19 @@ pragma solidity ^0.8.20;
 import {ERC721} from "@openzeppelin/contracts/token/ERC721/ERC721.sol";
 
 /// An ERC-721 in which a token has its own URI, a common base, or no URI. For some tokens the call burns all gas.
-/// On request it announces changes by the events of ERC-4906.
+/// On request it announces changes by the events of ERC-4906 and ERC-7496.
 contract StoryNft is ERC721 {
     event MetadataUpdate(uint256 _tokenId);
     event BatchMetadataUpdate(uint256 _fromTokenId, uint256 _toTokenId);
+
+    event TraitUpdated(bytes32 indexed traitKey, uint256 tokenId, bytes32 traitValue);
+    event TraitUpdatedRange(bytes32 indexed traitKey, uint256 fromTokenId, uint256 toTokenId);
+    event TraitUpdatedRangeUniformValue(
+        bytes32 indexed traitKey, uint256 fromTokenId, uint256 toTokenId, bytes32 traitValue
+    );
+    event TraitUpdatedList(bytes32 indexed traitKey, uint256[] tokenIds);
+    event TraitUpdatedListUniformValue(bytes32 indexed traitKey, uint256[] tokenIds, bytes32 traitValue);
+    event TraitMetadataURIUpdated();
 
     string private base;
     string private suffix;
@@ -47,6 +56,24 @@ contract StoryNft is ERC721 {
 
     function announceBatch(uint256 from, uint256 to) external {
         emit BatchMetadataUpdate(from, to);
+    }
+
+    function announceTrait(uint256 id) external {
+        emit TraitUpdated("level", id, bytes32(uint256(7)));
+    }
+
+    function announceTraits(uint256 from, uint256 to, bool areUniform) external {
+        if (areUniform) emit TraitUpdatedRangeUniformValue("level", from, to, bytes32(uint256(7)));
+        else emit TraitUpdatedRange("level", from, to);
+    }
+
+    function announceTraitsOf(uint256[] calldata ids, bool areUniform) external {
+        if (areUniform) emit TraitUpdatedListUniformValue("level", ids, bytes32(uint256(7)));
+        else emit TraitUpdatedList("level", ids);
+    }
+
+    function announceTraitData() external {
+        emit TraitMetadataURIUpdated();
     }
 
     function tokenURI(uint256 id) public view override returns (string memory) {

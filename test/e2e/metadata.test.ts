@@ -317,6 +317,23 @@ describe("freshness", () => {
     });
     expect(shown).toHaveLength(30);
   });
+
+  test("by ERC-7496 updates a token, a range, a list, and all tokens", async () => {
+    const announcements: [string, unknown[]][] = [
+      ["announceTrait", [9]],
+      ["announceTraits", [8, 10, false]],
+      ["announceTraits", [8, 10, true]],
+      ["announceTraitsOf", [[2, 9], false]],
+      ["announceTraitsOf", [[2, 9], true]],
+      ["announceTraitsOf", [Array.from({ length: 40 }, (_, at) => at), false]],
+      ["announceTraitData", []],
+    ];
+    for (const [at, [method, args]] of announcements.entries()) {
+      pages.set("/9.json", json({ name: `level ${at}` }));
+      await transact(anvil, story.contract, method, args);
+      await row(story, 9, method, (r) => r.normalized_metadata.name === `level ${at}`);
+    }
+  });
 });
 
 test("sends the progress of metadata over the socket at most once a second", async () => {

@@ -54,7 +54,9 @@ test("is indexed whatever its id, and answers to its name and its id", async () 
 });
 
 test("that began anew is noticed, and indexed anew by itself", async () => {
-  const before = await startAnvil({ chainId: DEFAULT_ID });
+  // Nodes of one second have one genesis block, and are one chain that was reorganised.
+  const now = Math.floor(Date.now() / 1_000);
+  const before = await startAnvil({ chainId: DEFAULT_ID, genesisTimestamp: now - 60 });
   // A developer's node comes back at the same address.
   let node = before;
   const address = Bun.serve({
@@ -75,7 +77,7 @@ test("that began anew is noticed, and indexed anew by itself", async () => {
       60_000,
     );
   await named("Before", 2);
-  const after = await startAnvil({ chainId: DEFAULT_ID });
+  const after = await startAnvil({ chainId: DEFAULT_ID, genesisTimestamp: now });
   node = after;
   await before.stop();
   // The same account makes a contract at the same address.

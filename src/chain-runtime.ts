@@ -31,6 +31,7 @@ import { type AuditOptions, runAudit } from "./indexing/audit.ts";
 import type { Delay, Verdict } from "./indexing/candidates.ts";
 import { type Estimate, Estimator } from "./indexing/estimate.ts";
 import { isAirdropShaped } from "./indexing/flags.ts";
+import { Archives } from "./indexing/history.ts";
 import { ChainIndexing } from "./indexing/indexing.ts";
 import type { Entry } from "./ledger/entries.ts";
 import { countEntries } from "./ledger/listing.ts";
@@ -40,6 +41,7 @@ import type { KnownFacts, PageFactsOptions } from "./metadata/page.ts";
 import { measureHead, observerOf, poolObserver, requestObserver, watchOf } from "./observers.ts";
 import { createPrices, type Prices } from "./prices/price-service.ts";
 import type { TokenLists } from "./prices/token-lists.ts";
+import { Portal } from "./rpc/archive/portal.ts";
 import type { DecodePool } from "./rpc/decode/decode-pool.ts";
 import { EndpointPool, type EndpointStatus } from "./rpc/endpoint/endpoint-pool.ts";
 import { EndpointProvider } from "./rpc/endpoint/provider.ts";
@@ -210,6 +212,20 @@ function openReader(
   });
 }
 
+/** Opens the archives of a chain. Nothing is asked of them before a history needs them. */
+function openArchives(
+  { chain, archives: { urls, isGiven, key, per10s } }: ChainConfig,
+  { clock, logger, metrics, decoder, priceList }: RuntimeOptions,
+  maxBlocks: () => number | null,
+): Archives {
+  const onRequest = requestObserver(metrics, priceList);
+  const sources = urls.map((url, index) => {
+    const label = `archive ${chain.name.replaceAll(" ", "-")}#${index + 1}`;
+    return new Portal({ url, label, key, per10s, clock, decoder, onRequest });
+  });
+  return new Archives({ sources, isGiven, clock, logger, chain: chain.name, maxBlocks });
+}
+
 /** What the rules of spam ask about a collection. */
 async function shapeOf({ ledger, identified, version }: Collection) {
   const { name = null, symbol = null, block: target = null } = identified ?? {};
@@ -230,8 +246,11 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     onHead: () => indexing.headSeen(),
     shownHead: () => indexing.view.head(),
   });
+  const archives = openArchives(chainConfig, shared, () => reader.historyLimits().maxBlocks);
   const indexing = new ChainIndexing({
     ...shared,
+    archives,
+    collectionOf: (address) => projections.newest(chainId, address),
     followEveryMs: chainConfig.followEveryMs,
     chain,
     reader,

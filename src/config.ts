@@ -8,7 +8,7 @@ import { addChains, CHAINS, type Chain, enableChains, envSuffix, knownChains, ta
 import { type ChainEntry, checkChains, MAX_CHAINS_BYTES } from "./chains/entry.ts";
 import { AppError } from "./core/errors.ts";
 import { nearestWord } from "./core/format.ts";
-import { parseGateway } from "./core/gateway.ts";
+import { parseGateway, parseSecretHeader } from "./core/gateway.ts";
 import type { LogFormat, LogLevel } from "./core/logger.ts";
 
 /** Allowed form of a plain API key. */
@@ -85,6 +85,18 @@ export interface ChainConfig {
   readonly isGiven: boolean;
   /** Wait between polls in ms while no client waits for the chain's blocks. */
   readonly followEveryMs: number;
+  readonly archives: ArchivesConfig;
+}
+
+/** Sources of a chain's bulk history beside its node. */
+interface ArchivesConfig {
+  /** Addresses of data sets. */
+  readonly urls: readonly string[];
+  /** True if the operator gave them. Others are used only where the node's own road is narrow. */
+  readonly isGiven: boolean;
+  readonly key: { readonly header: string; readonly value: string } | undefined;
+  /** Most requests in ten seconds. */
+  readonly per10s: number;
 }
 
 export interface Config {
@@ -296,13 +308,37 @@ function readTokenLists(env: EnvironmentReader): readonly string[] {
   return trimmed;
 }
 
-function readUrls(env: EnvironmentReader, key: string): string[] | undefined {
+/** The public Portal of SQD. Its data sets stand in the chains' entries. */
+const PORTAL = "https://portal.sqd.dev/datasets/";
+
+function readArchives(env: EnvironmentReader, { archives = [] }: Chain, suffix: string): ArchivesConfig {
+  const [urlKey, keyKey] = [`ARCHIVE_URL_${suffix}`, `ARCHIVE_KEY_${suffix}`];
+  const given = readUrls(env, urlKey, /^https?:$/, "http(s) URLs");
+  const text = env.text(keyKey);
+  // A key alone goes into the header that the archive's own clients use.
+  const key = text === undefined ? undefined : parseSecretHeader(/^\S+$/.test(text) ? `x-api-key: ${text}` : text);
+  if (text !== undefined && key === undefined) env.wrong(keyKey, 'must be a key, or "<header>: <key>"');
+  return {
+    urls: (given ?? archives.map((name) => `${PORTAL}${name}`)).map((url) => url.replace(/\/+$/, "")),
+    isGiven: given !== undefined,
+    key,
+    // The public Portal's own limit.
+    per10s: env.integer("ARCHIVE_PER_10S", 20, 1, 100_000),
+  };
+}
+
+function readUrls(
+  env: EnvironmentReader,
+  key: string,
+  schemes = /^(?:https?|wss?):$/,
+  allowed = "http(s) or ws(s) URLs",
+): string[] | undefined {
   const text = env.text(key);
   if (text === undefined) return undefined;
   if (text.toLowerCase() === "off") return [];
   const urls = text.split(",").map((url) => url.trim());
-  const usable = (url: string) => URL.canParse(url) && /^(?:https?|wss?):$/.test(new URL(url).protocol);
-  if (!urls.every(usable)) env.wrong(key, "must be http(s) or ws(s) URLs, separated by commas, or off");
+  const usable = (url: string) => URL.canParse(url) && schemes.test(new URL(url).protocol);
+  if (!urls.every(usable)) env.wrong(key, `must be ${allowed}, separated by commas, or off`);
   return urls;
 }
 
@@ -351,11 +387,12 @@ function readChains(env: EnvironmentReader, environment: Environment): ChainConf
     const urls = given ?? (only ? [] : chain.endpoints);
     const followEveryMs = 1_000 * env.integer(`FOLLOW_EVERY_${suffix}`, LIMITS.followEverySeconds, 0, 120);
     const isGiven = given !== undefined;
-    if (urls.length > 0) chains.push({ chain, urls, finalityDepth, depthIsSet, isGiven, followEveryMs });
+    const archives = readArchives(env, chain, suffix);
+    if (urls.length > 0) chains.push({ chain, urls, finalityDepth, depthIsSet, isGiven, followEveryMs, archives });
   }
   const known = new Set(knownChains().map((chain) => envSuffix(chain)));
   for (const key of Object.keys(environment)) {
-    const suffix = /^(?:RPC_URL|FINALITY_DEPTH|FOLLOW_EVERY)_(.+)$/.exec(key)?.[1];
+    const suffix = /^(?:RPC_URL|FINALITY_DEPTH|FOLLOW_EVERY|ARCHIVE_URL|ARCHIVE_KEY)_(.+)$/.exec(key)?.[1];
     if (suffix !== undefined && !known.has(suffix)) {
       env.wrong(key, `no such chain; the names are ${[...known].join(", ")}`);
     }

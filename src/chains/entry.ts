@@ -57,6 +57,11 @@ export const ChainEntry = Type.Object(
     finalityDepth: Type.Integer({ minimum: 0, maximum: 4_096 }),
     /** Published public endpoints. The operator replaces them by `RPC_URL_<CHAIN>`. */
     endpoints: listOf(Url, 16),
+    /** Data sets of SQD's public Portal, by name (github.com/subsquid/cdn: src/sqd-network/mainnet/metadata.yml). */
+    archives: listOf(
+      Type.RegExp(/^[a-z0-9][a-z0-9.-]{0,63}$/, { description: "the name of a data set, lower case" }),
+      8,
+    ),
     /** US dollars that the smaller side of a pool must have. */
     minLiquidityUsd: Type.Optional(Type.Number({ minimum: 0 })),
     exchanges: listOf(ExchangeEntry, 64),

@@ -1,4 +1,6 @@
 /** `status`, `collections` and `inspect`: commands that only read. */
+
+import { historyText } from "../collections/headline.ts";
 import { systemClock } from "../core/clock.ts";
 import { bytesText, countedText, countText, durationText, wholeText } from "../core/format.ts";
 import { type NftEvent, nftStream, type Recorded } from "../events/types.ts";
@@ -201,6 +203,8 @@ function eventText(event: Exclude<NftEvent, { readonly type: "TransfersCommitted
       return `attempt ${event.attempt} failed: ${event.reason}; next try ${new Date(event.retryAt).toISOString()}`;
     case "LogsDoubted":
       return `block ${wholeText(event.block)} in doubt: ${event.reason}; next try ${new Date(event.retryAt).toISOString()}`;
+    case "HistoryProven":
+      return `history: ${historyText(event)}`;
     case "IndexingStalled":
       return `no progress: ${event.reason}`;
     case "BlocksReverted":

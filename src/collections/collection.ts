@@ -182,6 +182,7 @@ function change(
       return;
     }
     case "IndexingStalled":
+    case "HistoryProven":
       return;
     case "ReindexRequested":
     case "CollectionRemoved": {

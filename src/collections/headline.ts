@@ -7,8 +7,16 @@ import type { Chain } from "../chains/chains.ts";
 import { backoffMs, type Clock } from "../core/clock.ts";
 import { AppError, messageOf } from "../core/errors.ts";
 import { NO_KEY, type Requester } from "../core/fair-slots.ts";
+import { wholeText } from "../core/format.ts";
 import type { Address, Hash } from "../core/hex.ts";
-import { type IndexingFailed, type LogsDoubted, type NftEvent, nftStream, type TransferForm } from "../events/types.ts";
+import {
+  type HistoryProven,
+  type IndexingFailed,
+  type LogsDoubted,
+  type NftEvent,
+  nftStream,
+  type TransferForm,
+} from "../events/types.ts";
 import { appendUnlessMoved, appendWithRetry, type EventLog, type Headline } from "../log/event-log.ts";
 
 type IndexStatus =
@@ -79,6 +87,20 @@ export interface IndexState extends Summary {
   readonly requestedBy: string;
   /** True if the key may operate: its work comes first. */
   readonly isForOperator: boolean;
+  /** Labels of the archives that told a part of the history, separated by commas; "" if the node told all. */
+  readonly archives: string;
+  /** What is proven of their part: see `HistoryProven`. `provenAt` is null until the owners were asked for. */
+  readonly touched: number;
+  readonly hashed: number;
+  readonly sampled: number;
+  readonly byRoot: number;
+  readonly provenAt: number | null;
+  readonly holdings: number;
+  readonly of: number;
+  readonly contradicted: number;
+  /** Archives that were wrong about the collection, and ranges `from-to` that only the node may tell; by commas. */
+  readonly distrusted: string;
+  readonly nodeRanges: string;
   /** The flags in the stream, and the rule that they name. */
   readonly spam: boolean;
   readonly verified: boolean;
@@ -101,6 +123,17 @@ export const REQUESTED: IndexState = {
   shapeRule: "",
   requestedBy: "",
   isForOperator: false,
+  archives: "",
+  touched: 0,
+  hashed: 0,
+  sampled: 0,
+  byRoot: 0,
+  provenAt: null,
+  holdings: 0,
+  of: 0,
+  contradicted: 0,
+  distrusted: "",
+  nodeRanges: "",
   spam: false,
   verified: false,
   flagRule: "",
@@ -121,6 +154,23 @@ export const REQUESTED: IndexState = {
   movedAt: null,
 };
 
+/** What is known of where a history comes from: `node`, or an archive and what is proven of it. */
+export function historyText(
+  state: Omit<HistoryProven, "type" | "block"> & { readonly provenAt?: number | null },
+): string {
+  const { archives, touched, sampled, holdings, of, contradicted, provenAt = 0 } = state;
+  if (archives === "") return "node";
+  const share = holdings === of ? "owners proven" : `${wholeText(holdings)} of ${wholeText(of)} owners proven`;
+  return [
+    "archive",
+    provenAt === null ? "owners not proven yet" : share,
+    ...(contradicted === 0 ? [] : [`${wholeText(contradicted)} that the contract contradicts`]),
+    sampled === touched && touched > 0
+      ? `all ${wholeText(touched)} blocks with a log proven by receipts`
+      : `${wholeText(sampled)} of ${wholeText(touched)} blocks sampled`,
+  ].join(", ");
+}
+
 type Doubt = Pick<IndexState, "doubtBlock" | "doubtReason">;
 const NO_DOUBT: Doubt = { doubtBlock: null, doubtReason: null };
 
@@ -138,7 +188,7 @@ export function summarize(state: IndexState, events: readonly NftEvent[], now: n
   return after;
 }
 
-function summaryOf(before: IndexState, event: NftEvent, now: number): Partial<Summary & Doubt> {
+function summaryOf(before: IndexState, event: NftEvent, now: number): Partial<IndexState> {
   switch (event.type) {
     case "IndexingRequested":
       return { requestedAt: before.requestedAt ?? now };
@@ -161,6 +211,10 @@ function summaryOf(before: IndexState, event: NftEvent, now: number): Partial<Su
     case "BlocksReverted":
       // The follower counts again.
       return { transfers: null };
+    case "HistoryProven": {
+      const { type: _, block: provenAt, ...proof } = event;
+      return { ...proof, provenAt };
+    }
     case "FlagsChanged":
     case "ReindexRequested":
     case "CollectionRemoved":
@@ -234,6 +288,7 @@ const ATTEMPTS = 16;
 
 /**
  * Requests that a collection is indexed anew, or no longer. Its versions go on counting.
+ * @param doubts what an archive was wrong about, for the new index
  * @returns the status before; undefined, without an append, for a contract that was never requested
  */
 export async function beginAnew(
@@ -241,6 +296,7 @@ export async function beginAnew(
   { chainId, address }: ContractRef,
   type: "ReindexRequested" | "CollectionRemoved",
   requester: Requester = NO_KEY,
+  doubts: Partial<Pick<IndexState, "distrusted" | "nodeRanges">> = {},
 ): Promise<IndexStatus | undefined> {
   const stream = nftStream(chainId, address);
   let before: IndexStatus | undefined;
@@ -250,7 +306,7 @@ export async function beginAnew(
     const { status, name, symbol } = fromHeadline(headline);
     before = status;
     if (type === "CollectionRemoved" && status === "removed") return undefined;
-    const anew = { ...firstRequest(clock.now(), requester), name, symbol, base: version + 1 };
+    const anew = { ...firstRequest(clock.now(), requester), name, symbol, base: version + 1, ...doubts };
     const state: IndexState = { ...anew, status: type === "CollectionRemoved" ? "removed" : "requested" };
     return { stream, events: [{ type }], expectedVersion: version, headline: toHeadline(state) };
   });

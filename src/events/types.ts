@@ -131,6 +131,26 @@ export interface FlagsChanged {
 }
 
 /**
+ * An archive told the history up to the join, and this is what the operator's node has proven of it. `touched` counts
+ * the blocks with a log, `hashed` those whose header makes their hash, `sampled` those with the same logs in the node's
+ * receipts, `byRoot` those whose receipts make the header's root. Of `of` holdings at `block` the contract confirms
+ * `holdings`; about `contradicted` ones it disagrees with its own logs, or the node can't tell.
+ */
+export interface HistoryProven {
+  readonly type: "HistoryProven";
+  /** Labels of the archives, separated by commas. */
+  readonly archives: string;
+  readonly touched: number;
+  readonly hashed: number;
+  readonly sampled: number;
+  readonly byRoot: number;
+  readonly block: number;
+  readonly holdings: number;
+  readonly of: number;
+  readonly contradicted: number;
+}
+
+/**
  * The collection is indexed anew. What was recorded before counts no longer, and needn't be readable. Versions go on
  * counting.
  */
@@ -154,7 +174,8 @@ export type NftEvent =
   | IndexingFailed
   | LogsDoubted
   | IndexingStalled
-  | FlagsChanged;
+  | FlagsChanged
+  | HistoryProven;
 
 // ── price/<chainId>/<address> ───────────────────────────────────────────────────────────────────────────────────────
 

@@ -11,7 +11,6 @@ import {
   type TokenTransfer,
 } from "../ledger/history.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import { readSlice } from "../ledger/listing.ts";
 import type { Position } from "../ledger/rows.ts";
 import { positionOf } from "../walks/plan.ts";
 import { currentCollection, type WalkSource } from "../walks/snapshot.ts";
@@ -68,17 +67,6 @@ export async function findEntries(
 export function tokenOfId(ledger: Ledger, id: bigint): TokenName | undefined {
   const [kind] = kindsOf(ledger, id);
   return kind === undefined ? undefined : { kind, id };
-}
-
-/** Returns the token's entry in the listing at a block; undefined while it does not exist. */
-export function entryOfToken(ledger: Ledger, { kind, id }: TokenName, block: number): Entry | undefined {
-  const { tokens, rows } = ledger;
-  const slot = tokens.findId(kind, id);
-  const range = rows.ranges[rows.rangeOf(id)];
-  const row = slot >= 0 ? ledger.rowOf(slot) : range && range.firstRow + Number(id - range.id);
-  if (row === undefined) return undefined;
-  const [entry] = readSlice(ledger, { block, holders: false, from: [row, 0, 0, 0], limit: 1 }).entries;
-  return entry !== undefined && entry.kind === kind && BigInt(entry.id) === id ? entry : undefined;
 }
 
 export interface HistoryPage {

@@ -59,7 +59,7 @@ export function sampleHoldings(
  * The single-owner tokens that the log has, with the listing as of `block`. Undefined if all are ERC-1155 tokens.
  * @param holdings a sample of the listing
  */
-function knownTokens(
+export function knownTokens(
   { ledger, identified }: Collection,
   block: number,
   holdings: readonly Holding[],
@@ -257,7 +257,7 @@ function compare(
   return { checked, drifted };
 }
 
-function callOf(to: Address, { kind, id, owner }: Holding): Call {
+export function callOf(to: Address, { kind, id, owner }: Holding): Call {
   if (kind === TransferKind.erc1155) return { to, data: ABI.encodeFunctionData("balanceOf", [owner, id]) };
   return ownerCall(to, kind, id);
 }

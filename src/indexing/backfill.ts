@@ -18,7 +18,7 @@ import { doubtIn, LogsInDoubtError, RpcError } from "../rpc/rpc-errors.ts";
 // that check history against headers, receipts and a second endpoint. Never returns an answer in doubt.
 
 /** Input of a backfill: the contract, the range of blocks, the reader, and how strictly answers are checked. */
-interface BackfillTask {
+export interface BackfillTask {
   readonly reader: RpcChainReader;
   readonly clock: Clock;
   readonly verify: Verify;

@@ -5,7 +5,16 @@
 import { LRUCache } from "lru-cache";
 import type { AdvancedBlocks, ChainChange, ChainConsumer, ChainWork, FollowedChain } from "../chain/consumer.ts";
 import { isCanonical } from "../chain/view.ts";
-import { failureOf, fromHeadline, type IndexState, nameText, nextBlock, toHeadline } from "../collections/headline.ts";
+import {
+  beginAnew,
+  failureOf,
+  fromHeadline,
+  type IndexState,
+  nameText,
+  nextBlock,
+  requesterOf,
+  toHeadline,
+} from "../collections/headline.ts";
 import type { BlocksInDoubt } from "../collections/hot-collections.ts";
 import { countText, durationText, wholeText } from "../core/format.ts";
 import type { Address } from "../core/hex.ts";
@@ -18,9 +27,11 @@ import { type Followed, FollowedStreams, type StreamChange } from "./collection-
 import { type FlagRules, RULES_VERSION } from "./flags.ts";
 import { JoiningCollections } from "./joining.ts";
 import { lastCompleteBlock } from "./omissions.ts";
+import { doubtsAfter, type HistoryProofs } from "./proof.ts";
 
 interface CollectionsOptions extends Omit<ChainWork, "leases"> {
   readonly flags: FlagRules;
+  readonly proofs: Pick<HistoryProofs, "prove" | "takeFound">;
   /** Called with the head of each stream when this process begins to follow, and of a collection that needs a job again. */
   readonly onHead?: (head: StreamHead) => void;
 }
@@ -58,6 +69,7 @@ export class FollowedCollections implements ChainConsumer {
         this.#followed.set(followed.address, followed);
         this.#unlogged.add(followed.address);
         flags.judgeShape(followed.address);
+        this.#prove(followed);
         observer.completed();
       },
       onHandedBack: (head) => options.onHead?.(head),
@@ -116,6 +128,7 @@ export class FollowedCollections implements ChainConsumer {
     if (state.status === "joining") this.#joining.offer(followed);
     else if (state.status === "following") {
       this.#followed.set(parsed.address, followed);
+      this.#prove(followed);
       if (state.nfts === null) this.#options.flags.catchUp(parsed.address);
     }
   }
@@ -180,8 +193,38 @@ export class FollowedCollections implements ChainConsumer {
     });
   }
 
+  /** Has the owners proven of a history that an archive told, unless they are. */
+  #prove({ address, state }: Followed): void {
+    if (state.archives !== "" && state.provenAt === null) this.#options.proofs.prove(address, state);
+  }
+
+  /** Records what was proven. Has a collection indexed anew if an archive was wrong about it. */
+  async #writeProven(): Promise<void> {
+    const { proofs, log, clock, chain, logger, onHead } = this.#options;
+    for (const [address, proof] of proofs.takeFound()) {
+      const followed = this.#followed.get(address);
+      if (followed === undefined) continue;
+      const { state } = followed;
+      if ("proven" in proof) {
+        const { archives, touched, hashed, sampled, byRoot } = state;
+        const event = { type: "HistoryProven", archives, touched, hashed, sampled, byRoot, ...proof.proven } as const;
+        await this.#streams.append({ followed, events: [event], state });
+        continue;
+      }
+      const { wrongAt } = proof;
+      const doubts = doubtsAfter(state, { archive: state.archives, wrongAt, isOfLogs: true });
+      const text = "an archive told wrong logs, as the contract's owners show: indexing anew";
+      logger.warn({ chain: chain.name, address, block: wrongAt, archives: state.archives, ...doubts }, text);
+      const contract = { chainId: chain.chainId, address };
+      await beginAnew({ log, clock }, contract, "ReindexRequested", requesterOf(state), doubts);
+      this.#followed.delete(address);
+      onHead?.(await log.head(this.#streams.nameOf(address)));
+    }
+  }
+
   /** Writes flags that differ from the stream's, by the current rules and lists, even if no endpoint answers. */
   async prepare(): Promise<void> {
+    await this.#writeProven();
     await this.#writeMeasured();
     const { flags } = this.#options;
     let rejudged = 0;

@@ -6,8 +6,10 @@ import { LRUCache } from "lru-cache";
 import type { ChainConsumer, ChainWork } from "../chain/consumer.ts";
 import { Follower } from "../chain/follower.ts";
 import { PublishedChain } from "../chain/view.ts";
+import type { Collection } from "../collections/collection.ts";
 import type { BlocksInDoubt } from "../collections/hot-collections.ts";
 import { type FlagLists, NO_LISTS } from "../collections/operator-lists.ts";
+import { AppError } from "../core/errors.ts";
 import type { Requester } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
@@ -18,7 +20,9 @@ import type { Decoder } from "../rpc/decode/decode-pool.ts";
 import { Candidates, type Delay, type Verdict } from "./candidates.ts";
 import { FlagRules, type ShapeOf } from "./flags.ts";
 import { FollowedCollections } from "./followed-collections.ts";
+import { Archives } from "./history.ts";
 import { IndexingJobs } from "./jobs.ts";
+import { HistoryProofs } from "./proof.ts";
 
 interface IndexingOptions extends ChainWork {
   readonly decoder: Pick<Decoder, "prepare">;
@@ -29,6 +33,10 @@ interface IndexingOptions extends ChainWork {
   readonly lists?: () => FlagLists;
   /** Judges the shape of a collection's history. Without it no flag depends on history. */
   readonly shapeOf?: ShapeOf;
+  /** The collection as the log has it. Without it no owners are proven. */
+  readonly collectionOf?: (address: Address) => Promise<Collection>;
+  /** Sources of bulk history beside the node. Default: none. */
+  readonly archives?: Archives;
   /** The account of a key's calls. Default: one that nobody reads. */
   readonly accountOf?: ((requester: Requester) => Spending) | undefined;
   /** Called when a requested address turned out to be no contract, which the log doesn't record. */
@@ -85,7 +93,11 @@ export class ChainIndexing {
       onFound: () => this.#follower.pollNow(),
     });
     const onHead = (head: StreamHead) => this.#jobs.offer(head);
-    this.#collections = new FollowedCollections({ ...options, flags, onHead });
+    const { collectionOf = () => Promise.reject(new AppError("no collections here", { code: "unsupported" })) } =
+      options;
+    const onFound = () => this.#follower.pollNow();
+    const proofs = new HistoryProofs({ ...options, view: this.view, collectionOf, onFound });
+    this.#collections = new FollowedCollections({ ...options, flags, proofs, onHead });
     this.#consumers = [this.#collections];
     this.#follower = new Follower({
       ...options,
@@ -97,7 +109,9 @@ export class ChainIndexing {
     const { accountOf = () => new Spending(), staleMs = STALE_MS } = options;
     const { onVerdict = () => undefined, onDelayed = () => undefined } = options;
     this.candidates = new Candidates({ ...options, accountOf, onVerdict, onDelayed, staleMs });
-    const parts = { follower: this.#follower, collections: this.#collections, flags, accountOf };
+    const { archives = new Archives({ ...options, sources: [], isGiven: false, chain: "", maxBlocks: () => null }) } =
+      options;
+    const parts = { follower: this.#follower, collections: this.#collections, flags, accountOf, archives };
     this.#jobs = new IndexingJobs({ ...options, ...parts });
   }
 

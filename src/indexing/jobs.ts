@@ -8,6 +8,7 @@ import type { Follower } from "../chain/follower.ts";
 import type { Lease } from "../chain/lease.ts";
 import { NodeWatch } from "../chain/node-watch.ts";
 import {
+  beginAnew,
   failureOf,
   fromHeadline,
   type IndexState,
@@ -27,11 +28,13 @@ import { type BlockRef, parseStream, type StreamName } from "../events/types.ts"
 import { allStreams, type StreamHead } from "../log/event-log.ts";
 import type { Decoder } from "../rpc/decode/decode-pool.ts";
 import type { Endpoint } from "../rpc/port.ts";
-import { assertContiguous, backfill } from "./backfill.ts";
+import { assertContiguous } from "./backfill.ts";
 import { JobStream } from "./collection-streams.ts";
 import type { FlagRules } from "./flags.ts";
 import type { FollowedCollections } from "./followed-collections.ts";
+import { ArchiveDisprovedError, type Archives, type HistoryStep, historyFrom, SAMPLED_BLOCKS } from "./history.ts";
 import { identify } from "./identify.ts";
+import { doubtsAfter, rangesIn, wordsIn } from "./proof.ts";
 
 // A key alone gets the places of `perKey`. The others stay free, so that a key that requests hundreds of collections
 // delays those of another key by no more than one of them takes.
@@ -53,6 +56,7 @@ export interface JobsOptions extends ChainWork {
   readonly follower: Follower;
   readonly collections: FollowedCollections;
   readonly flags: FlagRules;
+  readonly archives: Archives;
   /** The account of a key's calls. */
   readonly accountOf: (requester: Requester) => Spending;
 }
@@ -296,7 +300,7 @@ export class IndexingJobs {
         const read = async () => {
           moved();
           const end = final ?? (await this.#finalBlock(nextBlock(writer.state)));
-          await this.#backfill(writer, address, end, { signal, moved });
+          await this.#backfill(writer, address, end, { signal, moved, requester });
         };
         await this.#backfills.run(requester, read, signal);
       }
@@ -390,15 +394,40 @@ export class IndexingJobs {
     writer: JobStream,
     address: Address,
     final: FinalBlock,
+    run: { readonly signal: AbortSignal; readonly moved: () => void; readonly requester: Requester },
+  ): Promise<void> {
+    try {
+      await this.#readHistory(writer, address, final, run);
+    } catch (error) {
+      if (!(error instanceof ArchiveDisprovedError)) throw error;
+      const { log, clock, chain, logger } = this.#options;
+      await writer.settled();
+      const { state } = writer;
+      const doubts = doubtsAfter(state, { archive: error.label, wrongAt: error.block, isOfLogs: error.isOfLogs });
+      logger.warn({ err: error, chain: chain.name, address, ...doubts }, "an archive was wrong: indexing anew");
+      // What it told before may be wrong, too. Nothing of it counts any more.
+      await beginAnew({ log, clock }, { chainId: chain.chainId, address }, "ReindexRequested", run.requester, doubts);
+    }
+  }
+
+  async #readHistory(
+    writer: JobStream,
+    address: Address,
+    final: FinalBlock,
     { signal, moved }: { readonly signal: AbortSignal; readonly moved: () => void },
   ): Promise<void> {
-    const { reader, observer, clock, verify } = this.#options;
+    const { reader, observer, clock, verify, archives } = this.#options;
     const target = final.number;
     if (nextBlock(writer.state) > target) {
       // The node's final block is below the stored history: the node is behind. The job is retried later.
       throw new Error(`the chain's final block ${target} is below block ${nextBlock(writer.state)}`);
     }
-    const ranges = backfill({
+    const { sampled, distrusted, nodeRanges } = writer.state;
+    const steps = historyFrom({
+      archives,
+      distrusted: wordsIn(distrusted),
+      nodeRanges: rangesIn(nodeRanges),
+      samplesLeft: Math.max(0, SAMPLED_BLOCKS - sampled),
       reader,
       clock,
       verify,
@@ -413,7 +442,7 @@ export class IndexingJobs {
     const { transfers: runTransfers } = writer.state;
     const run = { runAt: clock.now(), runBlock: nextBlock(writer.state), runTransfers };
     const progress = new ProgressLog(this.#options, address);
-    for await (const events of ranges) {
+    for await (const { events, archive } of steps) {
       // One append at a time. The next ranges are read and decoded meanwhile.
       await writer.settled();
       signal.throwIfAborted();
@@ -427,11 +456,25 @@ export class IndexingJobs {
       const end = next - 1;
       const status = end >= target ? "joining" : "backfilling";
       const flags = this.#options.flags.due(address, writer.state);
-      const change = { ...run, ...flags.state, end, endHash, status, attempt: 0, retryAt: 0 } as const;
+      const told = archive && toldBy(writer.state, archive);
+      const change = { ...run, ...flags.state, ...told, end, endHash, status, attempt: 0, retryAt: 0 } as const;
       writer.append([...events, ...flags.events], change);
       moved();
       progress.moved(writer.state);
       if (status === "joining") this.#handOver(writer, address, final.head);
     }
   }
+}
+
+/** What the state knows of the archives after one of them told a further part. */
+function toldBy(state: IndexState, { label, proof }: NonNullable<HistoryStep["archive"]>): Partial<IndexState> {
+  const archives = [...new Set([...wordsIn(state.archives), label])].join(",");
+  const { touched, hashed, sampled, byRoot } = state;
+  return {
+    archives,
+    touched: touched + proof.touched,
+    hashed: hashed + proof.hashed,
+    sampled: sampled + proof.sampled,
+    byRoot: byRoot + proof.byRoot,
+  };
 }

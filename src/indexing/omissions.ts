@@ -16,9 +16,9 @@ import {
   type TransferForm,
 } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
+import { addressesInBloom } from "../rpc/decode/bloom.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import type { Call, CallResult, ChainReader } from "../rpc/port.ts";
-import { addressesInBloom } from "../rpc/reading/block-logs.ts";
 
 /** Most blocks to check, the newest ones: an hour and a half of Ethereum. */
 const MAX_BLOCKS = 512;
@@ -79,8 +79,9 @@ async function columnsSince(log: EventLog, stream: StreamName, block: number): P
 /**
  * Returns each block's transfers as text, for comparison. Sorted: a release up to 1.0 stored them by log index alone, and
  * stored transfers keep their order.
+ * @param only the blocks that are compared. Default: all
  */
-function linesByBlock(columns: TransferColumns): Map<number, string> {
+export function linesByBlock(columns: TransferColumns, only?: ReadonlySet<number>): Map<number, string> {
   const { count, blocks, logIndexes, kinds, from, to, ids, amounts, addresses } = columns;
   const hex = Buffer.from(addresses).toString("hex");
   const addressAt = (index: number) => hex.slice(index * 40, index * 40 + 40);
@@ -88,6 +89,7 @@ function linesByBlock(columns: TransferColumns): Map<number, string> {
     [...values.subarray(at * width, (at + 1) * width)].join().replace(/(?:,0)+$/, "");
   const lines = new Map<number, string[]>();
   for (let i = 0; i < count; i++) {
+    if (only?.has(blocks[i] as number) === false) continue;
     const parts = [logIndexes[i], kinds[i], addressAt(from[i]!), addressAt(to[i]!), words(ids, i), words(amounts, i)];
     const block = blocks[i] as number;
     const own = lines.get(block);
@@ -104,7 +106,7 @@ const ABI = new Interface([
   "function totalSupply() view returns (uint256)",
   "function tokenByIndex(uint256) view returns (uint256)",
 ]);
-const DEAD = "0x000000000000000000000000000000000000dead";
+export const DEAD = "0x000000000000000000000000000000000000dead";
 /** Contracts number their tokens from one of these. */
 const FIRST_IDS = [0n, 1n, 2n];
 /** Number of listed tokens whose neighbours are checked. */
@@ -117,7 +119,7 @@ const CAT_BITS = 40n;
 const LARGEST = 2n ** 256n - 1n;
 
 /** Kinds of token with one owner. */
-type SingleKind = Exclude<TransferKind, typeof TransferKind.erc1155>;
+export type SingleKind = Exclude<TransferKind, typeof TransferKind.erc1155>;
 
 /** The collection's tokens with one owner, as the log knows them. */
 export interface KnownTokens {
@@ -216,18 +218,18 @@ async function ownersOf(
   );
   const owners = new Map<bigint, string>();
   for (const [index, id] of asked.entries()) {
-    const owner = addressOf(results[index]);
+    const owner = ownerIn(results[index]);
     if (owner !== undefined && ![ZERO_ADDRESS, DEAD, address].includes(owner)) owners.set(id, owner);
   }
   return owners;
 }
 
 /** Reads the number that a call returned. Undefined if it returned none. */
-function wordIn(result: CallResult | undefined): bigint | undefined {
+export function wordIn(result: CallResult | undefined): bigint | undefined {
   return result?.ok === true && /^0x[0-9a-f]{64}$/i.test(result.data) ? BigInt(result.data) : undefined;
 }
 
-function addressOf(result: CallResult | undefined): string | undefined {
+export function ownerIn(result: CallResult | undefined): string | undefined {
   if (result?.ok !== true || !/^0x0{24}[0-9a-f]{40}$/i.test(result.data)) return undefined;
   return `0x${result.data.slice(26).toLowerCase()}`;
 }

@@ -4,7 +4,9 @@
  */
 import { TransferKind } from "../events/columns.ts";
 import { type Amount, SUPPLY } from "./balance-entries.ts";
+import type { Entry } from "./entries.ts";
 import type { Ledger } from "./ledger.ts";
+import { readSlice } from "./listing.ts";
 import { rangeOfCode } from "./rows.ts";
 import { PAUSED } from "./shortcuts.ts";
 
@@ -107,4 +109,15 @@ function rangeHistory({ rows }: Ledger, index: number, block: number): TokenHist
   const range = rows.ranges[index];
   const isMinted = range !== undefined && range.block <= block;
   return { transfers: isMinted ? [{ block: range.block, from: 0, to: range.to, amount: 1 }] : [], next: undefined };
+}
+
+/** Returns the token's entry in the listing at a block; undefined while it does not exist. */
+export function entryOfToken(ledger: Ledger, { kind, id }: TokenName, block: number): Entry | undefined {
+  const { tokens, rows } = ledger;
+  const slot = tokens.findId(kind, id);
+  const range = rows.ranges[rows.rangeOf(id)];
+  const row = slot >= 0 ? ledger.rowOf(slot) : range && range.firstRow + Number(id - range.id);
+  if (row === undefined) return undefined;
+  const [entry] = readSlice(ledger, { block, holders: false, from: [row, 0, 0, 0], limit: 1 }).entries;
+  return entry !== undefined && entry.kind === kind && BigInt(entry.id) === id ? entry : undefined;
 }

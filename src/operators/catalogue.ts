@@ -3,7 +3,7 @@
  * the headlines when it is first asked, and then only those of streams that grew. While nobody asks, it costs nothing.
  */
 import { type Chain, chainById } from "../chains/chains.ts";
-import { fromHeadline, type IndexState, progressOf } from "../collections/headline.ts";
+import { fromHeadline, historyText, type IndexState, progressOf } from "../collections/headline.ts";
 import type { Address } from "../core/hex.ts";
 import { nftStream, parseStream, type StreamName } from "../events/types.ts";
 import { type EventLog, type StreamHead, streamPages } from "../log/event-log.ts";
@@ -176,12 +176,18 @@ export class Catalogue {
       attempts: attempt,
       lastError,
       inDoubt: doubtBlock === null ? null : { block: doubtBlock, reason: doubtReason ?? "" },
+      history: state.end < 0 ? null : historyText(state),
+      proof: state.archives === "" ? null : proofOf(state),
       nextTry: status === "failing" ? timeText(retryAt) : null,
       calls,
       bytes,
     };
   }
 }
+
+const proofOf = ({ touched, hashed, sampled, byRoot, provenAt, holdings, of, contradicted }: IndexState) => ({
+  ...{ touched, hashed, sampled, byRoot, block: provenAt, holdings, of, contradicted },
+});
 
 /** The row of a stream; undefined if it is not a collection of a known chain. */
 function rowOf({ stream, headline }: StreamHead): Row | undefined {

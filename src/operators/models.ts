@@ -47,6 +47,23 @@ const LogsInDoubt = Type.Object(
   { description: "A block whose logs no endpoint tells without a contradiction; it is read again at nextTry" },
 );
 
+const HistoryProof = Type.Object(
+  {
+    touched: int64("Blocks with a log, as archives told them"),
+    hashed: int64("Those whose header's fields make their hash"),
+    sampled: int64("Those with the same logs in the receipts of the operator's node"),
+    byRoot: int64("Those whose receipts make the header's root"),
+    block: nullableCount("The block at which the contract was asked for the owners; null before"),
+    holdings: int64("Holdings that the contract confirmed"),
+    of: int64("Holdings in all"),
+    contradicted: int64("Holdings about which the contract contradicts its own logs, or that the node can't settle"),
+  },
+  {
+    description:
+      "What is proven of the archives' part. Receipts of blocks with a log never prove that other blocks have none: a pair of omitted transfers that cancel out is not found by the first rungs",
+  },
+);
+
 export const ListedCollection = named(
   "ListedCollection",
   Type.Object({
@@ -66,6 +83,8 @@ export const ListedCollection = named(
     attempts: int32("Failed attempts in a row"),
     lastError: nullableText("The last failure in words"),
     inDoubt: nullable(LogsInDoubt),
+    history: nullableText("Where the history comes from: node, or archive and what is proven of it; null before any"),
+    proof: nullable(HistoryProof),
     nextTry: nullableTime("Time of the next attempt"),
     calls: nullableCount("Calls to endpoints that indexing took"),
     bytes: nullableCount("Bytes of its events"),

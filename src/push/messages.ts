@@ -131,6 +131,7 @@ export function messageOfEvent(
   switch (event.type) {
     case "IndexingRequested":
     case "FlagsChanged":
+    case "HistoryProven":
       return undefined;
     case "ReindexRequested":
     case "CollectionRemoved":

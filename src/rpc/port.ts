@@ -222,6 +222,8 @@ export interface TransferFilter extends BlockRange {
 export interface DecodeJob extends TransferFilter {
   /** Set if the answer is that of a batch. */
   readonly batch?: BatchIds;
+  /** True if the answer is an archive's. */
+  readonly isArchives?: boolean;
 }
 
 /** A range whose logs are requested as one element of a batch. */
@@ -239,6 +241,25 @@ export interface DecodedRange {
   /** Number and hash of the newest block that holds a log. */
   readonly lastBlock: number | undefined;
   readonly lastHash: string | undefined;
+}
+
+/** The blocks of a part that hold a log, in rising order: one entry per block in each column. */
+export interface TouchedBlocks {
+  readonly numbers: Uint32Array;
+  /** 32 bytes per block. */
+  readonly hashes: Uint8Array;
+  /** The receipts' root, 32 bytes per block; zero where the source didn't tell it. */
+  readonly receiptsRoots: Uint8Array;
+  /** 1 for a block whose header fields hash to its hash, so that its receipts' root and its bloom belong to that hash. */
+  readonly isHashed: Uint8Array;
+}
+
+/** Transfers as an archive tells them. */
+export interface ArchivedRange extends DecodedRange {
+  /** The last block up to which the answer is complete, and its hash. */
+  readonly coveredThrough: number;
+  readonly toHash: Hash;
+  readonly touched: TouchedBlocks;
 }
 
 /** The elements of a batch: ranges of logs in rising order, and the ids of the requests for headers. */

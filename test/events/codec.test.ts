@@ -45,6 +45,18 @@ const EVENTS: { [T in DomainEvent["type"]]: Extract<DomainEvent, { type: T }> } 
     retryAt: 1_700_000_000_000,
   },
   IndexingStalled: { type: "IndexingStalled", reason: "reading from block 5, without progress for 60 s" },
+  HistoryProven: {
+    type: "HistoryProven",
+    archives: "archive eth#1",
+    touched: 12_728,
+    hashed: 12_728,
+    sampled: 100,
+    byRoot: 100,
+    block: 7,
+    holdings: 9_999,
+    of: 10_000,
+    contradicted: 1,
+  },
   FlagsChanged: { type: "FlagsChanged", possibleSpam: true, verifiedCollection: false, rule: "list" },
   TokenIdentified: { type: "TokenIdentified", name: "a", symbol: "b", decimals: 18, isContract: true, block: 1 },
   PoolDiscovered: {

@@ -1,5 +1,5 @@
 /** Headers' blooms for the fake chains of the tests. */
-import { Bloom } from "../../src/rpc/reading/block-logs.ts";
+import { Bloom } from "../../src/rpc/decode/bloom.ts";
 
 /** Returns the bloom of a block with these logs, hex with 0x. */
 export function logsBloomOf(logs: readonly { readonly address: string; readonly topics: readonly string[] }[]): string {

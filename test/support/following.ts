@@ -70,7 +70,10 @@ export function startFollower({ log, lifecycle, head, reader: given, minPollMs }
     onFound: () => undefined,
   });
   const parts = { chain, log, logger: silentLogger, reader, clock: systemClock, observer, verify: "sample" } as const;
-  const collections = new FollowedCollections({ ...parts, flags });
+  const collections = new FollowedCollections({
+    ...{ ...parts, flags },
+    proofs: { prove: () => undefined, takeFound: () => new Map() },
+  });
   const leases = new Leases({ log, clock: systemClock, holder: "test" });
   const follower = new Follower({ ...parts, consumers: [collections], leases, minPollMs });
   lifecycle.run("follower", (signal) => follower.run(signal));

@@ -199,6 +199,8 @@ const COLLECTION = {
   attempts: 0,
   lastError: null,
   inDoubt: null,
+  history: "node",
+  proof: null,
   nextTry: null,
   calls: 120,
   bytes: 2_400_000,

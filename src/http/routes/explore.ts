@@ -23,9 +23,9 @@ import {
 } from "../../core/schema-parts.ts";
 import type { Explorer } from "../../explore/readings.ts";
 import type { TraitIndexes } from "../../explore/traits.ts";
-import { entryOfToken, findEntries, historyPage, tokenOfId } from "../../explore/walks.ts";
+import { findEntries, historyPage, tokenOfId } from "../../explore/walks.ts";
 import type { Entry } from "../../ledger/entries.ts";
-import type { TokenName } from "../../ledger/history.ts";
+import { entryOfToken, type TokenName } from "../../ledger/history.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
 import { countEntries } from "../../ledger/listing.ts";
 import { type Position, START } from "../../ledger/rows.ts";

@@ -8,6 +8,7 @@ import { type HttpTarget, post } from "../http.ts";
 import type { DecodeJob } from "../port.ts";
 import { RpcError } from "../rpc-errors.ts";
 import { type DecodeReply, type DecodeRequest, decodeAnswer } from "./answer.ts";
+import { decodePortal } from "./portal.ts";
 
 type FetchRequest = DecodeJob & { readonly id: number; readonly target: HttpTarget; readonly payload: string };
 
@@ -32,7 +33,8 @@ async function decode(request: DecodeRequest | FetchRequest): Promise<void> {
   const { id } = request;
   try {
     const raw = "raw" in request ? request.raw : await fetchAnswer(request);
-    answer(decodeAnswer({ ...request, raw }), raw.length);
+    const decode = request.isArchives === true ? decodePortal : decodeAnswer;
+    answer(decode({ ...request, raw }), raw.length);
   } catch (error) {
     answer({ id, ...failureOf(error) }, 0);
   } finally {

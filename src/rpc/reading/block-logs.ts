@@ -2,92 +2,26 @@
  * The logs of one block, and whether they are complete. A header's bloom tells which contracts have logs. If there is
  * no log of one of them, the block is in doubt, and its receipts decide, or else a second endpoint.
  */
-import { keccak256 } from "ethers";
-import { LRUCache } from "lru-cache";
 import { yieldToEventLoop } from "../../core/background.ts";
 import { AppError } from "../../core/errors.ts";
-import { type Address, quantity } from "../../core/hex.ts";
+import { type Address, type Hash, quantity } from "../../core/hex.ts";
 import {
   BLOOM,
   faultyAnswer,
   inOrder,
   type LogFault,
   logFilterParams,
+  parseHeader,
   type SortedLogs,
   sortLogs,
+  verifyLogs,
 } from "../decode/answer.ts";
+import { addressesInBloom, Bloom, type BloomedLog, mayName, type Watched } from "../decode/bloom.ts";
+import { receiptsRoot } from "../decode/hashes.ts";
 import type { EndpointPool } from "../endpoint/endpoint-pool.ts";
 import { type BlockHeader, type ChainLog, type Endpoint, hasMoreTopics, type LogFilter } from "../port.ts";
 import { isUnknownRefusal, RpcError } from "../rpc-errors.ts";
-import { fromAnyNode } from "./headers.ts";
-
-/** The bits of an address or topic: three of the bloom's 2,048 (Ethereum Yellow Paper, section 4.3.1). */
-type Bits = readonly [number, number, number];
-
-/**
- * Two caches of bits: followed addresses, and all other addresses and topics. They are separate so that a pass over the
- * followed addresses is not evicted. About 200 bytes per entry: 50 MB for a quarter of a million followed addresses.
- */
-const watchedBits = new LRUCache<string, Bits>({ max: 250_000 });
-const mentionedBits = new LRUCache<string, Bits>({ max: 20_000 });
-
-/** Returns the bits that an address or topic sets (hex with 0x, lower case). */
-function bitsIn(cache: LRUCache<string, Bits>, hex: string): Bits {
-  let bits = cache.get(hex);
-  if (bits === undefined) {
-    const digits = keccak256(hex);
-    const at = (pair: number) => Number.parseInt(digits.slice(2 + pair * 4, 6 + pair * 4), 16) & 2_047;
-    bits = [at(0), at(1), at(2)];
-    cache.set(hex, bits);
-  }
-  return bits;
-}
-
-/** False if nothing that sets these bits is in the bloom (0x and 512 lower-case hex digits); true if it may be. */
-function bloomHas(bloom: string, bits: Bits): boolean {
-  for (const bit of bits) {
-    // Bit 0 is the lowest bit of the last digit.
-    const code = bloom.charCodeAt(513 - (bit >> 2));
-    const digit = code >= 97 ? code - 87 : code - 48;
-    if ((digit & (1 << (bit & 3))) === 0) return false;
-  }
-  return true;
-}
-
-/** The part of a log that its block's bloom covers. */
-interface BloomedLog {
-  readonly address: string;
-  readonly topics: readonly string[];
-}
-
-/** Builds the bloom of logs, one log at a time: up to five hashes per log, about ten microseconds per hash. */
-export class Bloom {
-  readonly #words = new Uint8Array(256);
-
-  add({ address, topics }: BloomedLog): void {
-    for (const hex of [address, ...topics]) {
-      for (const bit of bitsIn(mentionedBits, hex.toLowerCase())) this.#words[255 - (bit >> 3)]! |= 1 << (bit & 7);
-    }
-  }
-
-  /** The bloom as a number. */
-  get value(): bigint {
-    return BigInt(`0x${Buffer.from(this.#words).toString("hex")}`);
-  }
-}
-
-/** Contracts and topics of the requested logs, in lower case. */
-interface Watched {
-  readonly addresses: readonly string[];
-  readonly topics: readonly string[];
-  readonly moreTopics?: readonly (readonly string[] | undefined)[];
-}
-
-/** Returns the watched contracts that the block may have logs of, by its bloom. */
-export function addressesInBloom({ logsBloom }: BlockHeader, { addresses, topics }: Watched): string[] {
-  if (topics.length > 0 && !topics.some((topic) => bloomHas(logsBloom, bitsIn(mentionedBits, topic)))) return [];
-  return addresses.filter((address) => bloomHas(logsBloom, bitsIn(watchedBits, address)));
-}
+import { fromAnyNode, missingBlock } from "./headers.ts";
 
 /** Returns the blocks whose bloom names a watched contract of which there is no log. */
 export function doubtfulBlocks(
@@ -203,10 +137,25 @@ async function sortReceipts(result: unknown, header: BlockHeader, watched: Watch
   return { logs: sorted.logs.filter(isWanted), faults };
 }
 
+interface WireLog {
+  readonly address?: unknown;
+  readonly blockHash?: unknown;
+}
+
+/** Returns the wanted ones among all logs of a block. @throws RpcError `lie` for a faulty one */
+function logsOf(own: readonly WireLog[], filter: LogFilter): ChainLog[] {
+  const addresses = new Set<string>(filter.addresses);
+  const topics = new Set<string>(filter.topics);
+  const watched = own.filter(({ address }) => typeof address === "string" && addresses.has(address.toLowerCase()));
+  return verifyLogs(watched, { ...filter, topics: [], moreTopics: [] }).filter(
+    (log) => (topics.size === 0 || topics.has(log.topics[0] ?? "")) && hasMoreTopics(log.topics, filter.moreTopics),
+  );
+}
+
 /** Returns the watched contracts that a bloom names, without those of a receipt's readable logs. */
 function namedWithout(bloom: string, readable: readonly BloomedLog[], { addresses }: Watched): string[] {
   const seen = new Set(readable.map(({ address }) => address.toLowerCase()));
-  return addresses.filter((one) => !seen.has(one) && bloomHas(bloom, bitsIn(watchedBits, one)));
+  return addresses.filter((one) => !seen.has(one) && mayName(bloom, one));
 }
 
 /** Returns the receipt's own bloom in lower case; "" if it has none. */
@@ -219,11 +168,25 @@ function ownBloom(receipt: WireReceipt, header: BlockHeader): string {
 function matters(own: string, { addresses }: Watched): boolean {
   // With more addresses than this, recomputing every bloom is less work than testing each address.
   if (!BLOOM.test(own) || addresses.length > MAX_ASKED) return true;
-  return addresses.some((address) => bloomHas(own, bitsIn(watchedBits, address)));
+  return addresses.some((address) => mayName(own, address));
 }
 
 function lie(header: BlockHeader, reason: string): RpcError {
   return new RpcError("lie", `the endpoint's receipts are wrong: ${reason}`, { meta: { block: header.number } });
+}
+
+/** A block of which another source tells a log. */
+export interface ToldBlock {
+  readonly number: number;
+  readonly hash: Hash;
+  /** Its receipts' root, if its header's fields, among them this one, make its hash. */
+  readonly receiptsRoot: Hash | undefined;
+}
+
+/** A block's logs by its receipts, and what proves that they are all. */
+export interface ProvenLogs {
+  readonly logs: readonly ChainLog[];
+  readonly by: "root" | "bloom";
 }
 
 export type SettledBy = "receipts" | "another endpoint" | "asking again";
@@ -271,6 +234,38 @@ export class BlockLogs {
       // All receipts contradict the header's bloom. The chain may not build blooms so, and then they prove nothing.
       const cause = error instanceof AppError ? error.cause : undefined;
       if (cause instanceof RpcError && cause.kind === "lie") return "contradictory";
+      throw error;
+    }
+  }
+
+  /**
+   * Returns the logs of a block by its receipts, proven by their root or else by the blooms. `other block`: the chain has
+   * another block of that number. Undefined if no endpoint has receipts, or they contradict the header.
+   */
+  async proven(block: ToldBlock, filter: LogFilter): Promise<ProvenLogs | "other block" | undefined> {
+    if (!this.#pool.endpoints.some((endpoint) => this.#hasReceipts(endpoint))) return undefined;
+    const ask = async (endpoint: Endpoint): Promise<ProvenLogs | "other block"> => {
+      const receipts = await this.#receiptsOf(endpoint, block);
+      if (!Array.isArray(receipts)) throw new RpcError("transient", "the endpoint lacks a block's receipts");
+      const root = receiptsRoot(receipts);
+      const own = receipts.flatMap((receipt) => (Array.isArray(receipt?.logs) ? (receipt.logs as WireLog[]) : []));
+      const isOfBlock = own.every(({ blockHash }) => String(blockHash).toLowerCase() === block.hash);
+      if (isOfBlock && root !== undefined && root === block.receiptsRoot) {
+        return { logs: logsOf(own, filter), by: "root" };
+      }
+      const wire = await endpoint.request("eth_getBlockByNumber", [quantity(block.number), false]);
+      const header = parseHeader(wire, block.number, endpoint.label);
+      if (header === undefined) throw missingBlock(block.number, endpoint);
+      if (header.hash !== block.hash) return "other block";
+      const logs = await logsOfReceipts(receipts, header, filter);
+      const stated = String((wire as { readonly receiptsRoot?: unknown }).receiptsRoot).toLowerCase();
+      return { logs, by: stated === root ? "root" : "bloom" };
+    };
+    try {
+      return await this.#pool.run(ask, { meta: { block: block.number } });
+    } catch (error) {
+      const cause = error instanceof AppError && !(error instanceof RpcError) ? error.cause : error;
+      if (cause instanceof RpcError && (cause.kind === "unsupported" || cause.kind === "lie")) return undefined;
       throw error;
     }
   }
@@ -335,7 +330,7 @@ export class BlockLogs {
   }
 
   /** @throws RpcError `unsupported` without a request, after enough refusals */
-  async #receiptsOf(endpoint: Endpoint, { number }: BlockHeader): Promise<unknown> {
+  async #receiptsOf(endpoint: Endpoint, { number }: Pick<BlockHeader, "number">): Promise<unknown> {
     if (!this.#hasReceipts(endpoint)) throw new RpcError("unsupported", "the endpoint has no eth_getBlockReceipts");
     const before = this.#refusals.get(endpoint) ?? 0;
     try {

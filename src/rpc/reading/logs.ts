@@ -15,18 +15,12 @@ import {
   type SortedLogs,
   sortLogs,
 } from "../decode/answer.ts";
+import { addressesInBloom } from "../decode/bloom.ts";
 import { MAX_SPAN, SpanController } from "../endpoint/capabilities.ts";
 import type { EndpointPool } from "../endpoint/endpoint-pool.ts";
 import type { BlockHeader, ChainLog, CompleteLogsOptions, Endpoint, LogFilter, StretchFilter } from "../port.ts";
 import { LogsInDoubtError, mayBeTooLarge, RpcError } from "../rpc-errors.ts";
-import {
-  addressesInBloom,
-  BlockLogs,
-  doubtfulBlocks,
-  leastFaulty,
-  MAX_ADDRESSES,
-  type SettledBy,
-} from "./block-logs.ts";
+import { BlockLogs, doubtfulBlocks, leastFaulty, MAX_ADDRESSES, type SettledBy, type ToldBlock } from "./block-logs.ts";
 import { headerFrom, missingBlock } from "./headers.ts";
 
 /** With more chunks of addresses than this, one filter by topic alone is cheaper than a request per chunk. */
@@ -110,6 +104,11 @@ export class LogReader {
         span.refused(blocks, error.hint);
       }
     }
+  }
+
+  /** See `BlockLogs.proven`. */
+  provenLogs(block: ToldBlock, filter: LogFilter): ReturnType<BlockLogs["proven"]> {
+    return this.#blocks.proven(block, filter);
   }
 
   async logsOfStretch({ addresses, topics, stretch, onDoubt }: StretchFilter): Promise<ChainLog[] | undefined> {

@@ -25,6 +25,7 @@ import type {
   Tips,
   TransferFilter,
 } from "../port.ts";
+import type { ToldBlock } from "./block-logs.ts";
 import type { CallOptions } from "./call-reader.ts";
 import { CallReader, requestParsed, textIn } from "./call-reader.ts";
 import {
@@ -146,6 +147,11 @@ export class RpcChainReader implements ChainReader {
     options?: CompleteLogsOptions,
   ): Promise<ChainLog[]> {
     return this.#logs.completeLogs(filter, headers, options);
+  }
+
+  /** Reads a told block's logs from its receipts. See `BlockLogs.proven`. */
+  provenLogs(block: ToldBlock, filter: LogFilter): ReturnType<LogReader["provenLogs"]> {
+    return this.#logs.provenLogs(block, filter);
   }
 
   logsOfStretch(filter: StretchFilter): Promise<ChainLog[] | undefined> {

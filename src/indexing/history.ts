@@ -1,0 +1,318 @@
+/**
+ * Reads a collection's history from archives that are not trusted, and from the operator's node. An archive gives the
+ * bulk; the node gives the last stretch, the ranges in which an archive was wrong, and the proof: the hash of each part's
+ * last block, and the receipts of blocks drawn at random. A part is yielded only once it has passed.
+ */
+import type { Clock } from "../core/clock.ts";
+import { isAbort } from "../core/errors.ts";
+import { bytesToHex, type Hash } from "../core/hex.ts";
+import type { Logger } from "../core/logger.ts";
+import { decodeTransfers } from "../events/columns.ts";
+import type { BlockRef, TransfersCommitted } from "../events/types.ts";
+import { ArchiveError, type HistorySource, type TransfersPart } from "../rpc/archive/port.ts";
+import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
+import type { BlockRange, TouchedBlocks } from "../rpc/port.ts";
+import { type BackfillTask, backfill } from "./backfill.ts";
+import { linesByBlock } from "./omissions.ts";
+
+/** Blocks with a log of which the receipts are read for one history. */
+export const SAMPLED_BLOCKS = 100;
+/** Blocks of one part that are read because their header's fields don't make its hash, while other headers' do. */
+const MAX_DOUBTED = 1_000;
+const RECEIPTS_AT_ONCE = 4;
+/** Fewer blocks are read from the node alone: ten requests, even of an endpoint that takes ten blocks at a time. */
+const MIN_BLOCKS = 100;
+/** Newest final blocks that the node reads itself: an archive may lag there, or be on an orphaned branch. */
+const LAST_STRETCH = 64;
+/** Blocks per request below which an endpoint's own road through a long history takes hours. */
+const NARROW_SPAN = 2_000;
+/** Time for which an archive is not asked after it failed, or contradicted the node. */
+const REST_MS = 60_000;
+const DISTRUST_MS = 600_000;
+/** Most time for an archive's head. */
+const HEAD_MS = 5_000;
+
+/** What an archive's parts have shown, added up over a history. */
+export interface PartProof {
+  /** Blocks with a log. */
+  readonly touched: number;
+  /** Those whose header fields make their hash. */
+  readonly hashed: number;
+  /** Those whose receipts, from the node, have the same logs. */
+  readonly sampled: number;
+  /** Those among them whose receipts make the header's root. */
+  readonly byRoot: number;
+}
+
+/** A step of a history: contiguous events of one source. */
+export interface HistoryStep {
+  readonly events: readonly TransfersCommitted[];
+  /** The archive that told it, and what was proven; undefined for the node. */
+  readonly archive?: { readonly label: string; readonly proof: PartProof };
+}
+
+/** An archive told something that the node's chain contradicts. What it has told of the collection must go. */
+export class ArchiveDisprovedError extends Error {
+  readonly label: string;
+  /** The block with other logs on the chain. */
+  readonly block: number;
+  /** True if the block is the chain's, and only its logs are not. */
+  readonly isOfLogs: boolean;
+
+  constructor(label: string, block: number, isOfLogs: boolean) {
+    const what = isOfLogs ? "its receipts have other logs" : "the chain has another block there";
+    super(`the ${label} contradicts the node at block ${block}: ${what}`);
+    this.label = label;
+    this.block = block;
+    this.isOfLogs = isOfLogs;
+  }
+}
+
+interface ArchivesOptions {
+  readonly sources: readonly HistorySource[];
+  /** True if the operator named them. Otherwise they are used only where the node's own road is narrow or cut off. */
+  readonly isGiven: boolean;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly chain: string;
+  /** Most blocks that the node takes per request; null if no limit is known. */
+  readonly maxBlocks: () => number | null;
+}
+
+/** What operators see of an archive. */
+export interface ArchiveStatus {
+  readonly label: string;
+  readonly state: "ready" | "resting" | "asleep";
+  readonly reason: string | null;
+}
+
+/** The archives of a chain, and which of them may be asked now. */
+export class Archives {
+  readonly #options: ArchivesOptions;
+  readonly #rests = new Map<HistorySource, { readonly until: number; readonly reason: string }>();
+
+  constructor(options: ArchivesOptions) {
+    this.#options = options;
+  }
+
+  /** True if an archive would save calls now. */
+  get isUseful(): boolean {
+    const { sources, isGiven, maxBlocks } = this.#options;
+    const most = maxBlocks();
+    return sources.length > 0 && (isGiven || (most !== null && most < NARROW_SPAN));
+  }
+
+  /** True if an archive may be asked now. */
+  isReady(distrusted: readonly string[]): boolean {
+    return this.isUseful && this.#options.sources.some((source) => !this.#isOut(source, distrusted));
+  }
+
+  #isOut(source: HistorySource, distrusted: readonly string[]): boolean {
+    const rest = this.#rests.get(source);
+    return distrusted.includes(source.label) || (rest !== undefined && rest.until > this.#options.clock.monotonic());
+  }
+
+  /**
+   * Returns an archive that has blocks from `from` on, and its newest block, at most `to`. Undefined if none has enough.
+   * @param distrusted labels of archives that were wrong about the collection
+   */
+  async find(
+    { fromBlock, toBlock }: BlockRange,
+    distrusted: readonly string[],
+    signal: AbortSignal,
+  ): Promise<{ readonly source: HistorySource; readonly toBlock: number } | undefined> {
+    if (!this.isUseful || toBlock - fromBlock + 1 < MIN_BLOCKS) return undefined;
+    for (const source of this.#options.sources) {
+      if (this.#isOut(source, distrusted)) continue;
+      try {
+        const head = await source.head(AbortSignal.any([signal, AbortSignal.timeout(HEAD_MS)]));
+        const end = Math.min(toBlock, head?.number ?? -1);
+        if (end - fromBlock + 1 >= MIN_BLOCKS) return { source, toBlock: end };
+      } catch (error) {
+        signal.throwIfAborted();
+        this.rest(source, error);
+      }
+    }
+    return undefined;
+  }
+
+  /** Leaves an archive alone for a while. */
+  rest(source: HistorySource, error: unknown): void {
+    const { clock, logger, chain } = this.#options;
+    const isWrong = error instanceof ArchiveDisprovedError || (error instanceof ArchiveError && !error.retryable);
+    const reason = error instanceof Error ? error.message : "it failed";
+    const ms = isWrong ? DISTRUST_MS : REST_MS;
+    this.#rests.set(source, { until: clock.monotonic() + ms, reason });
+    logger.warn({ err: error, chain, archive: source.label, restMs: ms }, "an archive is not asked for a while");
+  }
+
+  status(): readonly ArchiveStatus[] {
+    const { sources, clock } = this.#options;
+    return sources.map((source) => {
+      const rest = this.#rests.get(source);
+      const isResting = rest !== undefined && rest.until > clock.monotonic();
+      const state = isResting ? "resting" : this.isUseful ? "ready" : "asleep";
+      return { label: source.label, state, reason: isResting ? rest.reason : null };
+    });
+  }
+}
+
+export interface HistoryTask extends BackfillTask {
+  readonly archives: Archives;
+  /** Labels of archives that were wrong about this collection before. */
+  readonly distrusted: readonly string[];
+  /** Ranges that only the node may tell, in rising order. */
+  readonly nodeRanges: readonly BlockRange[];
+  /** Receipts that may still be read as samples for this history. */
+  readonly samplesLeft: number;
+}
+
+/**
+ * Yields the history up to `final`, in order, without a gap.
+ * @throws ArchiveDisprovedError if an archive was wrong; RpcError, AppError if the node does not answer
+ */
+export async function* historyFrom(task: HistoryTask): AsyncGenerator<HistoryStep> {
+  const { archives, distrusted, nodeRanges, final, signal, clock } = task;
+  let { fromBlock: next, samplesLeft } = task;
+  while (next <= final.number) {
+    const own = nodeRanges.find(({ toBlock }) => toBlock >= next);
+    const last = Math.min(final.number - LAST_STRETCH, (own?.fromBlock ?? Number.POSITIVE_INFINITY) - 1);
+    const found = await archives.find({ fromBlock: next, toBlock: last }, distrusted, signal);
+    if (found === undefined) {
+      const end = own === undefined ? final.number : Math.min(final.number, own.toBlock);
+      const again = clock.monotonic() + REST_MS;
+      for await (const events of nodeHistory(task, next, end)) {
+        yield { events };
+        next = (events.at(-1)?.toBlock ?? next - 1) + 1;
+        // An archive's rest may be over by now.
+        if (clock.monotonic() > again && archives.isReady(distrusted)) break;
+      }
+      continue;
+    }
+    const { source, toBlock } = found;
+    const { address, forms } = task;
+    try {
+      for await (const part of source.transfers({ address, forms, fromBlock: next, toBlock }, signal)) {
+        // In proportion to the blocks that are left.
+        const share = Math.ceil((samplesLeft * (part.toBlock - part.fromBlock + 1)) / (toBlock - part.fromBlock + 1));
+        const proof = await provePart(task, source, part, share);
+        samplesLeft -= Math.min(samplesLeft, proof.sampled);
+        yield { events: [eventOf(task, part)], archive: { label: source.label, proof } };
+        next = part.toBlock + 1;
+      }
+    } catch (error) {
+      if (isAbort(error) || signal.aborted) throw error;
+      const isArchives = error instanceof ArchiveError || error instanceof ArchiveDisprovedError;
+      if (!isArchives) throw error;
+      // The data set begins later: the node reads the blocks before.
+      if (error instanceof ArchiveError && error.action === "shift" && (error.from ?? 0) > next) {
+        const end = Math.min(final.number, (error.from as number) - 1);
+        for await (const events of nodeHistory(task, next, end)) {
+          yield { events };
+          next = (events.at(-1)?.toBlock ?? next - 1) + 1;
+        }
+        continue;
+      }
+      // Wrong logs of one contract are that collection's matter. Another branch is every collection's.
+      if (error instanceof ArchiveDisprovedError && error.isOfLogs) throw error;
+      archives.rest(source, error);
+      if (error instanceof ArchiveDisprovedError) throw error;
+    }
+  }
+}
+
+/** Reads blocks up to `end` from the node. */
+async function* nodeHistory(task: HistoryTask, fromBlock: number, end: number): AsyncGenerator<TransfersCommitted[]> {
+  const { final, reader } = task;
+  if (end >= final.number) return yield* backfill({ ...task, fromBlock });
+  const [header] = await reader.presentHeaders([end]);
+  const last: BlockRef = { number: end, hash: (header as BlockRef).hash };
+  yield* backfill({ ...task, fromBlock, final: last, shownBy: undefined });
+}
+
+function eventOf({ onMalformed }: HistoryTask, { fromBlock, decoded }: TransfersPart): TransfersCommitted {
+  const { transfers, count, malformed, coveredThrough: toBlock, toHash } = decoded;
+  if (malformed > 0) onMalformed(malformed);
+  return { type: "TransfersCommitted", fromBlock, toBlock, toHash, count, transfers };
+}
+
+const NO_ROOT = `0x${"0".repeat(64)}`;
+
+const hashAt = (columns: Uint8Array, at: number): Hash => bytesToHex(columns.subarray(at * 32, at * 32 + 32)) as Hash;
+
+/**
+ * Compares an archive's part with the node: the last block's hash, the receipts of drawn blocks and of blocks in doubt.
+ * `VERIFY=headers` compares the hash of each block with a log, `VERIFY=receipts` reads the receipts of each.
+ * @throws ArchiveDisprovedError
+ */
+async function provePart(
+  task: HistoryTask,
+  { label }: HistorySource,
+  { fromBlock, decoded }: TransfersPart,
+  samples: number,
+): Promise<PartProof> {
+  const { reader, verify, clock, address, forms, signal } = task;
+  const { touched, coveredThrough, toHash, transfers } = decoded;
+  const { numbers, isHashed } = touched;
+  await assertHashes(task, label, [{ number: coveredThrough, hash: toHash }]);
+  if (verify === "headers") await assertHashes(task, label, refsOf(touched));
+  const hashed = isHashed.reduce((sum, one) => sum + one, 0);
+  const chosen = verify === "receipts" ? [...numbers.keys()] : draw(numbers.length, samples, () => clock.random());
+  const isDrawn = new Set(chosen);
+  // If no header is of this form, the chain's headers have other fields. If most are, the rest are in doubt.
+  const doubted = [...numbers.keys()].filter((at) => hashed > 0 && isHashed[at] === 0 && !isDrawn.has(at));
+  const all = [...chosen, ...doubted.slice(0, MAX_DOUBTED)];
+  const told = linesByBlock(decodeTransfers(transfers), new Set(all.map((at) => numbers[at] as number)));
+  const filter = { addresses: [address], topics: NFT_TOPICS };
+  let [sampled, byRoot] = [0, 0];
+  const check = async (at: number): Promise<void> => {
+    signal.throwIfAborted();
+    const number = numbers[at] as number;
+    const root = isHashed[at] === 1 ? hashAt(touched.receiptsRoots, at) : NO_ROOT;
+    const block = { number, hash: hashAt(touched.hashes, at), receiptsRoot: root === NO_ROOT ? undefined : root };
+    const proven = await reader.provenLogs(block as typeof block & { receiptsRoot: Hash | undefined }, {
+      ...filter,
+      fromBlock: number,
+      toBlock: number,
+    });
+    if (proven === undefined) return;
+    if (proven === "other block") throw new ArchiveDisprovedError(label, number, false);
+    const right = linesByBlock(decodeTransfers(decodeTransferLogs(proven.logs, forms).transfers));
+    if (right.get(number) !== told.get(number)) {
+      throw new ArchiveDisprovedError(label, number, true);
+    }
+    sampled++;
+    if (proven.by === "root") byRoot++;
+  };
+  for (let at = 0; at < all.length; at += RECEIPTS_AT_ONCE) {
+    await Promise.all(all.slice(at, at + RECEIPTS_AT_ONCE).map(check));
+  }
+  if (verify === "receipts" && sampled < numbers.length) {
+    throw new ArchiveError("give up", "VERIFY=receipts needs eth_getBlockReceipts from the node", {
+      meta: { archive: label, fromBlock, toBlock: coveredThrough },
+    });
+  }
+  return { touched: numbers.length, hashed, sampled, byRoot };
+}
+
+const refsOf = ({ numbers, hashes }: TouchedBlocks): BlockRef[] =>
+  [...numbers].map((number, at) => ({ number, hash: hashAt(hashes, at) }));
+
+/** @throws ArchiveDisprovedError if the chain has another block in the place of one of these */
+async function assertHashes({ reader }: HistoryTask, label: string, blocks: readonly BlockRef[]): Promise<void> {
+  const headers = await reader.presentHeaders(blocks.map(({ number }) => number));
+  const wrong = blocks.find(({ hash }, at) => headers[at]?.hash !== hash);
+  if (wrong === undefined) return;
+  throw new ArchiveDisprovedError(label, wrong.number, false);
+}
+
+/** Draws `count` of the places below `length`, each at most once. */
+function draw(length: number, count: number, random: () => number): number[] {
+  const places = Array.from({ length }, (_, at) => at);
+  const most = Math.min(count, length);
+  for (let at = 0; at < most; at++) {
+    const other = at + Math.floor(random() * (length - at));
+    [places[at], places[other]] = [places[other] as number, places[at] as number];
+  }
+  return places.slice(0, most);
+}

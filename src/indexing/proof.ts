@@ -1,0 +1,282 @@
+/**
+ * Proves the owners of a history that an archive told, by asking the contract itself on the operator's node. A holding
+ * that disagrees is followed to the block from which on it does. If that block's receipts have other logs than the
+ * stream, the archive was wrong; if they have the same, the contract contradicts its own logs.
+ */
+import type { PublishedChain } from "../chain/view.ts";
+import type { Chain } from "../chains/chains.ts";
+import type { Collection } from "../collections/collection.ts";
+import type { IndexState } from "../collections/headline.ts";
+import { yieldToEventLoop } from "../core/background.ts";
+import type { Clock } from "../core/clock.ts";
+import { AppError, isAbort } from "../core/errors.ts";
+import { type Address, ZERO_ADDRESS } from "../core/hex.ts";
+import type { Lifecycle } from "../core/lifecycle.ts";
+import type { Logger } from "../core/logger.ts";
+import { TransferKind } from "../events/columns.ts";
+import type { BlockRef, HistoryProven } from "../events/types.ts";
+import { entryOfToken } from "../ledger/history.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import { countEntries, readSlice } from "../ledger/listing.ts";
+import { type Position, START } from "../ledger/rows.ts";
+import type { Slot } from "../ledger/tables.ts";
+import type { EventLog } from "../log/event-log.ts";
+import type { BlockRange, Call, CallResult, ChainReader } from "../rpc/port.ts";
+import { callOf, type Holding, knownTokens, sampleHoldings } from "./audit.ts";
+import { DEAD, findUnexplained, lastCompleteBlock, ownerCall, ownerIn, type SingleKind, wordIn } from "./omissions.ts";
+
+/** Holdings that are all asked about: twenty calls through Multicall3. */
+export const MAX_PROVEN = 10_000;
+/** Holdings whose neighbours are looked for. */
+const NEIGHBOURS = 20;
+/** Holdings drawn from a larger collection, and holdings asked about where calls go alone. */
+const SAMPLED_HOLDINGS = 2_000;
+const WITHOUT_MULTICALL = 200;
+const CALLS_AT_ONCE = 500;
+const HOLDINGS_AT_ONCE = 1_000;
+/** Disagreeing holdings that are followed to their block: 24 calls each on a chain of 14 million blocks. */
+const MAX_FOLLOWED = 8;
+/** Attempts, while the node lacks the block or the replica is behind, and the wait between them. */
+const ATTEMPTS = 5;
+const RETRY_MS = 3_000;
+
+/** A fact about a token that the contract can be asked for: its owner, or a balance, as a number. */
+interface Claim {
+  readonly call: Call;
+  /** What the contract's answer says. */
+  readonly says: (result: CallResult | undefined) => bigint;
+  /** What the log says as of a block. */
+  readonly logged: (block: number) => bigint;
+}
+
+/** The outcome of a proof: what to record, or the block at which the archive was wrong. */
+export type Proof =
+  | { readonly proven: Pick<HistoryProven, "block" | "holdings" | "of" | "contradicted"> }
+  | { readonly wrongAt: number };
+
+interface ProofsOptions {
+  readonly chain: Chain;
+  readonly reader: ChainReader;
+  readonly log: EventLog;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly lifecycle: Lifecycle;
+  readonly view: Pick<PublishedChain, "head" | "version">;
+  /** The collection as the log has it now. */
+  readonly collectionOf: (address: Address) => Promise<Collection>;
+  /** Called after an outcome that the follower should write soon. */
+  readonly onFound: () => void;
+}
+
+export class HistoryProofs {
+  readonly #options: ProofsOptions;
+  readonly #running = new Set<Address>();
+  #found = new Map<Address, Proof>();
+
+  constructor(options: ProofsOptions) {
+    this.#options = options;
+  }
+
+  /** Returns the outcomes since the last call. */
+  takeFound(): ReadonlyMap<Address, Proof> {
+    const found = this.#found;
+    this.#found = new Map();
+    return found;
+  }
+
+  /** Proves the owners of a collection that has joined, in the background. */
+  prove(address: Address, state: IndexState): void {
+    const { lifecycle, logger, chain, clock, onFound } = this.#options;
+    if (this.#running.has(address) || this.#found.has(address)) return;
+    this.#running.add(address);
+    lifecycle.run(`owners of ${chain.name}/${address}`, async (signal) => {
+      try {
+        for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+          const proof = await this.#attempt(address, state).catch((error: unknown) => {
+            if (isAbort(error) || !(error instanceof AppError)) throw error;
+            logger.debug({ err: error, chain: chain.name, address, attempt }, "owners could not be proven");
+            return undefined;
+          });
+          if (proof !== undefined) {
+            this.#found.set(address, proof);
+            onFound();
+            return;
+          }
+          await clock.sleep(RETRY_MS, signal);
+        }
+      } finally {
+        this.#running.delete(address);
+      }
+    });
+  }
+
+  async #attempt(address: Address, state: IndexState): Promise<Proof | undefined> {
+    const { chain, reader, view, collectionOf, clock, log } = this.#options;
+    const collection = await collectionOf(address);
+    const head = view.head();
+    const isShown = collection.status === "synced" && collection.chainVersion <= view.version;
+    if (head === undefined || !isShown) return undefined;
+    const block = { number: head.number, hash: head.hash };
+    const random = () => clock.random();
+    const { claims, of } = await claimsOf(collection, address, block.number, {
+      most: chain.multicall3 === undefined ? WITHOUT_MULTICALL : MAX_PROVEN,
+      random,
+    });
+    const results = await this.#ask(claims, block);
+    // A contract without the view answers none.
+    const isAsked = results.some((result) => result.ok && result.data.length === 66);
+    const differing = claims.filter((claim, at) => isAsked && claim.says(results[at]) !== claim.logged(block.number));
+    const forms = collection.identified?.forms ?? state.forms;
+    const stored = { reader, log, chainId: chain.chainId, address, forms };
+    const isStored = async (at: number) =>
+      (await lastCompleteBlock(stored, { fromBlock: at, toBlock: at })) === undefined;
+    for (const claim of differing.slice(0, MAX_FOLLOWED)) {
+      const at = await this.#firstDifference(claim, state.startBlock, block);
+      if (at !== undefined && !(await isStored(at))) return { wrongAt: at };
+    }
+    const missing = await this.#missing(address, collection, block);
+    const from = missing && (await this.#firstDifference(missing, state.startBlock, block));
+    if (from !== undefined && !(await isStored(from))) return { wrongAt: from };
+    const contradicted = differing.length;
+    const holdings = isAsked ? claims.length - contradicted : 0;
+    return { proven: { block: block.number, holdings, of, contradicted } };
+  }
+
+  async #ask(claims: readonly Claim[], block: BlockRef): Promise<CallResult[]> {
+    const results: CallResult[] = [];
+    for (let at = 0; at < claims.length; at += CALLS_AT_ONCE) {
+      const calls = claims.slice(at, at + CALLS_AT_ONCE).map(({ call }) => call);
+      for (const result of (await this.#options.reader.callsAtBlock(calls, block)).results) results.push(result);
+    }
+    return results;
+  }
+
+  /**
+   * Searches for the first block at which contract and log disagree, between the start, before which both had nothing,
+   * and the head. Undefined if the node lacks the old state.
+   */
+  async #firstDifference(claim: Claim, start: number, head: BlockRef): Promise<number | undefined> {
+    let [agrees, differs] = [Math.max(-1, start - 1), head.number];
+    try {
+      while (differs - agrees > 1) {
+        const middle = Math.floor((agrees + differs) / 2);
+        const [result] = await this.#options.reader.calls([claim.call], middle);
+        if (claim.says(result) === claim.logged(middle)) agrees = middle;
+        else differs = middle;
+      }
+      return differs;
+    } catch (error) {
+      if (error instanceof AppError) return undefined;
+      throw error;
+    }
+  }
+
+  /** A token that the contract has and no log explains; undefined if none was found. */
+  async #missing(address: Address, collection: Collection, block: BlockRef): Promise<Claim | undefined> {
+    const { reader, clock } = this.#options;
+    const random = () => clock.random();
+    const holdings = sampleHoldings(collection, block.number, { count: NEIGHBOURS, random });
+    const known = knownTokens(collection, block.number, holdings);
+    if (known === undefined) return undefined;
+    const { tokens } = await findUnexplained({ reader, address, block: block.number, random }, known);
+    const [first] = tokens;
+    return first && ownerClaim(collection.ledger, address, { kind: known.kind, id: first.id });
+  }
+}
+
+/** All holdings of a collection at a block and its burned tokens, or a sample of the holdings, and how many there are. */
+async function claimsOf(
+  collection: Collection,
+  address: Address,
+  block: number,
+  { most, random }: { readonly most: number; readonly random: () => number },
+): Promise<{ readonly claims: readonly Claim[]; readonly of: number }> {
+  const { ledger } = collection;
+  const { balances, tokens } = ledger;
+  let of = countEntries(ledger, block, false);
+  for (let one = balances.nextHolding(0); one < balances.count; one = balances.nextHolding(one + 1)) of++;
+  if (Math.max(of, tokens.count) > most) {
+    const count = Math.min(most, SAMPLED_HOLDINGS);
+    const drawn = sampleHoldings(collection, block, { count, random });
+    return { claims: drawn.map((holding) => claimOf(ledger, address, holding)), of };
+  }
+  const claims: Claim[] = [];
+  const live = new Set<string>();
+  for (let from: Position | undefined = START; from !== undefined; await yieldToEventLoop()) {
+    const slice = readSlice(ledger, { block, holders: false, from, limit: HOLDINGS_AT_ONCE });
+    from = slice.next;
+    for (const { kind, id } of slice.entries) {
+      if (kind === TransferKind.erc1155) continue;
+      live.add(`${kind} ${id}`);
+      claims.push(ownerClaim(ledger, address, { kind: kind as SingleKind, id: BigInt(id) }));
+    }
+  }
+  for (let slot = 0; slot < tokens.count; slot++) {
+    const [kind, id] = [tokens.kind(slot as Slot), tokens.id(slot as Slot)];
+    if (kind === TransferKind.erc1155 || live.has(`${kind} ${id}`)) continue;
+    claims.push(ownerClaim(ledger, address, { kind: kind as SingleKind, id }));
+  }
+  for (let one = balances.nextHolding(0); one < balances.count; one = balances.nextHolding(one + 1)) {
+    const slot = balances.holdingSlot(one);
+    const owner = ledger.addresses.hex(balances.holdingOwner(one)) as Address;
+    const holding = { kind: tokens.kind(slot), id: tokens.id(slot), owner, amount: 0n };
+    claims.push({
+      call: callOf(address, holding),
+      says: (result) => wordIn(result) ?? 0n,
+      logged: (at) => BigInt(balances.heldAfter(balances.entryAt(one, at))),
+    });
+  }
+  return { claims, of: claims.length };
+}
+
+function claimOf(ledger: Ledger, address: Address, holding: Holding): Claim {
+  const { kind, id, amount } = holding;
+  if (kind !== TransferKind.erc1155) return ownerClaim(ledger, address, { kind: kind as SingleKind, id });
+  return { call: callOf(address, holding), says: (result) => wordIn(result) ?? 0n, logged: () => amount };
+}
+
+/** The owner of a token that has one, as a number; 0 for none. Contracts burn to the zero address or to the dead one. */
+function ownerClaim(ledger: Ledger, address: Address, { kind, id }: { kind: SingleKind; id: bigint }): Claim {
+  const numberOf = (owner: string | undefined) =>
+    owner === undefined || owner === ZERO_ADDRESS || owner === DEAD ? 0n : BigInt(owner);
+  return {
+    call: ownerCall(address, kind, id),
+    says: (result) => numberOf(ownerIn(result)),
+    logged: (block) => {
+      const entry = entryOfToken(ledger, { kind, id }, block);
+      return numberOf(entry && ledger.addresses.hex(entry.owner));
+    },
+  };
+}
+
+// What an archive was wrong about, as the headline keeps it for the new index.
+
+/** Blocks around a wrong one that only the node may tell. */
+const AROUND = 500;
+/** Ranges that are left to the node before the archive as a whole is not believed. */
+const MAX_RANGES = 3;
+
+export const wordsIn = (text: string): string[] => text.split(",").filter(Boolean);
+
+/** Reads ranges `from-to`, in rising order. */
+export const rangesIn = (text: string): BlockRange[] =>
+  wordsIn(text)
+    .map((range) => range.split("-").map(Number) as [number, number])
+    .map(([fromBlock, toBlock]) => ({ fromBlock, toBlock }))
+    .sort((a, b) => a.fromBlock - b.fromBlock);
+
+/**
+ * What the next index of a collection must not believe. An archive that is on another branch, or wrong for the fourth
+ * time, is not asked for it again; before that, the node reads the blocks around the wrong one.
+ */
+export function doubtsAfter(
+  { distrusted, nodeRanges }: Pick<IndexState, "distrusted" | "nodeRanges">,
+  { archive, wrongAt, isOfLogs }: { readonly archive: string; readonly wrongAt: number; readonly isOfLogs: boolean },
+): Pick<IndexState, "distrusted" | "nodeRanges"> {
+  const ranges = wordsIn(nodeRanges);
+  if (!isOfLogs || ranges.length >= MAX_RANGES) {
+    return { distrusted: [...new Set([...wordsIn(distrusted), ...wordsIn(archive)])].join(","), nodeRanges };
+  }
+  const range = `${Math.max(0, wrongAt - AROUND)}-${wrongAt + AROUND}`;
+  return { distrusted, nodeRanges: [...ranges, range].join(",") };
+}

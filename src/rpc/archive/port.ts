@@ -1,0 +1,76 @@
+/**
+ * The port for bulk history. A source reads a range of final blocks for one filter, in parts that follow each other
+ * without a gap. The node is one source, a public archive another. Nothing here is trusted: `indexing/history.ts` decides
+ * what an archive's part must prove before it is stored.
+ */
+import { AppError, type ErrorMeta } from "../../core/errors.ts";
+import type { BlockRef } from "../../events/types.ts";
+import type { ArchivedRange, BlockRange, ChainLog, LogFilter, TransferFilter } from "../port.ts";
+
+/** Transfers of consecutive blocks. */
+export interface TransfersPart extends BlockRange {
+  readonly decoded: ArchivedRange;
+}
+
+/** Logs of consecutive blocks. */
+export interface LogsPart extends BlockRange {
+  readonly logs: readonly ChainLog[];
+  /** Unix times in seconds of the blocks that hold a log, by number. */
+  readonly times: ReadonlyMap<number, number>;
+}
+
+/** A place to read history from. Each part begins after the one before; the last one ends with the range. */
+export interface HistorySource {
+  /** Replaces the URL in logs and errors: `archive of eth#1`. */
+  readonly label: string;
+  /** The newest block that it has; undefined if it has none. @throws ArchiveError */
+  head(signal?: AbortSignal): Promise<BlockRef | undefined>;
+  /** Reads the transfers of a contract, in columns: they are decoded off this thread. @throws ArchiveError */
+  transfers(filter: TransferFilter, signal: AbortSignal): AsyncIterable<TransfersPart>;
+  /** Reads logs of any contracts, for few logs in many blocks. @throws ArchiveError */
+  logs(filter: LogFilter, signal: AbortSignal): AsyncIterable<LogsPart>;
+}
+
+/** What the caller should do after an archive's failure. */
+export type ArchiveAction =
+  /** The same request may succeed later. */
+  | "retry"
+  /** The archive has no blocks below `from`. */
+  | "shift"
+  /** The request was too large: ask for fewer blocks or contracts. */
+  | "split"
+  /** The archive is on another branch than the request; `previousBlocks` are of its own branch. */
+  | "fork"
+  /** The archive contradicts itself or the request. */
+  | "distrust"
+  /** It won't answer: it doesn't know the data set, or refuses the key. */
+  | "give up";
+
+export class ArchiveError extends AppError {
+  readonly action: ArchiveAction;
+  readonly retryAfterMs: number | undefined;
+  /** With `shift`: the archive's first block. */
+  readonly from: number | undefined;
+  /** With `fork`: in rising order. */
+  readonly previousBlocks: readonly BlockRef[];
+
+  constructor(
+    action: ArchiveAction,
+    message: string,
+    options: {
+      readonly meta?: ErrorMeta;
+      readonly retryAfterMs?: number | undefined;
+      readonly from?: number;
+      readonly previousBlocks?: readonly BlockRef[];
+      readonly cause?: unknown;
+    } = {},
+  ) {
+    const { meta = {}, cause } = options;
+    const code = `archive_${action.replace(" ", "_")}`;
+    super(message, { code, retryable: action === "retry", meta, ...(cause === undefined ? {} : { cause }) });
+    this.action = action;
+    this.retryAfterMs = options.retryAfterMs;
+    this.from = options.from;
+    this.previousBlocks = options.previousBlocks ?? [];
+  }
+}

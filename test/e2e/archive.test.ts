@@ -1,0 +1,270 @@
+/**
+ * A history from an archive that is not trusted: what it tells is what the node would have told, whatever the archive
+ * does. A real chain with a node that takes ten blocks per request, and a server of the Portal's protocol made from it.
+ */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { type Anvil, inOneBlock, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { type Deployed, deploy, queue, transact } from "../../scripts/local-chain/contracts.ts";
+import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
+import { createRandom } from "../../scripts/local-chain/random.ts";
+import {
+  type ArchiveFault,
+  type ArchiveOptions,
+  type ArchiveQuery,
+  archiveOfNode,
+  startArchive,
+  type TestArchive,
+  TROUBLES,
+} from "../support/archive.ts";
+import { recordingLogger } from "../support/logged.ts";
+import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
+import {
+  type Body,
+  eventually,
+  startTestService,
+  synced,
+  type TestService,
+  temporaryLogUrl,
+  walkListing,
+} from "../support/service.ts";
+
+const MINTS = 240;
+const MOVES = 200;
+const CAP = 10;
+const OPERATOR_KEY = "operator-key-0123456789";
+
+let anvil: Anvil;
+let nft: Deployed;
+let truth: Body[];
+const started: { stop(): Promise<void> }[] = [];
+
+/** Runs something that is stopped after the test. */
+function untilTheEnd<T extends { stop(): Promise<void> }>(one: T): T {
+  started.push(one);
+  return one;
+}
+
+beforeAll(async () => {
+  anvil = await startAnvil({ slotsInAnEpoch: 1, genesisTimestamp: Math.floor(Date.now() / 1_000) - 86_400 });
+  await placeMainnet(anvil);
+  nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Archived", "ARCH"]);
+  const random = createRandom(7);
+  const owners = new Map<number, string>();
+  for (let id = 0; id < MINTS; id++) {
+    const owner = anvil.accounts[random.below(8)] as string;
+    owners.set(id, owner);
+    await transact(anvil, nft.contract, "mint", [owner, BigInt(id)]);
+  }
+  for (let move = 0; move < MOVES; move++) {
+    await inOneBlock(anvil, async () => {
+      for (let each = 0; each < 2; each++) {
+        const id = random.below(MINTS);
+        const to = anvil.accounts[random.below(8)] as string;
+        await queue(anvil, nft.contract, "move", [owners.get(id) as string, to, BigInt(id)]);
+        owners.set(id, to);
+      }
+    });
+  }
+  await transact(anvil, nft.contract, "burn", [3n]);
+  await anvil.mine(80);
+  const service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() });
+  await synced(service, nft.address);
+  truth = await walkListing(service, nft.address, "limit=100");
+  expect(truth).toHaveLength(MINTS - 1);
+  await service.stop();
+}, 60_000);
+afterAll(() => anvil.stop());
+afterEach(async () => {
+  for (const one of started.splice(0).reverse()) await one.stop();
+});
+
+interface Indexed {
+  readonly service: TestService;
+  readonly archive: TestArchive;
+  readonly proxy: RpcProxy;
+  readonly row: Body;
+  readonly listed: Body[];
+}
+
+/** Indexes the collection by an archive, behind a node that takes ten blocks per request. */
+async function indexed(
+  options: ArchiveOptions,
+  {
+    env = {},
+    done = (row: Body) => row.proof?.block !== null,
+  }: { env?: Record<string, string>; done?: (row: Body) => boolean } = {},
+): Promise<Indexed> {
+  const archive = untilTheEnd(await startArchive(archiveOfNode(anvil.url), options));
+  const proxy = untilTheEnd(
+    await startRpcProxy(anvil.url, {
+      onRequest: ({ method, params }) => {
+        if (method !== "eth_getLogs") return undefined;
+        const { fromBlock, toBlock } = params[0] as { fromBlock?: string; toBlock?: string };
+        const blocks = Number(toBlock) - Number(fromBlock) + 1;
+        return blocks > CAP ? { error: { code: -32600, message: `up to a ${CAP} block range` } } : undefined;
+      },
+    }),
+  );
+  const service = untilTheEnd(
+    await startTestService({
+      rpcUrl: proxy.url,
+      logUrl: temporaryLogUrl(),
+      env: { ARCHIVE_URL_ETH: archive.url, OPERATOR_KEYS: OPERATOR_KEY, ARCHIVE_PER_10S: "100000", ...env },
+    }),
+  );
+  await service.get(`/api/v2/nft/${nft.address}`);
+  const row = await eventually(
+    "the collection is complete, and its owners are proven",
+    async () => {
+      const { body, status } = await service.get(`/api/collections/eth/${nft.address}`);
+      return status === 200 && body.status === "following" && done(body) ? body : undefined;
+    },
+    60_000,
+  );
+  return { service, archive, proxy, row, listed: await walkListing(service, nft.address, "limit=100") };
+}
+
+const withoutTimes = (records: readonly Body[]) =>
+  records.map(({ last_token_uri_sync: _a, last_metadata_sync: _b, ...record }) => record);
+
+describe("a history from an archive", () => {
+  test("is the node's own, with owners proven and blocks sampled, for a fraction of the calls", async () => {
+    const { listed, row, proxy, archive } = await indexed({});
+    expect(withoutTimes(listed)).toEqual(withoutTimes(truth));
+    expect(row.history).toMatch(/^archive, owners proven, 100 of 441 blocks sampled$/);
+    expect(row.proof).toMatchObject({ holdings: MINTS, of: MINTS, contradicted: 0 });
+    expect(row.proof.sampled).toBe(row.proof.byRoot);
+    expect(row.proof.hashed).toBe(row.proof.touched);
+    expect(archive.queries.length).toBeGreaterThan(0);
+    expect(proxy.count("eth_getLogs")).toBeLessThan(20);
+  });
+
+  for (const trouble of TROUBLES) {
+    test(`is whole although answers suffer from: ${trouble}`, async () => {
+      const { listed, archive } = await indexed({ faults: [trouble], rate: 0.5, mostBlocks: 20, seed: 3 });
+      expect(archive.committed.get(trouble) ?? 0).toBeGreaterThan(0);
+      expect(withoutTimes(listed)).toEqual(withoutTimes(truth));
+    });
+  }
+
+  for (const lie of ["omit", "forge", "forge well", "another branch"] as const satisfies readonly ArchiveFault[]) {
+    test(`is right although the archive lies: ${lie}`, async () => {
+      const { listed, archive } = await indexed({
+        faults: [lie],
+        rate: lie === "another branch" ? 0.3 : 0.05,
+        mostBlocks: 50,
+        seed: 5,
+      });
+      expect(archive.committed.get(lie) ?? 0).toBeGreaterThan(0);
+      expect(withoutTimes(listed)).toEqual(withoutTimes(truth));
+    });
+  }
+
+  test("has each block with a log proven under VERIFY=receipts", async () => {
+    const { listed, row } = await indexed({}, { env: { VERIFY: "receipts" } });
+    expect(withoutTimes(listed)).toEqual(withoutTimes(truth));
+    expect(row.history).toBe("archive, owners proven, all 441 blocks with a log proven by receipts");
+  });
+
+  test("has no forged log under VERIFY=receipts", async () => {
+    const { listed, archive } = await indexed(
+      { faults: ["forge"], rate: 0.003, seed: 9 },
+      { env: { VERIFY: "receipts" } },
+    );
+    expect(archive.committed.get("forge") ?? 0).toBeGreaterThan(0);
+    expect(withoutTimes(listed)).toEqual(withoutTimes(truth));
+  });
+
+  test("begins with the node where the data set begins later", async () => {
+    const { listed, row } = await indexed({ startBlock: 200 });
+    expect(withoutTimes(listed)).toEqual(withoutTimes(truth));
+    expect(row.proof.touched).toBeLessThan(400);
+  });
+
+  test("goes on with the node when the archive vanishes half-way", async () => {
+    const gone = (_query: unknown, index: number) => (index > 2 ? new Response("gone", { status: 404 }) : undefined);
+    const { listed, row } = await indexed({ mostBlocks: 60, onRequest: gone });
+    expect(withoutTimes(listed)).toEqual(withoutTimes(truth));
+    expect(row.proof.touched).toBe(180);
+  });
+
+  const blocks = [990, 999].map((number) => ({ number, hash: `0x${"ab".repeat(32)}` }));
+  const json = (body: unknown, status: number) => new Response(JSON.stringify(body), { status });
+  /** What the archive says in place of its first two answers, and whether the third one counts. */
+  const ANSWERS: readonly (readonly [string, () => Response, boolean])[] = [
+    ["204, its head is behind", () => new Response(null, { status: 204 }), true],
+    ["429 without a body", () => new Response(null, { status: 429 }), true],
+    [
+      "429 with a date",
+      () => new Response("", { status: 429, headers: { "retry-after": new Date().toUTCString() } }),
+      true,
+    ],
+    ["500", () => new Response("worker failure", { status: 500 }), true],
+    ["529 with Retry-After", () => new Response("overload", { status: 529, headers: { "retry-after": "0" } }), true],
+    ["200 with nothing", () => new Response(""), true],
+    ["200 with half a line", () => new Response('{"header":{"numb'), true],
+    [
+      "400 for an answer that is too large",
+      () => new Response("Bad request: Query is too large", { status: 400 }),
+      true,
+    ],
+    ["409 with older blocks first", () => json({ previousBlocks: blocks }, 409), false],
+    ["409 with newer blocks first", () => json({ previousBlocks: [...blocks].reverse() }, 409), false],
+    ["404 for an unknown data set", () => new Response("Unknown dataset: x", { status: 404 }), false],
+    ["403 for the key", () => json({ error: { type: "auth", code: "forbidden" } }, 403), false],
+    ["400 for a bad query", () => new Response("Bad request: unknown field", { status: 400 }), false],
+    ["200 with a page", () => new Response("<html>hello</html>\n"), false],
+    ["a redirect", () => new Response(null, { status: 302, headers: { location: "http://169.254.169.254/" } }), true],
+  ];
+  for (const [name, answer, counts] of ANSWERS) {
+    test(`is whole although the archive answers ${name}`, async () => {
+      const onRequest = (_query: unknown, index: number) => (index < 2 ? answer() : undefined);
+      const { listed, row } = await indexed({ onRequest }, { done: () => true });
+      expect(withoutTimes(listed)).toEqual(withoutTimes(truth));
+      expect(row.history?.startsWith("archive")).toBe(counts);
+    });
+  }
+
+  test("asks for no field that a part of the data set lacks", async () => {
+    const refusal = "Bad request: column 'requests_hash' is not found in 'blocks'";
+    const onRequest = ({ fields }: ArchiveQuery) =>
+      fields.block["requestsHash"] === true ? new Response(refusal, { status: 400 }) : undefined;
+    const { listed, row, archive } = await indexed({ onRequest });
+    expect(withoutTimes(listed)).toEqual(withoutTimes(truth));
+    expect(row.history).toMatch(/^archive, owners proven, 100 of 441 blocks sampled$/);
+    expect(archive.queries.length).toBeLessThan(4);
+  });
+
+  test("sends the key in its header, and tells neither key nor address to anyone", async () => {
+    const { logger, lines } = recordingLogger("debug");
+    let seen: string | null = null;
+    const archive = untilTheEnd(
+      await startArchive(archiveOfNode(anvil.url), {
+        onRequest: (_query, _index, headers) => {
+          seen = headers.get("x-portal-key");
+          return new Response("no access with secret-archive-key", { status: 403 });
+        },
+      }),
+    );
+    const service = untilTheEnd(
+      await startTestService({
+        rpcUrl: anvil.url,
+        logUrl: temporaryLogUrl(),
+        logger,
+        env: {
+          ARCHIVE_URL_ETH: archive.url,
+          ARCHIVE_KEY_ETH: "X-Portal-Key: secret-archive-key",
+          OPERATOR_KEYS: OPERATOR_KEY,
+        },
+      }),
+    );
+    await synced(service, nft.address);
+    const status = await service.fetch("/api/status", { headers: { "x-api-key": OPERATOR_KEY } });
+    const text = JSON.stringify(lines) + (await status.text());
+    expect(seen as string | null).toBe("secret-archive-key");
+    expect(text).toContain("an archive is not asked for a while");
+    expect(text).not.toContain("secret-archive-key");
+    expect(text).not.toContain(new URL(archive.url).host);
+  });
+});

@@ -41,6 +41,7 @@ import type { KnownFacts, PageFactsOptions } from "./metadata/page.ts";
 import { measureHead, observerOf, poolObserver, requestObserver, watchOf } from "./observers.ts";
 import { createPrices, type Prices } from "./prices/price-service.ts";
 import type { TokenLists } from "./prices/token-lists.ts";
+import type { ArchiveStatus } from "./rpc/archive/port.ts";
 import { Portal } from "./rpc/archive/portal.ts";
 import type { DecodePool } from "./rpc/decode/decode-pool.ts";
 import { EndpointPool, type EndpointStatus } from "./rpc/endpoint/endpoint-pool.ts";
@@ -70,6 +71,9 @@ export interface ChainRuntime {
   isHalted(): boolean;
   trouble(): ChainTrouble | undefined;
   endpoints(): readonly EndpointStatus[];
+  archives(): readonly ArchiveStatus[];
+  /** The first block of which the endpoints have logs, if they refused older ones. */
+  historyFrom(): number | undefined;
   /** Asks each endpoint for its newest block. Resolves with a sentence for each. */
   probe(): Promise<readonly string[]>;
 }
@@ -216,14 +220,18 @@ function openReader(
 function openArchives(
   { chain, archives: { urls, isGiven, key, per10s } }: ChainConfig,
   { clock, logger, metrics, decoder, priceList }: RuntimeOptions,
-  maxBlocks: () => number | null,
+  reader: RpcChainReader,
 ): Archives {
   const onRequest = requestObserver(metrics, priceList);
   const sources = urls.map((url, index) => {
     const label = `archive ${chain.name.replaceAll(" ", "-")}#${index + 1}`;
     return new Portal({ url, label, key, per10s, clock, decoder, onRequest });
   });
-  return new Archives({ sources, isGiven, clock, logger, chain: chain.name, maxBlocks });
+  return new Archives({
+    ...{ sources, isGiven, clock, logger, chain: chain.name },
+    maxBlocks: () => reader.historyLimits().maxBlocks,
+    historyStart: () => reader.knownHistoryStart,
+  });
 }
 
 /** What the rules of spam ask about a collection. */
@@ -246,7 +254,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     onHead: () => indexing.headSeen(),
     shownHead: () => indexing.view.head(),
   });
-  const archives = openArchives(chainConfig, shared, () => reader.historyLimits().maxBlocks);
+  const archives = openArchives(chainConfig, shared, reader);
   const indexing = new ChainIndexing({
     ...shared,
     archives,
@@ -284,6 +292,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     reader,
     clock,
     prices: shared.priceList,
+    archives,
     verify: shared.verify,
     isFollowed,
   });
@@ -307,6 +316,8 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     isHalted: () => view.halted() !== undefined,
     trouble: () => (view.halted() === undefined ? reader.trouble() : "halted"),
     endpoints: () => reader.endpoints(),
+    archives: () => archives.status(),
+    historyFrom: () => reader.knownHistoryStart,
     probe: () => probe(reader, chain),
   };
 }

@@ -468,13 +468,16 @@ function openOperators({ clock, log, projections, metadata, lifecycle, ...rest }
   };
   const catalogue = new Catalogue({ log, nftsInMemory });
   lifecycle.onStop("catalogue", () => catalogue.close());
-  const chains = [...runtimes.values()].map(({ chain, isGiven, view, isHalted, endpoints, indexing }) => {
+  const chains = [...runtimes.values()].map(({ chain, isGiven, view, indexing, ...runtime }) => {
+    const { isHalted, endpoints, archives, historyFrom } = runtime;
     const mayRest = !isGiven && !contractChains().includes(chain);
     return {
       chain,
       isAsleep: () => mayRest && view.head() === undefined && endpoints().every(({ state }) => state === "unused"),
       isHalted,
       endpoints,
+      archives,
+      historyFrom,
       isIdle: () => indexing.isIdle,
       head: () => view.head(),
       finalized: () => view.finalized(),

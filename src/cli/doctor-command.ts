@@ -1,5 +1,6 @@
 /** `doctor`: checks the configuration, the log and every endpoint, and says what to do about each fault. */
 import net from "node:net";
+import { envSuffix } from "../chains/chains.ts";
 import { type ChainConfig, type Config, ConfigError, LIMITS } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
@@ -8,13 +9,14 @@ import { bytesText, countedText, wholeText } from "../core/format.ts";
 import { silentLogger } from "../core/logger.ts";
 import type { LogStatus } from "../log/event-log.ts";
 import { checkLog } from "../log/open.ts";
+import { Portal } from "../rpc/archive/portal.ts";
 import { DecodePool } from "../rpc/decode/decode-pool.ts";
-import { SPANS } from "../rpc/endpoint/capabilities.ts";
+import { NARROW_SPAN, SPANS } from "../rpc/endpoint/capabilities.ts";
 import { EndpointProvider } from "../rpc/endpoint/provider.ts";
 import type { BlockHeader } from "../rpc/port.ts";
 import { newestHeaderOf } from "../rpc/reading/headers.ts";
-import { askForSpan } from "../rpc/reading/logs.ts";
-import { adviceOf } from "../rpc/rpc-errors.ts";
+import { askForSpan, firstBlockWithLogs } from "../rpc/reading/logs.ts";
+import { adviceOf, isHistoryPruned } from "../rpc/rpc-errors.ts";
 import { FAILED, openCommandLog } from "./access.ts";
 import type { Command } from "./command.ts";
 
@@ -179,7 +181,8 @@ function openFileFindings(): Finding[] {
   return [{ what, result: socketsWithin(limit) < LEAST_SOCKETS ? "fault" : "warning", text, advice }];
 }
 
-async function chainFindings({ chain, urls }: ChainConfig, decoder: DecodePool): Promise<Finding[]> {
+async function chainFindings(config: ChainConfig, decoder: DecodePool): Promise<Finding[]> {
+  const { chain, urls } = config;
   const slug = chain.name.replaceAll(" ", "-");
   const findings = urls.map(async (url, index) => {
     const label = `${slug}#${index + 1}`;
@@ -188,7 +191,7 @@ async function chainFindings({ chain, urls }: ChainConfig, decoder: DecodePool):
       ...{ timeoutMs: LIMITS.rpcTimeoutMs, maxBytes: LIMITS.maxRpcAnswer, onRequest: () => undefined },
     });
     try {
-      return await endpointFindings(endpoint);
+      return await endpointFindings(endpoint, config);
     } catch (error) {
       const variable = `RPC_URL_${slug.replaceAll("-", "_").toUpperCase()}`;
       const what = adviceOf(error);
@@ -198,10 +201,31 @@ async function chainFindings({ chain, urls }: ChainConfig, decoder: DecodePool):
       endpoint.destroy();
     }
   });
-  return (await Promise.all(findings)).flat();
+  return (await Promise.all([...findings, ...archiveFindings(config, decoder)])).flat();
 }
 
-async function endpointFindings(endpoint: EndpointProvider): Promise<Finding[]> {
+/** Whether each archive that the operator named answers. Others are asked once they are needed. */
+function archiveFindings(
+  { chain, archives: { urls, isGiven, key, per10s } }: ChainConfig,
+  decoder: DecodePool,
+): Promise<Finding[]>[] {
+  if (!isGiven) return [];
+  return urls.map(async (url, index): Promise<Finding[]> => {
+    const what = `archive ${chain.name.replaceAll(" ", "-")}#${index + 1}`;
+    const archive = new Portal({ url, label: what, key, per10s, clock: systemClock, decoder });
+    try {
+      const head = await archive.head(AbortSignal.timeout(LIMITS.rpcSmallTimeoutMs));
+      if (head !== undefined) return [{ what, result: "ok", text: `has blocks up to ${wholeText(head.number)}` }];
+      return [{ what, result: "warning", text: "has no block yet", advice: "Histories are read from the node." }];
+    } catch (error) {
+      const suffix = envSuffix(chain);
+      const advice = `Check entry ${index + 1} of ARCHIVE_URL_${suffix}, and ARCHIVE_KEY_${suffix}. Until then the node is read.`;
+      return [{ what, result: "fault", text: messageOf(error), advice }];
+    }
+  });
+}
+
+async function endpointFindings(endpoint: EndpointProvider, config: ChainConfig): Promise<Finding[]> {
   const { label: what } = endpoint;
   // Two requests of one turn are one batch, unless the endpoint refuses it.
   const [head] = await Promise.all([newestHeaderOf(endpoint), endpoint.request("eth_blockNumber", [])]);
@@ -214,13 +238,55 @@ async function endpointFindings(endpoint: EndpointProvider): Promise<Finding[]> 
   if (span === undefined) {
     const advice = "Without eth_getLogs nothing can be indexed here: use another endpoint.";
     findings.push({ what, result: "fault", text: "gives no logs", advice });
-  } else findings.push({ what, result: "ok", text: `gives logs of ${wholeText(span)} blocks at once` });
+  } else {
+    findings.push(spanFinding(what, span, config));
+    findings.push(...(await prunedFindings(endpoint, head.number, config)));
+  }
   if (await hasOldState(endpoint)) findings.push({ what, result: "ok", text: "has the state of old blocks" });
   else {
     const advice = "Indexing and following work. Prices of old blocks come from logs, where logs tell.";
     findings.push({ what, result: "warning", text: "has no state of old blocks", advice });
   }
   return findings;
+}
+
+/** Blocks of a history of two years at twelve seconds, to show what a narrow range costs. */
+const OLD_HISTORY = 5_000_000;
+
+function spanFinding(what: string, span: number, { chain, archives }: ChainConfig): Finding {
+  const text = `gives logs of ${wholeText(span)} blocks at once`;
+  if (span >= NARROW_SPAN) return { what, result: "ok", text };
+  const calls = wholeText(Math.ceil(OLD_HISTORY / span));
+  const saves = `${wholeText(OLD_HISTORY)} blocks take ${calls} calls here, and a few hundred with an archive`;
+  const suffix = envSuffix(chain);
+  const isThere = archives.urls.length > 0;
+  const advice = isThere
+    ? `${saves}. One is used for long histories; ARCHIVE_URL_${suffix} names another, or off.`
+    : `${saves}: set ARCHIVE_URL_${suffix} to the data set of a Portal.`;
+  return { what, result: isThere ? "ok" : "warning", text, advice };
+}
+
+/** Whether the endpoint has dropped old logs, and which. */
+async function prunedFindings(
+  endpoint: EndpointProvider,
+  head: number,
+  { chain, archives }: ChainConfig,
+): Promise<Finding[]> {
+  const { label: what } = endpoint;
+  const ask = (block: number) => askForSpan(endpoint, 1, block);
+  const isPruned = await ask(1).then(
+    () => false,
+    (error: unknown) => isHistoryPruned(error),
+  );
+  if (!isPruned) return [];
+  const from = await firstBlockWithLogs(ask, head);
+  const text = `history_pruned: it has no logs before block ${wholeText(from)}`;
+  const suffix = envSuffix(chain);
+  const advice =
+    archives.urls.length > 0
+      ? "Older collections are read from the archive."
+      : `Older collections can't be indexed: use an endpoint that keeps all logs, or set ARCHIVE_URL_${suffix}.`;
+  return [{ what, result: "warning", text, advice }];
 }
 
 function headFindings(what: string, { timestamp }: BlockHeader): Finding[] {

@@ -66,8 +66,18 @@ function estimateLines({ name, blocks, transfers, calls, total, units, seconds, 
     "",
     tableText(["METHOD", "CALLS"], [...rows, ["all", rangeText(total)]]),
     "",
+    ...archiveLines(rest.archive, total),
     `${rangeText(units)} ${units.list}, without metadata. The estimate itself made ${rest.probes} calls.`,
   ];
+}
+
+/** The other road, if it is taken or cheaper. */
+function archiveLines(archive: ShownEstimate["archive"], byNode: CountRange): string[] {
+  const isCheaper = archive !== null && (archive.calls.high ?? archive.calls.low) < (byNode.high ?? byNode.low);
+  if (archive === null || !(archive.used || isCheaper)) return [];
+  const { calls, requests, label, used } = archive;
+  const costs = `${rangeText(calls)} calls to the node and ${rangeText(requests)} to the ${label}`;
+  return [used ? `By the archive, which is used: ${costs}` : `By an archive, with ARCHIVE_URL_<CHAIN>: ${costs}`, ""];
 }
 
 /** The start is known to some blocks, because an estimate makes few calls. */

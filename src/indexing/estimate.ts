@@ -10,13 +10,16 @@ import type { Clock } from "../core/clock.ts";
 import { Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import { Spending } from "../core/spending.ts";
+import { MAX_BYTES } from "../rpc/archive/portal.ts";
 import { SPANS, type SpanController } from "../rpc/endpoint/capabilities.ts";
 import type { Verify } from "../rpc/port.ts";
 import type { RpcChainReader, TransfersAnswer } from "../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../rpc/rpc-errors.ts";
 import { CHECKED_SPAN, FIRST_AHEAD, NEAR_FINAL, READ_AHEAD, ReadAhead } from "./backfill.ts";
+import { type Archives, LAST_STRETCH, SAMPLED_BLOCKS } from "./history.ts";
 import { between, PARTS, readText, STANDARD_FORMS } from "./identify.ts";
 import { MAX_CHECKED } from "./joining.ts";
+import { CALLS_AT_ONCE, MAX_PROVEN } from "./proof.ts";
 
 /** Most calls that an estimate makes. */
 const MAX_CALLS = 20;
@@ -38,6 +41,8 @@ const SPARSER = 0.3;
 /** Transfers that are decoded, verified and stored in a second, and the time of work that needs no node. */
 const TRANSFERS_PER_SECOND = 300_000;
 const OVERHEAD_MS = 100;
+/** Bytes of a transfer in an archive's answer, with its block's header. */
+const ARCHIVE_BYTES = 2_500;
 /** Round trips of the identification and of the join, beside the search for the deployment. */
 const TRIPS = 5;
 /** Time from the estimate to the join of a young collection. */
@@ -75,6 +80,16 @@ export interface Estimate {
     readonly batch: boolean;
     readonly multicall: boolean;
   };
+  /** The road by an archive; null if the chain has none. */
+  readonly archive: {
+    readonly label: string;
+    /** True if indexing would take it now. */
+    readonly used: boolean;
+    /** Calls to the node for the rest and the proof. */
+    readonly calls: Range;
+    /** Requests to the archive. */
+    readonly requests: Range;
+  } | null;
   /** Calls that this estimate made. */
   readonly probes: number;
   /** Ms since the epoch. */
@@ -87,6 +102,7 @@ interface EstimatorOptions {
   readonly clock: Clock;
   readonly prices: PriceList;
   readonly verify: Verify;
+  readonly archives: Archives;
   /** True while a process follows the chain, as far as this one knows. */
   readonly isFollowed: () => boolean;
 }
@@ -299,10 +315,11 @@ export class Estimator {
         Object.entries(calls).reduce((all, [method, range]) => all + bound(range) * weigh(method), 0);
       return { low: total((range) => range.low), high: high === null ? null : total((range) => range.high ?? 0) };
     };
+    const transfers = transfersOf(facts, count);
     return {
       name,
       blocks: { from: start, fromAtLatest: startAtLatest, to: head, count },
-      transfers: transfersOf(facts, count),
+      transfers,
       calls,
       total: sum(() => 1),
       units: { ...sum((method) => unitsOf(prices, method)), list: prices.name },
@@ -314,8 +331,34 @@ export class Estimator {
         batch: hasBatches,
         multicall: facts.hasMulticall,
       },
+      archive: this.#byArchive(transfers, rest, maxBlocks),
       probes,
       time: clock.now(),
+    };
+  }
+
+  /** The costs of the road by an archive: its answers, and what the node is asked for the last blocks and the proof. */
+  #byArchive(
+    transfers: Range,
+    rest: { readonly low: Plan; readonly high: Plan },
+    maxBlocks: number | null,
+  ): Estimate["archive"] {
+    const { archives, verify } = this.#options;
+    const [first] = archives.status();
+    if (first === undefined) return null;
+    const total = (plan: Plan) => Object.values(plan).reduce((sum, one) => sum + one, 0);
+    const last = Math.ceil(LAST_STRETCH / (maxBlocks ?? LAST_STRETCH));
+    const partsOf = (count: number) => 1 + Math.ceil((count * ARCHIVE_BYTES) / MAX_BYTES);
+    const callsOf = (count: number) => {
+      const proven = verify === "sample" ? Math.min(count, SAMPLED_BLOCKS) : count;
+      return last + partsOf(count) + proven + Math.ceil(Math.min(count, MAX_PROVEN) / CALLS_AT_ONCE);
+    };
+    const { low, high } = transfers;
+    return {
+      label: first.label,
+      used: archives.isUseful,
+      calls: { low: callsOf(low) + total(rest.low), high: high === null ? null : callsOf(high) + total(rest.high) },
+      requests: { low: partsOf(low) + 1, high: high === null ? null : partsOf(high) + 1 },
     };
   }
 

@@ -3,15 +3,18 @@
  * bulk; the node gives the last stretch, the ranges in which an archive was wrong, and the proof: the hash of each part's
  * last block, and the receipts of blocks drawn at random. A part is yielded only once it has passed.
  */
+import { type Chain, envSuffix } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
-import { isAbort } from "../core/errors.ts";
+import { AppError, isAbort } from "../core/errors.ts";
 import { bytesToHex, type Hash } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { decodeTransfers } from "../events/columns.ts";
 import type { BlockRef, TransfersCommitted } from "../events/types.ts";
-import { ArchiveError, type HistorySource, type TransfersPart } from "../rpc/archive/port.ts";
+import { ArchiveError, type ArchiveStatus, type HistorySource, type TransfersPart } from "../rpc/archive/port.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
+import { NARROW_SPAN } from "../rpc/endpoint/capabilities.ts";
 import type { BlockRange, TouchedBlocks } from "../rpc/port.ts";
+import { isHistoryPruned } from "../rpc/rpc-errors.ts";
 import { type BackfillTask, backfill } from "./backfill.ts";
 import { linesByBlock } from "./omissions.ts";
 
@@ -23,9 +26,7 @@ const RECEIPTS_AT_ONCE = 4;
 /** Fewer blocks are read from the node alone: ten requests, even of an endpoint that takes ten blocks at a time. */
 const MIN_BLOCKS = 100;
 /** Newest final blocks that the node reads itself: an archive may lag there, or be on an orphaned branch. */
-const LAST_STRETCH = 64;
-/** Blocks per request below which an endpoint's own road through a long history takes hours. */
-const NARROW_SPAN = 2_000;
+export const LAST_STRETCH = 64;
 /** Time for which an archive is not asked after it failed, or contradicted the node. */
 const REST_MS = 60_000;
 const DISTRUST_MS = 600_000;
@@ -68,6 +69,18 @@ export class ArchiveDisprovedError extends Error {
   }
 }
 
+/** The node has dropped the blocks that a history needs, and no archive has them. */
+export class HistoryPrunedError extends AppError {
+  /** @param from the first block of which the node has logs */
+  constructor(chain: Chain, from: number, cause: unknown) {
+    const suffix = envSuffix(chain);
+    const text =
+      `the node has no logs before block ${from}, and the history begins earlier: give an endpoint that keeps all logs in ` +
+      `RPC_URL_${suffix}, or an archive in ARCHIVE_URL_${suffix}`;
+    super(text, { code: "history_pruned", meta: { chain: chain.name, from }, cause });
+  }
+}
+
 interface ArchivesOptions {
   readonly sources: readonly HistorySource[];
   /** True if the operator named them. Otherwise they are used only where the node's own road is narrow or cut off. */
@@ -77,13 +90,8 @@ interface ArchivesOptions {
   readonly chain: string;
   /** Most blocks that the node takes per request; null if no limit is known. */
   readonly maxBlocks: () => number | null;
-}
-
-/** What operators see of an archive. */
-export interface ArchiveStatus {
-  readonly label: string;
-  readonly state: "ready" | "resting" | "asleep";
-  readonly reason: string | null;
+  /** The first block of which the node has logs, if it refused older ones. */
+  readonly historyStart: () => number | undefined;
 }
 
 /** The archives of a chain, and which of them may be asked now. */
@@ -97,9 +105,10 @@ export class Archives {
 
   /** True if an archive would save calls now. */
   get isUseful(): boolean {
-    const { sources, isGiven, maxBlocks } = this.#options;
+    const { sources, isGiven, maxBlocks, historyStart } = this.#options;
     const most = maxBlocks();
-    return sources.length > 0 && (isGiven || (most !== null && most < NARROW_SPAN));
+    const isNarrow = (most !== null && most < NARROW_SPAN) || historyStart() !== undefined;
+    return sources.length > 0 && (isGiven || isNarrow);
   }
 
   /** True if an archive may be asked now. */
@@ -158,6 +167,7 @@ export class Archives {
 }
 
 export interface HistoryTask extends BackfillTask {
+  readonly chain: Chain;
   readonly archives: Archives;
   /** Labels of archives that were wrong about this collection before. */
   readonly distrusted: readonly string[];
@@ -174,6 +184,7 @@ export interface HistoryTask extends BackfillTask {
 export async function* historyFrom(task: HistoryTask): AsyncGenerator<HistoryStep> {
   const { archives, distrusted, nodeRanges, final, signal, clock } = task;
   let { fromBlock: next, samplesLeft } = task;
+  let prunedAt: number | undefined;
   while (next <= final.number) {
     const own = nodeRanges.find(({ toBlock }) => toBlock >= next);
     const last = Math.min(final.number - LAST_STRETCH, (own?.fromBlock ?? Number.POSITIVE_INFINITY) - 1);
@@ -181,11 +192,22 @@ export async function* historyFrom(task: HistoryTask): AsyncGenerator<HistorySte
     if (found === undefined) {
       const end = own === undefined ? final.number : Math.min(final.number, own.toBlock);
       const again = clock.monotonic() + REST_MS;
-      for await (const events of nodeHistory(task, next, end)) {
-        yield { events };
-        next = (events.at(-1)?.toBlock ?? next - 1) + 1;
-        // An archive's rest may be over by now.
-        if (clock.monotonic() > again && archives.isReady(distrusted)) break;
+      try {
+        for await (const events of nodeHistory(task, next, end)) {
+          yield { events };
+          next = (events.at(-1)?.toBlock ?? next - 1) + 1;
+          // An archive's rest may be over by now.
+          if (clock.monotonic() > again && archives.isReady(distrusted)) break;
+        }
+      } catch (error) {
+        if (!isHistoryPruned(error)) throw error;
+        const from = await task.reader.historyStart(final.number);
+        // An archive that slept may have the blocks that the node dropped.
+        if (prunedAt !== next && archives.isReady(distrusted)) {
+          prunedAt = next;
+          continue;
+        }
+        throw new HistoryPrunedError(task.chain, from, error);
       }
       continue;
     }

@@ -109,8 +109,16 @@ export class ChainIndexing {
     const { accountOf = () => new Spending(), staleMs = STALE_MS } = options;
     const { onVerdict = () => undefined, onDelayed = () => undefined } = options;
     this.candidates = new Candidates({ ...options, accountOf, onVerdict, onDelayed, staleMs });
-    const { archives = new Archives({ ...options, sources: [], isGiven: false, chain: "", maxBlocks: () => null }) } =
-      options;
+    const {
+      archives = new Archives({
+        ...options,
+        sources: [],
+        isGiven: false,
+        chain: "",
+        maxBlocks: () => null,
+        historyStart: () => undefined,
+      }),
+    } = options;
     const parts = { follower: this.#follower, collections: this.#collections, flags, accountOf, archives };
     this.#jobs = new IndexingJobs({ ...options, ...parts });
   }

@@ -416,7 +416,7 @@ export class IndexingJobs {
     final: FinalBlock,
     { signal, moved }: { readonly signal: AbortSignal; readonly moved: () => void },
   ): Promise<void> {
-    const { reader, observer, clock, verify, archives } = this.#options;
+    const { chain, reader, observer, clock, verify, archives } = this.#options;
     const target = final.number;
     if (nextBlock(writer.state) > target) {
       // The node's final block is below the stored history: the node is behind. The job is retried later.
@@ -424,6 +424,7 @@ export class IndexingJobs {
     }
     const { sampled, distrusted, nodeRanges } = writer.state;
     const steps = historyFrom({
+      chain,
       archives,
       distrusted: wordsIn(distrusted),
       nodeRanges: rangesIn(nodeRanges),

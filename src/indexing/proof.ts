@@ -32,7 +32,7 @@ const NEIGHBOURS = 20;
 /** Holdings drawn from a larger collection, and holdings asked about where calls go alone. */
 const SAMPLED_HOLDINGS = 2_000;
 const WITHOUT_MULTICALL = 200;
-const CALLS_AT_ONCE = 500;
+export const CALLS_AT_ONCE = 500;
 const HOLDINGS_AT_ONCE = 1_000;
 /** Disagreeing holdings that are followed to their block: 24 calls each on a chain of 14 million blocks. */
 const MAX_FOLLOWED = 8;

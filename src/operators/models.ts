@@ -147,6 +147,12 @@ const EndpointState = Type.Object({
   bytes: hourAndDay,
 });
 
+const ArchiveState = Type.Object({
+  label: text("Stands for the archive's URL in logs and metrics"),
+  state: oneOf(["ready", "resting", "asleep"] as const, "asleep: not asked, because the node's own road is short"),
+  reason: nullableText("The last fault in words, while it rests"),
+});
+
 const ChainHead = Type.Object({ number: int64("Block"), hash: text("Its hash"), time: time("Its time") });
 
 const ChainStatus = Type.Object({
@@ -157,6 +163,10 @@ const ChainStatus = Type.Object({
   state: oneOf(CHAIN_STATES, "idle: nothing is followed; the rest as the word says"),
   since: time("When this process noticed the state"),
   endpoints: Type.Array(named("EndpointState", EndpointState)),
+  archives: Type.Array(named("ArchiveState", ArchiveState)),
+  historyFrom: nullable(
+    int64("history_pruned: the first block of which the endpoints have logs; null while none refused older ones"),
+  ),
 });
 
 const KeyUsage = Type.Object({ name: text("Name of the key"), calls: callCounts, units: hourAndDay });

@@ -6,6 +6,7 @@ import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { EventLog, HeldLease, LogStatus } from "../log/event-log.ts";
+import type { ArchiveStatus } from "../rpc/archive/port.ts";
 import type { EndpointStatus } from "../rpc/endpoint/endpoint-pool.ts";
 import type { Bills } from "./bills.ts";
 import type { Catalogue } from "./catalogue.ts";
@@ -23,6 +24,9 @@ export interface ReportedChain {
   /** True if nothing on the chain is followed, as far as this process knows. */
   readonly isIdle: () => boolean;
   readonly endpoints: () => readonly EndpointStatus[];
+  readonly archives: () => readonly ArchiveStatus[];
+  /** The first block of which the endpoints have logs, if they refused older ones. */
+  readonly historyFrom: () => number | undefined;
 }
 
 interface StatusOptions {
@@ -107,6 +111,8 @@ export class ServiceStatus {
       state,
       since: new Date(since).toISOString(),
       endpoints: endpoints().map((status) => this.#endpointReport(status)),
+      archives: [...reported.archives()],
+      historyFrom: reported.historyFrom() ?? null,
     };
   }
 

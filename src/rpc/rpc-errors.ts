@@ -91,6 +91,12 @@ export function isStateUnavailable(error: unknown): boolean {
   return error instanceof AppError && error.code === "state_unavailable" && !isRetryable(error);
 }
 
+/** True if a node has dropped the logs that were asked for, for good. */
+export function isHistoryPruned(error: unknown): boolean {
+  const cause = error instanceof AppError && !(error instanceof RpcError) ? error.cause : error;
+  return cause instanceof RpcError && cause.kind === "state_unavailable" && cause.meta["method"] === "eth_getLogs";
+}
+
 /** True if an endpoint answered with a refusal whose message gives no known reason. */
 export function isUnknownRefusal(error: unknown): error is RpcError {
   if (!(error instanceof RpcError)) return false;

@@ -11,7 +11,9 @@ import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { openLog } from "../../src/log/open.ts";
+import { archiveOfNode, startArchive } from "../support/archive.ts";
 import { spawnService } from "../support/process.ts";
+import { startRpcProxy } from "../support/rpc-proxy.ts";
 
 const MAIN = join(import.meta.dir, "../../src/main.ts");
 const root = mkdtempSync(join(tmpdir(), "doctor-"));
@@ -199,4 +201,34 @@ test.skipIf(!existsSync("/proc/self/limits"))("says if the system allows few ope
   expect([few.code, few.out]).toEqual([1, expect.stringMatching(/✗ open files: at most 256, .+\n +Raise the limit/)]);
   const some = await doctor(env, "ulimit -n 2048;");
   expect([some.code, some.out]).toEqual([0, expect.stringMatching(/! open files: at most 2,048/)]);
+});
+
+test("says what a narrow node that dropped old blocks costs, and whether the archive answers", async () => {
+  await anvil.mine(40);
+  const proxy = await startRpcProxy(anvil.url, {
+    onRequest: ({ method, params }) => {
+      if (method !== "eth_getLogs") return undefined;
+      const { fromBlock, toBlock } = params[0] as { fromBlock: string; toBlock: string };
+      if (Number(fromBlock) < 12) return { error: { code: 4444, message: "pruned history unavailable" } };
+      const blocks = Number(toBlock) - Number(fromBlock) + 1;
+      return blocks > 10 ? { error: { code: -32600, message: "up to a 10 block range" } } : undefined;
+    },
+  });
+  const archive = await startArchive(archiveOfNode(anvil.url));
+  try {
+    const { env } = place();
+    const own = { ...env, RPC_URL_ETH: proxy.url };
+    const { out } = await doctor({ ...own, ARCHIVE_URL_ETH: archive.url });
+    expect(out).toContain("5,000,000 blocks take 500,000 calls here, and a few hundred with an archive.");
+    expect(out).toContain("! eth#1: history_pruned: it has no logs before block 12\n");
+    expect(out).toContain("✓ archive eth#1: has blocks up to ");
+    archive.isGone = true;
+    const gone = await doctor({ ...own, ARCHIVE_URL_ETH: archive.url });
+    expect(gone.out).toMatch(/✗ archive eth#1: .*503.*\n {4}Check entry 1 of ARCHIVE_URL_ETH/);
+    expect(gone.code).toBe(1);
+    const without = await doctor({ ...own, ARCHIVE_URL_ETH: "off" });
+    expect(without.out).toContain("or set ARCHIVE_URL_ETH.");
+  } finally {
+    await Promise.all([proxy.stop(), archive.stop()]);
+  }
 });

@@ -8,6 +8,13 @@ import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, queue, transact } from "../../scripts/local-chain/contracts.ts";
 import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { createRandom } from "../../scripts/local-chain/random.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import type { Address } from "../../src/core/hex.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { decodeTransfers } from "../../src/events/columns.ts";
+import { type NftEvent, nftStream } from "../../src/events/types.ts";
+import { linesByBlock } from "../../src/indexing/omissions.ts";
+import { openLog } from "../../src/log/open.ts";
 import {
   type ArchiveFault,
   type ArchiveOptions,
@@ -81,10 +88,25 @@ afterEach(async () => {
 
 interface Indexed {
   readonly service: TestService;
+  readonly logUrl: string;
   readonly archive: TestArchive;
   readonly proxy: RpcProxy;
   readonly row: Body;
   readonly listed: Body[];
+}
+
+/** A node that takes ten blocks per request, and has no logs before `prunedTo`. */
+async function narrowNode(prunedTo = 0): Promise<RpcProxy> {
+  const proxy = await startRpcProxy(anvil.url, {
+    onRequest: ({ method, params }) => {
+      if (method !== "eth_getLogs") return undefined;
+      const { fromBlock, toBlock } = params[0] as { fromBlock?: string; toBlock?: string };
+      if (Number(fromBlock) < prunedTo) return { error: { code: 4444, message: "pruned history unavailable" } };
+      const blocks = Number(toBlock) - Number(fromBlock) + 1;
+      return blocks > CAP ? { error: { code: -32600, message: `up to a ${CAP} block range` } } : undefined;
+    },
+  });
+  return untilTheEnd(proxy);
 }
 
 /** Indexes the collection by an archive, behind a node that takes ten blocks per request. */
@@ -92,24 +114,17 @@ async function indexed(
   options: ArchiveOptions,
   {
     env = {},
+    prunedTo = 0,
     done = (row: Body) => row.proof?.block !== null,
-  }: { env?: Record<string, string>; done?: (row: Body) => boolean } = {},
+  }: { env?: Record<string, string>; prunedTo?: number; done?: (row: Body) => boolean } = {},
 ): Promise<Indexed> {
   const archive = untilTheEnd(await startArchive(archiveOfNode(anvil.url), options));
-  const proxy = untilTheEnd(
-    await startRpcProxy(anvil.url, {
-      onRequest: ({ method, params }) => {
-        if (method !== "eth_getLogs") return undefined;
-        const { fromBlock, toBlock } = params[0] as { fromBlock?: string; toBlock?: string };
-        const blocks = Number(toBlock) - Number(fromBlock) + 1;
-        return blocks > CAP ? { error: { code: -32600, message: `up to a ${CAP} block range` } } : undefined;
-      },
-    }),
-  );
+  const proxy = await narrowNode(prunedTo);
+  const logUrl = temporaryLogUrl();
   const service = untilTheEnd(
     await startTestService({
       rpcUrl: proxy.url,
-      logUrl: temporaryLogUrl(),
+      logUrl,
       env: { ARCHIVE_URL_ETH: archive.url, OPERATOR_KEYS: OPERATOR_KEY, ARCHIVE_PER_10S: "100000", ...env },
     }),
   );
@@ -122,7 +137,22 @@ async function indexed(
     },
     60_000,
   );
-  return { service, archive, proxy, row, listed: await walkListing(service, nft.address, "limit=100") };
+  return { service, logUrl, archive, proxy, row, listed: await walkListing(service, nft.address, "limit=100") };
+}
+
+/** A hash over all transfers of the collection's stream, in order. */
+async function streamHash({ service, logUrl }: Indexed): Promise<string> {
+  await service.stop();
+  const log = await openLog(logUrl, systemClock, silentLogger);
+  const stream = nftStream(1, nft.address.toLowerCase() as Address);
+  const hasher = new Bun.CryptoHasher("sha256");
+  const events = (await log.read(stream, { from: 1, limit: 10_000 })).map(({ event }) => event as NftEvent);
+  for (const event of events) {
+    if (event.type !== "TransfersCommitted") continue;
+    for (const [block, lines] of linesByBlock(decodeTransfers(event.transfers))) hasher.update(`${block} ${lines}\n`);
+  }
+  await log.close();
+  return hasher.digest("hex");
 }
 
 const withoutTimes = (records: readonly Body[]) =>
@@ -234,6 +264,39 @@ describe("a history from an archive", () => {
     expect(withoutTimes(listed)).toEqual(withoutTimes(truth));
     expect(row.history).toMatch(/^archive, owners proven, 100 of 441 blocks sampled$/);
     expect(archive.queries.length).toBeLessThan(4);
+  });
+
+  test("fills what a node has pruned", async () => {
+    const { listed, row } = await indexed({}, { prunedTo: 300 });
+    expect(withoutTimes(listed)).toEqual(withoutTimes(truth));
+    expect(row.history).toMatch(/^archive, owners proven/);
+  });
+
+  test("is said to be pruned, with the block and the way out, where no archive has it", async () => {
+    const proxy = await narrowNode(300);
+    const service = untilTheEnd(
+      await startTestService({
+        rpcUrl: proxy.url,
+        logUrl: temporaryLogUrl(),
+        env: { OPERATOR_KEYS: OPERATOR_KEY, ARCHIVE_URL_ETH: "off" },
+      }),
+    );
+    await service.get(`/api/v2/nft/${nft.address}`);
+    const error = await eventually("the collection has failed", async () => {
+      const { body } = await service.get(`/api/collections/eth/${nft.address}`);
+      return (body.lastError as string | null | undefined) ?? undefined;
+    });
+    expect(error).toContain("no logs before block 300");
+    expect(error).toContain("RPC_URL_ETH");
+    expect(error).toContain("ARCHIVE_URL_ETH");
+    const status = await service.fetch("/api/status", { headers: { "x-api-key": OPERATOR_KEY } });
+    expect(((await status.json()) as Body).chains[0].historyFrom).toBe(300);
+  });
+
+  test("has the transfers that the node would have given, log by log", async () => {
+    const archived = await streamHash(await indexed({}));
+    const read = await streamHash(await indexed({}, { env: { ARCHIVE_URL_ETH: "off" }, done: () => true }));
+    expect(archived).toBe(read);
   });
 
   test("sends the key in its header, and tells neither key nor address to anyone", async () => {

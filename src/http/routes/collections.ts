@@ -158,6 +158,16 @@ const EndpointLimits = Type.Object({
   multicall: Type.Boolean({ description: "Many reads of state are one call" }),
 });
 
+const ArchiveRoad = Type.Object(
+  {
+    label: text("The archive"),
+    used: Type.Boolean({ description: "True if indexing would take this road now" }),
+    calls: range,
+    requests: range,
+  },
+  { description: "The costs by an archive: calls to the node for the rest and the proof, requests to the archive" },
+);
+
 const CollectionEstimate = named(
   "CollectionEstimate",
   Type.Object({
@@ -174,6 +184,7 @@ const CollectionEstimate = named(
     units: named("EstimatedUnits", EstimatedUnits),
     seconds: double("Until it is ready"),
     limits: named("EndpointLimits", EndpointLimits),
+    archive: nullable(ArchiveRoad),
     probes: int64("Calls that this estimate made"),
     time: time("When it was made; it is kept for ten minutes"),
   }),
@@ -396,6 +407,10 @@ const estimateCollection = json({
     units: { ...exactly(97_200), list: "compute units" },
     seconds: 30,
     limits: { maxBlocks: 10_000, answered: 10_000, source: "probed", batch: true, multicall: true },
+    archive: {
+      ...{ label: "archive eth#1", used: false, calls: { low: 190, high: 260 } },
+      requests: { low: 11, high: 62 },
+    },
     probes: 17,
     time: TIME,
   },

@@ -158,6 +158,8 @@ export const SERVICE_OPERATIONS: readonly Operation<ServiceDeps>[] = [
               bytes: { hour: 60_000, day: 1_200_000 },
             },
           ],
+          archives: [{ label: "archive eth#1", state: "asleep", reason: null }],
+          historyFrom: null,
         },
       ],
       keys: [{ name: "shop", calls: BILL, units: { hour: 3_600, day: 72_000 } }],

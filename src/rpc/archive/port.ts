@@ -31,6 +31,13 @@ export interface HistorySource {
   logs(filter: LogFilter, signal: AbortSignal): AsyncIterable<LogsPart>;
 }
 
+/** What operators see of an archive. */
+export interface ArchiveStatus {
+  readonly label: string;
+  readonly state: "ready" | "resting" | "asleep";
+  readonly reason: string | null;
+}
+
 /** What the caller should do after an archive's failure. */
 export type ArchiveAction =
   /** The same request may succeed later. */

@@ -35,7 +35,7 @@ const IDLE_MS = 30_000;
 /** Longest time of an answer, however steadily it drips. */
 const MAX_MS = 120_000;
 /** Bytes of an answer after which it is cut: a few ten thousand logs, a second of decoding. */
-const MAX_BYTES = 16 << 20;
+export const MAX_BYTES = 16 << 20;
 const MAX_ERROR_BYTES = 16_384;
 /** Most blocks that an answer tells of its own branch. */
 const MAX_PREVIOUS = 1_000;

@@ -27,6 +27,9 @@ const TENS = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 const BETWEEN = [128, 256, 512, 800, 1_024, 2_048, 2_500, 3_000, 3_500, 4_096, 8_192, 15_000, 25_000, 30_000];
 const USUAL_LIMITS = [...TENS.flatMap((ten) => [ten, 2 * ten, 5 * ten]), ...BETWEEN].sort((a, b) => a - b);
 
+/** Blocks per request below which an endpoint's own road through a long history takes hours. */
+export const NARROW_SPAN = 2_000;
+
 /** Ranges of blocks that providers commonly allow, largest first, to ask an endpoint for what it takes. */
 export const SPANS = [100_000, 10_000, 2_000, 500, 100, 10] as const;
 

@@ -19,7 +19,7 @@ import { addressesInBloom } from "../decode/bloom.ts";
 import { MAX_SPAN, SpanController } from "../endpoint/capabilities.ts";
 import type { EndpointPool } from "../endpoint/endpoint-pool.ts";
 import type { BlockHeader, ChainLog, CompleteLogsOptions, Endpoint, LogFilter, StretchFilter } from "../port.ts";
-import { LogsInDoubtError, mayBeTooLarge, RpcError } from "../rpc-errors.ts";
+import { isHistoryPruned, LogsInDoubtError, mayBeTooLarge, RpcError } from "../rpc-errors.ts";
 import { BlockLogs, doubtfulBlocks, leastFaulty, MAX_ADDRESSES, type SettledBy, type ToldBlock } from "./block-logs.ts";
 import { headerFrom, missingBlock } from "./headers.ts";
 
@@ -387,6 +387,27 @@ export const askForSpan = (endpoint: Endpoint, blocks: number, head: number): Pr
       ...{ fromBlock: Math.max(0, head - blocks + 1), toBlock: head },
     }),
   ]);
+
+/**
+ * Searches for the first block of which an endpoint has logs, after it refused older ones: about 24 requests.
+ * @param ask requests the logs of one block. @throws its error, unless that says that the history is pruned
+ */
+export async function firstBlockWithLogs(ask: (block: number) => Promise<unknown>, head: number): Promise<number> {
+  let [pruned, has] = [-1, head];
+  while (has - pruned > 1) {
+    const middle = Math.floor((pruned + has) / 2);
+    const isThere = await ask(middle).then(
+      () => true,
+      (error: unknown) => {
+        if (isHistoryPruned(error)) return false;
+        throw error;
+      },
+    );
+    if (isThere) has = middle;
+    else pruned = middle;
+  }
+  return has;
+}
 
 const isRangeRefusal = (error: unknown): error is RpcError => error instanceof RpcError && error.kind === "range";
 

@@ -38,9 +38,17 @@ import {
   newestHeaderOf,
   RecordedBlock,
 } from "./headers.ts";
-import { askForSpan, type FirstLogs, type FirstLogsOptions, LogReader, type LogReaderObserver } from "./logs.ts";
+import {
+  askForSpan,
+  type FirstLogs,
+  type FirstLogsOptions,
+  firstBlockWithLogs,
+  LogReader,
+  type LogReaderObserver,
+} from "./logs.ts";
 
 const HEADERS_AT_ONCE = 100;
+const HISTORY_START_MS = 600_000;
 
 interface ReaderOptions extends FinalityOptions, CallOptions {
   readonly pool: EndpointPool;
@@ -54,6 +62,7 @@ export class RpcChainReader implements ChainReader {
   readonly #finality: Finality;
   readonly #calls: CallReader;
   readonly #recorded: RecordedBlock;
+  #historyStart: { readonly block: number; readonly until: number } | undefined;
 
   constructor(options: ReaderOptions) {
     this.chainId = options.chainId;
@@ -240,6 +249,25 @@ export class RpcChainReader implements ChainReader {
   /** Asks for logs of the newest `blocks` blocks, of which none match. False if the endpoint refuses so many. */
   probeSpan(blocks: number, head: number): Promise<boolean> {
     return this.#pool.probeSpan(blocks, (endpoint) => askForSpan(endpoint, blocks, head));
+  }
+
+  /**
+   * The first block of which the endpoints have logs, once they refused older ones. Kept for ten minutes.
+   * @param head the newest block
+   */
+  async historyStart(head: number): Promise<number> {
+    const { clock } = this.#pool;
+    if (this.#historyStart === undefined || this.#historyStart.until < clock.monotonic()) {
+      const ask = (block: number) => this.#pool.run((endpoint) => askForSpan(endpoint, 1, block));
+      const block = await firstBlockWithLogs(ask, head);
+      this.#historyStart = { block, until: clock.monotonic() + HISTORY_START_MS };
+    }
+    return this.#historyStart.block;
+  }
+
+  /** As `historyStart` found it; undefined while no endpoint has refused old logs. */
+  get knownHistoryStart(): number | undefined {
+    return this.#historyStart?.block;
   }
 
   nextBulkSpan(): number {

@@ -31,7 +31,6 @@ import { type AuditOptions, runAudit } from "./indexing/audit.ts";
 import type { Delay, Verdict } from "./indexing/candidates.ts";
 import { type Estimate, Estimator } from "./indexing/estimate.ts";
 import { isAirdropShaped } from "./indexing/flags.ts";
-import { Archives } from "./indexing/history.ts";
 import { ChainIndexing } from "./indexing/indexing.ts";
 import type { Entry } from "./ledger/entries.ts";
 import { countEntries } from "./ledger/listing.ts";
@@ -41,6 +40,7 @@ import type { KnownFacts, PageFactsOptions } from "./metadata/page.ts";
 import { measureHead, observerOf, poolObserver, requestObserver, watchOf } from "./observers.ts";
 import { createPrices, type Prices } from "./prices/price-service.ts";
 import type { TokenLists } from "./prices/token-lists.ts";
+import { Archives, readerWithArchives } from "./rpc/archive/archives.ts";
 import type { ArchiveStatus } from "./rpc/archive/port.ts";
 import { Portal } from "./rpc/archive/portal.ts";
 import type { DecodePool } from "./rpc/decode/decode-pool.ts";
@@ -276,7 +276,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   lifecycle.onStop(`indexing of ${chain.name}`, () => indexing.stop());
   const { view } = indexing;
   const prices = createPrices({
-    ...{ chain, reader, log, view, clock, pools: shared.pools },
+    ...{ chain, reader: readerWithArchives(reader, archives, clock), log, view, clock, pools: shared.pools },
     listed: (chainId, address) => shared.tokenLists.find(chainId, address),
     onAsked: () => {
       indexing.follow();

@@ -4,15 +4,13 @@
  * last block, and the receipts of blocks drawn at random. A part is yielded only once it has passed.
  */
 import { type Chain, envSuffix } from "../chains/chains.ts";
-import type { Clock } from "../core/clock.ts";
 import { AppError, isAbort } from "../core/errors.ts";
 import { bytesToHex, type Hash } from "../core/hex.ts";
-import type { Logger } from "../core/logger.ts";
 import { decodeTransfers } from "../events/columns.ts";
 import type { BlockRef, TransfersCommitted } from "../events/types.ts";
-import { ArchiveError, type ArchiveStatus, type HistorySource, type TransfersPart } from "../rpc/archive/port.ts";
+import { ArchiveDisprovedError, type Archives } from "../rpc/archive/archives.ts";
+import { ArchiveError, type HistorySource, type TransfersPart } from "../rpc/archive/port.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
-import { NARROW_SPAN } from "../rpc/endpoint/capabilities.ts";
 import type { BlockRange, TouchedBlocks } from "../rpc/port.ts";
 import { isHistoryPruned } from "../rpc/rpc-errors.ts";
 import { type BackfillTask, backfill } from "./backfill.ts";
@@ -23,15 +21,11 @@ export const SAMPLED_BLOCKS = 100;
 /** Blocks of one part that are read because their header's fields don't make its hash, while other headers' do. */
 const MAX_DOUBTED = 1_000;
 const RECEIPTS_AT_ONCE = 4;
-/** Fewer blocks are read from the node alone: ten requests, even of an endpoint that takes ten blocks at a time. */
-const MIN_BLOCKS = 100;
 /** Newest final blocks that the node reads itself: an archive may lag there, or be on an orphaned branch. */
 export const LAST_STRETCH = 64;
-/** Time for which an archive is not asked after it failed, or contradicted the node. */
-const REST_MS = 60_000;
-const DISTRUST_MS = 600_000;
-/** Most time for an archive's head. */
-const HEAD_MS = 5_000;
+
+/** Time after which the node's reading looks for an archive again, whose rest may be over. */
+const LOOK_MS = 60_000;
 
 /** What an archive's parts have shown, added up over a history. */
 export interface PartProof {
@@ -52,23 +46,6 @@ export interface HistoryStep {
   readonly archive?: { readonly label: string; readonly proof: PartProof };
 }
 
-/** An archive told something that the node's chain contradicts. What it has told of the collection must go. */
-export class ArchiveDisprovedError extends Error {
-  readonly label: string;
-  /** The block with other logs on the chain. */
-  readonly block: number;
-  /** True if the block is the chain's, and only its logs are not. */
-  readonly isOfLogs: boolean;
-
-  constructor(label: string, block: number, isOfLogs: boolean) {
-    const what = isOfLogs ? "its receipts have other logs" : "the chain has another block there";
-    super(`the ${label} contradicts the node at block ${block}: ${what}`);
-    this.label = label;
-    this.block = block;
-    this.isOfLogs = isOfLogs;
-  }
-}
-
 /** The node has dropped the blocks that a history needs, and no archive has them. */
 export class HistoryPrunedError extends AppError {
   /** @param from the first block of which the node has logs */
@@ -78,91 +55,6 @@ export class HistoryPrunedError extends AppError {
       `the node has no logs before block ${from}, and the history begins earlier: give an endpoint that keeps all logs in ` +
       `RPC_URL_${suffix}, or an archive in ARCHIVE_URL_${suffix}`;
     super(text, { code: "history_pruned", meta: { chain: chain.name, from }, cause });
-  }
-}
-
-interface ArchivesOptions {
-  readonly sources: readonly HistorySource[];
-  /** True if the operator named them. Otherwise they are used only where the node's own road is narrow or cut off. */
-  readonly isGiven: boolean;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly chain: string;
-  /** Most blocks that the node takes per request; null if no limit is known. */
-  readonly maxBlocks: () => number | null;
-  /** The first block of which the node has logs, if it refused older ones. */
-  readonly historyStart: () => number | undefined;
-}
-
-/** The archives of a chain, and which of them may be asked now. */
-export class Archives {
-  readonly #options: ArchivesOptions;
-  readonly #rests = new Map<HistorySource, { readonly until: number; readonly reason: string }>();
-
-  constructor(options: ArchivesOptions) {
-    this.#options = options;
-  }
-
-  /** True if an archive would save calls now. */
-  get isUseful(): boolean {
-    const { sources, isGiven, maxBlocks, historyStart } = this.#options;
-    const most = maxBlocks();
-    const isNarrow = (most !== null && most < NARROW_SPAN) || historyStart() !== undefined;
-    return sources.length > 0 && (isGiven || isNarrow);
-  }
-
-  /** True if an archive may be asked now. */
-  isReady(distrusted: readonly string[]): boolean {
-    return this.isUseful && this.#options.sources.some((source) => !this.#isOut(source, distrusted));
-  }
-
-  #isOut(source: HistorySource, distrusted: readonly string[]): boolean {
-    const rest = this.#rests.get(source);
-    return distrusted.includes(source.label) || (rest !== undefined && rest.until > this.#options.clock.monotonic());
-  }
-
-  /**
-   * Returns an archive that has blocks from `from` on, and its newest block, at most `to`. Undefined if none has enough.
-   * @param distrusted labels of archives that were wrong about the collection
-   */
-  async find(
-    { fromBlock, toBlock }: BlockRange,
-    distrusted: readonly string[],
-    signal: AbortSignal,
-  ): Promise<{ readonly source: HistorySource; readonly toBlock: number } | undefined> {
-    if (!this.isUseful || toBlock - fromBlock + 1 < MIN_BLOCKS) return undefined;
-    for (const source of this.#options.sources) {
-      if (this.#isOut(source, distrusted)) continue;
-      try {
-        const head = await source.head(AbortSignal.any([signal, AbortSignal.timeout(HEAD_MS)]));
-        const end = Math.min(toBlock, head?.number ?? -1);
-        if (end - fromBlock + 1 >= MIN_BLOCKS) return { source, toBlock: end };
-      } catch (error) {
-        signal.throwIfAborted();
-        this.rest(source, error);
-      }
-    }
-    return undefined;
-  }
-
-  /** Leaves an archive alone for a while. */
-  rest(source: HistorySource, error: unknown): void {
-    const { clock, logger, chain } = this.#options;
-    const isWrong = error instanceof ArchiveDisprovedError || (error instanceof ArchiveError && !error.retryable);
-    const reason = error instanceof Error ? error.message : "it failed";
-    const ms = isWrong ? DISTRUST_MS : REST_MS;
-    this.#rests.set(source, { until: clock.monotonic() + ms, reason });
-    logger.warn({ err: error, chain, archive: source.label, restMs: ms }, "an archive is not asked for a while");
-  }
-
-  status(): readonly ArchiveStatus[] {
-    const { sources, clock } = this.#options;
-    return sources.map((source) => {
-      const rest = this.#rests.get(source);
-      const isResting = rest !== undefined && rest.until > clock.monotonic();
-      const state = isResting ? "resting" : this.isUseful ? "ready" : "asleep";
-      return { label: source.label, state, reason: isResting ? rest.reason : null };
-    });
   }
 }
 
@@ -191,7 +83,7 @@ export async function* historyFrom(task: HistoryTask): AsyncGenerator<HistorySte
     const found = await archives.find({ fromBlock: next, toBlock: last }, distrusted, signal);
     if (found === undefined) {
       const end = own === undefined ? final.number : Math.min(final.number, own.toBlock);
-      const again = clock.monotonic() + REST_MS;
+      const again = clock.monotonic() + LOOK_MS;
       try {
         for await (const events of nodeHistory(task, next, end)) {
           yield { events };

@@ -16,11 +16,11 @@ import type { Lifecycle } from "../core/lifecycle.ts";
 import { Spending } from "../core/spending.ts";
 import type { HeaderRef, StreamName } from "../events/types.ts";
 import type { StreamHead } from "../log/event-log.ts";
+import { Archives } from "../rpc/archive/archives.ts";
 import type { Decoder } from "../rpc/decode/decode-pool.ts";
 import { Candidates, type Delay, type Verdict } from "./candidates.ts";
 import { FlagRules, type ShapeOf } from "./flags.ts";
 import { FollowedCollections } from "./followed-collections.ts";
-import { Archives } from "./history.ts";
 import { IndexingJobs } from "./jobs.ts";
 import { HistoryProofs } from "./proof.ts";
 

@@ -26,13 +26,14 @@ import { type Lifecycle, StallWatch, stallReason } from "../core/lifecycle.ts";
 import { Spending } from "../core/spending.ts";
 import { type BlockRef, parseStream, type StreamName } from "../events/types.ts";
 import { allStreams, type StreamHead } from "../log/event-log.ts";
+import { ArchiveDisprovedError, type Archives } from "../rpc/archive/archives.ts";
 import type { Decoder } from "../rpc/decode/decode-pool.ts";
 import type { Endpoint } from "../rpc/port.ts";
 import { assertContiguous } from "./backfill.ts";
 import { JobStream } from "./collection-streams.ts";
 import type { FlagRules } from "./flags.ts";
 import type { FollowedCollections } from "./followed-collections.ts";
-import { ArchiveDisprovedError, type Archives, type HistoryStep, historyFrom, SAMPLED_BLOCKS } from "./history.ts";
+import { type HistoryStep, historyFrom, SAMPLED_BLOCKS } from "./history.ts";
 import { identify } from "./identify.ts";
 import { doubtsAfter, rangesIn, wordsIn } from "./proof.ts";
 

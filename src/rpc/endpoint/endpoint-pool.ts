@@ -6,7 +6,7 @@
 import { type Clock, retry, withTimeout } from "../../core/clock.ts";
 import { AppError, type ErrorMeta, messageOf } from "../../core/errors.ts";
 import type { Endpoint, EndpointUsage } from "../port.ts";
-import { adviceOf, RpcError } from "../rpc-errors.ts";
+import { adviceOf, type RangeHint, RpcError } from "../rpc-errors.ts";
 import {
   type Availability,
   EndpointSelection,
@@ -294,6 +294,11 @@ export class EndpointPool {
       else if (error.kind === "late") span.tookTooLong(blocks);
       return false;
     }
+  }
+
+  /** Records a limit of blocks that an endpoint named outside of a backfill. */
+  refusedSpan(blocks: number, hint: RangeHint): void {
+    this.#selection.healthOf(this.#selection.bestForHistory()).span.refused(blocks, hint);
   }
 
   /** Records an answer of `logs` logs to a request for `blocks` blocks in `parts` ranges. */

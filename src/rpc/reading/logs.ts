@@ -289,6 +289,7 @@ export class LogReader {
       if (mayBeTooLarge(error)) this.#span.tookTooLong(blocks);
       else this.#span.settle(blocks);
       if (!isRangeRefusal(error)) throw error;
+      if (error.hint?.size !== undefined) this.#pool.refusedSpan(blocks, error.hint);
       if (fromBlock === toBlock) return sources.countLogs(await this.#largeBlock(filter, error, sources));
       const middle = Math.floor((fromBlock + toBlock) / 2);
       const lower = await this.#split({ ...filter, toBlock: middle }, sources);

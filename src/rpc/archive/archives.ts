@@ -1,0 +1,227 @@
+/**
+ * The archives of a chain: which of them may be asked now, and logs of long ranges from them where the node's own road is
+ * narrow or cut off.
+ */
+import type { Clock } from "../../core/clock.ts";
+import { AppError } from "../../core/errors.ts";
+import type { Logger } from "../../core/logger.ts";
+import { NARROW_SPAN } from "../endpoint/capabilities.ts";
+import type { BlockRange, ChainLog, ChainReader, LogFilter } from "../port.ts";
+import type { RpcChainReader } from "../reading/reader.ts";
+import { isHistoryPruned } from "../rpc-errors.ts";
+import { ArchiveError, type ArchiveStatus, type HistorySource } from "./port.ts";
+
+/** Fewer blocks are read from the node alone: ten requests, even of an endpoint that takes ten blocks at a time. */
+const MIN_BLOCKS = 100;
+/** Time for which an archive is not asked after it failed, or contradicted the node. */
+const REST_MS = 60_000;
+const DISTRUST_MS = 600_000;
+/** Most time for an archive's head. */
+const HEAD_MS = 5_000;
+
+/** An archive told something that the node's chain contradicts. What it has told of the collection must go. */
+export class ArchiveDisprovedError extends Error {
+  readonly label: string;
+  /** The block with other logs on the chain. */
+  readonly block: number;
+  /** True if the block is the chain's, and only its logs are not. */
+  readonly isOfLogs: boolean;
+
+  constructor(label: string, block: number, isOfLogs: boolean) {
+    const what = isOfLogs ? "its receipts have other logs" : "the chain has another block there";
+    super(`the ${label} contradicts the node at block ${block}: ${what}`);
+    this.label = label;
+    this.block = block;
+    this.isOfLogs = isOfLogs;
+  }
+}
+
+interface ArchivesOptions {
+  readonly sources: readonly HistorySource[];
+  /** True if the operator named them. Otherwise they are used only where the node's own road is narrow or cut off. */
+  readonly isGiven: boolean;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly chain: string;
+  /** Most blocks that the node takes per request; null if no limit is known. */
+  readonly maxBlocks: () => number | null;
+  /** The first block of which the node has logs, if it refused older ones. */
+  readonly historyStart: () => number | undefined;
+}
+
+/** The archives of a chain, and which of them may be asked now. */
+export class Archives {
+  readonly #options: ArchivesOptions;
+  readonly #rests = new Map<HistorySource, { readonly until: number; readonly reason: string }>();
+
+  constructor(options: ArchivesOptions) {
+    this.#options = options;
+  }
+
+  /** True if an archive would save calls now. */
+  get isUseful(): boolean {
+    const { sources, isGiven, maxBlocks, historyStart } = this.#options;
+    const most = maxBlocks();
+    const isNarrow = (most !== null && most < NARROW_SPAN) || historyStart() !== undefined;
+    return sources.length > 0 && (isGiven || isNarrow);
+  }
+
+  /** True if the node would need more than `requests` requests for the range, or has not all of it. */
+  isShorter({ fromBlock, toBlock }: BlockRange, requests: number): boolean {
+    const { maxBlocks, historyStart } = this.#options;
+    const isLong = toBlock - fromBlock + 1 > (maxBlocks() ?? Number.POSITIVE_INFINITY) * requests;
+    return this.isUseful && (isLong || fromBlock < (historyStart() ?? 0));
+  }
+
+  /** True if an archive could serve the range, should the node turn out to be narrow. */
+  mayServe({ fromBlock, toBlock }: BlockRange): boolean {
+    return this.#options.sources.length > 0 && toBlock - fromBlock + 1 >= MIN_BLOCKS;
+  }
+
+  /** True if an archive may be asked now. */
+  isReady(distrusted: readonly string[]): boolean {
+    return this.isUseful && this.#options.sources.some((source) => !this.#isOut(source, distrusted));
+  }
+
+  #isOut(source: HistorySource, distrusted: readonly string[]): boolean {
+    const rest = this.#rests.get(source);
+    return distrusted.includes(source.label) || (rest !== undefined && rest.until > this.#options.clock.monotonic());
+  }
+
+  /**
+   * Returns an archive that has blocks from `from` on, and its newest block, at most `to`. Undefined if none has enough.
+   * @param distrusted labels of archives that were wrong about the collection
+   */
+  async find(
+    { fromBlock, toBlock }: BlockRange,
+    distrusted: readonly string[],
+    signal: AbortSignal,
+  ): Promise<{ readonly source: HistorySource; readonly toBlock: number } | undefined> {
+    if (!this.isUseful || toBlock - fromBlock + 1 < MIN_BLOCKS) return undefined;
+    for (const source of this.#options.sources) {
+      if (this.#isOut(source, distrusted)) continue;
+      try {
+        const head = await source.head(AbortSignal.any([signal, AbortSignal.timeout(HEAD_MS)]));
+        const end = Math.min(toBlock, head?.number ?? -1);
+        if (end - fromBlock + 1 >= MIN_BLOCKS) return { source, toBlock: end };
+      } catch (error) {
+        signal.throwIfAborted();
+        this.rest(source, error);
+      }
+    }
+    return undefined;
+  }
+
+  /** Leaves an archive alone for a while. */
+  rest(source: HistorySource, error: unknown): void {
+    const { clock, logger, chain } = this.#options;
+    const isWrong = error instanceof ArchiveDisprovedError || (error instanceof ArchiveError && !error.retryable);
+    const reason = error instanceof Error ? error.message : "it failed";
+    const ms = isWrong ? DISTRUST_MS : REST_MS;
+    this.#rests.set(source, { until: clock.monotonic() + ms, reason });
+    logger.warn({ err: error, chain, archive: source.label, restMs: ms }, "an archive is not asked for a while");
+  }
+
+  status(): readonly ArchiveStatus[] {
+    const { sources, clock } = this.#options;
+    return sources.map((source) => {
+      const rest = this.#rests.get(source);
+      const isResting = rest !== undefined && rest.until > clock.monotonic();
+      const state = isResting ? "resting" : this.isUseful ? "ready" : "asleep";
+      return { label: source.label, state, reason: isResting ? rest.reason : null };
+    });
+  }
+}
+
+/** Requests for logs beyond which a long range is read from an archive. */
+const NODE_REQUESTS = 8;
+/** Blocks of an archive's logs that are compared with the node's receipts: the newest one, and some drawn at random. */
+const COMPARED = 8;
+
+/**
+ * The node's reader, except that logs of long ranges come from an archive where the node's own road is narrow, or cut
+ * off. The newest block of them, and some others, must have the same logs in the node's receipts.
+ */
+export function readerWithArchives(reader: RpcChainReader, archives: Archives, clock: Clock): ChainReader {
+  const logs: ChainReader["logs"] = async (filter) => {
+    if (archives.isShorter(filter, NODE_REQUESTS)) {
+      const found = await fromArchive(reader, archives, filter, clock);
+      if (found !== undefined) return found;
+    }
+    // A node whose limit is not known yet shows it within a few requests.
+    const requests = filter.requests ?? { left: archives.mayServe(filter) ? NODE_REQUESTS : Number.POSITIVE_INFINITY };
+    try {
+      return await reader.logs({ ...filter, requests });
+    } catch (error) {
+      const isPruned = isHistoryPruned(error);
+      if (isPruned) await reader.historyStart(filter.toBlock);
+      const isOut = requests.left <= 0;
+      const found = isPruned || isOut ? await fromArchive(reader, archives, filter, clock) : undefined;
+      if (found !== undefined) return found;
+      if (isOut && filter.requests === undefined) return reader.logs(filter);
+      throw error;
+    }
+  };
+  return new Proxy<ChainReader>(reader, {
+    get: (target, name) => {
+      if (name === "logs") return logs;
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
+/** Reads logs from an archive, and those above its head from the node. Undefined if no archive has them. */
+async function fromArchive(
+  reader: RpcChainReader,
+  archives: Archives,
+  filter: LogFilter,
+  clock: Clock,
+): Promise<ChainLog[] | undefined> {
+  const { signal } = new AbortController();
+  const found = await archives.find(filter, [], signal);
+  if (found === undefined) return undefined;
+  const { source, toBlock } = found;
+  try {
+    const logs: ChainLog[] = [];
+    for await (const part of source.logs({ ...filter, toBlock }, signal)) logs.push(...part.logs);
+    await compare(reader, source, { filter, logs, clock });
+    const rest = toBlock < filter.toBlock ? await reader.logs({ ...filter, fromBlock: toBlock + 1 }) : [];
+    return [...logs, ...rest];
+  } catch (error) {
+    if (error instanceof ArchiveError && error.action === "split") {
+      throw new AppError(error.message, { code: "too_many_logs", cause: error });
+    }
+    if (!(error instanceof ArchiveError || error instanceof ArchiveDisprovedError)) throw error;
+    archives.rest(source, error);
+    return undefined;
+  }
+}
+
+/** @throws ArchiveDisprovedError if a block's receipts have other logs */
+async function compare(
+  reader: RpcChainReader,
+  { label }: HistorySource,
+  { filter, logs, clock }: { readonly filter: LogFilter; readonly logs: readonly ChainLog[]; readonly clock: Clock },
+): Promise<void> {
+  const byBlock = [...Map.groupBy(logs, ({ blockNumber }) => blockNumber)];
+  const newest = byBlock.length - 1;
+  const chosen = new Set([newest]);
+  for (let draw = 1; draw < COMPARED; draw++) chosen.add(Math.floor(clock.random() * byBlock.length));
+  const check = async (at: number): Promise<void> => {
+    const [number, told] = byBlock[at] ?? [];
+    if (number === undefined || told === undefined) return;
+    const block = { number, hash: (told[0] as ChainLog).blockHash, receiptsRoot: undefined };
+    const proven = await reader.provenLogs(block, { ...filter, fromBlock: number, toBlock: number });
+    if (proven === undefined) return;
+    if (proven === "other block") throw new ArchiveDisprovedError(label, number, false);
+    if (printOf(proven.logs) !== printOf(told)) throw new ArchiveDisprovedError(label, number, true);
+  };
+  await Promise.all([...chosen].map(check));
+}
+
+const printOf = (logs: readonly ChainLog[]): string =>
+  logs
+    .map(({ address, topics, data, logIndex }) => [logIndex, address, data, ...topics].join(" "))
+    .sort()
+    .join();

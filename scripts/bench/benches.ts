@@ -1,6 +1,7 @@
 /** Every bench of a run, in the order of the table. */
 import type { Bench } from "./row.ts";
 import { announced } from "./rows/announced.ts";
+import { archived, archivedLarge, archiveGone } from "./rows/archive.ts";
 import { backfill, faulty, postgres, sparse } from "./rows/backfill.ts";
 import { bombs } from "./rows/bombs.ts";
 import { capped, cappedSilently } from "./rows/capped.ts";
@@ -28,6 +29,9 @@ export const BENCHES: readonly Bench[] = [
   faulty,
   capped,
   cappedSilently,
+  archived,
+  archivedLarge,
+  archiveGone,
   warmPage1,
   warmPage64,
   walk,

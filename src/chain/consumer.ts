@@ -59,6 +59,8 @@ export interface ChainConsumer {
   holdsAbove?(block: number): boolean;
   /** This process follows the chain from now on, or again after an interruption. Reload from the log. */
   begin?(chain: FollowedChain): Promise<void>;
+  /** The follower has read these headers, linked and in order, before it follows any block. */
+  saw?(headers: readonly BlockHeader[]): void;
   /**
    * Takes a change. The head of the chain's stream moves forward after `advanced` resolves, and back before `reverted`
    * is delivered. `advanced` may come again after a crash.

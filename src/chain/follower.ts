@@ -382,6 +382,7 @@ export class Follower {
       first.number === head.number ? [head] : [first, ...(await this.#blocks.headersUpTo(from + 1, head))];
     if (firstUnlinked(headers) !== undefined || first.hash !== headers[0]?.hash)
       throw new ForkedAnswersError(head.number);
+    for (const consumer of this.#options.consumers) consumer.saw?.(headers);
     await this.#append(state, [
       { type: "HeadAdvanced", fromBlock: from, headers: headers.map(toRef) },
       { type: "ChainFinalized", block: { number: first.number, hash: first.hash } },

@@ -17,7 +17,7 @@ import type { Verify } from "../rpc/port.ts";
 import type { RpcChainReader, TransfersAnswer } from "../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../rpc/rpc-errors.ts";
 import { CHECKED_SPAN, FIRST_AHEAD, NEAR_FINAL, READ_AHEAD, ReadAhead } from "./backfill.ts";
-import { LAST_STRETCH, SAMPLED_BLOCKS } from "./history.ts";
+import { SAMPLED_BLOCKS } from "./history.ts";
 import { between, PARTS, readText, STANDARD_FORMS } from "./identify.ts";
 import { MAX_CHECKED } from "./joining.ts";
 import { CALLS_AT_ONCE, MAX_PROVEN } from "./proof.ts";
@@ -332,27 +332,22 @@ export class Estimator {
         batch: hasBatches,
         multicall: facts.hasMulticall,
       },
-      archive: this.#byArchive(transfers, rest, maxBlocks),
+      archive: this.#byArchive(transfers, rest),
       probes,
       time: clock.now(),
     };
   }
 
   /** The costs of the road by an archive: its answers, and what the node is asked for the last blocks and the proof. */
-  #byArchive(
-    transfers: Range,
-    rest: { readonly low: Plan; readonly high: Plan },
-    maxBlocks: number | null,
-  ): Estimate["archive"] {
+  #byArchive(transfers: Range, rest: { readonly low: Plan; readonly high: Plan }): Estimate["archive"] {
     const { archives, verify } = this.#options;
     const [first] = archives.status();
     if (first === undefined) return null;
     const total = (plan: Plan) => Object.values(plan).reduce((sum, one) => sum + one, 0);
-    const last = Math.ceil(LAST_STRETCH / (maxBlocks ?? LAST_STRETCH));
     const partsOf = (count: number) => 1 + Math.ceil((count * ARCHIVE_BYTES) / MAX_BYTES);
     const callsOf = (count: number) => {
       const proven = verify === "sample" ? Math.min(count, SAMPLED_BLOCKS) : count;
-      return last + partsOf(count) + proven + Math.ceil(Math.min(count, MAX_PROVEN) / CALLS_AT_ONCE);
+      return partsOf(count) + proven + Math.ceil(Math.min(count, MAX_PROVEN) / CALLS_AT_ONCE);
     };
     const { low, high } = transfers;
     return {

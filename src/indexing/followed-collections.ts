@@ -21,7 +21,7 @@ import type { Address } from "../core/hex.ts";
 import { type BlockRef, type HeaderRef, type NftEvent, parseStream, type StreamName } from "../events/types.ts";
 import { allStreams, type StreamHead } from "../log/event-log.ts";
 import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
-import type { ChainLog, LogsInDoubt } from "../rpc/port.ts";
+import type { BlockHeader, ChainLog, LogsInDoubt } from "../rpc/port.ts";
 import { LogsInDoubtError } from "../rpc/rpc-errors.ts";
 import { type Followed, FollowedStreams, type StreamChange } from "./collection-streams.ts";
 import { type FlagRules, RULES_VERSION } from "./flags.ts";
@@ -271,6 +271,10 @@ export class FollowedCollections implements ChainConsumer {
     ];
     const fields = { chain: chain.name, address, name, nfts, transfers, calls, ms };
     logger.info(fields, `indexed ${nameText(chain, address, name)} ${parts.join(" · ")}`);
+  }
+
+  saw(headers: readonly BlockHeader[]): void {
+    this.#joining.addHeaders(headers);
   }
 
   async apply(change: ChainChange): Promise<void> {

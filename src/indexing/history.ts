@@ -11,7 +11,7 @@ import type { BlockRef, TransfersCommitted } from "../events/types.ts";
 import { ArchiveDisprovedError, type Archives } from "../rpc/archive/archives.ts";
 import { ArchiveError, type HistorySource, type TransfersPart } from "../rpc/archive/port.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
-import type { BlockRange, TouchedBlocks } from "../rpc/port.ts";
+import type { BlockRange, ChainLog, TouchedBlocks } from "../rpc/port.ts";
 import { isHistoryPruned } from "../rpc/rpc-errors.ts";
 import { type BackfillTask, backfill } from "./backfill.ts";
 import { linesByBlock } from "./omissions.ts";
@@ -20,9 +20,7 @@ import { linesByBlock } from "./omissions.ts";
 export const SAMPLED_BLOCKS = 100;
 /** Blocks of one part that are read because their header's fields don't make its hash, while other headers' do. */
 const MAX_DOUBTED = 1_000;
-const RECEIPTS_AT_ONCE = 4;
-/** Newest final blocks that the node reads itself: an archive may lag there, or be on an orphaned branch. */
-export const LAST_STRETCH = 64;
+const RECEIPTS_AT_ONCE = 10;
 
 /** Time after which the node's reading looks for an archive again, whose rest may be over. */
 const LOOK_MS = 60_000;
@@ -79,7 +77,8 @@ export async function* historyFrom(task: HistoryTask): AsyncGenerator<HistorySte
   let prunedAt: number | undefined;
   while (next <= final.number) {
     const own = nodeRanges.find(({ toBlock }) => toBlock >= next);
-    const last = Math.min(final.number - LAST_STRETCH, (own?.fromBlock ?? Number.POSITIVE_INFINITY) - 1);
+    // An archive that lags leaves the newest final blocks to the node, which reads on from the final one in any case.
+    const last = Math.min(final.number, (own?.fromBlock ?? Number.POSITIVE_INFINITY) - 1);
     const found = await archives.find({ fromBlock: next, toBlock: last }, distrusted, signal);
     if (found === undefined) {
       const end = own === undefined ? final.number : Math.min(final.number, own.toBlock);
@@ -150,8 +149,6 @@ function eventOf({ onMalformed }: HistoryTask, { fromBlock, decoded }: Transfers
   return { type: "TransfersCommitted", fromBlock, toBlock, toHash, count, transfers };
 }
 
-const NO_ROOT = `0x${"0".repeat(64)}`;
-
 const hashAt = (columns: Uint8Array, at: number): Hash => bytesToHex(columns.subarray(at * 32, at * 32 + 32)) as Hash;
 
 /**
@@ -165,10 +162,11 @@ async function provePart(
   { fromBlock, decoded }: TransfersPart,
   samples: number,
 ): Promise<PartProof> {
-  const { reader, verify, clock, address, forms, signal } = task;
+  const { reader, verify, clock, address, forms, signal, final } = task;
   const { touched, coveredThrough, toHash, transfers } = decoded;
   const { numbers, isHashed } = touched;
-  await assertHashes(task, label, [{ number: coveredThrough, hash: toHash }]);
+  if (coveredThrough !== final.number) await assertHashes(task, label, [{ number: coveredThrough, hash: toHash }]);
+  else if (toHash !== final.hash) throw new ArchiveDisprovedError(label, coveredThrough, false);
   if (verify === "headers") await assertHashes(task, label, refsOf(touched));
   const hashed = isHashed.reduce((sum, one) => sum + one, 0);
   const chosen = verify === "receipts" ? [...numbers.keys()] : draw(numbers.length, samples, () => clock.random());
@@ -182,19 +180,15 @@ async function provePart(
   const check = async (at: number): Promise<void> => {
     signal.throwIfAborted();
     const number = numbers[at] as number;
-    const root = isHashed[at] === 1 ? hashAt(touched.receiptsRoots, at) : NO_ROOT;
-    const block = { number, hash: hashAt(touched.hashes, at), receiptsRoot: root === NO_ROOT ? undefined : root };
-    const proven = await reader.provenLogs(block as typeof block & { receiptsRoot: Hash | undefined }, {
-      ...filter,
-      fromBlock: number,
-      toBlock: number,
-    });
+    const receiptsRoot = isHashed[at] === 1 ? hashAt(touched.receiptsRoots, at) : undefined;
+    const block = { number, hash: hashAt(touched.hashes, at), receiptsRoot };
+    const linesOf = (logs: readonly ChainLog[]) =>
+      linesByBlock(decodeTransfers(decodeTransferLogs(logs, forms).transfers)).get(number);
+    const isTold = (logs: readonly ChainLog[]) => linesOf(logs) === told.get(number);
+    const proven = await reader.provenLogs(block, { ...filter, fromBlock: number, toBlock: number }, isTold);
     if (proven === undefined) return;
     if (proven === "other block") throw new ArchiveDisprovedError(label, number, false);
-    const right = linesByBlock(decodeTransfers(decodeTransferLogs(proven.logs, forms).transfers));
-    if (right.get(number) !== told.get(number)) {
-      throw new ArchiveDisprovedError(label, number, true);
-    }
+    if (!isTold(proven.logs)) throw new ArchiveDisprovedError(label, number, true);
     sampled++;
     if (proven.by === "root") byRoot++;
   };

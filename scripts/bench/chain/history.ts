@@ -193,6 +193,18 @@ export class History {
     return this.at(block) < this.at(block + 1);
   }
 
+  /** The first blocks of a range that hold a log, at most `most`. */
+  blocksFrom(from: number, to: number, most: number): number[] {
+    const blocks: number[] = [];
+    const end = this.at(to + 1);
+    for (let i = this.at(from); i < end && blocks.length < most; ) {
+      const block = FIRST_BLOCK + (this.#blocks[i] as number);
+      blocks.push(block);
+      while (i < end && FIRST_BLOCK + (this.#blocks[i] as number) === block) i++;
+    }
+    return blocks;
+  }
+
   bytesOf(logs: number): number {
     return logs * this.#width;
   }

@@ -103,11 +103,64 @@ function logsAnswer(id: unknown, filter: LogFilter): Uint8Array | string {
   return bytes.subarray(0, at + 2);
 }
 
+/** The logs of a block, or of a range, as objects. */
+function logsIn(from: number, to: number, addresses?: readonly string[]): Record<string, unknown>[] {
+  return list
+    .filter(({ address }) => addresses?.includes(address) !== false)
+    .flatMap((history) => {
+      const [start, end] = [history.at(from), history.at(to + 1)];
+      const bytes = Buffer.allocUnsafeSlow(history.bytesOf(end - start));
+      history.copy(start, end, bytes, 0);
+      return JSON.parse(`[${bytes.toString("latin1").slice(0, -1)}]`) as Record<string, unknown>[];
+    });
+}
+
+/** Blocks with a log that one answer of the archive holds. */
+const ARCHIVE_BLOCKS = 10_000;
+let archiveAnswers = 0;
+
+/** Answers as SQD's Portal does: the first and the last block, and those with a log, a line each. */
+async function archived(request: Request, url: URL): Promise<Response> {
+  if (latencyMs > 0) await Bun.sleep(latencyMs);
+  if (++archiveAnswers > (options.archiveAnswers ?? Number.POSITIVE_INFINITY))
+    return new Response("gone", { status: 404 });
+  if (url.pathname.endsWith("/finalized-head")) return Response.json({ number: final, hash: blockHash(final) });
+  const { fromBlock, toBlock, logs } = (await request.json()) as {
+    fromBlock: number;
+    toBlock: number;
+    logs: { address: string[] }[];
+  };
+  const [history] = list.filter(({ address }) => logs[0]?.address.includes(address) === true);
+  const blocks = history?.blocksFrom(fromBlock, toBlock, ARCHIVE_BLOCKS) ?? [];
+  const last = blocks.length === ARCHIVE_BLOCKS ? (blocks.at(-1) as number) : toBlock;
+  const lines = new Map([fromBlock, ...blocks, last].map((number) => [number, [] as unknown[]]));
+  for (const log of logsIn(fromBlock, last, logs[0]?.address)) {
+    const { blockNumber, logIndex, transactionIndex, ...rest } = log;
+    lines
+      .get(Number(blockNumber))
+      ?.push({ ...rest, logIndex: Number(logIndex), transactionIndex: Number(transactionIndex) });
+  }
+  const text = [...lines]
+    .map(([number, own]) => {
+      const timestamp = now - (head - number) * 12;
+      const header = { number, hash: blockHash(number), parentHash: blockHash(number - 1), timestamp };
+      return `${JSON.stringify({ header, ...(own.length === 0 ? {} : { logs: own }) })}\n`;
+    })
+    .join("");
+  return new Response(Bun.zstdCompressSync(Buffer.from(text), { level: 1 }), {
+    headers: { "content-encoding": "zstd" },
+  });
+}
+
 function answer({ id, method, params }: RpcRequest): Uint8Array | string {
   requests[method] = (requests[method] ?? 0) + 1;
   switch (method) {
     case "eth_getLogs":
       return logsAnswer(id, params[0] as LogFilter);
+    case "eth_getBlockReceipts": {
+      const number = numberOf(params[0]);
+      return textOf(id, { result: [{ status: "0x1", logs: logsIn(number, number) }] });
+    }
     case "eth_getBlockByNumber":
       return textOf(id, { result: blockOf(params[0]) });
     case "eth_blockNumber":
@@ -184,7 +237,9 @@ const server = Bun.serve({
   idleTimeout: 120,
   development: false,
   fetch: async (request) => {
-    if (request.method === "GET") return control(new URL(request.url));
+    const url = new URL(request.url);
+    if (url.pathname.startsWith("/datasets/")) return archived(request, url);
+    if (request.method === "GET") return control(url);
     const asked = (await request.json()) as RpcRequest;
     http++;
     if (held !== undefined && asked.method === "eth_getLogs") await held.promise;

@@ -23,6 +23,8 @@ export interface ChainOptions {
   readonly maxBlocks?: number;
   /** True if the refusal names the limit; true by default. */
   readonly saysLimit?: boolean;
+  /** Answers of the archive at `/datasets/bench`, after which it is gone. */
+  readonly archiveAnswers?: number;
   /** Most logs per answer; 10,000 by default, like most providers. */
   readonly maxLogs?: number;
 }

@@ -183,10 +183,10 @@ export interface ToldBlock {
   readonly receiptsRoot: Hash | undefined;
 }
 
-/** A block's logs by its receipts, and what proves that they are all. */
+/** A block's logs by its receipts, and what proves that they are all. `answer`: the node's word alone. */
 export interface ProvenLogs {
   readonly logs: readonly ChainLog[];
-  readonly by: "root" | "bloom";
+  readonly by: "root" | "bloom" | "answer";
 }
 
 export type SettledBy = "receipts" | "another endpoint" | "asking again";
@@ -241,8 +241,13 @@ export class BlockLogs {
   /**
    * Returns the logs of a block by its receipts, proven by their root or else by the blooms. `other block`: the chain has
    * another block of that number. Undefined if no endpoint has receipts, or they contradict the header.
+   * @param claim what the other source tells. If the receipts of a block without a root agree, the header isn't read
    */
-  async proven(block: ToldBlock, filter: LogFilter): Promise<ProvenLogs | "other block" | undefined> {
+  async proven(
+    block: ToldBlock,
+    filter: LogFilter,
+    claim?: (logs: readonly ChainLog[]) => boolean,
+  ): Promise<ProvenLogs | "other block" | undefined> {
     if (!this.#pool.endpoints.some((endpoint) => this.#hasReceipts(endpoint))) return undefined;
     const ask = async (endpoint: Endpoint): Promise<ProvenLogs | "other block"> => {
       const receipts = await this.#receiptsOf(endpoint, block);
@@ -252,6 +257,10 @@ export class BlockLogs {
       const isOfBlock = own.every(({ blockHash }) => String(blockHash).toLowerCase() === block.hash);
       if (isOfBlock && root !== undefined && root === block.receiptsRoot) {
         return { logs: logsOf(own, filter), by: "root" };
+      }
+      if (isOfBlock && block.receiptsRoot === undefined && own.length > 0 && claim !== undefined) {
+        const logs = logsOf(own, filter);
+        if (claim(logs)) return { logs, by: "answer" };
       }
       const wire = await endpoint.request("eth_getBlockByNumber", [quantity(block.number), false]);
       const header = parseHeader(wire, block.number, endpoint.label);

@@ -20,7 +20,7 @@ import { MAX_SPAN, SpanController } from "../endpoint/capabilities.ts";
 import type { EndpointPool } from "../endpoint/endpoint-pool.ts";
 import type { BlockHeader, ChainLog, CompleteLogsOptions, Endpoint, LogFilter, StretchFilter } from "../port.ts";
 import { isHistoryPruned, LogsInDoubtError, mayBeTooLarge, RpcError } from "../rpc-errors.ts";
-import { BlockLogs, doubtfulBlocks, leastFaulty, MAX_ADDRESSES, type SettledBy, type ToldBlock } from "./block-logs.ts";
+import { BlockLogs, doubtfulBlocks, leastFaulty, MAX_ADDRESSES, type SettledBy } from "./block-logs.ts";
 import { headerFrom, missingBlock } from "./headers.ts";
 
 /** With more chunks of addresses than this, one filter by topic alone is cheaper than a request per chunk. */
@@ -107,8 +107,8 @@ export class LogReader {
   }
 
   /** See `BlockLogs.proven`. */
-  provenLogs(block: ToldBlock, filter: LogFilter): ReturnType<BlockLogs["proven"]> {
-    return this.#blocks.proven(block, filter);
+  provenLogs(...asked: Parameters<BlockLogs["proven"]>): ReturnType<BlockLogs["proven"]> {
+    return this.#blocks.proven(...asked);
   }
 
   async logsOfStretch({ addresses, topics, stretch, onDoubt }: StretchFilter): Promise<ChainLog[] | undefined> {

@@ -25,7 +25,6 @@ import type {
   Tips,
   TransferFilter,
 } from "../port.ts";
-import type { ToldBlock } from "./block-logs.ts";
 import type { CallOptions } from "./call-reader.ts";
 import { CallReader, requestParsed, textIn } from "./call-reader.ts";
 import {
@@ -159,8 +158,8 @@ export class RpcChainReader implements ChainReader {
   }
 
   /** Reads a told block's logs from its receipts. See `BlockLogs.proven`. */
-  provenLogs(block: ToldBlock, filter: LogFilter): ReturnType<LogReader["provenLogs"]> {
-    return this.#logs.provenLogs(block, filter);
+  provenLogs(...asked: Parameters<LogReader["provenLogs"]>): ReturnType<LogReader["provenLogs"]> {
+    return this.#logs.provenLogs(...asked);
   }
 
   logsOfStretch(filter: StretchFilter): Promise<ChainLog[] | undefined> {

@@ -26,6 +26,7 @@ import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
 import type { Spending } from "./core/spending.ts";
+import { CONTRACT_TYPES, TransferKind } from "./events/columns.ts";
 import type { BlockRef, HeaderRef } from "./events/types.ts";
 import { type AuditOptions, runAudit } from "./indexing/audit.ts";
 import type { Delay, Verdict } from "./indexing/candidates.ts";
@@ -34,6 +35,7 @@ import { isAirdropShaped } from "./indexing/flags.ts";
 import { ChainIndexing } from "./indexing/indexing.ts";
 import type { Entry } from "./ledger/entries.ts";
 import { countEntries } from "./ledger/listing.ts";
+import type { Slot } from "./ledger/tables.ts";
 import type { EventLog } from "./log/event-log.ts";
 import type { ChainMetadata, Metadata } from "./metadata/metadata.ts";
 import type { KnownFacts, PageFactsOptions } from "./metadata/page.ts";
@@ -215,7 +217,8 @@ async function shapeOf({ ledger, identified, version }: Collection) {
   const { name = null, symbol = null, block: target = null } = identified ?? {};
   const transfers = ledger.owners.count + ledger.balances.count;
   const nfts = countEntries(ledger, Number.MAX_SAFE_INTEGER, false);
-  const standard = transfers === 0 ? null : ledger.owners.count > 0 ? "ERC721" : "ERC1155";
+  const kind = ledger.owners.count > 0 ? TransferKind.erc721 : ledger.tokens.kind(0 as Slot);
+  const standard = transfers === 0 ? null : (CONTRACT_TYPES[kind] ?? null);
   const measured = { version, transfers, nfts, name, symbol, standard, target };
   return { airdrop: await isAirdropShaped(ledger), measured };
 }

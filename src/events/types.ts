@@ -29,6 +29,8 @@ export type TransferForm =
   | "erc2309"
   /** ERC-1155 `TransferSingle` and `TransferBatch`. */
   | "erc1155"
+  /** ERC-6909 `Transfer` with sender, receiver and id indexed; caller and amount in the data. */
+  | "erc6909"
   /** `Transfer` of both ERC-821 drafts (Decentraland's LAND). Counted once if ERC-721's is there, too. */
   | "erc821"
   /** `Create` and `Destroy`, the mints and burns of ERC-821's earliest implementation. */

@@ -75,7 +75,7 @@ const TokenTransfer = Type.Object({
   block: int64("Block of the transfer"),
   from: address("The sender; the zero address for a mint"),
   to: address("The receiver; the zero address for a burn"),
-  amount: digits("1, or an amount of an ERC-1155 token"),
+  amount: digits("1, or an amount of an ERC-1155 or ERC-6909 token"),
 });
 
 const MetadataOutcome = Type.Object({

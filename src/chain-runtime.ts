@@ -33,12 +33,11 @@ import type { Delay, Verdict } from "./indexing/candidates.ts";
 import { type Estimate, Estimator } from "./indexing/estimate.ts";
 import { isAirdropShaped } from "./indexing/flags.ts";
 import { ChainIndexing } from "./indexing/indexing.ts";
-import type { Entry } from "./ledger/entries.ts";
 import { countEntries } from "./ledger/listing.ts";
 import type { Slot } from "./ledger/tables.ts";
 import type { EventLog } from "./log/event-log.ts";
 import type { ChainMetadata, Metadata } from "./metadata/metadata.ts";
-import type { KnownFacts, PageFactsOptions } from "./metadata/page.ts";
+import type { KnownFacts, PageFactsOptions, ShownToken } from "./metadata/page.ts";
 import { measureHead, observerOf, poolObserver, requestObserver, watchOf } from "./observers.ts";
 import { createPrices, type Prices } from "./prices/price-service.ts";
 import type { TokenLists } from "./prices/token-lists.ts";
@@ -60,9 +59,10 @@ export interface ChainRuntime {
   readonly indexing: ChainIndexing;
   readonly prices: Prices;
   readonly metadata: ChainMetadata;
-  factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
+  factsOf(address: Address, entries: readonly ShownToken[], options: PageFactsOptions): Promise<KnownFacts>;
   outcomesOf: ChainMetadata["outcomesOf"];
   healthOf: ChainMetadata["healthOf"];
+  documentOf: ChainMetadata["documentOf"];
   metadataVersion(address: Address): number | undefined;
   headerOf(block: number, above?: BlockRef): Promise<HeaderRef | undefined>;
   /** Says what indexing a contract will cost. */
@@ -274,7 +274,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   const parts = { chain, reader, view };
   startAudit(parts, shared);
   metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads, isIdle: indexing.isIdle }));
-  const { factsOf, outcomesOf, healthOf, versionOf: metadataVersion } = metadata;
+  const { factsOf, outcomesOf, healthOf, documentOf, versionOf: metadataVersion } = metadata;
   return {
     chain,
     isGiven,
@@ -285,6 +285,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     factsOf,
     outcomesOf,
     healthOf,
+    documentOf,
     metadataVersion,
     headerOf: blockHeaders(parts, clock),
     estimate: (address) => estimator.of(address),

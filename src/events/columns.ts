@@ -11,10 +11,19 @@ import { InvariantError } from "../core/errors.ts";
 import type { Hash } from "../core/hex.ts";
 
 /**
- * The kind of a transfer. A `range` is ERC-2309: `amount` consecutive ids from `id` on, one token each. Kinds have four
- * bits, and the third is reserved: the token tables mark large ids with it.
+ * The kind of a transfer. A `range` is ERC-2309: `amount` consecutive ids from `id` on, one token each. `contract` is the
+ * collection itself, in columns of metadata; no transfer has it. Kinds have four bits, and the third is reserved: the
+ * token tables mark large ids with it.
  */
-export const TransferKind = { erc721: 0, erc1155: 1, cryptopunks: 2, range: 3, mooncats: 8, erc6909: 9 } as const;
+export const TransferKind = {
+  erc721: 0,
+  erc1155: 1,
+  cryptopunks: 2,
+  range: 3,
+  mooncats: 8,
+  erc6909: 9,
+  contract: 10,
+} as const;
 export type TransferKind = (typeof TransferKind)[keyof typeof TransferKind];
 
 /** The type of contract that each kind of token has on the wire. */

@@ -264,9 +264,13 @@ export interface MetadataFailed {
   readonly tokens: Uint8Array;
 }
 
-/** The metadata of ids from `fromId` to `toId` (inclusive, decimal) may have changed. */
+/**
+ * The metadata of ids from `fromId` to `toId` (inclusive, decimal) may have changed; of all ids, and the document about
+ * the collection may have, too. With `contract` it is that document alone.
+ */
 export interface MetadataOutdated {
   readonly type: "MetadataOutdated";
+  readonly contract?: true;
   readonly fromId: string;
   readonly toId: string;
   /** Announced by the contract's log, found by sampling, in doubt after a reverted block, or requested by an operator. */

@@ -124,12 +124,13 @@ export function addRecords(
 ): void {
   const { identified, ledger } = collection;
   const { addresses } = ledger;
+  const isSpam = collection.possibleSpam || (Boolean(names?.rule) && !collection.verifiedCollection);
   const flag = (value: boolean) => (style.native ? String(value) : `"${value}"`);
   const name = JSON.stringify(identified?.name || (names?.name ?? ""));
   const symbol = JSON.stringify(identified?.symbol || (names?.symbol ?? ""));
   const head = piece(`{"token_address":"${address}","token_id":"`);
   const next = piece(`,{"token_address":"${address}","token_id":"`);
-  const tailText = `","name":${name},"symbol":${symbol},"possible_spam":${flag(collection.possibleSpam)},"verified_collection":${flag(collection.verifiedCollection)},"last_token_uri_sync":`;
+  const tailText = `","name":${name},"symbol":${symbol},"possible_spam":${flag(isSpam)},"verified_collection":${flag(collection.verifiedCollection)},"last_token_uri_sync":`;
   const tail = piece(tailText);
   const tailOfNothing = piece(`${tailText}null,"last_metadata_sync":null}`);
   const hash = new TokenHash(address);

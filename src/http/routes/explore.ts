@@ -47,7 +47,7 @@ import {
   wholeNumber,
 } from "../api/parameters.ts";
 import { COLLECTION_PARTS, type CollectionDeps, ONE_COLLECTION, requestedCollection } from "./collection-path.ts";
-import { type ListingDeps, NftRecord, recordExample, walkOf } from "./listing.ts";
+import { type ListingDeps, NftRecord, namesFor, recordExample, walkOf } from "./listing.ts";
 
 // ── Schemas ──
 
@@ -225,9 +225,17 @@ interface Records {
 }
 
 /** The records of a page, as the listing has them. */
-function recordsFor({ collection, entries, facts }: Records, { source }: Reading, deps: ExploreDeps): RecordModel[] {
+async function recordsFor(
+  { collection, entries, facts }: Records,
+  { source, runtime }: Reading,
+  deps: ExploreDeps,
+): Promise<RecordModel[]> {
   const { chainId, address: contract } = source;
-  const names = deps.namesOf(chainId, contract);
+  const names = await namesFor(deps, runtime, {
+    chainId,
+    address: contract,
+    name: collection.identified?.name ?? null,
+  });
   const isNative = deps.wireTypes === "native";
   return recordsOf({ address: contract, collection, names }, entries, facts, isNative) as RecordModel[];
 }
@@ -284,7 +292,7 @@ async function recordOfToken(reading: Reading, deps: ExploreDeps, { start, token
   const entry = entryOfToken(collection.ledger, token, start.walk.block);
   const entries = entry === undefined ? [] : [entry];
   const { facts } = await runtime.factsOf(source.address, entries, { ...pageFacts(), asOf: knownAt });
-  const [record] = recordsFor({ collection, entries, facts }, reading, deps);
+  const [record] = await recordsFor({ collection, entries, facts }, reading, deps);
   const outcomes = await runtime.outcomesOf(source.address, token, MAX_OUTCOMES);
   const metadata = outcomes.map(({ time: ms, reason = null, hash = null }) => {
     const outcome: "resolved" | "failed" = reason === null ? "resolved" : "failed";
@@ -372,7 +380,7 @@ const findTokens = json({
         matcher(ledger, owner, having),
       );
       const { facts } = await runtime.factsOf(source.address, entries, pageFacts());
-      const result = recordsFor({ collection, entries, facts }, reading, deps);
+      const result = await recordsFor({ collection, entries, facts }, reading, deps);
       return { body: { result, cursor: cursorAt(start, places[result.length]) }, start };
     });
   },

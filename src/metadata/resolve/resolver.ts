@@ -6,7 +6,7 @@
 import { type Semaphore, yieldToEventLoop } from "../../core/background.ts";
 import { AppError } from "../../core/errors.ts";
 import { baseOf } from "../../core/gateway.ts";
-import { hasAmounts, type TransferKind } from "../../events/columns.ts";
+import { hasAmounts, TransferKind } from "../../events/columns.ts";
 import { isPermanent, MetadataFailure } from "./failure.ts";
 import type { Fetcher, FetchLimits, Gateways } from "./fetcher.ts";
 import type { Hosts } from "./host-limits.ts";
@@ -48,7 +48,7 @@ export function urisOfToken(uri: string, { kind, id }: { kind: TransferKind; id:
   const isDefined = hasAmounts(kind);
   const isDocument = isInline(cleaned(uri));
   // Text of an inline document may contain a literal {id}.
-  if (!isDefined && isDocument) return [uri];
+  if (kind === TransferKind.contract || (!isDefined && isDocument)) return [uri];
   const parts = uri.split(ID, MAX_IDS + 2);
   if (parts.length > MAX_IDS + 1) throw new MetadataFailure("invalid_uri", "too many ids");
   if (parts.length === 1) return [uri];

@@ -36,6 +36,7 @@ import { ChainIndexing } from "./indexing/indexing.ts";
 import { countEntries } from "./ledger/listing.ts";
 import type { Slot } from "./ledger/tables.ts";
 import type { EventLog } from "./log/event-log.ts";
+import { Locks } from "./metadata/locks.ts";
 import type { ChainMetadata, Metadata } from "./metadata/metadata.ts";
 import type { KnownFacts, PageFactsOptions, ShownToken } from "./metadata/page.ts";
 import { measureHead, observerOf, poolObserver, requestObserver, watchOf } from "./observers.ts";
@@ -63,6 +64,7 @@ export interface ChainRuntime {
   outcomesOf: ChainMetadata["outcomesOf"];
   healthOf: ChainMetadata["healthOf"];
   documentOf: ChainMetadata["documentOf"];
+  lockedAt: Locks["lockedAt"];
   metadataVersion(address: Address): number | undefined;
   headerOf(block: number, above?: BlockRef): Promise<HeaderRef | undefined>;
   /** Says what indexing a contract will cost. */
@@ -274,6 +276,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   const parts = { chain, reader, view };
   startAudit(parts, shared);
   metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads, isIdle: indexing.isIdle }));
+  const locks = new Locks(reader, clock);
   const { factsOf, outcomesOf, healthOf, documentOf, versionOf: metadataVersion } = metadata;
   return {
     chain,
@@ -286,6 +289,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     outcomesOf,
     healthOf,
     documentOf,
+    lockedAt: (address, id, block) => locks.lockedAt(address, id, block),
     metadataVersion,
     headerOf: blockHeaders(parts, clock),
     estimate: (address) => estimator.of(address),

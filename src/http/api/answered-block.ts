@@ -28,6 +28,8 @@ export interface NftChain {
   outcomesOf(address: Address, token: TokenName, limit: number): Promise<readonly Outcome[]>;
   /** Returns the known document about the collection. @param media also the state of its picture */
   documentOf(address: Address, media: boolean): Promise<ContractDocument>;
+  /** Whether an ERC-721 token is locked at a block; null if its contract doesn't tell, or no endpoint does. */
+  lockedAt(address: Address, id: bigint, block: BlockRef): Promise<boolean | null>;
   /** Counts the tokens with metadata, and those without by the reason. */
   healthOf(address: Address): Promise<MetadataHealth>;
   /** Changes with any token's metadata; undefined while none is in memory. */

@@ -7,7 +7,7 @@ import type { Chain } from "../../chains/chains.ts";
 import type { Collection } from "../../collections/collection.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
 import type { Requester } from "../../core/fair-slots.ts";
-import { type Address, parseAddress } from "../../core/hex.ts";
+import { type Address, type Hash, parseAddress } from "../../core/hex.ts";
 import {
   address,
   blockHash,
@@ -21,6 +21,7 @@ import {
   time,
   type WireTypes,
 } from "../../core/schema-parts.ts";
+import { TransferKind } from "../../events/columns.ts";
 import type { Explorer } from "../../explore/readings.ts";
 import type { TraitIndexes } from "../../explore/traits.ts";
 import { entryOfToken, findEntries, historyPage, tokenOfId } from "../../explore/walks.ts";
@@ -89,6 +90,11 @@ const TokenDetails = named(
   "TokenDetails",
   Type.Object({
     record: Type.Optional(NftRecord),
+    locked: nullable(
+      Type.Boolean({
+        description: "Whether the token is locked (ERC-5192); null if its contract doesn't tell, or no endpoint does",
+      }),
+    ),
     history: Type.Array(named("TokenTransfer", TokenTransfer), { description: "Newest first" }),
     metadata: Type.Array(named("MetadataOutcome", MetadataOutcome), {
       description: "The newest attempts to fetch the metadata, newest first; on the first page only",
@@ -208,12 +214,12 @@ interface Read<T> {
   readonly start: StartedWalk;
 }
 
-/** Reads memory in the turn of the key, then makes the answer. The header of its block may wait for a node. */
+/** Reads memory in the turn of the key, then makes the answer with its block, whose header may wait for a node. */
 async function respond<T>({ runtime, requester }: Reading, deps: ExploreDeps, read: () => Promise<Read<T>>) {
   const { body, start } = await deps.explorer.memory.run(requester, read);
   const asOf = await asOfBlock(start, runtime);
   const headers = responseHeaders(asOf, { trouble: runtime.trouble(), isStale: deps.isStale() });
-  return { body, headers };
+  return { body, headers, asOf };
 }
 
 type RecordModel = Static<typeof NftRecord>;
@@ -399,6 +405,7 @@ const getToken = json({
   answer: TokenDetails,
   example: (wire: WireTypes) => ({
     record: recordExample(wire),
+    locked: null,
     history: [TRANSFER],
     metadata: [{ time: TIME, outcome: "resolved" as const, reason: null, hash: `0x${"5e".repeat(32)}` }],
     cursor: null,
@@ -409,19 +416,28 @@ const getToken = json({
     const { id } = path;
     const explored = { ...(await requestedCollection(path, deps)), requester, page: query };
     const reading = readingOf(explored, deps, ["token", id.toString()]);
-    const { source, limit, cursor, asOf, cursorAt } = reading;
-    return respond(reading, deps, async () => {
+    const { source, runtime, limit, cursor, asOf, cursorAt } = reading;
+    const {
+      body,
+      headers,
+      asOf: block,
+    } = await respond(reading, deps, async () => {
       const start = await startWalk(source, { cursor, asOfBlock: asOf, byPair: false });
       const { ledger } = await currentCollection(source, start.walk);
       const token = tokenOfId(ledger, id);
       if (token === undefined) throw new Refusal("not_found", `id: no transfer of token ${id} is known`);
       const { transfers, next } = await historyPage(source, start, token, { isFirst: cursor === undefined, limit });
       const history = transfers.map((one) => ({ ...one, amount: one.amount.toString() }));
-      const page = { history, cursor: cursorAt(start, next) };
+      const page = { token, history, cursor: cursorAt(start, next) };
       if (cursor !== undefined) return { body: { metadata: [], ...page }, start };
       const record = await recordOfToken(reading, deps, { start, token, knownAt: query.metadata_as_of });
       return { body: { ...record, ...page }, start };
     });
+    const { token, ...page } = body;
+    const isKnown = token.kind === TransferKind.erc721 && block !== undefined && block.hash !== "";
+    const ref = isKnown ? { number: block.block, hash: block.hash as Hash } : undefined;
+    const locked = ref === undefined ? null : await runtime.lockedAt(source.address, id, ref);
+    return { body: { ...page, locked }, headers };
   },
 });
 

@@ -219,8 +219,8 @@ async function shapeOf({ ledger, identified, version }: Collection) {
   const { name = null, symbol = null, block: target = null } = identified ?? {};
   const transfers = ledger.owners.count + ledger.balances.count;
   const nfts = countEntries(ledger, Number.MAX_SAFE_INTEGER, false);
-  const kind = ledger.owners.count > 0 ? TransferKind.erc721 : ledger.tokens.kind(0 as Slot);
-  const standard = transfers === 0 ? null : (CONTRACT_TYPES[kind] ?? null);
+  const kindOf = () => (ledger.owners.count > 0 ? TransferKind.erc721 : ledger.tokens.kind(0 as Slot));
+  const standard = transfers === 0 ? null : (CONTRACT_TYPES[kindOf()] ?? null);
   const measured = { version, transfers, nfts, name, symbol, standard, target };
   return { airdrop: await isAirdropShaped(ledger), measured };
 }

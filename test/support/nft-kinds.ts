@@ -302,6 +302,7 @@ export const KINDS: readonly Kind[] = [
   free("ThreeTopicNft"),
   free("Bytes32Nft"),
   { ...free("Hybrid"), types: ["ERC721", "ERC1155"] },
+  { ...free("ClaimHybrid"), types: ["ERC721", "ERC6909"] },
   { ...free("NftProxy"), deploy: deployProxy, act: (world) => actFree(world, false) },
   {
     name: "BatchNft",

@@ -79,7 +79,7 @@ const CollectionDetails = named(
     flags: named("CollectionFlags", CollectionFlags),
     metadata: named("MetadataHealth", MetadataHealth),
     description: nullableText("Description of the collection in the document of ERC-7572, at most 5,000 characters"),
-    image: nullableText("URI of the collection's picture in that document; null if it is longer than an address"),
+    image: nullableText("URI of the collection's picture in that document; null if it has more than 8,192 characters"),
     media: Media,
     externalLink: nullableText("Link to the collection's page in that document"),
     contractUri: nullableText("URI of that document, as the contract returned it"),

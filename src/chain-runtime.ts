@@ -26,17 +26,19 @@ import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
 import type { Spending } from "./core/spending.ts";
+import { CONTRACT_TYPES, TransferKind } from "./events/columns.ts";
 import type { BlockRef, HeaderRef } from "./events/types.ts";
 import { type AuditOptions, runAudit } from "./indexing/audit.ts";
 import type { Delay, Verdict } from "./indexing/candidates.ts";
 import { type Estimate, Estimator } from "./indexing/estimate.ts";
 import { isAirdropShaped } from "./indexing/flags.ts";
 import { ChainIndexing } from "./indexing/indexing.ts";
-import type { Entry } from "./ledger/entries.ts";
 import { countEntries } from "./ledger/listing.ts";
+import type { Slot } from "./ledger/tables.ts";
 import type { EventLog } from "./log/event-log.ts";
+import { Locks } from "./metadata/locks.ts";
 import type { ChainMetadata, Metadata } from "./metadata/metadata.ts";
-import type { KnownFacts, PageFactsOptions } from "./metadata/page.ts";
+import type { KnownFacts, PageFactsOptions, ShownToken } from "./metadata/page.ts";
 import { measureHead, observerOf, poolObserver, requestObserver, watchOf } from "./observers.ts";
 import { createPrices, type Prices } from "./prices/price-service.ts";
 import type { TokenLists } from "./prices/token-lists.ts";
@@ -61,9 +63,11 @@ export interface ChainRuntime {
   readonly indexing: ChainIndexing;
   readonly prices: Prices;
   readonly metadata: ChainMetadata;
-  factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
+  factsOf(address: Address, entries: readonly ShownToken[], options: PageFactsOptions): Promise<KnownFacts>;
   outcomesOf: ChainMetadata["outcomesOf"];
   healthOf: ChainMetadata["healthOf"];
+  documentOf: ChainMetadata["documentOf"];
+  lockedAt: Locks["lockedAt"];
   metadataVersion(address: Address): number | undefined;
   headerOf(block: number, above?: BlockRef): Promise<HeaderRef | undefined>;
   /** Says what indexing a contract will cost. */
@@ -239,7 +243,8 @@ async function shapeOf({ ledger, identified, version }: Collection) {
   const { name = null, symbol = null, block: target = null } = identified ?? {};
   const transfers = ledger.owners.count + ledger.balances.count;
   const nfts = countEntries(ledger, Number.MAX_SAFE_INTEGER, false);
-  const standard = transfers === 0 ? null : ledger.owners.count > 0 ? "ERC721" : "ERC1155";
+  const kindOf = () => (ledger.owners.count > 0 ? TransferKind.erc721 : ledger.tokens.kind(0 as Slot));
+  const standard = transfers === 0 ? null : (CONTRACT_TYPES[kindOf()] ?? null);
   const measured = { version, transfers, nfts, name, symbol, standard, target };
   return { airdrop: await isAirdropShaped(ledger), measured };
 }
@@ -299,7 +304,8 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   const parts = { chain, reader, view };
   startAudit(parts, shared);
   metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads, isIdle: indexing.isIdle }));
-  const { factsOf, outcomesOf, healthOf, versionOf: metadataVersion } = metadata;
+  const locks = new Locks(reader, clock);
+  const { factsOf, outcomesOf, healthOf, documentOf, versionOf: metadataVersion } = metadata;
   return {
     chain,
     isGiven,
@@ -310,6 +316,8 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     factsOf,
     outcomesOf,
     healthOf,
+    documentOf,
+    lockedAt: (address, id, block) => locks.lockedAt(address, id, block),
     metadataVersion,
     headerOf: blockHeaders(parts, clock),
     estimate: (address) => estimator.of(address),

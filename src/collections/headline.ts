@@ -39,7 +39,7 @@ type IndexStatus =
 interface Summary {
   readonly name: string | null;
   readonly symbol: string | null;
-  /** `ERC721` or `ERC1155`, whichever the transfers are of. */
+  /** `ERC721`, `ERC1155` or `ERC6909`, whichever the transfers are of. */
   readonly standard: string | null;
   /** Head at the identification. Progress is measured up to it. */
   readonly target: number | null;

@@ -90,6 +90,8 @@ export interface ContractNames {
   readonly name: string;
   /** "" for none. */
   readonly symbol: string;
+  /** The rule of spam that the name matches. None applies to the operator's own. */
+  readonly rule?: string;
 }
 
 /** Characters of a name or symbol: the same bound as for those read from a contract. */

@@ -10,7 +10,7 @@ import {
   ServiceError,
 } from "../client/index.ts";
 import { BlockSlider, type FilterState, Filters } from "./controls.tsx";
-import { FilteredTokens, Gallery, RangedTokens, type TokenSource } from "./gallery.tsx";
+import { FilteredTokens, Gallery, Picture, RangedTokens, type TokenSource } from "./gallery.tsx";
 import {
   blockIn,
   type Loaded,
@@ -117,6 +117,7 @@ export function CollectionScreen({ chain, address }: Where) {
   return (
     <>
       <Heading {...{ chain, address, record, total, isReady }} flags={details.value?.flags} />
+      {details.value === undefined ? null : <About {...details.value} />}
       <ChainNotice chain={chain} />
       <Failure error={first.error} />
       {isReady ? null : <Unready {...{ chain, address, progress }} found={first.value} error={first.error} />}
@@ -184,6 +185,28 @@ function Heading({ chain, address, record, total, isReady, flags }: HeadingOptio
         ) : null}
       </p>
     </div>
+  );
+}
+
+/** Most characters of a description that the page shows. */
+const MOST_DESCRIBED = 1_000;
+
+/** What the contract's own document says of the collection. Its link is text: a stranger wrote it. */
+function About({
+  description,
+  media,
+  externalLink,
+}: Pick<CollectionDetails, "description" | "media" | "externalLink">) {
+  const hasPicture = media.media_collection !== null;
+  if (!hasPicture && description === null && externalLink === null) return null;
+  return (
+    <section class="details" aria-label="About the collection">
+      {hasPicture ? <Picture record={{ media }} size="low" pixels={100} /> : null}
+      <div>
+        {description === null ? null : <p class="description">{plain(description, MOST_DESCRIBED)}</p>}
+        {externalLink === null ? null : <code>{plain(externalLink, 200)}</code>}
+      </div>
+    </section>
   );
 }
 

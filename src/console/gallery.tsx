@@ -382,7 +382,7 @@ export function Picture({
   size,
   pixels,
 }: {
-  readonly record: NftRecord;
+  readonly record: Pick<NftRecord, "media">;
   readonly size: "low" | "medium" | "high";
   readonly pixels: number;
 }) {
@@ -399,7 +399,7 @@ export function Picture({
 }
 
 /** Why a token has no preview, in words. */
-function absenceOf({ media }: NftRecord): string {
+function absenceOf({ media }: Pick<NftRecord, "media">): string {
   if (media === "" || media.status === "success") return "";
   // The service also calls a missing URL invalid.
   if (media.status === "invalid_url" && media.original_media_url === null) return "no picture";
@@ -407,7 +407,7 @@ function absenceOf({ media }: NftRecord): string {
 }
 
 /** By path below this page's own address, which may differ from the service's public one. */
-function pathOf({ media }: NftRecord, size: "low" | "medium" | "high"): string | undefined {
+function pathOf({ media }: Pick<NftRecord, "media">, size: "low" | "medium" | "high"): string | undefined {
   const url = media === "" ? undefined : media.media_collection?.[size].url;
   const path = url === undefined ? undefined : /\/(media\/[0-9a-f]{64}\/\d+)$/.exec(url)?.[1];
   return path === undefined ? undefined : `${BASE}${path}`;

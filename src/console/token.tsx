@@ -47,7 +47,7 @@ export function TokenScreen({ chain, address, id }: TokenOptions) {
         </p>
       )}
       <Failure error={error} />
-      {record === undefined ? null : <Details record={record} />}
+      {record === undefined ? null : <Details record={record} locked={value?.locked ?? null} />}
       {value === undefined ? null : (
         <>
           <Panel title="Owners, newest first">
@@ -91,7 +91,7 @@ function Refresh({ of: { chain, address, id }, onDone }: { readonly of: TokenOpt
   );
 }
 
-function Details({ record }: { readonly record: NftRecord }) {
+function Details({ record, locked }: { readonly record: NftRecord; readonly locked: boolean | null }) {
   const metadata = record.normalized_metadata === "" ? undefined : record.normalized_metadata;
   return (
     <div class="details">
@@ -107,6 +107,7 @@ function Details({ record }: { readonly record: NftRecord }) {
           </Fact>
           <Fact name="Minted">block {whole(Number(record.block_number_minted))}</Fact>
           <Fact name="Last transfer">block {whole(Number(record.block_number))}</Fact>
+          {locked === null ? null : <Fact name="Locked">{locked ? "yes, it can't be transferred" : "no"}</Fact>}
           <Fact name="Token URI" isWide>
             <code>{plain(record.token_uri ?? "none", 200)}</code>
           </Fact>

@@ -25,7 +25,7 @@ const SCHEMAS = {
   PriceObserved: 2,
   MetadataResolved: 2,
   MetadataFailed: 2,
-  MetadataOutdated: 1,
+  MetadataOutdated: 2,
   MetadataRequested: 1,
   MediaExamined: 1,
   MetadataSettled: 1,
@@ -57,6 +57,8 @@ const STEPS: { readonly [T in DomainEvent["type"]]?: { readonly [schema: number]
   // Schema 1 counted no bytes. The collection's limit counts from the first event of schema 2 on.
   MetadataResolved: { 1: (fields) => ({ ...fields, bytes: 0 }) },
   MetadataFailed: { 1: (fields) => ({ ...fields, bytes: 0 }) },
+  // Since schema 2 it may be about the document of the collection alone.
+  MetadataOutdated: { 1: (fields) => fields },
   // Since schema 2 a pool may be inside another contract, and has a hash in place of an address.
   PoolDiscovered: { 1: (fields) => fields },
   PriceObserved: { 1: (fields) => fields },

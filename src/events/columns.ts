@@ -11,11 +11,36 @@ import { InvariantError } from "../core/errors.ts";
 import type { Hash } from "../core/hex.ts";
 
 /**
- * The kind of a transfer. A `range` is ERC-2309: `amount` consecutive ids from `id` on, one token each. Kinds have four
- * bits, and the third is reserved: the token tables mark large ids with it.
+ * The kind of a transfer. A `range` is ERC-2309: `amount` consecutive ids from `id` on, one token each. `contract` is the
+ * collection itself, in columns of metadata; no transfer has it. Kinds have four bits, and the third is reserved: the
+ * token tables mark large ids with it.
  */
-export const TransferKind = { erc721: 0, erc1155: 1, cryptopunks: 2, range: 3, mooncats: 8 } as const;
+export const TransferKind = {
+  erc721: 0,
+  erc1155: 1,
+  cryptopunks: 2,
+  range: 3,
+  mooncats: 8,
+  erc6909: 9,
+  contract: 10,
+} as const;
 export type TransferKind = (typeof TransferKind)[keyof typeof TransferKind];
+
+/** The type of contract that each kind of token has on the wire. */
+export const CONTRACT_TYPES: { readonly [kind: number]: string } = {
+  [TransferKind.erc721]: "ERC721",
+  [TransferKind.erc1155]: "ERC1155",
+  [TransferKind.erc6909]: "ERC6909",
+  [TransferKind.cryptopunks]: "CRYPTOPUNKS",
+  [TransferKind.mooncats]: "MOONCATS",
+};
+
+/** The kinds whose tokens have amounts and any number of holders. Every other token has one owner. */
+export type AmountKind = typeof TransferKind.erc1155 | typeof TransferKind.erc6909;
+
+/** True for the kinds whose tokens have amounts. */
+export const hasAmounts = (kind: TransferKind): kind is AmountKind =>
+  kind === TransferKind.erc1155 || kind === TransferKind.erc6909;
 
 /** Unsigned integers of up to 256 bits, with `words` u32 words per value (1, 2 or 8), lowest first. */
 export interface WordColumn {

@@ -29,6 +29,8 @@ export type TransferForm =
   | "erc2309"
   /** ERC-1155 `TransferSingle` and `TransferBatch`. */
   | "erc1155"
+  /** ERC-6909 `Transfer` with sender, receiver and id indexed; caller and amount in the data. */
+  | "erc6909"
   /** `Transfer` of both ERC-821 drafts (Decentraland's LAND). Counted once if ERC-721's is there, too. */
   | "erc821"
   /** `Create` and `Destroy`, the mints and burns of ERC-821's earliest implementation. */
@@ -283,9 +285,13 @@ export interface MetadataFailed {
   readonly tokens: Uint8Array;
 }
 
-/** The metadata of ids from `fromId` to `toId` (inclusive, decimal) may have changed. */
+/**
+ * The metadata of ids from `fromId` to `toId` (inclusive, decimal) may have changed; of all ids, and the document about
+ * the collection may have, too. With `contract` it is that document alone.
+ */
 export interface MetadataOutdated {
   readonly type: "MetadataOutdated";
+  readonly contract?: true;
   readonly fromId: string;
   readonly toId: string;
   /** Announced by the contract's log, found by sampling, in doubt after a reverted block, or requested by an operator. */

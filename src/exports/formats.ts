@@ -1,7 +1,7 @@
 /** The tables and formats of an export: rows in, bytes out. Each encoder keeps no more than the rows of one piece. */
 import { ByteWriter, ParquetWriter, type SchemaElement } from "hyparquet-writer";
 import { yieldToEventLoop } from "../core/background.ts";
-import { TransferKind } from "../events/columns.ts";
+import { CONTRACT_TYPES } from "../events/columns.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { FactsOf, RecordFacts } from "../listings/record.ts";
 import type { WalkSource } from "../walks/snapshot.ts";
@@ -40,13 +40,6 @@ const HOLDER_COLUMNS: readonly Column[] = [
   { name: "share", type: "share" },
 ];
 
-const TYPES: { readonly [kind: number]: string } = {
-  [TransferKind.erc721]: "ERC721",
-  [TransferKind.erc1155]: "ERC1155",
-  [TransferKind.cryptopunks]: "CRYPTOPUNKS",
-  [TransferKind.mooncats]: "MOONCATS",
-};
-
 /** The rows of a batch of tokens. Several holders, and the minter of such a token, are null. */
 function tokenRows({ collection, entries, facts }: WalkBatch<RecordFacts>): ExportRow[] {
   const { ledger } = collection;
@@ -54,7 +47,16 @@ function tokenRows({ collection, entries, facts }: WalkBatch<RecordFacts>): Expo
   return entries.map(({ id, kind, owner, amount, block, blockMinted, minter }: Entry, at) => {
     const { tokenUri = "null", metadata = "null", uriSync = "null", metadataSync = "null" } = facts[at] ?? {};
     const known = [tokenUri, metadata, uriSync, metadataSync].map((json) => JSON.parse(json) as string | null);
-    return [String(id), TYPES[kind] ?? null, hex(owner), String(amount), block, blockMinted, hex(minter), ...known];
+    return [
+      String(id),
+      CONTRACT_TYPES[kind] ?? null,
+      hex(owner),
+      String(amount),
+      block,
+      blockMinted,
+      hex(minter),
+      ...known,
+    ];
   });
 }
 

@@ -13,7 +13,7 @@ import type { Clock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
-import { TransferKind } from "../events/columns.ts";
+import { hasAmounts, TransferKind } from "../events/columns.ts";
 import { type BlockRef, parseStream, type StreamName } from "../events/types.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { Ledger } from "../ledger/ledger.ts";
@@ -56,7 +56,7 @@ export function sampleHoldings(
 }
 
 /**
- * The single-owner tokens that the log has, with the listing as of `block`. Undefined if all are ERC-1155 tokens.
+ * The single-owner tokens that the log has, with the listing as of `block`. Undefined if all are tokens with amounts.
  * @param holdings a sample of the listing
  */
 export function knownTokens(
@@ -70,14 +70,14 @@ export function knownTokens(
   const family = (["cryptopunks", "mooncats"] as const).find((form) => identified?.forms.includes(form));
   return {
     kind: TransferKind[family ?? "erc721"],
-    ids: holdings.flatMap(({ kind, id }) => (kind === TransferKind.erc1155 ? [] : [id])),
+    ids: holdings.flatMap(({ kind, id }) => (hasAmounts(kind) ? [] : [id])),
     listed: countEntries(ledger, block, false),
     logged: rows.count,
     isLogged: (id) => rows.rangeOf(id) >= 0 || kinds.some((kind) => tokens.findId(kind, id) >= 0),
   };
 }
 
-/** A random holding of any ERC-1155 token. Holders of one token have no numbers, so draw a transfer instead. */
+/** A random holding of any token with amounts. Holders of one token have no numbers, so draw a transfer instead. */
 function drawAmount(
   { tokens, balances }: Ledger,
   block: number,
@@ -89,8 +89,8 @@ function drawAmount(
     if (holding < 0) continue;
     const amount = balances.heldAfter(balances.entryAt(holding, block));
     if (amount === 0) continue;
-    const id = tokens.idAmount(balances.holdingSlot(holding));
-    return { kind: TransferKind.erc1155, id, owner: balances.holdingOwner(holding), amount };
+    const slot = balances.holdingSlot(holding);
+    return { kind: tokens.kind(slot), id: tokens.idAmount(slot), owner: balances.holdingOwner(holding), amount };
   }
   return undefined;
 }
@@ -113,7 +113,7 @@ interface AuditSample {
   readonly address: Address;
   readonly block: BlockRef;
   readonly holdings: readonly Holding[];
-  /** Tokens with one owner that the log knows. Undefined if the log has ERC-1155 tokens only. */
+  /** Tokens with one owner that the log knows. Undefined if the log has tokens with amounts only. */
   readonly known: KnownTokens | undefined;
   /** True if the collection has not changed since the sample, so that the comparison is with the same block. */
   readonly isAsDrawn: () => boolean;
@@ -258,13 +258,13 @@ function compare(
 }
 
 export function callOf(to: Address, { kind, id, owner }: Holding): Call {
-  if (kind === TransferKind.erc1155) return { to, data: ABI.encodeFunctionData("balanceOf", [owner, id]) };
+  if (hasAmounts(kind)) return { to, data: ABI.encodeFunctionData("balanceOf", [owner, id]) };
   return ownerCall(to, kind, id);
 }
 
 /** Returns the amount that the owner holds on chain. Undefined if the contract does not answer. */
 function heldBy({ kind, owner }: Holding, result: CallResult | undefined): bigint | undefined {
   if (result?.ok !== true || result.data.length !== 66) return undefined;
-  if (kind === TransferKind.erc1155) return BigInt(result.data);
+  if (hasAmounts(kind)) return BigInt(result.data);
   return `0x${result.data.slice(26)}` === owner ? 1n : 0n;
 }

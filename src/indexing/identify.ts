@@ -18,6 +18,7 @@ import {
   TRANSFER,
   TRANSFER_821,
   TRANSFER_821_SECOND,
+  TRANSFER_6909,
   TRANSFER_BATCH,
   TRANSFER_SINGLE,
 } from "../rpc/decode/transfers.ts";
@@ -34,14 +35,14 @@ const ABI = new Interface([
   "function ownerOf(uint256) view returns (address)",
   "function punkIndexToAddress(uint256) view returns (address)",
 ]);
-/** Interface ids: ERC-165, the id that no contract may support, ERC-721, ERC-1155; ERC-821 as in package `erc821`. */
+/** Interface ids: ERC-165, the id that no contract may support, ERC-721, ERC-1155, ERC-6909; package `erc821`'s ERC-821. */
 const [ERC165, INVALID, ERC721, ERC1155] = ["0x01ffc9a7", "0xffffffff", "0x80ac58cd", "0xd9b67a26"] as const;
-const ERC821 = "0x7c0633c6";
+const [ERC6909, ERC821] = ["0x0f632fb3", "0x7c0633c6"] as const;
 /**
  * A contract of any standard may use the events of all of them. Some contracts are two kinds at once, and a proxy may
  * have had a logic that followed a draft.
  */
-export const STANDARD_FORMS: readonly TransferForm[] = ["erc721", "erc2309", "erc1155", "erc821"];
+export const STANDARD_FORMS: readonly TransferForm[] = ["erc721", "erc2309", "erc1155", "erc6909", "erc821"];
 /** Ids whose owner is requested before a `Transfer` without indexed id counts as an NFT's. */
 const SAMPLES = 12;
 /** Intervals per step of the search for the deployment: 20 million blocks take nine round trips instead of 25. */
@@ -76,6 +77,7 @@ export async function identify(
     call("symbol"),
     call("decimals"),
     supports(ERC821),
+    supports(ERC6909),
   ];
   const { header, results, hasCode, final } = await lookAt(reader, address, questions);
   const [erc165, invalid, erc721, erc1155] = results.slice(0, 4).map(isTrue);
@@ -103,7 +105,8 @@ export async function identify(
     const forms = [...formsOfClaim(decimals), ...(isTrue(results[7]) ? (["erc821-created"] as const) : [])];
     return identity({ kind: "nft", forms, startBlock });
   }
-  if (honest && erc1155 === true) return identity({ kind: "nft", forms: STANDARD_FORMS, startBlock });
+  if (honest && (erc1155 === true || isTrue(results[8])))
+    return identity({ kind: "nft", forms: STANDARD_FORMS, startBlock });
   const nothing = identity({ kind: hasCode ? "not_nft" : "not_a_contract", forms: [], startBlock });
   // Divisible tokens are no NFTs, unless they emit an event that no ERC-20 has. 0 (CryptoPunks) proves nothing.
   const divisible = decimals !== undefined && decimals > 0;
@@ -241,7 +244,8 @@ async function firstLogs(
 /** Returns the forms that the events' shape alone proves. Undefined if an ERC-20 could have emitted them as well. */
 function formsOfEvents(logs: readonly ChainLog[]): readonly TransferForm[] | undefined {
   const has = (...topics: string[]) => logs.some((log) => topics.includes(log.topics[0] ?? ""));
-  const indexed = logs.some((log) => log.topics[0] === TRANSFER && log.topics.length === 4);
+  const isIndexed = ({ topics }: ChainLog) => topics[0] === TRANSFER || topics[0] === TRANSFER_6909;
+  const indexed = logs.some((log) => isIndexed(log) && log.topics.length === 4);
   if (indexed || has(TRANSFER_SINGLE, TRANSFER_BATCH, CONSECUTIVE_TRANSFER)) return STANDARD_FORMS;
   if (has(TRANSFER_821, TRANSFER_821_SECOND)) return [...STANDARD_FORMS, "erc821-created"];
   if (has(CAT_RESCUED, CAT_ADOPTED)) return ["mooncats"];

@@ -6,7 +6,7 @@ import { Interface } from "ethers";
 import { numbersBetween } from "../chain/branch.ts";
 import type { BlocksInDoubt } from "../collections/hot-collections.ts";
 import { type Address, ZERO_ADDRESS } from "../core/hex.ts";
-import { decodeTransfers, type TransferColumns, TransferKind } from "../events/columns.ts";
+import { type AmountKind, decodeTransfers, type TransferColumns, TransferKind } from "../events/columns.ts";
 import {
   type BlockRef,
   type NftEvent,
@@ -119,7 +119,7 @@ const CAT_BITS = 40n;
 const LARGEST = 2n ** 256n - 1n;
 
 /** Kinds of token with one owner. */
-export type SingleKind = Exclude<TransferKind, typeof TransferKind.erc1155>;
+export type SingleKind = Exclude<TransferKind, AmountKind>;
 
 /** The collection's tokens with one owner, as the log knows them. */
 export interface KnownTokens {

@@ -13,7 +13,7 @@ import { AppError, isAbort } from "../core/errors.ts";
 import { type Address, ZERO_ADDRESS } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
 import type { Logger } from "../core/logger.ts";
-import { TransferKind } from "../events/columns.ts";
+import { hasAmounts } from "../events/columns.ts";
 import type { BlockRef, HistoryProven } from "../events/types.ts";
 import { entryOfToken } from "../ledger/history.ts";
 import type { Ledger } from "../ledger/ledger.ts";
@@ -206,15 +206,15 @@ async function claimsOf(
     const slice = readSlice(ledger, { block, holders: false, from, limit: HOLDINGS_AT_ONCE });
     from = slice.next;
     for (const { kind, id } of slice.entries) {
-      if (kind === TransferKind.erc1155) continue;
+      if (hasAmounts(kind)) continue;
       live.add(`${kind} ${id}`);
-      claims.push(ownerClaim(ledger, address, { kind: kind as SingleKind, id: BigInt(id) }));
+      claims.push(ownerClaim(ledger, address, { kind, id: BigInt(id) }));
     }
   }
   for (let slot = 0; slot < tokens.count; slot++) {
     const [kind, id] = [tokens.kind(slot as Slot), tokens.id(slot as Slot)];
-    if (kind === TransferKind.erc1155 || live.has(`${kind} ${id}`)) continue;
-    claims.push(ownerClaim(ledger, address, { kind: kind as SingleKind, id }));
+    if (hasAmounts(kind) || live.has(`${kind} ${id}`)) continue;
+    claims.push(ownerClaim(ledger, address, { kind, id }));
   }
   for (let one = balances.nextHolding(0); one < balances.count; one = balances.nextHolding(one + 1)) {
     const slot = balances.holdingSlot(one);
@@ -231,7 +231,7 @@ async function claimsOf(
 
 function claimOf(ledger: Ledger, address: Address, holding: Holding): Claim {
   const { kind, id, amount } = holding;
-  if (kind !== TransferKind.erc1155) return ownerClaim(ledger, address, { kind: kind as SingleKind, id });
+  if (!hasAmounts(kind)) return ownerClaim(ledger, address, { kind, id });
   return { call: callOf(address, holding), says: (result) => wordIn(result) ?? 0n, logged: () => amount };
 }
 

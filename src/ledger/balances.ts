@@ -1,5 +1,5 @@
 /**
- * Histories of ERC-1155 balances: the lists of `balance-entries.ts`, an index from each holding to its newest entry,
+ * Histories of balances of ERC-1155 and ERC-6909 tokens: the lists of `balance-entries.ts`, an index from each holding to its newest entry,
  * and the totals of the newest block. The zero address has a list per token for its supply: mints raise it, burns lower
  * it. So supply has a history like any balance.
  */

@@ -2,7 +2,7 @@
  * Scans a ledger as of a block: the rows of a listing, or its (token, owner) pairs, in order of first appearance.
  * Pauses after a number of steps. The entries are plain facts; `listings/record.ts` writes them as JSON.
  */
-import { TransferKind } from "../events/columns.ts";
+import { hasAmounts, TransferKind } from "../events/columns.ts";
 import type { Amount } from "./balance-entries.ts";
 import type { Ledger } from "./ledger.ts";
 import { type IdRange, type Position, rangeOfCode } from "./rows.ts";
@@ -19,7 +19,7 @@ export interface Entry {
   readonly amount: Amount;
   readonly block: number;
   readonly blockMinted: number;
-  /** -1: ERC-1155 tokens have no single minter. */
+  /** -1: tokens with amounts have no single minter. */
   readonly minter: number;
 }
 
@@ -68,7 +68,7 @@ export interface FoundRow {
   at: number;
   range: number;
   offset: number;
-  /** Supply of an ERC-1155 token. */
+  /** Supply of a token with amounts. */
   supply: Amount;
 }
 
@@ -91,13 +91,14 @@ export function entryOf(
       minter: minted.to,
     };
   }
-  if (tokens.kind(slot) !== TransferKind.erc1155) return singleEntry(ledger, slot, at, block);
+  const kind = tokens.kind(slot);
+  if (!hasAmounts(kind)) return singleEntry(ledger, slot, at, block);
   const last = balances.findTransfer(slot, links.tail(slot), block);
   if (last === PAUSED) return undefined;
   const owner = balances.soleHolder(slot, last, supply);
   if (owner === PAUSED) return undefined;
   return {
-    kind: TransferKind.erc1155,
+    kind,
     id: tokens.idAmount(slot),
     owner,
     amount: supply,
@@ -146,7 +147,7 @@ export function scanTokens(
     }
     found.slot = slot;
     const first = links.first(slot);
-    if (tokens.kind(slot) !== TransferKind.erc1155) {
+    if (!hasAmounts(tokens.kind(slot))) {
       if (first >= 0 && owners.block(first) > block) return false;
       const at = owners.find(links.tail(slot), block);
       if (at === PAUSED) return pause(row);
@@ -260,7 +261,7 @@ class HolderScan {
 
   /**
    * Takes the member of the three lists that appeared first:
-   * 1. a holding of an ERC-1155 token, if no range is begun;
+   * 1. a holding of a token with amounts, if no range is begun;
    * 2. an id of a range that is begun, or begins before the next owner entry;
    * 3. an owner entry.
    */
@@ -289,9 +290,10 @@ class HolderScan {
     if (amount === 0) return "next";
     const owner = balances.holdingOwner(holding);
     return this.#show([this.#entry, this.#range, 0, holding], () => {
-      const id = tokens.idAmount(balances.holdingSlot(holding));
+      const slot = balances.holdingSlot(holding);
+      const [kind, id] = [tokens.kind(slot), tokens.idAmount(slot)];
       const [minted, newest] = [balances.block(holding), balances.block(last >>> 1)];
-      return { kind: TransferKind.erc1155, id, owner, amount, block: newest, blockMinted: minted, minter: -1 };
+      return { kind, id, owner, amount, block: newest, blockMinted: minted, minter: -1 };
     });
   }
 

@@ -2,7 +2,7 @@
  * The history of one token, newest transfer first: sender, receiver and block. Follows the links between the entries of
  * the token, so its cost is the length of the page, and the way to its block by the marks of the trails.
  */
-import { TransferKind } from "../events/columns.ts";
+import { hasAmounts, TransferKind } from "../events/columns.ts";
 import { type Amount, SUPPLY } from "./balance-entries.ts";
 import type { Entry } from "./entries.ts";
 import type { Ledger } from "./ledger.ts";
@@ -52,7 +52,7 @@ export function* readHistory(
 ): Generator<void, TokenHistory> {
   const slot = ledger.tokens.findId(kind, id);
   if (slot < 0) return rangeHistory(ledger, ledger.rows.rangeOf(id), block);
-  const isAmount = kind === TransferKind.erc1155;
+  const isAmount = hasAmounts(kind);
   const newest = () => {
     const tail = ledger.links.tail(slot);
     return isAmount ? ledger.balances.findTransfer(slot, tail, block) : ledger.owners.find(tail, block);

@@ -4,7 +4,7 @@
  * has. It counts impossible ones as anomalies: the sender is not the owner, or sends more than it holds.
  */
 import { InvariantError } from "../core/errors.ts";
-import { sliceColumns, type TransferColumns, TransferKind } from "../events/columns.ts";
+import { type AmountKind, hasAmounts, sliceColumns, type TransferColumns, TransferKind } from "../events/columns.ts";
 import { type Amount, amountAt, isLess, subtractAmounts } from "./balance-entries.ts";
 import { BalanceHistory } from "./balances.ts";
 import { AddressTable } from "./hash-index.ts";
@@ -121,9 +121,9 @@ export class Ledger {
       const receiver = addresses[to[i] as number] as number;
       const kind = kinds[i] as TransferKind;
       loadId(ids, i, this.#id);
-      if (kind === TransferKind.erc1155) {
+      if (hasAmounts(kind)) {
         const slot = (slots?.[i] ?? -1) as Slot;
-        this.#transferAmount(slot, block, sender, receiver, amountAt(amounts.values, amounts.words, i));
+        this.#transferAmount(kind, slot, block, sender, receiver, amountAt(amounts.values, amounts.words, i));
       } else this.#transferSingle(kind, block, sender, receiver);
     }
   }
@@ -204,10 +204,10 @@ export class Ledger {
     return this.rows.countAt(block, (slot) => this.#blockOf(slot, this.links.first(slot)));
   }
 
-  /** Block of an entry (or ERC-1155 transfer) of the slot's history. */
+  /** Block of an entry (or transfer of an amount) of the slot's history. */
   #blockOf(slot: Slot, entry: number): number {
     const { tokens, owners, balances } = this;
-    return tokens.kind(slot) === TransferKind.erc1155 ? balances.block(entry) : owners.block(entry);
+    return hasAmounts(tokens.kind(slot)) ? balances.block(entry) : owners.block(entry);
   }
 
   /** The owner after an entry, or after the id range that the code stands for. */
@@ -265,19 +265,19 @@ export class Ledger {
   }
 
   /**
-   * Transfers an amount of an ERC-1155 token. Its id is in `#id`; `known` is its slot, or -1 if that is not known.
+   * Transfers an amount of a token. Its id is in `#id`; `known` is its slot, or -1 if that is not known.
    * A transfer of amount 0 is ignored.
    */
-  #transferAmount(known: Slot, block: number, from: number, to: number, amount: Amount): void {
+  #transferAmount(kind: AmountKind, known: Slot, block: number, from: number, to: number, amount: Amount): void {
     if (amount === 0) return;
     if (from === ZERO_OWNER && to === ZERO_OWNER) {
       this.anomalies++;
       return;
     }
     const { tokens, links, balances } = this;
-    let slot = known >= 0 ? known : tokens.find(TransferKind.erc1155, this.#id);
+    let slot = known >= 0 ? known : tokens.find(kind, this.#id);
     if (slot < 0) {
-      slot = tokens.add(TransferKind.erc1155, this.#id);
+      slot = tokens.add(kind, this.#id);
       links.addSlot(-1, -1);
       this.rows.addSlots(slot, 1);
     }

@@ -3,7 +3,7 @@
  * before it. Long work yields between slices. Tokens are counted by the gaps of `shortcuts.ts`, (token, owner) pairs by an
  * index per block.
  */
-import { TransferKind } from "../events/columns.ts";
+import { hasAmounts } from "../events/columns.ts";
 import {
   type Entry,
   type EntryVisitor,
@@ -204,7 +204,7 @@ function isNewest({ owners, balances, rows }: Ledger, block: number): boolean {
 
 /**
  * True if a listing of holders has to be walked to be counted. A single-owner token has one entry with or without
- * holders, so only ERC-1155 tokens at an old block need a walk.
+ * holders, so only tokens with amounts at an old block need a walk.
  */
 const isWalked = (ledger: Ledger, block: number): boolean => ledger.balances.count > 0 && !isNewest(ledger, block);
 
@@ -260,7 +260,7 @@ export interface Slice {
 /** Reads the entries of a page's single-owner tokens ahead, so that they are in the processor's cache. */
 function prefetchEntries({ rows, tokens, links, owners }: Ledger, row: Row, limit: number): void {
   const { slot, count } = rows.slotsAt(row);
-  if (count === 0 || tokens.kind(slot) === TransferKind.erc1155) return;
+  if (count === 0 || hasAmounts(tokens.kind(slot))) return;
   prefetchTails(links, owners, slot, Math.min(count, limit));
 }
 

@@ -2,14 +2,14 @@
  * Histories of single-owner tokens (ERC-721, CryptoPunks): 16 bytes a transfer. Each entry links to the previous one of
  * its token, so the owner at a block is found by walking back. Also each token's current state, and late first mints.
  */
-import { type TransferColumns, TransferKind } from "../events/columns.ts";
+import { hasAmounts, type TransferColumns, TransferKind } from "../events/columns.ts";
 import { homeIn } from "./hash-index.ts";
 import { STEPS_WITHOUT_MARKS, type Steps, Trails } from "./shortcuts.ts";
 import { CHUNK_BITS, CHUNK_MASK, type Slot, type StateCodec, VALUES_PER_SLICE, WordTable } from "./tables.ts";
 import { hashId, type Run, type TokenTable } from "./token-slots.ts";
 
 // The current state of each token, 12 bytes a slot: first and last entry of its history, and its owner. First and tail
-// are the index of an entry (or ERC-1155 transfer), -1 for none, or -(2 + r) for "as id range r minted it". The owner
+// are the index of an entry (or transfer of an amount), -1 for none, or -(2 + r) for "as id range r minted it". The owner
 // repeats the tail's, because the fold checks each transfer against it: reading the tail would be one more cache miss.
 
 /** Words of a row: first, tail, owner (an index of the address table). */
@@ -50,7 +50,7 @@ export class TokenLinks extends WordTable {
     this.setOwner(slot as Slot, owner);
   }
 
-  /** The newest supply entry of an ERC-1155 token, or -1; it takes the owner's word. */
+  /** The newest supply entry of a token with amounts, or -1; it takes the owner's word. */
   supplyTail(slot: Slot): number {
     return this.owner(slot);
   }
@@ -138,7 +138,7 @@ const ENTRY_BYTES = 48;
 
 export class LateMints {
   /**
-   * Slot → an entry (or ERC-1155 transfer) of its history, or `NO_MINT_YET`. One map per chunk of `CHUNK_BITS` slots,
+   * Slot → an entry (or transfer of an amount) of its history, or `NO_MINT_YET`. One map per chunk of `CHUNK_BITS` slots,
    * because a map rehashes all its entries when it grows.
    */
   readonly #chunks: (Map<number, number> | undefined)[] = [];
@@ -350,7 +350,7 @@ export function foldPlain({ columns, addresses, slots }: Batch, start: number, p
   for (; i < count; i++) {
     const kind = kinds[i] as TransferKind;
     const receiver = addresses[to[i] as number] as number;
-    if (receiver === 0 || kind === TransferKind.erc1155 || kind === TransferKind.range) break;
+    if (receiver === 0 || hasAmounts(kind) || kind === TransferKind.range) break;
     const sender = addresses[from[i] as number] as number;
     let slot = slots[i] as number;
     let tail = -1;

@@ -5,7 +5,7 @@
 import type { Collection } from "../collections/collection.ts";
 import type { ContractNames } from "../collections/operator-lists.ts";
 import { type ByteWriter, type Piece, piece } from "../core/byte-text.ts";
-import { TransferKind } from "../events/columns.ts";
+import { CONTRACT_TYPES, type TransferKind } from "../events/columns.ts";
 import type { Amount } from "../ledger/balance-entries.ts";
 import type { Entry } from "../ledger/entries.ts";
 
@@ -40,13 +40,11 @@ export const NO_METADATA: RecordFacts = {
 };
 
 const encoder = new TextEncoder();
+/** A piece of text for each kind, from its type of contract. */
+const byKind = (textOf: (type: string) => string): { readonly [kind: number]: Piece } =>
+  Object.fromEntries(Object.entries(CONTRACT_TYPES).map(([kind, type]) => [kind, piece(textOf(type))]));
 /** Text between the mint's block and the token URI, per kind. */
-const typed = (rest: string): { readonly [kind: number]: Piece } => ({
-  [TransferKind.erc721]: piece(`","contract_type":"ERC721","token_uri":${rest}`),
-  [TransferKind.erc1155]: piece(`","contract_type":"ERC1155","token_uri":${rest}`),
-  [TransferKind.cryptopunks]: piece(`","contract_type":"CRYPTOPUNKS","token_uri":${rest}`),
-  [TransferKind.mooncats]: piece(`","contract_type":"MOONCATS","token_uri":${rest}`),
-});
+const typed = (rest: string) => byKind((type) => `","contract_type":"${type}","token_uri":${rest}`);
 const TYPED = typed("");
 /** Text between the mint's block and the minter, for `NOTHING`. */
 const TYPED_NOTHING = typed('null,"metadata":null,"normalized_metadata":"","media":"","minter_address":"');
@@ -58,7 +56,7 @@ const METADATA = piece(',"metadata":');
 const NORMALIZED = piece(',"normalized_metadata":');
 const MEDIA = piece(',"media":');
 const MINTER = piece(',"minter_address":"');
-const NO_MINTER = piece("ERC1155 tokens don't have a single minter");
+const NO_MINTER = byKind((type) => `${type} tokens don't have a single minter`);
 const AMOUNT = piece('","amount":"');
 const SYNCED = piece(',"last_metadata_sync":');
 const [NULL, EMPTY, END] = [piece("null"), piece('""'), piece("}")];
@@ -126,12 +124,13 @@ export function addRecords(
 ): void {
   const { identified, ledger } = collection;
   const { addresses } = ledger;
+  const isSpam = collection.possibleSpam || (Boolean(names?.rule) && !collection.verifiedCollection);
   const flag = (value: boolean) => (style.native ? String(value) : `"${value}"`);
   const name = JSON.stringify(identified?.name || (names?.name ?? ""));
   const symbol = JSON.stringify(identified?.symbol || (names?.symbol ?? ""));
   const head = piece(`{"token_address":"${address}","token_id":"`);
   const next = piece(`,{"token_address":"${address}","token_id":"`);
-  const tailText = `","name":${name},"symbol":${symbol},"possible_spam":${flag(collection.possibleSpam)},"verified_collection":${flag(collection.verifiedCollection)},"last_token_uri_sync":`;
+  const tailText = `","name":${name},"symbol":${symbol},"possible_spam":${flag(isSpam)},"verified_collection":${flag(collection.verifiedCollection)},"last_token_uri_sync":`;
   const tail = piece(tailText);
   const tailOfNothing = piece(`${tailText}null,"last_metadata_sync":null}`);
   const hash = new TokenHash(address);
@@ -154,7 +153,7 @@ export function addRecords(
     out.integer(blockMinted);
     if (known === NO_METADATA) out.add(TYPED_NOTHING[kind] as Piece);
     else addFacts(out, kind, known);
-    if (minter < 0) out.add(NO_MINTER);
+    if (minter < 0) out.add(NO_MINTER[kind] as Piece);
     else addresses.addHex(out, minter);
     out.add(AMOUNT);
     addAmount(out, amount);

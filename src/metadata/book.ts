@@ -5,7 +5,7 @@
  */
 import { InvariantError, invariant } from "../core/errors.ts";
 import { bytesToHex, type Hash } from "../core/hex.ts";
-import { decodeTokens, NO_HASH, type TransferKind } from "../events/columns.ts";
+import { decodeTokens, NO_HASH, TransferKind } from "../events/columns.ts";
 import type { MetadataEvent, MetadataFailed, MetadataReason, MetadataResolved } from "../events/types.ts";
 import { CHUNK_BITS, CHUNK_MASK, type Slot, WordTable } from "../ledger/tables.ts";
 import { loadId, TokenTable } from "../ledger/token-slots.ts";
@@ -40,6 +40,8 @@ interface Batch {
 /** Most ranges in memory. One more, and all of them merge into the smallest range that contains them. */
 const MAX_RANGES = 32;
 const HASH_BYTES = 32;
+/** The largest token id. */
+export const MAX_ID = (1n << 256n) - 1n;
 
 /**
  * Words of a slot: its newest outcome, its newest success, the oldest outcome of the newest run with the same hash, its
@@ -70,6 +72,8 @@ export class MetadataBook {
   outdatedVersion = 0;
   /** Block of that event. */
   outdatedBlock = 0;
+  /** Version of the newest event that made the document about the collection outdated. */
+  #contractOutdated = 0;
 
   readonly #slots = new WordTable(NEW_SLOT.length);
   readonly #outcomes = new WordTable(2 + HASH_BYTES / 4);
@@ -96,7 +100,9 @@ export class MetadataBook {
         return;
       case "MetadataOutdated":
         this.outdatedBlock = event.block;
-        this.#outdate({ from: BigInt(event.fromId), to: BigInt(event.toId), version });
+        this.outdatedVersion = version;
+        if (event.contract === true) this.#contractOutdated = version;
+        else this.#outdate({ from: BigInt(event.fromId), to: BigInt(event.toId), version });
         return;
       case "MetadataRequested":
       case "MetadataSettled":
@@ -144,11 +150,11 @@ export class MetadataBook {
     const wasFailed = !wasGood && this.#slots.get(slot, NEWEST) >= 0;
     this.#slots.set(slot, NEWEST, row);
     this.#slots.set(slot, FAILURES, isGood ? 0 : this.failures(slot) + 1);
-    if (isGood) {
-      if (!wasGood) this.resolved++;
-      if (wasFailed) this.failed--;
-      this.#slots.set(slot, GOOD, row);
-    } else if (!wasGood && !wasFailed) this.failed++;
+    if (isGood) this.#slots.set(slot, GOOD, row);
+    if (this.isContract(slot)) return;
+    if (isGood && !wasGood) this.resolved++;
+    if (isGood && wasFailed) this.failed--;
+    if (!isGood && !wasGood && !wasFailed) this.failed++;
   }
 
   #examined(bytes: Uint8Array): void {
@@ -165,7 +171,7 @@ export class MetadataBook {
   }
 
   #outdate(range: OutdatedRange): void {
-    this.outdatedVersion = range.version;
+    if (range.from === 0n && range.to === MAX_ID) this.#contractOutdated = range.version;
     // Drop older ranges inside the new one.
     const kept = this.#ranges.filter(({ from, to }) => from < range.from || to > range.to);
     kept.push(range);
@@ -179,6 +185,11 @@ export class MetadataBook {
       if (older.to > to) to = older.to;
     }
     this.#ranges = [{ from, to, version: range.version }];
+  }
+
+  /** True for the slot of the document about the collection. It counts as no token. */
+  isContract(slot: number): boolean {
+    return this.tokens.kind(slot as Slot) === TransferKind.contract;
   }
 
   /** The slot of a token, or -1 if the book has nothing about it. */
@@ -250,10 +261,10 @@ export class MetadataBook {
 
   /** True if an event newer than the slot's newest outcome made it outdated. */
   isOutdated(slot: number): boolean {
-    if (this.#ranges.length === 0) return false;
     const newest = this.#slots.get(slot, NEWEST);
     const since = newest < 0 ? 0 : this.#batchOf(newest).since;
     if (since >= this.outdatedVersion) return false;
+    if (this.isContract(slot)) return this.#contractOutdated > since;
     const id = this.tokens.id(slot as Slot);
     return this.#ranges.some(({ from, to, version }) => version > since && id >= from && id <= to);
   }

@@ -1,14 +1,15 @@
 /**
  * The queue of one collection: the tokens that are due for a fetch. Its sources, in the order in which they are picked:
  * 1. requests: a client read the token, or its fetch was interrupted;
- * 2. new tokens: rows of the collection without an outcome, by first appearance;
- * 3. outdated tokens: announced, reverted or sampled changes;
- * 4. failed tokens with a finished backoff.
- * Sources 2 to 4 walk over columns that follow from the log, in slices. So losing the queue costs time only.
+ * 2. the document about a complete collection, until it has an outcome;
+ * 3. new tokens: rows of the collection without an outcome, by first appearance;
+ * 4. outdated tokens: announced, reverted or sampled changes;
+ * 5. failed tokens with a finished backoff.
+ * Sources 3 to 5 walk over columns that follow from the log, in slices. So losing the queue costs time only.
  */
 import type { Collection } from "../collections/collection.ts";
 import { FairQueue, type Requester } from "../core/fair-slots.ts";
-import type { TransferKind } from "../events/columns.ts";
+import { TransferKind } from "../events/columns.ts";
 import { readSlice } from "../ledger/listing.ts";
 import { type Position, START } from "../ledger/rows.ts";
 import type { Slot } from "../ledger/tables.ts";
@@ -18,6 +19,9 @@ export interface Token {
   readonly kind: TransferKind;
   readonly id: bigint;
 }
+
+/** The collection itself, whose document ERC-7572 defines. It is fetched like a token's. */
+export const CONTRACT = { kind: TransferKind.contract, id: 0n } as const satisfies Token;
 
 export const keyOf = ({ kind, id }: Token): string => `${kind}:${id}`;
 
@@ -184,6 +188,14 @@ class SlotWalk {
   }
 }
 
+/** The document about the collection. A collection becomes complete by a new version, which starts a visit. */
+const OWN_DOCUMENT: Source = {
+  dueAt: NEVER,
+  pick({ collection, book }, _max, take) {
+    if (collection.status === "synced" && book.find(CONTRACT.kind, CONTRACT.id) < 0) take(CONTRACT);
+  },
+};
+
 /** Walks over the rows of a collection, and after each change over the new ones. */
 class NewTokens implements Source {
   dueAt = NOW;
@@ -249,7 +261,7 @@ class OutdatedTokens implements Source {
       this.#windowEnds = now + OUTDATED_WINDOW_MS;
       this.#picked = 0;
     }
-    const limit = book.tokens.count + OUTDATED_MORE;
+    const limit = book.resolved + book.failed + OUTDATED_MORE;
     this.#picked += this.#walk.step(book, Math.min(max, limit - this.#picked), (slot) => book.isOutdated(slot), take);
     const isOver = this.#walk.isOver && book.outdatedVersion <= this.#version;
     this.dueAt = isOver ? NEVER : this.#picked < limit ? NOW : this.#windowEnds;
@@ -297,7 +309,7 @@ export class DueTokens {
   readonly #new = new NewTokens();
   readonly #outdated = new OutdatedTokens();
   readonly #failed = new FailedTokens();
-  readonly #walks: readonly Source[] = [this.#new, this.#outdated, this.#failed];
+  readonly #walks: readonly Source[] = [OWN_DOCUMENT, this.#new, this.#outdated, this.#failed];
 
   /** Picks up to `max` tokens. Each is in flight until `written`, or until `requests.putBack` after an interruption. */
   pick(from: PickFrom, max: number): Token[] {

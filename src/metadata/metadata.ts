@@ -16,17 +16,18 @@ import type { Lifecycle } from "../core/lifecycle.ts";
 import type { Logger } from "../core/logger.ts";
 import { encodeTokens, NO_HASH } from "../events/columns.ts";
 import { type MetadataReason, parseStream, type Recorded, type StreamName } from "../events/types.ts";
-import type { Entry } from "../ledger/entries.ts";
 import type { Slot } from "../ledger/tables.ts";
+import type { RecordFacts } from "../listings/record.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { RpcChainReader } from "../rpc/reading/reader.ts";
 import { type MetadataBook, MIN_REFRESH_MS, type Outcome } from "./book.ts";
 import { appendMetadata, MetadataBooks } from "./books.ts";
-import { keyOf, type Token } from "./due-tokens.ts";
+import { type ContractDocument, documentOf } from "./contract-document.ts";
+import { CONTRACT, keyOf, type Token } from "./due-tokens.ts";
 import { type MediaDocument, previewSize } from "./media/media.ts";
 import { Previews } from "./media/previews.ts";
 import { MediaWorker } from "./media-worker.ts";
-import { FactsReader, type KnownFacts, type PageFactsOptions, TokenTexts } from "./page.ts";
+import { FactsReader, type KnownFacts, type PageFactsOptions, type ShownToken, TokenTexts } from "./page.ts";
 import { Fetcher, type Gateways, type Wire } from "./resolve/fetcher.ts";
 import { Hosts } from "./resolve/host-limits.ts";
 import { Parser } from "./resolve/parser.ts";
@@ -101,7 +102,9 @@ export interface ChainMetadata {
   onWakeUp(stream: StreamName, appended?: readonly Recorded[]): void;
   /** Number of tokens in flight in this process. */
   inFlight(): number;
-  factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
+  factsOf(address: Address, entries: readonly ShownToken[], options: PageFactsOptions): Promise<KnownFacts>;
+  /** Returns the known document about the collection. @param media also the state of its picture */
+  documentOf(address: Address, media: boolean): Promise<ContractDocument>;
   /** Returns up to `limit` attempts to fetch a token's metadata, newest first. */
   outcomesOf(address: Address, token: Token, limit: number): Promise<readonly Outcome[]>;
   /** Counts the tokens of a collection with metadata, and those without by the reason. */
@@ -124,7 +127,7 @@ async function countHealth(book: MetadataBook): Promise<MetadataHealth> {
   for (let slot = 0; slot < slots; slot++) {
     if (slot % COUNTED_AT_ONCE === COUNTED_AT_ONCE - 1) await yieldToEventLoop();
     const reason = book.failureOf(slot);
-    if (reason === undefined) continue;
+    if (reason === undefined || book.isContract(slot)) continue;
     reasons[reason] = (reasons[reason] ?? 0) + 1;
     if (failedTokens.length < MAX_NAMED) failedTokens.push(tokens.id(slot as Slot).toString());
   }
@@ -203,26 +206,34 @@ export class Metadata {
       addresses: followed,
       append: (address, events) => appendMetadata({ log, books: this.books }, { chainId, address }, events),
     });
+    const factsOf: ChainMetadata["factsOf"] = async (address, entries, options) => {
+      const { facts, dueTokens, duePictures } = await this.#reader.read({ chainId, address }, entries, options);
+      if (worker.holding) {
+        worker.request(address, dueTokens);
+        if (duePictures.length > 0) media.request(address, duePictures);
+      } else {
+        this.#requestThroughLog({ chainId, address }, dueTokens, false);
+        this.#requestThroughLog({ chainId, address }, duePictures, true);
+      }
+      return { facts, isSettled: dueTokens.length + duePictures.length === 0 };
+    };
+    const outcomesOf: ChainMetadata["outcomesOf"] = async (address, { kind, id }, limit) => {
+      const book = await this.books.get(chainId, address);
+      const slot = book.find(kind, id);
+      return slot < 0 ? [] : book.outcomes(slot, limit);
+    };
     return {
       consumer,
       start: (lifecycle) => void lifecycle.run(`metadata of ${chain.name}`, (signal) => worker.run(signal)),
       onWakeUp: (stream, appended) => worker.onWakeUp(stream, appended),
       inFlight: () => worker.inFlight,
-      factsOf: async (address, entries, options) => {
-        const { facts, dueTokens, duePictures } = await this.#reader.read({ chainId, address }, entries, options);
-        if (worker.holding) {
-          worker.request(address, dueTokens);
-          if (duePictures.length > 0) media.request(address, duePictures);
-        } else {
-          this.#requestThroughLog({ chainId, address }, dueTokens, false);
-          this.#requestThroughLog({ chainId, address }, duePictures, true);
-        }
-        return { facts, isSettled: dueTokens.length + duePictures.length === 0 };
-      },
-      outcomesOf: async (address, { kind, id }, limit) => {
-        const book = await this.books.get(chainId, address);
-        const slot = book.find(kind, id);
-        return slot < 0 ? [] : book.outcomes(slot, limit);
+      factsOf,
+      outcomesOf,
+      documentOf: async (address, mediaItems) => {
+        const shown = { normalizeMetadata: true, mediaItems, asOf: undefined };
+        const { facts } = await factsOf(address, [CONTRACT], shown);
+        const [newest] = await outcomesOf(address, CONTRACT, 1);
+        return documentOf(facts[0] as RecordFacts, newest);
       },
       healthOf: async (address) => countHealth(await this.books.get(chainId, address)),
       versionOf: (address) => this.books.peek(chainId, address)?.version,

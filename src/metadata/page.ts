@@ -199,6 +199,9 @@ function storedText(uri: string, words: BodyText): TokenText {
   };
 }
 
+/** An entry of a page, or the collection itself. */
+export type ShownToken = Pick<Entry, "kind" | "id">;
+
 export interface PageFactsOptions {
   readonly normalizeMetadata: boolean;
   readonly mediaItems: boolean;
@@ -256,7 +259,7 @@ export class FactsReader {
 
   async read(
     { chainId, address }: { chainId: number; address: Address },
-    entries: readonly Entry[],
+    entries: readonly ShownToken[],
     options: PageFactsOptions,
   ): Promise<PageFacts> {
     const { books, clock } = this.#options;
@@ -370,9 +373,9 @@ const hashesOf = ({ good, newest }: Known): Hash[] => [good?.hash, newest?.hash]
 const isMissing = (texts: Texts, outcome: Outcome | undefined): boolean =>
   outcome?.hash !== undefined && !texts.has(outcome.hash);
 
-const tokenOf = ({ kind, id }: Entry): Token => ({ kind, id: BigInt(id) });
+const tokenOf = ({ kind, id }: ShownToken): Token => ({ kind, id: BigInt(id) });
 
-function lookUp(book: MetadataBook, entry: Entry, { mediaItems, asOf }: PageFactsOptions): Known {
+function lookUp(book: MetadataBook, entry: ShownToken, { mediaItems, asOf }: PageFactsOptions): Known {
   const slot = book.find(entry.kind, entry.id);
   if (slot < 0) return { slot, newest: undefined, good: undefined, media: undefined };
   const media = mediaItems ? book.media(slot) : undefined;

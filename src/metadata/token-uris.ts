@@ -11,10 +11,12 @@ import { type BlockRef, type MetadataOutdated, metadataStream } from "../events/
 import { appendWithRetry, type EventLog } from "../log/event-log.ts";
 import { onlyBytes, selectorOf } from "../rpc/calls.ts";
 import type { BlockTag, Call, CallResult, ChainLog, ChainReader } from "../rpc/port.ts";
-import type { Token } from "./due-tokens.ts";
+import { MAX_ID } from "./book.ts";
+import { CONTRACT, type Token } from "./due-tokens.ts";
 
 const TOKEN_URI = selectorOf("tokenURI(uint256)");
 const URI = selectorOf("uri(uint256)");
+const CONTRACT_URI = selectorOf("contractURI()");
 /** Bytes that are not UTF-8 are no URI. */
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 /** Single calls in flight at once. */
@@ -82,6 +84,7 @@ export class TokenUriReader {
 }
 
 function callOf(to: Address, kind: TransferKind, id: bigint): Call {
+  if (kind === TransferKind.contract) return { to, data: CONTRACT_URI };
   const selector = kind === TransferKind.erc1155 ? URI : TOKEN_URI;
   return { to, data: `${selector}${id.toString(16).padStart(64, "0")}` };
 }
@@ -110,6 +113,8 @@ const TRAITS_OF_LIST = [
   keccak("TraitUpdatedList(bytes32,uint256[])") as Hash,
   keccak("TraitUpdatedListUniformValue(bytes32,uint256[],bytes32)") as Hash,
 ];
+/** ERC-7572's announcement of another document about the collection. */
+const CONTRACT_URI_UPDATED = keccak("ContractURIUpdated()") as Hash;
 const TRAIT_DATA_UPDATED = keccak("TraitMetadataURIUpdated()") as Hash;
 /** Most ids of a list that are told one by one; more become the range that holds them. */
 const MAX_LISTED = 16;
@@ -124,6 +129,8 @@ interface AnnouncementsOptions {
 
 interface Announced {
   readonly address: Address;
+  /** Set if it is the document about the collection, not tokens. */
+  readonly contract?: true;
   readonly from: bigint;
   readonly to: bigint;
   readonly block: number;
@@ -131,13 +138,14 @@ interface Announced {
 
 /**
  * Appends announcements of metadata changes in followed blocks to the metadata streams: ERC-4906's `MetadataUpdate` and
- * `BatchMetadataUpdate`, ERC-1155's `URI`, and ERC-7496's updates of traits. Each becomes one outdated range of ids, however long. After a reorg the
- * ranges of reverted blocks are outdated once more, because metadata fetched since may be from the wrong branch.
+ * `BatchMetadataUpdate`, ERC-1155's `URI`, ERC-7496's updates of traits, and ERC-7572's `ContractURIUpdated`. Each
+ * becomes one outdated range of ids, however long. After a reorg the ranges of reverted blocks are outdated once more,
+ * because metadata fetched since may be from the wrong branch.
  */
 export class Announcements implements ChainConsumer {
   readonly name = "metadata";
   readonly topics: readonly Hash[] = [
-    ...[METADATA_UPDATE, BATCH_METADATA_UPDATE, URI_TOPIC],
+    ...[METADATA_UPDATE, BATCH_METADATA_UPDATE, URI_TOPIC, CONTRACT_URI_UPDATED],
     ...[TRAIT_UPDATED, ...TRAITS_OF_RANGE, ...TRAITS_OF_LIST, TRAIT_DATA_UPDATED],
   ];
   readonly #options: AnnouncementsOptions;
@@ -167,10 +175,12 @@ export class Announcements implements ChainConsumer {
 
   async #append(announced: readonly Announced[], cause: MetadataOutdated["cause"]): Promise<void> {
     for (const [address, group] of Map.groupBy(announced, (range) => range.address)) {
+      const tokens = group.filter(({ contract }) => contract === undefined);
       // Many announcements of one block become a single range. It may contain ids that were not announced.
-      const ranges = group.length <= MAX_LISTED ? group : [group.reduce(hullOf)];
-      const events = ranges.map(({ from, to, block }) => {
-        return { type: "MetadataOutdated", fromId: String(from), toId: String(to), cause, block } as const;
+      const ranges = tokens.length <= MAX_LISTED ? tokens : [tokens.reduce(hullOf)];
+      const own = group.filter(({ contract }) => contract !== undefined).slice(-1);
+      const events = [...ranges, ...own].map(({ address: _, from, to, ...rest }): MetadataOutdated => {
+        return { type: "MetadataOutdated", fromId: String(from), toId: String(to), cause, ...rest };
       });
       await this.#options.append(address, events);
     }
@@ -205,6 +215,8 @@ function announcementsOf({ address, topics, data, blockNumber: block }: ChainLog
       return topics[1] === undefined ? undefined : range(BigInt(topics[1]));
     case TRAIT_UPDATED:
       return words >= 1 ? range(word(0)) : undefined;
+    case CONTRACT_URI_UPDATED:
+      return { ...range(CONTRACT.id), contract: true };
     case TRAIT_DATA_UPDATED:
       return range(0n, MAX_ID);
     default:
@@ -222,7 +234,6 @@ function announcementsOf({ address, topics, data, blockNumber: block }: ChainLog
 // An operator's request to fetch metadata again.
 
 const ATTEMPTS = 16;
-const MAX_ID = (1n << 256n) - 1n;
 
 /**
  * Marks metadata as outdated, so that the metadata worker fetches it again, whichever process it runs in.

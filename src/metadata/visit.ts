@@ -14,7 +14,7 @@ import { TransferKind } from "../events/columns.ts";
 import { type MetadataReason, metadataStream } from "../events/types.ts";
 import type { Slot } from "../ledger/tables.ts";
 import type { EventLog } from "../log/event-log.ts";
-import { type MetadataBook, retryMs, storeDocument, storeText } from "./book.ts";
+import { MAX_ID, type MetadataBook, retryMs, storeDocument, storeText } from "./book.ts";
 import { appendMetadata, type MetadataBooks, Outbox, outcomeEvents, type TokenOutcome } from "./books.ts";
 import type { DueTokens, Token } from "./due-tokens.ts";
 import { isPermanent, MetadataFailure } from "./resolve/failure.ts";
@@ -206,7 +206,7 @@ export class Visit {
 
   #record(outcome: TokenOutcome): void {
     const { observe, clock } = this.#context;
-    observe(outcome.reason ?? "resolved");
+    if (outcome.token.kind !== TransferKind.contract) observe(outcome.reason ?? "resolved");
     if (outcome.reason !== undefined) this.#target.due.failed(clock.now() + retryMs(1, isPermanent(outcome.reason)));
     this.#unwrittenBytes += outcome.bytes;
     this.#outbox.add(outcome);
@@ -263,7 +263,7 @@ export class Visit {
     await this.#flush();
     if (changed.length * 2 < outcomes.length) return false;
     const block = view.head()?.number ?? 0;
-    const whole = { fromId: "0", toId: ((1n << 256n) - 1n).toString() };
+    const whole = { fromId: "0", toId: String(MAX_ID) };
     await appendMetadata(this.#context, { chainId, address }, [
       { type: "MetadataOutdated", ...whole, cause: "sampled", block },
     ]);
@@ -288,7 +288,7 @@ function pickSample(book: MetadataBook, clock: Clock): Token[] {
     const slot = Math.floor(clock.random() * tokens.count);
     const kind = tokens.kind(slot as Slot);
     const isOwnFamily = kind === TransferKind.cryptopunks || kind === TransferKind.mooncats;
-    if (!isOwnFamily && book.good(slot) !== undefined) slots.add(slot);
+    if (!isOwnFamily && !book.isContract(slot) && book.good(slot) !== undefined) slots.add(slot);
   }
   return [...slots].map((slot) => ({ kind: tokens.kind(slot as Slot), id: tokens.id(slot as Slot) }));
 }

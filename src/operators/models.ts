@@ -71,7 +71,7 @@ export const ListedCollection = named(
     address: address("The contract"),
     name: nullableText("Name; null if the log doesn't tell yet"),
     symbol: nullableText("Symbol"),
-    type: nullableText("ERC721, ERC1155, CRYPTOPUNKS or MOONCATS"),
+    type: nullableText("ERC721, ERC1155, ERC6909, CRYPTOPUNKS or MOONCATS"),
     status: oneOf(COLLECTION_STATUSES, "Progress of the indexing"),
     percent: nullableCount("From 0 to 100; 100 only when complete"),
     transfers: nullableCount("Transfers in the log"),

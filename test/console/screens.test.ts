@@ -17,10 +17,13 @@ import { startTestService, synced, TEST_KEY, type TestService, temporaryLogUrl }
 let anvil: Anvil;
 let market: Market;
 let drawn: Deployed;
+let badges: Deployed;
 let service: TestService;
 let empty: TestService;
 let browser: Browser;
 
+const SVG =
+  '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20"><rect width="20" height="20" fill="red"/></svg>';
 const rootOf = ({ port }: TestService): string => `http://127.0.0.1:${port}`;
 
 beforeAll(async () => {
@@ -29,10 +32,15 @@ beforeAll(async () => {
   market = await seedMarket(anvil, { hours: 2 });
   drawn = await deploy(anvil, await contractArtifact("DrawnNft"), ["Drawn", "DRW"]);
   await transact(anvil, drawn.contract, "mintMany", [anvil.accounts[1], 1, 40]);
+  badges = await deploy(anvil, await contractArtifact("Badges"), ["Badges", "BDG"]);
+  await transact(anvil, badges.contract, "mint", [anvil.accounts[1], 1]);
+  await transact(anvil, badges.contract, "setLocked", [1, true]);
+  const document = { description: "Badges of honour", image: SVG, external_link: "https://badges.example/" };
+  await transact(anvil, badges.contract, "setContractURI", [`data:application/json,${JSON.stringify(document)}`]);
   const env = { OPERATOR_KEYS: OPERATOR_KEY, METADATA_ALLOW_PRIVATE: "true" };
   service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env });
   empty = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env });
-  await synced(service, drawn.address);
+  for (const { address } of [drawn, badges]) await synced(service, address);
   browser = await startBrowser();
 });
 afterAll(async () => {
@@ -62,6 +70,12 @@ function screens(): ScreenCase[] {
     { place: `${nft}?view=activity`, heading: /^Drawn/, words: /With metadata: 40 tokens[\s\S]*Nothing yet/ },
     { place: `${nft}?view=export`, heading: /^Drawn/, words: /The file has the collection/ },
     { place: `${nft}/1`, heading: /^Edition 1$/, words: /Owners, newest first[\s\S]*resolved/ },
+    {
+      place: `/nft/eth/${badges.address}`,
+      heading: /^Badges/,
+      words: /Badges of honour[\s\S]*https:\/\/badges.example/,
+    },
+    { place: `/nft/eth/${badges.address}/1`, heading: /^#1$/, words: /Locked\s+yes, it can't be transferred/ },
     { place: `${nft}/99`, heading: /^Token 99$/, words: /no transfer of token 99 is known/ },
     { place: `/price/eth/${market.demo.address}`, heading: /Price|Demo/, words: /Recompute here/ },
     { place: `/price/eth/${drawn.address}`, heading: /./, words: /\(\w+\)/ },
@@ -135,4 +149,16 @@ test.each(["light", "dark"])("passes an accessibility check on every screen, %s"
       expect([name, found]).toEqual([name, []]);
     },
   );
+});
+
+test("shows a collection's own picture from this service, and its link as text", async () => {
+  const { page } = await openConsole(browser, `/nft/eth/${badges.address}`, { root: rootOf(service) });
+  await page.waitForSelector(".details img");
+  const [picture, links] = await page.$eval(".details", (about) => [
+    about.querySelector("img")?.getAttribute("src"),
+    about.querySelectorAll("a").length,
+  ]);
+  expect([picture, links]).toEqual([expect.stringMatching(/\/media\/[0-9a-f]{64}\/100$/), 0]);
+  expect(picture).toStartWith(rootOf(service));
+  await page.browserContext().close();
 });

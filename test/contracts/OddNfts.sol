@@ -111,6 +111,21 @@ contract Hybrid is Ownership {
     }
 }
 
+/// ERC-721 and ERC-6909 at once: each move is announced as one token, and as an amount of one.
+contract ClaimHybrid is Ownership {
+    event Transfer(address indexed from, address indexed to, uint256 indexed tokenId);
+    event Transfer(address caller, address indexed from, address indexed to, uint256 indexed id, uint256 amount);
+
+    function supportsInterface(bytes4 id) external pure returns (bool) {
+        return id == 0x01ffc9a7 || id == 0x0f632fb3;
+    }
+
+    function announce(address from, address to, uint256 id) internal override {
+        emit Transfer(from, to, id);
+        emit Transfer(msg.sender, from, to, id, 1);
+    }
+}
+
 /// CryptoCats: the first owner is announced by CryptoPunks' event, everything later by events and views of its own.
 contract AssignedCats {
     event Assign(address indexed to, uint256 catIndex);

@@ -17,13 +17,15 @@ let anvil: Anvil;
 let service: TestService;
 let plain: Deployed;
 let multi: Deployed;
+let claims: Deployed;
 
 beforeAll(async () => {
   anvil = await startAnvil({ slotsInAnEpoch: 1 });
   plain = await deploy(anvil, await contractArtifact("PlainNft"), ["Audited", "AUD"]);
   multi = await deploy(anvil, await contractArtifact("MultiToken"), ["M", "M", ""]);
   await transact(anvil, plain.contract, "mintMany", [anvil.accounts[1], 0, 10]);
-  await transact(anvil, multi.contract, "mint", [anvil.accounts[2], 7, 5]);
+  claims = await deploy(anvil, await contractArtifact("Claims"));
+  for (const { contract } of [multi, claims]) await transact(anvil, contract, "mint", [anvil.accounts[2], 7, 5]);
   await anvil.mine(4);
   service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), auditMs: 30 });
 }, 30_000);
@@ -38,8 +40,8 @@ async function metric(name: string): Promise<number> {
   return Number(new RegExp(`^${name}\\{chain="eth"\\} (\\d+)$`, "m").exec(text)?.[1] ?? Number.NaN);
 }
 
-test("finds no drift in true holdings of both kinds, and finds a state that no event explains", async () => {
-  for (const { address } of [plain, multi]) await synced(service, address);
+test("finds no drift in true holdings of every kind, and finds a state that no event explains", async () => {
+  for (const { address } of [plain, multi, claims]) await synced(service, address);
   await eventually("60 holdings were checked", async () =>
     (await metric("audit_holdings_checked_total")) >= 60 ? true : undefined,
   );
@@ -70,6 +72,8 @@ const HONEST: readonly [name: string, args: readonly unknown[]][] = [
   ["ConsecutiveNft", ["Con", "CON", "0x00000000000000000000000000000000000a0d17", 30]],
   ["Hybrid", []],
   ["MultiToken", ["M", "M", ""]],
+  ["Claims", []],
+  ["ClaimHybrid", []],
 ];
 
 describe("holders that no log explains", () => {
@@ -100,7 +104,7 @@ describe("holders that no log explains", () => {
       await transact(anvil, contract, "adoptGenesisCat", [second, "0xff00000ca7"]);
     } else if (name === "AccountNft") {
       for (const to of people) await transact(anvil, contract, "mint", [to, BigInt(to)]);
-    } else if (name === "MultiToken") await transact(anvil, contract, "mint", [first, 7, 5]);
+    } else if (name === "MultiToken" || name === "Claims") await transact(anvil, contract, "mint", [first, 7, 5]);
     else if (name !== "ConsecutiveNft") {
       await transact(anvil, contract, "mintMany", [first, 5, 3]);
       if (name === "Land") await transact(anvil, contract, "upgrade", [2]);

@@ -18,6 +18,8 @@ import { sampleHoldings } from "../../src/indexing/audit.ts";
 import { countEntries, positionAfter, readSlice } from "../../src/ledger/listing.ts";
 import { NO_METADATA } from "../../src/listings/record.ts";
 import { openLog } from "../../src/log/open.ts";
+import { documentOf } from "../../src/metadata/contract-document.ts";
+import { NO_TEXT } from "../../src/metadata/resolve/normalize.ts";
 import type { FirstPage } from "../../src/walks/cursor.ts";
 import { currentPlan } from "../../src/walks/plan.ts";
 import type { ShownChain } from "../../src/walks/snapshot.ts";
@@ -137,6 +139,8 @@ async function routeOf(chainId: 1 | 56 | 137, transfers: readonly ModelTransfer[
     headerOf: async (block) => ({ number: block, hash: hash(block), parentHash: hash(block - 1), timestamp: block }),
     factsOf: async (_address, entries) => ({ facts: entries.map(() => NO_METADATA), isSettled: true }),
     outcomesOf: async () => [],
+    documentOf: async () => documentOf({ ...NO_METADATA, normalized: NO_TEXT.normalized }, undefined),
+    lockedAt: async () => null,
     healthOf: async () => ({ resolved: 0, failed: 0, reasons: {}, failedTokens: [] }),
     metadataVersion: () => 0,
     trouble: () => undefined,

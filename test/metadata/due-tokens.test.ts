@@ -5,7 +5,7 @@ import type { Hash } from "../../src/core/hex.ts";
 import { encodeTokens, encodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import type { MetadataEvent, NftEvent } from "../../src/events/types.ts";
 import { MetadataBook } from "../../src/metadata/book.ts";
-import { DueTokens, RequestQueue, type Token } from "../../src/metadata/due-tokens.ts";
+import { CONTRACT, DueTokens, RequestQueue, type Token } from "../../src/metadata/due-tokens.ts";
 
 const START = 1_700_000_000_000;
 const TEN_MINUTES = 600_000;
@@ -67,8 +67,11 @@ const outdated = (from: number, to: number): MetadataEvent => ({
   block: 1,
 });
 
+/** A book with the document about the collection, and these events. */
 function bookOf(...events: readonly MetadataEvent[]): MetadataBook {
   const book = new MetadataBook();
+  const document = { count: 1, bytes: 0, tokens: encodeTokens([{ ...CONTRACT, hash: HASH }]) };
+  add(book, { type: "MetadataResolved", since: 0, ...document });
   for (const event of events) add(book, event);
   return book;
 }
@@ -86,6 +89,23 @@ test("picks requested tokens first, then new, outdated and failed ones, each onc
   expect(picked.flat()).toEqual([7, 5, 0, 1, 2, 3, 4, 6]);
   expect(picked.every((tokens) => tokens.length <= 3)).toBe(true);
   expect(due.requests.inFlight).toBe(8);
+});
+
+test("picks the document about a complete collection until it has an outcome, and then once it is outdated", () => {
+  const due = new DueTokens();
+  const tokens = resolved(0, range(0, 8));
+  const bare = new MetadataBook();
+  add(bare, tokens);
+  const syncing = Object.assign(collectionOf(8), { status: "syncing" as const });
+  expect(due.pick({ collection: syncing, book: bare, now: LATER }, 8)).toEqual([]);
+  const pick = (book: MetadataBook) => due.pick({ collection, book, now: LATER }, 8);
+  expect(pick(bare)).toEqual([CONTRACT]);
+  expect(pick(bare)).toEqual([]);
+  const book = bookOf(tokens);
+  due.written(CONTRACT, book);
+  expect(pick(book)).toEqual([]);
+  add(book, { ...outdated(0, 0), contract: true } as MetadataEvent);
+  expect(pick(book)).toEqual([CONTRACT]);
 });
 
 test("does not pick a token in flight, and picks it before all others after an interruption", () => {

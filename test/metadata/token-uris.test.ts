@@ -119,7 +119,7 @@ describe("announcements", () => {
     expect(written).toEqual([]);
   });
 
-  test("of a thousand single tokens in one block become one range", async () => {
+  test("of a thousand single tokens in one block become one range, and of a thousand documents one event", async () => {
     const written: MetadataOutdated[] = [];
     const announcements = new Announcements({
       addresses: () => [address],
@@ -127,8 +127,14 @@ describe("announcements", () => {
         written.push(...events);
       },
     });
-    const logs = Array.from({ length: 1_000 }, (_, i) => log("MetadataUpdate(uint256)", 5, word(i + 3)));
+    const logs = Array.from({ length: 1_000 }, (_, i) => [
+      log("MetadataUpdate(uint256)", 5, word(i + 3)),
+      log("ContractURIUpdated()", 5, ""),
+    ]).flat();
     await announcements.apply({ fromBlock: 1, to, headers: [], logs } as never);
-    expect(written.map(({ fromId, toId }) => [fromId, toId])).toEqual([["3", "1002"]]);
+    expect(written.map(({ fromId, toId, contract = false }) => [fromId, toId, contract])).toEqual([
+      ["3", "1002", false],
+      ["0", "0", true],
+    ]);
   });
 });

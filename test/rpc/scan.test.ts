@@ -8,7 +8,13 @@ import { createRandom, type Random } from "../../scripts/local-chain/random.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { decodeAnswer, parseAnswer } from "../../src/rpc/decode/answer.ts";
 import { scanTransfers } from "../../src/rpc/decode/scan.ts";
-import { TRANSFER, TRANSFER_821_SECOND, TRANSFER_BATCH, TRANSFER_SINGLE } from "../../src/rpc/decode/transfers.ts";
+import {
+  TRANSFER,
+  TRANSFER_821_SECOND,
+  TRANSFER_6909,
+  TRANSFER_BATCH,
+  TRANSFER_SINGLE,
+} from "../../src/rpc/decode/transfers.ts";
 import type { DecodeJob } from "../../src/rpc/port.ts";
 
 const ADDRESS = `0x${"c0ffee".padEnd(40, "1")}` as Address;
@@ -16,7 +22,7 @@ const job: DecodeJob = {
   address: ADDRESS,
   fromBlock: 100,
   toBlock: 1_000,
-  forms: ["erc721", "erc2309", "erc1155", "erc821"],
+  forms: ["erc721", "erc2309", "erc1155", "erc6909", "erc821"],
 };
 const bytesOf = (answer: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(answer));
 const word = (value: number | bigint): string => value.toString(16).padStart(64, "0");
@@ -142,6 +148,7 @@ const SPOILERS: readonly ((log: Record<string, unknown>, logs: Record<string, un
   (log) => (log["topics"] = [...(log["topics"] as string[]), hash(1)]),
   (log) => ((log["topics"] as string[])[0] = TRANSFER_BATCH),
   (log) => ((log["topics"] as string[])[0] = TRANSFER_821_SECOND),
+  (log) => ((log["topics"] as string[])[0] = TRANSFER_6909),
   (log, logs) => {
     const { topics, ...rest } = log;
     const echo = [TRANSFER_821_SECOND, ...(topics as string[]).slice(1)];
@@ -186,7 +193,7 @@ test("handles other answers: errors, nulls, lists in other JSON", () => {
   }
   expectSame(new TextEncoder().encode(JSON.stringify({ jsonrpc: "2.0", id: 1, result: logs }, null, 2)));
   const takenBy = (forms: DecodeJob["forms"]) => ({ ...job, forms });
-  for (const forms of [["erc1155"], ["erc721"], ["cryptopunks"], []] as DecodeJob["forms"][]) {
+  for (const forms of [["erc1155"], ["erc6909"], ["erc721"], ["cryptopunks"], []] as DecodeJob["forms"][]) {
     expectSame(bytesOf({ jsonrpc: "2.0", id: 1, result: logs }), takenBy(forms));
   }
 });

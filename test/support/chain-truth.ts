@@ -10,7 +10,8 @@ import { type Holdings, type World, ZERO } from "./nft-kinds.ts";
 const MULTICALL = new Interface([
   "function aggregate3((address target, bool allowFailure, bytes callData)[] calls) returns ((bool success, bytes returnData)[])",
 ]);
-const SINGLE_MINTER = "ERC1155 tokens don't have a single minter";
+const minterOf = (type: string, to: string): string =>
+  type === "ERC1155" || type === "ERC6909" ? `${type} tokens don't have a single minter` : to;
 
 /** The fields of a record that the chain determines. */
 export interface Fact {
@@ -75,7 +76,10 @@ function movesOfLog(log: LogDescription, block: number): Move[] {
   const a = log.args;
   switch (log.name) {
     case "Transfer":
-      return [move("ERC721", a[0], a[1], a[2])];
+      // ERC-6909 names the caller first, and an amount last.
+      return log.signature === "Transfer(address,address,address,uint256,uint256)"
+        ? [move("ERC6909", a[1], a[2], a[3], a[4])]
+        : [move("ERC721", a[0], a[1], a[2])];
     case "ConsecutiveTransfer": {
       const count = Number((a[1] as bigint) - (a[0] as bigint)) + 1;
       return Array.from({ length: count }, (_, i) => move("ERC721", a[2], a[3], (a[0] as bigint) + BigInt(i)));
@@ -140,7 +144,7 @@ export function factsAt(moves: readonly Move[], holdings: Holdings, block: numbe
       block_number: String(list.at(-1)?.block),
       block_number_minted: String(minted.block),
       contract_type: first.type,
-      minter_address: first.type === "ERC1155" ? SINGLE_MINTER : minted.to,
+      minter_address: minterOf(first.type, minted.to),
       amount: String(supply),
     });
   }
@@ -173,7 +177,7 @@ export function holderFactsAt(moves: readonly Move[], holdings: Holdings, block:
       block_number: String(last.block),
       block_number_minted: String(first.block),
       contract_type: first.type,
-      minter_address: first.type === "ERC1155" ? SINGLE_MINTER : minted.to,
+      minter_address: minterOf(first.type, minted.to),
       amount: String(amount),
     });
   }

@@ -45,7 +45,7 @@ export const single = fc.record({
   amount: fc.constant(1n),
 });
 export const multi = fc.record({
-  kind: fc.constant(TransferKind.erc1155),
+  kind: fc.constantFrom(TransferKind.erc1155, TransferKind.erc1155, TransferKind.erc6909),
   from: owner,
   to: owner,
   id,

@@ -3,7 +3,7 @@
  * The columns of the projection must give the same answers.
  */
 import type { Collection } from "../../src/collections/collection.ts";
-import { bigIntToWords, encodeTransfers, TransferKind } from "../../src/events/columns.ts";
+import { bigIntToWords, encodeTransfers, hasAmounts, TransferKind } from "../../src/events/columns.ts";
 import type { Entry } from "../../src/ledger/entries.ts";
 
 export interface ModelTransfer {
@@ -13,7 +13,7 @@ export interface ModelTransfer {
   from: number;
   to: number;
   id: bigint;
-  /** ERC-1155: amount; range: number of ids. */
+  /** ERC-1155, ERC-6909: amount; range: number of ids. */
   amount: bigint;
 }
 
@@ -121,11 +121,11 @@ export function modelListing(transfers: readonly ModelTransfer[], block: number,
   };
   const amounts = (t: ModelTransfer) => {
     if (t.amount === 0n || (t.from === 0 && t.to === 0)) return;
-    const key = `${TransferKind.erc1155}:${t.id}`;
+    const key = `${t.kind}:${t.id}`;
     const here = { block: t.block, minter: -1 };
     let token = tokens.get(key);
     if (token === undefined) {
-      token = { kind: TransferKind.erc1155, id: t.id, owner: 0, last: t.block, minted: undefined, first: here };
+      token = { kind: t.kind, id: t.id, owner: 0, last: t.block, minted: undefined, first: here };
       tokens.set(key, token);
     }
     if (t.from === 0) token.minted ??= here;
@@ -143,7 +143,7 @@ export function modelListing(transfers: readonly ModelTransfer[], block: number,
   };
   for (const t of transfers) {
     if (t.block > block) break;
-    if (t.kind === TransferKind.erc1155) amounts(t);
+    if (hasAmounts(t.kind)) amounts(t);
     else if (t.kind === TransferKind.range) {
       for (let i = 0n; i < t.amount; i++) single(TransferKind.erc721, t, t.id + i);
     } else single(t.kind, t, t.id);
@@ -161,7 +161,7 @@ export function modelListing(transfers: readonly ModelTransfer[], block: number,
           amount: p.amount.toString(),
           block: p.last,
           blockMinted: p.first,
-          minter: token.kind === TransferKind.erc1155 ? -1 : mint.minter,
+          minter: hasAmounts(token.kind) ? -1 : mint.minter,
         };
       });
   }
@@ -170,7 +170,7 @@ export function modelListing(transfers: readonly ModelTransfer[], block: number,
   for (const [key, token] of tokens) {
     const mint = token.minted ?? token.first;
     const common = { kind: token.kind, id: token.id.toString(), block: token.last, blockMinted: mint.block };
-    if (token.kind !== TransferKind.erc1155) {
+    if (!hasAmounts(token.kind)) {
       if (token.owner !== 0) entries.push({ ...common, owner: token.owner, amount: "1", minter: mint.minter });
       continue;
     }

@@ -23,7 +23,7 @@ export type Holdings = Map<bigint, Map<string, bigint>>;
 export interface Kind {
   readonly name: string;
   /** Contract types of the rows in the listing. */
-  readonly types: readonly ("ERC721" | "ERC1155" | "CRYPTOPUNKS" | "MOONCATS")[];
+  readonly types: readonly ("ERC721" | "ERC1155" | "ERC6909" | "CRYPTOPUNKS" | "MOONCATS")[];
   readonly deploy: (anvil: Anvil, people: readonly string[]) => Promise<Deployed>;
   /** The view that returns a token's owner. Undefined: the contract has balances. */
   readonly ownerView: "ownerOf" | "punkIndexToAddress" | "catOwners" | undefined;
@@ -249,6 +249,33 @@ function actMulti(world: World): Call[] {
   }
 }
 
+function actClaims(world: World): Call[] {
+  const { random, people } = world;
+  const held = [...world.holdings].flatMap(([id, holders]) =>
+    [...holders].map(([owner, amount]) => ({ id, owner, amount })),
+  );
+  const to = random.pick(people);
+  if (held.length < 6 || random.below(4) === 0) {
+    const id = random.pick(MULTI_IDS);
+    move(world, id, ZERO, to, 5n);
+    return [{ method: "mint", args: [to, id, 5] }];
+  }
+  const { id, owner, amount } = random.pick(held);
+  const part = random.below(3) === 0 ? amount : 1n + BigInt(random.below(Number(amount)));
+  switch (random.below(6)) {
+    case 0:
+      move(world, id, owner, ZERO, part);
+      return [{ method: "burn", args: [owner, id, part] }];
+    case 1:
+      return [{ method: "transfer", args: [owner, id, part], from: owner }];
+    case 2:
+      return [{ method: "transfer", args: [to, id, 0], from: owner }];
+    default:
+      move(world, id, owner, to, part);
+      return [{ method: "transfer", args: [to, id, part], from: owner }];
+  }
+}
+
 async function deployProxy(anvil: Anvil): Promise<Deployed> {
   const implementation = await contractArtifact("ProxiedNft");
   const code = await deploy(anvil, implementation);
@@ -275,6 +302,7 @@ export const KINDS: readonly Kind[] = [
   free("ThreeTopicNft"),
   free("Bytes32Nft"),
   { ...free("Hybrid"), types: ["ERC721", "ERC1155"] },
+  { ...free("ClaimHybrid"), types: ["ERC721", "ERC6909"] },
   { ...free("NftProxy"), deploy: deployProxy, act: (world) => actFree(world, false) },
   {
     name: "BatchNft",
@@ -325,4 +353,14 @@ export const KINDS: readonly Kind[] = [
     ids: () => MULTI_IDS,
     act: actMulti,
   },
+  ...["Claims", "SilentClaims"].map(
+    (name): Kind => ({
+      name,
+      types: ["ERC6909"],
+      ownerView: undefined,
+      deploy: make(name),
+      ids: () => MULTI_IDS,
+      act: actClaims,
+    }),
+  ),
 ];

@@ -6,11 +6,11 @@ import { type Clock, withTimeout } from "../../core/clock.ts";
 import { Refusal } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import type { BlockRef, HeaderRef } from "../../events/types.ts";
-import type { Entry } from "../../ledger/entries.ts";
 import type { TokenName } from "../../ledger/history.ts";
 import type { Outcome } from "../../metadata/book.ts";
+import type { ContractDocument } from "../../metadata/contract-document.ts";
 import type { MetadataHealth } from "../../metadata/metadata.ts";
-import type { KnownFacts, PageFactsOptions } from "../../metadata/page.ts";
+import type { KnownFacts, PageFactsOptions, ShownToken } from "../../metadata/page.ts";
 import type { Walk } from "../../walks/cursor.ts";
 import type { ShownChain } from "../../walks/snapshot.ts";
 
@@ -23,9 +23,13 @@ export interface NftChain {
    */
   headerOf(block: number, above?: BlockRef): Promise<HeaderRef | undefined>;
   /** Returns the known metadata of the entries, or of the first ones if all would be too much for a page. */
-  factsOf(address: Address, entries: readonly Entry[], options: PageFactsOptions): Promise<KnownFacts>;
+  factsOf(address: Address, entries: readonly ShownToken[], options: PageFactsOptions): Promise<KnownFacts>;
   /** Returns up to `limit` attempts to fetch a token's metadata, newest first. */
   outcomesOf(address: Address, token: TokenName, limit: number): Promise<readonly Outcome[]>;
+  /** Returns the known document about the collection. @param media also the state of its picture */
+  documentOf(address: Address, media: boolean): Promise<ContractDocument>;
+  /** Whether an ERC-721 token is locked at a block; null if its contract doesn't tell, or no endpoint does. */
+  lockedAt(address: Address, id: bigint, block: BlockRef): Promise<boolean | null>;
   /** Counts the tokens with metadata, and those without by the reason. */
   healthOf(address: Address): Promise<MetadataHealth>;
   /** Changes with any token's metadata; undefined while none is in memory. */

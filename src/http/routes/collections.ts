@@ -19,6 +19,7 @@ import {
 import type { StreamName } from "../../events/types.ts";
 import type { Explorer } from "../../explore/readings.ts";
 import type { Estimate } from "../../indexing/estimate.ts";
+import type { DescribedCollection } from "../../operators/catalogue.ts";
 import { COLLECTION_STATUSES, type CollectionStatus, ListedCollection } from "../../operators/models.ts";
 import { HEADER_EXAMPLES, NFT_ADDRESS } from "../api/examples.ts";
 import { type Operation, operationsFor } from "../api/operation.ts";
@@ -41,7 +42,7 @@ import {
   ONE_COLLECTION,
   requestedCollection,
 } from "./collection-path.ts";
-import type { ListingDeps } from "./listing.ts";
+import { type ListingDeps, MEDIA_EXAMPLE, Media, namesFor } from "./listing.ts";
 
 // ── Schemas ──
 
@@ -77,6 +78,12 @@ const CollectionDetails = named(
     ...ListedCollection.properties,
     flags: named("CollectionFlags", CollectionFlags),
     metadata: named("MetadataHealth", MetadataHealth),
+    description: nullableText("Description of the collection in the document of ERC-7572, at most 5,000 characters"),
+    image: nullableText("URI of the collection's picture in that document; null if it has more than 8,192 characters"),
+    media: Media,
+    externalLink: nullableText("Link to the collection's page in that document"),
+    contractUri: nullableText("URI of that document, as the contract returned it"),
+    contractUriFailure: nullableText("Why the last attempt to fetch that document failed; null if it did not"),
   }),
 );
 
@@ -221,7 +228,7 @@ const exactly = (count: number) => ({ low: count, high: count });
 
 // ── Operations ──
 
-export interface CollectionsDeps extends CollectionDeps, Pick<ListingDeps, "nftChain" | "demand"> {
+export interface CollectionsDeps extends CollectionDeps, Pick<ListingDeps, "nftChain" | "demand" | "namesOf"> {
   readonly projections: HotCollections;
   readonly explorer: Explorer;
   /** Says what indexing a contract will cost; undefined if the chain is not enabled. */
@@ -314,7 +321,11 @@ const requestCollections = json({
   },
 });
 
-const NO_METADATA = { resolved: 0, failed: 0, reasons: {}, failedTokens: [] };
+/** The flags of a collection that is shown with a name that matches a rule of spam. */
+function flagsWith(flags: DescribedCollection["flags"], nameRule = ""): DescribedCollection["flags"] {
+  if (nameRule === "" || flags.verifiedCollection) return flags;
+  return { ...flags, possibleSpam: true, rule: [flags.rule, nameRule].filter(Boolean).join(",") };
+}
 
 const getCollection = json({
   method: "GET",
@@ -329,19 +340,40 @@ const getCollection = json({
     ...COLLECTION,
     flags: { possibleSpam: false, verifiedCollection: true, rule: "verified-list" },
     metadata: { resolved: 9_950, failed: 40, left: 10, reasons: { timeout: 40 }, failedTokens: ["17"] },
+    description: "A collection of 10,000 apes",
+    image: "ipfs://QmeSjSinHpPnmXmspMjwiXyN6zS4E9zccariGR3jxcaWtq/collection",
+    media: MEDIA_EXAMPLE,
+    externalLink: "https://boredapeyachtclub.com",
+    contractUri: "ipfs://QmeSjSinHpPnmXmspMjwiXyN6zS4E9zccariGR3jxcaWtq/contract.json",
+    contractUriFailure: null,
   },
   errors: [400, 404],
   handle: async ({ path, requester }, deps) => {
-    assertEnabled(path, deps);
     const { chain, address: contract } = path;
+    const runtime = deps.nftChain(chain);
+    if (runtime === undefined) throw notEnabled(chain);
     const described = await deps.catalogue.describe(chain.chainId, contract);
     if (described === undefined) throw neverRequested(chain, contract);
     const { entry, flags } = described;
     // The metadata of a collection that is not in memory is read whole.
-    const reading = deps.explorer.memory.run(requester, async () => deps.nftChain(chain)?.healthOf(contract));
-    const { resolved, failed, ...why } = (await reading) ?? NO_METADATA;
+    const [health, document] = await deps.explorer.memory.run(requester, () =>
+      Promise.all([runtime.healthOf(contract), runtime.documentOf(contract, true)]),
+    );
+    const { name } = entry;
+    const names = await namesFor(deps, runtime, { chainId: chain.chainId, address: contract, name });
+    const { resolved, failed, ...why } = health;
     const left = entry.nfts === null ? null : Math.max(0, entry.nfts - resolved - failed);
-    return { body: { ...entry, flags, metadata: { resolved, failed, left, ...why } } };
+    const { media, description, image, externalLink, uri: contractUri, failure: contractUriFailure } = document;
+    return {
+      body: {
+        ...entry,
+        name: name || (names?.name ?? name),
+        flags: flagsWith(flags, names?.rule),
+        metadata: { resolved, failed, left, ...why },
+        ...{ description, image, media: JSON.parse(media) as Static<typeof Media>, externalLink },
+        ...{ contractUri, contractUriFailure },
+      },
+    };
   },
 });
 

@@ -7,7 +7,7 @@ import type { Chain } from "../../chains/chains.ts";
 import type { Collection } from "../../collections/collection.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
 import type { Requester } from "../../core/fair-slots.ts";
-import { type Address, parseAddress } from "../../core/hex.ts";
+import { type Address, type Hash, parseAddress } from "../../core/hex.ts";
 import {
   address,
   blockHash,
@@ -21,6 +21,7 @@ import {
   time,
   type WireTypes,
 } from "../../core/schema-parts.ts";
+import { TransferKind } from "../../events/columns.ts";
 import type { Explorer } from "../../explore/readings.ts";
 import type { TraitIndexes } from "../../explore/traits.ts";
 import { findEntries, historyPage, tokenOfId } from "../../explore/walks.ts";
@@ -47,7 +48,7 @@ import {
   wholeNumber,
 } from "../api/parameters.ts";
 import { COLLECTION_PARTS, type CollectionDeps, ONE_COLLECTION, requestedCollection } from "./collection-path.ts";
-import { type ListingDeps, NftRecord, recordExample, walkOf } from "./listing.ts";
+import { type ListingDeps, NftRecord, namesFor, recordExample, walkOf } from "./listing.ts";
 
 // ── Schemas ──
 
@@ -75,7 +76,7 @@ const TokenTransfer = Type.Object({
   block: int64("Block of the transfer"),
   from: address("The sender; the zero address for a mint"),
   to: address("The receiver; the zero address for a burn"),
-  amount: digits("1, or an amount of an ERC-1155 token"),
+  amount: digits("1, or an amount of an ERC-1155 or ERC-6909 token"),
 });
 
 const MetadataOutcome = Type.Object({
@@ -89,6 +90,11 @@ const TokenDetails = named(
   "TokenDetails",
   Type.Object({
     record: Type.Optional(NftRecord),
+    locked: nullable(
+      Type.Boolean({
+        description: "Whether the token is locked (ERC-5192); null if its contract doesn't tell, or no endpoint does",
+      }),
+    ),
     history: Type.Array(named("TokenTransfer", TokenTransfer), { description: "Newest first" }),
     metadata: Type.Array(named("MetadataOutcome", MetadataOutcome), {
       description: "The newest attempts to fetch the metadata, newest first; on the first page only",
@@ -208,12 +214,12 @@ interface Read<T> {
   readonly start: StartedWalk;
 }
 
-/** Reads memory in the turn of the key, then makes the answer. The header of its block may wait for a node. */
+/** Reads memory in the turn of the key, then makes the answer with its block, whose header may wait for a node. */
 async function respond<T>({ runtime, requester }: Reading, deps: ExploreDeps, read: () => Promise<Read<T>>) {
   const { body, start } = await deps.explorer.memory.run(requester, read);
   const asOf = await asOfBlock(start, runtime);
   const headers = responseHeaders(asOf, { trouble: runtime.trouble(), isStale: deps.isStale() });
-  return { body, headers };
+  return { body, headers, asOf };
 }
 
 type RecordModel = Static<typeof NftRecord>;
@@ -225,9 +231,17 @@ interface Records {
 }
 
 /** The records of a page, as the listing has them. */
-function recordsFor({ collection, entries, facts }: Records, { source }: Reading, deps: ExploreDeps): RecordModel[] {
+async function recordsFor(
+  { collection, entries, facts }: Records,
+  { source, runtime }: Reading,
+  deps: ExploreDeps,
+): Promise<RecordModel[]> {
   const { chainId, address: contract } = source;
-  const names = deps.namesOf(chainId, contract);
+  const names = await namesFor(deps, runtime, {
+    chainId,
+    address: contract,
+    name: collection.identified?.name ?? null,
+  });
   const isNative = deps.wireTypes === "native";
   return recordsOf({ address: contract, collection, names }, entries, facts, isNative) as RecordModel[];
 }
@@ -284,7 +298,7 @@ async function recordOfToken(reading: Reading, deps: ExploreDeps, { start, token
   const entry = entryOfToken(collection.ledger, token, start.walk.block);
   const entries = entry === undefined ? [] : [entry];
   const { facts } = await runtime.factsOf(source.address, entries, { ...pageFacts(), asOf: knownAt });
-  const [record] = recordsFor({ collection, entries, facts }, reading, deps);
+  const [record] = await recordsFor({ collection, entries, facts }, reading, deps);
   const outcomes = await runtime.outcomesOf(source.address, token, MAX_OUTCOMES);
   const metadata = outcomes.map(({ time: ms, reason = null, hash = null }) => {
     const outcome: "resolved" | "failed" = reason === null ? "resolved" : "failed";
@@ -372,7 +386,7 @@ const findTokens = json({
         matcher(ledger, owner, having),
       );
       const { facts } = await runtime.factsOf(source.address, entries, pageFacts());
-      const result = recordsFor({ collection, entries, facts }, reading, deps);
+      const result = await recordsFor({ collection, entries, facts }, reading, deps);
       return { body: { result, cursor: cursorAt(start, places[result.length]) }, start };
     });
   },
@@ -391,6 +405,7 @@ const getToken = json({
   answer: TokenDetails,
   example: (wire: WireTypes) => ({
     record: recordExample(wire),
+    locked: null,
     history: [TRANSFER],
     metadata: [{ time: TIME, outcome: "resolved" as const, reason: null, hash: `0x${"5e".repeat(32)}` }],
     cursor: null,
@@ -401,19 +416,28 @@ const getToken = json({
     const { id } = path;
     const explored = { ...(await requestedCollection(path, deps)), requester, page: query };
     const reading = readingOf(explored, deps, ["token", id.toString()]);
-    const { source, limit, cursor, asOf, cursorAt } = reading;
-    return respond(reading, deps, async () => {
+    const { source, runtime, limit, cursor, asOf, cursorAt } = reading;
+    const {
+      body,
+      headers,
+      asOf: block,
+    } = await respond(reading, deps, async () => {
       const start = await startWalk(source, { cursor, asOfBlock: asOf, byPair: false });
       const { ledger } = await currentCollection(source, start.walk);
       const token = tokenOfId(ledger, id);
       if (token === undefined) throw new Refusal("not_found", `id: no transfer of token ${id} is known`);
       const { transfers, next } = await historyPage(source, start, token, { isFirst: cursor === undefined, limit });
       const history = transfers.map((one) => ({ ...one, amount: one.amount.toString() }));
-      const page = { history, cursor: cursorAt(start, next) };
+      const page = { token, history, cursor: cursorAt(start, next) };
       if (cursor !== undefined) return { body: { metadata: [], ...page }, start };
       const record = await recordOfToken(reading, deps, { start, token, knownAt: query.metadata_as_of });
       return { body: { ...record, ...page }, start };
     });
+    const { token, ...page } = body;
+    const isKnown = token.kind === TransferKind.erc721 && block !== undefined && block.hash !== "";
+    const ref = isKnown ? { number: block.block, hash: block.hash as Hash } : undefined;
+    const locked = ref === undefined ? null : await runtime.lockedAt(source.address, id, ref);
+    return { body: { ...page, locked }, headers };
   },
 });
 

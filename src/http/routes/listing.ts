@@ -27,6 +27,7 @@ import {
 } from "../../core/schema-parts.ts";
 import { nftStream } from "../../events/types.ts";
 import type { Demand } from "../../indexing/candidates.ts";
+import { ruleOfWords } from "../../indexing/flags.ts";
 import { finishPage } from "../../listings/pages.ts";
 import type { MediaStatus } from "../../metadata/media/media.ts";
 import type { KnownFacts } from "../../metadata/page.ts";
@@ -96,20 +97,23 @@ const MEDIA_STATUSES = [
   "temporarily_unavailable",
 ] as const satisfies readonly MediaStatus[];
 
-const Media = Type.Object({
-  status: oneOf(MEDIA_STATUSES, "Progress of the previews, or the reason that there are none"),
-  mimetype: nullableText("Media type of the original, detected from its content"),
-  category: nullableText("image, video, audio and the like"),
-  original_media_url: nullableText("URL from the metadata; null when it has none"),
-  parent_hash: nullableText("SHA-256 of the original"),
-  updatedAt: nullableTime("Time at which the image was examined"),
-  media_collection: nullable(
-    Type.Object(
-      { low: preview, medium: preview, high: preview },
-      { description: "Previews of 100, 250 and 500 pixels" },
+export const Media = named(
+  "Media",
+  Type.Object({
+    status: oneOf(MEDIA_STATUSES, "Progress of the previews, or the reason that there are none"),
+    mimetype: nullableText("Media type of the original, detected from its content"),
+    category: nullableText("image, video, audio and the like"),
+    original_media_url: nullableText("URL from the metadata; null when it has none"),
+    parent_hash: nullableText("SHA-256 of the original"),
+    updatedAt: nullableTime("Time at which the image was examined"),
+    media_collection: nullable(
+      Type.Object(
+        { low: preview, medium: preview, high: preview },
+        { description: "Previews of 100, 250 and 500 pixels" },
+      ),
     ),
-  ),
-});
+  }),
+);
 
 /** A whole number: a string of digits, or a number with `native`. */
 const count = (description: string) => eitherForm(digits(description), int64(description));
@@ -121,19 +125,21 @@ export const NftRecord = named(
   Type.Object({
     token_address: address("Address of the contract, lower case"),
     token_id: text("Decimal, or 0x… with format=hex", { pattern: "^([0-9]+|0x[0-9a-f]+)$" }),
-    owner_of: text('Owner; "" for an ERC-1155 token with several holders'),
+    owner_of: text('Owner; "" for an ERC-1155 or ERC-6909 token with several holders'),
     token_hash: text("md5 of the lower-case contract address followed by the decimal token id", {
       pattern: "^[0-9a-f]{32}$",
     }),
     block_number: digits("Block of the last transfer"),
     block_number_minted: digits("Block of the first mint"),
-    contract_type: text("ERC721, ERC1155, or the family of a contract older than both: CRYPTOPUNKS, MOONCATS"),
+    contract_type: text("ERC721, ERC1155, ERC6909, or the family of a contract older than them: CRYPTOPUNKS, MOONCATS"),
     token_uri: nullableText("Token URI as the contract returned it"),
     metadata: nullableText("The raw JSON as one string"),
     normalized_metadata: orEmpty(named("NormalizedMetadata", NormalizedMetadata), '"" unless normalizeMetadata=true'),
-    media: orEmpty(named("Media", Media), '"" unless media_items=true'),
-    minter_address: text("Receiver of the first mint; a fixed sentence for ERC-1155, where a token can have several"),
-    amount: digits("1, or the circulating amount of an ERC-1155 token"),
+    media: orEmpty(Media, '"" unless media_items=true'),
+    minter_address: text(
+      "Receiver of the first mint; a fixed sentence for ERC-1155 and ERC-6909, where a token can have several",
+    ),
+    amount: digits("1, or the circulating amount of an ERC-1155 or ERC-6909 token"),
     name: text("Name of the collection"),
     symbol: text("Symbol of the collection"),
     possible_spam: flagText("true if the contract looks like spam"),
@@ -162,6 +168,21 @@ const PICTURE = "ipfs://QmeSjSinHpPnmXmspMjwiXyN6zS4E9zccariGR3jxcaWtq/1234";
 const PREVIEW = "c0ffee0000000000000000000000000000000000000000000000000000000001";
 const CURSOR = "eyJ2IjoxfQ.3q2-7w";
 
+const sized = (size: 100 | 250 | 500) => ({
+  height: size,
+  width: size,
+  url: `http://127.0.0.1:3000/media/${PREVIEW}/${size}`,
+});
+export const MEDIA_EXAMPLE: Static<typeof Media> = {
+  status: "success",
+  mimetype: "image/png",
+  category: "image",
+  original_media_url: PICTURE,
+  parent_hash: "0x00000000000000000000000000000000000000000000000000000000000000aa",
+  updatedAt: "2026-01-31T12:00:00.000Z",
+  media_collection: { low: sized(100), medium: sized(250), high: sized(500) },
+};
+
 const exampleOfForm = (isNative: boolean) => ({
   count: (value: number) => (isNative ? value : String(value)),
   flag: (value: boolean) => (isNative ? value : value ? ("true" as const) : ("false" as const)),
@@ -170,11 +191,6 @@ const exampleOfForm = (isNative: boolean) => ({
 /** An example of a record with the given wire types. */
 export function recordExample(wire: WireTypes): Static<typeof NftRecord> {
   const form = exampleOfForm(wire === "native");
-  const sized = (size: 100 | 250 | 500) => ({
-    height: size,
-    width: size,
-    url: `http://127.0.0.1:3000/media/${PREVIEW}/${size}`,
-  });
   return {
     token_address: NFT_ADDRESS,
     token_id: "1234",
@@ -196,15 +212,7 @@ export function recordExample(wire: WireTypes): Static<typeof NftRecord> {
         { trait_type: "Fur", value: "Brown", display_type: null, max_value: null, trait_count: 0, order: null },
       ],
     },
-    media: {
-      status: "success",
-      mimetype: "image/png",
-      category: "image",
-      original_media_url: PICTURE,
-      parent_hash: "0x00000000000000000000000000000000000000000000000000000000000000aa",
-      updatedAt: "2026-01-31T12:00:00.000Z",
-      media_collection: { low: sized(100), medium: sized(250), high: sized(500) },
-    },
+    media: MEDIA_EXAMPLE,
     minter_address: "0x46efbaedc92067e6d60e84ed6395099723252496",
     amount: "1",
     name: "BoredApeYachtClub",
@@ -302,6 +310,23 @@ export function walkOf(cursor: string, secret: string, of: { readonly chainId: n
   return walk;
 }
 
+/**
+ * The names for a contract that returns none itself: those of the lists, else the name in ERC-7572's document. That one
+ * is judged where it is shown, by the rules for the names that contracts return.
+ * @param name the contract's own; null if it is not known
+ */
+export async function namesFor(
+  deps: Pick<ListingDeps, "namesOf">,
+  runtime: NftChain,
+  { chainId, address, name }: { readonly chainId: number; readonly address: Address; readonly name: string | null },
+): Promise<ContractNames | undefined> {
+  const listed = deps.namesOf(chainId, address);
+  if (listed !== undefined || name !== "") return listed;
+  const own = await runtime.documentOf(address, false);
+  if (own.name === null) return undefined;
+  return { name: own.name, symbol: "", rule: ruleOfWords({ name: own.name, symbol: "" }) };
+}
+
 // ── Operations ──
 
 export interface ListingDeps {
@@ -387,10 +412,11 @@ async function listed(
   };
   const known = plan.entries.length === 0 ? NO_FACTS : await runtime.factsOf(address, plan.entries, facts);
   const asOf = await asOfBlock(plan, runtime);
+  const listedNames = deps.namesOf(chainId, address);
+  const names = await namesFor(deps, runtime, { chainId, address, name: plan.collection.identified?.name ?? null });
   const state = { trouble: runtime.trouble(), isStale: deps.isStale() };
   const native = deps.wireTypes === "native";
   // No await from here to the copy of the page's bytes, which it shares with the next page.
-  const names = deps.namesOf(chainId, address);
   const page = finishPage(plan, known.facts, { native, cursorSecret, names, time: asOf?.time });
   const answer = cachedResponse(page.body, 200, jsonHeaders(responseHeaders(asOf, state)));
   if (asOf === undefined || asOf.hash === "") return { answer };
@@ -400,7 +426,7 @@ async function listed(
     projections.peek(stream)?.version === plan.snapshot.version &&
     runtime.view.version === plan.snapshot.chainVersion &&
     runtime.metadataVersion(address) === metadataVersion &&
-    deps.namesOf(chainId, address) === names &&
+    deps.namesOf(chainId, address) === listedNames &&
     deps.isStale() === state.isStale &&
     runtime.trouble() === state.trouble &&
     clock.monotonic() < until;

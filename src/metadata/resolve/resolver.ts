@@ -6,7 +6,7 @@
 import { type Semaphore, yieldToEventLoop } from "../../core/background.ts";
 import { AppError } from "../../core/errors.ts";
 import { baseOf } from "../../core/gateway.ts";
-import { TransferKind } from "../../events/columns.ts";
+import { hasAmounts, TransferKind } from "../../events/columns.ts";
 import { isPermanent, MetadataFailure } from "./failure.ts";
 import type { Fetcher, FetchLimits, Gateways } from "./fetcher.ts";
 import type { Hosts } from "./host-limits.ts";
@@ -39,22 +39,22 @@ const ID = /\{id\}|%7bid%7d/i;
 const HEX_ID = /0x(?:\{id\}|%7bid%7d)/i;
 
 /**
- * The URIs that a contract's answer may mean for a token, in the order to try them. ERC-1155 defines `{id}` as 64
+ * The URIs that a contract's answer may mean for a token, in the order to try them. ERC-1155 and ERC-6909 define `{id}` as 64
  * lower-case hexadecimal digits; some of its files have decimal names nevertheless. ERC-721 doesn't define it; its files
  * mostly have decimal names, so that comes first.
  * @throws MetadataFailure if there are too many placeholders
  */
 export function urisOfToken(uri: string, { kind, id }: { kind: TransferKind; id: bigint }): readonly string[] {
-  const isErc1155 = kind === TransferKind.erc1155;
+  const isDefined = hasAmounts(kind);
   const isDocument = isInline(cleaned(uri));
   // Text of an inline document may contain a literal {id}.
-  if (!isErc1155 && isDocument) return [uri];
+  if (kind === TransferKind.contract || (!isDefined && isDocument)) return [uri];
   const parts = uri.split(ID, MAX_IDS + 2);
   if (parts.length > MAX_IDS + 1) throw new MetadataFailure("invalid_uri", "too many ids");
   if (parts.length === 1) return [uri];
   const hex = parts.join(id.toString(16).padStart(64, "0"));
   const decimal = parts.join(id.toString());
-  if (!isErc1155) return [decimal, hex];
+  if (!isDefined) return [decimal, hex];
   return isDocument || HEX_ID.test(uri) ? [hex] : [hex, decimal];
 }
 
@@ -62,7 +62,7 @@ export function urisOfToken(uri: string, { kind, id }: { kind: TransferKind; id:
 export const namesId = (uri: string | null): uri is string =>
   uri !== null && uri.length <= MAX_URL_LENGTH && ID.test(uri) && !isInline(cleaned(uri));
 
-/** Replaces the placeholder in a URI of a token's metadata: by hex digits for ERC-1155, else by decimal ones. */
+/** Replaces the placeholder in a URI of a token's metadata: by hex digits where the standard defines it, else by decimal ones. */
 export const withId = (uri: string, token: { kind: TransferKind; id: bigint }): string =>
   urisOfToken(uri, token)[0] ?? uri;
 

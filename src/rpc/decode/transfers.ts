@@ -20,6 +20,9 @@ export const TRANSFER = topic("Transfer(address,address,uint256)");
 export const TRANSFER_SINGLE = topic("TransferSingle(address,address,address,uint256,uint256)");
 export const TRANSFER_BATCH = topic("TransferBatch(address,address,address,uint256[],uint256[])");
 
+/** ERC-6909. Sender, receiver and id are indexed, caller and amount are not. */
+export const TRANSFER_6909 = topic("Transfer(address,address,address,uint256,uint256)");
+
 /** ERC-2309. */
 export const CONSECUTIVE_TRANSFER = topic("ConsecutiveTransfer(uint256,uint256,address,address)");
 
@@ -80,6 +83,7 @@ const DECODERS: readonly { readonly topic: Hash; readonly form?: TransferForm; r
   { topic: TRANSFER, decode: transfer },
   { topic: TRANSFER_SINGLE, form: "erc1155", decode: transferSingle },
   { topic: TRANSFER_BATCH, form: "erc1155", decode: transferBatch },
+  { topic: TRANSFER_6909, form: "erc6909", decode: transfer6909 },
   { topic: CONSECUTIVE_TRANSFER, form: "erc2309", decode: consecutiveTransfer },
   { topic: ASSIGN, form: "cryptopunks", decode: assign },
   { topic: PUNK_TRANSFER, form: "cryptopunks", decode: punkTransfer },
@@ -177,6 +181,15 @@ function transferBatch(log: ChainLog, { builder }: Pass): boolean {
     writeWords(data, firstAmount + i * 64, builder.amounts, at);
   }
   return ids === amounts;
+}
+
+function transfer6909(log: ChainLog, { builder }: Pass): boolean {
+  const { topics, data } = log;
+  if (topics.length !== 4 || data.length < 130) return false;
+  const at = builder.add(TransferKind.erc6909, log, addressIn(log, 1), addressIn(log, 2));
+  writeWords(topics[3] as string, 2, builder.ids, at);
+  writeWords(data, 66, builder.amounts, at);
+  return data.length === 130;
 }
 
 /** Longest id range; a longer one is cut to this. No honest collection is larger, and positions stay exact. */

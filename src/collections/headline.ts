@@ -57,6 +57,11 @@ interface Summary {
 
 export interface IndexState extends Summary {
   readonly status: IndexStatus;
+  /**
+   * Newest final block up to which the contract was searched for NFT logs. Null if it was not, or by a release that ended
+   * the search of an ERC-20 early.
+   */
+  readonly searched: number | null;
   /** Version of the event since which the collection is indexed anew; 0 if it never was. */
   readonly base: number;
   readonly forms: readonly TransferForm[];
@@ -87,6 +92,7 @@ export interface IndexState extends Summary {
 
 export const REQUESTED: IndexState = {
   status: "requested",
+  searched: null,
   base: 0,
   forms: [],
   startBlock: 0,
@@ -326,12 +332,13 @@ export function nameText(chain: Chain, address: Address, name: string | null): s
 const isComplete = ({ status }: IndexState): boolean => status === "following" || status === "not_nft";
 
 export function progressOf(state: IndexState): Progress {
-  const { target, startBlock, status, runAt, runBlock, runTransfers, transfers, movedAt } = state;
+  const { target, startBlock, status, searched, runAt, runBlock, runTransfers, transfers, movedAt } = state;
   if (isComplete(state)) return { percent: 100, transfersPerSecond: null, secondsLeft: null };
+  const isSearched = status === "requested" && searched !== null;
   const unknown = { percent: status === "requested" ? 0 : null, transfersPerSecond: null, secondsLeft: null };
-  const isUnread = status === "requested" || status === "not_a_contract" || status === "removed";
+  const isUnread = (status === "requested" && !isSearched) || status === "not_a_contract" || status === "removed";
   if (target === null || isUnread) return unknown;
-  const [next, blocks] = [nextBlock(state), Math.max(1, target - startBlock + 1)];
+  const [next, blocks] = [isSearched ? searched + 1 : nextBlock(state), Math.max(1, target - startBlock + 1)];
   const left = Math.max(0, target - next + 1);
   const percent = Math.max(0, Math.min(99, Math.floor(((blocks - left) * 100) / blocks)));
   if (runAt === null || runBlock === null || movedAt === null || movedAt <= runAt || next <= runBlock) {

@@ -18,6 +18,7 @@ import { type Followed, FollowedStreams, type StreamChange } from "./collection-
 import { type FlagRules, RULES_VERSION } from "./flags.ts";
 import { JoiningCollections } from "./joining.ts";
 import { lastCompleteBlock } from "./omissions.ts";
+import { WatchedContracts } from "./watched-contracts.ts";
 
 interface CollectionsOptions extends Omit<ChainWork, "leases"> {
   readonly flags: FlagRules;
@@ -34,6 +35,8 @@ const MAX_REJUDGED = 200;
 export class FollowedCollections implements ChainConsumer {
   readonly name = "collections";
   readonly topics = NFT_TOPICS;
+  /** The contracts that are no NFTs. */
+  readonly watched: WatchedContracts;
   readonly #options: CollectionsOptions;
   readonly #streams: FollowedStreams;
   readonly #followed = new Map<Address, Followed>();
@@ -49,6 +52,7 @@ export class FollowedCollections implements ChainConsumer {
     const { chain, log, reader, clock, logger, observer, verify, flags } = options;
     const streams = new FollowedStreams(options);
     this.#streams = streams;
+    this.watched = new WatchedContracts(options);
     this.#joining = new JoiningCollections({
       reader,
       streams,
@@ -103,8 +107,9 @@ export class FollowedCollections implements ChainConsumer {
     return parsed.kind === "nft" ? this.#followed.get(parsed.address)?.version : undefined;
   }
 
-  /** Accepts a stream if its headline says that it is followed or ready to join. */
+  /** Accepts a stream if its headline says that it is followed, ready to join, or no NFT's and therefore watched. */
   offer(head: StreamHead): void {
+    this.watched.offer(head);
     const parsed = parseStream(head.stream);
     if (parsed.kind !== "nft") return;
     const state = fromHeadline(head.headline);

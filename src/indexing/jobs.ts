@@ -31,7 +31,7 @@ import { assertContiguous, backfill } from "./backfill.ts";
 import { JobStream } from "./collection-streams.ts";
 import type { FlagRules } from "./flags.ts";
 import type { FollowedCollections } from "./followed-collections.ts";
-import { identify } from "./identify.ts";
+import { identify, type Searched } from "./identify.ts";
 
 // A key alone gets the places of `perKey`. The others stay free, so that a key that requests hundreds of collections
 // delays those of another key by no more than one of them takes.
@@ -155,13 +155,13 @@ export class IndexingJobs {
     return this.#work.size + this.#searches.size > 0;
   }
 
-  /** Queues the open work of the log. Returns true if the chain has any stream that may be an NFT's. */
+  /** Queues the open work of the log. Returns true if the chain has any stream that may be, or become, an NFT's. */
   async load(): Promise<boolean> {
     const { log, chain } = this.#options;
     let any = false;
     for await (const head of allStreams(log, `nft/${chain.chainId}/`)) {
       const { status } = fromHeadline(head.headline);
-      any ||= status !== "not_nft" && status !== "not_a_contract";
+      any ||= status !== "not_a_contract";
       this.offer(head);
     }
     return any;
@@ -288,7 +288,7 @@ export class IndexingJobs {
     try {
       if (writer.state.status === "joining") this.#handOver(writer, address);
       const isAsked = writer.state.status === "requested";
-      const final = isAsked ? await this.#identify(writer, address, lane, signal) : undefined;
+      const final = isAsked ? await this.#identify(writer, address, lane, { signal, moved }) : undefined;
       const next = this.#laneAfter(lane, writer.state.status);
       if (next === undefined && writer.state.status === "backfilling") {
         // A collection that waits for its turn is not stalled.
@@ -343,18 +343,25 @@ export class IndexingJobs {
     writer: JobStream,
     address: Address,
     lane: Lane,
-    signal: AbortSignal,
+    { signal, moved }: { readonly signal: AbortSignal; readonly moved: () => void },
   ): Promise<FinalBlock | undefined> {
     const { reader, decoder, chain, logger } = this.#options;
     decoder.prepare();
-    const identified = await identify(reader, address, lane === this.#searches ? "all" : "first blocks", signal);
-    if (identified === undefined) return undefined;
+    const onSearched = async (part: Searched) => {
+      await writer.settled();
+      writer.append([], part);
+      moved();
+    };
+    const reach = lane === this.#searches ? "all" : "first blocks";
+    const identified = await identify(reader, address, { reach, known: writer.state, onSearched, signal });
     await writer.settled();
+    if (identified === undefined) return undefined;
     const { kind, forms, startBlock } = identified;
     const common = { forms, startBlock, attempt: 0, retryAt: 0 };
     logger.info({ chain: chain.name, address, kind, forms: forms.join(","), startBlock }, "contract identified");
     if (kind !== "nft") {
       writer.append([identified], { ...common, status: kind });
+      this.#options.collections.offer(await writer.settled());
       return undefined;
     }
     // A contract younger than the final block has no final history. The follower reads all of it.

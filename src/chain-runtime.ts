@@ -14,7 +14,7 @@ import {
   type PriceList,
   placeLocalChain,
 } from "./chains/chains.ts";
-import type { Collection } from "./collections/collection.ts";
+import { type Collection, ledgersOf, transfersOf } from "./collections/collection.ts";
 import type { HotCollections } from "./collections/hot-collections.ts";
 import type { FlagLists } from "./collections/operator-lists.ts";
 import { type ChainConfig, type Config, LIMITS } from "./config.ts";
@@ -211,11 +211,13 @@ function openReader(
 }
 
 /** What the rules of spam ask about a collection. */
-async function shapeOf({ ledger, identified, version }: Collection) {
+async function shapeOf(collection: Collection) {
+  const { ledger, identified, version } = collection;
   const { name = null, symbol = null, block: target = null } = identified ?? {};
-  const transfers = ledger.owners.count + ledger.balances.count;
+  const transfers = transfersOf(collection);
   const nfts = countEntries(ledger, Number.MAX_SAFE_INTEGER, false);
-  const standard = transfers === 0 ? null : ledger.owners.count > 0 ? "ERC721" : "ERC1155";
+  const hasOwners = ledgersOf(collection).some(({ owners }) => owners.count > 0);
+  const standard = transfers === 0 ? null : hasOwners ? "ERC721" : "ERC1155";
   const measured = { version, transfers, nfts, name, symbol, standard, target };
   return { airdrop: await isAirdropShaped(ledger), measured };
 }
@@ -269,7 +271,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     isFollowed,
   });
   const parts = { chain, reader, view };
-  startAudit(parts, shared);
+  startAudit({ ...parts, onCode: (...seen) => indexing.codeSeen(...seen) }, shared);
   metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads, isIdle: indexing.isIdle }));
   const { factsOf, outcomesOf, healthOf, versionOf: metadataVersion } = metadata;
   return {
@@ -338,7 +340,7 @@ interface ReadChain {
 
 /** Compares served holdings with the chain, as long as the service runs. */
 function startAudit(
-  parts: ReadChain,
+  parts: ReadChain & Pick<AuditOptions, "onCode">,
   { clock, logger, lifecycle, metrics, projections, auditMs }: RuntimeOptions,
 ): void {
   const labels = { chain: parts.chain.name };

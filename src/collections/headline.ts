@@ -72,6 +72,13 @@ export interface IndexState extends Summary {
   /** The block whose logs the nodes contradict themselves about, until it is read, and how. */
   readonly doubtBlock: number | null;
   readonly doubtReason: string | null;
+  /** Block at which the contract was found to be destroyed; null while it has code. */
+  readonly destroyedAt: number | null;
+  /** True if it had code while it was indexed. Headlines of older releases don't tell. */
+  readonly hadCode: boolean;
+  /** Number of recorded ends of contracts at the address, and the block of the last one. */
+  readonly ends: number;
+  readonly lastEnd: number | null;
   /** Failures in a row. */
   readonly attempt: number;
   /** Time of the next attempt, ms since the epoch; 0 for at once. */
@@ -100,6 +107,10 @@ export const REQUESTED: IndexState = {
   endHash: "",
   doubtBlock: null,
   doubtReason: null,
+  destroyedAt: null,
+  hadCode: false,
+  ends: 0,
+  lastEnd: null,
   attempt: 0,
   retryAt: 0,
   rulesVersion: 0,
@@ -144,7 +155,7 @@ export function summarize(state: IndexState, events: readonly NftEvent[], now: n
   return after;
 }
 
-function summaryOf(before: IndexState, event: NftEvent, now: number): Partial<Summary & Doubt> {
+function summaryOf(before: IndexState, event: NftEvent, now: number): Partial<IndexState> {
   switch (event.type) {
     case "IndexingRequested":
       return { requestedAt: before.requestedAt ?? now };
@@ -157,6 +168,8 @@ function summaryOf(before: IndexState, event: NftEvent, now: number): Partial<Su
       const isRead = before.doubtBlock !== null && event.toBlock >= before.doubtBlock;
       return { transfers, lastError: null, movedAt: now, ...(isRead ? NO_DOUBT : {}) };
     }
+    case "ContractDestroyed":
+      return { ends: before.ends + 1, lastEnd: event.block };
     case "IndexingCompleted":
       return { finishedAt: now, lastError: null };
     case "IndexingFailed":

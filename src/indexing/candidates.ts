@@ -18,7 +18,8 @@ import { nftStream } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { SpanController } from "../rpc/endpoint/capabilities.ts";
 import type { RpcChainReader } from "../rpc/reading/reader.ts";
-import { identify, isDelegation, searchLogs } from "./identify.ts";
+import { identify, searchLogs } from "./identify.ts";
+import { isContract } from "./lives.ts";
 
 /** The result of a look: neither code nor an NFT log, or code and still no NFT. */
 export type Verdict = "not_a_contract" | "not_nft";
@@ -214,8 +215,7 @@ export class Candidates {
   /** Requests the indexing of the addresses with code. Returns the others. */
   async #withoutCode(addresses: readonly Address[], requester: Requester): Promise<Address[]> {
     const codes = await Promise.all(addresses.map((address) => this.#options.reader.code(address, "latest")));
-    const hasCode = (code = "0x"): boolean => code !== "0x" && code !== "" && !isDelegation(code);
-    const found = addresses.filter((_, index) => hasCode(codes[index]));
+    const found = addresses.filter((_, index) => isContract(codes[index] ?? "0x"));
     for (const address of found) await this.#found(address, requester);
     return addresses.filter((address) => !found.includes(address));
   }
@@ -245,9 +245,9 @@ export class Candidates {
     const known = fromHeadline((await log.head(nftStream(chain.chainId, address))).headline);
     // A search of the whole history is recorded, so that it goes on after a restart.
     const reach = known.searched === null ? "first blocks" : "all";
-    const identified = await identify(reader, address, { reach, known, signal });
-    if (identified === undefined || identified.kind === "nft") await this.#found(address, requester);
-    else this.#decide(address, identified.kind);
+    const kind = (await identify(reader, address, { reach, known, signal }))?.identified.kind;
+    if (kind === undefined || kind === "nft") await this.#found(address, requester);
+    else this.#decide(address, kind);
   }
 
   /** Records the request in the log, from which the jobs take it. */

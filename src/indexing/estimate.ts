@@ -15,8 +15,9 @@ import type { Verify } from "../rpc/port.ts";
 import type { RpcChainReader, TransfersAnswer } from "../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../rpc/rpc-errors.ts";
 import { CHECKED_SPAN, FIRST_AHEAD, NEAR_FINAL, READ_AHEAD, ReadAhead } from "./backfill.ts";
-import { between, PARTS, readText, STANDARD_FORMS } from "./identify.ts";
+import { readText, STANDARD_FORMS } from "./identify.ts";
 import { MAX_CHECKED } from "./joining.ts";
+import { between, PARTS } from "./lives.ts";
 
 /** Most calls that an estimate makes. */
 const MAX_CALLS = 20;

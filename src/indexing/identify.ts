@@ -26,6 +26,7 @@ import type { BlockRange, Call, CallResult, CallsAtHead, ChainLog, ChainReader, 
 import type { FirstLogs } from "../rpc/reading/logs.ts";
 import type { RpcChainReader } from "../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../rpc/rpc-errors.ts";
+import { findLives, firstBlockWhere, isContract, mayBeDestroyed } from "./lives.ts";
 
 const ABI = new Interface([
   "function supportsInterface(bytes4) view returns (bool)",
@@ -45,8 +46,6 @@ const ERC821 = "0x7c0633c6";
 export const STANDARD_FORMS: readonly TransferForm[] = ["erc721", "erc2309", "erc1155", "erc821"];
 /** Ids whose owner is requested before a `Transfer` without indexed id counts as an NFT's. */
 const SAMPLES = 12;
-/** Intervals per step of the search for the deployment: 20 million blocks take nine round trips instead of 25. */
-export const PARTS = 8;
 /** Blocks after the deployment in which most NFTs have a log; newest blocks that are searched for unusual forms. */
 const FIRST_BLOCKS = 7_000;
 const NEWEST_BLOCKS = 1_000;
@@ -57,10 +56,15 @@ const MAX_WINDOW = 200_000;
  * contract's life. A node that ignores the number of topics sends all transfers of an ERC-20.
  */
 const [SEARCH_LOGS, RESUMED_SPAN] = [2_000, 100] as const;
-/** Prefix of the code of an account that delegates to a contract (EIP-7702), before the 20 bytes of the address. */
-const DELEGATION = "0xef0100";
-
-type Identity = Omit<ContractIdentified, "type">;
+interface Identification {
+  readonly identified: ContractIdentified;
+  /** Final blocks at which earlier contracts at the address ended, rising. */
+  readonly ends: readonly number[];
+  /** True if there is a contract at the head. */
+  readonly hasCode: boolean;
+  /** A later such block, or the head if it has no contract. The follower records the end once it is final. */
+  readonly destroyedAt: number | null;
+}
 
 /** How far a contract's history is searched: from `startBlock` up to the final block `searched`, on the way to `target`. */
 export interface Searched {
@@ -88,7 +92,7 @@ export async function identify(
   reader: RpcChainReader,
   address: Address,
   { reach, known, onSearched, signal }: IdentifyOptions,
-): Promise<ContractIdentified | undefined> {
+): Promise<Identification | undefined> {
   const call = (name: string, args: unknown[] = []) => ({ to: address, data: ABI.encodeFunctionData(name, args) });
   const supports = (id: string) => call("supportsInterface", [id]);
   const questions = [
@@ -98,18 +102,25 @@ export async function identify(
     call("decimals"),
     supports(ERC821),
   ];
-  const { header, results, hasCode, final } = await lookAt(reader, address, questions);
+  const { header, results, code, final } = await lookAt(reader, address, questions);
+  const hasCode = code !== undefined;
   const [erc165, invalid, erc721, erc1155] = results.slice(0, 4).map(isTrue);
   const [name = "", symbol = ""] = results.slice(4, 6).map(readText);
   const head = header.number;
-  const identity = (fields: Pick<Identity, "kind" | "forms" | "startBlock">): ContractIdentified => ({
-    type: "ContractIdentified",
-    ...fields,
-    // A reorg may move a young contract, or its first log, to an earlier block, but never across the final block.
-    startBlock: Math.min(fields.startBlock, final + 1),
-    name,
-    symbol,
-    block: head,
+  let ends: readonly number[] = [];
+  const identity = (fields: Pick<ContractIdentified, "kind" | "forms" | "startBlock">): Identification => ({
+    identified: {
+      type: "ContractIdentified",
+      ...fields,
+      // A reorg may move a young contract, or its first log, to an earlier block, but never across the final block.
+      startBlock: Math.min(fields.startBlock, final + 1),
+      name,
+      symbol,
+      block: head,
+    },
+    ends: ends.filter((end) => end <= final),
+    hasCode,
+    destroyedAt: hasCode ? (ends.find((end) => end > final) ?? null) : head,
   });
 
   if (!hasCode && (await isPlainAccount(reader, address))) {
@@ -118,7 +129,9 @@ export async function identify(
   // ERC-165 requires false for 0xffffffff. A contract that answers true to every id proves nothing.
   const honest = erc165 === true && invalid !== true;
   // Don't start at the first log's block: a log that this answer omits would be missed for ever.
-  const startBlock = hasCode ? await firstBlockWithCode(reader, address, head) : 0;
+  const life = hasCode ? await lifeOf(reader, address, { code, head, signal }) : { startBlock: 0, ends };
+  const { startBlock } = life;
+  ends = life.ends;
   const decimals = readDecimals(results[6]);
   if (honest && erc721 === true) {
     const forms = [...formsOfClaim(decimals), ...(isTrue(results[7]) ? (["erc821-created"] as const) : [])];
@@ -162,13 +175,13 @@ export async function identify(
   return identity({ kind: hasCode ? "not_nft" : "not_a_contract", forms: [], startBlock: firstBlock });
 }
 
-/** Reads a contract's answers and code at the newest block, and the number of the final block. */
+/** Reads a contract's answers and code (undefined for none) at the newest block, and the number of the final block. */
 async function lookAt(
   reader: ChainReader,
   address: Address,
   questions: readonly Call[],
   isAgain = false,
-): Promise<CallsAtHead & { readonly hasCode: boolean; readonly final: number }> {
+): Promise<CallsAtHead & { readonly code: string | undefined; readonly final: number }> {
   const { header, results } = await reader.callsAtHead(questions);
   const [code, final] = await Promise.all([
     reader.code(address, header.number).catch((error: unknown) => {
@@ -177,16 +190,14 @@ async function lookAt(
     }),
     reader.finalized(header),
   ]);
-  const hasCode = code !== undefined && code !== "0x" && code !== "" && !isDelegation(code);
+  const hasCode = code !== undefined && isContract(code);
   // An endpoint that is behind lacks a young contract. The other endpoints may have dropped its newest block's state.
   const isDoubtful = !hasCode && !isAgain;
   if (isDoubtful && ((await reader.benchLaggards(header)) || code === undefined)) {
     return lookAt(reader, address, questions, true);
   }
-  return { header, results, hasCode, final: final.number };
+  return { header, results, code: hasCode ? code : undefined, final: final.number };
 }
-
-export const isDelegation = (code: string): boolean => code.startsWith(DELEGATION) && code.length === 48;
 
 /**
  * Returns the forms of a contract that claims ERC-721. It may still emit unusual forms. Three topics and one word of
@@ -238,29 +249,23 @@ async function isPlainAccount(reader: ChainReader, address: Address): Promise<bo
   return (await reader.transactionCount(address)) > 0;
 }
 
-/** Searches for the deployment by `eth_getCode`, several blocks per round trip. 0 if the node has no old state. */
-async function firstBlockWithCode(reader: ChainReader, address: Address, head: number): Promise<number> {
-  let without = -1;
-  let having = head;
+/**
+ * Searches for the deployment, and for earlier lives if the code can destroy itself. Block 0 and no life if the node has
+ * no old state.
+ */
+async function lifeOf(
+  reader: RpcChainReader,
+  address: Address,
+  { code, head, signal }: { code: string; head: number; signal: AbortSignal },
+): Promise<{ startBlock: number; ends: readonly number[] }> {
   try {
-    while (having - without > 1) {
-      const blocks = between(without, having);
-      const codes = await Promise.all(blocks.map((block) => reader.code(address, block)));
-      const first = codes.findIndex((code) => code !== "0x" && code !== "");
-      without = (first < 0 ? blocks.at(-1) : blocks[first - 1]) ?? without;
-      having = blocks[first] ?? having;
-    }
+    const deployed = await firstBlockWhere(reader, address, { isThere: true, after: -1, by: head });
+    if (!mayBeDestroyed(code)) return { startBlock: deployed, ends: [] };
+    return await findLives(reader, address, { deployed, head, signal });
   } catch (error) {
-    if (isStateUnavailable(error)) return 0;
+    if (isStateUnavailable(error)) return { startBlock: 0, ends: [] };
     throw error;
   }
-  return having;
-}
-
-/** Returns the blocks that divide an interval into equal parts. */
-export function between(low: number, high: number): number[] {
-  const parts = Math.min(PARTS, high - low);
-  return Array.from({ length: parts - 1 }, (_, i) => low + Math.floor(((high - low) * (i + 1)) / parts));
 }
 
 export const resumedSpan = (): SpanController => new SpanController(RESUMED_SPAN, SEARCH_LOGS);

@@ -231,6 +231,11 @@ export class ChainIndexing {
     if (this.#following) this.#follower.pollNow();
   }
 
+  /** The audit has read a contract's code. The follower looks into a change of it. */
+  codeSeen(address: Address, block: number, hasCode: boolean): void {
+    this.#collections.codeSeen(address, block, hasCode);
+  }
+
   /** The operator's lists changed: polls at once, so that flags don't wait for the next block. */
   listsChanged(): void {
     if (this.#following) this.#follower.pollNow();

@@ -353,9 +353,10 @@ export class IndexingJobs {
       moved();
     };
     const reach = lane === this.#searches ? "all" : "first blocks";
-    const identified = await identify(reader, address, { reach, known: writer.state, onSearched, signal });
+    const found = await identify(reader, address, { reach, known: writer.state, onSearched, signal });
     await writer.settled();
-    if (identified === undefined) return undefined;
+    if (found === undefined) return undefined;
+    const { identified, hasCode: hadCode, destroyedAt } = found;
     const { kind, forms, startBlock } = identified;
     const common = { forms, startBlock, attempt: 0, retryAt: 0 };
     logger.info({ chain: chain.name, address, kind, forms: forms.join(","), startBlock }, "contract identified");
@@ -370,7 +371,8 @@ export class IndexingJobs {
     await writer.settled();
     const flags = this.#options.flags.identified(address, writer.state, identified);
     const status = startBlock > final.number ? "joining" : "backfilling";
-    writer.append([identified, ...flags.events], { ...common, ...flags.state, status });
+    const ends = found.ends.map((block) => ({ type: "ContractDestroyed", block }) as const);
+    writer.append([identified, ...ends, ...flags.events], { ...common, ...flags.state, hadCode, destroyedAt, status });
     if (status === "joining") this.#handOver(writer, address, final.head);
     return final;
   }

@@ -159,7 +159,7 @@ export class Catalogue {
 
   #entryOf(stream: StreamName, { chain, address, state }: Row): CollectionEntry {
     const { name, symbol, transfers, nfts, requestedAt, finishedAt, attempt, lastError, retryAt, calls, bytes } = state;
-    const { doubtBlock, doubtReason } = state;
+    const { doubtBlock, doubtReason, destroyedAt } = state;
     const status = statusOf(state);
     return {
       chain: chain.name,
@@ -176,6 +176,7 @@ export class Catalogue {
       attempts: attempt,
       lastError,
       inDoubt: doubtBlock === null ? null : { block: doubtBlock, reason: doubtReason ?? "" },
+      destroyedAt,
       nextTry: status === "failing" ? timeText(retryAt) : null,
       calls,
       bytes,

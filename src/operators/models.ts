@@ -66,6 +66,7 @@ export const ListedCollection = named(
     attempts: int32("Failed attempts in a row"),
     lastError: nullableText("The last failure in words"),
     inDoubt: nullable(LogsInDoubt),
+    destroyedAt: nullable(int64("Block at which the contract was found to be destroyed; null while it has code")),
     nextTry: nullableTime("Time of the next attempt"),
     calls: nullableCount("Calls to endpoints that indexing took"),
     bytes: nullableCount("Bytes of its events"),

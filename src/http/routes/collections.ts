@@ -199,6 +199,7 @@ const COLLECTION = {
   attempts: 0,
   lastError: null,
   inDoubt: null,
+  destroyedAt: null,
   nextTry: null,
   calls: 120,
   bytes: 2_400_000,

@@ -38,6 +38,13 @@ let bob: string;
 /** Runs once, before the next call that reads code reaches the node. */
 let beforeCode: (() => Promise<void>) | undefined;
 
+/** A service without audits, which read code as well. */
+const start = (): Promise<TestService> =>
+  startTestService({
+    ...{ rpcUrl: proxy.url, logUrl, clock, auditMs: 3_600_000 },
+    env: { OPERATOR_KEYS: KEY },
+  });
+
 /** A block before the first one that the node has. */
 const emptyBlock = (number: number) => ({
   number: quantity(number),
@@ -70,7 +77,7 @@ beforeAll(async () => {
       return method === "eth_getBlockByNumber" && number < FIRST_BLOCK ? emptyBlock(number) : result;
     },
   });
-  service = await startTestService({ rpcUrl: proxy.url, logUrl, clock, env: { OPERATOR_KEYS: KEY } });
+  service = await start();
 }, 30_000);
 
 afterAll(async () => {
@@ -198,7 +205,7 @@ test("notices an NFT that came while no process was running, and reads the block
   await transact(anvil, late.contract, "mintNft", [bob, 9]);
   await anvil.mine(40);
   proxy.reset();
-  service = await startTestService({ rpcUrl: proxy.url, logUrl, clock, env: { OPERATOR_KEYS: KEY } });
+  service = await start();
   await isInState(late.address, "following");
   expect(await owners(late.address)).toEqual([["9", bob]]);
   const watched = proxy.calls.flatMap(({ method, params }) => {

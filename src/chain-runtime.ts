@@ -14,7 +14,7 @@ import {
   type PriceList,
   placeLocalChain,
 } from "./chains/chains.ts";
-import type { Collection } from "./collections/collection.ts";
+import { type Collection, ledgersOf, transfersOf } from "./collections/collection.ts";
 import type { HotCollections } from "./collections/hot-collections.ts";
 import type { FlagLists } from "./collections/operator-lists.ts";
 import { type ChainConfig, type Config, LIMITS } from "./config.ts";
@@ -239,11 +239,16 @@ function openArchives(
 }
 
 /** What the rules of spam ask about a collection. */
-async function shapeOf({ ledger, identified, version }: Collection) {
+async function shapeOf(collection: Collection) {
+  const { ledger, identified, version } = collection;
   const { name = null, symbol = null, block: target = null } = identified ?? {};
-  const transfers = ledger.owners.count + ledger.balances.count;
+  const transfers = transfersOf(collection);
   const nfts = countEntries(ledger, Number.MAX_SAFE_INTEGER, false);
-  const kindOf = () => (ledger.owners.count > 0 ? TransferKind.erc721 : ledger.tokens.kind(0 as Slot));
+  const ledgers = ledgersOf(collection);
+  const kindOf = () =>
+    ledgers.some(({ owners }) => owners.count > 0)
+      ? TransferKind.erc721
+      : (ledgers.find(({ tokens }) => tokens.count > 0) ?? ledger).tokens.kind(0 as Slot);
   const standard = transfers === 0 ? null : (CONTRACT_TYPES[kindOf()] ?? null);
   const measured = { version, transfers, nfts, name, symbol, standard, target };
   return { airdrop: await isAirdropShaped(ledger), measured };
@@ -302,7 +307,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     isFollowed,
   });
   const parts = { chain, reader, view };
-  startAudit(parts, shared);
+  startAudit({ ...parts, onCode: (...seen) => indexing.codeSeen(...seen) }, shared);
   metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads, isIdle: indexing.isIdle }));
   const locks = new Locks(reader, clock);
   const { factsOf, outcomesOf, healthOf, documentOf, versionOf: metadataVersion } = metadata;
@@ -376,7 +381,7 @@ interface ReadChain {
 
 /** Compares served holdings with the chain, as long as the service runs. */
 function startAudit(
-  parts: ReadChain,
+  parts: ReadChain & Pick<AuditOptions, "onCode">,
   { clock, logger, lifecycle, metrics, projections, auditMs }: RuntimeOptions,
 ): void {
   const labels = { chain: parts.chain.name };

@@ -42,6 +42,7 @@ const CACHE = join(PROJECT, "node_modules", ".cache", "local-chain");
 const EVM_VERSION = "cancun";
 const OLDER_EVM_VERSIONS: Record<string, string> = {
   "Destructible.sol": "paris",
+  "Phoenix.sol": "paris",
   // Ganache knows no later fork.
   "BatchNft.sol": "shanghai",
   "Slipstream.sol": "istanbul",

@@ -209,6 +209,8 @@ function eventText(event: Exclude<NftEvent, { readonly type: "TransfersCommitted
       return `no progress: ${event.reason}`;
     case "BlocksReverted":
       return `reverted to block ${wholeText(event.ancestor.number)}${event.rejoins ? ", to read again from there" : ""}`;
+    case "ContractDestroyed":
+      return `destroyed in block ${wholeText(event.block)}: its tokens end there`;
     case "FlagsChanged": {
       const flags = [event.possibleSpam ? "possible spam" : "", event.verifiedCollection ? "verified" : ""].filter(
         Boolean,

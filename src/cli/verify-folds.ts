@@ -124,16 +124,22 @@ async function eachBlob(log: EventLog, hashes: readonly Hash[], visit: (bytes: U
   }
 }
 
+/** Hashes the listings of all lives at their ends. */
+function listingHash({ earlier, ledger, end }: Collection): string {
+  if (end === undefined) return "none";
+  const hasher = sha256();
+  for (const life of [...earlier, { ledger, until: end.number }]) hashListing(hasher, life.ledger, life.until);
+  return hasher.digest("hex").slice(0, 16);
+}
+
 /**
  * Hashes every (id, owner) with its amount and blocks, in the listing's order. An id range longer than a page is hashed
  * as a range, with the ids that moved: one event may stand for more ids than a walk can visit.
  */
-function listingHash({ ledger, end }: Collection): string {
-  if (end === undefined) return "none";
-  const hasher = sha256();
+function hashListing(hasher: Bun.CryptoHasher, ledger: Ledger, at: number): void {
   for (const holders of [false, true]) {
     for (let from: Position | undefined = START; from !== undefined; ) {
-      const slice: ReturnType<typeof readSlice> = readSlice(ledger, { block: end.number, holders, from, limit: PAGE });
+      const slice: ReturnType<typeof readSlice> = readSlice(ledger, { block: at, holders, from, limit: PAGE });
       const ranges = slice.entries.map((entry) => longRangeOf(ledger, entry, holders));
       const inRange = ranges.findIndex((range) => range >= 0);
       for (const { kind, id, owner, amount, block, blockMinted } of slice.entries.slice(
@@ -147,7 +153,6 @@ function listingHash({ ledger, end }: Collection): string {
     }
   }
   for (const line of longRanges(ledger)) hasher.update(`${line}\n`);
-  return hasher.digest("hex").slice(0, 16);
 }
 
 const isLong = (range: { readonly count: number } | undefined): boolean => range !== undefined && range.count > PAGE;

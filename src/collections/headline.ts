@@ -65,6 +65,11 @@ interface Summary {
 
 export interface IndexState extends Summary {
   readonly status: IndexStatus;
+  /**
+   * Newest final block up to which the contract was searched for NFT logs. Null if it was not, or by a release that ended
+   * the search of an ERC-20 early.
+   */
+  readonly searched: number | null;
   /** Version of the event since which the collection is indexed anew; 0 if it never was. */
   readonly base: number;
   readonly forms: readonly TransferForm[];
@@ -75,6 +80,13 @@ export interface IndexState extends Summary {
   /** The block whose logs the nodes contradict themselves about, until it is read, and how. */
   readonly doubtBlock: number | null;
   readonly doubtReason: string | null;
+  /** Block at which the contract was found to be destroyed; null while it has code. */
+  readonly destroyedAt: number | null;
+  /** True if it had code while it was indexed. Headlines of older releases don't tell. */
+  readonly hadCode: boolean;
+  /** Number of recorded ends of contracts at the address, and the block of the last one. */
+  readonly ends: number;
+  readonly lastEnd: number | null;
   /** Failures in a row. */
   readonly attempt: number;
   /** Time of the next attempt, ms since the epoch; 0 for at once. */
@@ -109,6 +121,7 @@ export interface IndexState extends Summary {
 
 export const REQUESTED: IndexState = {
   status: "requested",
+  searched: null,
   base: 0,
   forms: [],
   startBlock: 0,
@@ -116,6 +129,10 @@ export const REQUESTED: IndexState = {
   endHash: "",
   doubtBlock: null,
   doubtReason: null,
+  destroyedAt: null,
+  hadCode: false,
+  ends: 0,
+  lastEnd: null,
   attempt: 0,
   retryAt: 0,
   rulesVersion: 0,
@@ -201,6 +218,8 @@ function summaryOf(before: IndexState, event: NftEvent, now: number): Partial<In
       const isRead = before.doubtBlock !== null && event.toBlock >= before.doubtBlock;
       return { transfers, lastError: null, movedAt: now, ...(isRead ? NO_DOUBT : {}) };
     }
+    case "ContractDestroyed":
+      return { ends: before.ends + 1, lastEnd: event.block };
     case "IndexingCompleted":
       return { finishedAt: now, lastError: null };
     case "IndexingFailed":
@@ -382,12 +401,13 @@ export function nameText(chain: Chain, address: Address, name: string | null): s
 const isComplete = ({ status }: IndexState): boolean => status === "following" || status === "not_nft";
 
 export function progressOf(state: IndexState): Progress {
-  const { target, startBlock, status, runAt, runBlock, runTransfers, transfers, movedAt } = state;
+  const { target, startBlock, status, searched, runAt, runBlock, runTransfers, transfers, movedAt } = state;
   if (isComplete(state)) return { percent: 100, transfersPerSecond: null, secondsLeft: null };
+  const isSearched = status === "requested" && searched !== null;
   const unknown = { percent: status === "requested" ? 0 : null, transfersPerSecond: null, secondsLeft: null };
-  const isUnread = status === "requested" || status === "not_a_contract" || status === "removed";
+  const isUnread = (status === "requested" && !isSearched) || status === "not_a_contract" || status === "removed";
   if (target === null || isUnread) return unknown;
-  const [next, blocks] = [nextBlock(state), Math.max(1, target - startBlock + 1)];
+  const [next, blocks] = [isSearched ? searched + 1 : nextBlock(state), Math.max(1, target - startBlock + 1)];
   const left = Math.max(0, target - next + 1);
   const percent = Math.max(0, Math.min(99, Math.floor(((blocks - left) * 100) / blocks)));
   if (runAt === null || runBlock === null || movedAt === null || movedAt <= runAt || next <= runBlock) {

@@ -14,9 +14,10 @@ import { yieldToEventLoop } from "../core/background.ts";
 import { embeddedPath, IS_COMPILED, makePrivate, makePrivateFolder, PRIVATE_FILE } from "../core/files.ts";
 import type { Logger } from "../core/logger.ts";
 import type { StreamName } from "../events/types.ts";
+import { Ledger } from "../ledger/ledger.ts";
 import { StateReader, StateWriter } from "../ledger/tables.ts";
 import type { EventLog } from "../log/event-log.ts";
-import { type Collection, initialState } from "./collection.ts";
+import { type Collection, type EarlierLife, initialState, ledgersOf } from "./collection.ts";
 
 const HEAD_BYTES = 512;
 const SUFFIX = ".snapshot";
@@ -40,7 +41,8 @@ interface Header {
 
 /** The parts of a snapshot that are not arrays. */
 interface Facts {
-  readonly collection: Omit<Collection, "ledger">;
+  readonly collection: Omit<Collection, "ledger" | "earlier">;
+  readonly lives: readonly Omit<EarlierLife, "ledger">[];
   /** Words of each array. */
   readonly lengths: readonly number[];
   readonly values: readonly unknown[];
@@ -75,15 +77,18 @@ export class Snapshots {
     const isSame = (): boolean => collection.version === version && ledger.changes === changes && !isOver();
     const event = await this.#options.log.checksum(stream, version);
     if (event === undefined || !isSame()) return false;
-    const { ledger: _, ...rest } = collection;
+    const { ledger: _, earlier, ...rest } = collection;
     const writer = new StateWriter();
-    for (const _slice of ledger.coding(writer)) {
-      await yieldToEventLoop();
-      // Stop at a change: the parts collected so far are of another state.
-      if (!isSame()) return false;
+    for (const part of ledgersOf(collection)) {
+      for (const _slice of part.coding(writer)) {
+        await yieldToEventLoop();
+        // Stop at a change: the parts collected so far are of another state.
+        if (!isSame()) return false;
+      }
     }
+    const lives = earlier.map(({ until, chainVersion }) => ({ until, chainVersion }));
     const { values, arrays } = writer;
-    const facts: Facts = { collection: rest, lengths: arrays.map(({ length }) => length), values };
+    const facts: Facts = { collection: rest, lives, lengths: arrays.map(({ length }) => length), values };
     const json = encoder.encode(JSON.stringify(facts)) as Uint8Array<ArrayBuffer>;
     makePrivateFolder(this.#options.folder);
     const path = this.#pathOf(stream);
@@ -234,8 +239,11 @@ async function restore(bytes: ArrayBuffer, { factsBytes, hash }: Header): Promis
   }
   if (String(found) !== hash || at !== bytes.byteLength) throw new Error("the snapshot's hash does not match");
   const reader = new StateReader(arrays, facts.values);
-  const collection: Collection = { ...initialState(), ...facts.collection };
-  for (const _ of collection.ledger.coding(reader)) await yieldToEventLoop();
+  const earlier = facts.lives.map((life) => ({ ...life, ledger: new Ledger() }));
+  const collection: Collection = { ...initialState(), ...facts.collection, earlier };
+  for (const ledger of ledgersOf(collection)) {
+    for (const _ of ledger.coding(reader)) await yieldToEventLoop();
+  }
   if (!reader.isDone) throw new Error("the snapshot has more parts than a collection");
   return collection;
 }

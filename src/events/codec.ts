@@ -14,6 +14,7 @@ const SCHEMAS = {
   ContractIdentified: 1,
   TransfersCommitted: 1,
   BlocksReverted: 1,
+  ContractDestroyed: 1,
   IndexingCompleted: 1,
   IndexingFailed: 1,
   IndexingStalled: 1,

@@ -89,6 +89,17 @@ export interface BlocksReverted {
   readonly rejoins?: true;
 }
 
+/**
+ * After this final block the address had no code. The tokens of the contract end with it; later transfers are those of
+ * another contract at the address. The stream does not end above the block.
+ */
+export interface ContractDestroyed {
+  readonly type: "ContractDestroyed";
+  readonly block: number;
+  /** As in `TransfersCommitted`. */
+  readonly chainVersion?: number;
+}
+
 /** The backfill reached the head of the chain's follower. From here on the follower writes the stream. */
 interface IndexingCompleted {
   readonly type: "IndexingCompleted";
@@ -172,6 +183,7 @@ export type NftEvent =
   | ContractIdentified
   | TransfersCommitted
   | BlocksReverted
+  | ContractDestroyed
   | IndexingCompleted
   | IndexingFailed
   | LogsDoubted

@@ -13,7 +13,7 @@ import {
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Position } from "../ledger/rows.ts";
 import { positionOf } from "../walks/plan.ts";
-import { currentCollection, type WalkSource } from "../walks/snapshot.ts";
+import { currentCollection, ledgerOf, type WalkSource } from "../walks/snapshot.ts";
 import { assertKept, batchesOf, numberOfPlace, placeOfNumber, type StartedWalk } from "../walks/walk.ts";
 
 /** Entries that one request reads: about a second. The page then ends early, and its cursor goes on. */
@@ -86,7 +86,8 @@ export async function historyPage(
   for (;;) {
     await assertKept(source, start);
     const collection = await currentCollection(source, start.walk);
-    const { ledger, rewrittenAt } = collection;
+    const { rewrittenAt } = collection;
+    const ledger = ledgerOf(collection, start.walk);
     const reading = readHistory(ledger, token, { block, from, limit });
     // A fork above the block, or an eviction, moves the newer entries that the reading passes over.
     for (let isSame = true; isSame; ) {

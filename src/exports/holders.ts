@@ -7,7 +7,7 @@ import { Refusal } from "../core/errors.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { countEntries } from "../ledger/listing.ts";
-import { currentCollection, type WalkSource } from "../walks/snapshot.ts";
+import { currentCollection, ledgerOf, type WalkSource } from "../walks/snapshot.ts";
 import { batchesOf, type StartedWalk } from "../walks/walk.ts";
 
 /** What one owner holds. */
@@ -72,7 +72,7 @@ const MAX_OWNERS = 2_000_000;
 
 /** @throws Refusal `invalid_parameter` if the collection has too many pairs at the block, `cursor_reorged` if the block is lost */
 export async function assertRankable(source: WalkSource, { walk }: StartedWalk): Promise<void> {
-  const { ledger } = await currentCollection(source, walk);
+  const ledger = ledgerOf(await currentCollection(source, walk), walk);
   const pairs = countEntries(ledger, walk.block, true);
   if (pairs > MAX_PAIRS) throw tooLarge(`${MAX_PAIRS} pairs of token and owner; it has ${pairs}`);
 }

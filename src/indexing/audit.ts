@@ -19,6 +19,7 @@ import type { Entry } from "../ledger/entries.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { countEntries, positionAfter, readSlice } from "../ledger/listing.ts";
 import type { Call, CallResult, ChainReader } from "../rpc/port.ts";
+import { isContract } from "./lives.ts";
 import { findUnexplained, type KnownTokens, ownerCall } from "./omissions.ts";
 
 /** A holding as the API serves it. */
@@ -95,7 +96,7 @@ function drawAmount(
   return undefined;
 }
 
-/** One round per minute, of at most 50 calls in six requests: no load for an endpoint. */
+/** One round per minute, of at most 51 calls in seven requests: no load for an endpoint. */
 const ROUND_MS = 60_000;
 /** A collection that does not change is drawn again after two rounds, then four, and so on, up to this many. */
 const MAX_REST_ROUNDS = 16;
@@ -134,6 +135,8 @@ export interface AuditOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly onChecked: (outcome: AuditOutcome) => void;
+  /** Called with a block, and whether the contract had code after it. */
+  readonly onCode: (address: Address, block: number, hasCode: boolean) => void;
   /** Wait between rounds, in ms. */
   readonly roundMs: number | undefined;
 }
@@ -210,7 +213,7 @@ async function auditOnce(
   options: AuditOptions,
   { warned, rests }: { readonly warned: LRUCache<Address, true>; readonly rests: Rests },
 ): Promise<void> {
-  const { reader, chain, clock, logger, onChecked } = options;
+  const { reader, chain, clock, logger, onChecked, onCode } = options;
   const drawn = drawSample(options, rests);
   if (drawn === undefined) return;
   const { address, block, holdings, known } = drawn;
@@ -218,12 +221,15 @@ async function auditOnce(
     holdings.map((holding) => callOf(address, holding)),
     block.number,
   );
+  const code = await reader.code(address, block.number);
   const random = () => clock.random();
   const asked = { reader, address, block: block.number, random };
   const found = known === undefined ? undefined : await findUnexplained(asked, known);
   // If the block was replaced meanwhile, the answers may be of its successor.
   const header = await reader.header(block.number);
   if (header?.hash !== block.hash) return;
+  // A contract that answers is there, whatever the endpoint says of its code.
+  onCode(address, block.number, isContract(code) || held.some(({ ok, data }) => ok && data !== "0x"));
   const { checked, drifted } = compare(options, drawn, held);
   const unexplained = found !== undefined && drawn.isAsDrawn() ? found.tokens : [];
   onChecked({ checked, drifted, unexplained: unexplained.length });

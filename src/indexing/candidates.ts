@@ -6,7 +6,7 @@
 import { LRUCache } from "lru-cache";
 import type { Chain } from "../chains/chains.ts";
 import type { Collection } from "../collections/collection.ts";
-import { type ContractRef, requestIdentification, requestIndexing } from "../collections/headline.ts";
+import { type ContractRef, fromHeadline, requestIdentification, requestIndexing } from "../collections/headline.ts";
 import { backoffMs, type Clock, withTimeout } from "../core/clock.ts";
 import { isAbort, messageOf, Refusal } from "../core/errors.ts";
 import { FairPlaces, FairQueue, type Requester, type Shares } from "../core/fair-slots.ts";
@@ -14,11 +14,12 @@ import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
 import type { Logger } from "../core/logger.ts";
 import { Spending } from "../core/spending.ts";
+import { nftStream } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
-import { IDENTIFYING_TOPICS } from "../rpc/decode/transfers.ts";
 import { SpanController } from "../rpc/endpoint/capabilities.ts";
 import type { RpcChainReader } from "../rpc/reading/reader.ts";
-import { identify, isDelegation, MAX_WINDOW } from "./identify.ts";
+import { identify, searchLogs } from "./identify.ts";
+import { isContract } from "./lives.ts";
 
 /** The result of a look: neither code nor an NFT log, or code and still no NFT. */
 export type Verdict = "not_a_contract" | "not_nft";
@@ -214,8 +215,7 @@ export class Candidates {
   /** Requests the indexing of the addresses with code. Returns the others. */
   async #withoutCode(addresses: readonly Address[], requester: Requester): Promise<Address[]> {
     const codes = await Promise.all(addresses.map((address) => this.#options.reader.code(address, "latest")));
-    const hasCode = (code = "0x"): boolean => code !== "0x" && code !== "" && !isDelegation(code);
-    const found = addresses.filter((_, index) => hasCode(codes[index]));
+    const found = addresses.filter((_, index) => isContract(codes[index] ?? "0x"));
     for (const address of found) await this.#found(address, requester);
     return addresses.filter((address) => !found.includes(address));
   }
@@ -229,10 +229,8 @@ export class Candidates {
     for (let from = 0; from <= head.number && left.length > 0; ) {
       signal.throwIfAborted();
       const begun = clock.monotonic();
-      const toBlock = Math.min(head.number, from + MAX_WINDOW - 1);
-      const filter = { addresses: left, topics: IDENTIFYING_TOPICS, fromBlock: from, toBlock };
-      const requiredBlock = toBlock > finalized.number ? head : undefined;
-      const read = await reader.firstLogs(filter, span, { requiredBlock, signal });
+      const blocks = { fromBlock: from, toBlock: head.number, head, final: finalized.number };
+      const read = await searchLogs(reader, { ...blocks, addresses: left, onlyCertain: false }, span, signal);
       for (const address of new Set(read.logs.map((log) => log.address))) await this.#found(address, requester);
       left = left.filter((address) => this.#waiting.has(address));
       from = read.toBlock + 1;
@@ -243,9 +241,13 @@ export class Candidates {
 
   /** Identifies a contract that was no NFT. Writes only if it is one by now. */
   async #identify(address: Address, requester: Requester, signal: AbortSignal): Promise<void> {
-    const identified = await identify(this.#options.reader, address, "all", signal);
-    if (identified === undefined || identified.kind === "nft") await this.#found(address, requester);
-    else this.#decide(address, identified.kind);
+    const { log, reader, chain } = this.#options;
+    const known = fromHeadline((await log.head(nftStream(chain.chainId, address))).headline);
+    // A search of the whole history is recorded, so that it goes on after a restart.
+    const reach = known.searched === null ? "first blocks" : "all";
+    const kind = (await identify(reader, address, { reach, known, signal }))?.identified.kind;
+    if (kind === undefined || kind === "nft") await this.#found(address, requester);
+    else this.#decide(address, kind);
   }
 
   /** Records the request in the log, from which the jobs take it. */

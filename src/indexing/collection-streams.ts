@@ -16,7 +16,7 @@ import {
   type StreamName,
   type TransfersCommitted,
 } from "../events/types.ts";
-import { type Append, type EventLog, isConflict, type StreamHead } from "../log/event-log.ts";
+import { type Append, type EventLog, type Headline, isConflict, type StreamHead } from "../log/event-log.ts";
 import { decodeTransferLogs } from "../rpc/decode/transfers.ts";
 import type { ChainLog } from "../rpc/port.ts";
 
@@ -199,7 +199,10 @@ export class JobStream {
     return this.#state;
   }
 
-  /** Begins an append that also applies `change` to the headline. The previous append must have settled. */
+  /**
+   * Begins an append that also applies `change` to the headline. Without events it only does that. The previous append
+   * must have settled.
+   */
   append(events: readonly NftEvent[], change: Partial<IndexState>): void {
     const before = this.#state;
     const calls = this.#callsBefore === null ? null : this.#callsBefore + this.#spending.total;
@@ -217,12 +220,19 @@ export class JobStream {
     const stream = this.#stream;
     const headline = toHeadline(this.#state);
     try {
-      this.#version = await this.#log.append({ stream, events, expectedVersion: this.#version, headline });
+      if (events.length === 0) await this.#replaceHeadline(headline);
+      else this.#version = await this.#log.append({ stream, events, expectedVersion: this.#version, headline });
     } catch (error) {
       this.#state = before;
       throw error;
     }
     return { stream, version: this.#version, headline };
+  }
+
+  async #replaceHeadline(headline: Headline): Promise<void> {
+    const [stream, version] = [this.#stream, this.#version];
+    if (await this.#log.replaceHeadline({ stream, version, headline })) return;
+    throw new ConcurrencyError(stream, version, (await this.#log.head(stream)).version);
   }
 
   /** Resolves with the stream's head after the running append. @throws the append's error */

@@ -18,8 +18,9 @@ import type { RpcChainReader, TransfersAnswer } from "../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../rpc/rpc-errors.ts";
 import { CHECKED_SPAN, FIRST_AHEAD, NEAR_FINAL, READ_AHEAD, ReadAhead } from "./backfill.ts";
 import { SAMPLED_BLOCKS } from "./history.ts";
-import { between, PARTS, readText, STANDARD_FORMS } from "./identify.ts";
+import { readText, STANDARD_FORMS } from "./identify.ts";
 import { MAX_CHECKED } from "./joining.ts";
+import { between, PARTS } from "./lives.ts";
 import { CALLS_AT_ONCE, MAX_PROVEN } from "./proof.ts";
 
 /** Most calls that an estimate makes. */

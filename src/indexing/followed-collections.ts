@@ -26,8 +26,10 @@ import { LogsInDoubtError } from "../rpc/rpc-errors.ts";
 import { type Followed, FollowedStreams, type StreamChange } from "./collection-streams.ts";
 import { type FlagRules, RULES_VERSION } from "./flags.ts";
 import { JoiningCollections } from "./joining.ts";
+import { endOfLife, hasCodeAfter, MAX_ENDS, wasGone } from "./lives.ts";
 import { lastCompleteBlock } from "./omissions.ts";
 import { doubtsAfter, type HistoryProofs } from "./proof.ts";
+import { WatchedContracts } from "./watched-contracts.ts";
 
 interface CollectionsOptions extends Omit<ChainWork, "leases"> {
   readonly flags: FlagRules;
@@ -42,16 +44,25 @@ const RECHECK_MS = 600_000;
 /** Most collections of an older release whose names are judged again in one poll. */
 const MAX_REJUDGED = 200;
 
+/** True if a headline tells already that the contract has code, or has none. */
+const isCodeKnown = ({ destroyedAt, hadCode }: IndexState, hasCode: boolean): boolean =>
+  hasCode ? hadCode && destroyedAt === null : destroyedAt !== null;
+
 export class FollowedCollections implements ChainConsumer {
   readonly name = "collections";
   readonly topics = NFT_TOPICS;
+  /** The contracts that are no NFTs. */
+  readonly watched: WatchedContracts;
   readonly #options: CollectionsOptions;
   readonly #streams: FollowedStreams;
+  #chain: FollowedChain | undefined;
   readonly #followed = new Map<Address, Followed>();
   readonly #joining: JoiningCollections;
   /** Collections that were completed and not counted yet. The log line of their completion waits for the counts. */
   readonly #unlogged = new Set<Address>();
   readonly #inDoubt = new Map<Address, BlocksInDoubt>();
+  /** Followed contracts whose code came or went, and the block at which that was seen. */
+  readonly #changedCode = new Map<Address, number>();
   /** Monotonic time of a collection's last check for omitted logs. */
   readonly #rechecked = new LRUCache<Address, number>({ max: 1_000 });
 
@@ -60,6 +71,7 @@ export class FollowedCollections implements ChainConsumer {
     const { chain, log, reader, clock, logger, observer, verify, flags } = options;
     const streams = new FollowedStreams(options);
     this.#streams = streams;
+    this.watched = new WatchedContracts(options);
     this.#joining = new JoiningCollections({
       reader,
       streams,
@@ -92,6 +104,7 @@ export class FollowedCollections implements ChainConsumer {
   async begin(chain: FollowedChain): Promise<void> {
     await this.#load();
     this.#streams.chain = chain;
+    this.#chain = chain;
     await this.#reconcile(chain);
   }
 
@@ -115,8 +128,9 @@ export class FollowedCollections implements ChainConsumer {
     return parsed.kind === "nft" ? this.#followed.get(parsed.address)?.version : undefined;
   }
 
-  /** Accepts a stream if its headline says that it is followed or ready to join. */
+  /** Accepts a stream if its headline says that it is followed, ready to join, or no NFT's and therefore watched. */
   offer(head: StreamHead): void {
+    this.watched.offer(head);
     const parsed = parseStream(head.stream);
     if (parsed.kind !== "nft") return;
     const state = fromHeadline(head.headline);
@@ -141,6 +155,7 @@ export class FollowedCollections implements ChainConsumer {
   /** Checks blocks in doubt, then completes the collections that wait to join. False if one needs a newer head. */
   async atHead(head: HeaderRef): Promise<boolean> {
     await this.#recheck();
+    await this.#checkCode();
     const { chain } = this.#streams;
     return this.#joining.join(head, (number) => chain?.headers.get(number));
   }
@@ -148,6 +163,82 @@ export class FollowedCollections implements ChainConsumer {
   /** Records blocks between which a transfer of the collection is missing, as a followed block shows. */
   doubt(address: Address, blocks: BlocksInDoubt): void {
     if (this.#inDoubt.size < MAX_IN_DOUBT && this.#followed.has(address)) this.#inDoubt.set(address, blocks);
+  }
+
+  /** Records that the contract of a collection had code at a block, or none. */
+  codeSeen(address: Address, block: number, hasCode: boolean): void {
+    const followed = this.#followed.get(address);
+    if (followed === undefined || isCodeKnown(followed.state, hasCode)) return;
+    if (this.#changedCode.size < MAX_IN_DOUBT && !this.#changedCode.has(address)) this.#changedCode.set(address, block);
+  }
+
+  /** Looks into one contract whose code has changed, once the block is final at which that was seen. */
+  async #checkCode(): Promise<void> {
+    const final = this.#chain?.finalized?.number ?? -1;
+    const [address, block] = [...this.#changedCode].find(([, seenAt]) => seenAt <= final) ?? [];
+    if (address === undefined || block === undefined) return;
+    this.#changedCode.delete(address);
+    const followed = this.#followed.get(address);
+    if (followed === undefined) return;
+    const { reader, logger, chain } = this.#options;
+    let read: { readonly hasCode: boolean; readonly end: BlockRef | undefined };
+    try {
+      const hasCode = await hasCodeAfter(reader, address, block);
+      // A reorg took the change back.
+      if (isCodeKnown(followed.state, hasCode)) return;
+      read = { hasCode, end: await this.#endOf(followed, hasCode, block) };
+    } catch (error) {
+      // The next audit sees it again.
+      logger.debug({ err: error, chain: chain.name, address }, "the code of a contract could not be read");
+      return;
+    }
+    await this.#codeChanged(followed, read, block);
+  }
+
+  /**
+   * The end of a contract that is not recorded yet, if its code was gone or there again after a block. The tokens of a
+   * contract that was requested after its end stay listed until there is another contract.
+   */
+  async #endOf({ address, state }: Followed, hasCode: boolean, block: number): Promise<BlockRef | undefined> {
+    const { destroyedAt, hadCode, lastEnd, startBlock, ends } = state;
+    if (ends >= MAX_ENDS || (!hasCode && !hadCode)) return undefined;
+    const { reader } = this.#options;
+    const known = [startBlock, state.target ?? startBlock, state.end];
+    const end = hasCode ? destroyedAt : await endOfLife(reader, address, { known, by: block });
+    if (end === null || end === lastEnd) return undefined;
+    // It was not final when it was noted, so a reorg may have taken it back.
+    if (hasCode && !(await wasGone(reader, address, end))) return undefined;
+    const [header] = await reader.presentHeaders([end]);
+    return header && { number: header.number, hash: header.hash };
+  }
+
+  async #codeChanged(
+    followed: Followed,
+    { hasCode, end }: { readonly hasCode: boolean; readonly end: BlockRef | undefined },
+    seenAt: number,
+  ): Promise<void> {
+    const { chain, logger, flags } = this.#options;
+    const { address, state: before } = followed;
+    const { chainVersion } = this.#streams;
+    const block = end?.number ?? seenAt;
+    const text = hasCode ? "a contract is there again" : "a contract was destroyed";
+    if (!hasCode || before.destroyedAt !== null) logger.warn({ chain: chain.name, address, block }, text);
+    const life = hasCode ? { destroyedAt: null, hadCode: true } : { destroyedAt: block };
+    if (end === undefined) {
+      followed.state = { ...before, ...life };
+      await this.#streams.restate(followed, followed.state);
+      return;
+    }
+    const isPast = before.end > end.number;
+    // What was folded of later blocks belongs to another contract, and is read again.
+    const events: NftEvent[] = isPast ? [{ type: "BlocksReverted", ancestor: end, chainVersion, rejoins: true }] : [];
+    events.push({ type: "ContractDestroyed", block: end.number, chainVersion });
+    const back: Partial<IndexState> = isPast ? { status: "joining", end: end.number, endHash: end.hash } : {};
+    await this.#streams.append({ followed, events, state: { ...before, ...life, ...back } });
+    flags.judgeShape(address);
+    if (!isPast) return;
+    this.#followed.delete(address);
+    this.#joining.add(followed);
   }
 
   /**

@@ -5,7 +5,7 @@
  */
 import { Interface } from "ethers";
 import { type Address, parseAddress, ZERO_ADDRESS } from "../core/hex.ts";
-import type { ContractIdentified, TransferForm } from "../events/types.ts";
+import type { BlockRef, ContractIdentified, TransferForm } from "../events/types.ts";
 import { onlyBytes } from "../rpc/calls.ts";
 import {
   ASSIGN,
@@ -23,9 +23,11 @@ import {
   TRANSFER_SINGLE,
 } from "../rpc/decode/transfers.ts";
 import { SpanController } from "../rpc/endpoint/capabilities.ts";
-import type { BlockHeader, Call, CallResult, CallsAtHead, ChainLog, ChainReader } from "../rpc/port.ts";
+import type { BlockRange, Call, CallResult, CallsAtHead, ChainLog, ChainReader, MoreTopics } from "../rpc/port.ts";
+import type { FirstLogs } from "../rpc/reading/logs.ts";
 import type { RpcChainReader } from "../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../rpc/rpc-errors.ts";
+import { findLives, firstBlockWhere, isContract, mayBeDestroyed } from "./lives.ts";
 
 const ABI = new Interface([
   "function supportsInterface(bytes4) view returns (bool)",
@@ -45,30 +47,53 @@ const [ERC6909, ERC821] = ["0x0f632fb3", "0x7c0633c6"] as const;
 export const STANDARD_FORMS: readonly TransferForm[] = ["erc721", "erc2309", "erc1155", "erc6909", "erc821"];
 /** Ids whose owner is requested before a `Transfer` without indexed id counts as an NFT's. */
 const SAMPLES = 12;
-/** Intervals per step of the search for the deployment: 20 million blocks take nine round trips instead of 25. */
-export const PARTS = 8;
 /** Blocks after the deployment in which most NFTs have a log; newest blocks that are searched for unusual forms. */
 const FIRST_BLOCKS = 7_000;
 const NEWEST_BLOCKS = 1_000;
 /** Most blocks per answer in the search for a first log. The answer is parsed on the thread that serves requests. */
-export const MAX_WINDOW = 200_000;
-/** Prefix of the code of an account that delegates to a contract (EIP-7702), before the 20 bytes of the address. */
-const DELEGATION = "0xef0100";
+const MAX_WINDOW = 200_000;
+/**
+ * Target number of logs per answer, about a megabyte of JSON, and first range of a search that begins in the middle of a
+ * contract's life. A node that ignores the number of topics sends all transfers of an ERC-20.
+ */
+const [SEARCH_LOGS, RESUMED_SPAN] = [2_000, 100] as const;
+interface Identification {
+  readonly identified: ContractIdentified;
+  /** Final blocks at which earlier contracts at the address ended, rising. */
+  readonly ends: readonly number[];
+  /** True if there is a contract at the head. */
+  readonly hasCode: boolean;
+  /** A later such block, or the head if it has no contract. The follower records the end once it is final. */
+  readonly destroyedAt: number | null;
+}
 
-type Identity = Omit<ContractIdentified, "type">;
+/** How far a contract's history is searched: from `startBlock` up to the final block `searched`, on the way to `target`. */
+export interface Searched {
+  readonly startBlock: number;
+  readonly target: number;
+  readonly searched: number;
+}
+
+interface IdentifyOptions {
+  /** The part of the history that may be searched if the calls do not tell. */
+  readonly reach: "first blocks" | "all";
+  /** The result of an earlier search. Blocks without a log, and blocks up to `searched`, are not searched again. */
+  readonly known?: Pick<Searched, "startBlock"> & { readonly searched: number | null };
+  /** Called after each answer of the search. */
+  readonly onSearched?: (part: Searched) => Promise<void>;
+  readonly signal: AbortSignal;
+}
 
 /**
- * Identifies a contract by calls, code and first logs.
- * @param reach the part of the history that may be searched for a first log if the calls do not tell
+ * Identifies a contract by calls, code and logs.
  * @returns undefined if only a search of the whole history can tell
  * @throws AppError if the chain does not answer; the caller may retry
  */
 export async function identify(
   reader: RpcChainReader,
   address: Address,
-  reach: "first blocks" | "all",
-  signal: AbortSignal,
-): Promise<ContractIdentified | undefined> {
+  { reach, known, onSearched, signal }: IdentifyOptions,
+): Promise<Identification | undefined> {
   const call = (name: string, args: unknown[] = []) => ({ to: address, data: ABI.encodeFunctionData(name, args) });
   const supports = (id: string) => call("supportsInterface", [id]);
   const questions = [
@@ -79,18 +104,25 @@ export async function identify(
     supports(ERC821),
     supports(ERC6909),
   ];
-  const { header, results, hasCode, final } = await lookAt(reader, address, questions);
+  const { header, results, code, final } = await lookAt(reader, address, questions);
+  const hasCode = code !== undefined;
   const [erc165, invalid, erc721, erc1155] = results.slice(0, 4).map(isTrue);
   const [name = "", symbol = ""] = results.slice(4, 6).map(readText);
   const head = header.number;
-  const identity = (fields: Pick<Identity, "kind" | "forms" | "startBlock">): ContractIdentified => ({
-    type: "ContractIdentified",
-    ...fields,
-    // A reorg may move a young contract, or its first log, to an earlier block, but never across the final block.
-    startBlock: Math.min(fields.startBlock, final + 1),
-    name,
-    symbol,
-    block: head,
+  let ends: readonly number[] = [];
+  const identity = (fields: Pick<ContractIdentified, "kind" | "forms" | "startBlock">): Identification => ({
+    identified: {
+      type: "ContractIdentified",
+      ...fields,
+      // A reorg may move a young contract, or its first log, to an earlier block, but never across the final block.
+      startBlock: Math.min(fields.startBlock, final + 1),
+      name,
+      symbol,
+      block: head,
+    },
+    ends: ends.filter((end) => end <= final),
+    hasCode,
+    destroyedAt: hasCode ? (ends.find((end) => end > final) ?? null) : head,
   });
 
   if (!hasCode && (await isPlainAccount(reader, address))) {
@@ -99,7 +131,9 @@ export async function identify(
   // ERC-165 requires false for 0xffffffff. A contract that answers true to every id proves nothing.
   const honest = erc165 === true && invalid !== true;
   // Don't start at the first log's block: a log that this answer omits would be missed for ever.
-  const startBlock = hasCode ? await firstBlockWithCode(reader, address, head) : 0;
+  const life = hasCode ? await lifeOf(reader, address, { code, head, signal }) : { startBlock: 0, ends };
+  const { startBlock } = life;
+  ends = life.ends;
   const decimals = readDecimals(results[6]);
   if (honest && erc721 === true) {
     const forms = [...formsOfClaim(decimals), ...(isTrue(results[7]) ? (["erc821-created"] as const) : [])];
@@ -107,27 +141,50 @@ export async function identify(
   }
   if (honest && (erc1155 === true || isTrue(results[8])))
     return identity({ kind: "nft", forms: STANDARD_FORMS, startBlock });
-  const nothing = identity({ kind: hasCode ? "not_nft" : "not_a_contract", forms: [], startBlock });
+  const formsOf = async (logs: readonly ChainLog[]): Promise<readonly TransferForm[] | undefined> => {
+    const plain = formsOfEvents(logs);
+    const isForeign = hasCode && plain?.[0] === "cryptopunks" && (await isUnknownMarket(reader, address, logs));
+    if (plain !== undefined && !isForeign) return plain;
+    const odd = (await oddForm(reader, address, logs)) ?? (await oddFormNow(reader, address, head));
+    return odd && [odd];
+  };
   // Divisible tokens are no NFTs, unless they emit an event that no ERC-20 has. 0 (CryptoPunks) proves nothing.
-  const divisible = decimals !== undefined && decimals > 0;
-  const first = reach === "all" && !divisible ? head : Math.min(head, startBlock + FIRST_BLOCKS - 1);
-  const found = await firstLogs(reader, address, { fromBlock: startBlock, toBlock: first, final, header }, signal);
-  if (found === undefined) return divisible || first === head ? nothing : undefined;
-  const plain = formsOfEvents(found);
-  const isForeign = hasCode && plain?.[0] === "cryptopunks" && (await isUnknownMarket(reader, address, found));
-  if (plain !== undefined && !isForeign) return identity({ kind: "nft", forms: plain, startBlock });
-  if (divisible) return nothing;
-  const odd = (await oddForm(reader, address, found)) ?? (await oddFormNow(reader, address, head));
-  return odd === undefined ? nothing : identity({ kind: "nft", forms: [odd], startBlock });
+  let onlyCertain = decimals !== undefined && decimals > 0;
+  let firstBlock = startBlock;
+  const before = known?.searched ?? -1;
+  const firstEnd = Math.max(startBlock, known?.startBlock ?? 0) + FIRST_BLOCKS - 1;
+  const last = reach === "all" ? head : Math.min(head, firstEnd);
+  let span = new SpanController(undefined, SEARCH_LOGS);
+  for (let from = firstEnd - FIRST_BLOCKS + 1; from <= last; ) {
+    signal.throwIfAborted();
+    // The contract may answer otherwise than before, so its first logs are judged again.
+    const toBlock = from <= firstEnd ? Math.min(last, firstEnd) : last;
+    const search = { addresses: [address], fromBlock: from, toBlock, onlyCertain, head: header, final };
+    const found = await searchLogs(reader, search, span, signal);
+    if (found.logs.length > 0) {
+      const forms = await formsOf(found.logs);
+      if (forms !== undefined) return identity({ kind: "nft", forms, startBlock });
+      onlyCertain = true;
+      firstBlock = (found.logs[0] as ChainLog).blockNumber;
+    }
+    const searched = Math.max(before, Math.min(found.toBlock, final));
+    await onSearched?.({ startBlock, target: head, searched });
+    from = found.toBlock + 1;
+    if (from <= firstEnd || from > before) continue;
+    from = before + 1;
+    span = resumedSpan();
+  }
+  if (last < head) return undefined;
+  return identity({ kind: hasCode ? "not_nft" : "not_a_contract", forms: [], startBlock: firstBlock });
 }
 
-/** Reads a contract's answers and code at the newest block, and the number of the final block. */
+/** Reads a contract's answers and code (undefined for none) at the newest block, and the number of the final block. */
 async function lookAt(
   reader: ChainReader,
   address: Address,
   questions: readonly Call[],
   isAgain = false,
-): Promise<CallsAtHead & { readonly hasCode: boolean; readonly final: number }> {
+): Promise<CallsAtHead & { readonly code: string | undefined; readonly final: number }> {
   const { header, results } = await reader.callsAtHead(questions);
   const [code, final] = await Promise.all([
     reader.code(address, header.number).catch((error: unknown) => {
@@ -136,16 +193,14 @@ async function lookAt(
     }),
     reader.finalized(header),
   ]);
-  const hasCode = code !== undefined && code !== "0x" && code !== "" && !isDelegation(code);
+  const hasCode = code !== undefined && isContract(code);
   // An endpoint that is behind lacks a young contract. The other endpoints may have dropped its newest block's state.
   const isDoubtful = !hasCode && !isAgain;
   if (isDoubtful && ((await reader.benchLaggards(header)) || code === undefined)) {
     return lookAt(reader, address, questions, true);
   }
-  return { header, results, hasCode, final: final.number };
+  return { header, results, code: hasCode ? code : undefined, final: final.number };
 }
-
-export const isDelegation = (code: string): boolean => code.startsWith(DELEGATION) && code.length === 48;
 
 /**
  * Returns the forms of a contract that claims ERC-721. It may still emit unusual forms. Three topics and one word of
@@ -197,49 +252,56 @@ async function isPlainAccount(reader: ChainReader, address: Address): Promise<bo
   return (await reader.transactionCount(address)) > 0;
 }
 
-/** Searches for the deployment by `eth_getCode`, several blocks per round trip. 0 if the node has no old state. */
-async function firstBlockWithCode(reader: ChainReader, address: Address, head: number): Promise<number> {
-  let without = -1;
-  let having = head;
-  try {
-    while (having - without > 1) {
-      const blocks = between(without, having);
-      const codes = await Promise.all(blocks.map((block) => reader.code(address, block)));
-      const first = codes.findIndex((code) => code !== "0x" && code !== "");
-      without = (first < 0 ? blocks.at(-1) : blocks[first - 1]) ?? without;
-      having = blocks[first] ?? having;
-    }
-  } catch (error) {
-    if (isStateUnavailable(error)) return 0;
-    throw error;
-  }
-  return having;
-}
-
-/** Returns the blocks that divide an interval into equal parts. */
-export function between(low: number, high: number): number[] {
-  const parts = Math.min(PARTS, high - low);
-  return Array.from({ length: parts - 1 }, (_, i) => low + Math.floor(((high - low) * (i + 1)) / parts));
-}
-
-/** Returns the possible NFT logs of the first blocks that have any. */
-async function firstLogs(
+/**
+ * Searches for the deployment, and for earlier lives if the code can destroy itself. Block 0 and no life if the node has
+ * no old state.
+ */
+async function lifeOf(
   reader: RpcChainReader,
   address: Address,
-  { fromBlock, toBlock, final, header }: { fromBlock: number; toBlock: number; final: number; header: BlockHeader },
-  signal: AbortSignal,
-): Promise<ChainLog[] | undefined> {
-  const span = new SpanController();
-  for (let from = fromBlock; from <= toBlock; ) {
-    signal.throwIfAborted();
-    const to = Math.min(toBlock, from + MAX_WINDOW - 1);
-    const filter = { addresses: [address], topics: IDENTIFYING_TOPICS, fromBlock: from, toBlock: to };
-    const found = await reader.firstLogs(filter, span, { requiredBlock: to > final ? header : undefined, signal });
-    if (found.logs.length > 0) return found.logs;
-    from = found.toBlock + 1;
+  { code, head, signal }: { code: string; head: number; signal: AbortSignal },
+): Promise<{ startBlock: number; ends: readonly number[] }> {
+  try {
+    const deployed = await firstBlockWhere(reader, address, { isThere: true, after: -1, by: head });
+    if (!mayBeDestroyed(code)) return { startBlock: deployed, ends: [] };
+    return await findLives(reader, address, { deployed, head, signal });
+  } catch (error) {
+    if (isStateUnavailable(error)) return { startBlock: 0, ends: [] };
+    throw error;
   }
-  return undefined;
 }
+
+export const resumedSpan = (): SpanController => new SpanController(RESUMED_SPAN, SEARCH_LOGS);
+
+interface Search extends BlockRange {
+  readonly addresses: readonly Address[];
+  /** Ignores logs that an ERC-20 may emit as well: those with fewer than four topics. */
+  readonly onlyCertain: boolean;
+  /** The newest block, which the endpoint must have for blocks above the final one. */
+  readonly head: BlockRef;
+  readonly final: number;
+}
+
+/**
+ * Returns the possible NFT logs of the first blocks of a range, as many as fit into one answer. An answer without logs
+ * says so only of the blocks up to its `toBlock`.
+ */
+export async function searchLogs(
+  reader: RpcChainReader,
+  { onlyCertain, head, final, ...range }: Search,
+  span: SpanController,
+  signal: AbortSignal,
+): Promise<FirstLogs> {
+  const toBlock = Math.min(range.toBlock, range.fromBlock + MAX_WINDOW - 1);
+  const filter = { ...range, toBlock, topics: IDENTIFYING_TOPICS, ...(onlyCertain ? { moreTopics: ANY_THREE } : {}) };
+  const requiredBlock = toBlock > final ? head : undefined;
+  const found = await reader.firstLogs(filter, span, { requiredBlock, signal });
+  // go-ethereum leaves out logs with fewer topics than the filter has places. Other nodes send them.
+  return onlyCertain ? { ...found, logs: found.logs.filter(({ topics }) => topics.length === 4) } : found;
+}
+
+/** Three more topics, whichever they are. */
+const ANY_THREE: MoreTopics = [undefined, undefined, undefined];
 
 /** Returns the forms that the events' shape alone proves. Undefined if an ERC-20 could have emitted them as well. */
 function formsOfEvents(logs: readonly ChainLog[]): readonly TransferForm[] | undefined {

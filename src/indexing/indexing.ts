@@ -138,7 +138,10 @@ export class ChainIndexing {
     await this.view.load();
     this.#options.reader.expect(this.view.finalized());
     if (await this.#jobs.load()) this.follow();
-    const { lifecycle, chain, hasSubscribers, clock } = this.#options;
+    const { lifecycle, chain, hasSubscribers, clock, leases } = this.#options;
+    const { watched } = this.#collections;
+    const paceOf = () => (!leases.holds(this.#follower.lease) ? "none" : this.#follower.isIdle ? "slow" : "full");
+    lifecycle.run(`watch contracts of ${chain.name}`, (signal) => watched.run(paceOf, signal));
     if (hasSubscribers === undefined) return;
     lifecycle.run(`wait for ${chain.name}`, async (signal) => {
       for (; !signal.aborted; await clock.sleep(WATCHED_POLL_MS, signal).catch(() => undefined))
@@ -248,6 +251,11 @@ export class ChainIndexing {
   doubt(address: Address, blocks: BlocksInDoubt): void {
     this.#collections.doubt(address, blocks);
     if (this.#following) this.#follower.pollNow();
+  }
+
+  /** The audit has read a contract's code. The follower looks into a change of it. */
+  codeSeen(address: Address, block: number, hasCode: boolean): void {
+    this.#collections.codeSeen(address, block, hasCode);
   }
 
   /** The operator's lists changed: polls at once, so that flags don't wait for the next block. */

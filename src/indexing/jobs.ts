@@ -34,7 +34,7 @@ import { JobStream } from "./collection-streams.ts";
 import type { FlagRules } from "./flags.ts";
 import type { FollowedCollections } from "./followed-collections.ts";
 import { type HistoryStep, historyFrom, SAMPLED_BLOCKS } from "./history.ts";
-import { identify } from "./identify.ts";
+import { identify, type Searched } from "./identify.ts";
 import { doubtsAfter, rangesIn, wordsIn } from "./proof.ts";
 
 // A key alone gets the places of `perKey`. The others stay free, so that a key that requests hundreds of collections
@@ -160,13 +160,13 @@ export class IndexingJobs {
     return this.#work.size + this.#searches.size > 0;
   }
 
-  /** Queues the open work of the log. Returns true if the chain has any stream that may be an NFT's. */
+  /** Queues the open work of the log. Returns true if the chain has any stream that may be, or become, an NFT's. */
   async load(): Promise<boolean> {
     const { log, chain } = this.#options;
     let any = false;
     for await (const head of allStreams(log, `nft/${chain.chainId}/`)) {
       const { status } = fromHeadline(head.headline);
-      any ||= status !== "not_nft" && status !== "not_a_contract";
+      any ||= status !== "not_a_contract";
       this.offer(head);
     }
     return any;
@@ -293,7 +293,7 @@ export class IndexingJobs {
     try {
       if (writer.state.status === "joining") this.#handOver(writer, address);
       const isAsked = writer.state.status === "requested";
-      const final = isAsked ? await this.#identify(writer, address, lane, signal) : undefined;
+      const final = isAsked ? await this.#identify(writer, address, lane, { signal, moved }) : undefined;
       const next = this.#laneAfter(lane, writer.state.status);
       if (next === undefined && writer.state.status === "backfilling") {
         // A collection that waits for its turn is not stalled.
@@ -348,18 +348,26 @@ export class IndexingJobs {
     writer: JobStream,
     address: Address,
     lane: Lane,
-    signal: AbortSignal,
+    { signal, moved }: { readonly signal: AbortSignal; readonly moved: () => void },
   ): Promise<FinalBlock | undefined> {
     const { reader, decoder, chain, logger } = this.#options;
     decoder.prepare();
-    const identified = await identify(reader, address, lane === this.#searches ? "all" : "first blocks", signal);
-    if (identified === undefined) return undefined;
+    const onSearched = async (part: Searched) => {
+      await writer.settled();
+      writer.append([], part);
+      moved();
+    };
+    const reach = lane === this.#searches ? "all" : "first blocks";
+    const found = await identify(reader, address, { reach, known: writer.state, onSearched, signal });
     await writer.settled();
+    if (found === undefined) return undefined;
+    const { identified, hasCode: hadCode, destroyedAt } = found;
     const { kind, forms, startBlock } = identified;
     const common = { forms, startBlock, attempt: 0, retryAt: 0 };
     logger.info({ chain: chain.name, address, kind, forms: forms.join(","), startBlock }, "contract identified");
     if (kind !== "nft") {
       writer.append([identified], { ...common, status: kind });
+      this.#options.collections.offer(await writer.settled());
       return undefined;
     }
     // A contract younger than the final block has no final history. The follower reads all of it.
@@ -368,7 +376,8 @@ export class IndexingJobs {
     await writer.settled();
     const flags = this.#options.flags.identified(address, writer.state, identified);
     const status = startBlock > final.number ? "joining" : "backfilling";
-    writer.append([identified, ...flags.events], { ...common, ...flags.state, status });
+    const ends = found.ends.map((block) => ({ type: "ContractDestroyed", block }) as const);
+    writer.append([identified, ...ends, ...flags.events], { ...common, ...flags.state, hadCode, destroyedAt, status });
     if (status === "joining") this.#handOver(writer, address, final.head);
     return final;
   }

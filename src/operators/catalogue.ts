@@ -159,7 +159,7 @@ export class Catalogue {
 
   #entryOf(stream: StreamName, { chain, address, state }: Row): CollectionEntry {
     const { name, symbol, transfers, nfts, requestedAt, finishedAt, attempt, lastError, retryAt, calls, bytes } = state;
-    const { doubtBlock, doubtReason } = state;
+    const { doubtBlock, doubtReason, destroyedAt } = state;
     const status = statusOf(state);
     return {
       chain: chain.name,
@@ -178,6 +178,7 @@ export class Catalogue {
       inDoubt: doubtBlock === null ? null : { block: doubtBlock, reason: doubtReason ?? "" },
       history: state.end < 0 ? null : historyText(state),
       proof: state.archives === "" ? null : proofOf(state),
+      destroyedAt,
       nextTry: status === "failing" ? timeText(retryAt) : null,
       calls,
       bytes,

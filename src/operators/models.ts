@@ -85,6 +85,7 @@ export const ListedCollection = named(
     inDoubt: nullable(LogsInDoubt),
     history: nullableText("Where the history comes from: node, or archive and what is proven of it; null before any"),
     proof: nullable(HistoryProof),
+    destroyedAt: nullable(int64("Block at which the contract was found to be destroyed; null while it has code")),
     nextTry: nullableTime("Time of the next attempt"),
     calls: nullableCount("Calls to endpoints that indexing took"),
     bytes: nullableCount("Bytes of its events"),

@@ -3,7 +3,7 @@
  * nothing throws. Pure.
  */
 import { type Chain, chainById, DEFAULT_CHAIN, parseChain } from "../chains/chains.ts";
-import type { Collection } from "../collections/collection.ts";
+import { type Collection, transfersOf } from "../collections/collection.ts";
 import { type Address, parseAddress } from "../core/hex.ts";
 import { decodeTransfers, TransferKind, wordsToBigInt } from "../events/columns.ts";
 import {
@@ -133,6 +133,8 @@ export function messageOfEvent(
     case "FlagsChanged":
     case "HistoryProven":
       return undefined;
+    case "ContractDestroyed":
+      return statusMessage(stream, collection, { mark: recorded, block: collection.end, gap: true });
     case "ReindexRequested":
     case "CollectionRemoved":
       return statusMessage(stream, collection, { mark: recorded, block: undefined, gap: true });
@@ -225,7 +227,7 @@ export function progressMessage(stream: StreamName, collection: Collection, mark
     ...envelope(stream, mark),
     percent: percentOf(collection),
     blocksLeft: blocksLeft(collection),
-    transfers: collection.ledger.owners.count + collection.ledger.balances.count,
+    transfers: transfersOf(collection),
   };
 }
 

@@ -3,7 +3,7 @@
  * per page, from a cursor or from the parameters of a first page. A cursor is a walk, signed with HMAC.
  */
 import { timingSafeEqual } from "node:crypto";
-import type { Collection } from "../collections/collection.ts";
+import { type Collection, collectionAt, endedLife } from "../collections/collection.ts";
 import { Refusal } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
@@ -75,8 +75,9 @@ export function resolveWalk(
 export const beginningOf = ({ range, totalRanges }: NonNullable<FirstPage["part"]>, count: number): number =>
   Math.floor((range * count) / totalRanges);
 
-function begin({ ledger, base }: Collection, { block: at, chainVersion, chainChecksum }: Snapshot, first: FirstPage) {
+function begin(collection: Collection, { block: at, chainVersion, chainChecksum }: Snapshot, first: FirstPage) {
   const { holders, limit, hex, part, withTotal } = first;
+  const { base } = collection;
   const seen = { time: undefined, chainVersion, chainChecksum };
   const common = { base, hash: at?.hash ?? ("" as const), above: at?.above, ...seen, page: 0, limit, hex, holders };
   if (at === undefined) {
@@ -84,6 +85,7 @@ function begin({ ledger, base }: Collection, { block: at, chainVersion, chainChe
     return { ...common, ...nothing, total: withTotal ? 0 : undefined };
   }
   const block = at.number;
+  const { ledger } = collectionAt(collection, block);
   const count = withTotal || part !== undefined ? countEntries(ledger, block, holders) : undefined;
   const total = withTotal ? count : undefined;
   if (part === undefined || count === undefined) return { ...common, block, total, position: START, left: undefined };
@@ -104,6 +106,10 @@ function resume(cursor: Walk, collection: Collection, chain: PageChain): Walk {
     throw new Refusal("cursor_reorged", "cursor: its block left the canonical chain; start again without it", {
       details: { block, hash },
     });
+  }
+  if (cursor.chainVersion < (endedLife(collection, block)?.chainVersion ?? 0)) {
+    const text = "cursor: the contract turned out to be destroyed before its block; start again without it";
+    throw new Refusal("cursor_reorged", text, { details: { block } });
   }
   if (isBehind(collection, block)) {
     const text =

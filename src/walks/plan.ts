@@ -2,7 +2,7 @@
  * Plans the page of a walk: decides the snapshot and reads the entries, at once or in slices between which requests
  * run. Reads memory only.
  */
-import type { Collection } from "../collections/collection.ts";
+import { type Collection, collectionAt } from "../collections/collection.ts";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { Ledger } from "../ledger/ledger.ts";
@@ -60,7 +60,12 @@ export function startPage(
   // A backfill reads final blocks only, perhaps above the known final block. Followed blocks may be reverted.
   const isBackfill = collection.status === "syncing" && collection.chainVersion === 0;
   const isFinal = isBackfill || (walk.block ?? 0) <= (chain.finalized()?.number ?? -1);
-  return { collection, snapshot, walk, finalized: walk.block !== undefined && isFinal };
+  return {
+    collection: collectionAt(collection, walk.block),
+    snapshot,
+    walk,
+    finalized: walk.block !== undefined && isFinal,
+  };
 }
 
 /** The entries to read for a page; undefined if the page is empty. */
@@ -164,9 +169,9 @@ function findingRange(chain: ShownChain, collection: Collection, from: PageFrom)
   if ("cursor" in from) return undefined;
   const { part, asOfBlock } = from.first;
   if (part === undefined || asOfBlock === undefined) return undefined;
-  const { ledger } = collection;
   const block = snapshotOf(collection, chain, asOfBlock).block?.number;
   if (block === undefined) return undefined;
+  const { ledger } = collectionAt(collection, block);
   return findRowInSlices(ledger, block, beginningOf(part, countEntries(ledger, block, false)));
 }
 
@@ -179,7 +184,6 @@ async function startInSlices(
   const { chain } = source;
   if ("cursor" in from) return startPage(source, collection, chain, from);
   const { first } = from;
-  const { ledger } = collection;
   const snapshot = snapshotOf(collection, chain, first.asOfBlock);
   if (!first.holders) {
     const work = findingRange(chain, collection, from);
@@ -191,6 +195,7 @@ async function startInSlices(
     return startPage(source, collection, chain, from, snapshot);
   }
   const block = snapshot.block?.number;
+  const { ledger } = collectionAt(collection, block);
   if (block !== undefined && !isStartedAtOnce(ledger, block, first)) {
     const isMade = await buildPairIndexInSlices(ledger, block);
     await shownAsFar(collection, chain);

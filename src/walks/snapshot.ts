@@ -2,11 +2,12 @@
  * The moment that a walk is true at: a block of a collection, at which the collection and the visible chain agree. Reads
  * memory only.
  */
-import type { Collection } from "../collections/collection.ts";
+import { type Collection, collectionAt } from "../collections/collection.ts";
 import type { HotCollections } from "../collections/hot-collections.ts";
 import { AppError, invalidParameter, Refusal } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
+import type { Ledger } from "../ledger/ledger.ts";
 
 /** The visible chain, with a way to bring it forward. */
 export interface ShownChain extends PageChain {
@@ -56,6 +57,10 @@ export async function currentCollection(
   }
   throw moved("the chain changes faster than this replica reads the log");
 }
+
+/** The ledger that a walk reads in a collection. */
+export const ledgerOf = (collection: Collection, { block }: Pick<WalkSnapshot, "block">): Ledger =>
+  collectionAt(collection, block).ledger;
 
 /** Brings the visible chain to the walk's chain event. @throws Refusal `cursor_reorged` if the log has none, or another one */
 async function assertSameChain(chain: ShownChain, { block, chainVersion, chainChecksum }: WalkSnapshot): Promise<void> {

@@ -2,7 +2,7 @@
  * Walks that read more than a page: which block they are true at, and their entries in batches. Each batch first checks
  * that the block is still canonical, and a ledger that was evicted meanwhile is read again.
  */
-import type { Collection } from "../collections/collection.ts";
+import { type Collection, collectionAt } from "../collections/collection.ts";
 import { yieldToEventLoop } from "../core/background.ts";
 import { Refusal } from "../core/errors.ts";
 import type { Hash } from "../core/hex.ts";
@@ -67,7 +67,7 @@ export async function startWalk(
  * @throws Refusal `not_found` if there is no token yet, `not_indexed_yet` while it may be found
  */
 function newestFinalBlock({ address, chain }: WalkSource, collection: Collection): number | undefined {
-  const { status, ledger } = collection;
+  const { status } = collection;
   const final = chain.finalized()?.number;
   const current = currentBlock(collection, chain)?.number;
   const isSynced = status === "synced";
@@ -75,7 +75,7 @@ function newestFinalBlock({ address, chain }: WalkSource, collection: Collection
   const isKnown = current !== undefined && (final !== undefined || isSynced);
   const isAhead = isSynced && current !== undefined && (final ?? current) > current;
   const found = [isAhead ? current : (final ?? current), current].find(
-    (block) => block !== undefined && ledger.rowsAt(block) > 0,
+    (block) => block !== undefined && collectionAt(collection, block).ledger.rowsAt(block) > 0,
   );
   if (isKnown && found !== undefined) return found;
   if (!isKnown || !isSynced) {

@@ -35,6 +35,7 @@ const EVENTS: { [T in DomainEvent["type"]]: Extract<DomainEvent, { type: T }> } 
     transfers: new Uint8Array([0, 255, 1, 2]),
   },
   BlocksReverted: { type: "BlocksReverted", ancestor: block },
+  ContractDestroyed: { type: "ContractDestroyed", block: 7, chainVersion: 3 },
   IndexingCompleted: { type: "IndexingCompleted", block: 7, hash },
   IndexingFailed: { type: "IndexingFailed", reason: "no answer", attempt: 3, retryAt: 1_700_000_000_000 },
   LogsDoubted: {

@@ -219,6 +219,7 @@ const COLLECTION = {
   inDoubt: null,
   history: "node",
   proof: null,
+  destroyedAt: null,
   nextTry: null,
   calls: 120,
   bytes: 2_400_000,

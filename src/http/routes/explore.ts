@@ -4,7 +4,7 @@
  */
 import { type Static, Type } from "@sinclair/typebox";
 import type { Chain } from "../../chains/chains.ts";
-import type { Collection } from "../../collections/collection.ts";
+import { type Collection, collectionAt } from "../../collections/collection.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
 import type { Requester } from "../../core/fair-slots.ts";
 import { type Address, type Hash, parseAddress } from "../../core/hex.ts";
@@ -33,7 +33,7 @@ import { type Position, START } from "../../ledger/rows.ts";
 import { recordsOf } from "../../listings/pages.ts";
 import type { RecordFacts } from "../../listings/record.ts";
 import { signCursor, type Walk } from "../../walks/cursor.ts";
-import { currentCollection, type WalkSource } from "../../walks/snapshot.ts";
+import { currentCollection, ledgerOf, type WalkSource } from "../../walks/snapshot.ts";
 import { numberOfPlace, placeOfNumber, type StartedWalk, startWalk } from "../../walks/walk.ts";
 import { asOfBlock, type NftChain, responseHeaders } from "../api/answered-block.ts";
 import { type Operation, operationsFor } from "../api/operation.ts";
@@ -263,7 +263,7 @@ async function traitIndex(
   { clock, explorer }: ExploreDeps,
 ): ReturnType<TraitIndexes["of"]> {
   const collection = await currentCollection(source, start.walk);
-  const tokens = countEntries(collection.ledger, start.walk.block, false);
+  const tokens = countEntries(ledgerOf(collection, start.walk), start.walk.block, false);
   const known = { normalizeMetadata: true, mediaItems: false, asOf: clock.now() };
   const factsOf = async (entries: readonly Entry[]) => (await runtime.factsOf(source.address, entries, known)).facts;
   // Has the metadata in memory, so that it has a version.
@@ -294,7 +294,7 @@ const MAX_OUTCOMES = 100;
 /** The record of a token, if it exists at the block, and the attempts to fetch its metadata. */
 async function recordOfToken(reading: Reading, deps: ExploreDeps, { start, token, knownAt }: TokenReading) {
   const { source, runtime } = reading;
-  const collection = await currentCollection(source, start.walk);
+  const collection = collectionAt(await currentCollection(source, start.walk), start.walk.block);
   const entry = entryOfToken(collection.ledger, token, start.walk.block);
   const entries = entry === undefined ? [] : [entry];
   const { facts } = await runtime.factsOf(source.address, entries, { ...pageFacts(), asOf: knownAt });
@@ -423,7 +423,7 @@ const getToken = json({
       asOf: block,
     } = await respond(reading, deps, async () => {
       const start = await startWalk(source, { cursor, asOfBlock: asOf, byPair: false });
-      const { ledger } = await currentCollection(source, start.walk);
+      const ledger = ledgerOf(await currentCollection(source, start.walk), start.walk);
       const token = tokenOfId(ledger, id);
       if (token === undefined) throw new Refusal("not_found", `id: no transfer of token ${id} is known`);
       const { transfers, next } = await historyPage(source, start, token, { isFirst: cursor === undefined, limit });

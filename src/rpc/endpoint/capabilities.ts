@@ -51,9 +51,12 @@ export class SpanController {
   /** Logs per block in the last answer. */
   #density = 0;
   #mostParts = MAX_PARTS;
+  readonly #target: number;
 
-  constructor(first: number = FIRST_SPAN) {
+  /** @param target number of logs per answer to aim at */
+  constructor(first: number = FIRST_SPAN, target: number = TARGET_LOGS) {
     this.#span = first;
+    this.#target = target;
   }
 
   get span(): number {
@@ -79,7 +82,7 @@ export class SpanController {
 
   /** Returns another controller that knows the same. */
   copy(): SpanController {
-    const copy = new SpanController(this.#span);
+    const copy = new SpanController(this.#span, this.#target);
     copy.#limit = this.#limit;
     copy.#answered = this.#answered;
     copy.#refused = this.#refused;
@@ -133,7 +136,7 @@ export class SpanController {
     const isFound = this.#refused < Number.POSITIVE_INFINITY && this.#candidate() === undefined;
     if (!isFound || this.#span < this.#limit) return 1;
     const expected = Math.max(1, this.#density * this.#span);
-    return Math.max(1, Math.min(this.#mostParts, Math.floor(TARGET_LOGS / expected)));
+    return Math.max(1, Math.min(this.#mostParts, Math.floor(this.#target / expected)));
   }
 
   /** Records an answer of `logs` logs to a request for `blocks` blocks in `parts` ranges. */
@@ -152,10 +155,10 @@ export class SpanController {
       this.#patience = PATIENCE;
     } else if (this.#limit < MAX_SPAN) this.#limit = Math.max(this.#limit, this.#answered);
     // A request cut short by its range's end only tells about larger ones if its answer was already large.
-    if (blocks < this.#safe() / 2 && logs < TARGET_LOGS / 2) return;
-    if (logs > TARGET_LOGS) this.#span = Math.min(this.#span, blocks);
+    if (blocks < this.#safe() / 2 && logs < this.#target / 2) return;
+    if (logs > this.#target) this.#span = Math.min(this.#span, blocks);
     const growth = logs < KNOWN_LOGS ? GROWTH : KNOWN_GROWTH;
-    const fitting = logs === 0 ? blocks * growth : (blocks * TARGET_LOGS) / logs;
+    const fitting = logs === 0 ? blocks * growth : (blocks * this.#target) / logs;
     const wanted = Math.min(fitting, blocks * growth, this.#candidate() ?? this.#limit);
     this.#span = Math.max(1, Math.floor(Math.max(wanted, this.#span / 2)));
   }
@@ -212,7 +215,7 @@ export class SpanController {
       this.#refused = this.#limit + 1;
       return this.#limit;
     }
-    const isDense = hint?.ofResults === true || this.#density * blocks > TARGET_LOGS * DENSE;
+    const isDense = hint?.ofResults === true || this.#density * blocks > this.#target * DENSE;
     if (usable !== undefined || isDense || this.#answered === 0) return usable ?? half;
     // Few logs were expected, so the refusal is about the number of blocks.
     this.#refused = Math.min(this.#refused, blocks);

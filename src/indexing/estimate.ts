@@ -439,7 +439,8 @@ export class Estimator {
       eth_getLogs: Math.max(1, Math.ceil((head - final) / (maxBlocks ?? Number.POSITIVE_INFINITY))),
     });
     const [least, most] = [Math.min(...searches), Math.max(...searches)];
-    if (!isFollowed()) return { low: plan(unfinal, least), high: plan(unfinal, most) };
+    // A follower that starts reads the headers of the blocks that are not final, on the chain's account.
+    if (!isFollowed()) return { low: plan(Math.min(1, unfinal), least), high: plan(Math.min(1, unfinal), most) };
     // The follower may have these headers, all but the newest. Until the join, the chain makes further blocks.
     const further = Math.ceil(UNTIL_JOIN_SECONDS / chain.blockSeconds);
     return { low: plan(Math.min(1, unfinal), least), high: plan(Math.min(unfinal + further, MAX_CHECKED), most) };

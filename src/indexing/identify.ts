@@ -81,8 +81,13 @@ interface IdentifyOptions {
   readonly known?: Pick<Searched, "startBlock"> & { readonly searched: number | null };
   /** Called after each answer of the search. */
   readonly onSearched?: (part: Searched) => Promise<void>;
+  /** True if the history costs nothing before the deployment, because an archive tells it. */
+  readonly mayBeginEarly?: boolean;
   readonly signal: AbortSignal;
 }
+
+/** Share of a history by which it may begin too early. */
+const EARLY = 0.5;
 
 /**
  * Identifies a contract by calls, code and logs.
@@ -92,7 +97,7 @@ interface IdentifyOptions {
 export async function identify(
   reader: RpcChainReader,
   address: Address,
-  { reach, known, onSearched, signal }: IdentifyOptions,
+  { reach, known, onSearched, mayBeginEarly = false, signal }: IdentifyOptions,
 ): Promise<Identification | undefined> {
   const call = (name: string, args: unknown[] = []) => ({ to: address, data: ABI.encodeFunctionData(name, args) });
   const supports = (id: string) => call("supportsInterface", [id]);
@@ -130,8 +135,11 @@ export async function identify(
   }
   // ERC-165 requires false for 0xffffffff. A contract that answers true to every id proves nothing.
   const honest = erc165 === true && invalid !== true;
+  const claims = honest && (erc721 === true || erc1155 === true || isTrue(results[8]));
+  // Other contracts are identified by the first logs after the deployment.
+  const nearEnough = mayBeginEarly && claims ? EARLY : 0;
   // Don't start at the first log's block: a log that this answer omits would be missed for ever.
-  const life = hasCode ? await lifeOf(reader, address, { code, head, signal }) : { startBlock: 0, ends };
+  const life = hasCode ? await lifeOf(reader, address, { code, head, nearEnough, signal }) : { startBlock: 0, ends };
   const { startBlock } = life;
   ends = life.ends;
   const decimals = readDecimals(results[6]);
@@ -139,8 +147,7 @@ export async function identify(
     const forms = [...formsOfClaim(decimals), ...(isTrue(results[7]) ? (["erc821-created"] as const) : [])];
     return identity({ kind: "nft", forms, startBlock });
   }
-  if (honest && (erc1155 === true || isTrue(results[8])))
-    return identity({ kind: "nft", forms: STANDARD_FORMS, startBlock });
+  if (claims) return identity({ kind: "nft", forms: STANDARD_FORMS, startBlock });
   const formsOf = async (logs: readonly ChainLog[]): Promise<readonly TransferForm[] | undefined> => {
     const plain = formsOfEvents(logs);
     const isForeign = hasCode && plain?.[0] === "cryptopunks" && (await isUnknownMarket(reader, address, logs));
@@ -259,11 +266,13 @@ async function isPlainAccount(reader: ChainReader, address: Address): Promise<bo
 async function lifeOf(
   reader: RpcChainReader,
   address: Address,
-  { code, head, signal }: { code: string; head: number; signal: AbortSignal },
+  { code, head, nearEnough, signal }: { code: string; head: number; nearEnough: number; signal: AbortSignal },
 ): Promise<{ startBlock: number; ends: readonly number[] }> {
   try {
-    const deployed = await firstBlockWhere(reader, address, { isThere: true, after: -1, by: head });
-    if (!mayBeDestroyed(code)) return { startBlock: deployed, ends: [] };
+    const isFinal = !mayBeDestroyed(code);
+    const search = { isThere: true, after: -1, by: head, nearEnough: isFinal ? nearEnough : 0 };
+    const deployed = await firstBlockWhere(reader, address, search);
+    if (isFinal) return { startBlock: deployed, ends: [] };
     return await findLives(reader, address, { deployed, head, signal });
   } catch (error) {
     if (isStateUnavailable(error)) return { startBlock: 0, ends: [] };

@@ -358,7 +358,9 @@ export class IndexingJobs {
       moved();
     };
     const reach = lane === this.#searches ? "all" : "first blocks";
-    const found = await identify(reader, address, { reach, known: writer.state, onSearched, signal });
+    const anywhere = { fromBlock: 0, toBlock: Number.MAX_SAFE_INTEGER };
+    const mayBeginEarly = (await this.#options.archives.find(anywhere, [], signal)) !== undefined;
+    const found = await identify(reader, address, { reach, known: writer.state, onSearched, mayBeginEarly, signal });
     await writer.settled();
     if (found === undefined) return undefined;
     const { identified, hasCode: hadCode, destroyedAt } = found;

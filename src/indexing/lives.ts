@@ -48,15 +48,22 @@ export function between(low: number, high: number): number[] {
 /**
  * Returns the first block after which the address has code, or has none, between a block where that is not so and one
  * where it is: several blocks per round trip. If it changes more than once, one of the changes.
+ * @param nearEnough share of the blocks after it by which the result may be too low
  * @throws AppError `state_unavailable` if the node has no old state
  */
 export async function firstBlockWhere(
   reader: ChainReader,
   address: Address,
-  { isThere, after, by }: { readonly isThere: boolean; readonly after: number; readonly by: number },
+  {
+    isThere,
+    after,
+    by,
+    nearEnough = 0,
+  }: { readonly isThere: boolean; readonly after: number; readonly by: number; readonly nearEnough?: number },
 ): Promise<number> {
   let [low, high] = [after, by];
   while (high - low > 1) {
+    if (high - low < (by - high) * nearEnough) return low + 1;
     const blocks = between(low, high);
     const codes = await Promise.all(blocks.map((block) => reader.code(address, block)));
     const first = codes.findIndex((code) => (code !== "0x" && code !== "") === isThere);

@@ -116,7 +116,7 @@ function logsIn(from: number, to: number, addresses?: readonly string[]): Record
 }
 
 /** Blocks with a log that one answer of the archive holds. */
-const ARCHIVE_BLOCKS = 10_000;
+const ARCHIVE_BLOCKS = 20_000;
 let archiveAnswers = 0;
 
 /** Answers as SQD's Portal does: the first and the last block, and those with a log, a line each. */

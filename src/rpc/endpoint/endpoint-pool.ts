@@ -296,6 +296,12 @@ export class EndpointPool {
     }
   }
 
+  /** Most blocks per request that every endpoint takes, if one named a limit. */
+  get knownLimit(): number | undefined {
+    const limits = this.endpoints.flatMap((endpoint) => this.#selection.healthOf(endpoint).span.maxBlocks ?? []);
+    return limits.length === 0 ? undefined : Math.min(...limits);
+  }
+
   /** Records a limit of blocks that an endpoint named outside of a backfill. */
   refusedSpan(blocks: number, hint: RangeHint): void {
     this.#selection.healthOf(this.#selection.bestForHistory()).span.refused(blocks, hint);

@@ -270,7 +270,8 @@ export class LogReader {
   async #readInSpans(filter: LogRequest, sources: Sources): Promise<ChainLog[]> {
     const parts: ChainLog[][] = [];
     for (let fromBlock = filter.fromBlock; fromBlock <= filter.toBlock; ) {
-      const toBlock = fromBlock + this.#span.take(filter.toBlock - fromBlock + 1) - 1;
+      const most = Math.min(filter.toBlock - fromBlock + 1, this.#pool.knownLimit ?? Number.POSITIVE_INFINITY);
+      const toBlock = fromBlock + this.#span.take(most) - 1;
       parts.push(await this.#split({ ...filter, fromBlock, toBlock }, sources));
       fromBlock = toBlock + 1;
     }

@@ -57,6 +57,7 @@ const MAX_WINDOW = 200_000;
  * contract's life. A node that ignores the number of topics sends all transfers of an ERC-20.
  */
 const [SEARCH_LOGS, RESUMED_SPAN] = [2_000, 100] as const;
+
 interface Identification {
   readonly identified: ContractIdentified;
   /** Final blocks at which earlier contracts at the address ended, rising. */

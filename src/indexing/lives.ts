@@ -79,17 +79,22 @@ interface Lives {
   readonly ends: readonly number[];
 }
 
+interface LivesOptions {
+  /** A block with code, with none in the block before. */
+  readonly deployed: number;
+  readonly signal: AbortSignal;
+}
+
 /**
  * Finds the lives before the present one.
- * @param deployed a block with code, with none in the block before
  * @param head a later block with code
  */
 export async function findLives(
   reader: RpcChainReader,
   address: Address,
-  { deployed, head, signal }: { readonly deployed: number; readonly head: number; readonly signal: AbortSignal },
+  { deployed, head, signal }: LivesOptions & { readonly head: number },
 ): Promise<Lives> {
-  const before = await livesBefore(reader, address, deployed, signal);
+  const before = await livesBefore(reader, address, { deployed, signal });
   const count = Math.min(PROBES, Math.max(0, head - deployed - 1));
   const probes = Array.from(
     { length: count },
@@ -109,8 +114,7 @@ export async function findLives(
 async function livesBefore(
   reader: RpcChainReader,
   address: Address,
-  deployed: number,
-  signal: AbortSignal,
+  { deployed, signal }: LivesOptions,
 ): Promise<Lives> {
   const ends: number[] = [];
   let startBlock = deployed;

@@ -13,7 +13,7 @@ import { AppError, isAbort } from "../core/errors.ts";
 import { type Address, ZERO_ADDRESS } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
 import type { Logger } from "../core/logger.ts";
-import { hasAmounts } from "../events/columns.ts";
+import { hasAmounts, TransferKind } from "../events/columns.ts";
 import type { BlockRef, HistoryProven } from "../events/types.ts";
 import { entryOfToken } from "../ledger/history.ts";
 import type { Ledger } from "../ledger/ledger.ts";
@@ -47,6 +47,8 @@ interface Claim {
   readonly says: (result: CallResult | undefined) => bigint;
   /** What the log says as of a block. */
   readonly logged: (block: number) => bigint;
+  /** True for an id that no log has. */
+  readonly isUnlogged?: boolean;
 }
 
 /** The outcome of a proof: what to record, or the block at which the archive was wrong. */
@@ -125,11 +127,22 @@ export class HistoryProofs {
     const results = await this.#ask(claims, block);
     // A contract without the view answers none.
     const isAsked = results.some((result) => result.ok && result.data.length === 66);
-    const differing = claims.filter((claim, at) => isAsked && claim.says(results[at]) !== claim.logged(block.number));
+    const isWrong = (claim: Claim, at: number) => isAsked && claim.says(results[at]) !== claim.logged(block.number);
+    // A contract that names an owner for every number is not believed about ids without a log.
+    const isUsable = claims.some((claim, at) => claim.isUnlogged === true && !isWrong(claim, at));
+    const differing = claims.filter((claim, at) => isWrong(claim, at) && (isUsable || claim.isUnlogged !== true));
+    const contradicted = differing.length;
+    const own = claims.filter(({ isUnlogged }) => isUnlogged !== true).length;
     const forms = collection.identified?.forms ?? state.forms;
     const stored = { reader, log, chainId: chain.chainId, address, forms };
     const isStored = async (at: number) =>
       (await lastCompleteBlock(stored, { fromBlock: at, toBlock: at })) === undefined;
+    // A transfer from a holder that had nothing shows that another one is missing.
+    const range = collection.ledger.missingTransferRange;
+    if (range !== undefined && range.toBlock <= state.end) {
+      const last = await lastCompleteBlock(stored, range);
+      if (last !== undefined) return { wrongAt: last.number + 1 };
+    }
     for (const claim of differing.slice(0, MAX_FOLLOWED)) {
       const at = await this.#firstDifference(claim, state.startBlock, block);
       if (at !== undefined && !(await isStored(at))) return { wrongAt: at };
@@ -137,8 +150,7 @@ export class HistoryProofs {
     const missing = await this.#missing(address, collection, block);
     const from = missing && (await this.#firstDifference(missing, state.startBlock, block));
     if (from !== undefined && !(await isStored(from))) return { wrongAt: from };
-    const contradicted = differing.length;
-    const holdings = isAsked ? claims.length - contradicted : 0;
+    const holdings = isAsked ? Math.max(0, own - contradicted) : 0;
     return { proven: { block: block.number, holdings, of, contradicted } };
   }
 
@@ -216,6 +228,9 @@ async function claimsOf(
     if (hasAmounts(kind) || live.has(`${kind} ${id}`)) continue;
     claims.push(ownerClaim(ledger, address, { kind, id }));
   }
+  for (const id of unloggedIds(ledger, most - claims.length)) {
+    claims.push({ ...ownerClaim(ledger, address, { kind: TransferKind.erc721, id }), isUnlogged: true });
+  }
   for (let one = balances.nextHolding(0); one < balances.count; one = balances.nextHolding(one + 1)) {
     const slot = balances.holdingSlot(one);
     const owner = ledger.addresses.hex(balances.holdingOwner(one)) as Address;
@@ -226,7 +241,30 @@ async function claimsOf(
       logged: (at) => BigInt(balances.heldAfter(balances.entryAt(one, at))),
     });
   }
-  return { claims, of: claims.length };
+  return { claims, of: claims.filter(({ isUnlogged }) => isUnlogged !== true).length };
+}
+
+/** Ids above the highest one that are asked about, too. */
+const ABOVE = 32n;
+
+/**
+ * Ids without a log below and just above the highest logged one: an archive may have left out all logs of a token. None
+ * if there are more than `most`, as where ids are hashes.
+ */
+function unloggedIds({ tokens, rows }: Ledger, most: number): bigint[] {
+  let highest = -1n;
+  const logged = new Set<bigint>();
+  for (let slot = 0; slot < tokens.count; slot++) {
+    if (tokens.kind(slot as Slot) !== TransferKind.erc721) continue;
+    const id = tokens.id(slot as Slot);
+    logged.add(id);
+    if (id > highest) highest = id;
+  }
+  for (const { id, count } of rows.ranges) if (id + BigInt(count) - 1n > highest) highest = id + BigInt(count) - 1n;
+  if (highest < 0n || highest + ABOVE > BigInt(logged.size + most)) return [];
+  const ids: bigint[] = [];
+  for (let id = 0n; id <= highest + ABOVE; id++) if (!logged.has(id) && rows.rangeOf(id) < 0) ids.push(id);
+  return ids.slice(0, most);
 }
 
 function claimOf(ledger: Ledger, address: Address, holding: Holding): Claim {

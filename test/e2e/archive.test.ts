@@ -3,11 +3,8 @@
  * does. A real chain with a node that takes ten blocks per request, and a server of the Portal's protocol made from it.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
-import { type Anvil, inOneBlock, startAnvil } from "../../scripts/local-chain/anvil.ts";
-import { contractArtifact } from "../../scripts/local-chain/compile.ts";
-import { type Deployed, deploy, queue, transact } from "../../scripts/local-chain/contracts.ts";
-import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
-import { createRandom } from "../../scripts/local-chain/random.ts";
+import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import type { Deployed } from "../../scripts/local-chain/contracts.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
@@ -24,6 +21,7 @@ import {
   type TestArchive,
   TROUBLES,
 } from "../support/archive.ts";
+import { ARCHIVED, seedArchivedCollection } from "../support/archived-collection.ts";
 import { recordingLogger } from "../support/logged.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import {
@@ -36,8 +34,6 @@ import {
   walkListing,
 } from "../support/service.ts";
 
-const MINTS = 240;
-const MOVES = 200;
 const CAP = 10;
 const OPERATOR_KEY = "operator-key-0123456789";
 
@@ -54,31 +50,11 @@ function untilTheEnd<T extends { stop(): Promise<void> }>(one: T): T {
 
 beforeAll(async () => {
   anvil = await startAnvil({ slotsInAnEpoch: 1, genesisTimestamp: Math.floor(Date.now() / 1_000) - 86_400 });
-  await placeMainnet(anvil);
-  nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Archived", "ARCH"]);
-  const random = createRandom(7);
-  const owners = new Map<number, string>();
-  for (let id = 0; id < MINTS; id++) {
-    const owner = anvil.accounts[random.below(8)] as string;
-    owners.set(id, owner);
-    await transact(anvil, nft.contract, "mint", [owner, BigInt(id)]);
-  }
-  for (let move = 0; move < MOVES; move++) {
-    await inOneBlock(anvil, async () => {
-      for (let each = 0; each < 2; each++) {
-        const id = random.below(MINTS);
-        const to = anvil.accounts[random.below(8)] as string;
-        await queue(anvil, nft.contract, "move", [owners.get(id) as string, to, BigInt(id)]);
-        owners.set(id, to);
-      }
-    });
-  }
-  await transact(anvil, nft.contract, "burn", [3n]);
-  await anvil.mine(80);
+  ({ nft } = await seedArchivedCollection(anvil));
   const service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() });
   await synced(service, nft.address);
   truth = await walkListing(service, nft.address, "limit=100");
-  expect(truth).toHaveLength(MINTS - 1);
+  expect(truth).toHaveLength(ARCHIVED.tokens - 1);
   await service.stop();
 }, 60_000);
 afterAll(() => anvil.stop());
@@ -163,7 +139,7 @@ describe("a history from an archive", () => {
     const { listed, row, proxy, archive } = await indexed({});
     expect(withoutTimes(listed)).toEqual(withoutTimes(truth));
     expect(row.history).toMatch(/^archive, owners proven, 100 of 441 blocks sampled$/);
-    expect(row.proof).toMatchObject({ holdings: MINTS, of: MINTS, contradicted: 0 });
+    expect(row.proof).toMatchObject({ holdings: ARCHIVED.tokens, of: ARCHIVED.tokens, contradicted: 0 });
     expect(row.proof.sampled).toBe(row.proof.byRoot);
     expect(row.proof.hashed).toBe(row.proof.touched);
     expect(archive.queries.length).toBeGreaterThan(0);

@@ -2,7 +2,7 @@
  * The archives of a chain: which of them may be asked now, and logs of long ranges from them where the node's own road is
  * narrow or cut off.
  */
-import type { Clock } from "../../core/clock.ts";
+import { type Clock, withTimeout } from "../../core/clock.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import { NARROW_SPAN } from "../endpoint/capabilities.ts";
@@ -40,6 +40,8 @@ interface ArchivesOptions {
   readonly sources: readonly HistorySource[];
   /** True if the operator named them. Otherwise they are used only where the node's own road is narrow or cut off. */
   readonly isGiven: boolean;
+  /** Fewer blocks are read from the node alone. Default: `MIN_BLOCKS`. */
+  readonly minBlocks?: number;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly chain: string;
@@ -97,13 +99,15 @@ export class Archives {
     distrusted: readonly string[],
     signal: AbortSignal,
   ): Promise<{ readonly source: HistorySource; readonly toBlock: number } | undefined> {
-    if (!this.isUseful || toBlock - fromBlock + 1 < MIN_BLOCKS) return undefined;
+    const { minBlocks = MIN_BLOCKS, clock } = this.#options;
+    if (!this.isUseful || toBlock - fromBlock + 1 < minBlocks) return undefined;
     for (const source of this.#options.sources) {
       if (this.#isOut(source, distrusted)) continue;
       try {
-        const head = await source.head(AbortSignal.any([signal, AbortSignal.timeout(HEAD_MS)]));
-        const end = Math.min(toBlock, head?.number ?? -1);
-        if (end - fromBlock + 1 >= MIN_BLOCKS) return { source, toBlock: end };
+        const answered = await withTimeout(clock, HEAD_MS, source.head(signal));
+        if (answered === undefined) throw new ArchiveError("retry", "the archive does not tell its head in time");
+        const end = Math.min(toBlock, answered.value?.number ?? -1);
+        if (end - fromBlock + 1 >= minBlocks) return { source, toBlock: end };
       } catch (error) {
         signal.throwIfAborted();
         this.rest(source, error);

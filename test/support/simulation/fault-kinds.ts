@@ -28,6 +28,13 @@ export const FAULTS = [
   "logs out of order",
   "wrong receipts",
   "receipts refused",
+  // archives
+  "archive lags",
+  "archive gone",
+  "archive breaks off",
+  "archive on another branch",
+  "archive forges a log",
+  "archive leaves out a log",
   // chain
   "fork",
   "finality stalls",

@@ -15,6 +15,7 @@ import { finishPage, type Page } from "../../../src/listings/pages.ts";
 import { NO_METADATA } from "../../../src/listings/record.ts";
 import { Channel } from "../../../src/push/channel.ts";
 import type { ServerMessage } from "../../../src/push/message-models.ts";
+import { Archives } from "../../../src/rpc/archive/archives.ts";
 import { EndpointPool } from "../../../src/rpc/endpoint/endpoint-pool.ts";
 import type { Verify } from "../../../src/rpc/port.ts";
 import { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
@@ -22,7 +23,8 @@ import { type FirstPage, openCursor, type PageFrom } from "../../../src/walks/cu
 import { planPage } from "../../../src/walks/plan.ts";
 import { currentCollection } from "../../../src/walks/snapshot.ts";
 import { OPERATOR } from "../requesters.ts";
-import { type EndpointWorld, SimEndpoint, type SimNode, Uplink } from "./endpoint.ts";
+import { type ArchiveWorld, SimArchive } from "./archive.ts";
+import { SimEndpoint, type SimNode, Uplink } from "./endpoint.ts";
 import { type SimDisk, SimLog, type SimLogWorld } from "./log.ts";
 import { ProcessClock } from "./scheduler.ts";
 
@@ -30,7 +32,9 @@ const eth = chainById(1)!;
 export const CHAIN_ID = 1;
 const SECRET = "the simulation's cursor secret";
 
-export interface ProcessWorld extends EndpointWorld, SimLogWorld {
+export interface ProcessWorld extends ArchiveWorld, SimLogWorld {
+  /** The seed of the world's archive; undefined without one. */
+  readonly archiveSeed: number | undefined;
   readonly nodes: readonly SimNode[];
   readonly disk: SimDisk;
   readonly verify: Verify;
@@ -75,6 +79,13 @@ export class SimProcess {
       finalityDepth,
       depthIsSet: false,
     });
+    const { archiveSeed } = world;
+    const sources = archiveSeed === undefined ? [] : [new SimArchive(world, clock, archiveSeed + name.length)];
+    const archives = new Archives({
+      ...{ sources, isGiven: true, minBlocks: 5, clock, logger, chain: eth.name },
+      maxBlocks: () => null,
+      historyStart: () => undefined,
+    });
     const quiet = () => undefined;
     const observer = { held: quiet, lost: quiet, handedOver: () => world.faults.hit("lease handed over") };
     this.indexing = new ChainIndexing({
@@ -97,6 +108,7 @@ export class SimProcess {
       },
       leases: new Leases({ log, clock, holder: name, observer }),
       verify,
+      archives,
       followEveryMs,
       settle: () => this.projections.settle(CHAIN_ID),
     });

@@ -83,6 +83,8 @@ class World implements ProcessWorld, EndpointWorld {
   /** Some node reports blocks below this as final, on any branch. */
   #floor = 0;
   #names = 0;
+  /** One of six worlds has an archive. */
+  readonly archiveSeed: number | undefined;
   readonly #restartsAtLast: boolean;
   /** True if the log loses its last appends now and then. */
   readonly #losesLog: boolean;
@@ -93,11 +95,16 @@ class World implements ProcessWorld, EndpointWorld {
   /** True after the last block. */
   #isOver = false;
 
+  get provesEachBlock(): boolean {
+    return this.verify === "receipts" && this.nodes.every(({ temper }) => temper.hasReceipts && temper.lie === 0);
+  }
+
   get finalNumber(): number {
     return Math.max(this.chain.finalizedNumber, this.#floor);
   }
 
   constructor(seed: number) {
+    this.archiveSeed = seed % 6 === 5 ? seed : undefined;
     this.#restartsAtLast = seed % 4 !== 0;
     this.#losesLog = seed % 3 === 0;
     this.#hasOutages = seed % 3 === 1;

@@ -44,8 +44,8 @@ const ATTEMPTS = 6;
 const [RETRY_BASE_MS, RETRY_MAX_MS] = [200, 10_000];
 /** Longest wait that an archive can ask for. */
 const MAX_WAIT_MS = 60_000;
-/** Contracts per list: a body of 262,144 bytes has room for five thousand. */
-const MAX_ADDRESSES = 1_000;
+/** Most bytes of a query, and contracts per list of it. */
+const [MAX_QUERY, MAX_ADDRESSES] = [262_144, 1_000];
 const RATE_MS = 10_000;
 
 const LOG_FIELDS = ["logIndex", "transactionIndex", "transactionHash", "address", "data", "topics"];
@@ -165,7 +165,7 @@ export class Portal implements HistorySource {
       } catch (error) {
         if (!(error instanceof ArchiveError)) throw error;
         if (error.action === "give up" && this.#drops(error)) continue;
-        if (error.action !== "split" || toBlock === fromBlock) throw error;
+        if (error.action !== "split" || toBlock === fromBlock || "contracts" in error.meta) throw error;
         this.#span = Math.max(1, Math.floor((toBlock - fromBlock + 1) / 2));
       }
     }
@@ -188,7 +188,7 @@ export class Portal implements HistorySource {
     for (const [at, some] of moreTopics.entries()) if (some !== undefined) asked[`topic${at + 1}`] = some;
     const chunks: (readonly string[])[] = [];
     for (let at = 0; at < addresses.length; at += MAX_ADDRESSES) chunks.push(addresses.slice(at, at + MAX_ADDRESSES));
-    return JSON.stringify({
+    const query = JSON.stringify({
       type: "evm",
       fromBlock,
       toBlock,
@@ -199,6 +199,9 @@ export class Portal implements HistorySource {
       },
       logs: chunks.length === 0 ? [asked] : chunks.map((address) => ({ address, ...asked })),
     });
+    if (query.length <= MAX_QUERY) return query;
+    const meta = { archive: this.label, contracts: addresses.length };
+    throw new ArchiveError("split", "the query names too many contracts for an archive", { meta });
   }
 
   /** One request. Returns what came of the body if it breaks off. @throws ArchiveError `retry` if nothing came */

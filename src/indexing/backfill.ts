@@ -9,6 +9,7 @@ import { InvariantError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { decodeTransfers } from "../events/columns.ts";
 import type { BlockRef, TransferForm, TransfersCommitted } from "../events/types.ts";
+import type { HistorySource, LogsPart, TransfersPart } from "../rpc/archive/port.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import type { BlockHeader, ChainLog, DecodedRange, Endpoint, LogFilter, TransferFilter, Verify } from "../rpc/port.ts";
 import type { RpcChainReader, TransfersAnswer } from "../rpc/reading/reader.ts";
@@ -257,6 +258,42 @@ const RETRY_MAX_MS = 5_000;
 export const NEAR_FINAL = 512;
 /** Blocks per range if the range is checked by headers: their headers are read as well. */
 export const CHECKED_SPAN = 500;
+
+/** The node as a source of history. It checks its own answers as `VERIFY` demands, so its parts have nothing to prove. */
+export class NodeHistory implements HistorySource {
+  readonly label = "node";
+  readonly #task: BackfillTask;
+
+  constructor(task: BackfillTask) {
+    this.#task = task;
+  }
+
+  head(): Promise<BlockRef> {
+    return Promise.resolve(this.#task.final);
+  }
+
+  async *transfers(
+    { fromBlock, toBlock }: TransferFilter,
+    signal: AbortSignal,
+  ): AsyncGenerator<readonly TransfersPart[]> {
+    const task = { ...this.#task, fromBlock, signal };
+    const isWhole = toBlock >= task.final.number;
+    const end = isWhole ? task.final : ((await task.reader.presentHeaders([toBlock]))[0] as BlockRef);
+    const final = { number: end.number, hash: end.hash };
+    for await (const events of backfill({ ...task, final, shownBy: isWhole ? task.shownBy : undefined })) {
+      yield events.map(({ transfers, count, toHash, ...range }) => ({
+        ...{ fromBlock: range.fromBlock, toBlock: range.toBlock },
+        // The backfill has counted what is malformed.
+        decoded: { transfers, count, malformed: 0, toHash },
+      }));
+    }
+  }
+
+  async *logs(filter: LogFilter): AsyncGenerator<LogsPart> {
+    const { fromBlock, toBlock } = filter;
+    yield { fromBlock, toBlock, logs: await this.#task.reader.logs(filter), times: new Map() };
+  }
+}
 
 /** A running backfill. */
 interface RunningBackfill extends BackfillTask {

@@ -13,7 +13,7 @@ import { ArchiveError, type HistorySource, type TransfersPart } from "../rpc/arc
 import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import type { BlockRange, ChainLog, TouchedBlocks } from "../rpc/port.ts";
 import { isHistoryPruned } from "../rpc/rpc-errors.ts";
-import { type BackfillTask, backfill } from "./backfill.ts";
+import { type BackfillTask, NodeHistory } from "./backfill.ts";
 import { linesByBlock } from "./omissions.ts";
 
 /** Blocks with a log of which the receipts are read for one history. */
@@ -72,7 +72,8 @@ export interface HistoryTask extends BackfillTask {
  * @throws ArchiveDisprovedError if an archive was wrong; RpcError, AppError if the node does not answer
  */
 export async function* historyFrom(task: HistoryTask): AsyncGenerator<HistoryStep> {
-  const { archives, distrusted, nodeRanges, final, signal, clock } = task;
+  const { archives, distrusted, nodeRanges, final, signal, clock, address, forms } = task;
+  const node = new NodeHistory(task);
   let { fromBlock: next, samplesLeft } = task;
   let prunedAt: number | undefined;
   while (next <= final.number) {
@@ -84,9 +85,9 @@ export async function* historyFrom(task: HistoryTask): AsyncGenerator<HistorySte
       const end = own === undefined ? final.number : Math.min(final.number, own.toBlock);
       const again = clock.monotonic() + LOOK_MS;
       try {
-        for await (const events of nodeHistory(task, next, end)) {
-          yield { events };
-          next = (events.at(-1)?.toBlock ?? next - 1) + 1;
+        for await (const parts of node.transfers({ address, forms, fromBlock: next, toBlock: end }, signal)) {
+          yield { events: parts.map((part) => eventOf(task, part)) };
+          next = (parts.at(-1)?.toBlock ?? next - 1) + 1;
           // An archive's rest may be over by now.
           if (clock.monotonic() > again && archives.isReady(distrusted)) break;
         }
@@ -103,15 +104,16 @@ export async function* historyFrom(task: HistoryTask): AsyncGenerator<HistorySte
       continue;
     }
     const { source, toBlock } = found;
-    const { address, forms } = task;
     try {
-      for await (const part of source.transfers({ address, forms, fromBlock: next, toBlock }, signal)) {
-        // In proportion to the blocks that are left.
-        const share = Math.ceil((samplesLeft * (part.toBlock - part.fromBlock + 1)) / (toBlock - part.fromBlock + 1));
-        const proof = await provePart(task, source, part, share);
-        samplesLeft -= Math.min(samplesLeft, proof.sampled);
-        yield { events: [eventOf(task, part)], archive: { label: source.label, proof } };
-        next = part.toBlock + 1;
+      for await (const parts of source.transfers({ address, forms, fromBlock: next, toBlock }, signal)) {
+        for (const part of parts) {
+          // In proportion to the blocks that are left.
+          const share = Math.ceil((samplesLeft * (part.toBlock - part.fromBlock + 1)) / (toBlock - part.fromBlock + 1));
+          const proof = await provePart(task, source, part, share);
+          samplesLeft -= Math.min(samplesLeft, proof.sampled);
+          yield { events: [eventOf(task, part)], archive: { label: source.label, proof } };
+          next = part.toBlock + 1;
+        }
       }
     } catch (error) {
       if (isAbort(error) || signal.aborted) throw error;
@@ -120,9 +122,9 @@ export async function* historyFrom(task: HistoryTask): AsyncGenerator<HistorySte
       // The data set begins later: the node reads the blocks before.
       if (error instanceof ArchiveError && error.action === "shift" && (error.from ?? 0) > next) {
         const end = Math.min(final.number, (error.from as number) - 1);
-        for await (const events of nodeHistory(task, next, end)) {
-          yield { events };
-          next = (events.at(-1)?.toBlock ?? next - 1) + 1;
+        for await (const parts of node.transfers({ address, forms, fromBlock: next, toBlock: end }, signal)) {
+          yield { events: parts.map((part) => eventOf(task, part)) };
+          next = (parts.at(-1)?.toBlock ?? next - 1) + 1;
         }
         continue;
       }
@@ -134,17 +136,8 @@ export async function* historyFrom(task: HistoryTask): AsyncGenerator<HistorySte
   }
 }
 
-/** Reads blocks up to `end` from the node. */
-async function* nodeHistory(task: HistoryTask, fromBlock: number, end: number): AsyncGenerator<TransfersCommitted[]> {
-  const { final, reader } = task;
-  if (end >= final.number) return yield* backfill({ ...task, fromBlock });
-  const [header] = await reader.presentHeaders([end]);
-  const last: BlockRef = { number: end, hash: (header as BlockRef).hash };
-  yield* backfill({ ...task, fromBlock, final: last, shownBy: undefined });
-}
-
-function eventOf({ onMalformed }: HistoryTask, { fromBlock, decoded }: TransfersPart): TransfersCommitted {
-  const { transfers, count, malformed, coveredThrough: toBlock, toHash } = decoded;
+function eventOf({ onMalformed }: HistoryTask, { fromBlock, toBlock, decoded }: TransfersPart): TransfersCommitted {
+  const { transfers, count, malformed, toHash } = decoded;
   if (malformed > 0) onMalformed(malformed);
   return { type: "TransfersCommitted", fromBlock, toBlock, toHash, count, transfers };
 }
@@ -159,14 +152,15 @@ const hashAt = (columns: Uint8Array, at: number): Hash => bytesToHex(columns.sub
 async function provePart(
   task: HistoryTask,
   { label }: HistorySource,
-  { fromBlock, decoded }: TransfersPart,
+  { fromBlock, toBlock, decoded, touched }: TransfersPart,
   samples: number,
 ): Promise<PartProof> {
   const { reader, verify, clock, address, forms, signal, final } = task;
-  const { touched, coveredThrough, toHash, transfers } = decoded;
+  const { toHash, transfers } = decoded;
+  if (touched === undefined) throw new ArchiveError("distrust", "the source tells no headers", { meta: { fromBlock } });
   const { numbers, isHashed } = touched;
-  if (coveredThrough !== final.number) await assertHashes(task, label, [{ number: coveredThrough, hash: toHash }]);
-  else if (toHash !== final.hash) throw new ArchiveDisprovedError(label, coveredThrough, false);
+  if (toBlock !== final.number) await assertHashes(task, label, [{ number: toBlock, hash: toHash }]);
+  else if (toHash !== final.hash) throw new ArchiveDisprovedError(label, toBlock, false);
   if (verify === "headers") await assertHashes(task, label, refsOf(touched));
   const hashed = isHashed.reduce((sum, one) => sum + one, 0);
   const chosen = verify === "receipts" ? [...numbers.keys()] : draw(numbers.length, samples, () => clock.random());
@@ -197,7 +191,7 @@ async function provePart(
   }
   if (verify === "receipts" && sampled < numbers.length) {
     throw new ArchiveError("give up", "VERIFY=receipts needs eth_getBlockReceipts from the node", {
-      meta: { archive: label, fromBlock, toBlock: coveredThrough },
+      meta: { archive: label, fromBlock, toBlock },
     });
   }
   return { touched: numbers.length, hashed, sampled, byRoot };

@@ -70,6 +70,7 @@ test("does not lose a retry that falls due while the lease is being released", a
   const jobs = new IndexingJobs({
     ...{ log, reader, clock, lifecycle, chain: chainById(1)!, logger: silentLogger, leases, verify: "sample" },
     ...{ decoder: ignored, observer: ignored, follower: ignored, collections: ignored, flags: ignored },
+    archives: ignored,
     accountOf: () => new Spending(),
   } as unknown as JobsOptions);
   await real.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });

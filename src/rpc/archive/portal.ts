@@ -88,17 +88,23 @@ export class Portal implements HistorySource {
     return this.#head;
   }
 
-  async *transfers(filter: TransferFilter, signal: AbortSignal): AsyncGenerator<TransfersPart> {
+  async *transfers(filter: TransferFilter, signal: AbortSignal): AsyncGenerator<readonly TransfersPart[]> {
     const { address, fromBlock, toBlock } = filter;
     const logs = { addresses: [address], topics: NFT_TOPICS, fromBlock, toBlock };
-    yield* this.#parts(logs, signal, async (bytes, range) => {
+    const parts = this.#parts(logs, signal, async (bytes, range) => {
       const { decoder } = this.#options;
       const meta = { archive: this.label, ...range };
       const { range: decoded } = await decoder.decode(bytes, { ...filter, ...range, isArchives: true }, meta);
-      const archived = decoded as ArchivedRange;
-      const { coveredThrough, toHash } = archived;
-      return { fromBlock: range.fromBlock, toBlock: coveredThrough, hash: toHash, decoded: archived };
+      const { coveredThrough, toHash: hash, touched, ...columns } = decoded as ArchivedRange;
+      return {
+        fromBlock: range.fromBlock,
+        toBlock: coveredThrough,
+        hash,
+        decoded: { ...columns, toHash: hash },
+        touched,
+      };
     });
+    for await (const part of parts) yield [part];
   }
 
   async *logs(filter: LogFilter, signal: AbortSignal): AsyncGenerator<LogsPart> {

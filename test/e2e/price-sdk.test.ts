@@ -1,4 +1,4 @@
-/** The hosted service's own client, unmodified, against a running service: `getTokenPrice` with all its parameters. */
+/** The hosted service's own client, unmodified, against a running service: its two operations of prices with all their parameters. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import Moralis from "moralis";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -49,6 +49,33 @@ test("lets getTokenPrice name an exchange and a block", async () => {
     expect(raw as unknown).toEqual(plain);
     expect(plain).toMatchObject({ toBlock: String(toBlock), exchangeName: `Uniswap ${exchange.slice(-2)}` });
   }
+});
+
+test("lets getMultipleTokenPrices ask for many tokens, with an exchange and a block each", async () => {
+  const tokenAddress = market.demo.address;
+  const toBlock = String(Number(await anvil.send("eth_blockNumber")) - 20);
+  const tokens = [
+    { tokenAddress },
+    { tokenAddress: anvil.accounts[5]! },
+    { tokenAddress: MAINNET.usdc },
+    { tokenAddress, exchange: "uniswapv3", toBlock },
+  ];
+  const { result, raw } = await Moralis.EvmApi.token.getMultipleTokenPrices(
+    { chain: "0x1", include: "percent_change" },
+    { tokens },
+  );
+  const plain = async (address: string, query = "") =>
+    (await service.get(`/api/v2/erc20/${address}/price?include=percent_change${query}`)).body;
+  expect(raw as unknown).toEqual([
+    await plain(tokenAddress),
+    await plain(MAINNET.usdc),
+    await plain(tokenAddress, `&exchange=uniswapv3&to_block=${toBlock}`),
+  ]);
+  expect(result.map((one) => [one.tokenSymbol, one.exchangeName, one.toBlock === toBlock])).toEqual([
+    ["DEMO", "Uniswap v2", false],
+    ["USDC", "Uniswap v2", false],
+    ["DEMO", "Uniswap v3", true],
+  ]);
 });
 
 test("passes the message of a refusal to the client", async () => {

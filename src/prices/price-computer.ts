@@ -18,6 +18,8 @@ import type { PastFigures } from "./past-figures.ts";
 import {
   type PriceParameters,
   type PriceRecord,
+  pairOf,
+  percentBetween,
   provenanceOf,
   recordOf,
   type Selection,
@@ -307,9 +309,9 @@ export class PriceComputer {
     const { request, selection, turn } = question;
     const priced = await this.#quote(question, market);
     const optionsAt = (then: Market): QuoteOptions => this.#quoteOptions(request, selection, then);
-    const [percentChange, twap, redemption] = await Promise.all([
-      request.percentChange
-        ? turn(() => this.#figures.change(priced, selection.unlisted, optionsAt, this.finalized))
+    const [dayBefore, twap, redemption] = await Promise.all([
+      request.percentChange || request.pair
+        ? turn(() => this.#figures.dayBefore(priced, selection.unlisted, optionsAt, this.finalized))
         : undefined,
       request.provenance ? this.#figures.average(priced, turn) : undefined,
       request.provenance ? redemptionOf(this.#options.reader, priced) : undefined,
@@ -318,7 +320,8 @@ export class PriceComputer {
       quote: priced,
       listed: this.#options.listed(market.chain.chainId, request.address),
       exchangeName: selection.exchangeName,
-      percentChange,
+      percentChange: request.percentChange && dayBefore ? percentBetween(dayBefore, priced.usd) : undefined,
+      pair: request.pair ? pairOf(priced, dayBefore) : undefined,
       provenance: request.provenance ? provenanceOf(priced, twap, redemption) : undefined,
     });
     const { number, hash, timestamp } = market.block;

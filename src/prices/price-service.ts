@@ -281,6 +281,6 @@ function keyOf(request: PriceRequest): string {
   const { exchange, minLiquidityUsd } = request;
   const place = exchange === undefined ? "" : exchange.kind === "listed" ? exchange.exchange.standin : exchange.factory;
   const floor = minLiquidityUsd === undefined ? "" : `${minLiquidityUsd.n}/${minLiquidityUsd.d}`;
-  const wants = `${request.percentChange ? "p" : ""}${request.provenance ? "r" : ""}`;
+  const wants = `${request.percentChange ? "p" : ""}${request.provenance ? "r" : ""}${request.pair ? "l" : ""}`;
   return `${request.address}|${place}|${floor}|${wants}|${request.toBlock ?? ""}`;
 }

@@ -78,6 +78,14 @@ test("lets getMultipleTokenPrices ask for many tokens, with an exchange and a bl
   ]);
 });
 
+test("shows the pair in the client's own fields", async () => {
+  const include = "pair" as "percent_change";
+  const tokens = [{ tokenAddress: market.demo.address }];
+  const [price] = (await Moralis.EvmApi.token.getMultipleTokenPrices({ chain: "0x1", include }, { tokens })).result;
+  expect(price?.pairAddress).toBe(market.v2.DEMO.address.toLowerCase());
+  expect(Number(price?.pairTotalLiquidityUsd)).toBeGreaterThan(1_000_000);
+});
+
 test("passes the message of a refusal to the client", async () => {
   const asked = Moralis.EvmApi.token.getTokenPrice({ address: anvil.accounts[5]! });
   await expect(asked).rejects.toThrow("No pools found with enough liquidity, to calculate the price");

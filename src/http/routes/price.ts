@@ -177,6 +177,26 @@ const TokenPrice = named(
     exchangeName: text("Display name of the exchange"),
     tokenAddress: address("The token"),
     toBlock: digits("Block of the price"),
+    pairAddress: Type.Optional(
+      nullable(
+        poolId(
+          "With include=pair: the first pool of the route, of Uniswap v4 its id. Null if no pool measures the price",
+        ),
+      ),
+    ),
+    pairTotalLiquidityUsd: Type.Optional(
+      nullable(
+        decimal(
+          "With include=pair: both sides of that pool in US dollars; concentrated liquidity as far as it is in range",
+        ),
+      ),
+    ),
+    usdPrice24h: Type.Optional(
+      nullable(double("With include=pair: US dollars for one whole token 24 hours earlier; null without a price then")),
+    ),
+    usdPrice24hrUsdChange: Type.Optional(
+      nullable(double("With include=pair: usdPrice less usdPrice24h, in US dollars")),
+    ),
     provenance: Type.Optional(named("Provenance", Provenance)),
   }),
 );
@@ -236,6 +256,10 @@ const PRICE_EXAMPLE: Static<typeof TokenPrice> = {
   exchangeName: "Uniswap v2",
   tokenAddress: TOKEN_ADDRESS,
   toBlock: HEADER_EXAMPLES.block,
+  pairAddress: "0x00000000000000000000000000000000000000aa",
+  pairTotalLiquidityUsd: "13080000",
+  usdPrice24h: 6.62,
+  usdPrice24hrUsdChange: -0.08,
   provenance: {
     route: [
       {
@@ -298,7 +322,7 @@ function includes<const W extends string>(words: readonly W[]) {
 
 export const PRICE_QUERY = {
   chain: chainOrDefault,
-  include: includes(["percent_change", "provenance"]),
+  include: includes(["percent_change", "provenance", "pair"]),
   exchange: parsedText(
     parseExchange,
     { allowed: exchangesAllowed(), schema: { minLength: 1 } },
@@ -337,6 +361,7 @@ export function priceParameters(
   const { include = [], exchange, to_block: toBlock, min_liquidity_usd: minLiquidityUsd } = query;
   return {
     ...{ percentChange: include.includes("percent_change"), provenance: include.includes("provenance") },
+    ...(include.includes("pair") ? { pair: true } : {}),
     ...(exchange === undefined ? {} : { exchange }),
     ...(toBlock === undefined ? {} : { toBlock }),
     ...(minLiquidityUsd === undefined ? {} : { minLiquidityUsd }),
@@ -470,7 +495,7 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
     tag: "Token",
     query: {
       chain: chainOrDefault,
-      include: includes(["percent_change", "provenance", "errors"]),
+      include: includes(["percent_change", "provenance", "pair", "errors"]),
       min_liquidity_usd: PRICE_QUERY.min_liquidity_usd,
     },
     body: TokensToPrice,

@@ -2,6 +2,8 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import Moralis from "moralis";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { deploy } from "../../scripts/local-chain/contracts.ts";
 import { MAINNET, placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
 import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
@@ -88,5 +90,8 @@ test("shows the pair in the client's own fields", async () => {
 
 test("passes the message of a refusal to the client", async () => {
   const asked = Moralis.EvmApi.token.getTokenPrice({ address: anvil.accounts[5]! });
-  await expect(asked).rejects.toThrow("No pools found with enough liquidity, to calculate the price");
+  await expect(asked).rejects.toThrow(`${anvil.accounts[5]!.toLowerCase()} is an account without code`);
+  const { address } = await deploy(anvil, await contractArtifact("TestToken"), ["Unsold", "UNS", 18]);
+  const unsold = Moralis.EvmApi.token.getTokenPrice({ address });
+  await expect(unsold).rejects.toThrow("No pools found with enough liquidity, to calculate the price");
 });

@@ -17,7 +17,7 @@ import type { EventLog } from "../../log/event-log.ts";
 import type { BlockHeader, Call, CallsAtHead, ChainReader } from "../../rpc/port.ts";
 import type { Market, PricedBlock, TokenFacts } from "../market/market.ts";
 import type { Pool, PoolId } from "../market/pools.ts";
-import { isPricedDirectly, type QuoteOptions, refusalOf } from "../market/quote.ts";
+import { isPriceable, isPricedDirectly, notAToken, type QuoteOptions, refusal } from "../market/quote.ts";
 import { AnnouncedPools } from "./announced-pools.ts";
 import { type MarketRead, planMarket, venueOf } from "./discovery.ts";
 import { type HeadRead, Origins, type PastReader, type PastSource, type Seen, seenAt, seenIn } from "./history.ts";
@@ -45,11 +45,8 @@ const AHEAD_MS = 15_000;
 /** Reads of a token in which a pool may be announced meanwhile. */
 const MAX_READS = 3;
 
-/** @throws Refusal `not_found` if the address is no priceable token */
-function assertPriceable(facts: TokenFacts): void {
-  const refused = refusalOf(facts);
-  if (refused !== undefined) throw refused;
-}
+/** No code, or a delegation to another contract's code (EIP-7702). */
+const ACCOUNT_CODE = /^0x(?:ef0100[0-9a-f]{40})?$/i;
 
 /** Two unlisted factories can name one pool. */
 const keyOf = ({ id, factory }: Pool): string => `${id} ${factory}`;
@@ -138,8 +135,10 @@ export class Markets {
     for (let reads = 1; ; reads++) {
       const whole = await this.#discovered(wanted, subjects);
       // What is no token is refused before its pools are read.
-      const refused = whole.map(({ factoryAnswers, found }) =>
-        factoryAnswers ? found && refusalOf(found.facts) : unknownExchange(),
+      const refused = await Promise.all(
+        whole.map(({ token, factoryAnswers, found }) =>
+          factoryAnswers ? found && this.#refusalOf(token, found.facts) : unknownExchange(),
+        ),
       );
       const open = whole.filter((_, at) => refused[at] === undefined);
       if (open.length === 0) return refused as Refusal[];
@@ -149,25 +148,35 @@ export class Markets {
       const [at] = open.flatMap(({ found }) => found?.header ?? []).sort((a, b) => b.number - a.number);
       const read = await this.#readAt(tokens, [...pools.values()], at);
       await this.#lists.readTo(read.header);
-      const isPriceable = ({ token }: Subject) => refusalOf(read.facts.get(token)!) === undefined;
-      const lacking = new Set(open.filter((one) => isPriceable(one) && !this.#lists.isWhole(one, read.header.number)));
+      const tradable = open.filter(({ token }) => isPriceable(read.facts.get(token)!));
+      const lacking = new Set(tradable.filter((one) => !this.#lists.isWhole(one, read.header.number)));
       if (lacking.size > 0 && reads < MAX_READS) {
         subjects = whole.map((subject) => (lacking.has(subject) ? undefined : subject));
         continue;
       }
-      const priceable = open.filter(isPriceable);
-      for (const subject of priceable) this.#lists.keep(subject);
-      if (priceable.length > 0) await this.#record(priceable, read);
+      for (const subject of tradable) this.#lists.keep(subject);
+      if (tradable.length > 0) await this.#record(tradable, read);
       const marketOf = this.#marketsIn(read, own);
-      return whole.map((subject, index) => {
-        const refusal = refused[index] ?? refusalOf(read.facts.get(subject.token)!);
+      const markets = whole.map(async (subject, index) => {
+        const { token } = subject;
+        const refusal = refused[index] ?? (await this.#refusalOf(token, read.facts.get(token)!));
         if (refusal !== undefined) return refusal;
         const market = marketOf(subject);
         const isKept = wanted[index]!.unlisted === undefined;
-        if (isKept) this.#kept.set(subject.token, { market, readMs: clock.monotonic() });
+        if (isKept) this.#kept.set(token, { market, readMs: clock.monotonic() });
         return market;
       });
+      return Promise.all(markets);
     }
+  }
+
+  /** Returns the refusal of an address that is no priceable token. Needs no pool. */
+  async #refusalOf(token: Address, facts: TokenFacts): Promise<Refusal | undefined> {
+    if (isPriceable(facts)) return undefined;
+    if (facts.kind === "no_decimals") return refusal("unknown_decimals");
+    const { chain, reader } = this.#options;
+    const isAccount = facts.standard === undefined && ACCOUNT_CODE.test(await reader.code(token, "latest"));
+    return notAToken(token, chain, facts, isAccount);
   }
 
   /** Asks the factories about the tokens whose pools are not known, all at once. */
@@ -195,7 +204,7 @@ export class Markets {
     const [read] = await Promise.all([this.#readAt(tokens, [...pools.values()], head), this.#lists.readTo(head)]);
     if (read.header.hash !== head.hash) return;
     const whole = [...subjects.keys()].filter(
-      (subject) => this.#lists.isWhole(subject, head.number) && !refusalOf(read.facts.get(subject.token)!),
+      (subject) => this.#lists.isWhole(subject, head.number) && isPriceable(read.facts.get(subject.token)!),
     );
     await this.#record(whole, read);
     const marketOf = this.#marketsIn(read, subjects);
@@ -301,7 +310,8 @@ export class Markets {
     // The token's own pools with the native coin and the stablecoins, and the pools that set the dollar.
     const direct = pools.filter(({ token0, token1 }) => ends(token0) && ends(token1));
     const market = await this.past(token, block, direct, reader);
-    assertPriceable(market.facts);
+    const refused = await this.#refusalOf(token, market.facts);
+    if (refused !== undefined) throw refused;
     this.#lists.keep(subject);
     if (direct.length === pools.length || isPricedDirectly(market, optionsAt(market))) return market;
     return this.past(token, block, pools, reader);

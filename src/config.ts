@@ -26,7 +26,7 @@ export const LIMITS = Object.freeze({
   maxRequestHead: 1_280 * 1024,
   /** Seconds between polls that no client waits for: a block of Ethereum. Each poll costs two to five calls. */
   followEverySeconds: 12,
-  /** A body of an operator: 500 contracts with their chains are 40 KB. */
+  /** A body: 500 contracts with their chains are 40 KB, and 100 tokens with exchange and block 20 KB. */
   maxRequestBody: 64 * 1024,
   /**
    * Announced bytes of a body beyond which the socket closes with a bare 413. Below it, the error has words. A body is read only

@@ -13,6 +13,7 @@ type AnswerOf<Name extends keyof Operations> = Operations[Name]["answer"];
 
 const NFTS = "GET /api/v2/nft/:address";
 const PRICE = "GET /api/v2/erc20/:address/price";
+const PRICES = "POST /api/v2/erc20/prices";
 const HOLDERS = "GET /api/collections/:chain/:address/holders";
 const TOKENS = "GET /api/collections/:chain/:address/tokens";
 const TOKEN = "GET /api/collections/:chain/:address/tokens/:id";
@@ -24,6 +25,8 @@ const COLLECTIONS = "GET /api/collections";
 export type NftQuery = QueryOf<typeof NFTS>;
 /** Parameters of a price, as the API names them. */
 export type PriceQuery = Omit<QueryOf<typeof PRICE>, "include"> & { readonly include?: readonly string[] };
+/** Parameters of many prices. */
+export type PricesQuery = Omit<QueryOf<typeof PRICES>, "include"> & { readonly include?: readonly string[] };
 export type CollectionQuery = QueryOf<typeof COLLECTIONS>;
 export type PageQuery = QueryOf<typeof HOLDERS>;
 export type TokenQuery = QueryOf<typeof TOKENS>;
@@ -74,7 +77,7 @@ export class Client {
    */
   async call<Name extends keyof Operations>(name: Name, request: CallOf<Name>): Promise<Answer<AnswerOf<Name>>> {
     const { body, headers } = await this.#requests.json<AnswerOf<Name>>(...sentOf(name, request));
-    return { ...body, asOf: asOfHeaders(headers) };
+    return Object.assign(body as AnswerOf<Name> & object, { asOf: asOfHeaders(headers) });
   }
 
   /** Returns one page of a collection's NFTs. @throws ServiceError */
@@ -97,8 +100,18 @@ export class Client {
 
   /** Returns the price of a token. @throws ServiceError */
   price(address: string, { signal, include, ...query }: PriceQuery = {}) {
-    const included = include === undefined ? {} : { include: include.join(",") as "percent_change" };
-    return this.call(PRICE, { path: { address }, query: { ...query, ...included }, ...given(signal) });
+    return this.call(PRICE, { path: { address }, query: { ...query, ...joined(include) }, ...given(signal) });
+  }
+
+  /**
+   * Returns the prices of up to 100 tokens in their order, those without `to_block` at one block. Tokens without a price are
+   * left out; with `errors` in `include`, they have `code` and `message`. @throws ServiceError
+   */
+  prices(
+    tokens: Operations[typeof PRICES]["body"]["tokens"],
+    { signal, include, ...query }: PricesQuery = {},
+  ): Promise<Answer<AnswerOf<typeof PRICES>>> {
+    return this.call(PRICES, { path: {}, body: { tokens }, query: { ...query, ...joined(include) }, ...given(signal) });
   }
 
   /** Returns one page of a collection's owners by what they hold. @throws ServiceError */
@@ -237,6 +250,9 @@ export class Client {
   }
 }
 
+/** The words of `include` as a parameter. */
+const joined = (words: readonly string[] | undefined) => (words === undefined ? {} : { include: words.join(",") });
+
 /** A signal as an optional field. */
 const given = (signal: AbortSignal | undefined): Cancelled => (signal === undefined ? {} : { signal });
 
@@ -246,7 +262,8 @@ function sentOf<Name extends keyof Operations>(name: Name, request: CallOf<Name>
   const { path, query, signal, body } = request as CallOf<Name> & { readonly body?: unknown };
   const parts = path as Readonly<Record<string, string>>;
   const target = pattern.replace(/:(\w+)/g, (_, part: string) => encodeURIComponent(parts[part] ?? ""));
-  return [target, { method: method as "GET" | "POST" | "DELETE", query: query as Query, body, signal }];
+  const isRead = method === "GET" || name === PRICES;
+  return [target, { method: method as "GET" | "POST" | "DELETE", isRead, query: query as Query, body, signal }];
 }
 
 /** Yields a page and all that follow it. */

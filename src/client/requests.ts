@@ -46,6 +46,8 @@ export type Query = Readonly<Record<string, string | number | bigint | boolean |
 
 interface Sent {
   readonly method?: "GET" | "POST" | "DELETE";
+  /** True if the request changes nothing, so that it may be repeated. Default: by the method. */
+  readonly isRead?: boolean;
   readonly query?: Query;
   readonly body?: unknown;
   readonly signal?: AbortSignal | undefined;
@@ -86,7 +88,7 @@ export class Requests {
       } catch (error) {
         const isPassing = error instanceof ServiceError && (error.status === 0 || PASSING.includes(error.status));
         // A request that changes something may have been carried out although its answer was lost.
-        const mayRepeat = sent.method === undefined || sent.method === "GET";
+        const mayRepeat = sent.isRead ?? (sent.method === undefined || sent.method === "GET");
         if (!isPassing || !mayRepeat || attempt >= attempts) throw error;
         const wait = error.retryAfter === undefined ? FIRST_WAIT_MS * 2 ** (attempt - 1) : error.retryAfter * 1_000;
         await pause(Math.min(wait, MAX_WAIT_MS), sent.signal);

@@ -63,13 +63,15 @@ export class FairQueue<T> {
     return true;
   }
 
-  /** Removes and returns the item whose turn it is among the keys that may go on; undefined without any. */
-  take(mayGoOn: (requester: Requester) => boolean = () => true): { item: T; requester: Requester } | undefined {
+  /** Removes and returns the item whose turn it is among those that may go on; undefined without any. */
+  take(
+    mayGoOn: (requester: Requester, item: T) => boolean = () => true,
+  ): { item: T; requester: Requester } | undefined {
     for (const lane of this.#lanes) {
       for (const [key, items] of lane) {
         const [item] = items as Set<T>;
         const requester = this.#requesters.get(item as T) as Requester;
-        if (!mayGoOn(requester)) continue;
+        if (!mayGoOn(requester, item as T)) continue;
         this.delete(item as T);
         // The key goes to the end of the round.
         if (lane.delete(key)) lane.set(key, items);
@@ -103,25 +105,34 @@ export class FairPlaces {
     this.#shares = shares;
   }
 
-  /** True if a place is free for the key. */
-  isFreeFor({ key, isOperator }: Requester): boolean {
-    const { places, perKey, forOperators } = this.#shares;
-    if (this.#total >= places) return false;
-    return isOperator || (this.#ofReaders < places - forOperators && (this.#held.get(key) ?? 0) < perKey);
+  /** True if places are free for the key. @param count at most `perKey` */
+  isFreeFor(requester: Requester, count = 1): boolean {
+    return this.hasShare(requester, count) && this.hasRoom(requester, count);
   }
 
-  begin({ key, isOperator }: Requester): void {
-    this.#total++;
-    if (isOperator) return;
-    this.#ofReaders++;
-    this.#held.set(key, (this.#held.get(key) ?? 0) + 1);
+  /** True if the key may hold more places. */
+  hasShare({ key, isOperator }: Requester, count: number): boolean {
+    return isOperator || (this.#held.get(key) ?? 0) + count <= this.#shares.perKey;
   }
 
-  end({ key, isOperator }: Requester): void {
-    this.#total--;
+  /** True if the keys together leave places. */
+  hasRoom({ isOperator }: Requester, count: number): boolean {
+    const { places, forOperators } = this.#shares;
+    return this.#total + count <= places && (isOperator || this.#ofReaders + count <= places - forOperators);
+  }
+
+  begin({ key, isOperator }: Requester, count = 1): void {
+    this.#total += count;
     if (isOperator) return;
-    this.#ofReaders--;
-    const left = (this.#held.get(key) ?? 0) - 1;
+    this.#ofReaders += count;
+    this.#held.set(key, (this.#held.get(key) ?? 0) + count);
+  }
+
+  end({ key, isOperator }: Requester, count = 1): void {
+    this.#total -= count;
+    if (isOperator) return;
+    this.#ofReaders -= count;
+    const left = (this.#held.get(key) ?? 0) - count;
     if (left > 0) this.#held.set(key, left);
     else this.#held.delete(key);
   }
@@ -136,11 +147,18 @@ interface SlotsOptions extends Shares {
   readonly work: string;
 }
 
+interface Waiting {
+  readonly places: number;
+  readonly go: () => void;
+}
+
 /** Runs work at once up to its shares. Further work waits for its turn. */
 export class FairSlots {
   readonly #options: SlotsOptions;
   readonly #places: FairPlaces;
-  readonly #waiting = new FairQueue<() => void>();
+  readonly #waiting = new FairQueue<Waiting>();
+  /** True while work in turn waits for more places than are free. Smaller work does not overtake it. */
+  #isHeldUp = false;
 
   constructor(options: SlotsOptions) {
     this.#options = options;
@@ -148,44 +166,66 @@ export class FairSlots {
   }
 
   /** @throws Refusal `rate_limited` if too much work of the key waits; the signal's reason if it aborts first; errors of `work` */
-  async run<T>(requester: Requester, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+  run<T>(requester: Requester, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    return this.#run(requester, work, { places: 1, signal });
+  }
+
+  /** Like `run`, for work that takes several places, at most `perKey`. */
+  runMany<T>(requester: Requester, places: number, work: () => Promise<T>): Promise<T> {
+    return this.#run(requester, work, { places, signal: undefined });
+  }
+
+  async #run<T>(
+    requester: Requester,
+    work: () => Promise<T>,
+    { places, signal }: { readonly places: number; readonly signal: AbortSignal | undefined },
+  ): Promise<T> {
     signal?.throwIfAborted();
-    if (this.#places.isFreeFor(requester)) this.#places.begin(requester);
-    else await this.#turn(requester, signal);
+    const mayBegin = requester.isOperator || !this.#isHeldUp;
+    if (mayBegin && this.#places.isFreeFor(requester, places)) this.#places.begin(requester, places);
+    else await this.#turn(requester, places, signal);
     try {
       return await work();
     } finally {
-      this.#places.end(requester);
+      this.#places.end(requester, places);
       this.#fill();
     }
   }
 
   #fill(): void {
     for (;;) {
-      const next = this.#waiting.take((requester) => this.#places.isFreeFor(requester));
+      this.#isHeldUp = false;
+      const next = this.#waiting.take((requester, { places }) => {
+        if (this.#isHeldUp || !this.#places.hasShare(requester, places)) return false;
+        this.#isHeldUp = !this.#places.hasRoom(requester, places);
+        return !this.#isHeldUp;
+      });
       if (next === undefined) return;
-      this.#places.begin(next.requester);
-      next.item();
+      this.#places.begin(next.requester, next.item.places);
+      next.item.go();
     }
   }
 
-  #turn(requester: Requester, signal: AbortSignal | undefined): Promise<void> {
+  #turn(requester: Requester, places: number, signal: AbortSignal | undefined): Promise<void> {
     const { maxWaiting, retryAfter, work } = this.#options;
-    if (this.#waiting.count(requester) >= maxWaiting) {
+    if (this.#waiting.count(requester) * places >= maxWaiting) {
       const text = `too many ${work} of this key wait already, at most ${maxWaiting}: wait for their answers`;
       throw new Refusal("rate_limited", text, { retryAfter: retryAfter });
     }
     return new Promise((resolve, reject) => {
       const leave = () => {
-        this.#waiting.delete(go);
+        this.#waiting.delete(waiting);
+        this.#fill();
         reject(signal?.reason);
       };
       const go = () => {
         signal?.removeEventListener("abort", leave);
         resolve();
       };
-      this.#waiting.add(go, requester);
+      const waiting = { places, go };
+      this.#waiting.add(waiting, requester);
       signal?.addEventListener("abort", leave, { once: true });
+      this.#fill();
     });
   }
 }

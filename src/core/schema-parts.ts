@@ -46,6 +46,12 @@ TypeRegistry.Set<{ enum: readonly string[] }>("Word", (schema, value) => schema.
 export const oneOf = <const T extends readonly string[]>(words: T, description: string) =>
   Type.Unsafe<T[number]>({ [Kind]: "Word", type: "string", enum: [...words], description });
 
+TypeRegistry.Set("BlockNumber", (_schema, value) => /^[0-9]{1,16}$/.test(String(value)));
+
+/** A block in a body: digits in a string, or a number. The documents have the string, since generated clients want one type. */
+export const blockNumber = (description: string) =>
+  Type.Unsafe<string | number>({ [Kind]: "BlockNumber", type: "string", pattern: "^[0-9]{1,16}$", description });
+
 interface Marked extends TSchema {
   readonly [NAME]?: string;
   readonly [FORMS]?: Readonly<Record<WireTypes, TSchema>>;

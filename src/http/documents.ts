@@ -8,7 +8,7 @@ import type { WireTypes } from "../core/schema-parts.ts";
 import { json } from "./api/answers.ts";
 import { NFT_ADDRESS, TOKEN_ADDRESS } from "./api/examples.ts";
 import type { Operation } from "./api/operation.ts";
-import { isOperatorPath } from "./api/paths.ts";
+import { isApiPath, isOperatorPath } from "./api/paths.ts";
 import { socketDocument } from "./socket-docs.ts";
 
 interface DocumentOptions {
@@ -43,10 +43,15 @@ function operationLines(operations: readonly Operation<never>[], base: string): 
   return lines.join("\n");
 }
 
+/** Operations with a paragraph of their own. */
+const EXPLAINED = ["getContractNFTs", "getTokenPrice", "subscribe"];
+
 function languageModelPage({ url, operations, wireTypes }: DocumentOptions): string {
   const base = url();
   const explained = (id: string) => parameterLines(operations.find((one) => one.id === id) as Operation<never>);
-  const others = operations.filter(({ path }) => isOperatorPath(path));
+  const others = operations.filter(
+    ({ path, id }) => isOperatorPath(path) || (isApiPath(path) && !EXPLAINED.includes(id)),
+  );
   const counts = wireTypes === "seed" ? "Counts and flags are strings" : "Counts are numbers and flags are booleans";
   return `# EVM data service
 
@@ -64,7 +69,7 @@ The body is \`{status, total, page, page_size, cursor, result}\`. ${counts}. For
 
 ${explained("getTokenPrice")}
 
-\`nativePrice.value\` is the price of one whole token in the smallest unit of the native coin. \`usdPriceFormatted\` has all digits. A token without a price is a 404 whose \`details.pools\` gives each pool's reason.
+\`nativePrice.value\` is the price of one whole token in the smallest unit of the native coin. \`usdPriceFormatted\` has all digits. A token without a price is a 404 whose \`details.pools\` gives each pool's reason. For up to 100 tokens at one block: \`POST ${base}/api/v2/erc20/prices\` with \`{"tokens": [{"token_address": "${TOKEN_ADDRESS}"}]}\`.
 
 **Wait for a collection**: open the WebSocket \`${base.replace(/^http/, "ws")}/api/v2/ws\` with the same header, and send \`{"action":"subscribe","chain":"eth","address":"${NFT_ADDRESS}"}\`. The message \`indexed\` says that it is complete; \`transfers\` and \`reorged\` say what changes. After an interruption send the last message's \`resume\` as \`since\`.
 

@@ -1,5 +1,5 @@
 /**
- * Figures of a price that need a past block: the block at a moment, the change over 24 hours, and the 30-minute
+ * Figures of a price that need a past block: the block at a moment, the price 24 hours before, and the 30-minute
  * average.
  */
 import { LRUCache } from "lru-cache";
@@ -9,7 +9,7 @@ import type { Address } from "../core/hex.ts";
 import type { ChainReader } from "../rpc/port.ts";
 import type { RunInSlot } from "./answer-cache.ts";
 import type { Market, PricedBlock } from "./market/market.ts";
-import { divide, multiply, type Rational, rational, subtract } from "./market/pools.ts";
+import type { Rational } from "./market/pools.ts";
 import { type Quote, type QuoteOptions, quote, repriced, TWAP_WINDOW, timeWeighted } from "./market/quote.ts";
 import { seriesBetween, undefinedIfTooManyLogs } from "./search/history.ts";
 import type { Markets } from "./search/markets.ts";
@@ -130,14 +130,14 @@ export class PastFigures {
   }
 
   /**
-   * Returns the change of a price over 24 hours, in per cent. The earlier price is that of the last block at or before
-   * 24 h earlier: by the same route if it had a price then, else by the route that ranks first at that block. Undefined
-   * without a price at that block, or if the search for it exceeds the log limit.
+   * Returns the price in US dollars of the last block at or before 24 hours before a quote: by the same route if it had a
+   * price then, else by the route that ranks first at that block. Undefined without a price at that block, or if the
+   * search for it exceeds the log limit.
    * @param unlisted the unlisted factory that the request names
    * @param optionsAt the request's options for another market
    * @param finalized blocks up to this number are final
    */
-  async change(
+  async dayBefore(
     now: Quote,
     unlisted: Address | undefined,
     optionsAt: (market: Market) => QuoteOptions,
@@ -145,9 +145,7 @@ export class PastFigures {
   ): Promise<Rational | undefined> {
     const { block } = now.market;
     const then = await this.#times.lastAt(block.timestamp - DAY_SECONDS, block, finalized);
-    if (then === undefined) return undefined;
-    const usd = await undefinedIfTooManyLogs(this.#usdAt(now, unlisted, then, optionsAt));
-    return usd === undefined ? undefined : multiply(divide(subtract(now.usd, usd), usd), rational(100n));
+    return then && undefinedIfTooManyLogs(this.#usdAt(now, unlisted, then, optionsAt));
   }
 
   async #usdAt(

@@ -18,6 +18,8 @@ import type { PastFigures } from "./past-figures.ts";
 import {
   type PriceParameters,
   type PriceRecord,
+  pairOf,
+  percentBetween,
   provenanceOf,
   recordOf,
   type Selection,
@@ -26,6 +28,7 @@ import {
 import { redemptionOf } from "./redemption.ts";
 import { isTooManyLogs, type PastReader } from "./search/history.ts";
 import type { Markets } from "./search/markets.ts";
+import type { Wanted } from "./search/pool-lists.ts";
 import type { FindListedToken } from "./token-lists.ts";
 
 export interface PriceRequest extends PriceParameters {
@@ -51,11 +54,19 @@ export type NewestFacts = Pick<Market, "facts" | "decimals">;
 /** Refusals of a token for which other pools may exist. */
 const POOL_LESS: readonly ErrorCode[] = ["no_pool", "low_liquidity", "no_price_at_block"];
 
+/** Refusals of one token, or of one request about it. Others say that the chain or the key can't have any. */
+const OF_ONE_TOKEN: readonly ErrorCode[] = [
+  ...POOL_LESS,
+  ...(["not_a_token", "unknown_decimals", "no_dollar", "searching", "invalid_parameter"] as const),
+];
+
 /** Attempts at a request that fails with `chain_moved`. */
 const MOVED_ATTEMPTS = 3;
 
 /** First reads of tokens at once: three round trips each. */
 const READS: Shares = { places: 40, perKey: 28, forOperators: 4 };
+/** Tokens of one read that count as one first read: they share its requests. */
+const TOKENS_PER_PLACE = 10;
 /** Most first reads of a key that wait. At 20 a second and place, the last one starts within a second. */
 const MAX_WAITING_READS = 500;
 
@@ -88,6 +99,21 @@ interface ComputerOptions {
   readonly isFresh: () => boolean;
 }
 
+/** Resolves to a refusal in place of its error, unless it is about more than the one request. */
+export async function orRefusal<T>(work: () => Promise<T>): Promise<T | Refusal> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof Refusal && OF_ONE_TOKEN.includes(error.code)) return error;
+    throw error;
+  }
+}
+
+function found(market: Market | Refusal): Market {
+  if (market instanceof Refusal) throw market;
+  return market;
+}
+
 export class PriceComputer {
   readonly #options: ComputerOptions;
   readonly #markets: Markets;
@@ -116,13 +142,18 @@ export class PriceComputer {
    * @throws Refusal as in the API's error table; AppError `chain_unavailable` when no endpoint answers
    */
   async compute(request: PriceRequest, computing: Computing): Promise<PriceAnswer> {
-    const selection = selectPools(this.#options.chain, request.exchange, this.#options.exchanges);
+    const selection = this.#select(request);
     const turn: RunInSlot = (work) => this.#headPastQueue.run(computing, work);
     const question: PriceComputation = { ...computing, request, selection, turn, hasMoved: false };
     return this.#attempt((hasMoved) => {
       const now = { ...question, hasMoved };
       return request.toBlock === undefined ? this.#atHead(now) : this.#atBlock(now, request.toBlock);
     });
+  }
+
+  /** @throws Refusal `invalid_parameter` when a listed exchange is not on this chain */
+  #select({ exchange }: PriceRequest): Selection {
+    return selectPools(this.#options.chain, exchange, this.#options.exchanges);
   }
 
   /** Retries work that a reorg interrupted, and passes `hasMoved` to the retries. */
@@ -148,7 +179,7 @@ export class PriceComputer {
   /**
    * Reads the market at the node's head, in the turn of the key. Concurrent requests for the same token share a
    * read that runs, but not a place in the queue: the first one's key may have to wait for long.
-   * @throws Refusal like `Markets.atHead`; `rate_limited` beyond the key's share
+   * @throws Refusal for an address without a price; `rate_limited` beyond the key's share
    */
   #load({ request: { address: token }, selection: { unlisted }, requester }: PriceComputation): Promise<Market> {
     const name = `${requester.key} ${token}`;
@@ -166,10 +197,58 @@ export class PriceComputer {
   #loadNow(token: Address, unlisted: Address | undefined): Promise<Market> {
     const shared = this.#loading.get(token);
     if (unlisted === undefined && shared !== undefined) return shared;
-    if (unlisted !== undefined) return this.#markets.atHead(token, unlisted);
-    const loading = this.#markets.atHead(token, undefined).finally(() => this.#loading.delete(token));
+    const reading = this.#markets.atHead([{ token, unlisted }]).then(([market]) => found(market!));
+    if (unlisted !== undefined) return reading;
+    const loading = reading.finally(() => this.#loading.delete(token));
     this.#loading.set(token, loading);
     return loading;
+  }
+
+  /**
+   * Computes prices at one head, from one read of the node if memory has not all of them there. A refusal takes the place
+   * of a price.
+   * @param requests without `toBlock`
+   * @throws AppError `chain_unavailable` when no endpoint answers; Refusal `rate_limited` beyond the key's share
+   */
+  computeTogether(
+    requests: readonly PriceRequest[],
+    computing: Computing,
+  ): Promise<readonly (PriceAnswer | Refusal)[]> {
+    const turn: RunInSlot = (work) => this.#headPastQueue.run(computing, work);
+    return this.#attempt(async (hasMoved) => {
+      const selections = await Promise.all(requests.map((request) => orRefusal(async () => this.#select(request))));
+      const wanted = requests.flatMap(({ address: token }, at) => {
+        const selection = selections[at]!;
+        return selection instanceof Refusal ? [] : [{ token, unlisted: selection.unlisted }];
+      });
+      const markets = [
+        ...((hasMoved ? undefined : this.#keptTogether(wanted)) ?? (await this.#read(wanted, computing))),
+      ];
+      return Promise.all(
+        requests.map(async (request, at) => {
+          const selection = selections[at]!;
+          if (selection instanceof Refusal) return selection;
+          const market = markets.shift()!;
+          const question = { ...computing, request, selection, turn, hasMoved };
+          return market instanceof Refusal ? market : orRefusal(() => this.#finish(question, market));
+        }),
+      );
+    });
+  }
+
+  /** Returns the markets in memory, if all are of one block. */
+  #keptTogether(wanted: readonly Wanted[]): readonly Market[] | undefined {
+    const head = this.#options.view.head();
+    if (head === undefined || wanted.some(({ unlisted }) => unlisted !== undefined)) return undefined;
+    const kept = wanted.map(({ token }) => this.#markets.keptAhead(token, head) ?? this.#markets.keptAt(token, head));
+    const markets = kept.filter((market) => market !== undefined);
+    const isOneBlock = new Set(markets.map(({ block }) => block.hash)).size <= 1;
+    return markets.length === kept.length && isOneBlock ? markets : undefined;
+  }
+
+  #read(wanted: readonly Wanted[], { requester }: Computing): Promise<readonly (Market | Refusal)[]> {
+    const places = Math.min(READS.perKey, Math.ceil(wanted.length / TOKENS_PER_PLACE));
+    return this.#reads.runMany(requester, places, () => this.#markets.atHead(wanted));
   }
 
   async #atBlock(question: PriceComputation, toBlock: number): Promise<PriceAnswer> {
@@ -230,9 +309,9 @@ export class PriceComputer {
     const { request, selection, turn } = question;
     const priced = await this.#quote(question, market);
     const optionsAt = (then: Market): QuoteOptions => this.#quoteOptions(request, selection, then);
-    const [percentChange, twap, redemption] = await Promise.all([
-      request.percentChange
-        ? turn(() => this.#figures.change(priced, selection.unlisted, optionsAt, this.finalized))
+    const [dayBefore, twap, redemption] = await Promise.all([
+      request.percentChange || request.pair
+        ? turn(() => this.#figures.dayBefore(priced, selection.unlisted, optionsAt, this.finalized))
         : undefined,
       request.provenance ? this.#figures.average(priced, turn) : undefined,
       request.provenance ? redemptionOf(this.#options.reader, priced) : undefined,
@@ -241,7 +320,8 @@ export class PriceComputer {
       quote: priced,
       listed: this.#options.listed(market.chain.chainId, request.address),
       exchangeName: selection.exchangeName,
-      percentChange,
+      percentChange: request.percentChange && dayBefore ? percentBetween(dayBefore, priced.usd) : undefined,
+      pair: request.pair ? pairOf(priced, dayBefore) : undefined,
       provenance: request.provenance ? provenanceOf(priced, twap, redemption) : undefined,
     });
     const { number, hash, timestamp } = market.block;

@@ -8,7 +8,10 @@ import { invalidParameter } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { decimalsOf, type Market, type Side } from "./market/market.ts";
 import {
+  add,
   compare,
+  depth,
+  divide,
   format,
   formatDouble,
   multiply,
@@ -18,6 +21,8 @@ import {
   type PoolKey,
   powerOfTen,
   type Rational,
+  rational,
+  subtract,
   toDouble,
   truncate,
 } from "./market/pools.ts";
@@ -28,6 +33,7 @@ import type { ListedToken } from "./token-lists.ts";
 export interface PriceParameters {
   readonly percentChange: boolean;
   readonly provenance: boolean;
+  readonly pair?: boolean;
   readonly exchange?: ExchangeChoice;
   readonly toBlock?: number;
   /** US dollars. */
@@ -152,7 +158,17 @@ interface DisputedStablecoin {
   readonly usdPrice: string;
 }
 
-export interface PriceRecord {
+/** The pool of a price, and the price 24 hours before, in the names of the hosted service. */
+interface PairFacts {
+  /** The first pool of the route; null if no pool measures the price. */
+  readonly pairAddress: PoolId | null;
+  /** US dollars of both its sides. */
+  readonly pairTotalLiquidityUsd: string | null;
+  readonly usdPrice24h: number | null;
+  readonly usdPrice24hrUsdChange: number | null;
+}
+
+export interface PriceRecord extends Partial<PairFacts> {
   readonly tokenName: string;
   readonly tokenSymbol: string;
   readonly tokenLogo: string;
@@ -239,12 +255,35 @@ export function provenanceOf(quote: Quote, twap: Rational | undefined, redemptio
   };
 }
 
+/** Returns the change of a price in per cent. */
+export const percentBetween = (before: Rational, now: Rational): Rational =>
+  multiply(divide(subtract(now, before), before), rational(100n));
+
+/** @param dayBefore US dollars; undefined without a price then */
+export function pairOf({ market, route, usd }: Quote, dayBefore: Rational | undefined): PairFacts {
+  const leg = route?.legs[0];
+  return {
+    pairAddress: leg?.pool.id ?? null,
+    pairTotalLiquidityUsd: leg === undefined ? null : format(multiply(usd, heldBy(leg, market))),
+    usdPrice24h: dayBefore === undefined ? null : toDouble(dayBefore),
+    usdPrice24hrUsdChange: dayBefore === undefined ? null : toDouble(subtract(usd, dayBefore)),
+  };
+}
+
+/** Returns both sides of a pool in whole base tokens. A pair on the stable curve counts with all its reserves. */
+function heldBy({ pool, observation, base, price }: Side, market: Market): Rational {
+  const { side0, side1 } = depth({ stableCurve: false }, observation, decimalsOf(market, pool)!)!;
+  const [own, other] = pool.token0 === base ? [side0, side1] : [side1, side0];
+  return add(own, divide(other, price));
+}
+
 interface RecordParts {
   readonly quote: Quote;
   readonly listed: ListedToken | undefined;
   readonly exchangeName: string | undefined;
   /** Per cent. */
   readonly percentChange: Rational | undefined;
+  readonly pair: PairFacts | undefined;
   readonly provenance: Provenance | undefined;
 }
 
@@ -277,6 +316,7 @@ export function recordOf(parts: RecordParts): PriceRecord {
     exchangeName: parts.exchangeName ?? pool?.exchange ?? "",
     tokenAddress: quote.token,
     toBlock: String(block.number),
+    ...parts.pair,
     ...(parts.provenance === undefined ? {} : { provenance: parts.provenance }),
   };
 }

@@ -6,7 +6,7 @@
 import type { ChainConsumer, ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
 import { type Clock, withTimeout } from "../core/clock.ts";
-import { AppError } from "../core/errors.ts";
+import { AppError, Refusal } from "../core/errors.ts";
 import { NO_KEY, type Requester } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
@@ -14,7 +14,7 @@ import type { EventLog } from "../log/event-log.ts";
 import type { ChainReader } from "../rpc/port.ts";
 import { AnswerCache } from "./answer-cache.ts";
 import { PastFigures } from "./past-figures.ts";
-import { type NewestFacts, type PriceAnswer, PriceComputer, type PriceRequest } from "./price-computer.ts";
+import { type NewestFacts, orRefusal, type PriceAnswer, PriceComputer, type PriceRequest } from "./price-computer.ts";
 import { type PriceRecord, rankedExchanges } from "./price-record.ts";
 import { planFacts } from "./search/discovery.ts";
 import type { PastReader } from "./search/history.ts";
@@ -54,6 +54,12 @@ export interface Prices {
    */
   answer(request: PriceRequest, requester?: Requester): Promise<PriceAnswer>;
   price(request: PriceRequest): Promise<PriceRecord>;
+  /**
+   * Answers several requests in their order. Those without a block are answered at one head. A refusal takes the place of
+   * an answer.
+   * @throws Refusal `rate_limited`, `chain_unavailable`; AppError `chain_unavailable` when no endpoint answers
+   */
+  answers(requests: readonly PriceRequest[], requester?: Requester): Promise<readonly (PriceAnswer | Refusal)[]>;
   /**
    * Returns a check for the answer just given: true while the same request gets the same answer. Undefined if the
    * answer may already differ. Each call of the check counts as a request for the token, which stays in memory then.
@@ -174,6 +180,29 @@ class PriceService implements Prices {
     );
   }
 
+  async answers(requests: readonly PriceRequest[], requester = NO_KEY): Promise<readonly (PriceAnswer | Refusal)[]> {
+    const isAtHead = ({ toBlock }: PriceRequest) => toBlock === undefined;
+    const [atHead, past] = await Promise.all([
+      this.#atHead(requests.filter(isAtHead), requester),
+      Promise.all(
+        requests.map((request) => (isAtHead(request) ? undefined : orRefusal(() => this.answer(request, requester)))),
+      ),
+    ]);
+    const left = [...atHead];
+    return past.map((answer) => answer ?? left.shift()!);
+  }
+
+  async #atHead(requests: readonly PriceRequest[], requester: Requester): Promise<readonly (PriceAnswer | Refusal)[]> {
+    for (const { address } of requests) this.#noteAsked(address);
+    // An answer at the head is never made of newer facts, so it is there at once.
+    const kept = requests.map((request) => this.#kept(request, keyOf(request)) as PriceAnswer | undefined);
+    if (kept.every((answer) => answer !== undefined)) return kept;
+    const computed = await this.#computer.computeTogether(requests, { requester, isWanted: () => true });
+    return computed.map((answer, at) =>
+      answer instanceof Refusal ? answer : this.#keep(keyOf(requests[at]!), answer),
+    );
+  }
+
   #noteAsked(address: Address): void {
     const wasAsked = this.#markets.isAsked;
     const isFresh = this.#isFresh;
@@ -252,6 +281,6 @@ function keyOf(request: PriceRequest): string {
   const { exchange, minLiquidityUsd } = request;
   const place = exchange === undefined ? "" : exchange.kind === "listed" ? exchange.exchange.standin : exchange.factory;
   const floor = minLiquidityUsd === undefined ? "" : `${minLiquidityUsd.n}/${minLiquidityUsd.d}`;
-  const wants = `${request.percentChange ? "p" : ""}${request.provenance ? "r" : ""}`;
+  const wants = `${request.percentChange ? "p" : ""}${request.provenance ? "r" : ""}${request.pair ? "l" : ""}`;
   return `${request.address}|${place}|${floor}|${wants}|${request.toBlock ?? ""}`;
 }

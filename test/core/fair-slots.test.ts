@@ -85,6 +85,25 @@ describe("slots", () => {
     expect(begun.at(-1)).toBe("a3");
   });
 
+  test("hold back smaller work of other keys while work in turn waits for several places", async () => {
+    const slots = new FairSlots(shares);
+    const { begun, work, end } = worker();
+    for (const name of ["a1", "a2"]) void slots.run(reader("a"), work(name));
+    void slots.runMany(reader("b"), 2, work("b1 and b2"));
+    void slots.run(reader("c"), work("c1"));
+    void slots.run(OPERATOR, work("o1"));
+    await turn();
+    expect(begun).toEqual(["a1", "a2", "o1"]);
+    await end("a1");
+    expect(begun.at(-1)).toBe("b1 and b2");
+    await end("o1");
+    expect(begun).toHaveLength(4);
+    await end("b1 and b2");
+    expect(begun.at(-1)).toBe("c1");
+    const refused = [1, 2].map(() => slots.runMany(reader("a"), 2, work("later")).catch(({ code }) => code as string));
+    expect(await Promise.race(refused)).toBe("rate_limited");
+  });
+
   test("pass on the place of work that fails, and forget work whose signal aborts", async () => {
     const slots = new FairSlots({ ...shares, places: 1, forOperators: 0 });
     const { begun, work } = worker();

@@ -83,8 +83,14 @@ describe("a refusal", () => {
     const lonely = await deployed("TestToken", ["Lonely", "LONE", 18]);
     const common = { status: 404, message: NO_PRICE };
     expect(await refusal(lonely)).toEqual({ ...common, code: "no_pool", details: { pools: [] } });
-    expect(await refusal(anvil.accounts[7]!)).toEqual({ ...common, code: "not_a_token", details: { pools: [] } });
-    expect(await refusal(await deployed("PlainNft", ["N", "N"]))).toMatchObject({ ...common, code: "not_a_token" });
+    const noToken = { status: 404, code: "not_a_token", details: { pools: [] } };
+    const account = anvil.accounts[7]!.toLowerCase();
+    expect(await refusal(account)).toEqual({ ...noToken, message: `${account} is an account without code` });
+    const nft = (await deployed("PlainNft", ["N", "N"])).toLowerCase();
+    const listing = `its listing is GET /api/v2/nft/${nft}?chain=eth`;
+    const message = `${nft} is an NFT contract (ERC-721); ${listing}`;
+    expect(await refusal(nft)).toEqual({ ...noToken, message });
+    expect((await service.get(`/api/v2/nft/${nft}?chain=eth`)).status).toBe(200);
     const mute = await deployed("NoDecimalsToken");
     expect(await refusal(mute)).toEqual({ ...common, code: "unknown_decimals", details: { pools: [] } });
     const { token, pool } = await newToken(MAINNET.usdc, 499n * USD);

@@ -357,6 +357,7 @@ describe("the service in general", () => {
       "/api/prices/{chain}/{address}/series",
       "/api/status",
       "/api/tokens",
+      "/api/v2/erc20/prices",
       "/api/v2/erc20/{address}/price",
       "/api/v2/nft/{address}",
       "/api/v2/ws",

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { encodeBytes32String, Interface } from "ethers";
 import type { Anvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
-import { contractAt, deploy, read, transact } from "../../scripts/local-chain/contracts.ts";
+import { contractAt, deploy, placeCode, read, transact } from "../../scripts/local-chain/contracts.ts";
 import { createV3Pool, fund, type Pool, V2_PAIR_ABI } from "../../scripts/local-chain/pools.ts";
 import { CHAINS, type Chain, MULTICALL3 } from "../../src/chains/chains.ts";
 import { type Deployment, exchangesOf } from "../../src/chains/exchanges.ts";
@@ -190,11 +190,23 @@ describe("on Ethereum", () => {
   });
 
   test("refuses contracts that are no token, and says so", async () => {
-    const nfts = [await made("PlainNft", ["N", "N"]), await made("MultiToken", ["M", "M", "uri"])];
-    const others = [await made("PriceFeed"), toAddress(anvil.accounts[4]!), uni3.factory, MULTICALL3];
-    for (const address of [...nfts, ...others]) {
-      expect(await refusal(prices, address)).toMatchObject({ code: "not_a_token" });
-      expect(await refusal(prices, address, { to_block: "1" })).toMatchObject({ code: "not_a_token" });
+    const listing = (address: string) => `its listing is GET /api/v2/nft/${address}?chain=eth`;
+    const delegated = toAddress(`0x${"5d".repeat(20)}`);
+    await placeCode(anvil, delegated, `0xef0100${MULTICALL3.slice(2)}`);
+    const contract = () => "is a contract without a total supply, so no ERC-20 token";
+    const cases: [Address, (address: string) => string][] = [
+      [await made("PlainNft", ["N", "N"]), (address) => `is an NFT contract (ERC-721); ${listing(address)}`],
+      [await made("MultiToken", ["M", "M", "uri"]), (address) => `is an NFT contract (ERC-1155); ${listing(address)}`],
+      [toAddress(anvil.accounts[4]!), () => "is an account without code"],
+      [delegated, () => "is an account without code"],
+      [await made("PriceFeed"), contract],
+      [uni3.factory, contract],
+      [MULTICALL3, contract],
+    ];
+    for (const [address, what] of cases) {
+      const message = `${address} ${what(address)}`;
+      expect(await refusal(prices, address)).toMatchObject({ code: "not_a_token", message });
+      expect(await refusal(prices, address, { to_block: "1" })).toMatchObject({ code: "not_a_token", message });
     }
   });
 

@@ -20,12 +20,18 @@ describe("the price query", () => {
   test("accepts each parameter", () => {
     expect(
       parsePriceQuery({
-        include: "provenance,percent_change",
+        include: "provenance,percent_change,pair",
         exchange: "dexa_v2",
         to_block: "17",
         min_liquidity_usd: "0.5",
       }),
-    ).toMatchObject({ percentChange: true, provenance: true, toBlock: 17, minLiquidityUsd: { n: 5n, d: 10n } });
+    ).toMatchObject({
+      percentChange: true,
+      provenance: true,
+      pair: true,
+      toBlock: 17,
+      minLiquidityUsd: { n: 5n, d: 10n },
+    });
   });
 
   test.each(["1e9", "-0", "-1", "0x10", "１", "", " 1", "1.0", "9007199254740992", "99999999999999999999", "NaN"])(

@@ -396,6 +396,46 @@ describe("the past", () => {
     world.pair(young, 10_000n, WETH, 100n);
     expect(await world.price(young, { include: "percent_change" })).not.toHaveProperty("24hrPercentChange");
   });
+
+  test("gives the pool with both its sides in dollars, and the price 24 hours before, if asked for the pair", async () => {
+    const world = dollarWorld();
+    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
+    world.chain.mine(100, 1_200);
+    world.setPair(pool, TOKEN, 10_000n, 150n);
+    const record = await world.price(TOKEN, { include: "pair" });
+    expect(record).toEqual({
+      ...(await world.price(TOKEN)),
+      pairAddress: pool.address,
+      // 10,000 tokens at $30 and 150 ether at $2,000.
+      pairTotalLiquidityUsd: "600000",
+      usdPrice24h: 20,
+      usdPrice24hrUsdChange: 10,
+    });
+    expect(await world.price(TOKEN, { include: "pair,percent_change" })).toEqual({
+      ...record,
+      "24hrPercentChange": "50",
+    });
+    // At its first block there was no earlier price; two hops name the token's own pool.
+    world.chain.mine();
+    const young = addressOf("young");
+    world.chain.token({ address: young, name: "Y", symbol: "Y", decimals: 18 });
+    const [wide] = [world.pair(young, 100n, WBTC, 10n), world.pair(WBTC, 100n, WETH, 2_000n)];
+    expect(await world.price(young, { include: "pair" })).toMatchObject({
+      pairAddress: wide.address,
+      pairTotalLiquidityUsd: "800000",
+      usdPrice24h: null,
+      usdPrice24hrUsdChange: null,
+    });
+  });
+
+  test("has no pool for a stablecoin that none measures", async () => {
+    const world = dollarWorld();
+    world.chain.mine(100, 1_200);
+    expect(await world.price(USDC, { include: "pair" })).toMatchObject({
+      ...{ pairAddress: null, pairTotalLiquidityUsd: null },
+      ...{ usdPrice24h: 1, usdPrice24hrUsdChange: 0 },
+    });
+  });
 });
 
 describe("refusals", () => {

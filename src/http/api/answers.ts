@@ -72,7 +72,7 @@ export const NO_STORE = "no-store";
 export function preflight(id: string): Response {
   const headers = {
     ...ANY_ORIGIN,
-    "access-control-allow-methods": "GET, HEAD, OPTIONS",
+    "access-control-allow-methods": "GET, HEAD, POST, OPTIONS",
     "access-control-allow-headers": "x-api-key, accept, content-type, if-none-match",
     "access-control-max-age": "86400",
     "cache-control": NO_STORE,

@@ -188,11 +188,12 @@ async function bodyOf(request: Request, schema: TSchema): Promise<unknown> {
 
 /** What a field may be, in words. */
 function allowedText({ type, schema, message }: ValueError): string {
-  const { enum: words, properties = {}, description, pattern, minimum } = schema;
+  const { enum: words, properties = {}, description, pattern, minimum, maxItems } = schema;
   const fields = Object.keys(properties).join(", ");
   if (type === ValueErrorType.ObjectAdditionalProperties) return `is not known here; the fields are ${fields}`;
   if (type === ValueErrorType.ObjectRequiredProperty) return "is missing";
   if (words !== undefined) return `must be one of ${words.join(", ")}`;
+  if (type === ValueErrorType.ArrayMaxItems) return `must have at most ${maxItems} entries`;
   if (pattern !== undefined) return `must be ${description}`;
   if (schema["type"] === "integer" && minimum !== undefined) return `must be a whole number from ${minimum} on`;
   return message;

@@ -3,9 +3,11 @@ import { type Static, Type } from "@sinclair/typebox";
 import type { Chain, ChainTrouble } from "../../chains/chains.ts";
 import { EXCHANGES, parseExchange } from "../../chains/exchanges.ts";
 import type { Clock } from "../../core/clock.ts";
+import { invalidParameter, Refusal } from "../../core/errors.ts";
 import {
   address,
   blockHash,
+  blockNumber,
   decimal,
   digits,
   double,
@@ -16,27 +18,32 @@ import {
   nullableText,
   oneOf,
   poolId,
+  STRICT,
   text,
   time,
 } from "../../core/schema-parts.ts";
 import type { Explorer } from "../../explore/readings.ts";
 import type { KnownToken as FoundToken } from "../../prices/known-tokens.ts";
 import { parseDecimal } from "../../prices/market/pools.ts";
+import type { PriceAnswer, PriceRequest } from "../../prices/price-computer.ts";
+import type { PriceParameters } from "../../prices/price-record.ts";
 import type { Prices } from "../../prices/price-service.ts";
 import { exchangesAllowed } from "../../prices/search/pool-lists.ts";
 import type { Moment } from "../../prices/series.ts";
 import { inTime, responseHeaders } from "../api/answered-block.ts";
 import { cachedResponse, jsonHeaders } from "../api/answers.ts";
-import { errorExample } from "../api/errors.ts";
+import { ErrorBody, errorExample } from "../api/errors.ts";
 import { HEADER_EXAMPLES, TOKEN_ADDRESS } from "../api/examples.ts";
 import { type Operation, operationsFor } from "../api/operation.ts";
 import {
+  addressOf,
   addressPart,
   anyText,
   chainOrDefault,
   chainPart,
   flag,
   notEnabled,
+  type Parameter,
   type ParsedValues,
   pageLimit,
   parsedText,
@@ -170,8 +177,36 @@ const TokenPrice = named(
     exchangeName: text("Display name of the exchange"),
     tokenAddress: address("The token"),
     toBlock: digits("Block of the price"),
+    pairAddress: Type.Optional(
+      nullable(
+        poolId(
+          "With include=pair: the first pool of the route, of Uniswap v4 its id. Null if no pool measures the price",
+        ),
+      ),
+    ),
+    pairTotalLiquidityUsd: Type.Optional(
+      nullable(
+        decimal(
+          "With include=pair: both sides of that pool in US dollars; concentrated liquidity as far as it is in range",
+        ),
+      ),
+    ),
+    usdPrice24h: Type.Optional(
+      nullable(double("With include=pair: US dollars for one whole token 24 hours earlier; null without a price then")),
+    ),
+    usdPrice24hrUsdChange: Type.Optional(
+      nullable(double("With include=pair: usdPrice less usdPrice24h, in US dollars")),
+    ),
     provenance: Type.Optional(named("Provenance", Provenance)),
   }),
+);
+
+const Unpriced = named(
+  "UnpricedToken",
+  Type.Object(
+    { tokenAddress: address("The token"), ...ErrorBody.properties },
+    { description: "With include=errors: a token without a price, and the error that it gets alone" },
+  ),
 );
 
 const SeriesPoint = Type.Object({
@@ -199,6 +234,8 @@ const KnownToken = Type.Object({
 
 // ── Examples ──
 
+const USDC = "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48";
+
 /** A token with one pool against a stablecoin: 1,000,000 units against $6,540,000, ether at $2,616. */
 const PRICE_EXAMPLE: Static<typeof TokenPrice> = {
   tokenName: "Uniswap",
@@ -219,6 +256,10 @@ const PRICE_EXAMPLE: Static<typeof TokenPrice> = {
   exchangeName: "Uniswap v2",
   tokenAddress: TOKEN_ADDRESS,
   toBlock: HEADER_EXAMPLES.block,
+  pairAddress: "0x00000000000000000000000000000000000000aa",
+  pairTotalLiquidityUsd: "13080000",
+  usdPrice24h: 6.62,
+  usdPrice24hrUsdChange: -0.08,
   provenance: {
     route: [
       {
@@ -227,7 +268,7 @@ const PRICE_EXAMPLE: Static<typeof TokenPrice> = {
         factory: "0x5c69bee701ef814a2b6a3edd4b1652cb9cc5aa6f",
         fee: 3_000,
         token0: TOKEN_ADDRESS,
-        token1: "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48",
+        token1: USDC,
         decimals0: 18,
         decimals1: 6,
         reserve0: "1000000000000000000000000",
@@ -243,7 +284,8 @@ const PRICE_EXAMPLE: Static<typeof TokenPrice> = {
   },
 };
 
-const NO_PRICE = errorExample("low_liquidity", "No pools found with enough liquidity, to calculate the price", {
+const NO_PRICE_MESSAGE = "No pools found with enough liquidity, to calculate the price";
+const NO_PRICE = errorExample("low_liquidity", NO_PRICE_MESSAGE, {
   pools: [
     {
       pool: "0x00000000000000000000000000000000000000aa",
@@ -259,27 +301,28 @@ const POOL = "0x1d42064fc4beb5f8aaf85f4617ae8b3b5b8bd801";
 
 // ── Parameters ──
 
-const INCLUDES = ["percent_change", "provenance", "percent_change,provenance", "provenance,percent_change"];
 const EXCHANGE_NAMES = EXCHANGES.map(({ realName }) => realName).join(", ");
 
-function includesOf(given: string) {
-  const words = given.split(",");
-  const isKnown = words.every((one) => one === "percent_change" || one === "provenance");
-  return isKnown
-    ? { percentChange: words.includes("percent_change"), provenance: words.includes("provenance") }
-    : undefined;
+/** A list of words, joined by commas. */
+function includes<const W extends string>(words: readonly W[]) {
+  const names = words.join(", ");
+  const either = words.join("|");
+  return parsedText(
+    (given) => {
+      const asked = given.split(",");
+      return asked.every((one) => words.includes(one as W)) ? (asked as W[]) : undefined;
+    },
+    {
+      allowed: `${names}, or several of them joined by commas`,
+      schema: { pattern: `^(${either})(,(${either}))*$` },
+    },
+    { description: `Fields to add: ${names}, or several of them joined by commas; not empty`, example: words[0] },
+  );
 }
 
 export const PRICE_QUERY = {
   chain: chainOrDefault,
-  include: parsedText(
-    includesOf,
-    { allowed: "percent_change, provenance, or both joined by a comma", schema: { enum: INCLUDES } },
-    {
-      description: "Fields to add: percent_change, provenance, or both joined by a comma; not empty",
-      example: "percent_change",
-    },
-  ),
+  include: includes(["percent_change", "provenance", "pair"]),
   exchange: parsedText(
     parseExchange,
     { allowed: exchangesAllowed(), schema: { minLength: 1 } },
@@ -310,14 +353,65 @@ export const PRICE_QUERY = {
 };
 
 /** The parameters of a price, as the computation takes them. */
-export function priceParameters(query: ParsedValues<typeof PRICE_QUERY>) {
-  const { include, exchange, to_block: toBlock, min_liquidity_usd: minLiquidityUsd } = query;
+export function priceParameters(
+  query: Partial<Omit<ParsedValues<typeof PRICE_QUERY>, "include">> & {
+    readonly include?: readonly string[] | undefined;
+  },
+): PriceParameters {
+  const { include = [], exchange, to_block: toBlock, min_liquidity_usd: minLiquidityUsd } = query;
   return {
-    ...(include ?? { percentChange: false, provenance: false }),
+    ...{ percentChange: include.includes("percent_change"), provenance: include.includes("provenance") },
+    ...(include.includes("pair") ? { pair: true } : {}),
     ...(exchange === undefined ? {} : { exchange }),
     ...(toBlock === undefined ? {} : { toBlock }),
     ...(minLiquidityUsd === undefined ? {} : { minLiquidityUsd }),
   };
+}
+
+/** Most tokens of one request. */
+const MAX_TOKENS = 100;
+
+const TokenToPrice = named(
+  "TokenToPrice",
+  Type.Object(
+    {
+      token_address: text("0x and 40 hex digits, in one case or with a valid EIP-55 checksum", {
+        pattern: "^0x[0-9a-fA-F]{40}$",
+      }),
+      exchange: Type.Optional(text(PRICE_QUERY.exchange.description, { minLength: 1, maxLength: 64 })),
+      to_block: Type.Optional(blockNumber("a block number, decimal digits only: the price at the end of that block")),
+    },
+    STRICT,
+  ),
+);
+
+const TokensToPrice = named(
+  "TokensToPrice",
+  Type.Object(
+    {
+      tokens: Type.Array(TokenToPrice, { maxItems: MAX_TOKENS, description: "The tokens, in the order of the answer" }),
+    },
+    STRICT,
+  ),
+);
+
+/** Parses the tokens of a body. @throws Refusal 400 that names the field */
+function tokensOf({ tokens }: Static<typeof TokensToPrice>, common: PriceParameters): PriceRequest[] {
+  return tokens.map(({ token_address, exchange, to_block }, at) => {
+    const field = <T>(name: "exchange" | "to_block", parameter: Parameter<T>, given: string | number | undefined) =>
+      parameter.parse(given === undefined ? [] : [String(given)], `tokens.${at}.${name}`);
+    const own = {
+      exchange: field("exchange", PRICE_QUERY.exchange, exchange),
+      to_block: field("to_block", PRICE_QUERY.to_block, to_block),
+    };
+    return { ...priceParameters(own), ...common, address: addressOf(token_address, `tokens.${at}.token_address`) };
+  });
+}
+
+/** Names the token of a refused parameter. */
+function inTokens({ message, details }: Refusal, at: number): Refusal {
+  const parameter = String(details?.["parameter"]);
+  return invalidParameter(`tokens.${at}.${parameter}`, message.slice(parameter.length + 2));
 }
 
 const MAX_BLOCK = 999_999_999_999_999;
@@ -350,6 +444,12 @@ export interface PriceDeps {
   findTokens(text: string, limit: number): readonly FoundToken[];
 }
 
+/** The block of a price, for its headers. */
+const blockFacts = ({ asOf, finality }: PriceAnswer) => ({
+  ...{ block: asOf.number, hash: asOf.hash, time: asOf.timestamp },
+  finalized: finality === "finalized",
+});
+
 const { cached, json } = operationsFor<PriceDeps>();
 
 export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
@@ -375,18 +475,56 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
       const request = { address: path.address, ...priceParameters(query) };
       const prices = deps.pricesOf(chain);
       if (prices === undefined) throw notEnabled(chain);
-      const { body, asOf, finality } = await inTime(prices.answer(request, requester), chain, deps.clock);
-      const facts = {
-        block: asOf.number,
-        hash: asOf.hash,
-        time: asOf.timestamp,
-        finalized: finality === "finalized",
-      };
+      const priced = await inTime(prices.answer(request, requester), chain, deps.clock);
       const [trouble, isStale] = [deps.troubleOf(chain), deps.isStale()];
-      const answer = cachedResponse(body, 200, jsonHeaders(responseHeaders(facts, { trouble, isStale })));
-      const still = prices.stillCurrent(request, asOf);
+      const headers = jsonHeaders(responseHeaders(blockFacts(priced), { trouble, isStale }));
+      const answer = cachedResponse(priced.body, 200, headers);
+      const still = prices.stillCurrent(request, priced.asOf);
       const isCurrent = still && (() => deps.troubleOf(chain) === trouble && deps.isStale() === isStale && still());
       return { answer, isCurrent };
+    },
+  }),
+  json({
+    method: "POST",
+    path: `${API_PREFIX}/erc20/prices`,
+    scope: "read",
+    id: "getMultipleTokenPrices",
+    summary: "Get the prices of up to 100 ERC20 tokens",
+    description:
+      "Records in the order of the tokens. Tokens without a price are left out; with include=errors an error stands in their place. All tokens without to_block are priced at one block.",
+    tag: "Token",
+    query: {
+      chain: chainOrDefault,
+      include: includes(["percent_change", "provenance", "pair", "errors"]),
+      min_liquidity_usd: PRICE_QUERY.min_liquidity_usd,
+    },
+    body: TokensToPrice,
+    bodyExample: { tokens: [{ token_address: TOKEN_ADDRESS }, { token_address: USDC, exchange: "uniswapv2" }] },
+    answer: named("TokenPrices", Type.Array(Type.Union([TokenPrice, Unpriced]))),
+    example: [PRICE_EXAMPLE, { tokenAddress: USDC, ...errorExample("no_pool", NO_PRICE_MESSAGE, { pools: [] }) }],
+    hasBlock: true,
+    errors: [400],
+    handle: async ({ query, body, requester }, deps) => {
+      const { chain, include = [], min_liquidity_usd } = query;
+      const prices = deps.pricesOf(chain);
+      if (prices === undefined) throw notEnabled(chain);
+      const requests = tokensOf(body, priceParameters({ include, min_liquidity_usd }));
+      const answers = await inTime(prices.answers(requests, requester), chain, deps.clock);
+      answers.forEach((answer, at) => {
+        if (answer instanceof Refusal && answer.code === "invalid_parameter") throw inTokens(answer, at);
+      });
+      const records = answers.flatMap((answer, at) => {
+        if (!(answer instanceof Refusal)) return answer.record;
+        const { code, message, details } = answer;
+        const refused = { tokenAddress: requests[at]!.address, code, message, ...(details && { details }) };
+        return include.includes("errors") ? refused : [];
+      });
+      const priced = answers.flatMap((answer) => (answer instanceof Refusal ? [] : answer));
+      const [first] = priced;
+      const isOneBlock = priced.every(({ asOf }) => asOf.hash === first?.asOf.hash);
+      const facts = first !== undefined && isOneBlock ? blockFacts(first) : undefined;
+      const state = { trouble: deps.troubleOf(chain), isStale: deps.isStale() };
+      return { body: records, headers: responseHeaders(facts, state) };
     },
   }),
   json({

@@ -33,6 +33,8 @@ export interface TokenFacts {
   readonly decimals: number | undefined;
   /** `no_decimals`: otherwise an ERC-20; `not_a_token`: a plain address, an NFT or another contract. */
   readonly kind: "erc20" | "no_decimals" | "not_a_token";
+  /** Set if the contract says that it is one of NFTs. */
+  readonly standard?: "ERC-721" | "ERC-1155";
 }
 
 /** A block; `timestamp` is in Unix seconds. */

@@ -3,6 +3,7 @@
  * reason. Measures a price's reliability: confidence, spread, and the average over the 30 minutes before the block.
  * Pure.
  */
+import type { Chain } from "../../chains/chains.ts";
 import { connectorsOf } from "../../chains/tokens.ts";
 import { Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
@@ -76,10 +77,19 @@ const MESSAGE = "No pools found with enough liquidity, to calculate the price";
 export const refusal = (code: RefusalCode, pools: readonly SkippedPool[] = []): Refusal =>
   new Refusal(code, MESSAGE, { details: { pools } });
 
-/** Returns the refusal for an address that is not a priceable token; else undefined. Needs no pool. */
-export function refusalOf(facts: TokenFacts): Refusal | undefined {
-  if (facts.kind === "not_a_token") return refusal("not_a_token");
-  return facts.decimals === undefined ? refusal("unknown_decimals") : undefined;
+/** True if the address is a token that pools can price. */
+export const isPriceable = ({ kind }: TokenFacts): boolean => kind === "erc20";
+
+/** The refusal of an address that is no token. It says what the address is instead. */
+export function notAToken(address: Address, { name }: Chain, { standard }: TokenFacts, isAccount: boolean): Refusal {
+  const listing = `its listing is GET /api/v2/nft/${address}?chain=${encodeURIComponent(name)}`;
+  const what =
+    standard !== undefined
+      ? `an NFT contract (${standard}); ${listing}`
+      : isAccount
+        ? "an account without code"
+        : "a contract without a total supply, so no ERC-20 token";
+  return new Refusal("not_a_token", `${address} is ${what}`, { details: { pools: [] } });
 }
 
 /** The least depth in US dollars: $500 on eth, $150 elsewhere. */

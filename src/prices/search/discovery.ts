@@ -83,14 +83,15 @@ function planToken(token: Address): Plan<TokenFacts> {
     ],
     read([name, symbol, digits, supply, erc721, erc1155]) {
       const decimals = decimalsIn(digits);
-      const isNft = answer(erc721) === 1n || answer(erc1155) === 1n;
+      const standard = answer(erc721) === 1n ? "ERC-721" : answer(erc1155) === 1n ? "ERC-1155" : undefined;
       // A price feed also has decimals, but only a token has a supply.
-      const isToken = !isNft && answer(supply) !== undefined;
+      const isToken = standard === undefined && answer(supply) !== undefined;
       return {
         name: textAnswer(name) ?? "",
         symbol: textAnswer(symbol) ?? "",
         decimals,
         kind: !isToken ? "not_a_token" : decimals === undefined ? "no_decimals" : "erc20",
+        ...(standard === undefined ? {} : { standard }),
       };
     },
   };

@@ -10,18 +10,18 @@ import type { Chain } from "../../chains/chains.ts";
 import type { Deployment } from "../../chains/exchanges.ts";
 import { isMoney } from "../../chains/tokens.ts";
 import type { Clock } from "../../core/clock.ts";
-import { AppError } from "../../core/errors.ts";
+import { AppError, type Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import type { HeaderRef } from "../../events/types.ts";
 import type { EventLog } from "../../log/event-log.ts";
 import type { BlockHeader, Call, CallsAtHead, ChainReader } from "../../rpc/port.ts";
 import type { Market, PricedBlock, TokenFacts } from "../market/market.ts";
 import type { Pool, PoolId } from "../market/pools.ts";
-import { isPricedDirectly, type QuoteOptions, refusalOf } from "../market/quote.ts";
+import { isPriceable, isPricedDirectly, notAToken, type QuoteOptions, refusal } from "../market/quote.ts";
 import { AnnouncedPools } from "./announced-pools.ts";
 import { type MarketRead, planMarket, venueOf } from "./discovery.ts";
 import { type HeadRead, Origins, type PastReader, type PastSource, type Seen, seenAt, seenIn } from "./history.ts";
-import { PoolLists, pricingPools, type Subject, unknownExchange } from "./pool-lists.ts";
+import { PoolLists, pricingPools, type Subject, unknownExchange, type Wanted } from "./pool-lists.ts";
 import { Journal } from "./price-streams.ts";
 
 interface MarketsOptions {
@@ -45,11 +45,11 @@ const AHEAD_MS = 15_000;
 /** Reads of a token in which a pool may be announced meanwhile. */
 const MAX_READS = 3;
 
-/** @throws Refusal `not_found` if the address is no priceable token */
-function assertPriceable(facts: TokenFacts): void {
-  const refused = refusalOf(facts);
-  if (refused !== undefined) throw refused;
-}
+/** No code, or a delegation to another contract's code (EIP-7702). */
+const ACCOUNT_CODE = /^0x(?:ef0100[0-9a-f]{40})?$/i;
+
+/** Two unlisted factories can name one pool. */
+const keyOf = ({ id, factory }: Pool): string => `${id} ${factory}`;
 
 interface Kept {
   readonly market: Market;
@@ -125,31 +125,74 @@ export class Markets {
   }
 
   /**
-   * Reads a token's market at the node's newest block: the factories if the token's pools are not known, then facts and
-   * states in one round trip.
-   * @throws Refusal when the address is not a priceable token, or the unlisted factory is not a factory
+   * Reads the markets of tokens at the node's newest block, all at one: the factories if pools are not known, then facts
+   * and states in one round trip. A refusal stands for an address that is not a priceable token, and for an unlisted
+   * factory that is not a factory.
    */
-  async atHead(token: Address, unlisted: Address | undefined): Promise<Market> {
+  async atHead(wanted: readonly Wanted[]): Promise<readonly (Market | Refusal)[]> {
     const { chain, clock } = this.#options;
-    let subject = unlisted === undefined ? this.#lists.known(token) : undefined;
+    let subjects = wanted.map(({ token, unlisted }) => (unlisted === undefined ? this.#lists.known(token) : undefined));
     for (let reads = 1; ; reads++) {
-      subject ??= await this.#lists.discover(token, unlisted);
-      if (!subject.factoryAnswers) throw unknownExchange();
+      const whole = await this.#discovered(wanted, subjects);
       // What is no token is refused before its pools are read.
-      if (subject.found !== undefined) assertPriceable(subject.found.facts);
-      const read = await this.#readAt([token], pricingPools(chain, subject), subject.found?.header);
-      assertPriceable(read.facts.get(token)!);
+      const refused = await Promise.all(
+        whole.map(({ token, factoryAnswers, found }) =>
+          factoryAnswers ? found && this.#refusalOf(token, found.facts) : unknownExchange(),
+        ),
+      );
+      const open = whole.filter((_, at) => refused[at] === undefined);
+      if (open.length === 0) return refused as Refusal[];
+      const own = new Map(open.map((subject) => [subject, pricingPools(chain, subject)]));
+      const pools = new Map([...own.values()].flat().map((pool) => [keyOf(pool), pool]));
+      const tokens = [...new Set(open.map(({ token }) => token))];
+      const [at] = open.flatMap(({ found }) => found?.header ?? []).sort((a, b) => b.number - a.number);
+      const read = await this.#readAt(tokens, [...pools.values()], at);
       await this.#lists.readTo(read.header);
-      if (reads < MAX_READS && !this.#lists.isWhole(subject, read.header.number)) {
-        subject = undefined;
+      const tradable = open.filter(({ token }) => isPriceable(read.facts.get(token)!));
+      const lacking = new Set(tradable.filter((one) => !this.#lists.isWhole(one, read.header.number)));
+      if (lacking.size > 0 && reads < MAX_READS) {
+        subjects = whole.map((subject) => (lacking.has(subject) ? undefined : subject));
         continue;
       }
-      this.#lists.keep(subject);
-      await this.#record([subject], read);
-      const market = this.#market(seenIn(read, token, read.header), read.header, false);
-      if (unlisted === undefined) this.#kept.set(token, { market, readMs: clock.monotonic() });
-      return market;
+      for (const subject of tradable) this.#lists.keep(subject);
+      if (tradable.length > 0) await this.#record(tradable, read);
+      const marketOf = this.#marketsIn(read, own);
+      const markets = whole.map(async (subject, index) => {
+        const { token } = subject;
+        const refusal = refused[index] ?? (await this.#refusalOf(token, read.facts.get(token)!));
+        if (refusal !== undefined) return refusal;
+        const market = marketOf(subject);
+        const isKept = wanted[index]!.unlisted === undefined;
+        if (isKept) this.#kept.set(token, { market, readMs: clock.monotonic() });
+        return market;
+      });
+      return Promise.all(markets);
     }
+  }
+
+  /** Returns the refusal of an address that is no priceable token. Needs no pool. */
+  async #refusalOf(token: Address, facts: TokenFacts): Promise<Refusal | undefined> {
+    if (isPriceable(facts)) return undefined;
+    if (facts.kind === "no_decimals") return refusal("unknown_decimals");
+    const { chain, reader } = this.#options;
+    const isAccount = facts.standard === undefined && ACCOUNT_CODE.test(await reader.code(token, "latest"));
+    return notAToken(token, chain, facts, isAccount);
+  }
+
+  /** Asks the factories about the tokens whose pools are not known, all at once. */
+  async #discovered(wanted: readonly Wanted[], known: readonly (Subject | undefined)[]): Promise<readonly Subject[]> {
+    const missing = wanted.filter((_, at) => known[at] === undefined);
+    const found = missing.length === 0 ? [] : await this.#lists.discover(missing);
+    return known.map((subject) => subject ?? found.shift()!);
+  }
+
+  /** Returns the market of each subject in a read of several. */
+  #marketsIn(read: HeadRead, own: ReadonlyMap<Subject, readonly Pool[]>): (subject: Subject) => Market {
+    const byPool = new Map(read.reads.map((one) => [keyOf(one.pool), one]));
+    return (subject) => {
+      const reads = own.get(subject)!.flatMap((pool) => byPool.get(keyOf(pool)) ?? []);
+      return this.#market(seenIn({ ...read, reads }, subject.token, read.header), read.header, false);
+    };
   }
 
   /** Reads the markets of the tokens asked about lately at a new head, all in one round trip. */
@@ -160,18 +203,13 @@ export class Markets {
     const tokens = [...subjects.keys()].map(({ token }) => token);
     const [read] = await Promise.all([this.#readAt(tokens, [...pools.values()], head), this.#lists.readTo(head)]);
     if (read.header.hash !== head.hash) return;
-    const byPool = new Map(read.reads.map((one) => [one.pool.id, one]));
-    const whole = [...subjects].filter(
-      ([subject]) => this.#lists.isWhole(subject, head.number) && !refusalOf(read.facts.get(subject.token)!),
+    const whole = [...subjects.keys()].filter(
+      (subject) => this.#lists.isWhole(subject, head.number) && isPriceable(read.facts.get(subject.token)!),
     );
-    await this.#record(
-      whole.map(([subject]) => subject),
-      read,
-    );
-    for (const [{ token }, own] of whole) {
-      const reads = own.flatMap(({ id }) => byPool.get(id) ?? []);
-      const market = this.#market(seenIn({ ...read, reads }, token, head), head, false);
-      this.#kept.set(token, { market, readMs: clock.monotonic() });
+    await this.#record(whole, read);
+    const marketOf = this.#marketsIn(read, subjects);
+    for (const subject of whole) {
+      this.#kept.set(subject.token, { market: marketOf(subject), readMs: clock.monotonic() });
     }
   }
 
@@ -243,7 +281,7 @@ export class Markets {
    */
   async subject(token: Address, unlisted: Address | undefined, block: number): Promise<Subject> {
     const known = unlisted === undefined ? this.#lists.known(token, block) : undefined;
-    const subject = known ?? (await this.#lists.discover(token, unlisted));
+    const subject = known ?? (await this.#lists.discover([{ token, unlisted }]))[0]!;
     if (!subject.factoryAnswers) throw unknownExchange();
     return subject;
   }
@@ -272,7 +310,8 @@ export class Markets {
     // The token's own pools with the native coin and the stablecoins, and the pools that set the dollar.
     const direct = pools.filter(({ token0, token1 }) => ends(token0) && ends(token1));
     const market = await this.past(token, block, direct, reader);
-    assertPriceable(market.facts);
+    const refused = await this.#refusalOf(token, market.facts);
+    if (refused !== undefined) throw refused;
     this.#lists.keep(subject);
     if (direct.length === pools.length || isPricedDirectly(market, optionsAt(market))) return market;
     return this.past(token, block, pools, reader);

@@ -9,7 +9,7 @@ import type { Chain } from "../../chains/chains.ts";
 import { type Deployment, knownExchanges } from "../../chains/exchanges.ts";
 import { isMoney, isReferencePair, referenceTokens } from "../../chains/tokens.ts";
 import { Semaphore } from "../../core/background.ts";
-import { AppError, invalidParameter } from "../../core/errors.ts";
+import { AppError, invalidParameter, type Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import type { BlockRef, HeaderRef } from "../../events/types.ts";
 import type { BlockHeader, Call, CallsAtHead, ChainReader } from "../../rpc/port.ts";
@@ -23,6 +23,13 @@ interface PoolList {
   readonly pools: ReadonlyMap<PoolId, Pool>;
   /** The block at which the factories named them. */
   readonly at: BlockRef;
+}
+
+/** A token to be priced. */
+export interface Wanted {
+  readonly token: Address;
+  /** The factory that the request names, if its pools don't rank. */
+  readonly unlisted: Address | undefined;
 }
 
 /** A token with every pool that may price it. */
@@ -106,35 +113,41 @@ export class PoolLists {
     return at.number >= block || isRead;
   }
 
-  /** Asks the factories for a token's pools, and for those of the reference tokens unless they are known. */
-  async discover(token: Address, unlisted: Address | undefined): Promise<Subject> {
+  /** Asks the factories for the pools of tokens, and for those of the reference tokens unless they are known. */
+  async discover(wanted: readonly Wanted[]): Promise<Subject[]> {
     const { chain, callsAtHead } = this.#options;
-    const isOwn = isMoney(chain, token);
     const kept = this.known(this.money)?.reference;
+    const venues = kept === undefined ? this.#venues : [];
+    const ownPlans = together(wanted.map((one) => this.#planOwn(one)));
+    const plan = both(planPairs(venues, pairsAmong(chain, this.#references)), ownPlans);
+    const { header, results } = await callsAtHead(plan.calls);
+    const [shared, found] = plan.read(results);
+    const reference = kept ?? listOf(shared, header);
+    if (kept === undefined) this.#reference = reference;
+    return wanted.map(({ token, unlisted }, at) => {
+      const [named, [extra, [[style], { facts }]]] = found[at]!;
+      const own = isMoney(chain, token) ? reference : listOf(named, header);
+      // An unlisted factory can return a listed factory's pool. It counts for the listed one.
+      const listed = new Set([...reference.pools.keys(), ...own.pools.keys()]);
+      const unlistedPools = [...listOf(extra, header).pools.values()].filter(
+        (pool) => pool.style === style && !listed.has(pool.id),
+      );
+      const factoryAnswers = unlisted === undefined || style !== undefined;
+      return { token, own, reference, unlistedPools, factoryAnswers, found: { header, facts: facts.get(token)! } };
+    });
+  }
+
+  #planOwn({ token, unlisted }: Wanted) {
+    const { chain } = this.#options;
     const pairs = this.#references.filter((quote) => quote !== token).map((quote) => [token, quote] as const);
     const ownPairs = pairs.filter(([, quote]) => !isReferencePair(chain, token, quote));
-    const plan = both(
-      both(
-        planPairs(kept === undefined ? this.#venues : [], pairsAmong(chain, this.#references)),
-        planPairs(isOwn ? [] : this.#venues, ownPairs),
-      ),
+    return both(
+      planPairs(isMoney(chain, token) ? [] : this.#venues, ownPairs),
       both(
         planPairs(unlisted === undefined ? [] : unlistedVenues(chain, unlisted), pairs),
         both(together(unlisted === undefined ? [] : [planProbe(chain, unlisted)]), planFacts([token], [])),
       ),
     );
-    const { header, results } = await callsAtHead(plan.calls);
-    const [[shared, named], [extra, [[style], { facts }]]] = plan.read(results);
-    const reference = kept ?? listOf(shared, header);
-    if (kept === undefined) this.#reference = reference;
-    const own = isOwn ? reference : listOf(named, header);
-    // An unlisted factory can return a listed factory's pool. It counts for the listed one.
-    const listed = new Set([...reference.pools.keys(), ...own.pools.keys()]);
-    const unlistedPools = [...listOf(extra, header).pools.values()].filter(
-      (pool) => pool.style === style && !listed.has(pool.id),
-    );
-    const factoryAnswers = unlisted === undefined || style !== undefined;
-    return { token, own, reference, unlistedPools, factoryAnswers, found: { header, facts: facts.get(token)! } };
   }
 
   /** Keeps the lists of a token that can have a price. Other addresses take no memory. */
@@ -206,7 +219,7 @@ export class PoolLists {
 export const exchangesAllowed = (): string =>
   `one of ${knownExchanges().join(", ")}, or the address of a v2- or v3-style factory`;
 
-export const unknownExchange = (): Error => invalidParameter("exchange", exchangesAllowed());
+export const unknownExchange = (): Refusal => invalidParameter("exchange", exchangesAllowed());
 
 /** Returns every pool that the subject's price depends on. */
 export function pricingPools(chain: Chain, { token, own, reference, unlistedPools }: Subject): readonly Pool[] {

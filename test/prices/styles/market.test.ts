@@ -98,6 +98,9 @@ describe.each(EXCHANGES_OF_STYLES)("%s", (name) => {
     const now = await ask(pricesOn(), token);
     expect([now.exchangeName, near(now.usdPrice, 40)]).toEqual([name, true]);
     expect(now.provenance?.route[0]?.pool).toBe(deep.id);
+    const { pairAddress, pairTotalLiquidityUsd } = await ask(pricesOn(), token, { pair: true });
+    expect(pairAddress).toBe(deep.id);
+    expect(Number(pairTotalLiquidityUsd)).toBeGreaterThanOrEqual(2 * Number(now.provenance?.liquidityUsd) * (1 - 1e-9));
     expect(Number(now.provenance?.confidence)).toBeGreaterThan(0.5);
     // The price moves on; the past one stays.
     await deep.sell(token, 10n ** 22n);

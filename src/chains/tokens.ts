@@ -18,6 +18,7 @@ export const CONNECTOR_SOURCES = {
   beefy: "npm blockchain-addressbook 0.54.111",
   factor: "npm @factordao/tokenlist 1.2.4",
   swapkit: "npm @swapkit/tokens 2.4.0",
+  "beefy-2026": "npm @beefyfinance/blockchain-addressbook 0.59.18",
 } as const;
 
 /** The connectors of a chain besides its wrapped native coin and its stablecoins, in the order of trial. */

@@ -11,7 +11,12 @@ import { type Chain, DEFAULT_CHAIN, MULTICALL3 } from "../../../src/chains/chain
 import { parseExchange } from "../../../src/chains/exchanges.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
+import { silentLogger } from "../../../src/core/logger.ts";
 import { createPrices, type Prices } from "../../../src/prices/price-service.ts";
+import { Archives, readerWithArchives } from "../../../src/rpc/archive/archives.ts";
+import { Portal } from "../../../src/rpc/archive/portal.ts";
+import type { ChainReader } from "../../../src/rpc/port.ts";
+import { archiveOfNode, startArchive } from "../../support/archive.ts";
 import { latentProxy } from "../../support/latency.ts";
 import { MemoryLog } from "../../support/memory-log.ts";
 import { readerOf, unfollowed } from "../../support/prices/anvil.ts";
@@ -67,10 +72,14 @@ const pool = (
   liquidity: bigint,
 ): Promise<MadePool> => made.get(exchange)!.create({ tokenA, tokenB, price, liquidity });
 
-const pricesOn = (pools: "all" | "contract" = "all", url = anvil.url): Prices =>
+const pricesOn = (
+  pools: "all" | "contract" = "all",
+  url = anvil.url,
+  reader: ChainReader = readerOf(url, chain),
+): Prices =>
   createPrices({
     chain,
-    reader: readerOf(url, chain),
+    reader,
     log: new MemoryLog(),
     view: unfollowed,
     clock: systemClock,
@@ -247,6 +256,34 @@ describe("the search for pools that only announcements tell", () => {
       details: { pools: [], searched: { byState: true, byAnnouncement: false } },
     });
     await proxy.stop();
+  });
+
+  test("is completed by an archive where the node would take too many requests", async () => {
+    const token = await odd();
+    await anvil.mine(400);
+    const proxy = await startRpcProxy(anvil.url, {
+      onRequest: async ({ method, params }) => {
+        const { fromBlock, toBlock } = (params[0] ?? {}) as { fromBlock?: string; toBlock?: string };
+        const isWide = method === "eth_getLogs" && Number(toBlock) - Number(fromBlock) >= 3;
+        return isWide ? { error: { code: -32602, message: "query exceeds max block range 3" } } : undefined;
+      },
+    });
+    const archive = await startArchive(archiveOfNode(anvil.url));
+    const source = new Portal({
+      ...{ url: archive.url, label: "archive eth#1", per10s: 1_000, clock: systemClock },
+      decoder: { decode: () => Promise.reject(new Error("logs are decoded here")) },
+    });
+    const reader = readerOf(proxy.url, chain);
+    const archives = new Archives({
+      ...{ sources: [source], isGiven: true, clock: systemClock, logger: silentLogger, chain: chain.name },
+      maxBlocks: () => reader.historyLimits().maxBlocks,
+      historyStart: () => undefined,
+    });
+    const prices = pricesOn("all", proxy.url, readerWithArchives(reader, archives, systemClock));
+    const record = await untilSearched(() => prices.price({ address: token, ...plain }));
+    expect(near(record.usdPrice, 7)).toBe(true);
+    expect(archive.queries.length).toBeGreaterThan(0);
+    await Promise.all([proxy.stop(), archive.stop()]);
   });
 });
 

@@ -184,7 +184,8 @@ function destroy(state: Collection, { block, chainVersion }: ContractDestroyed, 
 function revert(state: Collection, { ancestor, chainVersion, rejoins }: BlocksReverted, version: number): void {
   state.rewrittenAt = version;
   // A contract's end is final, so it stays.
-  for (const ledger of ledgersOf(state)) ledger.revert(ancestor.number);
+  for (const { ledger } of state.earlier) ledger.revert(ancestor.number);
+  state.ledger.revert(ancestor.number);
   state.chainVersion = chainVersion ?? state.chainVersion;
   if (state.end !== undefined && state.end.number > ancestor.number) state.end = ancestor;
   if (state.completed !== undefined && state.completed.number > ancestor.number) state.completed = ancestor;

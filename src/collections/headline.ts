@@ -106,6 +106,7 @@ export interface IndexState extends Summary {
   readonly hashed: number;
   readonly sampled: number;
   readonly byRoot: number;
+  readonly absent: number;
   readonly provenAt: number | null;
   readonly holdings: number;
   readonly of: number;
@@ -145,6 +146,7 @@ export const REQUESTED: IndexState = {
   hashed: 0,
   sampled: 0,
   byRoot: 0,
+  absent: 0,
   provenAt: null,
   holdings: 0,
   of: 0,

@@ -297,8 +297,17 @@ export class FollowedCollections implements ChainConsumer {
       if (followed === undefined) continue;
       const { state } = followed;
       if ("proven" in proof) {
-        const { archives, touched, hashed, sampled, byRoot } = state;
-        const event = { type: "HistoryProven", archives, touched, hashed, sampled, byRoot, ...proof.proven } as const;
+        const { archives, touched, hashed, sampled, byRoot, absent } = state;
+        const event = {
+          type: "HistoryProven",
+          archives,
+          touched,
+          hashed,
+          sampled,
+          byRoot,
+          absent,
+          ...proof.proven,
+        } as const;
         await this.#streams.append({ followed, events: [event], state });
         continue;
       }

@@ -10,8 +10,10 @@ import { decodeTransfers } from "../events/columns.ts";
 import type { BlockRef, TransfersCommitted } from "../events/types.ts";
 import { ArchiveDisprovedError, type Archives } from "../rpc/archive/archives.ts";
 import { ArchiveError, type HistorySource, type TransfersPart } from "../rpc/archive/port.ts";
+import { addressesInBloom } from "../rpc/decode/bloom.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
-import type { BlockRange, ChainLog, TouchedBlocks } from "../rpc/port.ts";
+import type { BlockHeader, BlockRange, ChainLog, TouchedBlocks } from "../rpc/port.ts";
+import type { ToldBlock } from "../rpc/reading/block-logs.ts";
 import { isHistoryPruned } from "../rpc/rpc-errors.ts";
 import { type BackfillTask, NodeHistory } from "./backfill.ts";
 import { linesByBlock } from "./omissions.ts";
@@ -35,6 +37,8 @@ export interface PartProof {
   readonly sampled: number;
   /** Those among them whose receipts make the header's root. */
   readonly byRoot: number;
+  /** Blocks without a log whose header, from the node, has a bloom that excludes one. */
+  readonly absent: number;
 }
 
 /** A step of a history: contiguous events of one source. */
@@ -159,23 +163,30 @@ async function provePart(
   const { toHash, transfers } = decoded;
   if (touched === undefined) throw new ArchiveError("distrust", "the source tells no headers", { meta: { fromBlock } });
   const { numbers, isHashed } = touched;
-  if (toBlock !== final.number) await assertHashes(task, label, [{ number: toBlock, hash: toHash }]);
-  else if (toHash !== final.hash) throw new ArchiveDisprovedError(label, toBlock, false);
+  if (toBlock === final.number && toHash !== final.hash) throw new ArchiveDisprovedError(label, toBlock, false);
+  const ends = toBlock === final.number ? [] : await assertHashes(task, label, [{ number: toBlock, hash: toHash }]);
   if (verify === "headers") await assertHashes(task, label, refsOf(touched));
   const hashed = isHashed.reduce((sum, one) => sum + one, 0);
   const chosen = verify === "receipts" ? [...numbers.keys()] : draw(numbers.length, samples, () => clock.random());
   const isDrawn = new Set(chosen);
   // If no header is of this form, the chain's headers have other fields. If most are, the rest are in doubt.
   const doubted = [...numbers.keys()].filter((at) => hashed > 0 && isHashed[at] === 0 && !isDrawn.has(at));
+  const filter = { addresses: [address], topics: NFT_TOPICS };
+  // The bloom of a header that was read anyway proves that a block has no log, or leaves it in doubt.
+  const quiet = ends.filter(({ number }) => !numbers.includes(number));
+  const named = quiet.filter((header) => addressesInBloom(header, filter).length > 0);
+  const isQuiet = new Set(quiet.map(({ number }) => number));
   const all = [...chosen, ...doubted.slice(0, MAX_DOUBTED)];
   const told = linesByBlock(decodeTransfers(transfers), new Set(all.map((at) => numbers[at] as number)));
-  const filter = { addresses: [address], topics: NFT_TOPICS };
   let [sampled, byRoot] = [0, 0];
-  const check = async (at: number): Promise<void> => {
+  const toldAt = (at: number): ToldBlock => ({
+    number: numbers[at] as number,
+    hash: hashAt(touched.hashes, at),
+    receiptsRoot: isHashed[at] === 1 ? hashAt(touched.receiptsRoots, at) : undefined,
+  });
+  const check = async (block: ToldBlock): Promise<void> => {
     signal.throwIfAborted();
-    const number = numbers[at] as number;
-    const receiptsRoot = isHashed[at] === 1 ? hashAt(touched.receiptsRoots, at) : undefined;
-    const block = { number, hash: hashAt(touched.hashes, at), receiptsRoot };
+    const { number } = block;
     const linesOf = (logs: readonly ChainLog[]) =>
       linesByBlock(decodeTransfers(decodeTransferLogs(logs, forms).transfers)).get(number);
     const isTold = (logs: readonly ChainLog[]) => linesOf(logs) === told.get(number);
@@ -183,28 +194,34 @@ async function provePart(
     if (proven === undefined) return;
     if (proven === "other block") throw new ArchiveDisprovedError(label, number, false);
     if (!isTold(proven.logs)) throw new ArchiveDisprovedError(label, number, true);
+    if (isQuiet.has(number)) return;
     sampled++;
     if (proven.by === "root") byRoot++;
   };
-  for (let at = 0; at < all.length; at += RECEIPTS_AT_ONCE) {
-    await Promise.all(all.slice(at, at + RECEIPTS_AT_ONCE).map(check));
+  const blocks = [...all.map(toldAt), ...named.map(({ number, hash }) => ({ number, hash, receiptsRoot: undefined }))];
+  for (let at = 0; at < blocks.length; at += RECEIPTS_AT_ONCE) {
+    await Promise.all(blocks.slice(at, at + RECEIPTS_AT_ONCE).map(check));
   }
   if (verify === "receipts" && sampled < numbers.length) {
     throw new ArchiveError("give up", "VERIFY=receipts needs eth_getBlockReceipts from the node", {
       meta: { archive: label, fromBlock, toBlock },
     });
   }
-  return { touched: numbers.length, hashed, sampled, byRoot };
+  return { touched: numbers.length, hashed, sampled, byRoot, absent: quiet.length };
 }
 
 const refsOf = ({ numbers, hashes }: TouchedBlocks): BlockRef[] =>
   [...numbers].map((number, at) => ({ number, hash: hashAt(hashes, at) }));
 
-/** @throws ArchiveDisprovedError if the chain has another block in the place of one of these */
-async function assertHashes({ reader }: HistoryTask, label: string, blocks: readonly BlockRef[]): Promise<void> {
+/** Returns the node's headers. @throws ArchiveDisprovedError if the chain has another block in the place of one of these */
+async function assertHashes(
+  { reader }: HistoryTask,
+  label: string,
+  blocks: readonly BlockRef[],
+): Promise<readonly BlockHeader[]> {
   const headers = await reader.presentHeaders(blocks.map(({ number }) => number));
   const wrong = blocks.find(({ hash }, at) => headers[at]?.hash !== hash);
-  if (wrong === undefined) return;
+  if (wrong === undefined) return headers;
   throw new ArchiveDisprovedError(label, wrong.number, false);
 }
 

@@ -482,12 +482,13 @@ export class IndexingJobs {
 /** What the state knows of the archives after one of them told a further part. */
 function toldBy(state: IndexState, { label, proof }: NonNullable<HistoryStep["archive"]>): Partial<IndexState> {
   const archives = [...new Set([...wordsIn(state.archives), label])].join(",");
-  const { touched, hashed, sampled, byRoot } = state;
+  const { touched, hashed, sampled, byRoot, absent } = state;
   return {
     archives,
     touched: touched + proof.touched,
     hashed: hashed + proof.hashed,
     sampled: sampled + proof.sampled,
     byRoot: byRoot + proof.byRoot,
+    absent: absent + proof.absent,
   };
 }

@@ -186,8 +186,8 @@ export class Catalogue {
   }
 }
 
-const proofOf = ({ touched, hashed, sampled, byRoot, provenAt, holdings, of, contradicted }: IndexState) => ({
-  ...{ touched, hashed, sampled, byRoot, block: provenAt, holdings, of, contradicted },
+const proofOf = ({ touched, hashed, sampled, byRoot, absent, provenAt, holdings, of, contradicted }: IndexState) => ({
+  ...{ touched, hashed, sampled, byRoot, absent, block: provenAt, holdings, of, contradicted },
 });
 
 /** The row of a stream; undefined if it is not a collection of a known chain. */

@@ -53,6 +53,7 @@ const HistoryProof = Type.Object(
     hashed: int64("Those whose header's fields make their hash"),
     sampled: int64("Those with the same logs in the receipts of the operator's node"),
     byRoot: int64("Those whose receipts make the header's root"),
+    absent: int64("Blocks without a log whose header, of the operator's node, has a bloom that excludes one"),
     block: nullableCount("The block at which the contract was asked for the owners; null before"),
     holdings: int64("Holdings that the contract confirmed"),
     of: int64("Holdings in all"),

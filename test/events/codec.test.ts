@@ -53,6 +53,7 @@ const EVENTS: { [T in DomainEvent["type"]]: Extract<DomainEvent, { type: T }> } 
     hashed: 12_728,
     sampled: 100,
     byRoot: 100,
+    absent: 3,
     block: 7,
     holdings: 9_999,
     of: 10_000,

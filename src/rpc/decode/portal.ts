@@ -62,6 +62,9 @@ export function readPortal(raw: Uint8Array, filter: LogFilter): PortalAnswer {
     // An archive whose chunks overlap repeats a block.
     if (header.number === last?.number && header.hash === last.hash) continue;
     if (last !== undefined && header.number <= last.number) throw lie("its blocks are not in order", header.number);
+    const isNext = header.number === (last?.number ?? -2) + 1;
+    const parent = String(header["parentHash"]).toLowerCase();
+    if (isNext && WORD.test(parent) && parent !== last?.hash) throw lie("its blocks are not linked", header.number);
     last = header;
     const { logs = [] } = line;
     if (!Array.isArray(logs)) throw lie("the logs of a block are not a list", header.number);

@@ -137,6 +137,34 @@ test.each([
   },
 );
 
+test("looks for earlier lives with at most 64 requests for logs", async () => {
+  const phoenix = await makePhoenix();
+  const { address, mint, rise } = phoenix;
+  await anvil.mine(200);
+  const deployed = await rise();
+  await mint(alice, 1);
+  await anvil.mine(10);
+  const narrow = await startRpcProxy(anvil.url, {
+    onRequest: ({ method, params }) => {
+      const { fromBlock, toBlock } = (params[0] ?? {}) as { fromBlock?: string; toBlock?: string };
+      const isRefused = method === "eth_getLogs" && Number(toBlock) > Number(fromBlock);
+      return isRefused ? { error: { code: -32_602, message: "exceed maximum block range: 1" } } : undefined;
+    },
+  });
+  const of = await startTestService({ rpcUrl: narrow.url, logUrl: temporaryLogUrl() });
+  try {
+    expect(rowsOf(await synced(of, address, await head()))).toEqual([["1", alice]]);
+    const below = narrow.calls.filter(({ method, params }) => {
+      return method === "eth_getLogs" && Number((params[0] as { toBlock: string }).toBlock) < deployed;
+    });
+    expect(below.length).toBeGreaterThan(1);
+    expect(below.length).toBeLessThanOrEqual(64);
+  } finally {
+    await of.stop();
+    await narrow.stop();
+  }
+});
+
 test("ends the tokens of a followed contract that is destroyed, and follows it when it returns", async () => {
   const phoenix = await makePhoenix();
   const { address, destroy, rise, mint } = phoenix;

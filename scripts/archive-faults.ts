@@ -8,7 +8,14 @@ import { createLogger } from "../src/core/logger.ts";
 import { archiveOfNode, LIES, startArchive } from "../test/support/archive.ts";
 import { seedArchivedCollection } from "../test/support/archived-collection.ts";
 import { recordingLogger } from "../test/support/logged.ts";
-import { type Body, eventually, startTestService, temporaryLogUrl, walkListing } from "../test/support/service.ts";
+import {
+  type Body,
+  eventually,
+  startTestService,
+  synced,
+  temporaryLogUrl,
+  walkListing,
+} from "../test/support/service.ts";
 import { startAnvil } from "./local-chain/anvil.ts";
 
 const { values } = parseArgs({
@@ -63,6 +70,7 @@ async function outcomeOf(lie: (typeof LIES)[number], seed: number) {
       return status === 200 && body.status === "following" && isProven ? true : undefined;
     });
     if ((archive.committed.get(lie) ?? 0) === 0) return undefined;
+    await synced(service, nft.address);
     const said = lines.map((line) => JSON.stringify(line));
     const [rung] = RUNGS.find(([, pattern]) => said.some((line) => pattern.test(line))) ?? ["not seen"];
     const isRight = ownersOf(await walkListing(service, nft.address, "limit=500")) === truth;

@@ -113,6 +113,8 @@ async function indexed(
     },
     60_000,
   );
+  // The headline may be ahead of the pages.
+  await synced(service, nft.address);
   return { service, logUrl, archive, proxy, row, listed: await walkListing(service, nft.address, "limit=100") };
 }
 

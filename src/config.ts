@@ -92,7 +92,7 @@ export interface ChainConfig {
 interface ArchivesConfig {
   /** Addresses of data sets. */
   readonly urls: readonly string[];
-  /** True if the operator gave them. Others are used only where the node's own road is narrow. */
+  /** True if the operator named them. The service asks other archives only where the node's own road is narrow. */
   readonly isGiven: boolean;
   readonly key: { readonly header: string; readonly value: string } | undefined;
   /** Most requests in ten seconds. */

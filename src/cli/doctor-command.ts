@@ -204,7 +204,7 @@ async function chainFindings(config: ChainConfig, decoder: DecodePool): Promise<
   return (await Promise.all([...findings, ...archiveFindings(config, decoder)])).flat();
 }
 
-/** Whether each archive that the operator named answers. Others are asked once they are needed. */
+/** Says of each archive that the operator named if it answers. The service asks other archives once it needs them. */
 function archiveFindings(
   { chain, archives: { urls, isGiven, key, per10s } }: ChainConfig,
   decoder: DecodePool,
@@ -266,7 +266,7 @@ function spanFinding(what: string, span: number, { chain, archives }: ChainConfi
   return { what, result: isThere ? "ok" : "warning", text, advice };
 }
 
-/** Whether the endpoint has dropped old logs, and which. */
+/** Says from which block on the endpoint has logs, if it has dropped older ones. */
 async function prunedFindings(
   endpoint: EndpointProvider,
   head: number,

@@ -63,7 +63,8 @@ interface Summary {
   readonly movedAt: number | null;
 }
 
-export interface IndexState extends Summary {
+/** `archives` is "" if the node told all of the history. The counts of the proof are as in `HistoryProven`. */
+export interface IndexState extends Summary, Omit<HistoryProven, "type" | "block"> {
   readonly status: IndexStatus;
   /**
    * Newest final block up to which the contract was searched for NFT logs. Null if it was not, or by a release that ended
@@ -99,18 +100,8 @@ export interface IndexState extends Summary {
   readonly requestedBy: string;
   /** True if the key may operate: its work comes first. */
   readonly isForOperator: boolean;
-  /** Labels of the archives that told a part of the history, separated by commas; "" if the node told all. */
-  readonly archives: string;
-  /** What is proven of their part: see `HistoryProven`. `provenAt` is null until the owners were asked for. */
-  readonly touched: number;
-  readonly hashed: number;
-  readonly sampled: number;
-  readonly byRoot: number;
-  readonly absent: number;
+  /** The block at which the contract was asked for its owners; null before. */
   readonly provenAt: number | null;
-  readonly holdings: number;
-  readonly of: number;
-  readonly contradicted: number;
   /** Archives that were wrong about the collection, and ranges `from-to` that only the node may tell; by commas. */
   readonly distrusted: string;
   readonly nodeRanges: string;

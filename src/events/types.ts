@@ -146,8 +146,9 @@ export interface FlagsChanged {
 /**
  * An archive told the history up to the join, and this is what the operator's node has proven of it. `touched` counts
  * the blocks with a log, `hashed` those whose header makes their hash, `sampled` those with the same logs in the node's
- * receipts, `byRoot` those whose receipts make the header's root. `absent` counts blocks whose header excludes a log. Of `of` holdings at `block` the contract confirms
- * `holdings`; about `contradicted` ones it disagrees with its own logs, or the node can't tell.
+ * receipts, `byRoot` those whose receipts make the header's root. `absent` counts blocks whose header excludes a log. The
+ * contract confirms `holdings` of `of` holdings at `block`. It contradicts its own logs about `contradicted` of them, or
+ * the node can't tell.
  */
 export interface HistoryProven {
   readonly type: "HistoryProven";

@@ -278,7 +278,7 @@ export class LogReader {
     return parts.flat();
   }
 
-  /** Reads a range and halves it until the endpoint accepts its size. */
+  /** Reads a range, in smaller ones if the endpoint refuses its size. */
   async #split(filter: LogRequest, sources: Sources): Promise<ChainLog[]> {
     const { fromBlock, toBlock } = filter;
     const blocks = toBlock - fromBlock + 1;
@@ -292,9 +292,16 @@ export class LogReader {
       if (!isRangeRefusal(error)) throw error;
       if (error.hint?.size !== undefined) this.#pool.refusedSpan(blocks, error.hint);
       if (fromBlock === toBlock) return sources.countLogs(await this.#largeBlock(filter, error, sources));
-      const middle = Math.floor((fromBlock + toBlock) / 2);
-      const lower = await this.#split({ ...filter, toBlock: middle }, sources);
-      return lower.concat(await this.#split({ ...filter, fromBlock: middle + 1 }, sources));
+      // The limit that the endpoint named, else half of what it refused.
+      const half = Math.ceil(blocks / 2);
+      const size = Math.min(half, error.hint?.size ?? half);
+      const parts: ChainLog[][] = [];
+      for (let from = fromBlock; from <= toBlock; from += size) {
+        parts.push(
+          await this.#split({ ...filter, fromBlock: from, toBlock: Math.min(toBlock, from + size - 1) }, sources),
+        );
+      }
+      return parts.flat();
     }
   }
 

@@ -322,6 +322,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     clock,
     logger,
     chainOf: (chainId) => runtimes.get(chainId)?.view,
+    pricesOf: (chainId) => runtimes.get(chainId)?.prices,
     demand,
     onSubscribed: (chainId) => runtimes.get(chainId)?.indexing.clientAsked(),
     maxSubscriptions: LIMITS.maxSubscriptionsPerSocket,

@@ -27,7 +27,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   prices: ["core", "chains", "events", "log", "rpc", "chain"],
   metadata: ["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections", "listings"],
   operators: ["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections"],
-  push: ["core", "chains", "events", "log", "ledger", "collections", "walks", "indexing"],
+  push: ["core", "chains", "events", "log", "ledger", "collections", "walks", "indexing", "prices"],
   http: [
     ...["core", "chains", "events", "ledger", "collections", "listings", "indexing", "metadata", "prices"],
     ...["operators", "push"],

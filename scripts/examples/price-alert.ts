@@ -1,6 +1,6 @@
 /**
- * Prints a line when a token's price in US dollars crosses a bound. The socket has no messages of prices, so this asks
- * for the price at the pace of blocks; the service follows the pools and answers from memory. Outages are waited out.
+ * Prints a line when a token's price in US dollars crosses a bound. The service tells each change of the price over the
+ * socket, so a crossing is seen at its block. Outages are waited out.
  *
  *     SERVICE_KEY=… bun scripts/examples/price-alert.ts 0x1f9840a85d5af5bf1d1762f925bdaddc4201f984 --above 12 --below 8
  */
@@ -8,12 +8,12 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type Client, type Contract, ServiceError } from "../../src/client/index.ts";
 import { runExample, UsageError } from "./command-line.ts";
 
-const USAGE = `usage: SERVICE_KEY=… bun scripts/examples/price-alert.ts ADDRESS [--above USD] [--below USD] [--every SECONDS]
+const USAGE = `usage: SERVICE_KEY=… bun scripts/examples/price-alert.ts ADDRESS [--above USD] [--below USD]
   Prints a line each time the price crosses a bound, and at the start if it is beyond one. Ctrl-C ends it.
-  --every    seconds between two questions, default 12; further options: --chain eth, --url URL`;
+  Further options: --chain eth, --url URL`;
 
-const EVERY_MS = 12_000;
-const MAX_SECONDS = 3_600;
+/** Wait for a service that is not there, in ms. */
+const RETRY_MS = 2_000;
 const MAX_USD = 1e15;
 
 export interface AlertOptions {
@@ -22,7 +22,6 @@ export interface AlertOptions {
   /** US dollars. */
   readonly above?: number;
   readonly below?: number;
-  readonly everyMs?: number;
   /** Ends the alerts. */
   readonly signal?: AbortSignal;
   /** Called with the first price. */
@@ -61,23 +60,28 @@ export async function* priceAlerts(options: AlertOptions): AsyncGenerator<PriceA
   }
 }
 
-/** Yields the price at the pace of `everyMs`, until the signal aborts. */
+/** Yields the price, and then each change of it, until the signal aborts. */
 async function* priceReadings(options: AlertOptions): AsyncGenerator<PriceAt> {
-  const { client, token, everyMs = EVERY_MS, signal, onOutage } = options;
+  const { client, token, signal, onOutage } = options;
   const query = { ...(token.chain === undefined ? {} : { chain: token.chain }), ...(signal ? { signal } : {}) };
   const isOver = () => signal?.aborted === true;
   let hasPrice = false;
   while (!isOver()) {
     try {
-      const { usdPrice, tokenSymbol, toBlock } = await client.price(token.address, query);
+      const { usdPrice, tokenSymbol: symbol, toBlock } = await client.price(token.address, query);
       hasPrice = true;
-      yield { usdPrice, symbol: tokenSymbol, block: toBlock };
+      yield { usdPrice, symbol, block: toBlock };
+      for await (const message of client.subscribeToPrice(token.address, query)) {
+        // A token can lose its liquidity for a while.
+        if (message.type !== "price" || message.usdPrice === null) continue;
+        yield { usdPrice: message.usdPrice, symbol, block: String(message.block) };
+      }
     } catch (error) {
       if (isOver()) return;
       if (!(error instanceof ServiceError) || !isPassing(error, hasPrice)) throw error;
       onOutage?.(error);
     }
-    await pause(everyMs, undefined, signal ? { signal } : {}).catch(() => undefined);
+    await pause(RETRY_MS, undefined, signal ? { signal } : {}).catch(() => undefined);
   }
 }
 
@@ -86,19 +90,17 @@ const isPassing = ({ status }: ServiceError, hasPrice: boolean): boolean =>
   status === 0 || status === 429 || status >= 500 || (status === 404 && hasPrice);
 
 if (import.meta.main) {
-  await runExample(USAGE, ["above", "below", "every"], async (line) => {
+  await runExample(USAGE, ["above", "below"], async (line) => {
     const [above, below] = ["above", "below"].map((name) => line.number(name, { min: 0, max: MAX_USD }));
     if (above === undefined && below === undefined) throw new UsageError(`--above or --below is missing\n${USAGE}`);
     if (above !== undefined && below !== undefined && above < below)
       throw new UsageError("--above must not be less than --below");
-    const seconds = line.number("every", { min: 0.05, max: MAX_SECONDS });
     const alerts = priceAlerts({
       client: line.client,
       token: { chain: line.chain, address: line.address(0, "ADDRESS") },
       signal: line.signal,
       ...(above === undefined ? {} : { above }),
       ...(below === undefined ? {} : { below }),
-      ...(seconds === undefined ? {} : { everyMs: seconds * 1_000 }),
       onFirst: ({ symbol, usdPrice, block }) => console.error(`watching ${symbol}: $${usdPrice} at block ${block}`),
       onOutage: ({ message }) => console.error(`no price for now: ${message}`),
     });

@@ -1,7 +1,7 @@
 /** The client: the operations of the service, walks over their pages, and live messages. */
 import { Feed } from "./feed.ts";
 import { type ClientOptions, type Query, Requests } from "./requests.ts";
-import type { SubscribeOptions, Subscription } from "./subscription.ts";
+import type { PriceFeedMessage, PriceSubscribeOptions, SubscribeOptions, Subscription } from "./subscription.ts";
 import type { Holder, Key, KnownToken, ListedCollection, NftRecord, Operations } from "./types.ts";
 
 interface Cancelled {
@@ -178,7 +178,18 @@ export class Client {
    * @throws TypeError if it is subscribed to already, or the runtime has no WebSocket
    */
   subscribe(address: string, options: SubscribeOptions = {}): Subscription {
-    return this.#feed.subscribe(address, options);
+    return this.#feed.subscribe({ address }, options);
+  }
+
+  /**
+   * Subscribes to the price of a token: its present price, and each change of it. A slow reader gets the latest one.
+   * @throws TypeError if it is subscribed to already, or the runtime has no WebSocket
+   */
+  subscribeToPrice(
+    token: string,
+    { minChangePercent, ...options }: PriceSubscribeOptions = {},
+  ): Subscription<PriceFeedMessage> {
+    return this.#feed.subscribe({ token, ...(minChangePercent === undefined ? {} : { minChangePercent }) }, options);
   }
 
   /** Ends all subscriptions. */

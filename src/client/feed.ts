@@ -1,15 +1,16 @@
 /**
- * Live messages of collections over as few sockets as the service allows. Each subscription keeps the record that it
+ * Live messages of collections and prices over as few sockets as the service allows. Each subscription keeps the record that it
  * has, and the service replays what came after it.
  */
 
 import { CHAIN_NAMES } from "./chain-names.ts";
 import { type KnownLimits, Line } from "./line.ts";
 import type { ClientOptions } from "./requests.ts";
-import { nameOf, type SubscribeOptions, Subscription } from "./subscription.ts";
+import { type AnySubscription, nameOf, type Subscribed, type SubscribeOptions, Subscription } from "./subscription.ts";
+import type { ServerMessage } from "./types.ts";
 
 interface Held {
-  readonly subscription: Subscription;
+  readonly subscription: AnySubscription;
   line: Line;
 }
 
@@ -24,19 +25,22 @@ export class Feed {
   }
 
   /**
-   * Subscribes to a collection. An unknown one gets indexed.
+   * Subscribes to a collection, of which an unknown one gets indexed, or to the price of a token.
    * @throws TypeError if it is subscribed to already, or the runtime has no WebSocket
    */
-  subscribe(address: string, { chain = "eth", ...options }: SubscribeOptions = {}): Subscription {
+  subscribe<M extends ServerMessage>(
+    subject: Subscribed,
+    { chain = "eth", ...options }: SubscribeOptions = {},
+  ): Subscription<M> {
     if (this.#options.WebSocket === undefined && typeof globalThis.WebSocket === "undefined") {
       throw new TypeError(
         "this runtime has no WebSocket: use Node 22 or newer, or give the client one as its option WebSocket, such as that of the package ws",
       );
     }
-    const name = nameOf(chain, address, CHAIN_NAMES);
+    const name = nameOf({ chain, ...subject }, CHAIN_NAMES);
     if (this.#held.has(name)) throw new TypeError(`there is a subscription to ${name} already`);
-    const subscription: Subscription = new Subscription(
-      { chain, address, ...options },
+    const subscription: Subscription<M> = new Subscription<M>(
+      { chain, subject, ...options },
       {
         onFull: () => this.#held.get(name)?.line.pause(name),
         onRoom: () => this.#held.get(name)?.line.resume(name),
@@ -58,7 +62,7 @@ export class Feed {
     for (const { subscription } of [...this.#held.values()]) subscription.close();
   }
 
-  #left(name: string, subscription: Subscription): void {
+  #left(name: string, subscription: AnySubscription): void {
     const held = this.#held.get(name);
     if (held?.subscription !== subscription) return;
     this.#held.delete(name);
@@ -88,7 +92,7 @@ export class Feed {
     if (max === undefined) return;
     for (const line of [...this.#lines]) {
       for (const subscription of line.overflow(max)) {
-        const name = nameOf(subscription.chain, subscription.address, CHAIN_NAMES);
+        const name = nameOf({ chain: subscription.chain, ...subscription.subject }, CHAIN_NAMES);
         const held = this.#held.get(name);
         if (held?.subscription !== subscription) continue;
         held.line = this.#lineFor(name);

@@ -2,5 +2,11 @@
 export { CHAIN_NAMES } from "./chain-names.ts";
 export * from "./client.ts";
 export { type ClientOptions, ServiceError } from "./requests.ts";
-export { type FeedMessage, type SubscribeOptions, Subscription } from "./subscription.ts";
+export {
+  type FeedMessage,
+  type PriceFeedMessage,
+  type PriceSubscribeOptions,
+  type SubscribeOptions,
+  Subscription,
+} from "./subscription.ts";
 export type * from "./types.ts";

@@ -6,7 +6,7 @@
 import { CHAIN_NAMES } from "./chain-names.ts";
 import { Pace } from "./pace.ts";
 import { type ClientOptions, Requests, ServiceError } from "./requests.ts";
-import { nameOf, type Subscription } from "./subscription.ts";
+import { type AnySubscription, nameOf, type Subscribed } from "./subscription.ts";
 import type { ErrorCode, MessageOf, ServerMessage } from "./types.ts";
 
 /** What the service has told about its limits. Shared by all sockets. */
@@ -22,7 +22,9 @@ export interface KnownLimits {
  * - `leaving`: the answer to `unsubscribe` is awaited. What comes before it belongs to the former subscription.
  */
 interface Place {
-  subscription: Subscription | undefined;
+  subscription: AnySubscription | undefined;
+  /** What it is to, for the message that ends it. */
+  readonly of: { readonly chain: string; readonly subject: Subscribed };
   state: "queued" | "asked" | "active" | "leaving";
 }
 
@@ -83,20 +85,21 @@ export class Line {
     return this.#places.has(name);
   }
 
-  add(name: string, subscription: Subscription): void {
+  add(name: string, subscription: AnySubscription): void {
     const place = this.#places.get(name);
     if (place !== undefined) {
       place.subscription = subscription;
       return;
     }
-    const added: Place = { subscription, state: "queued" };
+    const { chain, subject } = subscription;
+    const added: Place = { subscription, of: { chain, subject }, state: "queued" };
     this.#places.set(name, added);
     if (this.#socket?.readyState === OPEN) this.#ask(name, added);
     else this.#connect();
   }
 
   /** The subscription has ended. */
-  remove(name: string, subscription: Subscription): void {
+  remove(name: string, subscription: AnySubscription): void {
     const place = this.#places.get(name);
     if (place?.subscription !== subscription) return;
     place.subscription = undefined;
@@ -116,8 +119,8 @@ export class Line {
   }
 
   /** Gives up subscriptions that were not asked for yet, beyond this number. Returns them. */
-  overflow(max: number): Subscription[] {
-    const spare: Subscription[] = [];
+  overflow(max: number): AnySubscription[] {
+    const spare: AnySubscription[] = [];
     for (const [name, { subscription, state }] of [...this.#places].reverse()) {
       if (this.#places.size <= max) break;
       if (state !== "queued" || subscription === undefined) continue;
@@ -151,9 +154,9 @@ export class Line {
       const isWanted = place.state === "queued" && subscription?.hasRoom === true;
       // It has ended, paused or moved to another socket meanwhile.
       if (!isWanted || this.#places.get(name) !== place) return false;
-      const { chain, address, since } = subscription;
+      const { chain, subject, since } = subscription;
       place.state = "asked";
-      return this.#send({ action: "subscribe", chain, address, ...(since === undefined ? {} : { since }) });
+      return this.#send({ action: "subscribe", chain, ...subject, ...(since === undefined ? {} : { since }) });
     });
   }
 
@@ -164,8 +167,8 @@ export class Line {
       return;
     }
     place.state = "leaving";
-    const [chain, address] = name.split(" ");
-    this.#pace.add(`unsubscribed ${name}`, () => this.#send({ action: "unsubscribe", chain, address }));
+    const { chain, subject } = place.of;
+    this.#pace.add(`unsubscribed ${name}`, () => this.#send({ action: "unsubscribe", chain, ...subject }));
     if ([...this.#places.values()].every(({ subscription }) => subscription === undefined)) this.#options.onEmpty(this);
   }
 
@@ -221,8 +224,9 @@ export class Line {
       this.#pace.answered("pong");
       return;
     }
-    if (message.address === undefined) return;
-    const name = nameOf(message.chain ?? "", message.address, CHAIN_NAMES);
+    const isNamed = ("address" in message && message.address !== undefined) || "token" in message;
+    if (!isNamed) return;
+    const name = nameOf(message, CHAIN_NAMES);
     const place = this.#places.get(name);
     if (message.type === "unsubscribed") {
       this.#pace.answered(`unsubscribed ${name}`);

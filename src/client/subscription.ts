@@ -1,8 +1,16 @@
-/** The messages of one collection, in the order of its versions, between the socket and a reader that may be slow. */
-import type { MessageOf, ServerMessage } from "./types.ts";
+/** The messages about one collection or one token, in order, between the socket and a reader that may be slow. */
+import type { ErrorMessage, MessageOf, PriceMessage, ServerMessage, TokenStatusMessage } from "./types.ts";
+
+/** A message about the price of a token. */
+export type PriceFeedMessage = TokenStatusMessage | PriceMessage | ErrorMessage;
 
 /** A message about the subscribed collection. `status` with `gap` tells that messages were lost: read the listing anew. */
-export type FeedMessage = Exclude<ServerMessage, MessageOf<"pong"> | MessageOf<"unsubscribed">>;
+export type FeedMessage =
+  | Exclude<ServerMessage, MessageOf<"pong"> | MessageOf<"unsubscribed"> | PriceFeedMessage>
+  | ErrorMessage;
+
+/** What a subscription is to, as messages name it. */
+export type Subscribed = { readonly address: string } | { readonly token: string; readonly minChangePercent?: number };
 
 export interface SubscribeOptions {
   /** Name of the chain. Default: eth. */
@@ -11,6 +19,11 @@ export interface SubscribeOptions {
   readonly since?: string | number;
   /** Ends the subscription. Its reader gets the signal's reason. */
   readonly signal?: AbortSignal;
+}
+
+export interface PriceSubscribeOptions extends Omit<SubscribeOptions, "since"> {
+  /** Least move against the last price that was sent, in per cent. Default: any. */
+  readonly minChangePercent?: number;
 }
 
 /** Messages that wait for a slow reader. Beyond it the service is asked to pause, and later for what followed. */
@@ -23,12 +36,12 @@ interface SubscriptionEvents {
   readonly onClosed: () => void;
 }
 
-export class Subscription implements AsyncIterable<FeedMessage> {
+export class Subscription<M extends ServerMessage = FeedMessage> implements AsyncIterable<M> {
   readonly chain: string;
-  readonly address: string;
+  readonly subject: Subscribed;
   readonly #events: SubscriptionEvents;
   readonly #signal: AbortSignal | undefined;
-  readonly #waiting: FeedMessage[] = [];
+  readonly #waiting: M[] = [];
   readonly #onAbort = () => this.close(this.#signal?.reason);
   #wake: (() => void) | undefined;
   #isClosed = false;
@@ -37,9 +50,12 @@ export class Subscription implements AsyncIterable<FeedMessage> {
   /** The newest record that waits for the reader or was read. */
   #since: string | number | undefined;
 
-  constructor(of: { readonly chain: string; readonly address: string } & SubscribeOptions, events: SubscriptionEvents) {
+  constructor(
+    of: { readonly chain: string; readonly subject: Subscribed } & SubscribeOptions,
+    events: SubscriptionEvents,
+  ) {
     this.chain = of.chain;
-    this.address = of.address;
+    this.subject = of.subject;
     this.#since = of.since;
     this.#signal = of.signal;
     this.#events = events;
@@ -57,9 +73,11 @@ export class Subscription implements AsyncIterable<FeedMessage> {
   }
 
   /** Takes a message from the socket. */
-  push(message: FeedMessage): void {
+  push(message: M): void {
     if (this.#isFull || this.#isClosed) return;
     this.#since = ("resume" in message ? message.resume : undefined) ?? this.#since;
+    // Of prices only the latest counts.
+    if (message.type === "price" && this.#waiting.at(-1)?.type === "price") this.#waiting.pop();
     this.#waiting.push(message);
     this.#wake?.();
     if (this.#waiting.length < MAX_WAITING) return;
@@ -78,7 +96,7 @@ export class Subscription implements AsyncIterable<FeedMessage> {
   }
 
   /** @throws ServiceError if the service refuses the subscription or can't be reached; the signal's reason */
-  async *[Symbol.asyncIterator](): AsyncGenerator<FeedMessage> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<M> {
     try {
       for (;;) {
         // A reader that gave up gets no further message.
@@ -108,8 +126,20 @@ export class Subscription implements AsyncIterable<FeedMessage> {
   }
 }
 
+/** A subscription as sockets see it: they take its messages from the service. */
+export type AnySubscription = Pick<Subscription, "chain" | "subject" | "since" | "hasRoom" | "close"> & {
+  // biome-ignore lint/suspicious/noExplicitAny: the name of a message tells of which kind of subscription it is
+  push(message: any): void;
+};
+
+interface Named {
+  readonly chain?: string;
+  readonly address?: string;
+  readonly token?: string;
+}
+
 /** Names a subscription. The service names chains by their names, and a caller may give a code. */
-export function nameOf(chain: string, address: string, names: Readonly<Record<string, string>>): string {
+export function nameOf({ chain = "", address, token }: Named, names: Readonly<Record<string, string>>): string {
   const lower = chain.toLowerCase();
-  return `${names[lower] ?? lower} ${address.toLowerCase()}`;
+  return `${names[lower] ?? lower} ${address === undefined ? `token ${token}` : address}`.toLowerCase();
 }

@@ -42,6 +42,19 @@ export const nullable = <T extends TSchema>(schema: T) =>
 
 TypeRegistry.Set<{ enum: readonly string[] }>("Word", (schema, value) => schema.enum.includes(value as string));
 
+/** The price of one whole token in the native coin. */
+export const nativePrice = (description: string) =>
+  Type.Object(
+    {
+      value: digits("Price of one whole token in the smallest unit of the native coin, truncated"),
+      decimals: int32("Decimals of the native coin"),
+      name: text("Name of the native coin"),
+      symbol: text("Symbol of the native coin"),
+      address: address("The wrapped native coin"),
+    },
+    { description },
+  );
+
 /** One of several words. TypeBox's own union makes `anyOf` with constants, which OpenAPI 3.0 does not know. */
 export const oneOf = <const T extends readonly string[]>(words: T, description: string) =>
   Type.Unsafe<T[number]>({ [Kind]: "Word", type: "string", enum: [...words], description });

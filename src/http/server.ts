@@ -55,6 +55,9 @@ const CLOSE_GRACE_MS = 5_000;
 /** WebSocket close codes: RFC 6455, and 1012 ("service restart") and 1013 ("try again later") of the IANA registry. */
 const [POLICY_VIOLATION, SERVICE_RESTART, TRY_LATER, GOING_AWAY] = [1008, 1012, 1013, 1001] as const;
 
+/** Text of the pings that ask if a client reads. */
+const IS_READ = "read";
+
 const KEY_IS_OVER = "the API key is no longer valid";
 
 /** One client's socket. Limits the rate of its messages, and closes it if it does not read. */
@@ -65,6 +68,9 @@ class SocketPeer implements Peer {
   #windowStart: number;
   #inWindow = 0;
   #closing = false;
+  /** Callbacks of the ping that is on its way, and those that wait for the next one. */
+  #pinged: (() => void)[] = [];
+  #unpinged: (() => void)[] = [];
 
   /** The key that opened the socket. */
   get key(): SocketData["key"] {
@@ -85,6 +91,25 @@ class SocketPeer implements Peer {
     if (this.#socket.getBufferedAmount() > LIMITS.maxSocketBuffer) {
       this.close(TRY_LATER, `slow reader: more than ${LIMITS.maxSocketBuffer} bytes are unread`);
     }
+  }
+
+  onRead(callback: () => void): void {
+    this.#unpinged.push(callback);
+    this.#askIfRead();
+  }
+
+  /** A client that has read a ping has read what was sent before it. Bytes that the system took tell less. */
+  #askIfRead(): void {
+    if (this.#closing || this.#pinged.length > 0 || this.#unpinged.length === 0) return;
+    this.#pinged = this.#unpinged.splice(0);
+    this.#socket.ping(IS_READ);
+  }
+
+  /** Handles a pong. The runtime's own pings have no text. */
+  onPong(text: string): void {
+    if (text !== IS_READ) return;
+    for (const callback of this.#pinged.splice(0)) callback();
+    this.#askIfRead();
   }
 
   /** Counts a message. Returns false and closes the socket if the client exceeds the rate. */
@@ -188,6 +213,7 @@ export function startServer(options: ServerOptions): RunningServer {
         if (typeof message === "string") await serving()?.channel.receive(peer, message);
         else peer.send({ type: "error", code: "invalid_parameter", message: "messages are JSON text, not binary" });
       },
+      pong: (socket, data) => socket.data.peer?.onPong(data.toString()),
       close: (socket) => {
         const { peer } = socket.data;
         if (peer === undefined) return;

@@ -2,9 +2,10 @@
  * The AsyncAPI document of the WebSocket channel, at `/asyncapi.json`. Schemas are those of `push/message-models.ts`; a test
  * validates the document, its examples, and every message of a real subscription.
  */
+import type { Static } from "@sinclair/typebox";
 import { LIMITS } from "../config.ts";
-import { CLIENT_MESSAGES, type MessageOf, SERVER_MESSAGES, type ServerMessage } from "../push/message-models.ts";
-import { HEADER_EXAMPLES, NFT_ADDRESS } from "./api/examples.ts";
+import { CLIENT_MESSAGES, SERVER_MESSAGES } from "../push/message-models.ts";
+import { HEADER_EXAMPLES, NFT_ADDRESS, TOKEN_ADDRESS } from "./api/examples.ts";
 import { API_PREFIX } from "./api/paths.ts";
 import { INFO } from "./openapi.ts";
 
@@ -13,41 +14,57 @@ const RECORD = { version: 4, resume: "4.1munxio" };
 const BLOCK = Number(HEADER_EXAMPLES.block);
 const { hash } = HEADER_EXAMPLES;
 
-type Examples = { readonly [T in ServerMessage["type"]]: MessageOf<T> };
+const TOKEN = { chain: "eth", token: TOKEN_ADDRESS };
+const SOCKET_LIMITS = {
+  messagesPerSecond: LIMITS.maxSocketMessagesPerSecond,
+  subscriptionsPerConnection: LIMITS.maxSubscriptionsPerSocket,
+  messageBytes: LIMITS.maxSocketMessage,
+  unreadBytes: LIMITS.maxSocketBuffer,
+};
+
+type Examples = {
+  readonly [Name in keyof typeof SERVER_MESSAGES]: Static<(typeof SERVER_MESSAGES)[Name]>;
+};
 
 const SERVER_EXAMPLES: Examples = {
-  status: {
+  StatusMessage: {
     ...{ type: "status", ...ENVELOPE, version: 1, status: "SYNCING", block: null, percent: 0 },
-    limits: {
-      messagesPerSecond: LIMITS.maxSocketMessagesPerSecond,
-      subscriptionsPerConnection: LIMITS.maxSubscriptionsPerSocket,
-      messageBytes: LIMITS.maxSocketMessage,
-      unreadBytes: LIMITS.maxSocketBuffer,
-    },
+    limits: SOCKET_LIMITS,
   },
-  progress: { type: "progress", ...ENVELOPE, version: 3, percent: 42, blocksLeft: 5_100_000, transfers: 31_200 },
-  indexed: { type: "indexed", ...ENVELOPE, ...RECORD, block: BLOCK, hash, total: 9_998 },
-  transfers: { type: "transfers", ...ENVELOPE, ...RECORD, block: BLOCK, tokenIds: ["1234"] },
-  metadata: { type: "metadata", ...ENVELOPE, ...RECORD, resolved: 9_000, failed: 98, left: 900 },
-  reorged: { type: "reorged", ...ENVELOPE, ...RECORD, block: BLOCK, hash },
-  failed: {
+  ProgressMessage: { type: "progress", ...ENVELOPE, version: 3, percent: 42, blocksLeft: 5_100_000, transfers: 31_200 },
+  IndexedMessage: { type: "indexed", ...ENVELOPE, ...RECORD, block: BLOCK, hash, total: 9_998 },
+  TransfersMessage: { type: "transfers", ...ENVELOPE, ...RECORD, block: BLOCK, tokenIds: ["1234"] },
+  MetadataMessage: { type: "metadata", ...ENVELOPE, ...RECORD, resolved: 9_000, failed: 98, left: 900 },
+  ReorgedMessage: { type: "reorged", ...ENVELOPE, ...RECORD, block: BLOCK, hash },
+  FailedMessage: {
     ...{ type: "failed", ...ENVELOPE, ...RECORD },
     code: "indexing_failed",
     reason: "no endpoint of eth answers",
     nextTry: HEADER_EXAMPLES.time,
   },
-  unsubscribed: { type: "unsubscribed", ...ENVELOPE },
-  error: {
+  TokenStatusMessage: { type: "status", ...TOKEN, block: BLOCK, limits: SOCKET_LIMITS },
+  PriceMessage: {
+    ...{ type: "price", ...TOKEN, block: BLOCK, hash, usdPrice: 6.54, confidence: "0.98" },
+    nativePrice: {
+      ...{ value: "2500000000000000", decimals: 18, name: "Ether", symbol: "ETH" },
+      address: "0xc02aaa39b223fe8d0a0e5c4f27ead9083c756cc2",
+    },
+    resume: "21000000.1munxio",
+  },
+  UnsubscribedMessage: { type: "unsubscribed", ...ENVELOPE },
+  ErrorMessage: {
     ...{ type: "error", code: "invalid_parameter" },
     message: "action: must be subscribe, unsubscribe or ping",
   },
-  pong: { type: "pong" },
+  PongMessage: { type: "pong" },
 };
 
-const CLIENT_EXAMPLES: Readonly<Record<string, object>> = {
-  subscribe: { action: "subscribe", ...ENVELOPE, since: RECORD.resume },
-  unsubscribe: { action: "unsubscribe", ...ENVELOPE },
-  ping: { action: "ping" },
+const CLIENT_EXAMPLES: Readonly<Record<keyof typeof CLIENT_MESSAGES, object>> = {
+  SubscribeMessage: { action: "subscribe", ...ENVELOPE, since: RECORD.resume },
+  UnsubscribeMessage: { action: "unsubscribe", ...ENVELOPE },
+  SubscribeToPriceMessage: { action: "subscribe", ...TOKEN, minChangePercent: 0.5 },
+  UnsubscribeFromPriceMessage: { action: "unsubscribe", ...TOKEN },
+  PingMessage: { action: "ping" },
 };
 
 /** The word that tells the messages of one direction apart. */
@@ -55,6 +72,12 @@ const wordOf = (schema: { readonly properties: object }): string => {
   const { type, action } = schema.properties as Record<string, { readonly const: string } | undefined>;
   return (action ?? type)?.const ?? "";
 };
+
+/** Messages about prices share words with those about collections, so they have names of their own. */
+const nameOf = (component: string, word: string): string =>
+  component === "TokenStatusMessage" || component.endsWith("PriceMessage")
+    ? component.charAt(0).toLowerCase() + component.slice(1).replace(/Message$/, "")
+    : word;
 
 function messagesOf(
   schemas: Readonly<Record<string, { readonly properties: object; readonly description?: string }>>,
@@ -64,11 +87,11 @@ function messagesOf(
     Object.entries(schemas).map(([name, schema]) => [
       name,
       {
-        name: wordOf(schema),
+        name: nameOf(name, wordOf(schema)),
         summary: schema.description,
         contentType: "application/json",
         payload: { $ref: `#/components/schemas/${name}` },
-        examples: [{ payload: examples[wordOf(schema)] }],
+        examples: [{ payload: examples[name] }],
       },
     ]),
   );
@@ -87,7 +110,7 @@ export function socketDocument(publicUrl: string): object {
       ...INFO,
       title: `${INFO.title}: messages`,
       description:
-        "The WebSocket channel. It tells when a collection has finished indexing, and what happens to it afterwards. A message is sent once pages of the HTTP API show what it tells.",
+        "The WebSocket channel. It tells when a collection has finished indexing, and what happens to it afterwards; and the price of a token whenever it changes. A message is sent once pages of the HTTP API show what it tells.",
     },
     defaultContentType: "application/json",
     servers: {

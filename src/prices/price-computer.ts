@@ -12,8 +12,8 @@ import type { Address } from "../core/hex.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import { type Asking, PastQueue, type RunInSlot } from "./answer-cache.ts";
 import type { Market, PricedBlock } from "./market/market.ts";
-import type { PoolId } from "./market/pools.ts";
-import { floorOf, type Quote, type QuoteOptions, quote, refusal } from "./market/quote.ts";
+import { format, type PoolId, type Rational } from "./market/pools.ts";
+import { confidence, floorOf, type Quote, type QuoteOptions, quote, refusal } from "./market/quote.ts";
 import type { PastFigures } from "./past-figures.ts";
 import {
   type PriceParameters,
@@ -44,6 +44,10 @@ export interface PriceAnswer {
   readonly finality: "finalized" | "latest";
   /** Set if the facts are newer than the block: the token's facts and all decimals that the price depends on. */
   readonly newestFacts: NewestFacts | undefined;
+  /** US dollars, exactly. */
+  readonly usd: Rational;
+  /** From 0 to 1, as `provenance` has it. */
+  readonly confidence: string;
   /** The first pool of the route; undefined if no pool measures the price. */
   readonly pool: PoolId | undefined;
 }
@@ -328,7 +332,10 @@ export class PriceComputer {
     const finality = number <= this.finalized ? "finalized" : "latest";
     const pool = priced.route?.legs[0]?.pool.id;
     const newestFacts = market.factsOf === "newest" ? { facts: market.facts, decimals: market.decimals } : undefined;
-    return { record, body: JSON.stringify(record), asOf: { number, hash, timestamp }, finality, newestFacts, pool };
+    return {
+      ...{ record, body: JSON.stringify(record), asOf: { number, hash, timestamp }, finality, newestFacts, pool },
+      ...{ usd: priced.usd, confidence: format(confidence(priced)) },
+    };
   }
 
   /** Quotes the token; if it has no pool that state reads find, by those that only announcements tell. */

@@ -70,8 +70,10 @@ export interface Prices {
    * @throws Refusal as in the API's error table; AppError `chain_unavailable` when no endpoint answers
    */
   series(address: Address, range: SeriesRange, requester?: Requester): Promise<readonly SeriesPoint[]>;
-  /** True if a price at the head was requested in the last minute: its clients wait for the chain's newest block. */
+  /** True if a price at the head was requested in the last minute, or has a subscriber: clients wait for the newest block. */
   isAsked(): boolean;
+  /** Has a token read ahead at each head until the returned function is called. */
+  watch(address: Address): () => void;
   /**
    * Reads the prices that were asked for lately at a head that is about to be published. Resolves after a second at the
    * latest; requests then read for themselves what is missing.
@@ -144,6 +146,11 @@ class PriceService implements Prices {
 
   isAsked(): boolean {
     return this.#markets.isAsked;
+  }
+
+  watch(address: Address): () => void {
+    this.#noteAsked(address);
+    return this.#markets.watch(address);
   }
 
   async readAhead(head: HeaderRef): Promise<void> {

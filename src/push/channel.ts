@@ -15,11 +15,13 @@ import {
   type NftEvent,
   nftStream,
   parseStream,
+  priceStream,
   type Recorded,
   type StreamName,
 } from "../events/types.ts";
 import type { Delay, Demand, Verdict } from "../indexing/candidates.ts";
 import type { EventLog } from "../log/event-log.ts";
+import type { Prices } from "../prices/price-service.ts";
 import { currentBlock, type PageChain } from "../walks/snapshot.ts";
 import type { ErrorMessage, SocketLimits } from "./message-models.ts";
 import {
@@ -32,6 +34,7 @@ import {
   messageOfEvent,
   metadataMessage,
   notAContractMessage,
+  type PriceSubscribeMessage,
   parseClientMessage,
   progressMessage,
   revertedMessage,
@@ -39,6 +42,7 @@ import {
   type SubscribeMessage,
   statusMessage,
 } from "./messages.ts";
+import { PriceFeed, PriceSubscription } from "./price-feed.ts";
 import {
   Broadcast,
   type Connection,
@@ -57,9 +61,11 @@ export interface ChannelOptions {
   readonly logger: Logger;
   /** The followed chain of an enabled chain id. */
   readonly chainOf: (chainId: number) => PageChain | undefined;
+  /** The prices of an enabled chain id. */
+  readonly pricesOf?: (chainId: number) => Prices | undefined;
   /** What clients want of collections. */
   readonly demand: Pick<Demand, "request">;
-  /** Called when a client subscribes to a collection of the chain. */
+  /** Called when a client subscribes to a collection or a token of the chain. */
   readonly onSubscribed?: (chainId: number) => void;
   readonly maxSubscriptions: number;
   /** The other limits of a connection, which the socket enforces. Told to each subscriber. */
@@ -80,20 +86,27 @@ const PROGRESS_MS = 250;
 /** Interval of `metadata`: at most one a second. */
 const METADATA_MS = 1_000;
 
+interface PricedConnection extends Connection {
+  /** Subscriptions to prices by their stream. */
+  readonly prices: Map<StreamName, PriceSubscription>;
+}
+
 export class Channel {
   readonly #options: ChannelOptions;
-  readonly #connections = new Map<Peer, Connection>();
+  readonly #connections = new Map<Peer, PricedConnection>();
   readonly #byStream = new Map<StreamName, Set<StreamSubscription>>();
   /** Subscriptions by the name of their key. */
   readonly #byKey = new Map<string, number>();
   readonly #unsubscribe: () => void;
   readonly #broadcast = new Broadcast<StreamSubscription>();
+  readonly #prices: PriceFeed;
   readonly #held = new HeldEvents();
   readonly #progress: Throttle<StreamName>;
   readonly #metadata: Throttle<StreamName>;
 
   constructor(options: ChannelOptions) {
     this.#options = options;
+    this.#prices = new PriceFeed(options.logger);
     this.#progress = new Throttle(options.clock, PROGRESS_MS);
     this.#metadata = new Throttle(options.clock, METADATA_MS);
     this.#unsubscribe = options.projections.subscribe((stream, collection, recorded) =>
@@ -102,13 +115,14 @@ export class Channel {
   }
 
   open(peer: Peer): void {
-    this.#connections.set(peer, { subscriptions: new Map(), indexed: new Set() });
+    this.#connections.set(peer, { subscriptions: new Map(), indexed: new Set(), prices: new Map() });
   }
 
   close(peer: Peer): void {
     const connection = this.#connections.get(peer);
     if (connection === undefined) return;
     for (const subscription of connection.subscriptions.values()) this.#drop(subscription);
+    for (const stream of connection.prices.keys()) this.#dropPrice(peer, connection, stream);
     this.#connections.delete(peer);
   }
 
@@ -136,9 +150,10 @@ export class Channel {
     }
   }
 
-  /** Builds the error message for a failed request, with the collection that the request named. */
+  /** Builds the error message for a failed request, with the collection or the token that the request named. */
   #errorOf(asked: ClientMessage, code: string, message: string): ErrorMessage {
     if (asked.action === "ping") return { type: "error", code, message };
+    if ("token" in asked) return { type: "error", chain: asked.chain.name, token: asked.token, code, message };
     const { chain, address } = asked;
     const collection = this.#options.projections.peek(nftStream(chain.chainId, address));
     const version = collection && { version: collection.version };
@@ -149,8 +164,14 @@ export class Channel {
     const connection = this.#connections.get(peer);
     if (connection === undefined) return;
     if (message.action === "ping") peer.send({ type: "pong" });
-    else if (message.action === "subscribe") await this.#subscribe(peer, connection, message);
-    else {
+    else if (message.action === "subscribe") {
+      if ("token" in message) await this.#subscribeToPrice(peer, connection, message);
+      else await this.#subscribe(peer, connection, message);
+    } else if ("token" in message) {
+      const { chain, token } = message;
+      this.#dropPrice(peer, connection, priceStream(chain.chainId, token));
+      peer.send({ type: "unsubscribed", chain: chain.name, token });
+    } else {
       const { chain, address } = message;
       const subscription = connection.subscriptions.get(nftStream(chain.chainId, address));
       if (subscription !== undefined) this.#drop(subscription);
@@ -158,30 +179,13 @@ export class Channel {
     }
   }
 
-  async #subscribe(peer: Peer, connection: Connection, message: SubscribeMessage): Promise<void> {
+  async #subscribe(peer: Peer, connection: PricedConnection, message: SubscribeMessage): Promise<void> {
     const { chain, address, since } = message;
-    const { projections, chainOf, maxSubscriptions } = this.#options;
-    if (chainOf(chain.chainId) === undefined) {
-      const text = `chain ${chain.name} is not enabled on this server`;
-      peer.send(this.#errorOf(message, "chain_not_enabled", text));
-      return;
-    }
+    const { projections } = this.#options;
     const stream = nftStream(chain.chainId, address);
     const before = connection.subscriptions.get(stream);
     if (before !== undefined) this.#drop(before);
-    if (connection.subscriptions.size >= maxSubscriptions) {
-      const text = `a connection may hold ${maxSubscriptions} subscriptions; unsubscribe from some, or open another`;
-      peer.send(this.#errorOf(message, "rate_limited", text));
-      return;
-    }
-    const { key, subscriptions: most } = peer.key;
-    const ofKey = this.#byKey.get(key) ?? 0;
-    if (ofKey >= most) {
-      const text = `subscriptions of the key ${key} on this server: at most ${most}; unsubscribe from some`;
-      peer.send(this.#errorOf(message, "rate_limited", text));
-      return;
-    }
-    this.#byKey.set(key, ofKey + 1);
+    if (!this.#admit(peer, connection, message)) return;
     // Registered before the first await, so that the bound holds and no event is missed.
     const subscription = new StreamSubscription(stream, { peer, connection, unpin: projections.pin(stream) });
     connection.subscriptions.set(stream, subscription);
@@ -197,6 +201,81 @@ export class Channel {
       if (subscription.isListening) this.#drop(subscription);
       throw error;
     }
+  }
+
+  /** Counts a subscription in the limits of its connection and its key. Returns false and says why if one is reached. */
+  #admit(peer: Peer, connection: PricedConnection, message: SubscribeMessage | PriceSubscribeMessage): boolean {
+    const { chainOf, maxSubscriptions } = this.#options;
+    const { chain } = message;
+    if (chainOf(chain.chainId) === undefined) {
+      const text = `chain ${chain.name} is not enabled on this server`;
+      peer.send(this.#errorOf(message, "chain_not_enabled", text));
+      return false;
+    }
+    if (connection.subscriptions.size + connection.prices.size >= maxSubscriptions) {
+      const text = `a connection may hold ${maxSubscriptions} subscriptions; unsubscribe from some, or open another`;
+      peer.send(this.#errorOf(message, "rate_limited", text));
+      return false;
+    }
+    const { key, subscriptions: most } = peer.key;
+    const ofKey = this.#byKey.get(key) ?? 0;
+    if (ofKey >= most) {
+      const text = `subscriptions of the key ${key} on this server: at most ${most}; unsubscribe from some`;
+      peer.send(this.#errorOf(message, "rate_limited", text));
+      return false;
+    }
+    this.#byKey.set(key, ofKey + 1);
+    return true;
+  }
+
+  /** Takes a subscription out of the count of its key. */
+  #leave({ key: { key } }: Peer): void {
+    const left = (this.#byKey.get(key) ?? 0) - 1;
+    if (left > 0) this.#byKey.set(key, left);
+    else this.#byKey.delete(key);
+  }
+
+  /** Sends `status`, then the present price, and from then on each change of it. */
+  async #subscribeToPrice(peer: Peer, connection: PricedConnection, message: PriceSubscribeMessage): Promise<void> {
+    const { chain, token } = message;
+    const { chainOf, pricesOf, onSubscribed } = this.#options;
+    const stream = priceStream(chain.chainId, token);
+    this.#dropPrice(peer, connection, stream);
+    if (!this.#admit(peer, connection, message)) return;
+    const [view, prices] = [chainOf(chain.chainId), pricesOf?.(chain.chainId)];
+    invariant(view !== undefined && prices !== undefined, "an enabled chain has no prices", { chain: chain.name });
+    onSubscribed?.(chain.chainId);
+    const subscription = new PriceSubscription({ prices, view }, peer, message);
+    connection.prices.set(stream, subscription);
+    this.#prices.add(subscription);
+    const block = view.head()?.number ?? null;
+    peer.send({ type: "status", chain: chain.name, token, block, ...this.#limitsOf(peer) });
+    try {
+      const refused = await this.#prices.begin(subscription);
+      if (refused === undefined || !subscription.isListening) return;
+      this.#dropPrice(peer, connection, stream);
+      peer.send(this.#errorOf(message, refused.code, refused.message));
+    } catch (error) {
+      // The client gets an error and must subscribe again.
+      if (subscription.isListening) this.#dropPrice(peer, connection, stream);
+      throw error;
+    }
+  }
+
+  #dropPrice(peer: Peer, connection: PricedConnection, stream: StreamName): void {
+    const subscription = connection.prices.get(stream);
+    if (subscription === undefined) return;
+    connection.prices.delete(stream);
+    this.#prices.drop(subscription);
+    this.#leave(peer);
+  }
+
+  /** The limits of a connection, as a field of `status`. */
+  #limitsOf({ key: { subscriptions: ofKey } }: Peer): { readonly limits?: SocketLimits } {
+    const { socketLimits, maxSubscriptions: subscriptionsPerConnection } = this.#options;
+    // A key of scope operate has no limit of its own.
+    const subscriptionsPerKey = Number.isFinite(ofKey) ? { subscriptionsPerKey: ofKey } : {};
+    return socketLimits ? { limits: { ...socketLimits, subscriptionsPerConnection, ...subscriptionsPerKey } } : {};
   }
 
   /**
@@ -236,12 +315,7 @@ export class Channel {
     const mark = isReplayed ? asked : shown;
     const chain = this.#chainOf(stream);
     const block = chain === undefined ? collection.end : currentBlock(collection, chain);
-    const { socketLimits, maxSubscriptions: subscriptionsPerConnection } = this.#options;
-    const { subscriptions: ofKey } = peer.key;
-    // A key of scope operate has no limit of its own.
-    const subscriptionsPerKey = Number.isFinite(ofKey) ? { subscriptionsPerKey: ofKey } : {};
-    const limits = socketLimits && { ...socketLimits, subscriptionsPerConnection, ...subscriptionsPerKey };
-    peer.send({ ...statusMessage(stream, collection, { mark, block, gap }), ...(limits && { limits }) });
+    peer.send({ ...statusMessage(stream, collection, { mark, block, gap }), ...this.#limitsOf(peer) });
     const failure = failureMessage(stream, collection, isReplayed ? undefined : since);
     if (failure !== undefined) peer.send(failure);
     if (indexed !== undefined) {
@@ -362,11 +436,7 @@ export class Channel {
   #drop(subscription: StreamSubscription): void {
     const { stream, connection, peer, unpin } = subscription;
     unpin();
-    if (connection.subscriptions.delete(stream)) {
-      const left = (this.#byKey.get(peer.key.key) ?? 0) - 1;
-      if (left > 0) this.#byKey.set(peer.key.key, left);
-      else this.#byKey.delete(peer.key.key);
-    }
+    if (connection.subscriptions.delete(stream)) this.#leave(peer);
     const all = this.#byStream.get(stream);
     all?.delete(subscription);
     if (all?.size !== 0) return;
@@ -391,8 +461,9 @@ export class Channel {
     }
   }
 
-  /** Handles a move of the chain view: sends the events that it shows by now. */
+  /** Handles a move of the chain view: sends the events that it shows by now, and the prices at its head. */
   onChainViewMoved(chainId: number): void {
+    this.#prices.onChainViewMoved(chainId);
     for (const stream of this.#held.streams()) if (parseStream(stream).chainId === chainId) this.#release(stream);
   }
 
@@ -483,6 +554,7 @@ export class Channel {
   stop(): void {
     this.#unsubscribe();
     this.#broadcast.stop();
+    this.#prices.stop();
     this.#progress.stop();
     this.#metadata.stop();
     for (const peer of [...this.#connections.keys()]) this.close(peer);

@@ -2,9 +2,9 @@
  * TypeBox schemas of the WebSocket channel's messages in both directions. The static types, the AsyncAPI document and the
  * types of the client derive from them.
  */
-import { type Static, type TProperties, Type } from "@sinclair/typebox";
+import { type Static, type TProperties, type TSchema, Type } from "@sinclair/typebox";
 import { ERROR_CODES } from "../core/errors.ts";
-import { address, blockHash, digits, int32, int64, text } from "../core/schema-parts.ts";
+import { address, blockHash, decimal, digits, double, int32, int64, nativePrice, text } from "../core/schema-parts.ts";
 
 const chain = text("Name of the chain");
 
@@ -19,6 +19,12 @@ const EnvelopeModel = Type.Object(ENVELOPE);
 
 const about = <Name extends string, Fields extends TProperties>(type: Name, description: string, fields: Fields) =>
   Type.Object({ type: Type.Literal(type), ...ENVELOPE, ...fields }, { description });
+
+/** AsyncAPI has the null type of JSON Schema, and not OpenAPI's mark. */
+const orNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
+
+/** The fields that every message about a token's price carries. */
+const OF_TOKEN = { chain, token: address("The token") };
 
 const inDoubt = Type.Object(
   { block: int64("The block. Pages end before it"), reason: text("How the nodes' answers contradict themselves") },
@@ -86,8 +92,42 @@ export const SERVER_MESSAGES = {
       description: "Null if there is none",
     }),
   }),
+  TokenStatusMessage: Type.Object(
+    {
+      ...{ type: Type.Literal("status"), ...OF_TOKEN },
+      block: orNull(int64("Block that prices are of; null before any block is read")),
+      limits: Type.Optional(Limits),
+    },
+    { description: "The first message of a subscription to a token's price" },
+  ),
+  PriceMessage: Type.Object(
+    {
+      ...{ type: Type.Literal("price"), ...OF_TOKEN },
+      block: orNull(int64("Block of the price; null if none is known")),
+      hash: orNull(blockHash("Hash of that block")),
+      usdPrice: orNull(double("US dollars for one whole token; null without a price")),
+      nativePrice: orNull(nativePrice("Null without a price, or if the native coin has none")),
+      confidence: orNull(decimal("From 0 to 1; null without a price")),
+      reason: Type.Optional(
+        Type.Object(
+          { code: text("Code of the error that a request for the price gets"), message: text("The fault, in words") },
+          { description: "Present without a price" },
+        ),
+      ),
+      resume: Type.Optional(text("A client that connects again may send it as since. It gets the present price")),
+    },
+    {
+      description:
+        "The price of a token: at first, and whenever it changed at a block. A client that reads slowly gets the latest one",
+    },
+  ),
   UnsubscribedMessage: Type.Object(
-    { type: Type.Literal("unsubscribed"), chain, address: ENVELOPE.address },
+    {
+      type: Type.Literal("unsubscribed"),
+      chain,
+      address: Type.Optional(ENVELOPE.address),
+      token: Type.Optional(OF_TOKEN.token),
+    },
     { description: "The answer to unsubscribe" },
   ),
   ErrorMessage: Type.Object(
@@ -95,6 +135,7 @@ export const SERVER_MESSAGES = {
       type: Type.Literal("error"),
       chain: Type.Optional(text("Chain of the refused message, as the client wrote it if it is unknown")),
       address: Type.Optional(text("Address of the refused message")),
+      token: Type.Optional(text("Token of the refused message")),
       version: Type.Optional(int64("Version of the collection's stream, if the collection is known")),
       resume: Type.Optional(text("Names the record of the version")),
       code: text(`One of ${ERROR_CODES.join(", ")}`),
@@ -108,6 +149,11 @@ export const SERVER_MESSAGES = {
 const NAMED_COLLECTION = {
   chain: Type.Optional(text("Name or code of the chain; eth by default")),
   address: text("The contract: 0x and 40 hex digits", { pattern: "^0x[0-9a-fA-F]{40}$" }),
+};
+
+const NAMED_TOKEN = {
+  chain: NAMED_COLLECTION.chain,
+  token: text("The token: 0x and 40 hex digits", { pattern: "^0x[0-9a-fA-F]{40}$" }),
 };
 
 /** The messages of the client by their name in the documents. */
@@ -127,6 +173,24 @@ export const CLIENT_MESSAGES = {
   UnsubscribeMessage: Type.Object(
     { action: Type.Literal("unsubscribe"), ...NAMED_COLLECTION },
     { description: "Ends a subscription" },
+  ),
+  SubscribeToPriceMessage: Type.Object(
+    {
+      action: Type.Literal("subscribe"),
+      ...NAMED_TOKEN,
+      minChangePercent: Type.Optional(
+        Type.Number({
+          ...{ format: "double", minimum: 0, maximum: 100 },
+          description: "Least move against the price of the last message, in per cent. Default: any",
+        }),
+      ),
+      since: Type.Optional(text("The resume of the last message")),
+    },
+    { description: "Subscribes to the price of a token" },
+  ),
+  UnsubscribeFromPriceMessage: Type.Object(
+    { action: Type.Literal("unsubscribe"), ...NAMED_TOKEN },
+    { description: "Ends a subscription to a price" },
   ),
   PingMessage: Type.Object({ action: Type.Literal("ping") }, { description: "Asks for a pong" }),
 } as const;

@@ -15,6 +15,7 @@ import {
   type TransfersCommitted,
 } from "../events/types.ts";
 import { countEntries } from "../ledger/listing.ts";
+import { formatDouble, parseDecimal, type Rational } from "../prices/market/pools.ts";
 import type { Envelope, ErrorMessage, MessageOf, ServerMessage } from "./message-models.ts";
 
 export interface SubscribeMessage {
@@ -22,6 +23,14 @@ export interface SubscribeMessage {
   readonly chain: Chain;
   readonly address: Address;
   readonly since: Since | undefined;
+}
+
+export interface PriceSubscribeMessage {
+  readonly action: "subscribe";
+  readonly chain: Chain;
+  readonly token: Address;
+  /** Per cent. */
+  readonly minChange: Rational | undefined;
 }
 
 /** A record of a stream. The checksum is undefined if the sender or the receiver of a message does not know it. */
@@ -34,7 +43,7 @@ export interface Mark {
 export type Since = Mark;
 
 /** Returns the text of `resume`; undefined if the record's checksum is not known. */
-function resumeText({ version, checksum }: Mark): string | undefined {
+export function resumeText({ version, checksum }: Mark): string | undefined {
   return checksum === undefined || version === 0 ? undefined : `${version}.${checksum.toString(36)}`;
 }
 
@@ -48,11 +57,13 @@ function parseSince(since: unknown): Since | undefined {
 
 export type ClientMessage =
   | SubscribeMessage
+  | PriceSubscribeMessage
   | { readonly action: "unsubscribe"; readonly chain: Chain; readonly address: Address }
+  | { readonly action: "unsubscribe"; readonly chain: Chain; readonly token: Address }
   | { readonly action: "ping" };
 
 /**
- * An error. If the client's message had an address, the error repeats it with its chain: by name if the chain is known,
+ * An error. If the client's message had an address or a token, the error repeats it with its chain: by name if the chain is known,
  * else as the client wrote it. With several requests in flight, the client can match the error to one of them.
  */
 type BadMessage = Omit<ErrorMessage, "type">;
@@ -83,30 +94,43 @@ export function parseClientMessage(text: string): ClientMessage | BadMessage {
   }
   if (typeof fields !== "object" || fields === null || Array.isArray(fields))
     return bad("the message is not an object");
-  const { action, chain: chainText, address: addressText, since } = fields as Record<string, unknown>;
+  const { action, chain: chainText, address, token, since, minChangePercent } = fields as Record<string, unknown>;
   if (action === "ping") return { action };
   const chain =
     chainText === undefined ? DEFAULT_CHAIN : typeof chainText === "string" ? parseChain(chainText) : undefined;
-  const address = typeof addressText === "string" ? parseAddress(addressText) : undefined;
-  const about = typeof addressText === "string" ? named(chain?.name ?? chainText, address ?? addressText) : {};
+  const field = token === undefined ? "address" : "token";
+  const given = token ?? address;
+  const of = typeof given === "string" ? parseAddress(given) : undefined;
+  const about = typeof given === "string" ? named(chain?.name ?? chainText, field, of ?? given) : {};
   if (action !== "subscribe" && action !== "unsubscribe") {
     return bad("action: must be subscribe, unsubscribe or ping", about);
   }
   if (chain === undefined) return bad("chain: must be the name or the code of a chain of this service", about);
-  if (address === undefined) {
-    return bad("address: must be 0x and 40 hex digits, in one case or with a valid EIP-55 checksum", about);
+  if (token !== undefined && address !== undefined) return bad("token: must not be given together with address", about);
+  if (of === undefined) {
+    return bad(`${field}: must be 0x and 40 hex digits, in one case or with a valid EIP-55 checksum`, about);
   }
-  if (action === "unsubscribe") return { action, chain, address };
-  if (since === undefined) return { action, chain, address, since };
+  if (action === "unsubscribe")
+    return token === undefined ? { action, chain, address: of } : { action, chain, token: of };
   const parsed = parseSince(since);
-  if (parsed === undefined) {
+  if (since !== undefined && parsed === undefined) {
     return bad("since: must be the resume of a message, or a version, a whole number of at least 0", about);
   }
-  return { action, chain, address, since: parsed };
+  if (token === undefined) return { action, chain, address: of, since: parsed };
+  const minChange = parsePercent(minChangePercent);
+  if (minChangePercent !== undefined && minChange === undefined) {
+    return bad("minChangePercent: must be a number from 0 to 100", about);
+  }
+  return { action, chain, token: of, minChange };
 }
 
-const named = (chain: unknown, address: string): Partial<BadMessage> =>
-  typeof chain === "string" ? { chain, address } : { address };
+function parsePercent(given: unknown): Rational | undefined {
+  const isPercent = typeof given === "number" && given >= 0 && given <= 100;
+  return isPercent ? parseDecimal(formatDouble(given)) : undefined;
+}
+
+const named = (chain: unknown, field: "address" | "token", of: string): Partial<BadMessage> =>
+  typeof chain === "string" ? { chain, [field]: of } : { [field]: of };
 
 // The messages for a collection's subscribers, from its state and from the events of its stream.
 

@@ -259,6 +259,8 @@ export interface Peer {
   /** The key that opened it, and how many subscriptions that key may have over all of its connections. */
   readonly key: Requester & { readonly subscriptions: number };
   send(message: ServerMessage): void;
+  /** Calls back once the client has read everything that was sent so far. Never, if it is gone before. */
+  onRead(callback: () => void): void;
 }
 
 // Paces messages: a throttle per key, which always runs the last call, and broadcasts in slices per event-loop turn, so

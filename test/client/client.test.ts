@@ -8,6 +8,8 @@ import { clientTypes, packClient } from "../../scripts/client.ts";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { MAINNET, placeMainnet } from "../../scripts/local-chain/mainnet.ts";
+import { createV2Pair, swapV2 } from "../../scripts/local-chain/pools.ts";
 import { Client, type FeedMessage, ServiceError } from "../../src/client/index.ts";
 import { operationsOf } from "../../src/http/app.ts";
 import { startTestService, synced, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
@@ -185,6 +187,48 @@ describe("a subscription", () => {
     const messages = client.subscribe(nft.address, { chain: "0x1" })[Symbol.asyncIterator]();
     expect(await until(messages, "status")).toMatchObject({ chain: "eth", status: "SYNCED" });
     expect(() => client.subscribe(nft.address)).toThrow("already");
+    client.close();
+  });
+
+  test("tell the price of a token: the present one, and then the latest one that was not read", async () => {
+    await placeMainnet(anvil);
+    const sides = { tokenA: MAINNET.weth, amountA: 100n * 10n ** 18n, tokenB: MAINNET.usdc, amountB: 300_000_000_000n };
+    const pool = await createV2Pair(anvil, { factory: MAINNET.uniswapV2Factory, ...sides });
+    const client = clientOf();
+    const subscription = client.subscribeToPrice(MAINNET.weth, { chain: "0x1", minChangePercent: 0.01 });
+    expect(() => client.subscribeToPrice(MAINNET.weth)).toThrow("already");
+    const messages = subscription[Symbol.asyncIterator]();
+    expect((await messages.next()).value).toMatchObject({ type: "status", token: MAINNET.weth.toLowerCase() });
+    expect((await messages.next()).value).toMatchObject({ type: "price", usdPrice: 3_000 });
+    // Another client tells that the prices were sent.
+    const other = clientOf().subscribeToPrice(MAINNET.weth)[Symbol.asyncIterator]();
+    for (let first = 0; first < 2; first++) await other.next();
+    const swap = () => swapV2(anvil, { pool: pool.address, tokenIn: MAINNET.weth, amountIn: 10n ** 18n });
+    const usd = async (of: typeof other) => {
+      const { value } = await of.next();
+      return value?.type === "price" ? value.usdPrice : undefined;
+    };
+    const told: unknown[] = [];
+    for (let swaps = 0; swaps < 3; swaps++) {
+      await swap();
+      told.push(await usd(other));
+    }
+    const { usdPrice } = await client.price(MAINNET.weth);
+    const read = [await usd(messages)];
+    while (read.at(-1) !== usdPrice) read.push(await usd(messages));
+    expect(told.at(-1)).toBe(usdPrice);
+    expect(read.length).toBeLessThan(3);
+    for (const of of [messages, other]) await of.return?.(undefined);
+    client.close();
+  });
+
+  test("end with the refusal of an address that is no token", async () => {
+    const client = clientOf();
+    const messages = client.subscribeToPrice(nft.address)[Symbol.asyncIterator]();
+    const reading = (async () => {
+      while ((await messages.next()).done !== true);
+    })();
+    await expect(reading).rejects.toMatchObject({ code: "not_a_token", message: expect.stringContaining("ERC-721") });
     client.close();
   });
 

@@ -259,47 +259,37 @@ describe("the price alert", () => {
 
   test("prints exactly one line after a swap crosses the bound, and ends with 0 on Ctrl-C", async () => {
     const { usdPrice } = await priceNow();
-    let asked = 0;
-    // Stands before the service and counts, so that the test knows that the example has seen a price.
-    const counter = Bun.serve({
-      port: 0,
-      fetch: async ({ url, headers }) => {
-        const { pathname, search } = new URL(url);
-        const answer = await service.fetch(`${pathname}${search}`, {
-          headers: { "x-api-key": headers.get("x-api-key")! },
-        });
-        asked++;
-        return Response.json(await answer.json(), { status: answer.status });
-      },
-    });
-    const askedAgain = (times: number) => {
-      const enough = asked + times;
-      return eventually(`${times} more questions`, async () => (asked >= enough ? true : undefined));
+    const told = async () => {
+      const metrics = await (await service.fetch("/metrics")).text();
+      return Number(/^websocket_messages_total\{type="price"\} (\d+)$/m.exec(metrics)?.[1] ?? 0);
     };
-    try {
-      const alert = run("price-alert.ts", [
-        ...[token.address, "--below", String(usdPrice * 0.99), "--above", "1000"],
-        ...["--every", "0.05", "--url", counter.url.href],
-      ]);
-      await alert.saw("err", /watching ALRT: \$\d/);
-      await sell(1n);
-      await fallen(usdPrice);
-      await askedAgain(2);
-      await sell(50_000n);
-      await alert.saw("out", /\n/);
-      const crossed = (await priceNow()).usdPrice;
-      // A price that falls further has crossed the bound already.
-      await sell(10_000n);
-      await fallen(crossed);
-      await askedAgain(2);
-      alert.kill("SIGINT");
-      const { code, out, err } = await alert.ended;
-      expect([code, out.split("\n").length]).toEqual([0, 2]);
-      expect(out).toMatch(/^\d{4}-\S+Z ALRT is at \$[\d.]+, below \$[\d.]+, at block \d+\n$/);
-      expect(err.split("\n").length).toBe(2);
-    } finally {
-      await counter.stop(true);
-    }
+    /** Resolves once the service has sent another price. */
+    const toldAfter = (before: number) =>
+      eventually("another price", async () => ((await told()) > before ? true : undefined));
+    const before = await told();
+    const alert = run("price-alert.ts", [
+      ...[token.address, "--below", String(usdPrice * 0.99), "--above", "1000"],
+      ...["--url", service.url],
+    ]);
+    await alert.saw("err", /watching ALRT: \$\d/);
+    await toldAfter(before);
+    let sent = await told();
+    await sell(1n);
+    await fallen(usdPrice);
+    await toldAfter(sent);
+    await sell(50_000n);
+    await alert.saw("out", /\n/);
+    const crossed = (await priceNow()).usdPrice;
+    sent = await told();
+    // A price that falls further has crossed the bound already.
+    await sell(10_000n);
+    await fallen(crossed);
+    await toldAfter(sent);
+    alert.kill("SIGINT");
+    const { code, out, err } = await alert.ended;
+    expect([code, out.split("\n").length]).toEqual([0, 2]);
+    expect(out).toMatch(/^\d{4}-\S+Z ALRT is at \$[\d.]+, below \$[\d.]+, at block \d+\n$/);
+    expect(err.split("\n").length).toBe(2);
   });
 
   test("goes on after an outage of the service", async () => {
@@ -309,11 +299,13 @@ describe("the price alert", () => {
     try {
       const { usdPrice } = await priceNow();
       const firsts: number[] = [];
-      const client = new Client({ url: `http://127.0.0.1:${proxy.port}`, key: TEST_KEY, attempts: 1 });
+      const client = new Client({
+        ...{ url: `http://127.0.0.1:${proxy.port}`, key: TEST_KEY, attempts: 1 },
+        onInterruption: ({ status }) => outages.push(status),
+      });
       const alerts = priceAlerts({
-        ...{ client, token, below: usdPrice * 0.99, everyMs: 20, signal: stop.signal },
+        ...{ client, token, below: usdPrice * 0.99, signal: stop.signal },
         onFirst: (price) => firsts.push(price.usdPrice),
-        onOutage: ({ status }) => outages.push(status),
       });
       const alert = alerts.next();
       await eventually("the first price", async () => firsts[0]);
@@ -334,7 +326,7 @@ describe("the price alert", () => {
 
   test("tells at the start that the price is beyond the bound, and fails for an address without a price", async () => {
     const { usdPrice } = await priceNow();
-    const options = { client: clientOf(), everyMs: 20, above: usdPrice / 2 };
+    const options = { client: clientOf(), above: usdPrice / 2 };
     const alerts = priceAlerts({ ...options, token });
     expect((await alerts.next()).value).toMatchObject({ side: "above", usdPrice });
     await alerts.return(undefined);

@@ -9,6 +9,7 @@ import WebSocket from "ws";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { MAINNET, placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { operationsOf } from "../../src/http/app.ts";
 import { documentValidator } from "../support/schemas.ts";
 import {
@@ -96,13 +97,18 @@ describe("the AsyncAPI document", () => {
     await until("error");
     send({ action: "unsubscribe", address: nft.address });
     await until("unsubscribed");
+    await placeMainnet(anvil);
+    send({ action: "subscribe", token: MAINNET.usdc });
+    await until("price");
+    send({ action: "unsubscribe", token: MAINNET.usdc });
     send({ action: "ping" });
     await until("pong");
     socket.close();
 
-    const wrong = messages.filter((message) => checks.get(message.type)?.(message) !== true);
+    const nameOf = ({ type, token }: Body) => (type === "status" && token !== undefined ? "tokenStatus" : type);
+    const wrong = messages.filter((message) => checks.get(nameOf(message))?.(message) !== true);
     expect(wrong).toEqual([]);
-    const seen = new Set(messages.map(({ type }) => type));
+    const seen = new Set(messages.map(nameOf));
     expect([...checks.keys()].filter((type) => !seen.has(type) && type !== "progress")).toEqual([]);
   });
 

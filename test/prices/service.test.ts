@@ -243,6 +243,26 @@ describe("following", () => {
     expect(world.prices.consumer.needsBlocks!()).toBe(false);
   });
 
+  test("of a watched token is read ahead at each head, however long ago it was asked for", async () => {
+    const world = dollarWorld();
+    world.follower.start();
+    world.pair(TOKEN, 10_000n, WETH, 100n);
+    world.chain.mine();
+    await world.follower.poll();
+    const unwatch = world.prices.watch(TOKEN);
+    await world.price(TOKEN);
+    world.clock.ms += 3_600_000;
+    expect([world.prices.isAsked(), world.prices.consumer.needsBlocks!()]).toEqual([true, true]);
+    world.chain.mine();
+    await world.follower.poll();
+    world.chain.requests.length = 0;
+    expect((await world.price(TOKEN)).toBlock).toBe(String(world.chain.tip.number));
+    expect(world.chain.requests).toEqual([]);
+    world.clock.ms += 3_600_000;
+    unwatch();
+    expect([world.prices.isAsked(), world.prices.consumer.needsBlocks!()]).toEqual([false, false]);
+  });
+
   test("reads at the node's newest block if no head was shown for half a minute: nobody may follow the chain", async () => {
     const world = dollarWorld();
     const pool = world.pair(TOKEN, 10_000n, WETH, 100n);

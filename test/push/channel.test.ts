@@ -76,7 +76,11 @@ afterAll(async () => {
 
 function peer(of = channel) {
   const messages: ServerMessage[] = [];
-  const self = { key: OPERATOR, send: (message: ServerMessage) => void messages.push(message) };
+  const self = {
+    key: OPERATOR,
+    send: (message: ServerMessage) => void messages.push(message),
+    onRead: () => undefined,
+  };
   of.open(self);
   const receive = (message: object) => of.receive(self, JSON.stringify(message));
   return { self, messages, receive };

@@ -39,7 +39,11 @@ async function replica() {
   });
   const subscribe = async (since?: unknown) => {
     const messages: ServerMessage[] = [];
-    const peer = { key: READER, send: (message: ServerMessage) => void messages.push(message) };
+    const peer = {
+      key: READER,
+      send: (message: ServerMessage) => void messages.push(message),
+      onRead: () => undefined,
+    };
     channel.open(peer);
     await channel.receive(peer, JSON.stringify({ action: "subscribe", address, since }));
     return messages;

@@ -4,7 +4,6 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import net from "node:net";
-import WebSocket from "ws";
 import { type Anvil, inOneBlock, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { contractAt, type Deployed, deploy, queue, transact } from "../../scripts/local-chain/contracts.ts";
@@ -19,11 +18,7 @@ import {
   type TestService,
   temporaryLogUrl,
 } from "../support/service.ts";
-
-interface Message {
-  readonly type: string;
-  readonly [key: string]: unknown;
-}
+import { connect as connectTo, type Message, maskedFrame, type SocketClient } from "../support/socket.ts";
 
 let anvil: Anvil;
 let service: TestService;
@@ -44,32 +39,7 @@ afterAll(async () => {
   await anvil.stop();
 });
 
-interface Client {
-  readonly messages: Message[];
-  readonly socket: WebSocket;
-  readonly closed: Promise<{ code: number; reason: string }>;
-  send(message: unknown): void;
-  /** Resolves with the n-th message of a type when it has arrived. */
-  next(type: string, n?: number): Promise<Message>;
-}
-
-async function connect(target: TestService = service): Promise<Client> {
-  const messages: Message[] = [];
-  const socket = new WebSocket(target.socketUrl, { headers: { "X-Api-Key": TEST_KEY } });
-  const closed = new Promise<{ code: number; reason: string }>((resolve) =>
-    socket.on("close", (code, reason) => resolve({ code, reason: String(reason) })),
-  );
-  socket.on("message", (data) => messages.push(JSON.parse(String(data))));
-  await new Promise((resolve, reject) => {
-    socket.on("open", resolve);
-    socket.on("error", reject);
-  });
-  const next = (type: string, n = 0) =>
-    eventually(`message ${n} of type ${type} in ${JSON.stringify(messages)}`, async () =>
-      messages.filter((message) => message.type === type).at(n),
-    );
-  return { messages, socket, closed, next, send: (message) => socket.send(JSON.stringify(message)) };
-}
+const connect = (target: TestService = service): Promise<SocketClient> => connectTo(target);
 
 /** Sends a handshake over a plain socket. Returns the answer's status line and headers. */
 async function handshake(headers: string[], path = "/api/v2/ws"): Promise<string> {
@@ -377,11 +347,3 @@ describe("the limit", () => {
     good.socket.close();
   }, 60_000);
 });
-
-/** A text frame as clients send it. */
-function maskedFrame(text: string): Buffer {
-  const payload = Buffer.from(text);
-  const mask = Buffer.from([1, 2, 3, 4]);
-  const head = Buffer.from([0x81, 0x80 | 126, payload.length >> 8, payload.length & 255]);
-  return Buffer.concat([head, mask, payload.map((byte, i) => byte ^ (mask[i % 4] as number))]);
-}

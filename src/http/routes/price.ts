@@ -14,6 +14,7 @@ import {
   int32,
   int64,
   named,
+  nativePrice,
   nullable,
   nullableText,
   oneOf,
@@ -52,17 +53,6 @@ import {
 import { API_PREFIX } from "../api/paths.ts";
 
 // ── Schemas ──
-
-const NativePrice = Type.Object(
-  {
-    value: digits("Price of one whole token in the smallest unit of the native coin, truncated"),
-    decimals: int32("Decimals of the native coin"),
-    name: text("Name of the native coin"),
-    symbol: text("Symbol of the native coin"),
-    address: address("The wrapped native coin"),
-  },
-  { description: "Null if the token has a dollar price but the native coin has none" },
-);
 
 const PoolState = named(
   "PoolState",
@@ -169,7 +159,7 @@ const TokenPrice = named(
     tokenSymbol: text("Symbol of the token"),
     tokenLogo: text('URL, or ""'),
     tokenDecimals: digits("Decimals of the token"),
-    nativePrice: nullable(NativePrice),
+    nativePrice: nullable(nativePrice("Null if the token has a dollar price but the native coin has none")),
     usdPrice: double("US dollars for one whole token"),
     usdPriceFormatted: decimal("The shortest decimal that parses back to usdPrice"),
     "24hrPercentChange": Type.Optional(decimal("With include=percent_change, if there was a price 24 hours earlier")),

@@ -66,6 +66,8 @@ export class Markets {
   /** `Clock.monotonic` of each token's last question. */
   readonly #asked = new LRUCache<Address, number>({ max: MAX_TOKENS });
   readonly #kept = new LRUCache<Address, Kept>({ max: MAX_TOKENS });
+  /** Tokens that have subscribers. */
+  readonly #watched = new Set<Address>();
   #askedMs = Number.NEGATIVE_INFINITY;
   /** Number of the newest block that was read. */
   newest = -1;
@@ -88,15 +90,21 @@ export class Markets {
     this.#journal = new Journal({ chainId: chain.chainId, log, view });
   }
 
-  /** True if a price was requested in the last minute. */
+  /** True if a price was requested in the last minute, or is watched. */
   get isAsked(): boolean {
-    return this.#options.clock.monotonic() - this.#askedMs < ASKED_MS;
+    return this.#watched.size > 0 || this.#options.clock.monotonic() - this.#askedMs < ASKED_MS;
   }
 
   /** Notes a question about a token, which is read ahead from now on. */
   noteAsked(token: Address): void {
     this.#askedMs = this.#options.clock.monotonic();
     this.#asked.set(token, this.#askedMs);
+  }
+
+  /** Has a token read ahead at each head until the returned function is called. */
+  watch(token: Address): () => void {
+    this.#watched.add(token);
+    return () => this.#watched.delete(token);
   }
 
   /** Forgets all markets: the chain may have moved on without being followed. */
@@ -213,14 +221,23 @@ export class Markets {
     }
   }
 
-  /** Returns the tokens to be read ahead with their pools, the last ones asked about first, and each pool once. */
+  /** Yields the tokens that clients wait for: those with subscribers, then the last ones asked about. */
+  *#wanted(): Generator<Address> {
+    yield* this.#watched;
+    const since = this.#options.clock.monotonic() - ASKED_MS;
+    for (const [token, askedMs] of this.#asked.entries()) {
+      if (askedMs <= since) return;
+      if (!this.#watched.has(token)) yield token;
+    }
+  }
+
+  /** Returns the tokens to be read ahead with their pools, and each pool once. */
   #lately(head: HeaderRef) {
-    const { chain, clock, readsAhead } = this.#options;
+    const { chain, readsAhead } = this.#options;
     const subjects = new Map<Subject, readonly Pool[]>();
     const pools = new Map<PoolId, Pool>();
-    const since = clock.monotonic() - ASKED_MS;
-    for (const [token, askedMs] of this.#asked.entries()) {
-      if (askedMs <= since || subjects.size + pools.size >= readsAhead) break;
+    for (const token of this.#wanted()) {
+      if (subjects.size + pools.size >= readsAhead) break;
       const subject = this.#lists.known(token);
       const isRead = this.keptAt(token, head) !== undefined || this.keptAhead(token, head) !== undefined;
       if (subject === undefined || isRead) continue;

@@ -54,7 +54,11 @@ export class SimProcess {
   readonly told: ServerMessage[] = [];
   started = false;
   readonly #channel: Channel;
-  readonly #peer = { key: OPERATOR, send: (message: ServerMessage) => this.told.push(message) };
+  readonly #peer = {
+    key: OPERATOR,
+    send: (message: ServerMessage) => this.told.push(message),
+    onRead: () => undefined,
+  };
 
   constructor(name: string, world: ProcessWorld, onCrash: (process: SimProcess) => void) {
     this.name = name;

@@ -519,7 +519,7 @@ class World implements ProcessWorld, EndpointWorld {
   #checkTold({ told, name }: SimProcess): void {
     const seen = new Set<string>();
     for (const message of told) {
-      if (message.type === "status" && message.gap === true) seen.delete(message.address);
+      if (message.type === "status" && "gap" in message) seen.delete(message.address);
       if (message.type !== "indexed") continue;
       check(!seen.has(message.address), `${name} sent indexed twice for ${message.address}`);
       seen.add(message.address);

@@ -1,0 +1,289 @@
+/**
+ * Prices of tokens for their subscribers. A token that has subscribers is read ahead at each head and priced once a block
+ * for all of them. A subscription sends its latest price as often as its client reads, and keeps no queue. Uses sockets
+ * only through `Peer`.
+ */
+import { yieldToEventLoop } from "../core/background.ts";
+import { AppError, type ErrorCode, isAbort, Refusal } from "../core/errors.ts";
+import type { Address } from "../core/hex.ts";
+import type { Logger } from "../core/logger.ts";
+import type { BlockRef } from "../events/types.ts";
+import { absolute, compare, multiply, type Rational, rational, subtract } from "../prices/market/pools.ts";
+import type { PriceAnswer } from "../prices/price-computer.ts";
+import type { Prices } from "../prices/price-service.ts";
+import type { PageChain } from "../walks/snapshot.ts";
+import type { MessageOf } from "./message-models.ts";
+import { resumeText } from "./messages.ts";
+import { Broadcast, type Peer } from "./subscription.ts";
+
+/** What the feed needs of an enabled chain. */
+export interface PricedChain {
+  readonly prices: Pick<Prices, "chain" | "answer" | "answers" | "watch">;
+  readonly view: PageChain;
+}
+
+/** Tokens that are priced without a pause: some 20 ms of the thread that serves requests. */
+const AT_ONCE = 50;
+/** Refusals that stand while the chain stays as it is. Any other one says only that the price is not known now. */
+const LOST: readonly ErrorCode[] = ["no_pool", "low_liquidity", "no_price_at_block", "no_dollar"];
+/** Codes of errors that endpoints cause. */
+const OF_ENDPOINTS = /^(?:chain_|rpc_|state_unavailable$|logs_in_doubt$)/;
+/** Refusals of an address that is no token with a price. */
+const NO_TOKEN: readonly ErrorCode[] = ["not_a_token", "unknown_decimals"];
+
+/** A price, or why there is none, with its message for all subscribers. */
+interface PriceUpdate {
+  readonly message: MessageOf<"price">;
+  readonly block: BlockRef | undefined;
+  /** US dollars; undefined without a price. */
+  readonly usd: Rational | undefined;
+}
+
+/** A token with subscribers. */
+interface WatchedToken {
+  readonly token: Address;
+  readonly subscriptions: Set<PriceSubscription>;
+  readonly unwatch: () => void;
+  /** The read that gave `newest`. Reads that began earlier no longer count. */
+  read: number;
+  newest: PriceUpdate | undefined;
+  /** False until its price or the lack of it is known: while its pools are searched for, or the chain can't be read. */
+  isKnown: boolean;
+  /** True while it is read apart from the others. */
+  isReading: boolean;
+}
+
+interface WatchedChain {
+  readonly of: PricedChain;
+  readonly tokens: Map<Address, WatchedToken>;
+  /** True if the view has moved since the last read began. */
+  hasMoved: boolean;
+  isReading: boolean;
+}
+
+export class PriceFeed {
+  readonly #logger: Logger;
+  readonly #chains = new Map<number, WatchedChain>();
+  readonly #broadcast = new Broadcast<PriceSubscription>();
+  #reads = 0;
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  add(subscription: PriceSubscription): void {
+    const { of, token } = subscription;
+    const { chainId } = of.prices.chain;
+    const chain = this.#chains.get(chainId) ?? { of, tokens: new Map(), hasMoved: false, isReading: false };
+    this.#chains.set(chainId, chain);
+    const watched = chain.tokens.get(token) ?? {
+      ...{ token, subscriptions: new Set(), read: -1, newest: undefined, isKnown: false, isReading: false },
+      unwatch: of.prices.watch(token),
+    };
+    chain.tokens.set(token, watched);
+    watched.subscriptions.add(subscription);
+  }
+
+  drop(subscription: PriceSubscription): void {
+    const { of, token } = subscription;
+    const { chainId } = of.prices.chain;
+    const chain = this.#chains.get(chainId);
+    const watched = chain?.tokens.get(token);
+    subscription.isListening = false;
+    if (chain === undefined || watched?.subscriptions.delete(subscription) !== true) return;
+    if (watched.subscriptions.size > 0) return;
+    watched.unwatch();
+    chain.tokens.delete(token);
+    if (chain.tokens.size === 0) this.#chains.delete(chainId);
+  }
+
+  /**
+   * Sends the present price to a new subscription, in the share of its key. Returns the refusal of an address that is no
+   * token: it gets no price.
+   */
+  async begin(subscription: PriceSubscription): Promise<Refusal | undefined> {
+    const { of, token, peer } = subscription;
+    const read = this.#reads++;
+    const answer = await orRefusal(of, () => of.prices.answer(requestOf(token), peer.key));
+    if (answer instanceof Refusal && NO_TOKEN.includes(answer.code)) return answer;
+    const watched = this.#chains.get(of.prices.chain.chainId)?.tokens.get(token);
+    if (watched === undefined) return undefined;
+    watched.isKnown = isKnown(answer);
+    this.#take(of, watched, { read, update: updateOf(of, token, answer) });
+    if (watched.newest !== undefined) subscription.offer(watched.newest);
+    return undefined;
+  }
+
+  /** Handles a move of the chain view: prices all tokens at the head that it shows by now. */
+  onChainViewMoved(chainId: number): void {
+    const chain = this.#chains.get(chainId);
+    if (chain === undefined) return;
+    chain.hasMoved = true;
+    if (!chain.isReading) void this.#follow(chain);
+  }
+
+  /** Never rejects. */
+  async #follow(chain: WatchedChain): Promise<void> {
+    chain.isReading = true;
+    try {
+      while (chain.hasMoved) {
+        // The view can show further blocks in this turn. Only the last one's prices are needed.
+        await yieldToEventLoop();
+        chain.hasMoved = false;
+        const all = [...chain.tokens.values()];
+        for (const watched of all) if (!watched.isKnown) void this.#readAlone(chain.of, watched);
+        const tokens = all.filter((watched) => watched.isKnown);
+        for (let from = 0; from < tokens.length; from += AT_ONCE) {
+          await this.#readAll(chain.of, tokens.slice(from, from + AT_ONCE));
+          await yieldToEventLoop();
+        }
+      }
+    } catch (error) {
+      this.#failed(error);
+    } finally {
+      chain.isReading = false;
+    }
+  }
+
+  #failed(error: unknown): void {
+    if (!isAbort(error)) this.#logger.warn({ err: error }, "could not price the tokens of subscribers");
+  }
+
+  /** Prices a token that may take long, so that the others don't wait for it. Never rejects. */
+  async #readAlone(of: PricedChain, watched: WatchedToken): Promise<void> {
+    if (watched.isReading) return;
+    watched.isReading = true;
+    try {
+      await this.#readAll(of, [watched]);
+    } catch (error) {
+      this.#failed(error);
+    } finally {
+      watched.isReading = false;
+    }
+  }
+
+  async #readAll(of: PricedChain, tokens: readonly WatchedToken[]): Promise<void> {
+    const read = this.#reads++;
+    const requests = tokens.map(({ token }) => requestOf(token));
+    const answers = await orRefusal(of, () => of.prices.answers(requests));
+    // The chain can't be read now. The next block is another chance.
+    if (answers instanceof Refusal) return;
+    tokens.forEach((watched, at) => {
+      const answer = answers[at]!;
+      watched.isKnown = isKnown(answer);
+      if (watched.isKnown) this.#take(of, watched, { read, update: updateOf(of, watched.token, answer) });
+    });
+  }
+
+  #take(of: PricedChain, watched: WatchedToken, { read, update }: { read: number; update: PriceUpdate }): void {
+    if (read < watched.read) return;
+    watched.read = read;
+    const before = watched.newest;
+    watched.newest = update;
+    if (before !== undefined && !differs(of, before, update)) return;
+    // A broadcast to many takes several turns, in which a newer price may come.
+    this.#broadcast.send(watched.subscriptions, (subscription) => subscription.offer(watched.newest ?? update));
+  }
+
+  stop(): void {
+    this.#broadcast.stop();
+  }
+}
+
+const isKnown = (answer: PriceAnswer | Refusal): boolean =>
+  !(answer instanceof Refusal) || LOST.includes(answer.code) || NO_TOKEN.includes(answer.code);
+
+const requestOf = (address: Address) => ({ address, percentChange: false, provenance: false });
+
+/** Resolves to a refusal in place of its error, also if the endpoints caused it. */
+async function orRefusal<T>({ prices }: PricedChain, work: () => Promise<T>): Promise<T | Refusal> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof Refusal) return error;
+    if (!(error instanceof AppError) || !OF_ENDPOINTS.test(error.code)) throw error;
+    return new Refusal("chain_unavailable", `no endpoint of ${prices.chain.name} answers at the moment`);
+  }
+}
+
+function updateOf({ prices, view }: PricedChain, token: Address, answer: PriceAnswer | Refusal): PriceUpdate {
+  const about = { type: "price", chain: prices.chain.name, token } as const;
+  if (answer instanceof Refusal) {
+    const { code, message } = answer;
+    const block = view.head();
+    const none = { usdPrice: null, nativePrice: null, confidence: null, reason: { code, message } };
+    return { message: { ...about, ...placeOf(block), ...none }, block, usd: undefined };
+  }
+  const { record, asOf, confidence, usd } = answer;
+  const { usdPrice, nativePrice } = record;
+  return { message: { ...about, ...placeOf(asOf), usdPrice, nativePrice, confidence }, block: asOf, usd };
+}
+
+function placeOf(block: BlockRef | undefined) {
+  if (block === undefined) return { block: null, hash: null };
+  const { number, hash } = block;
+  const resume = resumeText({ version: number, checksum: Number.parseInt(hash.slice(2, 10), 16) });
+  return { block: number, hash, ...(resume === undefined ? {} : { resume }) };
+}
+
+/** True if a price differs, or if the block of the former one has left the chain. */
+function differs({ view }: PricedChain, before: PriceUpdate, now: PriceUpdate): boolean {
+  const [one, other] = [before.message, now.message];
+  if (one.usdPrice !== other.usdPrice || one.nativePrice?.value !== other.nativePrice?.value) return true;
+  return one.reason?.code !== other.reason?.code || (before.block !== undefined && !view.isCanonical(before.block));
+}
+
+export class PriceSubscription {
+  readonly of: PricedChain;
+  readonly token: Address;
+  readonly peer: Peer;
+  /** Per cent. */
+  readonly #minChange: Rational | undefined;
+  /** False after the subscription was dropped. */
+  isListening = true;
+  #sent: PriceUpdate | undefined;
+  /** True until the client has read the last message. */
+  #isUnread = false;
+  /** The newest price that came meanwhile. */
+  #next: PriceUpdate | undefined;
+
+  constructor(
+    of: PricedChain,
+    peer: Peer,
+    { token, minChange }: { readonly token: Address; readonly minChange: Rational | undefined },
+  ) {
+    this.of = of;
+    this.peer = peer;
+    this.token = token;
+    this.#minChange = minChange;
+  }
+
+  /** Sends a price if it moved far enough, once the client has read the one before. */
+  offer(update: PriceUpdate): void {
+    if (!this.isListening) return;
+    if (this.#isUnread) {
+      this.#next = update;
+      return;
+    }
+    if (!this.#isWorthSending(update)) return;
+    this.#sent = update;
+    this.#isUnread = true;
+    this.peer.send(update.message);
+    this.peer.onRead(() => {
+      this.#isUnread = false;
+      const next = this.#next;
+      this.#next = undefined;
+      if (next !== undefined) this.offer(next);
+    });
+  }
+
+  #isWorthSending(update: PriceUpdate): boolean {
+    const sent = this.#sent;
+    if (sent === undefined) return true;
+    if (!differs(this.of, sent, update)) return false;
+    const isOrphaned = sent.block !== undefined && !this.of.view.isCanonical(sent.block);
+    if (this.#minChange === undefined || isOrphaned || sent.usd === undefined || update.usd === undefined) return true;
+    const moved = multiply(absolute(subtract(update.usd, sent.usd)), rational(100n));
+    return compare(moved, multiply(sent.usd, this.#minChange)) >= 0;
+  }
+}

@@ -224,6 +224,9 @@ function barsOf(found: readonly CollectionEntry[], open: readonly CollectionEntr
   return [...lines.slice(0, MAX_BARS), `${found.length - open.length} of ${found.length} done`];
 }
 
+/** The calls of the road that indexing takes. */
+const roadOf = ({ archive, total }: ShownEstimate) => (archive?.used === true ? archive.calls : total);
+
 function endTable(found: readonly CollectionEntry[], estimates: Estimates): string {
   const rows = found.map(
     ({ chain, address, name, status, nfts, transfers, calls, requestedAt, finishedAt, lastError }) => {
@@ -239,7 +242,7 @@ function endTable(found: readonly CollectionEntry[], estimates: Estimates): stri
         ],
         ...[nfts, transfers, calls].map((count) => (count === null ? "–" : wholeText(count))),
         ms === undefined ? "–" : durationText(ms),
-        ...(estimates.size === 0 ? [] : [estimate === undefined ? "–" : rangeText(estimate.total)]),
+        ...(estimates.size === 0 ? [] : [estimate === undefined ? "–" : rangeText(roadOf(estimate))]),
         ...(estimates.size === 0 ? [] : [estimate === undefined ? "–" : durationText(estimate.seconds * 1_000)]),
       ];
     },

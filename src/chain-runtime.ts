@@ -2,8 +2,7 @@
  * One chain of a running service: its endpoints, reader, indexing, prices, metadata and self-audit, wired to the parts
  * that all chains share.
  */
-import { LRUCache } from "lru-cache";
-import { firstUnlinked, numbersBetween } from "./chain/branch.ts";
+import { BlockFacts } from "./chain/block-facts.ts";
 import type { Leases } from "./chain/lease.ts";
 import type { PublishedChain } from "./chain/view.ts";
 import {
@@ -18,7 +17,7 @@ import { type Collection, ledgersOf, transfersOf } from "./collections/collectio
 import type { HotCollections } from "./collections/hot-collections.ts";
 import type { FlagLists } from "./collections/operator-lists.ts";
 import { type ChainConfig, type Config, LIMITS } from "./config.ts";
-import { type Clock, withTimeout } from "./core/clock.ts";
+import type { Clock } from "./core/clock.ts";
 import type { Requester } from "./core/fair-slots.ts";
 import { wholeText } from "./core/format.ts";
 import { type Address, type Hash, toHash } from "./core/hex.ts";
@@ -27,7 +26,7 @@ import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
 import type { Spending } from "./core/spending.ts";
 import { CONTRACT_TYPES, TransferKind } from "./events/columns.ts";
-import type { BlockRef, HeaderRef } from "./events/types.ts";
+import type { HeaderRef } from "./events/types.ts";
 import { type AuditOptions, runAudit } from "./indexing/audit.ts";
 import type { Delay, Verdict } from "./indexing/candidates.ts";
 import { type Estimate, Estimator } from "./indexing/estimate.ts";
@@ -51,9 +50,6 @@ import { EndpointProvider } from "./rpc/endpoint/provider.ts";
 import type { Verify } from "./rpc/port.ts";
 import { RpcChainReader } from "./rpc/reading/reader.ts";
 
-/** Longest wait for the header of an old block. After it the answer goes out without the block's time. */
-const HEADER_WAIT_MS = 500;
-
 /** One enabled chain with its parts. */
 export interface ChainRuntime {
   readonly chain: Chain;
@@ -69,7 +65,8 @@ export interface ChainRuntime {
   documentOf: ChainMetadata["documentOf"];
   lockedAt: Locks["lockedAt"];
   metadataVersion(address: Address): number | undefined;
-  headerOf(block: number, above?: BlockRef): Promise<HeaderRef | undefined>;
+  headerOf: BlockFacts["headerOf"];
+  readonly blockFacts: BlockFacts;
   /** Says what indexing a contract will cost. */
   estimate(address: Address): Promise<Estimate>;
   isHalted(): boolean;
@@ -310,6 +307,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   startAudit({ ...parts, onCode: (...seen) => indexing.codeSeen(...seen) }, shared);
   metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads, isIdle: indexing.isIdle }));
   const locks = new Locks(reader, clock);
+  const blockFacts = new BlockFacts({ reader, view, clock });
   const { factsOf, outcomesOf, healthOf, documentOf, versionOf: metadataVersion } = metadata;
   return {
     chain,
@@ -324,7 +322,8 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     documentOf,
     lockedAt: (address, id, block) => locks.lockedAt(address, id, block),
     metadataVersion,
-    headerOf: blockHeaders(parts, clock),
+    headerOf: (block, above) => blockFacts.headerOf(block, above),
+    blockFacts,
     estimate: (address) => estimator.of(address),
     isHalted: () => view.halted() !== undefined,
     trouble: () => (view.halted() === undefined ? reader.trouble() : "halted"),
@@ -341,35 +340,6 @@ async function probe(reader: RpcChainReader, { name, chainId }: Chain): Promise<
     if (head === undefined) return `${label} ✗ ${fault ?? "does not answer"}`;
     return `${label} ✓ ${which}, head ${wholeText(head)}, ${Math.round(ms)} ms`;
   });
-}
-
-/** Returns a block's header if it is linked to the known block above it, which may still be reverted. */
-async function headerBelow({ reader }: ReadChain, block: number, above: BlockRef): Promise<HeaderRef | undefined> {
-  const headers = await reader.presentHeaders(numbersBetween(block, above.number));
-  return headers.at(-1)?.hash === above.hash && firstUnlinked(headers) === undefined ? headers[0] : undefined;
-}
-
-/** Headers of blocks that are not in memory: asks the node, with a short timeout. */
-function blockHeaders(chain: ReadChain, clock: Clock): ChainRuntime["headerOf"] {
-  const { reader, view } = chain;
-  const headers = new LRUCache<number, HeaderRef>({ max: 10_000 });
-  return async (block, above) => {
-    const known = headers.get(block);
-    if (known !== undefined) return known;
-    const asked = above === undefined ? reader.header(block) : headerBelow(chain, block, above);
-    const answer = (
-      await withTimeout(
-        clock,
-        HEADER_WAIT_MS,
-        asked.catch(() => undefined),
-      )
-    )?.value;
-    if (answer === undefined) return undefined;
-    const { number, hash, parentHash, timestamp } = answer;
-    const header = { number, hash, parentHash, timestamp };
-    if (block <= (view.finalized()?.number ?? -1)) headers.set(block, header);
-    return header;
-  };
 }
 
 /** A chain as its nodes and its readers show it. */

@@ -153,6 +153,8 @@ export interface Config {
   readonly logRequests: boolean;
   /** True if `/` is the console. */
   readonly hasConsole: boolean;
+  /** True if the console links addresses and transactions to the chains' block explorers. */
+  readonly hasExplorerLinks: boolean;
   readonly metricsKey: string | undefined;
 }
 
@@ -462,6 +464,7 @@ export function readConfig(environment: Environment): Config {
     warnings: [],
     logFormat: env.choice("LOG_FORMAT", ["auto", "json", "pretty"], "auto"),
     hasConsole: env.choice("CONSOLE", ["on", "off"], "on") === "on",
+    hasExplorerLinks: env.choice("EXPLORER_LINKS", ["on", "off"], "on") === "on",
     logRequests: env.choice("LOG_REQUESTS", ["true", "false"], "false") === "true",
     metricsKey,
   };

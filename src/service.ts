@@ -8,7 +8,7 @@ import { join } from "node:path";
 import packageFacts from "../package.json" with { type: "json" };
 import { Leases } from "./chain/lease.ts";
 import { type ChainRuntime, createRuntime, placedChains, type RuntimeOptions } from "./chain-runtime.ts";
-import { COMPUTE_UNITS, contractChains, type PriceList, parsePriceList } from "./chains/chains.ts";
+import { COMPUTE_UNITS, contractChains, explorersOf, type PriceList, parsePriceList } from "./chains/chains.ts";
 import { beginAnew } from "./collections/headline.ts";
 import { type BlocksInDoubt, HotCollections } from "./collections/hot-collections.ts";
 import { ListFiles } from "./collections/operator-lists.ts";
@@ -366,6 +366,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     wireTypes: config.wireTypes,
     logRequests: config.logRequests,
     hasConsole: config.hasConsole,
+    explorers: config.hasExplorerLinks ? explorersOf(enabled.map(({ chain }) => chain)) : {},
     publicUrl: config.publicUrl,
     prefix: prefixOf(config),
     url: ground.publicUrl,

@@ -17,6 +17,7 @@ import { operators } from "./rows/operators.ts";
 import { scaleAppend, scaleBackfill, scaleHydrate, scalePages } from "./rows/scale.ts";
 import { sockets } from "./rows/sockets.ts";
 import { start } from "./rows/start.ts";
+import { transfers } from "./rows/transfers.ts";
 import { walk } from "./rows/walk.ts";
 import { pageUnderBackfill, warmPage1, warmPage64 } from "./rows/warm-page.ts";
 import { warmPrice } from "./rows/warm-price.ts";
@@ -35,6 +36,7 @@ export const BENCHES: readonly Bench[] = [
   warmPage1,
   warmPage64,
   walk,
+  transfers,
   pageUnderBackfill,
   pageWhileCold,
   warmPrice,

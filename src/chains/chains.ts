@@ -62,6 +62,14 @@ let known: readonly Chain[] = CHAINS;
 let bySelector = new Map<string, Chain>();
 let byId = new Map<number, Chain>();
 
+/** Addresses of the chains' block explorers without a slash at the end, by name, alias and code. */
+export const explorersOf = (chains: readonly Chain[]): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    chains.flatMap(({ name, aliases = [], code, explorer = "" }) =>
+      /^https?:/.test(explorer) ? [name, ...aliases, code].map((one) => [one, explorer.replace(/\/+$/, "")]) : [],
+    ),
+  );
+
 /** Every chain that this process knows, whether it is enabled or not. */
 export const knownChains = (): readonly Chain[] => known;
 

@@ -2,7 +2,7 @@
 import { Feed } from "./feed.ts";
 import { type ClientOptions, type Query, Requests } from "./requests.ts";
 import type { PriceFeedMessage, PriceSubscribeOptions, SubscribeOptions, Subscription } from "./subscription.ts";
-import type { Holder, Key, KnownToken, ListedCollection, NftRecord, Operations } from "./types.ts";
+import type { CollectionTransfer, Holder, Key, KnownToken, ListedCollection, NftRecord, Operations } from "./types.ts";
 
 interface Cancelled {
   readonly signal?: AbortSignal;
@@ -17,6 +17,7 @@ const PRICES = "POST /api/v2/erc20/prices";
 const HOLDERS = "GET /api/collections/:chain/:address/holders";
 const TOKENS = "GET /api/collections/:chain/:address/tokens";
 const TOKEN = "GET /api/collections/:chain/:address/tokens/:id";
+const TRANSFERS = "GET /api/collections/:chain/:address/transfers";
 const SERIES = "GET /api/prices/:chain/:address/series";
 const EXPORT = "GET /api/collections/:chain/:address/export";
 const COLLECTIONS = "GET /api/collections";
@@ -31,6 +32,7 @@ export type CollectionQuery = QueryOf<typeof COLLECTIONS>;
 export type PageQuery = QueryOf<typeof HOLDERS>;
 export type TokenQuery = QueryOf<typeof TOKENS>;
 export type TokenDetailsQuery = QueryOf<typeof TOKEN>;
+export type TransfersQuery = QueryOf<typeof TRANSFERS>;
 export type ExportQuery = QueryOf<typeof EXPORT>;
 /** Parameters of a series. Its ends are blocks or ISO times. */
 export type SeriesQuery = Omit<QueryOf<typeof SERIES>, "from" | "to"> & {
@@ -158,6 +160,17 @@ export class Client {
   /** Returns a token with its newest transfers, and a cursor for older ones. @throws ServiceError */
   token(contract: Contract, id: string | bigint, { signal, ...query }: TokenDetailsQuery = {}) {
     return this.call(TOKEN, { path: { ...partsOf(contract), id: `${id}` }, query, ...given(signal) });
+  }
+
+  /** Returns one page of a collection's transfers, newest first. @throws ServiceError */
+  transferPage(contract: Contract, { signal, ...query }: TransfersQuery = {}) {
+    return this.call(TRANSFERS, { path: partsOf(contract), query, ...given(signal) });
+  }
+
+  /** Yields the transfers of a collection, newest first, as of one block. @throws ServiceError */
+  async *transfers(contract: Contract, query: TransfersQuery = {}): AsyncGenerator<CollectionTransfer> {
+    for await (const { result } of pages((cursor) => this.transferPage(contract, { ...query, ...cursor }), query))
+      yield* result;
   }
 
   /** Returns how many tokens have which trait. @throws ServiceError */

@@ -172,7 +172,7 @@ function Heading({ chain, address, record, total, isReady, flags }: HeadingOptio
         {plain(record?.name ?? "", 60) || "Collection"} <small>{plain(record?.symbol ?? "", 20)}</small>
       </h1>
       <p>
-        {chain} · <AddressLink value={address} />
+        {chain} · <AddressLink value={address} chain={chain} />
         {record === undefined ? "" : ` · ${record.contract_type}`}
         {isReady ? ` · ${counted(total, "NFT")}` : ""}
         {isTrue(record?.verified_collection) ? <span class="flag good"> verified by the operator</span> : null}
@@ -318,7 +318,9 @@ function Ready({ chain, address, newest, firstBlock, total, happenings, metadata
           </>
         ) : null}
         {view === "Holders" ? <HoldersPanel key={`${block}`} {...{ chain, address, block, turn }} /> : null}
-        {view === "Activity" ? <ActivityPanel {...{ chain, address, happenings, metadata, details }} /> : null}
+        {view === "Activity" ? (
+          <ActivityPanel key={`${block}`} {...{ chain, address, block, turn, happenings, metadata, details }} />
+        ) : null}
         {view === "Export" ? <ExportPanel {...{ chain, address, total }} block={shownAt.block} /> : null}
       </Tabs>
     </>
@@ -394,7 +396,6 @@ function progressAfter(before: Progress, message: FeedMessage, wasReady: boolean
 
 function happeningOf(message: FeedMessage): Happening | undefined {
   const time = new Date().toISOString();
-  if (message.type === "transfers") return { is: "transfers", time, block: message.block, ids: message.tokenIds };
   if (message.type === "reorged") return { is: "reorged", time, block: message.block };
   if (message.type === "failed") return { is: "failed", time, reason: message.reason };
   return undefined;

@@ -10,6 +10,12 @@ const NAME = "evm-data-key";
 /** Base URL of the service, with a slash at the end. The script is at `console/app.js` below it, on any host and path. */
 export const BASE = new URL("..", import.meta.url).href;
 
+/** Addresses of the chains' block explorers, by the names of chains. The page has them unless the operator switched that off. */
+const EXPLORERS: Readonly<Record<string, string>> = JSON.parse(
+  document.getElementById("console")?.dataset["explorers"] ?? "{}",
+);
+export const explorerOf = (chain: string): string | undefined => EXPLORERS[chain.toLowerCase()];
+
 export interface Session {
   readonly client: Client;
   readonly scope: "read" | "operate";
@@ -123,6 +129,73 @@ function changeQuery(changes: QueryChanges): void {
 export function blockIn(query: URLSearchParams): number | undefined {
   const text = query.get("block") ?? "";
   return /^\d{1,15}$/.test(text) ? Number(text) : undefined;
+}
+
+/** A page of a list, as the service gives it. */
+interface ListPage<Row> {
+  readonly result: readonly Row[];
+  readonly cursor: string | null;
+}
+
+interface Paged<Row, Page> {
+  readonly rows: readonly Row[];
+  /** The newest page; undefined before the first one. */
+  readonly page: Page | undefined;
+  readonly error: Error | undefined;
+  readonly isBusy: boolean;
+  /** Reads another page; undefined at the end. */
+  readonly more: (() => void) | undefined;
+}
+
+/** The place of a page: the cursor of the one before, or the block of the first one. */
+export type PageAt = { readonly cursor: string } | { readonly as_of_block?: number };
+
+/**
+ * The rows of a list that are read so far, and the reading of more. When `inputs` change it is read from its beginning, with as
+ * many rows as are shown.
+ */
+export function usePages<Row, Page extends ListPage<Row>>(
+  load: (at: PageAt, signal: AbortSignal) => Promise<Page>,
+  block: number | undefined,
+  inputs: readonly unknown[],
+): Paged<Row, Page> {
+  const { leave } = useSession();
+  const [{ rows, page }, setListed] = useState<{ rows: readonly Row[]; page: Page | undefined }>({
+    ...{ rows: [], page: undefined },
+  });
+  const [error, setError] = useState<Error>();
+  const [isBusy, setBusy] = useState(true);
+  const stopping = useRef(new AbortController());
+  /** Reads on from a page until there are more rows than `count`, and shows them at once. */
+  const read = async (from: { rows: readonly Row[]; page: Page | undefined }, count: number) => {
+    stopping.current.abort();
+    stopping.current = new AbortController();
+    const { signal } = stopping.current;
+    setBusy(true);
+    try {
+      let now = from;
+      let cursor = from.page?.cursor ?? null;
+      do {
+        const first = block === undefined ? {} : { as_of_block: block };
+        const next: Page = await load(cursor === null ? first : { cursor }, signal);
+        now = { rows: [...now.rows, ...next.result], page: next };
+        cursor = next.cursor;
+      } while (cursor !== null && now.rows.length < count);
+      setListed(now);
+      setError(undefined);
+    } catch (failure) {
+      if (signal.aborted) return;
+      if (isRefusal(failure)) leave((failure as Error).message);
+      else setError(failure as Error);
+    } finally {
+      if (!signal.aborted) setBusy(false);
+    }
+  };
+  useEffect(() => void read({ rows: [], page: undefined }, rows.length), [block, ...inputs]);
+  useEffect(() => () => stopping.current.abort(), []);
+  const more =
+    page === undefined || page.cursor === null ? undefined : () => void read({ rows, page }, rows.length + 1);
+  return { rows, page, error, isBusy, more };
 }
 
 export interface Loaded<T> {

@@ -187,7 +187,7 @@ function Offers({ offers }: { readonly offers: readonly string[] }) {
             <a href={kind === "price" ? linkTo.price(chain, address) : linkTo.collection(chain, address)}>
               {kind === "price" ? "the price of a token" : "an NFT collection"}
             </a>{" "}
-            <AddressLink value={address} />
+            <AddressLink value={address} chain={chain} />
           </li>
         ))}
       </ul>
@@ -340,7 +340,7 @@ function TokenTable({ rows }: { readonly rows: readonly KnownToken[] }) {
           </th>
           <td>{chain}</td>
           <td>
-            <AddressLink value={address} />
+            <AddressLink value={address} chain={chain} />
           </td>
         </tr>
       ))}

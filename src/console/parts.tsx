@@ -1,7 +1,8 @@
 /** Small parts that several screens show. */
 import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
 import { type ListedCollection, ServiceError } from "../client/index.ts";
-import { BASE } from "./hooks.ts";
+import { BASE, explorerOf } from "./hooks.ts";
 
 // Numbers, times and addresses as people read them.
 
@@ -62,6 +63,7 @@ export function cutInside(text: string, most: number): string {
 }
 
 const ADDRESS = /^0x[0-9a-f]{40}$/i;
+export const NO_OWNER = `0x${"0".repeat(40)}`;
 export const isAddress = (text: string): boolean => ADDRESS.test(text);
 
 /** A bar that fills up. @param percent from 0 to 100; null while it is unknown */
@@ -82,20 +84,90 @@ export function Bar({ percent, label }: { readonly percent: number | null; reado
   );
 }
 
-/** An address, cut in the middle. All of it is there for screen readers and the clipboard. */
-export function AddressLink({ value, href }: { readonly value: string; readonly href?: string }) {
-  const text = <code title={value}>{brief(value)}</code>;
-  return href === undefined ? text : <a href={href}>{text}</a>;
+interface AddressOptions {
+  readonly value: string;
+  /** The chain that it is on, for the link to a block explorer. */
+  readonly chain: string;
+  /** Where its own text leads. */
+  readonly href?: string | undefined;
+  /** True for an address that is cut only where the screen is narrow. */
+  readonly isLong?: boolean;
 }
 
-/** An address in full, cut in the middle where the screen is narrow. */
-export function LongAddress({ value }: { readonly value: string }) {
-  return (
+/** An address, cut in the middle. The whole is its title, shown when the keyboard reaches it, and copied by a button. */
+export const AddressLink = ({ value, ...options }: AddressOptions) => (
+  <Identifier {...options} value={value} path={`address/${value}`} />
+);
+
+/** The hash of a transaction, like an address. */
+export const Transaction = ({ value, chain }: Pick<AddressOptions, "value" | "chain">) => (
+  <Identifier value={value} chain={chain} path={`tx/${value}`} />
+);
+
+/** An owner, with a link to its tokens in the collection. */
+export const Owner = ({ collection, block, ...options }: OwnerOptions) => (
+  <AddressLink {...options} href={linkTo.owned(options.chain, collection, options.value, block)} />
+);
+
+interface OwnerOptions extends Pick<AddressOptions, "value" | "chain" | "isLong"> {
+  readonly collection: string;
+  /** The block at which its tokens are shown; undefined for the newest. */
+  readonly block?: number | undefined;
+}
+
+/** @param path of its page below the address of the chain's explorer */
+function Identifier({ value, chain, href, isLong = false, path }: AddressOptions & { readonly path: string }) {
+  const [isCopied, setCopied] = useState(false);
+  const text = (
     <code title={value}>
-      <span class="only-wide">{value}</span>
-      <span class="only-narrow">{brief(value)}</span>
+      <span class="brief">{brief(value)}</span>
+      <span class="whole">{value}</span>
     </code>
   );
+  const explorer = explorerOf(chain);
+  const page = explorer === undefined ? undefined : `${explorer}/${path}`;
+  return (
+    <span class={isLong ? "identifier long" : "identifier"}>
+      {href === undefined ? text : <a href={href}>{text}</a>}{" "}
+      <button
+        type="button"
+        class={isCopied ? "copy done" : "copy"}
+        title={isCopied ? "Copied" : "Copy"}
+        aria-label={isCopied ? "Copied" : `Copy ${value}`}
+        onClick={() => copy(value).then(() => setCopied(true))}
+        onBlur={() => setCopied(false)}
+      />
+      {page === undefined ? null : (
+        <a
+          class="explorer"
+          href={page}
+          target="_blank"
+          rel="noreferrer"
+          title={`Open at ${new URL(page).host}`}
+          aria-label={`${value} at ${new URL(page).host}`}
+        >
+          <span />
+        </a>
+      )}
+    </span>
+  );
+}
+
+/** Copies a text. A page over http from another machine has no clipboard, and copies a selection instead. */
+async function copy(text: string): Promise<void> {
+  try {
+    return await navigator.clipboard.writeText(text);
+  } catch {
+    // The selection does it.
+  }
+  const focused = document.activeElement as HTMLElement | null;
+  const field = document.createElement("textarea");
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  document.execCommand("copy");
+  field.remove();
+  focused?.focus();
 }
 
 export function Failure({ error }: { readonly error: Error | undefined }) {
@@ -215,6 +287,9 @@ export const linkTo = {
   /** @param block the block to show; undefined for the newest */
   token: (chain: string, address: string, id: string, block?: number) =>
     `#/nft/${encodeURIComponent(chain)}/${address}/${id}${at(block)}`,
+  /** The tokens of an owner in a collection. @param block the block to show; undefined for the newest */
+  owned: (chain: string, address: string, owner: string, block?: number) =>
+    `#/nft/${encodeURIComponent(chain)}/${address}?owner=${owner}${block === undefined ? "" : `&block=${block}`}`,
   /** @param block the block to price at; undefined for the newest */
   price: (chain: string, address: string, block?: number) =>
     `#/price/${encodeURIComponent(chain)}/${address}${at(block)}`,
@@ -258,7 +333,7 @@ function CollectionRow({ row }: { readonly row: ListedCollection }) {
       </th>
       <td>{chain}</td>
       <td>
-        <AddressLink value={address} />
+        <AddressLink value={address} chain={chain} />
       </td>
       <td>
         {status === "indexing" || status === "joining" ? (

@@ -91,7 +91,7 @@ function Answer({ chain, address }: PriceOptions) {
       <p role="status" class="quiet">
         {isLoading ? "Asking…" : ""}
       </p>
-      {error === undefined ? null : <Refused error={error} />}
+      {error === undefined ? null : <Refused error={error} chain={chain} />}
       {error === undefined && value !== undefined ? <Shown price={value} chain={chain} /> : null}
       {error === undefined && value?.asOf?.time != null ? (
         <CurvePanel {...{ chain, address }} until={value.asOf.time} onBlock={show} />
@@ -151,7 +151,7 @@ function momentOf(text: string): { readonly block: number | undefined } | string
 }
 
 /** Why there is no price, with what the service found at each pool. */
-function Refused({ error }: { readonly error: Error }) {
+function Refused({ error, chain }: { readonly error: Error; readonly chain: string }) {
   const pools = error instanceof ServiceError ? (error.details?.pools ?? []) : [];
   return (
     <>
@@ -162,7 +162,7 @@ function Refused({ error }: { readonly error: Error }) {
             <tr key={`${pool.pool} ${pool.reason}`}>
               <td>{plain(pool.exchange)}</td>
               <td>
-                <AddressLink value={pool.pool} />
+                <AddressLink value={pool.pool} chain={chain} />
               </td>
               <td>{reasonText(pool)}</td>
             </tr>
@@ -308,7 +308,7 @@ function CurvePanel({ chain, address, until, onBlock }: CurveOptions) {
       {result.length === 0 ? null : (
         <details>
           <summary>As a table</summary>
-          <PointTable points={result} onBlock={onBlock} />
+          <PointTable points={result} {...{ chain, onBlock }} />
         </details>
       )}
       <Curl requests={[{ path: `/api/prices/${chain}/${address}/series?from=${from}&to=${until}&points=${points}` }]} />
@@ -354,7 +354,11 @@ function Curve({ points }: { readonly points: readonly SeriesPoint[] }) {
   return <div class="curve" ref={box} role="img" aria-label={label} />;
 }
 
-function PointTable({ points, onBlock }: { readonly points: readonly SeriesPoint[] } & Pick<CurveOptions, "onBlock">) {
+interface PointOptions extends Pick<CurveOptions, "chain" | "onBlock"> {
+  readonly points: readonly SeriesPoint[];
+}
+
+function PointTable({ points, chain, onBlock }: PointOptions) {
   return (
     <Table label="Prices" titles={["Block", "Time", "Dollars", "Pool"]} numbers={["Dollars"]}>
       {points.map(({ block, time, usdPrice, pool }) => (
@@ -366,7 +370,7 @@ function PointTable({ points, onBlock }: { readonly points: readonly SeriesPoint
           </td>
           <td>{clock(time)}</td>
           <td class="number">{usdPrice ?? "–"}</td>
-          <td>{pool === null ? "–" : <AddressLink value={pool} />}</td>
+          <td>{pool === null ? "–" : <AddressLink value={pool} chain={chain} />}</td>
         </tr>
       ))}
     </Table>

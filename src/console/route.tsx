@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import type { PoolState, TokenPrice } from "../client/index.ts";
 import { useAnswer, useSession } from "./hooks.ts";
-import { AddressLink, brief, linkTo, Panel, percent, plain, shortened, Table, whole } from "./parts.tsx";
+import { AddressLink, brief, linkTo, Panel, percent, plain, shortened, Table, Transaction, whole } from "./parts.tsx";
 import { leadingDigits, nearest, reservesOf, type Step, stepsOf, times, usdOf } from "./recompute.ts";
 
 /** Digits shown of the recomputed fraction. */
@@ -147,7 +147,7 @@ function PoolRow({ pool, chain, nameOf }: PoolRowOptions) {
     <tr>
       <td>{plain(exchange, 40)}</td>
       <td>
-        <AddressLink value={pool.pool} />
+        <AddressLink value={pool.pool} chain={chain} />
       </td>
       <td>{fee / 10_000} %</td>
       <td>
@@ -160,11 +160,7 @@ function PoolRow({ pool, chain, nameOf }: PoolRowOptions) {
       </td>
       <td>{whole(block)}</td>
       <td>
-        {transactionHash === undefined ? (
-          "read at the head"
-        ) : (
-          <code title={transactionHash}>{brief(transactionHash)}</code>
-        )}
+        {transactionHash === undefined ? "read at the head" : <Transaction value={transactionHash} chain={chain} />}
       </td>
     </tr>
   );

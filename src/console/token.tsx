@@ -1,12 +1,11 @@
-/** A token: its picture, traits, the line of its owners, and its metadata as it was. */
-import { useEffect, useState } from "preact/hooks";
-import type { MetadataOutcome, NftRecord, TokenTransfer } from "../client/index.ts";
+/** A token: its picture, traits, transfers, and its metadata as it was. */
+import { useState } from "preact/hooks";
+import type { MetadataOutcome, NftRecord } from "../client/index.ts";
 import { Picture, tokenName } from "./gallery.tsx";
 import { blockIn, useAction, useAnswer, useQuery, useSession } from "./hooks.ts";
 import { ChainNotice } from "./notice.tsx";
-import { AddressLink, Curl, clock, Fact, Failure, linkTo, Panel, plain, whole } from "./parts.tsx";
-
-const ZERO = `0x${"0".repeat(40)}`;
+import { Curl, clock, Fact, Failure, linkTo, Owner, Panel, plain, whole } from "./parts.tsx";
+import { Transfers } from "./views.tsx";
 
 interface TokenOptions {
   readonly chain: string;
@@ -19,21 +18,11 @@ export function TokenScreen({ chain, address, id }: TokenOptions) {
   const block = blockIn(useQuery()[0]);
   const at = block === undefined ? {} : { as_of_block: block };
   const { value, error, reload } = useAnswer(
-    (signal) => client.token({ chain, address }, id, { ...at, signal }),
+    (signal) => client.token({ chain, address }, id, { limit: 1, ...at, signal }),
     [chain, address, id, block],
   );
-  const [older, setOlder] = useState<{ readonly rows: readonly TokenTransfer[]; readonly cursor: string | null }>();
-  useEffect(() => setOlder(undefined), [block]);
-  const [state, run, isBusy] = useAction();
   const record = value?.record;
   const search = block === undefined ? "" : `?as_of_block=${block}`;
-  const cursor = older === undefined ? (value?.cursor ?? null) : older.cursor;
-  const more = () =>
-    run(async () => {
-      const page = await client.token({ chain, address }, id, { cursor: cursor as string });
-      setOlder((before) => ({ rows: [...(before?.rows ?? []), ...page.history], cursor: page.cursor }));
-      return "";
-    });
   return (
     <>
       <ChainNotice chain={chain} />
@@ -47,17 +36,11 @@ export function TokenScreen({ chain, address, id }: TokenOptions) {
         </p>
       )}
       <Failure error={error} />
-      {record === undefined ? null : <Details record={record} locked={value?.locked ?? null} />}
+      {record === undefined ? null : <Details {...{ record, chain, address, block }} locked={value?.locked ?? null} />}
       {value === undefined ? null : (
         <>
-          <Panel title="Owners, newest first">
-            <History rows={[...value.history, ...(older?.rows ?? [])]} />
-            {cursor === null ? null : (
-              <button type="button" disabled={isBusy} onClick={more}>
-                Older
-              </button>
-            )}{" "}
-            <span role="status">{state}</span>
+          <Panel title="Transfers, newest first">
+            <Transfers {...{ chain, address, id, block }} turn={0} />
           </Panel>
           <Panel title="Attempts to fetch the metadata">
             <p class="quiet">Choose a time to see the metadata as it was known then.</p>
@@ -91,7 +74,13 @@ function Refresh({ of: { chain, address, id }, onDone }: { readonly of: TokenOpt
   );
 }
 
-function Details({ record, locked }: { readonly record: NftRecord; readonly locked: boolean | null }) {
+interface DetailsOptions extends Omit<TokenAt, "id"> {
+  readonly record: NftRecord;
+  readonly locked: boolean | null;
+}
+
+function Details({ record, locked, chain, address, block }: DetailsOptions) {
+  const owner = record.owner_of;
   const metadata = record.normalized_metadata === "" ? undefined : record.normalized_metadata;
   return (
     <div class="details">
@@ -103,7 +92,11 @@ function Details({ record, locked }: { readonly record: NftRecord; readonly lock
             <code>{plain(record.token_id)}</code>
           </Fact>
           <Fact name="Owner">
-            {record.owner_of === "" ? `${record.amount} in all` : <AddressLink value={record.owner_of} />}
+            {owner === "" ? (
+              `${record.amount} in all`
+            ) : (
+              <Owner value={owner} collection={address} {...{ chain, block }} />
+            )}
           </Fact>
           <Fact name="Minted">block {whole(Number(record.block_number_minted))}</Fact>
           <Fact name="Last transfer">block {whole(Number(record.block_number))}</Fact>
@@ -115,21 +108,6 @@ function Details({ record, locked }: { readonly record: NftRecord; readonly lock
         <Attributes record={record} />
       </div>
     </div>
-  );
-}
-
-/** Each owner with the block from which on it held the token. */
-function History({ rows }: { readonly rows: readonly TokenTransfer[] }) {
-  return (
-    <ol class="line">
-      {rows.map(({ block, from, to, amount }, at) => (
-        <li key={at}>
-          <span>block {whole(block)}</span> {from === ZERO ? "minted to " : to === ZERO ? "burnt by " : ""}
-          <code>{to === ZERO ? from : to}</code>
-          {amount === "1" ? "" : ` × ${plain(amount, 30)}`}
-        </li>
-      ))}
-    </ol>
   );
 }
 

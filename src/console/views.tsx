@@ -1,53 +1,47 @@
-/** Views of a collection beside the gallery: what happens while the page is open, its owners, and files of it. */
-import { useEffect, useRef, useState } from "preact/hooks";
-import type { AsOf, CollectionDetails, FeedMessage, Holder } from "../client/index.ts";
-import { BASE, type Loaded, useAction, useSession } from "./hooks.ts";
+/** Views of a collection beside the gallery: its transfers, its owners, and files of it. */
+import { useState } from "preact/hooks";
+import type { Client, CollectionDetails, CollectionTransfer, FeedMessage, Holder } from "../client/index.ts";
+import { BASE, type Loaded, useAction, usePages, useSession } from "./hooks.ts";
 import {
   Curl,
   clock,
   commandLine,
   counted,
   Failure,
-  LongAddress,
   linkTo,
+  NO_OWNER,
+  Owner,
   percent,
   plain,
   quoted,
   Table,
+  Transaction,
   whole,
 } from "./parts.tsx";
 
 export type Happening =
-  | { readonly is: "transfers"; readonly time: string; readonly block: number; readonly ids: readonly string[] }
   | { readonly is: "reorged"; readonly time: string; readonly block: number }
   | { readonly is: "failed"; readonly time: string; readonly reason: string };
 
-/** Ids named in a line. */
-const MOST_IDS = 12;
-
-interface ActivityOptions {
-  readonly chain: string;
-  readonly address: string;
+interface ActivityOptions extends ListOptions {
   readonly happenings: readonly Happening[];
   readonly metadata: Extract<FeedMessage, { type: "metadata" }> | undefined;
   readonly details: Loaded<CollectionDetails | undefined>;
 }
 
-export function ActivityPanel({ chain, address, happenings, metadata, details }: ActivityOptions) {
+export function ActivityPanel({ chain, address, block, turn, happenings, metadata, details }: ActivityOptions) {
   return (
     <>
       <MetadataHealth {...{ chain, address, metadata, details }} />
-      <h2>Since this page was opened</h2>
-      {happenings.length === 0 ? (
-        <p class="quiet">Nothing yet. Transfers appear here as their blocks come in.</p>
-      ) : null}
       <ol class="happenings" aria-live="polite">
         {happenings.map((one, at) => (
           <li key={happenings.length - at} class={one.is}>
-            <time dateTime={one.time}>{clock(one.time).slice(11, 19)}</time> <Words {...{ chain, address, one }} />
+            <time dateTime={one.time}>{clock(one.time).slice(11, 19)}</time> <Words one={one} />
           </li>
         ))}
       </ol>
+      <h2>Transfers, newest first</h2>
+      <Transfers {...{ chain, address, block, turn }} />
       <details class="curl">
         <summary>The same on a socket</summary>
         <pre>
@@ -58,22 +52,75 @@ export function ActivityPanel({ chain, address, happenings, metadata, details }:
   );
 }
 
-function Words({ chain, address, one }: { readonly chain: string; readonly address: string; readonly one: Happening }) {
-  if (one.is === "reorged") {
-    return <strong>The chain was reorganised: everything after block {whole(one.block)} was replaced.</strong>;
-  }
+function Words({ one }: { readonly one: Happening }) {
   if (one.is === "failed") return <>The indexing failed: {plain(one.reason, 200)}</>;
-  const { block, ids } = one;
+  return <strong>The chain was reorganised: everything after block {whole(one.block)} was replaced.</strong>;
+}
+
+interface TransfersOptions extends ListOptions {
+  /** Of this token only, with their transactions. */
+  readonly id?: string | undefined;
+}
+
+/** Transfers of a collection or of one token, newest first. New ones appear as their blocks come in. */
+export function Transfers({ chain, address, block, turn, id }: TransfersOptions) {
+  const { client } = useSession();
+  const only = id === undefined ? {} : { tokenId: id, transactions: true };
+  const { rows, page, error, isBusy, more } = usePages<CollectionTransfer, TransfersPage>(
+    (at, signal) => client.transferPage({ chain, address }, { limit: PAGE, times: true, ...only, ...at, signal }),
+    block,
+    // At a block of the past nothing changes.
+    [chain, address, id, block === undefined ? turn : 0],
+  );
+  const query = new URLSearchParams({ limit: String(PAGE), times: "true" });
+  for (const [name, value] of Object.entries(only)) query.set(name, String(value));
+  if (page?.asOf != null) query.set("as_of_block", String(page.asOf.block));
+  const path = `/api/collections/${chain}/${address}/transfers?${query}`;
+  const titles = ["Time", "Block", ...(id === undefined ? ["Token"] : []), "From", "To", "Amount"];
   return (
     <>
-      {`block ${whole(block)}: ${ids.length === 1 ? "a transfer" : `transfers of ${whole(ids.length)} tokens`}`}{" "}
-      {ids.slice(0, MOST_IDS).map((id) => (
-        <a key={id} href={linkTo.token(chain, address, id)}>
-          #{plain(id, 12)}{" "}
-        </a>
-      ))}
-      {ids.length > MOST_IDS ? "…" : ""}
+      <Failure error={error} />
+      {page === undefined || rows.length > 0 ? null : <p class="quiet">No transfers.</p>}
+      <Table
+        label="Transfers"
+        titles={id === undefined ? titles : [...titles, "Transaction"]}
+        numbers={["Block", "Amount"]}
+      >
+        {rows.map((row) => (
+          <TransferRow key={`${row.block}/${row.logIndex}/${row.tokenId}`} {...{ row, chain, address, block, id }} />
+        ))}
+      </Table>
+      {more === undefined ? null : (
+        <button type="button" disabled={isBusy} onClick={more}>
+          Older
+        </button>
+      )}
+      <Curl requests={[{ path }]} />
     </>
+  );
+}
+
+type TransfersPage = Awaited<ReturnType<Client["transferPage"]>>;
+
+function TransferRow({ row, chain, address, block, id }: Omit<TransfersOptions, "turn"> & { row: CollectionTransfer }) {
+  const { time, tokenId, from, to, amount, transaction } = row;
+  const owner = { chain, collection: address, block };
+  return (
+    <tr>
+      <td>{time === null ? "not known" : <time dateTime={time}>{clock(time)}</time>}</td>
+      <td class="number">{whole(row.block)}</td>
+      {id === undefined ? (
+        <td>
+          <a href={linkTo.token(chain, address, tokenId, block)}>#{plain(tokenId, 12)}</a>
+        </td>
+      ) : null}
+      <td>{from === NO_OWNER ? "minted" : <Owner value={from} {...owner} />}</td>
+      <td>{to === NO_OWNER ? "burnt" : <Owner value={to} {...owner} />}</td>
+      <td class="number">{plain(amount, 30)}</td>
+      {id === undefined ? null : (
+        <td>{transaction == null ? "not known" : <Transaction value={transaction} chain={chain} />}</td>
+      )}
+    </tr>
   );
 }
 
@@ -141,7 +188,7 @@ function Reasons({ reasons }: { readonly reasons: Readonly<Record<string, number
 
 const PAGE = 50;
 
-interface HoldersOptions {
+interface ListOptions {
   readonly chain: string;
   readonly address: string;
   readonly block: number | undefined;
@@ -149,68 +196,30 @@ interface HoldersOptions {
   readonly turn: number;
 }
 
-interface Listed {
-  readonly rows: readonly Holder[];
-  readonly total: number;
-  readonly cursor: string | null;
-  readonly asOf: AsOf | null;
-}
-
-const NOTHING: Listed = { rows: [], total: 0, cursor: null, asOf: null };
-
-/** The holders that are read so far, and the reading of more. */
-function useHolders({ chain, address, block, turn }: HoldersOptions) {
+export function HoldersPanel({ chain, address, block, turn }: ListOptions) {
   const { client } = useSession();
-  const [listed, setListed] = useState(NOTHING);
-  const [error, setError] = useState<Error>();
-  const [isBusy, setBusy] = useState(true);
-  const stopping = useRef(new AbortController());
-  const { rows } = listed;
-  /** Reads on from a page until there are `count` rows, and shows them at once. */
-  const read = async (before: Listed, count: number) => {
-    stopping.current.abort();
-    stopping.current = new AbortController();
-    const { signal } = stopping.current;
-    setBusy(true);
-    try {
-      let now = before;
-      do {
-        const at = block === undefined ? {} : { as_of_block: block };
-        const after = now.cursor === null ? at : { cursor: now.cursor };
-        const page = await client.holderPage({ chain, address }, { limit: PAGE, ...after, signal });
-        now = { ...page, rows: [...now.rows, ...page.result] };
-      } while (now.cursor !== null && now.rows.length < count);
-      setListed(now);
-      setError(undefined);
-    } catch (failure) {
-      if (!signal.aborted) setError(failure as Error);
-    } finally {
-      if (!signal.aborted) setBusy(false);
-    }
-  };
-  // At a block of the past nothing changes. A newer block gets as many rows as are shown.
-  const version = block === undefined ? turn : 0;
-  useEffect(() => void read(NOTHING, rows.length), [chain, address, block, version]);
-  useEffect(() => () => stopping.current.abort(), []);
-  return { ...listed, error, isBusy, more: () => read(listed, rows.length + PAGE) };
-}
-
-export function HoldersPanel(options: HoldersOptions) {
-  const { rows, total, cursor, asOf, error, isBusy, more } = useHolders(options);
-  const { chain, address } = options;
+  const { rows, page, error, isBusy, more } = usePages<Holder, Awaited<ReturnType<Client["holderPage"]>>>(
+    (at, signal) => client.holderPage({ chain, address }, { limit: PAGE, ...at, signal }),
+    block,
+    // At a block of the past nothing changes.
+    [chain, address, block === undefined ? turn : 0],
+  );
+  const asOf = page?.asOf ?? null;
   const path = `/api/collections/${chain}/${address}/holders?limit=${PAGE}`;
   return (
     <>
       <Failure error={error} />
       <p role="status" class="quiet">
-        {asOf === null ? "Counting…" : `${counted(total, "owner")} after block ${whole(asOf.block)}`}
+        {page === undefined || asOf === null
+          ? "Counting…"
+          : `${counted(page.total, "owner")} after block ${whole(asOf.block)}`}
       </p>
       <Table label="Holders" titles={["Rank", "Owner", "Tokens", "Share"]} numbers={["Rank", "Tokens", "Share"]}>
         {rows.map(({ rank, owner, tokens, share }) => (
           <tr key={owner}>
             <td class="number">{whole(rank)}</td>
             <td>
-              <LongAddress value={owner} />
+              <Owner value={owner} collection={address} isLong={true} {...{ chain, block }} />
             </td>
             <td class="number">{whole(tokens)}</td>
             <td class="number share">
@@ -220,7 +229,7 @@ export function HoldersPanel(options: HoldersOptions) {
           </tr>
         ))}
       </Table>
-      {cursor === null ? null : (
+      {more === undefined ? null : (
         <button type="button" disabled={isBusy} onClick={more}>
           More
         </button>

@@ -1,6 +1,7 @@
-/** Entries that match, and the history of a token: readings along a walk, which are true at its block. */
-import type { Collection } from "../collections/collection.ts";
+/** Entries that match, transfers, and the history of a token: readings along a walk, which are true at its block. */
+import { type Collection, ledgersOf } from "../collections/collection.ts";
 import { yieldToEventLoop } from "../core/background.ts";
+import type { Address } from "../core/hex.ts";
 import type { Entry } from "../ledger/entries.ts";
 import {
   kindsOf,
@@ -12,6 +13,7 @@ import {
 } from "../ledger/history.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Position } from "../ledger/rows.ts";
+import { readTransfers, type Transfer } from "../ledger/transfers.ts";
 import { positionOf } from "../walks/plan.ts";
 import { currentCollection, ledgerOf, type WalkSource } from "../walks/snapshot.ts";
 import { assertKept, batchesOf, numberOfPlace, placeOfNumber, type StartedWalk } from "../walks/walk.ts";
@@ -83,21 +85,86 @@ export async function historyPage(
 ): Promise<HistoryPage> {
   const { block, position } = start.walk;
   const from = isFirst ? NEWEST : (numberOfPlace(position) ?? NEWEST);
+  return readKept(source, start, function* (collection) {
+    const ledger = ledgerOf(collection, start.walk);
+    return namedPage(ledger, yield* readHistory(ledger, token, { block, from, limit }));
+  });
+}
+
+/** Runs a reading in slices, from its beginning whenever the collection changed below it. */
+async function readKept<T>(
+  source: WalkSource,
+  start: StartedWalk,
+  read: (collection: Collection) => Generator<void, T>,
+): Promise<T> {
   for (;;) {
     await assertKept(source, start);
     const collection = await currentCollection(source, start.walk);
     const { rewrittenAt } = collection;
-    const ledger = ledgerOf(collection, start.walk);
-    const reading = readHistory(ledger, token, { block, from, limit });
+    const reading = read(collection);
     // A fork above the block, or an eviction, moves the newer entries that the reading passes over.
     for (let isSame = true; isSame; ) {
       const { done, value } = reading.next();
-      if (done === true) return namedPage(ledger, value);
+      if (done === true) return value;
       await yieldToEventLoop();
       const now = await currentCollection(source, start.walk);
       isSame = now === collection && now.rewrittenAt === rewrittenAt;
     }
   }
+}
+
+/** The transfers that a client asks for. */
+export interface TransferQuery {
+  readonly id?: bigint | undefined;
+  readonly from?: Address | undefined;
+  readonly to?: Address | undefined;
+}
+
+export interface TransfersPage {
+  readonly transfers: readonly (Omit<Transfer, "from" | "to"> & { readonly from: string; readonly to: string })[];
+  readonly next: Position | undefined;
+}
+
+/**
+ * Returns transfers of a collection, newest first, from the walk's place on, through all contracts that were at its
+ * address. Its last number counts them, the present one last.
+ * @throws Refusal `cursor_reorged` if the block is lost
+ */
+export async function transfersPage(
+  source: WalkSource,
+  start: StartedWalk,
+  query: TransferQuery,
+  { isFirst, limit }: { readonly isFirst: boolean; readonly limit: number },
+): Promise<TransfersPage> {
+  const { block, position } = start.walk;
+  const page = await readKept(source, start, function* (collection): Generator<void, TransfersPage> {
+    const ledgers = ledgersOf(collection);
+    const transfers: TransfersPage["transfers"][number][] = [];
+    const place = isFirst ? undefined : position;
+    for (let life = place?.[3] ?? ledgers.indexOf(ledgerOf(collection, start.walk)); life >= 0; life--) {
+      const ledger = ledgers[life] as Ledger;
+      const from = place?.[3] === life ? ([place[0], place[1], place[2]] as const) : undefined;
+      const slice = yield* transfersOf(ledger, query, { block, from, limit: limit - transfers.length });
+      const name = (party: number) => ledger.addresses.hex(party);
+      transfers.push(...slice.transfers.map((one) => ({ ...one, from: name(one.from), to: name(one.to) })));
+      if (slice.next !== undefined) return { transfers, next: [...slice.next, life] };
+    }
+    return { transfers, next: undefined };
+  });
+  // The reading may have built lists.
+  source.projections.updateSize(source.chainId, source.address);
+  return page;
+}
+
+function* transfersOf(
+  ledger: Ledger,
+  { id, from, to }: TransferQuery,
+  options: Parameters<typeof readTransfers>[2],
+): ReturnType<typeof readTransfers> {
+  const indexOf = (party: Address | undefined) => (party === undefined ? undefined : ledger.addresses.find(party));
+  const filter = { id, from: indexOf(from), to: indexOf(to) };
+  if (filter.from === -1 || filter.to === -1) return { transfers: [], next: undefined };
+  return yield* readTransfers(ledger, filter, options);
 }
 
 function namedPage(ledger: Ledger, { transfers, next }: TokenHistory): HistoryPage {

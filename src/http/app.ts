@@ -71,6 +71,8 @@ interface AppDeps extends OperationDeps {
   readonly accountOf: (key: ApiKey) => Spending;
   readonly logRequests: boolean;
   readonly hasConsole: boolean;
+  /** Addresses of block explorers that the console links to, by names and codes of chains. */
+  readonly explorers: Readonly<Record<string, string>>;
   /** The configured public URL, its path ("" for none), and the base URL that clients see. */
   readonly publicUrl: string | undefined;
   readonly prefix: string;
@@ -339,7 +341,7 @@ function createRoutes(
     })
     .use(swaggerPage(deps.prefix))
     .use(documents({ ...deps, operations }))
-    .use(deps.hasConsole ? consolePage(deps.prefix) : withoutConsole(deps.prefix)) as unknown as Elysia;
+    .use(deps.hasConsole ? consolePage(deps.prefix, deps.explorers) : withoutConsole(deps.prefix)) as unknown as Elysia;
   for (const operation of operations) {
     const detail = detailOf(operation, deps.wireTypes);
     app.route(operation.method, operation.path, handlerOf(operation, deps), { detail });

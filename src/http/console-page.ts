@@ -24,7 +24,7 @@ const PAGE_HEADERS = {
 };
 const TYPES = { "app.js": "text/javascript; charset=utf-8", "app.css": "text/css; charset=utf-8" } as const;
 
-const page = (prefix: string) => `<!DOCTYPE html>
+const page = (prefix: string, explorers: Readonly<Record<string, string>>) => `<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -35,7 +35,7 @@ const page = (prefix: string) => `<!DOCTYPE html>
 <script type="module" src="${prefix}/console/app.js"></script>
 </head>
 <body>
-<div id="console"><noscript>This page needs JavaScript. The API doesn't: see <a href="${prefix}/swagger">/swagger</a>.</noscript></div>
+<div id="console" data-explorers="${Bun.escapeHTML(JSON.stringify(explorers))}"><noscript>This page needs JavaScript. The API doesn't: see <a href="${prefix}/swagger">/swagger</a>.</noscript></div>
 </body>
 </html>
 `;
@@ -91,8 +91,11 @@ function assetResponse(request: Request, name: keyof typeof TYPES, { packed, pla
   return new Response(isPacked ? packed : plain, { headers });
 }
 
-/** @param prefix path of the public URL */
-export function consolePage(prefix: string) {
+/**
+ * @param prefix path of the public URL
+ * @param explorers addresses of block explorers, by names and codes of chains
+ */
+export function consolePage(prefix: string, explorers: Readonly<Record<string, string>>) {
   let assets: Promise<Assets> | undefined;
   const serve =
     (name: keyof typeof TYPES) =>
@@ -106,7 +109,7 @@ export function consolePage(prefix: string) {
     };
   const hidden = { detail: { hide: true } };
   return new Elysia()
-    .get("/", () => new Response(page(prefix), { headers: PAGE_HEADERS }), hidden)
+    .get("/", () => new Response(page(prefix, explorers), { headers: PAGE_HEADERS }), hidden)
     .get("/console/app.js", serve("app.js"), hidden)
     .get("/console/app.css", serve("app.css"), hidden);
 }

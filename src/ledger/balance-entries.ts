@@ -1,5 +1,5 @@
 /**
- * The rows behind ERC-1155 balances: 28 bytes a transfer with an amount that fits 32 bits. A transfer is an entry in
+ * The rows behind ERC-1155 balances: 32 bytes a transfer with an amount that fits 32 bits. A transfer is an entry in
  * two lists, its sender's and its receiver's. Also amounts, which are numbers up to 2^53 and bigints above.
  */
 import { STEPS_WITHOUT_MARKS, type Steps, Trails } from "./shortcuts.ts";
@@ -8,6 +8,7 @@ import {
   CHUNK_MASK,
   CHUNK_ROWS,
   codeList,
+  type LogPlace,
   type Slot,
   type StateCodec,
   VALUES_PER_SLICE,
@@ -173,7 +174,12 @@ const FROM_PREV = 3;
 const TO = 4;
 /** Link to the previous entry of the receiver's list. If the transfer creates the holding: the slot. */
 const TO_PREV = 5;
-const WIDTH = 6;
+/** Index of the log, or `NO_LOG`. */
+const LOG = 6;
+const WIDTH = 7;
+
+/** In place of a log index: the ledger added the transfer, because the log misses one. */
+export const NO_LOG = 0xffff_ffff;
 
 export abstract class EntryLists {
   readonly #table = new WordTable(WIDTH);
@@ -211,6 +217,11 @@ export abstract class EntryLists {
 
   block(transfer: number): number {
     return this.#table.get(transfer, BLOCK) >>> 0;
+  }
+
+  /** Index of the transfer's log, or `NO_LOG`. */
+  logIndex(transfer: number): number {
+    return this.#table.get(transfer, LOG) >>> 0;
   }
 
   amount(transfer: number): Amount {
@@ -320,10 +331,11 @@ export abstract class EntryLists {
   }
 
   /** Adds a transfer. The caller must still put its entries into lists. */
-  protected add(block: number, prev: number, amount: Amount): number {
+  protected add({ block, logIndex }: LogPlace, prev: number, amount: Amount): number {
     const transfer = this.#table.add();
     this.#table.set(transfer, BLOCK, block);
     this.#table.set(transfer, PREV, prev);
+    this.#table.set(transfer, LOG, logIndex);
     this.#amounts.push(amount);
     return transfer;
   }

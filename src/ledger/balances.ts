@@ -8,7 +8,7 @@ import { type Amount, addAmounts, EntryLists, isLess, SUPPLY, subtractAmounts } 
 import { HashIndex } from "./hash-index.ts";
 import type { TokenLinks } from "./owners.ts";
 import { PAUSED, type Steps } from "./shortcuts.ts";
-import { RowMarks, type Slot, type StateCodec, WordTable } from "./tables.ts";
+import { type LogPlace, RowMarks, type Slot, type StateCodec, WordTable } from "./tables.ts";
 
 const ZERO_OWNER = 0;
 
@@ -86,12 +86,12 @@ export class BalanceHistory extends EntryLists {
    * @param after number of single-owner facts the collection has: it orders the two kinds
    */
   push(
-    { block, slot, from, to }: { block: number; slot: Slot; from: number; to: number },
+    { place, slot, from, to }: { place: LogPlace; slot: Slot; from: number; to: number },
     amount: Amount,
     { prev, after }: { prev: number; after: number },
   ): number {
     this.#index.reserve(2 * this.count + 1, this.#hashOf);
-    const transfer = this.add(block, prev, amount);
+    const transfer = this.add(place, prev, amount);
     if (this.#after.count === 0 || this.#after.get(this.#after.count - 1, 1) !== after) {
       this.#after.push(transfer, after);
     }
@@ -169,7 +169,7 @@ export class BalanceHistory extends EntryLists {
     const transfer = this.count - 1;
     const [sent, received] = [2 * transfer, 2 * transfer + 1];
     const receiver = this.holdingOf(received);
-    const slot = this.holdingSlot(receiver === SUPPLY ? this.holdingOf(sent) : receiver);
+    const slot = this.slotOf(transfer);
     if (receiver === SUPPLY) {
       if (this.heldAfter(received) === 0) this.liveTokens++;
     } else if (this.heldAfter(this.before(received)) === 0) {
@@ -230,14 +230,26 @@ export class BalanceHistory extends EntryLists {
     return this.holdingOf(2 * transfer + 1);
   }
 
+  /** The token of a transfer. */
+  slotOf(transfer: number): Slot {
+    const receiver = this.receiverOf(transfer);
+    return this.holdingSlot(receiver === SUPPLY ? this.holdingOf(2 * transfer) : receiver);
+  }
+
+  /** The owner of the holding that an entry belongs to; the zero address for supply. */
+  partyOf(entry: number): number {
+    const holding = this.holdingOf(entry);
+    return holding === SUPPLY ? ZERO_OWNER : this.holdingOwner(holding);
+  }
+
   /** The first holding from `holding` on, in order of appearance; `count` when there is none. */
   nextHolding(holding: number): number {
     return this.#bringers.next(holding);
   }
 
-  /** Number of single-owner facts the collection had when the holding appeared. */
-  holdingAfter(holding: number): number {
-    return this.#after.get(this.#after.upperBound(0, holding) - 1, 1);
+  /** Number of single-owner facts the collection had at a transfer. A holding is the transfer that created it. */
+  factsBefore(transfer: number): number {
+    return this.#after.get(this.#after.upperBound(0, transfer) - 1, 1);
   }
 
   /** The token's supply after `block`, or `PAUSED`. */

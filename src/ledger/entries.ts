@@ -270,7 +270,7 @@ class HolderScan {
     this.#holding = balances.nextHolding(this.#holding);
     const isBegun = this.#offset > 0;
     const holdingIsNext =
-      !isBegun && this.#holding < balances.count && balances.holdingAfter(this.#holding) <= this.#entry + this.#range;
+      !isBegun && this.#holding < balances.count && balances.factsBefore(this.#holding) <= this.#entry + this.#range;
     if (holdingIsNext) return this.#stepHolding();
     const range = rows.ranges[this.#range];
     if (range !== undefined && range.block <= this.#block && (isBegun || range.entryAt <= this.#entry)) {

@@ -332,6 +332,13 @@ export class AddressTable {
     return row;
   }
 
+  /** The index of an address, 0x and 40 digits; -1 if no transfer names it. */
+  find(hex: string): number {
+    const words = new Int32Array(WORDS);
+    new Uint8Array(words.buffer).set(Buffer.from(hex.slice(2), "hex"));
+    return findAddress(this.#table.chunks, this.#index, words, 0, hashAddress(this.#index.seed, words, 0));
+  }
+
   /** The address as 0x and 40 lower-case digits. */
   hex(row: number): string {
     const chunk = this.#table.chunks[row >>> CHUNK_BITS] as Int32Array<ArrayBuffer>;

@@ -3,7 +3,7 @@
  * the token, so its cost is the length of the page, and the way to its block by the marks of the trails.
  */
 import { hasAmounts, TransferKind } from "../events/columns.ts";
-import { type Amount, SUPPLY } from "./balance-entries.ts";
+import type { Amount } from "./balance-entries.ts";
 import type { Entry } from "./entries.ts";
 import type { Ledger } from "./ledger.ts";
 import { readSlice } from "./listing.ts";
@@ -92,12 +92,10 @@ function* owners(ledger: Ledger, from: number): Generator<Step> {
 
 function* amounts({ balances }: Ledger, from: number): Generator<Step> {
   for (let place = from; place >= 0; place = balances.prev(place)) {
-    const sender = balances.holdingOf(2 * place);
-    const receiver = balances.receiverOf(place);
     const transfer = {
       block: balances.block(place),
-      from: sender === SUPPLY ? 0 : balances.holdingOwner(sender),
-      to: receiver === SUPPLY ? 0 : balances.holdingOwner(receiver),
+      from: balances.partyOf(2 * place),
+      to: balances.partyOf(2 * place + 1),
       amount: balances.amount(place),
     };
     yield { place, transfer };

@@ -5,14 +5,15 @@
  */
 import { InvariantError } from "../core/errors.ts";
 import { type AmountKind, hasAmounts, sliceColumns, type TransferColumns, TransferKind } from "../events/columns.ts";
-import { type Amount, amountAt, isLess, subtractAmounts } from "./balance-entries.ts";
+import { type Amount, amountAt, isLess, NO_LOG, subtractAmounts } from "./balance-entries.ts";
 import { BalanceHistory } from "./balances.ts";
 import { AddressTable } from "./hash-index.ts";
 import { type Batch, foldPlain, LateMints, OwnerHistory, slotsOf, TokenLinks } from "./owners.ts";
 import { PairIndexes } from "./pair-indexes.ts";
+import { PartyIndex } from "./parties.ts";
 import { type IdRange, RangeBudget, RowOrder, rangeCode, rangeOfCode } from "./rows.ts";
 import { RowGaps, type Steps } from "./shortcuts.ts";
-import type { Row, Slot, StateCodec } from "./tables.ts";
+import type { LogPlace, Row, Slot, StateCodec } from "./tables.ts";
 import { bigIntToId, idToBigInt, loadId, TokenTable } from "./token-slots.ts";
 
 const ZERO_OWNER = 0;
@@ -35,6 +36,19 @@ export class Ledger {
   readonly steps: Steps = { count: 0 };
   readonly owners = new OwnerHistory(this.steps);
   readonly balances = new BalanceHistory(this.links, this.steps);
+  /** Readers build these. */
+  readonly ownerParties = new PartyIndex(
+    { table: this.owners, sender: (entry) => this.senderOf(entry), receiver: (entry) => this.owners.to(entry) },
+    this.steps,
+  );
+  readonly balanceParties = new PartyIndex(
+    {
+      table: this.balances,
+      sender: (transfer) => this.balances.partyOf(2 * transfer),
+      receiver: (transfer) => this.balances.partyOf(2 * transfer + 1),
+    },
+    this.steps,
+  );
   readonly rows = new RowOrder();
   readonly gaps = new RowGaps();
   /** Readers add indexes; the ledger drops the ones that a change makes stale. */
@@ -66,6 +80,8 @@ export class Ledger {
       this.links.bytes +
       this.owners.bytes +
       this.balances.bytes +
+      this.ownerParties.bytes +
+      this.balanceParties.bytes +
       this.rows.bytes +
       this.gaps.bytes +
       this.#lateMints.bytes +
@@ -111,20 +127,23 @@ export class Ledger {
   }
 
   #fold(columns: TransferColumns, addresses: Int32Array): void {
-    const { count, kinds, blocks, from, to, ids, amounts } = columns;
+    const { count, kinds, blocks, logIndexes, from, to, ids, amounts } = columns;
     const slots = ids.words === 8 ? undefined : slotsOf(columns, this.tokens, this.links);
+    // One object for all: the fold of amounts allocates nothing else per transfer.
+    const place = { block: 0, logIndex: 0 };
     for (let i = 0; i < count; i++) {
       if (slots !== undefined) i = this.#foldPlain({ columns, addresses, slots }, i);
       if (i === count) return;
-      const block = blocks[i] as number;
+      place.block = blocks[i] as number;
+      place.logIndex = logIndexes[i] as number;
       const sender = addresses[from[i] as number] as number;
       const receiver = addresses[to[i] as number] as number;
       const kind = kinds[i] as TransferKind;
       loadId(ids, i, this.#id);
       if (hasAmounts(kind)) {
         const slot = (slots?.[i] ?? -1) as Slot;
-        this.#transferAmount(kind, slot, block, sender, receiver, amountAt(amounts.values, amounts.words, i));
-      } else this.#transferSingle(kind, block, sender, receiver);
+        this.#transferAmount(kind, slot, place, sender, receiver, amountAt(amounts.values, amounts.words, i));
+      } else this.#transferSingle(kind, place, sender, receiver);
     }
   }
 
@@ -152,7 +171,8 @@ export class Ledger {
   }
 
   /** Transfers one token that has one owner; its id is in `#id`. */
-  #transferSingle(kind: TransferKind, block: number, from: number, to: number): void {
+  #transferSingle(kind: TransferKind, place: LogPlace, from: number, to: number): void {
+    const { block } = place;
     const { tokens, links, owners, rows } = this;
     let slot = tokens.find(kind, this.#id);
     let owner = ZERO_OWNER;
@@ -166,7 +186,8 @@ export class Ledger {
       if (range < 0) rows.addSlots(slot, 1);
     }
     if (owner !== from) this.#unexplained(slot, block);
-    const entry = owners.addEntry(block, slot, to, links.tail(slot));
+    const entry = owners.addEntry(place, slot, to, links.tail(slot));
+    if (owner !== from) owners.addStranger(from);
     links.setTail(slot, entry);
     links.setOwner(slot, to);
     const isFirst = links.first(slot) === -1;
@@ -216,9 +237,15 @@ export class Ledger {
     return entry === -1 ? ZERO_OWNER : (this.rows.ranges[rangeOfCode(entry)]?.to ?? ZERO_OWNER);
   }
 
+  /** The sender in the log of an entry: the owner before it, unless the log names another one. */
+  senderOf(entry: number): number {
+    return this.owners.stranger(entry) ?? this.ownerAt(this.owners.prev(entry));
+  }
+
   /** Folds an ERC-2309 event of any number of ids. A mint of ids that are all new stays a range. */
-  *#foldRange({ blocks, from, to, ids, amounts }: TransferColumns, addresses: Int32Array, at: number): Generator<void> {
-    const block = blocks[at] as number;
+  *#foldRange(columns: TransferColumns, addresses: Int32Array, at: number): Generator<void> {
+    const { blocks, logIndexes, from, to, ids, amounts } = columns;
+    const [block, logIndex] = [blocks[at] as number, logIndexes[at] as number];
     const [sender, receiver] = [addresses[from[at] as number] as number, addresses[to[at] as number] as number];
     const count = Number(amountAt(amounts.values, amounts.words, at));
     loadId(ids, at, this.#id);
@@ -230,7 +257,7 @@ export class Ledger {
     }
     const known = this.rows.overlaps(first, count) || (yield* this.#anyKnown(first, count));
     if (!known && sender === ZERO_OWNER && receiver !== ZERO_OWNER && this.rows.count + count <= MAX_ROWS) {
-      this.rows.addRange({ id: first, count, block, to: receiver, entryAt: this.owners.count });
+      this.rows.addRange({ id: first, count, block, logIndex, to: receiver, entryAt: this.owners.count });
       this.liveSingles += count;
       return;
     }
@@ -239,7 +266,7 @@ export class Ledger {
     for (let i = 0; i < expanded; i++) {
       if (i % RANGE_SLICE === RANGE_SLICE - 1) yield;
       bigIntToId(first + BigInt(i), this.#id);
-      this.#transferSingle(TransferKind.erc721, block, sender, receiver);
+      this.#transferSingle(TransferKind.erc721, { block, logIndex }, sender, receiver);
     }
   }
 
@@ -268,7 +295,7 @@ export class Ledger {
    * Transfers an amount of a token. Its id is in `#id`; `known` is its slot, or -1 if that is not known.
    * A transfer of amount 0 is ignored.
    */
-  #transferAmount(kind: AmountKind, known: Slot, block: number, from: number, to: number, amount: Amount): void {
+  #transferAmount(kind: AmountKind, known: Slot, place: LogPlace, from: number, to: number, amount: Amount): void {
     if (amount === 0) return;
     if (from === ZERO_OWNER && to === ZERO_OWNER) {
       this.anomalies++;
@@ -285,23 +312,23 @@ export class Ledger {
       const held = balances.balance(slot, from);
       if (isLess(held, amount)) {
         // The log misses transfers to the sender. Count the missing amount as minted to it.
-        this.#unexplained(slot, block);
-        this.#pushAmount(block, slot, ZERO_OWNER, from, subtractAmounts(amount, held), false);
+        this.#unexplained(slot, place.block);
+        this.#pushAmount({ ...place, logIndex: NO_LOG }, slot, ZERO_OWNER, from, subtractAmounts(amount, held), false);
       }
     }
-    this.#pushAmount(block, slot, from, to, amount, from === ZERO_OWNER);
+    this.#pushAmount(place, slot, from, to, amount, from === ZERO_OWNER);
   }
 
-  #pushAmount(block: number, slot: Slot, from: number, to: number, amount: Amount, minted: boolean): void {
+  #pushAmount(place: LogPlace, slot: Slot, from: number, to: number, amount: Amount, minted: boolean): void {
     const { links, balances } = this;
     const after = this.owners.count + this.rows.ranges.length;
     const live = balances.liveTokens;
-    const transfer = balances.push({ block, slot, from, to }, amount, { prev: links.tail(slot), after });
+    const transfer = balances.push({ place, slot, from, to }, amount, { prev: links.tail(slot), after });
     links.setTail(slot, transfer);
     const change = balances.liveTokens - live;
     const isFirst = links.first(slot) === -1;
     if (isFirst) links.setFirst(slot, transfer);
-    else if (change !== 0) this.#changeGaps(slot, block, change < 0, change > 0);
+    else if (change !== 0) this.#changeGaps(slot, place.block, change < 0, change > 0);
     this.#lateMints.note(slot, transfer, { isFirst, isMint: minted });
   }
 
@@ -310,6 +337,9 @@ export class Ledger {
     this.#changes++;
     this.pairIndexes.drop(block);
     const { tokens, links, owners, balances, rows } = this;
+    // Before the transfers are gone: their parties tell which lists they leave.
+    this.ownerParties.cut(owners.countAt(block));
+    this.balanceParties.cut(balances.countAt(block));
     while (owners.count > 0 && owners.block(owners.count - 1) > block) {
       const entry = owners.count - 1;
       const slot = owners.slot(entry);

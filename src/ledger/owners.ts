@@ -1,11 +1,19 @@
 /**
- * Histories of single-owner tokens (ERC-721, CryptoPunks): 16 bytes a transfer. Each entry links to the previous one of
+ * Histories of single-owner tokens (ERC-721, CryptoPunks): 20 bytes a transfer. Each entry links to the previous one of
  * its token, so the owner at a block is found by walking back. Also each token's current state, and late first mints.
  */
 import { hasAmounts, type TransferColumns, TransferKind } from "../events/columns.ts";
 import { homeIn } from "./hash-index.ts";
 import { STEPS_WITHOUT_MARKS, type Steps, Trails } from "./shortcuts.ts";
-import { CHUNK_BITS, CHUNK_MASK, type Slot, type StateCodec, VALUES_PER_SLICE, WordTable } from "./tables.ts";
+import {
+  CHUNK_BITS,
+  CHUNK_MASK,
+  type LogPlace,
+  type Slot,
+  type StateCodec,
+  VALUES_PER_SLICE,
+  WordTable,
+} from "./tables.ts";
 import { hashId, type Run, type TokenTable } from "./token-slots.ts";
 
 // The current state of each token, 12 bytes a slot: first and last entry of its history, and its owner. First and tail
@@ -60,12 +68,14 @@ export class TokenLinks extends WordTable {
   }
 }
 
-/** Words of an entry: block, slot, receiver (an index of the address table), previous entry (see `prev`). */
-const WIDTH = 4;
+/** Words of an entry: block, slot, receiver (an index of the address table), previous entry (see `prev`), log index. */
+const WIDTH = 5;
 
 export class OwnerHistory extends WordTable {
   readonly #steps: Steps;
   readonly #trails: Trails;
+  /** Senders that did not own the token, as (entry, sender). */
+  readonly #strangers = new WordTable(2);
 
   /** @param steps counts the steps of walks */
   constructor(steps: Steps) {
@@ -75,7 +85,7 @@ export class OwnerHistory extends WordTable {
   }
 
   override get bytes(): number {
-    return super.bytes + this.#trails.bytes;
+    return super.bytes + this.#trails.bytes + this.#strangers.bytes;
   }
 
   block(entry: number): number {
@@ -95,7 +105,11 @@ export class OwnerHistory extends WordTable {
     return this.get(entry, 3);
   }
 
-  addEntry(block: number, slot: Slot, to: number, prev: number): number {
+  logIndex(entry: number): number {
+    return this.get(entry, 4) >>> 0;
+  }
+
+  addEntry({ block, logIndex }: LogPlace, slot: Slot, to: number, prev: number): number {
     const entry = this.add();
     const chunk = this.chunks[entry >>> CHUNK_BITS] as Int32Array;
     const at = (entry & CHUNK_MASK) * WIDTH;
@@ -103,7 +117,20 @@ export class OwnerHistory extends WordTable {
     chunk[at + 1] = slot;
     chunk[at + 2] = to;
     chunk[at + 3] = prev;
+    chunk[at + 4] = logIndex;
     return entry;
+  }
+
+  /** Records that the log of the newest entry names a sender that did not own the token. */
+  addStranger(sender: number): void {
+    this.#strangers.push(this.count - 1, sender);
+  }
+
+  /** The sender in the entry's log, if it did not own the token. */
+  stranger(entry: number): number | undefined {
+    const strangers = this.#strangers;
+    const row = strangers.count === 0 ? -1 : strangers.upperBound(0, entry) - 1;
+    return row >= 0 && strangers.get(row, 0) === entry ? strangers.get(row, 1) : undefined;
   }
 
   /** The token's newest entry at or before `block`, by a walk from `tail`; below 0 like `prev`, or `PAUSED`. */
@@ -121,6 +148,18 @@ export class OwnerHistory extends WordTable {
   /** Drops stale marks of the trails, after the last `pop` of a revert. */
   cut(): void {
     this.#trails.cut(this.count);
+    const strangers = this.#strangers;
+    while (strangers.count > 0 && strangers.get(strangers.count - 1, 0) >= this.count) strangers.count--;
+  }
+
+  override code(codec: StateCodec): void {
+    super.code(codec);
+    this.#strangers.code(codec);
+  }
+
+  override trim(): void {
+    super.trim();
+    this.#strangers.trim();
   }
 
   /** Number of entries at or before `block`. */
@@ -340,12 +379,12 @@ export interface Batch {
  * words, and the collection must have no id ranges. The caller must still add rows for the new tokens.
  */
 export function foldPlain({ columns, addresses, slots }: Batch, start: number, parts: PlainParts): number {
-  const { count, kinds, blocks, from, to } = columns;
+  const { count, kinds, blocks, logIndexes, from, to } = columns;
   const linkChunks = parts.links.chunks;
   const { owners } = parts;
   let entry = owners.count;
   let chunk = owners.room(entry);
-  let at = (entry & CHUNK_MASK) * 4;
+  let at = (entry & CHUNK_MASK) * WIDTH;
   let i = start;
   for (; i < count; i++) {
     const kind = kinds[i] as TransferKind;
@@ -369,13 +408,14 @@ export function foldPlain({ columns, addresses, slots }: Batch, start: number, p
     }
     if (at >= chunk.length) {
       chunk = owners.room(entry);
-      at = (entry & CHUNK_MASK) * 4;
+      at = (entry & CHUNK_MASK) * WIDTH;
     }
     chunk[at] = blocks[i] as number;
     chunk[at + 1] = slot;
     chunk[at + 2] = receiver;
     chunk[at + 3] = tail;
-    at += 4;
+    chunk[at + 4] = logIndexes[i] as number;
+    at += WIDTH;
     entry++;
   }
   owners.count = entry;

@@ -53,13 +53,14 @@ export class RangeBudget {
 
 /** Words of a saved range: its id, and the fields that its segment lacks. */
 const ID_WORDS = 8;
-const RANGE_WORDS = ID_WORDS + 3;
+const RANGE_WORDS = ID_WORDS + 4;
 
 /** `count` ids from `id` on, minted to `to` by one event. */
 export interface IdRange {
   readonly id: bigint;
   readonly count: number;
   readonly block: number;
+  readonly logIndex: number;
   /** Receiver, as an index of the address table. */
   readonly to: number;
   /** Number of owner-history entries when the range appeared: its place among them. */
@@ -101,9 +102,9 @@ export class RowOrder {
 
   *#putInto(ranges: WordTable, segments: WordTable, byId: WordTable): Generator<void> {
     const words: IdWords = new Uint32Array(ID_WORDS);
-    for (const { id, block, to, entryAt } of this.ranges) {
+    for (const { id, block, to, entryAt, logIndex } of this.ranges) {
       bigIntToId(id, words);
-      ranges.push(...words, block, to, entryAt);
+      ranges.push(...words, block, to, entryAt, logIndex);
       if (ranges.count % VALUES_PER_SLICE === 0) yield;
     }
     for (const segment of this.#segments) {
@@ -129,7 +130,8 @@ export class RowOrder {
         const range = ~first;
         for (let at = 0; at < ID_WORDS; at++) words[at] = ranges.get(range, at);
         const [block, to, entryAt] = [word(range as Row, 0) >>> 0, word(range as Row, 1), word(range as Row, 2)];
-        this.ranges.push({ id: idToBigInt(words), count, block, to, entryAt, firstRow: firstRow as Row });
+        const logIndex = word(range as Row, 3) >>> 0;
+        this.ranges.push({ id: idToBigInt(words), count, block, logIndex, to, entryAt, firstRow: firstRow as Row });
         this.#segments.push({ kind: "range", firstRow: firstRow as Row, range, count });
         this.count += count;
       }

@@ -7,6 +7,12 @@ import { InvariantError } from "../core/errors.ts";
 
 /** A token's place in the token table. Slots are numbered in the order of the tokens' own histories. */
 export type Slot = number & { readonly slot: unique symbol };
+/** The log that a transfer came from. */
+export interface LogPlace {
+  readonly block: number;
+  readonly logIndex: number;
+}
+
 /** A place in the order of a listing. Rows of id ranges have no slot until their token moves. */
 export type Row = number & { readonly row: unique symbol };
 

@@ -89,7 +89,9 @@ test("keeps block, view and filter in the address, and opens a token at the chos
   await page.locator(".gallery a").click();
   await shows(page, `After block ${minted + 1}`);
   await shows(page, `Owner\n${brief(account(2))}`, ".facts");
-  expect(await textOf(page, ".line")).not.toContain(account(3));
+  const moved = await shows(page, /minted/, "table");
+  expect(moved).toContain(brief(account(2)));
+  expect(moved).not.toContain(brief(account(3)));
   await page.goBack();
   await shows(page, account(2), ".chips");
   await shows(page, brief(account(2)), ".gallery");
@@ -410,4 +412,49 @@ test("shortens the addresses of holders on a phone", async () => {
   await shows(page, new RegExp(`1\\s+${brief(account(1))}\\s+3\\s+100%`), "table");
   const height = await page.evaluate(`document.querySelector("tbody code").getBoundingClientRect().height`);
   expect(height).toBeLessThan(30);
+});
+
+test("lists the transfers of a collection and of a token, and links their owners, on a phone as well", async () => {
+  const nft = await collectionOf(2, { name: "Travelling" });
+  await transact(anvil, nft.contract, "move", [account(1), account(2), 1n]);
+  const { transactionHash: hash } = await transact(anvil, nft.contract, "move", [account(2), account(3), 1n]);
+  const block = await headBlock();
+  await synced(service, nft.address, block);
+  const { timestamp } = (await anvil.send("eth_getBlockByNumber", ["latest", false])) as { timestamp: string };
+  const time = new Date(Number(timestamp) * 1_000).toISOString().slice(0, 19).replace("T", " ");
+  const page = await open(`${placeOf(nft)}?view=activity`);
+  const rows = () =>
+    page.evaluate(`[...document.querySelectorAll("table tbody tr")].map((row) =>
+      [...row.cells].map((cell) => cell.innerText.trim()))`) as Promise<string[][]>;
+  for (const width of [1200, 360]) {
+    await page.setViewport({ width, height: 740, isMobile: width < 600, hasTouch: width < 600 });
+    await goTo(page, `${placeOf(nft)}?view=activity`);
+    await shows(page, `#1\t`, "table");
+    const shown = await eventually("all rows are there", async () => {
+      const found = await rows();
+      return found.length === 4 ? found : undefined;
+    });
+    expect(shown[0]).toEqual([`${time} UTC`, String(block), "#1", brief(account(2)), brief(account(3)), "1"]);
+    expect(shown[1]?.slice(1)).toEqual([String(block - 1), "#1", brief(account(1)), brief(account(2)), "1"]);
+    expect(shown.slice(2).map((row) => row.slice(2))).toEqual(
+      ["#2", "#1"].map((id) => [id, "minted", brief(account(1)), "1"]),
+    );
+    expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(width);
+    await page.locator("table tbody tr a").click();
+    await shows(page, brief(hash), "table");
+    expect((await rows())[0]?.slice(2)).toEqual([brief(account(2)), brief(account(3)), "1", brief(hash)]);
+    expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(width);
+    const explorers = await page.$$eval(".explorer", (all) => all.map((one) => one.getAttribute("href")));
+    expect(explorers).toContain(`https://etherscan.io/tx/${hash}`);
+    expect(explorers).toContain(`https://etherscan.io/address/${account(3)}`);
+  }
+  // The keyboard shows the whole address, and the link leads to what its owner holds.
+  await page.focus("table tbody a");
+  await page.keyboard.press("Tab");
+  await shows(page, account(2), "table");
+  await page.locator(`button[aria-label="Copy ${account(3)}"]`).click();
+  await page.waitForSelector(".copy.done[aria-label=Copied]");
+  await page.locator(`table a[href*="owner=${account(3)}"]`).click();
+  await shows(page, account(3), ".chips");
+  await shows(page, `1 token after block ${block}`, "[role=tabpanel]");
 });

@@ -43,6 +43,15 @@ test("CONSOLE=off leads to the API's document", async () => {
   expect((await service.fetch("/console/app.js")).status).toBe(404);
 });
 
+test("EXPLORER_LINKS=off leaves the addresses of block explorers out", async () => {
+  const explorers = async () => /data-explorers="([^"]*)"/.exec(await (await service.fetch("/")).text())?.[1];
+  await start();
+  expect(await explorers()).toContain("&quot;eth&quot;:&quot;https://etherscan.io&quot;");
+  await service.stop();
+  await start({ EXPLORER_LINKS: "off" });
+  expect(await explorers()).toBe("{}");
+});
+
 test("works below the path of PUBLIC_URL, and for a key that may only read", async () => {
   await start({ PUBLIC_URL: "https://data.example/evm" });
   const browser = await startBrowser();

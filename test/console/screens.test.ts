@@ -67,9 +67,13 @@ function screens(): ScreenCase[] {
     { place: nft, heading: /^Drawn/, words: /40 tokens after block/ },
     { place: nft, heading: /^Drawn/, words: /Colour 8 values/, button: "Traits" },
     { place: `${nft}?view=holders`, heading: /^Drawn/, words: /1 owner after block/ },
-    { place: `${nft}?view=activity`, heading: /^Drawn/, words: /With metadata: 40 tokens[\s\S]*Nothing yet/ },
+    { place: `${nft}?view=activity`, heading: /^Drawn/, words: /With metadata: 40 tokens[\s\S]*#40\s+minted/ },
     { place: `${nft}?view=export`, heading: /^Drawn/, words: /The file has the collection/ },
-    { place: `${nft}/1`, heading: /^Edition 1$/, words: /Owners, newest first[\s\S]*resolved/ },
+    {
+      place: `${nft}/1`,
+      heading: /^Edition 1$/,
+      words: /Transfers, newest first[\s\S]*minted[\s\S]*0x[0-9a-f]{4}…[\s\S]*resolved/,
+    },
     {
       place: `/nft/eth/${badges.address}`,
       heading: /^Badges/,

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, read, transact } from "../../scripts/local-chain/contracts.ts";
+import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { schemaFaults } from "../support/schemas.ts";
 import {
   type Answer,
@@ -16,6 +17,7 @@ import {
 } from "../support/service.ts";
 
 const COUNT = 12;
+const ZERO = `0x${"0".repeat(40)}`;
 
 let anvil: Anvil;
 let nft: Deployed;
@@ -246,6 +248,71 @@ describe("a token", () => {
   });
 });
 
+describe("transfers", () => {
+  test("are newest first, without the transactions unless they are asked for", async () => {
+    const { body, headers } = await ask(nft, "transfers?limit=2&times=true");
+    const row = { tokenId: "2", amount: "1", logIndex: 0 };
+    expect(body.result).toEqual([
+      { ...row, block: past + 2, from: account(4), to: account(5), time: expect.any(String) },
+      { ...row, block: past + 1, from: account(1), to: account(4), time: expect.any(String) },
+    ]);
+    expect(Number(headers.get("x-as-of-block"))).toBeGreaterThanOrEqual(past + 2);
+    expect(await schemaFaults(service, "TransferList", body)).toEqual([]);
+    expect(await walk(nft, "tokens/2/transfers?limit=1")).toEqual(await walk(nft, "transfers?tokenId=2"));
+    expect((await walk(nft, "transfers?limit=5")).length).toBe(COUNT + 2);
+  });
+
+  test("have the times that are known, and all of them with `times=true`", async () => {
+    const fresh = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() });
+    try {
+      await synced(fresh, nft.address, await headOf());
+      const times = async (query: string): Promise<(string | null)[]> => {
+        const { body } = await fresh.get(`/api/collections/eth/${nft.address}/transfers?from=${ZERO}${query}`);
+        return body.result.map((one: Body) => one.time);
+      };
+      expect(await times("")).toContain(null);
+      const all = await times("&times=true");
+      expect(all).not.toContain(null);
+      // The node's answers are kept.
+      expect(await times("")).toEqual(all);
+    } finally {
+      await fresh.stop();
+    }
+  });
+
+  test("have null for a transaction that the node does not tell in time", async () => {
+    const proxy = await startRpcProxy(anvil.url, {
+      onResult: ({ method, params }, result) => {
+        const [filter] = params as [{ fromBlock?: string; toBlock?: string }];
+        const isOne = method === "eth_getLogs" && filter.fromBlock === filter.toBlock;
+        return isOne && Number(filter.toBlock) === past + 1 ? [] : result;
+      },
+    });
+    const fresh = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl() });
+    try {
+      await synced(fresh, nft.address, await headOf());
+      const { body } = await fresh.get(`/api/collections/eth/${nft.address}/transfers?limit=2&transactions=true`);
+      const hash = expect.stringMatching(/^0x[0-9a-f]{64}$/);
+      expect(body.result.map((one: Body) => one.transaction)).toEqual([hash, null]);
+      expect(await schemaFaults(fresh, "TransferList", body)).toEqual([]);
+    } finally {
+      await fresh.stop();
+      await proxy.stop();
+    }
+  });
+
+  test("of a range of 2^40 ids are one row, narrowed to a token by its id", async () => {
+    const emitter = await deploy(anvil, await contractArtifact("Emitter"));
+    await transact(anvil, emitter.contract, "emitConsecutive", [7n, 2n ** 40n + 6n, ZERO, account(1)]);
+    await synced(service, emitter.address, await headOf());
+    const row = { block: await headOf(), from: ZERO, to: account(1), logIndex: 0, time: expect.any(String) };
+    const rows = async (query: string) => (await ask(emitter, `transfers?${query}`)).body.result;
+    expect(await rows("")).toEqual([{ ...row, tokenId: "7", amount: String(2n ** 40n) }]);
+    expect(await rows("tokenId=4000000000")).toEqual([{ ...row, tokenId: "4000000000", amount: "1" }]);
+    expect(await rows("tokenId=6")).toEqual([]);
+  });
+});
+
 describe("a collection", () => {
   test("tells its progress, its flags, and why metadata is missing", async () => {
     const bare = await deploy(anvil, await contractArtifact("PlainNft"), [
@@ -291,6 +358,10 @@ describe("a request is refused", () => {
     ["holders?limit=0", 400, "limit"],
     ["holders?cursor=abc", 400, "cursor"],
     ["holders?as_of_block=99999999", 400, "as_of_block"],
+    ["transfers?tokenId=0x1", 400, "tokenId"],
+    ["transfers?from=0x12", 400, "from"],
+    ["transfers?times=yes", 400, "times"],
+    ["tokens/2/transfers?to=me", 400, "to"],
   ];
   for (const [path, status, parameter] of cases) {
     test(`400 that names ${parameter}: ${path.slice(0, 40)}`, async () => {
@@ -320,10 +391,11 @@ describe("a request is refused", () => {
   test("410 once its cursor's block is lost", async () => {
     await anvil.mine();
     await synced(service, nft.address, await headOf());
-    const [holders, tokens, token] = await Promise.all([
+    const [holders, tokens, token, transfers] = await Promise.all([
       ask(nft, "holders?limit=1"),
       ask(nft, `tokens?owner=${account(1)}&limit=1`),
       ask(nft, "tokens/2?limit=1"),
+      ask(nft, `transfers?to=${account(1)}&limit=1`),
     ]);
     await reorg(anvil, 1);
     await anvil.mine();
@@ -332,6 +404,7 @@ describe("a request is refused", () => {
       `holders?cursor=${encodeURIComponent(holders.body.cursor)}`,
       `tokens?owner=${account(1)}&cursor=${encodeURIComponent(tokens.body.cursor)}`,
       `tokens/2?cursor=${encodeURIComponent(token.body.cursor)}`,
+      `transfers?to=${account(1)}&cursor=${encodeURIComponent(transfers.body.cursor)}`,
     ];
     for (const path of again) {
       const { status, body } = await ask(nft, path);

@@ -26,7 +26,10 @@ export interface Fact {
 
 /** A transfer in the contract's logs. */
 interface Move {
+  readonly event: string;
   readonly block: number;
+  readonly logIndex: number;
+  readonly transaction: string;
   readonly type: string;
   readonly id: bigint;
   readonly from: string;
@@ -63,10 +66,11 @@ export async function holdingsAt(anvil: Anvil, multicall: Deployed, world: World
   return holdings;
 }
 
-function movesOfLog(log: LogDescription, block: number): Move[] {
+function movesOfLog(log: LogDescription, place: Pick<Move, "block" | "logIndex" | "transaction">): Move[] {
   const text = (value: unknown) => String(value).toLowerCase();
   const move = (type: string, from: unknown, to: unknown, id: bigint, amount = 1n): Move => ({
-    block,
+    event: log.signature,
+    ...place,
     type,
     id,
     from: text(from),
@@ -114,11 +118,15 @@ function movesOfLog(log: LogDescription, block: number): Move[] {
 export async function movesOf(anvil: Anvil, world: World): Promise<Move[]> {
   const { deployed, kind } = world;
   const filter = { fromBlock: "0x0", toBlock: "latest", address: deployed.address };
-  const logs = (await anvil.send("eth_getLogs", [filter])) as (Receipt["logs"][number] & { blockNumber: string })[];
+  const logs = (await anvil.send("eth_getLogs", [filter])) as (Receipt["logs"][number] & {
+    blockNumber: string;
+    transactionHash: string;
+  })[];
   return logs
     .flatMap((log) => {
       const parsed = deployed.contract.interface.parseLog(log);
-      return parsed === null ? [] : movesOfLog(parsed, Number(log.blockNumber));
+      const [block, logIndex] = [Number(log.blockNumber), Number(log.logIndex)];
+      return parsed === null ? [] : movesOfLog(parsed, { block, logIndex, transaction: log.transactionHash });
     })
     .filter((move) => kind.types.includes(move.type as (typeof kind.types)[number]) && move.amount > 0n);
 }

@@ -182,3 +182,48 @@ export function modelListing(transfers: readonly ModelTransfer[], block: number,
   }
   return entries;
 }
+
+/** A transfer as the API lists it. */
+export interface TransferRow {
+  block: number;
+  logIndex: number;
+  from: number;
+  to: number;
+  id: bigint;
+  amount: bigint;
+}
+
+/**
+ * The transfers of a collection, oldest first, and which of them are ranges. A range that touches a known id, or is no
+ * mint, is a transfer per id. A transfer of amount 0, or of an amount from the zero address to itself, is none.
+ */
+export function modelTransfers(transfers: readonly ModelTransfer[]): {
+  rows: TransferRow[];
+  ranges: Set<TransferRow>;
+} {
+  const rows: TransferRow[] = [];
+  const ranges = new Set<TransferRow>();
+  const known = new Set<bigint>();
+  const indexes = new Map<number, number>();
+  for (const { kind, block, from, to, id, amount } of transfers) {
+    const logIndex = indexes.get(block) ?? 0;
+    indexes.set(block, logIndex + 1);
+    const common = { block, logIndex, from, to };
+    if (kind !== TransferKind.range) {
+      if (kind === TransferKind.erc721) known.add(id);
+      const isNone = hasAmounts(kind) && (amount === 0n || (from === 0 && to === 0));
+      if (!isNone) rows.push({ ...common, id, amount });
+      continue;
+    }
+    const isLong = amount > 1_000n;
+    const ids = Array.from({ length: isLong ? 0 : Number(amount) }, (_, i) => id + BigInt(i));
+    const isKept = from === 0 && to !== 0 && (isLong || !ids.some((one) => known.has(one)));
+    if (isKept) {
+      const row = { ...common, id, amount };
+      rows.push(row);
+      ranges.add(row);
+    } else for (const one of ids) rows.push({ ...common, id: one, amount: 1n });
+    for (const one of ids) known.add(one);
+  }
+  return { rows, ranges };
+}

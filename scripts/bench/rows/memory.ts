@@ -11,7 +11,7 @@ import { NO_NODE, startBenchService, temporaryFolder } from "../service.ts";
 import { backfillOnce, denseCollection } from "./backfill.ts";
 
 const MAX_PER_TOKEN = 64;
-const MAX_PER_TRANSFER = { erc721: 16, erc1155: 40 } as const;
+const MAX_PER_TRANSFER = { erc721: 20, erc1155: 40 } as const;
 const MAX_ON_DISK = 40;
 const MAX_SERVED_BYTES = 2 ** 30;
 /** Mints alone make no history, and more moves would measure the history instead of the NFTs. */

@@ -22,6 +22,16 @@ export interface NftChain {
    * @param above a known block that it must be linked to
    */
   headerOf(block: number, above?: BlockRef): Promise<HeaderRef | undefined>;
+  /** Times of blocks and transactions of logs. `at` is a known block whose branch they are on; undefined for final ones. */
+  readonly blockFacts: {
+    timeOf(block: number): number | undefined;
+    readTimes(blocks: readonly number[], at: BlockRef | undefined): Promise<(number | undefined)[]>;
+    readTransactions(
+      address: Address,
+      logs: readonly { readonly block: number; readonly logIndex: number }[],
+      at: BlockRef | undefined,
+    ): Promise<(Hash | undefined)[]>;
+  };
   /** Returns the known metadata of the entries, or of the first ones if all would be too much for a page. */
   factsOf(address: Address, entries: readonly ShownToken[], options: PageFactsOptions): Promise<KnownFacts>;
   /** Returns up to `limit` attempts to fetch a token's metadata, newest first. */

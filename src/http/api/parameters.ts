@@ -217,17 +217,31 @@ export const chainPart: Parameter<Chain> = segment(
 
 const MAX_ID = (1n << 256n) - 1n;
 
+const ID_SCHEMA = { pattern: "^[0-9]{1,78}$" };
+const ID_ALLOWED = "must be a decimal token id";
+
+function parseTokenId(text: string): bigint | undefined {
+  const id = /^\d{1,78}$/.test(text) ? BigInt(text) : MAX_ID + 1n;
+  return id <= MAX_ID ? id : undefined;
+}
+
 /** Returns a token id. @throws Refusal 400 */
 export function tokenId(text: string, name: string): bigint {
-  const id = /^\d{1,78}$/.test(text) ? BigInt(text) : MAX_ID + 1n;
-  if (id <= MAX_ID) return id;
-  throw invalidParameter(name, "must be a decimal token id");
+  const id = parseTokenId(text);
+  if (id !== undefined) return id;
+  throw invalidParameter(name, ID_ALLOWED);
 }
 
 export const tokenIdPart: Parameter<bigint> = segment(
-  { type: "string", pattern: "^[0-9]{1,78}$" },
+  { type: "string", ...ID_SCHEMA },
   { description: "Decimal token id", example: "1" },
   tokenId,
+);
+
+export const tokenIdParameter: Parameter<bigint | undefined> = parsedText(
+  parseTokenId,
+  { allowed: ID_ALLOWED, schema: ID_SCHEMA },
+  { description: "Only this token, by its decimal id", example: "1" },
 );
 
 // ── Query strings ──

@@ -1,6 +1,6 @@
 /**
- * The operations that explore a collection: its holders, tokens by owner and trait, one token with its history, its
- * traits. Their cursors are walks, signed with a secret of the route and its filter.
+ * The operations that explore a collection: its holders, tokens by owner and trait, one token with its history,
+ * transfers, traits. Their cursors are walks, signed with a secret of the route and its filter.
  */
 import { type Static, Type } from "@sinclair/typebox";
 import type { Chain } from "../../chains/chains.ts";
@@ -24,7 +24,14 @@ import {
 import { TransferKind } from "../../events/columns.ts";
 import type { Explorer } from "../../explore/readings.ts";
 import type { TraitIndexes } from "../../explore/traits.ts";
-import { findEntries, historyPage, tokenOfId } from "../../explore/walks.ts";
+import {
+  findEntries,
+  historyPage,
+  type TransferQuery,
+  type TransfersPage,
+  tokenOfId,
+  transfersPage,
+} from "../../explore/walks.ts";
 import type { Entry } from "../../ledger/entries.ts";
 import { entryOfToken, type TokenName } from "../../ledger/history.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
@@ -34,16 +41,18 @@ import { recordsOf } from "../../listings/pages.ts";
 import type { RecordFacts } from "../../listings/record.ts";
 import { signCursor, type Walk } from "../../walks/cursor.ts";
 import { currentCollection, ledgerOf, type WalkSource } from "../../walks/snapshot.ts";
-import { numberOfPlace, placeOfNumber, type StartedWalk, startWalk } from "../../walks/walk.ts";
+import { assertKept, numberOfPlace, placeOfNumber, type StartedWalk, startWalk } from "../../walks/walk.ts";
 import { asOfBlock, type NftChain, responseHeaders } from "../api/answered-block.ts";
 import { type Operation, operationsFor } from "../api/operation.ts";
 import {
   anyText,
+  flag,
   metadataTime,
   notEnabled,
   type Parameter,
   pageLimit,
   parsedText,
+  tokenIdParameter,
   tokenIdPart,
   wholeNumber,
 } from "../api/parameters.ts";
@@ -78,6 +87,31 @@ const TokenTransfer = Type.Object({
   to: address("The receiver; the zero address for a burn"),
   amount: digits("1, or an amount of an ERC-1155 or ERC-6909 token"),
 });
+
+const CollectionTransfer = Type.Object({
+  block: int64("Block of the transfer"),
+  time: nullable(time("Time of the block; null if it is not known here. `times=true` asks the node for it")),
+  from: address("The sender, as the log names it; the zero address for a mint"),
+  to: address("The receiver; the zero address for a burn"),
+  tokenId: digits("Decimal token id; the first one of an ERC-2309 range"),
+  amount: digits(
+    "1, or an amount of an ERC-1155 or ERC-6909 token. For an ERC-2309 range the number of its consecutive ids; with a token id as the filter 1",
+  ),
+  logIndex: int64("Index of the log in the block; the transfers of a batch share it"),
+  transaction: Type.Optional(
+    nullable(blockHash("Hash of the transaction, with `transactions=true`; null if no endpoint tells it")),
+  ),
+});
+
+const TransferList = named(
+  "TransferList",
+  Type.Object({
+    result: Type.Array(named("CollectionTransfer", CollectionTransfer), {
+      description: "Newest first, in the reverse order of the logs. Fewer than the limit if they are far apart",
+    }),
+    cursor: nullableText(SAME_BLOCK),
+  }),
+);
 
 const MetadataOutcome = Type.Object({
   time: time("Time of the attempt"),
@@ -143,6 +177,24 @@ const ownerParameter = parsedText(
   { allowed: "must be an address: 0x and 40 hex digits", schema: { pattern: "^0x[0-9a-fA-F]{40}$" } },
   { description: "Only tokens of this owner", example: OWNER },
 );
+
+const partyParameter = (party: string) =>
+  parsedText(
+    parseAddress,
+    { allowed: "must be an address: 0x and 40 hex digits", schema: { pattern: "^0x[0-9a-fA-F]{40}$" } },
+    { description: `Only transfers ${party} this address`, example: OWNER },
+  );
+
+const TRANSFERS = {
+  ...PAGED,
+  from: partyParameter("from"),
+  to: partyParameter("to"),
+  times: flag(false, { description: "Asks the node for the times that are not known here", example: false }),
+  transactions: flag(false, {
+    description: "Adds the hashes of the transactions, read from the node with one call per block",
+    example: false,
+  }),
+};
 
 const MAX_TRAITS = 20;
 const MAX_TRAIT_LENGTH = 401;
@@ -307,10 +359,70 @@ async function recordOfToken(reading: Reading, deps: ExploreDeps, { start, token
   return { ...(record === undefined ? {} : { record }), metadata };
 }
 
+interface TransfersWanted extends TransferQuery {
+  readonly times: boolean;
+  readonly transactions: boolean;
+}
+
+/** A page of transfers, with what the node is asked about it. */
+async function transfersAnswer(explored: Explored, deps: ExploreDeps, wanted: TransfersWanted) {
+  const { id, from, to } = wanted;
+  const reading = readingOf(explored, deps, ["transfers", id?.toString(), from, to]);
+  const { source, limit, cursor, asOf, cursorAt } = reading;
+  const { body, headers } = await respond(reading, deps, async () => {
+    const start = await startWalk(source, { cursor, asOfBlock: asOf, byPair: false });
+    const page = await transfersPage(source, start, wanted, { isFirst: cursor === undefined, limit });
+    return { body: { start, page }, start };
+  });
+  const { start, page } = body;
+  const { times, transactions } = await factsOfTransfers(reading, deps, { start, page, wanted });
+  const result = page.transfers.map(({ id, amount, ...one }, i) => {
+    const seconds = times[i];
+    const transfer = {
+      ...one,
+      time: seconds === undefined ? null : new Date(seconds * 1_000).toISOString(),
+      tokenId: id.toString(),
+      amount: amount.toString(),
+    };
+    return transactions === undefined ? transfer : { ...transfer, transaction: transactions[i] ?? null };
+  });
+  return { body: { result, cursor: cursorAt(start, page.next) }, headers };
+}
+
+interface FactsWanted {
+  readonly start: StartedWalk;
+  readonly page: TransfersPage;
+  readonly wanted: TransfersWanted;
+}
+
+/** Waits for the node, in the turn of the key, only if something is asked of it. @throws Refusal `cursor_reorged` */
+async function factsOfTransfers(
+  { source, runtime, requester }: Reading,
+  { explorer }: ExploreDeps,
+  { start, page: { transfers }, wanted }: FactsWanted,
+): Promise<{ times: (number | undefined)[]; transactions: (Hash | undefined)[] | undefined }> {
+  const { blockFacts } = runtime;
+  const blocks = transfers.map(({ block }) => block);
+  const known = blocks.map((block) => blockFacts.timeOf(block));
+  const asksTimes = wanted.times && known.includes(undefined);
+  const asksTransactions = wanted.transactions && transfers.length > 0;
+  const none = wanted.transactions ? [] : undefined;
+  if (!asksTimes && !asksTransactions) return { times: known, transactions: none };
+  const { block: number, hash, above } = start.walk;
+  const at = hash === "" ? above : { number, hash };
+  const facts = await explorer.node.run(requester, async () => ({
+    times: asksTimes ? await blockFacts.readTimes(blocks, at) : known,
+    transactions: asksTransactions ? await blockFacts.readTransactions(source.address, transfers, at) : none,
+  }));
+  await assertKept(source, start);
+  return facts;
+}
+
 // ── Examples ──
 
 const TIME = "2026-11-23T09:00:00.000Z";
 const TRANSFER = { block: 12_346_178, from: `0x${"0".repeat(40)}`, to: OWNER, amount: "1" };
+const COLLECTION_TRANSFER = { ...TRANSFER, time: TIME, tokenId: "1", logIndex: 71 };
 const FUR = {
   type: "Fur",
   distinct: 2,
@@ -441,6 +553,44 @@ const getToken = json({
   },
 });
 
+const listTransfers = json({
+  method: "GET",
+  path: `${ONE_COLLECTION}/transfers`,
+  scope: "read",
+  id: "listTransfers",
+  summary: "Transfers of a collection up to one block, newest first, as its logs give them",
+  tag: "Operators",
+  parts: COLLECTION_PARTS,
+  query: { ...TRANSFERS, tokenId: tokenIdParameter },
+  answer: TransferList,
+  example: { result: [COLLECTION_TRANSFER], cursor: null },
+  hasBlock: true,
+  errors: [400, 404, 409, 410],
+  handle: async ({ path, query, requester }, deps) => {
+    const explored = { ...(await requestedCollection(path, deps)), requester, page: query };
+    return transfersAnswer(explored, deps, { ...query, id: query.tokenId });
+  },
+});
+
+const listTokenTransfers = json({
+  method: "GET",
+  path: `${ONE_COLLECTION}/tokens/:id/transfers`,
+  scope: "read",
+  id: "listTokenTransfers",
+  summary: "Transfers of one token up to one block, newest first, as the logs give them",
+  tag: "Operators",
+  parts: { ...COLLECTION_PARTS, id: tokenIdPart },
+  query: TRANSFERS,
+  answer: TransferList,
+  example: { result: [COLLECTION_TRANSFER], cursor: null },
+  hasBlock: true,
+  errors: [400, 404, 409, 410],
+  handle: async ({ path, query, requester }, deps) => {
+    const explored = { ...(await requestedCollection(path, deps)), requester, page: query };
+    return transfersAnswer(explored, deps, { ...query, id: path.id });
+  },
+});
+
 const listTraits = json({
   method: "GET",
   path: `${ONE_COLLECTION}/traits`,
@@ -464,4 +614,11 @@ const listTraits = json({
   },
 });
 
-export const EXPLORE_OPERATIONS: readonly Operation<ExploreDeps>[] = [listHolders, findTokens, getToken, listTraits];
+export const EXPLORE_OPERATIONS: readonly Operation<ExploreDeps>[] = [
+  listHolders,
+  findTokens,
+  getToken,
+  listTransfers,
+  listTokenTransfers,
+  listTraits,
+];

@@ -134,6 +134,22 @@ test.each([
     expect((await described(of, address)).destroyedAt).toBeNull();
     const { body: token } = await of.get(`/api/collections/eth/${address}/tokens/1`, key);
     expect(token.history.map((one: { block: number }) => one.block)).toEqual([minted]);
+    const transfersAt = async (query: string) => {
+      const blocks: number[] = [];
+      for (let cursor = ""; ; ) {
+        const path = `/api/collections/eth/${address}/transfers?limit=1${query}${cursor}`;
+        const { body: page } = await of.get(path, key);
+        blocks.push(...page.result.map((one: { block: number }) => one.block));
+        if (page.cursor === null) return blocks;
+        cursor = `&cursor=${encodeURIComponent(page.cursor)}`;
+      }
+    };
+    expect(await transfersAt("")).toEqual([minted, last, last - 1, last - 2, last - 3]);
+    expect(await transfersAt(`&to=${bob}`)).toEqual([minted, last]);
+    expect(await transfersAt("&tokenId=1")).toEqual([minted, last - 3]);
+    for (const block of [end - 1, end, again]) {
+      expect(await transfersAt(`&as_of_block=${block}`)).toEqual([last, last - 1, last - 2, last - 3]);
+    }
   },
 );
 

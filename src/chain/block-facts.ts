@@ -1,0 +1,187 @@
+/**
+ * Facts of blocks that memory doesn't keep: headers of old blocks, and the transactions of logs. The node is asked for
+ * them when an answer needs them. Facts of final blocks are kept for a while.
+ */
+import { LRUCache } from "lru-cache";
+import { type Clock, withTimeout } from "../core/clock.ts";
+import type { Address, Hash } from "../core/hex.ts";
+import type { BlockRef, HeaderRef } from "../events/types.ts";
+import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
+import type { ChainReader } from "../rpc/port.ts";
+import { firstUnlinked, numbersBetween } from "./branch.ts";
+import type { PublishedChain } from "./view.ts";
+
+/** Longest wait for the header of an old block. After it the answer goes out without the block's time. */
+const HEADER_WAIT_MS = 500;
+/** Longest wait for the facts of a page. After it the page goes out without those that are missing. */
+const PAGE_WAIT_MS = 10_000;
+/** Headers, or logs of blocks, requested at once: a batch that nearly every node takes. */
+const AT_ONCE = 50;
+/** Most logs of a contract in one block: no block of 100 million gas has more. */
+const MAX_LOGS = 100_000;
+/** Memory for transactions, and about what a block and a log of it take. */
+const MAX_BYTES = 8 << 20;
+const BLOCK_BYTES = 200;
+const LOG_BYTES = 150;
+
+/** Where a log is. */
+interface LogRef {
+  readonly block: number;
+  readonly logIndex: number;
+}
+
+/** By log index. Undefined if two transactions have a log of this index, as a bridge's may. */
+type Transactions = ReadonlyMap<number, Hash | undefined>;
+
+interface BlockFactsOptions {
+  readonly reader: Pick<ChainReader, "header" | "headers" | "presentHeaders" | "logs">;
+  readonly view: Pick<PublishedChain, "header" | "finalized">;
+  readonly clock: Clock;
+}
+
+export class BlockFacts {
+  readonly #options: BlockFactsOptions;
+  readonly #headers = new LRUCache<number, HeaderRef>({ max: 10_000 });
+  readonly #transactions = new LRUCache<string, Transactions>({
+    maxSize: MAX_BYTES,
+    sizeCalculation: ({ size }) => BLOCK_BYTES + size * LOG_BYTES,
+  });
+
+  constructor(options: BlockFactsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Returns the header of a block that is not in memory; undefined when the node does not answer soon enough.
+   * @param above a known block that it must be linked to
+   */
+  async headerOf(block: number, above?: BlockRef): Promise<HeaderRef | undefined> {
+    const known = this.#headers.get(block);
+    if (known !== undefined) return known;
+    const { reader, clock } = this.#options;
+    const asked = above === undefined ? reader.header(block) : this.#headerBelow(block, above);
+    const answer = await withTimeout(
+      clock,
+      HEADER_WAIT_MS,
+      asked.catch(() => undefined),
+    );
+    return answer?.value && this.#keep(answer.value);
+  }
+
+  /** Returns a block's header if it is linked to the known block above it, which may still be reverted. */
+  async #headerBelow(block: number, above: BlockRef): Promise<HeaderRef | undefined> {
+    const headers = await this.#options.reader.presentHeaders(numbersBetween(block, above.number));
+    return headers.at(-1)?.hash === above.hash && firstUnlinked(headers) === undefined ? headers[0] : undefined;
+  }
+
+  #keep({ number, hash, parentHash, timestamp }: HeaderRef): HeaderRef {
+    const header = { number, hash, parentHash, timestamp };
+    if (this.#isFinal(number)) this.#headers.set(number, header);
+    return header;
+  }
+
+  #isFinal(block: number): boolean {
+    return block <= (this.#options.view.finalized()?.number ?? -1);
+  }
+
+  /** The time of a block, in seconds since the epoch, if it is in memory. */
+  timeOf(block: number): number | undefined {
+    return (this.#options.view.header(block) ?? this.#headers.get(block))?.timestamp;
+  }
+
+  /**
+   * Reads the times of blocks, in seconds since the epoch; undefined where the node does not tell one soon enough.
+   * @param at a known block, not below them, whose branch they are on. Undefined if they are final
+   */
+  async readTimes(blocks: readonly number[], at: BlockRef | undefined): Promise<(number | undefined)[]> {
+    const { clock } = this.#options;
+    const found = new Map<number, HeaderRef>();
+    await withTimeout(clock, PAGE_WAIT_MS, this.#readHeaders(blocks, at, found));
+    return blocks.map((block) => found.get(block)?.timestamp);
+  }
+
+  /** Adds the headers of the blocks to `found`, as they come. */
+  async #readHeaders(
+    blocks: readonly number[],
+    at: BlockRef | undefined,
+    found: Map<number, HeaderRef>,
+  ): Promise<void> {
+    const { reader, view } = this.#options;
+    const missing: number[] = [];
+    for (const block of new Set(blocks)) {
+      const known = view.header(block) ?? this.#headers.get(block);
+      if (known === undefined) missing.push(block);
+      else found.set(block, known);
+    }
+    for (let from = 0; from < missing.length; from += AT_ONCE) {
+      const some = missing.slice(from, from + AT_ONCE);
+      // The endpoint must have the walk's block before and after it tells blocks that may be reverted.
+      const ends = at === undefined || some.every((block) => this.#isFinal(block)) ? [] : [at.number];
+      const headers = await reader.headers([...ends, ...some, ...ends]).catch(() => []);
+      const isSame = ends.length > 0 && headers[0]?.hash === at?.hash && headers.at(-1)?.hash === at?.hash;
+      for (const header of headers) {
+        if (header !== undefined && (isSame || this.#isFinal(header.number))) {
+          found.set(header.number, this.#keep(header));
+        }
+      }
+    }
+  }
+
+  /**
+   * Reads the transactions of a contract's logs, with one request per block; undefined where the node does not tell one
+   * soon enough. `at` is as in `readTimes`.
+   */
+  async readTransactions(
+    address: Address,
+    logs: readonly LogRef[],
+    at: BlockRef | undefined,
+  ): Promise<(Hash | undefined)[]> {
+    const found = new Map<number, Transactions>();
+    const blocks = [...new Set(logs.map(({ block }) => block))];
+    await withTimeout(this.#options.clock, PAGE_WAIT_MS, this.#readBlocks(address, blocks, at, found));
+    return logs.map(({ block, logIndex }) => found.get(block)?.get(logIndex));
+  }
+
+  async #readBlocks(
+    address: Address,
+    blocks: readonly number[],
+    at: BlockRef | undefined,
+    found: Map<number, Transactions>,
+  ): Promise<void> {
+    const headers = new Map<number, HeaderRef>();
+    await this.#readHeaders(
+      blocks.filter((block) => !this.#isFinal(block)),
+      at,
+      headers,
+    );
+    for (let from = 0; from < blocks.length; from += AT_ONCE) {
+      const some = blocks.slice(from, from + AT_ONCE);
+      await Promise.all(
+        some.map(async (block) => {
+          const hash = headers.get(block)?.hash;
+          if (hash === undefined && !this.#isFinal(block)) return;
+          const transactions = await this.#transactionsOf(address, block, hash).catch(() => undefined);
+          if (transactions !== undefined) found.set(block, transactions);
+        }),
+      );
+    }
+  }
+
+  /** @param hash of a block that may be reverted */
+  async #transactionsOf(address: Address, block: number, hash: Hash | undefined): Promise<Transactions | undefined> {
+    const key = `${address}/${block}/${hash}`;
+    const known = this.#transactions.get(key);
+    if (known !== undefined) return known;
+    const range = { fromBlock: block, toBlock: block };
+    const { reader } = this.#options;
+    const logs = await reader.logs({ ...range, addresses: [address], topics: NFT_TOPICS, maxLogs: MAX_LOGS });
+    if (hash !== undefined && logs.some(({ blockHash }) => blockHash !== hash)) return undefined;
+    const transactions = new Map<number, Hash | undefined>();
+    for (const { logIndex, transactionHash } of logs) {
+      const isShared = (transactions.get(logIndex) ?? transactionHash) !== transactionHash;
+      transactions.set(logIndex, isShared ? undefined : transactionHash);
+    }
+    this.#transactions.set(key, transactions);
+    return transactions;
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * The transfers of each sender and of each receiver, as lists from the newest to the oldest. Readers build the lists in
+ * one pass over the table when a filter first needs them; later passes add the transfers since. 8 bytes a transfer and
+ * 16 an address, which snapshots don't contain.
+ */
+import { type Steps, Trails } from "./shortcuts.ts";
+import { VALUES_PER_SLICE, WordTable } from "./tables.ts";
+
+/** One of the two parties of a transfer; also its word in the tables below. */
+export const SENDER = 0;
+export const RECEIVER = 1;
+export type Role = typeof SENDER | typeof RECEIVER;
+
+/** A table of transfers; parties are indexes of the address table. */
+interface Transfers {
+  readonly table: { readonly count: number };
+  sender(transfer: number): number;
+  receiver(transfer: number): number;
+}
+
+/** Words of an address: its newest transfer as sender and as receiver, or -1, and their numbers. */
+const COUNTS = 2;
+
+export class PartyIndex {
+  readonly #transfers: Transfers;
+  /** By transfer: the previous one of its sender and of its receiver, or -1. */
+  readonly #links = new WordTable(2);
+  readonly #heads = new WordTable(4);
+  readonly #trails: readonly [Trails, Trails];
+
+  /** @param steps counts the steps of walks */
+  constructor(transfers: Transfers, steps: Steps) {
+    this.#transfers = transfers;
+    const trailsOf = (role: Role) =>
+      new Trails({ block: (transfer) => transfer, before: (transfer) => this.before(role, transfer) }, steps);
+    this.#trails = [trailsOf(SENDER), trailsOf(RECEIVER)];
+  }
+
+  get bytes(): number {
+    return this.#links.bytes + this.#heads.bytes + this.#trails[SENDER].bytes + this.#trails[RECEIVER].bytes;
+  }
+
+  /** Adds the transfers that the lists lack; yields between slices. */
+  *complete(): Generator<void> {
+    const { table, sender, receiver } = this.#transfers;
+    for (let steps = 1; this.#links.count < table.count; steps++) {
+      const transfer = this.#links.count;
+      const [from, to] = [sender(transfer), receiver(transfer)];
+      while (this.#heads.count <= Math.max(from, to)) this.#heads.push(-1, -1, 0, 0);
+      this.#links.add();
+      this.#links.set(transfer, SENDER, this.#heads.get(from, SENDER));
+      this.#links.set(transfer, RECEIVER, this.#heads.get(to, RECEIVER));
+      this.#move(from, SENDER, transfer, 1);
+      this.#move(to, RECEIVER, transfer, 1);
+      if (steps % VALUES_PER_SLICE === 0) yield;
+    }
+  }
+
+  #move(address: number, role: Role, newest: number, by: 1 | -1): void {
+    this.#heads.set(address, role, newest);
+    this.#heads.set(address, COUNTS + role, this.count(role, address) + by);
+  }
+
+  /** Removes the transfers from `count` on. The table must still have them. */
+  cut(count: number): void {
+    const { sender, receiver } = this.#transfers;
+    while (this.#links.count > count) {
+      const transfer = this.#links.count - 1;
+      this.#move(sender(transfer), SENDER, this.#links.get(transfer, SENDER), -1);
+      this.#move(receiver(transfer), RECEIVER, this.#links.get(transfer, RECEIVER), -1);
+      this.#links.count--;
+    }
+    for (const trails of this.#trails) trails.cut(count);
+  }
+
+  /** Number of transfers of an address in a role. */
+  count(role: Role, address: number): number {
+    return address < this.#heads.count ? this.#heads.get(address, COUNTS + role) : 0;
+  }
+
+  /** The previous transfer of the same party, or -1. */
+  before(role: Role, transfer: number): number {
+    return this.#links.get(transfer, role);
+  }
+
+  /** The newest transfer of an address below `bound`; -1 for none, or `PAUSED`. */
+  find(role: Role, address: number, bound: number): number {
+    const newest = address < this.#heads.count ? this.#heads.get(address, role) : -1;
+    return newest < bound ? newest : this.#trails[role].find(address, newest, bound - 1);
+  }
+}

@@ -147,13 +147,16 @@ const COMPARED = 8;
  * off. The newest block of them, and some others, must have the same logs in the node's receipts.
  */
 export function readerWithArchives(reader: RpcChainReader, archives: Archives, clock: Clock): ChainReader {
+  // True once a long read has taken many requests for its logs, not for a limit of blocks.
+  let isWide = false;
   const logs: ChainReader["logs"] = async (filter) => {
     if (archives.isShorter(filter, NODE_REQUESTS)) {
       const found = await fromArchive(reader, archives, filter, clock);
       if (found !== undefined) return found;
     }
     // A node whose limit is not known yet shows it within a few requests.
-    const requests = filter.requests ?? { left: archives.mayServe(filter) ? NODE_REQUESTS : Number.POSITIVE_INFINITY };
+    const isTrial = !isWide && archives.mayServe(filter);
+    const requests = filter.requests ?? { left: isTrial ? NODE_REQUESTS : Number.POSITIVE_INFINITY };
     try {
       return await reader.logs({ ...filter, requests });
     } catch (error) {
@@ -162,7 +165,10 @@ export function readerWithArchives(reader: RpcChainReader, archives: Archives, c
       const isOut = requests.left <= 0;
       const found = isPruned || isOut ? await fromArchive(reader, archives, filter, clock) : undefined;
       if (found !== undefined) return found;
-      if (isOut && filter.requests === undefined) return reader.logs(filter);
+      if (isOut && filter.requests === undefined) {
+        isWide = !archives.isUseful;
+        return reader.logs(filter);
+      }
       throw error;
     }
   };

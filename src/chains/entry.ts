@@ -65,7 +65,7 @@ export const ChainEntry = Type.Object(
     /** US dollars that the smaller side of a pool must have. */
     minLiquidityUsd: Type.Optional(Type.Number({ minimum: 0 })),
     exchanges: listOf(ExchangeEntry, 64),
-    /** A block explorer's address, without a path. */
+    /** A block explorer's address, without a path (npm viem 2.57.20: chains/definitions). */
     explorer: Type.Optional(Url),
   },
   STRICT,

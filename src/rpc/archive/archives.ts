@@ -118,12 +118,14 @@ export class Archives {
 
   /** Leaves an archive alone for a while. */
   rest(source: HistorySource, error: unknown): void {
-    const { clock, logger, chain } = this.#options;
+    const { clock, logger, chain, isGiven } = this.#options;
     const isWrong = error instanceof ArchiveDisprovedError || (error instanceof ArchiveError && !error.retryable);
     const reason = error instanceof Error ? error.message : "it failed";
-    const ms = isWrong ? DISTRUST_MS : REST_MS;
+    // A machine without internet need not try a public archive each minute.
+    const ms = isWrong || !isGiven ? DISTRUST_MS : REST_MS;
     this.#rests.set(source, { until: clock.monotonic() + ms, reason });
-    logger.warn({ err: error, chain, archive: source.label, restMs: ms }, "an archive is not asked for a while");
+    const fields = { err: error, chain, archive: source.label, restMs: ms };
+    logger[isGiven ? "warn" : "info"](fields, "an archive is not asked for a while");
   }
 
   status(): readonly ArchiveStatus[] {

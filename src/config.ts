@@ -149,6 +149,8 @@ export interface Config {
   readonly logFormat: "auto" | LogFormat;
   /** Sentences about variables that are likely typing errors. */
   readonly warnings: readonly string[];
+  /** Names of the variables that are set. */
+  readonly variables: readonly string[];
   /** Logs each request, without values of parameters. */
   readonly logRequests: boolean;
   /** True if `/` is the console. */
@@ -191,6 +193,11 @@ class EnvironmentReader {
 
   constructor(environment: Environment) {
     this.#environment = environment;
+  }
+
+  /** Names of the known variables that are set, without their values. */
+  set(): string[] {
+    return [...this.#known].filter((key) => this.text(key) !== undefined).sort();
   }
 
   /** Says which variables are near ours, but unknown: likely typing errors. */
@@ -462,6 +469,7 @@ export function readConfig(environment: Environment): Config {
     tokenLists: readTokenLists(env),
     logLevel: env.choice("LOG_LEVEL", ["silent", "error", "warn", "info", "debug", "trace"], "info"),
     warnings: [],
+    variables: [],
     logFormat: env.choice("LOG_FORMAT", ["auto", "json", "pretty"], "auto"),
     hasConsole: env.choice("CONSOLE", ["on", "off"], "on") === "on",
     hasExplorerLinks: env.choice("EXPLORER_LINKS", ["on", "off"], "on") === "on",
@@ -469,5 +477,5 @@ export function readConfig(environment: Environment): Config {
     metricsKey,
   };
   if (env.problems.length > 0) throw new ConfigError(env.problems);
-  return Object.freeze({ ...config, warnings: [...replaced, ...env.nearMisses()] });
+  return Object.freeze({ ...config, warnings: [...replaced, ...env.nearMisses()], variables: env.set() });
 }

@@ -56,6 +56,7 @@ export const doctorCommand: Command = {
     const config = read();
     const findings: Finding[] = [
       { what: "configuration", result: "ok", text: countedText(config.chains.length, "chain") },
+      ...variableFindings(config),
     ];
     // Imported on demand, like by commands with a service of their own: it takes long to load.
     const start: Start = await import("../service.ts");
@@ -81,6 +82,28 @@ export const doctorCommand: Command = {
     return findings.some(({ result }) => result === "fault") ? FAILED : 0;
   },
 };
+
+/** The variables that are set, the ones that are likely mistyped, and those that this configuration would gain by. */
+function variableFindings({ variables, warnings, host }: Config): Finding[] {
+  const what = "variables";
+  const has = (name: string) => variables.includes(name);
+  const findings: Finding[] = [
+    { what, result: "ok", text: variables.length === 0 ? "none is set" : `set: ${variables.join(", ")}` },
+    ...warnings.map((text) => ({ what, result: "warning" as const, text })),
+  ];
+  if (isLoopback(host)) return findings;
+  const missing = [
+    ["PUBLIC_URL", "links to previews and documents name HOST and PORT, which clients may not reach"],
+    ["METRICS_KEY", "/metrics is open to every client that reaches this address"],
+    ["API_KEYS", "keys of the log serve, and the first one is shown at the first start only"],
+  ] as const;
+  for (const [name, text] of missing) {
+    if (!has(name)) findings.push({ what, result: "ok", text: `${name} is unset: ${text}` });
+  }
+  return findings;
+}
+
+const isLoopback = (host: string): boolean => /^(?:127\.|localhost$|::1$)/.test(host);
 
 async function logFindings(config: Config, { assertWhole }: Start): Promise<Finding[]> {
   const what = "event log";
@@ -214,7 +237,7 @@ function archiveFindings(
     const what = `archive ${chain.name.replaceAll(" ", "-")}#${index + 1}`;
     const archive = new Portal({ url, label: what, key, per10s, clock: systemClock, decoder });
     try {
-      const head = await archive.head(AbortSignal.timeout(LIMITS.rpcSmallTimeoutMs));
+      const head = await archive.head(AbortSignal.timeout(LIMITS.rpcTimeoutMs));
       if (head !== undefined) return [{ what, result: "ok", text: `has blocks up to ${wholeText(head.number)}` }];
       return [{ what, result: "warning", text: "has no block yet", advice: "Histories are read from the node." }];
     } catch (error) {

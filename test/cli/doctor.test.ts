@@ -76,6 +76,7 @@ test("passes a healthy place, and keeps nothing there", async () => {
   expect([out, code]).toEqual([out, 0]);
   expect(out).toMatch(/✓ event log: sqlite, made by the first start, .* free\n/);
   expect(out).toMatch(/✓ snapshots: .* can be written\n/);
+  expect(out).toContain("✓ variables: set: EVENT_LOG_URL, PORT, RPC_URLS_ONLY, RPC_URL_ETH\n");
   expect(out).toMatch(/✓ address: 127\.0\.0\.1:0 is free\n/);
   expect(below(folder)).toEqual([]);
 });
@@ -231,4 +232,20 @@ test("says what a narrow node that dropped old blocks costs, and whether the arc
   } finally {
     await Promise.all([proxy.stop(), archive.stop()]);
   }
+});
+
+test("names variables that are likely mistyped, and those that an open address would gain by", async () => {
+  const { env } = place();
+  const { out } = await doctor({
+    ...env,
+    HOST: "0.0.0.0",
+    METRICS_KEY: "a-metrics-key-of-ours",
+    RATE_LIMIT_PER_MINUT: "5",
+  });
+  expect(out).toContain(
+    "! variables: RATE_LIMIT_PER_MINUT is no variable of this service: did you mean RATE_LIMIT_PER_MINUTE?\n",
+  );
+  expect(out).toContain("✓ variables: PUBLIC_URL is unset: ");
+  expect(out).not.toContain("METRICS_KEY is unset");
+  expect(out).not.toContain("a-metrics-key-of-ours");
 });

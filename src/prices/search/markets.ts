@@ -217,6 +217,8 @@ export class Markets {
     await this.#record(whole, read);
     const marketOf = this.#marketsIn(read, subjects);
     for (const subject of whole) {
+      // A request may have read a newer block meanwhile. A price does not go back behind one that was given.
+      if (this.keptAhead(subject.token, head) !== undefined) continue;
       this.#kept.set(subject.token, { market: marketOf(subject), readMs: clock.monotonic() });
     }
   }

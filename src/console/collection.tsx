@@ -11,16 +11,7 @@ import {
 } from "../client/index.ts";
 import { BlockSlider, type FilterState, Filters } from "./controls.tsx";
 import { FilteredTokens, Gallery, Picture, RangedTokens, type TokenSource } from "./gallery.tsx";
-import {
-  blockIn,
-  type Loaded,
-  ReturnsContext,
-  useAction,
-  useAnswer,
-  useMessages,
-  useQuery,
-  useSession,
-} from "./hooks.ts";
+import { blockIn, type Loaded, ReturnsContext, useAction, useAnswer, useMessages, useQuery } from "./hooks.ts";
 import { ChainNotice } from "./notice.tsx";
 import {
   AddressLink,
@@ -37,6 +28,7 @@ import {
   Tabs,
   whole,
 } from "./parts.tsx";
+import { useSession } from "./session.ts";
 import { ActivityPanel, ExportPanel, type Happening, HoldersPanel } from "./views.tsx";
 
 interface Where {

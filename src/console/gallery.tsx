@@ -1,8 +1,8 @@
 /** A grid of tokens of any number: only the rows in view are elements of the page. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { AsOf, Client, Contract, NftRecord } from "../client/index.ts";
-import { BASE } from "./hooks.ts";
 import { brief, cutInside, linkTo, plain, whole } from "./parts.tsx";
+import { BASE } from "./session.ts";
 
 // The tokens that a gallery shows, loaded as they come into view. The whole listing is split into ranges at one block, so
 // that any place of a million tokens is two requests away. A filtered one is read from its beginning on, page by page.

@@ -2,9 +2,10 @@
 import { useState } from "preact/hooks";
 import type { MetadataOutcome, NftRecord } from "../client/index.ts";
 import { Picture, tokenName } from "./gallery.tsx";
-import { blockIn, useAction, useAnswer, useQuery, useSession } from "./hooks.ts";
+import { blockIn, useAction, useAnswer, useQuery } from "./hooks.ts";
 import { ChainNotice } from "./notice.tsx";
 import { Curl, clock, Fact, Failure, linkTo, Owner, Panel, plain, whole } from "./parts.tsx";
+import { useSession } from "./session.ts";
 import { Transfers } from "./views.tsx";
 
 interface TokenOptions {

@@ -1,7 +1,7 @@
 /** Views of a collection beside the gallery: its transfers, its owners, and files of it. */
 import { useState } from "preact/hooks";
 import type { Client, CollectionDetails, CollectionTransfer, FeedMessage, Holder } from "../client/index.ts";
-import { BASE, type Loaded, useAction, usePages, useSession } from "./hooks.ts";
+import { type Loaded, useAction, usePages } from "./hooks.ts";
 import {
   Curl,
   clock,
@@ -18,6 +18,7 @@ import {
   Transaction,
   whole,
 } from "./parts.tsx";
+import { BASE, useSession } from "./session.ts";
 
 export type Happening =
   | { readonly is: "reorged"; readonly time: string; readonly block: number }

@@ -530,3 +530,21 @@ test("names a token with amounts, with its id beside the number in circulation",
   await goTo(page, `${placeOf(claims)}/7`);
   await shows(page, new RegExp(`1\\s+${account(3)}\\s+200\\s+97.56%\\s+2\\s+${account(1)}\\s+5`, "i"), "tbody");
 });
+
+test("adds up the holders of a token over several pages, and up to 10,000 transfers", async () => {
+  const multi = await deploy(anvil, await contractArtifact("MultiToken"), ["Busy", "BSY", ""]);
+  const batches = async (count: number) => {
+    for (let batch = 0; batch < count; batch++)
+      await transact(anvil, multi.contract, "mintBatch", [account(1), Array(500).fill(7n), Array(500).fill(1n)]);
+    await synced(service, multi.address, await headBlock());
+  };
+  await batches(3);
+  const page = await open(`${placeOf(multi)}/7`);
+  await shows(page, new RegExp(`1\\s+${account(1)}\\s+1,500\\s+100%`, "i"), "tbody");
+  const before = await headBlock();
+  await batches(18);
+  await page.reload();
+  await shows(page, "The token has more than 10,000 transfers", "main");
+  await goTo(page, `${placeOf(multi)}/7?block=${before}`);
+  await shows(page, "1 holder", "main");
+});

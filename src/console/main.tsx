@@ -65,6 +65,9 @@ function Console() {
   );
 }
 
+/** The picture of the page's icon. */
+const Mark = () => <img class="mark" src={document.querySelector<HTMLLinkElement>("link[rel=icon]")?.href} alt="" />;
+
 /** What a visitor without a key sees. Nothing here tells anything about the data. */
 function Gate({ reason, onSigned }: { readonly reason?: string; readonly onSigned: (session: Session) => void }) {
   const [error, setError] = useState(reason);
@@ -85,7 +88,9 @@ function Gate({ reason, onSigned }: { readonly reason?: string; readonly onSigne
   };
   return (
     <main class="gate">
-      <h1>EVM data service</h1>
+      <h1>
+        <Mark /> EVM data service
+      </h1>
       <p>
         Which NFTs are in a contract, with owners and metadata, and what an ERC-20 token is worth, now or at a block.
         This service answers both from an EVM node, and keeps all that it has read in an event log.
@@ -132,7 +137,7 @@ function Frame({ session }: { readonly session: Signed }) {
       </button>
       <header>
         <a class="brand" href="#/">
-          EVM data
+          <Mark /> EVM data
         </a>
         <nav aria-label="Screens">
           {links.map(({ href, name, isHere }) => (

@@ -188,7 +188,8 @@ function Shown({ price, chain }: { readonly price: TokenPrice; readonly chain: s
         <h2>
           {plain(tokenName, 60)} <small>{plain(tokenSymbol, 20)}</small>
         </h2>
-        <p class="amount">${usdPriceFormatted}</p>
+        <p class="amount">${shortened(usdPriceFormatted)}</p>
+        <p class="exact quiet">exactly ${usdPriceFormatted}</p>
         <dl class="facts">
           <Fact name="In native coin">
             {nativePrice === null

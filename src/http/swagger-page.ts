@@ -4,6 +4,7 @@
  */
 import { Elysia } from "elysia";
 import { embeddedPath, IS_COMPILED } from "../core/files.ts";
+import { ICON } from "./mark.ts";
 
 const page = (prefix: string) => `<!DOCTYPE html>
 <html lang="en">
@@ -11,7 +12,7 @@ const page = (prefix: string) => `<!DOCTYPE html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>EVM data service · API</title>
-<link rel="icon" href="data:,">
+${ICON}
 <link rel="stylesheet" href="${prefix}/swagger/swagger-ui.css">
 <link rel="stylesheet" href="${prefix}/swagger/dark.css">
 </head>

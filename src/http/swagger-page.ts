@@ -50,7 +50,7 @@ const keepsKey = {
     auth: {
       wrapActions: {
         authorize: (authorize) => (given) => {
-          if (given[SCHEME]) sessionStorage.setItem(NAME, given[SCHEME].value);
+          if (given[SCHEME]?.value) sessionStorage.setItem(NAME, given[SCHEME].value);
           return authorize(given);
         },
         logout: (logout) => (names) => {

@@ -352,6 +352,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   const app = createApp({
     exports: new RunningExports(clock),
     keys,
+    keyLimits: keyLimits(config),
     limiter,
     metrics,
     logger,

@@ -10,17 +10,9 @@ import {
   ServiceError,
 } from "../client/index.ts";
 import { BlockSlider, type FilterState, Filters } from "./controls.tsx";
-import { FilteredTokens, Gallery, Picture, RangedTokens, type TokenSource } from "./gallery.tsx";
-import {
-  blockIn,
-  type Loaded,
-  ReturnsContext,
-  useAction,
-  useAnswer,
-  useMessages,
-  useQuery,
-  useSession,
-} from "./hooks.ts";
+import { FilteredTokens, Gallery, isMulti, Picture, RangedTokens, type TokenSource } from "./gallery.tsx";
+import { HoldersPanel } from "./holders.tsx";
+import { blockIn, type Loaded, ReturnsContext, useAction, useAnswer, useMessages, useQuery } from "./hooks.ts";
 import { ChainNotice } from "./notice.tsx";
 import {
   AddressLink,
@@ -37,7 +29,8 @@ import {
   Tabs,
   whole,
 } from "./parts.tsx";
-import { ActivityPanel, ExportPanel, type Happening, HoldersPanel } from "./views.tsx";
+import { useSession } from "./session.ts";
+import { ActivityPanel, ExportPanel, type Happening } from "./views.tsx";
 
 interface Where {
   readonly chain: string;
@@ -126,6 +119,7 @@ export function CollectionScreen({ chain, address }: Where) {
           {...{ chain, address, happenings, metadata, details, turn, total }}
           newest={page.asOf}
           firstBlock={Number(record.block_number_minted)}
+          isMulti={isMulti(record)}
         />
       ) : null}
       {isReady && page?.result.length === 0 ? (
@@ -273,6 +267,8 @@ type View = (typeof VIEWS)[number];
 interface ReadyOptions extends Where {
   readonly newest: AsOf;
   readonly firstBlock: number;
+  /** True if its tokens have amounts. */
+  readonly isMulti: boolean;
   readonly total: number;
   readonly happenings: readonly Happening[];
   readonly metadata: Extract<FeedMessage, { type: "metadata" }> | undefined;
@@ -280,7 +276,8 @@ interface ReadyOptions extends Where {
   readonly turn: number;
 }
 
-function Ready({ chain, address, newest, firstBlock, total, happenings, metadata, details, turn }: ReadyOptions) {
+function Ready({ chain, address, newest, firstBlock, total, ...rest }: ReadyOptions) {
+  const { happenings, metadata, details, turn, isMulti: hasAmounts } = rest;
   const [query, change] = useQuery();
   const view = VIEWS.find((name) => name.toLowerCase() === query.get("view")) ?? "Gallery";
   const asked = blockIn(query);
@@ -317,7 +314,9 @@ function Ready({ chain, address, newest, firstBlock, total, happenings, metadata
             <Curl requests={galleryRequests({ chain, address }, shownAt.block, isFiltered ? filter : undefined)} />
           </>
         ) : null}
-        {view === "Holders" ? <HoldersPanel key={`${block}`} {...{ chain, address, block, turn }} /> : null}
+        {view === "Holders" ? (
+          <HoldersPanel key={`${block}`} {...{ chain, address, block, turn }} isMulti={hasAmounts} />
+        ) : null}
         {view === "Activity" ? (
           <ActivityPanel key={`${block}`} {...{ chain, address, block, turn, happenings, metadata, details }} />
         ) : null}

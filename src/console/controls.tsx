@@ -2,8 +2,9 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { AsOf } from "../client/index.ts";
 import type { TokenFilter } from "./gallery.tsx";
-import { useAnswer, useSession } from "./hooks.ts";
+import { useAnswer } from "./hooks.ts";
 import { clock, Failure, isAddress, plain, whole } from "./parts.tsx";
+import { useSession } from "./session.ts";
 
 export type FilterState = TokenFilter;
 

@@ -1,8 +1,8 @@
 /** A grid of tokens of any number: only the rows in view are elements of the page. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { AsOf, Client, Contract, NftRecord } from "../client/index.ts";
-import { BASE } from "./hooks.ts";
 import { brief, cutInside, linkTo, plain, whole } from "./parts.tsx";
+import { BASE } from "./session.ts";
 
 // The tokens that a gallery shows, loaded as they come into view. The whole listing is split into ranges at one block, so
 // that any place of a million tokens is two requests away. A filtered one is read from its beginning on, page by page.
@@ -261,10 +261,14 @@ const LEAST_WIDTH = 150;
 const GAP = 12;
 /** Height of a card below its square picture. */
 const CAPTION = 52;
+/** Most digits of an amount that a card has. */
+const MOST_OF_AMOUNT = 9;
 /** Most letters of a name that a card has in its title. */
 const MOST_OF_NAME = 200;
-/** Width of a letter of a name, in pixels. */
-const LETTER = 9;
+/** Width of a letter of a name, and of a digit of an id, in pixels. */
+const [LETTER, DIGIT] = [9, 11];
+/** Left and right of a card's texts. */
+const PADDING = 16;
 /** Rows drawn above and below those in view. */
 const SPARE_ROWS = 2;
 /** Browsers draw no taller elements than about 17 million pixels. Above this, a pixel stands for more than one. */
@@ -360,20 +364,35 @@ interface CardOptions extends Omit<GalleryOptions, "source"> {
 function Card({ record, chain, address, block, size }: CardOptions) {
   if (record === undefined) return <div class="card token waiting" style={{ height: `${size}px` }} />;
   const { token_id: id, owner_of: owner } = record;
-  const name = tokenName(record, MOST_OF_NAME);
+  const name = givenName(record);
+  const title = name === undefined ? `#${id}` : plain(name, MOST_OF_NAME);
+  const most = Math.floor(name === undefined ? (size - PADDING) / DIGIT : size / LETTER);
+  const inAll = `${cutInside(record.amount, MOST_OF_AMOUNT)} in all`;
+  const holder = owner === "" ? inAll : brief(owner);
+  const shortId = `#${cutInside(id, Math.max(5, most - holder.length))}`;
   return (
     <a class="card token" href={linkTo.token(chain, address, id, block)}>
       <Picture record={record} size="low" pixels={size} />
-      <strong title={name}>{cutInside(name, Math.floor(size / LETTER))}</strong>
-      <small>{owner === "" ? `${record.amount} in all` : brief(owner)}</small>
+      <strong title={title}>{cutInside(title, most)}</strong>
+      <small>{isMulti(record) && name !== undefined ? `${shortId} · ${holder}` : holder}</small>
+      {id.length < 5 ? null : <small class="full-id">#{id}</small>}
     </a>
   );
 }
 
-/** The token's name from its metadata, else its id. */
-export function tokenName({ normalized_metadata: metadata, token_id: id }: NftRecord, most = 60): string {
+/** True for a token that several owners can hold. */
+export const isMulti = ({ contract_type: type }: NftRecord): boolean => type === "ERC1155" || type === "ERC6909";
+
+/** The token's name from its metadata; undefined if that has none. */
+function givenName({ normalized_metadata: metadata }: NftRecord): string | undefined {
   const name = metadata === "" ? null : metadata.name;
-  return name === null || name.trim() === "" ? `#${plain(id, 20)}` : plain(name, most);
+  return name === null || name.trim() === "" ? undefined : name;
+}
+
+/** The token's name from its metadata, else its id. Ids with a common beginning differ at their ends. */
+export function tokenName(record: NftRecord): string {
+  const name = givenName(record);
+  return name === undefined ? `#${cutInside(record.token_id, 21)}` : plain(name, 60);
 }
 
 /** The preview of a token's picture, from this service: nothing is loaded from the host that the metadata names. */

@@ -1,8 +1,9 @@
 /** The keys of the service, and what every panel of an operator has: its twin on the command line, and confirmations. */
 import { useState } from "preact/hooks";
 import type { Key } from "../client/index.ts";
-import { useAction, useAnswer, useSession } from "./hooks.ts";
+import { useAction, useAnswer } from "./hooks.ts";
 import { ago, Curl, commandLine, Failure, Panel, plain, type Request, Table, whole } from "./parts.tsx";
+import { useSession } from "./session.ts";
 
 const KEY_COLUMNS = [
   ...["Name", "Scope", "Requests a minute", "New collections an hour", "Subscriptions"],

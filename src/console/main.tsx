@@ -3,23 +3,25 @@ import { render } from "preact";
 import "./style.css";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { CollectionScreen } from "./collection.tsx";
+import { type Place, ReturnsContext, useConnection, usePlace } from "./hooks.ts";
+import { OperateScreen } from "./operate.tsx";
+import { OverviewScreen, SearchScreen } from "./overview.tsx";
+import { isAddress, linkTo, plain } from "./parts.tsx";
+import { PriceScreen } from "./price.tsx";
 import {
   BASE,
-  type Place,
-  ReturnsContext,
+  forget,
+  forgetAll,
+  onKeyOfTabs,
+  onSignOutOfTabs,
+  openSession,
   resumeSession,
   type Session,
   SessionContext,
   type Signed,
   signIn,
   signOut,
-  useConnection,
-  usePlace,
-} from "./hooks.ts";
-import { OperateScreen } from "./operate.tsx";
-import { OverviewScreen, SearchScreen } from "./overview.tsx";
-import { isAddress, linkTo, plain } from "./parts.tsx";
-import { PriceScreen } from "./price.tsx";
+} from "./session.ts";
 import { TokenScreen } from "./token.tsx";
 
 type State =
@@ -35,13 +37,24 @@ function Console() {
       (error: Error) => setState({ is: "out", reason: error.message }),
     );
   }, []);
+  const session = state.is === "in" ? state.session : undefined;
+  useEffect(
+    () =>
+      onSignOutOfTabs(() => {
+        forgetAll();
+        session?.client.close();
+        setState({ is: "out" });
+      }),
+    [session],
+  );
   if (state.is === "starting") return <p class="starting">Connecting…</p>;
   if (state.is === "out") {
     const reason = state.reason === undefined ? {} : { reason: state.reason };
-    return <Gate {...reason} onSigned={(session) => setState({ is: "in", session })} />;
+    return <Gate {...reason} onSigned={(opened) => setState({ is: "in", session: opened })} />;
   }
   const leave = (reason?: string) => {
-    signOut();
+    if (reason === undefined) signOut();
+    else forget(state.session.key);
     state.session.client.close();
     setState(reason === undefined ? { is: "out" } : { is: "out", reason });
   };
@@ -52,24 +65,32 @@ function Console() {
   );
 }
 
+/** The picture of the page's icon. */
+const Mark = () => <img class="mark" src={document.querySelector<HTMLLinkElement>("link[rel=icon]")?.href} alt="" />;
+
 /** What a visitor without a key sees. Nothing here tells anything about the data. */
 function Gate({ reason, onSigned }: { readonly reason?: string; readonly onSigned: (session: Session) => void }) {
   const [error, setError] = useState(reason);
   const [isBusy, setBusy] = useState(false);
   const input = useRef<HTMLInputElement>(null);
+  const remember = useRef<HTMLInputElement>(null);
   useEffect(() => input.current?.focus(), []);
+  // The gate stays if the other tab's key is refused meanwhile.
+  useEffect(() => onKeyOfTabs((key) => void openSession(key).then(onSigned, () => undefined)), []);
   const submit = (event: Event) => {
     event.preventDefault();
     const key = input.current?.value.trim() ?? "";
     if (key === "") return setError("A key is needed.");
     setBusy(true);
-    signIn(key)
+    signIn(key, remember.current?.checked === true)
       .then(onSigned, (failure: Error) => setError(failure.message))
       .finally(() => setBusy(false));
   };
   return (
     <main class="gate">
-      <h1>EVM data service</h1>
+      <h1>
+        <Mark /> EVM data service
+      </h1>
       <p>
         Which NFTs are in a contract, with owners and metadata, and what an ERC-20 token is worth, now or at a block.
         This service answers both from an EVM node, and keeps all that it has read in an event log.
@@ -80,6 +101,10 @@ function Gate({ reason, onSigned }: { readonly reason?: string; readonly onSigne
         <button type="submit" disabled={isBusy}>
           Sign in
         </button>
+        <label>
+          <input ref={remember} type="checkbox" /> Remember on this device: this browser keeps the key until you sign
+          out or it is revoked, and every person with access to this browser can use it.
+        </label>
       </form>
       {error === undefined ? null : (
         <p class="failure" role="alert">
@@ -88,8 +113,8 @@ function Gate({ reason, onSigned }: { readonly reason?: string; readonly onSigne
       )}
       <p class="quiet">
         The first start of the service shows a key. An operator makes more with{" "}
-        <code>bun run cli keys add &lt;name&gt;</code>. The key stays in this tab until it is closed. The API is
-        described at <a href={`${BASE}swagger`}>/swagger</a>.
+        <code>bun run cli keys add &lt;name&gt;</code>. Without remembering, the key stays in the tabs of this service
+        until the last of them is closed. The API is described at <a href={`${BASE}swagger`}>/swagger</a>.
       </p>
     </main>
   );
@@ -112,7 +137,7 @@ function Frame({ session }: { readonly session: Signed }) {
       </button>
       <header>
         <a class="brand" href="#/">
-          EVM data
+          <Mark /> EVM data
         </a>
         <nav aria-label="Screens">
           {links.map(({ href, name, isHere }) => (

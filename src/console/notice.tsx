@@ -1,5 +1,6 @@
 /** What is wrong with a chain, on each screen of it, with the way out. */
-import { usePolled, useSession } from "./hooks.ts";
+import { usePolled } from "./hooks.ts";
+import { useSession } from "./session.ts";
 
 const POLL_MS = 10_000;
 

@@ -1,7 +1,7 @@
 /** What an operator changes: keys, lists of contracts to index, single collections. Each with its twin on the command line. */
 import { useState } from "preact/hooks";
 import { type Contract, type IndexAnswer, ServiceError, type ServiceStatus } from "../client/index.ts";
-import { useAction, usePolled, useSession } from "./hooks.ts";
+import { useAction, usePolled } from "./hooks.ts";
 import { Confirmed, Keys, Twin } from "./keys.tsx";
 import {
   bytes,
@@ -18,6 +18,7 @@ import {
   Table,
   whole,
 } from "./parts.tsx";
+import { useSession } from "./session.ts";
 
 export function OperateScreen() {
   const { scope } = useSession();

@@ -8,7 +8,7 @@ import {
   type ListedCollection,
   type ServiceStatus,
 } from "../client/index.ts";
-import { useAction, useAnswer, usePolled, useSession } from "./hooks.ts";
+import { useAction, useAnswer, usePolled } from "./hooks.ts";
 import {
   AddressLink,
   ago,
@@ -25,6 +25,7 @@ import {
   Table,
   whole,
 } from "./parts.tsx";
+import { useSession } from "./session.ts";
 
 const PAUSE_MS = 1_000;
 /** Rows of each table. The filter finds the rest. */

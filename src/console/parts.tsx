@@ -2,7 +2,8 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { type ListedCollection, ServiceError } from "../client/index.ts";
-import { BASE, explorerOf } from "./hooks.ts";
+import { explorerOf } from "./hooks.ts";
+import { BASE } from "./session.ts";
 
 // Numbers, times and addresses as people read them.
 

@@ -8,7 +8,7 @@ import {
   type SkippedPool,
   type TokenPrice,
 } from "../client/index.ts";
-import { blockIn, useAction, useAnswer, useQuery, useSession } from "./hooks.ts";
+import { blockIn, useAction, useAnswer, useQuery } from "./hooks.ts";
 import { ChainNotice } from "./notice.tsx";
 import {
   AddressLink,
@@ -28,6 +28,7 @@ import {
 } from "./parts.tsx";
 import { Origin } from "./route.tsx";
 import "uplot/dist/uPlot.min.css";
+import { useSession } from "./session.ts";
 
 type PriceAnswer = Answered<TokenPrice>;
 
@@ -187,7 +188,8 @@ function Shown({ price, chain }: { readonly price: TokenPrice; readonly chain: s
         <h2>
           {plain(tokenName, 60)} <small>{plain(tokenSymbol, 20)}</small>
         </h2>
-        <p class="amount">${usdPriceFormatted}</p>
+        <p class="amount">${shortened(usdPriceFormatted)}</p>
+        <p class="exact quiet">exactly ${usdPriceFormatted}</p>
         <dl class="facts">
           <Fact name="In native coin">
             {nativePrice === null

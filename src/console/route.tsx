@@ -1,9 +1,10 @@
 /** Where a price comes from: its pools with what they hold, and the same number computed by this browser. */
 import { useState } from "preact/hooks";
 import type { PoolState, TokenPrice } from "../client/index.ts";
-import { useAnswer, useSession } from "./hooks.ts";
+import { useAnswer } from "./hooks.ts";
 import { AddressLink, brief, linkTo, Panel, percent, plain, shortened, Table, Transaction, whole } from "./parts.tsx";
 import { leadingDigits, nearest, reservesOf, type Step, stepsOf, times, usdOf } from "./recompute.ts";
+import { useSession } from "./session.ts";
 
 /** Digits shown of the recomputed fraction. */
 const PLACES = 30;

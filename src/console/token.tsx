@@ -1,10 +1,12 @@
 /** A token: its picture, traits, transfers, and its metadata as it was. */
 import { useState } from "preact/hooks";
 import type { MetadataOutcome, NftRecord } from "../client/index.ts";
-import { Picture, tokenName } from "./gallery.tsx";
-import { blockIn, useAction, useAnswer, useQuery, useSession } from "./hooks.ts";
+import { isMulti, Picture, tokenName } from "./gallery.tsx";
+import { TokenHolders } from "./holders.tsx";
+import { blockIn, useAction, useAnswer, useQuery } from "./hooks.ts";
 import { ChainNotice } from "./notice.tsx";
 import { Curl, clock, Fact, Failure, linkTo, Owner, Panel, plain, whole } from "./parts.tsx";
+import { useSession } from "./session.ts";
 import { Transfers } from "./views.tsx";
 
 interface TokenOptions {
@@ -39,6 +41,7 @@ export function TokenScreen({ chain, address, id }: TokenOptions) {
       {record === undefined ? null : <Details {...{ record, chain, address, block }} locked={value?.locked ?? null} />}
       {value === undefined ? null : (
         <>
+          {record !== undefined && isMulti(record) ? <TokenHolders {...{ chain, address, id, block }} /> : null}
           <Panel title="Transfers, newest first">
             <Transfers {...{ chain, address, id, block }} turn={0} />
           </Panel>
@@ -91,13 +94,12 @@ function Details({ record, locked, chain, address, block }: DetailsOptions) {
           <Fact name="Id">
             <code>{plain(record.token_id)}</code>
           </Fact>
-          <Fact name="Owner">
-            {owner === "" ? (
-              `${record.amount} in all`
-            ) : (
+          {isMulti(record) ? <Fact name="In circulation">{plain(record.amount)}</Fact> : null}
+          {owner === "" ? null : (
+            <Fact name="Owner">
               <Owner value={owner} collection={address} {...{ chain, block }} />
-            )}
-          </Fact>
+            </Fact>
+          )}
           <Fact name="Minted">block {whole(Number(record.block_number_minted))}</Fact>
           <Fact name="Last transfer">block {whole(Number(record.block_number))}</Fact>
           {locked === null ? null : <Fact name="Locked">{locked ? "yes, it can't be transferred" : "no"}</Fact>}

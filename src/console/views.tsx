@@ -1,7 +1,7 @@
-/** Views of a collection beside the gallery: its transfers, its owners, and files of it. */
+/** Views of a collection beside the gallery: its transfers, and files of it. */
 import { useState } from "preact/hooks";
-import type { Client, CollectionDetails, CollectionTransfer, FeedMessage, Holder } from "../client/index.ts";
-import { BASE, type Loaded, useAction, usePages, useSession } from "./hooks.ts";
+import type { Client, CollectionDetails, CollectionTransfer, FeedMessage } from "../client/index.ts";
+import { type Loaded, useAction, usePages } from "./hooks.ts";
 import {
   Curl,
   clock,
@@ -11,13 +11,13 @@ import {
   linkTo,
   NO_OWNER,
   Owner,
-  percent,
   plain,
   quoted,
   Table,
   Transaction,
   whole,
 } from "./parts.tsx";
+import { BASE, useSession } from "./session.ts";
 
 export type Happening =
   | { readonly is: "reorged"; readonly time: string; readonly block: number }
@@ -184,59 +184,14 @@ function Reasons({ reasons }: { readonly reasons: Readonly<Record<string, number
   );
 }
 
-// The owners of a collection by what they hold, with their shares, at one block.
-
 const PAGE = 50;
 
-interface ListOptions {
+export interface ListOptions {
   readonly chain: string;
   readonly address: string;
   readonly block: number | undefined;
   /** Counts the changes at the newest block. */
   readonly turn: number;
-}
-
-export function HoldersPanel({ chain, address, block, turn }: ListOptions) {
-  const { client } = useSession();
-  const { rows, page, error, isBusy, more } = usePages<Holder, Awaited<ReturnType<Client["holderPage"]>>>(
-    (at, signal) => client.holderPage({ chain, address }, { limit: PAGE, ...at, signal }),
-    block,
-    // At a block of the past nothing changes.
-    [chain, address, block === undefined ? turn : 0],
-  );
-  const asOf = page?.asOf ?? null;
-  const path = `/api/collections/${chain}/${address}/holders?limit=${PAGE}`;
-  return (
-    <>
-      <Failure error={error} />
-      <p role="status" class="quiet">
-        {page === undefined || asOf === null
-          ? "Counting…"
-          : `${counted(page.total, "owner")} after block ${whole(asOf.block)}`}
-      </p>
-      <Table label="Holders" titles={["Rank", "Owner", "Tokens", "Share"]} numbers={["Rank", "Tokens", "Share"]}>
-        {rows.map(({ rank, owner, tokens, share }) => (
-          <tr key={owner}>
-            <td class="number">{whole(rank)}</td>
-            <td>
-              <Owner value={owner} collection={address} isLong={true} {...{ chain, block }} />
-            </td>
-            <td class="number">{whole(tokens)}</td>
-            <td class="number share">
-              <div style={{ width: `${share * 100}%` }} />
-              <span>{percent(share)}</span>
-            </td>
-          </tr>
-        ))}
-      </Table>
-      {more === undefined ? null : (
-        <button type="button" disabled={isBusy} onClick={more}>
-          More
-        </button>
-      )}
-      <Curl requests={[{ path: asOf === null ? path : `${path}&as_of_block=${asOf.block}` }]} />
-    </>
-  );
 }
 
 // Files of a collection at one block. A large one is better fetched by a program than by a browser.

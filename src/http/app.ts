@@ -8,7 +8,7 @@ import { LIMITS } from "../config.ts";
 import { invalidParameter, invariant, Refusal } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Spending } from "../core/spending.ts";
-import { type ApiKey, WAY_TO_OPERATE } from "../operators/keys.ts";
+import { type ApiKey, type KeyLimits, WAY_TO_OPERATE } from "../operators/keys.ts";
 import {
   asRefusal,
   cachedResponse,
@@ -66,6 +66,7 @@ export const operationsOf = (maxPageSize: number): readonly Operation<OperationD
 ];
 
 interface AppDeps extends OperationDeps {
+  readonly keyLimits: KeyLimits;
   readonly limiter: RateLimiter;
   /** The account of a key's calls. */
   readonly accountOf: (key: ApiKey) => Spending;

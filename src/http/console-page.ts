@@ -6,6 +6,7 @@ import { gzipSync } from "node:zlib";
 import { Elysia } from "elysia";
 import { AppError, messageOf } from "../core/errors.ts";
 import { embeddedPath, IS_COMPILED } from "../core/files.ts";
+import { ICON } from "./mark.ts";
 
 const ENTRY = new URL("../console/main.tsx", import.meta.url);
 
@@ -30,7 +31,7 @@ const page = (prefix: string, explorers: Readonly<Record<string, string>>) => `<
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>EVM data service</title>
-<link rel="icon" href="data:,">
+${ICON}
 <link rel="stylesheet" href="${prefix}/console/app.css">
 <script type="module" src="${prefix}/console/app.js"></script>
 </head>

@@ -3,8 +3,10 @@
  * llmstxt.org that a language model reads to write a client. Both name the public URL.
  */
 import { Elysia } from "elysia";
+import { knownChains } from "../chains/chains.ts";
 import { ERROR_CODES } from "../core/errors.ts";
 import type { WireTypes } from "../core/schema-parts.ts";
+import type { KeyLimits } from "../operators/keys.ts";
 import { json } from "./api/answers.ts";
 import { NFT_ADDRESS, TOKEN_ADDRESS } from "./api/examples.ts";
 import type { Operation } from "./api/operation.ts";
@@ -16,6 +18,22 @@ interface DocumentOptions {
   readonly url: () => string;
   readonly wireTypes: WireTypes;
   readonly operations: readonly Operation<never>[];
+  readonly isEnabled: (chainId: number) => boolean;
+  /** The limits of keys that have none of their own. */
+  readonly keyLimits: KeyLimits;
+}
+
+/** What this server takes: chains, page sizes, requests. */
+function limitsText({ operations, isEnabled, keyLimits }: DocumentOptions): string {
+  const chains = knownChains().flatMap(({ name, chainId }) => (isEnabled(chainId) ? [`\`${name}\``] : []));
+  const { requestsPerMinute, collectionsPerHour, subscriptions } = keyLimits;
+  const most = (id: string) => operations.find((one) => one.id === id)?.query["limit"]?.schema["maximum"];
+  return `- Chains that are enabled here, for \`chain\`: ${chains.join(", ")}
+- Requests: ${requestsPerMinute} per minute and key, unless the operator gave the key another limit
+- New collections: ${collectionsPerHour} per hour and key of scope read
+- Subscriptions: ${subscriptions} per key of scope read
+- Page size: at most ${most("getContractNFTs")} NFTs of a contract, ${most("listHolders")} entries of another list
+- Cursors: opaque, bound to address, chain and block, without an end in time. After a reorganisation of their block they get 410 with the code \`cursor_reorged\`: start again without it`;
 }
 
 /** One line for each query parameter of an operation, with its values. */
@@ -46,7 +64,8 @@ function operationLines(operations: readonly Operation<never>[], base: string): 
 /** Operations with a paragraph of their own. */
 const EXPLAINED = ["getContractNFTs", "getTokenPrice", "subscribe"];
 
-function languageModelPage({ url, operations, wireTypes }: DocumentOptions): string {
+function languageModelPage(options: DocumentOptions): string {
+  const { url, operations, wireTypes } = options;
   const base = url();
   const explained = (id: string) => parameterLines(operations.find((one) => one.id === id) as Operation<never>);
   const others = operations.filter(
@@ -72,6 +91,12 @@ ${explained("getTokenPrice")}
 \`nativePrice.value\` is the price of one whole token in the smallest unit of the native coin. \`usdPriceFormatted\` has all digits. A token without a price is a 404 whose \`details.pools\` gives each pool's reason. For up to 100 tokens at one block: \`POST ${base}/api/v2/erc20/prices\` with \`{"tokens": [{"token_address": "${TOKEN_ADDRESS}"}]}\`.
 
 **Wait for a collection**: open the WebSocket \`${base.replace(/^http/, "ws")}/api/v2/ws\` with the same header, and send \`{"action":"subscribe","chain":"eth","address":"${NFT_ADDRESS}"}\`. The message \`indexed\` says that it is complete; \`transfers\` and \`reorged\` say what changes. After an interruption send the last message's \`resume\` as \`since\`. With \`token\` in place of \`address\` the message \`price\` comes at first and at each change of the token's price.
+
+**Explore a collection**: below \`${base}/api/collections/{chain}/{address}\`, each true at one block (\`as_of_block\`) and paged by \`cursor\`. \`/holders\` ranks the owners by what they hold. \`/tokens\` gives the tokens of an \`owner\`, or with a \`trait\` (\`Type:Value\`). \`/tokens/{id}\` gives one token with its history. \`/transfers\` and \`/tokens/{id}/transfers\` give the transfers, newest first.
+
+## Limits
+
+${limitsText(options)}
 
 ## Other operations
 

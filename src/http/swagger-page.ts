@@ -4,6 +4,7 @@
  */
 import { Elysia } from "elysia";
 import { embeddedPath, IS_COMPILED } from "../core/files.ts";
+import { ICON } from "./mark.ts";
 
 const page = (prefix: string) => `<!DOCTYPE html>
 <html lang="en">
@@ -11,8 +12,9 @@ const page = (prefix: string) => `<!DOCTYPE html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>EVM data service · API</title>
-<link rel="icon" href="data:,">
+${ICON}
 <link rel="stylesheet" href="${prefix}/swagger/swagger-ui.css">
+<link rel="stylesheet" href="${prefix}/swagger/dark.css">
 </head>
 <body>
 <div id="swagger-ui"></div>
@@ -25,11 +27,14 @@ const page = (prefix: string) => `<!DOCTYPE html>
 /**
  * Starts the page. A separate file, so that the page needs no inline script. Swagger UI fills in and sends the example
  * of every parameter, such as an expired cursor, so this script moves the examples of optional parameters into their
- * descriptions.
+ * descriptions. The key is kept in `sessionStorage`: Swagger UI's own `persistAuthorization` keeps it in `localStorage`
+ * for ever, as earlier releases did.
  */
-const startScript = (
-  prefix: string,
-) => `const api = await (await fetch(${JSON.stringify(`${prefix}/swagger/json`)})).json();
+const startScript = (prefix: string) => `const dark = matchMedia("(prefers-color-scheme: dark)");
+const paint = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+dark.addEventListener("change", paint);
+paint();
+const api = await (await fetch(${JSON.stringify(`${prefix}/swagger/json`)})).json();
 for (const operation of Object.values(api.paths).flatMap((path) => Object.values(path))) {
   for (const parameter of operation.parameters ?? []) {
     if (parameter.required) continue;
@@ -37,12 +42,47 @@ for (const operation of Object.values(api.paths).flatMap((path) => Object.values
     delete parameter.example;
   }
 }
+const NAME = ${JSON.stringify(`evm-data-swagger-key:${prefix}`)};
+const SCHEME = "ApiKeyAuth";
+localStorage.removeItem("authorized");
+const keepsKey = {
+  statePlugins: {
+    auth: {
+      wrapActions: {
+        authorize: (authorize) => (given) => {
+          if (given[SCHEME]?.value) sessionStorage.setItem(NAME, given[SCHEME].value);
+          return authorize(given);
+        },
+        logout: (logout) => (names) => {
+          sessionStorage.removeItem(NAME);
+          return logout(names);
+        },
+      },
+    },
+  },
+};
 window.ui = SwaggerUIBundle({
   spec: api,
   dom_id: "#swagger-ui",
   deepLinking: true,
-  persistAuthorization: true,
+  plugins: [keepsKey],
+  onComplete: () => {
+    const key = sessionStorage.getItem(NAME);
+    if (key !== null) window.ui.preauthorizeApiKey(SCHEME, key);
+  },
 });
+`;
+
+/** Texts that Swagger UI's own dark mode leaves without contrast to their ground. */
+const DARK = `html.dark-mode .swagger-ui .response-col_description :is(td, th) {
+  color: inherit;
+}
+html.dark-mode .swagger-ui .parameter__deprecated {
+  color: #ff8080;
+}
+html.dark-mode .swagger-ui .opblock .highlight-code pre.microlight {
+  background: #121416 !important;
+}
 `;
 
 const HTML = {
@@ -68,14 +108,14 @@ function asset(name: (typeof SWAGGER_ASSETS)[number], type: string): () => Respo
   return () => new Response(file, { headers: { "content-type": type, "cache-control": ONE_DAY } });
 }
 
+const own = (text: string, type: string) => () =>
+  new Response(text, { headers: { "content-type": type, "cache-control": ONE_DAY } });
+
 /** @param prefix path of the public URL */
 export const swaggerPage = (prefix: string) =>
   new Elysia()
     .get("/swagger", () => new Response(page(prefix), { headers: HTML }), HIDDEN)
     .get("/swagger/swagger-ui.css", asset("swagger-ui.css", CSS), HIDDEN)
     .get("/swagger/swagger-ui-bundle.js", asset("swagger-ui-bundle.js", SCRIPT), HIDDEN)
-    .get(
-      "/swagger/start.js",
-      () => new Response(startScript(prefix), { headers: { "content-type": SCRIPT, "cache-control": ONE_DAY } }),
-      HIDDEN,
-    );
+    .get("/swagger/dark.css", own(DARK, CSS), HIDDEN)
+    .get("/swagger/start.js", own(startScript(prefix), SCRIPT), HIDDEN);

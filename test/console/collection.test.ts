@@ -458,3 +458,93 @@ test("lists the transfers of a collection and of a token, and links their owners
   await shows(page, account(3), ".chips");
   await shows(page, `1 token after block ${block}`, "[role=tabpanel]");
 });
+
+test("tells the ids of an ERC-1155 apart, and shows holders with amounts", async () => {
+  const multi = await deploy(anvil, await contractArtifact("MultiToken"), ["Multi", "MUL", ""]);
+  // Ids with a type in their high bits have a long common beginning.
+  const [one, other] = [(1n << 255n) + (1n << 128n), (1n << 255n) + (2n << 128n)];
+  await transact(anvil, multi.contract, "mint", [account(1), one, 70n]);
+  await transact(anvil, multi.contract, "mint", [account(2), one, 30n]);
+  await transact(anvil, multi.contract, "mint", [account(1), other, 1n]);
+  await transact(anvil, multi.contract, "mint", [account(1), 7n, 5n]);
+  await transact(anvil, multi.contract, "mint", [account(3), 7n, 200n]);
+  const minted = await headBlock();
+  await transact(anvil, multi.contract, "burn", [account(2), one, 29n]);
+  await synced(service, multi.address, minted + 1);
+  const page = await open(placeOf(multi));
+  const cut = (id: bigint) => new RegExp(`#${String(id).slice(0, 4)}\\d*…\\d*${String(id).slice(-4)}\n`);
+  const text = await shows(page, "#7\n205 in all", ".gallery");
+  for (const id of [one, other]) expect(text).toMatch(cut(id));
+  expect(text).toContain("71 in all");
+  expect(text).not.toContain(String(one));
+  const cutAgain = `[...document.querySelectorAll(".gallery strong")].filter((one) => one.scrollWidth > one.clientWidth).length`;
+  expect(await page.evaluate(cutAgain)).toBe(0);
+  // The keyboard gets the whole id.
+  await page.focus(".gallery a");
+  await page.keyboard.press("Tab");
+  await page.keyboard.down("Shift");
+  await page.keyboard.press("Tab");
+  await page.keyboard.up("Shift");
+  await shows(page, `#${one}`, ".gallery");
+  const [card, whole] = await page.$eval(".gallery a", (link) =>
+    [link, link.querySelector(".full-id")].map((part) => part?.getBoundingClientRect().bottom ?? 0),
+  );
+  expect(whole).toBeLessThanOrEqual(card as number);
+
+  await press(page, "Holders");
+  await shows(page, "3 owners after block");
+  expect(await textOf(page, "thead")).toMatch(/Rank\s+Owner\s+Ids\s+Units\s+Share/);
+  const rows = new RegExp(`1\\s+${account(3)}\\s+1\\s+200\\s[\\s\\S]*2\\s+${account(1)}\\s+3\\s+76\\s`, "i");
+  await shows(page, rows, "tbody");
+
+  await goTo(page, `/nft/eth/${multi.address}/${one}`);
+  await shows(page, "2 holders", "main");
+  await shows(page, new RegExp(`1\\s+${account(1)}\\s+70\\s+98.59%\\s+2\\s+${account(2)}\\s+1\\s+1.41%`, "i"), "tbody");
+  await shows(page, "In circulation\n71", ".facts");
+  await goTo(page, `/nft/eth/${multi.address}/${one}?block=${minted}`);
+  await shows(page, new RegExp(`2\\s+${account(2)}\\s+30\\s+30%`, "i"), "tbody");
+  await page.setViewport({ width: 360, height: 740, isMobile: true, hasTouch: true });
+  for (const place of ["?view=holders", `/${one}`, ""]) {
+    await goTo(page, `${placeOf(multi)}${place}`);
+    await shows(page, /in all|200|70/, "main");
+    expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(360);
+  }
+});
+
+test("names a token with amounts, with its id beside the number in circulation", async () => {
+  const claims = await deploy(anvil, await contractArtifact("Claims"));
+  await transact(anvil, claims.contract, "mint", [account(1), 7n, 5n]);
+  await transact(anvil, claims.contract, "mint", [account(3), 7n, 200n]);
+  await transact(anvil, claims.contract, "mint", [account(3), 8n, 1n]);
+  for (const [id, name] of [
+    [7n, "Sword"],
+    [8n, "Shield"],
+  ])
+    await transact(anvil, claims.contract, "setTokenURI", [id, `data:application/json,{"name":"${name}"}`]);
+  await eventually("it has the names", async () => {
+    const { body } = await synced(service, claims.address, 0, "&normalizeMetadata=true");
+    return /Sword.*Shield/.test(JSON.stringify(body.result)) || undefined;
+  });
+  const page = await open(placeOf(claims));
+  await shows(page, `Sword\n#7 · 205 in all\nno picture\nShield\n#8 · ${brief(account(3))}`, ".gallery");
+  await goTo(page, `${placeOf(claims)}/7`);
+  await shows(page, new RegExp(`1\\s+${account(3)}\\s+200\\s+97.56%\\s+2\\s+${account(1)}\\s+5`, "i"), "tbody");
+});
+
+test("adds up the holders of a token over several pages, and up to 10,000 transfers", async () => {
+  const multi = await deploy(anvil, await contractArtifact("MultiToken"), ["Busy", "BSY", ""]);
+  const batches = async (count: number) => {
+    for (let batch = 0; batch < count; batch++)
+      await transact(anvil, multi.contract, "mintBatch", [account(1), Array(500).fill(7n), Array(500).fill(1n)]);
+    await synced(service, multi.address, await headBlock());
+  };
+  await batches(3);
+  const page = await open(`${placeOf(multi)}/7`);
+  await shows(page, new RegExp(`1\\s+${account(1)}\\s+1,500\\s+100%`, "i"), "tbody");
+  const before = await headBlock();
+  await batches(18);
+  await page.reload();
+  await shows(page, "The token has more than 10,000 transfers", "main");
+  await goTo(page, `${placeOf(multi)}/7?block=${before}`);
+  await shows(page, "1 holder", "main");
+});

@@ -221,6 +221,11 @@ test("recomputes a price to its last digit, and tells why another token has none
   await page.waitForSelector("[data-check=same]");
   const { usdPriceFormatted } = (await service.get(`/api/v2/erc20/${market.demo.address}/price`)).body;
   expect(await textOf(page, "[data-check]")).toContain(`$${usdPriceFormatted} (`);
+  // The price for people, and below it all its digits.
+  const [rounded, exact] = [await textOf(page, ".amount"), await textOf(page, ".exact")];
+  expect(rounded).toMatch(/^\$[\d,]*\.?\d{0,6}$/);
+  expect(Number(rounded.replace(/[$,]/g, ""))).toBeCloseTo(Number(usdPriceFormatted), 4);
+  expect([exact, exact.length > rounded.length]).toEqual([`exactly $${usdPriceFormatted}`, true]);
   // The curve of the hours before, and the price at a block of it.
   await shows(page, /[1-9]\d* of 25 blocks have a price/);
   await page.waitForSelector(".curve canvas");

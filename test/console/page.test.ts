@@ -36,6 +36,25 @@ test("serves a page without inline script, and files of less than 120 KB", async
   expect((await service.fetch("/console/other.js")).status).toBe(404);
 });
 
+test("has an icon of its own on each page, without a request", async () => {
+  await start();
+  for (const path of ["/", "/swagger"]) {
+    const [, icon] = /<link rel="icon"[^>]* href="data:image\/svg\+xml,([^"]+)">/.exec(
+      await (await service.fetch(path)).text(),
+    ) as RegExpExecArray;
+    expect(decodeURIComponent(icon as string)).toMatch(/^<svg .*<\/svg>$/);
+  }
+  const browser = await startBrowser();
+  try {
+    const { page, faults } = await visit(browser, `http://127.0.0.1:${service.port}`);
+    await page.goto(`http://127.0.0.1:${service.port}/`);
+    await page.waitForFunction("document.querySelector('.mark')?.naturalWidth > 0");
+    expect(faults).toEqual([]);
+  } finally {
+    await browser.close();
+  }
+});
+
 test("CONSOLE=off leads to the API's document", async () => {
   await start({ CONSOLE: "off" });
   const answer = await service.fetch("/", { redirect: "manual" });

@@ -18,6 +18,7 @@ let anvil: Anvil;
 let market: Market;
 let drawn: Deployed;
 let badges: Deployed;
+let multi: Deployed;
 let service: TestService;
 let empty: TestService;
 let browser: Browser;
@@ -35,12 +36,14 @@ beforeAll(async () => {
   badges = await deploy(anvil, await contractArtifact("Badges"), ["Badges", "BDG"]);
   await transact(anvil, badges.contract, "mint", [anvil.accounts[1], 1]);
   await transact(anvil, badges.contract, "setLocked", [1, true]);
+  multi = await deploy(anvil, await contractArtifact("MultiToken"), ["Multi", "MUL", ""]);
+  for (const owner of [1, 2]) await transact(anvil, multi.contract, "mint", [anvil.accounts[owner], 2n ** 255n, 9n]);
   const document = { description: "Badges of honour", image: SVG, external_link: "https://badges.example/" };
   await transact(anvil, badges.contract, "setContractURI", [`data:application/json,${JSON.stringify(document)}`]);
   const env = { OPERATOR_KEYS: OPERATOR_KEY, METADATA_ALLOW_PRIVATE: "true" };
   service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env });
   empty = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env });
-  for (const { address } of [drawn, badges]) await synced(service, address);
+  for (const { address } of [drawn, badges, multi]) await synced(service, address);
   browser = await startBrowser();
 });
 afterAll(async () => {
@@ -80,6 +83,9 @@ function screens(): ScreenCase[] {
       words: /Badges of honour[\s\S]*https:\/\/badges.example/,
     },
     { place: `/nft/eth/${badges.address}/1`, heading: /^#1$/, words: /Locked\s+yes, it can't be transferred/ },
+    { place: `/nft/eth/${multi.address}`, heading: /^Multi/, words: /18 in all/ },
+    { place: `/nft/eth/${multi.address}?view=holders`, heading: /^Multi/, words: /2 owners after block \d+, by units/ },
+    { place: `/nft/eth/${multi.address}/${2n ** 255n}`, heading: /^#5789/, words: /2 holders[\s\S]*minted/ },
     { place: `${nft}/99`, heading: /^Token 99$/, words: /no transfer of token 99 is known/ },
     { place: `/price/eth/${market.demo.address}`, heading: /Price|Demo/, words: /Recompute here/ },
     { place: `/price/eth/${drawn.address}`, heading: /./, words: /\(\w+\)/ },

@@ -393,7 +393,7 @@ describe("the service in general", () => {
     const page = await (await service.fetch("/swagger")).text();
     const links = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map((match) => match[1] as string);
     const own = links.filter((link) => !link.startsWith("data:"));
-    expect(own).toHaveLength(3);
+    expect(own).toHaveLength(4);
     for (const link of own) {
       expect(link).toStartWith("/swagger/");
       const asset = await service.fetch(link);

@@ -98,6 +98,7 @@ test("states for successful answers how they may be cached", async () => {
     ["/swagger", {}, 200, "no-cache"],
     ["/swagger/json", {}, 200, "no-cache"],
     ["/swagger/start.js", {}, 200, "public, max-age=86400"],
+    ["/swagger/dark.css", {}, 200, "public, max-age=86400"],
     ["/swagger/swagger-ui.css", {}, 200, "public, max-age=86400"],
     ["/swagger/swagger-ui-bundle.js", {}, 200, "public, max-age=86400"],
     [media, {}, 200, "public, max-age=31536000, immutable"],

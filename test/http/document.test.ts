@@ -159,24 +159,3 @@ for (const wire of ["seed", "native"] as const) {
     });
   });
 }
-
-test("the document's page shows the examples of optional parameters without filling them in", async () => {
-  const service = await startTestService({ rpcUrl: "http://127.0.0.1:9/", logUrl: temporaryLogUrl() });
-  const script = await (await service.fetch("/swagger/start.js")).text();
-  let shown: Json;
-  const page = {
-    window: {},
-    fetch: (path: string) => service.fetch(path),
-    SwaggerUIBundle: ({ spec }: Json) => {
-      shown = spec;
-    },
-  };
-  const AsyncFunction = (async () => undefined).constructor as FunctionConstructor;
-  await new AsyncFunction(...Object.keys(page), script)(...Object.values(page));
-  const { parameters } = shown.paths["/api/v2/nft/{address}"].get;
-  for (const { required, description, ...rest } of parameters) {
-    expect([required, "example" in rest]).toEqual([required, required]);
-    if (!required) expect(description).toContain("Example: ");
-  }
-  await service.stop();
-});

@@ -154,6 +154,29 @@ describe("/llms.txt", () => {
     expect(missing).toEqual([]);
   });
 
+  test("tells the chains and the limits of this server's configuration", async () => {
+    const env = { MAX_PAGE_SIZE: "250", RATE_LIMIT_PER_MINUTE: "77", COLLECTIONS_PER_HOUR: "8" };
+    const other = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env });
+    try {
+      const text = await (await other.fetch("/llms.txt")).text();
+      const limits = /## Limits\n\n([^#]+)/.exec(text)?.[1] ?? "";
+      for (const words of [
+        "`eth`",
+        "77 per minute",
+        "8 per hour",
+        "at most 250 NFTs of a contract, 500 entries",
+        "`cursor_reorged`",
+      ])
+        expect(limits).toContain(words);
+      expect(limits).not.toContain("`polygon`");
+      const { body } = await other.get(`/api/v2/nft/${nft.address}?chain=polygon`);
+      expect(body.code).toBe("chain_not_enabled");
+      for (const word of ["`/holders`", "`/tokens`", "`/transfers`"]) expect(text).toContain(word);
+    } finally {
+      await other.stop();
+    }
+  });
+
   test("has examples that the service takes", async () => {
     const examples = [...(await page()).matchAll(/curl -H 'X-API-Key: <key>' '([^']+)'/g)].map(([, url]) => url);
     expect(examples.length).toBe(2);

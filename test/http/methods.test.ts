@@ -16,7 +16,14 @@ const OTHER_PATHS = [
     "/metrics",
     `/media/${"0".repeat(64)}/100`,
   ],
-  ...["/swagger", "/swagger/json", "/swagger/swagger-ui.css", "/swagger/swagger-ui-bundle.js", "/swagger/start.js"],
+  ...[
+    "/swagger",
+    "/swagger/json",
+    "/swagger/swagger-ui.css",
+    "/swagger/swagger-ui-bundle.js",
+    "/swagger/start.js",
+    "/swagger/dark.css",
+  ],
 ];
 const METHODS = ["POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND"];
 

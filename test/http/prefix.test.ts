@@ -15,7 +15,7 @@ afterAll(() => service?.stop());
 
 test.each(["", "/evm"])("serves everything below the path, with %p before the request's", async (before) => {
   for (const [name, count] of [
-    ["swagger", 3],
+    ["swagger", 4],
     ["console", 2],
   ] as const) {
     const page = await (await service.fetch(`${before}/${name === "console" ? "" : name}`)).text();

@@ -12,6 +12,8 @@ import { isStateUnavailable } from "../rpc/rpc-errors.ts";
 
 /** Intervals per step of a search by code: 20 million blocks take nine round trips instead of 25. */
 export const PARTS = 8;
+/** The same where the result may be too low: fewer calls, mostly in one round trip. */
+const COARSE_PARTS = 4;
 /** Requests for logs of earlier lives, and blocks whose code is read to find an end: 32 at most. */
 const [MAX_REQUESTS, PROBES] = [64, 64];
 /** Most ends that are recorded of an address. Each life keeps a ledger of at least 8 KB in memory. */
@@ -40,8 +42,8 @@ export function mayBeDestroyed(code: string): boolean {
 }
 
 /** Returns the blocks that divide an interval into equal parts. */
-export function between(low: number, high: number): number[] {
-  const parts = Math.min(PARTS, high - low);
+export function between(low: number, high: number, most = PARTS): number[] {
+  const parts = Math.min(most, high - low);
   return Array.from({ length: parts - 1 }, (_, i) => low + Math.floor(((high - low) * (i + 1)) / parts));
 }
 
@@ -64,7 +66,7 @@ export async function firstBlockWhere(
   let [low, high] = [after, by];
   while (high - low > 1) {
     if (high - low < (by - high) * nearEnough) return low + 1;
-    const blocks = between(low, high);
+    const blocks = between(low, high, nearEnough > 0 ? COARSE_PARTS : PARTS);
     const codes = await Promise.all(blocks.map((block) => reader.code(address, block)));
     const first = codes.findIndex((code) => (code !== "0x" && code !== "") === isThere);
     low = (first < 0 ? blocks.at(-1) : blocks[first - 1]) ?? low;

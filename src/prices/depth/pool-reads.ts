@@ -2,6 +2,7 @@
  * Reads pools at one block for trades with them: their state and fees, the words of the tick bitmap around the price, and
  * the ticks that these name. Three round trips for all pools of a route; one for pairs.
  */
+import { isAmongTwelve } from "../../chains/exchanges.ts";
 import type { Call, CallResult } from "../../rpc/port.ts";
 import type { Decimals, Pool, Reading } from "../market/pools.ts";
 import { answer, both, call, type Plan, signedWord, together } from "../styles/abi.ts";
@@ -16,6 +17,8 @@ import { MILLION, type Tradable, UnknownTrade } from "./trade.ts";
 const REACH = 5_000;
 /** Most ticks read on each side. At a spacing of 1 they move the price by 2.5 %. */
 const MAX_TICKS = 256;
+/** The largest tick spacing of a pool (v4-core, TickMath). Larger ones are no numbers to count with. */
+const MAX_SPACING = 32_767;
 
 type Concentrated = Reading & { readonly style: "v3" };
 type ReadCalls = (calls: readonly Call[]) => Promise<readonly CallResult[]>;
@@ -84,13 +87,15 @@ function planKeyed(pool: Pool): Plan<Seen> {
 
 /** @throws UnknownTrade for a pool whose trades are not computed */
 function planPool(pool: Pool): Plan<Seen> {
-  const { style, key, stableCurve } = pool;
+  const { style, key, exchange } = pool;
   if (style === "v3" || style === "slipstream") return planContract(pool);
   if (key !== undefined) {
     if ((BigInt(key.hooks) & ACTS_BEFORE_SWAP) !== 0n) throw new UnknownTrade("hooks of a pool act on its swaps");
     return planKeyed(pool);
   }
-  if ((style === "v2" && !stableCurve) || style === "solidly-v2") return STYLES[style].state(pool);
+  // The fee of a v2 pair is a constant in its code. That of other exchanges' pairs is only what their interfaces say.
+  if (style === "v2" && !isAmongTwelve(pool)) throw new UnknownTrade(`the fee of pairs of ${exchange} is not verified`);
+  if (style === "v2" || style === "solidly-v2") return STYLES[style].state(pool);
   throw new UnknownTrade(`the depth of ${style} pools is not computed`);
 }
 
@@ -106,7 +111,7 @@ const NO_ANSWER = "a pool of the route did not answer";
 /** Plans the words of a pool's bitmap around its price. The decoder plans the ticks that they name. */
 function planRanges(reading: Concentrated, source: TickSource): Plan<Plan<Tradable>> {
   const { spacing, fees } = source;
-  if (spacing <= 0) throw new UnknownTrade(NO_ANSWER);
+  if (spacing <= 0 || spacing > MAX_SPACING) throw new UnknownTrade(NO_ANSWER);
   const middle = Math.floor(reading.tick / spacing) >> 8;
   const side = Math.floor(REACH / (256 * spacing)) + 1;
   const words = Array.from({ length: 2 * side + 1 }, (_, at) => middle - side + at);
@@ -140,7 +145,8 @@ function planRanges(reading: Concentrated, source: TickSource): Plan<Plan<Tradab
   };
 }
 
-const known = (tradable: Tradable): Plan<Tradable> => ({ calls: [], read: () => tradable });
+/** The plan of what is known without a read. */
+const known = <T>(value: T): Plan<T> => ({ calls: [], read: () => value });
 
 /**
  * Reads pools for trades with them, in their order.
@@ -155,12 +161,12 @@ export async function tradablesOf(
   const words = together(
     states.read(await read(states.calls)).map(({ pool, reading, ticks }, at): Plan<Plan<Tradable>> => {
       if (reading === undefined) throw new UnknownTrade(NO_ANSWER);
-      if (reading.style === "v3" && ticks !== undefined) return planRanges(reading, ticks);
-      if (reading.style === "v3") throw new UnknownTrade(NO_ANSWER);
-      const pair = known(pairAt(pool, reading, pools[at]![1]));
-      return { calls: [], read: () => pair };
+      if (reading.style === "v2") return known(known(pairAt(pool, reading, pools[at]![1])));
+      if (ticks === undefined) throw new UnknownTrade(NO_ANSWER);
+      return planRanges(reading, ticks);
     }),
   );
+  // Pairs alone have no ticks to read.
   const ticks = together(words.read(words.calls.length === 0 ? [] : await read(words.calls)));
   return ticks.read(ticks.calls.length === 0 ? [] : await read(ticks.calls));
 }

@@ -104,6 +104,7 @@ function trade(ranges: Ranges, paid: bigint, isToken0: boolean, limit: bigint): 
       const net = ranges.nets.get(next.tick);
       if (net === undefined) throw new UnknownTrade(BEYOND);
       liquidity += isToken0 ? -net : net;
+      if (liquidity < 0n) throw new UnknownTrade("the pool's ticks contradict its liquidity");
     }
     tick = isToken0 ? next.tick - 1 : next.tick;
   }

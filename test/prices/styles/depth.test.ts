@@ -13,6 +13,7 @@ import { createRandom } from "../../../scripts/local-chain/random.ts";
 import { MULTICALL3 } from "../../../src/chains/chains.ts";
 import { type Address, toAddress, ZERO_ADDRESS } from "../../../src/core/hex.ts";
 import { tradablesOf } from "../../../src/prices/depth/pool-reads.ts";
+import { rangesAt } from "../../../src/prices/depth/ranges.ts";
 import { DOWN, type Tradable, UnknownTrade } from "../../../src/prices/depth/trade.ts";
 import { compare, divide, invert, type Pool, priceOfToken0, type Rational } from "../../../src/prices/market/pools.ts";
 import { STYLES } from "../../../src/prices/styles/styles.ts";
@@ -255,9 +256,31 @@ describe("a size that can't be computed", () => {
     expect(() => pool.sell(10n ** 26n, true)).toThrow("the size runs beyond the ticks that are read");
   });
 
+  test("crosses a tick that contradicts the liquidity", () => {
+    const pool = rangesAt({
+      reading: { style: "v3", sqrtPriceX96: 1n << 96n, liquidity: 1_000n, tick: 0 },
+      ...{
+        spacing: 10,
+        fees: [500n, 500n],
+        bitmap: new Map([
+          [-1, 1n << 255n],
+          [0, 0n],
+        ]),
+      },
+      nets: new Map([[-10, 1_001n]]),
+    });
+    expect(() => pool.sell(10n ** 20n, true)).toThrow("the pool's ticks contradict its liquidity");
+  });
+
   test("is more than a v2 pair can hold", async () => {
     const pool = await tradable(await make(await uniswapV2()));
     expect(() => pool.sell(1n << 112n, true)).toThrow("the pair can't hold so much of the token");
+  });
+
+  test("is one in a v2 pair of an exchange whose fee is not among those of the contract", async () => {
+    const one = await make(await uniswapV2());
+    const pool = { ...one.pool, exchange: "Elsewhere", rank: 12 };
+    expect(tradable({ ...one, pool })).rejects.toThrow("the fee of pairs of Elsewhere is not verified");
   });
 
   test.each(EXCHANGES_OF_STYLES.filter(([name]) => /Algebra|Solidly 1/.test(name)))(

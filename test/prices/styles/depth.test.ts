@@ -280,14 +280,14 @@ describe("a size that can't be computed", () => {
   test("is one in a v2 pair of an exchange whose fee is not among those of the contract", async () => {
     const one = await make(await uniswapV2());
     const pool = { ...one.pool, exchange: "Elsewhere", rank: 12 };
-    expect(tradable({ ...one, pool })).rejects.toThrow("the fee of pairs of Elsewhere is not verified");
+    await expect(tradable({ ...one, pool })).rejects.toThrow("the fee of pairs of Elsewhere is not verified");
   });
 
   test.each(EXCHANGES_OF_STYLES.filter(([name]) => /Algebra|Solidly 1/.test(name)))(
     "is one in %s",
     async (_, makeOne) => {
       const one = await make(await makeOne(anvil, wrapped));
-      expect(tradable(one)).rejects.toThrow(`the depth of ${one.pool.style} pools is not computed`);
+      await expect(tradable(one)).rejects.toThrow(`the depth of ${one.pool.style} pools is not computed`);
     },
   );
 });

@@ -11,6 +11,7 @@ import { FairSlots, type Shares } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import { type Asking, PastQueue, type RunInSlot } from "./answer-cache.ts";
+import { depthOf } from "./depth/depth.ts";
 import type { Market, PricedBlock } from "./market/market.ts";
 import { format, type PoolId, type Rational } from "./market/pools.ts";
 import { confidence, floorOf, type Quote, type QuoteOptions, quote, refusal } from "./market/quote.ts";
@@ -313,12 +314,14 @@ export class PriceComputer {
     const { request, selection, turn } = question;
     const priced = await this.#quote(question, market);
     const optionsAt = (then: Market): QuoteOptions => this.#quoteOptions(request, selection, then);
-    const [dayBefore, twap, redemption] = await Promise.all([
+    const { depthUsd: sizeUsd } = request;
+    const [dayBefore, twap, redemption, depth] = await Promise.all([
       request.percentChange || request.pair
         ? turn(() => this.#figures.dayBefore(priced, selection.unlisted, optionsAt, this.finalized))
         : undefined,
       request.provenance ? this.#figures.average(priced, turn) : undefined,
       request.provenance ? redemptionOf(this.#options.reader, priced) : undefined,
+      sizeUsd && turn(() => depthOf({ reader: this.#options.reader, quote: priced, sizeUsd, sellable: null })),
     ]);
     const record = recordOf({
       quote: priced,
@@ -327,6 +330,7 @@ export class PriceComputer {
       percentChange: request.percentChange && dayBefore ? percentBetween(dayBefore, priced.usd) : undefined,
       pair: request.pair ? pairOf(priced, dayBefore) : undefined,
       provenance: request.provenance ? provenanceOf(priced, twap, redemption) : undefined,
+      depth,
     });
     const { number, hash, timestamp } = market.block;
     const finality = number <= this.finalized ? "finalized" : "latest";

@@ -6,6 +6,7 @@ import type { Chain } from "../chains/chains.ts";
 import { type Deployment, deploymentOf, type ExchangeChoice, exchangesOf, isAmongTwelve } from "../chains/exchanges.ts";
 import { invalidParameter } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
+import type { DepthFields } from "./depth/depth.ts";
 import { decimalsOf, type Market, type Side } from "./market/market.ts";
 import {
   add,
@@ -34,6 +35,8 @@ export interface PriceParameters {
   readonly percentChange: boolean;
   readonly provenance: boolean;
   readonly pair?: boolean;
+  /** The size of the trade whose depth is wanted, in US dollars. */
+  readonly depthUsd?: Rational;
   readonly exchange?: ExchangeChoice;
   readonly toBlock?: number;
   /** US dollars. */
@@ -183,6 +186,9 @@ export interface PriceRecord extends Partial<PairFacts> {
   readonly tokenAddress: Address;
   readonly toBlock: string;
   readonly provenance?: Provenance;
+  readonly depth?: DepthFields["depth"];
+  /** Why `depth` is null. */
+  readonly why?: string;
 }
 
 function stateFields(observation: Observation): Partial<RouteLeg> {
@@ -285,6 +291,7 @@ interface RecordParts {
   readonly percentChange: Rational | undefined;
   readonly pair: PairFacts | undefined;
   readonly provenance: Provenance | undefined;
+  readonly depth: DepthFields | undefined;
 }
 
 /** Returns the record, in the API's field order. */
@@ -318,5 +325,6 @@ export function recordOf(parts: RecordParts): PriceRecord {
     toBlock: String(block.number),
     ...parts.pair,
     ...(parts.provenance === undefined ? {} : { provenance: parts.provenance }),
+    ...parts.depth,
   };
 }

@@ -285,9 +285,9 @@ class PriceService implements Prices {
 
 /** Requests with the same key share one computation. */
 function keyOf(request: PriceRequest): string {
-  const { exchange, minLiquidityUsd } = request;
+  const { exchange, minLiquidityUsd, depthUsd } = request;
   const place = exchange === undefined ? "" : exchange.kind === "listed" ? exchange.exchange.standin : exchange.factory;
-  const floor = minLiquidityUsd === undefined ? "" : `${minLiquidityUsd.n}/${minLiquidityUsd.d}`;
+  const [floor, size] = [minLiquidityUsd, depthUsd].map((usd) => (usd === undefined ? "" : `${usd.n}/${usd.d}`));
   const wants = `${request.percentChange ? "p" : ""}${request.provenance ? "r" : ""}${request.pair ? "l" : ""}`;
-  return `${request.address}|${place}|${floor}|${wants}|${request.toBlock ?? ""}`;
+  return `${request.address}|${place}|${floor}|${size}|${wants}|${request.toBlock ?? ""}`;
 }

@@ -41,7 +41,7 @@ const tokens = (...addresses: string[]) => ({ tokens: addresses.map((token_addre
 const alone = (address: string, query = "") => service.get(`/api/v2/erc20/${address}/price${query}`);
 
 test("answers in the order of the request, with the records and headers that each token gets alone", async () => {
-  for (const query of ["", "?include=percent_change,provenance,pair&min_liquidity_usd=1"]) {
+  for (const query of ["", "?include=percent_change,provenance,pair,depth&size_usd=250&min_liquidity_usd=1"]) {
     const { status, body, headers } = await post(tokens(USDC, demo, WETH, demo), query);
     const expected = await Promise.all([USDC, demo, WETH, demo].map((address) => alone(address, query)));
     expect([status, body]).toEqual([200, expected.map((one) => one.body)]);

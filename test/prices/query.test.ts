@@ -34,6 +34,15 @@ describe("the price query", () => {
     });
   });
 
+  test("sizes a depth at 1,000 dollars unless the request has another size", () => {
+    expect(parsePriceQuery({ include: "depth" }).depthUsd).toEqual({ n: 1_000n, d: 1n });
+    expect(parsePriceQuery({ include: "depth", size_usd: "0.5" }).depthUsd).toEqual({ n: 5n, d: 10n });
+    expect(parsePriceQuery({ size_usd: "5" }).depthUsd).toBeUndefined();
+    for (const size of ["0", "0.009", "-1", "1e3", "1000000001", ""]) {
+      expect(refused({ include: "depth", size_usd: size })).toEqual(["invalid_parameter", "size_usd"]);
+    }
+  });
+
   test.each(["1e9", "-0", "-1", "0x10", "１", "", " 1", "1.0", "9007199254740992", "99999999999999999999", "NaN"])(
     "refuses to_block=%s",
     (text) => {

@@ -25,7 +25,7 @@ import {
 } from "../../core/schema-parts.ts";
 import type { Explorer } from "../../explore/readings.ts";
 import type { KnownToken as FoundToken } from "../../prices/known-tokens.ts";
-import { parseDecimal } from "../../prices/market/pools.ts";
+import { compare, parseDecimal, rational } from "../../prices/market/pools.ts";
 import type { PriceAnswer, PriceRequest } from "../../prices/price-computer.ts";
 import type { PriceParameters } from "../../prices/price-record.ts";
 import type { Prices } from "../../prices/price-service.ts";
@@ -152,6 +152,35 @@ const Provenance = Type.Object(
   { description: "With include=provenance: the pool states that the price is computed from" },
 );
 
+const Depth = Type.Object(
+  {
+    sizeUsd: decimal("The size, in US dollars"),
+    sell: decimal(
+      "Whole units of the route's last quote token, which counts as a dollar, for as many tokens as the size is worth at the price",
+    ),
+    buy: decimal("Whole tokens for as many units of the route's last quote token as the size"),
+    impactPercent: decimal("How much less sell is than the tokens are worth at the price, in per cent; fees included"),
+    move2PercentUsd: decimal(
+      "US dollars that go into or out of the route's first pool until its price has moved by 2 %, by the cheaper of the two directions",
+    ),
+    realised: nullable(
+      Type.Object(
+        {
+          block: int64("Block of the trade"),
+          transactionHash: blockHash("Its transaction"),
+          price: decimal("Whole quote tokens of that pool for one whole token, fees included"),
+        },
+        { description: "The last trade in the route's first pool; null if the last 1,000 blocks show none" },
+      ),
+    ),
+    sellable: nullable(Type.Boolean({ description: "Whether a sale goes through; null if that is not known" })),
+  },
+  {
+    description:
+      "With include=depth: what trading the size through the route gives at the block, to the last digit, and what it costs to move the price. A fee that the token itself takes is not counted. Null if it can't be computed exactly",
+  },
+);
+
 const TokenPrice = named(
   "TokenPrice",
   Type.Object({
@@ -188,6 +217,8 @@ const TokenPrice = named(
       nullable(double("With include=pair: usdPrice less usdPrice24h, in US dollars")),
     ),
     provenance: Type.Optional(named("Provenance", Provenance)),
+    depth: Type.Optional(nullable(named("Depth", Depth))),
+    why: Type.Optional(text("Why depth is null")),
   }),
 );
 
@@ -272,6 +303,15 @@ const PRICE_EXAMPLE: Static<typeof TokenPrice> = {
     twap30m: "6.53",
     spreadPercent: "0.4",
   },
+  depth: {
+    sizeUsd: "1000",
+    sell: "996.848034",
+    buy: "152.423246792499675508",
+    impactPercent: "0.3151966",
+    move2PercentUsd: "65173.9914",
+    realised: { block: 20_999_998, transactionHash: HEADER_EXAMPLES.hash, price: "6.52" },
+    sellable: null,
+  },
 };
 
 const NO_PRICE_MESSAGE = "No pools found with enough liquidity, to calculate the price";
@@ -310,9 +350,26 @@ function includes<const W extends string>(words: readonly W[]) {
   );
 }
 
+const MIN_SIZE_USD = rational(1n, 100n);
+const MAX_SIZE_USD = rational(1_000_000_000n);
+const DEFAULT_SIZE_USD = rational(1_000n);
+
 export const PRICE_QUERY = {
   chain: chainOrDefault,
-  include: includes(["percent_change", "provenance", "pair"]),
+  include: includes(["percent_change", "provenance", "pair", "depth"]),
+  size_usd: parsedText(
+    (given) => {
+      const size = parseDecimal(given);
+      return size !== undefined && compare(size, MIN_SIZE_USD) >= 0 && compare(size, MAX_SIZE_USD) <= 0
+        ? size
+        : undefined;
+    },
+    {
+      allowed: "US dollars, a decimal from 0.01 to 1000000000",
+      schema: { type: "number", format: "double", minimum: 0.01, maximum: 1_000_000_000 },
+    },
+    { description: "With include=depth: the size of the trade, in US dollars; 1000 by default", example: 1_000 },
+  ),
   exchange: parsedText(
     parseExchange,
     { allowed: exchangesAllowed(), schema: { minLength: 1 } },
@@ -349,9 +406,11 @@ export function priceParameters(
   },
 ): PriceParameters {
   const { include = [], exchange, to_block: toBlock, min_liquidity_usd: minLiquidityUsd } = query;
+  const { size_usd: sizeUsd = DEFAULT_SIZE_USD } = query;
   return {
     ...{ percentChange: include.includes("percent_change"), provenance: include.includes("provenance") },
     ...(include.includes("pair") ? { pair: true } : {}),
+    ...(include.includes("depth") ? { depthUsd: sizeUsd } : {}),
     ...(exchange === undefined ? {} : { exchange }),
     ...(toBlock === undefined ? {} : { toBlock }),
     ...(minLiquidityUsd === undefined ? {} : { minLiquidityUsd }),
@@ -485,7 +544,8 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
     tag: "Token",
     query: {
       chain: chainOrDefault,
-      include: includes(["percent_change", "provenance", "pair", "errors"]),
+      include: includes(["percent_change", "provenance", "pair", "depth", "errors"]),
+      size_usd: PRICE_QUERY.size_usd,
       min_liquidity_usd: PRICE_QUERY.min_liquidity_usd,
     },
     body: TokensToPrice,
@@ -495,10 +555,10 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
     hasBlock: true,
     errors: [400],
     handle: async ({ query, body, requester }, deps) => {
-      const { chain, include = [], min_liquidity_usd } = query;
+      const { chain, include = [], min_liquidity_usd, size_usd } = query;
       const prices = deps.pricesOf(chain);
       if (prices === undefined) throw notEnabled(chain);
-      const requests = tokensOf(body, priceParameters({ include, min_liquidity_usd }));
+      const requests = tokensOf(body, priceParameters({ include, min_liquidity_usd, size_usd }));
       const answers = await inTime(prices.answers(requests, requester), chain, deps.clock);
       answers.forEach((answer, at) => {
         if (answer instanceof Refusal && answer.code === "invalid_parameter") throw inTokens(answer, at);

@@ -205,7 +205,7 @@ function stableCurvePrice(reading: { reserve0: bigint; reserve1: bigint }, decim
 const MOVED = { n: 102n, d: 100n };
 
 /** The square root, rounded down. */
-function squareRoot(value: bigint): bigint {
+export function squareRoot(value: bigint): bigint {
   if (value < 2n) return value;
   let root = 1n << BigInt((bitLength(value) + 1) >> 1);
   for (let next = (root + value / root) >> 1n; next < root; next = (root + value / root) >> 1n) root = next;

@@ -4,7 +4,7 @@
  */
 
 /** The last tick with a price (v3-core and v4-core, TickMath). */
-const MAX_TICK = 887_272;
+export const MAX_TICK = 887_272;
 
 /** 1.0001^(-2^i / 2) with 128 binary places, rounded as in TickMath, for the bits of a tick. */
 const FACTORS = [

@@ -6,9 +6,9 @@
 import { keccak256 } from "ethers";
 import { type Address, type Hash, ZERO_ADDRESS } from "../../core/hex.ts";
 import { addressWord, wordOf } from "../../rpc/calls.ts";
-import type { CallResult, ChainLog } from "../../rpc/port.ts";
+import type { Call, CallResult, ChainLog } from "../../rpc/port.ts";
 import type { Pool, PoolId, PoolKey, Reading } from "../market/pools.ts";
-import { abiWord, abiWords, addressAt, answer, call, type Plan, tickIn, topicOf } from "./abi.ts";
+import { abiWord, abiWords, addressAt, answer, call, type Plan, signedWord, tickIn, topicOf } from "./abi.ts";
 import { inAddressOrder, ofState, type PoolChange, poolOf, type Style, type Venue } from "./style.ts";
 import { amount0Above, amount1Below, TICK_READER, type Tick } from "./ticks.ts";
 import { swapped } from "./v3.ts";
@@ -38,6 +38,20 @@ const poolAt = (venue: Venue, id: Hash, key: PoolKey, token1: Address): Pool => 
 
 /** The first slot of a pool's state. */
 const slotOf = (id: PoolId): string => hashOf(id.slice(2), POOLS_SLOT).slice(2);
+
+/** Places in a pool's state (v4-core, Pool.State). The last two are mappings by a signed number. */
+const STATE_AT = { slot0: 0n, ticks: 4n, bitmap: 5n } as const;
+
+/** Reads one slot of a pool's state: its slot 0, the net and gross liquidity of a tick, or a word of the bitmap. */
+export function slotAt({ id, factory }: Pool, name: keyof typeof STATE_AT, index = 0): Call {
+  const base = signedWord(BigInt(`0x${slotOf(id)}`) + STATE_AT[name]);
+  const slot = name === "slot0" ? base : hashOf(signedWord(BigInt(index)), base).slice(2);
+  return call(factory, "extsload(bytes32)", slot);
+}
+
+/** What the protocol takes of a sale of token0 and of token1, in hundredths of a basis point (v4-core, Slot0). */
+export const protocolFeesIn = (slot0: bigint): readonly bigint[] =>
+  [PROTOCOL_FEE_AT, PROTOCOL_FEE_AT + 12n].map((place) => BigInt.asUintN(12, slot0 >> place));
 
 /** The reading of a pool's slot 0 and its liquidity. */
 function readingOf(slot0: bigint | undefined, liquidity: bigint | undefined): Reading | undefined {
@@ -107,6 +121,8 @@ export const V4: Style = {
 const REACH = 46_055;
 /** Place of the fee for positions in slot 0 (v4-core, Slot0). */
 const LP_FEE_AT = 208n;
+/** Place of the protocol's two fees before it. */
+const PROTOCOL_FEE_AT = 184n;
 /** Flags in a hook's address by which it may give other amounts than the curve (v4-core, Hooks). */
 const RETURNS_DELTA = 0b1100n;
 

@@ -1,0 +1,204 @@
+/**
+ * The depth of a price: what its route gives for a size, against sales through the same pools; the last trade; and the
+ * reasons where there is none.
+ */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { contractAt, placeCode, read } from "../../scripts/local-chain/contracts.ts";
+import { createRandom } from "../../scripts/local-chain/random.ts";
+import { type Chain, DEFAULT_CHAIN, MULTICALL3 } from "../../src/chains/chains.ts";
+import type { Address, Hash } from "../../src/core/hex.ts";
+import {
+  type Decimals,
+  divide,
+  format,
+  multiply,
+  priceOfToken0,
+  type Rational,
+  rational,
+  truncate,
+} from "../../src/prices/market/pools.ts";
+import { HandFollower, pricesOf } from "../support/prices/anvil.ts";
+import { newToken } from "../support/prices/exchanges.ts";
+import { parsePriceQuery, type RawPriceQuery } from "../support/prices/query.ts";
+import { EXCHANGES_OF_STYLES, type MadeExchange, type MadePool } from "../support/prices/styles.ts";
+import { untilSearched } from "../support/prices/world.ts";
+import { startRpcProxy } from "../support/rpc-proxy.ts";
+
+const SOLIDLY = "Solidly 2, as Velodrome and Aerodrome";
+const STATELESS = "the node has no state of this block";
+
+let anvil: Anvil;
+let chain: Chain;
+let native: Address;
+let dollar: Address;
+let coin: MadePool;
+const made = new Map<string, MadeExchange>();
+
+beforeAll(async () => {
+  anvil = await startAnvil();
+  await placeCode(anvil, MULTICALL3, (await contractArtifact("Multicall")).deployedBytecode);
+  [native, dollar] = [await newToken(anvil), await newToken(anvil, 6)];
+  for (const [name, make] of EXCHANGES_OF_STYLES) made.set(name, await make(anvil, native));
+  chain = {
+    ...DEFAULT_CHAIN,
+    wrappedNative: { symbol: "WETH", address: native, decimals: 18 },
+    stablecoins: [{ symbol: "USDC", address: dollar, decimals: 6 }],
+    connectors: [],
+    exchanges: [...made].map(([name, { venue }]) => {
+      const { style, factory, fees, spacings } = venue;
+      return { name, style, factory, fees: [...fees], spacings: [...spacings] };
+    }),
+  };
+  // The native coin is 2,000 dollars.
+  coin = await pool(SOLIDLY, native, dollar, [2n, 10n ** 9n], 10n ** 19n);
+});
+afterAll(() => anvil.stop());
+
+const pool = (
+  exchange: string,
+  tokenA: Address,
+  tokenB: Address,
+  price: readonly [bigint, bigint],
+  liquidity = 10n ** 23n,
+): Promise<MadePool> => made.get(exchange)!.create({ tokenA, tokenB, price, liquidity });
+
+const pricesAt = (url = anvil.url) => pricesOf(url, undefined, chain);
+
+const ask = (address: Address, query: RawPriceQuery = {}, prices = pricesAt()) =>
+  untilSearched(() => prices.price({ address, ...parsePriceQuery({ include: "depth", ...query }) }));
+
+/** Sells for real, and returns what left `holder`, which holds the pool's tokens. */
+async function sold(at: MadePool, token: Address, amount: bigint, holder: string): Promise<bigint> {
+  const other = token === at.token0 ? at.token1 : at.token0;
+  const held = async () =>
+    other === native && holder === made.get("Uniswap v4")!.venue.factory
+      ? BigInt((await anvil.send("eth_getBalance", [holder, "latest"])) as string)
+      : read<bigint>(contractAt(anvil, other, (await contractArtifact("TestToken")).abi), "balanceOf", [holder]);
+  const before = await held();
+  await at.sell(token, amount);
+  return before - (await held());
+}
+
+async function priceIn(at: MadePool, decimals: Decimals, base: Address): Promise<Rational> {
+  const price = priceOfToken0({ stableCurve: false }, await at.truth(), decimals)!;
+  return at.token0 === base ? price : { n: price.d, d: price.n };
+}
+
+/** Dollars for one whole token, by its pool with the native coin. */
+async function usdOf(token: Address, first: MadePool): Promise<Rational> {
+  const coinDecimals = coin.token0 === native ? { decimals0: 18, decimals1: 6 } : { decimals0: 6, decimals1: 18 };
+  return multiply(
+    await priceIn(first, { decimals0: 18, decimals1: 18 }, token),
+    await priceIn(coin, coinDecimals, native),
+  );
+}
+
+const inUnits = (text: string, decimals: number): bigint => {
+  const [whole = "", places = ""] = text.split(".");
+  return BigInt(whole + places.padEnd(decimals, "0"));
+};
+
+for (const name of ["Uniswap v4", "Uniswap v3 and SushiSwap v3", "Slipstream"]) {
+  test(`is what two pools give one after the other, to the last digit: ${name} and a pair`, async () => {
+    const token = await newToken(anvil);
+    const first = await pool(name, token, native, [1n, 50n]);
+    const holder = name === "Uniswap v4" ? made.get(name)!.venue.factory : first.id;
+    const random = createRandom(3);
+    for (let move = 0; move < 12; move++) {
+      await first.mint(-100 * (move + 50), 100 * (move + 2), 10n ** 22n);
+      const sizeUsd = BigInt(1 + random.below(50_000));
+      const asked = () => ask(token, { size_usd: String(sizeUsd) });
+      const { depth } = await asked();
+      const tokens = truncate(multiply(divide(rational(sizeUsd), await usdOf(token, first)), rational(10n ** 18n)));
+      const coins = await sold(first, token, tokens, holder);
+      expect(inUnits(depth!.sell, 6)).toBe(await sold(coin, native, coins, coin.id));
+      const later = await asked();
+      const bought = await sold(coin, dollar, sizeUsd * 10n ** 6n, coin.id);
+      expect(inUnits(later.depth!.buy, 18)).toBe(await sold(first, native, bought, holder));
+    }
+  });
+}
+
+test("tells what a sale loses against the price, what 2 % cost, and the last trade", async () => {
+  const token = await newToken(anvil);
+  const first = await pool("Uniswap v3 and SushiSwap v3", token, native, [1n, 50n]);
+  expect((await ask(token)).depth!.realised).toBeNull();
+  const got = await sold(first, token, 5n * 10n ** 20n, first.id);
+  const header = (await anvil.send("eth_getBlockByNumber", ["latest", false])) as {
+    number: string;
+    transactions: string[];
+  };
+  const { depth, why } = await ask(token);
+  expect(why).toBeUndefined();
+  expect(depth).toMatchObject({ sizeUsd: "1000", sellable: null });
+  expect(depth!.realised).toEqual({
+    block: Number(header.number),
+    transactionHash: header.transactions[0] as Hash,
+    price: format(rational(got, 5n * 10n ** 20n)),
+  });
+  // The fees of both pools, 0.05 % and 0.3 %, and a little of the price: a thousand dollars are 25 tokens of 14,000.
+  const { sell, impactPercent, move2PercentUsd } = depth!;
+  expect(Number(impactPercent)).toBeCloseTo(100 - Number(sell) / 10, 4);
+  expect(Number(impactPercent)).toBeGreaterThan(0.05);
+  // Constant product: about a hundredth of the pool's native coin comes while the price rises by 2 %.
+  const state = await first.truth();
+  const root = state.style === "v3" ? Number(state.sqrtPriceX96) / 2 ** 96 : 0;
+  const coins = 1e23 * (first.token1 === native ? root : 1 / root) * 1e-18;
+  expect(Number(move2PercentUsd)).toBeCloseTo(coins * ((Math.sqrt(1.02) - 1) / 0.9995) * 2_000, -3);
+});
+
+test("is the same at a past block, where the node has its state; else null with the reason", async () => {
+  const token = await newToken(anvil);
+  const first = await pool("Uniswap v4", token, native, [1n, 50n]);
+  await first.sell(token, 10n ** 19n);
+  const now = await ask(token);
+  const block = Number(await anvil.send("eth_blockNumber"));
+  await first.sell(token, 10n ** 20n);
+  await anvil.mine(2);
+  const query = { to_block: String(block) };
+  expect((await ask(token, query)).depth).toEqual(now.depth!);
+  const proxy = await startRpcProxy(anvil.url, {
+    onRequest: ({ method, params }) =>
+      method === "eth_call" && Number(params[1]) <= block
+        ? { error: { code: -32_000, message: "missing trie node 0abc (path ) state is not available" } }
+        : undefined,
+  });
+  const stateless = await ask(token, query, pricesAt(proxy.url));
+  expect([stateless.usdPrice, stateless.depth, stateless.why]).toEqual([now.usdPrice, null, STATELESS]);
+  await proxy.stop();
+});
+
+test("is null with the reason for a style that is not computed, and for a size beyond the ticks", async () => {
+  const [onAlgebra, onV3] = [await newToken(anvil), await newToken(anvil)];
+  await pool("Algebra 1", onAlgebra, native, [1n, 50n]);
+  await pool("PancakeSwap v3", onV3, native, [1n, 50n], 10n ** 21n);
+  const { depth, why } = await ask(onAlgebra);
+  expect([depth, why]).toEqual([null, "the depth of algebra-v1 pools is not computed"]);
+  const beyond = await ask(onV3, { size_usd: "100000000" });
+  expect([beyond.depth, beyond.why]).toEqual([null, "the size runs beyond the ticks that are read"]);
+});
+
+test("costs a price without it no request", async () => {
+  const token = await newToken(anvil);
+  await pool("Uniswap v4", token, native, [1n, 50n]);
+  let requests = 0;
+  const proxy = await startRpcProxy(anvil.url, {
+    onRequest: () => {
+      requests++;
+      return undefined;
+    },
+  });
+  const follower = new HandFollower(anvil.url);
+  const prices = pricesOf(proxy.url, follower, chain);
+  await ask(token, { include: "percent_change" }, prices);
+  await anvil.mine(1);
+  await follower.poll(prices);
+  requests = 0;
+  const plain = await prices.price({ address: token, ...parsePriceQuery({}) });
+  expect([plain.depth, plain.why, requests]).toEqual([undefined, undefined, 0]);
+  expect((await ask(token, {}, prices)).depth).not.toBeNull();
+  expect(requests).toBeGreaterThan(0);
+  await proxy.stop();
+});

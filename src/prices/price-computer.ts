@@ -27,6 +27,7 @@ import {
   selectPools,
 } from "./price-record.ts";
 import { redemptionOf } from "./redemption.ts";
+import { type Sale, saleOf } from "./sale.ts";
 import { isTooManyLogs, type PastReader } from "./search/history.ts";
 import type { Markets } from "./search/markets.ts";
 import type { Wanted } from "./search/pool-lists.ts";
@@ -174,11 +175,28 @@ export class PriceComputer {
   }
 
   async #atHead(question: PriceComputation): Promise<PriceAnswer> {
+    return this.#finish(question, await this.#marketAtHead(question));
+  }
+
+  async #marketAtHead(question: PriceComputation): Promise<Market> {
     const { request, selection, hasMoved } = question;
     const head = hasMoved || selection.unlisted !== undefined ? undefined : this.#options.view.head();
     const { address } = request;
     const kept = head && (this.#markets.keptAhead(address, head) ?? this.#markets.keptAt(address, head));
-    return this.#finish(question, kept ?? (await this.#load(question)));
+    return kept ?? (await this.#load(question));
+  }
+
+  /**
+   * Simulates a sale at the head, through the route of the price there.
+   * @throws Refusal for a token without a price; AppError like `compute`
+   */
+  sale(request: PriceRequest, computing: Computing): Promise<Sale> {
+    const selection = this.#select(request);
+    const turn: RunInSlot = (work) => this.#headPastQueue.run(computing, work);
+    return this.#attempt(async (hasMoved) => {
+      const question = { ...computing, request, selection, turn, hasMoved };
+      return saleOf(this.#options.reader, await this.#quote(question, await this.#marketAtHead(question)));
+    });
   }
 
   /**

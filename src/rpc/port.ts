@@ -61,6 +61,15 @@ export interface Call {
   readonly data: string;
 }
 
+/** A call on state in which some accounts have this code and balance in place of their own. */
+export interface OverriddenCall {
+  readonly from: Address;
+  readonly to: Address;
+  /** Hex with 0x. */
+  readonly data: string;
+  readonly accounts: Readonly<Record<Address, { readonly code: string; readonly balance: bigint }>>;
+}
+
 /** A call's outcome. `ok` is false if it reverted or ran out of gas. */
 export interface CallResult {
   readonly ok: boolean;
@@ -198,6 +207,13 @@ export interface ChainReader {
 
   /** Like `calls` at the newest block. Returns the header of the block at which they ran, in the same round trip. */
   callsAtHead(calls: readonly Call[]): Promise<CallsAtHead>;
+
+  /**
+   * Runs one call on overridden state at a block, for at most 5 s; a failure is retried once. Undefined if no endpoint
+   * takes overrides.
+   * @throws AppError `state_unavailable` like `calls`, `rpc_late` after that time
+   */
+  callOverridden(call: OverriddenCall, block: number): Promise<CallResult | undefined>;
 
   /** Returns contract code, hex with 0x; `0x` if there is none. @throws AppError `state_unavailable` like `calls` */
   code(address: Address, block: BlockTag): Promise<string>;

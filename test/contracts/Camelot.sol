@@ -54,6 +54,17 @@ contract CamelotPair {
         sync();
     }
 
+    /// Pays out as much, if the tokens that were transferred before are worth it.
+    function swap(uint256 amount0, uint256 amount1, address to, bytes calldata) external {
+        address tokenIn = amount0 == 0 ? token0 : token1;
+        uint256 given = IBalances(tokenIn).balanceOf(address(this)) - (amount0 == 0 ? reserve0 : reserve1);
+        require(amount0 + amount1 <= getAmountOut(given, tokenIn), "K");
+        address tokenOut = amount0 == 0 ? token1 : token0;
+        (bool ok, bytes memory said) = tokenOut.call(abi.encodeCall(IBalances.transfer, (to, amount0 + amount1)));
+        require(ok && (said.length == 0 || abi.decode(said, (bool))), "payment refused");
+        sync();
+    }
+
     /// Returns the largest output that doesn't lower the curve's value. It is found by bisection.
     function getAmountOut(uint256 amountIn, address tokenIn) public view returns (uint256 low) {
         bool first = tokenIn == token0;

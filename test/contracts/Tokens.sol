@@ -28,7 +28,7 @@ abstract contract Ledger {
         return true;
     }
 
-    function transfer(address to, uint256 value) external returns (bool) {
+    function transfer(address to, uint256 value) external virtual returns (bool) {
         move(msg.sender, to, value);
         return true;
     }

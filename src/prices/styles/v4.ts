@@ -126,6 +126,9 @@ const PROTOCOL_FEE_AT = 184n;
 /** Flags in a hook's address by which it may give other amounts than the curve (v4-core, Hooks). */
 const RETURNS_DELTA = 0b1100n;
 
+/** True if hooks at this address may give other amounts than the pool's curve. */
+export const mayChangeAmounts = (hooks: Address): boolean => (BigInt(hooks) & RETURNS_DELTA) !== 0n;
+
 /** First and third or fourth topic of the announcements of all pools of a currency. */
 export const announcementsOf = (currency: Address) => {
   const word = `0x${addressWord(currency)}` as Hash;
@@ -140,7 +143,7 @@ export function announcedPool(venue: Venue, { topics: [, id, first, second], dat
   const [currency0, token1, hooks] = [addressAt(first ?? "0x", 0), addressAt(second ?? "0x", 0), addressAt(data, 2)];
   const [fee, spacing] = abiWords(data, 2) ?? [];
   if (id === undefined || currency0 === undefined || token1 === undefined || hooks === undefined) return undefined;
-  if (fee === undefined || spacing === undefined || (BigInt(hooks) & RETURNS_DELTA) !== 0n) return undefined;
+  if (fee === undefined || spacing === undefined || mayChangeAmounts(hooks)) return undefined;
   return poolAt(venue, id, { currency0, fee: Number(fee), spacing: tickIn(spacing), hooks }, token1);
 }
 

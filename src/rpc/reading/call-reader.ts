@@ -2,12 +2,13 @@
  * Reads state by `eth_call`: many calls in one through Multicall3, else as a JSON-RPC batch. Reads the newest state
  * together with the header of the block that it belongs to.
  */
+import { withTimeout } from "../../core/clock.ts";
 import { type Address, quantity } from "../../core/hex.ts";
 import type { BlockRef } from "../../events/types.ts";
 import { aggregateCalls, aggregatedResults, selectorOf } from "../calls.ts";
 import type { EndpointPool, RunOptions } from "../endpoint/endpoint-pool.ts";
-import type { BlockHeader, BlockTag, Call, CallResult, CallsAtHead, Endpoint } from "../port.ts";
-import { isStateUnavailable, RpcError } from "../rpc-errors.ts";
+import type { BlockHeader, BlockTag, Call, CallResult, CallsAtHead, Endpoint, OverriddenCall } from "../port.ts";
+import { isStateUnavailable, isUnknownRefusal, RpcError } from "../rpc-errors.ts";
 import { benchLaggards, headerFrom, missingBlock, newestHeaderOf } from "./headers.ts";
 
 /** On Arbitrum `block.number` is L1's. A precompile returns the chain's own number (Arbitrum docs, ArbSys). */
@@ -28,6 +29,14 @@ const ATTEMPTS_AT_BLOCK = 2;
 /** Reads without Multicall3 after its code was missing. It may be missing only because the node is still syncing. */
 const READS_WITHOUT_MULTICALL = 100;
 
+/** Code that returns the word 42: PUSH1 42, MSTORE at 0, RETURN 32. */
+const RETURNS_42 = "0x602a60005260206000f3";
+/** An endpoint that doesn't take overrides is asked again after this long, in ms. A balancer may have nodes that do. */
+const WITHOUT_OVERRIDES_MS = 600_000;
+
+/** Longest time for an overridden call with its retry, in ms: a reader waits for it. */
+const OVERRIDDEN_MS = 5_000;
+
 const WORD = /^0x[0-9a-f]{64}$/i;
 
 export interface CallOptions {
@@ -44,6 +53,8 @@ export class CallReader {
   #readsWithoutMulticall = 0;
   /** Calls for which a node's gas has been enough lately. */
   #most = MULTICALL_MAX;
+  /** Monotonic times until which endpoints count as not taking overrides. */
+  readonly #withoutOverrides = new WeakMap<Endpoint, number>();
 
   constructor(pool: EndpointPool, options: CallOptions) {
     this.#pool = pool;
@@ -140,16 +151,67 @@ export class CallReader {
     }
   }
 
-  async #single(endpoint: Endpoint, call: Call, tag: string): Promise<CallResult> {
+  async #single(
+    endpoint: Endpoint,
+    { from, to, data: input }: Call & { readonly from?: Address },
+    tag: string,
+    overrides?: Readonly<Record<string, unknown>>,
+  ): Promise<CallResult> {
     try {
-      const { to, data: input } = call;
-      const params = to === undefined ? { data: input } : { to, data: input };
-      const data = await requestParsed(endpoint, "eth_call", [params, tag], textIn);
+      const call = { ...(from && { from }), ...(to && { to }), data: input };
+      const params = overrides === undefined ? [call, tag] : [call, tag, overrides];
+      const data = await requestParsed(endpoint, "eth_call", params, textIn);
       return { ok: true, data };
     } catch (error) {
       if (error instanceof RpcError && error.kind === "revert") return { ok: false, data: error.data ?? "0x" };
       throw error;
     }
+  }
+
+  /** Undefined if no endpoint takes overrides. */
+  async callOverridden(call: OverriddenCall, block: number): Promise<CallResult | undefined> {
+    const ask = (endpoint: Endpoint) => this.#overriddenOn(endpoint, call, quantity(block));
+    const run = this.#pool.run(ask, { attempts: ATTEMPTS_AT_BLOCK, meta: { block } }).catch((error: unknown) => {
+      if (error instanceof RpcError && error.kind === "unsupported") return undefined;
+      throw error;
+    });
+    const answer = await withTimeout(this.#pool.clock, OVERRIDDEN_MS, run);
+    if (answer === undefined) throw new RpcError("late", "the overridden call took too long", { meta: { block } });
+    return answer.value;
+  }
+
+  async #overriddenOn(endpoint: Endpoint, call: OverriddenCall, tag: string): Promise<CallResult> {
+    const now = this.#pool.clock.monotonic();
+    if ((this.#withoutOverrides.get(endpoint) ?? now) > now) throw withoutOverrides(endpoint);
+    const { from, to, data, accounts } = call;
+    const overrides = Object.fromEntries(
+      Object.entries(accounts).map(([account, { code, balance }]) => [account, { code, balance: quantity(balance) }]),
+    );
+    const result = await this.#single(endpoint, { from, to, data }, tag, overrides).catch((error: unknown) => {
+      if (isUnknownRefusal(error)) return error;
+      throw error;
+    });
+    // A node that ignores overrides finds no code there.
+    if (!(result instanceof RpcError) && result.data !== "0x") return result;
+    if (!(await this.#takesOverrides(endpoint, to, tag))) {
+      this.#withoutOverrides.set(endpoint, now + WITHOUT_OVERRIDES_MS);
+      throw withoutOverrides(endpoint);
+    }
+    if (result instanceof RpcError) throw result;
+    return result;
+  }
+
+  /** True if the endpoint runs code that only an override puts there. @throws RpcError if it doesn't answer at all */
+  async #takesOverrides(endpoint: Endpoint, to: Address, tag: string): Promise<boolean> {
+    const [overridden] = await Promise.all([
+      this.#single(endpoint, { to, data: "0x" }, tag, { [to]: { code: RETURNS_42 } }).catch((error: unknown) => {
+        if (isUnknownRefusal(error)) return undefined;
+        throw error;
+      }),
+      // Its failure is the endpoint's, whatever it says about overrides.
+      this.#single(endpoint, { to, data: "0x" }, tag),
+    ]);
+    return overridden?.ok === true && WORD.test(overridden.data) && BigInt(overridden.data) === 42n;
   }
 
   async callsAtBlock(calls: readonly Call[], { number, hash }: BlockRef): Promise<CallsAtHead> {
@@ -218,6 +280,9 @@ export class CallReader {
     return { header: exact, results: answers.flatMap((results) => results!.slice(1)) };
   }
 }
+
+const withoutOverrides = ({ label: endpoint }: Endpoint): RpcError =>
+  new RpcError("unsupported", "the endpoint does not take state overrides", { meta: { endpoint } });
 
 const isCreation = ({ to }: Call): boolean => to === undefined;
 

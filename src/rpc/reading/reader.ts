@@ -20,6 +20,7 @@ import type {
   Endpoint,
   LogFilter,
   Newest,
+  OverriddenCall,
   PartsAnswer,
   StretchFilter,
   Tips,
@@ -176,6 +177,10 @@ export class RpcChainReader implements ChainReader {
 
   callsAtHead(calls: readonly Call[]): Promise<CallsAtHead> {
     return this.#calls.callsAtHead(calls);
+  }
+
+  callOverridden(call: OverriddenCall, block: number): Promise<CallResult | undefined> {
+    return this.#calls.callOverridden(call, block);
   }
 
   async code(address: Address, block: BlockTag): Promise<string> {

@@ -302,6 +302,11 @@ export class FakeChain implements ChainReader {
     return { header, results: calls.map((call) => this.#call(call, header.number)) };
   }
 
+  /** It runs no code. */
+  async callOverridden(): Promise<undefined> {
+    return undefined;
+  }
+
   async code(): Promise<string> {
     return "0x";
   }

@@ -1,0 +1,399 @@
+/**
+ * Simulated sales on anvil: hostile tokens are named with what they do, ordinary ones are not accused, on every style of
+ * exchange; and what can't be known is null.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import v2Factory from "@uniswap/v2-core/build/UniswapV2Factory.json";
+import customCurveHook from "@uniswap/v4-core/out/CustomCurveHook.sol/CustomCurveHook.json";
+import feeHook from "@uniswap/v4-core/out/DynamicReturnFeeTestHook.sol/DynamicReturnFeeTestHook.json";
+import feeTakingHook from "@uniswap/v4-core/out/FeeTakingHook.sol/FeeTakingHook.json";
+import { encodeBytes32String } from "ethers";
+import solc from "solc";
+import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { contractAt, deploy, placeCode, transact } from "../../scripts/local-chain/contracts.ts";
+import { createV2Pair } from "../../scripts/local-chain/pools.ts";
+import { type Chain, DEFAULT_CHAIN, MULTICALL3 } from "../../src/chains/chains.ts";
+import { type Address, toAddress, ZERO_ADDRESS } from "../../src/core/hex.ts";
+import { format, type Pool, rational } from "../../src/prices/market/pools.ts";
+import { type Quote, quote } from "../../src/prices/market/quote.ts";
+import { cappedBySale, SALE_PROBE, type Sale, saleOf } from "../../src/prices/sale.ts";
+import { planMarket } from "../../src/prices/search/discovery.ts";
+import { STYLES } from "../../src/prices/styles/styles.ts";
+import type { ChainReader } from "../../src/rpc/port.ts";
+import { pricesOf, readerOf, unfollowed } from "../support/prices/anvil.ts";
+import { createCamelotPair, newToken } from "../support/prices/exchanges.ts";
+import { EXCHANGES_OF_STYLES, type MadeExchange, type MadeManager } from "../support/prices/styles.ts";
+import { type Intervention, type RpcCall, startRpcProxy } from "../support/rpc-proxy.ts";
+
+const ETHER = 10n ** 18n;
+const NO_TAX = { sellable: true, buyTaxPercent: "0", sellTaxPercent: "0" } as const;
+
+let anvil: Anvil;
+let chain: Chain;
+let reader: ChainReader;
+let native: Address;
+let dollar: Address;
+let coinPool: Pool;
+const made = new Map<string, MadeExchange>();
+const STYLE_NAMES = ["Uniswap v2", "Camelot", ...EXCHANGES_OF_STYLES.map(([name]) => name)];
+
+beforeAll(async () => {
+  anvil = await startAnvil();
+  await placeCode(anvil, MULTICALL3, (await contractArtifact("Multicall")).deployedBytecode);
+  native = await deployed("WrappedCoin");
+  dollar = await newToken(anvil);
+  for (const [name, make] of EXCHANGES_OF_STYLES) made.set(name, await make(anvil, native));
+  made.set("Uniswap v2", await uniswapV2());
+  made.set("Camelot", await camelot());
+  chain = {
+    ...DEFAULT_CHAIN,
+    wrappedNative: { symbol: "WCOIN", address: native, decimals: 18 },
+    stablecoins: [{ symbol: "USD", address: dollar, decimals: 18 }],
+    connectors: [],
+  };
+  reader = readerOf(anvil.url, chain);
+  coinPool = await poolOf("Uniswap v2", native, dollar, [2_000n, 1n]);
+  // The wrapped coin's own contract pays out what a pool of the coin itself is paid with.
+  await anvil.send("anvil_setBalance", [native, "0xffffffffffffffffffffffff"]);
+});
+afterAll(() => anvil.stop());
+
+async function deployed(name: string, args: readonly unknown[] = []): Promise<Address> {
+  return toAddress((await deploy(anvil, await contractArtifact(name), args)).address);
+}
+
+async function uniswapV2(): Promise<MadeExchange> {
+  const { address } = await deploy(anvil, { abi: v2Factory.abi, bytecode: v2Factory.bytecode }, [anvil.accounts[0]]);
+  const factory = toAddress(address);
+  return {
+    venue: { name: "v2", rank: 0, style: "v2", factory, fees: [3000], spacings: [], wrapped: native },
+    async create({ tokenA, tokenB, price: [n, d] = [1n, 1n] }) {
+      const amounts = { tokenA, tokenB, amountA: 1_000_000n * ETHER, amountB: (1_000_000n * ETHER * n) / d };
+      const { address: id } = await createV2Pair(anvil, { factory, ...amounts });
+      return { id: toAddress(id) } as Awaited<ReturnType<MadeExchange["create"]>>;
+    },
+  };
+}
+
+/** The stand-in for Camelot's, which no package ships. */
+async function camelot(): Promise<MadeExchange> {
+  const factory = await deployed("CamelotFactory");
+  return {
+    venue: { name: "Camelot", rank: 0, style: "v2-camelot", factory, fees: [], spacings: [], wrapped: native },
+    async create({ tokenA, tokenB }) {
+      const amounts = { tokenA, tokenB, amountA: 1_000_000n * ETHER, amountB: 1_000_000n * ETHER };
+      const { address: id } = await createCamelotPair(anvil, factory, amounts);
+      return { id: toAddress(id) } as Awaited<ReturnType<MadeExchange["create"]>>;
+    },
+  };
+}
+
+/** Makes a pool and finds it. */
+async function poolOf(
+  style: string,
+  tokenA: Address,
+  tokenB: Address,
+  price: readonly [bigint, bigint] = [1n, 1n],
+  stable = false,
+): Promise<Pool> {
+  const { create, venue } = made.get(style)!;
+  const { id } = await create({ tokenA, tokenB, price, stable });
+  const plan = STYLES[venue.style].find(venue, tokenA, tokenB);
+  return plan.read(await reader.calls(plan.calls, "latest")).find((pool) => pool.id === id)!;
+}
+
+/** Quotes a token over these pools and that of the chain's coin. */
+async function quoted(token: Address, pools: readonly Pool[], over = chain): Promise<Quote> {
+  const plan = planMarket([token], [...pools, coinPool]);
+  const { header, results } = await reader.callsAtHead(plan.calls);
+  const { reads, facts, decimals } = plan.read(results);
+  const place = { block: header.number, blockHash: header.hash, timestamp: header.timestamp };
+  const states = reads.flatMap(({ pool, reading, balance0, balance1 }) =>
+    reading === undefined ? [] : [[pool.id, { reading, balance0: balance0!, balance1: balance1!, ...place }] as const],
+  );
+  const market = {
+    ...{ chain: over, block: header, pools: reads.map(({ pool }) => pool), states: new Map(states) },
+    ...{ facts: facts.get(token)!, decimals, factsOf: "block" as const, isPast: false },
+  };
+  return quote(market, { token, floor: rational(1n), accepts: () => true, isNamed: false, isPast: false });
+}
+
+/** Quotes a token over a pool of Uniswap v4 with hooks. */
+async function hooked(token: Address, hooks: Address, fee: number): Promise<Quote> {
+  const exchange = made.get("Uniswap v4") as MadeManager;
+  const { id, token0, token1 } = await exchange.create({ tokenA: token, tokenB: native, hooks, fee });
+  const key = { currency0: ZERO_ADDRESS, fee, spacing: 10, hooks };
+  const { name, ...venue } = exchange.venue;
+  return quoted(token, [{ ...venue, exchange: name, id, key, token0, token1, fee, stableCurve: false }]);
+}
+
+const holderOf = (pool: Pool): Address => (pool.key === undefined ? (pool.id as Address) : pool.factory);
+
+/** Makes a pool of a token, lets the token show what it is, and simulates its sale. */
+async function saleOn(style: string, token: Address, isArmed = true, through = reader): Promise<Sale> {
+  const pool = await poolOf(style, token, native);
+  if (isArmed) {
+    const { abi } = await contractArtifact("HoneypotToken");
+    await transact(anvil, contractAt(anvil, token, abi), "arm", [holderOf(pool)]);
+  }
+  return saleOf(through, await quoted(token, [pool]));
+}
+
+test("compiles the probe to the code that the program has", async () => {
+  const path = join(import.meta.dir, "../../src/prices/sale-probe.sol");
+  const settings = {
+    ...{ optimizer: { enabled: true, runs: 200 }, viaIR: true, evmVersion: "paris" },
+    metadata: { bytecodeHash: "none", appendCBOR: false },
+    outputSelection: { "*": { "*": ["evm.deployedBytecode.object"] } },
+  };
+  const sources = { "sale-probe.sol": { content: await Bun.file(path).text() } };
+  const compiled = JSON.parse(solc.compile(JSON.stringify({ language: "Solidity", sources, settings })));
+  expect(compiled.contracts["sale-probe.sol"].SaleProbe.evm.deployedBytecode.object).toBe(SALE_PROBE);
+});
+
+describe.each(STYLE_NAMES)("on %s", (style) => {
+  const refusal = (failed: "purchase" | "sale in the block of the purchase", words: string): Sale => ({
+    ...{ sellable: false, buyTaxPercent: failed === "purchase" ? null : "0", sellTaxPercent: null },
+    why: `the simulated ${failed} failed: ${words}`,
+  });
+  const noSale = (words: string) => refusal("sale in the block of the purchase", `the transfer to the pool ${words}`);
+
+  test("accuses no ordinary token", async () => {
+    expect(await saleOn(style, await newToken(anvil), false)).toEqual(NO_TAX);
+    expect(await saleOn(style, await deployed("OpenZeppelinToken"), false)).toEqual(NO_TAX);
+    expect(await saleOn(style, await deployed("SilentToken"))).toEqual(NO_TAX);
+    const text = encodeBytes32String("DAI");
+    // Solidly's pair reads the symbol as a string, and keeps its fees in a contract that such a token can't call.
+    if (!style.startsWith("Solidly")) {
+      expect(await saleOn(style, await deployed("CallingToken"))).toEqual(NO_TAX);
+      expect(await saleOn(style, await deployed("Bytes32Token", [text, text]), false)).toEqual(NO_TAX);
+    }
+  });
+
+  test("tells the taxes of both directions to the hundredth of a per cent", async () => {
+    expect(await saleOn(style, await deployed("TaxedToken", [100, 100]))).toEqual({
+      ...{ sellable: true, buyTaxPercent: "1", sellTaxPercent: "1" },
+    });
+    expect(await saleOn(style, await deployed("TaxedToken", [7, 1_000]))).toEqual({
+      ...{ sellable: true, buyTaxPercent: "0.07", sellTaxPercent: "10" },
+      why: "the token keeps 0.07 % of a purchase and 10 % of a sale",
+    });
+  });
+
+  test("names what keeps a token from being sold", async () => {
+    const sale = async (name: string) => saleOn(style, await deployed(name));
+    expect(await sale("BlacklistingToken")).toEqual(noSale("reverted (bot detected)"));
+    expect(await sale("HoneypotToken")).toEqual(noSale("reverted (no way back)"));
+    expect(await sale("FalseToken")).toEqual(noSale("returned false"));
+    expect(await sale("GasTrapToken")).toEqual(noSale("reverted without a reason"));
+    expect(await sale("LoudToken")).toEqual(noSale("reverted with the error 0x00000000"));
+    expect(await sale("PausedToken")).toMatchObject({
+      ...{ sellable: false, buyTaxPercent: null, sellTaxPercent: null },
+      why: expect.stringMatching(/^the simulated purchase failed: the pool or the token's transfer from it reverted/),
+    });
+  });
+
+  test("does not call a token sellable whose balances are a lie", async () => {
+    const { sellable, why } = await saleOn(style, await deployed("BoastfulToken"));
+    expect(sellable).not.toBe(true);
+    expect(why).toMatch(/balanceOf shows more than was transferred|the transfer to the pool reverted/);
+  });
+});
+
+describe("the way to the token", () => {
+  test("leads over a stablecoin, which is bought with the chain's coin", async () => {
+    const token = await newToken(anvil);
+    const pool = await poolOf("Uniswap v3 and SushiSwap v3", token, dollar);
+    expect(await saleOf(reader, await quoted(token, [pool]))).toEqual(NO_TAX);
+  });
+
+  test("leads over a connector of another style", async () => {
+    const [token, connector] = [await deployed("TaxedToken", [200, 300]), await newToken(anvil)];
+    const pools = [await poolOf("Uniswap v4", token, connector), await poolOf("Algebra 1", connector, dollar)];
+    const { abi } = await contractArtifact("TaxedToken");
+    await transact(anvil, contractAt(anvil, token, abi), "arm", [holderOf(pools[0]!)]);
+    const connected = { ...chain, connectors: [{ symbol: "CON", address: connector, decimals: 18 }] };
+    const sale = await saleOf(reader, await quoted(token, pools, connected));
+    expect(sale).toEqual({ sellable: true, buyTaxPercent: "2", sellTaxPercent: "3" });
+  });
+
+  test("begins with a sale for the wrapped coin, and with a purchase for a stablecoin", async () => {
+    expect(await saleOf(reader, await quoted(native, []))).toEqual(NO_TAX);
+    const coin = await newToken(anvil);
+    const pool = await poolOf("Solidly 2, as Velodrome and Aerodrome", coin, dollar, [1n, 1n], true);
+    const more = { ...chain, stablecoins: [...chain.stablecoins, { symbol: "EUR", address: coin, decimals: 18 }] };
+    expect(await saleOf(reader, await quoted(coin, [pool], more))).toEqual(NO_TAX);
+  });
+
+  test("accuses nothing if another token on it is hostile", async () => {
+    for (const [name, failed] of [["PausedToken", 1] as const, ["HoneypotToken", 0] as const]) {
+      const [token, connector] = [await newToken(anvil), await deployed(name)];
+      const pools = [await poolOf("Uniswap v2", token, connector), await poolOf("Uniswap v2", connector, dollar)];
+      const { abi } = await contractArtifact(name);
+      await transact(anvil, contractAt(anvil, connector, abi), "arm", [holderOf(pools[failed]!)]);
+      const connected = { ...chain, connectors: [{ symbol: "CON", address: connector, decimals: 18 }] };
+      expect(await saleOf(reader, await quoted(token, pools, connected))).toMatchObject({
+        ...{ sellable: null, buyTaxPercent: null, sellTaxPercent: null },
+        why: expect.stringMatching(/^a trade with another token failed/),
+      });
+    }
+  });
+});
+
+describe("hooks of Uniswap v4 that leave the amounts to the curve", () => {
+  /** Runs before swaps, by its address. */
+  const hooks = "0xb000000000000000000000000000000000000080" as Address;
+  const DYNAMIC = 0x800000;
+
+  test("are no fault while their fee is usual, and named when it takes most of a sale", async () => {
+    await placeCode(anvil, hooks, feeHook.deployedBytecode.object);
+    const hook = contractAt(anvil, hooks, feeHook.abi);
+    const priced = await hooked(await newToken(anvil), hooks, DYNAMIC);
+    await transact(anvil, hook, "setFee", [30_000]);
+    expect(await saleOf(reader, priced)).toEqual(NO_TAX);
+    await transact(anvil, hook, "setFee", [700_000]);
+    expect(await saleOf(reader, { ...priced, market: { ...priced.market, block: await reader.head() } })).toEqual({
+      ...NO_TAX,
+      ...{ sellable: false, why: "the pool pays back 9 % of what it is paid, beside the token's taxes" },
+    });
+  });
+
+  test("accuse no token when they refuse the caller", async () => {
+    const priced = await hooked(await newToken(anvil), hooks, DYNAMIC);
+    const code = (await contractArtifact("PausedToken")).deployedBytecode;
+    await placeCode(anvil, hooks, code);
+    const block = await reader.head();
+    expect(await saleOf(reader, { ...priced, market: { ...priced.market, block } })).toMatchObject({
+      ...{ sellable: null, why: expect.stringMatching(/^the pool's hooks may want another caller/) },
+    });
+  });
+});
+
+describe("what can't be known is null", () => {
+  const unknown = (why: string): Sale => ({ sellable: null, buyTaxPercent: null, sellTaxPercent: null, why });
+
+  test("for pools of Uniswap v4 with hooks that may take a part or set another curve", async () => {
+    const exchange = made.get("Uniswap v4") as MadeManager;
+    for (const [built, flags] of [[feeTakingHook, "44"] as const, [customCurveHook, "88"] as const]) {
+      const artifact = { abi: built.abi as never, bytecode: built.bytecode.object };
+      const { address } = await deploy(anvil, artifact, [exchange.manager.address]);
+      const hooks = `0xa0000000000000000000000000000000000000${flags}` as Address;
+      await placeCode(anvil, hooks, (await anvil.send("eth_getCode", [address, "latest"])) as string);
+      const sale = await saleOf(reader, await hooked(await newToken(anvil), hooks, 500));
+      expect(sale).toEqual(unknown("the pool's hooks may change the amounts"));
+    }
+  });
+
+  test("for past blocks, and for tokens of which a small trade is less than a hundred units", async () => {
+    const token = await newToken(anvil);
+    const priced = await quoted(token, [await poolOf("Uniswap v2", token, native)]);
+    const past = { ...priced, market: { ...priced.market, isPast: true } };
+    expect(await saleOf(reader, past)).toEqual(unknown("sales are simulated at the head only"));
+    const thin = { ...priced.route!, depthUsd: rational(1n, 10n ** 16n) };
+    expect(await saleOf(reader, { ...priced, route: thin })).toEqual(
+      unknown("the pool is too small for a trade that moves nothing"),
+    );
+  });
+
+  test("if the node gives a call too little gas", async () => {
+    const token = await deployed("GasTrapToken");
+    const pool = await poolOf("Uniswap v2", token, native);
+    const priced = await quoted(token, [pool]);
+    const limit = ((await anvil.send("eth_getBlockByNumber", ["latest", false])) as { gasLimit: string }).gasLimit;
+    await anvil.send("evm_setBlockGasLimit", ["0x400000"]);
+    const sale = await saleOf(reader, priced);
+    await anvil.send("evm_setBlockGasLimit", [limit]);
+    expect(sale).toEqual(unknown("the node gives too little gas, or the chain's coin can't be wrapped"));
+  });
+
+  const isOverridden = ({ method, params }: RpcCall) => method === "eth_call" && params.length === 3;
+  test.each<[string, Intervention]>([
+    ["by its number of parameters", { error: { code: -32602, message: "too many arguments, want at most 2" } }],
+    ["in unknown words", { error: { code: -32000, message: "nein" } }],
+    ["by a status", { status: 400, body: "no" }],
+    ["by ignoring them", { result: "0x" }],
+  ])("if the node refuses overrides %s, and the node is not asked again", async (_how, refusal) => {
+    const proxy = await startRpcProxy(anvil.url, { onRequest: (call) => (isOverridden(call) ? refusal : undefined) });
+    try {
+      const through = readerOf(proxy.url, chain);
+      const token = await newToken(anvil);
+      const priced = await quoted(token, [await poolOf("Uniswap v2", token, native)]);
+      const refused = unknown("the endpoints don't take state overrides");
+      expect(await saleOf(through, priced)).toEqual(refused);
+      proxy.reset();
+      expect(await saleOf(through, priced)).toEqual(refused);
+      expect(proxy.calls).toEqual([]);
+    } finally {
+      await proxy.stop();
+    }
+  });
+
+  test.each<[string, Intervention]>([
+    ["fails", { drop: true }],
+    ["is silent", { delayUntil: new Promise(() => undefined) }],
+  ])("if the node %s, and it is asked again the next time", async (_how, fault) => {
+    let isFaulty = true;
+    const proxy = await startRpcProxy(anvil.url, {
+      onRequest: (call) => (isFaulty && isOverridden(call) ? fault : undefined),
+    });
+    try {
+      const through = readerOf(proxy.url, chain);
+      const token = await newToken(anvil);
+      const priced = await quoted(token, [await poolOf("Uniswap v2", token, native)]);
+      // The check of the chain's id goes along with the first request.
+      await through.head();
+      expect(await saleOf(through, priced)).toEqual(unknown("the endpoints didn't answer the simulation"));
+      isFaulty = false;
+      expect(await saleOf(through, priced)).toEqual(NO_TAX);
+    } finally {
+      await proxy.stop();
+    }
+  });
+});
+
+test("sells in one request, at the block of the price", async () => {
+  const proxy = await startRpcProxy(anvil.url);
+  try {
+    const through = readerOf(proxy.url, chain);
+    const token = await newToken(anvil);
+    const priced = await quoted(token, [await poolOf("Uniswap v2", token, native)]);
+    await through.head();
+    proxy.reset();
+    expect(await saleOf(through, priced)).toEqual(NO_TAX);
+    expect(proxy.calls.map(({ method, params }) => [method, params[1]])).toEqual([
+      ["eth_call", `0x${priced.market.block.number.toString(16)}`],
+    ]);
+  } finally {
+    await proxy.stop();
+  }
+});
+
+test("the confidence in an unsellable or taxed token is at most 0.1, with the reason", () => {
+  const capped = (sale: Sale, confidence = rational(9n, 10n)) => {
+    const { confidence: limited, ...rest } = cappedBySale(confidence, sale);
+    return { confidence: format(limited), ...rest };
+  };
+  const unsellable: Sale = { sellable: false, buyTaxPercent: null, sellTaxPercent: null, why: "no" };
+  expect(capped(unsellable)).toEqual({ confidence: "0.1", cappedBy: "no" });
+  expect(capped(unsellable, rational(1n, 100n))).toEqual({ confidence: "0.01", cappedBy: "no" });
+  expect(capped({ ...NO_TAX, sellTaxPercent: "5.01", why: "tax" })).toEqual({ confidence: "0.1", cappedBy: "tax" });
+  expect(capped({ ...NO_TAX, buyTaxPercent: "5" })).toEqual({ confidence: "0.9" });
+  expect(capped({ ...unsellable, sellable: null })).toEqual({ confidence: "0.9" });
+});
+
+test("the price service simulates a sale through the route of the price", async () => {
+  const token = await deployed("TaxedToken", [100, 600]);
+  const pool = await poolOf("Solidly 2, as Velodrome and Aerodrome", token, native);
+  const { abi } = await contractArtifact("TaxedToken");
+  await transact(anvil, contractAt(anvil, token, abi), "arm", [pool.id]);
+  const exchanges = [...made.values()].map(({ venue: { name, style, factory, fees, spacings } }) => ({
+    ...{ name, style, factory, fees: [...fees], spacings: [...spacings] },
+  }));
+  const prices = pricesOf(anvil.url, unfollowed, { ...chain, exchanges });
+  expect(await prices.sale({ address: token, percentChange: false, provenance: false })).toEqual({
+    ...{ sellable: true, buyTaxPercent: "1", sellTaxPercent: "6" },
+    why: "the token keeps 1 % of a purchase and 6 % of a sale",
+  });
+});

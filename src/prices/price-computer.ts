@@ -12,6 +12,7 @@ import type { Address } from "../core/hex.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import { type Asking, PastQueue, type RunInSlot } from "./answer-cache.ts";
 import { depthOf } from "./depth/depth.ts";
+import { cappedBySale } from "./depth/sale.ts";
 import type { Market, PricedBlock } from "./market/market.ts";
 import { format, type PoolId, type Rational } from "./market/pools.ts";
 import { confidence, floorOf, type Quote, type QuoteOptions, quote, refusal } from "./market/quote.ts";
@@ -27,7 +28,6 @@ import {
   selectPools,
 } from "./price-record.ts";
 import { redemptionOf } from "./redemption.ts";
-import { type Sale, saleOf } from "./sale.ts";
 import { isTooManyLogs, type PastReader } from "./search/history.ts";
 import type { Markets } from "./search/markets.ts";
 import type { Wanted } from "./search/pool-lists.ts";
@@ -175,28 +175,11 @@ export class PriceComputer {
   }
 
   async #atHead(question: PriceComputation): Promise<PriceAnswer> {
-    return this.#finish(question, await this.#marketAtHead(question));
-  }
-
-  async #marketAtHead(question: PriceComputation): Promise<Market> {
     const { request, selection, hasMoved } = question;
     const head = hasMoved || selection.unlisted !== undefined ? undefined : this.#options.view.head();
     const { address } = request;
     const kept = head && (this.#markets.keptAhead(address, head) ?? this.#markets.keptAt(address, head));
-    return kept ?? (await this.#load(question));
-  }
-
-  /**
-   * Simulates a sale at the head, through the route of the price there.
-   * @throws Refusal for a token without a price; AppError like `compute`
-   */
-  sale(request: PriceRequest, computing: Computing): Promise<Sale> {
-    const selection = this.#select(request);
-    const turn: RunInSlot = (work) => this.#headPastQueue.run(computing, work);
-    return this.#attempt(async (hasMoved) => {
-      const question = { ...computing, request, selection, turn, hasMoved };
-      return saleOf(this.#options.reader, await this.#quote(question, await this.#marketAtHead(question)));
-    });
+    return this.#finish(question, kept ?? (await this.#load(question)));
   }
 
   /**
@@ -339,16 +322,17 @@ export class PriceComputer {
         : undefined,
       request.provenance ? this.#figures.average(priced, turn) : undefined,
       request.provenance ? redemptionOf(this.#options.reader, priced) : undefined,
-      sizeUsd && turn(() => depthOf({ reader: this.#options.reader, quote: priced, sizeUsd, sellable: null })),
+      sizeUsd && turn(() => depthOf({ reader: this.#options.reader, quote: priced, sizeUsd })),
     ]);
+    const sureness = depth ? cappedBySale(confidence(priced), depth.sale) : confidence(priced);
     const record = recordOf({
       quote: priced,
       listed: this.#options.listed(market.chain.chainId, request.address),
       exchangeName: selection.exchangeName,
       percentChange: request.percentChange && dayBefore ? percentBetween(dayBefore, priced.usd) : undefined,
       pair: request.pair ? pairOf(priced, dayBefore) : undefined,
-      provenance: request.provenance ? provenanceOf(priced, twap, redemption) : undefined,
-      depth,
+      provenance: request.provenance ? provenanceOf(priced, { confidence: sureness, twap, redemption }) : undefined,
+      depth: depth?.fields,
     });
     const { number, hash, timestamp } = market.block;
     const finality = number <= this.finalized ? "finalized" : "latest";
@@ -356,7 +340,7 @@ export class PriceComputer {
     const newestFacts = market.factsOf === "newest" ? { facts: market.facts, decimals: market.decimals } : undefined;
     return {
       ...{ record, body: JSON.stringify(record), asOf: { number, hash, timestamp }, finality, newestFacts, pool },
-      ...{ usd: priced.usd, confidence: format(confidence(priced)) },
+      ...{ usd: priced.usd, confidence: format(sureness) },
     };
   }
 

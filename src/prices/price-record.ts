@@ -27,7 +27,7 @@ import {
   toDouble,
   truncate,
 } from "./market/pools.ts";
-import { confidence, type Quote, spreadPercent } from "./market/quote.ts";
+import { type Quote, spreadPercent } from "./market/quote.ts";
 import type { Redemption } from "./redemption.ts";
 import type { ListedToken } from "./token-lists.ts";
 
@@ -235,15 +235,22 @@ const redemptionFacts = ({ standard, asset, assets, usd }: Redemption): Redempti
   ...(usd === undefined ? {} : { usdPrice: format(usd) }),
 });
 
-/** `twap`: US dollars; undefined when the states in the window are not known. */
-export function provenanceOf(quote: Quote, twap: Rational | undefined, redemption: Redemption | undefined): Provenance {
+/** @param twap US dollars; undefined when the states in the window are not known */
+export function provenanceOf(
+  quote: Quote,
+  {
+    confidence,
+    twap,
+    redemption,
+  }: { confidence: Rational; twap: Rational | undefined; redemption: Redemption | undefined },
+): Provenance {
   const byContract = contractPrice(quote);
   const { market, nativeSide } = quote;
   return {
     route: (quote.route?.legs ?? []).map((leg) => legOf(leg, market)),
     ...(nativeSide === undefined ? {} : { nativeRoute: [legOf(nativeSide, market)] }),
     liquidityUsd: quote.route === undefined ? "0" : format(quote.route.depthUsd),
-    confidence: format(confidence(quote)),
+    confidence: format(confidence),
     twap30m: twap === undefined ? null : format(twap),
     spreadPercent: format(spreadPercent(quote.usable)),
     ...(market.factsOf === "newest" ? { factsOf: "newest" } : {}),

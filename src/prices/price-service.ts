@@ -16,7 +16,6 @@ import { AnswerCache } from "./answer-cache.ts";
 import { PastFigures } from "./past-figures.ts";
 import { type NewestFacts, orRefusal, type PriceAnswer, PriceComputer, type PriceRequest } from "./price-computer.ts";
 import { type PriceRecord, rankedExchanges } from "./price-record.ts";
-import type { Sale } from "./sale.ts";
 import { planFacts } from "./search/discovery.ts";
 import type { PastReader } from "./search/history.ts";
 import { Markets } from "./search/markets.ts";
@@ -61,11 +60,6 @@ export interface Prices {
    * @throws Refusal `rate_limited`, `chain_unavailable`; AppError `chain_unavailable` when no endpoint answers
    */
   answers(requests: readonly PriceRequest[], requester?: Requester): Promise<readonly (PriceAnswer | Refusal)[]>;
-  /**
-   * Simulates a sale of the token at the head, through the route of its price there.
-   * @throws like `answer`
-   */
-  sale(request: PriceRequest, requester?: Requester): Promise<Sale>;
   /**
    * Returns a check for the answer just given: true while the same request gets the same answer. Undefined if the
    * answer may already differ. Each call of the check counts as a request for the token, which stays in memory then.
@@ -267,10 +261,6 @@ class PriceService implements Prices {
 
   async series(address: Address, range: SeriesRange, requester = NO_KEY): Promise<readonly SeriesPoint[]> {
     return this.#series.read(address, range, requester);
-  }
-
-  sale(request: PriceRequest, requester = NO_KEY): Promise<Sale> {
-    return this.#computer.sale(request, { requester, isWanted: () => true });
   }
 
   stillCurrent(request: PriceRequest, asOf: BlockRef): (() => boolean) | undefined {

@@ -5,10 +5,10 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
-import { contractAt, placeCode, read } from "../../scripts/local-chain/contracts.ts";
+import { contractAt, deploy, placeCode, read, transact } from "../../scripts/local-chain/contracts.ts";
 import { createRandom } from "../../scripts/local-chain/random.ts";
 import { type Chain, DEFAULT_CHAIN, MULTICALL3 } from "../../src/chains/chains.ts";
-import type { Address, Hash } from "../../src/core/hex.ts";
+import { type Address, type Hash, toAddress } from "../../src/core/hex.ts";
 import {
   type Decimals,
   divide,
@@ -39,7 +39,9 @@ const made = new Map<string, MadeExchange>();
 beforeAll(async () => {
   anvil = await startAnvil();
   await placeCode(anvil, MULTICALL3, (await contractArtifact("Multicall")).deployedBytecode);
-  [native, dollar] = [await newToken(anvil), await newToken(anvil, 6)];
+  [native, dollar] = [await deployed("WrappedCoin"), await newToken(anvil, 6)];
+  // The wrapped coin's own contract pays out what a pool of the coin itself is paid with.
+  await anvil.send("anvil_setBalance", [native, "0xffffffffffffffffffffffff"]);
   for (const [name, make] of EXCHANGES_OF_STYLES) made.set(name, await make(anvil, native));
   chain = {
     ...DEFAULT_CHAIN,
@@ -55,6 +57,10 @@ beforeAll(async () => {
   coin = await pool(SOLIDLY, native, dollar, [2n, 10n ** 9n], 10n ** 19n);
 });
 afterAll(() => anvil.stop());
+
+async function deployed(name: string, args: readonly unknown[] = []): Promise<Address> {
+  return toAddress((await deploy(anvil, await contractArtifact(name), args)).address);
+}
 
 const pool = (
   exchange: string,
@@ -132,7 +138,8 @@ test("tells what a sale loses against the price, what 2 % cost, and the last tra
   };
   const { depth, why } = await ask(token);
   expect(why).toBeUndefined();
-  expect(depth).toMatchObject({ sizeUsd: "1000", sellable: null });
+  expect(depth).toMatchObject({ sizeUsd: "1000", sellable: true });
+  expect(depth).not.toHaveProperty("why");
   expect(depth!.realised).toEqual({
     block: Number(header.number),
     transactionHash: header.transactions[0] as Hash,
@@ -149,6 +156,26 @@ test("tells what a sale loses against the price, what 2 % cost, and the last tra
   expect(Number(move2PercentUsd)).toBeCloseTo(coins * ((Math.sqrt(1.02) - 1) / 0.9995) * 2_000, -3);
 });
 
+test("tells what the simulated sale met, and limits the confidence", async () => {
+  const token = await deployed("TaxedToken", [100, 600]);
+  const first = await pool("Uniswap v3 and SushiSwap v3", token, native, [1n, 50n]);
+  const { abi } = await contractArtifact("TaxedToken");
+  await transact(anvil, contractAt(anvil, token, abi), "arm", [first.id]);
+  const { depth, provenance } = await ask(token, { include: "provenance,depth" });
+  expect([depth?.sellable, depth?.why]).toEqual([true, "the token keeps 1 % of a purchase and 6 % of a sale"]);
+  expect(provenance!.confidence).toBe("0.1");
+});
+
+test("names a token that can't be sold also where the depth is not computed", async () => {
+  const token = await deployed("HoneypotToken");
+  const first = await pool("Algebra 1", token, native, [1n, 50n]);
+  const { abi } = await contractArtifact("HoneypotToken");
+  await transact(anvil, contractAt(anvil, token, abi), "arm", [first.id]);
+  const { depth, why, provenance } = await ask(token, { include: "provenance,depth" });
+  expect([depth, provenance!.confidence]).toEqual([null, "0.1"]);
+  expect(why).toStartWith("the depth of algebra-v1 pools is not computed; ");
+});
+
 test("is the same at a past block, where the node has its state; else null with the reason", async () => {
   const token = await newToken(anvil);
   const first = await pool("Uniswap v4", token, native, [1n, 50n]);
@@ -158,7 +185,8 @@ test("is the same at a past block, where the node has its state; else null with 
   await first.sell(token, 10n ** 20n);
   await anvil.mine(2);
   const query = { to_block: String(block) };
-  expect((await ask(token, query)).depth).toEqual(now.depth!);
+  const why = "sales are simulated at the head only";
+  expect((await ask(token, query)).depth).toEqual({ ...now.depth!, sellable: null, why });
   const proxy = await startRpcProxy(anvil.url, {
     onRequest: ({ method, params }) =>
       method === "eth_call" && Number(params[1]) <= block

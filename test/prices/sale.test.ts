@@ -16,13 +16,13 @@ import { contractAt, deploy, placeCode, transact } from "../../scripts/local-cha
 import { createV2Pair } from "../../scripts/local-chain/pools.ts";
 import { type Chain, DEFAULT_CHAIN, MULTICALL3 } from "../../src/chains/chains.ts";
 import { type Address, toAddress, ZERO_ADDRESS } from "../../src/core/hex.ts";
+import { cappedBySale, SALE_PROBE, type Sale, saleOf } from "../../src/prices/depth/sale.ts";
 import { format, type Pool, rational } from "../../src/prices/market/pools.ts";
 import { type Quote, quote } from "../../src/prices/market/quote.ts";
-import { cappedBySale, SALE_PROBE, type Sale, saleOf } from "../../src/prices/sale.ts";
 import { planMarket } from "../../src/prices/search/discovery.ts";
 import { STYLES } from "../../src/prices/styles/styles.ts";
 import type { ChainReader } from "../../src/rpc/port.ts";
-import { pricesOf, readerOf, unfollowed } from "../support/prices/anvil.ts";
+import { readerOf } from "../support/prices/anvil.ts";
 import { createCamelotPair, newToken } from "../support/prices/exchanges.ts";
 import { EXCHANGES_OF_STYLES, type MadeExchange, type MadeManager } from "../support/prices/styles.ts";
 import { type Intervention, type RpcCall, startRpcProxy } from "../support/rpc-proxy.ts";
@@ -142,7 +142,7 @@ async function saleOn(style: string, token: Address, isArmed = true, through = r
 }
 
 test("compiles the probe to the code that the program has", async () => {
-  const path = join(import.meta.dir, "../../src/prices/sale-probe.sol");
+  const path = join(import.meta.dir, "../../src/prices/depth/sale-probe.sol");
   const settings = {
     ...{ optimizer: { enabled: true, runs: 200 }, viaIR: true, evmVersion: "paris" },
     metadata: { bytecodeHash: "none", appendCBOR: false },
@@ -370,30 +370,12 @@ test("sells in one request, at the block of the price", async () => {
   }
 });
 
-test("the confidence in an unsellable or taxed token is at most 0.1, with the reason", () => {
-  const capped = (sale: Sale, confidence = rational(9n, 10n)) => {
-    const { confidence: limited, ...rest } = cappedBySale(confidence, sale);
-    return { confidence: format(limited), ...rest };
-  };
+test("the confidence in an unsellable or taxed token is at most 0.1", () => {
+  const capped = (sale: Sale, confidence = rational(9n, 10n)) => format(cappedBySale(confidence, sale));
   const unsellable: Sale = { sellable: false, buyTaxPercent: null, sellTaxPercent: null, why: "no" };
-  expect(capped(unsellable)).toEqual({ confidence: "0.1", cappedBy: "no" });
-  expect(capped(unsellable, rational(1n, 100n))).toEqual({ confidence: "0.01", cappedBy: "no" });
-  expect(capped({ ...NO_TAX, sellTaxPercent: "5.01", why: "tax" })).toEqual({ confidence: "0.1", cappedBy: "tax" });
-  expect(capped({ ...NO_TAX, buyTaxPercent: "5" })).toEqual({ confidence: "0.9" });
-  expect(capped({ ...unsellable, sellable: null })).toEqual({ confidence: "0.9" });
-});
-
-test("the price service simulates a sale through the route of the price", async () => {
-  const token = await deployed("TaxedToken", [100, 600]);
-  const pool = await poolOf("Solidly 2, as Velodrome and Aerodrome", token, native);
-  const { abi } = await contractArtifact("TaxedToken");
-  await transact(anvil, contractAt(anvil, token, abi), "arm", [pool.id]);
-  const exchanges = [...made.values()].map(({ venue: { name, style, factory, fees, spacings } }) => ({
-    ...{ name, style, factory, fees: [...fees], spacings: [...spacings] },
-  }));
-  const prices = pricesOf(anvil.url, unfollowed, { ...chain, exchanges });
-  expect(await prices.sale({ address: token, percentChange: false, provenance: false })).toEqual({
-    ...{ sellable: true, buyTaxPercent: "1", sellTaxPercent: "6" },
-    why: "the token keeps 1 % of a purchase and 6 % of a sale",
-  });
+  expect(capped(unsellable)).toBe("0.1");
+  expect(capped(unsellable, rational(1n, 100n))).toBe("0.01");
+  expect(capped({ ...NO_TAX, sellTaxPercent: "5.01", why: "tax" })).toBe("0.1");
+  expect(capped({ ...NO_TAX, buyTaxPercent: "5" })).toBe("0.9");
+  expect(capped({ ...unsellable, sellable: null })).toBe("0.9");
 });

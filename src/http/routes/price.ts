@@ -173,11 +173,18 @@ const Depth = Type.Object(
         { description: "The last trade in the route's first pool; null if the last 1,000 blocks show none" },
       ),
     ),
-    sellable: nullable(Type.Boolean({ description: "Whether a sale goes through; null if that is not known" })),
+    sellable: nullable(
+      Type.Boolean({
+        description: "Whether a purchase and a sale, simulated at the head, go through; null if that is not known",
+      }),
+    ),
+    why: Type.Optional(
+      text("What the simulation met: why sellable is false or null, or what the token keeps of a purchase and a sale"),
+    ),
   },
   {
     description:
-      "With include=depth: what trading the size through the route gives at the block, to the last digit, and what it costs to move the price. A fee that the token itself takes is not counted. Null if it can't be computed exactly",
+      "With include=depth: what trading the size through the route gives at the block, to the last digit, and what it costs to move the price. A fee that the token itself takes is not counted. A token that can't be sold, or keeps more than 5 % of a transfer, has a confidence of 0.1 at most. Null if it can't be computed exactly",
   },
 );
 
@@ -310,7 +317,7 @@ const PRICE_EXAMPLE: Static<typeof TokenPrice> = {
     impactPercent: "0.3151966",
     move2PercentUsd: "65173.9914",
     realised: { block: 20_999_998, transactionHash: HEADER_EXAMPLES.hash, price: "6.52" },
-    sellable: null,
+    sellable: true,
   },
 };
 

@@ -20,6 +20,7 @@ import {
 import type { Quote } from "../market/quote.ts";
 import { type LastTrade, lastTrade } from "./last-trade.ts";
 import { tradablesOf } from "./pool-reads.ts";
+import { limitOf, type Sale, saleOf } from "./sale.ts";
 import { DOWN, UnknownTrade, UP } from "./trade.ts";
 
 interface Depth {
@@ -33,25 +34,38 @@ interface Depth {
   /** US dollars that go into or out of the route's first pool until the price has moved by 2 %, the easier way. */
   readonly move2PercentUsd: string;
   readonly realised: LastTrade | null;
-  readonly sellable: boolean | null;
 }
 
 /** The fields of a record. */
-export type DepthFields = { readonly depth: Depth } | { readonly depth: null; readonly why: string };
+export type DepthFields =
+  | { readonly depth: Depth & Pick<Sale, "sellable" | "why"> }
+  | { readonly depth: null; readonly why: string };
 
 interface DepthOptions {
-  readonly reader: Pick<ChainReader, "callsAtBlock" | "logs">;
+  readonly reader: ChainReader;
   readonly quote: Quote;
   /** US dollars. */
   readonly sizeUsd: Rational;
-  /** True if a sale of the token goes through; null if that is not known. */
-  readonly sellable: boolean | null;
 }
 
 const STATELESS = "the node has no state of this block";
 
-/** Returns the depth of a quote, or the reason why there is none. @throws AppError `chain_unavailable` */
-export async function depthOf(options: DepthOptions): Promise<DepthFields> {
+/**
+ * Returns the depth of a quote, or the reason why there is none, and the simulated sale beside it.
+ * @throws AppError `chain_unavailable`
+ */
+export async function depthOf(options: DepthOptions): Promise<{ readonly fields: DepthFields; readonly sale: Sale }> {
+  const [own, sale] = await Promise.all([computedOrNot(options), saleOf(options.reader, options.quote)]);
+  if (own.depth !== null) {
+    const { sellable, why } = sale;
+    return { fields: { depth: { ...own.depth, sellable, ...(why === undefined ? {} : { why }) } }, sale };
+  }
+  // A token that can't be sold is named also where its depth can't be computed.
+  const why = [own.why, limitOf(sale)].filter((reason) => reason !== undefined).join("; ");
+  return { fields: { depth: null, why }, sale };
+}
+
+async function computedOrNot(options: DepthOptions): Promise<{ depth: Depth } | { depth: null; why: string }> {
   try {
     return { depth: await computed(options) };
   } catch (error) {
@@ -68,7 +82,7 @@ function inWhole(amount: bigint, decimals: number): string {
   return `${digits.slice(0, digits.length - decimals)}${places === "" ? "" : `.${places}`}`;
 }
 
-async function computed({ reader, quote, sizeUsd, sellable }: DepthOptions): Promise<Depth> {
+async function computed({ reader, quote, sizeUsd }: DepthOptions): Promise<Depth> {
   const { market, route, usd } = quote;
   const { block } = market;
   if (route === undefined) throw new UnknownTrade("no pool measures the price");
@@ -97,7 +111,7 @@ async function computed({ reader, quote, sizeUsd, sellable }: DepthOptions): Pro
     buy: inWhole(bought, unit),
     impactPercent: format(multiply(subtract(ONE, divide(rational(sold), worth)), rational(100n))),
     move2PercentUsd: format(multiply(minimum(out!, paid!), divide(usd, first.price))),
-    ...{ realised, sellable },
+    realised,
   };
 }
 

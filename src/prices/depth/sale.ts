@@ -4,12 +4,12 @@
  * nor a token's storage. What it can't tell is null.
  */
 import { keccak256 } from "ethers";
-import type { PoolStyle } from "../chains/exchanges.ts";
-import { AppError } from "../core/errors.ts";
-import { type Address, toAddress, ZERO_ADDRESS } from "../core/hex.ts";
-import { addressWord, selectorOf, wordOf } from "../rpc/calls.ts";
-import type { CallResult, ChainReader } from "../rpc/port.ts";
-import { byDepth, sidesOf } from "./market/market.ts";
+import type { PoolStyle } from "../../chains/exchanges.ts";
+import { AppError } from "../../core/errors.ts";
+import { type Address, toAddress, ZERO_ADDRESS } from "../../core/hex.ts";
+import { addressWord, selectorOf, wordOf } from "../../rpc/calls.ts";
+import type { CallResult, ChainReader } from "../../rpc/port.ts";
+import { byDepth, sidesOf } from "../market/market.ts";
 import {
   divide,
   format,
@@ -20,11 +20,11 @@ import {
   type Rational,
   rational,
   truncate,
-} from "./market/pools.ts";
-import type { Quote } from "./market/quote.ts";
-import { abiWord, abiWords, textAnswer } from "./styles/abi.ts";
-import { poolContract } from "./styles/style.ts";
-import { mayChangeAmounts } from "./styles/v4.ts";
+} from "../market/pools.ts";
+import type { Quote } from "../market/quote.ts";
+import { abiWord, abiWords, textAnswer } from "../styles/abi.ts";
+import { poolContract } from "../styles/style.ts";
+import { mayChangeAmounts } from "../styles/v4.ts";
 
 export interface Sale {
   /** Null if it can't be known. */
@@ -121,14 +121,14 @@ export async function saleOf(reader: ChainReader, quote: Quote): Promise<Sale> {
 
 const addressFrom = (hex: string): Address => toAddress(`0x${keccak256(hex).slice(26)}`);
 
-/**
- * Limits the confidence in the price of a token that can't be sold, or keeps more than 5 % of a transfer, to 0.1.
- * `cappedBy` is the reason.
- */
-export function cappedBySale(confidence: Rational, sale: Sale): { confidence: Rational; cappedBy?: string } {
-  if (sale.sellable !== false && !isTaxed(sale)) return { confidence };
-  return { confidence: minimum(confidence, CONFIDENCE_LIMIT), cappedBy: sale.why ?? "" };
+/** Why the confidence in the price is limited: the token can't be sold, or keeps more than 5 % of a transfer. */
+export function limitOf(sale: Sale): string | undefined {
+  return sale.sellable === false || isTaxed(sale) ? sale.why : undefined;
 }
+
+/** Limits the confidence in the price of such a token to 0.1. */
+export const cappedBySale = (confidence: Rational, sale: Sale): Rational =>
+  limitOf(sale) === undefined ? confidence : minimum(confidence, CONFIDENCE_LIMIT);
 
 const isTaxed = ({ buyTaxPercent, sellTaxPercent }: Sale): boolean =>
   [buyTaxPercent, sellTaxPercent].some((tax) => tax !== null && Number(tax) > Number(format(MOST_TAX)));

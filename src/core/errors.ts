@@ -87,6 +87,7 @@ export const ERROR_CODES = [
   "conflict",
   "forbidden",
   "cursor_reorged",
+  "too_large",
   "upgrade_required",
   "rate_limited",
   "internal",

@@ -68,6 +68,7 @@ const ERRORS = {
   404: "Not found, or no price; code and details give the reason",
   409: "as_of_block is above the indexed blocks while the backfill runs",
   410: "The cursor's block left the canonical chain",
+  413: "The body is over its bound",
   426: "Not a WebSocket upgrade",
   429: "Rate limit exceeded; see Retry-After",
   500: "Internal server error",
@@ -86,11 +87,12 @@ const MORE_HEADERS: Partial<Record<ErrorStatus, HeaderNames>> = {
 const UNREAD: readonly ErrorStatus[] = [401, 403, 429];
 
 /** The statuses of an operation's errors: its own, and those of keys, rates and failures. */
-function errorStatuses({ scope, errors, isUpgrade }: Operation<never>): ErrorStatus[] {
+function errorStatuses({ scope, errors, body, isUpgrade }: Operation<never>): ErrorStatus[] {
   const ofKeys: ErrorStatus[] = scope === undefined ? [] : [401, 429, 503];
   if (scope !== undefined && isUpgrade !== true) ofKeys.push(500);
   const ofScope: ErrorStatus[] = scope === "operate" ? [403] : [];
-  return [...new Set([...errors, ...ofKeys, ...ofScope])].sort((a, b) => a - b);
+  const ofBody: ErrorStatus[] = body === undefined ? [] : [413];
+  return [...new Set([...errors, ...ofKeys, ...ofScope, ...ofBody])].sort((a, b) => a - b);
 }
 
 /** Schemas by their name in the document. */

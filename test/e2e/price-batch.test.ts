@@ -99,7 +99,6 @@ test("refuses a wrong body or parameter in words that name the field", async () 
     [{ tokens: [{ address: demo }] }, "", "tokens.0.token_address: is missing"],
     [{ tokens: [{ token_address: demo, block: 1 }] }, "", "tokens.0.block: is not known here"],
     ["{", "", "body: must be JSON in UTF-8"],
-    [" ".repeat(70_000), "", "body: must not be longer than"],
     [tokens(demo), "?include=everything", "include: percent_change, provenance"],
     [tokens(demo), "?min_liquidity_usd=-1", "min_liquidity_usd: US dollars"],
     [tokens(demo), "?chain=polygon", "chain"],
@@ -108,6 +107,7 @@ test("refuses a wrong body or parameter in words that name the field", async () 
     const answer = await post(body, query);
     expect([answer.status, answer.body.message.slice(0, message.length)]).toEqual([400, message]);
   }
+  expect(await post(" ".repeat(70_000))).toMatchObject({ status: 413, body: { code: "too_large" } });
   const { status, headers } = await service.fetch(PATH);
   expect([status, headers.get("allow")]).toEqual([405, "POST, OPTIONS"]);
   expect((await service.fetch(PATH, { method: "POST", headers: { "x-api-key": "" } })).status).toBe(401);

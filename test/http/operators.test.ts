@@ -40,7 +40,7 @@ test("refuse a body that is too long with words, whether its length is announced
   });
   for (const body of [long, unannounced]) {
     const { status, headers, body: answer } = await ask("POST", "/api/keys", body);
-    expect([status, answer.code, answer.details]).toEqual([400, "invalid_parameter", { parameter: "body" }]);
+    expect([status, answer.code, answer.details]).toEqual([413, "too_large", { parameter: "body" }]);
     expect(answer.message).toContain(String(LIMITS.maxRequestBody));
     expect(headers.get("x-request-id")).not.toBeNull();
   }
@@ -50,7 +50,7 @@ test("refuse a body that is too long with words, whether its length is announced
 test("refuse a body of many megabytes with words, too", async () => {
   for (const path of ["/api/keys", "/api/collections"]) {
     const { status, headers, body } = await ask("POST", path, "x".repeat(5_000_000));
-    expect([status, body.code, body.details]).toEqual([400, "invalid_parameter", { parameter: "body" }]);
+    expect([status, body.code, body.details]).toEqual([413, "too_large", { parameter: "body" }]);
     expect(headers.get("x-request-id")).not.toBeNull();
   }
 });

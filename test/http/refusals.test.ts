@@ -20,6 +20,7 @@ const STATUSES: Readonly<Record<string, readonly string[]>> = {
   405: ["method_not_allowed"],
   409: ["not_indexed_yet", "conflict"],
   410: ["cursor_reorged"],
+  413: ["too_large"],
   426: ["upgrade_required"],
   429: ["rate_limited"],
   500: ["internal"],

@@ -108,6 +108,7 @@ const STATUSES: Readonly<Record<ErrorCode, number>> = {
   not_indexed_yet: 409,
   conflict: 409,
   cursor_reorged: 410,
+  too_large: 413,
   upgrade_required: 426,
   rate_limited: 429,
   internal: 500,

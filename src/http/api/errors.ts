@@ -44,6 +44,7 @@ export const ERROR_EXAMPLES = {
   404: errorExample("not_found", "no such path; see /swagger"),
   409: errorExample("not_indexed_yet", "as_of_block: the collection is indexed up to block 20999999; ask again later"),
   410: errorExample("cursor_reorged", "cursor: its block left the canonical chain; start again without it"),
+  413: errorExample("too_large", "body: must not be longer than 65536 bytes", { parameter: "body" }),
   426: errorExample("upgrade_required", "this path is a WebSocket: send an upgrade request"),
   429: errorExample("rate_limited", "Rate limit exceeded"),
   500: errorExample("internal", "internal error; the request id names it in the server's log"),

@@ -9,7 +9,7 @@
 import type { Static, TSchema } from "@sinclair/typebox";
 import { Value, type ValueError, ValueErrorType } from "@sinclair/typebox/value";
 import { LIMITS } from "../../config.ts";
-import { invalidParameter } from "../../core/errors.ts";
+import { invalidParameter, Refusal } from "../../core/errors.ts";
 import type { Sent, WireTypes } from "../../core/schema-parts.ts";
 import type { KeyScope } from "../../events/types.ts";
 import type { ApiKey } from "../../operators/keys.ts";
@@ -172,7 +172,7 @@ function operation<P extends Parameters, Q extends Parameters, B extends TSchema
   };
 }
 
-/** Reads and validates a body. @throws Refusal 400 that names the field */
+/** Reads and validates a body. @throws Refusal 400 that names the field; 413 */
 async function bodyOf(request: Request, schema: TSchema): Promise<unknown> {
   const bytes = await bytesOf(request);
   let value: unknown;
@@ -199,9 +199,10 @@ function allowedText({ type, schema, message }: ValueError): string {
   return message;
 }
 
-/** Reads a body up to the limit. @throws Refusal 400 */
+/** Reads a body up to the limit. @throws Refusal 413 */
 async function bytesOf({ headers, body }: Request): Promise<Buffer> {
-  const tooLong = invalidParameter("body", `must not be longer than ${LIMITS.maxRequestBody} bytes`);
+  const message = `body: must not be longer than ${LIMITS.maxRequestBody} bytes`;
+  const tooLong = new Refusal("too_large", message, { details: { parameter: "body" } });
   if (Number(headers.get("content-length")) > LIMITS.maxRequestBody) throw tooLong;
   const chunks: Uint8Array[] = [];
   let length = 0;

@@ -72,7 +72,7 @@ try {
   await press(page, "Holders");
   await page.waitForSelector("tbody tr");
   await shoot(page, "holders");
-  await go(page, `/nft/eth/${plain.address}/5`, "document.querySelector('.line li')");
+  await go(page, `/nft/eth/${plain.address}/5`, "document.querySelector('tbody tr')");
   await loaded(page);
   await shoot(page, "token");
   await go(page, `/price/eth/${market.demo.address}`, "document.querySelector('.amount')");

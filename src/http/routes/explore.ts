@@ -553,19 +553,24 @@ const getToken = json({
   },
 });
 
-const listTransfers = json({
+/** What the transfers of a collection and those of one token have in common. */
+const TRANSFERS_ANSWER = {
   method: "GET",
-  path: `${ONE_COLLECTION}/transfers`,
   scope: "read",
-  id: "listTransfers",
-  summary: "Transfers of a collection up to one block, newest first, as its logs give them",
   tag: "Operators",
-  parts: COLLECTION_PARTS,
-  query: { ...TRANSFERS, tokenId: tokenIdParameter },
   answer: TransferList,
   example: { result: [COLLECTION_TRANSFER], cursor: null },
   hasBlock: true,
   errors: [400, 404, 409, 410],
+} as const;
+
+const listTransfers = json({
+  ...TRANSFERS_ANSWER,
+  path: `${ONE_COLLECTION}/transfers`,
+  id: "listTransfers",
+  summary: "Transfers of a collection up to one block, newest first, as its logs give them",
+  parts: COLLECTION_PARTS,
+  query: { ...TRANSFERS, tokenId: tokenIdParameter },
   handle: async ({ path, query, requester }, deps) => {
     const explored = { ...(await requestedCollection(path, deps)), requester, page: query };
     return transfersAnswer(explored, deps, { ...query, id: query.tokenId });
@@ -573,18 +578,12 @@ const listTransfers = json({
 });
 
 const listTokenTransfers = json({
-  method: "GET",
+  ...TRANSFERS_ANSWER,
   path: `${ONE_COLLECTION}/tokens/:id/transfers`,
-  scope: "read",
   id: "listTokenTransfers",
   summary: "Transfers of one token up to one block, newest first, as the logs give them",
-  tag: "Operators",
   parts: { ...COLLECTION_PARTS, id: tokenIdPart },
   query: TRANSFERS,
-  answer: TransferList,
-  example: { result: [COLLECTION_TRANSFER], cursor: null },
-  hasBlock: true,
-  errors: [400, 404, 409, 410],
   handle: async ({ path, query, requester }, deps) => {
     const explored = { ...(await requestedCollection(path, deps)), requester, page: query };
     return transfersAnswer(explored, deps, { ...query, id: path.id });

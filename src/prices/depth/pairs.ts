@@ -5,8 +5,8 @@
 import { compare, type Decimals, multiply, type Pool, priceOfToken0, type Rational } from "../market/pools.ts";
 import { MILLION, type Tradable, UnknownTrade } from "./trade.ts";
 
-/** A pair as its sold token sees it, in whole numbers. */
-interface Reserves {
+/** Reserves, or the units of decimals, of the token that is sold and of the other one. */
+interface BothSides {
   readonly own: bigint;
   readonly other: bigint;
 }
@@ -24,7 +24,7 @@ const MAX_AMOUNT = 1n << 127n;
 const MAX_WORD = (1n << 256n) - 1n;
 const TOO_MUCH = "the pair can't hold so much of the token";
 
-function v2Sale({ own, other }: Reserves, paid: bigint, fee: bigint): Sale {
+function v2Sale({ own, other }: BothSides, paid: bigint, fee: bigint): Sale {
   if (own + paid > MAX_RESERVE) throw new UnknownTrade(TOO_MUCH);
   const afterFee = paid * (MILLION - fee);
   return { kept: paid, given: (afterFee * other) / (own * MILLION + afterFee) };
@@ -58,13 +58,8 @@ function solved(x: bigint, wanted: bigint, from: bigint, unscaled: (x: bigint, y
   throw new UnknownTrade(UNSOLVED);
 }
 
-interface Units {
-  readonly own: bigint;
-  readonly other: bigint;
-}
-
 /** @param isToken0 the contract's order of the tokens, which its rounding follows */
-function stableSale({ own, other }: Reserves, kept: bigint, units: Units, isToken0: boolean): bigint {
+function stableSale({ own, other }: BothSides, kept: bigint, units: BothSides, isToken0: boolean): bigint {
   const scale = (amount: bigint, unit: bigint) => (amount * E18) / unit;
   const [x, y] = [scale(own, units.own), scale(other, units.other)];
   const [unit0, unit1] = isToken0 ? [units.own, units.other] : [units.other, units.own];
@@ -80,14 +75,14 @@ function stableSale({ own, other }: Reserves, kept: bigint, units: Units, isToke
 const SOLIDLY_STEP = 100n;
 const SOLIDLY_WHOLE = 10_000n;
 
-function solidlySale(reserves: Reserves, paid: bigint, fee: bigint, stable: StableSide | undefined): Sale {
+function solidlySale(reserves: BothSides, paid: bigint, fee: bigint, stable: StableSide | undefined): Sale {
   const kept = paid - (paid * (fee / SOLIDLY_STEP)) / SOLIDLY_WHOLE;
   if (stable !== undefined) return { kept, given: stableSale(reserves, kept, stable.units, stable.isToken0) };
   return { kept, given: (kept * reserves.other) / (reserves.own + kept) };
 }
 
 interface StableSide {
-  readonly units: Units;
+  readonly units: BothSides;
   readonly isToken0: boolean;
 }
 
@@ -113,13 +108,12 @@ export function pairAt(
   const priceOf = (amount0: bigint, amount1: bigint): Rational =>
     priceOfToken0(pool, { style: "v2", reserve0: amount0, reserve1: amount1 }, decimals) ?? { n: 0n, d: 1n };
 
+  const before = priceOf(reserve0, reserve1);
+
   /** True if the sale moves the price so far. */
   function reaches(paid: bigint, part: Rational, isToken0: boolean): boolean {
     const { kept, given } = sale(paid, isToken0);
-    const [before, after] = [
-      priceOf(reserve0, reserve1),
-      isToken0 ? priceOf(reserve0 + kept, reserve1 - given) : priceOf(reserve0 - given, reserve1 + kept),
-    ];
+    const after = isToken0 ? priceOf(reserve0 + kept, reserve1 - given) : priceOf(reserve0 - given, reserve1 + kept);
     return isToken0 ? compare(after, multiply(before, part)) <= 0 : compare(before, multiply(after, part)) <= 0;
   }
 

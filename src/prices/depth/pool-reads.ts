@@ -8,7 +8,7 @@ import type { Decimals, Pool, Reading } from "../market/pools.ts";
 import { answer, both, call, type Plan, signedWord, together } from "../styles/abi.ts";
 import { type PoolRead, poolContract } from "../styles/style.ts";
 import { STYLES } from "../styles/styles.ts";
-import { protocolFeesIn, slotAt } from "../styles/v4.ts";
+import { actsBeforeSwap, protocolFeesIn, slotAt } from "../styles/v4.ts";
 import { pairAt } from "./pairs.ts";
 import { rangesAt } from "./ranges.ts";
 import { MILLION, type Tradable, UnknownTrade } from "./trade.ts";
@@ -35,9 +35,6 @@ interface TickSource {
 interface Seen extends PoolRead {
   readonly ticks?: TickSource | undefined;
 }
-
-/** Hooks with these flags in their address act before a swap, and may set its fee (v4-core, Hooks). */
-const ACTS_BEFORE_SWAP = 1n << 7n;
 
 function planContract(pool: Pool): Plan<Seen> {
   const spacing = { calls: [call(poolContract(pool), "tickSpacing()")], read: ([said]: readonly CallResult[]) => said };
@@ -90,7 +87,7 @@ function planPool(pool: Pool): Plan<Seen> {
   const { style, key, exchange } = pool;
   if (style === "v3" || style === "slipstream") return planContract(pool);
   if (key !== undefined) {
-    if ((BigInt(key.hooks) & ACTS_BEFORE_SWAP) !== 0n) throw new UnknownTrade("hooks of a pool act on its swaps");
+    if (actsBeforeSwap(key.hooks)) throw new UnknownTrade("hooks of a pool act on its swaps");
     return planKeyed(pool);
   }
   // The fee of a v2 pair is a constant in its code. That of other exchanges' pairs is only what their interfaces say.

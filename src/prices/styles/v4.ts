@@ -123,11 +123,15 @@ const REACH = 46_055;
 const LP_FEE_AT = 208n;
 /** Place of the protocol's two fees before it. */
 const PROTOCOL_FEE_AT = 184n;
-/** Flags in a hook's address by which it may give other amounts than the curve (v4-core, Hooks). */
+/** Flags in a hook's address (v4-core, Hooks): it may give other amounts than the curve; it acts before a swap. */
 const RETURNS_DELTA = 0b1100n;
+const ACTS_BEFORE_SWAP = 1n << 7n;
 
 /** True if hooks at this address may give other amounts than the pool's curve. */
 export const mayChangeAmounts = (hooks: Address): boolean => (BigInt(hooks) & RETURNS_DELTA) !== 0n;
+
+/** True if hooks at this address act before a swap, and may set its fee. */
+export const actsBeforeSwap = (hooks: Address): boolean => (BigInt(hooks) & ACTS_BEFORE_SWAP) !== 0n;
 
 /** First and third or fourth topic of the announcements of all pools of a currency. */
 export const announcementsOf = (currency: Address) => {

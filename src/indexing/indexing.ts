@@ -226,7 +226,11 @@ export class ChainIndexing {
       this.#announced.delete(stream);
       const known = this.#collections.versionOf(stream);
       if (lifecycle.stopping || known === undefined || announced <= known) return;
-      this.changed(stream).catch((error: unknown) => logger.warn({ err: error, stream }, "a stream could not be read"));
+      // The server told of it during the wait, perhaps just now: it gets its own wait.
+      if (announced > version) this.#compareLater(stream, announced);
+      else {
+        this.changed(stream).catch((error: unknown) => logger.warn({ err: error, stream }, "a stream could not be read"));
+      }
     });
   }
 

@@ -229,7 +229,9 @@ export class ChainIndexing {
       // The server told of it during the wait, perhaps just now: it gets its own wait.
       if (announced > version) this.#compareLater(stream, announced);
       else {
-        this.changed(stream).catch((error: unknown) => logger.warn({ err: error, stream }, "a stream could not be read"));
+        this.changed(stream).catch((error: unknown) =>
+          logger.warn({ err: error, stream }, "a stream could not be read"),
+        );
       }
     });
   }

@@ -55,7 +55,10 @@ export interface LogFilter extends BlockRange {
 }
 
 export interface Call {
-  /** Undefined to run the data as the creation code of a contract, and to take what it returns in place of code. */
+  /**
+   * Undefined to run the data as the creation code of a contract, and to take what it returns in place of code. That must
+   * begin with a word that is the number of the block; the result is what follows.
+   */
   readonly to: Address | undefined;
   /** Hex with 0x. */
   readonly data: string;

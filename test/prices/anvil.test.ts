@@ -257,8 +257,9 @@ describe("while followed", () => {
       const { requests } = through;
       await follower.poll(prices);
       const block = await tip();
-      // Two tokens, in one batch with the block's header. The other request reads the factories' logs.
-      expect([through.count("eth_call"), through.count("eth_getLogs")]).toEqual([1, 1]);
+      // Two tokens and the liquidity of their pools, in one batch with the block's header. The other request reads the
+      // factories' logs.
+      expect([through.count("eth_call"), through.count("eth_getLogs")]).toEqual([2, 1]);
       expect(through.requests - requests).toBe(2);
       through.reset();
       expect(said(await ask(prices, onV2))).toEqual(await expectedV2(v2, onV2, ETHER, block));

@@ -9,7 +9,7 @@ import { AppError } from "../../core/errors.ts";
 import { type Address, toAddress, ZERO_ADDRESS } from "../../core/hex.ts";
 import { addressWord, selectorOf, wordOf } from "../../rpc/calls.ts";
 import type { CallResult, ChainReader } from "../../rpc/port.ts";
-import { byDepth, sidesOf } from "../market/market.ts";
+import { ranked, sidesOf } from "../market/market.ts";
 import {
   divide,
   format,
@@ -147,9 +147,11 @@ function stepsTo({ market, token, route }: Quote): readonly Step[] | undefined {
   const from = steps[0]?.input;
   if (from === undefined) return undefined;
   if (from === native) return steps;
-  const [first] = sidesOf(market, native, (quote) => quote === from)
-    .filter(({ depth }) => depth.n > 0n)
-    .sort(byDepth(({ depth }) => depth));
+  const sides = sidesOf(market, native, (quote) => quote === from);
+  const [first] = ranked(
+    market,
+    sides.filter(({ depth }) => depth.n > 0n),
+  );
   return first && [{ pool: first.pool, input: native, output: from }, ...steps];
 }
 

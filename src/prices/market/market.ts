@@ -11,6 +11,7 @@ import {
   type Decimals,
   depth,
   divide,
+  givenByMove,
   invert,
   minimum,
   multiply,
@@ -65,6 +66,8 @@ export interface Side {
   readonly price: Rational;
   /** Depth of the smaller side, in whole quote tokens at the pool's own price. */
   readonly depth: Rational;
+  /** Whole quote tokens that move the price by 2 %, the easier way; the fee aside. */
+  readonly move: Rational;
 }
 
 export function decimalsOf(market: Market, pool: Pool): Decimals | undefined {
@@ -81,8 +84,11 @@ export function sideOf(market: Market, pool: Pool, base: Address): Side | undefi
   const price0 = priceOfToken0(pool, observation.reading, decimals);
   const sides = depth(pool, observation, decimals);
   if (price0 === undefined || sides === undefined) return undefined;
-  const [price, baseSide, quoteSide] =
-    pool.token0 === base ? [price0, sides.side0, sides.side1] : [invert(price0), sides.side1, sides.side0];
+  const [given0, given1] = givenByMove(observation, sides, decimals);
+  const [price, baseSide, quoteSide, baseGiven, quoteGiven] =
+    pool.token0 === base
+      ? [price0, sides.side0, sides.side1, given0, given1]
+      : [invert(price0), sides.side1, sides.side0, given1, given0];
   return {
     pool,
     observation,
@@ -90,6 +96,7 @@ export function sideOf(market: Market, pool: Pool, base: Address): Side | undefi
     quote: otherToken(pool, base),
     price,
     depth: minimum(multiply(baseSide, price), quoteSide),
+    move: minimum(multiply(baseGiven, price), quoteGiven),
   };
 }
 
@@ -101,10 +108,21 @@ export function sidesOf(market: Market, base: Address, wanted: (quote: Address) 
   });
 }
 
-/** Compares by `value`, deepest first. Equals are in the API's order, see `tieBreak`. */
-export function byDepth<T extends { readonly pool: Pool }>(value: (entry: T) => Rational): (a: T, b: T) => number {
+/**
+ * What ranks a pool, the larger the better: at the head the cost of moving its price. At a past block a node may lack the
+ * ticks that tell it, so there the depth ranks.
+ */
+export const weightOf = ({ isPast }: Market, { depth, move }: Pick<Side, "depth" | "move">): Rational =>
+  isPast ? depth : move;
+
+/** Compares by `value`, the largest first. Equals are in the API's order, see `tieBreak`. */
+export function byWeight<T extends { readonly pool: Pool }>(value: (entry: T) => Rational): (a: T, b: T) => number {
   return (a, b) => compare(value(b), value(a)) || tieBreak(a.pool, b.pool);
 }
+
+/** Sorts sides, the one that ranks first in front. */
+export const ranked = (market: Market, sides: readonly Side[]): Side[] =>
+  sides.toSorted(byWeight((side) => weightOf(market, side)));
 
 /** The stablecoins that are configured to count as one dollar at the market's block. */
 export const dollars = (market: Market): readonly Stablecoin[] => dollarsAt(market.chain, market.block.timestamp);
@@ -120,7 +138,7 @@ export interface NativePrice {
 /** A configured stablecoin with a measured price that disagrees with a trusted one. */
 export interface DisputedCoin {
   readonly coin: Stablecoin;
-  /** US dollars, by the deepest measure in a trusted coin that it disagrees with. */
+  /** US dollars, by the first-ranking measure in a trusted coin that it disagrees with. */
   readonly usd: Rational;
 }
 
@@ -140,7 +158,7 @@ export interface Dollar {
    */
   readonly disputed: readonly DisputedCoin[];
   /**
-   * Returns the native coin's price by its deepest pool with a trusted stablecoin other than `except`. The pool's
+   * Returns the native coin's price by its first-ranking pool with a trusted stablecoin other than `except`. The pool's
    * smaller side must be worth at least `floor` dollars and more than zero; undefined when there is no such pool.
    */
   native(floor: Rational, except?: Address): NativePrice | undefined;
@@ -151,29 +169,40 @@ interface Measure {
   readonly by: Address;
   readonly ratio: Rational;
   readonly depth: Rational;
+  readonly weight: Rational;
 }
 
-/** Returns the deepest measure of `coin` in `other`: by a pool of the two, or by their pools with the native coin. */
+/** Returns the first-ranking measure of `coin` in `other`: by a pool of the two, or by their pools with the native coin. */
 function measure(market: Market, coin: Address, other: Address, floor: Rational): Measure | undefined {
   const native = market.chain.wrappedNative.address;
-  const deepest = (base: Address, quote: Address): Side | undefined =>
-    sidesOf(market, base, (token) => token === quote).sort(byDepth((side) => side.depth))[0];
-  const ways: Measure[] = [];
-  const direct = deepest(coin, other);
-  if (direct !== undefined) ways.push({ coin, by: other, ratio: direct.price, depth: direct.depth });
-  const ours = deepest(native, coin);
-  const theirs = deepest(native, other);
-  if (ours !== undefined && theirs !== undefined) {
-    ways.push({ coin, by: other, ratio: divide(theirs.price, ours.price), depth: minimum(ours.depth, theirs.depth) });
+  const first = (base: Address, quote: Address): Side | undefined =>
+    ranked(
+      market,
+      sidesOf(market, base, (token) => token === quote),
+    )[0];
+  const ways: Omit<Measure, "coin" | "by">[] = [];
+  const direct = first(coin, other);
+  if (direct !== undefined) {
+    ways.push({ ratio: direct.price, depth: direct.depth, weight: weightOf(market, direct) });
   }
-  return ways.filter((way) => compare(way.depth, floor) >= 0).sort((a, b) => compare(b.depth, a.depth))[0];
+  const ours = first(native, coin);
+  const theirs = first(native, other);
+  if (ours !== undefined && theirs !== undefined) {
+    const weight = minimum(weightOf(market, ours), weightOf(market, theirs));
+    ways.push({ ratio: divide(theirs.price, ours.price), depth: minimum(ours.depth, theirs.depth), weight });
+  }
+  const [best] = ways.filter((way) => compare(way.depth, floor) >= 0).sort(heaviestFirst);
+  return best && { coin, by: other, ...best };
 }
+
+const heaviestFirst = (a: { readonly weight: Rational }, b: { readonly weight: Rational }): number =>
+  compare(b.weight, a.weight);
 
 const offPeg = (ratio: Rational): boolean => compare(absolute(subtract(ratio, ONE)), PEG_TOLERANCE) > 0;
 
 /**
  * Decides which stablecoins of a market are trusted. A coin is trusted when another one agrees with it within 2 %, or
- * when nothing measures it. When all disagree with each other, only the one with the deepest native pool is trusted.
+ * when nothing measures it. When all disagree with each other, only the one with the first-ranking native pool is trusted.
  * `floor`: the chain's least depth in US dollars. Pools below it measure nothing.
  */
 export function dollarOf(market: Market, floor: Rational): Dollar {
@@ -182,7 +211,7 @@ export function dollarOf(market: Market, floor: Rational): Dollar {
   const native = market.chain.wrappedNative.address;
   const measures = coins
     .flatMap((coin) => coins.flatMap((other) => (other === coin ? [] : (measure(market, coin, other, floor) ?? []))))
-    .sort((a, b) => compare(b.depth, a.depth));
+    .sort(heaviestFirst);
   const supported = (coin: Address): boolean => measures.some((way) => way.coin === coin && !offPeg(way.ratio));
   const measurable = coins.filter((coin) => measures.some((way) => way.coin === coin));
   const believed = new Set(coins.filter((coin) => !measurable.includes(coin) || supported(coin)));
@@ -196,20 +225,22 @@ export function dollarOf(market: Market, floor: Rational): Dollar {
       return off === undefined ? [] : [{ coin, usd: off.ratio }];
     }),
     native(least, except) {
-      const [side] = sidesOf(market, native, (quote) => believed.has(quote) && quote !== except)
-        .filter((entry) => compare(entry.depth, least) >= 0 && entry.depth.n > 0n)
-        .sort(byDepth((entry) => entry.depth));
+      const sides = sidesOf(market, native, (quote) => believed.has(quote) && quote !== except);
+      const [side] = ranked(
+        market,
+        sides.filter(({ depth }) => compare(depth, least) >= 0 && depth.n > 0n),
+      );
       return side === undefined ? undefined : { usd: side.price, side };
     },
   };
 }
 
-/** Among coins that all disagree, returns the one with the deepest native pool, compared in native coin. */
+/** Among coins that all disagree, returns the one whose native pool ranks first, compared in native coin. */
 function anchor(market: Market, native: Address, coins: readonly Address[]): Address {
   // In native coin, because the coins' dollar values are in doubt.
   const [best] = coins
     .flatMap((coin) => sidesOf(market, native, (quote) => quote === coin))
-    .map(({ quote: coin, depth, price }) => ({ coin, depth: divide(depth, price) }))
-    .sort((a, b) => compare(b.depth, a.depth));
+    .map((side) => ({ coin: side.quote, weight: divide(weightOf(market, side), side.price) }))
+    .sort(heaviestFirst);
   return best?.coin ?? coins[0]!;
 }

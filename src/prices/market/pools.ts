@@ -153,6 +153,8 @@ export interface Observation {
   /** The pool's real token balances, where known. */
   readonly balance0?: bigint;
   readonly balance1?: bigint;
+  /** What a concentrated pool gives of token0 while its price rises by 2 %, and of token1 while it falls; where measured. */
+  readonly given?: readonly [bigint, bigint];
   readonly block: number;
   readonly blockHash: Hash;
   /** Unix seconds. */
@@ -201,8 +203,8 @@ function stableCurvePrice(reading: { reserve0: bigint; reserve1: bigint }, decim
   return rational(3n * x * x * y + y ** 3n, x ** 3n + 3n * x * y * y);
 }
 
-/** Prices are moved by this much to measure how much a pair on the stable curve gives on the way. */
-const MOVED = { n: 102n, d: 100n };
+/** Prices are moved by this much to measure how much a pool gives on the way. */
+export const MOVED = { n: 102n, d: 100n };
 
 /** The square root, rounded down. */
 export function squareRoot(value: bigint): bigint {
@@ -214,6 +216,8 @@ export function squareRoot(value: bigint): bigint {
 
 /** The part of a reserve that a pool of constant product gives while its price moves by `MOVED`, times 2^96. */
 const PART_OF_PRODUCT = Q96 - squareRoot((MOVED.d * Q192) / MOVED.n);
+
+const OF_PRODUCT: Rational = { n: PART_OF_PRODUCT, d: Q96 };
 
 /**
  * The sides of a pair on the stable curve, in the tokens' smallest units: the reserves of a pool of constant product that
@@ -279,6 +283,22 @@ export function depth(
     divide(balance === undefined ? side : minimum(side, rational(balance)), powerOfTen(decimals));
   return { side0: capped(side0, balance0, decimals0), side1: capped(side1, balance1, decimals1) };
 }
+
+/**
+ * Returns what a pool gives of each token, in whole ones, while its price moves by 2 %, the fee aside: as its ticks tell,
+ * else as a pool of constant product with its `depth` would.
+ */
+export function givenByMove(
+  { given }: Pick<Observation, "given">,
+  { side0, side1 }: Record<"side0" | "side1", Rational>,
+  { decimals0, decimals1 }: Decimals,
+): readonly [Rational, Rational] {
+  if (given === undefined) return [multiply(side0, OF_PRODUCT), multiply(side1, OF_PRODUCT)];
+  return [divide(rational(given[0]), powerOfTen(decimals0)), divide(rational(given[1]), powerOfTen(decimals1))];
+}
+
+/** The depth at which a pool of constant product gives as much while its price moves by 2 %. */
+export const depthByMove = (given: Rational): Rational => divide(given, OF_PRODUCT);
 
 /** True if the depth of both sides is capped by known balances. */
 export const isCapped = ({ balance0, balance1 }: Observation): boolean =>

@@ -8,13 +8,13 @@ import { connectorsOf } from "../../chains/tokens.ts";
 import { Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import {
-  byDepth,
   type DisputedCoin,
   type Dollar,
   decimalsOf,
   dollarOf,
   dollars,
   type Market,
+  ranked,
   type Side,
   sidesOf,
   type TokenFacts,
@@ -22,6 +22,7 @@ import {
 import {
   add,
   compare,
+  depthByMove,
   divide,
   invert,
   isCapped,
@@ -117,14 +118,16 @@ export function quote(market: Market, options: QuoteOptions): Quote {
   throw refused(market, options, ranking);
 }
 
-/** No stablecoin says what a dollar is. The token's deepest pool with the native coin still has a price in that. */
+/** No stablecoin says what a dollar is. The token's first-ranking pool with the native coin still has a price in that. */
 function withoutDollar(market: Market, options: QuoteOptions): Refusal {
   const { token, accepts } = options;
   const { chain } = market;
   const native = chain.wrappedNative.address;
-  const [side] = sidesOf(market, token, (quoteToken) => quoteToken === native)
-    .filter(({ pool, depth }) => accepts(pool) && depth.n > 0n)
-    .sort(byDepth(({ depth }) => depth));
+  const sides = sidesOf(market, token, (quoteToken) => quoteToken === native);
+  const [side] = ranked(
+    market,
+    sides.filter(({ pool, depth }) => accepts(pool) && depth.n > 0n),
+  );
   const price = token === native ? ONE : side?.price;
   const ranking = rank(market, dollarOf(market, ZERO), { ...options, floor: ZERO, connectors: [] });
   if (price === undefined) return refused(market, options, ranking);
@@ -160,7 +163,7 @@ function routed(market: Market, dollar: Dollar, options: QuoteOptions, ranking: 
 }
 
 /**
- * Quotes a stablecoin at one dollar. Its native price comes from its own deepest native pool, which needs no dollar.
+ * Quotes a stablecoin at one dollar. Its native price comes from its own first-ranking native pool, which needs no dollar.
  * Undefined when the coin did not trade yet, or not on the requested exchange.
  */
 function oneDollarQuote(market: Market, { disputed }: Dollar, options: QuoteOptions): Quote | undefined {
@@ -168,9 +171,11 @@ function oneDollarQuote(market: Market, { disputed }: Dollar, options: QuoteOpti
   const native = market.chain.wrappedNative.address;
   const pools = poolsOf(market, options);
   if (isPast && isStateless(market, pools)) return undefined;
-  const [side] = sidesOf(market, native, (entry) => entry === token)
-    .filter((entry) => accepts(entry.pool) && compare(entry.depth, floor) >= 0 && entry.depth.n > 0n)
-    .sort(byDepth((entry) => entry.depth));
+  const sides = sidesOf(market, native, (entry) => entry === token);
+  const [side] = ranked(
+    market,
+    sides.filter(({ pool, depth }) => accepts(pool) && compare(depth, floor) >= 0 && depth.n > 0n),
+  );
   if (isNamed && side === undefined) return undefined;
   return {
     market,
@@ -207,12 +212,15 @@ const TWAP_BITS = 256;
 
 /**
  * Returns a number from 0 to 1: the share of the marginal price that a trade of $100,000 gets on a constant-product
- * pool of this depth, D / (D + 100,000). At most 0.5 when the depth of a pool on the route could not be capped by its
- * balances, when the decimals are not those of the block, or when a configured stablecoin disagrees with a trusted one.
+ * pool of this depth, D / (D + 100,000). At the head the depth is at most that of such a pool whose price is as cheap to
+ * move: liquidity that is not around the price makes it no surer. At most 0.5 when the depth of a pool on the route could
+ * not be capped by its balances, when the decimals are not those of the block, or when a configured stablecoin disagrees
+ * with a trusted one.
  */
 export function confidence({ route, disputed, market }: Pick<Quote, "route" | "disputed" | "market">): Rational {
   if (route === undefined) return ZERO;
-  const share = divide(route.depthUsd, add(route.depthUsd, TRADE_USD));
+  const depthUsd = market.isPast ? route.depthUsd : minimum(route.depthUsd, depthByMove(route.moveUsd));
+  const share = divide(depthUsd, add(depthUsd, TRADE_USD));
   const isMeasured = market.factsOf === "block" && route.legs.every((leg) => isCapped(leg.observation));
   return isMeasured && disputed.length === 0 ? share : minimum(share, DOUBT_LIMIT);
 }

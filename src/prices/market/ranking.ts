@@ -1,10 +1,20 @@
 /**
  * Chooses the pools that give a token's price. Each pool of the token is either usable, with its price and depth in
- * dollars, or skipped with a reason and its numbers. The deepest usable one wins, directly or over one connector.
+ * dollars, or skipped with a reason and its numbers. Of the usable ones the first-ranking wins, directly or over one
+ * connector.
  * Deterministic: the same market gives the same route and the same order.
  */
 import type { Address } from "../../core/hex.ts";
-import { byDepth, type Dollar, dollars, type Market, type NativePrice, type Side, sideOf } from "./market.ts";
+import {
+  byWeight,
+  type Dollar,
+  dollars,
+  type Market,
+  type NativePrice,
+  type Side,
+  sideOf,
+  weightOf,
+} from "./market.ts";
 import {
   compare,
   format,
@@ -27,6 +37,8 @@ export interface Route {
   readonly usd: Rational;
   /** US dollars: the least depth on the route. */
   readonly depthUsd: Rational;
+  /** US dollars that move the price by 2 %, the easiest way; fees aside. */
+  readonly moveUsd: Rational;
 }
 
 export interface SkippedPool {
@@ -39,7 +51,7 @@ export interface SkippedPool {
 type SkipReason = "no_state_at_block" | "empty" | "low_liquidity" | "quote_depegged" | "no_usd_price_of_quote";
 
 export interface Ranking {
-  /** Deepest first; all at or above the floor. */
+  /** In their order; all at or above the floor. */
   readonly usable: readonly Route[];
   readonly skipped: readonly SkippedPool[];
 }
@@ -89,10 +101,10 @@ function directRoutes(market: Market, dollar: Dollar, options: RankOptions, skip
     else if (nativePrice !== undefined) keepIfDeep(throughNative(side, nativePrice), floor, routes, skipped);
     else skipped.push(skipWithoutNativePrice(side, dollar.native(ZERO, except), floor));
   }
-  return routes.sort(byDepth((route) => route.depthUsd));
+  return inOrder(market, routes);
 }
 
-/** Returns routes over a connector: the token's pool with it, then the connector's best direct route. Deepest first. */
+/** Returns routes over a connector: the token's pool with it, then the connector's best direct route, in their order. */
 function connectedRoutes(market: Market, dollar: Dollar, options: RankOptions, skipped: SkippedPool[]): Route[] {
   const { token, floor } = options;
   const routes: Route[] = [];
@@ -113,10 +125,11 @@ function connectedRoutes(market: Market, dollar: Dollar, options: RankOptions, s
       }
       const usd = multiply(side.price, onward.usd);
       const depthUsd = minimum(multiply(side.depth, onward.usd), onward.depthUsd);
-      keepIfDeep({ pool, legs: [side, ...onward.legs], usd, depthUsd }, floor, routes, skipped);
+      const moveUsd = minimum(multiply(side.move, onward.usd), onward.moveUsd);
+      keepIfDeep({ pool, legs: [side, ...onward.legs], usd, depthUsd, moveUsd }, floor, routes, skipped);
     }
   }
-  return routes.sort(byDepth((route) => route.depthUsd));
+  return inOrder(market, routes);
 }
 
 /** Returns the token's own pools that a request may use. */
@@ -125,7 +138,13 @@ export const poolsOf = (market: Market, options: Pick<RankOptions, "token" | "ac
     (pool) => (pool.token0 === options.token || pool.token1 === options.token) && options.accepts(pool),
   );
 
-const alone = (side: Side): Route => ({ pool: side.pool, legs: [side], usd: side.price, depthUsd: side.depth });
+const inOrder = (market: Market, routes: Route[]): Route[] =>
+  routes.sort(byWeight(({ depthUsd, moveUsd }) => weightOf(market, { depth: depthUsd, move: moveUsd })));
+
+const alone = (side: Side): Route => ({
+  ...{ pool: side.pool, legs: [side], usd: side.price },
+  ...{ depthUsd: side.depth, moveUsd: side.move },
+});
 
 function throughNative(side: Side, native: NativePrice): Route {
   // The native leg is above the floor by construction, so the depth of the token's own pool decides the rank.
@@ -134,6 +153,7 @@ function throughNative(side: Side, native: NativePrice): Route {
     legs: [side, native.side],
     usd: multiply(side.price, native.usd),
     depthUsd: multiply(side.depth, native.usd),
+    moveUsd: multiply(side.move, native.usd),
   };
 }
 

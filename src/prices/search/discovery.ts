@@ -8,11 +8,11 @@ import { isReferencePair } from "../../chains/tokens.ts";
 import type { Address } from "../../core/hex.ts";
 import type { CallResult } from "../../rpc/port.ts";
 import type { TokenFacts } from "../market/market.ts";
-import type { Pool, PoolId } from "../market/pools.ts";
+import type { Pool } from "../market/pools.ts";
 import { addressAnswer, answer, both, call, type Plan, textAnswer, together } from "../styles/abi.ts";
+import { type Measured, planLiquidity } from "../styles/liquidity.ts";
 import { type PoolRead, poolContract, type Venue } from "../styles/style.ts";
 import { PROBED_STYLES, STYLES } from "../styles/styles.ts";
-import { type HeldByTick, planTicks } from "../styles/v4.ts";
 
 /** Unlisted factories rank after every listed one. */
 const UNLISTED_RANK = 1_000;
@@ -153,29 +153,30 @@ export interface MarketRead extends FactsRead {
   readonly reads: readonly PoolRead[];
 }
 
-/** Reads the facts of tokens, the pools' states, and the decimals of every token in the pools. */
+/** Reads the facts of tokens, the pools' states and liquidity, and the decimals of every token in the pools. */
 export function planMarket(tokens: readonly Address[], pools: readonly Pool[]): Plan<MarketRead> {
   const held = new Set(pools.flatMap(({ token0, token1 }) => [token0, token1]));
   const others = [...held.difference(new Set(tokens))];
-  const plan = both(both(planFacts(tokens, others), together(pools.map(planHonestState))), planTicks(pools));
+  // Any account can make an unlisted factory, and pools that take all the gas of a call.
+  const listed = pools.filter(({ rank }) => rank !== UNLISTED_RANK);
+  const plan = both(both(planFacts(tokens, others), together(pools.map(planHonestState))), planLiquidity(listed));
   return {
     calls: plan.calls,
     read(results) {
-      const [[facts, states], heldByTick] = plan.read(results);
+      const [[facts, states], measured] = plan.read(results);
       const reads = states.filter((read) => read !== undefined);
-      const readings = new Map(reads.map(({ pool, reading }) => [pool.id, reading]));
-      const amounts = heldByTick((id) => readings.get(id));
-      return { ...facts, reads: reads.map((read) => withHeld(read, amounts)) };
+      return { ...facts, reads: reads.map((read) => withMeasured(read, measured.get(read.pool.id))) };
     },
   };
 }
 
-/** Without its ticks a pool inside another contract has a price, but no depth: it counts as unread. */
-function withHeld(read: PoolRead, amounts: ReadonlyMap<PoolId, HeldByTick>): PoolRead {
-  if (read.pool.key === undefined || read.reading === undefined) return read;
-  const held = amounts.get(read.pool.id);
-  if (held === undefined) return { ...read, reading: undefined };
-  return { ...read, balance0: held.amount0, balance1: held.amount1 };
+/** Without its positions a pool inside another contract has a price, but no depth: it counts as unread. */
+function withMeasured(read: PoolRead, measured: Measured | undefined): PoolRead {
+  if (read.reading === undefined) return read;
+  const isKeyed = read.pool.key !== undefined;
+  if (measured === undefined) return isKeyed ? { ...read, reading: undefined } : read;
+  const { given, held } = measured;
+  return { ...read, given, ...(isKeyed ? { balance0: held[0], balance1: held[1] } : {}) };
 }
 
 /** Returns the pairs that any price may depend on: each reference token with the native coin and the stablecoins. */

@@ -86,12 +86,16 @@ const chainMoved = (block: number): AppError =>
   });
 
 /** Returns a pool read as an observation; undefined when the pool had no state. */
-export function observed({ reading, balance0, balance1 }: PoolRead, header: PricedBlock): Observation | undefined {
+export function observed(
+  { reading, balance0, balance1, given }: PoolRead,
+  header: PricedBlock,
+): Observation | undefined {
   if (reading === undefined) return undefined;
   return {
     reading,
     ...(balance0 === undefined ? {} : { balance0 }),
     ...(balance1 === undefined ? {} : { balance1 }),
+    ...(given === undefined ? {} : { given }),
     block: header.number,
     blockHash: header.hash,
     timestamp: header.timestamp,

@@ -125,13 +125,13 @@ function poolEvents(reads: MarketRead["reads"], header: PricedBlock): ReadEvent[
     const discovered = discoveredEvent(pool, header.number);
     const state = observed(read, header);
     if (state === undefined) return [discovered];
-    const { reading, balance0, balance1, ...source } = state;
+    const { reading, balance0, balance1, block, blockHash, timestamp } = state;
     const balances = {
       ...(balance0 === undefined ? {} : { balance0: balance0.toString() }),
       ...(balance1 === undefined ? {} : { balance1: balance1.toString() }),
     };
     const said = { type: "PriceObserved", pool: pool.id, state: toPoolState(reading) } as const;
-    return [discovered, { ...said, ...balances, ...source }];
+    return [discovered, { ...said, ...balances, block, blockHash, timestamp }];
   });
 }
 

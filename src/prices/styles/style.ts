@@ -5,7 +5,7 @@
 import { type Address, type Hash, ZERO_ADDRESS } from "../../core/hex.ts";
 import { addressWord } from "../../rpc/calls.ts";
 import type { CallResult, ChainLog } from "../../rpc/port.ts";
-import type { Pool, PoolId, Reading } from "../market/pools.ts";
+import type { Observation, Pool, PoolId, Reading } from "../market/pools.ts";
 import { addressAnswer, answer, call, type Plan } from "./abi.ts";
 
 /** A factory and how to find pools through it. */
@@ -29,6 +29,7 @@ export interface PoolRead {
   readonly reading: Reading | undefined;
   readonly balance0: bigint | undefined;
   readonly balance1: bigint | undefined;
+  readonly given?: Observation["given"];
 }
 
 /** The change of a pool's price or depth by one log. */

@@ -6,11 +6,10 @@
 import { keccak256 } from "ethers";
 import { type Address, type Hash, ZERO_ADDRESS } from "../../core/hex.ts";
 import { addressWord, wordOf } from "../../rpc/calls.ts";
-import type { Call, CallResult, ChainLog } from "../../rpc/port.ts";
+import type { Call, ChainLog } from "../../rpc/port.ts";
 import type { Pool, PoolId, PoolKey, Reading } from "../market/pools.ts";
-import { abiWord, abiWords, addressAt, answer, call, type Plan, signedWord, tickIn, topicOf } from "./abi.ts";
+import { abiWords, addressAt, answer, call, signedWord, tickIn, topicOf } from "./abi.ts";
 import { inAddressOrder, ofState, type PoolChange, poolOf, type Style, type Venue } from "./style.ts";
-import { amount0Above, amount1Below, TICK_READER, type Tick } from "./ticks.ts";
 import { swapped } from "./v3.ts";
 
 /** Fees with their tick spacings, as Uniswap's interface makes pools. Any other is possible. */
@@ -117,8 +116,6 @@ export const V4: Style = {
   }),
 };
 
-/** Ticks on each side up to which positions count: a factor of a hundred in the price. */
-const REACH = 46_055;
 /** Place of the fee for positions in slot 0 (v4-core, Slot0). */
 const LP_FEE_AT = 208n;
 /** Place of the protocol's two fees before it. */
@@ -149,87 +146,4 @@ export function announcedPool(venue: Venue, { topics: [, id, first, second], dat
   if (id === undefined || currency0 === undefined || token1 === undefined || hooks === undefined) return undefined;
   if (fee === undefined || spacing === undefined || mayChangeAmounts(hooks)) return undefined;
   return poolAt(venue, id, { currency0, fee: Number(fee), spacing: tickIn(spacing), hooks }, token1);
-}
-
-/** Words of the tick bitmap on each side that reach so far, each of 256 spacings. */
-const bitmapsOf = (spacing: number): number => Math.floor(REACH / (256 * spacing)) + 1;
-/** Ticks read on each side. Liquidity beyond them counts for nothing. */
-const MAX_TICKS = 128;
-
-/** Pools read by one call: 26 million gas if all ticks are in use, where nodes give a call 50 million. */
-const POOLS_PER_CALL = 8;
-
-/** What a pool holds on the two sides of its price, in the tokens' smallest units. */
-export interface HeldByTick {
-  readonly amount0: bigint;
-  readonly amount1: bigint;
-}
-
-type KeyedPool = Pool & { readonly key: PoolKey };
-const isKeyed = (pool: Pool): pool is KeyedPool => pool.key !== undefined;
-
-/**
- * Reads the ticks around the prices of those pools that are of this style, some in a call. The decoder takes the
- * readings of the same block. A pool is missing if the node doesn't run such calls.
- */
-export function planTicks(
-  all: readonly Pool[],
-): Plan<(readingOf: (id: PoolId) => Reading | undefined) => ReadonlyMap<PoolId, HeldByTick>> {
-  const byManager = [...Map.groupBy(all.filter(isKeyed), ({ factory }) => factory).values()];
-  const groups = byManager.flatMap((pools) =>
-    Array.from({ length: Math.ceil(pools.length / POOLS_PER_CALL) }, (_, at) =>
-      pools.slice(at * POOLS_PER_CALL, (at + 1) * POOLS_PER_CALL),
-    ),
-  );
-  return {
-    calls: groups.map((pools) => ({ to: undefined, data: readerOf(pools[0]!.factory, pools) })),
-    read: (results) => (reading) =>
-      new Map(groups.flatMap((pools, index) => [...heldIn(results[index], pools, reading)])),
-  };
-}
-
-/** The reader's code with its arguments: the manager, the pools, and two bounds. */
-function readerOf(manager: Address, pools: readonly KeyedPool[]): `0x${string}` {
-  const head = [addressWord(manager), wordOf(4 * 32), wordOf(REACH), wordOf(MAX_TICKS), wordOf(pools.length)];
-  const wanted = pools.flatMap(({ id, key }) => [id.slice(2), wordOf(key.spacing)]);
-  return `0x${TICK_READER}${head.join("")}${wanted.join("")}`;
-}
-
-function* heldIn(
-  result: CallResult | undefined,
-  pools: readonly KeyedPool[],
-  readingOfPool: (id: PoolId) => Reading | undefined,
-): Generator<[PoolId, HeldByTick]> {
-  if (!result?.ok) return;
-  const { data } = result;
-  for (const [index, { id, key }] of pools.entries()) {
-    const reading = readingOfPool(id);
-    const offset = abiWord(data, 2 + index);
-    if (reading?.style !== "v3" || offset === undefined || offset > BigInt(data.length)) continue;
-    const start = 2 + Number(offset) / 32;
-    const count = Number(abiWord(data, start) ?? 0n);
-    if (count > 2 * MAX_TICKS) continue;
-    const words = Array.from({ length: count }, (_, at) => abiWord(data, start + 1 + at));
-    const ticks = words.flatMap((word) => (word === undefined ? [] : tickOf(word)));
-    yield [id, heldByTick(reading, key.spacing, ticks)];
-  }
-}
-
-const tickOf = (word: bigint): Tick => ({
-  tick: Number(BigInt.asIntN(128, word >> 128n)),
-  net: BigInt.asIntN(128, word),
-});
-
-/** @param ticks those above the price ascending, then the others descending */
-function heldByTick(reading: Reading & { readonly style: "v3" }, spacing: number, ticks: readonly Tick[]): HeldByTick {
-  const place = Math.floor(reading.tick / spacing);
-  const word = place >> 8;
-  const above = ticks.filter(({ tick }) => tick > place * spacing);
-  const below = ticks.filter(({ tick }) => tick <= place * spacing);
-  const endOf = (side: readonly Tick[], edge: number): number =>
-    side.length === MAX_TICKS ? side.at(-1)!.tick : edge * 256 * spacing;
-  return {
-    amount0: amount0Above(reading, { ticks: above, end: endOf(above, word + bitmapsOf(spacing) + 1) }),
-    amount1: amount1Below(reading, { ticks: below, end: endOf(below, word - bitmapsOf(spacing)) }),
-  };
 }

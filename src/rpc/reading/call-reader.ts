@@ -38,6 +38,7 @@ const WITHOUT_OVERRIDES_MS = 600_000;
 const OVERRIDDEN_MS = 5_000;
 
 const WORD = /^0x[0-9a-f]{64}$/i;
+const WORD_LENGTH = 66;
 
 export interface CallOptions {
   readonly chainId: number;
@@ -91,13 +92,15 @@ export class CallReader {
       ),
       ...calls.filter(isCreation).map((one) => this.#create(endpoint, one, tag)),
     ]);
-    return calls.map((one) => (isCreation(one) ? created : others).shift()!);
+    return inOrder(calls, created, others);
   }
 
   /** Like `#single`. A node that does not run such calls refuses them in words of its own, which is no fault of it. */
-  async #create(endpoint: Endpoint, call: Call, tag: string): Promise<CallResult> {
+  async #create(endpoint: Endpoint, call: Call, tag: string): Promise<CallResult & { readonly block?: number }> {
     try {
-      return await this.#single(endpoint, call, tag);
+      const result = await this.#single(endpoint, call, tag);
+      const [block, data] = [result.data.slice(0, WORD_LENGTH), `0x${result.data.slice(WORD_LENGTH)}`];
+      return result.ok && WORD.test(block) ? { ok: true, data, block: Number(block) } : { ok: false, data: "0x" };
     } catch (error) {
       const isRefused = error instanceof RpcError && !error.retryable && !isStateUnavailable(error);
       if (isRefused) return { ok: false, data: "0x" };
@@ -253,31 +256,46 @@ export class CallReader {
 
   /**
    * Reads head and calls in one batch. Each `aggregate3` also reads the block number, which tells the block that
-   * answered. Undefined if Multicall3 is missing, if creation code is among the calls, if the calls take too much gas, or if the head moved between two of them.
+   * answered, as creation code does. Undefined if Multicall3 is missing, if the calls take too much gas, or if the head
+   * moved between two of them.
    */
   async #callsPinned(endpoint: Endpoint, calls: readonly Call[]): Promise<CallsAtHead | undefined> {
-    if (calls.some(isCreation) || !this.#mayAggregate()) return undefined;
+    if (!this.#mayAggregate()) return undefined;
     const arbitrum = this.#options.chainId === ARBITRUM_CHAIN_ID;
     const number: Call = arbitrum
       ? { to: ARB_SYS, data: ARB_BLOCK_NUMBER }
       : { to: this.#options.multicall!, data: BLOCK_NUMBER };
+    const others = calls.filter((one) => !isCreation(one));
     const chunks: Promise<CallResult[] | "out of gas" | undefined>[] = [];
-    for (let i = 0, most = this.#most - 1; i === 0 || i < calls.length; i += most) {
-      chunks.push(this.#aggregate(endpoint, [number, ...calls.slice(i, i + most)], "latest"));
+    for (let i = 0, most = this.#most - 1; i === 0 || i < others.length; i += most) {
+      chunks.push(this.#aggregate(endpoint, [number, ...others.slice(i, i + most)], "latest"));
     }
-    const [header, ...given] = await Promise.all([newestHeaderOf(endpoint), ...chunks]);
+    const creations = calls.filter(isCreation).map((one) => this.#create(endpoint, one, "latest"));
+    const [header, created, ...given] = await Promise.all([
+      newestHeaderOf(endpoint),
+      Promise.all(creations),
+      ...chunks,
+    ]);
     const answers = given.map((results) => (results === "out of gas" ? undefined : results));
     const blocks = answers.map((results) => {
       const answered = results?.[0];
       return answered?.ok === true && WORD.test(answered.data) ? Number(answered.data) : undefined;
     });
     const [block] = blocks;
-    if (block === undefined || blocks.some((other) => other !== block)) return undefined;
+    const isOneBlock = [...blocks, ...created.flatMap((one) => one.block ?? [])].every((other) => other === block);
+    if (block === undefined || !isOneBlock) return undefined;
     // The head moved between header and calls. That is rare, and one more request settles it.
     const exact = block === header.number ? header : await headerFrom(endpoint, block);
     if (exact === undefined) return undefined;
     this.#notBehind(exact, endpoint);
-    return { header: exact, results: answers.flatMap((results) => results!.slice(1)) };
+    return {
+      header: exact,
+      results: inOrder(
+        calls,
+        created,
+        answers.flatMap((results) => results!.slice(1)),
+      ),
+    };
   }
 }
 
@@ -285,6 +303,12 @@ const withoutOverrides = ({ label: endpoint }: Endpoint): RpcError =>
   new RpcError("unsupported", "the endpoint does not take state overrides", { meta: { endpoint } });
 
 const isCreation = ({ to }: Call): boolean => to === undefined;
+
+/** Puts the results of creation code and those of the other calls in the calls' order. */
+function inOrder(calls: readonly Call[], created: readonly CallResult[], others: readonly CallResult[]): CallResult[] {
+  const [ofCreations, ofOthers] = [created.values(), others.values()];
+  return calls.map((one) => (isCreation(one) ? ofCreations : ofOthers).next().value!);
+}
 
 /** Sends a request and reads the answer with `read`. @throws RpcError, of kind `transient` if `read` throws */
 export async function requestParsed<T>(

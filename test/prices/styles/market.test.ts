@@ -12,6 +12,8 @@ import { parseExchange } from "../../../src/chains/exchanges.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
+import { rational } from "../../../src/prices/market/pools.ts";
+import type { PriceRecord } from "../../../src/prices/price-record.ts";
 import { createPrices, type Prices } from "../../../src/prices/price-service.ts";
 import { Archives, readerWithArchives } from "../../../src/rpc/archive/archives.ts";
 import { Portal } from "../../../src/rpc/archive/portal.ts";
@@ -135,13 +137,57 @@ describe.each(EXCHANGES_OF_STYLES)("%s", (name) => {
       const wish = { tokenA: token, tokenB: native, price: [1n, 2n] as const, liquidity: 0n };
       const sliver = await exchange.create(wish);
       const now = await sliver.truth();
-      const spacing = 600;
-      const tick = now.style === "v3" ? Math.floor(now.tick / spacing) * spacing : 0;
-      // Ten times as deep as the other pool by its virtual reserves, and a third of it by what it holds.
-      await sliver.mint(tick, tick + spacing, 10n ** 23n);
+      const width = name === "Slipstream" ? 50 : 60;
+      const tick = now.style === "v3" ? Math.floor(now.tick / width) * width : 0;
+      // Twice as deep as the other pool by its virtual reserves. Less than half as much moves its price by 2 %, because
+      // it leaves the range.
+      await sliver.mint(tick, tick + width, 5n * 10n ** 21n);
     }
     const { exchangeName, usdPrice } = await ask(pricesOn(), token);
     expect([exchangeName, near(usdPrice, 40)]).toEqual([other, true]);
+  });
+});
+
+describe("wrong prices that other services gave", () => {
+  const withDepth = { depthUsd: rational(10n) };
+  const costOf = ({ depth }: PriceRecord): number => Number(depth?.move2PercentUsd);
+
+  test("360,000 dollars for a token of 0.84, as an average with a thin pool has it", async () => {
+    const token = await newToken(anvil);
+    await pool("Uniswap v3 and SushiSwap v3", token, dollar, [84n, 100n], 10n ** 24n);
+    await pool("Solidly 2, as Velodrome and Aerodrome", token, dollar, [360_000n, 1n], 2n * 10n ** 18n);
+    const right = await ask(pricesOn(), token, withDepth);
+    expect(near(right.usdPrice, 0.84)).toBe(true);
+    const thin = parseExchange("Solidly 2, as Velodrome and Aerodrome") ?? {
+      ...{ kind: "factory" as const, factory: made.get("Solidly 2, as Velodrome and Aerodrome")!.venue.factory },
+    };
+    const wrong = await ask(pricesOn(), token, { ...withDepth, exchange: thin });
+    expect(near(wrong.usdPrice, 360_000)).toBe(true);
+    // What 2 % takes of the two pools, in dollars.
+    expect([Math.round(costOf(right) / 100), Math.round(costOf(wrong))]).toEqual([91, 12]);
+    expect(Number(wrong.provenance?.confidence)).toBeLessThan(0.02);
+  });
+
+  test("9.77 dollars for a token of 1.30, from a pool whose liquidity is not around its price", async () => {
+    const token = await newToken(anvil);
+    await pool("PancakeSwap v3", token, dollar, [13n, 10n], 10n ** 23n);
+    const exchange = made.get("Uniswap v3 and SushiSwap v3")!;
+    const posing = await exchange.create({ tokenA: token, tokenB: dollar, price: [977n, 100n], liquidity: 0n });
+    const now = await posing.truth();
+    const tick = now.style === "v3" ? Math.floor(now.tick / 10) * 10 : 0;
+    await posing.mint(tick, tick + 10, 10n ** 24n);
+    // Both balances are large, far from the price on both sides.
+    await posing.mint(tick + 30_000, tick + 40_000, 10n ** 25n);
+    await posing.mint(tick - 40_000, tick - 30_000, 10n ** 25n);
+    const right = await ask(pricesOn(), token, withDepth);
+    expect([right.exchangeName, near(right.usdPrice, 1.3)]).toEqual(["PancakeSwap v3", true]);
+    const named = { kind: "factory", factory: exchange.venue.factory } as const;
+    const wrong = await ask(pricesOn(), token, { ...withDepth, exchange: named });
+    expect(near(wrong.usdPrice, 9.77)).toBe(true);
+    // By the capped virtual reserves the wrong one is the deeper.
+    expect(Number(wrong.provenance?.liquidityUsd)).toBeGreaterThan(20 * Number(right.provenance?.liquidityUsd));
+    expect(costOf(wrong)).toBeLessThan(costOf(right));
+    expect(Number(wrong.provenance?.confidence)).toBeLessThan(Number(right.provenance?.confidence));
   });
 });
 

@@ -1,7 +1,5 @@
-/** Uniswap v4 beyond what all styles share: what its positions hold, the coin itself, hooks, and the reader of ticks. */
+/** Uniswap v4 beyond what all styles share: what its positions hold, the coin itself, and hooks. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { join } from "node:path";
-import solc from "solc";
 import { type Anvil, startAnvil } from "../../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
 import { contractAt, placeCode, read } from "../../../scripts/local-chain/contracts.ts";
@@ -9,8 +7,8 @@ import { createRandom } from "../../../scripts/local-chain/random.ts";
 import { MULTICALL3 } from "../../../src/chains/chains.ts";
 import { type Address, ZERO_ADDRESS } from "../../../src/core/hex.ts";
 import { planMarket } from "../../../src/prices/search/discovery.ts";
-import { sqrtPriceAt, TICK_READER } from "../../../src/prices/styles/ticks.ts";
-import { planTicks, V4 } from "../../../src/prices/styles/v4.ts";
+import { sqrtPriceAt } from "../../../src/prices/styles/ticks.ts";
+import { V4 } from "../../../src/prices/styles/v4.ts";
 import type { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
 import { readerOf } from "../../support/prices/anvil.ts";
 import { newToken } from "../../support/prices/exchanges.ts";
@@ -45,18 +43,6 @@ async function heldBy(manager: string, { token0, token1 }: MadePool): Promise<[b
   const held = (token: string) => read<bigint>(contractAt(anvil, token, abi), "balanceOf", [manager]);
   return [await held(token0), await held(token1)];
 }
-
-test("compiles the reader of ticks to the code that the program has", async () => {
-  const path = join(import.meta.dir, "../../../src/prices/styles/tick-reader.sol");
-  const settings = {
-    ...{ optimizer: { enabled: true, runs: 200 }, viaIR: true, evmVersion: "paris" },
-    metadata: { bytecodeHash: "none", appendCBOR: false },
-    outputSelection: { "*": { "*": ["evm.bytecode.object"] } },
-  };
-  const sources = { "tick-reader.sol": { content: await Bun.file(path).text() } };
-  const compiled = JSON.parse(solc.compile(JSON.stringify({ language: "Solidity", sources, settings })));
-  expect(compiled.contracts["tick-reader.sol"].TickReader.evm.bytecode.object).toBe(TICK_READER);
-});
 
 test("has the contract's price at every tick that is tried", async () => {
   // The ends of TickMath, and what Uniswap's own tests have (v3-core, TickMath.spec).
@@ -102,18 +88,9 @@ test("counts a sliver around the price for what it holds", async () => {
   expect(Number((reading as { liquidity: bigint }).liquidity) / Number(balance0)).toBeGreaterThan(1_900);
 });
 
-test("reads its pools by calls that take less gas than nodes give, however many ticks they have", async () => {
+test("counts positions beyond the ticks that are read for nothing", async () => {
   const pool = await exchange.create({ ...(await pair()), fee: 100, spacing: 1 });
   for (let at = 1; at <= 130; at++) await pool.mint(-at * 300, at * 300, 10n ** 20n);
-  const find = V4.find(exchange.venue, pool.token0, pool.token1);
-  const found = find.read(await reader.calls(find.calls, "latest")).find((one) => one.id === pool.id)!;
-  const { calls } = planTicks(Array.from({ length: 20 }, () => found));
-  expect(calls).toHaveLength(3);
-  for (const { data } of calls) {
-    const gas = `0x${(30_000_000).toString(16)}`;
-    expect(await anvil.send("eth_call", [{ data, gas }, "latest"])).toMatch(/^0x/);
-  }
-  // Positions beyond the ticks that are read count for nothing.
   const { balance0, balance1 } = await readOf(pool);
   const [held0, held1] = await heldBy(exchange.manager.address, pool);
   expect([balance0! > held0 / 2n, balance0! <= held0]).toEqual([true, true]);

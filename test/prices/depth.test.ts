@@ -27,7 +27,6 @@ import { untilSearched } from "../support/prices/world.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 
 const SOLIDLY = "Solidly 2, as Velodrome and Aerodrome";
-const STATELESS = "the node has no state of this block";
 
 let anvil: Anvil;
 let chain: Chain;
@@ -176,25 +175,38 @@ test("names a token that can't be sold also where the depth is not computed", as
   expect(why).toStartWith("the depth of algebra-v1 pools is not computed; ");
 });
 
-test("is the same at a past block, where the node has its state; else null with the reason", async () => {
-  const token = await newToken(anvil);
-  const first = await pool("Uniswap v4", token, native, [1n, 50n]);
-  await first.sell(token, 10n ** 19n);
-  const now = await ask(token);
+test("is the same at a past block, from its state or from logs; else null with the reason", async () => {
+  const routes = [
+    ["Uniswap v4", native],
+    ["Uniswap v3 and SushiSwap v3", dollar],
+    ["Slipstream", dollar],
+  ] as const;
+  const asked = new Map<Address, Awaited<ReturnType<typeof ask>>>();
+  for (const [exchange, quote] of routes) {
+    const token = await newToken(anvil);
+    const first = await pool(exchange, token, quote, [1n, 50n]);
+    await first.sell(token, 10n ** 19n);
+    asked.set(token, await ask(token));
+  }
   const block = Number(await anvil.send("eth_blockNumber"));
-  await first.sell(token, 10n ** 20n);
   await anvil.mine(2);
   const query = { to_block: String(block) };
   const why = "sales are simulated at the head only";
-  expect((await ask(token, query)).depth).toEqual({ ...now.depth!, sellable: null, why });
   const proxy = await startRpcProxy(anvil.url, {
     onRequest: ({ method, params }) =>
       method === "eth_call" && Number(params[1]) <= block
         ? { error: { code: -32_000, message: "missing trie node 0abc (path ) state is not available" } }
         : undefined,
   });
-  const stateless = await ask(token, query, pricesAt(proxy.url));
-  expect([stateless.usdPrice, stateless.depth, stateless.why]).toEqual([now.usdPrice, null, STATELESS]);
+  // The native coin's own pool is a pair of Solidly, of which no log tells the fee.
+  const fees = ["the fee of a solidly-v2 pair", undefined, "the fee of the pool"];
+  for (const [at, [token, now]] of [...asked].entries()) {
+    expect((await ask(token, query)).depth).toEqual({ ...now.depth!, sellable: null, why });
+    const stateless = await ask(token, query, pricesAt(proxy.url));
+    expect(stateless.usdPrice).toBe(now.usdPrice);
+    if (fees[at] === undefined) expect(stateless.depth).toEqual({ ...now.depth!, sellable: null, why });
+    else expect([stateless.depth, stateless.why]).toEqual([null, `no log tells ${fees[at]} at the block`]);
+  }
   await proxy.stop();
 });
 

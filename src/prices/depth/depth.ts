@@ -4,7 +4,7 @@
  */
 import { AppError } from "../../core/errors.ts";
 import type { ChainReader } from "../../rpc/port.ts";
-import { decimalsOf } from "../market/market.ts";
+import { decimalsOf, type Side } from "../market/market.ts";
 import {
   divide,
   format,
@@ -20,6 +20,7 @@ import {
 import type { Quote } from "../market/quote.ts";
 import { type LastTrade, lastTrade } from "./last-trade.ts";
 import { tradablesOf } from "./pool-reads.ts";
+import { tradablesFromLogs } from "./positions.ts";
 import { limitOf, type Sale, saleOf } from "./sale.ts";
 import { DOWN, UnknownTrade, UP } from "./trade.ts";
 
@@ -86,13 +87,19 @@ async function computed({ reader, quote, sizeUsd }: DepthOptions): Promise<Depth
   const { market, route, usd } = quote;
   const { block } = market;
   if (route === undefined) throw new UnknownTrade("no pool measures the price");
-  if (market.factsOf === "newest") throw new UnknownTrade(STATELESS);
   const { legs } = route;
   // A `Side` exists only if the decimals of both tokens are known.
   const pools = legs.map(({ pool }) => [pool, decimalsOf(market, pool)!] as const);
+  const pastPoolOf = ({ pool, observation: { reading } }: Side, at: number) => ({
+    pool,
+    reading,
+    decimals: pools[at]![1],
+  });
   const [first, last] = [legs[0]!, legs.at(-1)!];
   const [tradables, realised] = await Promise.all([
-    tradablesOf(pools, async (calls) => (await reader.callsAtBlock(calls, block)).results),
+    market.factsOf === "block"
+      ? tradablesOf(pools, async (calls) => (await reader.callsAtBlock(calls, block)).results)
+      : tradablesFromLogs(reader, legs.map(pastPoolOf), block),
     lastTrade(reader, first, pools[0]![1], block.number),
   ]);
   const [unit, quoteUnit] = [market.decimals.get(first.base)!, market.decimals.get(last.quote)!];

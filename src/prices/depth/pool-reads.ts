@@ -2,13 +2,13 @@
  * Reads pools at one block for trades with them: their state and fees, the words of the tick bitmap around the price, and
  * the ticks that these name. Three round trips for all pools of a route; one for pairs.
  */
-import { isAmongTwelve } from "../../chains/exchanges.ts";
+import { isAmongTwelve, type PoolStyle } from "../../chains/exchanges.ts";
 import type { Call, CallResult } from "../../rpc/port.ts";
 import type { Decimals, Pool, Reading } from "../market/pools.ts";
 import { answer, both, call, type Plan, signedWord, together } from "../styles/abi.ts";
 import { type PoolRead, poolContract } from "../styles/style.ts";
 import { STYLES } from "../styles/styles.ts";
-import { actsBeforeSwap, protocolFeesIn, slotAt } from "../styles/v4.ts";
+import { actsBeforeSwap, protocolFeeIn, slotAt } from "../styles/v4.ts";
 import { pairAt } from "./pairs.ts";
 import { rangesAt } from "./ranges.ts";
 import { MILLION, type Tradable, UnknownTrade } from "./trade.ts";
@@ -65,11 +65,8 @@ function planKeyed(pool: Pool): Plan<Seen> {
     calls: plan.calls,
     read(results) {
       const [seen, said] = plan.read(results);
-      const own = BigInt(seen.pool.fee);
-      // The protocol's fee comes first, the positions' of the rest (v4-core, ProtocolFeeLibrary).
-      const [fee0, fee1] = protocolFeesIn(said ?? 0n).map((fee) => fee + own - (fee * own) / MILLION);
       const ticks = {
-        ...{ spacing: pool.key!.spacing, fees: [fee0!, fee1!] as const },
+        ...{ spacing: pool.key!.spacing, fees: swapFees(protocolFeeIn(said ?? 0n), BigInt(seen.pool.fee)) },
         word: (index: number) => slotAt(pool, "bitmap", index),
         tick: (tick: number) => slotAt(pool, "ticks", tick),
         netIn(result: CallResult | undefined) {
@@ -82,18 +79,31 @@ function planKeyed(pool: Pool): Plan<Seen> {
   };
 }
 
+/**
+ * What a swap of token0 and one of token1 cost, in hundredths of a basis point: the protocol's fee comes first, that of
+ * the positions of the rest (v4-core, ProtocolFeeLibrary).
+ */
+export function swapFees(protocolFee: bigint, own: bigint): readonly [bigint, bigint] {
+  const whole = (fee: bigint): bigint => fee + own - (fee * own) / MILLION;
+  return [whole(BigInt.asUintN(12, protocolFee)), whole(protocolFee >> 12n)];
+}
+
+/** Styles whose trades are computed to the last digit. */
+const COMPUTED: readonly PoolStyle[] = ["v2", "v3", "slipstream", "solidly-v2", "v4"];
+
 /** @throws UnknownTrade for a pool whose trades are not computed */
-function planPool(pool: Pool): Plan<Seen> {
-  const { style, key, exchange } = pool;
-  if (style === "v3" || style === "slipstream") return planContract(pool);
-  if (key !== undefined) {
-    if (actsBeforeSwap(key.hooks)) throw new UnknownTrade("hooks of a pool act on its swaps");
-    return planKeyed(pool);
-  }
+export function assertComputed({ style, key, exchange, rank }: Pool): void {
+  if (!COMPUTED.includes(style)) throw new UnknownTrade(`the depth of ${style} pools is not computed`);
+  if (key !== undefined && actsBeforeSwap(key.hooks)) throw new UnknownTrade("hooks of a pool act on its swaps");
   // The fee of a v2 pair is a constant in its code. That of other exchanges' pairs is only what their interfaces say.
-  if (style === "v2" && !isAmongTwelve(pool)) throw new UnknownTrade(`the fee of pairs of ${exchange} is not verified`);
-  if (style === "v2" || style === "solidly-v2") return STYLES[style].state(pool);
-  throw new UnknownTrade(`the depth of ${style} pools is not computed`);
+  if (style === "v2" && !isAmongTwelve({ rank }))
+    throw new UnknownTrade(`the fee of pairs of ${exchange} is not verified`);
+}
+
+function planPool(pool: Pool): Plan<Seen> {
+  assertComputed(pool);
+  if (pool.key !== undefined) return planKeyed(pool);
+  return pool.style === "v3" || pool.style === "slipstream" ? planContract(pool) : STYLES[pool.style].state(pool);
 }
 
 /** The places of the bits that are set in a word. */
@@ -103,12 +113,14 @@ function bitsIn(word: bigint): number[] {
   return places;
 }
 
-const NO_ANSWER = "a pool of the route did not answer";
+export const NO_ANSWER = "a pool of the route did not answer";
+
+export const isSpacing = (spacing: number): boolean => spacing > 0 && spacing <= MAX_SPACING;
 
 /** Plans the words of a pool's bitmap around its price. The decoder plans the ticks that they name. */
 function planRanges(reading: Concentrated, source: TickSource): Plan<Plan<Tradable>> {
   const { spacing, fees } = source;
-  if (spacing <= 0 || spacing > MAX_SPACING) throw new UnknownTrade(NO_ANSWER);
+  if (!isSpacing(spacing)) throw new UnknownTrade(NO_ANSWER);
   const middle = Math.floor(reading.tick / spacing) >> 8;
   const side = Math.floor(REACH / (256 * spacing)) + 1;
   const words = Array.from({ length: 2 * side + 1 }, (_, at) => middle - side + at);

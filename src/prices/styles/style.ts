@@ -55,6 +55,8 @@ export interface Style {
   };
   /** Decoders by first topic. */
   readonly events: Readonly<Record<Hash, DecodeChange>>;
+  /** First topics of those among them that change a position; pairs have none. */
+  readonly positions?: readonly Hash[];
   /** Only factories of this style answer the call as `accepts` expects. Without it the style can't be told so. */
   readonly probe?: { readonly signature: string; readonly words: readonly string[] };
   /** Finds the pools of two tokens. */

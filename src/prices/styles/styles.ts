@@ -7,7 +7,7 @@ import type { ChainLog } from "../../rpc/port.ts";
 import type { Observation, Pool, PoolId } from "../market/pools.ts";
 import { addressAt } from "./abi.ts";
 import { SOLIDLY_V1, SOLIDLY_V2 } from "./solidly.ts";
-import type { Style } from "./style.ts";
+import type { PoolChange, Style } from "./style.ts";
 import { CAMELOT, V2 } from "./v2.ts";
 import { ALGEBRA, SLIPSTREAM, V3 } from "./v3.ts";
 import { V4, V4_EVENTS } from "./v4.ts";
@@ -60,6 +60,12 @@ export const poolIdOf = ({ address, topics: [first, second] }: ChainLog): PoolId
   first !== undefined && second !== undefined && KEYED_TOPICS.includes(first) ? second : address;
 
 const decode = (log: ChainLog) => EVENTS[log.topics[0] as Hash]?.(log);
+
+/** The change of a position by a log; undefined for another log. */
+export function positionChangeIn(log: ChainLog): (PoolChange & { readonly kind: "liquidity" }) | undefined {
+  const change = decode(log);
+  return change?.kind === "liquidity" ? change : undefined;
+}
 
 /** True if the log alone sets the pool's price, independent of earlier logs. */
 export const setsPrice = (log: ChainLog): boolean => decode(log)?.kind === "state";

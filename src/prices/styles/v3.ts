@@ -43,18 +43,24 @@ const positionChanged =
 
 const swap = (more = "") => topicOf(`Swap(address,address,int256,int256,uint160,uint128,int24${more})`);
 
+const MINT = topicOf("Mint(address,address,int24,int24,uint128,uint256,uint256)");
+const BURN = topicOf("Burn(address,int24,int24,uint128,uint256,uint256)");
+/** Integral 1.2.1 to 1.2.5 add two fees to `Swap`, and one to `Burn`. */
+const BURN_WITH_FEE = topicOf("Burn(address,int24,int24,uint128,uint256,uint256,uint24)");
+
 /** The events that all these pools have. */
 const EVENTS: Style["events"] = {
   [topicOf("Initialize(uint160,int24)")]: initialized,
   [swap()]: swapped,
-  [topicOf("Mint(address,address,int24,int24,uint128,uint256,uint256)")]: positionChanged(1n, 1),
-  [topicOf("Burn(address,int24,int24,uint128,uint256,uint256)")]: positionChanged(-1n, 0),
+  [MINT]: positionChanged(1n, 1),
+  [BURN]: positionChanged(-1n, 0),
 };
 
 export const V3: Style = {
   created: { topic: topicOf("PoolCreated(address,address,uint24,int24,address)"), tokensAt: 1 },
   // PancakeSwap v3's `Swap` is followed by two protocol fees.
   events: { ...EVENTS, [swap(",uint128,uint128")]: swapped },
+  positions: [MINT, BURN],
   // A tier that every known factory enables in its constructor.
   probe: { signature: "feeAmountTickSpacing(uint24)", words: [wordOf(500)] },
   find: (venue, a, b) =>
@@ -70,6 +76,7 @@ export const V3: Style = {
 export const SLIPSTREAM: Style = {
   created: { topic: topicOf("PoolCreated(address,address,int24,address)"), tokensAt: 1 },
   events: EVENTS,
+  positions: [MINT, BURN],
   probe: { signature: "tickSpacings()", words: [] },
   find: (venue, a, b) =>
     findByCalls(
@@ -92,10 +99,10 @@ export const ALGEBRA: Style = {
   created: { topic: topicOf("Pool(address,address,address)"), tokensAt: 1 },
   events: {
     ...EVENTS,
-    // Integral 1.2.1 to 1.2.5 add two fees to `Swap`, and one to `Burn`.
     [swap(",uint24,uint24")]: swapped,
-    [topicOf("Burn(address,int24,int24,uint128,uint256,uint256,uint24)")]: positionChanged(-1n, 0),
+    [BURN_WITH_FEE]: positionChanged(-1n, 0),
   },
+  positions: [MINT, BURN, BURN_WITH_FEE],
   probe: { signature: "poolDeployer()", words: [] },
   find: (venue, a, b) => findByCalls(venue, [a, b], [{ signature: "poolByPair(address,address)" }]),
   state: (pool) =>

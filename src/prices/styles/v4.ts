@@ -48,9 +48,8 @@ export function slotAt({ id, factory }: Pool, name: keyof typeof STATE_AT, index
   return call(factory, "extsload(bytes32)", slot);
 }
 
-/** What the protocol takes of a sale of token0 and of token1, in hundredths of a basis point (v4-core, Slot0). */
-export const protocolFeesIn = (slot0: bigint): readonly bigint[] =>
-  [PROTOCOL_FEE_AT, PROTOCOL_FEE_AT + 12n].map((place) => BigInt.asUintN(12, slot0 >> place));
+/** The protocol's two fees in slot 0 (v4-core, Slot0). */
+export const protocolFeeIn = (slot0: bigint): bigint => BigInt.asUintN(24, slot0 >> PROTOCOL_FEE_AT);
 
 /** The reading of a pool's slot 0 and its liquidity. */
 function readingOf(slot0: bigint | undefined, liquidity: bigint | undefined): Reading | undefined {
@@ -73,11 +72,16 @@ function liquidityModified({ data }: ChainLog): PoolChange | undefined {
 
 const INITIALIZE = topicOf("Initialize(bytes32,address,address,uint24,int24,address,uint160,int24)");
 
+const MODIFY_LIQUIDITY = topicOf("ModifyLiquidity(bytes32,address,int24,int24,int256,bytes32)");
+
 export const V4_EVENTS: Style["events"] = {
   [INITIALIZE]: initialized,
   [topicOf("Swap(bytes32,address,int128,int128,uint160,uint128,int24,uint24)")]: swapped,
-  [topicOf("ModifyLiquidity(bytes32,address,int24,int24,int256,bytes32)")]: liquidityModified,
+  [MODIFY_LIQUIDITY]: liquidityModified,
 };
+
+/** Tells what the protocol takes from now on. A pool begins without (v4-core, ProtocolFees). */
+export const PROTOCOL_FEE_UPDATED = topicOf("ProtocolFeeUpdated(bytes32,uint24)");
 
 /** True for an announced pool that `find` finds. */
 function isFound({ data }: ChainLog): boolean {
@@ -88,6 +92,7 @@ function isFound({ data }: ChainLog): boolean {
 export const V4: Style = {
   created: { topic: INITIALIZE, tokensAt: 2, isFound },
   events: V4_EVENTS,
+  positions: [MODIFY_LIQUIDITY],
   find(venue, tokenA, tokenB) {
     const { wrapped, factory } = venue;
     // The coin itself is currency zero. Its wrapped form stands for it in routes.
@@ -120,6 +125,8 @@ export const V4: Style = {
 const LP_FEE_AT = 208n;
 /** Place of the protocol's two fees before it. */
 const PROTOCOL_FEE_AT = 184n;
+/** The fee of a key whose pool has one that hooks set. */
+export const DYNAMIC_FEE = 0x800000;
 /** Flags in a hook's address (v4-core, Hooks): it may give other amounts than the curve; it acts before a swap. */
 const RETURNS_DELTA = 0b1100n;
 const ACTS_BEFORE_SWAP = 1n << 7n;

@@ -13,6 +13,7 @@ import { createRandom } from "../../../scripts/local-chain/random.ts";
 import { MULTICALL3 } from "../../../src/chains/chains.ts";
 import { type Address, toAddress, ZERO_ADDRESS } from "../../../src/core/hex.ts";
 import { tradablesOf } from "../../../src/prices/depth/pool-reads.ts";
+import { tradablesFromLogs } from "../../../src/prices/depth/positions.ts";
 import { rangesAt } from "../../../src/prices/depth/ranges.ts";
 import { DOWN, type Tradable, UnknownTrade } from "../../../src/prices/depth/trade.ts";
 import { compare, divide, invert, type Pool, priceOfToken0, type Rational } from "../../../src/prices/market/pools.ts";
@@ -198,6 +199,51 @@ describe.each(EXACT)("%s", (_, makeExchange) => {
   test("moves its price by 2 % for the trade that is computed, and not for a smaller one", () => compareMove2(one));
 });
 
+describe.each(EXACT.filter(([name]) => /Uniswap|Pancake/.test(name)))("%s, from logs alone", (_, makeExchange) => {
+  test(
+    `trades as the state of past blocks tells, in ${MOVES} random states`,
+    async () => {
+      const one = await make(await makeExchange());
+      const random = createRandom(SEED);
+      const blocks: number[] = [];
+      for (let move = 0; move < MOVES; move++) {
+        await one.made.move(random);
+        blocks.push(Number(await anvil.send("eth_blockNumber")));
+      }
+      const { pool, ...decimals } = one;
+      let compared = 0;
+      for (const number of blocks) {
+        const state = STYLES[pool.style].state(pool);
+        const { reading } = state.read(await reader.calls(state.calls, number));
+        const header = (await reader.header(number))!;
+        const [byLogs] = await tradablesFromLogs(reader, [{ pool, reading: reading!, decimals }], header);
+        const [byState] = await tradablesOf([[pool, decimals]], (calls) => reader.calls(calls, number));
+        const amount = 10n ** BigInt(9 + random.below(16)) * BigInt(1 + random.below(99));
+        for (const isToken0 of [true, false]) {
+          const expected = soldOrWhy(byState!, amount, isToken0);
+          // Logs tell all ticks, the state only those around the price.
+          if (expected === undefined) continue;
+          compared++;
+          expect([number, soldOrWhy(byLogs!, amount, isToken0)]).toEqual([number, expected]);
+          expect(byLogs!.sellDownTo(DOWN, isToken0)).toEqual(byState!.sellDownTo(DOWN, isToken0));
+        }
+      }
+      expect(compared).toBeGreaterThan(MOVES);
+    },
+    TIME_MS,
+  );
+});
+
+/** Undefined if the trade can't be computed. */
+function soldOrWhy(pool: Tradable, amount: bigint, isToken0: boolean): bigint | undefined {
+  try {
+    return pool.sell(amount, isToken0);
+  } catch (error) {
+    if (error instanceof UnknownTrade) return undefined;
+    throw error;
+  }
+}
+
 describe("Solidly 2 on the stable curve", () => {
   test.each([18, 6])(
     "gives what is computed for a first token of %i decimals",
@@ -237,6 +283,12 @@ describe("Uniswap v4", () => {
     const key = [currency0, one.pool.token1, fee, spacing, hooks];
     await transact(anvil, contract, "setProtocolFee", [key, (250 << 12) | 1_000]);
     expect(await compareMoves(one, 10)).toBeGreaterThan(5);
+    // Logs tell it, too.
+    const header = (await reader.header(Number(await anvil.send("eth_blockNumber"))))!;
+    const reading = await one.made.truth();
+    const [byLogs] = await tradablesFromLogs(reader, [{ pool: one.pool, reading, decimals: one }], header);
+    for (const isToken0 of [true, false])
+      expect(byLogs!.sell(10n ** 18n, isToken0)).toBe((await tradable(one)).sell(10n ** 18n, isToken0));
   });
 
   test("crosses ticks, one after another", async () => {

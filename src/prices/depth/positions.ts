@@ -1,0 +1,117 @@
+/**
+ * Pools at a past block of which the node has no state, for trades with them: pairs by their reserves, concentrated pools
+ * by the logs of all their positions. Exact where fees are constant or logged.
+ */
+import { AppError } from "../../core/errors.ts";
+import type { Hash } from "../../core/hex.ts";
+import type { ChainLog, ChainReader } from "../../rpc/port.ts";
+import type { PricedBlock } from "../market/market.ts";
+import type { Decimals, Pool, Reading } from "../market/pools.ts";
+import { abiWord, answer, call } from "../styles/abi.ts";
+import { poolContract } from "../styles/style.ts";
+import { emitterOf, positionChangeIn, STYLES } from "../styles/styles.ts";
+import { MAX_TICK } from "../styles/ticks.ts";
+import { DYNAMIC_FEE, PROTOCOL_FEE_UPDATED } from "../styles/v4.ts";
+import { pairAt } from "./pairs.ts";
+import { assertComputed, isSpacing, NO_ANSWER, swapFees } from "./pool-reads.ts";
+import { type Ranges, rangesAt } from "./ranges.ts";
+import { type Tradable, UnknownTrade } from "./trade.ts";
+
+/** Most requests for logs of one pool's life, where no archive has them. */
+const MAX_REQUESTS = 64;
+/** Most of those logs: some 80 MB. */
+const MAX_LOGS = 100_000;
+
+/** A pool of a route, its reading at the block, and the decimals of its tokens. */
+interface PastPool {
+  readonly pool: Pool;
+  readonly reading: Reading;
+  readonly decimals: Decimals;
+}
+
+/**
+ * Returns pools at a past block, in their order.
+ * @throws UnknownTrade if logs don't tell trades with one of them
+ */
+export async function tradablesFromLogs(
+  reader: Pick<ChainReader, "logs" | "calls" | "header">,
+  pools: readonly PastPool[],
+  block: PricedBlock,
+): Promise<readonly Tradable[]> {
+  for (const { pool } of pools) assertComputed(pool);
+  const found = await Promise.all(pools.map((one) => tradableFromLogs(reader, one, block)));
+  const now = await reader.header(block.number);
+  if (now?.hash !== block.hash) throw new UnknownTrade("the block was replaced while its logs were read");
+  return found;
+}
+
+async function tradableFromLogs(
+  reader: Pick<ChainReader, "logs" | "calls">,
+  { pool, reading, decimals }: PastPool,
+  { number }: PricedBlock,
+): Promise<Tradable> {
+  if (reading.style === "v2") {
+    if (pool.style !== "v2") throw new UnknownTrade(`no log tells the fee of a ${pool.style} pair at the block`);
+    return pairAt(pool, reading, decimals);
+  }
+  if (pool.style === "slipstream" || pool.key?.fee === DYNAMIC_FEE)
+    throw new UnknownTrade("no log tells the fee of the pool at the block");
+  const [spacing, logs] = await Promise.all([spacingOf(reader, pool), positionLogs(reader, pool, number)]);
+  if (!isSpacing(spacing)) throw new UnknownTrade(NO_ANSWER);
+  return rangesAt({ reading, spacing, fees: feesIn(logs, pool), ...ticksIn(logs, spacing) });
+}
+
+/** The tick spacing, which is constant. */
+async function spacingOf(reader: Pick<ChainReader, "calls">, pool: Pool): Promise<number> {
+  if (pool.key !== undefined) return pool.key.spacing;
+  const [said] = await reader.calls([call(poolContract(pool), "tickSpacing()")], "latest");
+  return Number(answer(said) ?? 0n);
+}
+
+/** The logs of all changes of a pool's positions and fees up to a block. @throws UnknownTrade if they are too many */
+async function positionLogs(reader: Pick<ChainReader, "logs">, pool: Pool, toBlock: number) {
+  const { positions = [] } = STYLES[pool.style];
+  const requests = { left: MAX_REQUESTS };
+  const filter = { addresses: [emitterOf(pool)], fromBlock: 0, toBlock, maxLogs: MAX_LOGS, requests };
+  try {
+    if (pool.key === undefined) return await reader.logs({ ...filter, topics: positions });
+    const topics = [...positions, PROTOCOL_FEE_UPDATED];
+    return await reader.logs({ ...filter, topics, moreTopics: [[pool.id as Hash]] });
+  } catch (error) {
+    if (!(error instanceof AppError && error.code === "too_many_logs")) throw error;
+    throw new UnknownTrade(
+      `the node has no state of this block, and the positions take more than ${MAX_REQUESTS} requests for logs`,
+    );
+  }
+}
+
+/** The fee of a v3 pool is constant, of which the protocol takes a part. In v4 its part is a fee of its own. */
+function feesIn(logs: readonly ChainLog[], { key, fee }: Pool): Ranges["fees"] {
+  if (key === undefined) return [BigInt(fee), BigInt(fee)];
+  const last = logs.findLast(({ topics: [first] }) => first === PROTOCOL_FEE_UPDATED);
+  const protocolFee = last === undefined ? undefined : abiWord(last.data, 0);
+  return swapFees(protocolFee ?? 0n, BigInt(key.fee));
+}
+
+/** The ticks at which positions begin or end, and the whole bitmap. */
+function ticksIn(logs: readonly ChainLog[], spacing: number): Pick<Ranges, "bitmap" | "nets"> {
+  const ticks = new Map<number, { gross: bigint; net: bigint }>();
+  const add = (at: number, gross: bigint, net: bigint): void => {
+    const before = ticks.get(at) ?? { gross: 0n, net: 0n };
+    ticks.set(at, { gross: before.gross + gross, net: before.net + net });
+  };
+  for (const log of logs) {
+    const change = positionChangeIn(log);
+    if (change === undefined) continue;
+    add(change.tickLower, change.delta, change.delta);
+    add(change.tickUpper, change.delta, -change.delta);
+  }
+  const used = [...ticks].filter(([, { gross }]) => gross !== 0n);
+  const edge = Math.ceil(MAX_TICK / spacing / 256) + 1;
+  const bitmap = new Map<number, bigint>(Array.from({ length: 2 * edge + 1 }, (_, at) => [at - edge, 0n]));
+  for (const [tick] of used) {
+    const place = tick / spacing;
+    bitmap.set(place >> 8, (bitmap.get(place >> 8) ?? 0n) | (1n << BigInt(place & 255)));
+  }
+  return { bitmap, nets: new Map(used.map(([tick, { net }]) => [tick, net])) };
+}

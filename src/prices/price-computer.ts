@@ -11,8 +11,7 @@ import { FairSlots, type Shares } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import { type Asking, PastQueue, type RunInSlot } from "./answer-cache.ts";
-import { depthOf } from "./depth/depth.ts";
-import { cappedBySale } from "./depth/sale.ts";
+import { Depths } from "./depth/depth.ts";
 import type { Market, PricedBlock } from "./market/market.ts";
 import { format, type PoolId, type Rational } from "./market/pools.ts";
 import { confidence, floorOf, type Quote, type QuoteOptions, quote, refusal } from "./market/quote.ts";
@@ -124,6 +123,7 @@ export class PriceComputer {
   readonly #options: ComputerOptions;
   readonly #markets: Markets;
   readonly #figures: PastFigures;
+  readonly #depths: Depths;
   /** Slots for requests about past blocks. */
   readonly #pastQueue: PastQueue;
   /** Slots for reads of past blocks by requests at the head. Separate, so that these don't queue behind the former. */
@@ -138,6 +138,7 @@ export class PriceComputer {
     this.#options = options;
     this.#markets = options.markets;
     this.#figures = options.figures;
+    this.#depths = new Depths(options.reader);
     this.#pastQueue = new PastQueue(options.chain);
     this.#headPastQueue = new PastQueue(options.chain);
     const work = `first prices of tokens on ${options.chain.name}`;
@@ -322,9 +323,9 @@ export class PriceComputer {
         : undefined,
       request.provenance ? this.#figures.average(priced, turn) : undefined,
       request.provenance ? redemptionOf(this.#options.reader, priced) : undefined,
-      sizeUsd && turn(() => depthOf({ reader: this.#options.reader, quote: priced, sizeUsd })),
+      sizeUsd && turn(() => this.#depths.of(priced, sizeUsd)),
     ]);
-    const sureness = depth ? cappedBySale(confidence(priced), depth.sale) : confidence(priced);
+    const sureness = depth ? depth.limited(confidence(priced)) : confidence(priced);
     const record = recordOf({
       quote: priced,
       listed: this.#options.listed(market.chain.chainId, request.address),

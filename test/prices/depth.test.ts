@@ -220,6 +220,53 @@ test("is null with the reason for a style that is not computed, and for a size b
   expect([beyond.depth, beyond.why]).toEqual([null, "the size runs beyond the ticks that are read"]);
 });
 
+test("lowers the confidence if the last trade was off the price, and says so", async () => {
+  const token = await newToken(anvil);
+  const pair = await pool(SOLIDLY, token, native, [1n, 50n]);
+  await pair.sell(token, 10n ** 17n);
+  const before = await ask(token, { include: "provenance,depth" });
+  expect(before.depth).toMatchObject({ sellable: true });
+  expect(before.depth!.why).toBeUndefined();
+  // A gift of a third of the reserve lowers the price without a trade.
+  const [held] = [(await pair.truth()) as { reserve0: bigint; reserve1: bigint }];
+  const gift = (pair.token0 === token ? held.reserve0 : held.reserve1) / 3n;
+  const { abi } = await contractArtifact("TestToken");
+  await transact(anvil, contractAt(anvil, token, abi), "mint", [pair.id, gift]);
+  await transact(anvil, contractAt(anvil, pair.id as Address, ["function sync()"]), "sync", []);
+  const after = await ask(token, { include: "provenance,depth" });
+  expect(after.depth!.why).toMatch(/^the last trade was at 3\d\.\d % above the price$/);
+  const share = Number(after.provenance!.confidence) / Number(before.provenance!.confidence);
+  expect(share).toBeGreaterThan(0.7);
+  expect(share).toBeLessThan(0.8);
+});
+
+test("is read once for a head, whatever the size, and again after a failed read", async () => {
+  const token = await newToken(anvil);
+  await (await pool("Uniswap v3 and SushiSwap v3", token, native, [1n, 50n])).sell(token, 10n ** 18n);
+  let requests = 0;
+  let fails = true;
+  const proxy = await startRpcProxy(anvil.url, {
+    onRequest: ({ method }) => {
+      requests++;
+      return fails && method === "eth_getLogs" ? { drop: true } : undefined;
+    },
+  });
+  const follower = new HandFollower(anvil.url);
+  const prices = pricesOf(proxy.url, follower, chain);
+  await ask(token, { include: "percent_change" }, prices).catch(() => undefined);
+  await anvil.mine(1);
+  await follower.poll(prices);
+  // A trade that was not found for a fault of the endpoint is no answer.
+  await expect(ask(token, {}, prices)).rejects.toThrow();
+  fails = false;
+  const first = await ask(token, {}, prices);
+  expect(first.depth?.realised).not.toBeNull();
+  requests = 0;
+  const more = await ask(token, { size_usd: "7" }, prices);
+  expect([requests, more.depth?.sizeUsd, more.depth?.realised]).toEqual([0, "7", first.depth!.realised]);
+  await proxy.stop();
+});
+
 test("costs a price without it no request", async () => {
   const token = await newToken(anvil);
   await pool("Uniswap v4", token, native, [1n, 50n]);

@@ -3,9 +3,12 @@
  * Where this can't be computed exactly, the reason stands in its place.
  */
 import { AppError } from "../../core/errors.ts";
+import type { Hash } from "../../core/hex.ts";
 import type { ChainReader } from "../../rpc/port.ts";
-import { decimalsOf, type Side } from "../market/market.ts";
+import { decimalsOf, type Market, type Side } from "../market/market.ts";
 import {
+  absolute,
+  compare,
   divide,
   format,
   minimum,
@@ -15,14 +18,15 @@ import {
   type Rational,
   rational,
   subtract,
+  toDouble,
   truncate,
 } from "../market/pools.ts";
 import type { Quote } from "../market/quote.ts";
 import { type LastTrade, lastTrade } from "./last-trade.ts";
 import { tradablesOf } from "./pool-reads.ts";
 import { tradablesFromLogs } from "./positions.ts";
-import { limitOf, type Sale, saleOf } from "./sale.ts";
-import { DOWN, UnknownTrade, UP } from "./trade.ts";
+import { cappedBySale, limitOf, type Sale, saleOf, UNANSWERED } from "./sale.ts";
+import { DOWN, type Tradable, UnknownTrade, UP } from "./trade.ts";
 
 interface Depth {
   readonly sizeUsd: string;
@@ -34,7 +38,7 @@ interface Depth {
   readonly impactPercent: string;
   /** US dollars that go into or out of the route's first pool until the price has moved by 2 %, the easier way. */
   readonly move2PercentUsd: string;
-  readonly realised: LastTrade | null;
+  readonly realised: { readonly block: number; readonly transactionHash: Hash; readonly price: string } | null;
 }
 
 /** The fields of a record. */
@@ -42,38 +46,109 @@ export type DepthFields =
   | { readonly depth: Depth & Pick<Sale, "sellable" | "why"> }
   | { readonly depth: null; readonly why: string };
 
-interface DepthOptions {
-  readonly reader: ChainReader;
-  readonly quote: Quote;
-  /** US dollars. */
-  readonly sizeUsd: Rational;
+/** The depth of a quote, and what it says about the quote's confidence. */
+interface Told {
+  readonly fields: DepthFields;
+  /** Returns the confidence in the price, from 0 to 1, as the simulated sale and the last trade leave it. */
+  readonly limited: (confidence: Rational) => Rational;
+}
+
+/** What is read of a chain for a quote, whatever the size. */
+interface Reads {
+  readonly pools: Promise<Pools>;
+  readonly sale: Promise<Sale>;
+}
+
+interface Pools {
+  readonly tradables: readonly Tradable[];
+  readonly realised: LastTrade | null;
 }
 
 const STATELESS = "the node has no state of this block";
+/** A last trade that is farther off the price than this says that the price is not what a trade gives. */
+const OFF = rational(5n, 100n);
 
-/**
- * Returns the depth of a quote, or the reason why there is none, and the simulated sale beside it.
- * @throws AppError `chain_unavailable`
- */
-export async function depthOf(options: DepthOptions): Promise<{ readonly fields: DepthFields; readonly sale: Sale }> {
-  const [own, sale] = await Promise.all([computedOrNot(options), saleOf(options.reader, options.quote)]);
-  if (own.depth !== null) {
-    const { sellable, why } = sale;
-    return { fields: { depth: { ...own.depth, sellable, ...(why === undefined ? {} : { why }) } }, sale };
+/** Depths of quotes. Reads a chain once for each market and route, so that further sizes are a matter of arithmetic. */
+export class Depths {
+  readonly #reader: ChainReader;
+  readonly #reads = new WeakMap<Market, Map<string, Reads>>();
+
+  constructor(reader: ChainReader) {
+    this.#reader = reader;
   }
-  // A token that can't be sold is named also where its depth can't be computed.
-  const why = [own.why, limitOf(sale)].filter((reason) => reason !== undefined).join("; ");
-  return { fields: { depth: null, why }, sale };
+
+  /**
+   * Returns the depth of a quote, or the reason why there is none, and the simulated sale beside it.
+   * @param sizeUsd US dollars
+   * @throws AppError `chain_unavailable`
+   */
+  async of(quote: Quote, sizeUsd: Rational): Promise<Told> {
+    const reads = this.#readsOf(quote);
+    const [own, sale] = await Promise.all([computedOrNot(quote, sizeUsd, reads.pools), reads.sale]);
+    const off = "off" in own ? own.off : undefined;
+    const limited = (confidence: Rational) =>
+      cappedBySale(off === undefined ? confidence : multiply(confidence, off.share), sale);
+    if (own.depth === null) {
+      // A token that can't be sold is named also where its depth can't be computed.
+      return { fields: { depth: null, why: sentence([own.why, limitOf(sale)])! }, limited };
+    }
+    const { sellable } = sale;
+    const why = sentence([sale.why, off?.why]);
+    return { fields: { depth: { ...own.depth, sellable, ...(why === undefined ? {} : { why }) } }, limited };
+  }
+
+  #readsOf(quote: Quote): Reads {
+    const { market, route } = quote;
+    const byRoute = this.#reads.get(market) ?? new Map<string, Reads>();
+    this.#reads.set(market, byRoute);
+    const name = (route?.legs ?? []).map(({ pool: { id, factory } }) => `${id} ${factory}`).join();
+    const known = byRoute.get(name);
+    if (known !== undefined) return known;
+    const reads = { pools: poolsOf(this.#reader, quote), sale: saleOf(this.#reader, quote) };
+    byRoute.set(name, reads);
+    const forget = (): void => void (byRoute.get(name) === reads && byRoute.delete(name));
+    reads.pools.catch(forget);
+    reads.sale.then((sale) => (sale === UNANSWERED ? forget() : undefined), forget);
+    return reads;
+  }
 }
 
-async function computedOrNot(options: DepthOptions): Promise<{ depth: Depth } | { depth: null; why: string }> {
+const sentence = (parts: readonly (string | undefined)[]): string | undefined => {
+  const said = parts.filter((part) => part !== undefined);
+  return said.length === 0 ? undefined : said.join("; ");
+};
+
+type Computed =
+  | { readonly depth: Depth; readonly off: Off | undefined }
+  | { readonly depth: null; readonly why: string };
+
+async function computedOrNot(quote: Quote, sizeUsd: Rational, pools: Promise<Pools>): Promise<Computed> {
   try {
-    return { depth: await computed(options) };
+    const known = await pools;
+    return { depth: computed(quote, sizeUsd, known), off: offPrice(quote, known) };
   } catch (error) {
     if (error instanceof UnknownTrade) return { depth: null, why: error.message };
     if (error instanceof AppError && error.code === "state_unavailable") return { depth: null, why: STATELESS };
     throw error;
   }
+}
+
+/** How far the last trade was off the price. */
+interface Off {
+  /** The smaller of the two over the larger. */
+  readonly share: Rational;
+  readonly why: string;
+}
+
+function offPrice({ route }: Quote, { realised }: Pools): Off | undefined {
+  const price = route?.legs[0]?.price;
+  if (realised === null || price === undefined) return undefined;
+  const isBelow = compare(realised.price, price) < 0;
+  const share = isBelow ? divide(realised.price, price) : divide(price, realised.price);
+  if (compare(subtract(ONE, share), OFF) <= 0) return undefined;
+  const percent = toDouble(multiply(absolute(subtract(divide(realised.price, price), ONE)), rational(100n)));
+  const why = `the last trade was at ${percent.toFixed(1)} % ${isBelow ? "below" : "above"} the price`;
+  return { share, why };
 }
 
 /** An amount of a token's smallest units in whole tokens, exactly. */
@@ -83,25 +158,28 @@ function inWhole(amount: bigint, decimals: number): string {
   return `${digits.slice(0, digits.length - decimals)}${places === "" ? "" : `.${places}`}`;
 }
 
-async function computed({ reader, quote, sizeUsd }: DepthOptions): Promise<Depth> {
-  const { market, route, usd } = quote;
-  const { block } = market;
+/** Reads the pools of a quote's route. @throws UnknownTrade if trades with one of them can't be computed */
+async function poolsOf(reader: ChainReader, { market, route }: Quote): Promise<Pools> {
   if (route === undefined) throw new UnknownTrade("no pool measures the price");
+  const { block } = market;
   const { legs } = route;
   // A `Side` exists only if the decimals of both tokens are known.
   const pools = legs.map(({ pool }) => [pool, decimalsOf(market, pool)!] as const);
   const pastPoolOf = ({ pool, observation: { reading } }: Side, at: number) => ({
-    pool,
-    reading,
-    decimals: pools[at]![1],
+    ...{ pool, reading, decimals: pools[at]![1] },
   });
-  const [first, last] = [legs[0]!, legs.at(-1)!];
   const [tradables, realised] = await Promise.all([
     market.factsOf === "block"
       ? tradablesOf(pools, async (calls) => (await reader.callsAtBlock(calls, block)).results)
       : tradablesFromLogs(reader, legs.map(pastPoolOf), block),
-    lastTrade(reader, first, pools[0]![1], block.number),
+    lastTrade(reader, legs[0]!, pools[0]![1], block.number),
   ]);
+  return { tradables, realised };
+}
+
+function computed({ market, route, usd }: Quote, sizeUsd: Rational, { tradables, realised }: Pools): Depth {
+  const { legs } = route!;
+  const [first, last] = [legs[0]!, legs.at(-1)!];
   const [unit, quoteUnit] = [market.decimals.get(first.base)!, market.decimals.get(last.quote)!];
   const tokens = amountOf(divide(sizeUsd, usd), unit);
   const dollars = amountOf(sizeUsd, quoteUnit);
@@ -118,7 +196,7 @@ async function computed({ reader, quote, sizeUsd }: DepthOptions): Promise<Depth
     buy: inWhole(bought, unit),
     impactPercent: format(multiply(subtract(ONE, divide(rational(sold), worth)), rational(100n))),
     move2PercentUsd: format(multiply(minimum(out!, paid!), divide(usd, first.price))),
-    realised,
+    realised: realised && { ...realised, price: format(realised.price) },
   };
 }
 

@@ -1,10 +1,10 @@
 /** The last trade in a pool by its recent logs: two requests at most. */
 import type { PoolStyle } from "../../chains/exchanges.ts";
-import { AppError } from "../../core/errors.ts";
 import type { Hash } from "../../core/hex.ts";
 import type { ChainLog, ChainReader } from "../../rpc/port.ts";
 import type { Side } from "../market/market.ts";
-import { type Decimals, format, multiply, powerOfTen, rational } from "../market/pools.ts";
+import { type Decimals, multiply, powerOfTen, type Rational, rational } from "../market/pools.ts";
+import { undefinedIfTooManyLogs } from "../search/history.ts";
 import { abiWords, topicOf } from "../styles/abi.ts";
 import { emitterOf } from "../styles/styles.ts";
 
@@ -12,7 +12,7 @@ export interface LastTrade {
   readonly block: number;
   readonly transactionHash: Hash;
   /** Whole quote tokens for one whole base token, fees included. */
-  readonly price: string;
+  readonly price: Rational;
 }
 
 const pairSwap = [
@@ -32,6 +32,8 @@ const TOPICS: Partial<Record<PoolStyle, readonly Hash[]>> = {
 /** Blocks before the price's that each request searches. */
 const WINDOWS = [100, 1_000] as const;
 const MAX_LOGS = 10_000;
+/** Smallest units of each token. With fewer, rounding is more than a hundredth of the price. */
+const LEAST_UNITS = 100n;
 
 const magnitude = (value: bigint): bigint => (value < 0n ? -value : value);
 
@@ -47,16 +49,19 @@ function amountsIn({ data, topics }: ChainLog): readonly [bigint, bigint] | unde
 
 function tradeIn(log: ChainLog, { pool, base }: Side, { decimals0, decimals1 }: Decimals): LastTrade | undefined {
   const [amount0, amount1] = amountsIn(log) ?? [0n, 0n];
-  if (amount0 === 0n || amount1 === 0n) return undefined;
+  if (amount0 < LEAST_UNITS || amount1 < LEAST_UNITS) return undefined;
   const [ratio, places] =
     pool.token0 === base
       ? [rational(amount1, amount0), decimals0 - decimals1]
       : [rational(amount0, amount1), decimals1 - decimals0];
   const { blockNumber: block, transactionHash } = log;
-  return { block, transactionHash, price: format(multiply(ratio, powerOfTen(places))) };
+  return { block, transactionHash, price: multiply(ratio, powerOfTen(places)) };
 }
 
-/** Returns the last trade at or before a block; null if the last 1,000 blocks show none, or can't be read so. */
+/**
+ * Returns the last trade at or before a block; null if the last 1,000 blocks show none, or can't be read by two requests.
+ * @throws AppError `chain_unavailable` when no endpoint answers
+ */
 export async function lastTrade(
   reader: Pick<ChainReader, "logs">,
   side: Side,
@@ -68,20 +73,18 @@ export async function lastTrade(
   if (topics === undefined) return null;
   const requests = { left: WINDOWS.length };
   let toBlock = block;
-  try {
-    for (const window of WINDOWS) {
-      const fromBlock = Math.max(0, block - window + 1);
-      const of = { addresses: [emitterOf(pool)], topics };
-      const keyed = pool.key === undefined ? {} : { moreTopics: [[pool.id as Hash]] };
-      const logs = await reader.logs({ ...of, ...keyed, fromBlock, toBlock, maxLogs: MAX_LOGS, requests });
-      const trades = logs.toReversed().map((log) => tradeIn(log, side, decimals));
-      const last = trades.find((trade) => trade !== undefined);
-      if (last !== undefined) return last;
-      toBlock = fromBlock - 1;
-      if (toBlock < 0) break;
-    }
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error;
+  for (const window of WINDOWS) {
+    const fromBlock = Math.max(0, block - window + 1);
+    const of = { addresses: [emitterOf(pool)], topics };
+    const keyed = pool.key === undefined ? {} : { moreTopics: [[pool.id as Hash]] };
+    const filter = { ...of, ...keyed, fromBlock, toBlock, maxLogs: MAX_LOGS, requests };
+    const logs = await undefinedIfTooManyLogs(reader.logs(filter));
+    if (logs === undefined) return null;
+    const trades = logs.toReversed().map((log) => tradeIn(log, side, decimals));
+    const last = trades.find((trade) => trade !== undefined);
+    if (last !== undefined) return last;
+    toBlock = fromBlock - 1;
+    if (toBlock < 0) break;
   }
   return null;
 }

@@ -11,6 +11,7 @@ import { addressWord, selectorOf, wordOf } from "../../rpc/calls.ts";
 import type { CallResult, ChainReader } from "../../rpc/port.ts";
 import { ranked, sidesOf } from "../market/market.ts";
 import {
+  depthByMove,
   divide,
   format,
   minimum,
@@ -89,6 +90,9 @@ const ERROR_TEXT = selectorOf("Error(string)");
 
 const unknown = (why: string): Sale => ({ sellable: null, buyTaxPercent: null, sellTaxPercent: null, why });
 
+/** The endpoints failed. Another attempt may tell more. */
+export const UNANSWERED: Sale = unknown("the endpoints didn't answer the simulation");
+
 /** Simulates a purchase and a sale of the quoted token at the quote's block. Never throws for an endpoint's fault. */
 export async function saleOf(reader: ChainReader, quote: Quote): Promise<Sale> {
   const { market, token, usd, native, route } = quote;
@@ -100,7 +104,8 @@ export async function saleOf(reader: ChainReader, quote: Quote): Promise<Sale> {
     return unknown("the pool's hooks may change the amounts");
   }
   if (native === undefined || usd.n === 0n) return unknown("the chain's coin has no price");
-  const tokens = divide(multiply(route.depthUsd, PART), usd);
+  const depthUsd = minimum(route.depthUsd, depthByMove(route.moveUsd));
+  const tokens = divide(multiply(depthUsd, PART), usd);
   const amount = truncate(multiply(multiply(tokens, native), powerOfTen(chain.native.decimals)));
   const units = truncate(multiply(tokens, powerOfTen(market.facts.decimals ?? 0)));
   if (amount < LEAST_TRADED || units < LEAST_TRADED)
@@ -114,7 +119,7 @@ export async function saleOf(reader: ChainReader, quote: Quote): Promise<Sale> {
     if (result === undefined) return unknown("the endpoints don't take state overrides");
     return toldBy(result, steps, token === chain.wrappedNative.address);
   } catch (error) {
-    if (error instanceof AppError) return unknown("the endpoints didn't answer the simulation");
+    if (error instanceof AppError) return UNANSWERED;
     throw error;
   }
 }

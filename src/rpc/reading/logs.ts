@@ -362,8 +362,10 @@ export class LogReader {
       // One batch, so that the node that answers with the logs also answers with the headers.
       const [answer, isWhole] = await Promise.all([
         endpoint.request("eth_getLogs", [logFilterParams(filter)]).catch((error: unknown) => {
-          // An endpoint that refuses a request within a batch is asked again without the batch.
+          // An endpoint that refuses a request within a batch is asked again without the batch. A request that was not
+          // answered is repeated by the pool, and is no sign of a range that is too wide.
           if (requests !== undefined && isRangeRefusal(error)) requests.left--;
+          else if (requests !== undefined && isRetryable(error)) requests.left++;
           throw error;
         }),
         stretch === undefined || hasBlocks(endpoint, [stretch.head, stretch.below]),

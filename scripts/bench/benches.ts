@@ -14,6 +14,9 @@ import { greedy } from "./rows/greedy.ts";
 import { hydrate } from "./rows/hydrate.ts";
 import { disk, memory721, memory1155, memoryServed } from "./rows/memory.ts";
 import { operators } from "./rows/operators.ts";
+import { priceBatch } from "./rows/price-batch.ts";
+import { priceDepth } from "./rows/price-depth.ts";
+import { pricePush } from "./rows/price-push.ts";
 import { scaleAppend, scaleBackfill, scaleHydrate, scalePages } from "./rows/scale.ts";
 import { sockets } from "./rows/sockets.ts";
 import { start } from "./rows/start.ts";
@@ -40,6 +43,9 @@ export const BENCHES: readonly Bench[] = [
   pageUnderBackfill,
   pageWhileCold,
   warmPrice,
+  priceDepth,
+  priceBatch,
+  pricePush,
   hydrate,
   memory721,
   memory1155,

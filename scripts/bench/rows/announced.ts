@@ -6,6 +6,7 @@ import { contractArtifact } from "../../local-chain/compile.ts";
 import { deploy, transact } from "../../local-chain/contracts.ts";
 import { runChild } from "../children.ts";
 import { percentile } from "../load.ts";
+import type { AnnouncedInput } from "../parts/announced.ts";
 import { type Bench, spread } from "../row.ts";
 import { startBenchService, temporaryFolder } from "../service.ts";
 
@@ -22,11 +23,15 @@ async function measure(logUrl: string, blocks: number): Promise<number[]> {
     await anvil.mine(70);
     const service = await startBenchService({ rpcUrl: anvil.wsUrl, logUrl });
     try {
-      const args = [anvil.wsUrl, String(service.port), TEST_KEY, nft.address, String(blocks)];
-      return await runChild<number[]>({
-        script: "parts/announced.ts",
-        args: [...args, anvil.accounts[0] as string, String(PAUSE_MS)],
-      });
+      const from = anvil.accounts[0] as string;
+      // mint(address,uint256): the node mines it at once.
+      const data = `0x40c10f19${from.slice(2).padStart(64, "0")}{id}`;
+      const input: AnnouncedInput = {
+        ...{ nodeUrl: anvil.wsUrl, port: service.port, key: TEST_KEY, sockets: 1, blocks, pauseMs: PAUSE_MS },
+        ...{ subscribe: { action: "subscribe", address: nft.address }, ready: "indexed", told: "transfers" },
+        calls: [["eth_sendTransaction", [{ from, to: nft.address, data, gas: "0x7a120", gasPrice: "0x0" }]]],
+      };
+      return await runChild<number[]>({ script: "parts/announced.ts", args: [JSON.stringify(input)] });
     } finally {
       await service.stop();
     }

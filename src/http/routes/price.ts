@@ -179,12 +179,14 @@ const Depth = Type.Object(
       }),
     ),
     why: Type.Optional(
-      text("What the simulation met: why sellable is false or null, or what the token keeps of a purchase and a sale"),
+      text(
+        "What the simulation met: why sellable is false or null, or what the token keeps of a purchase and a sale; and how far the last trade was off the price, if by more than 5 %",
+      ),
     ),
   },
   {
     description:
-      "With include=depth: what trading the size through the route gives at the block, to the last digit, and what it costs to move the price. A fee that the token itself takes is not counted. A token that can't be sold, or keeps more than 5 % of a transfer, has a confidence of 0.1 at most. Null if it can't be computed exactly",
+      "With include=depth: what trading the size through the route gives at the block, to the last digit, and what it costs to move the price. A fee that the token itself takes is not counted. A token that can't be sold, or keeps more than 5 % of a transfer, has a confidence of 0.1 at most. A last trade that is more than 5 % off the price lowers the confidence. Null if it can't be computed exactly",
   },
 );
 

@@ -10,7 +10,7 @@ import type { CallResult } from "../../rpc/port.ts";
 import type { TokenFacts } from "../market/market.ts";
 import type { Pool } from "../market/pools.ts";
 import { addressAnswer, answer, both, call, type Plan, textAnswer, together } from "../styles/abi.ts";
-import { type Measured, planLiquidity } from "../styles/liquidity.ts";
+import { type MeasuredPool, planLiquidity } from "../styles/liquidity.ts";
 import { type PoolRead, poolContract, type Venue } from "../styles/style.ts";
 import { PROBED_STYLES, STYLES } from "../styles/styles.ts";
 
@@ -171,7 +171,7 @@ export function planMarket(tokens: readonly Address[], pools: readonly Pool[]): 
 }
 
 /** Without its positions a pool inside another contract has a price, but no depth: it counts as unread. */
-function withMeasured(read: PoolRead, measured: Measured | undefined): PoolRead {
+function withMeasured(read: PoolRead, measured: MeasuredPool | undefined): PoolRead {
   if (read.reading === undefined) return read;
   const isKeyed = read.pool.key !== undefined;
   if (measured === undefined) return isKeyed ? { ...read, reading: undefined } : read;

@@ -10,7 +10,7 @@ import { abiWords, type Plan } from "./abi.ts";
 import { poolContract } from "./style.ts";
 
 /** In the tokens' smallest units. */
-export interface Measured {
+export interface MeasuredPool {
   /** What positions hold of token0 above the price and of token1 below it, up to a factor of a hundred. */
   readonly held: readonly [bigint, bigint];
   /** What the pool gives of token0 while its price rises by 2 %, and of token1 while it falls as much. */
@@ -71,7 +71,7 @@ function packed(pools: readonly Pool[]): Pool[][] {
  * Measures those pools that have concentrated liquidity. A pool is missing if it does not answer like one of its style, or
  * if the node doesn't run such calls.
  */
-export function planLiquidity(pools: readonly Pool[]): Plan<ReadonlyMap<PoolId, Measured>> {
+export function planLiquidity(pools: readonly Pool[]): Plan<ReadonlyMap<PoolId, MeasuredPool>> {
   const able = pools.filter(({ style }) => KIND_OF[style] !== undefined);
   const keyed = packed(able.filter(({ key }) => key !== undefined));
   const own = packed(able.filter(({ key }) => key === undefined));
@@ -97,7 +97,7 @@ function meterOf(pools: readonly Pool[], reach: number): `0x${string}` {
   return `0x${LIQUIDITY_METER}${[...head, ...wanted].join("")}`;
 }
 
-function* measuredIn(result: CallResult | undefined, pools: readonly Pool[]): Generator<[PoolId, Measured]> {
+function* measuredIn(result: CallResult | undefined, pools: readonly Pool[]): Generator<[PoolId, MeasuredPool]> {
   // The offset of the list, and its length.
   const words = (result?.ok && abiWords(result.data, 2 + WORDS * pools.length)) || [];
   for (const [at, { id }] of pools.entries()) {

@@ -43,6 +43,8 @@ export interface PriceAnswer {
   /** The block of the price. */
   readonly asOf: PricedBlock;
   readonly finality: "finalized" | "latest";
+  /** True if the block was not the head when the answer was made. */
+  readonly isPast: boolean;
   /** Set if the facts are newer than the block: the token's facts and all decimals that the price depends on. */
   readonly newestFacts: NewestFacts | undefined;
   /** US dollars, exactly. */
@@ -341,7 +343,7 @@ export class PriceComputer {
     const newestFacts = market.factsOf === "newest" ? { facts: market.facts, decimals: market.decimals } : undefined;
     return {
       ...{ record, body: JSON.stringify(record), asOf: { number, hash, timestamp }, finality, newestFacts, pool },
-      ...{ usd: priced.usd, confidence: format(sureness) },
+      ...{ usd: priced.usd, confidence: format(sureness), isPast: market.isPast },
     };
   }
 

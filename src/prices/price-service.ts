@@ -255,7 +255,8 @@ class PriceService implements Prices {
 
   #keep(key: string, answer: PriceAnswer): PriceAnswer {
     this.#answers.set(key, this.#versionOf(answer.asOf), answer);
-    if (answer.finality === "finalized") this.#answers.set(key, answer.asOf.number, answer);
+    // A pool ranks otherwise at the head, so an answer that was made there is not that of the past block.
+    if (answer.finality === "finalized" && answer.isPast) this.#answers.set(key, answer.asOf.number, answer);
     return answer;
   }
 

@@ -21,7 +21,7 @@ import type { ChainReader } from "../../../src/rpc/port.ts";
 import { archiveOfNode, startArchive } from "../../support/archive.ts";
 import { latentProxy } from "../../support/latency.ts";
 import { MemoryLog } from "../../support/memory-log.ts";
-import { readerOf, unfollowed } from "../../support/prices/anvil.ts";
+import { HandFollower, readerOf, unfollowed } from "../../support/prices/anvil.ts";
 import { newToken } from "../../support/prices/exchanges.ts";
 import {
   EXCHANGES_OF_STYLES,
@@ -188,6 +188,20 @@ describe("wrong prices that other services gave", () => {
     expect(Number(wrong.provenance?.liquidityUsd)).toBeGreaterThan(20 * Number(right.provenance?.liquidityUsd));
     expect(costOf(wrong)).toBeLessThan(costOf(right));
     expect(Number(wrong.provenance?.confidence)).toBeLessThan(Number(right.provenance?.confidence));
+    // Where each block is final at once, the answer of a head is not kept as that of the past block.
+    const toBlock = Number(await anvil.send("eth_blockNumber"));
+    const follower = new HandFollower(anvil.url);
+    const view = { ...follower, head: () => follower.head(), finalized: () => follower.head() };
+    const followed = createPrices({
+      ...{ chain, reader: readerOf(anvil.url, chain), log: new MemoryLog(), view, clock: systemClock },
+    });
+    await follower.poll(followed);
+    await ask(followed, token, { toBlock });
+    await anvil.mine(1);
+    await follower.poll(followed);
+    expect((await ask(followed, token, { toBlock })).usdPrice).toBe(
+      (await ask(pricesOn(), token, { toBlock })).usdPrice,
+    );
   });
 });
 

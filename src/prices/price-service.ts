@@ -42,6 +42,8 @@ export interface PriceLimits {
   readonly readsAhead: number;
   /** Size limit of the answer cache, in bytes. */
   readonly answerBytes: number;
+  /** States of pools that a key may have recorded in an hour. Beyond it, prices are given without a record. */
+  readonly statesPerHour: number;
 }
 
 export interface Prices {
@@ -72,8 +74,11 @@ export interface Prices {
   series(address: Address, range: SeriesRange, requester?: Requester): Promise<readonly SeriesPoint[]>;
   /** True if a price at the head was requested in the last minute, or has a subscriber: clients wait for the newest block. */
   isAsked(): boolean;
-  /** Has a token read ahead at each head until the returned function is called. */
-  watch(address: Address): () => void;
+  /**
+   * Has a token read ahead at each head until the returned function is called.
+   * @param keys the names of the keys that want it at the moment of the call
+   */
+  watch(address: Address, keys: () => Iterable<string>): () => void;
   /**
    * Reads the prices that were asked for lately at a head that is about to be published. Resolves after a second at the
    * latest; requests then read for themselves what is missing.
@@ -81,8 +86,8 @@ export interface Prices {
   readAhead(head: HeaderRef): Promise<void>;
 }
 
-/** Two thousand tokens and pools are some 20 requests in one batch; 16 MiB of answers about 10,000. */
-const DEFAULTS: PriceLimits = { readsAhead: 2_000, answerBytes: 16 << 20 };
+/** Two thousand tokens and pools are some 20 requests in one batch; 16 MiB of answers about 10,000; 10,000 states 3 MB. */
+const DEFAULTS: PriceLimits = { readsAhead: 2_000, answerBytes: 16 << 20, statesPerHour: 10_000 };
 /** Longest time that a head waits for the prices at it, in ms. */
 const LONGEST_WAIT_MS = 1_000;
 /** Without a new head for this long, in ms, the published head may be old: nobody follows the chain, or can't. */
@@ -112,9 +117,9 @@ class PriceService implements Prices {
     this.#deps = deps;
     const { chain, reader, log, view, clock, listed = () => undefined } = deps;
     this.chain = chain;
-    const { answerBytes, readsAhead } = { ...DEFAULTS, ...deps.limits };
+    const { answerBytes, readsAhead, statesPerHour } = { ...DEFAULTS, ...deps.limits };
     const exchanges = rankedExchanges(chain, deps.pools);
-    const markets = new Markets({ chain, reader, view, clock, log, readsAhead, exchanges });
+    const markets = new Markets({ chain, reader, view, clock, log, readsAhead, statesPerHour, exchanges });
     const figures = new PastFigures({ reader, view, markets, blockSeconds: chain.blockSeconds });
     // Prices need the chain's head, but no logs from its follower.
     this.consumer = {
@@ -148,9 +153,9 @@ class PriceService implements Prices {
     return this.#markets.isAsked;
   }
 
-  watch(address: Address): () => void {
-    this.#noteAsked(address);
-    return this.#markets.watch(address);
+  watch(address: Address, keys: () => Iterable<string>): () => void {
+    this.#noteAsked(address, undefined);
+    return this.#markets.watch(address, keys);
   }
 
   async readAhead(head: HeaderRef): Promise<void> {
@@ -175,7 +180,7 @@ class PriceService implements Prices {
   }
 
   async answer(request: PriceRequest, requester = NO_KEY): Promise<PriceAnswer> {
-    if (request.toBlock === undefined) this.#noteAsked(request.address);
+    if (request.toBlock === undefined) this.#noteAsked(request.address, requester.key);
     const key = keyOf(request);
     const found = this.#kept(request, key);
     const kept = found instanceof Promise ? await found : found;
@@ -200,7 +205,8 @@ class PriceService implements Prices {
   }
 
   async #atHead(requests: readonly PriceRequest[], requester: Requester): Promise<readonly (PriceAnswer | Refusal)[]> {
-    for (const { address } of requests) this.#noteAsked(address);
+    const asking = requester === NO_KEY ? undefined : requester.key;
+    for (const { address } of requests) this.#noteAsked(address, asking);
     // An answer at the head is never made of newer facts, so it is there at once.
     const kept = requests.map((request) => this.#kept(request, keyOf(request)) as PriceAnswer | undefined);
     if (kept.every((answer) => answer !== undefined)) return kept;
@@ -210,10 +216,11 @@ class PriceService implements Prices {
     );
   }
 
-  #noteAsked(address: Address): void {
+  /** @param key undefined to leave the token to the key that asked last */
+  #noteAsked(address: Address, key: string | undefined): void {
     const wasAsked = this.#markets.isAsked;
     const isFresh = this.#isFresh;
-    this.#markets.noteAsked(address);
+    this.#markets.noteAsked(address, key);
     if (!wasAsked) this.#deps.onAsked?.();
     if (isFresh) return;
     this.#era++;

@@ -76,10 +76,7 @@ export class PriceFeed {
     const { chainId } = of.prices.chain;
     const chain = this.#chains.get(chainId) ?? { of, tokens: new Map(), hasMoved: false, isReading: false };
     this.#chains.set(chainId, chain);
-    const watched = chain.tokens.get(token) ?? {
-      ...{ token, subscriptions: new Set(), read: -1, newest: undefined, isKnown: false, isReading: false },
-      unwatch: of.prices.watch(token),
-    };
+    const watched = chain.tokens.get(token) ?? watchedToken(of, token);
     chain.tokens.set(token, watched);
     watched.subscriptions.add(subscription);
   }
@@ -188,6 +185,15 @@ export class PriceFeed {
   stop(): void {
     this.#broadcast.stop();
   }
+}
+
+function watchedToken({ prices }: PricedChain, token: Address): WatchedToken {
+  const subscriptions = new Set<PriceSubscription>();
+  const keys = () => [...subscriptions].map(({ peer }) => peer.key.key);
+  return {
+    ...{ token, subscriptions, read: -1, newest: undefined, isKnown: false, isReading: false },
+    unwatch: prices.watch(token, keys),
+  };
 }
 
 const isKnown = (answer: PriceAnswer | Refusal): boolean =>

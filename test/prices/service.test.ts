@@ -249,7 +249,7 @@ describe("following", () => {
     world.pair(TOKEN, 10_000n, WETH, 100n);
     world.chain.mine();
     await world.follower.poll();
-    const unwatch = world.prices.watch(TOKEN);
+    const unwatch = world.prices.watch(TOKEN, () => []);
     await world.price(TOKEN);
     world.clock.ms += 3_600_000;
     expect([world.prices.isAsked(), world.prices.consumer.needsBlocks!()]).toEqual([true, true]);
@@ -350,6 +350,33 @@ describe("following", () => {
     };
     expect(await isAsked(TOKEN)).toBe(false);
     expect(await isAsked(OTHER)).toBe(true);
+  });
+
+  test("has so many states recorded in an hour for each of its keys, and goes on without a record", async () => {
+    const world = dollarWorld({ statesPerHour: 3 });
+    world.follower.start();
+    const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
+    const keys = new Set(["one"]);
+    world.prices.watch(TOKEN, () => keys);
+    const priced = async (amount: bigint): Promise<void> => {
+      world.setPair(pool, TOKEN, amount, 100n);
+      world.chain.mine();
+      await world.follower.poll();
+      expect((await world.price(TOKEN)).usdPrice).toBe(200_000 / Number(amount));
+    };
+    const recorded = async (): Promise<number> => {
+      const events = await world.log.read(priceStream(1, TOKEN));
+      return events.filter(({ event }) => event.type === "PriceObserved").length;
+    };
+    for (let block = 1n; block <= 8n; block++) await priced(10_000n + block * 100n);
+    expect(await recorded()).toBe(3);
+    keys.add("two");
+    for (let block = 1n; block <= 5n; block++) await priced(20_000n + block * 100n);
+    expect(await recorded()).toBe(6);
+    world.clock.ms += 1_200_000;
+    for (let block = 1n; block <= 5n; block++) await priced(30_000n + block * 100n);
+    // A third of each key's share.
+    expect(await recorded()).toBe(8);
   });
 
   test("keeps a token without a pool in memory, too", async () => {

@@ -34,6 +34,8 @@ interface MarketsOptions {
   readonly log: EventLog;
   /** Most tokens and pools that are read ahead at a head: up to six calls each, five hundred in one request. */
   readonly readsAhead: number;
+  /** States of pools that a key may have recorded in an hour. */
+  readonly statesPerHour: number;
 }
 
 /** A token is read ahead at each new head for this long after a question, in ms. */
@@ -57,17 +59,24 @@ interface Kept {
   readonly readMs: number;
 }
 
+/** The last question about a token. */
+interface Asked {
+  /** `Clock.monotonic`. */
+  readonly ms: number;
+  /** Name of the key that asked; "" if that is not known. */
+  readonly key: string;
+}
+
 export class Markets {
   readonly #options: MarketsOptions;
   readonly #lists: PoolLists;
   readonly #journal: Journal;
   readonly announced: AnnouncedPools;
   readonly #origins = new Origins();
-  /** `Clock.monotonic` of each token's last question. */
-  readonly #asked = new LRUCache<Address, number>({ max: MAX_TOKENS });
+  readonly #asked = new LRUCache<Address, Asked>({ max: MAX_TOKENS });
   readonly #kept = new LRUCache<Address, Kept>({ max: MAX_TOKENS });
-  /** Tokens that have subscribers. */
-  readonly #watched = new Set<Address>();
+  /** Tokens that have subscribers, and the subscribers' keys. */
+  readonly #watched = new Map<Address, () => Iterable<string>>();
   #askedMs = Number.NEGATIVE_INFINITY;
   /** Number of the newest block that was read. */
   newest = -1;
@@ -87,7 +96,8 @@ export class Markets {
       venues: exchanges.filter(({ style }) => style === "v4").map((one) => venueOf(chain, one)),
       announcesNone: (...range) => this.#lists.announcesNone(...range),
     });
-    this.#journal = new Journal({ chainId: chain.chainId, log, view });
+    const { clock, statesPerHour } = options;
+    this.#journal = new Journal({ chainId: chain.chainId, log, view, clock, statesPerHour });
   }
 
   /** True if a price was requested in the last minute, or is watched. */
@@ -96,15 +106,26 @@ export class Markets {
   }
 
   /** Notes a question about a token, which is read ahead from now on. */
-  noteAsked(token: Address): void {
+  noteAsked(token: Address, key = this.#asked.peek(token)?.key ?? ""): void {
     this.#askedMs = this.#options.clock.monotonic();
-    this.#asked.set(token, this.#askedMs);
+    this.#asked.set(token, { ms: this.#askedMs, key });
   }
 
-  /** Has a token read ahead at each head until the returned function is called. */
-  watch(token: Address): () => void {
-    this.#watched.add(token);
+  /**
+   * Has a token read ahead at each head until the returned function is called.
+   * @param keys the names of the keys that want it at the moment of the call
+   */
+  watch(token: Address, keys: () => Iterable<string>): () => void {
+    this.#watched.set(token, keys);
     return () => this.#watched.delete(token);
+  }
+
+  /** The keys that want a token. */
+  #keysOf(token: Address): ReadonlySet<string> {
+    const asked = this.#asked.peek(token)?.key ?? "";
+    const keys = new Set([...(this.#watched.get(token)?.() ?? []), asked]);
+    if (keys.size > 1) keys.delete("");
+    return keys;
   }
 
   /** Forgets all markets: the chain may have moved on without being followed. */
@@ -225,10 +246,10 @@ export class Markets {
 
   /** Yields the tokens that clients wait for: those with subscribers, then the last ones asked about. */
   *#wanted(): Generator<Address> {
-    yield* this.#watched;
+    yield* this.#watched.keys();
     const since = this.#options.clock.monotonic() - ASKED_MS;
-    for (const [token, askedMs] of this.#asked.entries()) {
-      if (askedMs <= since) return;
+    for (const [token, { ms }] of this.#asked.entries()) {
+      if (ms <= since) return;
       if (!this.#watched.has(token)) yield token;
     }
   }
@@ -289,7 +310,9 @@ export class Markets {
     }
     const appends = [...streams].map(([token, own]) => {
       const ofToken = reads.filter(({ pool }) => own.has(pool.id));
-      return this.#journal.record({ token, facts: facts.get(token), reads: ofToken }, header);
+      // Every price needs the pools of money, whichever key asks.
+      const keys = token === money ? [""] : this.#keysOf(token);
+      return this.#journal.record({ token, facts: facts.get(token), reads: ofToken, keys }, header);
     });
     await Promise.all(appends);
   }

@@ -6,6 +6,8 @@
 import { LRUCache } from "lru-cache";
 import type { ChainView } from "../../chain/consumer.ts";
 import { Semaphore } from "../../core/background.ts";
+import type { Clock } from "../../core/clock.ts";
+import { TokenBuckets } from "../../core/fair-slots.ts";
 import type { Address } from "../../core/hex.ts";
 import {
   type BlockRef,
@@ -152,12 +154,19 @@ interface Recorded {
   readonly token: Address;
   readonly facts: TokenFacts | undefined;
   readonly reads: MarketRead["reads"];
+  /** The keys that want the token: one of them bears the states. "" for the service itself. */
+  readonly keys: Iterable<string>;
 }
+
+const HOUR_MS = 3_600_000;
 
 interface JournalOptions {
   readonly chainId: number;
   readonly log: EventLog;
   readonly view: ChainView;
+  readonly clock: Clock;
+  /** States that a key may have recorded in an hour. Beyond it, prices are given without a record. */
+  readonly statesPerHour: number;
 }
 
 export class Journal {
@@ -166,20 +175,32 @@ export class Journal {
   /** Appends of this process wait for each other. One append alone would conflict with the next. */
   readonly #turns = new LRUCache<StreamName, Semaphore>({ max: MAX_TAILS });
 
+  readonly #states: TokenBuckets;
+
   constructor(options: JournalOptions) {
     this.#options = options;
+    this.#states = new TokenBuckets(options.clock);
   }
 
   /** Appends what a read at `header` changed in a token's stream. Resolves once it is durable. */
-  record({ token, facts, reads }: Recorded, header: PricedBlock): Promise<void> {
+  record({ token, facts, reads, keys }: Recorded, header: PricedBlock): Promise<void> {
     const stream = priceStream(this.#options.chainId, token);
     const identified = facts === undefined ? [] : [identifiedEvent(facts, header.number)];
     const turn = this.#turns.get(stream) ?? new Semaphore(1);
     this.#turns.set(stream, turn);
-    return turn.run(() => this.#append(stream, [...identified, ...poolEvents(reads, header)]));
+    return turn.run(() => this.#append(stream, [...identified, ...poolEvents(reads, header)], keys));
   }
 
-  async #append(stream: StreamName, events: readonly ReadEvent[]): Promise<void> {
+  /** True if one of the keys may have one more state recorded. */
+  #mayObserve(keys: Iterable<string>): boolean {
+    const capacity = this.#options.statesPerHour;
+    for (const key of keys) {
+      if (this.#states.take(key, { capacity, fillMs: HOUR_MS }) === 0) return true;
+    }
+    return false;
+  }
+
+  async #append(stream: StreamName, events: readonly ReadEvent[], keys: Iterable<string>): Promise<void> {
     let after = initialPriceState;
     const version = await appendWithRetry(this.#options.log, MAX_CONFLICTS, async (attempt) => {
       const tail = await this.#tail(stream, attempt > 1);
@@ -187,6 +208,7 @@ export class Journal {
       after = fresh.reduce(evolvePrice, tail.state);
       for (const event of events) {
         if (!isNews(after, event)) continue;
+        if (event.type === "PriceObserved" && !this.#mayObserve(keys)) continue;
         fresh.push(event);
         after = evolvePrice(after, event);
       }

@@ -5,14 +5,8 @@
 import { BlockFacts } from "./chain/block-facts.ts";
 import type { Leases } from "./chain/lease.ts";
 import type { PublishedChain } from "./chain/view.ts";
-import {
-  type Chain,
-  type ChainTrouble,
-  LOCAL_CHAIN,
-  nameLocalChain,
-  type PriceList,
-  placeLocalChain,
-} from "./chains/chains.ts";
+import { type Chain, LOCAL_CHAIN, nameLocalChain, type PriceList, placeLocalChain } from "./chains/chains.ts";
+import type { ChainTrouble } from "./chains/trouble.ts";
 import { type Collection, ledgersOf, transfersOf } from "./collections/collection.ts";
 import type { HotCollections } from "./collections/hot-collections.ts";
 import type { FlagLists } from "./collections/operator-lists.ts";

@@ -7,6 +7,7 @@ import { AppError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import builtIn from "./chains.json" with { type: "json" };
 import type { ChainEntry } from "./entry.ts";
+import { suffixOf } from "./trouble.ts";
 
 export interface ChainToken {
   readonly symbol: string;
@@ -176,20 +177,12 @@ export function chainById(chainId: number): Chain | undefined {
 }
 
 /** The suffix of a chain's environment variables: `ETH`, `BSC_TESTNET`. */
-export function envSuffix({ name }: Pick<Chain, "name">): string {
-  return name.toUpperCase().replace(/[^A-Z0-9]+/g, "_");
-}
+export const envSuffix = ({ name }: Pick<Chain, "name">): string => suffixOf(name);
 
 /** The stablecoins that still stand for one dollar at a time, in Unix seconds. */
 export function dollarsAt(chain: Chain, timestamp: number): readonly Stablecoin[] {
   return chain.stablecoins.filter((coin) => coin.pegLostAt === undefined || timestamp < coin.pegLostAt);
 }
-
-/**
- * Why answers of a chain may be old: a reorganisation deeper than finality stopped its follower; all its endpoints are of
- * another chain, have been silent for a minute, or are behind.
- */
-export type ChainTrouble = "halted" | "wrong_chain" | "unreachable" | "behind";
 
 // Price lists of RPC providers: how many units a provider counts for a call of each method. The operator may replace
 // the list that is built in.

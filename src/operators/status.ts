@@ -3,6 +3,7 @@
  * The command line, the console and `GET /api/status` show the same object. It names endpoints by label, never by URL.
  */
 import type { Chain } from "../chains/chains.ts";
+import { troubleOfEndpoints } from "../chains/trouble.ts";
 import type { Clock } from "../core/clock.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { EventLog, HeldLease, LogStatus } from "../log/event-log.ts";
@@ -156,10 +157,7 @@ const timeOf = ({ timestamp }: HeaderRef): string => new Date(timestamp * 1_000)
  */
 function stateOf({ isHalted, endpoints, isIdle }: ReportedChain): ReportedState {
   if (isHalted()) return "halted";
-  const states = endpoints().map(({ state }) => state);
-  if (states.every((state) => state === "wrong_chain")) return "wrong_chain";
-  const isUsable = (state: EndpointStatus["state"]) =>
-    state === "unused" || state === "available" || state === "behind";
-  if (!states.some(isUsable)) return "unreachable";
+  const trouble = troubleOfEndpoints(endpoints().map(({ state }) => state));
+  if (trouble === "wrong_chain" || trouble === "unreachable") return trouble;
   return isIdle() ? "idle" : "following";
 }

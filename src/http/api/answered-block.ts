@@ -1,6 +1,7 @@
 /** The block that an answer is valid for, its headers, and the wait for a chain. */
 
-import type { Chain, ChainTrouble } from "../../chains/chains.ts";
+import type { Chain } from "../../chains/chains.ts";
+import { type ChainTrouble, troubleText } from "../../chains/trouble.ts";
 import { LIMITS } from "../../config.ts";
 import { type Clock, withTimeout } from "../../core/clock.ts";
 import { Refusal } from "../../core/errors.ts";
@@ -53,9 +54,7 @@ const TROUBLED_RETRY = 30;
 /** @throws Refusal `chain_unavailable` if nothing can be learned of the chain for now */
 export function assertReachable({ name }: Chain, trouble: ChainTrouble | undefined): void {
   if (trouble !== "wrong_chain" && trouble !== "unreachable") return;
-  const why =
-    trouble === "wrong_chain" ? "its endpoints are of another chain" : "no endpoint has answered for a minute";
-  throw new Refusal("chain_unavailable", `${name} can't be read: ${why}; the operator sees which in /api/status`, {
+  throw new Refusal("chain_unavailable", `${troubleText(name, trouble)}; the operator sees which in /api/status`, {
     details: { state: trouble },
     retryAfter: TROUBLED_RETRY,
   });

@@ -1,7 +1,8 @@
 /** The price of a token, its series, and the search for tokens. */
 import { type Static, Type } from "@sinclair/typebox";
-import type { Chain, ChainTrouble } from "../../chains/chains.ts";
+import type { Chain } from "../../chains/chains.ts";
 import { EXCHANGES, parseExchange } from "../../chains/exchanges.ts";
+import type { ChainTrouble } from "../../chains/trouble.ts";
 import type { Clock } from "../../core/clock.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
 import {

@@ -3,6 +3,7 @@
  * A request that is much slower than its endpoint usually is goes to a second endpoint as well, and the first answer
  * counts. One retry loop serves all requests; `Plan` says how they differ.
  */
+import { troubleOfEndpoints } from "../../chains/trouble.ts";
 import { type Clock, retry, withTimeout } from "../../core/clock.ts";
 import { AppError, type ErrorMeta, messageOf } from "../../core/errors.ts";
 import type { Endpoint, EndpointUsage } from "../port.ts";
@@ -132,11 +133,9 @@ export class EndpointPool {
   }
 
   /** What keeps all endpoints from answering; undefined if one may answer. */
-  trouble(): Extract<EndpointStatus["state"], "wrong_chain" | "behind"> | "unreachable" | undefined {
-    const states = this.endpoints.map((endpoint) => this.#statusOf(endpoint).state);
-    if (states.every((state) => state === "wrong_chain")) return "wrong_chain";
-    if (states.some((state) => state === "unused" || state === "available")) return undefined;
-    if (states.includes("behind")) return "behind";
+  trouble(): ReturnType<typeof troubleOfEndpoints> {
+    const trouble = troubleOfEndpoints(this.endpoints.map((endpoint) => this.#statusOf(endpoint).state));
+    if (trouble !== "unreachable") return trouble;
     const since = this.#failingSince ?? this.#clock.monotonic();
     return this.#clock.monotonic() - since >= UNREACHABLE_MS ? "unreachable" : undefined;
   }

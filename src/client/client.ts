@@ -1,6 +1,6 @@
 /** The client: the operations of the service, walks over their pages, and live messages. */
 import { Feed } from "./feed.ts";
-import { type ClientOptions, type Query, Requests } from "./requests.ts";
+import { type ClientOptions, type Query, Requests, type ServiceError } from "./requests.ts";
 import type { PriceFeedMessage, PriceSubscribeOptions, SubscribeOptions, Subscription } from "./subscription.ts";
 import type { CollectionTransfer, Holder, Key, KnownToken, ListedCollection, NftRecord, Operations } from "./types.ts";
 
@@ -67,8 +67,12 @@ export interface Contract {
 export class Client {
   readonly #requests: Requests;
   readonly #feed: Feed;
+  readonly #onChainState: ClientOptions["onChainState"];
+  /** Chains whose last answer was that they can't be read. */
+  readonly #unreachable = new Set<string>();
 
   constructor(options: ClientOptions) {
+    this.#onChainState = options.onChainState;
     this.#requests = new Requests(options);
     this.#feed = new Feed(options);
   }
@@ -78,8 +82,29 @@ export class Client {
    * @throws ServiceError
    */
   async call<Name extends keyof Operations>(name: Name, request: CallOf<Name>): Promise<Answer<AnswerOf<Name>>> {
-    const { body, headers } = await this.#requests.json<AnswerOf<Name>>(...sentOf(name, request));
-    return Object.assign(body as AnswerOf<Name> & object, { asOf: asOfHeaders(headers) });
+    const [path, sent] = sentOf(name, request);
+    const onRefusal = (error: ServiceError) => this.#chainRefused(chainOf(request), error);
+    const { body, headers } = await this.#requests.json<AnswerOf<Name>>(path, { ...sent, onRefusal });
+    const asOf = asOfHeaders(headers);
+    const trouble = headers.get("x-chain-status") ?? undefined;
+    // An answer without a block tells nothing of the chain.
+    if (asOf !== null || trouble !== undefined) this.#chainAnswered(chainOf(request), trouble);
+    return Object.assign(body as AnswerOf<Name> & object, { asOf });
+  }
+
+  #chainAnswered(chain: string, trouble: string | undefined): void {
+    this.#unreachable.delete(chain);
+    this.#onChainState?.(chain, trouble);
+  }
+
+  #chainRefused(chain: string, { status, code, details }: ServiceError): void {
+    if (code === "chain_unavailable") {
+      this.#unreachable.add(chain);
+      this.#onChainState?.(chain, String(details?.["state"] ?? "unreachable"));
+      // Any other code of this status was read from the chain.
+    } else if (status === 404 && code !== "not_found" && this.#unreachable.has(chain)) {
+      this.#chainAnswered(chain, undefined);
+    }
   }
 
   /** Returns one page of a collection's NFTs. @throws ServiceError */
@@ -276,6 +301,10 @@ export class Client {
 
 /** The words of `include` as a parameter. */
 const joined = (words: readonly string[] | undefined) => (words === undefined ? {} : { include: words.join(",") });
+
+/** The chain that a request is about. */
+const chainOf = ({ path, query }: { readonly path: object; readonly query?: object | undefined }): string =>
+  ({ chain: "eth", ...query, ...path }).chain;
 
 /** A signal as an optional field. */
 const given = (signal: AbortSignal | undefined): Cancelled => (signal === undefined ? {} : { signal });

@@ -19,6 +19,11 @@ export interface ClientOptions {
    * itself. If there is no use in that, the subscriptions end with the error instead.
    */
   readonly onInterruption?: (error: ServiceError) => void;
+  /**
+   * Called after each answer about a chain, with the reason why it may be old: `halted`, `wrong_chain`, `unreachable` or
+   * `behind`; undefined if there is none.
+   */
+  readonly onChainState?: (chain: string, trouble: string | undefined) => void;
 }
 
 /** The service refused a request, or could not be reached. */
@@ -51,6 +56,8 @@ interface Sent {
   readonly query?: Query;
   readonly body?: unknown;
   readonly signal?: AbortSignal | undefined;
+  /** Called with each refusal, also with one after which the request is sent again. */
+  readonly onRefusal?: (error: ServiceError) => void;
 }
 
 /** Statuses of refusals that are over after a while. */
@@ -86,6 +93,7 @@ export class Requests {
       try {
         return await this.#once(path, sent);
       } catch (error) {
+        if (error instanceof ServiceError) sent.onRefusal?.(error);
         const isPassing = error instanceof ServiceError && (error.status === 0 || PASSING.includes(error.status));
         // A request that changes something may have been carried out although its answer was lost.
         const mayRepeat = sent.isRead ?? (sent.method === undefined || sent.method === "GET");

@@ -121,6 +121,35 @@ describe("an error", () => {
     }
   });
 
+  test("tells at once that a chain can't be read, and takes it back after an answer that was read from the chain", async () => {
+    const refused = (code: string, status: number, details = {}) =>
+      Response.json({ message: code, code, details }, { status, headers: { "retry-after": "0" } });
+    const answers = [
+      refused("chain_unavailable", 503, { state: "wrong_chain" }),
+      refused("chain_unavailable", 503),
+      refused("not_found", 404),
+      refused("not_a_token", 404),
+      refused("not_a_token", 404),
+    ];
+    const server = Bun.serve({ port: 0, fetch: () => answers.shift() ?? Response.json({}) });
+    const told: unknown[] = [];
+    const onChainState = (...state: unknown[]) => told.push(state);
+    const client = new Client({ url: server.url.href, key: "k", onChainState });
+    try {
+      const price = () => client.price(nft.address, { chain: "polygon" });
+      await expect(price()).rejects.toMatchObject({ code: "not_found" });
+      expect(told).toEqual([
+        ["polygon", "wrong_chain"],
+        ["polygon", "unreachable"],
+      ]);
+      await expect(price()).rejects.toMatchObject({ code: "not_a_token" });
+      await expect(price()).rejects.toMatchObject({ code: "not_a_token" });
+      expect(told.slice(2)).toEqual([["polygon", undefined]]);
+    } finally {
+      await server.stop(true);
+    }
+  });
+
   test("is the signal's reason once the caller gives up", async () => {
     const reason = new Error("enough");
     await expect(clientOf().nftPage(nft.address, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);

@@ -1,5 +1,6 @@
 /** `status`, `collections` and `inspect`: commands that only read. */
 
+import { troubleOfReport, troubleText, wayOutOf } from "../chains/trouble.ts";
 import { historyText } from "../collections/headline.ts";
 import { systemClock } from "../core/clock.ts";
 import { bytesText, countedText, countText, durationText, wholeText } from "../core/format.ts";
@@ -59,7 +60,8 @@ function countsText(counts: StatusReport["collections"]): string {
 }
 
 function chainLines(chains: StatusReport["chains"]): string[] {
-  return chains.flatMap(({ name, state, head, endpoints }) => {
+  return chains.flatMap((chain) => {
+    const { name, state, head, endpoints } = chain;
     const where = head === null ? "" : ` · head ${wholeText(head.number)} of ${head.time}`;
     const lines = endpoints.map((endpoint) => {
       const { label, latencyMs, calls, units, bytes, reason } = endpoint;
@@ -68,8 +70,16 @@ function chainLines(chains: StatusReport["chains"]): string[] {
       const cost = `${wholeText(count)} calls, ${wholeText(units.hour)} units, ${bytesText(bytes.hour)} in an hour`;
       return `  ${label} ${endpoint.state}${reason === null ? "" : `: ${reason}`}${latency} · ${cost}`;
     });
-    return [`${name} ${state}${where}`, ...lines];
+    return [`${name} ${state}${where}`, ...troubleLines(chain), ...lines];
   });
+}
+
+/** What is wrong with a chain and the way out, in the words of the console and of `doctor`. */
+function troubleLines(chain: StatusReport["chains"][number]): string[] {
+  const trouble = troubleOfReport(chain);
+  if (trouble === undefined) return [];
+  const { text, next } = wayOutOf(chain.name, trouble);
+  return [`  ${troubleText(chain.name, trouble)}. ${text}`, `  ${next.why} ${next.command}`];
 }
 
 export const collectionsCommand: Command = {

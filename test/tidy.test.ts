@@ -50,7 +50,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   "main.ts": ["service.ts", "config.ts", "core", "cli", "metadata"],
   client: ["chains"],
-  console: ["client"],
+  // Of the chains only the words of their troubles, which are text. Their data has no place in a browser.
+  console: ["client", "chains"],
 };
 
 /** Entry points: started as a process or as a worker. */

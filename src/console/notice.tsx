@@ -1,33 +1,96 @@
-/** What is wrong with a chain, on each screen of it, with the way out. */
+/** What is wrong with a chain, on each screen of it: the trouble, its reason, and the way out with a command to copy. */
+import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { type ChainTrouble, troubleOfReport, troubleText, wayOutOf } from "../chains/trouble.ts";
+import type { ChainStatus } from "../client/index.ts";
 import { usePolled } from "./hooks.ts";
+import { clock, plain, ShellLine, whole } from "./parts.tsx";
 import { useSession } from "./session.ts";
 
 const POLL_MS = 10_000;
 
-/** For each state in which answers may be old: why, and what to do. */
-const NOTICES: Readonly<Record<string, (variable: string) => string>> = {
-  halted: () =>
-    "is halted: a reorganisation went deeper than what its node called final. What you see is from before it. The command doctor says what to do.",
-  wrong_chain: (variable) => `can't be read: its endpoints are of another chain. Correct ${variable}.`,
-  unreachable: (variable) =>
-    `can't be read: none of its endpoints answers. Check ${variable}; the command doctor names the fault.`,
-};
-
-/** Only operators may read the state of chains; others see it in the refusals of a chain. */
+/**
+ * The state of a chain, if its answers may be old. An operator's comes from the status, with the faults of the endpoints.
+ * Other keys may not read that, and see what the newest answer about the chain said.
+ */
 export function ChainNotice({ chain }: { readonly chain: string }) {
   const { client, scope } = useSession();
+  const told = useToldTrouble(chain);
   const { value } = usePolled(
     async (signal) => (scope === "operate" ? (await client.status({ signal })).chains : []),
     POLL_MS,
     [scope],
   );
-  const found = value?.find(({ name }) => name === chain);
-  const notice = found && NOTICES[found.state];
-  if (found === undefined || notice === undefined) return null;
-  const variable = `RPC_URL_${found.name.toUpperCase().replaceAll(" ", "_")}`;
+  const status = value?.find(({ name }) => name === chain.toLowerCase());
+  const trouble = status === undefined ? told : troubleOfReport(status);
+  if (trouble === undefined) return null;
   return (
-    <p class="failure" role="alert">
-      {found.name} {notice(variable)}
-    </p>
+    <section class="failure" role="alert">
+      <TroubleWords chain={chain} trouble={trouble}>
+        {status === undefined ? null : <Reasons status={status} isSince={trouble === status.state} />}
+      </TroubleWords>
+    </section>
+  );
+}
+
+interface TroubleOptions {
+  readonly chain: string;
+  readonly trouble: ChainTrouble;
+  /** The reasons, if they are known. */
+  readonly children?: ComponentChildren;
+}
+
+/** A chain's trouble, and what an operator can do about it. */
+export function TroubleWords({ chain, trouble, children }: TroubleOptions) {
+  const { text, next } = wayOutOf(chain, trouble);
+  return (
+    <>
+      <p>
+        {troubleText(chain, trouble)}. {text}
+      </p>
+      {children}
+      <p>
+        {next.why} <ShellLine line={next.command} />
+      </p>
+    </>
+  );
+}
+
+function useToldTrouble(chain: string): ChainTrouble | undefined {
+  const { troubles } = useSession();
+  const [trouble, setTrouble] = useState(troubles.of(chain));
+  useEffect(() => {
+    const changed = () => setTrouble(troubles.of(chain));
+    changed();
+    return troubles.listen(changed);
+  }, [troubles, chain]);
+  return trouble as ChainTrouble | undefined;
+}
+
+interface ReasonOptions {
+  readonly status: ChainStatus;
+  /** True if the chain's state is the trouble, so that its time is that of the trouble. */
+  readonly isSince: boolean;
+}
+
+/** Since when, the newest block that is shown, and what is wrong with each endpoint. */
+function Reasons({ status: { since, head, endpoints }, isSince }: ReasonOptions) {
+  const faults = endpoints.filter(({ reason }) => reason !== null);
+  return (
+    <>
+      <p>
+        {isSince ? `In this state since ${clock(since)}. ` : ""}
+        {head === null ? "" : `The newest block that is shown is ${whole(head.number)} of ${clock(head.time)}.`}
+      </p>
+      {faults.length === 0 ? null : (
+        <ul>
+          {faults.map(({ label, reason }) => (
+            <li key={label}>
+              {label}: {plain(reason ?? "", 200)}
+            </li>
+          ))}
+        </ul>
+      )}
+    </>
   );
 }

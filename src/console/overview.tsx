@@ -1,5 +1,6 @@
 /** The overview: chains and endpoints, what is being indexed, what failed and why, log, memory and disk. And a search. */
 import { useState } from "preact/hooks";
+import { troubleOfReport } from "../chains/trouble.ts";
 import {
   CHAIN_NAMES,
   type ChainStatus,
@@ -9,6 +10,7 @@ import {
   type ServiceStatus,
 } from "../client/index.ts";
 import { useAction, useAnswer, usePolled } from "./hooks.ts";
+import { TroubleWords } from "./notice.tsx";
 import {
   AddressLink,
   ago,
@@ -222,6 +224,7 @@ function Health({ status }: { readonly status: ServiceStatus }) {
 function Chain({ chain, leases }: { readonly chain: ChainStatus; readonly leases: ServiceStatus["leases"] }) {
   const { name, chainId, head, finalized, state, since, endpoints } = chain;
   const leader = leases.find(({ what }) => what === `follow/${chainId}`);
+  const trouble = troubleOfReport(chain);
   return (
     <article class="card">
       <h3>
@@ -236,6 +239,11 @@ function Chain({ chain, leases }: { readonly chain: ChainStatus; readonly leases
           {leader === undefined ? "nothing is followed" : `followed by process ${leader.holder.slice(0, 8)}`}
         </small>
       </p>
+      {trouble === undefined ? null : (
+        <div class="failure">
+          <TroubleWords chain={name} trouble={trouble} />
+        </div>
+      )}
       <ul class="endpoints">
         {endpoints.map((endpoint) => {
           const calls = Object.values(endpoint.calls.day).reduce((sum, count) => sum + count, 0);

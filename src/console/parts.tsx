@@ -118,7 +118,6 @@ interface OwnerOptions extends Pick<AddressOptions, "value" | "chain" | "isLong"
 
 /** @param path of its page below the address of the chain's explorer */
 function Identifier({ value, chain, href, isLong = false, path }: AddressOptions & { readonly path: string }) {
-  const [isCopied, setCopied] = useState(false);
   const text = (
     <code title={value}>
       <span class="brief">{brief(value)}</span>
@@ -129,15 +128,7 @@ function Identifier({ value, chain, href, isLong = false, path }: AddressOptions
   const page = explorer === undefined ? undefined : `${explorer}/${path}`;
   return (
     <span class={isLong ? "identifier long" : "identifier"}>
-      {href === undefined ? text : <a href={href}>{text}</a>}{" "}
-      <button
-        type="button"
-        class={isCopied ? "copy done" : "copy"}
-        title={isCopied ? "Copied" : "Copy"}
-        aria-label={isCopied ? "Copied" : `Copy ${value}`}
-        onClick={() => copy(value).then(() => setCopied(true))}
-        onBlur={() => setCopied(false)}
-      />
+      {href === undefined ? text : <a href={href}>{text}</a>} <CopyButton value={value} />
       {page === undefined ? null : (
         <a
           class="explorer"
@@ -153,6 +144,27 @@ function Identifier({ value, chain, href, isLong = false, path }: AddressOptions
     </span>
   );
 }
+
+function CopyButton({ value }: { readonly value: string }) {
+  const [isCopied, setCopied] = useState(false);
+  return (
+    <button
+      type="button"
+      class={isCopied ? "copy done" : "copy"}
+      title={isCopied ? "Copied" : "Copy"}
+      aria-label={isCopied ? "Copied" : `Copy ${value}`}
+      onClick={() => copy(value).then(() => setCopied(true))}
+      onBlur={() => setCopied(false)}
+    />
+  );
+}
+
+/** A line for a shell, with a button that copies it. */
+export const ShellLine = ({ line }: { readonly line: string }) => (
+  <span class="shell-line">
+    <code>{line}</code> <CopyButton value={line} />
+  </span>
+);
 
 /** Copies a text. A page over http from another machine has no clipboard, and copies a selection instead. */
 async function copy(text: string): Promise<void> {

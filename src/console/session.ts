@@ -54,14 +54,40 @@ export interface Session {
   readonly key: string;
   readonly client: Client;
   readonly scope: "read" | "operate";
+  readonly troubles: Troubles;
+}
+
+/** Why answers of a chain may be old, as the newest answer of each chain says. */
+export class Troubles {
+  readonly #byChain = new Map<string, string>();
+  readonly #listeners = new Set<() => void>();
+
+  of(chain: string): string | undefined {
+    return this.#byChain.get(chain.toLowerCase());
+  }
+
+  tell(chain: string, trouble: string | undefined): void {
+    const name = chain.toLowerCase();
+    if (this.#byChain.get(name) === trouble) return;
+    if (trouble === undefined) this.#byChain.delete(name);
+    else this.#byChain.set(name, trouble);
+    for (const listener of this.#listeners) listener();
+  }
+
+  /** Calls back after each change. Returns the function that ends it. */
+  listen(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
 }
 
 /** Opens a session with a key, and keeps the key for this tab. @throws ServiceError if the service refuses it */
 export async function openSession(key: string): Promise<Session> {
-  const client = new Client({ url: BASE, key });
+  const troubles = new Troubles();
+  const client = new Client({ url: BASE, key, onChainState: (chain, trouble) => troubles.tell(chain, trouble) });
   const scope = await scopeOf(client);
   sessionStorage.setItem(NAME, key);
-  return { key, client, scope };
+  return { key, client, scope, troubles };
 }
 
 /**

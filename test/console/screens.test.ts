@@ -10,6 +10,7 @@ import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
+import { seriousFaults } from "../support/accessibility.ts";
 import { visit } from "../support/browser.ts";
 import { goTo, OPERATOR_KEY, openConsole, press, shows } from "../support/console.ts";
 import { startTestService, synced, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
@@ -146,18 +147,9 @@ test("fits a phone, and is dark where the visitor wants it", async () => {
 });
 
 test.each(["light", "dark"])("passes an accessibility check on every screen, %s", async (scheme) => {
-  const checker = await Bun.file(Bun.resolveSync("axe-core/axe.min.js", import.meta.dir)).text();
   await onEveryScreen(
-    async (page) => {
-      await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
-      await page.evaluate(checker);
-    },
-    async (page, name) => {
-      const found = (await page.evaluate(`axe.run().then(({ violations }) => violations
-        .filter(({ impact }) => impact === "serious" || impact === "critical")
-        .map(({ id, nodes }) => id + ": " + nodes.map(({ html }) => html).slice(0, 3).join(" ")))`)) as string[];
-      expect([name, found]).toEqual([name, []]);
-    },
+    (page) => page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]),
+    async (page, name) => expect([name, await seriousFaults(page)]).toEqual([name, []]),
   );
 });
 

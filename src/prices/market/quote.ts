@@ -3,6 +3,7 @@
  * reason. Measures a price's reliability: confidence, spread, and the average over the 30 minutes before the block.
  * Pure.
  */
+import { NO_TOKEN } from "../../chains/addresses.ts";
 import type { Chain } from "../../chains/chains.ts";
 import { connectorsOf } from "../../chains/tokens.ts";
 import { Refusal } from "../../core/errors.ts";
@@ -85,11 +86,7 @@ export const isPriceable = ({ kind }: TokenFacts): boolean => kind === "erc20";
 export function notAToken(address: Address, { name }: Chain, { standard }: TokenFacts, isAccount: boolean): Refusal {
   const listing = `its listing is GET /api/v2/nft/${address}?chain=${encodeURIComponent(name)}`;
   const what =
-    standard !== undefined
-      ? `an NFT contract (${standard}); ${listing}`
-      : isAccount
-        ? "an account without code"
-        : "a contract without a total supply, so no ERC-20 token";
+    standard !== undefined ? `${NO_TOKEN.nft} (${standard}); ${listing}` : NO_TOKEN[isAccount ? "account" : "contract"];
   return new Refusal("not_a_token", `${address} is ${what}`, { details: { pools: [] } });
 }
 

@@ -50,7 +50,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   "main.ts": ["service.ts", "config.ts", "core", "cli", "metadata"],
   client: ["chains"],
-  // Of the chains only the words of their troubles, which are text. Their data has no place in a browser.
+  // Of the chains only words, which are text. Their data has no place in a browser.
   console: ["client", "chains"],
 };
 

@@ -1,14 +1,7 @@
 /** A collection: its progress while it is read, then its tokens at any block, holders, activity and exports. */
 import { useCallback, useContext, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import {
-  type AsOf,
-  type Client,
-  type CollectionDetails,
-  type FeedMessage,
-  type NftPage,
-  type NftRecord,
-  ServiceError,
-} from "../client/index.ts";
+import type { AsOf, Client, CollectionDetails, FeedMessage, NftPage, NftRecord } from "../client/index.ts";
+import { AddressOn, detailsOf, FindingText, findingOf } from "./address.tsx";
 import { BlockSlider, type FilterState, Filters } from "./controls.tsx";
 import { FilteredTokens, Gallery, isMulti, Picture, RangedTokens, type TokenSource } from "./gallery.tsx";
 import { HoldersPanel } from "./holders.tsx";
@@ -112,7 +105,7 @@ export function CollectionScreen({ chain, address }: Where) {
       <Heading {...{ chain, address, record, total, isReady }} flags={details.value?.flags} />
       {details.value === undefined ? null : <About {...details.value} />}
       <ChainNotice chain={chain} />
-      <Failure error={first.error} />
+      <Refusal error={first.error} {...{ chain, address }} />
       {isReady ? null : <Unready {...{ chain, address, progress }} found={first.value} error={first.error} />}
       {isReady && page?.asOf != null && record !== undefined ? (
         <Ready
@@ -122,25 +115,34 @@ export function CollectionScreen({ chain, address }: Where) {
           isMulti={isMulti(record)}
         />
       ) : null}
-      {isReady && page?.result.length === 0 ? (
-        <p>This contract has no NFTs{page.asOf === null ? "" : ` at block ${whole(page.asOf.block)}`}.</p>
-      ) : null}
+      {isReady && page?.result.length === 0 ? <NoNfts {...{ chain, address }} block={page.asOf?.block} /> : null}
+    </>
+  );
+}
+
+/** Why there is no page, and what an address without code is instead. */
+function Refusal({ error, ...where }: Where & { readonly error: Error | undefined }) {
+  const found = findingOf(error);
+  return (
+    <>
+      <Failure error={error} />
+      {found?.is === "wallet" ? <FindingText finding={found} {...where} /> : null}
+    </>
+  );
+}
+
+/** Says what a contract without NFTs is instead. @param block the block at which it has none, if that is known */
+function NoNfts({ block, ...where }: Where & { readonly block: number | undefined }) {
+  return (
+    <>
+      <p>This contract has no NFTs{block === undefined ? "" : ` at block ${whole(block)}`}.</p>
+      <AddressOn {...where} />
     </>
   );
 }
 
 async function isRemovedNow(client: Client, where: Where, signal: AbortSignal): Promise<boolean> {
   return (await detailsOf(client, where, signal))?.status === "removed";
-}
-
-/** Flags and metadata of a collection; undefined if the service doesn't know it, or has no such route. */
-async function detailsOf(client: Client, where: Where, signal: AbortSignal): Promise<CollectionDetails | undefined> {
-  try {
-    return await client.collection(where, { signal });
-  } catch (error) {
-    if (error instanceof ServiceError && error.status === 404) return undefined;
-    throw error;
-  }
 }
 
 /** True if the newest page may be out of date. */

@@ -1,15 +1,9 @@
 /** The overview: chains and endpoints, what is being indexed, what failed and why, log, memory and disk. And a search. */
 import { useState } from "preact/hooks";
 import { troubleOfReport } from "../chains/trouble.ts";
-import {
-  CHAIN_NAMES,
-  type ChainStatus,
-  type Client,
-  type KnownToken,
-  type ListedCollection,
-  type ServiceStatus,
-} from "../client/index.ts";
+import type { ChainStatus, Client, KnownToken, ListedCollection, ServiceStatus } from "../client/index.ts";
 import { useAction, useAnswer, usePolled } from "./hooks.ts";
+import { AddressPanel, OtherMeaning } from "./meaning.tsx";
 import { TroubleWords } from "./notice.tsx";
 import {
   AddressLink,
@@ -312,7 +306,7 @@ export function SearchScreen({ text }: { readonly text: string }) {
   return (
     <>
       <h1>Search: {plain(query)}</h1>
-      {isAddress(query) ? <Meanings address={query.toLowerCase()} /> : null}
+      {isAddress(query) ? <AddressPanel address={query.toLowerCase()} /> : <OtherMeaning text={query} />}
       {isOperator ? (
         <Panel title="Known collections">
           <Failure error={collections.error} />
@@ -354,29 +348,5 @@ function TokenTable({ rows }: { readonly rows: readonly KnownToken[] }) {
         </tr>
       ))}
     </Table>
-  );
-}
-
-/** The chain of an address can't be told from it, so each has a link. A key of scope read can't know which are enabled. */
-function Meanings({ address }: { readonly address: string }) {
-  const { client, scope } = useSession();
-  const chains = useAnswer(
-    async (signal) =>
-      scope === "operate"
-        ? (await client.status({ signal })).chains.map(({ name }) => name)
-        : Object.values(CHAIN_NAMES),
-    [],
-  );
-  return (
-    <Panel title="This address">
-      <ul class="choices">
-        {(chains.value ?? []).map((chain) => (
-          <li key={chain}>
-            <strong>{chain}</strong> <a href={linkTo.collection(chain, address)}>NFT collection</a>{" "}
-            <a href={linkTo.price(chain, address)}>Token price</a>
-          </li>
-        ))}
-      </ul>
-    </Panel>
   );
 }

@@ -8,6 +8,7 @@ import {
   type SkippedPool,
   type TokenPrice,
 } from "../client/index.ts";
+import { FindingText, findingOf } from "./address.tsx";
 import { blockIn, useAction, useAnswer, useQuery } from "./hooks.ts";
 import { ChainNotice } from "./notice.tsx";
 import {
@@ -92,7 +93,7 @@ function Answer({ chain, address }: PriceOptions) {
       <p role="status" class="quiet">
         {isLoading ? "Asking…" : ""}
       </p>
-      {error === undefined ? null : <Refused error={error} chain={chain} />}
+      {error === undefined ? null : <Refused {...{ error, chain, address }} />}
       {error === undefined && value !== undefined ? <Shown price={value} chain={chain} /> : null}
       {error === undefined && value?.asOf?.time != null ? (
         <CurvePanel {...{ chain, address }} until={value.asOf.time} onBlock={show} />
@@ -152,11 +153,15 @@ function momentOf(text: string): { readonly block: number | undefined } | string
 }
 
 /** Why there is no price, with what the service found at each pool. */
-function Refused({ error, chain }: { readonly error: Error; readonly chain: string }) {
+function Refused({ error, chain, address }: PriceOptions & { readonly error: Error }) {
   const pools = error instanceof ServiceError ? (error.details?.pools ?? []) : [];
+  const found = findingOf(error);
+  // The failure itself says why a token has no price, and the notice what is wrong with the chain.
+  const isOther = found !== undefined && found.is !== "token" && found.is !== "unreadable";
   return (
     <>
       <Failure error={error} />
+      {isOther ? <FindingText finding={found} {...{ chain, address }} /> : null}
       {pools.length === 0 ? null : (
         <Table label="Pools that were refused" titles={["Exchange", "Pool", "Why it is not used"]}>
           {pools.map((pool) => (

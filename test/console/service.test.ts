@@ -12,7 +12,7 @@ import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
 import { NFT_ADDRESS } from "../../src/http/api/examples.ts";
 import type { Visit } from "../support/browser.ts";
-import { goTo, hashOf, OPERATOR_KEY, openConsole, press, shows } from "../support/console.ts";
+import { fill, goTo, hashOf, OPERATOR_KEY, openConsole, press, shows } from "../support/console.ts";
 import {
   eventually,
   startTestService,
@@ -55,13 +55,6 @@ async function open(place: string, key?: string): Promise<Page> {
   const root = `http://127.0.0.1:${service.port}`;
   visited = await openConsole(browser, place, { root, ...(key === undefined ? {} : { key }) });
   return visited.page;
-}
-
-/** Replaces the text of a field. */
-async function fill(page: Page, selector: string, text: string): Promise<void> {
-  await page.$eval(selector, (field) => (field as unknown as { select(): void }).select());
-  await page.keyboard.press("Backspace");
-  await page.type(selector, text);
 }
 
 const pricePlace = () => `/price/eth/${market.demo.address.toLowerCase()}`;
@@ -134,7 +127,9 @@ test("finds ERC-20 tokens by symbol, also with a key of scope read, and offers i
   await shows(page, "This key has scope read");
   // A key of scope read learns its scope by one refusal.
   const refusals = visited.faults.filter((fault) => fault.includes("status of 403"));
-  expect(visited.faults).toEqual(refusals.slice(0, 1));
+  // The search asks if the address is a collection. The browser itself writes the 404 to its console.
+  const answers = visited.faults.filter((fault) => fault.includes("status of 404"));
+  expect(visited.faults).toEqual([...refusals.slice(0, 1), ...answers]);
   visited = { ...visited, faults: [] };
 });
 

@@ -64,6 +64,13 @@ export async function press(page: Page, text: string): Promise<void> {
   expect([text, isPressed]).toEqual([text, true]);
 }
 
+/** Replaces the text of a field. */
+export async function fill(page: Page, selector: string, text: string): Promise<void> {
+  await page.$eval(selector, (field) => (field as unknown as { select(): void }).select());
+  await page.keyboard.press("Backspace");
+  await page.type(selector, text);
+}
+
 /** Moves the slider as a finger does. */
 export const slideTo = (page: Page, block: number) =>
   page.evaluate(`(() => {

@@ -1,0 +1,280 @@
+/** What an address is on a chain, and what can be done with it: a collection, a token, a wallet, another contract. */
+import { useState } from "preact/hooks";
+import { kindIn } from "../chains/addresses.ts";
+import { type ChainTrouble, endpointVariable } from "../chains/trouble.ts";
+import { type Client, type CollectionDetails, type NftRecord, ServiceError } from "../client/index.ts";
+import { useAnswer } from "./hooks.ts";
+import { TroubleWords } from "./notice.tsx";
+import { counted, Failure, isAddress, linkTo, plain, shortened } from "./parts.tsx";
+import { useSession } from "./session.ts";
+
+interface Where {
+  readonly chain: string;
+  readonly address: string;
+}
+
+/** What an address is on a chain. */
+type Finding =
+  | { readonly is: "collection"; readonly name: string; readonly symbol: string }
+  /** `price` in dollars, or `why` there is none. */
+  | { readonly is: "token"; readonly name: string; readonly price: string }
+  | { readonly is: "token"; readonly why: string }
+  /** An NFT contract that the service has not read. */
+  | { readonly is: "nft" }
+  | { readonly is: "wallet" }
+  /** Another contract; `isRead` if the service looked for NFTs in its logs. */
+  | { readonly is: "contract"; readonly isRead: boolean }
+  | { readonly is: "unreadable"; readonly trouble: ChainTrouble }
+  | { readonly is: "disabled" };
+
+/** Statuses of a contract of which the service knows that it has no NFTs. */
+const WITHOUT_NFTS: readonly CollectionDetails["status"][] = ["not_nft", "not_a_contract"];
+
+/** Flags and metadata of a collection; undefined if the service doesn't know it, or has no such route. */
+export async function detailsOf(
+  client: Client,
+  where: Where,
+  signal: AbortSignal,
+): Promise<CollectionDetails | undefined> {
+  try {
+    return await client.collection(where, { signal });
+  } catch (error) {
+    if (error instanceof ServiceError && error.status === 404) return undefined;
+    throw error;
+  }
+}
+
+/** Asks what the service knows of the address, and then the chain by asking for a price. Has nothing indexed. */
+async function identify(client: Client, where: Where, signal: AbortSignal): Promise<Finding> {
+  try {
+    const known = await detailsOf(client, where, signal);
+    const isRead = known !== undefined && WITHOUT_NFTS.includes(known.status);
+    if (known !== undefined && !isRead) {
+      return { is: "collection", name: known.name ?? "", symbol: known.symbol ?? "" };
+    }
+    const finding = await pricedOrNot(client, where, signal);
+    return finding.is === "contract" ? { ...finding, isRead } : finding;
+  } catch (error) {
+    const finding = findingOf(error);
+    if (finding === undefined) throw error;
+    return finding;
+  }
+}
+
+async function pricedOrNot(client: Client, { chain, address }: Where, signal: AbortSignal): Promise<Finding> {
+  try {
+    const { tokenName, tokenSymbol, usdPriceFormatted } = await client.price(address, { chain, signal });
+    return { is: "token", name: `${plain(tokenName, 60)} (${plain(tokenSymbol, 20)})`, price: usdPriceFormatted };
+  } catch (error) {
+    const finding = findingOf(error);
+    if (finding === undefined) throw error;
+    return finding;
+  }
+}
+
+/** What a refusal tells of its address; undefined if it tells nothing. */
+export function findingOf(error: unknown): Finding | undefined {
+  if (!(error instanceof ServiceError)) return undefined;
+  switch (error.code) {
+    case "not_a_token": {
+      const kind = kindIn(error.message);
+      if (kind === "nft") return { is: "nft" };
+      return kind === "account" ? { is: "wallet" } : { is: "contract", isRead: false };
+    }
+    case "not_a_contract":
+      return { is: "wallet" };
+    case "no_pool":
+    case "low_liquidity":
+    case "no_dollar":
+    case "no_price_at_block":
+    case "unknown_decimals":
+    case "searching":
+      return { is: "token", why: error.message };
+    case "chain_unavailable":
+      return { is: "unreadable", trouble: (error.details?.["state"] ?? "unreachable") as ChainTrouble };
+    case "chain_not_enabled":
+      return { is: "disabled" };
+    default:
+      return undefined;
+  }
+}
+
+/** What an address is on a chain, as the service finds out. */
+export function AddressOn({ chain, address }: Where) {
+  const { client } = useSession();
+  const { value, error } = useAnswer((signal) => identify(client, { chain, address }, signal), [chain, address]);
+  if (error !== undefined) return <Failure error={error} />;
+  if (value === undefined) return <p role="status">Asking the chain…</p>;
+  return <FindingText finding={value} {...{ chain, address }} />;
+}
+
+/** What an address is, and what can be done with it. */
+export function FindingText({ finding, chain, address }: Where & { readonly finding: Finding }) {
+  switch (finding.is) {
+    case "collection":
+    case "nft":
+    case "contract":
+      return (
+        <ContractText finding={finding} href={linkTo.collection(chain, address)} search={linkTo.search(address)} />
+      );
+    case "token":
+      return <TokenText finding={finding} href={linkTo.price(chain, address)} />;
+    case "wallet":
+      return <Wallet chain={chain} address={address} />;
+    case "unreadable":
+      return <TroubleWords chain={chain} trouble={finding.trouble} />;
+    case "disabled":
+      return (
+        <p>
+          This server does not read {chain}. Its operator enables the chain with {endpointVariable(chain)}.
+        </p>
+      );
+  }
+}
+
+interface FoundOptions<Is extends Finding["is"]> {
+  readonly finding: Extract<Finding, { is: Is }>;
+  /** The screen to go on to. */
+  readonly href: string;
+}
+
+interface ContractOptions extends FoundOptions<"collection" | "nft" | "contract"> {
+  /** The search for the address, which can ask other chains. */
+  readonly search: string;
+}
+
+function ContractText({ finding, href, search }: ContractOptions) {
+  if (finding.is === "collection") {
+    return (
+      <p>
+        An NFT collection: {plain(finding.name, 60) || "without a name"} {plain(finding.symbol, 20)}.{" "}
+        <a href={href}>Open the collection</a>
+      </p>
+    );
+  }
+  if (finding.is === "nft") {
+    return (
+      <p>
+        An NFT contract that the service has not read. <a href={href}>Open the collection</a> to have its history read.
+      </p>
+    );
+  }
+  if (finding.isRead) {
+    return (
+      <p>
+        A contract without NFTs, and no ERC-20 token: the service has nothing to show of it. If that is a surprise, it
+        may be the right address of another chain. <a href={search}>Look on another chain</a>
+      </p>
+    );
+  }
+  return (
+    <p>
+      A contract, but no ERC-20 token. <a href={href}>Look for NFTs in it</a>
+    </p>
+  );
+}
+
+function TokenText({ finding, href }: FoundOptions<"token">) {
+  if ("price" in finding) {
+    return (
+      <p>
+        An ERC-20 token: {finding.name}, at ${shortened(finding.price)}. <a href={href}>Go to its price</a>
+      </p>
+    );
+  }
+  return (
+    <p>
+      An ERC-20 token without a price: {plain(finding.why, 200)}. <a href={href}>See what was asked</a>
+    </p>
+  );
+}
+
+// A wallet has no page. What it holds is in the collections that the service knows.
+
+/** Collections in which a wallet is looked for without a question, and tokens that are counted in each. */
+const [MOST_COLLECTIONS, MOST_COUNTED] = [20, 50];
+
+interface Holding {
+  readonly collection: string;
+  readonly name: string;
+  readonly count: string;
+}
+
+interface Holdings {
+  readonly found: readonly Holding[];
+  readonly searched: number;
+  /** True if the chain has more collections than were searched. */
+  readonly hasMore: boolean;
+}
+
+/** Looks for a wallet in the complete collections of a chain, one after the other, since each may be loaded into memory. */
+async function holdingsOf(client: Client, { chain, address }: Where, signal: AbortSignal): Promise<Holdings> {
+  const query = { chain, status: "following", limit: MOST_COLLECTIONS, signal } as const;
+  const { result: collections, cursor } = await client.collectionPage(query);
+  const found: Holding[] = [];
+  for (const { address: collection, name } of collections) {
+    const tokens: { result: readonly NftRecord[]; cursor: string | null } = await client.tokenPage(
+      { chain, address: collection },
+      { owner: address, limit: MOST_COUNTED, signal },
+    );
+    const { length } = tokens.result;
+    const count = tokens.cursor === null ? counted(length, "token") : `more than ${counted(length, "token")}`;
+    if (length > 0) found.push({ collection, name: plain(name ?? "", 60) || collection, count });
+  }
+  return { found, searched: collections.length, hasMore: cursor !== null };
+}
+
+function Wallet({ chain, address }: Where) {
+  const { client, scope } = useSession();
+  const { value, error } = useAnswer<Holdings | undefined>(
+    (signal) => (scope === "operate" ? holdingsOf(client, { chain, address }, signal) : Promise.resolve(undefined)),
+    [chain, address],
+  );
+  return (
+    <>
+      <p>
+        A wallet: an account without code. Wallets have no page, because the service keeps what is in a collection. A
+        collection shows what a wallet holds in it.
+      </p>
+      <Failure error={error} />
+      {value === undefined ? null : (
+        <>
+          <p role="status">
+            {value.found.length === 0 ? "It holds nothing in " : `It holds tokens in ${value.found.length} of `}
+            {value.hasMore ? "the first " : ""}
+            {counted(value.searched, "complete collection")} of {chain}.
+          </p>
+          <ul class="plain-list">
+            {value.found.map(({ collection, name, count }) => (
+              <li key={collection}>
+                <a href={linkTo.owned(chain, collection, address)}>{name}</a>: {count}
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+      <InCollection chain={chain} owner={address} />
+    </>
+  );
+}
+
+/** Leads to what a wallet holds in a collection. */
+function InCollection({ chain, owner }: { readonly chain: string; readonly owner: string }) {
+  const [text, setText] = useState("");
+  const [problem, setProblem] = useState("");
+  const submit = (event: Event) => {
+    event.preventDefault();
+    const isGood = isAddress(text.trim());
+    setProblem(isGood ? "" : "The address of a collection has 0x and 40 hexadecimal digits.");
+    if (isGood) location.hash = linkTo.owned(chain, text.trim().toLowerCase(), owner);
+  };
+  const id = `collection-on-${chain}`;
+  return (
+    <form class="row" onSubmit={submit}>
+      <label for={id}>What it holds in the collection</label>
+      <input id={id} value={text} placeholder="0x…" onInput={({ currentTarget }) => setText(currentTarget.value)} />
+      <button type="submit">Show</button>
+      <span role="alert">{problem}</span>
+    </form>
+  );
+}

@@ -6,7 +6,7 @@ import { BlockFacts } from "./chain/block-facts.ts";
 import type { Leases } from "./chain/lease.ts";
 import type { PublishedChain } from "./chain/view.ts";
 import { type Chain, LOCAL_CHAIN, nameLocalChain, type PriceList, placeLocalChain } from "./chains/chains.ts";
-import type { ChainTrouble } from "./chains/trouble.ts";
+import { type ChainTrouble, DOCTOR } from "./chains/trouble.ts";
 import { type Collection, ledgersOf, transfersOf } from "./collections/collection.ts";
 import type { HotCollections } from "./collections/hot-collections.ts";
 import type { FlagLists } from "./collections/operator-lists.ts";
@@ -32,7 +32,7 @@ import type { EventLog } from "./log/event-log.ts";
 import { Locks } from "./metadata/locks.ts";
 import type { ChainMetadata, Metadata } from "./metadata/metadata.ts";
 import type { KnownFacts, PageFactsOptions, ShownToken } from "./metadata/page.ts";
-import { measureHead, observerOf, poolObserver, requestObserver, watchOf } from "./observers.ts";
+import { type EndpointLog, measureHead, observerOf, poolObserver, requestObserver, watchOf } from "./observers.ts";
 import { createPrices, type Prices } from "./prices/price-service.ts";
 import type { TokenLists } from "./prices/token-lists.ts";
 import { Archives, readerWithArchives } from "./rpc/archive/archives.ts";
@@ -69,14 +69,15 @@ export interface ChainRuntime {
   archives(): readonly ArchiveStatus[];
   /** The first block of which the endpoints have logs, if they refused older ones. */
   historyFrom(): number | undefined;
-  /** Asks each endpoint for its newest block. Resolves with a sentence for each. */
-  probe(): Promise<readonly string[]>;
+  /** Asks each endpoint for its newest block. */
+  probe(): Promise<readonly Probed[]>;
 }
 
 /** Parts that all chains of a service share. */
 export interface RuntimeOptions {
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly endpointLog: EndpointLog;
   readonly lifecycle: Lifecycle;
   readonly metrics: Metrics;
   readonly lists: FlagLists;
@@ -170,7 +171,7 @@ export async function placedChains(
 /** Opens the chain's endpoints, and the reader over them. */
 function openReader(
   { chain, urls, finalityDepth, depthIsSet }: ChainConfig,
-  { clock, logger, lifecycle, metrics, decoder, priceList }: RuntimeOptions,
+  { clock, logger, endpointLog, lifecycle, metrics, decoder, priceList }: RuntimeOptions,
   { onHead, shownHead }: ReaderHooks,
 ): RpcChainReader {
   const { chainId } = chain;
@@ -192,7 +193,7 @@ function openReader(
         onHead,
       }),
   );
-  const pool = new EndpointPool({ chain: chain.name, endpoints, clock, ...poolObserver(metrics, chain, logger) });
+  const pool = new EndpointPool({ chain: chain.name, endpoints, clock, ...poolObserver(metrics, chain, endpointLog) });
   // Close the pool at once: other parts would first wait for its answers.
   lifecycle.signal.addEventListener("abort", () => pool.close(), { once: true });
   return new RpcChainReader({
@@ -328,12 +329,40 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   };
 }
 
-async function probe(reader: RpcChainReader, { name, chainId }: Chain): Promise<string[]> {
+/** An endpoint as a start finds it: what it answered, or its fault. */
+type Probed = { readonly label: string } & ({ readonly answer: string } | { readonly fault: string });
+
+async function probe(reader: RpcChainReader, { name, chainId }: Chain): Promise<Probed[]> {
   const which = name === LOCAL_CHAIN ? "a development chain" : `chain ${chainId}`;
-  return (await reader.probe()).map(({ label, head, ms, fault }) => {
-    if (head === undefined) return `${label} ✗ ${fault ?? "does not answer"}`;
-    return `${label} ✓ ${which}, head ${wholeText(head)}, ${Math.round(ms)} ms`;
-  });
+  return (await reader.probe()).map(({ label, head, ms, fault = "does not answer" }) =>
+    head === undefined
+      ? { label, fault }
+      : { label, answer: `${which}, head ${wholeText(head)}, ${Math.round(ms)} ms` },
+  );
+}
+
+/**
+ * Asks all endpoints that the operator gave for their newest block. Resolves with a line for each that answers, and one for each
+ * fault: a network that resolves no names would else fill the screen with the same words.
+ */
+export async function probeLines(runtimes: readonly ChainRuntime[]): Promise<string[]> {
+  const given = runtimes.filter(({ isGiven }) => isGiven);
+  const probed = (await Promise.all(given.map((runtime) => runtime.probe()))).flat();
+  const sleeping = runtimes.length - given.length;
+  const which = `${sleeping}${given.length === 0 ? "" : " more"} chains`;
+  const labels = new Map<string, string[]>();
+  for (const one of probed) {
+    if ("fault" in one) labels.set(one.fault, [...(labels.get(one.fault) ?? []), one.label]);
+  }
+  return [
+    ...probed.flatMap((one) => ("answer" in one ? [`${one.label} ✓ ${one.answer}`] : [])),
+    ...[...labels].map(([fault, [first = "", ...more]]) =>
+      more.length === 0
+        ? `${first} ✗ ${fault}`
+        : `${more.length + 1} endpoints ✗ ${fault}: ${[first, ...more].join(", ")}. ${DOCTOR.why} ${DOCTOR.command}`,
+    ),
+    ...(sleeping === 0 ? [] : [`${which} have published endpoints, asked once a client asks for one`]),
+  ];
 }
 
 /** A chain as its nodes and its readers show it. */

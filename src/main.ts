@@ -54,6 +54,36 @@ function onStopSignals(stop: (signal: StopSignal) => void): void {
   }
 }
 
+const RULE = `  ${"═".repeat(88)}`;
+
+/**
+ * The key of a first start. It is shown below everything else that the start says, so that nothing buries it, and at the
+ * latest when the process ends. Not through the logger: logs are kept, and must not contain a key.
+ */
+class FirstKey {
+  readonly #write: (text: string) => void;
+  #key: string | undefined;
+  /** True once the start has said everything. */
+  #isDue = false;
+
+  constructor(write: (text: string) => void) {
+    this.#write = write;
+  }
+
+  made(key: string): void {
+    this.#key = key;
+    if (this.#isDue) this.show();
+  }
+
+  /** Shows the key, if one was made and not shown yet. @param use what it is for */
+  show(use = ""): void {
+    this.#isDue = true;
+    if (this.#key === undefined) return;
+    this.#write(`\n${RULE}\n  API key, shown once and kept only as a hash:  ${this.#key}\n${use}${RULE}\n\n`);
+    this.#key = undefined;
+  }
+}
+
 /** Prints all problems of the configuration and exits. */
 function refuse(error: unknown): never {
   say(error instanceof ConfigError ? error.message : messageOf(error));
@@ -83,12 +113,13 @@ else {
 }
 
 /** Says what runs here, and which endpoints answer. */
-function introduce(service: Service, { eventLogUrl }: Config, tell: (line: string) => void): void {
+async function introduce(service: Service, { eventLogUrl }: Config, tell: (line: string) => void): Promise<void> {
   tell(`version ${packageFacts.version}, event log on ${eventLogUrl.split(":")[0]}`);
-  service.probe().then(
-    (lines) => lines.forEach(tell),
-    (error: unknown) => tell(`the endpoints could not be asked: ${messageOf(error)}`),
-  );
+  try {
+    for (const line of await service.probe()) tell(line);
+  } catch (error) {
+    tell(`the endpoints could not be asked: ${messageOf(error)}`);
+  }
 }
 
 async function serve(): Promise<void> {
@@ -97,21 +128,16 @@ async function serve(): Promise<void> {
   const terminal = new Terminal((text) => void process.stderr.write(text));
   const isColored = isPretty && process.stderr.isTTY === true;
   const logger = createLogger(config.logLevel, isPretty ? prettyLines(terminal, isColored) : undefined);
+  const firstKey = new FirstKey((text) => terminal.write(text));
   for (const warning of config.warnings) logger.warn({}, warning);
   try {
     // Imported on demand: most commands need no service, and it takes as long to load as they run.
     const { startService } = await import("./service.ts");
-    const service = await startService({
-      config,
-      logger,
-      onKeyMade: (key) => {
-        // Shown once, and not through the logger: logs are kept, and must not contain a key.
-        say(`\n  API key, shown once and kept only as a hash:  ${key}\n`);
-      },
-    });
+    const service = await startService({ config, logger, onKeyMade: (key) => firstKey.made(key) });
     const endProgress = isColored ? terminal.follow(systemClock, service.indexing) : () => undefined;
     const stop = async () => {
       endProgress();
+      firstKey.show();
       await service.stop();
       process.exit(0);
     };
@@ -125,8 +151,14 @@ async function serve(): Promise<void> {
     terminal.write(
       `  serving ${service.url}/api/v2, documented at ${service.url}/swagger${config.hasConsole ? `, console at ${service.url}/` : ""}\n`,
     );
-    introduce(service, config, isPretty ? (line) => terminal.write(`  ${line}\n`) : (line) => logger.info({}, line));
+    await introduce(
+      service,
+      config,
+      isPretty ? (line) => terminal.write(`  ${line}\n`) : (line) => logger.info({}, line),
+    );
+    firstKey.show(config.hasConsole ? `  Sign in with it at ${service.url}/\n` : "");
   } catch (error) {
+    firstKey.show();
     // A file that the environment names, such as an operator's list, may be as wrong as the environment itself.
     if (error instanceof ConfigError) refuse(error);
     // An AppError says what is wrong and what to do. Any other error needs its stack to be located.

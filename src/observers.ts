@@ -11,7 +11,7 @@ import type { MetadataObserver } from "./metadata/metadata.ts";
 import type { Bills } from "./operators/bills.ts";
 import type { Catalogue } from "./operators/catalogue.ts";
 import type { ApiKeys } from "./operators/keys.ts";
-import type { PoolOptions } from "./rpc/endpoint/endpoint-pool.ts";
+import type { EndpointStatus, PoolOptions } from "./rpc/endpoint/endpoint-pool.ts";
 import type { RequestOutcome } from "./rpc/endpoint/provider.ts";
 import type { LogReaderObserver } from "./rpc/reading/logs.ts";
 
@@ -32,7 +32,7 @@ export function requestObserver(metrics: Metrics, prices: PriceList): (outcome: 
 export function poolObserver(
   metrics: Metrics,
   chain: Chain,
-  logger: Logger,
+  log: EndpointLog,
 ): Required<Pick<PoolOptions, "onHedge" | "onLiar" | "onBehind" | "onState">> {
   return {
     onHedge: () => metrics.rpcHedges.inc({ chain: chain.name }),
@@ -42,13 +42,7 @@ export function poolObserver(
     onBehind: (endpoint) => {
       metrics.rpcBenchedBehind.inc({ endpoint });
     },
-    onState: ({ label: endpoint, state, reason, restsMs }) => {
-      const restSeconds = Math.round(restsMs / 1_000);
-      if (state === "available") logger.info({ endpoint }, "an endpoint answers again");
-      // A node is behind for a moment with nearly each block.
-      else if (state === "behind") logger.debug({ endpoint, restSeconds }, "an endpoint is behind and is passed over");
-      else logger.warn({ endpoint, state, reason, restSeconds }, TEXT_OF_STATE[state]);
-    },
+    onState: (status) => log.tell(status),
   };
 }
 
@@ -59,6 +53,56 @@ const TEXT_OF_STATE = {
   paused: "an endpoint asked for a pause",
   failed: "an endpoint fails",
 } as const;
+
+/** Endpoints with one fault within this time are one line: a network that fails takes all chains with it. */
+const SAME_FAULT_MS = 1_000;
+
+/** Logs changes of endpoints' states, of all chains. A fault that several endpoints have at a time is one line. */
+export class EndpointLog {
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  /** Faults that are not logged yet, by state and reason. */
+  readonly #waiting = new Map<string, EndpointStatus[]>();
+  #cancel: (() => void) | undefined;
+
+  constructor(clock: Clock, logger: Logger) {
+    this.#clock = clock;
+    this.#logger = logger;
+  }
+
+  tell(status: EndpointStatus): void {
+    const { label: endpoint, state, reason, restsMs } = status;
+    if (state === "behind") {
+      // A node is behind for a moment with nearly each block.
+      const restSeconds = Math.round(restsMs / 1_000);
+      this.#logger.debug({ endpoint, restSeconds }, "an endpoint is behind and is passed over");
+    } else if (state === "available") {
+      this.flush();
+      this.#logger.info({ endpoint }, "an endpoint answers again");
+    } else {
+      const fault = `${state} ${reason}`;
+      this.#waiting.set(fault, [...(this.#waiting.get(fault) ?? []), status]);
+      this.#cancel ??= this.#clock.after(SAME_FAULT_MS, () => this.flush());
+    }
+  }
+
+  /** Logs the faults that wait. */
+  flush(): void {
+    this.#cancel?.();
+    this.#cancel = undefined;
+    for (const same of this.#waiting.values()) this.#warn(same);
+    this.#waiting.clear();
+  }
+
+  #warn(same: readonly EndpointStatus[]): void {
+    const [{ label: endpoint, state, reason, restsMs }] = same as readonly [EndpointStatus];
+    const text = TEXT_OF_STATE[state as keyof typeof TEXT_OF_STATE];
+    const labels = same.map(({ label }) => label);
+    const restSeconds = Math.round(restsMs / 1_000);
+    if (labels.length === 1) this.#logger.warn({ endpoint, state, reason, restSeconds }, text);
+    else this.#logger.warn({ endpoints: labels, state, reason }, `${labels.length} endpoints have one fault: ${text}`);
+  }
+}
 
 /** Counts logs that an endpoint left out, and blocks that needed a second source. */
 export function watchOf(metrics: Metrics, chain: Chain): LogReaderObserver {

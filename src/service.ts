@@ -7,7 +7,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import packageFacts from "../package.json" with { type: "json" };
 import { Leases } from "./chain/lease.ts";
-import { type ChainRuntime, createRuntime, placedChains, type RuntimeOptions } from "./chain-runtime.ts";
+import { type ChainRuntime, createRuntime, placedChains, probeLines, type RuntimeOptions } from "./chain-runtime.ts";
 import { COMPUTE_UNITS, contractChains, explorersOf, type PriceList, parsePriceList } from "./chains/chains.ts";
 import { beginAnew } from "./collections/headline.ts";
 import { type BlocksInDoubt, HotCollections } from "./collections/hot-collections.ts";
@@ -37,7 +37,7 @@ import { UNFINISHED_COPY } from "./log/raw-log.ts";
 import { Metadata } from "./metadata/metadata.ts";
 import { Fetcher, systemWire, type Wire } from "./metadata/resolve/fetcher.ts";
 import { requestRefresh } from "./metadata/token-uris.ts";
-import { leaseObserver, measureLog, measureOperations, metadataObserver, observe } from "./observers.ts";
+import { EndpointLog, leaseObserver, measureLog, measureOperations, metadataObserver, observe } from "./observers.ts";
 import { Bills } from "./operators/bills.ts";
 import { Catalogue } from "./operators/catalogue.ts";
 import { ApiKeys, FIRST_KEY_SETTING, hashOfKey, newKeyText, WAY_TO_OPERATE } from "./operators/keys.ts";
@@ -72,7 +72,7 @@ export interface Service {
   /** `http://host:port`, as bound. */
   readonly url: string;
   readonly port: number;
-  /** Asks all endpoints for their newest block. Resolves with a sentence for each. */
+  /** Asks all endpoints for their newest block. Resolves with a sentence for each, and one for a fault that several share. */
   probe(): Promise<readonly string[]>;
   /** Collections whose history is being read. */
   indexing(): Promise<readonly CollectionEntry[]>;
@@ -294,8 +294,11 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   const onVerdict = (chainId: number, address: Address, verdict: Verdict) =>
     channel.onVerdict(chainId, address, verdict);
   const onDelayed = (chainId: number, address: Address, delay: Delay) => channel.onDelayed(chainId, address, delay);
+  const endpointLog = new EndpointLog(clock, logger);
+  lifecycle.onStop("endpoint log", () => endpointLog.flush());
   const shared = {
     ...parts,
+    endpointLog,
     hasSubscribers,
     accountOf,
     onVerdict,
@@ -388,17 +391,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   });
   return {
     ...{ app, channel, keys, limiter, metrics },
-    probe: async () => {
-      const given = enabled.flatMap(({ chain, isGiven }) => (isGiven ? (runtimes.get(chain.chainId) ?? []) : []));
-      const sleeping = runtimes.size - given.length;
-      const rest =
-        sleeping === 0
-          ? []
-          : [
-              `${sleeping} ${given.length === 0 ? "" : "more "}chains have published endpoints, asked once a client asks for one`,
-            ];
-      return [...(await Promise.all(given.map((runtime) => runtime.probe()))).flat(), ...rest];
-    },
+    probe: () => probeLines([...runtimes.values()]),
     indexing: async () => {
       const page = { after: undefined, limit: LIMITS.maxProgressRows };
       return (await operators.catalogue.page({ status: "indexing" }, page)).entries;

@@ -56,7 +56,8 @@ export interface WayOut {
   readonly next: { readonly why: string; readonly command: string };
 }
 
-const DOCTOR = { why: "This command names the fault of each endpoint:", command: "bun run cli doctor" } as const;
+/** The command that asks each endpoint. */
+export const DOCTOR = { why: "This command names the fault of each endpoint:", command: "bun run cli doctor" } as const;
 
 /** What an operator can do about a chain's trouble. */
 export function wayOutOf(chain: string, trouble: ChainTrouble): WayOut {

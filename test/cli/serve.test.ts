@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { spawnService } from "../support/process.ts";
 import { eventually, TEST_KEY, temporaryLogUrl } from "../support/service.ts";
 
 const ROOT = join(import.meta.dir, "../..");
@@ -61,4 +62,69 @@ test("writes JSON lines elsewhere", async () => {
   const request = messages.find(({ msg }) => msg === "request");
   expect(request).toMatchObject({ method: "GET", path: `/api/v2/nft/${CONTRACT}`, parameters: "limit", status: 200 });
   expect(request?.["requestId"]).toMatch(/^[0-9a-f-]{36}$/);
+});
+
+const CHAINS = ["ETH", "GOERLI", "SEPOLIA", "POLYGON", "MUMBAI", "BSC", "AVALANCHE", "FANTOM", "PALM", "CRONOS"];
+/** No server listens there. */
+const DOWN = Object.fromEntries(CHAINS.map((chain) => [`RPC_URL_${chain}`, "http://127.0.0.1:9/"]));
+
+/** A first start: nothing is set but endpoints, none of which answers. */
+function firstStart() {
+  return spawnService({
+    ...{ EVENT_LOG_URL: temporaryLogUrl(), RPC_URLS_ONLY: "true", LOG_LEVEL: "info", LOG_FORMAT: "json" },
+    ...DOWN,
+  });
+}
+
+const KEY = /API key, shown once and kept only as a hash: {2}(\S+)\n/;
+const SIGN_IN = /Sign in with it at (\S+)\n/;
+
+test("tells a fault of all chains in one line, and shows the key of a first start below it", async () => {
+  const service = firstStart();
+  try {
+    await service.serving;
+    await eventually("the key is shown", async () => (SIGN_IN.test(service.stderr()) ? true : undefined));
+    const lines = service.stderr().trimEnd().split("\n");
+    const faults = lines.filter((line) => line.includes("connection refused"));
+    expect(faults).toHaveLength(1);
+    expect(faults[0]).toContain(`${CHAINS.length} endpoints ✗ `);
+    for (const chain of CHAINS) expect(faults[0]).toContain(`${chain.toLowerCase()}#1`);
+    expect(faults[0]).toContain("bun run cli doctor");
+    expect(lines.slice(-4)).toEqual([
+      expect.stringMatching(/^ {2}═+$/),
+      expect.stringMatching(/^ {2}API key, shown once/),
+      expect.stringMatching(/^ {2}Sign in with it at http/),
+      expect.stringMatching(/^ {2}═+$/),
+    ]);
+    expect(service.stderr().match(new RegExp(KEY.source, "g"))).toHaveLength(1);
+    const base = await service.serving;
+    const headers = { "x-api-key": KEY.exec(service.stderr())?.[1] as string };
+    expect((await fetch(`${base}/api/status`, { headers })).status).toBe(200);
+
+    // Requests for all chains at once find the same fault at once.
+    for (const chain of CHAINS) {
+      const query = new URLSearchParams({ chain: chain.toLowerCase() });
+      void fetch(`${base}/api/v2/erc20/${CONTRACT}/price?${query}`, { headers }).catch(() => undefined);
+    }
+    const told = await eventually("the fault is logged", async () =>
+      service
+        .stderr()
+        .split("\n")
+        .find((line) => line.includes("an endpoint fails")),
+    );
+    const { msg, endpoints, state } = JSON.parse(told) as Record<string, unknown>;
+    expect([msg, state]).toEqual([`${CHAINS.length} endpoints have one fault: an endpoint fails`, "failed"]);
+    expect(new Set(endpoints as string[])).toEqual(new Set(CHAINS.map((chain) => `${chain.toLowerCase()}#1`)));
+  } finally {
+    service.kill("SIGINT");
+    await service.exited;
+  }
+});
+
+test("shows the key of a first start that is stopped before it has said everything", async () => {
+  const service = firstStart();
+  await service.serving;
+  service.kill("SIGINT");
+  expect(await service.exited).toBe(0);
+  expect(service.stderr().match(new RegExp(KEY.source, "g"))).toHaveLength(1);
 });

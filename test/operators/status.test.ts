@@ -92,7 +92,11 @@ test("reports the log, the leases, and each chain with the state and the bill of
   expect(bsc.endpoints[0]).toMatchObject({ state: "wrong_chain", reason: "it is of chain 137" });
   expect(palm.endpoints[0]).toMatchObject({ state: "failed", reason: expect.stringMatching(/connect/i) });
   expect(JSON.stringify(status)).not.toContain("127.0.0.1");
-  const told = lines.filter((line) => line["endpoint"] === "bsc#1" && line["state"] === "wrong_chain");
+  // A fault is logged a second later, in one line with others of its kind.
+  const told = await eventually("the fault is logged", async () => {
+    const found = lines.filter((line) => line["endpoint"] === "bsc#1" && line["state"] === "wrong_chain");
+    return found.length > 0 ? found : undefined;
+  });
   expect(told.map(({ msg }) => msg)).toEqual(["an endpoint is of another chain and is not used"]);
 });
 

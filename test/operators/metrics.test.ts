@@ -1,10 +1,12 @@
 /** The metrics that operators watch, and the dashboard and alerts over them. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { runCli } from "../support/cli.ts";
 import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
 
-const DEPLOY = join(import.meta.dir, "../../scripts/deploy");
+const ROOT = join(import.meta.dir, "../..");
+const DEPLOY = join(ROOT, "scripts/deploy");
 const OPERATOR_KEY = "operator-key-0123456789";
 const METRICS_KEY = "metrics-key-0123456789";
 
@@ -65,17 +67,50 @@ function metricsOf(query: string): string[] {
   return [...plain.matchAll(/[a-z_][a-z0-9_]*/g)].map(([name]) => name).filter((name) => !FUNCTIONS.has(name));
 }
 
+interface Alert {
+  readonly alert: string;
+  readonly expr: string;
+  readonly annotations: { readonly summary: string; readonly action: string };
+}
+
+function alertRules(): readonly Alert[] {
+  const { groups } = Bun.YAML.parse(readFileSync(join(DEPLOY, "alerts.yml"), "utf8")) as {
+    readonly groups: readonly { readonly rules: readonly Alert[] }[];
+  };
+  return groups.flatMap(({ rules }) => rules);
+}
+
+test("have alerts that say what to do, by commands, scripts and variables that exist", async () => {
+  const { out } = await runCli(["help"], {});
+  const commands = new Set([...out.matchAll(/^ {2}(\w+) {2,}/gm)].map(([, name]) => name as string));
+  const readme = readFileSync(join(ROOT, "README.md"), "utf8");
+  const rules = alertRules();
+  expect(rules.length).toBeGreaterThan(12);
+  for (const { alert, annotations } of rules) {
+    const action = annotations.action.replace(/\S+\.md\b/g, "");
+    const named = {
+      commands: [...action.matchAll(/bun run cli (\w+)/g)].map(([, name]) => name as string),
+      scripts: [...action.matchAll(/bun (scripts\/\S+)/g)].map(([, path]) => path as string),
+      variables: [...action.matchAll(/\b[A-Z]{3,}(?:_[A-Z]+)*(?:_<CHAIN>)?/g)].map(([name]) => name),
+    };
+    expect([alert, Object.values(named).flat().length > 0]).toEqual([alert, true]);
+    const unknown = [
+      ...named.commands.filter((name) => !commands.has(name)),
+      ...named.scripts.filter((path) => !existsSync(join(ROOT, path))),
+      ...named.variables.filter((name) => !readme.includes(`\`${name}\``)),
+    ];
+    expect([alert, unknown]).toEqual([alert, []]);
+  }
+});
+
 test("have every name that the dashboard and the alerts query", async () => {
   const known = new Set([...(await scrape()).matchAll(/^# TYPE (\S+)/gm)].map((match) => match[1] as string));
   const dashboard = JSON.parse(readFileSync(join(DEPLOY, "grafana.json"), "utf8")) as {
     readonly panels: readonly { readonly title: string; readonly targets?: readonly { readonly expr: string }[] }[];
   };
-  const alerts = Bun.YAML.parse(readFileSync(join(DEPLOY, "alerts.yml"), "utf8")) as {
-    readonly groups: readonly { readonly rules: readonly { readonly alert: string; readonly expr: string }[] }[];
-  };
   const queries = [
     ...dashboard.panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => [title, expr] as const)),
-    ...alerts.groups.flatMap(({ rules }) => rules.map(({ alert, expr }) => [alert, expr] as const)),
+    ...alertRules().map(({ alert, expr }) => [alert, expr] as const),
   ];
   expect(queries.length).toBeGreaterThan(35);
   for (const [where, query] of queries) {

@@ -4,7 +4,7 @@ import { kindIn } from "../chains/addresses.ts";
 import { type ChainTrouble, endpointVariable } from "../chains/trouble.ts";
 import { type Client, type CollectionDetails, type NftRecord, ServiceError } from "../client/index.ts";
 import { useAnswer } from "./hooks.ts";
-import { TroubleWords } from "./notice.tsx";
+import { TroubleWords, useToldTrouble } from "./notice.tsx";
 import { counted, Failure, isAddress, linkTo, plain, shortened } from "./parts.tsx";
 import { useSession } from "./session.ts";
 
@@ -103,7 +103,10 @@ export function findingOf(error: unknown): Finding | undefined {
 export function AddressOn({ chain, address }: Where) {
   const { client } = useSession();
   const { value, error } = useAnswer((signal) => identify(client, { chain, address }, signal), [chain, address]);
+  // The client repeats a refused request for a minute and more.
+  const told = useToldTrouble(chain);
   if (error !== undefined) return <Failure error={error} />;
+  if (value === undefined && told !== undefined) return <TroubleWords chain={chain} trouble={told} />;
   if (value === undefined) return <p role="status">Asking the chain…</p>;
   return <FindingText finding={value} {...{ chain, address }} />;
 }

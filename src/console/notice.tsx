@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { type ChainTrouble, troubleOfReport, troubleText, wayOutOf } from "../chains/trouble.ts";
-import type { ChainStatus } from "../client/index.ts";
+import { CHAIN_NAMES, type ChainStatus } from "../client/index.ts";
 import { usePolled } from "./hooks.ts";
 import { clock, plain, ShellLine, whole } from "./parts.tsx";
 import { useSession } from "./session.ts";
@@ -26,7 +26,7 @@ export function ChainNotice({ chain }: { readonly chain: string }) {
   if (trouble === undefined) return null;
   return (
     <section class="failure" role="alert">
-      <TroubleWords chain={chain} trouble={trouble}>
+      <TroubleWords chain={CHAIN_NAMES[chain.toLowerCase()] ?? chain} trouble={trouble}>
         {status === undefined ? null : <Reasons status={status} isSince={trouble === status.state} />}
       </TroubleWords>
     </section>
@@ -56,7 +56,8 @@ export function TroubleWords({ chain, trouble, children }: TroubleOptions) {
   );
 }
 
-function useToldTrouble(chain: string): ChainTrouble | undefined {
+/** What the newest answer about a chain said. */
+export function useToldTrouble(chain: string): ChainTrouble | undefined {
   const { troubles } = useSession();
   const [trouble, setTrouble] = useState(troubles.of(chain));
   useEffect(() => {

@@ -143,6 +143,14 @@ describe("a chain", () => {
     const reasons = ["eth#1: it is of chain 5", "Correct RPC_URL_ETH. Then restart the service."];
     await onEachScreen(running, "wrong_chain", { reasons });
     await onEachScreen(running, "wrong_chain", { key: TEST_KEY });
+    // Each of these asks on its own. A code of a chain stands for its name.
+    for (const place of [`/price/eth/${anvil.accounts[3]}`, `/nft/0x1/${nft.address}`]) {
+      const { page } = await openConsole(browser, place, { root: rootOf(running), key: TEST_KEY });
+      await showsTrouble(page, "wrong_chain");
+      await goTo(page, `/search/${anvil.accounts[4]}`);
+      await shows(page, troubleText("eth", "wrong_chain"), ".choices");
+      await page.browserContext().close();
+    }
     await expectSameWords(running, "wrong_chain", other.url);
   });
 

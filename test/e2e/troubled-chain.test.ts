@@ -32,6 +32,10 @@ test("an endpoint of another chain", async () => {
     "eth can't be read: its endpoints are of another chain; the operator sees which in /api/status",
   );
   expect(unknown.headers.get("retry-after")).toBe("30");
+  const price = await service.get(`/api/v2/erc20/${nft.address}/price`);
+  expect([price.status, price.body.code, price.body.details]).toEqual([
+    ...[503, "chain_unavailable", { state: "wrong_chain" }],
+  ]);
   // What is known stays readable, with the word that it may be old.
   const page = await service.get(`/api/v2/nft/${nft.address}`);
   expect([page.status, page.headers.get("x-chain-status")]).toEqual([200, "wrong_chain"]);

@@ -14,6 +14,7 @@ import type { MetadataHealth } from "../../metadata/metadata.ts";
 import type { KnownFacts, PageFactsOptions, ShownToken } from "../../metadata/page.ts";
 import type { Walk } from "../../walks/cursor.ts";
 import type { ShownChain } from "../../walks/snapshot.ts";
+import { asRefusal } from "./answers.ts";
 
 /** The parts of an enabled chain that the listing needs. */
 export interface NftChain {
@@ -98,13 +99,26 @@ export async function asOfBlock(
   return { block, hash: hash || (header?.hash ?? ""), time: time ?? sameTime, finalized };
 }
 
+interface InTimeDeps {
+  readonly clock: Clock;
+  troubleOf(chain: Chain): ChainTrouble | undefined;
+}
+
 /**
  * Waits for an answer until the timeout. The computation continues after it, and a retry shares it.
- * @throws Refusal 503 after the timeout
+ * @throws Refusal 503 after the timeout. A refusal because no endpoint answers has the chain's trouble in its details
  */
-export async function inTime<T>(answering: Promise<T>, { name }: Chain, clock: Clock): Promise<T> {
-  const answered = await withTimeout(clock, LIMITS.answerMs, answering);
-  if (answered !== undefined) return answered.value;
-  const message = `${name} did not answer within ${LIMITS.answerMs / 1_000} seconds; try again later`;
-  throw new Refusal("chain_unavailable", message, { retryAfter: 5 });
+export async function inTime<T>(answering: Promise<T>, chain: Chain, { clock, troubleOf }: InTimeDeps): Promise<T> {
+  try {
+    const answered = await withTimeout(clock, LIMITS.answerMs, answering);
+    if (answered !== undefined) return answered.value;
+    const message = `${chain.name} did not answer within ${LIMITS.answerMs / 1_000} seconds; try again later`;
+    throw new Refusal("chain_unavailable", message, { retryAfter: 5 });
+  } catch (error) {
+    const refusal = asRefusal(error);
+    const state = troubleOf(chain);
+    if (refusal.code !== "chain_unavailable" || state === undefined) throw error;
+    const { message, details, retryAfter = TROUBLED_RETRY } = refusal;
+    throw new Refusal("chain_unavailable", message, { details: { state, ...details }, retryAfter });
+  }
 }

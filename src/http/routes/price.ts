@@ -534,7 +534,7 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
       const request = { address: path.address, ...priceParameters(query) };
       const prices = deps.pricesOf(chain);
       if (prices === undefined) throw notEnabled(chain);
-      const priced = await inTime(prices.answer(request, requester), chain, deps.clock);
+      const priced = await inTime(prices.answer(request, requester), chain, deps);
       const [trouble, isStale] = [deps.troubleOf(chain), deps.isStale()];
       const headers = jsonHeaders(responseHeaders(blockFacts(priced), { trouble, isStale }));
       const answer = cachedResponse(priced.body, 200, headers);
@@ -569,7 +569,7 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
       const prices = deps.pricesOf(chain);
       if (prices === undefined) throw notEnabled(chain);
       const requests = tokensOf(body, priceParameters({ include, min_liquidity_usd, size_usd }));
-      const answers = await inTime(prices.answers(requests, requester), chain, deps.clock);
+      const answers = await inTime(prices.answers(requests, requester), chain, deps);
       answers.forEach((answer, at) => {
         if (answer instanceof Refusal && answer.code === "invalid_parameter") throw inTokens(answer, at);
       });
@@ -619,7 +619,7 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
       const queue = stored ? deps.explorer.memory : deps.explorer.node;
       const range = { from, to, points, isStoredOnly: stored };
       const reading = queue.run(requester, () => prices.series(path.address, range, requester));
-      const result = await inTime(reading, path.chain, deps.clock);
+      const result = await inTime(reading, path.chain, deps);
       return { body: { chain: path.chain.name, address: path.address, result } };
     },
   }),

@@ -242,11 +242,7 @@ function Wallet({ chain, address }: Where) {
       <Failure error={error} />
       {value === undefined ? null : (
         <>
-          <p role="status">
-            {value.found.length === 0 ? "It holds nothing in " : `It holds tokens in ${value.found.length} of `}
-            {value.hasMore ? "the first " : ""}
-            {counted(value.searched, "complete collection")} of {chain}.
-          </p>
+          <p role="status">{heldText(value, chain)}</p>
           <ul class="plain-list">
             {value.found.map(({ collection, name, count }) => (
               <li key={collection}>
@@ -259,6 +255,12 @@ function Wallet({ chain, address }: Where) {
       <InCollection chain={chain} owner={address} />
     </>
   );
+}
+
+function heldText({ found, searched, hasMore }: Holdings, chain: string): string {
+  if (searched === 0) return `The service has no complete collection of ${chain} yet.`;
+  const where = `${hasMore ? "the first " : ""}${counted(searched, "complete collection")} of ${chain}`;
+  return found.length === 0 ? `It holds nothing in ${where}.` : `It holds tokens in ${found.length} of ${where}.`;
 }
 
 /** Leads to what a wallet holds in a collection. */

@@ -47,13 +47,15 @@ export function AddressPanel({ address }: { readonly address: string }) {
       </ul>
       <details>
         <summary>Look on another chain</summary>
-        {others
-          .filter((chain) => !more.includes(chain))
-          .map((chain) => (
-            <button key={chain} type="button" onClick={() => setMore([...more, chain])}>
-              {chain}
-            </button>
-          ))}
+        <p class="row">
+          {others
+            .filter((chain) => !more.includes(chain))
+            .map((chain) => (
+              <button key={chain} type="button" onClick={() => setMore([...more, chain])}>
+                {chain}
+              </button>
+            ))}
+        </p>
       </details>
     </Panel>
   );

@@ -26,13 +26,15 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   indexing: ["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections"],
   prices: ["core", "chains", "events", "log", "rpc", "chain"],
   metadata: ["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections", "listings"],
-  operators: ["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections"],
-  push: ["core", "chains", "events", "log", "ledger", "collections", "walks", "indexing", "prices"],
+  // Words of the wire that its documents, the console and the command line share. Plain data, which a browser bundles.
+  "status-words.ts": [],
+  operators: ["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections", "status-words.ts"],
+  push: ["core", "chains", "events", "log", "ledger", "collections", "walks", "indexing", "prices", "status-words.ts"],
   http: [
     ...["core", "chains", "events", "ledger", "collections", "listings", "indexing", "metadata", "prices"],
     ...["operators", "push"],
     // The console as an entry point to bundle, not as code.
-    ...["exports", "explore", "walks", "console", "config.ts"],
+    ...["exports", "explore", "walks", "console", "config.ts", "status-words.ts"],
   ],
   "config.ts": ["core", "chains"],
   "observers.ts": ["core", "chains", "chain", "collections", "indexing", "log", "metadata", "operators", "rpc"],
@@ -46,12 +48,12 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   cli: [
     ...["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections", "listings", "exports", "prices"],
-    ...["metadata", "operators", "walks", "client", "config.ts", "service.ts"],
+    ...["metadata", "operators", "walks", "client", "config.ts", "service.ts", "status-words.ts"],
   ],
   "main.ts": ["service.ts", "config.ts", "core", "cli", "metadata"],
   client: ["chains"],
   // Of the chains only words, which are text. Their data has no place in a browser.
-  console: ["client", "chains"],
+  console: ["client", "chains", "status-words.ts"],
 };
 
 /** Entry points: started as a process or as a worker. */

@@ -1,6 +1,7 @@
 /** `estimate`: what indexing a contract would cost. */
 import type { CollectionEstimate, EstimatedRange } from "../client/index.ts";
 import { countText, durationText, wholeText } from "../core/format.ts";
+import { COLLECTION_WORDS, statusWord } from "../status-words.ts";
 import { type HttpOperator, LogOperator, missingLog, type NamedContract } from "./access.ts";
 import { contractOf } from "./change-commands.ts";
 import type { Command, CommandRun } from "./command.ts";
@@ -56,7 +57,7 @@ export async function estimateOf(operator: HttpOperator, contract: NamedContract
 
 function estimateLines({ name, blocks, transfers, calls, total, units, seconds, limits, ...rest }: ShownEstimate) {
   const isOpen = total.high === null;
-  const known = rest.status === null ? "" : `, which is ${rest.status} already`;
+  const known = rest.status === null ? "" : `, which is ${statusWord(COLLECTION_WORDS, rest.status)} already`;
   const rows = Object.entries(calls)
     .filter(([, { high }]) => high === null || high > 0)
     .map(([method, count]) => [method, rangeText(count)]);

@@ -7,6 +7,7 @@ import { countText, durationText, wholeText } from "../core/format.ts";
 import { parseAddress } from "../core/hex.ts";
 import type { CollectionEntry } from "../operators/models.ts";
 import { leaseReports } from "../operators/status.ts";
+import { COLLECTION_WORDS, statusWord } from "../status-words.ts";
 import {
   CommandError,
   FAILED,
@@ -67,7 +68,7 @@ export const indexCommand: Command = {
 /** The status of a collection before the request, in words. */
 function beforeText(before: string | null): string {
   if (before === "removed") return "was removed, is indexed again";
-  return before ?? "requested";
+  return before === null ? "requested" : statusWord(COLLECTION_WORDS, before);
 }
 
 async function contractsOf({ words, values }: CommandRun): Promise<NamedContract[]> {
@@ -214,7 +215,7 @@ const keyOf = ({ chain, address }: NamedContract): string => `${chain}/${address
 function barsOf(found: readonly CollectionEntry[], open: readonly CollectionEntry[]): string[] {
   const lines = open.slice(0, MAX_BARS).flatMap((entry) => {
     const { chain, address, name, percent, transfers, secondsLeft, status, lastError } = entry;
-    const left = secondsLeft === null ? status : `${durationText(secondsLeft * 1_000)} left`;
+    const left = secondsLeft === null ? COLLECTION_WORDS[status].word : `${durationText(secondsLeft * 1_000)} left`;
     const counts = transfers === null ? "" : ` · ${countText(transfers)} transfers`;
     const title = `${chain} ${address} ${printable((name ?? "").slice(0, 30))}`;
     // A line of its own: a terminal of 80 columns has no place for it beside the bar.
@@ -238,7 +239,9 @@ function endTable(found: readonly CollectionEntry[], estimates: Estimates): stri
           chain,
           address,
           printable((name ?? "").slice(0, 30)),
-          status === "failing" ? `failing: ${printable(lastError ?? "")}` : status,
+          status === "failing"
+            ? `${COLLECTION_WORDS.failing.word}: ${printable(lastError ?? "")}`
+            : COLLECTION_WORDS[status].word,
         ],
         ...[nfts, transfers, calls].map((count) => (count === null ? "–" : wholeText(count))),
         ms === undefined ? "–" : durationText(ms),

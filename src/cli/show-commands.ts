@@ -6,6 +6,7 @@ import { systemClock } from "../core/clock.ts";
 import { bytesText, countedText, countText, durationText, wholeText } from "../core/format.ts";
 import { type NftEvent, nftStream, type Recorded } from "../events/types.ts";
 import { COLLECTION_STATUSES, type CollectionEntry, type StatusReport } from "../operators/models.ts";
+import { CHAIN_WORDS, COLLECTION_WORDS, ENDPOINT_WORDS, valuesWithWords } from "../status-words.ts";
 import { FAILED, type Operator, openCommandLog } from "./access.ts";
 import { contractOf } from "./change-commands.ts";
 import { type Command, type CommandRun, knownChain, unknownWord } from "./command.ts";
@@ -56,7 +57,9 @@ async function statusLines({ values }: CommandRun, operator: Operator): Promise<
 
 function countsText(counts: StatusReport["collections"]): string {
   const some = COLLECTION_STATUSES.filter((status) => counts[status] > 0);
-  return some.length === 0 ? "none yet" : some.map((status) => `${wholeText(counts[status])} ${status}`).join(" · ");
+  return some.length === 0
+    ? "none yet"
+    : some.map((status) => `${wholeText(counts[status])} ${COLLECTION_WORDS[status].word}`).join(" · ");
 }
 
 function chainLines(chains: StatusReport["chains"]): string[] {
@@ -67,10 +70,11 @@ function chainLines(chains: StatusReport["chains"]): string[] {
       const { label, latencyMs, calls, units, bytes, reason } = endpoint;
       const count = Object.values(calls.hour).reduce((sum, one) => sum + one, 0);
       const latency = latencyMs === null ? "" : ` · ${latencyMs.p50} ms`;
-      const cost = `${wholeText(count)} calls, ${wholeText(units.hour)} units, ${bytesText(bytes.hour)} in an hour`;
-      return `  ${label} ${endpoint.state}${reason === null ? "" : `: ${reason}`}${latency} · ${cost}`;
+      const cost = `${wholeText(count)} calls, ${wholeText(units.hour)} compute units, ${bytesText(bytes.hour)} in an hour`;
+      const state = ENDPOINT_WORDS[endpoint.state].word;
+      return `  ${label} ${state}${reason === null ? "" : `: ${reason}`}${latency} · ${cost}`;
     });
-    return [`${name} ${state}${where}`, ...troubleLines(chain), ...lines];
+    return [`${name} ${CHAIN_WORDS[state].word}${where}`, ...troubleLines(chain), ...lines];
   });
 }
 
@@ -91,7 +95,7 @@ export const collectionsCommand: Command = {
   options: { chain: { type: "string" }, status: { type: "string" }, text: { type: "string" } },
   help: {
     "--chain <name>": "Only this chain",
-    "--status <status>": `Only this status: ${COLLECTION_STATUSES.join(", ")}`,
+    "--status <status>": `Only this status: ${valuesWithWords(COLLECTION_WORDS)}`,
     "--text <text>": "Part of the address, the name or the symbol",
   },
   run: async ({ open, print, values }) => {
@@ -116,7 +120,7 @@ export const collectionsCommand: Command = {
 };
 
 function rowOf({ chain, address, name, status, percent, nfts, transfers, secondsLeft, lastError }: CollectionEntry) {
-  const progress = status === "indexing" ? barText(percent ?? 0) : status;
+  const progress = status === "indexing" ? barText(percent ?? 0) : COLLECTION_WORDS[status].word;
   return [
     ...[chain, address, printable((name ?? "").slice(0, 30))],
     lastError === null ? progress : `${progress}: ${printable(lastError).slice(0, 80)}`,

@@ -7,6 +7,7 @@ import { knownChains } from "../chains/chains.ts";
 import { ERROR_CODES } from "../core/errors.ts";
 import type { WireTypes } from "../core/schema-parts.ts";
 import type { KeyLimits } from "../operators/keys.ts";
+import { LISTING_WORDS } from "../status-words.ts";
 import { json } from "./api/answers.ts";
 import { NFT_ADDRESS, TOKEN_ADDRESS } from "./api/examples.ts";
 import type { Operation } from "./api/operation.ts";
@@ -82,7 +83,7 @@ Every request under \`${base}/api\` needs the header \`X-API-Key\`. Answers are 
 
 ${explained("getContractNFTs")}
 
-The body is \`{status, total, page, page_size, cursor, result}\`. ${counts}. For the next page send \`cursor\` with the same address and chain, until it is null: all pages are true at the block of the header \`x-as-of-block\`. \`status\` is \`SYNCING\` while a contract that is new to the service is indexed; the answer comes at once and lists what is indexed so far. Burned tokens are not listed. \`metadata\` is JSON in a string.
+The body is \`{status, total, page, page_size, cursor, result}\`. ${counts}. For the next page send \`cursor\` with the same address and chain, until it is null: all pages are true at the block of the header \`x-as-of-block\`. \`status\` of a contract that is new to the service is \`SYNCING\` (${LISTING_WORDS.SYNCING.meaning}), then \`SYNCED\`; the answer comes at once. Burned tokens are not listed. \`metadata\` is JSON in a string.
 
 **Price a token**: \`GET ${base}/api/v2/erc20/{address}/price\`, for example \`curl -H 'X-API-Key: <key>' '${base}/api/v2/erc20/${TOKEN_ADDRESS}/price?include=percent_change'\`
 

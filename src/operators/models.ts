@@ -18,23 +18,16 @@ import {
   time,
 } from "../core/schema-parts.ts";
 import type { EndpointStatus } from "../rpc/endpoint/endpoint-pool.ts";
+import {
+  ARCHIVE_WORDS,
+  CHAIN_WORDS,
+  COLLECTION_WORDS,
+  ENDPOINT_WORDS,
+  glossaryOf,
+  wireValues,
+} from "../status-words.ts";
 
-/** Status of a collection in words of the API. */
-export const COLLECTION_STATUSES = [
-  /** Requested, not identified yet. */
-  "requested",
-  /** Its history is being read. */
-  "indexing",
-  /** Its history is read up to a final block, and the newest blocks are being added. */
-  "joining",
-  "following",
-  /** The last attempt failed, and the next one waits. */
-  "failing",
-  "not_nft",
-  "not_a_contract",
-  /** Not indexed any more, until a client requests it again. */
-  "removed",
-] as const;
+export const COLLECTION_STATUSES = wireValues(COLLECTION_WORDS);
 export type CollectionStatus = (typeof COLLECTION_STATUSES)[number];
 
 const nullableCount = (description: string) => nullable(int64(description));
@@ -73,7 +66,7 @@ export const ListedCollection = named(
     name: nullableText("Name; null if the log doesn't tell yet"),
     symbol: nullableText("Symbol"),
     type: nullableText("ERC721, ERC1155, ERC6909, CRYPTOPUNKS or MOONCATS"),
-    status: oneOf(COLLECTION_STATUSES, "Progress of the indexing"),
+    status: oneOf(COLLECTION_STATUSES, glossaryOf(COLLECTION_WORDS)),
     percent: nullableCount("From 0 to 100; 100 only when complete"),
     transfers: nullableCount("Transfers in the log"),
     nfts: nullableCount("Tokens, as they were last counted"),
@@ -112,12 +105,9 @@ export const ListedKey = named(
 );
 export type ListedKey = Sent<typeof ListedKey>;
 
-const CHAIN_STATES = ["following", "idle", "halted", "unreachable", "wrong_chain"] as const;
-export type ReportedState = (typeof CHAIN_STATES)[number];
+export type ReportedState = keyof typeof CHAIN_WORDS;
 
-const ENDPOINT_STATES = [
-  ...(["unused", "available", "wrong_chain", "lied", "behind", "paused", "failed"] as const),
-] satisfies EndpointStatus["state"][];
+const ENDPOINT_STATES = wireValues(ENDPOINT_WORDS) satisfies EndpointStatus["state"][];
 
 const Latency = Type.Object({ p50: double("Median in ms"), p99: double("99th percentile in ms") });
 
@@ -140,7 +130,10 @@ const hourAndDay = named("HourAndDay", Type.Object({ hour: int64("Last 60 minute
 
 const EndpointState = Type.Object({
   label: text("Stands for the endpoint's URL in logs and metrics"),
-  state: oneOf(ENDPOINT_STATES, "available, or the reason that other endpoints are preferred"),
+  state: oneOf(
+    ENDPOINT_STATES,
+    `In all but the first two other endpoints are preferred. ${glossaryOf(ENDPOINT_WORDS)}`,
+  ),
   reason: nullableText("The fault in words"),
   restsUntil: nullableTime("Until then other endpoints are preferred"),
   latencyMs: nullable(Latency),
@@ -151,7 +144,7 @@ const EndpointState = Type.Object({
 
 const ArchiveState = Type.Object({
   label: text("Stands for the archive's URL in logs and metrics"),
-  state: oneOf(["ready", "resting", "asleep"] as const, "asleep: not asked, because the node's own road is short"),
+  state: oneOf(wireValues(ARCHIVE_WORDS), glossaryOf(ARCHIVE_WORDS)),
   reason: nullableText("The last fault in words, while it rests"),
 });
 
@@ -162,7 +155,7 @@ const ChainStatus = Type.Object({
   chainId: int64("Id of the chain"),
   head: nullable(ChainHead),
   finalized: nullable(int64("Newest final block")),
-  state: oneOf(CHAIN_STATES, "idle: nothing is followed; the rest as the word says"),
+  state: oneOf(wireValues(CHAIN_WORDS), glossaryOf(CHAIN_WORDS)),
   since: time("When this process noticed the state"),
   endpoints: Type.Array(named("EndpointState", EndpointState)),
   archives: Type.Array(named("ArchiveState", ArchiveState)),

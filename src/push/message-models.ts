@@ -5,6 +5,7 @@
 import { type Static, type TProperties, type TSchema, Type } from "@sinclair/typebox";
 import { ERROR_CODES } from "../core/errors.ts";
 import { address, blockHash, decimal, digits, double, int32, int64, nativePrice, text } from "../core/schema-parts.ts";
+import { glossaryOf, LISTING_WORDS } from "../status-words.ts";
 
 const chain = text("Name of the chain");
 
@@ -46,7 +47,9 @@ const Limits = Type.Object(
 /** The messages of the service by their name in the documents. */
 export const SERVER_MESSAGES = {
   StatusMessage: about("status", "The state of a collection: the first message of a subscription", {
-    status: Type.Union([Type.Literal("SYNCING"), Type.Literal("SYNCED")], { description: "The status of the listing" }),
+    status: Type.Union([Type.Literal("SYNCING"), Type.Literal("SYNCED")], {
+      description: `The status of the listing. ${glossaryOf(LISTING_WORDS)}`,
+    }),
     block: Type.Union([int64("Block that pages show"), Type.Null()], { description: "Null before any block is read" }),
     percent: int32("Progress of the backfill"),
     inDoubt: Type.Optional(inDoubt),

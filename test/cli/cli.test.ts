@@ -86,15 +86,15 @@ test("indexes a list to the end without a running service, then tells what the l
   expect([done.code, done.err]).toEqual([0, ""]);
   const rows = done.out.trim().split("\n");
   expect(rows[0]).toMatch(/^CHAIN +ADDRESS +NAME +STATUS +NFTS +TRANSFERS +CALLS +TIME$/);
-  expect(rows.filter((row) => row.includes("following"))).toHaveLength(COUNT);
-  expect(rows.filter((row) => row.includes("not_a_contract"))).toHaveLength(1);
+  expect(rows.filter((row) => row.includes("complete"))).toHaveLength(COUNT);
+  expect(rows.filter((row) => row.includes("no contract"))).toHaveLength(1);
   const listed = JSON.parse((await cli(["collections", "--text", "collection 1", "--json"])).out);
   expect(listed.map(({ name }: { name: string }) => name).sort()).toEqual([
     "Collection 1",
     "Collection 10",
     "Collection 11",
   ]);
-  expect((await cli(["status"])).out).toContain(`${COUNT} following`);
+  expect((await cli(["status"])).out).toContain(`${COUNT} complete`);
   const told = await cli(["inspect", addresses[0] as string]);
   expect(told.out).toMatch(
     /v1 .* requested\nv2 .* identified at block \d+: "Collection 0" \(C\)[\s\S]* transfers of blocks [\s\S]*complete at block/,
@@ -112,10 +112,12 @@ test("talks to a running service with a key, and names a key that is refused", a
     expect(await schemaFaults(service, "ServiceStatus", JSON.parse(status.out))).toEqual([]);
     const collections = JSON.parse((await over(["collections", "--json"])).out);
     expect(await schemaFaults(service, "CollectionList", { cursor: null, result: collections })).toEqual([]);
-    expect((await over(["status"])).out).toMatch(/\neth following · head [\d,]+ of [\s\S]*\n {2}eth#1 available · /);
+    expect((await over(["status"])).out).toMatch(
+      /\neth reading new blocks · head [\d,]+ of [\s\S]*\n {2}eth#1 available · /,
+    );
     expect(await over(["index", addresses[0] as string])).toMatchObject({
       code: 0,
-      out: `eth ${addresses[0]}  following\n`,
+      out: `eth ${addresses[0]}  complete\n`,
     });
     const [collection = ""] = addresses;
     expect(await over(["refresh", collection, "1", "x"])).toMatchObject({
@@ -185,7 +187,7 @@ test("moves a bar in a terminal while a history is read, and leaves only the tab
   const percents = [...shown.matchAll(/[█░]{20} +(\d+) %/g)].map((match) => Number(match[1]));
   expect(new Set(percents).size).toBeGreaterThan(2);
   expect([...percents].sort((a, b) => a - b)).toEqual(percents);
-  expect(shown.slice(shown.lastIndexOf("\x1b[J"))).toMatch(/"?Long"? +following +1 +1 /);
+  expect(shown.slice(shown.lastIndexOf("\x1b[J"))).toMatch(/"?Long"? +complete +1 +1 /);
 });
 
 test("names the faults of endpoints and of the log, with the way out", async () => {

@@ -44,5 +44,5 @@ test("indexes a list of 200 contracts, with its progress in the terminal", async
   expect(new Set(counts).size).toBeGreaterThan(2);
   expect([...counts].sort((a, b) => a - b)).toEqual(counts);
   const table = shown.slice(shown.lastIndexOf("\x1b[J"));
-  expect(table.match(/Listed \d+ +following +1 +1 /g)).toHaveLength(COUNT);
+  expect(table.match(/Listed \d+ +complete +1 +1 /g)).toHaveLength(COUNT);
 });

@@ -157,7 +157,7 @@ function masked(page: string): string {
     .replace(/(?<=\/0x[0-9a-f]{40} )v\d+\b/g, "<version>")
     .replace(/(?<=^(?:chain\/1|keys\/api) )v\d+\b/gm, "<version>")
     .replace(/(?<=30-minute average )[\d.]+/g, "<average>")
-    .replace(/(?<=^eth .* following +\d+ +\d+) +\d+ +(?=<measured>)/gm, " <calls> ")
+    .replace(/(?<=^eth .* complete +\d+ +\d+) +\d+ +(?=<measured>)/gm, " <calls> ")
     .replace(/(?<=^OPERATOR_KEYS#1 .*) (?:–|<time>)$/gm, " <last use>")
     .replace(/ +/g, " ");
 }

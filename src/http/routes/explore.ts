@@ -39,6 +39,7 @@ import { countEntries } from "../../ledger/listing.ts";
 import { type Position, START } from "../../ledger/rows.ts";
 import { recordsOf } from "../../listings/pages.ts";
 import type { RecordFacts } from "../../listings/record.ts";
+import { glossaryOf, OUTCOME_WORDS, wireValues } from "../../status-words.ts";
 import { signCursor, type Walk } from "../../walks/cursor.ts";
 import { currentCollection, ledgerOf, type WalkSource } from "../../walks/snapshot.ts";
 import { assertKept, numberOfPlace, placeOfNumber, type StartedWalk, startWalk } from "../../walks/walk.ts";
@@ -115,7 +116,7 @@ const TransferList = named(
 
 const MetadataOutcome = Type.Object({
   time: time("Time of the attempt"),
-  outcome: oneOf(["resolved", "failed"] as const, "Whether metadata was found"),
+  outcome: oneOf(wireValues(OUTCOME_WORDS), glossaryOf(OUTCOME_WORDS)),
   reason: nullableText("Why it failed"),
   hash: nullable(blockHash("Hash of the stored document; equal ones are the same")),
 });

@@ -31,6 +31,7 @@ import { ruleOfWords } from "../../indexing/flags.ts";
 import { finishPage } from "../../listings/pages.ts";
 import type { MediaStatus } from "../../metadata/media/media.ts";
 import type { KnownFacts } from "../../metadata/page.ts";
+import { glossaryOf, LISTING_WORDS, MEDIA_WORDS, wireValues } from "../../status-words.ts";
 import { type FirstPage, openCursor } from "../../walks/cursor.ts";
 import { currentPlan } from "../../walks/plan.ts";
 import { currentCollection } from "../../walks/snapshot.ts";
@@ -88,19 +89,12 @@ const preview = named(
   }),
 );
 
-const MEDIA_STATUSES = [
-  "success",
-  "processing",
-  "unsupported_media",
-  "invalid_url",
-  "host_unavailable",
-  "temporarily_unavailable",
-] as const satisfies readonly MediaStatus[];
+const MEDIA_STATUSES = wireValues(MEDIA_WORDS) satisfies readonly MediaStatus[];
 
 export const Media = named(
   "Media",
   Type.Object({
-    status: oneOf(MEDIA_STATUSES, "Progress of the previews, or the reason that there are none"),
+    status: oneOf(MEDIA_STATUSES, glossaryOf(MEDIA_WORDS)),
     mimetype: nullableText("Media type of the original, detected from its content"),
     category: nullableText("image, video, audio and the like"),
     original_media_url: nullableText("URL from the metadata; null when it has none"),
@@ -153,7 +147,7 @@ const TOTAL = "Count with disable_total=false, else null";
 const NftPage = named(
   "NftPage",
   Type.Object({
-    status: oneOf(["SYNCING", "SYNCED"], "SYNCED once the whole history is indexed"),
+    status: oneOf(wireValues(LISTING_WORDS), glossaryOf(LISTING_WORDS)),
     total: eitherForm(nullable(digits(TOTAL)), nullable(int64(TOTAL))),
     page: count("Number of the page along the cursor, from 0"),
     page_size: count("The page size in effect"),

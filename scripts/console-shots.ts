@@ -83,13 +83,24 @@ try {
   await page.waitForSelector(".curve canvas");
   await shoot(page, "price");
   await page.setViewport({ width: 1_200, height: 860 });
+  await go(page, "/price", "document.querySelectorAll('.tokens').length === 2");
+  await shoot(page, "prices");
   await go(page, "/operate", "document.querySelector('tbody tr')");
   await shoot(page, "operate");
   await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
-  await page.setViewport({ width: 390, height: 800, isMobile: true });
+  await page.setViewport({ width: 390, height: 800, isMobile: true, deviceScaleFactor: 2 });
   await go(page, `/nft/eth/${plain.address}`, "document.querySelectorAll('.gallery img').length > 3");
   await loaded(page);
   await shoot(page, "phone");
+  await go(page, `/nft/eth/${plain.address}?view=holders`, "document.querySelector('tbody tr')");
+  await page.evaluate("document.querySelector('.tabs').scrollIntoView()");
+  await shoot(page, "phone-holders");
+  await go(page, "/", "document.querySelector('tbody tr')");
+  await press(page, "Menu");
+  await page.waitForSelector("header.open");
+  await shoot(page, "phone-overview");
+  await go(page, `/price/eth/${market.demo.address}`, "document.querySelector('.amount')");
+  await shoot(page, "phone-price");
 } finally {
   await browser.close();
   await service.stop();

@@ -1,11 +1,13 @@
 /** A collection: its progress while it is read, then its tokens at any block, holders, activity and exports. */
-import { useCallback, useContext, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { AsOf, Client, CollectionDetails, FeedMessage, NftPage, NftRecord } from "../client/index.ts";
-import { AddressOn, detailsOf, FindingText, findingOf } from "./address.tsx";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { AsOf, CollectionDetails, FeedMessage, NftRecord } from "../client/index.ts";
+import { CollectionActions } from "./actions.tsx";
+import { AddressOn, FindingText, findingOf } from "./address.tsx";
+import { type Found, type Happening, type Progress, useCollection, type Where } from "./collection-state.ts";
 import { BlockSlider, type FilterState, Filters } from "./controls.tsx";
 import { FilteredTokens, Gallery, isMulti, Picture, RangedTokens, type TokenSource } from "./gallery.tsx";
 import { HoldersPanel } from "./holders.tsx";
-import { blockIn, type Loaded, ReturnsContext, useAction, useAnswer, useMessages, useQuery } from "./hooks.ts";
+import { blockIn, type Loaded, useAction, useQuery } from "./hooks.ts";
 import { ChainNotice } from "./notice.tsx";
 import {
   AddressLink,
@@ -23,93 +25,27 @@ import {
   whole,
 } from "./parts.tsx";
 import { useSession } from "./session.ts";
-import { ActivityPanel, ExportPanel, type Happening } from "./views.tsx";
-
-interface Where {
-  readonly chain: string;
-  readonly address: string;
-}
-
-/** How far the indexing is, as the socket tells. */
-interface Progress {
-  readonly isDone: boolean;
-  readonly percent: number | null;
-  readonly blocksLeft: number | null;
-  readonly transfers: number | null;
-  /** Why nothing moves. */
-  readonly reason: string | undefined;
-  readonly failure: Extract<FeedMessage, { type: "failed" }> | undefined;
-  /** True if the collection was complete before: an operator removed it, or has it indexed again. */
-  readonly isReset: boolean;
-}
-
-const UNKNOWN: Progress = {
-  ...{ isDone: false, percent: null, blocksLeft: null, transfers: null },
-  ...{ reason: undefined, failure: undefined, isReset: false },
-};
-/** Happenings kept on the page. */
-const MOST_HAPPENINGS = 200;
-/** Pause between two looks at the newest block, however many messages come. */
-const REFRESH_MS = 1_500;
-/** Metadata comes in for minutes. */
-const PICTURES_MS = 5_000;
-
-/** The newest page of a collection, or that an operator removed it. */
-type Found =
-  | { readonly isRemoved: true }
-  | { readonly isRemoved: false; readonly page: NftPage & { readonly asOf: AsOf | null } };
+import { ActivityPanel, ExportPanel } from "./views.tsx";
 
 export function CollectionScreen({ chain, address }: Where) {
-  const { client } = useSession();
-  const returns = useContext(ReturnsContext);
-  const [progress, setProgress] = useState(UNKNOWN);
-  const [happenings, setHappenings] = useState<readonly Happening[]>([]);
-  const [metadata, setMetadata] = useState<Extract<FeedMessage, { type: "metadata" }>>();
-  /** Counts what makes the newest page out of date. */
-  const [moves, refresh] = useThrottled(REFRESH_MS);
-  const [pictures, refreshPictures] = useThrottled(PICTURES_MS);
-  const turn = moves + pictures + returns;
-  /** Requests that are sent before the next render need the newest progress, too. */
-  const latest = useRef(UNKNOWN);
-  const first = useAnswer<Found>(
-    async (signal) => {
-      // The listing of a removed collection would have it indexed again.
-      const isRemoved = latest.current.isReset && (await isRemovedNow(client, { chain, address }, signal));
-      if (isRemoved) return { isRemoved };
-      const query = { chain, limit: 1, disable_total: false, normalizeMetadata: true, signal };
-      return { isRemoved, page: await client.nftPage(address, query) };
-    },
-    [chain, address, turn],
-  );
-  const page = first.value?.isRemoved === false ? first.value.page : undefined;
-  const isReady = !progress.isReset && (progress.isDone || page?.status === "SYNCED");
-  const wasReady = useRef(false);
-  wasReady.current = isReady;
-  useMessages(chain, address, (message) => {
-    latest.current = progressAfter(latest.current, message, wasReady.current);
-    setProgress(latest.current);
-    if (message.type === "metadata") setMetadata(message);
-    const happening = happeningOf(message);
-    if (happening !== undefined) setHappenings((before) => [happening, ...before].slice(0, MOST_HAPPENINGS));
-    if (isNews(message)) refresh();
-    if (message.type === "metadata") refreshPictures();
-  });
-  const details = useAnswer<CollectionDetails | undefined>(
-    (signal) => (isReady ? detailsOf(client, { chain, address }, signal) : Promise.resolve(undefined)),
-    [chain, address, isReady, pictures],
-  );
+  const state = useCollection({ chain, address });
+  const { progress, first, page, isReady, details } = state;
   const record = page?.result[0];
   const total = Number(page?.total ?? 0);
   return (
     <>
       <Heading {...{ chain, address, record, total, isReady }} flags={details.value?.flags} />
       {details.value === undefined ? null : <About {...details.value} />}
+      {page === undefined ? null : <CollectionActions {...{ chain, address }} onRemove={state.remove} />}
       <ChainNotice chain={chain} />
       <Refusal error={first.error} {...{ chain, address }} />
-      {isReady ? null : <Unready {...{ chain, address, progress }} found={first.value} error={first.error} />}
+      {isReady || state.isRemoving ? null : (
+        <Unready {...{ chain, address, progress }} found={first.value} error={first.error} />
+      )}
       {isReady && page?.asOf != null && record !== undefined ? (
         <Ready
-          {...{ chain, address, happenings, metadata, details, turn, total }}
+          {...{ chain, address, details, total }}
+          {...{ happenings: state.happenings, metadata: state.metadata, turn: state.turn }}
           newest={page.asOf}
           firstBlock={Number(record.block_number_minted)}
           isMulti={isMulti(record)}
@@ -135,21 +71,13 @@ function Refusal({ error, ...where }: Where & { readonly error: Error | undefine
 function NoNfts({ block, ...where }: Where & { readonly block: number | undefined }) {
   return (
     <>
-      <p>This contract has no NFTs{block === undefined ? "" : ` at block ${whole(block)}`}.</p>
+      <p>
+        This contract has no NFTs{block === undefined ? "" : ` at block ${whole(block)}`}. They appear here once they
+        are minted.
+      </p>
       <AddressOn {...where} />
     </>
   );
-}
-
-async function isRemovedNow(client: Client, where: Where, signal: AbortSignal): Promise<boolean> {
-  return (await detailsOf(client, where, signal))?.status === "removed";
-}
-
-/** True if the newest page may be out of date. */
-function isNews(message: FeedMessage): boolean {
-  if (message.type === "status") return message.status !== "SYNCED" || message.gap === true;
-  if (message.type === "failed") return message.nextTry === null;
-  return ["indexed", "transfers", "reorged"].includes(message.type);
 }
 
 interface HeadingOptions extends Where {
@@ -197,7 +125,7 @@ function About({
   if (!hasPicture && description === null && externalLink === null) return null;
   return (
     <section class="details" aria-label="About the collection">
-      {hasPicture ? <Picture record={{ media }} size="low" pixels={100} /> : null}
+      {hasPicture ? <Picture record={{ media }} pixels={100} /> : null}
       <div>
         {description === null ? null : <p class="description">{plain(description, MOST_DESCRIBED)}</p>}
         {externalLink === null ? null : <code>{plain(externalLink, 200)}</code>}
@@ -239,7 +167,7 @@ function Removed({ chain, address }: Where) {
     });
   return (
     <section class="panel">
-      <p role="status">An operator removed this collection. The service no longer follows it.</p>
+      <p role="status">An operator removed this collection. The service no longer updates it.</p>
       <button type="button" disabled={isBusy} onClick={again}>
         Index it again
       </button>{" "}
@@ -252,7 +180,11 @@ function ProgressPanel({ progress }: { readonly progress: Progress }) {
   const { percent, blocksLeft, transfers, reason, isReset } = progress;
   return (
     <section class="panel" aria-live="polite">
-      <h2>{isReset ? "An operator has this collection indexed again" : "The service reads this contract's history"}</h2>
+      <h2>
+        {isReset
+          ? "An operator has this collection indexed again"
+          : "Indexing: the service reads this contract's history"}
+      </h2>
       <Bar percent={percent} label="Progress of the indexing" />
       <p>
         {transfers === null ? "Waiting for the first blocks." : `${short(transfers)} transfers so far.`}{" "}
@@ -295,6 +227,7 @@ function Ready({ chain, address, newest, firstBlock, total, ...rest }: ReadyOpti
   const isFiltered = filter.owner !== undefined || filter.traits.length > 0;
   const { source, error } = useTokens({ chain, address }, block, isFiltered ? filter : undefined, turn);
   const shownAt = source.asOf ?? newest;
+  const { isAll, count } = source.found;
   return (
     <>
       {asked === block ? null : (
@@ -309,9 +242,9 @@ function Ready({ chain, address, newest, firstBlock, total, ...rest }: ReadyOpti
             <Filters {...{ chain, address, filter }} onFilter={setFilter} />
             <Failure error={error} />
             <p role="status" class="quiet">
-              {countText(source)} after block {whole(shownAt.block)}
-              {shownAt.time === null ? "" : `, ${clock(shownAt.time)}`}
+              {countText(source)} at block {whole(shownAt.block)}
             </p>
+            {isAll && count === 0 ? <Nothing isFiltered={isFiltered} /> : null}
             <Gallery {...{ source, chain, address, block }} />
             <Curl requests={galleryRequests({ chain, address }, shownAt.block, isFiltered ? filter : undefined)} />
           </>
@@ -327,6 +260,15 @@ function Ready({ chain, address, newest, firstBlock, total, ...rest }: ReadyOpti
     </>
   );
 }
+
+/** What to do where no token is shown. */
+const Nothing = ({ isFiltered }: { readonly isFiltered: boolean }) => (
+  <p>
+    {isFiltered
+      ? "No token matches the filters at this block. Remove a filter, or choose another block."
+      : "No token exists at this block. Choose a newer one."}
+  </p>
+);
 
 const countText = ({ found: { count, isAll } }: TokenSource): string =>
   isAll ? counted(count, "token") : `${counted(count, "token")} so far`;
@@ -373,53 +315,4 @@ function galleryRequests({ chain, address }: Where, block: number, filter: Filte
   if (filter.owner !== undefined) query.set("owner", filter.owner);
   for (const trait of filter.traits) query.append("trait", trait);
   return [{ path: `/api/collections/${chain}/${address}/tokens?${query}` }];
-}
-
-function progressAfter(before: Progress, message: FeedMessage, wasReady: boolean): Progress {
-  switch (message.type) {
-    case "status": {
-      const isDone = message.status === "SYNCED";
-      const isReset = !isDone && (before.isReset || wasReady);
-      return { ...(isReset ? UNKNOWN : before), isDone, isReset, percent: message.percent, failure: undefined };
-    }
-    case "progress": {
-      const { percent, blocksLeft, transfers, reason } = message;
-      return { ...before, percent, blocksLeft, transfers, reason, failure: undefined };
-    }
-    case "indexed":
-      return { ...before, isDone: true, percent: 100, reason: undefined, failure: undefined, isReset: false };
-    case "failed":
-      return { ...before, failure: message };
-    default:
-      return before;
-  }
-}
-
-function happeningOf(message: FeedMessage): Happening | undefined {
-  const time = new Date().toISOString();
-  if (message.type === "reorged") return { is: "reorged", time, block: message.block };
-  if (message.type === "failed") return { is: "failed", time, reason: message.reason };
-  return undefined;
-}
-
-/** A counter that a burst of calls moves once at its start, and once after the pause. */
-function useThrottled(ms: number): [turn: number, move: () => void] {
-  const [turn, setTurn] = useState(0);
-  const waiting = useRef<ReturnType<typeof setTimeout>>(undefined);
-  const isDue = useRef(false);
-  const move = useCallback(() => {
-    if (waiting.current !== undefined) {
-      isDue.current = true;
-      return;
-    }
-    setTurn((before) => before + 1);
-    waiting.current = setTimeout(() => {
-      waiting.current = undefined;
-      if (!isDue.current) return;
-      isDue.current = false;
-      move();
-    }, ms);
-  }, [ms]);
-  useEffect(() => () => clearTimeout(waiting.current), []);
-  return [turn, move];
 }

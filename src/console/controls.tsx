@@ -89,7 +89,9 @@ function Traits({ chain, address, filter, onFilter }: FilterOptions) {
       <p class="quiet">
         The metadata of {whole(indexed)} of {whole(of)} tokens is known.
       </p>
-      {result.length === 0 ? <p>No token has traits.</p> : null}
+      {result.length === 0 ? (
+        <p>No token has traits{indexed < of ? " so far. They appear as the metadata is fetched" : ""}.</p>
+      ) : null}
       {result.map(({ type, values, distinct }) => (
         <details key={type}>
           <summary>
@@ -146,7 +148,7 @@ export function BlockSlider({ first, newest, shownAt, block, onBlock }: SliderOp
   return (
     <div class="slider">
       <label for="block">
-        After block <output>{whole(value)}</output>
+        Block <output>{whole(value)}</output>
         <span>{time}</span>
       </label>
       <input

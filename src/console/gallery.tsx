@@ -1,6 +1,7 @@
 /** A grid of tokens of any number: only the rows in view are elements of the page. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { AsOf, Client, Contract, NftRecord } from "../client/index.ts";
+import { MEDIA_WORDS } from "../status-words.ts";
 import { brief, cutInside, linkTo, plain, whole } from "./parts.tsx";
 import { BASE } from "./session.ts";
 
@@ -282,51 +283,58 @@ interface GalleryOptions {
   readonly block: number | undefined;
 }
 
-/** The box that scrolls and what is inside, with the part that is in view. */
+/** The grid's width, and how far the page is scrolled past its upper end. */
 function useView() {
-  const box = useRef<HTMLElement>(null);
-  const inside = useRef<HTMLDivElement>(null);
+  const grid = useRef<HTMLDivElement>(null);
   const [view, setView] = useState({ width: 0, height: 0, top: 0 });
   useEffect(() => {
-    const element = box.current;
+    const element = grid.current;
     if (element === null) return;
-    // The box has a padding, which the columns must not count.
-    const read = () =>
-      setView({
-        width: inside.current?.clientWidth ?? 0,
-        height: element.clientHeight,
-        top: element.scrollTop,
-      });
+    const read = () => {
+      const { width, top } = element.getBoundingClientRect();
+      setView({ width: Math.floor(width), height: innerHeight, top: Math.max(0, -top) });
+    };
+    // What is above the grid grows and shrinks, too, and moves the grid with it.
     const observer = new ResizeObserver(read);
-    observer.observe(element);
-    element.addEventListener("scroll", read, { passive: true });
+    for (const one of [element, document.body]) observer.observe(one);
+    addEventListener("scroll", read, { passive: true });
+    addEventListener("resize", read);
     return () => {
       observer.disconnect();
-      element.removeEventListener("scroll", read);
+      removeEventListener("scroll", read);
+      removeEventListener("resize", read);
     };
   }, []);
-  return { box, inside, ...view };
+  return { grid, ...view };
 }
 
-export function Gallery({ source, chain, address, block }: GalleryOptions) {
-  const { box, inside, width, height, top } = useView();
-  const { columns, cell, rowHeight } = gridOf(width);
-  const rows = Math.ceil(source.total / columns);
+/** The places of a grid that are in view, and where its drawn rows begin. */
+function rowsInView(total: number, { width, height, top }: { width: number; height: number; top: number }) {
+  const { columns, rowHeight, cell } = gridOf(width);
+  const rows = Math.ceil(total / columns);
   const full = rows * rowHeight;
   const tall = Math.min(full, Math.max(MOST_PIXELS, height));
-  // The share of the way down is the same in the short scale of the scroll bar and in the real one.
-  const real = tall === full ? top : (top / Math.max(1, tall - height)) * (full - height);
-  const firstRow = Math.max(0, Math.floor(real / rowHeight) - SPARE_ROWS);
+  // The share of the way down is the same in the short scale of the page and in the real one. Below its end the page goes on
+  // in the real one.
+  const way = Math.min(top, Math.max(0, tall - height));
+  const real = tall === full ? top : (way / Math.max(1, tall - height)) * (full - height) + (top - way);
+  const firstRow = Math.max(0, Math.min(rows, Math.floor(real / rowHeight)) - SPARE_ROWS);
   const lastRow = Math.min(rows, Math.ceil((real + height) / rowHeight) + SPARE_ROWS);
-  const from = firstRow * columns;
-  const to = Math.min(source.total, lastRow * columns);
+  const [from, to] = [firstRow * columns, Math.min(total, lastRow * columns)];
+  return { ...{ columns, rowHeight, cell, tall, from, to }, offset: top + firstRow * rowHeight - real };
+}
+
+/** The tokens in a grid that scrolls with the page. */
+export function Gallery({ source, chain, address, block }: GalleryOptions) {
+  const { grid, ...view } = useView();
+  const { width } = view;
+  const { columns, rowHeight, cell, tall, from, to, offset } = rowsInView(source.total, view);
   useEffect(() => {
     if (width > 0 && to > from) source.show(from, to - 1);
   }, [source, from, to, source.total, width]);
-  const offset = top + firstRow * rowHeight - real;
   return (
-    <section class="gallery" ref={box} tabIndex={0} aria-label={`Tokens, ${whole(source.total)} in all`}>
-      <div ref={inside} style={{ height: `${tall}px` }}>
+    <section class="gallery" aria-label={`Tokens, ${whole(source.total)} in all`}>
+      <div ref={grid} style={{ height: `${tall}px` }}>
         <ul
           style={{
             transform: `translateY(${offset}px)`,
@@ -372,7 +380,7 @@ function Card({ record, chain, address, block, size }: CardOptions) {
   const shortId = `#${cutInside(id, Math.max(5, most - holder.length))}`;
   return (
     <a class="card token" href={linkTo.token(chain, address, id, block)}>
-      <Picture record={record} size="low" pixels={size} />
+      <Picture record={record} pixels={size} />
       <strong title={title}>{cutInside(title, most)}</strong>
       <small>{isMulti(record) && name !== undefined ? `${shortId} · ${holder}` : holder}</small>
       {id.length < 5 ? null : <small class="full-id">#{id}</small>}
@@ -395,26 +403,35 @@ export function tokenName(record: NftRecord): string {
   return name === undefined ? `#${cutInside(record.token_id, 21)}` : plain(name, 60);
 }
 
-/** The preview of a token's picture, from this service: nothing is loaded from the host that the metadata names. */
-export function Picture({
-  record,
-  size,
-  pixels,
-}: {
-  readonly record: Pick<NftRecord, "media">;
-  readonly size: "low" | "medium" | "high";
-  readonly pixels: number;
-}) {
-  const path = pathOf(record, size);
+/**
+ * The preview of a token's picture, from this service: nothing is loaded from the host that the metadata names. The browser
+ * takes the size that its screen needs.
+ * @param pixels the shown size
+ */
+export function Picture({ record, pixels }: { readonly record: Pick<NftRecord, "media">; readonly pixels: number }) {
+  const previews = previewsOf(record);
   const style = { width: `${pixels}px`, height: `${pixels}px` };
-  if (path === undefined) {
+  if (previews.length === 0) {
     return (
       <span class="picture none" style={style}>
         {absenceOf(record)}
       </span>
     );
   }
-  return <img class="picture" style={style} src={path} alt="" loading="lazy" decoding="async" />;
+  const { path } = previews.find(({ width }) => width >= pixels) ?? (previews.at(-1) as Preview);
+  const srcset = previews.map((one) => `${one.path} ${one.width}w`).join(", ");
+  return (
+    <img
+      class="picture"
+      style={style}
+      srcset={srcset}
+      sizes={`${pixels}px`}
+      src={path}
+      alt=""
+      loading="lazy"
+      decoding="async"
+    />
+  );
 }
 
 /** Why a token has no preview, in words. */
@@ -422,12 +439,20 @@ function absenceOf({ media }: Pick<NftRecord, "media">): string {
   if (media === "" || media.status === "success") return "";
   // The service also calls a missing URL invalid.
   if (media.status === "invalid_url" && media.original_media_url === null) return "no picture";
-  return media.status.replaceAll("_", " ");
+  return MEDIA_WORDS[media.status].word;
 }
 
-/** By path below this page's own address, which may differ from the service's public one. */
-function pathOf({ media }: Pick<NftRecord, "media">, size: "low" | "medium" | "high"): string | undefined {
-  const url = media === "" ? undefined : media.media_collection?.[size].url;
-  const path = url === undefined ? undefined : /\/(media\/[0-9a-f]{64}\/\d+)$/.exec(url)?.[1];
-  return path === undefined ? undefined : `${BASE}${path}`;
+interface Preview {
+  readonly path: string;
+  readonly width: number;
+}
+
+/** The previews, smallest first. By path below this page's own address, which may differ from the service's public one. */
+function previewsOf({ media }: Pick<NftRecord, "media">): readonly Preview[] {
+  const sizes = media === "" || media.media_collection === null ? undefined : media.media_collection;
+  if (sizes === undefined) return [];
+  return [sizes.low, sizes.medium, sizes.high].flatMap(({ url, width }) => {
+    const path = /\/(media\/[0-9a-f]{64}\/\d+)$/.exec(url)?.[1];
+    return path === undefined ? [] : [{ path: `${BASE}${path}`, width }];
+  });
 }

@@ -30,7 +30,7 @@ export function HoldersPanel({ chain, address, block, turn, isMulti }: HoldersOp
       <p role="status" class="quiet">
         {page === undefined || asOf === null
           ? "Counting…"
-          : `${counted(page.total, "owner")} after block ${whole(asOf.block)}${isMulti ? ", by units" : ""}`}
+          : `${counted(page.total, "owner")} at block ${whole(asOf.block)}${isMulti ? ", by units" : ""}`}
       </p>
       <HolderTable
         amounts={isMulti ? ["Ids", "Units"] : ["Tokens"]}

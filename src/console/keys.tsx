@@ -1,8 +1,9 @@
-/** The keys of the service, and what every panel of an operator has: its twin on the command line, and confirmations. */
+/** The keys of the service: a table of them, and their changes. */
 import { useState } from "preact/hooks";
 import type { Key } from "../client/index.ts";
+import { Confirmed, Twin } from "./actions.tsx";
 import { useAction, useAnswer } from "./hooks.ts";
-import { ago, Curl, commandLine, Failure, Panel, plain, type Request, Table, whole } from "./parts.tsx";
+import { ago, commandLine, Failure, Panel, plain, Table, whole } from "./parts.tsx";
 import { useSession } from "./session.ts";
 
 const KEY_COLUMNS = [
@@ -168,62 +169,22 @@ function KeyTable({ keys, isBusy, onRotate, onRevoke }: KeyTableOptions) {
 }
 
 function KeyActions({ of, isBusy, onRotate, onRevoke }: Omit<KeyTableOptions, "keys"> & { readonly of: Key }) {
-  if (of.source === "environment") return <>set by the environment</>;
+  if (of.source === "environment") return <>set in the environment</>;
   const name = plain(of.name);
   return (
     <>
       <button type="button" disabled={isBusy} onClick={() => onRotate(of.name)} aria-label={`Rotate ${name}`}>
         Rotate
       </button>{" "}
-      <Confirmed name="Revoke" label={`Revoke ${name}`} isDisabled={isBusy} onConfirm={() => onRevoke(of.name)} />
+      <Confirmed
+        name="Revoke"
+        label={`Revoke ${name}`}
+        effect="The key stops working at once, and its connections are closed."
+        isDisabled={isBusy}
+        onConfirm={() => onRevoke(of.name)}
+      />
     </>
   );
 }
 
 const quotedName = (name: string): string => (/^[\w.-]+$/.test(name.trim()) ? name.trim() : "<name>");
-
-/** An action on the command line, and its requests. */
-export function Twin({ command, requests }: { readonly command: string; readonly requests: readonly Request[] }) {
-  return (
-    <>
-      <p class="quiet">
-        On the command line: <code>{commandLine(command)}</code>
-      </p>
-      <Curl requests={requests} />
-    </>
-  );
-}
-
-interface ConfirmedOptions {
-  readonly name: string;
-  readonly label: string;
-  readonly isDisabled: boolean;
-  readonly onConfirm: () => void;
-}
-
-/** A button whose change can't be taken back: it asks once more. */
-export function Confirmed({ name, label, isDisabled, onConfirm }: ConfirmedOptions) {
-  const [isAsking, setAsking] = useState(false);
-  if (!isAsking) {
-    return (
-      <button type="button" disabled={isDisabled} onClick={() => setAsking(true)} aria-label={label}>
-        {name}
-      </button>
-    );
-  }
-  const confirm = () => {
-    setAsking(false);
-    onConfirm();
-  };
-  return (
-    <span class="confirm">
-      Sure?{" "}
-      <button type="button" disabled={isDisabled} onClick={confirm} aria-label={`${label}, confirmed`}>
-        {name}
-      </button>{" "}
-      <button type="button" onClick={() => setAsking(false)} aria-label={`${label}, not now`}>
-        Keep
-      </button>
-    </span>
-  );
-}

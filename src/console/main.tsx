@@ -8,6 +8,7 @@ import { OperateScreen } from "./operate.tsx";
 import { OverviewScreen, SearchScreen } from "./overview.tsx";
 import { isAddress, linkTo, plain } from "./parts.tsx";
 import { PriceScreen } from "./price.tsx";
+import { useScrollMemory } from "./scroll.ts";
 import {
   BASE,
   forget,
@@ -125,6 +126,9 @@ function Frame({ session }: { readonly session: Signed }) {
   const [first = ""] = place.path;
   const { isLost, returns } = useConnection();
   useHeading(place.path.join("/"));
+  useScrollMemory(place.path.join("/"));
+  const [isOpen, setOpen] = useState(false);
+  useLayoutEffect(() => setOpen(false), [place.path.join("/")]);
   const links = [
     { href: "#/", name: "Overview", isHere: first === "" || first === "nft" },
     { href: "#/price", name: "Prices", isHere: first === "price" },
@@ -135,9 +139,9 @@ function Frame({ session }: { readonly session: Signed }) {
       <button type="button" class="skip" onClick={() => document.getElementById("content")?.focus()}>
         Skip to the content
       </button>
-      <header>
-        <a class="brand" href="#/">
-          <Mark /> EVM data
+      <header class={isOpen ? "open" : ""}>
+        <a class="brand" href="#/" aria-label="EVM data">
+          <Mark /> <span>EVM data</span>
         </a>
         <nav aria-label="Screens">
           {links.map(({ href, name, isHere }) => (
@@ -147,8 +151,11 @@ function Frame({ session }: { readonly session: Signed }) {
           ))}
         </nav>
         <SearchBox />
-        <button type="button" class="quiet" onClick={() => session.leave()}>
+        <button type="button" class="quiet leave" onClick={() => session.leave()}>
           Sign out
+        </button>
+        <button type="button" class="menu" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+          Menu
         </button>
       </header>
       <p class="connection" role="status">
@@ -189,7 +196,7 @@ function useHeading(path: string): void {
     const heading = content?.querySelector("h1") ?? content;
     if (heading === null || heading === undefined) return;
     heading.tabIndex = -1;
-    heading.focus();
+    heading.focus({ preventScroll: true });
   }, [path]);
 }
 
@@ -201,7 +208,7 @@ function Screen({ place }: { readonly place: Place }) {
     if (id === undefined) return <CollectionScreen key={key} chain={chain} address={address.toLowerCase()} />;
     return <TokenScreen key={key} chain={chain} address={address.toLowerCase()} id={id} />;
   }
-  if (kind === "price") return <PriceScreen key={key} chain={chain || "eth"} address={address.toLowerCase()} />;
+  if (kind === "price") return <PriceScreen key={key} chain={chain || undefined} address={address.toLowerCase()} />;
   if (kind === "operate") return <OperateScreen />;
   if (kind === "search") return <SearchScreen key={key} text={chain} />;
   if (kind === "") return <OverviewScreen offers={place.query.getAll("try")} />;
@@ -235,6 +242,7 @@ function SearchBox() {
         type="search"
         aria-label="Contract, token, name or symbol"
         placeholder="Address, name or symbol"
+        enterkeyhint="search"
       />
       <button type="submit">Search</button>
     </form>

@@ -1,23 +1,12 @@
 /** What an operator changes: keys, lists of contracts to index, single collections. Each with its twin on the command line. */
 import { useState } from "preact/hooks";
-import { type Contract, type IndexAnswer, ServiceError, type ServiceStatus } from "../client/index.ts";
+import type { Contract, IndexAnswer, ServiceStatus } from "../client/index.ts";
+import { ENDPOINT_WORDS } from "../status-words.ts";
+import { AddressField, CollectionActions, RequestedList, Twin } from "./actions.tsx";
+import { ChainMenu, useChainChoice, useChains } from "./chain-menu.tsx";
 import { useAction, usePolled } from "./hooks.ts";
-import { Confirmed, Keys, Twin } from "./keys.tsx";
-import {
-  bytes,
-  Curl,
-  clock,
-  Failure,
-  isAddress,
-  linkTo,
-  Panel,
-  plain,
-  quoted,
-  type Request,
-  short,
-  Table,
-  whole,
-} from "./parts.tsx";
+import { Keys } from "./keys.tsx";
+import { bytes, Curl, clock, Failure, isAddress, Panel, plain, quoted, short, Table, whole } from "./parts.tsx";
 import { useSession } from "./session.ts";
 
 export function OperateScreen() {
@@ -76,18 +65,7 @@ function IndexList() {
           <span role="status">{state}</span>
         </p>
       </form>
-      {answers.length === 0 ? null : (
-        <ul class="plain-list">
-          {answers.map(({ chain, address, before }) => (
-            <li key={`${chain}/${address}`}>
-              <a href={linkTo.collection(chain, address)}>
-                {chain} <code>{address}</code>
-              </a>{" "}
-              {before === null ? "was unknown" : `was ${before.replaceAll("_", " ")}`}
-            </li>
-          ))}
-        </ul>
-      )}
+      <RequestedList items={answers} />
       <Twin
         command={indexCommand(listed)}
         requests={[{ method: "POST", path: "/api/collections", body: { items: listed } }]}
@@ -128,85 +106,21 @@ function contractsOf(text: string): Contract[] {
   });
 }
 
-const CHANGES = {
-  reindex: "Indexes it anew from its first block. Repairs a damaged stream.",
-  refresh: "Fetches the metadata of all its tokens again.",
-  remove: "Stops following it, until a client requests it again.",
-} as const;
-
+/** The changes of a collection that the operator names. */
 function OneCollection() {
-  const { client } = useSession();
-  const [chain, setChain] = useState("eth");
+  const chains = useChains();
+  const [chain, setChain] = useChainChoice(chains);
   const [address, setAddress] = useState("");
-  const [change, setChange] = useState<Change>("reindex");
-  const [state, run, isBusy] = useAction();
-  const shown = isAddress(address.trim()) ? address.trim() : "<address>";
-  const perform = () =>
-    run(async () => {
-      const contract = { chain: chain.trim() || "eth", address: address.trim() };
-      if (!isAddress(contract.address)) return "An address has 0x and 40 hexadecimal digits.";
-      try {
-        await client[change](contract);
-      } catch (error) {
-        if (error instanceof ServiceError && error.status === 404) return "This collection was never requested.";
-        throw error;
-      }
-      return "Done.";
-    });
-  const submit = (event: Event) => {
-    event.preventDefault();
-    if (change !== "remove") perform();
-  };
   return (
     <Panel title="One collection">
-      <form class="row" onSubmit={submit}>
-        <ChangeChoice change={change} onChange={setChange} />
-        <label for="on">Chain</label>
-        <input id="on" class="narrow" value={chain} onInput={({ currentTarget }) => setChain(currentTarget.value)} />
-        <label for="which">Contract</label>
-        <input
-          id="which"
-          value={address}
-          placeholder="0x…"
-          onInput={({ currentTarget }) => setAddress(currentTarget.value)}
-        />
-        {change === "remove" ? (
-          <Confirmed name="Do it" label="Remove the collection" isDisabled={isBusy} onConfirm={perform} />
-        ) : (
-          <button type="submit" disabled={isBusy}>
-            Do it
-          </button>
-        )}
-        <span role="status">{state}</span>
-      </form>
-      <p>{CHANGES[change]}</p>
-      <Twin
-        command={`${change} ${shown} --chain ${quoted(chain.trim() || "eth")}`}
-        requests={[requestOf(change, `/api/collections/${encodeURIComponent(chain.trim() || "eth")}/${shown}`)]}
-      />
+      <p class="row">
+        <ChainMenu id="on" {...{ chains, chain }} onChain={setChain} />
+        <AddressField id="which" value={address} onInput={setAddress} />
+      </p>
+      <CollectionActions chain={chain} address={address.trim().toLowerCase()} />
     </Panel>
   );
 }
-
-type Change = keyof typeof CHANGES;
-
-function ChangeChoice({ change, onChange }: { readonly change: Change; readonly onChange: (change: Change) => void }) {
-  return (
-    <>
-      <label for="what">Change</label>
-      <select id="what" value={change} onChange={({ currentTarget }) => onChange(currentTarget.value as Change)}>
-        {Object.keys(CHANGES).map((name) => (
-          <option key={name} value={name}>
-            {name}
-          </option>
-        ))}
-      </select>
-    </>
-  );
-}
-
-const requestOf = (change: Change, path: string): Request =>
-  change === "remove" ? { method: "DELETE", path } : { method: "POST", path: `${path}/${change}`, body: {} };
 
 // The endpoints of each chain: their state and why they rest, how quick they are, and what they cost.
 
@@ -223,13 +137,16 @@ function EndpointsPanel() {
         Endpoints are set by <code>RPC_URL_…</code> in the environment of the service. A start checks them, and so does{" "}
         <code>bun run cli doctor</code>.
       </p>
-      <Curl requests={[{ path: "/api/status" }]} command="status" />
+      <Curl requests={[{ path: "/api/status" }]} commands={["status"]} />
     </Panel>
   );
 }
 
 function EndpointTable({ status }: { readonly status: ServiceStatus }) {
-  const titles = ["Endpoint", "State", "Median, 99 of 100", "Calls in an hour", "In 24 hours", "Units", "Bytes"];
+  const titles = [
+    ...["Endpoint", "State", "Latency: median, 99th percentile", "Calls in the last hour", "Calls in 24 hours"],
+    ...["Compute units in 24 hours", "Data in 24 hours"],
+  ];
   return (
     <Table label="Endpoints" titles={titles}>
       {status.chains.flatMap(({ name, endpoints }) =>
@@ -239,7 +156,7 @@ function EndpointTable({ status }: { readonly status: ServiceStatus }) {
               {label} <small>{name}</small>
             </th>
             <td>
-              {state.replace("_", " ")}
+              {ENDPOINT_WORDS[state].word}
               {reason === null ? "" : `: ${plain(reason, 200)}`}
               {restsUntil === null ? "" : `, until ${clock(restsUntil)}`}
             </td>

@@ -1,7 +1,10 @@
 /** The overview: chains and endpoints, what is being indexed, what failed and why, log, memory and disk. And a search. */
 import { useState } from "preact/hooks";
 import { troubleOfReport } from "../chains/trouble.ts";
-import type { ChainStatus, Client, KnownToken, ListedCollection, ServiceStatus } from "../client/index.ts";
+import type { ChainStatus, Client, Contract, ListedCollection, ServiceStatus } from "../client/index.ts";
+import { CHAIN_WORDS, ENDPOINT_WORDS } from "../status-words.ts";
+import { ContractForm, IndexForm } from "./actions.tsx";
+import { useChains } from "./chain-menu.tsx";
 import { useAction, useAnswer, usePolled } from "./hooks.ts";
 import { AddressPanel, OtherMeaning } from "./meaning.tsx";
 import { TroubleWords } from "./notice.tsx";
@@ -11,6 +14,7 @@ import {
   bytes,
   CollectionTable,
   Curl,
+  clock,
   Fact,
   Failure,
   isAddress,
@@ -18,10 +22,10 @@ import {
   Panel,
   plain,
   short,
-  Table,
   whole,
 } from "./parts.tsx";
 import { useSession } from "./session.ts";
+import { KnownTokenTable } from "./tokens.tsx";
 
 const PAUSE_MS = 1_000;
 /** Rows of each table. The filter finds the rest. */
@@ -63,12 +67,11 @@ function Everything({ offers }: { readonly offers: readonly string[] }) {
     <>
       <h1>Overview</h1>
       <Failure error={error} />
-      {isEmpty || offers.length > 0 ? <First offers={offers} chains={status.chains} onDone={seen.reload} /> : null}
-      <Health status={status} />
+      <IndexPanel {...{ isEmpty, offers }} chains={status.chains} onDone={seen.reload} />
       <Panel title="Chains">
         <div class="cards">
           {status.chains.map((chain) => (
-            <Chain key={chain.chainId} chain={chain} leases={status.leases} />
+            <Chain key={chain.chainId} {...{ chain, status }} />
           ))}
         </div>
       </Panel>
@@ -90,78 +93,68 @@ function Everything({ offers }: { readonly offers: readonly string[] }) {
             />
           </label>
           {listed.length === 0 ? (
-            <p>No collection has this in its address, name or symbol.</p>
+            <p>
+              No collection has this in its address, name or symbol. Change the filter, or index the contract above.
+            </p>
           ) : (
             <CollectionTable rows={listed} />
           )}
           {hasMore ? <p class="quiet">These are the first {MOST}. The filter finds the others.</p> : null}
         </Panel>
       )}
-      <Curl requests={[{ path: "/api/status" }, { path: `/api/collections?limit=${MOST}` }]} command="status --watch" />
+      <Health status={status} />
+      <Curl
+        requests={[{ path: "/api/status" }, { path: `/api/collections?limit=${MOST}` }]}
+        commands={["status --watch"]}
+      />
     </>
   );
 }
 
 /** A key of scope `read` sees collections and prices, but not the state of the service. */
 function ReadOnly({ offers }: { readonly offers: readonly string[] }) {
+  const chains = useChains();
+  const open = async ({ chain, address }: Required<Contract>) => {
+    location.hash = linkTo.collection(chain, address);
+    return "";
+  };
   return (
     <>
       <h1>Look something up</h1>
+      <Panel title="Open a collection">
+        <ContractForm id="first" {...{ chains }} action="Open" onContract={open} />
+        <p class="quiet">
+          A collection that is new to the service is indexed when you open it. Another screen has the{" "}
+          <a href="#/price">prices of tokens</a>.
+        </p>
+        <Offers offers={offers} />
+      </Panel>
       <p>
-        This key may read collections and prices. Search for the address of a contract above. The state of the service
-        needs a key of scope operate.
+        This key has scope read: it may read collections and prices. The state of the service, and changes of
+        collections, need a key of scope operate.
       </p>
-      <Offers offers={offers} />
     </>
   );
 }
 
 interface FirstOptions {
+  readonly isEmpty: boolean;
   readonly offers: readonly string[];
   readonly chains: readonly ChainStatus[];
   readonly onDone: () => void;
 }
 
-/** What to do first. The demo's address offers its contracts as `?try=chain:address`. */
-function First({ offers, chains, onDone }: FirstOptions) {
-  const { client } = useSession();
-  const [address, setAddress] = useState("");
-  const [chain, setChain] = useState(chains[0]?.name ?? "eth");
-  const [state, run, isBusy] = useAction();
-  const submit = (event: Event) => {
-    event.preventDefault();
-    run(async () => {
-      if (!isAddress(address.trim())) return "An address has 0x and 40 hexadecimal digits.";
-      await client.index([{ chain, address: address.trim() }]);
-      onDone();
-      return "Requested.";
-    });
-  };
+/** Requests the indexing of a contract. The demo's address offers its contracts as `?try=chain:address`. */
+function IndexPanel({ isEmpty, offers, chains, onDone }: FirstOptions) {
+  const names = chains.map(({ name }) => name);
+  const shown = offers.length > 0 || !isEmpty || !names.includes("eth") ? offers : EXAMPLES;
   return (
-    <Panel title="Begin here">
-      <p>Enter the address of an NFT contract. The service reads its history from the chain, and shows it below.</p>
-      <form class="row" onSubmit={submit}>
-        <label for="first-chain">Chain</label>
-        <select id="first-chain" value={chain} onChange={({ currentTarget }) => setChain(currentTarget.value)}>
-          {chains.map(({ name }) => (
-            <option key={name} value={name}>
-              {name}
-            </option>
-          ))}
-        </select>
-        <label for="first">Contract</label>
-        <input
-          id="first"
-          value={address}
-          placeholder="0x…"
-          onInput={({ currentTarget }) => setAddress(currentTarget.value)}
-        />
-        <button type="submit" disabled={isBusy}>
-          Index
-        </button>
-        <span role="status">{state}</span>
-      </form>
-      <Offers offers={offers.length > 0 || !chains.some(({ name }) => name === "eth") ? offers : EXAMPLES} />
+    <Panel title={isEmpty ? "Begin here" : "Index a collection"}>
+      {isEmpty ? (
+        <p>Enter the address of an NFT contract. The service reads its history from the chain, and shows it below.</p>
+      ) : null}
+      <IndexForm chains={names} onDone={onDone} />
+      <Offers offers={shown} />
     </Panel>
   );
 }
@@ -195,42 +188,51 @@ function Offers({ offers }: { readonly offers: readonly string[] }) {
 function Health({ status }: { readonly status: ServiceStatus }) {
   const { log, memory, version, startedAt, queue } = status;
   return (
-    <dl class="facts">
-      <Fact name="Event log">
-        {log.engine}, {bytes(log.bytes)}
-        {log.writable ? "" : " · not writable"}
-      </Fact>
-      <Fact name="Disk left">{log.freeBytes === null ? "not known" : bytes(log.freeBytes)}</Fact>
-      <Fact name="Delay behind the event log">
-        {log.behindSeconds < 1 ? "none" : `${Math.round(log.behindSeconds)} s`}
-      </Fact>
-      <Fact name="Memory">
-        {bytes(memory.rss)}, of it {bytes(memory.collections + memory.metadata)} of collections
-      </Fact>
-      <Fact name="Collections with work to do">{whole(queue)}</Fact>
-      <Fact name="Version">
-        {version}, started {ago(startedAt)}
-      </Fact>
-    </dl>
+    <Panel title="Service">
+      <dl class="facts">
+        <Fact name="Stored data">
+          {bytes(log.bytes)} in {log.engine}
+          {log.writable ? "" : " · not writable"}
+        </Fact>
+        <Fact name="Free disk space">{log.freeBytes === null ? "not known" : bytes(log.freeBytes)}</Fact>
+        <Fact name="Replication lag">{log.behindSeconds < 1 ? "none" : `${Math.round(log.behindSeconds)} s`}</Fact>
+        <Fact name="Memory">
+          {bytes(memory.rss)}, {bytes(memory.collections + memory.metadata)} of it for collections
+        </Fact>
+        <Fact name="Collections in the queue">{whole(queue)}</Fact>
+        <Fact name="Version">
+          {version}, started {ago(startedAt)}
+        </Fact>
+      </dl>
+    </Panel>
   );
 }
 
-function Chain({ chain, leases }: { readonly chain: ChainStatus; readonly leases: ServiceStatus["leases"] }) {
+interface ChainOptions {
+  readonly chain: ChainStatus;
+  readonly status: ServiceStatus;
+}
+
+function Chain({ chain, status: { leases, instance } }: ChainOptions) {
   const { name, chainId, head, finalized, state, since, endpoints } = chain;
   const leader = leases.find(({ what }) => what === `follow/${chainId}`);
   const trouble = troubleOfReport(chain);
+  const isElsewhere = leader !== undefined && leader.holder !== instance;
   return (
     <article class="card">
       <h3>
-        {name} <span class={`state ${state}`}>{state.replace("_", " ")}</span>
+        {name}{" "}
+        <span class={`state ${state}`} title={CHAIN_WORDS[state].meaning}>
+          {CHAIN_WORDS[state].word}
+        </span>
       </h3>
       <p>
-        {head === null ? "no block seen yet" : `head ${whole(head.number)}, ${ago(head.time)}`}
-        {finalized === null ? "" : ` · final up to ${whole(finalized)}`}
+        {head === null ? "no block seen yet" : `newest block ${whole(head.number)}, ${ago(head.time)}`}
+        {finalized === null ? "" : ` · final up to block ${whole(finalized)}`}
         <br />
         <small>
-          since {ago(since)} ·{" "}
-          {leader === undefined ? "nothing is followed" : `followed by process ${leader.holder.slice(0, 8)}`}
+          in this state since {clock(since)}
+          {isElsewhere ? " · another process of the service reads its blocks" : ""}
         </small>
       </p>
       {trouble === undefined ? null : (
@@ -239,23 +241,27 @@ function Chain({ chain, leases }: { readonly chain: ChainStatus; readonly leases
         </div>
       )}
       <ul class="endpoints">
-        {endpoints.map((endpoint) => {
-          const calls = Object.values(endpoint.calls.day).reduce((sum, count) => sum + count, 0);
-          return (
-            <li key={endpoint.label}>
-              <strong>{endpoint.label}</strong> {endpoint.state.replace("_", " ")}
-              {endpoint.reason === null ? "" : `: ${plain(endpoint.reason, 200)}`}
-              {endpoint.latencyMs === null ? "" : ` · ${endpoint.latencyMs.p50} ms`}
-              <br />
-              <small>
-                in 24 hours {short(calls)} calls, {short(endpoint.units.day)} units of the provider's price list,{" "}
-                {bytes(endpoint.bytes.day)}
-              </small>
-            </li>
-          );
-        })}
+        {endpoints.map((endpoint) => (
+          <Endpoint key={endpoint.label} endpoint={endpoint} />
+        ))}
       </ul>
     </article>
+  );
+}
+
+function Endpoint({ endpoint }: { readonly endpoint: ChainStatus["endpoints"][number] }) {
+  const { label, state, reason, latencyMs, calls, units, bytes: read } = endpoint;
+  const count = Object.values(calls.day).reduce((sum, one) => sum + one, 0);
+  return (
+    <li>
+      <strong>{label}</strong> {ENDPOINT_WORDS[state].word}
+      {reason === null ? "" : `: ${plain(reason, 200)}`}
+      {latencyMs === null ? "" : ` · ${latencyMs.p50} ms`}
+      <br />
+      <small>
+        last 24 hours: {short(count)} calls, {short(units.day)} compute units, {bytes(read.day)}
+      </small>
+    </li>
   );
 }
 
@@ -321,7 +327,7 @@ export function SearchScreen({ text }: { readonly text: string }) {
         {tokens.value?.length === 0 ? (
           <p>No well-known token has this in its address, name or symbol. Any token is found by its whole address.</p>
         ) : null}
-        {tokens.value === undefined || tokens.value.length === 0 ? null : <TokenTable rows={tokens.value} />}
+        {tokens.value === undefined || tokens.value.length === 0 ? null : <KnownTokenTable rows={tokens.value} />}
       </Panel>
       {!isAddress(query) && !isOperator ? (
         <p>This key finds collections by their address. Only a key of scope operate may list what is known.</p>
@@ -330,23 +336,5 @@ export function SearchScreen({ text }: { readonly text: string }) {
         requests={[...(isOperator ? [{ path: `/api/collections?${asked}` }] : []), { path: `/api/tokens?${asked}` }]}
       />
     </>
-  );
-}
-
-function TokenTable({ rows }: { readonly rows: readonly KnownToken[] }) {
-  return (
-    <Table label="ERC-20 tokens" titles={["Token", "Chain", "Address"]}>
-      {rows.map(({ chain, address, symbol, name }) => (
-        <tr key={`${chain}/${address}`}>
-          <th scope="row">
-            <a href={linkTo.price(chain, address)}>{plain(symbol, 20)}</a> <small>{plain(name ?? "", 60)}</small>
-          </th>
-          <td>{chain}</td>
-          <td>
-            <AddressLink value={address} chain={chain} />
-          </td>
-        </tr>
-      ))}
-    </Table>
   );
 }

@@ -1,7 +1,8 @@
 /** Small parts that several screens show. */
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type ListedCollection, ServiceError } from "../client/index.ts";
+import { COLLECTION_WORDS } from "../status-words.ts";
 import { explorerOf } from "./hooks.ts";
 import { BASE } from "./session.ts";
 
@@ -200,14 +201,19 @@ export interface Request {
   readonly body?: unknown;
 }
 
-/** The requests of a screen as lines for a shell, in which `$KEY` stands for the key, and a command that does the same. */
-export function Curl({ requests, command }: { readonly requests: readonly Request[]; readonly command?: string }) {
+interface CurlOptions {
+  readonly requests: readonly Request[];
+  readonly commands?: readonly string[];
+}
+
+/** The requests of a screen as lines for a shell, in which `$KEY` stands for the key, and commands that do the same. */
+export function Curl({ requests, commands = [] }: CurlOptions) {
   return (
     <details class="curl">
-      <summary>The same with curl{command === undefined ? "" : ", and on the command line"}</summary>
+      <summary>The same with curl{commands.length === 0 ? "" : ", and on the command line"}</summary>
       <pre>
         {requests.map(curlLine).join("\n")}
-        {command === undefined ? "" : `\n\n${commandLine(command)}`}
+        {commands.length === 0 ? "" : `\n\n${commands.map(commandLine).join("\n")}`}
       </pre>
     </details>
   );
@@ -253,11 +259,17 @@ interface TableOptions {
   readonly children: ComponentChildren;
 }
 
-/** A table that may be wider than the screen. Its children are the rows. */
+/** A table. Its children are the rows. On a narrow screen each row is a card, in which a cell has the title of its column. */
 export function Table({ label, titles, numbers = [], children }: TableOptions) {
+  const table = useRef<HTMLTableElement>(null);
+  // The style writes the titles. Rows are components of their own, which do not know them.
+  useLayoutEffect(() => {
+    for (const row of table.current?.tBodies[0]?.rows ?? [])
+      for (const cell of row.cells) cell.dataset["title"] = titles[cell.cellIndex] ?? "";
+  });
   return (
     <Scroll label={label}>
-      <table>
+      <table ref={table}>
         <thead>
           <tr>
             {titles.map((title) => (
@@ -306,19 +318,9 @@ export const linkTo = {
   /** @param block the block to price at; undefined for the newest */
   price: (chain: string, address: string, block?: number) =>
     `#/price/${encodeURIComponent(chain)}/${address}${at(block)}`,
+  /** The files of a collection. */
+  exported: (chain: string, address: string) => `#/nft/${encodeURIComponent(chain)}/${address}?view=export`,
   search: (text: string) => `#/search/${encodeURIComponent(text)}`,
-};
-
-/** A collection's status in words, with what a visitor can expect. */
-const STATUS_TEXT: Readonly<Record<ListedCollection["status"], string>> = {
-  requested: "waits to be identified",
-  indexing: "reads its history",
-  joining: "joins the newest blocks",
-  following: "complete",
-  failing: "failed, will be tried again",
-  not_nft: "is no NFT contract",
-  not_a_contract: "is no contract",
-  removed: "removed",
 };
 
 export function CollectionTable({ rows }: { readonly rows: readonly ListedCollection[] }) {
@@ -352,7 +354,7 @@ function CollectionRow({ row }: { readonly row: ListedCollection }) {
         {status === "indexing" || status === "joining" ? (
           <Bar percent={percent} label={`Progress of ${title}`} />
         ) : null}
-        {STATUS_TEXT[status]}
+        {COLLECTION_WORDS[status].word}
         {left}
       </td>
       <td class="number">{nfts === null ? "–" : short(nfts)}</td>

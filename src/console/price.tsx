@@ -1,5 +1,5 @@
 /** A price: what it is, the pools that it comes from, and the same number computed by this browser. */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type UPlot from "uplot";
 import {
   type Answer as Answered,
@@ -9,6 +9,7 @@ import {
   type TokenPrice,
 } from "../client/index.ts";
 import { FindingText, findingOf } from "./address.tsx";
+import { ChainMenu, useChainChoice, useChains } from "./chain-menu.tsx";
 import { blockIn, useAction, useAnswer, useQuery } from "./hooks.ts";
 import { ChainNotice } from "./notice.tsx";
 import {
@@ -30,6 +31,7 @@ import {
 import { Origin } from "./route.tsx";
 import "uplot/dist/uPlot.min.css";
 import { useSession } from "./session.ts";
+import { noteToken, TokenChoice } from "./tokens.tsx";
 
 type PriceAnswer = Answered<TokenPrice>;
 
@@ -38,33 +40,47 @@ interface PriceOptions {
   readonly address: string;
 }
 
-export function PriceScreen({ chain, address }: PriceOptions) {
+interface ScreenOptions {
+  /** The chain of the link; undefined for the first one that is enabled. */
+  readonly chain: string | undefined;
+  readonly address: string;
+}
+
+export function PriceScreen({ chain, address }: ScreenOptions) {
+  const chains = useChains();
+  const isChosen = chain !== undefined && isAddress(address);
   return (
     <>
-      <h1>Price</h1>
-      <ChainNotice chain={chain} />
-      <Ask chain={chain} address={address} />
-      {isAddress(address) ? <Answer chain={chain} address={address} /> : <p>Enter the address of an ERC-20 token.</p>}
+      <h1>{isChosen ? "Price" : "Prices"}</h1>
+      {chain === undefined ? null : <ChainNotice chain={chain} />}
+      <Ask {...{ chain, address, chains }} />
+      {isChosen ? <Answer chain={chain} address={address} /> : <TokenChoice chains={chains} />}
     </>
   );
 }
 
-function Ask({ chain, address }: PriceOptions) {
+function Ask({ chain, address, chains }: ScreenOptions & { readonly chains: readonly string[] }) {
   const [text, setText] = useState(address);
-  const [on, setOn] = useState(chain);
+  const [on, setOn] = useChainChoice(chains, chain);
   const [problem, setProblem] = useState("");
   const submit = (event: Event) => {
     event.preventDefault();
     const isGood = isAddress(text.trim());
     setProblem(isGood ? "" : "A token's address has 0x and 40 hexadecimal digits. The search finds tokens by symbol.");
-    if (isGood) location.hash = linkTo.price(on.trim() || "eth", text.trim().toLowerCase());
+    if (isGood) location.hash = linkTo.price(on, text.trim().toLowerCase());
   };
   return (
     <form class="row" onSubmit={submit}>
-      <label for="chain">Chain</label>
-      <input id="chain" class="narrow" value={on} onInput={({ currentTarget }) => setOn(currentTarget.value)} />
-      <label for="token">Token</label>
-      <input id="token" value={text} placeholder="0x…" onInput={({ currentTarget }) => setText(currentTarget.value)} />
+      <ChainMenu id="chain" {...{ chains }} chain={on} onChain={setOn} />
+      <span class="field">
+        <label for="token">Token</label>{" "}
+        <input
+          id="token"
+          value={text}
+          placeholder="0x…"
+          onInput={({ currentTarget }) => setText(currentTarget.value)}
+        />
+      </span>
       <button type="submit">Show</button>
       <span role="alert">{problem}</span>
     </form>
@@ -83,6 +99,9 @@ function Answer({ chain, address }: PriceOptions) {
       }),
     [chain, address, block],
   );
+  useLayoutEffect(() => {
+    if (value !== undefined) noteToken({ chain, address, symbol: value.tokenSymbol, name: value.tokenName });
+  }, [value, chain, address]);
   const at = block === undefined ? "" : `&to_block=${block}`;
   const path = `/api/v2/erc20/${address}/price?chain=${chain}&include=provenance,percent_change${at}`;
   const command = `price ${address} --chain ${quoted(chain)}${block === undefined ? "" : ` --block ${block}`}`;
@@ -98,7 +117,7 @@ function Answer({ chain, address }: PriceOptions) {
       {error === undefined && value?.asOf?.time != null ? (
         <CurvePanel {...{ chain, address }} until={value.asOf.time} onBlock={show} />
       ) : null}
-      <Curl requests={[{ path }]} command={command} />
+      <Curl requests={[{ path }]} commands={[command]} />
     </>
   );
 }
@@ -131,11 +150,23 @@ function When({ chain, address, block, onBlock }: WhenOptions) {
   };
   return (
     <form class="row" onSubmit={submit}>
-      <label for="at">At the end of block, or at a time</label>
-      <input id="at" value={text} placeholder="newest" onInput={({ currentTarget }) => setText(currentTarget.value)} />
+      <span class="field">
+        <label for="at">Block</label>{" "}
+        <input
+          id="at"
+          value={text}
+          placeholder="newest, or a time in UTC"
+          onInput={({ currentTarget }) => setText(currentTarget.value)}
+        />
+      </span>
       <button type="submit" disabled={isBusy}>
         Go
       </button>
+      {block === undefined ? null : (
+        <button type="button" onClick={() => onBlock(undefined)}>
+          Newest
+        </button>
+      )}
       <span role="alert">{state}</span>
     </form>
   );
@@ -196,12 +227,12 @@ function Shown({ price, chain }: { readonly price: TokenPrice; readonly chain: s
         <p class="amount">${shortened(usdPriceFormatted)}</p>
         <p class="exact quiet">exactly ${usdPriceFormatted}</p>
         <dl class="facts">
-          <Fact name="In native coin">
+          <Fact name="In the native coin">
             {nativePrice === null
               ? "not known"
               : `${coins(nativePrice.value, nativePrice.decimals)} ${plain(nativePrice.symbol, 12)}`}
           </Fact>
-          <Fact name="At block">{whole(Number(toBlock))}</Fact>
+          <Fact name="Block">{whole(Number(toBlock))}</Fact>
           <Fact name="Exchange">{plain(exchangeName, 60) || "none"}</Fact>
           <Fact name="Change over 24 hours">
             {change === undefined ? "no price then" : <span title={`${change} %`}>{changeText(change)}</span>}
@@ -226,13 +257,13 @@ function Trust({ provenance }: { readonly provenance: NonNullable<TokenPrice["pr
   const { confidence, spreadPercent, liquidityUsd, factsOf, disputedStablecoins = [] } = provenance;
   return (
     <p>
-      The shallowest pool on the way has ${shortened(liquidityUsd)} on its smaller side. The usable routes differ by{" "}
-      {shortened(spreadPercent)} %. Together this is a confidence of {percent(Number(confidence))}
+      The pool with the least liquidity on the route holds ${shortened(liquidityUsd)} on its smaller side. The prices of
+      other routes differ by {shortened(spreadPercent)} %. Confidence: {percent(Number(confidence))}
       {Number(confidence) <= 0.5 ? ": treat this price with care." : "."}
       {factsOf === "newest" ? " The node lacks the state of this block: name, symbol and decimals are today's." : ""}
       {disputedStablecoins.length === 0
         ? ""
-        : ` ${disputedStablecoins.map(({ symbol }) => plain(symbol, 12)).join(", ")} stand apart from the dollar.`}
+        : ` ${disputedStablecoins.map(({ symbol }) => plain(symbol, 12)).join(", ")}: off the dollar by more than other stablecoins.`}
     </p>
   );
 }
@@ -286,7 +317,7 @@ function CurvePanel({ chain, address, until, onBlock }: CurveOptions) {
   const result = (isLoading ? stored.value : all.value)?.result ?? [];
   const known = result.filter(({ usdPrice }) => usdPrice !== null);
   return (
-    <Panel title="The price before">
+    <Panel title="Price history">
       <p class="row">
         <label for="span">Over</label>
         <select id="span" value={hours} onChange={({ currentTarget }) => setHours(Number(currentTarget.value))}>

@@ -43,8 +43,8 @@ export function Origin({ price, chain }: { readonly price: TokenPrice; readonly 
       </ol>
       {steps.length === 0 ? null : (
         <p class="quiet">
-          {nameOf(steps.at(-1)?.to ?? "")} counts as one dollar. The shallowest pool decides how far the price can be
-          trusted.
+          {nameOf(steps.at(-1)?.to ?? "")} counts as one dollar. The pool with the least liquidity decides how far the
+          price can be trusted.
         </p>
       )}
       <Recomputed price={price} />
@@ -156,12 +156,14 @@ function PoolRow({ pool, chain, nameOf }: PoolRowOptions) {
       </td>
       <td>
         <code>
-          {sqrtPriceX96 === undefined ? `${reserve0} / ${reserve1}` : `√P·2⁹⁶ ${sqrtPriceX96}, L ${liquidity ?? "?"}`}
+          {sqrtPriceX96 === undefined
+            ? `${reserve0} / ${reserve1}`
+            : `sqrtPriceX96 ${sqrtPriceX96}, liquidity ${liquidity ?? "?"}`}
         </code>
       </td>
       <td>{whole(block)}</td>
       <td>
-        {transactionHash === undefined ? "read at the head" : <Transaction value={transactionHash} chain={chain} />}
+        {transactionHash === undefined ? "read from the pool" : <Transaction value={transactionHash} chain={chain} />}
       </td>
     </tr>
   );

@@ -1,6 +1,7 @@
 /** A token: its picture, traits, transfers, and its metadata as it was. */
 import { useState } from "preact/hooks";
 import type { MetadataOutcome, NftRecord } from "../client/index.ts";
+import { OUTCOME_WORDS } from "../status-words.ts";
 import { isMulti, Picture, tokenName } from "./gallery.tsx";
 import { TokenHolders } from "./holders.tsx";
 import { blockIn, useAction, useAnswer, useQuery } from "./hooks.ts";
@@ -34,7 +35,7 @@ export function TokenScreen({ chain, address, id }: TokenOptions) {
       <h1>{record === undefined ? `Token ${plain(id, 30)}` : tokenName(record)}</h1>
       {block === undefined ? null : (
         <p>
-          After block {whole(block)}. <a href={linkTo.token(chain, address, id)}>Show the newest block</a>
+          At block {whole(block)}. <a href={linkTo.token(chain, address, id)}>Show the newest block</a>
         </p>
       )}
       <Failure error={error} />
@@ -87,7 +88,7 @@ function Details({ record, locked, chain, address, block }: DetailsOptions) {
   const metadata = record.normalized_metadata === "" ? undefined : record.normalized_metadata;
   return (
     <div class="details">
-      <Picture record={record} size="high" pixels={280} />
+      <Picture record={record} pixels={280} />
       <div>
         {metadata?.description == null ? null : <p class="description">{plain(metadata.description, 1_000)}</p>}
         <dl class="facts">
@@ -128,7 +129,7 @@ interface TokenAt {
 
 function Attempts({ of, attempts }: { readonly of: TokenAt; readonly attempts: readonly MetadataOutcome[] }) {
   const [chosen, choose] = useState<string>();
-  if (attempts.length === 0) return <p class="quiet">None yet.</p>;
+  if (attempts.length === 0) return <p class="quiet">None yet. The service fetches the metadata in the background.</p>;
   return (
     <ol class="happenings">
       {attempts.map(({ time, outcome, reason, hash }) => (
@@ -140,7 +141,7 @@ function Attempts({ of, attempts }: { readonly of: TokenAt; readonly attempts: r
           >
             <time dateTime={time}>{clock(time)}</time>
           </button>{" "}
-          {outcome}
+          {OUTCOME_WORDS[outcome].word}
           {reason === null ? "" : `: ${plain(reason.replaceAll("_", " "), 200)}`}
           {hash === null ? "" : ` · document ${hash.slice(0, 12)}`}
           {chosen === time ? <KnownThen of={of} time={time} /> : null}
@@ -176,7 +177,7 @@ function Document({ record }: { readonly record: NftRecord }) {
   return (
     <>
       <div class="details">
-        <Picture record={record} size="medium" pixels={140} />
+        <Picture record={record} pixels={140} />
         <div>
           <p>
             <strong>{tokenName(record)}</strong>

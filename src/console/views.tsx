@@ -1,6 +1,7 @@
 /** Views of a collection beside the gallery: its transfers, and files of it. */
 import { useState } from "preact/hooks";
 import type { Client, CollectionDetails, CollectionTransfer, FeedMessage } from "../client/index.ts";
+import type { Happening } from "./collection-state.ts";
 import { type Loaded, useAction, usePages } from "./hooks.ts";
 import {
   Curl,
@@ -18,10 +19,6 @@ import {
   whole,
 } from "./parts.tsx";
 import { BASE, useSession } from "./session.ts";
-
-export type Happening =
-  | { readonly is: "reorged"; readonly time: string; readonly block: number }
-  | { readonly is: "failed"; readonly time: string; readonly reason: string };
 
 interface ActivityOptions extends ListOptions {
   readonly happenings: readonly Happening[];
@@ -43,7 +40,7 @@ export function ActivityPanel({ chain, address, block, turn, happenings, metadat
       <h2>Transfers, newest first</h2>
       <Transfers {...{ chain, address, block, turn }} />
       <details class="curl">
-        <summary>The same on a socket</summary>
+        <summary>The same over a WebSocket</summary>
         <pre>
           {`wscat --header "X-API-Key: $KEY" --connect ${quoted(`${location.origin.replace(/^http/, "ws")}/api/v2/ws`)}\n> ${JSON.stringify({ action: "subscribe", chain, address })}`}
         </pre>
@@ -80,7 +77,9 @@ export function Transfers({ chain, address, block, turn, id }: TransfersOptions)
   return (
     <>
       <Failure error={error} />
-      {page === undefined || rows.length > 0 ? null : <p class="quiet">No transfers.</p>}
+      {page === undefined || rows.length > 0 ? null : (
+        <p class="quiet">No transfers up to this block. Choose a newer one to see more.</p>
+      )}
       <Table
         label="Transfers"
         titles={id === undefined ? titles : [...titles, "Transaction"]}
@@ -136,11 +135,11 @@ function MetadataHealth({ chain, address, metadata, details }: HealthOptions) {
   const { client, scope } = useSession();
   const [state, run, isBusy] = useAction();
   const health = details.value?.metadata;
-  const again = (tokenIds?: readonly string[]) =>
+  const again = (tokenIds: readonly string[]) =>
     run(async () => {
       await client.refresh({ chain, address }, tokenIds);
       details.reload();
-      return `The metadata of ${tokenIds === undefined ? "all tokens" : counted(tokenIds.length, "token")} is fetched again.`;
+      return `The metadata of ${counted(tokenIds.length, "token")} is fetched again.`;
     });
   // The messages are newer than the answer.
   const shown = metadata ?? health;
@@ -161,9 +160,6 @@ function MetadataHealth({ chain, address, metadata, details }: HealthOptions) {
               Try the failed ones again
             </button>
           )}
-          <button type="button" disabled={isBusy} onClick={() => again()}>
-            Fetch all again
-          </button>
           <span role="status">{state}</span>
         </p>
       ) : null}
@@ -234,7 +230,7 @@ export function ExportPanel({ chain, address, block, total }: ExportOptions) {
     });
   return (
     <>
-      <p>The file has the collection after block {whole(block)}.</p>
+      <p>The file has the collection at block {whole(block)}.</p>
       <label>
         <input type="checkbox" checked={holders} onChange={({ currentTarget }) => setHolders(currentTarget.checked)} />{" "}
         A row per owner, with shares, in place of a row per token

@@ -147,9 +147,8 @@ test("pages a gallery of five thousand tokens, of which only those in view are e
   await shows(page, "5,000 tokens");
   await shows(page, "#1\n");
   const end = await page.evaluate(`(() => {
-    const box = document.querySelector(".gallery");
-    box.scrollTop = box.scrollHeight;
-    return box.scrollHeight;
+    window.scrollTo(0, document.documentElement.scrollHeight);
+    return document.querySelector(".gallery").scrollHeight;
   })()`);
   expect(end).toBeGreaterThan(100_000);
   await shows(page, `#${LARGE}\n`, ".gallery");
@@ -232,7 +231,7 @@ test("recomputes a price to its last digit, and tells why another token has none
   await page.locator("details:has(table) summary").click();
   const chosen = await textOf(page, "tr:nth-child(20) button");
   await page.locator("tr:nth-child(20) button").click();
-  await shows(page, `At block\n${chosen}`);
+  await shows(page, `Block\n${chosen}`);
   await press(page, "Recompute here");
   await page.waitForSelector("[data-check=same]");
   const { address } = await deploy(anvil, await contractArtifact("TestToken"), ["Unsold", "UNS", 18]);
@@ -269,7 +268,7 @@ test("filters by owner, shows holders with their shares, and saves an export", a
   await shows(page, "5,000 tokens");
   await page.type("#owner", anvil.accounts[3] as string);
   await press(page, "Filter");
-  await shows(page, "0 tokens after block");
+  await shows(page, "0 tokens at block");
   await press(page, "Holders");
   await shows(page, new RegExp(`1\\s+${anvil.accounts[1]}\\s+5,000\\s+100%`), "table");
   await press(page, "Export");
@@ -322,8 +321,8 @@ test("can be used with the keyboard alone", async () => {
     return undefined;
   });
   await page.keyboard.press("Home");
-  await shows(page, "500 tokens after block");
+  await shows(page, "500 tokens at block");
   await tabTo("Gallery");
   await page.keyboard.press("ArrowRight");
-  await shows(page, "1 owner after block");
+  await shows(page, "1 owner at block");
 });

@@ -68,15 +68,15 @@ function screens(): ScreenCase[] {
   const nowhere = `0x${"12".repeat(20)}`;
   return [
     { place: "/", heading: /^Overview/, words: /Chains[\s\S]*Drawn/ },
-    { place: nft, heading: /^Drawn/, words: /40 tokens after block/ },
+    { place: nft, heading: /^Drawn/, words: /40 tokens at block/ },
     { place: nft, heading: /^Drawn/, words: /Colour 8 values/, button: "Traits" },
-    { place: `${nft}?view=holders`, heading: /^Drawn/, words: /1 owner after block/ },
+    { place: `${nft}?view=holders`, heading: /^Drawn/, words: /1 owner at block/ },
     { place: `${nft}?view=activity`, heading: /^Drawn/, words: /With metadata: 40 tokens[\s\S]*#40\s+minted/ },
     { place: `${nft}?view=export`, heading: /^Drawn/, words: /The file has the collection/ },
     {
       place: `${nft}/1`,
       heading: /^Edition 1$/,
-      words: /Transfers, newest first[\s\S]*minted[\s\S]*0x[0-9a-f]{4}…[\s\S]*resolved/,
+      words: /Transfers, newest first[\s\S]*minted[\s\S]*0x[0-9a-f]{4}…[\s\S]*fetched/,
     },
     {
       place: `/nft/eth/${badges.address}`,
@@ -85,9 +85,10 @@ function screens(): ScreenCase[] {
     },
     { place: `/nft/eth/${badges.address}/1`, heading: /^#1$/, words: /Locked\s+yes, it can't be transferred/ },
     { place: `/nft/eth/${multi.address}`, heading: /^Multi/, words: /18 in all/ },
-    { place: `/nft/eth/${multi.address}?view=holders`, heading: /^Multi/, words: /2 owners after block \d+, by units/ },
+    { place: `/nft/eth/${multi.address}?view=holders`, heading: /^Multi/, words: /2 owners at block \d+, by units/ },
     { place: `/nft/eth/${multi.address}/${2n ** 255n}`, heading: /^#5789/, words: /2 holders[\s\S]*minted/ },
     { place: `${nft}/99`, heading: /^Token 99$/, words: /no transfer of token 99 is known/ },
+    { place: "/price", heading: /^Prices/, words: /Known tokens[\s\S]*WETH[\s\S]*UNI/ },
     { place: `/price/eth/${market.demo.address}`, heading: /Price|Demo/, words: /Recompute here/ },
     { place: `/price/eth/${drawn.address}`, heading: /./, words: /\(\w+\)/ },
     { place: "/operate", heading: /^Operate/, words: /OPERATOR_KEYS/ },
@@ -142,13 +143,31 @@ test("fits a phone, and is dark where the visitor wants it", async () => {
         "[document.documentElement.scrollWidth, getComputedStyle(document.documentElement).backgroundColor]",
       )) as [number, string];
       expect([name, width, background]).toEqual([name, 360, "rgb(18, 21, 26)"]);
+      expect([name, await widerThanScreen(page)]).toEqual([name, []]);
+      const rows = await page.$$eval("header", (headers) => headers.map((header) => header.clientHeight));
+      expect([name, rows.every((height) => height < 60)]).toEqual([name, true]);
     },
   );
 });
 
-test.each(["light", "dark"])("passes an accessibility check on every screen, %s", async (scheme) => {
+/** The elements that a visitor has to scroll sideways for, also inside of a box. */
+const widerThanScreen = (page: Page) =>
+  page.evaluate(`[...document.querySelectorAll("body *")].filter((one) => {
+    const { left, right, width } = one.getBoundingClientRect();
+    return width > 0 && left > -9000 && (right > innerWidth + 0.5 || left < -0.5);
+  }).map((one) => one.outerHTML.slice(0, 120))`);
+
+test.each([
+  ["light", 1200],
+  ["dark", 1200],
+  ["light", 390],
+  ["dark", 390],
+])("passes an accessibility check on every screen, %s, at %i pixels", async (scheme, width) => {
   await onEveryScreen(
-    (page) => page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]),
+    async (page) => {
+      await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+      await page.setViewport({ width, height: 800, isMobile: width < 600, hasTouch: width < 600 });
+    },
     async (page, name) => expect([name, await seriousFaults(page)]).toEqual([name, []]),
   );
 });
@@ -162,5 +181,92 @@ test("shows a collection's own picture from this service, and its link as text",
   ]);
   expect([picture, links]).toEqual([expect.stringMatching(/\/media\/[0-9a-f]{64}\/100$/), 0]);
   expect(picture).toStartWith(rootOf(service));
+  await page.browserContext().close();
+});
+
+/** Opens a place on a phone. */
+async function onPhone(place: string, deviceScaleFactor = 1): Promise<Page> {
+  const { page } = await openConsole(browser, place, { root: rootOf(service) });
+  await page.setViewport({ width: 390, height: 800, isMobile: true, hasTouch: true, deviceScaleFactor });
+  return page;
+}
+
+test("keeps navigation and sign-out in a menu on a phone, which a navigation closes", async () => {
+  const page = await onPhone("/");
+  await shows(page, "Overview", "h1");
+  const shown = () =>
+    page.$$eval("header a, header input, header button", (all) =>
+      all.filter((one) => one.getBoundingClientRect().width > 0).map((one) => one.textContent?.trim()),
+    );
+  expect(await shown()).toEqual(["EVM data", "", "Menu"]);
+  await press(page, "Menu");
+  expect(await page.$eval(".menu", (button) => button.getAttribute("aria-expanded"))).toBe("true");
+  expect(await shown()).toEqual(["EVM data", "Overview", "Prices", "Operate", "", "Sign out", "Menu"]);
+  await page.locator("nav a[href='#/price']").click();
+  await shows(page, "Prices", "h1");
+  await page.waitForSelector("header:not(.open)");
+  expect(await shown()).toEqual(["EVM data", "", "Menu"]);
+  await page.browserContext().close();
+});
+
+test("makes a card of each row of a table on a phone, with the titles of its columns", async () => {
+  const page = await onPhone(`/nft/eth/${multi.address}?view=holders`);
+  await shows(page, "2 owners at block", "main");
+  await page.waitForSelector("tbody tr");
+  const cells = () =>
+    page.evaluate(`[...document.querySelectorAll("tbody tr")].map((row) => [...row.cells].map((cell) =>
+      [getComputedStyle(cell).display, getComputedStyle(cell, "::before").content]))`);
+  const titles = ["Rank", "Owner", "Ids", "Units", "Share"];
+  const card = titles.map((title) => ["flow-root", `"${title}"`]);
+  expect(await cells()).toEqual([card, card]);
+  const heads = () => page.$eval("thead", (head) => head.getBoundingClientRect().right > 0);
+  expect(await heads()).toBe(false);
+  await page.setViewport({ width: 1200, height: 800 });
+  // The browser loads a page anew that is no longer on a phone.
+  await page.waitForFunction("innerWidth === 1200 && document.querySelector('tbody tr')");
+  const row = titles.map(() => ["table-cell", "none"]);
+  expect(await cells()).toEqual([row, row]);
+  expect(await heads()).toBe(true);
+  await page.browserContext().close();
+});
+
+test.each([1, 2, 3])("asks for pictures of at least their shown pixels on a screen of density %i", async (density) => {
+  const page = await onPhone(`/nft/eth/${drawn.address}`, density);
+  await page.waitForFunction("document.querySelector('.gallery img')?.currentSrc");
+  const [shown, taken] = (await page.$eval(".gallery img", (one) => {
+    const picture = one as unknown as { width: number; currentSrc: string };
+    return [picture.width, Number(picture.currentSrc.split("/").at(-1))];
+  })) as [number, number];
+  const [fitting = 500] = [100, 250, 500].filter((size) => size >= shown * density);
+  expect([density, taken]).toEqual([density, fitting]);
+  await page.browserContext().close();
+});
+
+test("scrolls a gallery with the page, and Back finds it where it was", async () => {
+  const page = await onPhone(`/nft/eth/${drawn.address}`);
+  await shows(page, "40 tokens at block", "main");
+  await page.waitForSelector(".gallery a");
+  const boxes = await page.evaluate(`[...document.querySelectorAll(".gallery, .gallery *")]
+    .filter((one) => /auto|scroll/.test(getComputedStyle(one).overflowY)).length`);
+  expect(boxes).toBe(0);
+  const inView = () =>
+    page.evaluate(`[...document.querySelectorAll(".gallery a")].filter((one) => {
+      const { top, bottom } = one.getBoundingClientRect();
+      return top >= 0 && bottom <= innerHeight;
+    }).map((one) => one.getAttribute("href").split("/").at(-1))`) as Promise<string[]>;
+  await page.evaluate("document.querySelector('.gallery').scrollIntoView({ block: 'end' })");
+  await page.waitForFunction("document.querySelector('.gallery li:last-child a[href$=\"/40\"]')");
+  expect((await page.$$(".gallery li")).length).toBeLessThan(30);
+  const before = await inView();
+  expect(before).toContain("40");
+  const scrolled = await page.evaluate("scrollY");
+  await page.locator(".gallery a[href$='/39']").click();
+  await shows(page, "Edition 39", "h1");
+  expect(await page.evaluate("scrollY")).toBe(0);
+  await page.goBack();
+  await shows(page, "40 tokens at block", "main");
+  await page.waitForFunction(`scrollY === ${scrolled}`);
+  await page.waitForFunction("document.querySelector('.gallery a[href$=\"/40\"]')");
+  expect(await inView()).toEqual(before);
   await page.browserContext().close();
 });

@@ -101,7 +101,7 @@ async function assertNoticed(page: Page): Promise<void> {
 async function scrollTo(page: Page, share: number): Promise<void> {
   await page.evaluate(`(() => {
     const box = document.querySelector(".gallery");
-    box.scrollTop = box.scrollHeight * ${share};
+    window.scrollTo(0, box.offsetTop + box.scrollHeight * ${share});
   })()`);
   await page.waitForFunction(
     "document.querySelectorAll('.gallery a').length > 20 && !document.querySelector('.waiting')",
@@ -118,6 +118,6 @@ async function slideTo(page: Page, share: number): Promise<void> {
     slider.dispatchEvent(new Event("input", { bubbles: true }));
   })()`);
   await page.waitForFunction(
-    "document.querySelector('[role=tabpanel]').textContent.includes('after block ' + wanted.toLocaleString('en-US'))",
+    "document.querySelector('[role=tabpanel]').textContent.includes('at block ' + wanted.toLocaleString('en-US'))",
   );
 }

@@ -1,0 +1,227 @@
+/** The actions of the console where their objects are, and the tokens that the prices begin with, in a real browser. */
+import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
+import type { Browser, Page } from "puppeteer-core";
+import { startBrowser } from "../../scripts/console-shots/browser.ts";
+import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
+import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
+import { COLLECTION_WORDS } from "../../src/status-words.ts";
+import type { Visit } from "../support/browser.ts";
+import { goTo, hashOf, OPERATOR_KEY, openConsole, press, shows, textOf } from "../support/console.ts";
+import {
+  eventually,
+  startTestService,
+  synced,
+  TEST_KEY,
+  type TestService,
+  temporaryLogUrl,
+} from "../support/service.ts";
+
+let anvil: Anvil;
+let market: Market;
+let service: TestService;
+let browser: Browser;
+let visited: Visit;
+
+beforeAll(async () => {
+  anvil = await startAnvil({ genesisTimestamp: Math.floor(Date.now() / 1_000) - 4 * 3_600 });
+  await placeMainnet(anvil);
+  market = await seedMarket(anvil, { hours: 2 });
+  const env = { OPERATOR_KEYS: OPERATOR_KEY, RPC_URL_POLYGON: anvil.url };
+  service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env });
+  browser = await startBrowser();
+});
+afterAll(async () => {
+  await browser?.close();
+  await service?.stop();
+  await anvil?.stop();
+});
+afterEach(async () => {
+  expect(visited.faults).toEqual([]);
+  await visited.page.browserContext().close();
+});
+
+async function open(place: string, key = OPERATOR_KEY): Promise<Page> {
+  visited = await openConsole(browser, place, { root: `http://127.0.0.1:${service.port}`, key });
+  return visited.page;
+}
+
+/** Forgets that the browser wrote refused requests of these statuses to its own list. */
+function expectRefusals(...statuses: readonly number[]): void {
+  const isExpected = (fault: string) => statuses.some((status) => fault.includes(`status of ${status}`));
+  expect(visited.faults.filter((fault) => !isExpected(fault))).toEqual([]);
+  visited = { ...visited, faults: [] };
+}
+
+async function collectionOf(count: number, name: string): Promise<Deployed> {
+  const nft = await deploy(anvil, await contractArtifact("PlainNft"), [name, "ACT"]);
+  await transact(anvil, nft.contract, "mintMany", [anvil.accounts[1], 1, count]);
+  return nft;
+}
+
+/** Waits until the service has all of a collection, with the outcome of its metadata. */
+async function settled(nft: Deployed, count: number): Promise<void> {
+  await synced(service, nft.address, Number(await anvil.send("eth_blockNumber")));
+  await eventually("its metadata was tried", async () => {
+    const { body } = await service.get(`/api/collections/eth/${nft.address}`);
+    return body.metadata.failed === count || undefined;
+  });
+}
+
+const statusOf = async ({ address }: Deployed): Promise<string> =>
+  (await service.get(`/api/collections/eth/${address}`)).body.status;
+
+/** Clicks an action that asks first, then its answer. */
+async function answer(page: Page, label: string, reply: "confirmed" | "not now"): Promise<void> {
+  await page.locator(`[aria-label='${label}']`).click();
+  await shows(page, "Sure?", ".confirm");
+  await page.locator(`[aria-label='${label}, ${reply}']`).click();
+}
+
+test("indexes a contract from the overview although others are listed, and links to it", async () => {
+  const first = await collectionOf(2, "Earlier");
+  await synced(service, first.address);
+  const nft = await collectionOf(3, "Later");
+  const page = await open("/");
+  await shows(page, "Earlier", "table");
+  await shows(page, "Index a collection", "h2");
+  await page.type("#first", "not an address");
+  await press(page, "Index");
+  await shows(page, "An address has 0x and 40 hexadecimal digits.", "main form");
+  await page.$eval("#first", (field) => (field as unknown as { select(): void }).select());
+  await page.type("#first", nft.address);
+  await press(page, "Index");
+  await shows(page, "Requested.", "main form");
+  await shows(page, "is new", "main");
+  await shows(page, new RegExp(`Later[\\s\\S]*${COLLECTION_WORDS.following.word}`), "main");
+  await press(page, "Index");
+  await shows(page, `was known: ${COLLECTION_WORDS.following.word}`, "main");
+  await page.locator("[aria-label='Requested contracts'] a").click();
+  await shows(page, "3 tokens at block");
+});
+
+test("refreshes, reindexes and exports a collection on its page, and asks before what costs a history", async () => {
+  const nft = await collectionOf(3, "Acted on");
+  await settled(nft, 3);
+  const page = await open(`/nft/eth/${nft.address}`);
+  await shows(page, "3 tokens at block");
+  const sent: string[] = [];
+  page.on("request", (request) => {
+    if (["POST", "DELETE"].includes(request.method()))
+      sent.push(`${request.method()} ${new URL(request.url()).pathname}`);
+  });
+  const path = `/api/collections/eth/${nft.address}`;
+  await press(page, "Refresh metadata");
+  await shows(page, "The metadata of all tokens is fetched again.", "[aria-label=Actions]");
+  await answer(page, "Reindex the collection", "not now");
+  expect(sent).toEqual([`POST ${path}/refresh`]);
+  await answer(page, "Reindex the collection", "confirmed");
+  await shows(page, "The collection is indexed again.", "[aria-label=Actions]");
+  expect(sent).toEqual([`POST ${path}/refresh`, `POST ${path}/reindex`]);
+  await shows(page, "3 tokens at block");
+  await page.locator("[aria-label=Actions] a").click();
+  await shows(page, "The file has the collection at block", "[role=tabpanel]");
+  expect(await hashOf(page)).toBe(`#/nft/eth/${nft.address}?view=export`);
+  // A page of the gallery that was under way when the collection began anew.
+  expectRefusals(409);
+});
+
+test("removes a collection on its own page, and does not have it indexed again by itself", async () => {
+  const nft = await collectionOf(3, "Removed");
+  await settled(nft, 3);
+  const page = await open(`/nft/eth/${nft.address}`);
+  await shows(page, "3 tokens at block");
+  await answer(page, "Remove the collection", "confirmed");
+  await shows(page, "An operator removed this collection");
+  expect(await page.$$(".gallery, .slider, [aria-label=Actions]")).toHaveLength(0);
+  await page.waitForNetworkIdle({ idleTime: 1_600 });
+  expect(await statusOf(nft)).toBe("removed");
+  await goTo(page, "/");
+  await shows(page, /Removed[\s\S]*removed/, "table");
+  expectRefusals(409);
+});
+
+test("shows a key of scope read which scope the actions need, and lets it export", async () => {
+  const nft = await collectionOf(2, "Read only");
+  await settled(nft, 2);
+  const page = await open(`/nft/eth/${nft.address}`, TEST_KEY);
+  await shows(page, "need a key of scope operate", "[aria-label=Actions]");
+  const buttons = await page.$$eval("[aria-label=Actions] button", (all) =>
+    all.map((one) => [one.textContent, (one as unknown as { disabled: boolean }).disabled]),
+  );
+  expect(buttons).toEqual([
+    ["Refresh metadata", true],
+    ["Reindex", true],
+    ["Remove", true],
+  ]);
+  await page.locator("[aria-label=Actions] a").click();
+  await shows(page, "The file has the collection at block");
+  await press(page, "csv");
+  await shows(page, "Saved eth-");
+  // Its overview opens any collection, on any enabled chain.
+  await goTo(page, "/");
+  await shows(page, "need a key of scope operate", "main");
+  await page.type("#first", nft.address);
+  await press(page, "Open");
+  await shows(page, "2 tokens at block");
+  expectRefusals(403);
+});
+
+test("offers the same menu of enabled chains wherever a chain is asked for", async () => {
+  const menusAt = async (page: Page, place: string, count: number): Promise<string[][]> => {
+    await goTo(page, place);
+    return eventually(`${place} has ${count} menus`, async () => {
+      const menus =
+        (await page.evaluate(`[...document.querySelectorAll("label")].filter((one) => one.innerText === "Chain")
+        .map((one) => [...document.getElementById(one.htmlFor).options].map((option) => option.value))`)) as string[][];
+      return menus.length === count && menus.every((menu) => menu.length > 1) ? menus : undefined;
+    });
+  };
+  const page = await open("/");
+  const menus = [
+    ...(await menusAt(page, "/", 1)),
+    ...(await menusAt(page, "/price", 2)),
+    ...(await menusAt(page, `/price/eth/${market.demo.address}`, 1)),
+    ...(await menusAt(page, "/operate", 1)),
+  ];
+  expect(menus).toEqual(Array(5).fill(["eth", "polygon"]));
+  expect(visited.faults).toEqual([]);
+  await page.browserContext().close();
+  const reader = await open("/price", TEST_KEY);
+  expect(await menusAt(reader, "/price", 2)).toEqual(Array(2).fill(["eth", "polygon"]));
+  expect(await menusAt(reader, "/", 1)).toEqual([["eth", "polygon"]]);
+  expectRefusals(403);
+});
+
+test("begins the prices with the known tokens of a chain and with those that were looked at last", async () => {
+  const demo = market.demo.address.toLowerCase();
+  const page = await open("/price");
+  const known = await shows(page, /WETH[\s\S]*UNI/, "[aria-label='Known tokens']");
+  expect(known).not.toContain("WMATIC");
+  expect(await textOf(page)).not.toContain("Looked at last");
+  await page.select("#known-chain", "polygon");
+  await shows(page, "WMATIC", "[aria-label='Known tokens']");
+  await page.type("#known-text", "nothing at all");
+  await shows(page, "Enter its address above", "main");
+  // Tokens are kept once their price was shown.
+  await page.type("#token", demo);
+  await press(page, "Show");
+  await shows(page, "Demo Token", "h2");
+  await goTo(page, "/price");
+  await shows(page, /DEMO eth\s+Demo Token/, "[aria-label='Tokens that you looked at last']");
+  await page.locator("[aria-label='Known tokens'] a").click();
+  await shows(page, "WETH", "h2 small");
+  await goTo(page, "/price");
+  await page.reload();
+  const seen = await shows(page, /WETH[\s\S]*DEMO/, "[aria-label='Tokens that you looked at last']");
+  expect(seen.match(/DEMO eth/g)).toHaveLength(1);
+  // Another release may have kept something else.
+  for (const other of ["{", '{"a":1}', '[null,{"chain":"eth","address":"x","symbol":"X"}]']) {
+    await page.evaluate(`localStorage.setItem("evm-data-tokens:/", ${JSON.stringify(other)})`);
+    await page.reload();
+    await shows(page, "WETH", "[aria-label='Known tokens']");
+    expect(await textOf(page)).not.toContain("Looked at last");
+  }
+});

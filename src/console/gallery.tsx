@@ -333,7 +333,7 @@ export function Gallery({ source, chain, address, block }: GalleryOptions) {
     if (width > 0 && to > from) source.show(from, to - 1);
   }, [source, from, to, source.total, width]);
   return (
-    <section class="gallery" aria-label={`Tokens, ${whole(source.total)} in all`}>
+    <section class="gallery" aria-label={`${whole(source.total)} tokens`}>
       <div ref={grid} style={{ height: `${tall}px` }}>
         <ul
           style={{
@@ -375,8 +375,8 @@ function Card({ record, chain, address, block, size }: CardOptions) {
   const name = givenName(record);
   const title = name === undefined ? `#${id}` : plain(name, MOST_OF_NAME);
   const most = Math.floor(name === undefined ? (size - PADDING) / DIGIT : size / LETTER);
-  const inAll = `${cutInside(record.amount, MOST_OF_AMOUNT)} in all`;
-  const holder = owner === "" ? inAll : brief(owner);
+  const supply = `supply ${cutInside(record.amount, MOST_OF_AMOUNT)}`;
+  const holder = owner === "" ? supply : brief(owner);
   const shortId = `#${cutInside(id, Math.max(5, most - holder.length))}`;
   return (
     <a class="card token" href={linkTo.token(chain, address, id, block)}>

@@ -30,10 +30,10 @@ export function HoldersPanel({ chain, address, block, turn, isMulti }: HoldersOp
       <p role="status" class="quiet">
         {page === undefined || asOf === null
           ? "Counting…"
-          : `${counted(page.total, "owner")} at block ${whole(asOf.block)}${isMulti ? ", by units" : ""}`}
+          : `${counted(page.total, "owner")} at block ${whole(asOf.block)}${isMulti ? ", by amount" : ""}`}
       </p>
       <HolderTable
-        amounts={isMulti ? ["Ids", "Units"] : ["Tokens"]}
+        amounts={isMulti ? ["Token ids", "Amount"] : ["Tokens"]}
         rows={rows.map(({ tokens, units, ...row }) => ({
           ...row,
           amounts: isMulti ? [String(tokens), units] : [String(tokens)],

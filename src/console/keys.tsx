@@ -105,32 +105,38 @@ function KeyForm({ wish, onWish, isBusy, state, onAdd }: KeyFormOptions) {
   };
   return (
     <form class="row" onSubmit={add}>
-      <label for="name">New key</label>
-      <input
-        id="name"
-        class="narrow"
-        value={wish.name}
-        placeholder="name"
-        onInput={({ currentTarget }) => onWish({ ...wish, name: currentTarget.value })}
-      />
-      <label for="scope">Scope</label>
-      <select
-        id="scope"
-        value={wish.scope}
-        onChange={({ currentTarget }) => onWish({ ...wish, scope: currentTarget.value as NewKey["scope"] })}
-      >
-        <option value="read">read</option>
-        <option value="operate">operate</option>
-      </select>
-      <label for="rate">Requests a minute</label>
-      <input
-        id="rate"
-        class="narrow"
-        inputMode="numeric"
-        value={wish.rate}
-        placeholder="default"
-        onInput={({ currentTarget }) => onWish({ ...wish, rate: currentTarget.value })}
-      />
+      <span class="field">
+        <label for="name">New key</label>{" "}
+        <input
+          id="name"
+          class="narrow"
+          value={wish.name}
+          placeholder="name"
+          onInput={({ currentTarget }) => onWish({ ...wish, name: currentTarget.value })}
+        />
+      </span>
+      <span class="field">
+        <label for="scope">Scope</label>{" "}
+        <select
+          id="scope"
+          value={wish.scope}
+          onChange={({ currentTarget }) => onWish({ ...wish, scope: currentTarget.value as NewKey["scope"] })}
+        >
+          <option value="read">read</option>
+          <option value="operate">operate</option>
+        </select>
+      </span>
+      <span class="field">
+        <label for="rate">Requests a minute</label>{" "}
+        <input
+          id="rate"
+          class="narrow"
+          inputMode="numeric"
+          value={wish.rate}
+          placeholder="default"
+          onInput={({ currentTarget }) => onWish({ ...wish, rate: currentTarget.value })}
+        />
+      </span>
       <button type="submit" disabled={isBusy || wish.name.trim() === "" || isWrongRate}>
         Add
       </button>

@@ -179,8 +179,9 @@ function EndpointTable({ status }: { readonly status: ServiceStatus }) {
 /** The calls by method, most frequent first. */
 function Calls({ counts }: { readonly counts: Readonly<Record<string, number>> }) {
   const methods = Object.entries(counts).sort(([, a], [, b]) => b - a);
+  if (methods.length === 0) return <>none</>;
   return (
-    <ul class="plain-list">
+    <ul class="plain-list calls">
       {methods.map(([method, count]) => (
         <li key={method}>
           {short(count)} <code>{plain(method, 40)}</code>

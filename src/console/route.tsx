@@ -77,7 +77,7 @@ function Recomputed({ price }: { readonly price: TokenPrice }) {
         Recompute here
       </button>
       {check === undefined ? (
-        <span class="quiet">This browser takes the states below, and multiplies whole numbers.</span>
+        <span class="quiet">Your browser computes the price again from the pool states below, in whole numbers.</span>
       ) : (
         <span role="status" class={isSame ? "good" : "bad"} data-check={isSame ? "same" : "different"}>
           {isSame ? "✓ the same to the last digit: " : "✗ it differs: "}

@@ -71,7 +71,7 @@ function Refresh({ of: { chain, address, id }, onDone }: { readonly of: TokenOpt
   return (
     <>
       <button type="button" disabled={isBusy} onClick={refresh}>
-        Fetch it again
+        Refresh metadata
       </button>{" "}
       <span role="status">{state}</span>
     </>
@@ -92,10 +92,10 @@ function Details({ record, locked, chain, address, block }: DetailsOptions) {
       <div>
         {metadata?.description == null ? null : <p class="description">{plain(metadata.description, 1_000)}</p>}
         <dl class="facts">
-          <Fact name="Id">
+          <Fact name="Token id">
             <code>{plain(record.token_id)}</code>
           </Fact>
-          {isMulti(record) ? <Fact name="In circulation">{plain(record.amount)}</Fact> : null}
+          {isMulti(record) ? <Fact name="Supply">{plain(record.amount)}</Fact> : null}
           {owner === "" ? null : (
             <Fact name="Owner">
               <Owner value={owner} collection={address} {...{ chain, block }} />
@@ -143,7 +143,7 @@ function Attempts({ of, attempts }: { readonly of: TokenAt; readonly attempts: r
           </button>{" "}
           {OUTCOME_WORDS[outcome].word}
           {reason === null ? "" : `: ${plain(reason.replaceAll("_", " "), 200)}`}
-          {hash === null ? "" : ` · document ${hash.slice(0, 12)}`}
+          {hash === null ? "" : ` · hash ${hash.slice(0, 12)}`}
           {chosen === time ? <KnownThen of={of} time={time} /> : null}
         </li>
       ))}

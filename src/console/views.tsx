@@ -114,7 +114,7 @@ function TransferRow({ row, chain, address, block, id }: Omit<TransfersOptions, 
         </td>
       ) : null}
       <td>{from === NO_OWNER ? "minted" : <Owner value={from} {...owner} />}</td>
-      <td>{to === NO_OWNER ? "burnt" : <Owner value={to} {...owner} />}</td>
+      <td>{to === NO_OWNER ? "burned" : <Owner value={to} {...owner} />}</td>
       <td class="number">{plain(amount, 30)}</td>
       {id === undefined ? null : (
         <td>{transaction == null ? "not known" : <Transaction value={transaction} chain={chain} />}</td>

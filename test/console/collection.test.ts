@@ -309,7 +309,7 @@ test("opens the metadata of a token as it was known at each attempt", async () =
   await synced(service, nft.address, await headBlock());
   const page = await open(`${placeOf(nft)}/1`);
   await shows(page, "Before", "h1");
-  await press(page, "Fetch it again");
+  await press(page, "Refresh metadata");
   const [newest, oldest] = await attempts(2);
   await page.reload();
   await shows(page, "After", "h1");
@@ -473,9 +473,9 @@ test("tells the ids of an ERC-1155 apart, and shows holders with amounts", async
   await synced(service, multi.address, minted + 1);
   const page = await open(placeOf(multi));
   const cut = (id: bigint) => new RegExp(`#${String(id).slice(0, 4)}\\d*…\\d*${String(id).slice(-4)}\n`);
-  const text = await shows(page, "#7\n205 in all", ".gallery");
+  const text = await shows(page, "#7\nsupply 205", ".gallery");
   for (const id of [one, other]) expect(text).toMatch(cut(id));
-  expect(text).toContain("71 in all");
+  expect(text).toContain("supply 71");
   expect(text).not.toContain(String(one));
   const cutAgain = `[...document.querySelectorAll(".gallery strong")].filter((one) => one.scrollWidth > one.clientWidth).length`;
   expect(await page.evaluate(cutAgain)).toBe(0);
@@ -493,20 +493,20 @@ test("tells the ids of an ERC-1155 apart, and shows holders with amounts", async
 
   await press(page, "Holders");
   await shows(page, "3 owners at block");
-  expect(await textOf(page, "thead")).toMatch(/Rank\s+Owner\s+Ids\s+Units\s+Share/);
+  expect(await textOf(page, "thead")).toMatch(/Rank\s+Owner\s+Token ids\s+Amount\s+Share/);
   const rows = new RegExp(`1\\s+${account(3)}\\s+1\\s+200\\s[\\s\\S]*2\\s+${account(1)}\\s+3\\s+76\\s`, "i");
   await shows(page, rows, "tbody");
 
   await goTo(page, `/nft/eth/${multi.address}/${one}`);
   await shows(page, "2 holders", "main");
   await shows(page, new RegExp(`1\\s+${account(1)}\\s+70\\s+98.59%\\s+2\\s+${account(2)}\\s+1\\s+1.41%`, "i"), "tbody");
-  await shows(page, "In circulation\n71", ".facts");
+  await shows(page, "Supply\n71", ".facts");
   await goTo(page, `/nft/eth/${multi.address}/${one}?block=${minted}`);
   await shows(page, new RegExp(`2\\s+${account(2)}\\s+30\\s+30%`, "i"), "tbody");
   await page.setViewport({ width: 360, height: 740, isMobile: true, hasTouch: true });
   for (const place of ["?view=holders", `/${one}`, ""]) {
     await goTo(page, `${placeOf(multi)}${place}`);
-    await shows(page, /in all|200|70/, "main");
+    await shows(page, /supply|200|70/, "main");
     expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(360);
   }
 });
@@ -526,7 +526,7 @@ test("names a token with amounts, with its id beside the number in circulation",
     return /Sword.*Shield/.test(JSON.stringify(body.result)) || undefined;
   });
   const page = await open(placeOf(claims));
-  await shows(page, `Sword\n#7 · 205 in all\nno picture\nShield\n#8 · ${brief(account(3))}`, ".gallery");
+  await shows(page, `Sword\n#7 · supply 205\nno picture\nShield\n#8 · ${brief(account(3))}`, ".gallery");
   await goTo(page, `${placeOf(claims)}/7`);
   await shows(page, new RegExp(`1\\s+${account(3)}\\s+200\\s+97.56%\\s+2\\s+${account(1)}\\s+5`, "i"), "tbody");
 });

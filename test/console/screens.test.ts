@@ -84,13 +84,13 @@ function screens(): ScreenCase[] {
       words: /Badges of honour[\s\S]*https:\/\/badges.example/,
     },
     { place: `/nft/eth/${badges.address}/1`, heading: /^#1$/, words: /Locked\s+yes, it can't be transferred/ },
-    { place: `/nft/eth/${multi.address}`, heading: /^Multi/, words: /18 in all/ },
-    { place: `/nft/eth/${multi.address}?view=holders`, heading: /^Multi/, words: /2 owners at block \d+, by units/ },
+    { place: `/nft/eth/${multi.address}`, heading: /^Multi/, words: /supply 18/ },
+    { place: `/nft/eth/${multi.address}?view=holders`, heading: /^Multi/, words: /2 owners at block \d+, by amount/ },
     { place: `/nft/eth/${multi.address}/${2n ** 255n}`, heading: /^#5789/, words: /2 holders[\s\S]*minted/ },
     { place: `${nft}/99`, heading: /^Token 99$/, words: /no transfer of token 99 is known/ },
     { place: "/price", heading: /^Prices/, words: /Known tokens[\s\S]*WETH[\s\S]*UNI/ },
     { place: `/price/eth/${market.demo.address}`, heading: /Price|Demo/, words: /Recompute here/ },
-    { place: `/price/eth/${drawn.address}`, heading: /./, words: /\(\w+\)/ },
+    { place: `/price/eth/${drawn.address}`, heading: /./, words: /\(\w+\)[\s\S]*if it is a collection/ },
     { place: "/operate", heading: /^Operate/, words: /OPERATOR_KEYS/ },
     { place: "/search/drawn", heading: /^Search: drawn/, words: /Known collections[\s\S]*Drawn/ },
     { place: `/nft/nowhere/${nowhere}`, heading: /^Collection/, words: /chain/ },
@@ -216,7 +216,7 @@ test("makes a card of each row of a table on a phone, with the titles of its col
   const cells = () =>
     page.evaluate(`[...document.querySelectorAll("tbody tr")].map((row) => [...row.cells].map((cell) =>
       [getComputedStyle(cell).display, getComputedStyle(cell, "::before").content]))`);
-  const titles = ["Rank", "Owner", "Ids", "Units", "Share"];
+  const titles = ["Rank", "Owner", "Token ids", "Amount", "Share"];
   const card = titles.map((title) => ["flow-root", `"${title}"`]);
   expect(await cells()).toEqual([card, card]);
   const heads = () => page.$eval("thead", (head) => head.getBoundingClientRect().right > 0);

@@ -5,6 +5,14 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { ERROR_CODES } from "../../src/core/errors.ts";
+import {
+  ARCHIVE_WORDS,
+  CHAIN_WORDS,
+  COLLECTION_WORDS,
+  ENDPOINT_WORDS,
+  LISTING_WORDS,
+  MEDIA_WORDS,
+} from "../../src/status-words.ts";
 import { documentValidator, schemaFaults } from "../support/schemas.ts";
 import { startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
 
@@ -129,6 +137,23 @@ for (const wire of ["seed", "native"] as const) {
         expect([name, example === undefined, faults(schema, example)]).toEqual([name, false, []]);
       }
       expect([parameters, bodies, answers]).toEqual([97, 5, 205]);
+    });
+
+    test("describes each status with the word that the console and the command line show", () => {
+      const fields = [
+        [schemas.NftPage.properties.status, LISTING_WORDS],
+        [schemas.ListedCollection.properties.status, COLLECTION_WORDS],
+        [schemas.CollectionDetails.properties.status, COLLECTION_WORDS],
+        [schemas.ChainStatus.properties.state, CHAIN_WORDS],
+        [schemas.EndpointState.properties.state, ENDPOINT_WORDS],
+        [schemas.ArchiveState.properties.state, ARCHIVE_WORDS],
+        [schemas.Media.properties.status, MEDIA_WORDS],
+      ] as const;
+      for (const [{ enum: values, description }, words] of fields) {
+        expect(values).toEqual(Object.keys(words));
+        for (const [value, { word, meaning }] of Object.entries(words))
+          expect(description).toMatch(new RegExp(`\\b${value}(?: \\(${word}\\))?: ${meaning}`));
+      }
     });
 
     test("describes the headers of all answers, including refusals", async () => {

@@ -23,7 +23,7 @@ export const COLLECTION_WORDS = {
   joining: { word: "catching up", meaning: "its history is read, and the newest blocks are being added" },
   following: { word: "complete", meaning: "the whole history is indexed, and new blocks are added as they come" },
   failing: { word: "failed, will retry", meaning: "the last attempt failed, and the next one waits" },
-  not_nft: { word: "not an NFT contract", meaning: "a contract without an NFT standard or a transfer of NFTs" },
+  not_nft: { word: "not an NFT contract", meaning: "the contract has no NFT standard, and never moved an NFT" },
   not_a_contract: { word: "no contract", meaning: "there is no code at the address" },
   removed: { word: "removed", meaning: "not indexed any more, until a client requests it again" },
 } satisfies Record<string, StatusWord>;

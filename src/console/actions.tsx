@@ -238,7 +238,7 @@ export function Confirmed({ name, label, effect, isDisabled, onConfirm }: Confir
       <button type="button" disabled={isDisabled} onClick={confirm} aria-label={`${label}, confirmed`}>
         {name}
       </button>{" "}
-      <button type="button" ref={cancel} onClick={() => setAsking(false)} aria-label={`${label}, not now`}>
+      <button type="button" ref={cancel} onClick={() => setAsking(false)} aria-label={`Cancel: ${label}`}>
         Cancel
       </button>
     </span>

@@ -54,7 +54,7 @@ export function PriceScreen({ chain, address }: ScreenOptions) {
       <h1>{isChosen ? "Price" : "Prices"}</h1>
       {chain === undefined ? null : <ChainNotice chain={chain} />}
       <Ask {...{ chain, address, chains }} />
-      {isChosen ? <Answer chain={chain} address={address} /> : <TokenChoice chains={chains} />}
+      {isChosen ? <Answer chain={chain} address={address} /> : <TokenChoice {...{ chains, chain }} />}
     </>
   );
 }

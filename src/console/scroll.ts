@@ -14,9 +14,12 @@ let wanted: number | undefined;
 /** Names the entry that the browser shows now. A link makes one without a name. */
 function enter(): void {
   const { entry: name } = (history.state ?? {}) as { readonly entry?: string };
+  wanted = name === undefined ? undefined : heights.get(name);
   entry = name ?? `${performance.timeOrigin + performance.now()}`;
-  if (name === undefined) history.replaceState({ entry }, "");
-  wanted = heights.get(entry);
+  if (name !== undefined) return;
+  history.replaceState({ entry }, "");
+  // A change of the query replaces the entry, and scrolls nothing.
+  heights.set(entry, scrollY);
 }
 
 /** Scrolls to the wanted place if the page reaches there. */

@@ -57,19 +57,21 @@ function isToken(one: unknown): one is ShownToken {
 interface ChainsOptions {
   /** The enabled chains. */
   readonly chains: readonly string[];
+  /** The chain of the link; undefined for the first one. */
+  readonly chain: string | undefined;
 }
 
 /** Where the prices begin: the tokens that were looked at last, and those that the service knows. */
-export function TokenChoice({ chains }: ChainsOptions) {
+export function TokenChoice(options: ChainsOptions) {
   const seen = seenTokens();
   return (
     <>
       {seen.length === 0 ? null : (
-        <Panel title="Looked at last">
-          <TokenGrid label="Tokens that you looked at last" tokens={seen} hasChain={true} />
+        <Panel title="Recently viewed">
+          <TokenGrid label="Recently viewed tokens" tokens={seen} hasChain={true} />
         </Panel>
       )}
-      <KnownTokens chains={chains} />
+      <KnownTokens {...options} />
     </>
   );
 }
@@ -78,9 +80,9 @@ export function TokenChoice({ chains }: ChainsOptions) {
 const MOST_LISTED = 500;
 
 /** The well-known tokens of a chain, and those of the operator's token lists. */
-function KnownTokens({ chains }: ChainsOptions) {
+function KnownTokens({ chains, chain: first }: ChainsOptions) {
   const { client } = useSession();
-  const [chain, setChain] = useChainChoice(chains);
+  const [chain, setChain] = useChainChoice(chains, first);
   const [text, setText] = useState("");
   const { value, error } = useAnswer((signal) => client.findTokens(text, { limit: MOST_LISTED, signal }), [text]);
   const tokens = value?.filter((one) => one.chain === chain);

@@ -74,10 +74,10 @@ const statusOf = async ({ address }: Deployed): Promise<string> =>
   (await service.get(`/api/collections/eth/${address}`)).body.status;
 
 /** Clicks an action that asks first, then its answer. */
-async function answer(page: Page, label: string, reply: "confirmed" | "not now"): Promise<void> {
+async function answer(page: Page, label: string, isConfirmed: boolean): Promise<void> {
   await page.locator(`[aria-label='${label}']`).click();
   await shows(page, "Sure?", ".confirm");
-  await page.locator(`[aria-label='${label}, ${reply}']`).click();
+  await page.locator(`[aria-label='${isConfirmed ? `${label}, confirmed` : `Cancel: ${label}`}']`).click();
 }
 
 test("indexes a contract from the overview although others are listed, and links to it", async () => {
@@ -115,9 +115,9 @@ test("refreshes, reindexes and exports a collection on its page, and asks before
   const path = `/api/collections/eth/${nft.address}`;
   await press(page, "Refresh metadata");
   await shows(page, "The metadata of all tokens is fetched again.", "[aria-label=Actions]");
-  await answer(page, "Reindex the collection", "not now");
+  await answer(page, "Reindex the collection", false);
   expect(sent).toEqual([`POST ${path}/refresh`]);
-  await answer(page, "Reindex the collection", "confirmed");
+  await answer(page, "Reindex the collection", true);
   await shows(page, "The collection is indexed again.", "[aria-label=Actions]");
   expect(sent).toEqual([`POST ${path}/refresh`, `POST ${path}/reindex`]);
   await shows(page, "3 tokens at block");
@@ -145,7 +145,7 @@ test("removes a collection on its own page, and asks for no listing that would h
   });
   await page.waitForNetworkIdle({ idleTime: 1_600 });
   const asked = visited.requests.length;
-  await answer(page, "Remove the collection", "confirmed");
+  await answer(page, "Remove the collection", true);
   // While the request is under way, a token is minted, which has an open page look at its newest block.
   await page.waitForFunction("document.querySelector('.gallery') === null");
   await transact(anvil, nft.contract, "mint", [anvil.accounts[2], 4n]);
@@ -217,7 +217,11 @@ test("begins the prices with the known tokens of a chain and with those that wer
   const page = await open("/price");
   const known = await shows(page, /WETH[\s\S]*UNI/, "[aria-label='Known tokens']");
   expect(known).not.toContain("WMATIC");
-  expect(await textOf(page)).not.toContain("Looked at last");
+  expect(await textOf(page)).not.toContain("Recently viewed");
+  await goTo(page, "/price/polygon");
+  await shows(page, "WMATIC", "[aria-label='Known tokens']");
+  await goTo(page, "/price");
+  await shows(page, "WETH", "[aria-label='Known tokens']");
   await page.select("#known-chain", "polygon");
   await shows(page, "WMATIC", "[aria-label='Known tokens']");
   await page.type("#known-text", "nothing at all");
@@ -227,18 +231,18 @@ test("begins the prices with the known tokens of a chain and with those that wer
   await press(page, "Show");
   await shows(page, "Demo Token", "h2");
   await goTo(page, "/price");
-  await shows(page, /DEMO eth\s+Demo Token/, "[aria-label='Tokens that you looked at last']");
+  await shows(page, /DEMO eth\s+Demo Token/, "[aria-label='Recently viewed tokens']");
   await page.locator("[aria-label='Known tokens'] a").click();
   await shows(page, "WETH", "h2 small");
   await goTo(page, "/price");
   await page.reload();
-  const seen = await shows(page, /WETH[\s\S]*DEMO/, "[aria-label='Tokens that you looked at last']");
+  const seen = await shows(page, /WETH[\s\S]*DEMO/, "[aria-label='Recently viewed tokens']");
   expect(seen.match(/DEMO eth/g)).toHaveLength(1);
   // Another release may have kept something else.
   for (const other of ["{", '{"a":1}', '[null,{"chain":"eth","address":"x","symbol":"X"}]']) {
     await page.evaluate(`localStorage.setItem("evm-data-tokens:/", ${JSON.stringify(other)})`);
     await page.reload();
     await shows(page, "WETH", "[aria-label='Known tokens']");
-    expect(await textOf(page)).not.toContain("Looked at last");
+    expect(await textOf(page)).not.toContain("Recently viewed");
   }
 });

@@ -70,6 +70,12 @@ function screens(): ScreenCase[] {
     { place: "/", heading: /^Overview/, words: /Chains[\s\S]*Drawn/ },
     { place: nft, heading: /^Drawn/, words: /40 tokens at block/ },
     { place: nft, heading: /^Drawn/, words: /Colour 8 values/, button: "Traits" },
+    {
+      place: nft,
+      heading: /^Drawn/,
+      words: /from the first block, which repairs damaged data. Sure\?/,
+      button: "Reindex",
+    },
     { place: `${nft}?view=holders`, heading: /^Drawn/, words: /1 owner at block/ },
     { place: `${nft}?view=activity`, heading: /^Drawn/, words: /With metadata: 40 tokens[\s\S]*#40\s+minted/ },
     { place: `${nft}?view=export`, heading: /^Drawn/, words: /The file has the collection/ },
@@ -91,7 +97,7 @@ function screens(): ScreenCase[] {
     { place: "/price", heading: /^Prices/, words: /Known tokens[\s\S]*WETH[\s\S]*UNI/ },
     { place: `/price/eth/${market.demo.address}`, heading: /Price|Demo/, words: /Recompute here/ },
     { place: `/price/eth/${drawn.address}`, heading: /./, words: /\(\w+\)[\s\S]*if it is a collection/ },
-    { place: "/operate", heading: /^Operate/, words: /OPERATOR_KEYS/ },
+    { place: "/operate", heading: /^Operate/, words: /OPERATOR_KEYS[\s\S]*eth_getBlockByNumber/ },
     { place: "/search/drawn", heading: /^Search: drawn/, words: /Known collections[\s\S]*Drawn/ },
     { place: `/nft/nowhere/${nowhere}`, heading: /^Collection/, words: /chain/ },
     { place: `/nft/eth/${nowhere}`, heading: /^Collection/, words: /there is no contract/ },
@@ -253,20 +259,24 @@ test("scrolls a gallery with the page, and Back finds it where it was", async ()
     page.evaluate(`[...document.querySelectorAll(".gallery a")].filter((one) => {
       const { top, bottom } = one.getBoundingClientRect();
       return top >= 0 && bottom <= innerHeight;
-    }).map((one) => one.getAttribute("href").split("/").at(-1))`) as Promise<string[]>;
+    }).map((one) => one.getAttribute("href").split("/").at(-1).split("?")[0])`) as Promise<string[]>;
   await page.evaluate("document.querySelector('.gallery').scrollIntoView({ block: 'end' })");
   await page.waitForFunction("document.querySelector('.gallery li:last-child a[href$=\"/40\"]')");
   expect((await page.$$(".gallery li")).length).toBeLessThan(30);
   const before = await inView();
   expect(before).toContain("40");
+  // A change of the block replaces the entry of the history.
+  await page.evaluate(`location.replace(location.hash + "?block=" + document.querySelector("[type=number]").value)`);
+  await shows(page, "40 tokens at block", "main");
   const scrolled = await page.evaluate("scrollY");
-  await page.locator(".gallery a[href$='/39']").click();
+  expect(scrolled).toBeGreaterThan(1_000);
+  await page.locator(".gallery a[href*='/39?']").click();
   await shows(page, "Edition 39", "h1");
   expect(await page.evaluate("scrollY")).toBe(0);
   await page.goBack();
   await shows(page, "40 tokens at block", "main");
   await page.waitForFunction(`scrollY === ${scrolled}`);
-  await page.waitForFunction("document.querySelector('.gallery a[href$=\"/40\"]')");
+  await page.waitForFunction("document.querySelector('.gallery a[href*=\"/40?\"]')");
   expect(await inView()).toEqual(before);
   await page.browserContext().close();
 });

@@ -190,7 +190,7 @@ test("indexes a list, changes a collection, removes it after a question, and sho
   const { body } = await service.get(`/api/collections/eth/${nft.address}`);
   expect(["indexing", "joining", "following", "requested"]).toContain(body.status);
   await page.locator("[aria-label='Remove the collection']").click();
-  await page.locator("[aria-label='Remove the collection, not now']").click();
+  await page.locator("[aria-label='Cancel: Remove the collection']").click();
   await synced(service, nft.address);
   await page.locator("[aria-label='Remove the collection']").click();
   await page.locator("[aria-label='Remove the collection, confirmed']").click();

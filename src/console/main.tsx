@@ -94,7 +94,7 @@ function Gate({ reason, onSigned }: { readonly reason?: string; readonly onSigne
       </h1>
       <p>
         Which NFTs are in a contract, with owners and metadata, and what an ERC-20 token is worth, now or at a block.
-        This service answers both from an EVM node, and keeps all that it has read in an event log.
+        This service answers both from an EVM node, and keeps all that it has read.
       </p>
       <form onSubmit={submit}>
         <label for="key">API key</label>

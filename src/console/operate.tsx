@@ -22,30 +22,41 @@ export function OperateScreen() {
       </>
     );
   }
+  return <Panels />;
+}
+
+function Panels() {
+  const chains = useChains();
   return (
     <>
       <h1>Operate</h1>
       <Keys />
-      <IndexList />
-      <OneCollection />
+      <IndexList chains={chains} />
+      <OneCollection chains={chains} />
       <EndpointsPanel />
     </>
   );
 }
 
+interface ChainsOptions {
+  /** The enabled chains. */
+  readonly chains: readonly string[];
+}
+
 /** Contracts per request. */
 const AT_ONCE = 500;
 
-function IndexList() {
+function IndexList({ chains }: ChainsOptions) {
   const { client } = useSession();
+  const [chain, setChain] = useChainChoice(chains);
   const [text, setText] = useState("");
   const [answers, setAnswers] = useState<IndexAnswer["items"]>([]);
   const [state, run, isBusy] = useAction();
-  const listed = shownContracts(text);
+  const listed = shownContracts(text, chain);
   const submit = (event: Event) => {
     event.preventDefault();
     run(async () => {
-      const contracts = contractsOf(text);
+      const contracts = contractsOf(text, chain);
       const items: IndexAnswer["items"][number][] = [];
       for (let at = 0; at < contracts.length; at += AT_ONCE)
         items.push(...(await client.index(contracts.slice(at, at + AT_ONCE))).items);
@@ -56,7 +67,10 @@ function IndexList() {
   return (
     <Panel title="Index a list">
       <form onSubmit={submit}>
-        <label for="list">One address, or chain,address, per line</label>
+        <p class="row">
+          <ChainMenu id="list-chain" {...{ chains, chain }} onChain={setChain} />
+        </p>
+        <label for="list">One address per line. For another chain: chain,address</label>
         <textarea id="list" rows={4} value={text} onInput={({ currentTarget }) => setText(currentTarget.value)} />
         <p class="row">
           <button type="submit" disabled={isBusy || text.trim() === ""}>
@@ -75,14 +89,14 @@ function IndexList() {
 }
 
 /** Contracts that the lines for a shell show: those of the list, or an example while it is empty or wrong. */
-function shownContracts(text: string): Contract[] {
+function shownContracts(text: string, chain: string): Contract[] {
   try {
-    const contracts = contractsOf(text).slice(0, AT_ONCE);
+    const contracts = contractsOf(text, chain).slice(0, AT_ONCE);
     if (contracts.length > 0) return contracts;
   } catch {
     // The button says what is wrong.
   }
-  return [{ chain: "eth", address: "<address>" }];
+  return [{ chain, address: "<address>" }];
 }
 
 /** A few contracts of one chain are arguments, and more are a file of lines like those of the list. */
@@ -93,13 +107,13 @@ function indexCommand(contracts: readonly Contract[]): string {
   return `index ${contracts.map(({ address }) => address).join(" ")} --chain ${quoted(chain)} --wait`;
 }
 
-/** @throws Error that names the line which is none */
-function contractsOf(text: string): Contract[] {
+/** @param on the chain of lines without one @throws Error that names the line which is none */
+function contractsOf(text: string, on: string): Contract[] {
   const lines = text.split(/\r?\n/).map((line) => line.replace(/#.*/, "").trim());
   return lines.flatMap((line, at) => {
     if (line === "") return [];
     const parts = line.split(",").map((part) => part.trim());
-    const [chain, address] = parts.length === 1 ? ["eth", parts[0]] : parts;
+    const [chain, address] = parts.length === 1 ? [on, parts[0]] : parts;
     if (chain === undefined || address === undefined || !isAddress(address))
       throw new Error(`Line ${at + 1} is no address: ${plain(line, 60)}`);
     return [{ chain, address }];
@@ -107,8 +121,7 @@ function contractsOf(text: string): Contract[] {
 }
 
 /** The changes of a collection that the operator names. */
-function OneCollection() {
-  const chains = useChains();
+function OneCollection({ chains }: ChainsOptions) {
   const [chain, setChain] = useChainChoice(chains);
   const [address, setAddress] = useState("");
   return (

@@ -215,7 +215,8 @@ const keyOf = ({ chain, address }: NamedContract): string => `${chain}/${address
 function barsOf(found: readonly CollectionEntry[], open: readonly CollectionEntry[]): string[] {
   const lines = open.slice(0, MAX_BARS).flatMap((entry) => {
     const { chain, address, name, percent, transfers, secondsLeft, status, lastError } = entry;
-    const left = secondsLeft === null ? COLLECTION_WORDS[status].word : `${durationText(secondsLeft * 1_000)} left`;
+    const left =
+      secondsLeft === null ? statusWord(COLLECTION_WORDS, status) : `${durationText(secondsLeft * 1_000)} left`;
     const counts = transfers === null ? "" : ` · ${countText(transfers)} transfers`;
     const title = `${chain} ${address} ${printable((name ?? "").slice(0, 30))}`;
     // A line of its own: a terminal of 80 columns has no place for it beside the bar.
@@ -241,7 +242,7 @@ function endTable(found: readonly CollectionEntry[], estimates: Estimates): stri
           printable((name ?? "").slice(0, 30)),
           status === "failing"
             ? `${COLLECTION_WORDS.failing.word}: ${printable(lastError ?? "")}`
-            : COLLECTION_WORDS[status].word,
+            : statusWord(COLLECTION_WORDS, status),
         ],
         ...[nfts, transfers, calls].map((count) => (count === null ? "–" : wholeText(count))),
         ms === undefined ? "–" : durationText(ms),

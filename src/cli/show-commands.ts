@@ -6,7 +6,7 @@ import { systemClock } from "../core/clock.ts";
 import { bytesText, countedText, countText, durationText, wholeText } from "../core/format.ts";
 import { type NftEvent, nftStream, type Recorded } from "../events/types.ts";
 import { COLLECTION_STATUSES, type CollectionEntry, type StatusReport } from "../operators/models.ts";
-import { CHAIN_WORDS, COLLECTION_WORDS, ENDPOINT_WORDS, valuesWithWords } from "../status-words.ts";
+import { CHAIN_WORDS, COLLECTION_WORDS, ENDPOINT_WORDS, statusWord, valuesWithWords } from "../status-words.ts";
 import { FAILED, type Operator, openCommandLog } from "./access.ts";
 import { contractOf } from "./change-commands.ts";
 import { type Command, type CommandRun, knownChain, unknownWord } from "./command.ts";
@@ -71,10 +71,10 @@ function chainLines(chains: StatusReport["chains"]): string[] {
       const count = Object.values(calls.hour).reduce((sum, one) => sum + one, 0);
       const latency = latencyMs === null ? "" : ` · ${latencyMs.p50} ms`;
       const cost = `${wholeText(count)} calls, ${wholeText(units.hour)} compute units, ${bytesText(bytes.hour)} in an hour`;
-      const state = ENDPOINT_WORDS[endpoint.state].word;
+      const state = statusWord(ENDPOINT_WORDS, endpoint.state);
       return `  ${label} ${state}${reason === null ? "" : `: ${reason}`}${latency} · ${cost}`;
     });
-    return [`${name} ${CHAIN_WORDS[state].word}${where}`, ...troubleLines(chain), ...lines];
+    return [`${name} ${statusWord(CHAIN_WORDS, state)}${where}`, ...troubleLines(chain), ...lines];
   });
 }
 
@@ -120,7 +120,7 @@ export const collectionsCommand: Command = {
 };
 
 function rowOf({ chain, address, name, status, percent, nfts, transfers, secondsLeft, lastError }: CollectionEntry) {
-  const progress = status === "indexing" ? barText(percent ?? 0) : COLLECTION_WORDS[status].word;
+  const progress = status === "indexing" ? barText(percent ?? 0) : statusWord(COLLECTION_WORDS, status);
   return [
     ...[chain, address, printable((name ?? "").slice(0, 30))],
     lastError === null ? progress : `${progress}: ${printable(lastError).slice(0, 80)}`,

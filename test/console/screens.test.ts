@@ -96,7 +96,7 @@ function screens(): ScreenCase[] {
     { place: `${nft}/99`, heading: /^Token 99$/, words: /no transfer of token 99 is known/ },
     { place: "/price", heading: /^Prices/, words: /Known tokens[\s\S]*WETH[\s\S]*UNI/ },
     { place: `/price/eth/${market.demo.address}`, heading: /Price|Demo/, words: /Recompute here/ },
-    { place: `/price/eth/${drawn.address}`, heading: /./, words: /\(\w+\)[\s\S]*if it is a collection/ },
+    { place: `/price/eth/${drawn.address}`, heading: /./, words: /\(\w+\)[\s\S]*Open the collection/ },
     { place: "/operate", heading: /^Operate/, words: /OPERATOR_KEYS[\s\S]*eth_getBlockByNumber/ },
     { place: "/search/drawn", heading: /^Search: drawn/, words: /Known collections[\s\S]*Drawn/ },
     { place: `/nft/nowhere/${nowhere}`, heading: /^Collection/, words: /chain/ },

@@ -104,7 +104,7 @@ test("says of a wallet where it holds tokens, and leads there", async () => {
   await shows(page, "A wallet: an account without code. Wallets have no page", ".choices");
   await shows(page, /It holds tokens in 1 of \d complete collections? of eth\.\s+Known: 3 tokens/, ".choices");
   await follow("Known");
-  await shows(page, "3 tokens after block");
+  await shows(page, "3 tokens at block");
   expect(await hashOf(page)).toContain(`owner=${wallet()}`);
 });
 
@@ -116,7 +116,7 @@ test("asks a key of scope read, which may not list collections, for the collecti
   await shows(page, "The address of a collection has 0x and 40 hexadecimal digits.", ".choices");
   await fill(page, "#collection-on-eth", known.address);
   await press(page, "Show");
-  await shows(page, "3 tokens after block");
+  await shows(page, "3 tokens at block");
 });
 
 test("says of another contract what it is not, also where it is opened as a collection", async () => {
@@ -133,7 +133,7 @@ test("says of another contract what it is not, also where it is opened as a coll
   await goTo(page, `/price/eth/${known.address}`);
   await shows(page, "An NFT contract", "main");
   await follow("Open the collection");
-  await shows(page, "3 tokens after block");
+  await shows(page, "3 tokens at block");
 });
 
 test("asks another chain on demand, and names the variable of one that is not enabled", async () => {

@@ -10,10 +10,13 @@ import { fill, fillMany } from "../fill.ts";
 import { type Bench, grouped } from "../row.ts";
 import { NO_NODE, startBenchService, temporaryFolder } from "../service.ts";
 
-const MAX_MS = 100;
+/** A browser reports tasks from this length on, so that none may be reported. */
+const MAX_MS = 50;
 const KEY = "operator-key-of-the-bench";
 const LARGE = `0x${"21".repeat(20)}` as Address;
 const COLLECTIONS = 200;
+/** Transfers of each token after its mint. */
+const MOVES = 4;
 /** Places of the gallery, and blocks of the slider, that are visited. */
 const PLACES = 20;
 
@@ -25,7 +28,7 @@ export const consoleRow: Bench = {
     try {
       const log = await openLog(folder.logUrl, systemClock, silentLogger);
       await fillMany(log, COLLECTIONS, { chainId: 1, kind: TransferKind.erc721, tokens: 5, moves: 1 });
-      await fill(log, { chainId: 1, address: LARGE, kind: TransferKind.erc721, tokens, moves: 1 });
+      await fill(log, { chainId: 1, address: LARGE, kind: TransferKind.erc721, tokens, moves: MOVES });
       await log.close();
       const service = await startBenchService({
         rpcUrl: NO_NODE,
@@ -65,20 +68,23 @@ export const consoleRow: Bench = {
       await page.evaluate(`location.hash = "/nft/eth/${LARGE}?view=holders"`);
       await page.waitForSelector("[role=tabpanel] tbody tr:nth-child(50)", { timeout: 120_000 });
       await note("holders");
+      await page.evaluate(`location.hash = "/nft/eth/${LARGE}?view=activity"`);
+      await page.waitForSelector("[role=tabpanel] tbody tr:nth-child(50)", { timeout: 120_000 });
+      await note("activity");
       await page.evaluate(`location.hash = "/nft/eth/${LARGE}/1"`);
-      await page.waitForSelector(".line li");
+      await page.waitForSelector("table[aria-label^='Transfers'] tbody tr, section tbody tr");
       await note("token");
       await page.evaluate('location.hash = "/operate"');
-      await page.waitForFunction("document.querySelectorAll('.panel').length === 4");
+      await page.waitForFunction("document.querySelectorAll('.panel').length >= 4");
       await note("operate");
       await service.stop();
       const all = [...longest].map(([what, ms]) => `${what} ${ms === 0 ? "below 50" : ms.toFixed(0)} ms`);
       return {
-        name: `Console, ${grouped(tokens)} tokens and ${COLLECTIONS} collections`,
+        name: `Console, ${grouped(tokens)} tokens, ${grouped(tokens * (MOVES + 1))} transfers and ${COLLECTIONS} collections`,
         floor: "–",
         ours: `longest task ${Math.max(...longest.values()) || "below 50"} ms`,
         ratio: undefined,
-        reach: `< ${MAX_MS} ms`,
+        reach: `none of ${MAX_MS} ms`,
         passed: Math.max(...longest.values()) < MAX_MS,
         detail: all.join("; "),
       };

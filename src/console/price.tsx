@@ -114,6 +114,7 @@ function Answer({ chain, address }: PriceOptions) {
       </p>
       {error === undefined ? null : <Refused {...{ error, chain, address }} />}
       {error === undefined && value !== undefined ? <Shown price={value} chain={chain} /> : null}
+      {error === undefined && value !== undefined ? <TradePanel {...{ chain, address, block }} price={value} /> : null}
       {error === undefined && value?.asOf?.time != null ? (
         <CurvePanel {...{ chain, address }} until={value.asOf.time} onBlock={show} />
       ) : null}
@@ -267,6 +268,64 @@ function Trust({ provenance }: { readonly provenance: NonNullable<TokenPrice["pr
     </p>
   );
 }
+
+/** The size of the trade that is shown, in US dollars. */
+const TRADE_USD = 1_000;
+
+interface TradeOptions extends PriceOptions {
+  readonly block: number | undefined;
+  /** Each new price has its trade asked for again. */
+  readonly price: PriceAnswer;
+}
+
+/** What a holder would get. Asked for apart, because it takes the service more requests than the price. */
+function TradePanel({ chain, address, block, price }: TradeOptions) {
+  const { client } = useSession();
+  const { value, error } = useAnswer(
+    (signal) =>
+      client.price(address, {
+        ...{ chain, include: ["depth"], size_usd: TRADE_USD, signal },
+        ...(block === undefined ? {} : { to_block: block }),
+      }),
+    [chain, address, block, price],
+  );
+  const at = block === undefined ? "" : `&to_block=${block}`;
+  const path = `/api/v2/erc20/${address}/price?chain=${chain}&include=depth&size_usd=${TRADE_USD}${at}`;
+  return (
+    <Panel title={`Trading $${whole(TRADE_USD)} of it`}>
+      <Failure error={error} />
+      {value === undefined ? <p role="status">{error === undefined ? "Computing…" : ""}</p> : <Trade {...value} />}
+      <Curl requests={[{ path }]} />
+    </Panel>
+  );
+}
+
+function Trade({ depth, why, tokenSymbol }: Pick<TokenPrice, "depth" | "why" | "tokenSymbol">) {
+  if (depth == null) return <p>Not known{why === undefined ? "" : `: ${plain(why, 300)}`}.</p>;
+  const { sell, buy, impactPercent, move2PercentUsd, sellable, why: more } = depth;
+  const sale = sellable === null ? "not known" : sellable ? "went through" : "failed";
+  return (
+    <>
+      <dl class="facts">
+        <Fact name="A sale gives">
+          <span title={`$${sell}`}>
+            ${shortened(sell)}, {shortened(impactPercent)} % less
+          </span>
+        </Fact>
+        <Fact name="A purchase gives">
+          <span title={buy}>
+            {shortened(buy)} {plain(tokenSymbol, 20)}
+          </span>
+        </Fact>
+        <Fact name="Moving the price by 2 % takes">${shortened(move2PercentUsd)}</Fact>
+        <Fact name="A simulated sale">{sale}</Fact>
+      </dl>
+      {more === undefined ? null : <p class="quiet">{sentenceOf(plain(more, 300))}</p>}
+    </>
+  );
+}
+
+const sentenceOf = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 
 /** Whole coins from the smallest unit. */
 function coins(value: string, decimals: number): string {

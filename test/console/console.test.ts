@@ -220,6 +220,10 @@ test("recomputes a price to its last digit, and tells why another token has none
   await page.waitForSelector("[data-check=same]");
   const { usdPriceFormatted } = (await service.get(`/api/v2/erc20/${market.demo.address}/price`)).body;
   expect(await textOf(page, "[data-check]")).toContain(`$${usdPriceFormatted} (`);
+  // What a holder would get for a thousand dollars of it.
+  const trade = await shows(page, /A simulated sale\s+went through/);
+  const { depth } = (await service.get(`/api/v2/erc20/${market.demo.address}/price?include=depth`)).body;
+  expect(trade).toContain(`, ${Number(Number(depth.impactPercent).toPrecision(6))} % less`);
   // The price for people, and below it all its digits.
   const [rounded, exact] = [await textOf(page, ".amount"), await textOf(page, ".exact")];
   expect(rounded).toMatch(/^\$[\d,]*\.?\d{0,6}$/);

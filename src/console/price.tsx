@@ -259,7 +259,7 @@ function Trust({ provenance }: { readonly provenance: NonNullable<TokenPrice["pr
   return (
     <p>
       The pool with the least liquidity on the route holds ${shortened(liquidityUsd)} on its smaller side. The prices of
-      other routes differ by {shortened(spreadPercent)} %. Confidence: {percent(Number(confidence))}
+      other routes differ by {percent(Number(spreadPercent) / 100)}. Confidence: {percent(Number(confidence))}
       {Number(confidence) <= 0.5 ? ": treat this price with care." : "."}
       {factsOf === "newest" ? " The node lacks the state of this block: name, symbol and decimals are today's." : ""}
       {disputedStablecoins.length === 0
@@ -309,7 +309,7 @@ function Trade({ depth, why, tokenSymbol }: Pick<TokenPrice, "depth" | "why" | "
       <dl class="facts">
         <Fact name="A sale gives">
           <span title={`$${sell}`}>
-            ${shortened(sell)}, {shortened(impactPercent)} % less
+            ${shortened(sell)}, {percent(Number(impactPercent) / 100)} less
           </span>
         </Fact>
         <Fact name="A purchase gives">

@@ -223,7 +223,7 @@ test("recomputes a price to its last digit, and tells why another token has none
   // What a holder would get for a thousand dollars of it.
   const trade = await shows(page, /A simulated sale\s+went through/);
   const { depth } = (await service.get(`/api/v2/erc20/${market.demo.address}/price?include=depth`)).body;
-  expect(trade).toContain(`, ${Number(Number(depth.impactPercent).toPrecision(6))} % less`);
+  expect(trade).toContain(`, ${Number(depth.impactPercent).toFixed(2)}% less`);
   // The price for people, and below it all its digits.
   const [rounded, exact] = [await textOf(page, ".amount"), await textOf(page, ".exact")];
   expect(rounded).toMatch(/^\$[\d,]*\.?\d{0,6}$/);

@@ -208,6 +208,23 @@ test("is the same at a past block, from its state or from logs; else null with t
     else expect([stateless.depth, stateless.why]).toEqual([null, `no log tells ${fees[at]} at the block`]);
   }
   await proxy.stop();
+  // A node that gives few blocks at once, and no archive.
+  const [, [token = native, now]] = [...asked] as [unknown, [Address, Awaited<ReturnType<typeof ask>>]];
+  const narrow = await startRpcProxy(anvil.url, {
+    onRequest: ({ method, params }) => {
+      if (method === "eth_call" && Number(params[1]) <= block)
+        return { error: { code: -32_000, message: "missing trie node 0abc (path ) state is not available" } };
+      const { fromBlock, toBlock } = (params[0] ?? {}) as { fromBlock?: string; toBlock?: string };
+      const isWide = method === "eth_getLogs" && Number(toBlock) - Number(fromBlock) >= 2;
+      return isWide
+        ? { error: { code: -32_000, message: "block range is too large, the limit is 2 blocks" } }
+        : undefined;
+    },
+  });
+  const searched = await ask(token, query, pricesAt(narrow.url));
+  expect([searched.usdPrice, searched.depth]).toEqual([now.usdPrice, null]);
+  expect(searched.why).toBe("the node has no state of this block, and the pool's positions have too many logs");
+  await narrow.stop();
 });
 
 test("is null with the reason for a style that is not computed, and for a size beyond the ticks", async () => {

@@ -2,11 +2,11 @@
  * Pools at a past block of which the node has no state, for trades with them: pairs by their reserves, concentrated pools
  * by the logs of all their positions. Exact where fees are constant or logged.
  */
-import { AppError } from "../../core/errors.ts";
 import type { Hash } from "../../core/hex.ts";
 import type { ChainLog, ChainReader } from "../../rpc/port.ts";
 import type { PricedBlock } from "../market/market.ts";
 import type { Decimals, Pool, Reading } from "../market/pools.ts";
+import { undefinedIfTooManyLogs } from "../search/history.ts";
 import { abiWord, answer, call } from "../styles/abi.ts";
 import { poolContract } from "../styles/style.ts";
 import { emitterOf, positionChangeIn, STYLES } from "../styles/styles.ts";
@@ -73,16 +73,14 @@ async function positionLogs(reader: Pick<ChainReader, "logs">, pool: Pool, toBlo
   const { positions = [] } = STYLES[pool.style];
   const requests = { left: MAX_REQUESTS };
   const filter = { addresses: [emitterOf(pool)], fromBlock: 0, toBlock, maxLogs: MAX_LOGS, requests };
-  try {
-    if (pool.key === undefined) return await reader.logs({ ...filter, topics: positions });
-    const topics = [...positions, PROTOCOL_FEE_UPDATED];
-    return await reader.logs({ ...filter, topics, moreTopics: [[pool.id as Hash]] });
-  } catch (error) {
-    if (!(error instanceof AppError && error.code === "too_many_logs")) throw error;
-    throw new UnknownTrade(
-      `the node has no state of this block, and the positions take more than ${MAX_REQUESTS} requests for logs`,
-    );
-  }
+  const logs = await undefinedIfTooManyLogs(
+    pool.key === undefined
+      ? reader.logs({ ...filter, topics: positions })
+      : reader.logs({ ...filter, topics: [...positions, PROTOCOL_FEE_UPDATED], moreTopics: [[pool.id as Hash]] }),
+  );
+  if (logs === undefined)
+    throw new UnknownTrade("the node has no state of this block, and the pool's positions have too many logs");
+  return logs;
 }
 
 /** The fee of a v3 pool is constant, of which the protocol takes a part. In v4 its part is a fee of its own. */

@@ -328,23 +328,53 @@ describe("the search for pools that only announcements tell", () => {
         return isWide ? { error: { code: -32602, message: "query exceeds max block range 3" } } : undefined;
       },
     });
-    const archive = await startArchive(archiveOfNode(anvil.url));
-    const source = new Portal({
-      ...{ url: archive.url, label: "archive eth#1", per10s: 1_000, clock: systemClock },
-      decoder: { decode: () => Promise.reject(new Error("logs are decoded here")) },
-    });
-    const reader = readerOf(proxy.url, chain);
-    const archives = new Archives({
-      ...{ sources: [source], isGiven: true, clock: systemClock, logger: silentLogger, chain: chain.name },
-      maxBlocks: () => reader.historyLimits().maxBlocks,
-      historyStart: () => undefined,
-    });
-    const prices = pricesOn("all", proxy.url, readerWithArchives(reader, archives, systemClock));
+    const { archive, reader } = await behindArchive(proxy.url);
+    const prices = pricesOn("all", proxy.url, reader);
     const record = await untilSearched(() => prices.price({ address: token, ...plain }));
     expect(near(record.usdPrice, 7)).toBe(true);
     expect(archive.queries.length).toBeGreaterThan(0);
     await Promise.all([proxy.stop(), archive.stop()]);
   });
+});
+
+/** A reader of a node, with an archive of the whole chain. */
+async function behindArchive(url: string) {
+  const archive = await startArchive(archiveOfNode(anvil.url));
+  const source = new Portal({
+    ...{ url: archive.url, label: "archive eth#1", per10s: 1_000, clock: systemClock },
+    decoder: { decode: () => Promise.reject(new Error("logs are decoded here")) },
+  });
+  const node = readerOf(url, chain);
+  const archives = new Archives({
+    ...{ sources: [source], isGiven: true, clock: systemClock, logger: silentLogger, chain: chain.name },
+    maxBlocks: () => node.historyLimits().maxBlocks,
+    historyStart: () => undefined,
+  });
+  return { archive, reader: readerWithArchives(node, archives, systemClock) };
+}
+
+test("a past depth comes from an archive's logs, where the node has neither the state nor so many logs", async () => {
+  const token = await newToken(anvil);
+  const first = await pool("Uniswap v3 and SushiSwap v3", token, dollar, [7n, 1n], 10n ** 24n);
+  const query = { depthUsd: rational(1_000n), toBlock: Number(await anvil.send("eth_blockNumber")) };
+  await anvil.mine(2);
+  const { depth } = await ask(pricesOn(), token, query);
+  await first.sell(token, 10n ** 20n);
+  await anvil.mine(2);
+  const proxy = await startRpcProxy(anvil.url, {
+    onRequest: ({ method, params }) => {
+      if (method === "eth_call" && Number(params[1]) <= query.toBlock)
+        return { error: { code: -32_000, message: "missing trie node 0abc (path ) state is not available" } };
+      const { fromBlock, toBlock } = (params[0] ?? {}) as { fromBlock?: string; toBlock?: string };
+      const isWide = method === "eth_getLogs" && Number(toBlock) - Number(fromBlock) >= 3;
+      return isWide ? { error: { code: -32602, message: "query exceeds max block range 3" } } : undefined;
+    },
+  });
+  const { archive, reader } = await behindArchive(proxy.url);
+  const told = await ask(pricesOn("all", proxy.url, reader), token, query);
+  expect(told.depth).toMatchObject({ sell: depth!.sell, buy: depth!.buy, move2PercentUsd: depth!.move2PercentUsd });
+  expect(archive.queries.length).toBeGreaterThan(0);
+  await Promise.all([proxy.stop(), archive.stop()]);
 });
 
 test("a share of a vault shows what it is redeemed for, beside the market's price", async () => {

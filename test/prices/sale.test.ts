@@ -3,13 +3,11 @@
  * exchange; and what can't be known is null.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { join } from "node:path";
 import v2Factory from "@uniswap/v2-core/build/UniswapV2Factory.json";
 import customCurveHook from "@uniswap/v4-core/out/CustomCurveHook.sol/CustomCurveHook.json";
 import feeHook from "@uniswap/v4-core/out/DynamicReturnFeeTestHook.sol/DynamicReturnFeeTestHook.json";
 import feeTakingHook from "@uniswap/v4-core/out/FeeTakingHook.sol/FeeTakingHook.json";
 import { encodeBytes32String } from "ethers";
-import solc from "solc";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { contractAt, deploy, placeCode, read, transact } from "../../scripts/local-chain/contracts.ts";
@@ -26,6 +24,7 @@ import { readerOf } from "../support/prices/anvil.ts";
 import { createCamelotPair, newToken } from "../support/prices/exchanges.ts";
 import { EXCHANGES_OF_STYLES, type MadeExchange, type MadeManager } from "../support/prices/styles.ts";
 import { type Intervention, type RpcCall, startRpcProxy } from "../support/rpc-proxy.ts";
+import { codeOf } from "../support/solidity.ts";
 
 const ETHER = 10n ** 18n;
 const NO_TAX = { sellable: true, buyTaxPercent: "0", sellTaxPercent: "0" } as const;
@@ -142,15 +141,7 @@ async function saleOn(style: string, token: Address, isArmed = true, through = r
 }
 
 test("compiles the probe to the code that the program has", async () => {
-  const path = join(import.meta.dir, "../../src/prices/depth/sale-probe.sol");
-  const settings = {
-    ...{ optimizer: { enabled: true, runs: 200 }, viaIR: true, evmVersion: "paris" },
-    metadata: { bytecodeHash: "none", appendCBOR: false },
-    outputSelection: { "*": { "*": ["evm.deployedBytecode.object"] } },
-  };
-  const sources = { "sale-probe.sol": { content: await Bun.file(path).text() } };
-  const compiled = JSON.parse(solc.compile(JSON.stringify({ language: "Solidity", sources, settings })));
-  expect(compiled.contracts["sale-probe.sol"].SaleProbe.evm.deployedBytecode.object).toBe(SALE_PROBE);
+  expect(await codeOf("prices/depth/sale-probe.sol", "SaleProbe", "deployedBytecode")).toBe(SALE_PROBE);
 });
 
 describe.each(STYLE_NAMES)("on %s", (style) => {

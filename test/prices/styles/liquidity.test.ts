@@ -3,8 +3,6 @@
  * made here hold, to a few units of rounding. Also its gas, and its code.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { join } from "node:path";
-import solc from "solc";
 import { type Anvil, startAnvil } from "../../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
 import { placeCode } from "../../../scripts/local-chain/contracts.ts";
@@ -20,6 +18,7 @@ import type { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
 import { readerOf } from "../../support/prices/anvil.ts";
 import { newToken } from "../../support/prices/exchanges.ts";
 import { EXCHANGES_OF_STYLES, type MadeExchange, type MadePool, uniswapV4 } from "../../support/prices/styles.ts";
+import { codeOf } from "../../support/solidity.ts";
 
 /** Nodes refuse a contract with more code, and the meter's answer counts as one. */
 const MAX_CODE_BYTES = 24_576;
@@ -150,13 +149,6 @@ test("measures the others if one of the pools fails with all of its gas", async 
 });
 
 test("compiles the meter to the code that the program has", async () => {
-  const path = join(import.meta.dir, "../../../src/prices/styles/liquidity-meter.sol");
-  const settings = {
-    ...{ optimizer: { enabled: true, runs: 200 }, viaIR: true, evmVersion: "paris" },
-    metadata: { bytecodeHash: "none", appendCBOR: false },
-    outputSelection: { "*": { "*": ["evm.bytecode.object"] } },
-  };
-  const sources = { "liquidity-meter.sol": { content: await Bun.file(path).text() } };
-  const compiled = JSON.parse(solc.compile(JSON.stringify({ language: "Solidity", sources, settings })));
-  expect(compiled.contracts["liquidity-meter.sol"].LiquidityMeter.evm.bytecode.object).toBe(LIQUIDITY_METER);
+  const code = await codeOf("prices/styles/liquidity-meter.sol", "LiquidityMeter", "bytecode");
+  expect(code).toBe(LIQUIDITY_METER);
 });

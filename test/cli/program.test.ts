@@ -257,7 +257,7 @@ test("`status --watch` draws over its lines in a terminal, until a signal ends i
   try {
     await untilShown("collections none yet");
     await requestIndexing({ log, clock: systemClock }, { chainId: 1, address: CONTRACT as Address }, OPERATOR);
-    await untilShown("collections 1 requested");
+    await untilShown("collections 1 waiting");
   } finally {
     child.kill("SIGINT");
     await child.exited;

@@ -255,12 +255,13 @@ function Shown({ price, chain }: { readonly price: TokenPrice; readonly chain: s
 
 /** What spread, depth and confidence mean, in a sentence each. */
 function Trust({ provenance }: { readonly provenance: NonNullable<TokenPrice["provenance"]> }) {
-  const { confidence, spreadPercent, liquidityUsd, factsOf, disputedStablecoins = [] } = provenance;
+  const { confidence, spreadPercent, liquidityUsd, factsOf, limitedBy, disputedStablecoins = [] } = provenance;
   return (
     <p>
       The pool with the least liquidity on the route holds ${shortened(liquidityUsd)} on its smaller side. The prices of
       other routes differ by {percent(Number(spreadPercent) / 100)}. Confidence: {percent(Number(confidence))}
       {Number(confidence) <= 0.5 ? ": treat this price with care." : "."}
+      {limitedBy === undefined ? "" : ` ${sentenceOf(plain(limitedBy, 300))}`}
       {factsOf === "newest" ? " The node lacks the state of this block: name, symbol and decimals are today's." : ""}
       {disputedStablecoins.length === 0
         ? ""

@@ -12,6 +12,7 @@ import type { Address } from "../core/hex.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import { type Asking, PastQueue, type RunInSlot } from "./answer-cache.ts";
 import { Depths } from "./depth/depth.ts";
+import { cappedBySale, limitOf } from "./depth/sale.ts";
 import type { Market, PricedBlock } from "./market/market.ts";
 import { format, type PoolId, type Rational } from "./market/pools.ts";
 import { confidence, floorOf, type Quote, type QuoteOptions, quote, refusal } from "./market/quote.ts";
@@ -319,22 +320,27 @@ export class PriceComputer {
     const priced = await this.#quote(question, market);
     const optionsAt = (then: Market): QuoteOptions => this.#quoteOptions(request, selection, then);
     const { depthUsd: sizeUsd } = request;
-    const [dayBefore, twap, redemption, depth] = await Promise.all([
+    const [dayBefore, twap, redemption, sale, depth] = await Promise.all([
       request.percentChange || request.pair
         ? turn(() => this.#figures.dayBefore(priced, selection.unlisted, optionsAt, this.finalized))
         : undefined,
       request.provenance ? this.#figures.average(priced, turn) : undefined,
       request.provenance ? redemptionOf(this.#options.reader, priced) : undefined,
+      request.provenance ? turn(() => this.#depths.sale(priced)) : undefined,
       sizeUsd && turn(() => this.#depths.of(priced, sizeUsd)),
     ]);
-    const sureness = depth ? depth.limited(confidence(priced)) : confidence(priced);
+    const own = confidence(priced);
+    const sureness = depth ? depth.limited(own) : sale ? cappedBySale(own, sale) : own;
+    const limitedBy = sale && limitOf(sale);
     const record = recordOf({
       quote: priced,
       listed: this.#options.listed(market.chain.chainId, request.address),
       exchangeName: selection.exchangeName,
       percentChange: request.percentChange && dayBefore ? percentBetween(dayBefore, priced.usd) : undefined,
       pair: request.pair ? pairOf(priced, dayBefore) : undefined,
-      provenance: request.provenance ? provenanceOf(priced, { confidence: sureness, twap, redemption }) : undefined,
+      provenance: request.provenance
+        ? provenanceOf(priced, { confidence: sureness, twap, redemption, limitedBy })
+        : undefined,
       depth: depth?.fields,
     });
     const { number, hash, timestamp } = market.block;

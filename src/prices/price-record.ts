@@ -131,6 +131,8 @@ interface Provenance {
   readonly spreadPercent: string;
   /** Set if the node lacks the state of the block: name, symbol and decimals are those of the newest block. */
   readonly factsOf?: "newest";
+  /** What a simulated sale met, if that limits the confidence. */
+  readonly limitedBy?: string;
   /** The best price by the contract's twelve exchanges, if a deeper pool of another one gives a different one. */
   readonly contractPools?: ContractPrice;
   /** What the token's own contract redeems it for, if it is a vault's share or a staked coin. */
@@ -242,7 +244,13 @@ export function provenanceOf(
     confidence,
     twap,
     redemption,
-  }: { confidence: Rational; twap: Rational | undefined; redemption: Redemption | undefined },
+    limitedBy,
+  }: {
+    readonly confidence: Rational;
+    readonly twap: Rational | undefined;
+    readonly redemption: Redemption | undefined;
+    readonly limitedBy: string | undefined;
+  },
 ): Provenance {
   const byContract = contractPrice(quote);
   const { market, nativeSide } = quote;
@@ -251,6 +259,7 @@ export function provenanceOf(
     ...(nativeSide === undefined ? {} : { nativeRoute: [legOf(nativeSide, market)] }),
     liquidityUsd: quote.route === undefined ? "0" : format(quote.route.depthUsd),
     confidence: format(confidence),
+    ...(limitedBy === undefined ? {} : { limitedBy }),
     twap30m: twap === undefined ? null : format(twap),
     spreadPercent: format(spreadPercent(quote.usable)),
     ...(market.factsOf === "newest" ? { factsOf: "newest" } : {}),

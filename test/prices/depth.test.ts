@@ -163,6 +163,12 @@ test("tells what the simulated sale met, and limits the confidence", async () =>
   const { depth, provenance } = await ask(token, { include: "provenance,depth" });
   expect([depth?.sellable, depth?.why]).toEqual([true, "the token keeps 1 % of a purchase and 6 % of a sale"]);
   expect(provenance!.confidence).toBe("0.1");
+  // The confidence is the same without the depth, and says why.
+  const alone = await ask(token, { include: "provenance" });
+  expect(alone.provenance).toMatchObject({ confidence: "0.1", limitedBy: depth!.why });
+  const ordinary = await newToken(anvil);
+  await pool("Uniswap v3 and SushiSwap v3", ordinary, native, [1n, 50n]);
+  expect((await ask(ordinary, { include: "provenance" })).provenance).not.toHaveProperty("limitedBy");
 });
 
 test("names a token that can't be sold also where the depth is not computed", async () => {

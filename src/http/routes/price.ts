@@ -111,7 +111,10 @@ const Provenance = Type.Object(
       Type.Array(PoolState, { description: "Pool of the native price, if it is not on the route" }),
     ),
     liquidityUsd: decimal("Smaller side of the shallowest pool on the route, in US dollars"),
-    confidence: decimal("From 0 to 1; at most 0.5 while stablecoins are in dispute"),
+    confidence: decimal(
+      "From 0 to 1; at most 0.5 while stablecoins are in dispute, at most 0.1 if a sale that is simulated at the head fails or the token keeps more than 5 % of a transfer",
+    ),
+    limitedBy: Type.Optional(text("What the simulated sale met, if that limits the confidence")),
     disputedStablecoins: Type.Optional(
       Type.Array(named("DisputedStablecoin", DisputedStablecoin), {
         description: "Configured stablecoins that are more than 2 % off a trusted one; absent while all agree",

@@ -53,10 +53,10 @@ interface Told {
   readonly limited: (confidence: Rational) => Rational;
 }
 
-/** What is read of a chain for a quote, whatever the size. */
+/** What was read of a chain for a quote, whatever the size. */
 interface Reads {
-  readonly pools: Promise<Pools>;
-  readonly sale: Promise<Sale>;
+  pools?: Promise<Pools>;
+  sale?: Promise<Sale>;
 }
 
 interface Pools {
@@ -83,8 +83,7 @@ export class Depths {
    * @throws AppError `chain_unavailable`
    */
   async of(quote: Quote, sizeUsd: Rational): Promise<Told> {
-    const reads = this.#readsOf(quote);
-    const [own, sale] = await Promise.all([computedOrNot(quote, sizeUsd, reads.pools), reads.sale]);
+    const [own, sale] = await Promise.all([computedOrNot(quote, sizeUsd, this.#poolsOf(quote)), this.sale(quote)]);
     const off = "off" in own ? own.off : undefined;
     const limited = (confidence: Rational) =>
       cappedBySale(off === undefined ? confidence : multiply(confidence, off.share), sale);
@@ -97,18 +96,32 @@ export class Depths {
     return { fields: { depth: { ...own.depth, sellable, ...(why === undefined ? {} : { why }) } }, limited };
   }
 
-  #readsOf(quote: Quote): Reads {
-    const { market, route } = quote;
+  /** Returns the simulated sale of a quote. @throws AppError `chain_unavailable` */
+  sale(quote: Quote): Promise<Sale> {
+    const reads = this.#readsOf(quote);
+    reads.sale ??= saleOf(this.#reader, quote).then((sale) => {
+      // Another question may get an answer.
+      if (sale === UNANSWERED) delete reads.sale;
+      return sale;
+    });
+    return reads.sale;
+  }
+
+  #poolsOf(quote: Quote): Promise<Pools> {
+    const reads = this.#readsOf(quote);
+    reads.pools ??= poolsOf(this.#reader, quote).catch((error: unknown) => {
+      delete reads.pools;
+      throw error;
+    });
+    return reads.pools;
+  }
+
+  #readsOf({ market, route }: Quote): Reads {
     const byRoute = this.#reads.get(market) ?? new Map<string, Reads>();
     this.#reads.set(market, byRoute);
     const name = (route?.legs ?? []).map(({ pool: { id, factory } }) => `${id} ${factory}`).join();
-    const known = byRoute.get(name);
-    if (known !== undefined) return known;
-    const reads = { pools: poolsOf(this.#reader, quote), sale: saleOf(this.#reader, quote) };
+    const reads = byRoute.get(name) ?? {};
     byRoute.set(name, reads);
-    const forget = (): void => void (byRoute.get(name) === reads && byRoute.delete(name));
-    reads.pools.catch(forget);
-    reads.sale.then((sale) => (sale === UNANSWERED ? forget() : undefined), forget);
     return reads;
   }
 }

@@ -290,6 +290,19 @@ test("is read once for a head, whatever the size, and again after a failed read"
   await proxy.stop();
 });
 
+test("simulates a sale of its own for a floor under which the coin has no price", async () => {
+  const token = await newToken(anvil);
+  await pool("Uniswap v3 and SushiSwap v3", token, dollar, [1n, 10n ** 12n], 10n ** 24n);
+  const follower = new HandFollower(anvil.url);
+  const prices = pricesOf(anvil.url, follower, chain);
+  await ask(token, {}, prices);
+  await anvil.mine(1);
+  await follower.poll(prices);
+  const { depth } = await ask(token, { min_liquidity_usd: "1000000000" }, prices);
+  expect([depth?.sellable, depth?.why]).toEqual([null, "the chain's coin has no price"]);
+  expect((await ask(token, {}, prices)).depth?.sellable).toBe(true);
+});
+
 test("costs a price without it no request", async () => {
   const token = await newToken(anvil);
   await pool("Uniswap v4", token, native, [1n, 50n]);

@@ -116,10 +116,12 @@ export class Depths {
     return reads.pools;
   }
 
-  #readsOf({ market, route }: Quote): Reads {
+  #readsOf({ market, route, nativeSide }: Quote): Reads {
     const byRoute = this.#reads.get(market) ?? new Map<string, Reads>();
     this.#reads.set(market, byRoute);
-    const name = (route?.legs ?? []).map(({ pool: { id, factory } }) => `${id} ${factory}`).join();
+    // A request's floor decides about the native coin's pool, too, on which the size of a simulated sale depends.
+    const sides = [...(route?.legs ?? []), nativeSide];
+    const name = sides.map((side) => (side === undefined ? "" : `${side.pool.id} ${side.pool.factory}`)).join();
     const reads = byRoute.get(name) ?? {};
     byRoute.set(name, reads);
     return reads;

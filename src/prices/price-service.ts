@@ -154,7 +154,7 @@ class PriceService implements Prices {
   }
 
   watch(address: Address, keys: () => Iterable<string>): () => void {
-    this.#noteAsked(address, undefined);
+    this.#noteAsked(address);
     return this.#markets.watch(address, keys);
   }
 
@@ -205,8 +205,7 @@ class PriceService implements Prices {
   }
 
   async #atHead(requests: readonly PriceRequest[], requester: Requester): Promise<readonly (PriceAnswer | Refusal)[]> {
-    const asking = requester === NO_KEY ? undefined : requester.key;
-    for (const { address } of requests) this.#noteAsked(address, asking);
+    for (const { address } of requests) this.#noteAsked(address, requester.key);
     // An answer at the head is never made of newer facts, so it is there at once.
     const kept = requests.map((request) => this.#kept(request, keyOf(request)) as PriceAnswer | undefined);
     if (kept.every((answer) => answer !== undefined)) return kept;
@@ -216,8 +215,7 @@ class PriceService implements Prices {
     );
   }
 
-  /** @param key undefined to leave the token to the key that asked last */
-  #noteAsked(address: Address, key: string | undefined): void {
+  #noteAsked(address: Address, key?: string): void {
     const wasAsked = this.#markets.isAsked;
     const isFresh = this.#isFresh;
     this.#markets.noteAsked(address, key);

@@ -105,10 +105,13 @@ export class Markets {
     return this.#watched.size > 0 || this.#options.clock.monotonic() - this.#askedMs < ASKED_MS;
   }
 
-  /** Notes a question about a token, which is read ahead from now on. */
-  noteAsked(token: Address, key = this.#asked.peek(token)?.key ?? ""): void {
+  /**
+   * Notes a question about a token, which is read ahead from now on.
+   * @param key "" if it is not known: the token stays with the key that asked last
+   */
+  noteAsked(token: Address, key = ""): void {
     this.#askedMs = this.#options.clock.monotonic();
-    this.#asked.set(token, { ms: this.#askedMs, key });
+    this.#asked.set(token, { ms: this.#askedMs, key: key || (this.#asked.peek(token)?.key ?? "") });
   }
 
   /**

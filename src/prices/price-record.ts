@@ -133,7 +133,7 @@ interface Provenance {
   readonly factsOf?: "newest";
   /** What a simulated sale met, if that limits the confidence. */
   readonly limitedBy?: string;
-  /** The best price by the contract's twelve exchanges, if a deeper pool of another one gives a different one. */
+  /** The best price by the contract's twelve exchanges, if a pool of another one ranks before it and gives a different one. */
   readonly contractPools?: ContractPrice;
   /** What the token's own contract redeems it for, if it is a vault's share or a staked coin. */
   readonly redemption?: RedemptionFacts;

@@ -14,6 +14,7 @@ import type { PoolId } from "./market/pools.ts";
 import { BlockTimes } from "./past-figures.ts";
 import type { PriceAnswer } from "./price-computer.ts";
 import type { PastReader } from "./search/history.ts";
+import { MAX_LOG_REQUESTS } from "./search/history.ts";
 import { SharedLogs } from "./search/shared-logs.ts";
 
 /** A block, or a moment in Unix seconds: then the last block at or before it. */
@@ -38,8 +39,6 @@ export interface SeriesPoint {
   readonly pool: PoolId | null;
 }
 
-/** Requests for logs of one series. */
-const MAX_REQUESTS = 64;
 const AT_ONCE = 8;
 /** Time in which points are begun, in ms. The rest is for those that were begun, before the client gets a timeout. */
 const BEGIN_MS = 15_000;
@@ -81,7 +80,7 @@ export class PriceSeries {
     if (first > last) throw invalidParameter("from", "must not be after to");
     const blocks = spread(first, last, points);
     const stretch = { fromBlock: first, toBlock: last };
-    const past = new SharedLogs({ reader, stretch, finalized, requests: isStoredOnly ? 0 : MAX_REQUESTS });
+    const past = new SharedLogs({ reader, stretch, finalized, requests: isStoredOnly ? 0 : MAX_LOG_REQUESTS });
     const headers = await past.headers(blocks);
     const slots = new Semaphore(AT_ONCE);
     const begun = clock.monotonic();

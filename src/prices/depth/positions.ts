@@ -6,7 +6,7 @@ import type { Hash } from "../../core/hex.ts";
 import type { ChainLog, ChainReader } from "../../rpc/port.ts";
 import type { PricedBlock } from "../market/market.ts";
 import type { Decimals, Pool, Reading } from "../market/pools.ts";
-import { undefinedIfTooManyLogs } from "../search/history.ts";
+import { MAX_LOG_REQUESTS, MAX_LOGS, undefinedIfTooManyLogs } from "../search/history.ts";
 import { abiWord, answer, call } from "../styles/abi.ts";
 import { poolContract } from "../styles/style.ts";
 import { emitterOf, positionChangeIn, STYLES } from "../styles/styles.ts";
@@ -16,11 +16,6 @@ import { pairAt } from "./pairs.ts";
 import { assertComputed, isSpacing, NO_ANSWER, swapFees } from "./pool-reads.ts";
 import { type Ranges, rangesAt } from "./ranges.ts";
 import { type Tradable, UnknownTrade } from "./trade.ts";
-
-/** Most requests for logs of one pool's life, where no archive has them. */
-const MAX_REQUESTS = 64;
-/** Most of those logs: some 80 MB. */
-const MAX_LOGS = 100_000;
 
 /** A pool of a route, its reading at the block, and the decimals of its tokens. */
 interface PastPool {
@@ -71,7 +66,7 @@ async function spacingOf(reader: Pick<ChainReader, "calls">, pool: Pool): Promis
 /** The logs of all changes of a pool's positions and fees up to a block. @throws UnknownTrade if they are too many */
 async function positionLogs(reader: Pick<ChainReader, "logs">, pool: Pool, toBlock: number) {
   const { positions = [] } = STYLES[pool.style];
-  const requests = { left: MAX_REQUESTS };
+  const requests = { left: MAX_LOG_REQUESTS };
   const filter = { addresses: [emitterOf(pool)], fromBlock: 0, toBlock, maxLogs: MAX_LOGS, requests };
   const logs = await undefinedIfTooManyLogs(
     pool.key === undefined

@@ -14,14 +14,12 @@ import type { ChainLog, ChainReader } from "../../rpc/port.ts";
 import { otherToken, type Pool } from "../market/pools.ts";
 import type { Venue } from "../styles/style.ts";
 import { announcedPool, announcementsOf, V4 } from "../styles/v4.ts";
-import { undefinedIfTooManyLogs } from "./history.ts";
+import { MAX_LOG_REQUESTS, undefinedIfTooManyLogs } from "./history.ts";
 
 /** Parts in which a search goes through a chain that can't be read at once, so that a client is told how far it is. */
 const PARTS = 8;
 /** Requests of the attempt to read the whole chain at once. */
 const AT_ONCE = 2;
-/** Most requests for logs of one search. */
-const MAX_REQUESTS = 64;
 /** Most pools of a token that are read, the oldest first: an announcement costs next to nothing. */
 const MAX_POOLS = 256;
 /** Tokens whose searches are remembered. */
@@ -125,7 +123,7 @@ export class AnnouncedPools {
     // Up to the head, for the questions about other blocks. A pool that came after this block has no state at it.
     const head = this.#options.head();
     const at = head !== undefined && head.number > block.number ? head : block;
-    const read = this.#read(token, search.through + 1, at.number, { left: MAX_REQUESTS });
+    const read = this.#read(token, search.through + 1, at.number, { left: MAX_LOG_REQUESTS });
     const found = await undefinedIfTooManyLogs(read);
     if (found !== undefined) search.tail = { at: { number: at.number, hash: at.hash }, found };
     return found !== undefined;
@@ -166,7 +164,7 @@ export class AnnouncedPools {
 
   /** Undefined if it takes too many requests. */
   async #inParts(token: Address, search: Search): Promise<readonly Found[] | undefined> {
-    const requests = { left: MAX_REQUESTS };
+    const requests = { left: MAX_LOG_REQUESTS };
     const size = Math.ceil((search.to + 1) / PARTS);
     const found: Found[] = [];
     for (let from = 0; from <= search.to; from += size) {

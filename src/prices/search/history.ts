@@ -63,7 +63,9 @@ const GROWTH = 4;
  * Most logs read for one request: some 80 MB, and more than the busiest pools have in the half hour of an average.
  * Any account can deploy an unlisted factory, and on many chains a log of it costs next to nothing.
  */
-const MAX_LOGS = 100_000;
+export const MAX_LOGS = 100_000;
+/** Most requests for logs of one search, where no archive has them. */
+export const MAX_LOG_REQUESTS = 64;
 
 export const isTooManyLogs = (error: unknown): boolean => error instanceof AppError && error.code === "too_many_logs";
 

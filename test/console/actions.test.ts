@@ -2,14 +2,22 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import type { Browser, Page } from "puppeteer-core";
 import { startBrowser } from "../../scripts/console-shots/browser.ts";
-import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import type { Anvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
-import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
-import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
+import type { Market } from "../../scripts/local-chain/market.ts";
 import { COLLECTION_WORDS } from "../../src/status-words.ts";
 import type { Visit } from "../support/browser.ts";
-import { goTo, hashOf, OPERATOR_KEY, openConsole, press, shows, textOf } from "../support/console.ts";
+import {
+  goTo,
+  hashOf,
+  OPERATOR_KEY,
+  openConsole,
+  press,
+  shows,
+  startConsoleChain,
+  textOf,
+} from "../support/console.ts";
 import {
   eventually,
   startTestService,
@@ -26,9 +34,7 @@ let browser: Browser;
 let visited: Visit;
 
 beforeAll(async () => {
-  anvil = await startAnvil({ genesisTimestamp: Math.floor(Date.now() / 1_000) - 4 * 3_600 });
-  await placeMainnet(anvil);
-  market = await seedMarket(anvil, { hours: 2 });
+  ({ anvil, market } = await startConsoleChain());
   const env = { OPERATOR_KEYS: OPERATOR_KEY, RPC_URL_POLYGON: anvil.url };
   service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env });
   browser = await startBrowser();

@@ -5,14 +5,13 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Browser, Page } from "puppeteer-core";
 import { startBrowser } from "../../scripts/console-shots/browser.ts";
-import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import type { Anvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
-import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
-import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
+import type { Market } from "../../scripts/local-chain/market.ts";
 import { seriousFaults } from "../support/accessibility.ts";
 import { visit } from "../support/browser.ts";
-import { goTo, OPERATOR_KEY, openConsole, press, shows } from "../support/console.ts";
+import { goTo, OPERATOR_KEY, openConsole, press, shows, startConsoleChain } from "../support/console.ts";
 import { startTestService, synced, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
 
 let anvil: Anvil;
@@ -29,9 +28,7 @@ const SVG =
 const rootOf = ({ port }: TestService): string => `http://127.0.0.1:${port}`;
 
 beforeAll(async () => {
-  anvil = await startAnvil({ genesisTimestamp: Math.floor(Date.now() / 1_000) - 4 * 3_600 });
-  await placeMainnet(anvil);
-  market = await seedMarket(anvil, { hours: 2 });
+  ({ anvil, market } = await startConsoleChain());
   drawn = await deploy(anvil, await contractArtifact("DrawnNft"), ["Drawn", "DRW"]);
   await transact(anvil, drawn.contract, "mintMany", [anvil.accounts[1], 1, 40]);
   badges = await deploy(anvil, await contractArtifact("Badges"), ["Badges", "BDG"]);

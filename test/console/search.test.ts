@@ -2,13 +2,12 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import type { Browser, Page } from "puppeteer-core";
 import { startBrowser } from "../../scripts/console-shots/browser.ts";
-import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import type { Anvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
-import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
-import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
+import type { Market } from "../../scripts/local-chain/market.ts";
 import { seriousFaults } from "../support/accessibility.ts";
-import { fill, goTo, hashOf, OPERATOR_KEY, openConsole, press, shows } from "../support/console.ts";
+import { fill, goTo, hashOf, OPERATOR_KEY, openConsole, press, shows, startConsoleChain } from "../support/console.ts";
 import {
   eventually,
   startTestService,
@@ -29,9 +28,7 @@ let browser: Browser;
 let page: Page;
 
 beforeAll(async () => {
-  anvil = await startAnvil({ genesisTimestamp: Math.floor(Date.now() / 1_000) - 4 * 3_600 });
-  await placeMainnet(anvil);
-  market = await seedMarket(anvil, { hours: 2 });
+  ({ anvil, market } = await startConsoleChain());
   const nft = await contractArtifact("PlainNft");
   known = await deploy(anvil, nft, ["Known", "KNO"]);
   await transact(anvil, known.contract, "mintMany", [anvil.accounts[1], 1, 3]);

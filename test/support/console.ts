@@ -1,6 +1,9 @@
 /** The console in a browser as its tests use it: sign in, wait for words, press buttons. */
 import { expect } from "bun:test";
 import type { Browser, Page } from "puppeteer-core";
+import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
+import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
 import { type Visit, visit } from "./browser.ts";
 import { eventually } from "./service.ts";
 
@@ -81,3 +84,10 @@ export const slideTo = (page: Page, block: number) =>
 
 /** The hash of the address. */
 export const hashOf = (page: Page): Promise<string> => page.evaluate("location.hash") as Promise<string>;
+
+/** A chain at mainnet's addresses with two hours of trades. The caller stops it. */
+export async function startConsoleChain(): Promise<{ anvil: Anvil; market: Market }> {
+  const anvil = await startAnvil({ genesisTimestamp: Math.floor(Date.now() / 1_000) - 4 * 3_600 });
+  await placeMainnet(anvil);
+  return { anvil, market: await seedMarket(anvil, { hours: 2 }) };
+}

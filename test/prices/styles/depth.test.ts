@@ -6,11 +6,10 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import v2Factory from "@uniswap/v2-core/build/UniswapV2Factory.json";
 import v2Pair from "@uniswap/v2-core/build/UniswapV2Pair.json";
 import v2Router from "@uniswap/v2-periphery/build/UniswapV2Router02.json";
-import { type Anvil, startAnvil } from "../../../scripts/local-chain/anvil.ts";
+import type { Anvil } from "../../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
-import { contractAt, deploy, placeCode, read, transact } from "../../../scripts/local-chain/contracts.ts";
+import { contractAt, deploy, read, transact } from "../../../scripts/local-chain/contracts.ts";
 import { createRandom } from "../../../scripts/local-chain/random.ts";
-import { MULTICALL3 } from "../../../src/chains/chains.ts";
 import { type Address, toAddress, ZERO_ADDRESS } from "../../../src/core/hex.ts";
 import { tradablesOf } from "../../../src/prices/depth/pool-reads.ts";
 import { tradablesFromLogs } from "../../../src/prices/depth/positions.ts";
@@ -19,8 +18,7 @@ import { DOWN, type Tradable, UnknownTrade } from "../../../src/prices/depth/tra
 import { compare, divide, invert, type Pool, priceOfToken0, type Rational } from "../../../src/prices/market/pools.ts";
 import { STYLES } from "../../../src/prices/styles/styles.ts";
 import type { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
-import { readerOf } from "../../support/prices/anvil.ts";
-import { newToken } from "../../support/prices/exchanges.ts";
+import { newToken, startPoolChain } from "../../support/prices/exchanges.ts";
 import {
   EXCHANGES_OF_STYLES,
   type MadeExchange,
@@ -39,10 +37,7 @@ let reader: RpcChainReader;
 let wrapped: Address;
 
 beforeAll(async () => {
-  anvil = await startAnvil();
-  await placeCode(anvil, MULTICALL3, (await contractArtifact("Multicall")).deployedBytecode);
-  reader = readerOf(anvil.url);
-  wrapped = await newToken(anvil);
+  ({ anvil, reader, wrapped } = await startPoolChain());
 });
 afterAll(() => anvil.stop());
 

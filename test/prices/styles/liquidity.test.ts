@@ -3,11 +3,9 @@
  * made here hold, to a few units of rounding. Also its gas, and its code.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type Anvil, startAnvil } from "../../../scripts/local-chain/anvil.ts";
-import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
+import type { Anvil } from "../../../scripts/local-chain/anvil.ts";
 import { placeCode } from "../../../scripts/local-chain/contracts.ts";
 import { createRandom } from "../../../scripts/local-chain/random.ts";
-import { MULTICALL3 } from "../../../src/chains/chains.ts";
 import { type Address, ZERO_ADDRESS } from "../../../src/core/hex.ts";
 import { MOVED, type Pool, squareRoot } from "../../../src/prices/market/pools.ts";
 import { LIQUIDITY_METER, planLiquidity } from "../../../src/prices/styles/liquidity.ts";
@@ -15,8 +13,7 @@ import { STYLES } from "../../../src/prices/styles/styles.ts";
 import { sqrtPriceAt } from "../../../src/prices/styles/ticks.ts";
 import type { Call } from "../../../src/rpc/port.ts";
 import type { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
-import { readerOf } from "../../support/prices/anvil.ts";
-import { newToken } from "../../support/prices/exchanges.ts";
+import { newToken, startPoolChain } from "../../support/prices/exchanges.ts";
 import { EXCHANGES_OF_STYLES, type MadeExchange, type MadePool, uniswapV4 } from "../../support/prices/styles.ts";
 import { codeOf } from "../../support/solidity.ts";
 
@@ -28,10 +25,7 @@ let reader: RpcChainReader;
 let wrapped: Address;
 
 beforeAll(async () => {
-  anvil = await startAnvil();
-  await placeCode(anvil, MULTICALL3, (await contractArtifact("Multicall")).deployedBytecode);
-  reader = readerOf(anvil.url);
-  wrapped = await newToken(anvil);
+  ({ anvil, reader, wrapped } = await startPoolChain());
 });
 afterAll(() => anvil.stop());
 

@@ -158,9 +158,8 @@ describe("wrong prices that other services gave", () => {
     await pool("Solidly 2, as Velodrome and Aerodrome", token, dollar, [360_000n, 1n], 2n * 10n ** 18n);
     const right = await ask(pricesOn(), token, withDepth);
     expect(near(right.usdPrice, 0.84)).toBe(true);
-    const thin = parseExchange("Solidly 2, as Velodrome and Aerodrome") ?? {
-      ...{ kind: "factory" as const, factory: made.get("Solidly 2, as Velodrome and Aerodrome")!.venue.factory },
-    };
+    const { factory } = made.get("Solidly 2, as Velodrome and Aerodrome")!.venue;
+    const thin = { kind: "factory", factory } as const;
     const wrong = await ask(pricesOn(), token, { ...withDepth, exchange: thin });
     expect(near(wrong.usdPrice, 360_000)).toBe(true);
     // What 2 % takes of the two pools, in dollars.

@@ -1,17 +1,15 @@
 /** Uniswap v4 beyond what all styles share: what its positions hold, the coin itself, and hooks. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type Anvil, startAnvil } from "../../../scripts/local-chain/anvil.ts";
+import type { Anvil } from "../../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
-import { contractAt, placeCode, read } from "../../../scripts/local-chain/contracts.ts";
+import { contractAt, read } from "../../../scripts/local-chain/contracts.ts";
 import { createRandom } from "../../../scripts/local-chain/random.ts";
-import { MULTICALL3 } from "../../../src/chains/chains.ts";
 import { type Address, ZERO_ADDRESS } from "../../../src/core/hex.ts";
 import { planMarket } from "../../../src/prices/search/discovery.ts";
 import { sqrtPriceAt } from "../../../src/prices/styles/ticks.ts";
 import { V4 } from "../../../src/prices/styles/v4.ts";
 import type { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
-import { readerOf } from "../../support/prices/anvil.ts";
-import { newToken } from "../../support/prices/exchanges.ts";
+import { newToken, startPoolChain } from "../../support/prices/exchanges.ts";
 import { type MadeManager, type MadePool, uniswapV4 } from "../../support/prices/styles.ts";
 
 let anvil: Anvil;
@@ -20,10 +18,7 @@ let wrapped: Address;
 let exchange: MadeManager;
 
 beforeAll(async () => {
-  anvil = await startAnvil();
-  await placeCode(anvil, MULTICALL3, (await contractArtifact("Multicall")).deployedBytecode);
-  reader = readerOf(anvil.url);
-  wrapped = await newToken(anvil);
+  ({ anvil, reader, wrapped } = await startPoolChain());
   exchange = await uniswapV4(anvil, wrapped);
 });
 

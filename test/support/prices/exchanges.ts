@@ -20,6 +20,8 @@ import { type Chain, MULTICALL3 } from "../../../src/chains/chains.ts";
 import { type Deployment, exchangesOf } from "../../../src/chains/exchanges.ts";
 import { referenceTokens } from "../../../src/chains/tokens.ts";
 import { type Address, toAddress } from "../../../src/core/hex.ts";
+import type { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
+import { readerOf } from "./anvil.ts";
 
 /** Factories for which `createV2Pair` places pairs itself, at the addresses that follow from the fork's own code. */
 const FORKED = new Set(["0xc0aee478e3658e2610c5f7a4a2e1777ce9e4f2ac", "0x1097053fd2ea711dad45caccc45eff7548fcb362"]);
@@ -108,6 +110,13 @@ export async function createCamelotPair(anvil: Anvil, factory: string, amounts: 
 
 export const camelotPair = async (anvil: Anvil, address: string) =>
   contractAt(anvil, address, (await contractArtifact("CamelotPair")).abi);
+
+/** A chain with Multicall3, its reader, and a token in place of its wrapped coin. The caller stops it. */
+export async function startPoolChain(): Promise<{ anvil: Anvil; reader: RpcChainReader; wrapped: Address }> {
+  const anvil = await startAnvil();
+  await placeCode(anvil, MULTICALL3, (await contractArtifact("Multicall")).deployedBytecode);
+  return { anvil, reader: readerOf(anvil.url), wrapped: await newToken(anvil) };
+}
 
 /** Deploys an ordinary token, with 18 decimals by default. */
 export async function newToken(anvil: Anvil, decimals = 18): Promise<Address> {

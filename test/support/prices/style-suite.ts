@@ -3,11 +3,8 @@
  * contract tells it, and its events alone give the same state after each of many random moves.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type Anvil, startAnvil } from "../../../scripts/local-chain/anvil.ts";
-import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
-import { placeCode } from "../../../scripts/local-chain/contracts.ts";
+import type { Anvil } from "../../../scripts/local-chain/anvil.ts";
 import { createRandom } from "../../../scripts/local-chain/random.ts";
-import { MULTICALL3 } from "../../../src/chains/chains.ts";
 import { AppError } from "../../../src/core/errors.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { type Observation, type Pool, priceOfToken0, type Reading } from "../../../src/prices/market/pools.ts";
@@ -21,8 +18,7 @@ import {
 } from "../../../src/prices/search/history.ts";
 import { announced, applyLog, emitterOf, poolIdOf, STATE_TOPICS, STYLES } from "../../../src/prices/styles/styles.ts";
 import type { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
-import { readerOf } from "./anvil.ts";
-import { newToken } from "./exchanges.ts";
+import { newToken, startPoolChain } from "./exchanges.ts";
 import { EXCHANGES_OF_STYLES, type MadeExchange, type MadePool } from "./styles.ts";
 
 const SEED = 20261125;
@@ -34,10 +30,7 @@ export function holdStyles(moves: number): void {
   let wrapped: Address;
 
   beforeAll(async () => {
-    anvil = await startAnvil();
-    await placeCode(anvil, MULTICALL3, (await contractArtifact("Multicall")).deployedBytecode);
-    reader = readerOf(anvil.url);
-    wrapped = await newToken(anvil);
+    ({ anvil, reader, wrapped } = await startPoolChain());
   });
 
   afterAll(() => anvil.stop());

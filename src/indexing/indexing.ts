@@ -206,6 +206,8 @@ export class ChainIndexing {
     if (this.#jobs.grew(stream) && isOwn) return false;
     if (this.#options.leases.holds(this.#follower.lease)) {
       if (this.#collections.versionOf(stream) === undefined) return true;
+      // Once another process follows the chain, this one need not read the stream to know that.
+      this.#jobs.handedOver(stream);
       if (!isOwn) this.#compareLater(stream, version);
       return false;
     }

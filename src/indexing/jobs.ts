@@ -187,6 +187,11 @@ export class IndexingJobs {
     else this.#enqueue(head.stream, requesterOf(state), this.#work);
   }
 
+  /** Notes that the follower has the stream: it has no work, until a head of it shows another status. */
+  handedOver(stream: StreamName): void {
+    this.#done.add(stream);
+  }
+
   /** True if the stream has no work, as far as its last head shows. */
   isDone(stream: StreamName): boolean {
     return this.#done.has(stream);

@@ -435,7 +435,14 @@ describe("the service", () => {
       await swapV2(anvil, { pool: asked.pool.address, tokenIn: MAINNET.weth, amountIn: ETHER });
       const body = await eventually("the price is at the head", atHead);
       expect(body.nativePrice.value).toBe(await wei(asked, await tip()));
-      expect(proxy.count("eth_call")).toBeLessThanOrEqual((await tip()) - before);
+      // At each head one call reads states, and one without a target measures liquidity.
+      const heads = (await tip()) - before;
+      const calls = proxy.calls.filter(({ method }) => method === "eth_call");
+      const [reads, measures] = [true, false].map((hasTarget) =>
+        calls.filter(({ params }) => "to" in (params[0] as object) === hasTarget),
+      );
+      expect(reads!.length).toBeLessThanOrEqual(heads);
+      expect(measures!.length).toBeLessThanOrEqual(heads);
       proxy.reset();
       for (const query of ["", "?exchange=dexa_v2", "?min_liquidity_usd=1"]) {
         const { body: again } = await price(asked.token, query, own);

@@ -14,7 +14,8 @@ import { contractAt, deploy, placeCode, read, transact } from "../../scripts/loc
 import { createV2Pair } from "../../scripts/local-chain/pools.ts";
 import { type Chain, DEFAULT_CHAIN, MULTICALL3 } from "../../src/chains/chains.ts";
 import { type Address, toAddress, ZERO_ADDRESS } from "../../src/core/hex.ts";
-import { cappedBySale, SALE_PROBE, type Sale, saleOf } from "../../src/prices/depth/sale.ts";
+import { cappedBySale, type Sale, saleOf } from "../../src/prices/depth/sale.ts";
+import SALE_PROBE from "../../src/prices/depth/sale-probe.txt";
 import { format, type Pool, rational } from "../../src/prices/market/pools.ts";
 import { type Quote, quote } from "../../src/prices/market/quote.ts";
 import { planMarket } from "../../src/prices/search/discovery.ts";

@@ -22,11 +22,11 @@ import {
   truncate,
 } from "../market/pools.ts";
 import type { Quote } from "../market/quote.ts";
+import { DOWN, type Tradable, UnknownTrade, UP } from "../styles/trade.ts";
 import { type LastTrade, lastTrade } from "./last-trade.ts";
 import { tradablesOf } from "./pool-reads.ts";
 import { tradablesFromLogs } from "./positions.ts";
 import { cappedBySale, limitOf, type Sale, saleOf, UNANSWERED } from "./sale.ts";
-import { DOWN, type Tradable, UnknownTrade, UP } from "./trade.ts";
 
 interface Depth {
   readonly sizeUsd: string;

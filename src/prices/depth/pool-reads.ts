@@ -2,16 +2,14 @@
  * Reads pools at one block for trades with them: their state and fees, the words of the tick bitmap around the price, and
  * the ticks that these name. Three round trips for all pools of a route; one for pairs.
  */
-import { isAmongTwelve, type PoolStyle } from "../../chains/exchanges.ts";
 import type { Call, CallResult } from "../../rpc/port.ts";
 import type { Decimals, Pool, Reading } from "../market/pools.ts";
-import { answer, both, call, type Plan, signedWord, together } from "../styles/abi.ts";
-import { type PoolRead, poolContract } from "../styles/style.ts";
+import { answer, type Plan, together } from "../styles/abi.ts";
+import type { ExactTrades, TickedRead } from "../styles/style.ts";
 import { STYLES } from "../styles/styles.ts";
-import { actsBeforeSwap, protocolFeeIn, slotAt } from "../styles/v4.ts";
+import { type Tradable, UnknownTrade } from "../styles/trade.ts";
 import { pairAt } from "./pairs.ts";
 import { rangesAt } from "./ranges.ts";
-import { MILLION, type Tradable, UnknownTrade } from "./trade.ts";
 
 /** Ticks on each side of the price up to which the bitmap is read at least: a factor of 1.6. */
 const REACH = 5_000;
@@ -23,87 +21,13 @@ const MAX_SPACING = 32_767;
 type Concentrated = Reading & { readonly style: "v3" };
 type ReadCalls = (calls: readonly Call[]) => Promise<readonly CallResult[]>;
 
-/** How the ticks of a concentrated pool are read. */
-interface TickSource {
-  readonly spacing: number;
-  readonly fees: readonly [bigint, bigint];
-  readonly word: (index: number) => Call;
-  readonly tick: (tick: number) => Call;
-  readonly netIn: (result: CallResult | undefined) => bigint | undefined;
-}
-
-interface Seen extends PoolRead {
-  readonly ticks?: TickSource | undefined;
-}
-
-function planContract(pool: Pool): Plan<Seen> {
-  const spacing = { calls: [call(poolContract(pool), "tickSpacing()")], read: ([said]: readonly CallResult[]) => said };
-  const plan = both(STYLES[pool.style].state(pool), spacing);
-  return {
-    calls: plan.calls,
-    read(results) {
-      const [seen, said] = plan.read(results);
-      const fee = BigInt(seen.pool.fee);
-      const ticks = {
-        ...{ spacing: Number(answer(said) ?? 0n), fees: [fee, fee] as const },
-        word: (index: number) => call(poolContract(pool), "tickBitmap(int16)", signedWord(BigInt(index))),
-        tick: (tick: number) => call(poolContract(pool), "ticks(int24)", signedWord(BigInt(tick))),
-        netIn(result: CallResult | undefined) {
-          const net = answer(result, 1);
-          return net === undefined ? undefined : BigInt.asIntN(128, net);
-        },
-      };
-      return { ...seen, ticks };
-    },
-  };
-}
-
-function planKeyed(pool: Pool): Plan<Seen> {
-  const slot0 = { calls: [slotAt(pool, "slot0")], read: ([said]: readonly CallResult[]) => answer(said) };
-  const plan = both(STYLES.v4.state(pool), slot0);
-  return {
-    calls: plan.calls,
-    read(results) {
-      const [seen, said] = plan.read(results);
-      const ticks = {
-        ...{ spacing: pool.key!.spacing, fees: swapFees(protocolFeeIn(said ?? 0n), BigInt(seen.pool.fee)) },
-        word: (index: number) => slotAt(pool, "bitmap", index),
-        tick: (tick: number) => slotAt(pool, "ticks", tick),
-        netIn(result: CallResult | undefined) {
-          const info = answer(result);
-          return info === undefined ? undefined : BigInt.asIntN(128, info >> 128n);
-        },
-      };
-      return { ...seen, ticks };
-    },
-  };
-}
-
-/**
- * What a swap of token0 and one of token1 cost, in hundredths of a basis point: the protocol's fee comes first, that of
- * the positions of the rest (v4-core, ProtocolFeeLibrary).
- */
-export function swapFees(protocolFee: bigint, own: bigint): readonly [bigint, bigint] {
-  const whole = (fee: bigint): bigint => fee + own - (fee * own) / MILLION;
-  return [whole(BigInt.asUintN(12, protocolFee)), whole(protocolFee >> 12n)];
-}
-
-/** Styles whose trades are computed to the last digit. */
-const COMPUTED: readonly PoolStyle[] = ["v2", "v3", "slipstream", "solidly-v2", "v4"];
-
-/** @throws UnknownTrade for a pool whose trades are not computed */
-export function assertComputed({ style, key, exchange, rank }: Pool): void {
-  if (!COMPUTED.includes(style)) throw new UnknownTrade(`the depth of ${style} pools is not computed`);
-  if (key !== undefined && actsBeforeSwap(key.hooks)) throw new UnknownTrade("hooks of a pool act on its swaps");
-  // The fee of a v2 pair is a constant in its code. That of other exchanges' pairs is only what their interfaces say.
-  if (style === "v2" && !isAmongTwelve({ rank }))
-    throw new UnknownTrade(`the fee of pairs of ${exchange} is not verified`);
-}
-
-function planPool(pool: Pool): Plan<Seen> {
-  assertComputed(pool);
-  if (pool.key !== undefined) return planKeyed(pool);
-  return pool.style === "v3" || pool.style === "slipstream" ? planContract(pool) : STYLES[pool.style].state(pool);
+/** How trades with a pool are computed. @throws UnknownTrade for a pool whose trades are not computed */
+export function exactTradesOf(pool: Pool): ExactTrades {
+  const { exact } = STYLES[pool.style];
+  if (exact === undefined) throw new UnknownTrade(`the depth of ${pool.style} pools is not computed`);
+  const refusal = exact.refusal?.(pool);
+  if (refusal !== undefined) throw new UnknownTrade(refusal);
+  return exact;
 }
 
 /** The places of the bits that are set in a word. */
@@ -118,14 +42,14 @@ export const NO_ANSWER = "a pool of the route did not answer";
 export const isSpacing = (spacing: number): boolean => spacing > 0 && spacing <= MAX_SPACING;
 
 /** Plans the words of a pool's bitmap around its price. The decoder plans the ticks that they name. */
-function planRanges(reading: Concentrated, source: TickSource): Plan<Plan<Tradable>> {
+function planRanges(reading: Concentrated, source: TickedRead["ticks"]): Plan<Plan<Tradable>> {
   const { spacing, fees } = source;
   if (!isSpacing(spacing)) throw new UnknownTrade(NO_ANSWER);
   const middle = Math.floor(reading.tick / spacing) >> 8;
   const side = Math.floor(REACH / (256 * spacing)) + 1;
   const words = Array.from({ length: 2 * side + 1 }, (_, at) => middle - side + at);
   return {
-    calls: words.map(source.word),
+    calls: words.map((index) => source.word(index)),
     read(results) {
       const bitmap = new Map(
         words.flatMap((word, at) => {
@@ -139,7 +63,7 @@ function planRanges(reading: Concentrated, source: TickSource): Plan<Plan<Tradab
         ...all.filter((tick) => tick > reading.tick).slice(0, MAX_TICKS),
       ];
       return {
-        calls: ticks.map(source.tick),
+        calls: ticks.map((tick) => source.tick(tick)),
         read(told) {
           const nets = new Map(
             ticks.flatMap((tick, at) => {
@@ -157,6 +81,31 @@ function planRanges(reading: Concentrated, source: TickSource): Plan<Plan<Tradab
 /** The plan of what is known without a read. */
 const known = <T>(value: T): Plan<T> => ({ calls: [], read: () => value });
 
+/** Plans a pool's state. The decoder plans the words of its bitmap, if it has one. @throws UnknownTrade */
+function planTradable(pool: Pool, decimals: Decimals): Plan<Plan<Plan<Tradable>>> {
+  const exact = exactTradesOf(pool);
+  if (exact.kind === "reserves") {
+    const state = STYLES[pool.style].state(pool);
+    return {
+      calls: state.calls,
+      read(results) {
+        const seen = state.read(results);
+        if (seen.reading?.style !== "v2") throw new UnknownTrade(NO_ANSWER);
+        return known(known(pairAt(seen.pool, seen.reading, decimals, exact.sale)));
+      },
+    };
+  }
+  const state = exact.read(pool);
+  return {
+    calls: state.calls,
+    read(results) {
+      const { reading, ticks } = state.read(results);
+      if (reading?.style !== "v3") throw new UnknownTrade(NO_ANSWER);
+      return planRanges(reading, ticks);
+    },
+  };
+}
+
 /**
  * Reads pools for trades with them, in their order.
  * @param read reads at the block of the price
@@ -166,15 +115,8 @@ export async function tradablesOf(
   pools: readonly (readonly [Pool, Decimals])[],
   read: ReadCalls,
 ): Promise<readonly Tradable[]> {
-  const states = together(pools.map(([pool]) => planPool(pool)));
-  const words = together(
-    states.read(await read(states.calls)).map(({ pool, reading, ticks }, at): Plan<Plan<Tradable>> => {
-      if (reading === undefined) throw new UnknownTrade(NO_ANSWER);
-      if (reading.style === "v2") return known(known(pairAt(pool, reading, pools[at]![1])));
-      if (ticks === undefined) throw new UnknownTrade(NO_ANSWER);
-      return planRanges(reading, ticks);
-    }),
-  );
+  const states = together(pools.map((one) => planTradable(...one)));
+  const words = together(states.read(await read(states.calls)));
   // Pairs alone have no ticks to read.
   const ticks = together(words.read(words.calls.length === 0 ? [] : await read(words.calls)));
   return ticks.read(ticks.calls.length === 0 ? [] : await read(ticks.calls));

@@ -7,15 +7,14 @@ import type { ChainLog, ChainReader } from "../../rpc/port.ts";
 import type { PricedBlock } from "../market/market.ts";
 import type { Decimals, Pool, Reading } from "../market/pools.ts";
 import { MAX_LOG_REQUESTS, MAX_LOGS, undefinedIfTooManyLogs } from "../search/history.ts";
-import { abiWord, answer, call } from "../styles/abi.ts";
-import { poolContract } from "../styles/style.ts";
-import { emitterOf, positionChangeIn, STYLES } from "../styles/styles.ts";
+import { answer, call } from "../styles/abi.ts";
+import { type ExactTrades, poolContract } from "../styles/style.ts";
+import { logsOf, positionChangeIn } from "../styles/styles.ts";
 import { MAX_TICK } from "../styles/ticks.ts";
-import { DYNAMIC_FEE, PROTOCOL_FEE_UPDATED } from "../styles/v4.ts";
+import { type Tradable, UnknownTrade } from "../styles/trade.ts";
 import { pairAt } from "./pairs.ts";
-import { assertComputed, isSpacing, NO_ANSWER, swapFees } from "./pool-reads.ts";
+import { exactTradesOf, isSpacing, NO_ANSWER } from "./pool-reads.ts";
 import { type Ranges, rangesAt } from "./ranges.ts";
-import { type Tradable, UnknownTrade } from "./trade.ts";
 
 /** A pool of a route, its reading at the block, and the decimals of its tokens. */
 interface PastPool {
@@ -33,8 +32,8 @@ export async function tradablesFromLogs(
   pools: readonly PastPool[],
   block: PricedBlock,
 ): Promise<readonly Tradable[]> {
-  for (const { pool } of pools) assertComputed(pool);
-  const found = await Promise.all(pools.map((one) => tradableFromLogs(reader, one, block)));
+  const exact = pools.map(({ pool }) => exactTradesOf(pool));
+  const found = await Promise.all(pools.map((one, at) => tradableFromLogs(reader, one, exact[at]!, block)));
   const now = await reader.header(block.number);
   if (now?.hash !== block.hash) throw new UnknownTrade("the block was replaced while its logs were read");
   return found;
@@ -43,17 +42,21 @@ export async function tradablesFromLogs(
 async function tradableFromLogs(
   reader: Pick<ChainReader, "logs" | "calls">,
   { pool, reading, decimals }: PastPool,
+  exact: ExactTrades,
   { number }: PricedBlock,
 ): Promise<Tradable> {
-  if (reading.style === "v2") {
-    if (pool.style !== "v2") throw new UnknownTrade(`no log tells the fee of a ${pool.style} pair at the block`);
-    return pairAt(pool, reading, decimals);
+  if (exact.kind === "reserves") {
+    if (reading.style !== "v2") throw new UnknownTrade(NO_ANSWER);
+    if (!exact.hasConstantFee) throw new UnknownTrade(`no log tells the fee of a ${pool.style} pair at the block`);
+    return pairAt(pool, reading, decimals, exact.sale);
   }
-  if (pool.style === "slipstream" || pool.key?.fee === DYNAMIC_FEE)
-    throw new UnknownTrade("no log tells the fee of the pool at the block");
-  const [spacing, logs] = await Promise.all([spacingOf(reader, pool), positionLogs(reader, pool, number)]);
-  if (!isSpacing(spacing)) throw new UnknownTrade(NO_ANSWER);
-  return rangesAt({ reading, spacing, fees: feesIn(logs, pool), ...ticksIn(logs, spacing) });
+  const { past } = exact;
+  if (past?.fees(pool, []) === undefined) throw new UnknownTrade("no log tells the fee of the pool at the block");
+  const { topics } = past;
+  const [spacing, logs] = await Promise.all([spacingOf(reader, pool), positionLogs(reader, pool, topics, number)]);
+  const fees = past.fees(pool, logs);
+  if (reading.style !== "v3" || fees === undefined || !isSpacing(spacing)) throw new UnknownTrade(NO_ANSWER);
+  return rangesAt({ reading, spacing, fees, ...ticksIn(logs, spacing) });
 }
 
 /** The tick spacing, which is constant. */
@@ -64,26 +67,17 @@ async function spacingOf(reader: Pick<ChainReader, "calls">, pool: Pool): Promis
 }
 
 /** The logs of all changes of a pool's positions and fees up to a block. @throws UnknownTrade if they are too many */
-async function positionLogs(reader: Pick<ChainReader, "logs">, pool: Pool, toBlock: number) {
-  const { positions = [] } = STYLES[pool.style];
-  const requests = { left: MAX_LOG_REQUESTS };
-  const filter = { addresses: [emitterOf(pool)], fromBlock: 0, toBlock, maxLogs: MAX_LOGS, requests };
-  const logs = await undefinedIfTooManyLogs(
-    pool.key === undefined
-      ? reader.logs({ ...filter, topics: positions })
-      : reader.logs({ ...filter, topics: [...positions, PROTOCOL_FEE_UPDATED], moreTopics: [[pool.id as Hash]] }),
-  );
+async function positionLogs(
+  reader: Pick<ChainReader, "logs">,
+  pool: Pool,
+  topics: readonly Hash[],
+  toBlock: number,
+): Promise<readonly ChainLog[]> {
+  const filter = { ...logsOf(pool, topics), fromBlock: 0, toBlock, maxLogs: MAX_LOGS };
+  const logs = await undefinedIfTooManyLogs(reader.logs({ ...filter, requests: { left: MAX_LOG_REQUESTS } }));
   if (logs === undefined)
     throw new UnknownTrade("the node has no state of this block, and the pool's positions have too many logs");
   return logs;
-}
-
-/** The fee of a v3 pool is constant, of which the protocol takes a part. In v4 its part is a fee of its own. */
-function feesIn(logs: readonly ChainLog[], { key, fee }: Pool): Ranges["fees"] {
-  if (key === undefined) return [BigInt(fee), BigInt(fee)];
-  const last = logs.findLast(({ topics: [first] }) => first === PROTOCOL_FEE_UPDATED);
-  const protocolFee = last === undefined ? undefined : abiWord(last.data, 0);
-  return swapFees(protocolFee ?? 0n, BigInt(key.fee));
 }
 
 /** The ticks at which positions begin or end, and the whole bitmap. */

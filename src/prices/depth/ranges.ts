@@ -4,15 +4,15 @@
  */
 import type { Rational, Reading } from "../market/pools.ts";
 import { squareRoot } from "../market/pools.ts";
+import type { SwapFees } from "../styles/style.ts";
 import { MAX_TICK, sqrtPriceAt } from "../styles/ticks.ts";
-import { MILLION, type Tradable, type Trade, UnknownTrade } from "./trade.ts";
+import { MILLION, type Tradable, type Trade, UnknownTrade } from "../styles/trade.ts";
 
 /** What is known of a pool around its price. */
 export interface Ranges {
   readonly reading: Reading & { readonly style: "v3" };
   readonly spacing: number;
-  /** Hundredths of a basis point, for a sale of token0 and of token1, with what the protocol takes. */
-  readonly fees: readonly [bigint, bigint];
+  readonly fees: SwapFees;
   /** Words of the tick bitmap, by their index. */
   readonly bitmap: ReadonlyMap<number, bigint>;
   /** What crossing a tick upwards adds to the liquidity. */

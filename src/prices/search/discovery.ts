@@ -17,12 +17,6 @@ import { PROBED_STYLES, STYLES } from "../styles/styles.ts";
 /** Unlisted factories rank after every listed one. */
 const UNLISTED_RANK = 1_000;
 
-/** Fee tiers requested from an unlisted v3 factory: Uniswap's, PancakeSwap's 2500 and tiers that forks enabled. */
-const PROBED_TIERS = [50, 100, 200, 250, 300, 400, 500, 1000, 2500, 3000, 5000, 10_000];
-
-/** Tick spacings requested from an unlisted Slipstream factory: the ones that known factories have. */
-const PROBED_SPACINGS = [1, 10, 50, 100, 200, 500, 2000];
-
 /** A deployment on a chain as a venue. */
 export const venueOf = (chain: Chain, { exchange, style, factory, fees, spacings = [] }: Deployment): Venue => ({
   ...{ name: exchange.displayName, rank: exchange.rank, style, factory, fees, spacings },
@@ -48,11 +42,10 @@ export function planProbe(chain: Chain, factory: Address): Plan<PoolStyle | unde
 export function unlistedVenues(chain: Chain, factory: Address): Venue[] {
   const known = knownAt(chain, factory);
   if (known !== undefined) return [venueOf(chain, known)];
-  return PROBED_STYLES.map((style) => ({
-    ...{ name: factory, rank: UNLISTED_RANK, style, factory, wrapped: chain.wrappedNative.address },
-    fees: style === "v3" ? PROBED_TIERS : [],
-    spacings: PROBED_SPACINGS,
-  }));
+  return PROBED_STYLES.map((style) => {
+    const { fees = [], spacings = [] } = STYLES[style].probe!;
+    return { name: factory, rank: UNLISTED_RANK, style, factory, wrapped: chain.wrappedNative.address, fees, spacings };
+  });
 }
 
 /** Reads the existing pools of many pairs at many venues. */

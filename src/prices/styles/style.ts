@@ -1,10 +1,11 @@
 /**
- * What a style of exchange must tell: how its pools are found and read at a block, and which events move them. A style
- * is one file, held by the suite in `test/prices/styles`. Prices and depths follow from the reading, in `market/pools`.
+ * What a style of exchange must tell: how its pools are found and read at a block, which events move them, and how one
+ * trades with them. A style is one file, held by the suite in `test/prices/styles`. Prices and depths follow from the
+ * reading, in `market/pools`.
  */
 import { type Address, type Hash, ZERO_ADDRESS } from "../../core/hex.ts";
 import { addressWord } from "../../rpc/calls.ts";
-import type { CallResult, ChainLog } from "../../rpc/port.ts";
+import type { Call, CallResult, ChainLog } from "../../rpc/port.ts";
 import type { Observation, Pool, PoolId, Reading } from "../market/pools.ts";
 import { addressAnswer, answer, call, type Plan } from "./abi.ts";
 
@@ -45,6 +46,68 @@ export type PoolChange =
 
 type DecodeChange = (log: ChainLog) => PoolChange | undefined;
 
+/** Reserves, or the units of decimals, of the token that is sold and of the other one. */
+export interface BothSides {
+  readonly own: bigint;
+  readonly other: bigint;
+}
+
+/** What a pair adds to its reserve, and what it gives. */
+export interface PairSale {
+  readonly kept: bigint;
+  readonly given: bigint;
+}
+
+/** A sale to a pair that isn't on the curve of a constant product. */
+export interface StableSide {
+  readonly units: BothSides;
+  /** The contract's order of the tokens, which its rounding follows. */
+  readonly isToken0: boolean;
+}
+
+/** What a swap of token0 and one of token1 cost, in hundredths of a basis point. */
+export type SwapFees = readonly [bigint, bigint];
+
+/** A pool as a node returned it, and how its ticks are read. */
+export interface TickedRead extends PoolRead {
+  readonly ticks: {
+    readonly spacing: number;
+    readonly fees: SwapFees;
+    /** Reads a word of the tick bitmap. */
+    word(index: number): Call;
+    tick(tick: number): Call;
+    /** What crossing the tick upwards adds to the liquidity. */
+    netIn(result: CallResult | undefined): bigint | undefined;
+  };
+}
+
+/** How trades with a pool are computed to the last digit. */
+export type ExactTrades = {
+  /** Why trades with this pool can't be computed; undefined if they can. */
+  refusal?(pool: Pool): string | undefined;
+  /** The amounts of both tokens that a trade moved, by the first topic of its log. */
+  readonly swaps: Readonly<Record<Hash, (log: ChainLog) => readonly [bigint, bigint] | undefined>>;
+} & (
+  | {
+      readonly kind: "reserves";
+      /** @throws UnknownTrade */
+      sale(reserves: BothSides, paid: bigint, fee: bigint, stable: StableSide | undefined): PairSale;
+      /** True if a pair's fee never changes. */
+      readonly hasConstantFee: boolean;
+    }
+  | {
+      readonly kind: "ranges";
+      /** Reads a pool's state for its ticks. */
+      read(pool: Pool): Plan<TickedRead>;
+      /** First topics of the logs that tell the ticks of a past block, and what a swap cost there by them. */
+      readonly past?: {
+        readonly topics: readonly Hash[];
+        /** Undefined if no log tells it. */
+        fees(pool: Pool, logs: readonly ChainLog[]): SwapFees | undefined;
+      };
+    }
+);
+
 export interface Style {
   /** The event by which a factory announces a pool, and the place of the first of two tokens in its topics. */
   readonly created: {
@@ -55,10 +118,26 @@ export interface Style {
   };
   /** Decoders by first topic. */
   readonly events: Readonly<Record<Hash, DecodeChange>>;
-  /** First topics of those among them that change a position; pairs have none. */
-  readonly positions?: readonly Hash[];
-  /** Only factories of this style answer the call as `accepts` expects. Without it the style can't be told so. */
-  readonly probe?: { readonly signature: string; readonly words: readonly string[] };
+  /**
+   * The call that only factories of this style answer; without it the style can't be told so. What to ask an unlisted
+   * factory for: fees of pools in hundredths of a basis point, or tick spacings.
+   */
+  readonly probe?: {
+    readonly signature: string;
+    readonly words: readonly string[];
+    readonly fees?: readonly number[];
+    readonly spacings?: readonly number[];
+  };
+  /** How `depth/sale-probe.sol` trades with a pool. */
+  readonly sale: "reserves" | "quoted" | "callback" | "manager";
+  /** How `liquidity-meter.sol` walks a pool's ticks; absent for pairs. */
+  readonly meter?: {
+    readonly kind: "keyed" | "contract" | "algebra" | "algebra-integral";
+    /** How far apart ticks are at least. Default: 1. */
+    leastSpacing?(pool: Pool): number;
+  };
+  /** Without it the depth of a trade is not computed. */
+  readonly exact?: ExactTrades;
   /** Finds the pools of two tokens. */
   find(venue: Venue, tokenA: Address, tokenB: Address): Plan<Pool[]>;
   /** Reads a pool's settings, state and balances. */

@@ -9,7 +9,7 @@ import { addressAt } from "./abi.ts";
 import { SOLIDLY_V1, SOLIDLY_V2 } from "./solidly.ts";
 import type { PoolChange, Style } from "./style.ts";
 import { CAMELOT, V2 } from "./v2.ts";
-import { ALGEBRA, SLIPSTREAM, V3 } from "./v3.ts";
+import { ALGEBRA, ALGEBRA_INTEGRAL, SLIPSTREAM, V3 } from "./v3.ts";
 import { V4, V4_EVENTS } from "./v4.ts";
 
 export const STYLES: Readonly<Record<PoolStyle, Style>> = {
@@ -18,7 +18,7 @@ export const STYLES: Readonly<Record<PoolStyle, Style>> = {
   v3: V3,
   slipstream: SLIPSTREAM,
   "algebra-v1": ALGEBRA,
-  "algebra-integral": ALGEBRA,
+  "algebra-integral": ALGEBRA_INTEGRAL,
   "solidly-v1": SOLIDLY_V1,
   "solidly-v2": SOLIDLY_V2,
   v4: V4,
@@ -54,6 +54,12 @@ export const STATE_TOPICS = {
 /** The contract whose logs tell a pool's state. */
 export const emitterOf = ({ id, key, factory }: Pick<Pool, "id" | "key" | "factory">): Address =>
   key === undefined ? (id as Address) : factory;
+
+/** The addresses and topics of a pool's logs of these events. */
+export const logsOf = (pool: Pick<Pool, "id" | "key" | "factory">, topics: readonly Hash[]) => ({
+  ...{ addresses: [emitterOf(pool)], topics },
+  ...(pool.key === undefined ? {} : { moreTopics: [[pool.id as Hash]] }),
+});
 
 /** The pool that a log moves. */
 export const poolIdOf = ({ address, topics: [first, second] }: ChainLog): PoolId =>

@@ -2,10 +2,12 @@
  * Pairs of reserves: Uniswap v2 and its forks, and Camelot's, whose pairs set their own curve and fees
  * (github.com/CamelotLabs/core).
  */
-import type { CallResult } from "../../rpc/port.ts";
+import { isAmongTwelve } from "../../chains/exchanges.ts";
+import type { CallResult, ChainLog } from "../../rpc/port.ts";
 import type { Reading } from "../market/pools.ts";
 import { abiWords, answer, topicOf } from "./abi.ts";
-import { findByCalls, ofState, readContract, type Style } from "./style.ts";
+import { type BothSides, findByCalls, ofState, type PairSale, readContract, type Style } from "./style.ts";
+import { MILLION, magnitude, TOO_MUCH, UnknownTrade } from "./trade.ts";
 
 /** The reading of `getReserves()`. */
 export function reservesAnswer(result: CallResult | undefined): Reading | undefined {
@@ -19,6 +21,23 @@ export function reservesIn(data: string): Reading | undefined {
   return reserve0 === undefined || reserve1 === undefined ? undefined : { style: "v2", reserve0, reserve1 };
 }
 
+/** The amounts of a pair's `Swap`, which tells what came in of each token and what went out. */
+export function pairSwapped({ data }: ChainLog): readonly [bigint, bigint] | undefined {
+  const [in0, in1, out0, out1] = abiWords(data, 4) ?? [];
+  if (in0 === undefined || in1 === undefined || out0 === undefined || out1 === undefined) return undefined;
+  return [magnitude(in0 - out0), magnitude(in1 - out1)];
+}
+
+/** The largest reserve of a pair. */
+const MAX_RESERVE = (1n << 112n) - 1n;
+
+/** A sale to a pair, which keeps the fee in its reserves (v2-periphery, UniswapV2Library). */
+function sale({ own, other }: BothSides, paid: bigint, fee: bigint): PairSale {
+  if (own + paid > MAX_RESERVE) throw new UnknownTrade(TOO_MUCH);
+  const afterFee = paid * (MILLION - fee);
+  return { kept: paid, given: (afterFee * other) / (own * MILLION + afterFee) };
+}
+
 export const V2: Style = {
   created: { topic: topicOf("PairCreated(address,address,address,uint256)"), tokensAt: 1 },
   events: { [topicOf("Sync(uint112,uint112)")]: ({ data }) => ofState(reservesIn(data)) },
@@ -26,6 +45,15 @@ export const V2: Style = {
   find: (venue, a, b) =>
     findByCalls(venue, [a, b], [{ signature: "getPair(address,address)", fee: venue.fees[0] ?? 0 }]),
   state: (pool) => readContract(pool, ["getReserves()"], ([reserves]) => ({ reading: reservesAnswer(reserves) })),
+  sale: "reserves",
+  exact: {
+    kind: "reserves",
+    sale,
+    // The fee is a constant in a pair's code. That of other exchanges' pairs is only what their interfaces say.
+    hasConstantFee: true,
+    refusal: (pool) => (isAmongTwelve(pool) ? undefined : `the fee of pairs of ${pool.exchange} is not verified`),
+    swaps: { [topicOf("Swap(address,uint256,uint256,uint256,uint256,address)")]: pairSwapped },
+  },
 };
 
 /** Camelot's fee denominator is 100,000; this service's is a million. */
@@ -35,6 +63,7 @@ export const CAMELOT: Style = {
   created: V2.created,
   events: V2.events,
   find: V2.find,
+  sale: "quoted",
   state: (pool) =>
     readContract(
       pool,

@@ -3,12 +3,20 @@
  * (github.com/aerodrome-finance/slipstream), which names pools by tick spacing and moves their fees; and Algebra, with
  * one pool of moving fees for each pair (github.com/cryptoalgebra).
  */
-
 import { wordOf } from "../../rpc/calls.ts";
 import type { CallResult, ChainLog } from "../../rpc/port.ts";
-import type { Reading } from "../market/pools.ts";
-import { abiWords, answer, tickIn, topicOf } from "./abi.ts";
-import { findByCalls, ofState, type PoolChange, readContract, type Style } from "./style.ts";
+import type { Pool, Reading } from "../market/pools.ts";
+import { abiWords, answer, both, call, type Plan, signedWord, tickIn, topicOf } from "./abi.ts";
+import {
+  findByCalls,
+  ofState,
+  type PoolChange,
+  poolContract,
+  readContract,
+  type Style,
+  type TickedRead,
+} from "./style.ts";
+import { magnitude } from "./trade.ts";
 
 /** The reading of a getter whose first two words are the root of the price and the tick, and of `liquidity()`. */
 function concentrated(slot: CallResult | undefined, inRange: CallResult | undefined): Reading | undefined {
@@ -29,6 +37,13 @@ export function swapped({ data }: ChainLog): PoolChange | undefined {
   const [, , sqrtPriceX96, liquidity, tick] = abiWords(data, 5) ?? [];
   if (sqrtPriceX96 === undefined || liquidity === undefined || tick === undefined) return undefined;
   return ofState({ style: "v3", sqrtPriceX96, liquidity, tick: tickIn(tick) });
+}
+
+/** The amounts of every `Swap`, which are signed. */
+export function rangeSwapped({ data }: ChainLog): readonly [bigint, bigint] | undefined {
+  const [first, second] = abiWords(data, 2) ?? [];
+  if (first === undefined || second === undefined) return undefined;
+  return [magnitude(BigInt.asIntN(256, first)), magnitude(BigInt.asIntN(256, second))];
 }
 
 const positionChanged =
@@ -56,45 +71,90 @@ const EVENTS: Style["events"] = {
   [BURN]: positionChanged(-1n, 0),
 };
 
+/** Reads a pool's ticks by its getters. */
+const readTicks =
+  (state: Style["state"]) =>
+  (pool: Pool): Plan<TickedRead> => {
+    const contract = poolContract(pool);
+    const spacing = { calls: [call(contract, "tickSpacing()")], read: ([said]: readonly CallResult[]) => answer(said) };
+    const plan = both(state(pool), spacing);
+    return {
+      calls: plan.calls,
+      read(results) {
+        const [seen, said] = plan.read(results);
+        const fee = BigInt(seen.pool.fee);
+        const ticks: TickedRead["ticks"] = {
+          ...{ spacing: Number(said ?? 0n), fees: [fee, fee] },
+          word: (index) => call(contract, "tickBitmap(int16)", signedWord(BigInt(index))),
+          tick: (tick) => call(contract, "ticks(int24)", signedWord(BigInt(tick))),
+          netIn(result) {
+            const net = answer(result, 1);
+            return net === undefined ? undefined : BigInt.asIntN(128, net);
+          },
+        };
+        return { ...seen, ticks };
+      },
+    };
+  };
+
+const v3State: Style["state"] = (pool) =>
+  readContract(pool, ["slot0()", "liquidity()"], ([slot0, inRange]) => ({ reading: concentrated(slot0, inRange) }));
+
 export const V3: Style = {
   created: { topic: topicOf("PoolCreated(address,address,uint24,int24,address)"), tokensAt: 1 },
   // PancakeSwap v3's `Swap` is followed by two protocol fees.
   events: { ...EVENTS, [swap(",uint128,uint128")]: swapped },
-  positions: [MINT, BURN],
-  // A tier that every known factory enables in its constructor.
-  probe: { signature: "feeAmountTickSpacing(uint24)", words: [wordOf(500)] },
+  probe: {
+    // A tier that every known factory enables in its constructor.
+    ...{ signature: "feeAmountTickSpacing(uint24)", words: [wordOf(500)] },
+    // Uniswap's, PancakeSwap's 2500 and tiers that forks enabled.
+    fees: [50, 100, 200, 250, 300, 400, 500, 1000, 2500, 3000, 5000, 10_000],
+  },
   find: (venue, a, b) =>
     findByCalls(
       venue,
       [a, b],
       venue.fees.map((fee) => ({ signature: "getPool(address,address,uint24)", words: [wordOf(fee)], fee })),
     ),
-  state: (pool) =>
-    readContract(pool, ["slot0()", "liquidity()"], ([slot0, inRange]) => ({ reading: concentrated(slot0, inRange) })),
+  state: v3State,
+  sale: "callback",
+  meter: { kind: "contract", leastSpacing: ({ fee }) => Math.floor(fee / 100) },
+  exact: {
+    kind: "ranges",
+    read: readTicks(v3State),
+    // The fee is constant. The protocol takes a part of it.
+    past: { topics: [MINT, BURN], fees: ({ fee }) => [BigInt(fee), BigInt(fee)] },
+    swaps: { [swap()]: rangeSwapped, [swap(",uint128,uint128")]: rangeSwapped },
+  },
 };
+
+const slipstreamState: Style["state"] = (pool) =>
+  readContract(pool, ["slot0()", "liquidity()", "fee()"], ([slot0, inRange, fee]) => ({
+    reading: concentrated(slot0, inRange),
+    pool: { ...pool, fee: Number(answer(fee) ?? 0n) },
+  }));
 
 export const SLIPSTREAM: Style = {
   created: { topic: topicOf("PoolCreated(address,address,int24,address)"), tokensAt: 1 },
   events: EVENTS,
-  positions: [MINT, BURN],
-  probe: { signature: "tickSpacings()", words: [] },
+  // The spacings that known factories have.
+  probe: { signature: "tickSpacings()", words: [], spacings: [1, 10, 50, 100, 200, 500, 2000] },
   find: (venue, a, b) =>
     findByCalls(
       venue,
       [a, b],
       venue.spacings.map((spacing) => ({ signature: "getPool(address,address,int24)", words: [wordOf(spacing)] })),
     ),
-  state: (pool) =>
-    readContract(pool, ["slot0()", "liquidity()", "fee()"], ([slot0, inRange, fee]) => ({
-      reading: concentrated(slot0, inRange),
-      pool: { ...pool, fee: Number(answer(fee) ?? 0n) },
-    })),
+  state: slipstreamState,
+  sale: "callback",
+  meter: { kind: "contract" },
+  exact: { kind: "ranges", read: readTicks(slipstreamState), swaps: { [swap()]: rangeSwapped } },
 };
 
 /** Words of `globalState()` in Camelot's build, which has a fee for each direction. */
 const WORDS_WITH_TWO_FEES = 8;
 
-/** All versions of Algebra, 1.0 to Integral 1.2: root, tick and fee are the first words of each one's state. */
+/** Algebra 1. Root, tick and fee are the first words of the state of each version, up to Integral 1.2. */
 export const ALGEBRA: Style = {
   created: { topic: topicOf("Pool(address,address,address)"), tokensAt: 1 },
   events: {
@@ -102,7 +162,6 @@ export const ALGEBRA: Style = {
     [swap(",uint24,uint24")]: swapped,
     [BURN_WITH_FEE]: positionChanged(-1n, 0),
   },
-  positions: [MINT, BURN, BURN_WITH_FEE],
   probe: { signature: "poolDeployer()", words: [] },
   find: (venue, a, b) => findByCalls(venue, [a, b], [{ signature: "poolByPair(address,address)" }]),
   state: (pool) =>
@@ -111,4 +170,8 @@ export const ALGEBRA: Style = {
       const fees = [answer(state, 2), hasTwoFees ? answer(state, 3) : undefined].map((fee) => Number(fee ?? 0n));
       return { reading: concentrated(state, inRange), pool: { ...pool, fee: Math.max(...fees) } };
     }),
+  sale: "callback",
+  meter: { kind: "algebra" },
 };
+
+export const ALGEBRA_INTEGRAL: Style = { ...ALGEBRA, meter: { kind: "algebra-integral" } };

@@ -6,11 +6,22 @@
 import { keccak256 } from "ethers";
 import { type Address, type Hash, ZERO_ADDRESS } from "../../core/hex.ts";
 import { addressWord, wordOf } from "../../rpc/calls.ts";
-import type { Call, ChainLog } from "../../rpc/port.ts";
+import type { Call, CallResult, ChainLog } from "../../rpc/port.ts";
 import type { Pool, PoolId, PoolKey, Reading } from "../market/pools.ts";
-import { abiWords, addressAt, answer, call, signedWord, tickIn, topicOf } from "./abi.ts";
-import { inAddressOrder, ofState, type PoolChange, poolOf, type Style, type Venue } from "./style.ts";
-import { swapped } from "./v3.ts";
+import { abiWord, abiWords, addressAt, answer, both, call, type Plan, signedWord, tickIn, topicOf } from "./abi.ts";
+import {
+  inAddressOrder,
+  ofState,
+  type PoolChange,
+  type PoolRead,
+  poolOf,
+  type Style,
+  type SwapFees,
+  type TickedRead,
+  type Venue,
+} from "./style.ts";
+import { MILLION } from "./trade.ts";
+import { rangeSwapped, swapped } from "./v3.ts";
 
 /** Fees with their tick spacings, as Uniswap's interface makes pools. Any other is possible. */
 const TIERS = [
@@ -42,14 +53,11 @@ const slotOf = (id: PoolId): string => hashOf(id.slice(2), POOLS_SLOT).slice(2);
 const STATE_AT = { slot0: 0n, ticks: 4n, bitmap: 5n } as const;
 
 /** Reads one slot of a pool's state: its slot 0, the net and gross liquidity of a tick, or a word of the bitmap. */
-export function slotAt({ id, factory }: Pool, name: keyof typeof STATE_AT, index = 0): Call {
+function slotAt({ id, factory }: Pool, name: keyof typeof STATE_AT, index = 0): Call {
   const base = signedWord(BigInt(`0x${slotOf(id)}`) + STATE_AT[name]);
   const slot = name === "slot0" ? base : hashOf(signedWord(BigInt(index)), base).slice(2);
   return call(factory, "extsload(bytes32)", slot);
 }
-
-/** The protocol's two fees in slot 0 (v4-core, Slot0). */
-export const protocolFeeIn = (slot0: bigint): bigint => BigInt.asUintN(24, slot0 >> PROTOCOL_FEE_AT);
 
 /** The reading of a pool's slot 0 and its liquidity. */
 function readingOf(slot0: bigint | undefined, liquidity: bigint | undefined): Reading | undefined {
@@ -74,14 +82,16 @@ const INITIALIZE = topicOf("Initialize(bytes32,address,address,uint24,int24,addr
 
 const MODIFY_LIQUIDITY = topicOf("ModifyLiquidity(bytes32,address,int24,int24,int256,bytes32)");
 
+const SWAP = topicOf("Swap(bytes32,address,int128,int128,uint160,uint128,int24,uint24)");
+
 export const V4_EVENTS: Style["events"] = {
   [INITIALIZE]: initialized,
-  [topicOf("Swap(bytes32,address,int128,int128,uint160,uint128,int24,uint24)")]: swapped,
+  [SWAP]: swapped,
   [MODIFY_LIQUIDITY]: liquidityModified,
 };
 
 /** Tells what the protocol takes from now on. A pool begins without (v4-core, ProtocolFees). */
-export const PROTOCOL_FEE_UPDATED = topicOf("ProtocolFeeUpdated(bytes32,uint24)");
+const PROTOCOL_FEE_UPDATED = topicOf("ProtocolFeeUpdated(bytes32,uint24)");
 
 /** True for an announced pool that `find` finds. */
 function isFound({ data }: ChainLog): boolean {
@@ -89,10 +99,73 @@ function isFound({ data }: ChainLog): boolean {
   return addressAt(data, 2) === ZERO_ADDRESS && TIERS.some(([a, b]) => BigInt(a) === fee && BigInt(b) === spacing);
 }
 
+/** Place of the fee for positions in slot 0 (v4-core, Slot0). */
+const LP_FEE_AT = 208n;
+/** Place of the protocol's two fees before it. */
+const PROTOCOL_FEE_AT = 184n;
+/** The fee of a key whose pool has one that hooks set. */
+const DYNAMIC_FEE = 0x800000;
+/** Flags in a hook's address (v4-core, Hooks): it may give other amounts than the curve; it acts before a swap. */
+const RETURNS_DELTA = 0b1100n;
+const ACTS_BEFORE_SWAP = 1n << 7n;
+
+/** True if hooks at this address may give other amounts than the pool's curve. */
+export const mayChangeAmounts = (hooks: Address): boolean => (BigInt(hooks) & RETURNS_DELTA) !== 0n;
+
+/** True if hooks at this address act before a swap, and may set its fee. */
+const actsBeforeSwap = (hooks: Address): boolean => (BigInt(hooks) & ACTS_BEFORE_SWAP) !== 0n;
+
+function state(pool: Pool): Plan<PoolRead> {
+  return {
+    // Slot 0, two sums of fees, and the liquidity in range.
+    calls: [call(pool.factory, "extsload(bytes32,uint256)", slotOf(pool.id), wordOf(4))],
+    read([result]) {
+      const slot0 = answer(result, 2);
+      const fee = slot0 === undefined ? pool.fee : Number(BigInt.asUintN(24, slot0 >> LP_FEE_AT));
+      const balance = { balance0: undefined, balance1: undefined };
+      return { pool: { ...pool, fee }, reading: readingOf(slot0, answer(result, 5)), ...balance };
+    },
+  };
+}
+
+/** The protocol's fee for each direction comes first, that of the positions of the rest (v4-core, ProtocolFeeLibrary). */
+function swapFees(protocolFee: bigint, own: bigint): SwapFees {
+  const whole = (fee: bigint): bigint => fee + own - (fee * own) / MILLION;
+  return [whole(BigInt.asUintN(12, protocolFee)), whole(protocolFee >> 12n)];
+}
+
+function readTicks(pool: Pool): Plan<TickedRead> {
+  const slot0 = { calls: [slotAt(pool, "slot0")], read: ([said]: readonly CallResult[]) => answer(said) };
+  const plan = both(state(pool), slot0);
+  return {
+    calls: plan.calls,
+    read(results) {
+      const [seen, said = 0n] = plan.read(results);
+      const protocolFee = BigInt.asUintN(24, said >> PROTOCOL_FEE_AT);
+      const ticks: TickedRead["ticks"] = {
+        ...{ spacing: pool.key!.spacing, fees: swapFees(protocolFee, BigInt(seen.pool.fee)) },
+        word: (index) => slotAt(pool, "bitmap", index),
+        tick: (tick) => slotAt(pool, "ticks", tick),
+        netIn(result) {
+          const info = answer(result);
+          return info === undefined ? undefined : BigInt.asIntN(128, info >> 128n);
+        },
+      };
+      return { ...seen, ticks };
+    },
+  };
+}
+
+/** The protocol's fee is the one that its last log tells. Hooks set a dynamic fee without a log. */
+function pastFees({ key }: Pool, logs: readonly ChainLog[]): SwapFees | undefined {
+  if (key === undefined || key.fee === DYNAMIC_FEE) return undefined;
+  const last = logs.findLast(({ topics: [first] }) => first === PROTOCOL_FEE_UPDATED);
+  return swapFees((last && abiWord(last.data, 0)) ?? 0n, BigInt(key.fee));
+}
+
 export const V4: Style = {
   created: { topic: INITIALIZE, tokensAt: 2, isFound },
   events: V4_EVENTS,
-  positions: [MODIFY_LIQUIDITY],
   find(venue, tokenA, tokenB) {
     const { wrapped, factory } = venue;
     // The coin itself is currency zero. Its wrapped form stands for it in routes.
@@ -109,33 +182,17 @@ export const V4: Style = {
       read: (results) => pools.filter((_, index) => readingOf(answer(results[index]), 0n) !== undefined),
     };
   },
-  state: (pool) => ({
-    // Slot 0, two sums of fees, and the liquidity in range.
-    calls: [call(pool.factory, "extsload(bytes32,uint256)", slotOf(pool.id), wordOf(4))],
-    read([result]) {
-      const slot0 = answer(result, 2);
-      const fee = slot0 === undefined ? pool.fee : Number(BigInt.asUintN(24, slot0 >> LP_FEE_AT));
-      const balance = { balance0: undefined, balance1: undefined };
-      return { pool: { ...pool, fee }, reading: readingOf(slot0, answer(result, 5)), ...balance };
-    },
-  }),
+  state,
+  sale: "manager",
+  meter: { kind: "keyed" },
+  exact: {
+    kind: "ranges",
+    refusal: ({ key }) => (key && actsBeforeSwap(key.hooks) ? "hooks of a pool act on its swaps" : undefined),
+    read: readTicks,
+    past: { topics: [MODIFY_LIQUIDITY, PROTOCOL_FEE_UPDATED], fees: pastFees },
+    swaps: { [SWAP]: rangeSwapped },
+  },
 };
-
-/** Place of the fee for positions in slot 0 (v4-core, Slot0). */
-const LP_FEE_AT = 208n;
-/** Place of the protocol's two fees before it. */
-const PROTOCOL_FEE_AT = 184n;
-/** The fee of a key whose pool has one that hooks set. */
-export const DYNAMIC_FEE = 0x800000;
-/** Flags in a hook's address (v4-core, Hooks): it may give other amounts than the curve; it acts before a swap. */
-const RETURNS_DELTA = 0b1100n;
-const ACTS_BEFORE_SWAP = 1n << 7n;
-
-/** True if hooks at this address may give other amounts than the pool's curve. */
-export const mayChangeAmounts = (hooks: Address): boolean => (BigInt(hooks) & RETURNS_DELTA) !== 0n;
-
-/** True if hooks at this address act before a swap, and may set its fee. */
-export const actsBeforeSwap = (hooks: Address): boolean => (BigInt(hooks) & ACTS_BEFORE_SWAP) !== 0n;
 
 /** First and third or fourth topic of the announcements of all pools of a currency. */
 export const announcementsOf = (currency: Address) => {

@@ -14,9 +14,9 @@ import { type Address, toAddress, ZERO_ADDRESS } from "../../../src/core/hex.ts"
 import { tradablesOf } from "../../../src/prices/depth/pool-reads.ts";
 import { tradablesFromLogs } from "../../../src/prices/depth/positions.ts";
 import { rangesAt } from "../../../src/prices/depth/ranges.ts";
-import { DOWN, type Tradable, UnknownTrade } from "../../../src/prices/depth/trade.ts";
 import { compare, divide, invert, type Pool, priceOfToken0, type Rational } from "../../../src/prices/market/pools.ts";
 import { STYLES } from "../../../src/prices/styles/styles.ts";
+import { DOWN, type Tradable, UnknownTrade } from "../../../src/prices/styles/trade.ts";
 import type { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
 import { newToken, startPoolChain } from "../../support/prices/exchanges.ts";
 import {

@@ -1,6 +1,9 @@
 /** Trades with a pool in whole numbers, as its contract rounds them. Amounts are in the tokens' smallest units. Pure. */
 import { type Rational, rational } from "../market/pools.ts";
 
+/** More than a pair's reserve may be. */
+export const TOO_MUCH = "the pair can't hold so much of the token";
+
 /** The trade can't be computed exactly; the message is the reason, for clients. */
 export class UnknownTrade extends Error {}
 
@@ -17,6 +20,8 @@ export interface Tradable {
   /** The least sale, but for the rounding of a fee, after which the sold token's price is at most this part of its price before. */
   sellDownTo(part: Rational, isToken0: boolean): Trade;
 }
+
+export const magnitude = (value: bigint): bigint => (value < 0n ? -value : value);
 
 /** Fees are in hundredths of a basis point. */
 export const MILLION = 1_000_000n;

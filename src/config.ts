@@ -46,6 +46,8 @@ export const LIMITS = Object.freeze({
   rpcSmallTimeoutMs: 3_000,
   /** Longest work on a chain for one client: most clients hang up after 30 s, the socket after 60 s. */
   answerMs: 25_000,
+  /** The same on a chain of which no endpoint has answered for a minute: a request and its repetition. */
+  unreachableAnswerMs: 5_000,
   /** A WebSocket message is one subscription: under 300 bytes. */
   maxSocketMessage: 4 * 1024,
   /** 256 connections with as many subscriptions are 65,536 pins: about 10 MB of maps. */

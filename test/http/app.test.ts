@@ -134,6 +134,48 @@ describe("a node that accepts a call and never answers", () => {
     await waiting.stop();
     await node.stop(true);
   });
+
+  test("leads to 503 soon, if no endpoint has answered for a minute", async () => {
+    const held: (() => void)[] = [];
+    let holds = false;
+    const node = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: () => {
+        const refusal = new Response("no", { status: 500 });
+        return holds ? new Promise<Response>((resolve) => held.push(() => resolve(refusal))) : refusal;
+      },
+    });
+    let passed = 0;
+    const ends: Partial<Record<number, () => void>> = {};
+    const isWaiting = Promise.withResolvers<void>();
+    const clock: Clock = {
+      ...systemClock,
+      monotonic: () => systemClock.monotonic() + passed,
+      after: (ms, run) => {
+        if (ms !== LIMITS.answerMs && ms !== LIMITS.unreachableAnswerMs) return systemClock.after(ms, run);
+        ends[ms] = run;
+        if (holds) isWaiting.resolve();
+        return () => undefined;
+      },
+    };
+    const waiting = await startTestService({
+      ...{ rpcUrl: `http://127.0.0.1:${node.port}`, logUrl: temporaryLogUrl(), clock },
+    });
+    expect((await waiting.get(PRICE)).status).toBe(503);
+    passed = 61_000;
+    holds = true;
+    const answer = waiting.get(PRICE);
+    await isWaiting.promise;
+    ends[LIMITS.unreachableAnswerMs]!();
+    const { status, headers, body } = await answer;
+    expect([status, body.code, body.details]).toEqual([503, "chain_unavailable", { state: "unreachable" }]);
+    expect(body.message).toBe("eth did not answer within 5 seconds; try again later");
+    expect(Number(headers.get("retry-after"))).toBeGreaterThan(0);
+    for (const release of held) release();
+    await waiting.stop();
+    await node.stop(true);
+  });
 });
 
 describe("a bad value of any parameter is a 400 that names the parameter", () => {

@@ -109,10 +109,11 @@ interface InTimeDeps {
  * @throws Refusal 503 after the timeout. A refusal because no endpoint answers has the chain's trouble in its details
  */
 export async function inTime<T>(answering: Promise<T>, chain: Chain, { clock, troubleOf }: InTimeDeps): Promise<T> {
+  const ms = troubleOf(chain) === "unreachable" ? LIMITS.unreachableAnswerMs : LIMITS.answerMs;
   try {
-    const answered = await withTimeout(clock, LIMITS.answerMs, answering);
+    const answered = await withTimeout(clock, ms, answering);
     if (answered !== undefined) return answered.value;
-    const message = `${chain.name} did not answer within ${LIMITS.answerMs / 1_000} seconds; try again later`;
+    const message = `${chain.name} did not answer within ${ms / 1_000} seconds; try again later`;
     throw new Refusal("chain_unavailable", message, { retryAfter: 5 });
   } catch (error) {
     const refusal = asRefusal(error);

@@ -4,17 +4,8 @@
  */
 import type { Chain } from "../chains/chains.ts";
 import { referenceTokens } from "../chains/tokens.ts";
-import type { Address } from "../core/hex.ts";
+import type { KnownToken } from "./models.ts";
 import type { TokenLists } from "./token-lists.ts";
-
-export interface KnownToken {
-  /** Name of the chain. */
-  readonly chain: string;
-  readonly address: Address;
-  readonly symbol: string;
-  /** Null if only the chain's entry names the token. */
-  readonly name: string | null;
-}
 
 interface TokenSources {
   readonly chains: readonly Chain[];

@@ -16,10 +16,10 @@ import { cappedBySale, limitOf } from "./depth/sale.ts";
 import type { Market, PricedBlock } from "./market/market.ts";
 import { format, type PoolId, type Rational } from "./market/pools.ts";
 import { confidence, floorOf, type Quote, type QuoteOptions, quote, refusal } from "./market/quote.ts";
+import type { PriceRecord } from "./models.ts";
 import type { PastFigures } from "./past-figures.ts";
 import {
   type PriceParameters,
-  type PriceRecord,
   pairOf,
   percentBetween,
   provenanceOf,

@@ -5,7 +5,7 @@
 import type { Chain } from "../chains/chains.ts";
 import { type Deployment, deploymentOf, type ExchangeChoice, exchangesOf, isAmongTwelve } from "../chains/exchanges.ts";
 import { invalidParameter } from "../core/errors.ts";
-import type { Address, Hash } from "../core/hex.ts";
+import type { Address } from "../core/hex.ts";
 import type { DepthFields } from "./depth/depth.ts";
 import { decimalsOf, type Market, type Side } from "./market/market.ts";
 import {
@@ -18,8 +18,6 @@ import {
   multiply,
   type Observation,
   type Pool,
-  type PoolId,
-  type PoolKey,
   powerOfTen,
   type Rational,
   rational,
@@ -28,6 +26,7 @@ import {
   truncate,
 } from "./market/pools.ts";
 import { type Quote, spreadPercent } from "./market/quote.ts";
+import type { PriceProvenance, PriceRecord, RouteLeg } from "./models.ts";
 import type { Redemption } from "./redemption.ts";
 import type { ListedToken } from "./token-lists.ts";
 
@@ -86,112 +85,8 @@ function notHere(name: string, chain: Chain): Error {
   return invalidParameter("exchange", `${name} is not on ${chain.name}; ${there}`);
 }
 
-interface NativePriceRecord {
-  /** Smallest units of the native coin for one whole token, truncated toward zero. */
-  readonly value: string;
-  readonly decimals: number;
-  readonly name: string;
-  readonly symbol: string;
-  readonly address: Address;
-}
-
-export interface RouteLeg {
-  readonly pool: PoolId;
-  readonly exchange: string;
-  readonly factory: Address;
-  readonly fee: number;
-  readonly token0: Address;
-  readonly token1: Address;
-  readonly decimals0: number;
-  readonly decimals1: number;
-  readonly reserve0?: string;
-  readonly reserve1?: string;
-  readonly sqrtPriceX96?: string;
-  readonly liquidity?: string;
-  /** For a pool inside its factory's contract. */
-  readonly key?: PoolKey;
-  /** True for a pair on the x³y + y³x curve. Its price is not its reserve ratio. */
-  readonly stableCurve?: true;
-  /** The pool's real token balances, where known. They cap the pool's depth. */
-  readonly balance0?: string;
-  readonly balance1?: string;
-  readonly block: number;
-  readonly blockHash: Hash;
-  readonly transactionHash?: Hash;
-  readonly logIndex?: number;
-}
-
-interface Provenance {
-  readonly route: readonly RouteLeg[];
-  /** The pool of the native price, if it is not on the route. */
-  readonly nativeRoute?: readonly RouteLeg[];
-  readonly liquidityUsd: string;
-  readonly confidence: string;
-  readonly twap30m: string | null;
-  readonly spreadPercent: string;
-  /** Set if the node lacks the state of the block: name, symbol and decimals are those of the newest block. */
-  readonly factsOf?: "newest";
-  /** What a simulated sale met, if that limits the confidence. */
-  readonly limitedBy?: string;
-  /** The best price by the contract's twelve exchanges, if a pool of another one ranks before it and gives a different one. */
-  readonly contractPools?: ContractPrice;
-  /** What the token's own contract redeems it for, if it is a vault's share or a staked coin. */
-  readonly redemption?: RedemptionFacts;
-  /** Configured stablecoins that are more than 2 % off a trusted one; absent when all agree. */
-  readonly disputedStablecoins?: readonly DisputedStablecoin[];
-}
-
-interface ContractPrice {
-  readonly pool: PoolId;
-  readonly exchange: string;
-  readonly usdPrice: string;
-  readonly liquidityUsd: string;
-}
-
-interface RedemptionFacts {
-  readonly standard: Redemption["standard"];
-  readonly asset: Address;
-  /** Whole units of the asset for one whole token. */
-  readonly assetsPerToken: string;
-  readonly usdPrice?: string;
-}
-
-interface DisputedStablecoin {
-  readonly address: Address;
-  readonly symbol: string;
-  /** US dollars, measured by the trusted stablecoin that it disagrees with. */
-  readonly usdPrice: string;
-}
-
 /** The pool of a price, and the price 24 hours before, in the names of the hosted service. */
-interface PairFacts {
-  /** The first pool of the route; null if no pool measures the price. */
-  readonly pairAddress: PoolId | null;
-  /** US dollars of both its sides. */
-  readonly pairTotalLiquidityUsd: string | null;
-  readonly usdPrice24h: number | null;
-  readonly usdPrice24hrUsdChange: number | null;
-}
-
-export interface PriceRecord extends Partial<PairFacts> {
-  readonly tokenName: string;
-  readonly tokenSymbol: string;
-  readonly tokenLogo: string;
-  readonly tokenDecimals: string;
-  /** Null when the token has a dollar price but the native coin has none. */
-  readonly nativePrice: NativePriceRecord | null;
-  readonly usdPrice: number;
-  readonly usdPriceFormatted: string;
-  readonly "24hrPercentChange"?: string;
-  readonly exchangeAddress: string;
-  readonly exchangeName: string;
-  readonly tokenAddress: Address;
-  readonly toBlock: string;
-  readonly provenance?: Provenance;
-  readonly depth?: DepthFields["depth"];
-  /** Why `depth` is null. */
-  readonly why?: string;
-}
+type PairFacts = Pick<PriceRecord, "pairAddress" | "pairTotalLiquidityUsd" | "usdPrice24h" | "usdPrice24hrUsdChange">;
 
 function stateFields(observation: Observation): Partial<RouteLeg> {
   const { reading } = observation;
@@ -224,7 +119,7 @@ function legOf({ pool, observation }: Side, market: Market): RouteLeg {
 }
 
 /** The best route by the contract's exchanges, if another exchange's has another price. */
-function contractPrice({ usable: [best, ...others] }: Quote): ContractPrice | undefined {
+function contractPrice({ usable: [best, ...others] }: Quote): PriceProvenance["contractPools"] {
   if (best === undefined || isAmongTwelve(best.pool)) return undefined;
   const own = others.find(({ pool }) => isAmongTwelve(pool));
   if (own === undefined || compare(own.usd, best.usd) === 0) return undefined;
@@ -232,7 +127,7 @@ function contractPrice({ usable: [best, ...others] }: Quote): ContractPrice | un
   return { pool, exchange, usdPrice: format(own.usd), liquidityUsd: format(own.depthUsd) };
 }
 
-const redemptionFacts = ({ standard, asset, assets, usd }: Redemption): RedemptionFacts => ({
+const redemptionFacts = ({ standard, asset, assets, usd }: Redemption): NonNullable<PriceProvenance["redemption"]> => ({
   ...{ standard, asset, assetsPerToken: format(assets) },
   ...(usd === undefined ? {} : { usdPrice: format(usd) }),
 });
@@ -251,7 +146,7 @@ export function provenanceOf(
     readonly redemption: Redemption | undefined;
     readonly limitedBy: string | undefined;
   },
-): Provenance {
+): PriceProvenance {
   const byContract = contractPrice(quote);
   const { market, nativeSide } = quote;
   return {
@@ -306,7 +201,7 @@ interface RecordParts {
   /** Per cent. */
   readonly percentChange: Rational | undefined;
   readonly pair: PairFacts | undefined;
-  readonly provenance: Provenance | undefined;
+  readonly provenance: PriceProvenance | undefined;
   readonly depth: DepthFields | undefined;
 }
 

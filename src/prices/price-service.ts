@@ -13,13 +13,14 @@ import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { ChainReader } from "../rpc/port.ts";
 import { AnswerCache } from "./answer-cache.ts";
+import type { PriceRecord, SeriesPoint } from "./models.ts";
 import { PastFigures } from "./past-figures.ts";
 import { type NewestFacts, orRefusal, type PriceAnswer, PriceComputer, type PriceRequest } from "./price-computer.ts";
-import { type PriceRecord, rankedExchanges } from "./price-record.ts";
+import { rankedExchanges } from "./price-record.ts";
 import { planFacts } from "./search/discovery.ts";
 import type { PastReader } from "./search/history.ts";
 import { Markets } from "./search/markets.ts";
-import { PriceSeries, type SeriesPoint, type SeriesRange } from "./series.ts";
+import { PriceSeries, type SeriesRange } from "./series.ts";
 import type { FindListedToken } from "./token-lists.ts";
 
 interface PricesDeps {
@@ -243,12 +244,16 @@ class PriceService implements Prices {
     const isAtHead = at === head.number;
     const kept = this.#answers.get(key, isAtHead ? this.#versionOf(head) : at);
     if (kept === undefined || at > head.number || (isAtHead && !this.#isFresh)) return undefined;
-    return kept.newestFacts === undefined ? kept : this.#ifFactsStand(kept, kept.newestFacts, reader);
+    return kept.newestFacts === undefined ? kept : this.#ifFactsStand(kept, request.address, kept.newestFacts, reader);
   }
 
   /** Returns an answer if the facts in it are still the newest ones. */
-  async #ifFactsStand(kept: PriceAnswer, { facts, decimals }: NewestFacts, reader: PastReader) {
-    const address = kept.record.tokenAddress;
+  async #ifFactsStand(
+    kept: PriceAnswer,
+    address: Address,
+    { facts, decimals }: NewestFacts,
+    reader: PastReader,
+  ): Promise<PriceAnswer | undefined> {
     const plan = planFacts([address], [...decimals.keys()]);
     const now = plan.read((await reader.callsAtHead(plan.calls)).results);
     return Bun.deepEquals([now.facts.get(address), now.decimals], [facts, decimals]) ? kept : undefined;

@@ -10,7 +10,7 @@ import type { Requester } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
 import type { ChainReader } from "../rpc/port.ts";
 import type { PricedBlock } from "./market/market.ts";
-import type { PoolId } from "./market/pools.ts";
+import type { SeriesPoint } from "./models.ts";
 import { BlockTimes } from "./past-figures.ts";
 import type { PriceAnswer } from "./price-computer.ts";
 import type { PastReader } from "./search/history.ts";
@@ -28,15 +28,6 @@ export interface SeriesRange {
   readonly points: number;
   /** True for prices that are stored only: the chain is asked for no logs, and other points have no price. */
   readonly isStoredOnly: boolean;
-}
-
-export interface SeriesPoint {
-  readonly block: number;
-  readonly time: string;
-  /** Null without a price at that block, or beyond the bound on requests. */
-  readonly usdPrice: number | null;
-  /** The first pool of the price's route. */
-  readonly pool: PoolId | null;
 }
 
 const AT_ONCE = 8;

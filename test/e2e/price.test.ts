@@ -9,7 +9,7 @@ import { contractAt, deploy, prepare } from "../../scripts/local-chain/contracts
 import { MAINNET, placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
 import { createV2Pair, type Pool, swapV2, swapV3, V2_PAIR_ABI } from "../../scripts/local-chain/pools.ts";
-import type { PriceRecord } from "../../src/prices/price-record.ts";
+import type { PriceRecord } from "../../src/prices/models.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import { depthUsd, nearest, recompute } from "../support/recompute.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";

@@ -18,7 +18,7 @@ import {
 } from "../../scripts/local-chain/pools.ts";
 import { createRandom } from "../../scripts/local-chain/random.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
-import type { PriceRecord } from "../../src/prices/price-record.ts";
+import type { PriceRecord } from "../../src/prices/models.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
 import { HandFollower, type LocalChain, pricesOf, setNextTimestamp, startLocalChain } from "../support/prices/anvil.ts";
 import { parsePriceQuery, type RawPriceQuery } from "../support/prices/query.ts";

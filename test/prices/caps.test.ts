@@ -4,7 +4,7 @@
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type PriceEvent, priceStream } from "../../src/events/types.ts";
-import type { PriceRecord } from "../../src/prices/price-record.ts";
+import type { PriceRecord } from "../../src/prices/models.ts";
 import { createPrices, type Prices } from "../../src/prices/price-service.ts";
 import type { Call, CallResult } from "../../src/rpc/port.ts";
 import { MemoryLog } from "../support/memory-log.ts";

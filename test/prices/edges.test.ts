@@ -5,7 +5,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { CHAINS, type Chain } from "../../src/chains/chains.ts";
 import type { Address } from "../../src/core/hex.ts";
-import type { PriceRecord } from "../../src/prices/price-record.ts";
+import type { PriceRecord } from "../../src/prices/models.ts";
 import { createPrices } from "../../src/prices/price-service.ts";
 import { MemoryLog } from "../support/memory-log.ts";
 import { addressOf, FakeChain } from "../support/prices/fake-chain.ts";

@@ -9,7 +9,7 @@ import { contractAt, queue } from "../../scripts/local-chain/contracts.ts";
 import { MAINNET } from "../../scripts/local-chain/mainnet.ts";
 import { createV2Pair, fund, type Pool, V2_PAIR_ABI } from "../../scripts/local-chain/pools.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
-import type { PriceRecord } from "../../src/prices/price-record.ts";
+import type { PriceRecord } from "../../src/prices/models.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
 import { HandFollower, type LocalChain, pricesOf, startLocalChain } from "../support/prices/anvil.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";

@@ -10,7 +10,7 @@ import { parseChain } from "../../src/chains/chains.ts";
 import { exchangesOf } from "../../src/chains/exchanges.ts";
 import { connectorsOf } from "../../src/chains/tokens.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
-import type { PriceRecord } from "../../src/prices/price-record.ts";
+import type { PriceRecord } from "../../src/prices/models.ts";
 import { pricesOf, unfollowed } from "../support/prices/anvil.ts";
 import { createPool, startChain } from "../support/prices/exchanges.ts";
 import { parsePriceQuery, type RawPriceQuery } from "../support/prices/query.ts";

@@ -2,7 +2,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Clock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { type PriceEvent, priceStream } from "../../src/events/types.ts";
-import type { PriceRecord } from "../../src/prices/price-record.ts";
+import type { PriceRecord } from "../../src/prices/models.ts";
 import { topicOf } from "../../src/prices/styles/abi.ts";
 import { addressOf } from "../support/prices/fake-chain.ts";
 import { DAI, dollarWorld, SUSHI, TOKEN, UNI2, UNI3, USDC, USDT, WBTC, WETH, World } from "../support/prices/world.ts";

@@ -8,7 +8,7 @@ import { type Deployed, deploy, transact } from "../../scripts/local-chain/contr
 import { MAINNET } from "../../scripts/local-chain/mainnet.ts";
 import { createV2Pair } from "../../scripts/local-chain/pools.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
-import type { PriceRecord } from "../../src/prices/price-record.ts";
+import type { PriceRecord } from "../../src/prices/models.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
 import { HandFollower, type LocalChain, pricesOf, setNextTimestamp, startLocalChain } from "../support/prices/anvil.ts";
 import { parsePriceQuery, type RawPriceQuery } from "../support/prices/query.ts";

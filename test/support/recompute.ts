@@ -1,5 +1,5 @@
 /** Computes a price from its provenance, as any client could. It shares no code with the service. */
-import type { PriceRecord, RouteLeg } from "../../src/prices/price-record.ts";
+import type { PriceRecord, RouteLeg } from "../../src/prices/models.ts";
 
 export interface Fraction {
   readonly n: bigint;

@@ -5,28 +5,10 @@ import { EXCHANGES, parseExchange } from "../../chains/exchanges.ts";
 import type { ChainTrouble } from "../../chains/trouble.ts";
 import type { Clock } from "../../core/clock.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
-import {
-  address,
-  blockHash,
-  blockNumber,
-  decimal,
-  digits,
-  double,
-  int32,
-  int64,
-  named,
-  nativePrice,
-  nullable,
-  nullableText,
-  oneOf,
-  poolId,
-  STRICT,
-  text,
-  time,
-} from "../../core/schema-parts.ts";
+import { address, blockNumber, named, STRICT, text } from "../../core/schema-parts.ts";
 import type { Explorer } from "../../explore/readings.ts";
-import type { KnownToken as FoundToken } from "../../prices/known-tokens.ts";
 import { compare, parseDecimal, rational } from "../../prices/market/pools.ts";
+import { KnownToken, type PriceRecord, SeriesPoint, TokenPrice } from "../../prices/models.ts";
 import type { PriceAnswer, PriceRequest } from "../../prices/price-computer.ts";
 import type { PriceParameters } from "../../prices/price-record.ts";
 import type { Prices } from "../../prices/price-service.ts";
@@ -55,186 +37,6 @@ import { API_PREFIX } from "../api/paths.ts";
 
 // ── Schemas ──
 
-const PoolState = named(
-  "PoolState",
-  Type.Object(
-    {
-      pool: poolId("The pool; of Uniswap v4 its id inside the factory's contract"),
-      exchange: text("Display name of the exchange"),
-      factory: address("The pool's factory"),
-      fee: int32("Hundredths of a basis point"),
-      token0: address("First token"),
-      token1: address("Second token"),
-      decimals0: int32("Decimals of the first token"),
-      decimals1: int32("Decimals of the second token"),
-      reserve0: Type.Optional(digits("Pairs of reserves only: v2, Solidly")),
-      reserve1: Type.Optional(digits("Pairs of reserves only")),
-      sqrtPriceX96: Type.Optional(digits("Concentrated liquidity only: v3, Slipstream, Algebra, v4")),
-      liquidity: Type.Optional(digits("Concentrated liquidity only: what is in range")),
-      key: Type.Optional(
-        Type.Object(
-          {
-            currency0: address("First currency; zero for the coin itself, for which token0 is the wrapped one"),
-            fee: int32("Fee as the id has it; 8388608 if hooks set it"),
-            spacing: int32("Tick spacing"),
-            hooks: address("Hooks; zero for none"),
-          },
-          { description: "Uniswap v4 only: what the pool's id is of, besides its second token" },
-        ),
-      ),
-      stableCurve: Type.Optional(Type.Boolean({ description: "true for a pair on the curve of x³y + y³x" })),
-      balance0: Type.Optional(
-        digits(
-          "The pool's balance of the first token, if known (v4: what its positions hold near the price); caps its depth",
-        ),
-      ),
-      balance1: Type.Optional(digits("The pool's balance of the second token, likewise")),
-      block: int64("Block of the state"),
-      blockHash: blockHash("Hash of that block"),
-      transactionHash: Type.Optional(blockHash("Transaction that set the state, if it comes from a log")),
-      logIndex: Type.Optional(int32("Index of that log in its block")),
-    },
-    { description: "State of one pool: enough to recompute its price to the last digit" },
-  ),
-);
-
-const DisputedStablecoin = Type.Object({
-  address: address("The stablecoin, lower case"),
-  symbol: text("Symbol of the stablecoin"),
-  usdPrice: decimal("Its measured price in US dollars"),
-});
-
-const Provenance = Type.Object(
-  {
-    route: Type.Array(PoolState, { description: "From the token to the dollar" }),
-    nativeRoute: Type.Optional(
-      Type.Array(PoolState, { description: "Pool of the native price, if it is not on the route" }),
-    ),
-    liquidityUsd: decimal("Smaller side of the shallowest pool on the route, in US dollars"),
-    confidence: decimal(
-      "From 0 to 1; at most 0.5 while stablecoins are in dispute, at most 0.1 if a sale that is simulated at the head fails or the token keeps more than 5 % of a transfer",
-    ),
-    limitedBy: Type.Optional(text("What the simulated sale met, if that limits the confidence")),
-    disputedStablecoins: Type.Optional(
-      Type.Array(named("DisputedStablecoin", DisputedStablecoin), {
-        description: "Configured stablecoins that are more than 2 % off a trusted one; absent while all agree",
-      }),
-    ),
-    twap30m: nullableText("30-minute average in US dollars; null if it cannot be computed"),
-    spreadPercent: decimal("Spread between the usable routes, in per cent"),
-    contractPools: Type.Optional(
-      Type.Object(
-        {
-          pool: poolId("The deepest pool among the twelve exchanges"),
-          exchange: text("Display name of its exchange"),
-          usdPrice: decimal("US dollars by that pool"),
-          liquidityUsd: decimal("Its smaller side, in US dollars"),
-        },
-        { description: "Set if a deeper pool of another exchange gives a different price than the twelve exchanges" },
-      ),
-    ),
-    redemption: Type.Optional(
-      Type.Object(
-        {
-          standard: oneOf(["ERC-4626", "wstETH", "rETH"], "How the token is redeemed"),
-          asset: address("What it is redeemed for"),
-          assetsPerToken: decimal("Whole units of the asset for one whole token"),
-          usdPrice: Type.Optional(
-            decimal("US dollars for one whole token, if the asset is the native coin or a dollar"),
-          ),
-        },
-        { description: "What the token's own contract gives for it. Never part of the price" },
-      ),
-    ),
-    factsOf: Type.Optional(
-      oneOf(
-        ["newest"],
-        "Set if the node lacks the block's state: name, symbol and decimals are those of its newest block",
-      ),
-    ),
-  },
-  { description: "With include=provenance: the pool states that the price is computed from" },
-);
-
-const Depth = Type.Object(
-  {
-    sizeUsd: decimal("The size, in US dollars"),
-    sell: decimal(
-      "Whole units of the route's last quote token, which counts as a dollar, for as many tokens as the size is worth at the price",
-    ),
-    buy: decimal("Whole tokens for as many units of the route's last quote token as the size"),
-    impactPercent: decimal("How much less sell is than the tokens are worth at the price, in per cent; fees included"),
-    move2PercentUsd: decimal(
-      "US dollars that go into or out of the route's first pool until its price has moved by 2 %, by the cheaper of the two directions",
-    ),
-    realised: nullable(
-      Type.Object(
-        {
-          block: int64("Block of the trade"),
-          transactionHash: blockHash("Its transaction"),
-          price: decimal("Whole quote tokens of that pool for one whole token, fees included"),
-        },
-        { description: "The last trade in the route's first pool; null if the last 1,000 blocks show none" },
-      ),
-    ),
-    sellable: nullable(
-      Type.Boolean({
-        description: "Whether a purchase and a sale, simulated at the head, go through; null if that is not known",
-      }),
-    ),
-    why: Type.Optional(
-      text(
-        "What the simulation met: why sellable is false or null, or what the token keeps of a purchase and a sale; and how far the last trade was off the price, if by more than 5 %",
-      ),
-    ),
-  },
-  {
-    description:
-      "With include=depth: what trading the size through the route gives at the block, to the last digit, and what it costs to move the price. A fee that the token itself takes is not counted. A token that can't be sold, or keeps more than 5 % of a transfer, has a confidence of 0.1 at most. A last trade that is more than 5 % off the price lowers the confidence. Null if it can't be computed exactly",
-  },
-);
-
-const TokenPrice = named(
-  "TokenPrice",
-  Type.Object({
-    tokenName: text("Name of the token"),
-    tokenSymbol: text("Symbol of the token"),
-    tokenLogo: text('URL, or ""'),
-    tokenDecimals: digits("Decimals of the token"),
-    nativePrice: nullable(nativePrice("Null if the token has a dollar price but the native coin has none")),
-    usdPrice: double("US dollars for one whole token"),
-    usdPriceFormatted: decimal("The shortest decimal that parses back to usdPrice"),
-    "24hrPercentChange": Type.Optional(decimal("With include=percent_change, if there was a price 24 hours earlier")),
-    exchangeAddress: text('The factory; "" if no pool measures the price'),
-    exchangeName: text("Display name of the exchange"),
-    tokenAddress: address("The token"),
-    toBlock: digits("Block of the price"),
-    pairAddress: Type.Optional(
-      nullable(
-        poolId(
-          "With include=pair: the first pool of the route, of Uniswap v4 its id. Null if no pool measures the price",
-        ),
-      ),
-    ),
-    pairTotalLiquidityUsd: Type.Optional(
-      nullable(
-        decimal(
-          "With include=pair: both sides of that pool in US dollars; concentrated liquidity as far as it is in range",
-        ),
-      ),
-    ),
-    usdPrice24h: Type.Optional(
-      nullable(double("With include=pair: US dollars for one whole token 24 hours earlier; null without a price then")),
-    ),
-    usdPrice24hrUsdChange: Type.Optional(
-      nullable(double("With include=pair: usdPrice less usdPrice24h, in US dollars")),
-    ),
-    provenance: Type.Optional(named("Provenance", Provenance)),
-    depth: Type.Optional(nullable(named("Depth", Depth))),
-    why: Type.Optional(text("Why depth is null")),
-  }),
-);
-
 const Unpriced = named(
   "UnpricedToken",
   Type.Object(
@@ -242,13 +44,6 @@ const Unpriced = named(
     { description: "With include=errors: a token without a price, and the error that it gets alone" },
   ),
 );
-
-const SeriesPoint = Type.Object({
-  block: int64("Block"),
-  time: time("Time of the block"),
-  usdPrice: nullable(double("US dollars for one whole token, as the price at that block has it; null without one")),
-  pool: nullable(poolId("The first pool of the price's route")),
-});
 
 const PriceSeries = named(
   "PriceSeries",
@@ -259,19 +54,12 @@ const PriceSeries = named(
   }),
 );
 
-const KnownToken = Type.Object({
-  chain: text("Name of the chain"),
-  address: address("The token"),
-  symbol: text("Symbol, as the chain's entry or the operator's list has it"),
-  name: nullableText("Name, as the operator's list has it; null if no list names the token"),
-});
-
 // ── Examples ──
 
 const USDC = "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48";
 
 /** A token with one pool against a stablecoin: 1,000,000 units against $6,540,000, ether at $2,616. */
-const PRICE_EXAMPLE: Static<typeof TokenPrice> = {
+const PRICE_EXAMPLE: PriceRecord = {
   tokenName: "Uniswap",
   tokenSymbol: "UNI",
   tokenLogo: "",
@@ -503,7 +291,7 @@ export interface PriceDeps {
   troubleOf(chain: Chain): ChainTrouble | undefined;
   isStale(): boolean;
   /** Finds ERC-20 tokens of enabled chains by a text in lower case. */
-  findTokens(text: string, limit: number): readonly FoundToken[];
+  findTokens(text: string, limit: number): readonly KnownToken[];
 }
 
 /** The block of a price, for its headers. */

@@ -3,7 +3,6 @@
  * Where this can't be computed exactly, the reason stands in its place.
  */
 import { AppError } from "../../core/errors.ts";
-import type { Hash } from "../../core/hex.ts";
 import type { ChainReader } from "../../rpc/port.ts";
 import { decimalsOf, type Market, type Side } from "../market/market.ts";
 import {
@@ -28,22 +27,9 @@ import { tradablesOf } from "./pool-reads.ts";
 import { tradablesFromLogs } from "./positions.ts";
 import { cappedBySale, limitOf, type Sale, saleOf, UNANSWERED } from "./sale.ts";
 
-interface Depth {
-  readonly sizeUsd: string;
-  /** Whole units of the route's last quote token for as many tokens as the size is worth at the price. */
-  readonly sell: string;
-  /** Whole tokens for as many of the last quote token as the size. */
-  readonly buy: string;
-  /** How much less `sell` is than the tokens are worth at the price, in per cent; fees included. */
-  readonly impactPercent: string;
-  /** US dollars that go into or out of the route's first pool until the price has moved by 2 %, the easier way. */
-  readonly move2PercentUsd: string;
-  readonly realised: { readonly block: number; readonly transactionHash: Hash; readonly price: string } | null;
-}
-
 /** The fields of a record. */
 export type DepthFields =
-  | { readonly depth: Depth & Pick<Sale, "sellable" | "why"> }
+  | { readonly depth: TradeAlone & Pick<Sale, "sellable" | "why"> }
   | { readonly depth: null; readonly why: string };
 
 /** The depth of a quote, and what it says about the quote's confidence. */
@@ -133,8 +119,10 @@ const sentence = (parts: readonly (string | undefined)[]): string | undefined =>
   return said.length === 0 ? undefined : said.join("; ");
 };
 
+type TradeAlone = ReturnType<typeof computed>;
+
 type Computed =
-  | { readonly depth: Depth; readonly off: Off | undefined }
+  | { readonly depth: TradeAlone; readonly off: Off | undefined }
   | { readonly depth: null; readonly why: string };
 
 async function computedOrNot(quote: Quote, sizeUsd: Rational, pools: Promise<Pools>): Promise<Computed> {
@@ -192,7 +180,7 @@ async function poolsOf(reader: ChainReader, { market, route }: Quote): Promise<P
   return { tradables, realised };
 }
 
-function computed({ market, route, usd }: Quote, sizeUsd: Rational, { tradables, realised }: Pools): Depth {
+function computed({ market, route, usd }: Quote, sizeUsd: Rational, { tradables, realised }: Pools) {
   const { legs } = route!;
   const [first, last] = [legs[0]!, legs.at(-1)!];
   const [unit, quoteUnit] = [market.decimals.get(first.base)!, market.decimals.get(last.quote)!];

@@ -13,7 +13,7 @@ import { systemClock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import { rational } from "../../../src/prices/market/pools.ts";
-import type { PriceRecord } from "../../../src/prices/price-record.ts";
+import type { PriceRecord } from "../../../src/prices/models.ts";
 import { createPrices, type Prices } from "../../../src/prices/price-service.ts";
 import { Archives, readerWithArchives } from "../../../src/rpc/archive/archives.ts";
 import { Portal } from "../../../src/rpc/archive/portal.ts";

@@ -4,7 +4,7 @@ import { exchangesOf } from "../../../src/chains/exchanges.ts";
 import { connectorsOf } from "../../../src/chains/tokens.ts";
 import type { Clock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
-import type { PriceRecord } from "../../../src/prices/price-record.ts";
+import type { PriceRecord } from "../../../src/prices/models.ts";
 import { createPrices, type PriceLimits, type Prices } from "../../../src/prices/price-service.ts";
 import type { FindListedToken } from "../../../src/prices/token-lists.ts";
 import { MemoryLog } from "../memory-log.ts";

@@ -33,8 +33,6 @@ const ExchangeEntry = Type.Object(
     fees: listOf(Type.Integer({ minimum: 0, maximum: 1_000_000 })),
     /** The tick spacings of an exchange that names its pools by them. */
     spacings: listOf(Type.Integer({ minimum: 1, maximum: 32_767 })),
-    /** Uniswap v4's reader of states. */
-    stateView: Type.Optional(Address),
     sources: Sources,
   },
   STRICT,

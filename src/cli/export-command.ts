@@ -169,24 +169,21 @@ async function openLogExport(
     const view = new PublishedChain(log, chainId, () => projections.settle(chainId));
     await view.load();
     const source = { projections, chain: view, chainId, address };
-    const { walk, hash, finalized } = await startWalk(source, { asOfBlock, prefersFinal: true, byPair: holders });
+    const start = await startWalk(source, { asOfBlock, prefersFinal: true, byPair: holders });
+    const { walk, finalized } = start;
     const header = view.header(walk.block);
     const time = header === undefined ? undefined : new Date(header.timestamp * 1_000).toISOString();
     const facts = {
-      ...{ chain: name, address, block: String(walk.block), block_hash: hash || header?.hash, block_time: time },
+      ...{ chain: name, address, block: String(walk.block), block_hash: walk.hash || header?.hash, block_time: time },
       finality: finalized ? "finalized" : "latest",
     };
     const texts = new TokenTexts(log, parser, maxBytes);
     const reader = new FactsReader({ books, texts, log, clock, maxBytes, publicUrl: () => "" });
     const known = { normalizeMetadata: false, mediaItems: false, asOf: clock.now() };
-    const pieces = piecesOf(
-      source,
-      { walk, hash, finalized },
-      {
-        ...{ format, holders, facts },
-        factsOf: async (entries) => (await reader.read({ chainId, address }, entries, known)).facts,
-      },
-    );
+    const pieces = piecesOf(source, start, {
+      ...{ format, holders, facts },
+      factsOf: async (entries) => (await reader.read({ chainId, address }, entries, known)).facts,
+    });
     return { facts, pieces, close };
   } catch (error) {
     await close();

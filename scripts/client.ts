@@ -91,11 +91,11 @@ function bothForms(seed: Schema, native: Schema): Schema {
   };
 }
 
-/** The type of a query: all parameters are optional. A newer service may have more chains than this client. */
+/** The type of a query: all parameters are optional, and undefined ones are left out. A newer service may have more chains. */
 function queryType(query: Operation<never>["query"]): string {
   const fields = Object.entries(query).map(([name, { schema, description }]) => {
     const type = name === "chain" ? "string" : typeOf(schema as Schema);
-    return `  /** ${description} */\n  readonly ${name}?: ${type};`;
+    return `  /** ${description} */\n  readonly ${name}?: ${type} | undefined;`;
   });
   return fields.length === 0 ? "Record<never, never>" : `{\n${fields.join("\n")}\n}`;
 }

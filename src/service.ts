@@ -25,7 +25,6 @@ import { Metrics } from "./core/metrics.ts";
 import { type CallCounts, nftStream, parseStream, type StreamName } from "./events/types.ts";
 import { Explorer } from "./explore/readings.ts";
 import { createApp } from "./http/app.ts";
-import { RateLimiter } from "./http/rate-limiter.ts";
 import { RunningExports } from "./http/routes/export.ts";
 import { type RunningServer, type Serving, startServer } from "./http/server.ts";
 import { type Delay, Demand, type Verdict } from "./indexing/candidates.ts";
@@ -342,7 +341,6 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   await startChains(parts, runtimes);
 
   const freshness = watchFreshness({ ...parts, keys, runtimes });
-  const limiter = new RateLimiter(clock);
   const { metricsKey } = config;
   const operators = openOperators({
     ...{ ...parts, ...ground, freshness, runtimes, bills, keys },
@@ -356,7 +354,6 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     exports: new RunningExports(clock),
     keys,
     keyLimits: keyLimits(config),
-    limiter,
     metrics,
     logger,
     projections,
@@ -379,7 +376,6 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     accountOf,
     demand,
     behindMs: () => freshness.behindMs,
-    isEnabled: (chainId) => runtimes.has(chainId),
     findTokens: (text, limit) => findTokens({ chains, lists: parts.tokenLists }, text, limit),
     estimate: (chainId, address) => runtimes.get(chainId)?.estimate(address),
     nftChain: (chain) => runtimes.get(chain.chainId),
@@ -390,7 +386,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     ...requests,
   });
   return {
-    ...{ app, channel, keys, limiter, metrics },
+    ...{ app, channel, keys, metrics },
     probe: () => probeLines([...runtimes.values()]),
     indexing: async () => {
       const page = { after: undefined, limit: LIMITS.maxProgressRows };

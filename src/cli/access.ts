@@ -6,9 +6,9 @@ import { existsSync } from "node:fs";
 import { parseChain } from "../chains/chains.ts";
 import { Client, ServiceError } from "../client/index.ts";
 import { beginAnew, requestIndexing } from "../collections/headline.ts";
-import { type Config, keyLimits, LIMITS } from "../config.ts";
+import { type Config, keyLimits } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
-import { AppError, messageOf, Refusal } from "../core/errors.ts";
+import { messageOf } from "../core/errors.ts";
 import type { Requester } from "../core/fair-slots.ts";
 import { parseAddress } from "../core/hex.ts";
 import { silentLogger } from "../core/logger.ts";
@@ -42,17 +42,22 @@ export interface NamedContract {
   readonly address: string;
 }
 
+/** A contract with its status before a request; null if it was unknown. */
+export interface RequestedContract extends NamedContract {
+  readonly before: string | null;
+}
+
 /** What a log alone tells about the state of the service. */
-export type LogReport = Pick<StatusReport, "leases" | "collections"> & {
+type LogReport = Pick<StatusReport, "leases" | "collections"> & {
   readonly log: Omit<StatusReport["log"], "behindSeconds">;
 };
 
-/** What commands ask, over either way. */
-export interface Operator {
+/** What commands ask, over either way. `await using` closes it. */
+export interface Operator extends AsyncDisposable {
   status(): Promise<StatusReport | LogReport>;
   collections(filter: Readonly<Record<string, string>>): Promise<readonly CollectionEntry[]>;
-  /** Requests indexing. Returns the status before, null for unknown contracts. */
-  index(contracts: readonly NamedContract[]): Promise<readonly (NamedContract & { readonly before: string | null })[]>;
+  /** Requests indexing. */
+  index(contracts: readonly NamedContract[]): Promise<readonly RequestedContract[]>;
   /** Has a collection indexed anew, or removed. Returns its status before. */
   beginAnew(contract: NamedContract, action: "reindex" | "remove"): Promise<string>;
   /** Has metadata fetched again. @param ids decimal; undefined for all tokens */
@@ -61,7 +66,6 @@ export interface Operator {
   addKey(name: string, scope: KeyScope, limits: GivenLimits): Promise<string>;
   rotateKey(name: string, graceSeconds: number): Promise<string>;
   revokeKey(name: string): Promise<void>;
-  close(): Promise<void>;
 }
 
 /** Contracts per request. */
@@ -106,7 +110,7 @@ export class HttpOperator implements Operator {
   }
 
   async index(contracts: readonly NamedContract[]) {
-    const answers: (NamedContract & { readonly before: string | null })[] = [];
+    const answers: RequestedContract[] = [];
     for (let at = 0; at < contracts.length; at += AT_ONCE) {
       const { items } = await this.ask((client) => client.index(contracts.slice(at, at + AT_ONCE)));
       answers.push(...items);
@@ -139,7 +143,7 @@ export class HttpOperator implements Operator {
     await this.ask((client) => client.revokeKey(name));
   }
 
-  async close(): Promise<void> {}
+  async [Symbol.asyncDispose](): Promise<void> {}
 }
 
 const unreachable = (error: unknown) =>
@@ -242,7 +246,7 @@ export class LogOperator implements Operator {
   }
 
   async index(contracts: readonly NamedContract[]) {
-    const answers: (NamedContract & { readonly before: string | null })[] = [];
+    const answers: RequestedContract[] = [];
     for (const contract of contracts) {
       const { chain, address } = this.#place(contract);
       const before = await this.#catalogue.find(chain.chainId, address);
@@ -280,35 +284,20 @@ export class LogOperator implements Operator {
   }
 
   addKey(name: string, scope: KeyScope, limits: GivenLimits): Promise<string> {
-    return inWords(this.#keys.add(name, scope, limits));
+    return this.#keys.add(name, scope, limits);
   }
 
   rotateKey(name: string, graceSeconds: number): Promise<string> {
-    return inWords(this.#keys.rotate(name, graceSeconds * 1_000));
+    return this.#keys.rotate(name, graceSeconds * 1_000);
   }
 
   revokeKey(name: string): Promise<void> {
-    return inWords(this.#keys.revoke(name));
+    return this.#keys.revoke(name);
   }
 
-  async close(): Promise<void> {
+  async [Symbol.asyncDispose](): Promise<void> {
     this.#keys.close();
     this.#catalogue.close();
     await this.log.close();
   }
 }
-
-/** Turns the refusal of a change into the command's own. */
-async function inWords<T>(work: Promise<T>): Promise<T> {
-  try {
-    return await work;
-  } catch (error) {
-    if (error instanceof Refusal)
-      throw new CommandError(error.message, error.code === "invalid_parameter" ? USAGE : FAILED);
-    if (error instanceof AppError) throw new CommandError(messageOf(error), UNAVAILABLE);
-    throw error;
-  }
-}
-
-/** Bytes of a file with a list of contracts. */
-export const MAX_LIST_BYTES = LIMITS.maxListBytes;

@@ -1,27 +1,12 @@
 /** Commands that change: `reindex`, `remove` and `refresh` one collection, and `keys`. */
 import { countedText } from "../core/format.ts";
-import { type Address, parseAddress } from "../core/hex.ts";
 import { WAY_TO_OPERATE } from "../operators/keys.ts";
-import { CommandError, FAILED, type NamedContract, type Operator, USAGE } from "./access.ts";
-import { type Command, type CommandRun, knownChain, MAX_SHOWN, unknownWord } from "./command.ts";
-import { printable, tableText } from "./terminal.ts";
-
-const CHAIN = { chain: { type: "string" } } as const;
-const CHAIN_HELP = { "--chain <name>": "eth by default" };
+import { CommandError, FAILED, type Operator, USAGE } from "./access.ts";
+import { CHAIN, CHAIN_HELP, type Command, type CommandRun, contractOf, shown, unknownWord } from "./command.ts";
+import { tableText } from "./terminal.ts";
 
 /** Most tokens of a refresh, as over HTTP. */
 const MAX_TOKENS = 500;
-
-/** The collection that the words name. @throws CommandError */
-export function contractOf(
-  { words, values }: CommandRun,
-  command: string,
-): NamedContract & { readonly address: Address } {
-  const chain = knownChain(String(values["chain"] ?? "eth"));
-  const address = parseAddress(words[0] ?? "");
-  if (address === undefined) throw new CommandError(`${command} needs the address of a contract`, USAGE);
-  return { chain: chain.name, address };
-}
 
 const change = (name: "reindex" | "remove", summary: string, done: string): Command => ({
   name,
@@ -33,17 +18,10 @@ const change = (name: "reindex" | "remove", summary: string, done: string): Comm
   help: CHAIN_HELP,
   run: async (run) => {
     const contract = contractOf(run, name);
-    const operator = await run.open();
-    try {
-      const before = await operator.beginAnew(contract, name);
-      const answer = { ...contract, before };
-      run.print(
-        run.values["json"] === true ? JSON.stringify(answer) : `${contract.chain} ${contract.address}  ${done}`,
-      );
-      return 0;
-    } finally {
-      await operator.close();
-    }
+    await using operator = await run.open();
+    const answer = { ...contract, before: await operator.beginAnew(contract, name) };
+    run.print(run.values["json"] === true ? JSON.stringify(answer) : `${contract.chain} ${contract.address}  ${done}`);
+    return 0;
   },
 });
 
@@ -71,18 +49,13 @@ export const refreshCommand: Command = {
     const contract = contractOf(run, "refresh");
     const ids = run.words.slice(1);
     const wrong = ids.find((id) => !/^\d{1,78}$/.test(id));
-    if (wrong !== undefined)
-      throw new CommandError(`${printable(wrong.slice(0, MAX_SHOWN))}: not a decimal token id`, USAGE);
-    const operator = await run.open();
-    try {
-      await operator.refresh(contract, ids.length === 0 ? undefined : ids);
-      const what = ids.length === 0 ? "all tokens" : countedText(ids.length, "token");
-      const text = `${contract.chain} ${contract.address}  metadata of ${what} is fetched again`;
-      run.print(run.values["json"] === true ? JSON.stringify({ ...contract, tokenIds: ids }) : text);
-      return 0;
-    } finally {
-      await operator.close();
-    }
+    if (wrong !== undefined) throw new CommandError(`${shown(wrong)}: not a decimal token id`, USAGE);
+    await using operator = await run.open();
+    await operator.refresh(contract, ids.length === 0 ? undefined : ids);
+    const what = ids.length === 0 ? "all tokens" : countedText(ids.length, "token");
+    const text = `${contract.chain} ${contract.address}  metadata of ${what} is fetched again`;
+    run.print(run.values["json"] === true ? JSON.stringify({ ...contract, tokenIds: ids }) : text);
+    return 0;
   },
 };
 
@@ -135,23 +108,19 @@ export const keysCommand: Command = {
 };
 
 async function list({ open, print, values }: CommandRun): Promise<number> {
-  const operator = await open();
-  try {
-    const keys = await operator.keys();
-    if (values["json"] === true) print(JSON.stringify(keys, null, 2));
-    else {
-      const rows = keys.map(({ name, scope, source, createdAt, lastUse, ...limits }) => {
-        const { requestsPerMinute, collectionsPerHour, subscriptions } = limits;
-        const shares = [requestsPerMinute, collectionsPerHour, subscriptions].map((limit) => String(limit ?? "–"));
-        return [name, scope, source, ...shares, createdAt ?? "–", lastUse ?? "–"];
-      });
-      const limits = ["PER MINUTE", "NEW PER HOUR", "SUBSCRIPTIONS"];
-      print(tableText(["NAME", "SCOPE", "SOURCE", ...limits, "CREATED", "LAST USE"], rows));
-    }
-    return 0;
-  } finally {
-    await operator.close();
+  await using operator = await open();
+  const keys = await operator.keys();
+  if (values["json"] === true) print(JSON.stringify(keys, null, 2));
+  else {
+    const rows = keys.map(({ name, scope, source, createdAt, lastUse, ...limits }) => {
+      const { requestsPerMinute, collectionsPerHour, subscriptions } = limits;
+      const shares = [requestsPerMinute, collectionsPerHour, subscriptions].map((limit) => String(limit ?? "–"));
+      return [name, scope, source, ...shares, createdAt ?? "–", lastUse ?? "–"];
+    });
+    const limits = ["PER MINUTE", "NEW PER HOUR", "SUBSCRIPTIONS"];
+    print(tableText(["NAME", "SCOPE", "SOURCE", ...limits, "CREATED", "LAST USE"], rows));
   }
+  return 0;
 }
 
 async function changeKey({ open, print, values }: CommandRun, action: string, name: string): Promise<number> {
@@ -163,23 +132,17 @@ async function changeKey({ open, print, values }: CommandRun, action: string, na
     subscriptions: countIn(given, "subscriptions"),
   };
   const graceSeconds = secondsOf(grace);
-  const operator = await open({ mayCreate: action === "add" });
-  try {
-    if (action === "revoke") {
-      if (values["force"] !== true) await assertNotLast(operator, name);
-      await operator.revokeKey(name);
-      print(values["json"] === true ? JSON.stringify({ name, revoked: true }) : `revoked ${name}`);
-      return 0;
-    }
-    const key = await (action === "add"
-      ? operator.addKey(name, scope, limits)
-      : operator.rotateKey(name, graceSeconds));
-    if (values["json"] === true) print(JSON.stringify({ name, key }));
-    else print(`${key}\n\nThis is the key ${name}. It is shown once and kept only as a hash.`);
+  await using operator = await open({ mayCreate: action === "add" });
+  if (action === "revoke") {
+    if (values["force"] !== true) await assertNotLast(operator, name);
+    await operator.revokeKey(name);
+    print(values["json"] === true ? JSON.stringify({ name, revoked: true }) : `revoked ${name}`);
     return 0;
-  } finally {
-    await operator.close();
   }
+  const key = await (action === "add" ? operator.addKey(name, scope, limits) : operator.rotateKey(name, graceSeconds));
+  if (values["json"] === true) print(JSON.stringify({ name, key }));
+  else print(`${key}\n\nThis is the key ${name}. It is shown once and kept only as a hash.`);
+  return 0;
 }
 
 /** @throws CommandError unless the option is absent or a count */

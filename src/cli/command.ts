@@ -6,20 +6,19 @@ import { join } from "node:path";
 import type { ParseArgsConfig } from "node:util";
 import { type Chain, knownChains, parseChain } from "../chains/chains.ts";
 import type { Config } from "../config.ts";
-import { AppError } from "../core/errors.ts";
 import { nearestWord } from "../core/format.ts";
+import { type Address, parseAddress } from "../core/hex.ts";
 import { createLogger } from "../core/logger.ts";
 import { type KeyScope, usageStream } from "../events/types.ts";
 import { appendWithRetry } from "../log/event-log.ts";
 import {
   CommandError,
-  FAILED,
   HttpOperator,
   type LogOptions,
   missingLog,
+  type NamedContract,
   type Operator,
   openCommandLog,
-  UNAVAILABLE,
   USAGE,
 } from "./access.ts";
 import { printable } from "./terminal.ts";
@@ -32,7 +31,6 @@ export type Values = Readonly<Record<string, string | boolean | undefined>>;
 export interface CommandRun {
   readonly words: readonly string[];
   readonly values: Values;
-  readonly environment: Readonly<Record<string, string | undefined>>;
   /** Writes a line to standard output. */
   readonly print: (line: string) => void;
   /** Writes to a terminal what later lines replace. Does nothing without one. */
@@ -43,7 +41,9 @@ export interface CommandRun {
   readonly signal: AbortSignal;
   /** Registers work that must be done before a signal ends the process, such as to release leases. */
   beforeExit(close: () => Promise<unknown>): void;
-  /** Opens the running service, or the log. @throws CommandError */
+  /** The running service of `--url`; undefined without that option. @throws CommandError */
+  service(): HttpOperator | undefined;
+  /** The running service, or else the log. @throws CommandError */
   open(options?: LogOptions): Promise<Operator>;
   config(): Config;
 }
@@ -67,11 +67,14 @@ export interface Command {
 export function unknownWord(kind: string, word: string, known: readonly string[]): CommandError {
   const nearest = nearestWord(word, known);
   const hint = nearest === undefined ? `one of ${known.join(", ")}` : `did you mean ${nearest}?`;
-  return new CommandError(`unknown ${kind} ${printable(word.slice(0, MAX_SHOWN))}: ${hint}`, USAGE);
+  return new CommandError(`unknown ${kind} ${shown(word)}: ${hint}`, USAGE);
 }
 
 /** Characters of a wrong word in its refusal. */
-export const MAX_SHOWN = 80;
+const MAX_SHOWN = 80;
+
+/** A wrong word, as its refusal has it. */
+export const shown = (word: string): string => printable(word.slice(0, MAX_SHOWN));
 
 /** The chain of a name or code. @throws CommandError with the nearest name */
 export function knownChain(name: string): Chain {
@@ -82,6 +85,21 @@ export function knownChain(name: string): Chain {
     name,
     knownChains().map((one) => one.name),
   );
+}
+
+/** The option of commands about one contract, and its help. */
+export const CHAIN = { chain: { type: "string" } } as const;
+export const CHAIN_HELP = { "--chain <name>": "eth by default" };
+
+/** The contract that the words name, on the chain of the option. @throws CommandError */
+export function contractOf(
+  { words, values }: CommandRun,
+  command: string,
+): NamedContract & { readonly address: Address } {
+  const chain = knownChain(String(values["chain"] ?? "eth"));
+  const address = parseAddress(words[0] ?? "");
+  if (address === undefined) throw new CommandError(`${command} needs the address of a contract`, USAGE);
+  return { chain: chain.name, address };
 }
 
 // The service in the command's own process, for work that needs endpoints while no service runs.
@@ -117,11 +135,8 @@ export async function ownService(run: CommandRun, config = run.config()): Promis
  * is deleted at the end: it does not work on what the operator's log has queued. Only its bill is written there.
  */
 export async function serviceOf(run: CommandRun): Promise<Work<HttpOperator>> {
-  if (run.values["url"] !== undefined) {
-    const operator = await run.open();
-    if (!(operator instanceof HttpOperator)) throw new CommandError("the command needs a service: give --url", USAGE);
-    return { operator, close: () => operator.close() };
-  }
+  const running = run.service();
+  if (running !== undefined) return { operator: running, close: async () => undefined };
   const config = run.config();
   const folder = await mkdtemp(join(tmpdir(), "evm-data-service-"));
   const remove = () => rm(folder, { recursive: true, force: true });
@@ -168,13 +183,3 @@ const withLogIn = (folder: string, config: Config): Config => ({
   eventLogUrl: `sqlite://${join(folder, "events.db")}`,
   snapshotDir: undefined,
 });
-
-/** Errors of a log in the words of a command, with its exit code. @throws CommandError */
-export async function inWords<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error;
-    throw new CommandError(error.message, error.code === "log_unavailable" ? UNAVAILABLE : FAILED);
-  }
-}

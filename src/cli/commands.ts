@@ -10,16 +10,14 @@ import { AppError, messageOf, Refusal } from "../core/errors.ts";
 import type { KeyScope } from "../events/types.ts";
 import { BAD_CONFIG, CommandError, FAILED, HttpOperator, LogOperator, UNAVAILABLE, USAGE } from "./access.ts";
 import { keysCommand, refreshCommand, reindexCommand, removeCommand } from "./change-commands.ts";
-import { type Command, type CommandOptions, type CommandRun, MAX_SHOWN, unknownWord, type Values } from "./command.ts";
+import { type Command, type CommandOptions, type CommandRun, shown, unknownWord, type Values } from "./command.ts";
 import { copyCommand } from "./copy-command.ts";
 import { doctorCommand } from "./doctor-command.ts";
 import { estimateCommand } from "./estimate-command.ts";
 import { exportCommand } from "./export-command.ts";
 import { indexCommand } from "./index-command.ts";
 import { backupCommand, restoreCommand, verifyCommand } from "./log-commands.ts";
-import { priceCommand } from "./price-command.ts";
-import { collectionsCommand, inspectCommand, statusCommand } from "./show-commands.ts";
-import { printable } from "./terminal.ts";
+import { collectionsCommand, inspectCommand, priceCommand, statusCommand } from "./show-commands.ts";
 
 /** Without further words `main.ts` serves, before this table is read. */
 const serveCommand: Command = {
@@ -73,7 +71,8 @@ export async function runCommand(words: readonly string[], options: RunOptions):
     }
     return await perform(commandOf(first), rest, options);
   } catch (error) {
-    say(error instanceof CommandError || error instanceof ConfigError ? error.message : messageOf(error));
+    const isWhole = error instanceof CommandError || error instanceof ConfigError || error instanceof AppError;
+    say(isWhole ? error.message : messageOf(error));
     return exitCodeOf(error);
   }
 }
@@ -108,16 +107,17 @@ async function perform(command: Command, rest: readonly string[], given: RunOpti
   assertFew(command, words);
   addChainsOf(environment);
   const config = () => readConfig(environment);
-  const open: CommandRun["open"] = async (options) => {
-    const { url } = values;
-    if (typeof url !== "string") return LogOperator.open(config(), options);
-    if (!/^https?:\/\//.test(url)) throw new CommandError("--url: must be an http or https URL", USAGE);
-    return new HttpOperator(url, keyOf(values, environment), interruption.signal);
-  };
   const interruption = new Interruption(given.onSignal);
   const { signal } = interruption;
+  const service: CommandRun["service"] = () => {
+    const { url } = values;
+    if (typeof url !== "string") return undefined;
+    if (!/^https?:\/\//.test(url)) throw new CommandError("--url: must be an http or https URL", USAGE);
+    return new HttpOperator(url, keyOf(values, environment), signal);
+  };
+  const open: CommandRun["open"] = async (options) => service() ?? LogOperator.open(config(), options);
   const beforeExit: CommandRun["beforeExit"] = (close) => interruption.add(close);
-  const run = { words, values, environment, print, say, redraw: redrawer(), signal, beforeExit, open, config };
+  const run = { words, values, print, say, redraw: redrawer(), signal, beforeExit, service, open, config };
   try {
     return await Promise.race([command.run(run), interruption.ended]);
   } catch (error) {
@@ -168,7 +168,7 @@ class Interruption {
 /** @throws CommandError that names the surplus words */
 function assertFew({ name, maxWords }: Command, words: readonly string[]): void {
   if (words.length <= maxWords) return;
-  const some = words.slice(maxWords).map((word) => printable(word.slice(0, MAX_SHOWN)));
+  const some = words.slice(maxWords).map(shown);
   const most = maxWords === 0 ? "no words" : maxWords === 1 ? "one word" : `${maxWords} words`;
   throw new CommandError(`${name} takes ${most}; surplus: ${some.join(" ")}`, USAGE);
 }
@@ -234,10 +234,10 @@ function redrawer(): CommandRun["redraw"] {
     const { stderr } = process;
     if (!stderr.isTTY) return;
     const [rows, columns] = [stderr.rows, stderr.columns].map((size) => (size > 1 ? size : Number.MAX_SAFE_INTEGER));
-    const shown = lines.slice(0, (rows as number) - 1).map((line) => line.slice(0, columns));
+    const fitting = lines.slice(0, (rows as number) - 1).map((line) => line.slice(0, columns));
     const up = drawn === 0 ? "" : `\x1b[${drawn}A`;
-    stderr.write(`${up}${shown.map((line) => `\x1b[2K${line}\n`).join("")}\x1b[J`);
-    drawn = shown.length;
+    stderr.write(`${up}${fitting.map((line) => `\x1b[2K${line}\n`).join("")}\x1b[J`);
+    drawn = fitting.length;
   };
 }
 

@@ -20,7 +20,6 @@ import {
 import type { StoredEvent } from "../log/records.ts";
 import { CommandError, FAILED, USAGE } from "./access.ts";
 import type { Command, CommandRun } from "./command.ts";
-import { inWords } from "./command.ts";
 import { barText } from "./terminal.ts";
 
 const LOG_URL = /^(?:sqlite:\/\/.+|postgres(?:ql)?:\/\/.+)$/;
@@ -44,7 +43,7 @@ export const copyCommand: Command = {
     const copying = copyLog({ from, to, withSecrets, onProgress, signal: run.signal });
     // The end of the copy releases its lease.
     run.beforeExit(() => copying);
-    const report = await inWords(() => copying);
+    const report = await copying;
     run.redraw([]);
     if (run.values["json"] === true) run.print(JSON.stringify(report));
     else for (const line of linesOf(report, withSecrets)) run.print(line);

@@ -3,14 +3,11 @@ import type { CollectionEstimate, EstimatedRange } from "../client/index.ts";
 import { countText, durationText, wholeText } from "../core/format.ts";
 import { COLLECTION_WORDS, statusWord } from "../status-words.ts";
 import { type HttpOperator, LogOperator, missingLog, type NamedContract } from "./access.ts";
-import { contractOf } from "./change-commands.ts";
-import type { Command, CommandRun } from "./command.ts";
-import { serviceOf } from "./command.ts";
+import { CHAIN, CHAIN_HELP, type Command, type CommandRun, contractOf, serviceOf } from "./command.ts";
 import { printable, tableText } from "./terminal.ts";
 
 /** The part of the answer that is shown. */
 export type ShownEstimate = Omit<CollectionEstimate, "chain" | "address" | "time">;
-type CountRange = EstimatedRange;
 
 export const estimateCommand: Command = {
   name: "estimate",
@@ -18,8 +15,8 @@ export const estimateCommand: Command = {
   summary: "Says what indexing a contract would cost: blocks, calls, units, time",
   maxWords: 1,
   scope: "operate",
-  options: { chain: { type: "string" } },
-  help: { "--chain <name>": "eth by default" },
+  options: CHAIN,
+  help: CHAIN_HELP,
   run: async (run) => {
     const contract = contractOf(run, "estimate");
     const status = run.values["url"] === undefined ? await statusInLog(run, contract) : undefined;
@@ -40,13 +37,9 @@ export const estimateCommand: Command = {
 async function statusInLog(run: CommandRun, { chain, address }: NamedContract): Promise<string | null> {
   const config = run.config();
   if (missingLog(config) !== undefined) return null;
-  const operator = await LogOperator.open(config);
-  try {
-    const [found] = await operator.collections({ chain, text: address });
-    return found?.status ?? null;
-  } finally {
-    await operator.close();
-  }
+  await using operator = await LogOperator.open(config);
+  const [found] = await operator.collections({ chain, text: address });
+  return found?.status ?? null;
 }
 
 /** Asks a service for an estimate. @throws CommandError */
@@ -73,7 +66,7 @@ function estimateLines({ name, blocks, transfers, calls, total, units, seconds, 
 }
 
 /** The other road, if it is taken or cheaper. */
-function archiveLines(archive: ShownEstimate["archive"], byNode: CountRange): string[] {
+function archiveLines(archive: ShownEstimate["archive"], byNode: EstimatedRange): string[] {
   const isCheaper = archive !== null && (archive.calls.high ?? archive.calls.low) < (byNode.high ?? byNode.low);
   if (archive === null || !(archive.used || isCheaper)) return [];
   const { calls, requests, label, used } = archive;
@@ -87,7 +80,7 @@ function blocksText({ from, fromAtLatest, count }: ShownEstimate["blocks"]): str
   return `at most ${wholeText(count)} blocks, from a block between ${wholeText(from)} and ${wholeText(fromAtLatest)} on`;
 }
 
-const transfersText = (transfers: CountRange): string =>
+const transfersText = (transfers: EstimatedRange): string =>
   transfers.high === null && transfers.low === 0
     ? "transfers not counted"
     : `${rangeText(transfers, countText)} transfers`;
@@ -98,7 +91,7 @@ function limitText({ maxBlocks, answered, source }: ShownEstimate["limits"]): st
 }
 
 /** `1,182`, `1,000 to 2,000`, or `at least 1,000`. */
-export function rangeText({ low, high }: CountRange, text = wholeText): string {
+export function rangeText({ low, high }: EstimatedRange, text = wholeText): string {
   if (high === null) return `at least ${text(low)}`;
   return low === high ? text(low) : `${text(low)} to ${text(high)}`;
 }

@@ -1,22 +1,20 @@
 /** `export`: a collection at one block as a file, over a running service or over the log. */
 import { rename, rm, stat } from "node:fs/promises";
 import { PublishedChain } from "../chain/view.ts";
-import { parseChain } from "../chains/chains.ts";
 import { HotCollections } from "../collections/hot-collections.ts";
 import type { Config } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
 import { bytesText } from "../core/format.ts";
-import { parseAddress } from "../core/hex.ts";
+import type { Address } from "../core/hex.ts";
 import { silentLogger } from "../core/logger.ts";
 import { EXPORT_FORMATS, type ExportFormat, type FileFacts, fileName, piecesOf } from "../exports/formats.ts";
 import { MetadataBooks } from "../metadata/books.ts";
 import { FactsReader, TokenTexts } from "../metadata/page.ts";
 import { Parser } from "../metadata/resolve/parser.ts";
 import { startWalk } from "../walks/walk.ts";
-import { CommandError, FAILED, HttpOperator, type NamedContract, openCommandLog, USAGE } from "./access.ts";
-import { contractOf } from "./change-commands.ts";
-import type { Command, CommandRun } from "./command.ts";
+import { CommandError, FAILED, type NamedContract, openCommandLog, USAGE } from "./access.ts";
+import { CHAIN, CHAIN_HELP, type Command, type CommandRun, contractOf, knownChain } from "./command.ts";
 
 export const exportCommand: Command = {
   name: "export",
@@ -25,7 +23,7 @@ export const exportCommand: Command = {
   maxWords: 1,
   scope: "read",
   options: {
-    ...{ chain: { type: "string" }, format: { type: "string" }, "as-of": { type: "string" } },
+    ...{ ...CHAIN, format: { type: "string" }, "as-of": { type: "string" } },
     ...{ holders: { type: "boolean" }, output: { type: "string" } },
   },
   help: {
@@ -34,7 +32,7 @@ export const exportCommand: Command = {
     "--as-of <block>":
       "The state after that block; by default the newest final one, or the newest one if no final one has the collection",
     "--output <file>": "A file, or a folder for a file with a name of its own; standard output by default",
-    "--chain <name>": "eth by default",
+    ...CHAIN_HELP,
   },
   run: async (run) => {
     const contract = contractOf(run, "export");
@@ -67,20 +65,18 @@ function wishOf({ values }: CommandRun): ExportWish {
   return { format, holders: values["holders"] === true, asOfBlock: asOf === undefined ? undefined : Number(asOf) };
 }
 
-async function openExport(run: CommandRun, contract: NamedContract, wish: ExportWish): Promise<OpenExport> {
-  if (run.values["url"] === undefined) return openLogExport(run.config(), contract, wish);
-  const operator = await run.open();
-  if (!(operator instanceof HttpOperator)) throw new CommandError("--url: must be a service", USAGE);
+async function openExport(run: CommandRun, contract: ExportedContract, wish: ExportWish): Promise<OpenExport> {
+  const service = run.service();
+  if (service === undefined) return openLogExport(run.config(), contract, wish);
   const { format, holders, asOfBlock } = wish;
-  const query = { format, holders, ...(asOfBlock === undefined ? {} : { as_of_block: asOfBlock }) };
-  const { headers, body } = await operator.ask((client, cancelled) =>
-    client.exported(contract, { ...query, ...cancelled }),
+  const { headers, body } = await service.ask((client, cancelled) =>
+    client.exported(contract, { format, holders, as_of_block: asOfBlock, ...cancelled }),
   );
   const facts = {
     ...{ ...contract, block: headers.get("x-as-of-block") ?? "", block_hash: headers.get("x-as-of-hash") ?? "" },
     ...{ block_time: headers.get("x-as-of-time") ?? "", finality: headers.get("x-finality") ?? "" },
   };
-  return { facts, pieces: body ?? new ReadableStream<Uint8Array>(), close: () => operator.close() };
+  return { facts, pieces: body ?? new ReadableStream<Uint8Array>(), close: async () => undefined };
 }
 
 /** The path of the file: of that name, or of a name of its own in that folder. */
@@ -138,6 +134,8 @@ interface ExportWish {
   readonly asOfBlock: number | undefined;
 }
 
+type ExportedContract = NamedContract & { readonly address: Address };
+
 /** A file that is made while it is read. */
 interface OpenExport {
   readonly facts: FileFacts;
@@ -151,11 +149,9 @@ const METADATA_PART = 0.25;
 /** @throws CommandError without a log; Refusal if the block can't be exported */
 async function openLogExport(
   config: Config,
-  { chain: name, address: text }: NamedContract,
+  { chain: name, address }: ExportedContract,
   { format, holders, asOfBlock }: ExportWish,
 ): Promise<OpenExport> {
-  const [chain, address] = [parseChain(name), parseAddress(text)];
-  if (chain === undefined || address === undefined) throw new CommandError(`${name} ${text}: no contract`, USAGE);
   const [logger, clock] = [silentLogger, systemClock];
   const log = await openCommandLog(config);
   const maxBytes = config.cacheBytes * METADATA_PART;
@@ -169,28 +165,25 @@ async function openLogExport(
     await log.close();
   };
   try {
-    const { chainId } = chain;
+    const { chainId } = knownChain(name);
     const view = new PublishedChain(log, chainId, () => projections.settle(chainId));
     await view.load();
     const source = { projections, chain: view, chainId, address };
-    const { walk, hash, finalized } = await startWalk(source, { asOfBlock, prefersFinal: true, byPair: holders });
+    const start = await startWalk(source, { asOfBlock, prefersFinal: true, byPair: holders });
+    const { walk, finalized } = start;
     const header = view.header(walk.block);
     const time = header === undefined ? undefined : new Date(header.timestamp * 1_000).toISOString();
     const facts = {
-      ...{ chain: chain.name, address, block: String(walk.block), block_hash: hash || header?.hash, block_time: time },
+      ...{ chain: name, address, block: String(walk.block), block_hash: walk.hash || header?.hash, block_time: time },
       finality: finalized ? "finalized" : "latest",
     };
     const texts = new TokenTexts(log, parser, maxBytes);
     const reader = new FactsReader({ books, texts, log, clock, maxBytes, publicUrl: () => "" });
     const known = { normalizeMetadata: false, mediaItems: false, asOf: clock.now() };
-    const pieces = piecesOf(
-      source,
-      { walk, hash, finalized },
-      {
-        ...{ format, holders, facts },
-        factsOf: async (entries) => (await reader.read({ chainId, address }, entries, known)).facts,
-      },
-    );
+    const pieces = piecesOf(source, start, {
+      ...{ format, holders, facts },
+      factsOf: async (entries) => (await reader.read({ chainId, address }, entries, known)).facts,
+    });
     return { facts, pieces, close };
   } catch (error) {
     await close();

@@ -2,25 +2,16 @@
  * `index`: requests the indexing of contracts, and with `--wait` shows the progress to the end. Without a running
  * service the command does the work itself, if no other process does.
  */
+import { LIMITS } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { countText, durationText, wholeText } from "../core/format.ts";
 import { parseAddress } from "../core/hex.ts";
 import type { CollectionEntry } from "../operators/models.ts";
 import { leaseReports } from "../operators/status.ts";
 import { COLLECTION_WORDS, statusWord } from "../status-words.ts";
-import {
-  CommandError,
-  FAILED,
-  HttpOperator,
-  LogOperator,
-  MAX_LIST_BYTES,
-  type NamedContract,
-  type Operator,
-  USAGE,
-} from "./access.ts";
-import { type Command, type CommandRun, knownChain, MAX_SHOWN, ownService, type Work } from "./command.ts";
-import type { ShownEstimate } from "./estimate-command.ts";
-import { estimateOf, rangeText } from "./estimate-command.ts";
+import { CommandError, FAILED, HttpOperator, LogOperator, type NamedContract, type Operator, USAGE } from "./access.ts";
+import { type Command, type CommandRun, knownChain, ownService, shown, type Work } from "./command.ts";
+import { estimateOf, rangeText, type ShownEstimate } from "./estimate-command.ts";
 import { barText, printable, tableText } from "./terminal.ts";
 
 const POLL_MS = 400;
@@ -85,7 +76,6 @@ function contractIn(line: string, chain: string, place: string | undefined): Nam
   const at = place === undefined ? "" : `${place}: `;
   const parts = line.split(",").map((part) => part.trim());
   const text = parts.at(-1) as string;
-  const shown = (word: string) => printable(word.slice(0, MAX_SHOWN));
   if (parts.length > 2) throw new CommandError(`${at}${shown(line)}: must be an address, or chain,address`, USAGE);
   try {
     const { name } = knownChain(parts.length === 1 ? chain : (parts[0] as string));
@@ -102,8 +92,8 @@ function contractIn(line: string, chain: string, place: string | undefined): Nam
 async function linesOf(path: string): Promise<{ text: string; place: string }[]> {
   const file = Bun.file(path);
   if (!(await file.exists())) throw new CommandError(`--file: ${path} can't be read`, USAGE);
-  if (file.size > MAX_LIST_BYTES)
-    throw new CommandError(`--file: ${path} has more than ${MAX_LIST_BYTES} bytes`, USAGE);
+  if (file.size > LIMITS.maxListBytes)
+    throw new CommandError(`--file: ${path} has more than ${LIMITS.maxListBytes} bytes`, USAGE);
   return (await file.text())
     .split(/\r?\n/)
     .map((line, index) => ({ text: line.replace(/#.*/, "").trim(), place: `${path}:${index + 1}` }))
@@ -117,7 +107,7 @@ class Worker {
 
   constructor(run: CommandRun, operator: Operator) {
     this.#run = run;
-    this.#work = { operator, close: () => operator.close() };
+    this.#work = { operator, close: async () => operator[Symbol.asyncDispose]() };
   }
 
   get operator(): Operator {
@@ -130,7 +120,7 @@ class Worker {
     if (!(operator instanceof LogOperator)) return;
     // A process that was killed leaves its leases for some seconds.
     if (leaseReports(await operator.log.leases()).length > 0) return;
-    await operator.close();
+    await this.close();
     this.#work = await ownService(this.#run);
   }
 

@@ -1,15 +1,23 @@
-/** `status`, `collections` and `inspect`: commands that only read. */
-
+/** `status`, `collections`, `inspect` and `price`: commands that only read. */
 import { troubleOfReport, troubleText, wayOutOf } from "../chains/trouble.ts";
+import type { TokenPrice } from "../client/index.ts";
 import { historyText } from "../collections/headline.ts";
 import { systemClock } from "../core/clock.ts";
 import { bytesText, countedText, countText, durationText, wholeText } from "../core/format.ts";
 import { type NftEvent, nftStream, type Recorded } from "../events/types.ts";
 import { COLLECTION_STATUSES, type CollectionEntry, type StatusReport } from "../operators/models.ts";
 import { CHAIN_WORDS, COLLECTION_WORDS, ENDPOINT_WORDS, statusWord, valuesWithWords } from "../status-words.ts";
-import { FAILED, type Operator, openCommandLog } from "./access.ts";
-import { contractOf } from "./change-commands.ts";
-import { type Command, type CommandRun, knownChain, unknownWord } from "./command.ts";
+import { CommandError, FAILED, type Operator, openCommandLog, USAGE } from "./access.ts";
+import {
+  CHAIN,
+  CHAIN_HELP,
+  type Command,
+  type CommandRun,
+  contractOf,
+  knownChain,
+  serviceOf,
+  unknownWord,
+} from "./command.ts";
 import { barText, printable, tableText } from "./terminal.ts";
 
 const WATCH_MS = 1_000;
@@ -23,19 +31,15 @@ export const statusCommand: Command = {
   options: { watch: { type: "boolean" } },
   help: { "--watch": "Shows it again each second, in a terminal" },
   run: async (run) => {
-    const operator = await run.open();
-    try {
-      for (;;) {
-        const lines = await statusLines(run, operator);
-        if (run.values["watch"] !== true || !process.stderr.isTTY) {
-          for (const line of lines) run.print(line);
-          return 0;
-        }
-        run.redraw(lines);
-        await systemClock.sleep(WATCH_MS, run.signal);
+    await using operator = await run.open();
+    for (;;) {
+      const lines = await statusLines(run, operator);
+      if (run.values["watch"] !== true || !process.stderr.isTTY) {
+        for (const line of lines) run.print(line);
+        return 0;
       }
-    } finally {
-      await operator.close();
+      run.redraw(lines);
+      await systemClock.sleep(WATCH_MS, run.signal);
     }
   },
 };
@@ -107,15 +111,11 @@ export const collectionsCommand: Command = {
     const filter = Object.fromEntries(
       Object.entries({ chain, status, text }).filter(([, value]) => value !== undefined),
     );
-    const operator = await open();
-    try {
-      const found = await operator.collections(filter as Record<string, string>);
-      if (values["json"] === true) print(JSON.stringify(found, null, 2));
-      else print(tableText(["CHAIN", "ADDRESS", "NAME", "STATUS", "NFTS", "TRANSFERS", "LEFT"], found.map(rowOf)));
-      return 0;
-    } finally {
-      await operator.close();
-    }
+    await using operator = await open();
+    const found = await operator.collections(filter as Record<string, string>);
+    if (values["json"] === true) print(JSON.stringify(found, null, 2));
+    else print(tableText(["CHAIN", "ADDRESS", "NAME", "STATUS", "NFTS", "TRANSFERS", "LEFT"], found.map(rowOf)));
+    return 0;
   },
 };
 
@@ -134,8 +134,8 @@ export const inspectCommand: Command = {
   usage: "inspect <address> [--chain eth]",
   summary: "Tells what the log has of a collection, event by event, in words. Reads the log itself",
   maxWords: 1,
-  options: { chain: { type: "string" } },
-  help: { "--chain <name>": "eth by default" },
+  options: CHAIN,
+  help: CHAIN_HELP,
   run: async (run) => {
     const { values, config, print } = run;
     const { chain, address } = contractOf(run, "inspect");
@@ -234,4 +234,64 @@ function eventText(event: Exclude<NftEvent, { readonly type: "TransfersCommitted
     default:
       return event satisfies never;
   }
+}
+
+// `price`: the price of a token with the pools that it comes from.
+
+export const priceCommand: Command = {
+  name: "price",
+  usage: "price <address> [--block N] [--chain eth]",
+  summary: "Shows the price of a token, and the state of each pool that it is computed from",
+  maxWords: 1,
+  scope: "read",
+  options: { ...CHAIN, block: { type: "string" } },
+  help: { "--block <number>": "The price at the end of that block; the newest by default", ...CHAIN_HELP },
+  run: async (run) => {
+    const { chain, address } = contractOf(run, "price");
+    const { block } = run.values;
+    if (block !== undefined && !/^\d{1,15}$/.test(String(block)))
+      throw new CommandError("--block: must be a number", USAGE);
+    const query = { chain, include: ["provenance"], to_block: block === undefined ? undefined : Number(block) };
+    const work = await serviceOf(run);
+    try {
+      const { asOf: _, ...price } = await work.operator.ask((client, cancelled) => {
+        return client.price(address, { ...query, ...cancelled });
+      });
+      if (run.values["json"] === true) run.print(JSON.stringify(price, null, 2));
+      else for (const line of priceLines(price)) run.print(line);
+      return 0;
+    } finally {
+      await work.close();
+    }
+  },
+};
+
+function priceLines({
+  tokenName,
+  tokenSymbol,
+  usdPriceFormatted,
+  nativePrice,
+  toBlock,
+  provenance,
+}: TokenPrice): string[] {
+  const { route = [], liquidityUsd, confidence, spreadPercent, twap30m, factsOf } = provenance ?? {};
+  const native = nativePrice === null ? "" : ` · ${nativeText(nativePrice)}`;
+  const rows = route.map(({ pool, exchange, fee, reserve0, reserve1, sqrtPriceX96, block }) => {
+    const state = sqrtPriceX96 === undefined ? `${reserve0} / ${reserve1}` : `sqrtPriceX96 ${sqrtPriceX96}`;
+    return [exchange, pool, `${fee / 10_000} %`, state, String(block)];
+  });
+  return [
+    `${printable(tokenName)} (${printable(tokenSymbol)}): $${usdPriceFormatted}${native}, at block ${toBlock}`,
+    `depth $${liquidityUsd} · confidence ${confidence} · spread ${spreadPercent} % · 30-minute average ${twap30m ?? "–"}`,
+    ...(factsOf === "newest" ? ["the node lacks the block's state: name, symbol and decimals are today's"] : []),
+    "",
+    tableText(["EXCHANGE", "POOL", "FEE", "STATE", "BLOCK"], rows),
+  ];
+}
+
+/** `0.1234 ETH`, from the smallest unit. */
+function nativeText({ value, decimals, symbol }: NonNullable<TokenPrice["nativePrice"]>): string {
+  const digits = value.padStart(decimals + 1, "0");
+  const fraction = digits.slice(-decimals).replace(/0+$/, "");
+  return `${digits.slice(0, -decimals)}${fraction === "" ? "" : `.${fraction}`} ${symbol}`;
 }

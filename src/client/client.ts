@@ -5,7 +5,7 @@ import type { PriceFeedMessage, PriceSubscribeOptions, SubscribeOptions, Subscri
 import type { CollectionTransfer, Holder, Key, KnownToken, ListedCollection, NftRecord, Operations } from "./types.ts";
 
 interface Cancelled {
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 type QueryOf<Name extends keyof Operations> = Operations[Name]["query"] & Cancelled;
@@ -109,25 +109,25 @@ export class Client {
 
   /** Returns one page of a collection's NFTs. @throws ServiceError */
   nftPage(address: string, { signal, ...query }: NftQuery = {}) {
-    return this.call(NFTS, { path: { address }, query, ...given(signal) });
+    return this.call(NFTS, { path: { address }, query, signal });
   }
 
   /**
    * Yields the pages of a listing, all as of the block of the first one. @throws ServiceError `cursor_reorged` if that
    * block left the chain meanwhile
    */
-  async *nftPages(address: string, query: NftQuery = {}): AsyncGenerator<Answer<AnswerOf<typeof NFTS>>> {
-    yield* pages((cursor) => this.nftPage(address, { ...query, ...cursor }), query);
+  nftPages(address: string, query: NftQuery = {}): AsyncGenerator<Answer<AnswerOf<typeof NFTS>>> {
+    return pages((page) => this.nftPage(address, page), query);
   }
 
   /** Yields all NFTs of a collection as of one block. @throws ServiceError */
-  async *nfts(address: string, query: NftQuery = {}): AsyncGenerator<NftRecord> {
-    for await (const { result } of this.nftPages(address, query)) yield* result;
+  nfts(address: string, query: NftQuery = {}): AsyncGenerator<NftRecord> {
+    return rowsOf((page) => this.nftPage(address, page), query);
   }
 
   /** Returns the price of a token. @throws ServiceError */
   price(address: string, { signal, include, ...query }: PriceQuery = {}) {
-    return this.call(PRICE, { path: { address }, query: { ...query, ...joined(include) }, ...given(signal) });
+    return this.call(PRICE, { path: { address }, query: { ...query, include: include?.join(",") }, signal });
   }
 
   /**
@@ -138,18 +138,18 @@ export class Client {
     tokens: Operations[typeof PRICES]["body"]["tokens"],
     { signal, include, ...query }: PricesQuery = {},
   ): Promise<Answer<AnswerOf<typeof PRICES>>> {
-    return this.call(PRICES, { path: {}, body: { tokens }, query: { ...query, ...joined(include) }, ...given(signal) });
+    return this.call(PRICES, { path: {}, body: { tokens }, query: { ...query, include: include?.join(",") }, signal });
   }
 
   /** Returns one page of a collection's owners by what they hold. @throws ServiceError */
   holderPage(contract: Contract, { signal, ...query }: PageQuery = {}) {
-    return this.call(HOLDERS, { path: partsOf(contract), query, ...given(signal) });
+    return this.call(HOLDERS, { path: partsOf(contract), query, signal });
   }
 
   /** Returns the prices of a token at evenly spaced blocks. @throws ServiceError */
   priceSeries(contract: Contract, { signal, from, to, ...query }: SeriesQuery = {}) {
-    const ends = { ...(from === undefined ? {} : { from: `${from}` }), ...(to === undefined ? {} : { to: `${to}` }) };
-    return this.call(SERIES, { path: partsOf(contract), query: { ...query, ...ends }, ...given(signal) });
+    const ends = { from: from?.toString(), to: to?.toString() };
+    return this.call(SERIES, { path: partsOf(contract), query: { ...query, ...ends }, signal });
   }
 
   /** Returns ERC-20 tokens whose address, symbol or name has the text. @throws ServiceError */
@@ -157,50 +157,47 @@ export class Client {
     text: string,
     { signal, ...query }: Cancelled & { readonly limit?: number } = {},
   ): Promise<readonly KnownToken[]> {
-    return (await this.call("GET /api/tokens", { path: {}, query: { text, ...query }, ...given(signal) })).result;
+    return (await this.call("GET /api/tokens", { path: {}, query: { text, ...query }, signal })).result;
   }
 
   /** Yields the owners of a collection by what they hold, all as of one block. @throws ServiceError */
-  async *holders(contract: Contract, query: PageQuery = {}): AsyncGenerator<Holder> {
-    for await (const { result } of pages((cursor) => this.holderPage(contract, { ...query, ...cursor }), query))
-      yield* result;
+  holders(contract: Contract, query: PageQuery = {}): AsyncGenerator<Holder> {
+    return rowsOf((page) => this.holderPage(contract, page), query);
   }
 
   /** Returns one page of the tokens of an owner, or of those with certain traits. @throws ServiceError */
   tokenPage(contract: Contract, { signal, ...query }: TokenQuery = {}) {
-    return this.call(TOKENS, { path: partsOf(contract), query, ...given(signal) });
+    return this.call(TOKENS, { path: partsOf(contract), query, signal });
   }
 
   /** Yields the tokens of an owner, or those with certain traits (`Type:Value`), as of one block. @throws ServiceError */
-  async *tokens(contract: Contract, query: TokenQuery = {}): AsyncGenerator<NftRecord> {
-    for await (const { result } of pages((cursor) => this.tokenPage(contract, { ...query, ...cursor }), query))
-      yield* result;
+  tokens(contract: Contract, query: TokenQuery = {}): AsyncGenerator<NftRecord> {
+    return rowsOf((page) => this.tokenPage(contract, page), query);
   }
 
   /** Returns a collection's progress, flags and metadata. @throws ServiceError */
   collection(contract: Contract, { signal }: Cancelled = {}) {
-    return this.call("GET /api/collections/:chain/:address", { path: partsOf(contract), ...given(signal) });
+    return this.call("GET /api/collections/:chain/:address", { path: partsOf(contract), signal });
   }
 
   /** Returns a token with its newest transfers, and a cursor for older ones. @throws ServiceError */
   token(contract: Contract, id: string | bigint, { signal, ...query }: TokenDetailsQuery = {}) {
-    return this.call(TOKEN, { path: { ...partsOf(contract), id: `${id}` }, query, ...given(signal) });
+    return this.call(TOKEN, { path: { ...partsOf(contract), id: `${id}` }, query, signal });
   }
 
   /** Returns one page of a collection's transfers, newest first. @throws ServiceError */
   transferPage(contract: Contract, { signal, ...query }: TransfersQuery = {}) {
-    return this.call(TRANSFERS, { path: partsOf(contract), query, ...given(signal) });
+    return this.call(TRANSFERS, { path: partsOf(contract), query, signal });
   }
 
   /** Yields the transfers of a collection, newest first, as of one block. @throws ServiceError */
-  async *transfers(contract: Contract, query: TransfersQuery = {}): AsyncGenerator<CollectionTransfer> {
-    for await (const { result } of pages((cursor) => this.transferPage(contract, { ...query, ...cursor }), query))
-      yield* result;
+  transfers(contract: Contract, query: TransfersQuery = {}): AsyncGenerator<CollectionTransfer> {
+    return rowsOf((page) => this.transferPage(contract, page), query);
   }
 
   /** Returns how many tokens have which trait. @throws ServiceError */
   traits(contract: Contract, { signal }: Cancelled = {}) {
-    return this.call("GET /api/collections/:chain/:address/traits", { path: partsOf(contract), ...given(signal) });
+    return this.call("GET /api/collections/:chain/:address/traits", { path: partsOf(contract), signal });
   }
 
   /**
@@ -208,7 +205,7 @@ export class Client {
    * @throws ServiceError
    */
   exported(contract: Contract, { signal, ...query }: ExportQuery): Promise<Response> {
-    return this.#requests.response(...sentOf(EXPORT, { path: partsOf(contract), query, ...given(signal) }));
+    return this.#requests.response(...sentOf(EXPORT, { path: partsOf(contract), query, signal }));
   }
 
   /**
@@ -237,18 +234,17 @@ export class Client {
 
   /** Returns the state of the service. For keys of scope `operate`, like all further methods. @throws ServiceError */
   status({ signal }: Cancelled = {}) {
-    return this.call("GET /api/status", { path: {}, ...given(signal) });
+    return this.call("GET /api/status", { path: {}, signal });
   }
 
   /** Returns one page of the known collections. @throws ServiceError */
   collectionPage({ signal, ...query }: CollectionQuery = {}) {
-    return this.call(COLLECTIONS, { path: {}, query, ...given(signal) });
+    return this.call(COLLECTIONS, { path: {}, query, signal });
   }
 
   /** Yields the known collections. @throws ServiceError */
-  async *collections(query: CollectionQuery = {}): AsyncGenerator<ListedCollection> {
-    for await (const { result } of pages((cursor) => this.collectionPage({ ...query, ...cursor }), query))
-      yield* result;
+  collections(query: CollectionQuery = {}): AsyncGenerator<ListedCollection> {
+    return rowsOf((page) => this.collectionPage(page), query);
   }
 
   /** Requests the indexing of at most 500 collections. Returns what each was before. @throws ServiceError */
@@ -258,7 +254,7 @@ export class Client {
 
   /** Returns what indexing a contract would cost. @throws ServiceError */
   estimate(contract: Contract, { signal }: Cancelled = {}) {
-    return this.call("GET /api/collections/:chain/:address/estimate", { path: partsOf(contract), ...given(signal) });
+    return this.call("GET /api/collections/:chain/:address/estimate", { path: partsOf(contract), signal });
   }
 
   /** Has a collection indexed anew. Returns what it was before. @throws ServiceError */
@@ -279,7 +275,7 @@ export class Client {
 
   /** Returns the API keys, without their texts. @throws ServiceError */
   async keys({ signal }: Cancelled = {}): Promise<readonly Key[]> {
-    return (await this.call("GET /api/keys", { path: {}, ...given(signal) })).result;
+    return (await this.call("GET /api/keys", { path: {}, signal })).result;
   }
 
   /** Adds a key. Its text is in this answer only. @throws ServiceError */
@@ -299,15 +295,11 @@ export class Client {
   }
 }
 
-/** The words of `include` as a parameter. */
-const joined = (words: readonly string[] | undefined) => (words === undefined ? {} : { include: words.join(",") });
-
 /** The chain that a request is about. */
-const chainOf = ({ path, query }: { readonly path: object; readonly query?: object | undefined }): string =>
-  ({ chain: "eth", ...query, ...path }).chain;
-
-/** A signal as an optional field. */
-const given = (signal: AbortSignal | undefined): Cancelled => (signal === undefined ? {} : { signal });
+function chainOf({ path, query }: { readonly path: object; readonly query?: object | undefined }): string {
+  const { chain = "eth" }: { readonly chain?: string } = { ...query, ...path };
+  return chain;
+}
 
 /** The path of a call with its parameters, and the rest of its request. */
 function sentOf<Name extends keyof Operations>(name: Name, request: CallOf<Name>): Parameters<Requests["json"]> {
@@ -319,19 +311,25 @@ function sentOf<Name extends keyof Operations>(name: Name, request: CallOf<Name>
   return [target, { method: method as "GET" | "POST" | "DELETE", isRead, query: query as Query, body, signal }];
 }
 
+type Paged = { readonly cursor?: string | undefined };
+
 /** Yields a page and all that follow it. */
-async function* pages<T extends { readonly cursor: string | null }>(
-  load: (at: { readonly cursor?: string }) => Promise<T>,
-  { cursor: first }: { readonly cursor?: string },
-): AsyncGenerator<T> {
-  for (
-    let page = await load(first === undefined ? {} : { cursor: first });
-    ;
-    page = await load({ cursor: page.cursor })
-  ) {
+async function* pages<Page extends { readonly cursor: string | null }, Query extends Paged>(
+  load: (query: Query) => Promise<Page>,
+  query: Query,
+): AsyncGenerator<Page> {
+  for (let page = await load(query); ; page = await load({ ...query, cursor: page.cursor })) {
     yield page;
     if (page.cursor === null) return;
   }
+}
+
+/** Yields the rows of a page, and of all that follow it. */
+async function* rowsOf<Row, Query extends Paged>(
+  load: (query: Query) => Promise<{ readonly result: readonly Row[]; readonly cursor: string | null }>,
+  query: Query,
+): AsyncGenerator<Row> {
+  for await (const { result } of pages(load, query)) yield* result;
 }
 
 const partsOf = ({ chain = "eth", address }: Contract) => ({ chain, address });

@@ -2,8 +2,6 @@
  * Live messages of collections and prices over as few sockets as the service allows. Each subscription keeps the record that it
  * has, and the service replays what came after it.
  */
-
-import { CHAIN_NAMES } from "./chain-names.ts";
 import { type KnownLimits, Line } from "./line.ts";
 import type { ClientOptions } from "./requests.ts";
 import { type AnySubscription, nameOf, type Subscribed, type SubscribeOptions, Subscription } from "./subscription.ts";
@@ -37,7 +35,7 @@ export class Feed {
         "this runtime has no WebSocket: use Node 22 or newer, or give the client one as its option WebSocket, such as that of the package ws",
       );
     }
-    const name = nameOf({ chain, ...subject }, CHAIN_NAMES);
+    const name = nameOf({ chain, ...subject });
     if (this.#held.has(name)) throw new TypeError(`there is a subscription to ${name} already`);
     const subscription: Subscription<M> = new Subscription<M>(
       { chain, subject, ...options },
@@ -92,7 +90,7 @@ export class Feed {
     if (max === undefined) return;
     for (const line of [...this.#lines]) {
       for (const subscription of line.overflow(max)) {
-        const name = nameOf({ chain: subscription.chain, ...subscription.subject }, CHAIN_NAMES);
+        const name = nameOf({ chain: subscription.chain, ...subscription.subject });
         const held = this.#held.get(name);
         if (held?.subscription !== subscription) continue;
         held.line = this.#lineFor(name);

@@ -2,8 +2,6 @@
  * One socket with its subscriptions. It connects again after an interruption, with a growing wait, and asks for each
  * subscription anew. It ends them with an error if the service refuses them, or was never there.
  */
-
-import { CHAIN_NAMES } from "./chain-names.ts";
 import { Pace } from "./pace.ts";
 import { type ClientOptions, Requests, ServiceError } from "./requests.ts";
 import { type AnySubscription, nameOf, type Subscribed } from "./subscription.ts";
@@ -226,7 +224,7 @@ export class Line {
     }
     const isNamed = ("address" in message && message.address !== undefined) || "token" in message;
     if (!isNamed) return;
-    const name = nameOf(message, CHAIN_NAMES);
+    const name = nameOf(message);
     const place = this.#places.get(name);
     if (message.type === "unsubscribed") {
       this.#pace.answered(`unsubscribed ${name}`);

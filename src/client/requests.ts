@@ -115,7 +115,7 @@ export class Requests {
     const send = this.#options.fetch ?? fetch;
     let response: Response;
     try {
-      response = await send(`${this.#base}${path}${searchOf(query)}`, init);
+      response = await send(`${this.#base}${path}${queryText(query)}`, init);
     } catch (cause) {
       signal?.throwIfAborted();
       const message = late.signal.aborted ? "the service did not answer in time" : "the service could not be reached";
@@ -128,7 +128,8 @@ export class Requests {
   }
 }
 
-function searchOf(query: Query): string {
+/** The query of a URL with its question mark; "" without parameters. */
+export function queryText(query: Query): string {
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
     if (Array.isArray(value)) for (const one of value) search.append(name, one);
@@ -148,7 +149,7 @@ async function errorOf(response: Response): Promise<ServiceError> {
 }
 
 /** Waits. @throws the signal's reason */
-export function pause(ms: number, signal?: AbortSignal): Promise<void> {
+function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = () => {
       clearTimeout(timer);

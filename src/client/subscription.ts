@@ -1,4 +1,5 @@
 /** The messages about one collection or one token, in order, between the socket and a reader that may be slow. */
+import { CHAIN_NAMES } from "./chain-names.ts";
 import type { ErrorMessage, MessageOf, PriceMessage, ServerMessage, TokenStatusMessage } from "./types.ts";
 
 /** A message about the price of a token. */
@@ -139,7 +140,7 @@ interface Named {
 }
 
 /** Names a subscription. The service names chains by their names, and a caller may give a code. */
-export function nameOf({ chain = "", address, token }: Named, names: Readonly<Record<string, string>>): string {
+export function nameOf({ chain = "", address, token }: Named): string {
   const lower = chain.toLowerCase();
-  return `${names[lower] ?? lower} ${address === undefined ? `token ${token}` : address}`.toLowerCase();
+  return `${CHAIN_NAMES[lower] ?? lower} ${address === undefined ? `token ${token}` : address}`.toLowerCase();
 }

@@ -1,13 +1,13 @@
 /** What an operator does with collections: indexing one, and the changes of one, on each screen that has them. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Contract, type IndexAnswer, ServiceError } from "../client/index.ts";
+import { type IndexAnswer, ServiceError } from "../client/index.ts";
 import { COLLECTION_WORDS, statusWord } from "../status-words.ts";
 import { ChainMenu, useChainChoice } from "./chain-menu.tsx";
 import { useAction } from "./hooks.ts";
-import { Curl, commandLine, isAddress, linkTo, quoted, type Request } from "./parts.tsx";
+import { apiPath, Curl, commandLine, Field, isAddress, linkTo, quoted, type Request, type Where } from "./parts.tsx";
 import { useSession } from "./session.ts";
 
-export const NOT_AN_ADDRESS = "An address has 0x and 40 hexadecimal digits.";
+const NOT_AN_ADDRESS = "An address has 0x and 40 hexadecimal digits.";
 
 interface ContractFormOptions {
   /** Makes the ids of the fields. */
@@ -16,7 +16,7 @@ interface ContractFormOptions {
   /** The text of the button. */
   readonly action: string;
   /** Returns what to say afterwards. */
-  readonly onContract: (contract: Required<Contract>) => Promise<string>;
+  readonly onContract: (contract: Where) => Promise<string>;
 }
 
 /** Asks for a contract: its chain and its address. */
@@ -34,7 +34,7 @@ export function ContractForm({ id, chains, action, onContract }: ContractFormOpt
   return (
     <form class="row" onSubmit={submit}>
       <ChainMenu id={`${id}-chain`} {...{ chains, chain }} onChain={setChain} />
-      <AddressField id={id} value={address} onInput={setAddress} />
+      <Field id={id} label="Contract" value={address} placeholder="0x…" onInput={setAddress} />
       <button type="submit" disabled={isBusy}>
         {action}
       </button>
@@ -42,20 +42,6 @@ export function ContractForm({ id, chains, action, onContract }: ContractFormOpt
     </form>
   );
 }
-
-interface AddressFieldOptions {
-  readonly id: string;
-  readonly value: string;
-  readonly onInput: (text: string) => void;
-}
-
-/** The field for the address of a contract, with its label. */
-export const AddressField = ({ id, value, onInput }: AddressFieldOptions) => (
-  <span class="field">
-    <label for={id}>Contract</label>{" "}
-    <input id={id} value={value} placeholder="0x…" onInput={({ currentTarget }) => onInput(currentTarget.value)} />
-  </span>
-);
 
 interface IndexFormOptions {
   readonly chains: readonly string[];
@@ -67,7 +53,7 @@ interface IndexFormOptions {
 export function IndexForm({ chains, onDone }: IndexFormOptions) {
   const { client } = useSession();
   const [items, setItems] = useState<IndexAnswer["items"]>([]);
-  const index = async (contract: Required<Contract>) => {
+  const index = async (contract: Where) => {
     setItems((await client.index([contract])).items);
     onDone();
     return "Requested.";
@@ -128,10 +114,8 @@ const CHANGE_NAMES = Object.keys(CHANGES) as Change[];
 const requestOf = (change: Change, path: string): Request =>
   change === "remove" ? { method: "DELETE", path } : { method: "POST", path: `${path}/${change}`, body: {} };
 
-interface ActionsOptions {
-  readonly chain: string;
-  /** The contract; not an address while a visitor types one. */
-  readonly address: string;
+/** The address is none while a visitor types one. */
+interface ActionsOptions extends Where {
   /** Sends the request of a removal, on the page of the collection. */
   readonly onRemove?: (request: () => Promise<unknown>) => Promise<void>;
 }
@@ -195,9 +179,9 @@ function ChangeButton({ change, isDisabled, onChange }: ChangeButtonOptions) {
 }
 
 /** The changes as lines for a shell. */
-function ChangeLines({ chain, address }: Omit<ActionsOptions, "onRemove">) {
+function ChangeLines({ chain, address }: Where) {
   const shown = isAddress(address) ? address : "<address>";
-  const path = `/api/collections/${encodeURIComponent(chain)}/${shown}`;
+  const path = `${apiPath(["collections", chain])}/${shown}`;
   return (
     <Curl
       requests={CHANGE_NAMES.map((change) => requestOf(change, path))}

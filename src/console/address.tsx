@@ -2,16 +2,11 @@
 import { useState } from "preact/hooks";
 import { kindIn } from "../chains/addresses.ts";
 import { type ChainTrouble, endpointVariable } from "../chains/trouble.ts";
-import { type Client, type CollectionDetails, type NftRecord, ServiceError } from "../client/index.ts";
+import { type Client, type CollectionDetails, ServiceError } from "../client/index.ts";
 import { useAnswer } from "./hooks.ts";
 import { TroubleWords, useToldTrouble } from "./notice.tsx";
-import { counted, Failure, isAddress, linkTo, plain, shortened } from "./parts.tsx";
+import { counted, Failure, Field, isAddress, linkTo, plain, shortened, type Where } from "./parts.tsx";
 import { useSession } from "./session.ts";
-
-interface Where {
-  readonly chain: string;
-  readonly address: string;
-}
 
 /** What an address is on a chain. */
 type Finding =
@@ -46,29 +41,20 @@ export async function detailsOf(
 
 /** Asks what the service knows of the address, and then the chain by asking for a price. Has nothing indexed. */
 async function identify(client: Client, where: Where, signal: AbortSignal): Promise<Finding> {
+  let isRead = false;
   try {
     const known = await detailsOf(client, where, signal);
-    const isRead = known !== undefined && WITHOUT_NFTS.includes(known.status);
+    isRead = known !== undefined && WITHOUT_NFTS.includes(known.status);
     if (known !== undefined && !isRead) {
       return { is: "collection", name: known.name ?? "", symbol: known.symbol ?? "" };
     }
-    const finding = await pricedOrNot(client, where, signal);
-    return finding.is === "contract" ? { ...finding, isRead } : finding;
-  } catch (error) {
-    const finding = findingOf(error);
-    if (finding === undefined) throw error;
-    return finding;
-  }
-}
-
-async function pricedOrNot(client: Client, { chain, address }: Where, signal: AbortSignal): Promise<Finding> {
-  try {
+    const { chain, address } = where;
     const { tokenName, tokenSymbol, usdPriceFormatted } = await client.price(address, { chain, signal });
     return { is: "token", name: `${plain(tokenName, 60)} (${plain(tokenSymbol, 20)})`, price: usdPriceFormatted };
   } catch (error) {
     const finding = findingOf(error);
     if (finding === undefined) throw error;
-    return finding;
+    return finding.is === "contract" ? { ...finding, isRead } : finding;
   }
 }
 
@@ -216,13 +202,11 @@ async function holdingsOf(client: Client, { chain, address }: Where, signal: Abo
   const { result: collections, cursor } = await client.collectionPage(query);
   const found: Holding[] = [];
   for (const { address: collection, name } of collections) {
-    const tokens: { result: readonly NftRecord[]; cursor: string | null } = await client.tokenPage(
-      { chain, address: collection },
-      { owner: address, limit: MOST_COUNTED, signal },
-    );
-    const { length } = tokens.result;
-    const count = tokens.cursor === null ? counted(length, "token") : `more than ${counted(length, "token")}`;
-    if (length > 0) found.push({ collection, name: plain(name ?? "", 60) || collection, count });
+    const tokens = { owner: address, limit: MOST_COUNTED, signal };
+    const { result, cursor: next } = await client.tokenPage({ chain, address: collection }, tokens);
+    if (result.length === 0) continue;
+    const count = `${next === null ? "" : "more than "}${counted(result.length, "token")}`;
+    found.push({ collection, name: plain(name ?? "", 60) || collection, count });
   }
   return { found, searched: collections.length, hasMore: cursor !== null };
 }
@@ -276,8 +260,7 @@ function InCollection({ chain, owner }: { readonly chain: string; readonly owner
   const id = `collection-on-${chain}`;
   return (
     <form class="row" onSubmit={submit}>
-      <label for={id}>What it holds in the collection</label>
-      <input id={id} value={text} placeholder="0x…" onInput={({ currentTarget }) => setText(currentTarget.value)} />
+      <Field id={id} label="What it holds in the collection" value={text} placeholder="0x…" onInput={setText} />
       <button type="submit">Show</button>
       <span role="alert">{problem}</span>
     </form>

@@ -1,14 +1,18 @@
 /** What is known of a collection while its screen is open: its newest page, its progress, and what happened. */
 import { useCallback, useContext, useEffect, useRef, useState } from "preact/hooks";
-import type { AsOf, Client, CollectionDetails, FeedMessage, NftPage } from "../client/index.ts";
+import type {
+  AsOf,
+  Client,
+  CollectionDetails,
+  FailedMessage,
+  FeedMessage,
+  MetadataMessage,
+  NftPage,
+} from "../client/index.ts";
 import { detailsOf } from "./address.tsx";
 import { type Loaded, ReturnsContext, useAnswer, useMessages } from "./hooks.ts";
+import type { Where } from "./parts.tsx";
 import { useSession } from "./session.ts";
-
-export interface Where {
-  readonly chain: string;
-  readonly address: string;
-}
 
 export type Happening =
   | { readonly is: "reorged"; readonly time: string; readonly block: number }
@@ -22,7 +26,7 @@ export interface Progress {
   readonly transfers: number | null;
   /** Why nothing moves. */
   readonly reason: string | undefined;
-  readonly failure: Extract<FeedMessage, { type: "failed" }> | undefined;
+  readonly failure: FailedMessage | undefined;
   /** True if the collection was complete before: an operator removed it, or has it indexed again. */
   readonly isReset: boolean;
 }
@@ -43,12 +47,12 @@ export type Found =
   | { readonly isRemoved: true }
   | { readonly isRemoved: false; readonly page: NftPage & { readonly asOf: AsOf | null } };
 
-interface CollectionState {
+export interface CollectionState {
   readonly progress: Progress;
   /** Newest first. */
   readonly happenings: readonly Happening[];
   /** The newest message about metadata. */
-  readonly metadata: Extract<FeedMessage, { type: "metadata" }> | undefined;
+  readonly metadata: MetadataMessage | undefined;
   readonly first: Loaded<Found>;
   readonly page: Extract<Found, { isRemoved: false }>["page"] | undefined;
   /** True if the collection is complete. */
@@ -66,7 +70,7 @@ export function useCollection({ chain, address }: Where): CollectionState {
   const returns = useContext(ReturnsContext);
   const [progress, setProgress] = useState(UNKNOWN);
   const [happenings, setHappenings] = useState<readonly Happening[]>([]);
-  const [metadata, setMetadata] = useState<CollectionState["metadata"]>();
+  const [metadata, setMetadata] = useState<MetadataMessage>();
   const [moves, refresh] = useThrottled(REFRESH_MS);
   const [pictures, refreshPictures] = useThrottled(PICTURES_MS);
   const turn = moves + pictures + returns;

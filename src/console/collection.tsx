@@ -1,16 +1,26 @@
 /** A collection: its progress while it is read, then its tokens at any block, holders, activity and exports. */
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { AsOf, CollectionDetails, FeedMessage, NftRecord } from "../client/index.ts";
+import type { AsOf, CollectionDetails, NftRecord } from "../client/index.ts";
 import { CollectionActions } from "./actions.tsx";
 import { AddressOn, FindingText, findingOf } from "./address.tsx";
-import { type Found, type Happening, type Progress, useCollection, type Where } from "./collection-state.ts";
-import { BlockSlider, type FilterState, Filters } from "./controls.tsx";
-import { FilteredTokens, Gallery, isMulti, Picture, RangedTokens, type TokenSource } from "./gallery.tsx";
+import { type CollectionState, type Found, type Progress, useCollection } from "./collection-state.ts";
+import { BlockSlider, Filters } from "./controls.tsx";
+import {
+  FilteredTokens,
+  Gallery,
+  isMulti,
+  Picture,
+  RangedTokens,
+  type TokenFilter,
+  type TokenSource,
+} from "./gallery.tsx";
 import { HoldersPanel } from "./holders.tsx";
-import { blockIn, type Loaded, useAction, useQuery } from "./hooks.ts";
+import { blockIn, useQuery } from "./hooks.ts";
 import { ChainNotice } from "./notice.tsx";
 import {
+  Action,
   AddressLink,
+  apiPath,
   Bar,
   Curl,
   clock,
@@ -19,9 +29,9 @@ import {
   isAddress,
   linkTo,
   plain,
-  type Request,
   short,
   Tabs,
+  type Where,
   whole,
 } from "./parts.tsx";
 import { useSession } from "./session.ts";
@@ -159,19 +169,14 @@ function Unready({ chain, address, progress, found, error }: UnreadyOptions) {
 
 function Removed({ chain, address }: Where) {
   const { client } = useSession();
-  const [state, run, isBusy] = useAction();
-  const again = () =>
-    run(async () => {
-      await client.nftPage(address, { chain, limit: 1 });
-      return "Requested.";
-    });
+  const again = async () => {
+    await client.nftPage(address, { chain, limit: 1 });
+    return "Requested.";
+  };
   return (
     <section class="panel">
       <p role="status">An operator removed this collection. The service no longer updates it.</p>
-      <button type="button" disabled={isBusy} onClick={again}>
-        Index it again
-      </button>{" "}
-      <span role="status">{state}</span>
+      <Action name="Index it again" work={again} />
     </section>
   );
 }
@@ -198,16 +203,12 @@ function ProgressPanel({ progress }: { readonly progress: Progress }) {
 const VIEWS = ["Gallery", "Holders", "Activity", "Export"] as const;
 type View = (typeof VIEWS)[number];
 
-interface ReadyOptions extends Where {
+interface ReadyOptions extends Where, Pick<CollectionState, "happenings" | "metadata" | "details" | "turn"> {
   readonly newest: AsOf;
   readonly firstBlock: number;
   /** True if its tokens have amounts. */
   readonly isMulti: boolean;
   readonly total: number;
-  readonly happenings: readonly Happening[];
-  readonly metadata: Extract<FeedMessage, { type: "metadata" }> | undefined;
-  readonly details: Loaded<CollectionDetails | undefined>;
-  readonly turn: number;
 }
 
 function Ready({ chain, address, newest, firstBlock, total, ...rest }: ReadyOptions) {
@@ -218,12 +219,12 @@ function Ready({ chain, address, newest, firstBlock, total, ...rest }: ReadyOpti
   const block = asked !== undefined && asked <= newest.block ? asked : undefined;
   const [owner, traits] = [query.get("owner") ?? "", query.getAll("trait")];
   const filter = useMemo(
-    (): FilterState => ({ owner: isAddress(owner) ? owner.toLowerCase() : undefined, traits }),
+    (): TokenFilter => ({ owner: isAddress(owner) ? owner.toLowerCase() : undefined, traits }),
     [owner, ...traits],
   );
   const setView = (next: View) => change({ view: next === "Gallery" ? undefined : next.toLowerCase() });
   const setBlock = (next: number | undefined) => change({ block: next?.toString() });
-  const setFilter = (next: FilterState) => change({ owner: next.owner, trait: next.traits });
+  const setFilter = (next: TokenFilter) => change({ owner: next.owner, trait: next.traits });
   const isFiltered = filter.owner !== undefined || filter.traits.length > 0;
   const { source, error } = useTokens({ chain, address }, block, isFiltered ? filter : undefined, turn);
   const shownAt = source.asOf ?? newest;
@@ -246,7 +247,9 @@ function Ready({ chain, address, newest, firstBlock, total, ...rest }: ReadyOpti
             </p>
             {isAll && count === 0 ? <Nothing isFiltered={isFiltered} /> : null}
             <Gallery {...{ source, chain, address, block }} />
-            <Curl requests={galleryRequests({ chain, address }, shownAt.block, isFiltered ? filter : undefined)} />
+            <Curl
+              requests={[{ path: galleryPath({ chain, address }, shownAt.block, isFiltered ? filter : undefined) }]}
+            />
           </>
         ) : null}
         {view === "Holders" ? (
@@ -274,12 +277,12 @@ const countText = ({ found: { count, isAll } }: TokenSource): string =>
   isAll ? counted(count, "token") : `${counted(count, "token")} so far`;
 
 /** The tokens in view. A newer block replaces them once its tokens there are loaded. */
-function useTokens(where: Where, block: number | undefined, filter: FilterState | undefined, turn: number) {
+function useTokens(where: Where, block: number | undefined, filter: TokenFilter | undefined, turn: number) {
   const { client } = useSession();
   const [, redraw] = useState(0);
   const [error, setError] = useState<Error>();
   const shown = useRef<TokenSource>(undefined);
-  const shownFilter = useRef<FilterState>(undefined);
+  const shownFilter = useRef<TokenFilter>(undefined);
   const changed = useCallback(() => redraw((before) => before + 1), []);
   // At a block of the past nothing changes, whatever happens at the head.
   const version = block === undefined ? turn : block;
@@ -305,14 +308,11 @@ function useTokens(where: Where, block: number | undefined, filter: FilterState 
   return { source: shown.current, error };
 }
 
-function galleryRequests({ chain, address }: Where, block: number, filter: FilterState | undefined): Request[] {
+function galleryPath({ chain, address }: Where, block: number, filter: TokenFilter | undefined): string {
+  const at = { as_of_block: block };
   if (filter === undefined) {
-    return [
-      { path: `/api/v2/nft/${address}?chain=${chain}&as_of_block=${block}&normalizeMetadata=true&media_items=true` },
-    ];
+    return apiPath(["v2", "nft", address], { chain, ...at, normalizeMetadata: true, media_items: true });
   }
-  const query = new URLSearchParams({ as_of_block: String(block) });
-  if (filter.owner !== undefined) query.set("owner", filter.owner);
-  for (const trait of filter.traits) query.append("trait", trait);
-  return [{ path: `/api/collections/${chain}/${address}/tokens?${query}` }];
+  const { owner, traits } = filter;
+  return apiPath(["collections", chain, address, "tokens"], { ...at, owner, trait: traits });
 }

@@ -3,16 +3,12 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { AsOf } from "../client/index.ts";
 import type { TokenFilter } from "./gallery.tsx";
 import { useAnswer } from "./hooks.ts";
-import { clock, Failure, isAddress, plain, whole } from "./parts.tsx";
+import { clock, Failure, Field, isAddress, plain, type Where, whole } from "./parts.tsx";
 import { useSession } from "./session.ts";
 
-export type FilterState = TokenFilter;
-
-interface FilterOptions {
-  readonly chain: string;
-  readonly address: string;
-  readonly filter: FilterState;
-  readonly onFilter: (filter: FilterState) => void;
+interface FilterOptions extends Where {
+  readonly filter: TokenFilter;
+  readonly onFilter: (filter: TokenFilter) => void;
 }
 
 export function Filters({ chain, address, filter, onFilter }: FilterOptions) {
@@ -30,13 +26,7 @@ export function Filters({ chain, address, filter, onFilter }: FilterOptions) {
   return (
     <div class="filters">
       <form class="row" onSubmit={byOwner}>
-        <label for="owner">Owner</label>
-        <input
-          id="owner"
-          value={owner}
-          placeholder="0x…"
-          onInput={({ currentTarget }) => setOwner(currentTarget.value)}
-        />
+        <Field id="owner" label="Owner" value={owner} placeholder="0x…" onInput={setOwner} />
         <button type="submit">Filter</button>
         <button type="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           Traits

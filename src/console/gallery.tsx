@@ -1,8 +1,8 @@
 /** A grid of tokens of any number: only the rows in view are elements of the page. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { AsOf, Client, Contract, NftRecord } from "../client/index.ts";
+import type { AsOf, Client, NftRecord } from "../client/index.ts";
 import { MEDIA_WORDS } from "../status-words.ts";
-import { brief, cutInside, linkTo, plain, whole } from "./parts.tsx";
+import { brief, cutInside, linkTo, plain, type Where, whole } from "./parts.tsx";
 import { BASE } from "./session.ts";
 
 // The tokens that a gallery shows, loaded as they come into view. The whole listing is split into ranges at one block, so
@@ -46,18 +46,18 @@ const SHOWN = { normalizeMetadata: true, media_items: true } as const;
 /** The whole listing as of one block. */
 export class RangedTokens implements TokenSource {
   readonly #client: Client;
-  readonly #contract: Required<Contract>;
+  readonly #contract: Where;
   readonly #events: SourceEvents;
   readonly #stopping = new AbortController();
   readonly #ranges = new Map<number, readonly NftRecord[]>();
   readonly #loading = new Set<number>();
   #wanted: readonly number[] = [];
   view = NO_VIEW;
+  asOf: AsOf | undefined;
   #count = 0;
-  #asOf: AsOf | undefined;
 
   /** @param asOfBlock the block to show; undefined for the newest */
-  constructor(client: Client, contract: Required<Contract>, asOfBlock: number | undefined, events: SourceEvents) {
+  constructor(client: Client, contract: Where, asOfBlock: number | undefined, events: SourceEvents) {
     this.#client = client;
     this.#contract = contract;
     this.#events = events;
@@ -69,11 +69,7 @@ export class RangedTokens implements TokenSource {
   }
 
   get found(): TokenSource["found"] {
-    return { count: this.#count, isAll: this.#asOf !== undefined };
-  }
-
-  get asOf(): AsOf | undefined {
-    return this.#asOf;
+    return { count: this.#count, isAll: this.asOf !== undefined };
   }
 
   at(index: number): NftRecord | undefined {
@@ -114,10 +110,9 @@ export class RangedTokens implements TokenSource {
     const { chain, address } = this.#contract;
     const { signal } = this.#stopping;
     try {
-      const at = asOfBlock === undefined ? {} : { as_of_block: asOfBlock };
-      const query = { chain, limit: 1, disable_total: false, signal, ...at };
+      const query = { chain, limit: 1, disable_total: false, as_of_block: asOfBlock, signal };
       const { asOf, total } = await this.#client.nftPage(address, query);
-      this.#asOf = asOf ?? undefined;
+      this.asOf = asOf ?? undefined;
       this.#count = Number(total ?? 0);
       this.#events.onChange();
     } catch (error) {
@@ -144,13 +139,10 @@ export class RangedTokens implements TokenSource {
     this.#loading.add(range);
     const { chain, address } = this.#contract;
     const { signal } = this.#stopping;
-    const at = this.#asOf === undefined ? {} : { as_of_block: this.#asOf.block };
-    const part = { totalRanges: this.#totalRanges, range, limit: MOST_PER_PAGE };
+    const part = { totalRanges: this.#totalRanges, range, limit: MOST_PER_PAGE, as_of_block: this.asOf?.block };
     try {
-      const records: NftRecord[] = [];
-      for await (const record of this.#client.nfts(address, { chain, ...SHOWN, ...part, ...at, signal }))
-        records.push(record);
-      this.#ranges.set(range, records);
+      const records = this.#client.nfts(address, { chain, ...SHOWN, ...part, signal });
+      this.#ranges.set(range, await Array.fromAsync(records));
       for (const oldest of this.#ranges.keys()) {
         if (this.#ranges.size <= KEPT) break;
         this.#ranges.delete(oldest);
@@ -184,13 +176,13 @@ export class FilteredTokens implements TokenSource {
   readonly #stopping = new AbortController();
   readonly #records: NftRecord[] = [];
   view = NO_VIEW;
-  #asOf: AsOf | undefined;
+  asOf: AsOf | undefined;
   #isLoading = false;
   #isComplete = false;
 
   constructor(
     client: Client,
-    contract: Required<Contract>,
+    contract: Where,
     { asOfBlock, filter }: { readonly asOfBlock: number | undefined; readonly filter: TokenFilter },
     events: SourceEvents,
   ) {
@@ -207,10 +199,6 @@ export class FilteredTokens implements TokenSource {
     return { count: this.#records.length, isAll: this.#isComplete };
   }
 
-  get asOf(): AsOf | undefined {
-    return this.#asOf;
-  }
-
   at(index: number): NftRecord | undefined {
     return this.#records[index];
   }
@@ -224,16 +212,13 @@ export class FilteredTokens implements TokenSource {
     this.#stopping.abort();
   }
 
-  async *#read(client: Client, contract: Required<Contract>, asOfBlock: number | undefined, filter: TokenFilter) {
+  async *#read(client: Client, contract: Where, asOfBlock: number | undefined, filter: TokenFilter) {
     const { signal } = this.#stopping;
-    const query = {
-      ...{ limit: PAGE, trait: filter.traits, signal },
-      ...(filter.owner === undefined ? {} : { owner: filter.owner }),
-      ...(asOfBlock === undefined ? {} : { as_of_block: asOfBlock }),
-    };
+    const { owner, traits } = filter;
+    const query = { limit: PAGE, trait: traits, owner, as_of_block: asOfBlock, signal };
     for (let cursor: string | null | undefined; cursor !== null; ) {
-      const page = await client.tokenPage(contract, { ...query, ...(cursor === undefined ? {} : { cursor }) });
-      this.#asOf ??= page.asOf ?? undefined;
+      const page = await client.tokenPage(contract, { ...query, cursor });
+      this.asOf ??= page.asOf ?? undefined;
       cursor = page.cursor;
       yield { records: page.result, isLast: cursor === null };
     }
@@ -275,10 +260,8 @@ const SPARE_ROWS = 2;
 /** Browsers draw no taller elements than about 17 million pixels. Above this, a pixel stands for more than one. */
 const MOST_PIXELS = 8_000_000;
 
-interface GalleryOptions {
+interface GalleryOptions extends Where {
   readonly source: TokenSource;
-  readonly chain: string;
-  readonly address: string;
   /** The block that the tokens' screens show; undefined for the newest. */
   readonly block: number | undefined;
 }

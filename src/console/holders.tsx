@@ -2,7 +2,20 @@
 import { useState } from "preact/hooks";
 import type { Client, Holder } from "../client/index.ts";
 import { useAnswer, usePages } from "./hooks.ts";
-import { Curl, counted, cutInside, Failure, NO_OWNER, Owner, Panel, percent, Table, whole } from "./parts.tsx";
+import {
+  apiPath,
+  Curl,
+  counted,
+  cutInside,
+  Failure,
+  More,
+  NO_OWNER,
+  Owner,
+  Panel,
+  percent,
+  Table,
+  whole,
+} from "./parts.tsx";
 import { useSession } from "./session.ts";
 import type { ListOptions } from "./views.tsx";
 
@@ -23,7 +36,7 @@ export function HoldersPanel({ chain, address, block, turn, isMulti }: HoldersOp
     [chain, address, block === undefined ? turn : 0],
   );
   const asOf = page?.asOf ?? null;
-  const path = `/api/collections/${chain}/${address}/holders?limit=${PAGE}`;
+  const path = apiPath(["collections", chain, address, "holders"], { limit: PAGE, as_of_block: asOf?.block });
   return (
     <>
       <Failure error={error} />
@@ -40,12 +53,8 @@ export function HoldersPanel({ chain, address, block, turn, isMulti }: HoldersOp
         }))}
         {...{ chain, address, block }}
       />
-      {more === undefined ? null : (
-        <button type="button" disabled={isBusy} onClick={more}>
-          More
-        </button>
-      )}
-      <Curl requests={[{ path: asOf === null ? path : `${path}&as_of_block=${asOf.block}` }]} />
+      <More {...{ isBusy, more }} />
+      <Curl requests={[{ path }]} />
     </>
   );
 }
@@ -106,8 +115,7 @@ export function TokenHolders({ chain, address, id, block }: TokenHoldersOptions)
     (signal) => holdersOf(client, { chain, address, id, block }, signal),
     [chain, address, id, block],
   );
-  const listing = new URLSearchParams({ chain, holders: "true", limit: String(HISTORY_PAGE) });
-  if (block !== undefined) listing.set("as_of_block", String(block));
+  const listing = { chain, holders: true, limit: HISTORY_PAGE, as_of_block: block };
   return (
     <Panel title="Holders">
       <Failure error={error} />
@@ -121,12 +129,8 @@ export function TokenHolders({ chain, address, id, block }: TokenHoldersOptions)
       {value == null ? null : (
         <HolderTable amounts={["Amount"]} rows={value.slice(0, shown)} {...{ chain, address, block }} />
       )}
-      {value == null || value.length <= shown ? null : (
-        <button type="button" onClick={() => setShown(shown + PAGE)}>
-          More
-        </button>
-      )}
-      <Curl requests={[{ path: `/api/v2/nft/${address}?${listing}` }]} />
+      <More more={value == null || value.length <= shown ? undefined : () => setShown(shown + PAGE)} />
+      <Curl requests={[{ path: apiPath(["v2", "nft", address], listing) }]} />
     </Panel>
   );
 }
@@ -138,14 +142,13 @@ async function holdersOf(
   signal: AbortSignal,
 ): Promise<readonly HolderRow[] | null> {
   const transfers = [];
-  let at: { readonly cursor: string } | { readonly as_of_block?: number } =
-    block === undefined ? {} : { as_of_block: block };
-  for (let request = 0; ; request++) {
+  let cursor: string | null | undefined;
+  for (let request = 0; cursor !== null; request++) {
     if (request === MOST_REQUESTS) return null;
-    const { history, cursor } = await client.token({ chain, address }, id, { limit: HISTORY_PAGE, ...at, signal });
-    transfers.push(...history);
-    if (cursor === null) break;
-    at = { cursor };
+    const at = cursor === undefined ? { as_of_block: block } : { cursor };
+    const page = await client.token({ chain, address }, id, { limit: HISTORY_PAGE, ...at, signal });
+    transfers.push(...page.history);
+    cursor = page.cursor;
   }
   const amounts = new Map<string, bigint>();
   for (const { from, to, amount } of transfers.reverse()) {

@@ -42,7 +42,7 @@ function decoded(text: string): string {
 }
 
 /** Changes of the query. An undefined value or an empty list removes the parameter. */
-export type QueryChanges = Readonly<Record<string, string | readonly string[] | undefined>>;
+type QueryChanges = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /**
  * The query behind `#`, and a function that changes it: the chosen block, view and filter of a screen. So a link holds them,
@@ -85,7 +85,7 @@ interface Paged<Row, Page> {
 }
 
 /** The place of a page: the cursor of the one before, or the block of the first one. */
-export type PageAt = { readonly cursor: string } | { readonly as_of_block?: number };
+type PageAt = { readonly cursor: string } | { readonly as_of_block: number | undefined };
 
 /**
  * The rows of a list that are read so far, and the reading of more. When `inputs` change it is read from its beginning, with as
@@ -113,8 +113,7 @@ export function usePages<Row, Page extends ListPage<Row>>(
       let now = from;
       let cursor = from.page?.cursor ?? null;
       do {
-        const first = block === undefined ? {} : { as_of_block: block };
-        const next: Page = await load(cursor === null ? first : { cursor }, signal);
+        const next: Page = await load(cursor === null ? { as_of_block: block } : { cursor }, signal);
         now = { rows: [...now.rows, ...next.result], page: next };
         cursor = next.cursor;
       } while (cursor !== null && now.rows.length < count);

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import type { Key } from "../client/index.ts";
 import { Confirmed, Twin } from "./actions.tsx";
 import { useAction, useAnswer } from "./hooks.ts";
-import { ago, commandLine, Failure, Panel, plain, Table, whole } from "./parts.tsx";
+import { ago, commandLine, Failure, Field, Panel, plain, Table, whole } from "./parts.tsx";
 import { useSession } from "./session.ts";
 
 const KEY_COLUMNS = [
@@ -105,16 +105,11 @@ function KeyForm({ wish, onWish, isBusy, state, onAdd }: KeyFormOptions) {
   };
   return (
     <form class="row" onSubmit={add}>
-      <span class="field">
-        <label for="name">New key</label>{" "}
-        <input
-          id="name"
-          class="narrow"
-          value={wish.name}
-          placeholder="name"
-          onInput={({ currentTarget }) => onWish({ ...wish, name: currentTarget.value })}
-        />
-      </span>
+      <Field
+        {...{ id: "name", label: "New key", class: "narrow", placeholder: "name" }}
+        value={wish.name}
+        onInput={(name) => onWish({ ...wish, name })}
+      />
       <span class="field">
         <label for="scope">Scope</label>{" "}
         <select
@@ -126,17 +121,11 @@ function KeyForm({ wish, onWish, isBusy, state, onAdd }: KeyFormOptions) {
           <option value="operate">operate</option>
         </select>
       </span>
-      <span class="field">
-        <label for="rate">Requests a minute</label>{" "}
-        <input
-          id="rate"
-          class="narrow"
-          inputMode="numeric"
-          value={wish.rate}
-          placeholder="default"
-          onInput={({ currentTarget }) => onWish({ ...wish, rate: currentTarget.value })}
-        />
-      </span>
+      <Field
+        {...{ id: "rate", label: "Requests a minute", class: "narrow", inputMode: "numeric", placeholder: "default" }}
+        value={wish.rate}
+        onInput={(rate) => onWish({ ...wish, rate })}
+      />
       <button type="submit" disabled={isBusy || wish.name.trim() === "" || isWrongRate}>
         Add
       </button>

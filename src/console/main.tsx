@@ -5,10 +5,11 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { CollectionScreen } from "./collection.tsx";
 import { type Place, ReturnsContext, useConnection, usePlace } from "./hooks.ts";
 import { OperateScreen } from "./operate.tsx";
-import { OverviewScreen, SearchScreen } from "./overview.tsx";
+import { OverviewScreen } from "./overview.tsx";
 import { isAddress, linkTo, plain } from "./parts.tsx";
 import { PriceScreen } from "./price.tsx";
 import { useScrollMemory } from "./scroll.ts";
+import { SearchScreen } from "./search.tsx";
 import {
   BASE,
   forget,
@@ -27,7 +28,7 @@ import { TokenScreen } from "./token.tsx";
 
 type State =
   | { readonly is: "starting" }
-  | { readonly is: "out"; readonly reason?: string }
+  | { readonly is: "out"; readonly reason?: string | undefined }
   | { readonly is: "in"; readonly session: Session };
 
 function Console() {
@@ -50,14 +51,13 @@ function Console() {
   );
   if (state.is === "starting") return <p class="starting">Connecting…</p>;
   if (state.is === "out") {
-    const reason = state.reason === undefined ? {} : { reason: state.reason };
-    return <Gate {...reason} onSigned={(opened) => setState({ is: "in", session: opened })} />;
+    return <Gate reason={state.reason} onSigned={(opened) => setState({ is: "in", session: opened })} />;
   }
   const leave = (reason?: string) => {
     if (reason === undefined) signOut();
     else forget(state.session.key);
     state.session.client.close();
-    setState(reason === undefined ? { is: "out" } : { is: "out", reason });
+    setState({ is: "out", reason });
   };
   return (
     <SessionContext.Provider value={{ ...state.session, leave }}>
@@ -69,8 +69,14 @@ function Console() {
 /** The picture of the page's icon. */
 const Mark = () => <img class="mark" src={document.querySelector<HTMLLinkElement>("link[rel=icon]")?.href} alt="" />;
 
+interface GateOptions {
+  /** Why the visitor is here; undefined at first. */
+  readonly reason: string | undefined;
+  readonly onSigned: (session: Session) => void;
+}
+
 /** What a visitor without a key sees. Nothing here tells anything about the data. */
-function Gate({ reason, onSigned }: { readonly reason?: string; readonly onSigned: (session: Session) => void }) {
+function Gate({ reason, onSigned }: GateOptions) {
   const [error, setError] = useState(reason);
   const [isBusy, setBusy] = useState(false);
   const input = useRef<HTMLInputElement>(null);
@@ -125,10 +131,11 @@ function Frame({ session }: { readonly session: Signed }) {
   const place = usePlace();
   const [first = ""] = place.path;
   const { isLost, returns } = useConnection();
-  useHeading(place.path.join("/"));
-  useScrollMemory(place.path.join("/"));
+  const path = place.path.join("/");
+  useHeading(path);
+  useScrollMemory(path);
   const [isOpen, setOpen] = useState(false);
-  useLayoutEffect(() => setOpen(false), [place.path.join("/")]);
+  useLayoutEffect(() => setOpen(false), [path]);
   const links = [
     { href: "#/", name: "Overview", isHere: first === "" || first === "nft" },
     { href: "#/price", name: "Prices", isHere: first === "price" },

@@ -2,11 +2,11 @@
 import { useState } from "preact/hooks";
 import type { Contract, IndexAnswer, ServiceStatus } from "../client/index.ts";
 import { ENDPOINT_WORDS } from "../status-words.ts";
-import { AddressField, CollectionActions, RequestedList, Twin } from "./actions.tsx";
+import { CollectionActions, RequestedList, Twin } from "./actions.tsx";
 import { ChainMenu, useChainChoice, useChains } from "./chain-menu.tsx";
 import { useAction, usePolled } from "./hooks.ts";
 import { Keys } from "./keys.tsx";
-import { bytes, Curl, clock, Failure, isAddress, Panel, plain, quoted, short, Table, whole } from "./parts.tsx";
+import { bytes, Curl, clock, Failure, Field, isAddress, Panel, plain, quoted, short, Table, whole } from "./parts.tsx";
 import { useSession } from "./session.ts";
 
 export function OperateScreen() {
@@ -128,7 +128,7 @@ function OneCollection({ chains }: ChainsOptions) {
     <Panel title="One collection">
       <p class="row">
         <ChainMenu id="on" {...{ chains, chain }} onChain={setChain} />
-        <AddressField id="which" value={address} onInput={setAddress} />
+        <Field id="which" label="Contract" value={address} placeholder="0x…" onInput={setAddress} />
       </p>
       <CollectionActions chain={chain} address={address.trim().toLowerCase()} />
     </Panel>

@@ -1,12 +1,11 @@
-/** The overview: chains and endpoints, what is being indexed, what failed and why, log, memory and disk. And a search. */
+/** The overview: chains and endpoints, what is being indexed, what failed and why, log, memory and disk. */
 import { useState } from "preact/hooks";
 import { troubleOfReport } from "../chains/trouble.ts";
-import type { ChainStatus, Client, Contract, ListedCollection, ServiceStatus } from "../client/index.ts";
+import type { ChainStatus, Client, ListedCollection, ServiceStatus } from "../client/index.ts";
 import { CHAIN_WORDS, ENDPOINT_WORDS } from "../status-words.ts";
 import { ContractForm, IndexForm } from "./actions.tsx";
 import { useChains } from "./chain-menu.tsx";
-import { useAction, useAnswer, usePolled } from "./hooks.ts";
-import { AddressPanel, OtherMeaning } from "./meaning.tsx";
+import { useAction, usePolled } from "./hooks.ts";
 import { TroubleWords } from "./notice.tsx";
 import {
   AddressLink,
@@ -22,10 +21,10 @@ import {
   Panel,
   plain,
   short,
+  type Where,
   whole,
 } from "./parts.tsx";
 import { useSession } from "./session.ts";
-import { KnownTokenTable } from "./tokens.tsx";
 
 const PAUSE_MS = 1_000;
 /** Rows of each table. The filter finds the rest. */
@@ -114,7 +113,7 @@ function Everything({ offers }: { readonly offers: readonly string[] }) {
 /** A key of scope `read` sees collections and prices, but not the state of the service. */
 function ReadOnly({ offers }: { readonly offers: readonly string[] }) {
   const chains = useChains();
-  const open = async ({ chain, address }: Required<Contract>) => {
+  const open = async ({ chain, address }: Where) => {
     location.hash = linkTo.collection(chain, address);
     return "";
   };
@@ -290,51 +289,5 @@ function FailingPanel({ rows, onDone }: { readonly rows: readonly ListedCollecti
       </ul>
       <p role="status">{state}</p>
     </Panel>
-  );
-}
-
-// What a text could mean: a contract by its address, a collection or an ERC-20 token by its name or symbol.
-
-/** Rows of a search. */
-const MOST_FOUND = 50;
-
-export function SearchScreen({ text }: { readonly text: string }) {
-  const { client, scope } = useSession();
-  const query = text.trim();
-  const isOperator = scope === "operate";
-  const collections = useAnswer<readonly ListedCollection[]>(
-    async (signal) =>
-      isOperator ? (await client.collectionPage({ text: query, limit: MOST_FOUND, signal })).result : [],
-    [query],
-  );
-  const tokens = useAnswer((signal) => client.findTokens(query, { limit: MOST_FOUND, signal }), [query]);
-  const asked = `text=${encodeURIComponent(query)}&limit=${MOST_FOUND}`;
-  return (
-    <>
-      <h1>Search: {plain(query)}</h1>
-      {isAddress(query) ? <AddressPanel address={query.toLowerCase()} /> : <OtherMeaning text={query} />}
-      {isOperator ? (
-        <Panel title="Known collections">
-          <Failure error={collections.error} />
-          {collections.value?.length === 0 ? <p>No collection has this in its address, name or symbol.</p> : null}
-          {collections.value === undefined || collections.value.length === 0 ? null : (
-            <CollectionTable rows={collections.value} />
-          )}
-        </Panel>
-      ) : null}
-      <Panel title="ERC-20 tokens">
-        <Failure error={tokens.error} />
-        {tokens.value?.length === 0 ? (
-          <p>No well-known token has this in its address, name or symbol. Any token is found by its whole address.</p>
-        ) : null}
-        {tokens.value === undefined || tokens.value.length === 0 ? null : <KnownTokenTable rows={tokens.value} />}
-      </Panel>
-      {!isAddress(query) && !isOperator ? (
-        <p>This key finds collections by their address. Only a key of scope operate may list what is known.</p>
-      ) : null}
-      <Curl
-        requests={[...(isOperator ? [{ path: `/api/collections?${asked}` }] : []), { path: `/api/tokens?${asked}` }]}
-      />
-    </>
   );
 }

@@ -1,10 +1,14 @@
 /** Small parts that several screens show. */
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { type ListedCollection, ServiceError } from "../client/index.ts";
+import { type Contract, type ListedCollection, ServiceError } from "../client/index.ts";
+import { type Query, queryText } from "../client/requests.ts";
 import { COLLECTION_WORDS } from "../status-words.ts";
-import { explorerOf } from "./hooks.ts";
+import { explorerOf, useAction } from "./hooks.ts";
 import { BASE } from "./session.ts";
+
+/** An address on a chain. */
+export type Where = Required<Contract>;
 
 // Numbers, times and addresses as people read them.
 
@@ -195,6 +199,13 @@ export function Failure({ error }: { readonly error: Error | undefined }) {
   );
 }
 
+/**
+ * The path of a request with its query. Undefined parameters are left out.
+ * @param segments of the path below `/api`
+ */
+export const apiPath = (segments: readonly string[], query: Query = {}): string =>
+  `/api/${segments.map(encodeURIComponent).join("/")}${queryText(query).replace(/%(?:2C|3A)/g, decodeURIComponent)}`;
+
 export interface Request {
   readonly method?: string;
   readonly path: string;
@@ -226,8 +237,11 @@ export const commandLine = (command: string): string =>
 function curlLine({ method = "GET", path, body }: Request): string {
   const verb = method === "GET" ? "" : ` -X ${method}`;
   const data = body === undefined ? "" : ` -d ${quoted(JSON.stringify(body))}`;
-  return `curl${verb} -H "X-API-Key: $KEY"${data} ${quoted(`${BASE}${path.replace(/^\//, "")}`)}`;
+  return `curl${verb} -H "X-API-Key: $KEY"${data} ${quoted(urlOf(path))}`;
 }
+
+/** The address of a path of this service. */
+export const urlOf = (path: string): string => `${BASE}${path.replace(/^\//, "")}`;
 
 /** A word for the shell. */
 export const quoted = (word: string): string => `'${word.replaceAll("'", "'\\''")}'`;
@@ -241,12 +255,55 @@ export function Panel({ title, children }: { readonly title: string; readonly ch
   );
 }
 
-/** What may be wider than the screen. It can be scrolled by keyboard, too. */
-export function Scroll({ label, children }: { readonly label: string; readonly children: ComponentChildren }) {
+interface FieldOptions {
+  readonly id: string;
+  readonly label: string;
+  readonly value: string;
+  readonly placeholder: string;
+  readonly class?: "narrow";
+  readonly inputMode?: "numeric";
+  readonly onInput: (text: string) => void;
+}
+
+/** A field for a text, with its label. */
+export const Field = ({ id, label, onInput, ...input }: FieldOptions) => (
+  <span class="field">
+    <label for={id}>{label}</label>{" "}
+    <input id={id} onInput={({ currentTarget }) => onInput(currentTarget.value)} {...input} />
+  </span>
+);
+
+interface MoreOptions {
+  readonly name?: string;
+  readonly isBusy?: boolean;
+  /** Reads on; undefined at the end of the list. */
+  readonly more: (() => void) | undefined;
+}
+
+/** The button below a list that goes on. */
+export const More = ({ name = "More", isBusy = false, more }: MoreOptions) =>
+  more === undefined ? null : (
+    <button type="button" disabled={isBusy} onClick={more}>
+      {name}
+    </button>
+  );
+
+interface ActionOptions {
+  readonly name: string;
+  /** Returns what to say afterwards. */
+  readonly work: () => Promise<string>;
+}
+
+/** A button for one request, with the state of it. */
+export function Action({ name, work }: ActionOptions) {
+  const [state, run, isBusy] = useAction();
   return (
-    <section class="scroll" tabIndex={0} aria-label={label}>
-      {children}
-    </section>
+    <>
+      <button type="button" disabled={isBusy} onClick={() => run(work)}>
+        {name}
+      </button>{" "}
+      <span role="status">{state}</span>
+    </>
   );
 }
 
@@ -259,7 +316,7 @@ interface TableOptions {
   readonly children: ComponentChildren;
 }
 
-/** A table. Its children are the rows. On a narrow screen each row is a card, in which a cell has the title of its column. */
+/** A table. Its children are the rows. It can be scrolled, by keyboard too, if it is wider than the screen. On a narrow screen each row is a card, in which a cell has the title of its column. */
 export function Table({ label, titles, numbers = [], children }: TableOptions) {
   const table = useRef<HTMLTableElement>(null);
   // The style writes the titles. Rows are components of their own, which do not know them.
@@ -268,7 +325,7 @@ export function Table({ label, titles, numbers = [], children }: TableOptions) {
       for (const cell of row.cells) cell.dataset["title"] = titles[cell.cellIndex] ?? "";
   });
   return (
-    <Scroll label={label}>
+    <section class="scroll" tabIndex={0} aria-label={label}>
       <table ref={table}>
         <thead>
           <tr>
@@ -281,7 +338,7 @@ export function Table({ label, titles, numbers = [], children }: TableOptions) {
         </thead>
         <tbody>{children}</tbody>
       </table>
-    </Scroll>
+    </section>
   );
 }
 

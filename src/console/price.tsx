@@ -3,6 +3,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type UPlot from "uplot";
 import {
   type Answer as Answered,
+  type PriceQuery,
   type SeriesPoint,
   ServiceError,
   type SkippedPool,
@@ -14,10 +15,12 @@ import { blockIn, useAction, useAnswer, useQuery } from "./hooks.ts";
 import { ChainNotice } from "./notice.tsx";
 import {
   AddressLink,
+  apiPath,
   Curl,
   clock,
   Fact,
   Failure,
+  Field,
   isAddress,
   linkTo,
   Panel,
@@ -26,6 +29,7 @@ import {
   quoted,
   shortened,
   Table,
+  type Where,
   whole,
 } from "./parts.tsx";
 import { Origin } from "./route.tsx";
@@ -34,11 +38,6 @@ import { useSession } from "./session.ts";
 import { noteToken, TokenChoice } from "./tokens.tsx";
 
 type PriceAnswer = Answered<TokenPrice>;
-
-interface PriceOptions {
-  readonly chain: string;
-  readonly address: string;
-}
 
 interface ScreenOptions {
   /** The chain of the link; undefined for the first one that is enabled. */
@@ -72,38 +71,25 @@ function Ask({ chain, address, chains }: ScreenOptions & { readonly chains: read
   return (
     <form class="row" onSubmit={submit}>
       <ChainMenu id="chain" {...{ chains }} chain={on} onChain={setOn} />
-      <span class="field">
-        <label for="token">Token</label>{" "}
-        <input
-          id="token"
-          value={text}
-          placeholder="0x…"
-          onInput={({ currentTarget }) => setText(currentTarget.value)}
-        />
-      </span>
+      <Field id="token" label="Token" value={text} placeholder="0x…" onInput={setText} />
       <button type="submit">Show</button>
       <span role="alert">{problem}</span>
     </form>
   );
 }
 
-function Answer({ chain, address }: PriceOptions) {
+function Answer({ chain, address }: Where) {
   const { client } = useSession();
   const [query, change] = useQuery();
   const block = blockIn(query);
+  const asked = { chain, include: ["provenance", "percent_change"], to_block: block };
   const { value, error, isLoading } = useAnswer<PriceAnswer>(
-    (signal) =>
-      client.price(address, {
-        ...{ chain, include: ["provenance", "percent_change"], signal },
-        ...(block === undefined ? {} : { to_block: block }),
-      }),
+    (signal) => client.price(address, { ...asked, signal }),
     [chain, address, block],
   );
   useLayoutEffect(() => {
     if (value !== undefined) noteToken({ chain, address, symbol: value.tokenSymbol, name: value.tokenName });
   }, [value, chain, address]);
-  const at = block === undefined ? "" : `&to_block=${block}`;
-  const path = `/api/v2/erc20/${address}/price?chain=${chain}&include=provenance,percent_change${at}`;
   const command = `price ${address} --chain ${quoted(chain)}${block === undefined ? "" : ` --block ${block}`}`;
   const show = (chosen: number | undefined) => change({ block: chosen?.toString() });
   return (
@@ -118,12 +104,16 @@ function Answer({ chain, address }: PriceOptions) {
       {error === undefined && value?.asOf?.time != null ? (
         <CurvePanel {...{ chain, address }} until={value.asOf.time} onBlock={show} />
       ) : null}
-      <Curl requests={[{ path }]} commands={[command]} />
+      <Curl requests={[{ path: pricePath(address, asked) }]} commands={[command]} />
     </>
   );
 }
 
-interface WhenOptions extends PriceOptions {
+/** The path of a request for a price. */
+const pricePath = (address: string, { include, ...query }: Omit<PriceQuery, "signal">): string =>
+  apiPath(["v2", "erc20", address, "price"], { ...query, include: include?.join() });
+
+interface WhenOptions extends Where {
   readonly block: number | undefined;
   readonly onBlock: (block: number | undefined) => void;
 }
@@ -151,15 +141,7 @@ function When({ chain, address, block, onBlock }: WhenOptions) {
   };
   return (
     <form class="row" onSubmit={submit}>
-      <span class="field">
-        <label for="at">Block</label>{" "}
-        <input
-          id="at"
-          value={text}
-          placeholder="newest, or a time in UTC"
-          onInput={({ currentTarget }) => setText(currentTarget.value)}
-        />
-      </span>
+      <Field id="at" label="Block" value={text} placeholder="newest, or a time in UTC" onInput={setText} />
       <button type="submit" disabled={isBusy}>
         Go
       </button>
@@ -185,7 +167,7 @@ function momentOf(text: string): { readonly block: number | undefined } | string
 }
 
 /** Why there is no price, with what the service found at each pool. */
-function Refused({ error, chain, address }: PriceOptions & { readonly error: Error }) {
+function Refused({ error, chain, address }: Where & { readonly error: Error }) {
   const pools = error instanceof ServiceError ? (error.details?.pools ?? []) : [];
   const found = findingOf(error);
   // The failure itself says why a token has no price, and the notice what is wrong with the chain.
@@ -273,7 +255,7 @@ function Trust({ provenance }: { readonly provenance: NonNullable<TokenPrice["pr
 /** The size of the trade that is shown, in US dollars. */
 const TRADE_USD = 1_000;
 
-interface TradeOptions extends PriceOptions {
+interface TradeOptions extends Where {
   readonly block: number | undefined;
   /** Each new price has its trade asked for again. */
   readonly price: PriceAnswer;
@@ -282,21 +264,16 @@ interface TradeOptions extends PriceOptions {
 /** What a holder would get. Asked for apart, because it takes the service more requests than the price. */
 function TradePanel({ chain, address, block, price }: TradeOptions) {
   const { client } = useSession();
+  const asked = { chain, include: ["depth"], size_usd: TRADE_USD, to_block: block };
   const { value, error } = useAnswer(
-    (signal) =>
-      client.price(address, {
-        ...{ chain, include: ["depth"], size_usd: TRADE_USD, signal },
-        ...(block === undefined ? {} : { to_block: block }),
-      }),
+    (signal) => client.price(address, { ...asked, signal }),
     [chain, address, block, price],
   );
-  const at = block === undefined ? "" : `&to_block=${block}`;
-  const path = `/api/v2/erc20/${address}/price?chain=${chain}&include=depth&size_usd=${TRADE_USD}${at}`;
   return (
     <Panel title={`Trading $${whole(TRADE_USD)} of it`}>
       <Failure error={error} />
       {value === undefined ? <p role="status">{error === undefined ? "Computing…" : ""}</p> : <Trade {...value} />}
-      <Curl requests={[{ path }]} />
+      <Curl requests={[{ path: pricePath(address, asked) }]} />
     </Panel>
   );
 }
@@ -352,9 +329,7 @@ const SPANS = [
 const POINTS = [25, 50, 100, 200] as const;
 const HOUR_MS = 3_600_000;
 
-interface CurveOptions {
-  readonly chain: string;
-  readonly address: string;
+interface CurveOptions extends Where {
   /** ISO time of the shown price: the curve ends there. */
   readonly until: string;
   readonly onBlock: (block: number) => void;
@@ -409,7 +384,7 @@ function CurvePanel({ chain, address, until, onBlock }: CurveOptions) {
           <PointTable points={result} {...{ chain, onBlock }} />
         </details>
       )}
-      <Curl requests={[{ path: `/api/prices/${chain}/${address}/series?from=${from}&to=${until}&points=${points}` }]} />
+      <Curl requests={[{ path: apiPath(["prices", chain, address, "series"], range) }]} />
     </Panel>
   );
 }

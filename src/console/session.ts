@@ -58,7 +58,7 @@ export interface Session {
 }
 
 /** Why answers of a chain may be old, as the newest answer of each chain says. */
-export class Troubles {
+class Troubles {
   readonly #byChain = new Map<string, string>();
   readonly #listeners = new Set<() => void>();
 

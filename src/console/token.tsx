@@ -4,28 +4,42 @@ import type { MetadataOutcome, NftRecord } from "../client/index.ts";
 import { OUTCOME_WORDS } from "../status-words.ts";
 import { isMulti, Picture, tokenName } from "./gallery.tsx";
 import { TokenHolders } from "./holders.tsx";
-import { blockIn, useAction, useAnswer, useQuery } from "./hooks.ts";
+import { blockIn, useAnswer, useQuery } from "./hooks.ts";
 import { ChainNotice } from "./notice.tsx";
-import { Curl, clock, Fact, Failure, linkTo, Owner, Panel, plain, whole } from "./parts.tsx";
+import {
+  Action,
+  apiPath,
+  Curl,
+  clock,
+  Fact,
+  Failure,
+  linkTo,
+  Owner,
+  Panel,
+  plain,
+  type Where,
+  whole,
+} from "./parts.tsx";
 import { useSession } from "./session.ts";
 import { Transfers } from "./views.tsx";
 
-interface TokenOptions {
-  readonly chain: string;
-  readonly address: string;
+interface TokenOptions extends Where {
   readonly id: string;
 }
 
 export function TokenScreen({ chain, address, id }: TokenOptions) {
   const { client, scope } = useSession();
   const block = blockIn(useQuery()[0]);
-  const at = block === undefined ? {} : { as_of_block: block };
   const { value, error, reload } = useAnswer(
-    (signal) => client.token({ chain, address }, id, { limit: 1, ...at, signal }),
+    (signal) => client.token({ chain, address }, id, { limit: 1, as_of_block: block, signal }),
     [chain, address, id, block],
   );
   const record = value?.record;
-  const search = block === undefined ? "" : `?as_of_block=${block}`;
+  const refresh = async () => {
+    await client.refresh({ chain, address }, [id]);
+    reload();
+    return "Its metadata is fetched again.";
+  };
   return (
     <>
       <ChainNotice chain={chain} />
@@ -49,31 +63,11 @@ export function TokenScreen({ chain, address, id }: TokenOptions) {
           <Panel title="Attempts to fetch the metadata">
             <p class="quiet">Choose a time to see the metadata as it was known then.</p>
             <Attempts of={{ chain, address, id, block }} attempts={value.metadata} />
-            {scope === "operate" ? <Refresh of={{ chain, address, id }} onDone={reload} /> : null}
+            {scope === "operate" ? <Action name="Refresh metadata" work={refresh} /> : null}
           </Panel>
         </>
       )}
-      <Curl requests={[{ path: `/api/collections/${chain}/${address}/tokens/${id}${search}` }]} />
-    </>
-  );
-}
-
-/** Has the metadata of the token fetched again. */
-function Refresh({ of: { chain, address, id }, onDone }: { readonly of: TokenOptions; readonly onDone: () => void }) {
-  const { client } = useSession();
-  const [state, run, isBusy] = useAction();
-  const refresh = () =>
-    run(async () => {
-      await client.refresh({ chain, address }, [id]);
-      onDone();
-      return "Its metadata is fetched again.";
-    });
-  return (
-    <>
-      <button type="button" disabled={isBusy} onClick={refresh}>
-        Refresh metadata
-      </button>{" "}
-      <span role="status">{state}</span>
+      <Curl requests={[{ path: apiPath(["collections", chain, address, "tokens", id], { as_of_block: block }) }]} />
     </>
   );
 }
@@ -119,10 +113,7 @@ function Details({ record, locked, chain, address, block }: DetailsOptions) {
 /** Lines of a document that the page shows, and characters of a line. A document may have a megabyte. */
 const [MOST_LINES, MOST_PER_LINE] = [300, 1_000];
 
-interface TokenAt {
-  readonly chain: string;
-  readonly address: string;
-  readonly id: string;
+interface TokenAt extends TokenOptions {
   /** The block that the screen shows; undefined for the newest. */
   readonly block: number | undefined;
 }
@@ -154,20 +145,18 @@ function Attempts({ of, attempts }: { readonly of: TokenAt; readonly attempts: r
 /** The metadata that the service knew after an attempt. */
 function KnownThen({ of: { chain, address, id, block }, time }: { readonly of: TokenAt; readonly time: string }) {
   const { client } = useSession();
-  const at = block === undefined ? {} : { as_of_block: block };
+  const query = { limit: 1, metadata_as_of: time, as_of_block: block };
   const { value, error } = useAnswer(
-    (signal) => client.token({ chain, address }, id, { limit: 1, metadata_as_of: time, ...at, signal }),
+    (signal) => client.token({ chain, address }, id, { ...query, signal }),
     [chain, address, id, block, time],
   );
   if (error !== undefined) return <Failure error={error} />;
   if (value === undefined) return <p>Loading…</p>;
   const { record } = value;
-  const query = new URLSearchParams({ limit: "1", metadata_as_of: time });
-  if (block !== undefined) query.set("as_of_block", String(block));
   return (
     <section class="known" aria-label={`Metadata as known at ${clock(time)}`}>
       {record === undefined ? <p>The token is burned.</p> : <Document record={record} />}
-      <Curl requests={[{ path: `/api/collections/${chain}/${address}/tokens/${id}?${query}` }]} />
+      <Curl requests={[{ path: apiPath(["collections", chain, address, "tokens", id], query) }]} />
     </section>
   );
 }

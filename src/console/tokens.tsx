@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import type { KnownToken } from "../client/index.ts";
 import { ChainMenu, useChainChoice } from "./chain-menu.tsx";
 import { useAnswer } from "./hooks.ts";
-import { AddressLink, brief, Curl, Failure, isAddress, linkTo, Panel, plain, Table } from "./parts.tsx";
+import { AddressLink, apiPath, brief, Curl, Failure, isAddress, linkTo, Panel, plain, Table } from "./parts.tsx";
 import { BASE, useSession } from "./session.ts";
 
 type ShownToken = Pick<KnownToken, "chain" | "address" | "symbol" | "name">;
@@ -113,7 +113,7 @@ function KnownTokens({ chains, chain: first }: ChainsOptions) {
       {value?.length === MOST_LISTED ? (
         <p class="quiet">The service lists {MOST_LISTED} tokens of all chains at once. The filter finds the others.</p>
       ) : null}
-      <Curl requests={[{ path: `/api/tokens?text=${encodeURIComponent(text)}&limit=${MOST_LISTED}` }]} />
+      <Curl requests={[{ path: apiPath(["tokens"], { text, limit: MOST_LISTED }) }]} />
     </Panel>
   );
 }

@@ -1,30 +1,31 @@
 /** Views of a collection beside the gallery: its transfers, and files of it. */
 import { useState } from "preact/hooks";
-import type { Client, CollectionDetails, CollectionTransfer, FeedMessage } from "../client/index.ts";
-import type { Happening } from "./collection-state.ts";
-import { type Loaded, useAction, usePages } from "./hooks.ts";
+import type { Client, CollectionTransfer } from "../client/index.ts";
+import type { CollectionState, Happening } from "./collection-state.ts";
+import { useAction, usePages } from "./hooks.ts";
 import {
+  apiPath,
   Curl,
   clock,
   commandLine,
   counted,
   Failure,
   linkTo,
+  More,
   NO_OWNER,
   Owner,
+  Panel,
   plain,
   quoted,
   Table,
   Transaction,
+  urlOf,
+  type Where,
   whole,
 } from "./parts.tsx";
-import { BASE, useSession } from "./session.ts";
+import { useSession } from "./session.ts";
 
-interface ActivityOptions extends ListOptions {
-  readonly happenings: readonly Happening[];
-  readonly metadata: Extract<FeedMessage, { type: "metadata" }> | undefined;
-  readonly details: Loaded<CollectionDetails | undefined>;
-}
+type ActivityOptions = ListOptions & Pick<CollectionState, "happenings" | "metadata" | "details">;
 
 export function ActivityPanel({ chain, address, block, turn, happenings, metadata, details }: ActivityOptions) {
   return (
@@ -69,10 +70,7 @@ export function Transfers({ chain, address, block, turn, id }: TransfersOptions)
     // At a block of the past nothing changes.
     [chain, address, id, block === undefined ? turn : 0],
   );
-  const query = new URLSearchParams({ limit: String(PAGE), times: "true" });
-  for (const [name, value] of Object.entries(only)) query.set(name, String(value));
-  if (page?.asOf != null) query.set("as_of_block", String(page.asOf.block));
-  const path = `/api/collections/${chain}/${address}/transfers?${query}`;
+  const query = { limit: PAGE, times: true, ...only, as_of_block: page?.asOf?.block };
   const titles = ["Time", "Block", ...(id === undefined ? ["Token"] : []), "From", "To", "Amount"];
   return (
     <>
@@ -89,12 +87,8 @@ export function Transfers({ chain, address, block, turn, id }: TransfersOptions)
           <TransferRow key={`${row.block}/${row.logIndex}/${row.tokenId}`} {...{ row, chain, address, block, id }} />
         ))}
       </Table>
-      {more === undefined ? null : (
-        <button type="button" disabled={isBusy} onClick={more}>
-          Older
-        </button>
-      )}
-      <Curl requests={[{ path }]} />
+      <More name="Older" {...{ isBusy, more }} />
+      <Curl requests={[{ path: apiPath(["collections", chain, address, "transfers"], query) }]} />
     </>
   );
 }
@@ -123,30 +117,25 @@ function TransferRow({ row, chain, address, block, id }: Omit<TransfersOptions, 
   );
 }
 
-interface HealthOptions {
-  readonly chain: string;
-  readonly address: string;
-  readonly metadata: ActivityOptions["metadata"];
-  readonly details: ActivityOptions["details"];
-}
+type HealthOptions = Where & Pick<CollectionState, "metadata" | "details">;
 
 /** How far the metadata of the whole collection is, and why it is missing. */
 function MetadataHealth({ chain, address, metadata, details }: HealthOptions) {
   const { client, scope } = useSession();
   const [state, run, isBusy] = useAction();
   const health = details.value?.metadata;
-  const again = (tokenIds: readonly string[]) =>
+  const failed = health?.failedTokens ?? [];
+  const again = () =>
     run(async () => {
-      await client.refresh({ chain, address }, tokenIds);
+      await client.refresh({ chain, address }, failed);
       details.reload();
-      return `The metadata of ${counted(tokenIds.length, "token")} is fetched again.`;
+      return `The metadata of ${counted(failed.length, "token")} is fetched again.`;
     });
   // The messages are newer than the answer.
   const shown = metadata ?? health;
   if (shown === undefined) return <Failure error={details.error} />;
   return (
-    <section class="panel">
-      <h2>Metadata</h2>
+    <Panel title="Metadata">
       <p>
         With metadata: {counted(shown.resolved, "token")}. Failed: {counted(shown.failed, "token")}.
         {shown.left === null ? "" : ` Not tried yet: ${counted(shown.left, "token")}.`}
@@ -155,15 +144,15 @@ function MetadataHealth({ chain, address, metadata, details }: HealthOptions) {
       {health === undefined ? null : <Reasons reasons={health.reasons} />}
       {scope === "operate" ? (
         <p class="row">
-          {health === undefined || health.failedTokens.length === 0 ? null : (
-            <button type="button" disabled={isBusy} onClick={() => again(health.failedTokens)}>
+          {failed.length === 0 ? null : (
+            <button type="button" disabled={isBusy} onClick={again}>
               Try the failed ones again
             </button>
           )}
           <span role="status">{state}</span>
         </p>
       ) : null}
-    </section>
+    </Panel>
   );
 }
 
@@ -182,9 +171,7 @@ function Reasons({ reasons }: { readonly reasons: Readonly<Record<string, number
 
 const PAGE = 50;
 
-export interface ListOptions {
-  readonly chain: string;
-  readonly address: string;
+export interface ListOptions extends Where {
   readonly block: number | undefined;
   /** Counts the changes at the newest block. */
   readonly turn: number;
@@ -200,9 +187,7 @@ const SAVING_MS = 60_000;
 /** A row of an exported token, by measure of CSV files. */
 const ROW_BYTES = 250;
 
-interface ExportOptions {
-  readonly chain: string;
-  readonly address: string;
+interface ExportOptions extends Where {
   /** The block that the page shows. By default the service exports its newest final block, which may be much older. */
   readonly block: number;
   readonly total: number;
@@ -212,9 +197,9 @@ export function ExportPanel({ chain, address, block, total }: ExportOptions) {
   const { client } = useSession();
   const [holders, setHolders] = useState(false);
   const [state, run, isBusy] = useAction();
-  const query = (format: string) => {
-    const parts = new URLSearchParams({ format, holders: String(holders), as_of_block: String(block) });
-    return `api/collections/${encodeURIComponent(chain)}/${address}/export?${parts}`;
+  const curlLine = (format: string) => {
+    const path = apiPath(["collections", chain, address, "export"], { format, holders, as_of_block: block });
+    return `curl -OJ -H "X-API-Key: $KEY" ${quoted(urlOf(path))}`;
   };
   const isLarge = total * ROW_BYTES > MOST_BYTES;
   const save = (format: (typeof FORMATS)[number]) =>
@@ -238,9 +223,7 @@ export function ExportPanel({ chain, address, block, total }: ExportOptions) {
       {isLarge ? (
         <>
           <p>The file may have more than 100 MB. Fetch it with a program:</p>
-          <pre>
-            {FORMATS.map((format) => `curl -OJ -H "X-API-Key: $KEY" ${quoted(BASE + query(format))}`).join("\n")}
-          </pre>
+          <pre>{FORMATS.map(curlLine).join("\n")}</pre>
         </>
       ) : (
         <p class="row">
@@ -255,7 +238,7 @@ export function ExportPanel({ chain, address, block, total }: ExportOptions) {
       <details class="curl">
         <summary>The same with curl</summary>
         <pre>
-          {`curl -OJ -H "X-API-Key: $KEY" ${quoted(BASE + query("csv"))}\n\n${commandLine(`export ${address} --chain ${quoted(chain)} --format csv --as-of ${block}${holders ? " --holders" : ""}`)}`}
+          {`${curlLine("csv")}\n\n${commandLine(`export ${address} --chain ${quoted(chain)} --format csv --as-of ${block}${holders ? " --holders" : ""}`)}`}
         </pre>
       </details>
     </>

@@ -8,29 +8,14 @@ import type { Clock } from "../core/clock.ts";
 import { FairSlots } from "../core/fair-slots.ts";
 import { type HolderRanking, rankHolders } from "../exports/holders.ts";
 import { currentCollection, type WalkSource } from "../walks/snapshot.ts";
-import type { StartedWalk } from "../walks/walk.ts";
+import { listingName, type StartedWalk } from "../walks/walk.ts";
 import { TraitIndexes } from "./traits.ts";
 
 /** Work of one key that waits. At a tenth of a second each, the last one starts after a few seconds. */
 const MAX_WAITING = 32;
 
-/** Each reading takes slices of the thread that serves requests, so more of them at once would only take turns. */
-const memoryReadings = () =>
-  new FairSlots({
-    ...{ places: 4, perKey: 2, forOperators: 1 },
-    maxWaiting: MAX_WAITING,
-    retryAfter: 2,
-    work: "readings of whole collections",
-  });
-
-/** Each reading is up to 64 requests for logs. A public node bears about a hundred of them at once. */
-const nodeReadings = () =>
-  new FairSlots({
-    ...{ places: 5, perKey: 2, forOperators: 1 },
-    maxWaiting: MAX_WAITING,
-    retryAfter: 2,
-    work: "readings of the node",
-  });
+const readings = (places: number, work: string) =>
+  new FairSlots({ places, perKey: 2, forOperators: 1, maxWaiting: MAX_WAITING, retryAfter: 2, work });
 
 /** Memory for rankings, and about what one holder takes. */
 const MAX_BYTES = 64 << 20;
@@ -45,10 +30,8 @@ class Rankings {
 
   /** Returns the ranking at the block of a walk. @throws Refusal `cursor_reorged` if the block is lost meanwhile */
   async of(source: WalkSource, start: StartedWalk): Promise<HolderRanking> {
-    const { block, hash, above, base, chainVersion } = start.walk;
-    const { rewrittenAt } = await currentCollection(source, start.walk);
-    const point = hash || above?.hash || (start.finalized ? "final" : chainVersion);
-    const key = `${source.chainId}/${source.address}/${base}/${rewrittenAt}/${block}/${point}`;
+    const collection = await currentCollection(source, start.walk);
+    const key = `${source.chainId}/${source.address}/${listingName(collection, start)}`;
     const known = this.#kept.get(key);
     if (known !== undefined) return known;
     return this.#making.run(key, async () => {
@@ -61,8 +44,10 @@ class Rankings {
 
 /** What the requests of a process share. */
 export class Explorer {
-  readonly memory = memoryReadings();
-  readonly node = nodeReadings();
+  /** Each reading takes slices of the thread that serves requests, so more of them at once would only take turns. */
+  readonly memory = readings(4, "readings of whole collections");
+  /** Each reading is up to 64 requests for logs. A public node bears about a hundred of them at once. */
+  readonly node = readings(5, "readings of the node");
   readonly rankings = new Rankings();
   readonly traits: TraitIndexes;
 

@@ -4,7 +4,7 @@
  * collection's author chooses how many traits there are, so an index is bounded while it is built.
  */
 import { LRUCache } from "lru-cache";
-import { yieldToEventLoop } from "../core/background.ts";
+import { SingleFlight, yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import { invalidParameter } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
@@ -14,7 +14,7 @@ import type { WalkSource } from "../walks/snapshot.ts";
 import { batchesOf, type StartedWalk } from "../walks/walk.ts";
 
 /** Most tokens of a collection whose traits are indexed. */
-export const MAX_INDEXED = 100_000;
+const MAX_INDEXED = 100_000;
 /** Part of the memory for indexes that one collection may take. */
 const MAX_PART = 0.5;
 /** Upper bounds of what a token, one of its traits and a value take: objects, strings and the entries of maps. */
@@ -48,7 +48,7 @@ interface Trait {
 }
 
 /** The traits of a listing. */
-export interface TraitCounts {
+interface TraitCounts {
   /** Tokens in the listing, and those with indexed metadata. */
   readonly tokens: number;
   readonly indexed: number;
@@ -224,7 +224,7 @@ interface Kept {
   /** Counts of listings of which each token was read, by the listing. */
   readonly counted: LRUCache<string, TraitCounts>;
   /** Reads of listings that run. */
-  readonly reading: Map<string, Promise<TraitCounts>>;
+  readonly reading: SingleFlight<string, TraitCounts>;
 }
 
 interface IndexRequest {
@@ -268,8 +268,11 @@ export class TraitIndexes {
     const { index, counted, reading } = kept;
     const known = counted.get(request.listing);
     if (known !== undefined) return { index, counts: known };
-    const running = reading.get(request.listing) ?? this.#read(kept, request);
-    const counts = await running;
+    const counts = await reading.run(request.listing, async () => {
+      const read = await countListing(index, request);
+      counted.set(request.listing, read);
+      return read;
+    });
     // The index has grown. It may have been replaced by one with newer metadata meanwhile.
     if (this.#kept.peek(key) === kept) this.#kept.set(key, kept);
     return { index, counts };
@@ -285,20 +288,10 @@ export class TraitIndexes {
       made: metadataVersion,
       madeMs: now,
       counted: new LRUCache({ maxSize: Math.ceil(this.#maxBytes * COUNTED_PART), sizeCalculation: countedBytes }),
-      reading: new Map(),
+      reading: new SingleFlight(),
     };
     this.#kept.set(key, kept);
     return kept;
-  }
-
-  #read(kept: Kept, request: IndexRequest): Promise<TraitCounts> {
-    const running = countListing(kept.index, request).finally(() => kept.reading.delete(request.listing));
-    kept.reading.set(request.listing, running);
-    running.then(
-      (counts) => kept.counted.set(request.listing, counts),
-      () => undefined,
-    );
-    return running;
   }
 }
 

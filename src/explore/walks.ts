@@ -3,14 +3,7 @@ import { type Collection, ledgersOf } from "../collections/collection.ts";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Address } from "../core/hex.ts";
 import type { Entry } from "../ledger/entries.ts";
-import {
-  kindsOf,
-  NEWEST,
-  readHistory,
-  type TokenHistory,
-  type TokenName,
-  type TokenTransfer,
-} from "../ledger/history.ts";
+import { kindsOf, NEWEST, readHistory, type TokenName, type TokenTransfer } from "../ledger/history.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Position } from "../ledger/rows.ts";
 import { readTransfers, type Transfer } from "../ledger/transfers.ts";
@@ -71,8 +64,9 @@ export function tokenOfId(ledger: Ledger, id: bigint): TokenName | undefined {
   return kind === undefined ? undefined : { kind, id };
 }
 
-export interface HistoryPage {
-  readonly transfers: readonly (Omit<TokenTransfer, "from" | "to"> & { readonly from: string; readonly to: string })[];
+/** A page of transfers, whose parties are addresses. */
+interface PageOf<T> {
+  readonly transfers: readonly (Omit<T, "from" | "to"> & { readonly from: string; readonly to: string })[];
   readonly next: Position | undefined;
 }
 
@@ -82,12 +76,13 @@ export async function historyPage(
   start: StartedWalk,
   token: TokenName,
   { isFirst, limit }: { readonly isFirst: boolean; readonly limit: number },
-): Promise<HistoryPage> {
+): Promise<PageOf<TokenTransfer>> {
   const { block, position } = start.walk;
   const from = isFirst ? NEWEST : (numberOfPlace(position) ?? NEWEST);
   return readKept(source, start, function* (collection) {
     const ledger = ledgerOf(collection, start.walk);
-    return namedPage(ledger, yield* readHistory(ledger, token, { block, from, limit }));
+    const { transfers, next } = yield* readHistory(ledger, token, { block, from, limit });
+    return { transfers: named(ledger, transfers), next: next === undefined ? undefined : placeOfNumber(next) };
   });
 }
 
@@ -120,10 +115,7 @@ export interface TransferQuery {
   readonly to?: Address | undefined;
 }
 
-export interface TransfersPage {
-  readonly transfers: readonly (Omit<Transfer, "from" | "to"> & { readonly from: string; readonly to: string })[];
-  readonly next: Position | undefined;
-}
+export type TransfersPage = PageOf<Transfer>;
 
 /**
  * Returns transfers of a collection, newest first, from the walk's place on, through all contracts that were at its
@@ -145,8 +137,7 @@ export async function transfersPage(
       const ledger = ledgers[life] as Ledger;
       const from = place?.[3] === life ? ([place[0], place[1], place[2]] as const) : undefined;
       const slice = yield* transfersOf(ledger, query, { block, from, limit: limit - transfers.length });
-      const name = (party: number) => ledger.addresses.hex(party);
-      transfers.push(...slice.transfers.map((one) => ({ ...one, from: name(one.from), to: name(one.to) })));
+      transfers.push(...named(ledger, slice.transfers));
       if (slice.next !== undefined) return { transfers, next: [...slice.next, life] };
     }
     return { transfers, next: undefined };
@@ -167,10 +158,8 @@ function* transfersOf(
   return yield* readTransfers(ledger, filter, options);
 }
 
-function namedPage(ledger: Ledger, { transfers, next }: TokenHistory): HistoryPage {
-  const name = (owner: number) => ledger.addresses.hex(owner);
-  return {
-    transfers: transfers.map((one) => ({ ...one, from: name(one.from), to: name(one.to) })),
-    next: next === undefined ? undefined : placeOfNumber(next),
-  };
+/** Transfers with their parties as addresses. */
+function named<T extends { readonly from: number; readonly to: number }>(ledger: Ledger, transfers: readonly T[]) {
+  const name = (party: number) => ledger.addresses.hex(party);
+  return transfers.map((one) => ({ ...one, from: name(one.from), to: name(one.to) }));
 }

@@ -26,6 +26,7 @@ import {
   whileLogAnswers,
   withoutBody,
   withoutOrigins,
+  withRequestId,
 } from "./api/answers.ts";
 import type { Answered, Operation } from "./api/operation.ts";
 import { UNKNOWN_PARAMETERS, unknownParameters } from "./api/parameters.ts";
@@ -33,7 +34,6 @@ import { isApiPath, isOperatorPath, methodCheck, patternOf, routeLabel } from ".
 import { consolePage } from "./console-page.ts";
 import { documents } from "./documents.ts";
 import { detailOf, HEADERS, INFO, schemasOf } from "./openapi.ts";
-import type { RateLimiter } from "./rate-limiter.ts";
 import { COLLECTION_OPERATIONS } from "./routes/collections.ts";
 import { EXPLORE_OPERATIONS } from "./routes/explore.ts";
 import { EXPORT_OPERATIONS } from "./routes/export.ts";
@@ -67,7 +67,6 @@ export const operationsOf = (maxPageSize: number): readonly Operation<OperationD
 
 interface AppDeps extends OperationDeps {
   readonly keyLimits: KeyLimits;
-  readonly limiter: RateLimiter;
   /** The account of a key's calls. */
   readonly accountOf: (key: ApiKey) => Spending;
   readonly logRequests: boolean;
@@ -92,87 +91,81 @@ export interface App {
 const PLUGIN_PAGE = "/swagger/plugin";
 const DOCUMENT = "/swagger/json";
 
-export function createApp(deps: AppDeps): App {
-  const { metrics, logger } = deps;
-  const operations = operationsOf(deps.maxPageSize);
-  const elysia = createRoutes(deps, operations, (method, path) => checkMethod(method, path));
-  const checkMethod: CheckMethod = methodCheck(elysia.routes);
-  const check = { ...deps, operationOf: operationFinder(operations), isKnownParameter: parameterNames(operations) };
-  const ready = new ResponseCache(LIMITS.pageCacheBytes);
-  metrics.onScrape(() => {
-    metrics.answerCacheBytes.set(ready.bytes);
-  });
+export const createApp = (deps: AppDeps): App => new Application(deps);
+
+class Application implements App {
+  readonly #deps: Checks;
+  readonly #elysia: Elysia;
+  readonly #checkMethod: CheckMethod;
+  readonly #ready = new ResponseCache(LIMITS.pageCacheBytes);
+
+  constructor(deps: AppDeps) {
+    const operations = operationsOf(deps.maxPageSize);
+    this.#deps = { ...deps, operationOf: operationFinder(operations), isKnownParameter: parameterNames(operations) };
+    this.#elysia = createRoutes(deps, operations, (method, path) => this.#checkMethod(method, path));
+    this.#checkMethod = methodCheck(this.#elysia.routes);
+    deps.metrics.onScrape(() => {
+      deps.metrics.answerCacheBytes.set(this.#ready.bytes);
+    });
+  }
+
+  handle(request: Request, target: string, path: string): Response | Promise<Response> {
+    const { metrics, logger, logRequests } = this.#deps;
+    const started = performance.now();
+    const caller: Caller = { id: crypto.randomUUID() };
+    const done = (response: Response): Response => {
+      const ms = performance.now() - started;
+      metrics.requestSeconds.observe(routeLabel(path), response.status, ms / 1_000);
+      if (logRequests) logRequest(this.#deps, { method: request.method, target, path, ms, ...caller }, response.status);
+      return isOperatorPath(path) ? withoutOrigins(response) : response;
+    };
+    const failed = (error: unknown): Response => done(withRequestId(failure(error, caller.id, logger), caller.id));
+    try {
+      const response = this.#answer(request, target, path, caller);
+      return response instanceof Promise ? response.then(done, failed) : done(response);
+    } catch (error) {
+      return failed(error);
+    }
+  }
+
+  /** Returns the response. Throws or rejects with the error. */
+  #answer(request: Request, target: string, path: string, caller: Caller): Response | Promise<Response> {
+    const { id } = caller;
+    if (request.method === "OPTIONS" && isApiPath(path)) return preflight(id);
+    caller.key = checkRequest(request, target, path, this.#deps);
+    if (path.startsWith(PLUGIN_PAGE)) throw noSuchPath();
+    if (request.method !== "GET") this.#checkMethod(request.method, path);
+    const known = request.method === "GET" ? this.#ready.get(target) : undefined;
+    if (known !== undefined) return this.#ready.respond(target, known, request, id);
+    const made = this.#make(request, target, caller);
+    return request.method === "HEAD" ? made.then(withoutBody) : made;
+  }
 
   /** Runs the route, and caches its response if the route can tell how long it stays current. */
-  const make = async (original: Request, target: string, { id, key }: Caller): Promise<Response> => {
+  async #make(original: Request, target: string, { id, key }: Caller): Promise<Response> {
     const request = routerRequest(original, target);
     const progress: InProgress = { id, key };
     inProgress.set(request, progress);
-    const routed = () => elysia.handle(request);
-    const response = await (key === undefined ? routed() : deps.accountOf(key).run(routed));
+    const routed = () => this.#elysia.handle(request);
+    const response = await (key === undefined ? routed() : this.#deps.accountOf(key).run(routed));
     const { answered, unknown } = progress;
     if (unknown !== undefined) (answered?.answer ?? response).headers.set(UNKNOWN_PARAMETERS, unknown);
-    if (answered !== undefined) {
-      ready.put(target, answered);
-      return ready.respond(target, answered.answer, original, id);
-    }
+    if (answered === undefined) return this.#finish(response, target, original, id);
+    this.#ready.put(target, answered);
+    return this.#ready.respond(target, answered.answer, original, id);
+  }
+
+  /** Completes a response of the router. The documents and errors of clients get an entity tag, and are compressed. */
+  async #finish(response: Response, target: string, original: Request, id: string): Promise<Response> {
+    const { headers, status } = response;
     const path = pathOf(target);
-    if (isOperatorPath(path)) {
-      response.headers.set("x-request-id", id);
-      return response;
-    }
-    if (!response.headers.has("cache-control")) {
-      // The document changes only with the program, so a client may cache it and revalidate.
-      response.headers.set("cache-control", path === DOCUMENT ? "no-cache" : NO_STORE);
-    }
-    const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
-    if (!isJson) {
-      response.headers.set("x-request-id", id);
-      return response;
-    }
+    // The document changes only with the program, so a client may cache it and revalidate.
+    if (!headers.has("cache-control")) headers.set("cache-control", path === DOCUMENT ? "no-cache" : NO_STORE);
+    const isJson = headers.get("content-type")?.startsWith("application/json") === true;
+    if (isOperatorPath(path) || !isJson) return withRequestId(response, id);
     const body = new Uint8Array(await response.arrayBuffer());
-    return ready.respond(target, cachedResponse(body, response.status, response.headers), original, id);
-  };
-
-  /** Returns the response. Throws or rejects with the error. */
-  const answer = (request: Request, target: string, path: string, caller: Caller): Response | Promise<Response> => {
-    const { id } = caller;
-    if (request.method === "OPTIONS" && isApiPath(path)) return preflight(id);
-    const key = checkRequest(request, target, path, check);
-    caller.key = key;
-    if (path.startsWith(PLUGIN_PAGE)) throw noSuchPath();
-    if (request.method !== "GET") checkMethod(request.method, path);
-    const known = request.method === "GET" ? ready.get(target) : undefined;
-    if (known !== undefined) return ready.respond(target, known, request, id);
-    const made = make(request, target, caller);
-    return request.method === "HEAD" ? made.then(withoutBody) : made;
-  };
-
-  return {
-    handle: (request, target, path) => {
-      const started = performance.now();
-      const id = crypto.randomUUID();
-      const caller: Caller = { id };
-      const done = (response: Response): Response => {
-        const ms = performance.now() - started;
-        metrics.requestSeconds.observe(routeLabel(path), response.status, ms / 1_000);
-        if (deps.logRequests)
-          logRequest(check, { method: request.method, target, path, ms, ...caller }, response.status);
-        return isOperatorPath(path) ? withoutOrigins(response) : response;
-      };
-      const failed = (error: unknown): Response => {
-        const response = failure(error, id, logger);
-        response.headers.set("x-request-id", id);
-        return done(response);
-      };
-      try {
-        const response = answer(request, target, path, caller);
-        return response instanceof Promise ? response.then(done, failed) : done(response);
-      } catch (error) {
-        return failed(error);
-      }
-    },
-  };
+    return this.#ready.respond(target, cachedResponse(body, status, headers), original, id);
+  }
 }
 
 /** The sender of a request, as far as it is known. */
@@ -184,7 +177,7 @@ interface Caller {
 }
 
 /** A request on its way through the router. */
-export interface InProgress extends Caller {
+interface InProgress extends Caller {
   /** The route's response. A `Response` through the router would cost two copies of the bytes. */
   answered?: RouteResponse;
   /** Names of unknown parameters, for the header of its response or its error. */
@@ -277,7 +270,7 @@ function checkRequest(request: Request, target: string, path: string, deps: Chec
   const isForOperators = isOperatorPath(path);
   if (!isForOperators && !isApiPath(path)) return undefined;
   const key = deps.keys.check(request.headers.get("x-api-key"));
-  deps.limiter.take(key);
+  deps.keys.takeRequest(key);
   if (isForOperators) assertMayUse(key, deps.operationOf(request.method, path), deps);
   return key;
 }

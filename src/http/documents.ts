@@ -8,28 +8,28 @@ import { ERROR_CODES } from "../core/errors.ts";
 import type { WireTypes } from "../core/schema-parts.ts";
 import type { KeyLimits } from "../operators/keys.ts";
 import { LISTING_WORDS } from "../status-words.ts";
+import type { ChainDeps } from "./api/answered-block.ts";
 import { json } from "./api/answers.ts";
 import { NFT_ADDRESS, TOKEN_ADDRESS } from "./api/examples.ts";
 import type { Operation } from "./api/operation.ts";
 import { isApiPath, isOperatorPath } from "./api/paths.ts";
 import { socketDocument } from "./socket-docs.ts";
 
-interface DocumentOptions {
+interface DocumentOptions extends ChainDeps {
   /** Base URL that clients see, without a trailing slash. */
   readonly url: () => string;
   readonly wireTypes: WireTypes;
   readonly operations: readonly Operation<never>[];
-  readonly isEnabled: (chainId: number) => boolean;
   /** The limits of keys that have none of their own. */
   readonly keyLimits: KeyLimits;
 }
 
 /** What this server takes: chains, page sizes, requests. */
-function limitsText({ operations, isEnabled, keyLimits }: DocumentOptions): string {
-  const chains = knownChains().flatMap(({ name, chainId }) => (isEnabled(chainId) ? [`\`${name}\``] : []));
+function limitsText({ operations, keyLimits, ...deps }: DocumentOptions): string {
+  const chains = knownChains().filter((chain) => deps.nftChain(chain) !== undefined);
   const { requestsPerMinute, collectionsPerHour, subscriptions } = keyLimits;
   const most = (id: string) => operations.find((one) => one.id === id)?.query["limit"]?.schema["maximum"];
-  return `- Chains that are enabled here, for \`chain\`: ${chains.join(", ")}
+  return `- Chains that are enabled here, for \`chain\`: ${chains.map(({ name }) => `\`${name}\``).join(", ")}
 - Requests: ${requestsPerMinute} per minute and key, unless the operator gave the key another limit
 - New collections: ${collectionsPerHour} per hour and key of scope read
 - Subscriptions: ${subscriptions} per key of scope read

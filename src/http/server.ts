@@ -3,27 +3,25 @@
  * and rate of messages, number of connections, bytes that a slow reader leaves unread.
  */
 import http from "node:http";
-import type { BunRequest, Server, ServerWebSocket } from "bun";
+import type { BunRequest, Server, ServerWebSocket, WebSocketHandler } from "bun";
 import { LIMITS } from "../config.ts";
 import { type Clock, withTimeout } from "../core/clock.ts";
 import { invalidParameter, Refusal } from "../core/errors.ts";
 import type { Metrics } from "../core/metrics.ts";
-import type { ApiKeys } from "../operators/keys.ts";
+import type { ApiKey, ApiKeys } from "../operators/keys.ts";
 import type { Channel } from "../push/channel.ts";
 import type { ServerMessage } from "../push/message-models.ts";
 import { encodeMessage } from "../push/messages.ts";
 import type { Peer } from "../push/subscription.ts";
-import { errorResponse, json, pathOf, targetOf } from "./api/answers.ts";
+import { errorResponse, json, pathOf, targetOf, withRequestId } from "./api/answers.ts";
 import { isOwnPath } from "./api/paths.ts";
 import type { App } from "./app.ts";
-import type { RateLimiter } from "./rate-limiter.ts";
 
 /** The parts that serve requests once the log is open. */
 export interface Serving {
   readonly app: App;
   readonly channel: Channel;
   readonly keys: ApiKeys;
-  readonly limiter: RateLimiter;
   readonly metrics: Metrics;
 }
 
@@ -42,7 +40,7 @@ interface ServerOptions {
 }
 
 interface SocketData {
-  readonly key: ReturnType<ApiKeys["check"]>;
+  readonly key: ApiKey;
   peer: SocketPeer | undefined;
 }
 
@@ -73,7 +71,7 @@ class SocketPeer implements Peer {
   #unpinged: (() => void)[] = [];
 
   /** The key that opened the socket. */
-  get key(): SocketData["key"] {
+  get key(): ApiKey {
     return this.#socket.data.key;
   }
 
@@ -144,18 +142,61 @@ export interface RunningServer {
 
 /** Starts to listen. Returns the bound port. @throws when the port is in use */
 export function startServer(options: ServerOptions): RunningServer {
-  const { host, port, prefix, clock, serving, isCrowded = () => false } = options;
+  const { host, port, clock } = options;
+  const peers = new Set<SocketPeer>();
+  const answer = answererOf(options, peers);
+  // With the runtime's own bound of 16 KB a long cursor would get a bare 431 instead of an error that names it.
+  Object.assign(http, { maxHeaderSize: LIMITS.maxRequestHead });
+  const server = Bun.serve<SocketData>({
+    hostname: host,
+    port,
+    idleTimeout: 60,
+    maxRequestBodySize: LIMITS.maxSentBody,
+    routes: routesOf((request, self) =>
+      Object.values(request.params).every(isPlain) ? answer(request, self) : refuse(),
+    ),
+    // A path with more segments, or with an empty one. Any other one was written with dots.
+    fetch: (request, self) => {
+      const path = pathOf(targetOf(request.url));
+      const isUnrouted = path.includes("//") || path.split("/").length > MAX_SEGMENTS + 1;
+      return isUnrouted && arePlain(path) ? answer(request, self) : refuse();
+    },
+    error: () => withRequestId(errorResponse(undefined)),
+    websocket: socketHandlers(options, peers),
+  });
+  const closeAll = (code: number, reason: string) => {
+    for (const peer of peers) peer.close(code, reason);
+  };
+  return {
+    port: server.port ?? port,
+    disconnect: () => closeAll(SERVICE_RESTART, "the event log went back: connect and subscribe again"),
+    dropKeys: (keys) => {
+      for (const peer of peers) {
+        if (!keys.isValid(peer.key.hash)) peer.close(POLICY_VIOLATION, KEY_IS_OVER);
+      }
+    },
+    stop: async () => {
+      closeAll(GOING_AWAY, "the server is stopping");
+      // Lets requests in flight finish, up to the grace period, then cuts all connections.
+      await withTimeout(clock, LIMITS.stopGraceMs, server.stop(false));
+      await server.stop(true);
+    },
+  };
+}
+
+type Answerer = (request: Request, server: Server<SocketData>) => Response | undefined | Promise<Response>;
+
+/** Passes requests to the application, and upgrades to the channel while there is room for another socket. */
+function answererOf(options: ServerOptions, peers: ReadonlySet<SocketPeer>): Answerer {
+  const { prefix, serving, isCrowded = () => false } = options;
   const maxSockets = Math.min(LIMITS.maxSockets, options.maxSockets ?? Number.POSITIVE_INFINITY);
+  let isStarted = false;
   /** Ends the connection after the answer if there is little room for others. */
   const closing = (response: Response): Response => {
     if (isCrowded()) response.headers.set("connection", "close");
     return response;
   };
-  const peers = new Set<SocketPeer>();
-  let isStarted = false;
-  // With the runtime's own bound of 16 KB a long cursor would get a bare 431 instead of an error that names it.
-  Object.assign(http, { maxHeaderSize: LIMITS.maxRequestHead });
-  const answerTo = (request: Request, self: Server<SocketData>) => {
+  return (request, server) => {
     const ready = serving();
     const target = withoutPrefix(targetOf(request.url), prefix);
     const path = pathOf(target);
@@ -163,7 +204,7 @@ export function startServer(options: ServerOptions): RunningServer {
     isStarted = true;
     const isUpgrade = request.method === "GET" && request.headers.get("upgrade")?.toLowerCase() === "websocket";
     if (path === SOCKET_PATH && isUpgrade) {
-      if (peers.size < maxSockets) return upgrade(request, self, ready);
+      if (peers.size < maxSockets) return upgrade(request, server, ready);
       return closing(withRequestId(errorResponse(TOO_MANY_SOCKETS, 503)));
     }
     const answer = ready.app.handle(request, target, path);
@@ -175,70 +216,44 @@ export function startServer(options: ServerOptions): RunningServer {
       return unready(path, true);
     });
   };
-  const server = Bun.serve<SocketData>({
-    hostname: host,
-    port,
-    idleTimeout: 60,
-    maxRequestBodySize: LIMITS.maxSentBody,
-    routes: routesOf((request, self) =>
-      Object.values(request.params).every(isPlain) ? answerTo(request, self) : refuse(),
-    ),
-    // A path with more segments, or with an empty one. Any other one was written with dots.
-    fetch: (request, self) => {
-      const path = pathOf(targetOf(request.url));
-      const isUnrouted = path.includes("//") || path.split("/").length > MAX_SEGMENTS + 1;
-      return isUnrouted && arePlain(path) ? answerTo(request, self) : refuse();
-    },
-    error: () => withRequestId(errorResponse(undefined)),
-    websocket: {
-      maxPayloadLength: LIMITS.maxSocketMessage,
-      idleTimeout: IDLE_SECONDS,
-      sendPings: true,
-      // `maxSocketBuffer` closes with a reason long before this bound would close without one.
-      backpressureLimit: LIMITS.maxSocketBuffer * 16,
-      open: (socket) => {
-        const ready = serving();
-        if (ready === undefined) return;
-        const peer = new SocketPeer(socket, clock, ready.metrics);
-        socket.data.peer = peer;
-        peers.add(peer);
-        ready.metrics.sockets.set(peers.size);
-        ready.channel.open(peer);
-        // The key may have been revoked during the handshake.
-        if (!ready.keys.isValid(peer.key.hash)) peer.close(POLICY_VIOLATION, KEY_IS_OVER);
-      },
-      message: async (socket, message) => {
-        const { peer } = socket.data;
-        if (peer?.countMessage() !== true) return;
-        if (typeof message === "string") await serving()?.channel.receive(peer, message);
-        else peer.send({ type: "error", code: "invalid_parameter", message: "messages are JSON text, not binary" });
-      },
-      pong: (socket, data) => socket.data.peer?.onPong(data.toString()),
-      close: (socket) => {
-        const { peer } = socket.data;
-        if (peer === undefined) return;
-        peers.delete(peer);
-        const ready = serving();
-        ready?.metrics.sockets.set(peers.size);
-        ready?.channel.close(peer);
-      },
-    },
-  });
+}
+
+/** What the runtime calls for sockets. @param peers the open ones, which these handlers keep */
+function socketHandlers(
+  { clock, serving }: Pick<ServerOptions, "clock" | "serving">,
+  peers: Set<SocketPeer>,
+): WebSocketHandler<SocketData> {
   return {
-    port: server.port ?? port,
-    disconnect: () => {
-      for (const peer of peers) peer.close(SERVICE_RESTART, "the event log went back: connect and subscribe again");
+    maxPayloadLength: LIMITS.maxSocketMessage,
+    idleTimeout: IDLE_SECONDS,
+    sendPings: true,
+    // `maxSocketBuffer` closes with a reason long before this bound would close without one.
+    backpressureLimit: LIMITS.maxSocketBuffer * 16,
+    open: (socket) => {
+      const ready = serving();
+      if (ready === undefined) return;
+      const peer = new SocketPeer(socket, clock, ready.metrics);
+      socket.data.peer = peer;
+      peers.add(peer);
+      ready.metrics.sockets.set(peers.size);
+      ready.channel.open(peer);
+      // The key may have been revoked during the handshake.
+      if (!ready.keys.isValid(peer.key.hash)) peer.close(POLICY_VIOLATION, KEY_IS_OVER);
     },
-    dropKeys: (keys) => {
-      for (const peer of peers) {
-        if (!keys.isValid(peer.key.hash)) peer.close(POLICY_VIOLATION, KEY_IS_OVER);
-      }
+    message: async (socket, message) => {
+      const { peer } = socket.data;
+      if (peer?.countMessage() !== true) return;
+      if (typeof message === "string") await serving()?.channel.receive(peer, message);
+      else peer.send({ type: "error", code: "invalid_parameter", message: "messages are JSON text, not binary" });
     },
-    stop: async () => {
-      for (const peer of peers) peer.close(GOING_AWAY, "the server is stopping");
-      // Lets requests in flight finish, up to the grace period, then cuts all connections.
-      await withTimeout(clock, LIMITS.stopGraceMs, server.stop(false));
-      await server.stop(true);
+    pong: (socket, data) => socket.data.peer?.onPong(data.toString()),
+    close: (socket) => {
+      const { peer } = socket.data;
+      if (peer === undefined) return;
+      peers.delete(peer);
+      const ready = serving();
+      ready?.metrics.sockets.set(peers.size);
+      ready?.channel.close(peer);
     },
   };
 }
@@ -261,8 +276,7 @@ function withoutPrefix(target: string, prefix: string): string {
 /** Segments of the longest path that is checked so. The longest route has seven. */
 const MAX_SEGMENTS = 16;
 
-type RoutedRequest = BunRequest<string>;
-type Handler = (request: RoutedRequest, server: Server<SocketData>) => Response | undefined | Promise<Response>;
+type Handler = (request: BunRequest<string>, server: Server<SocketData>) => ReturnType<Answerer>;
 
 function routesOf(handler: Handler): Record<string, Handler> {
   const routes: Record<string, Handler> = { "/": handler };
@@ -305,16 +319,11 @@ function unready(path: string, isStarted: boolean): Response {
   return withRequestId(errorResponse(error));
 }
 
-function withRequestId(response: Response, id: string = crypto.randomUUID()): Response {
-  response.headers.set("x-request-id", id);
-  return response;
-}
-
 const TOO_MANY_SOCKETS = new Refusal("rate_limited", "too many connections: this process has no room for more", {
   retryAfter: 10,
 });
 
-function upgrade(request: Request, server: Server<SocketData>, { keys, limiter }: Serving): Response | undefined {
+function upgrade(request: Request, server: Server<SocketData>, { keys }: Serving): Response | undefined {
   const id = crypto.randomUUID();
   try {
     const offered = (request.headers.get("sec-websocket-protocol") ?? "")
@@ -323,7 +332,7 @@ function upgrade(request: Request, server: Server<SocketData>, { keys, limiter }
       .filter((protocol) => protocol !== "");
     const inProtocol = offered.find((protocol) => protocol.startsWith("apikey."))?.slice("apikey.".length);
     const key = keys.check(request.headers.get("x-api-key") ?? inProtocol);
-    limiter.take(key);
+    keys.takeRequest(key);
     // The runtime would answer with the first offered subprotocol, which may be the key.
     if (offered.length > 0 && !offered.includes(SUBPROTOCOL)) {
       throw new Refusal("invalid_parameter", `sec-websocket-protocol: must offer ${SUBPROTOCOL}`);

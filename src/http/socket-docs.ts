@@ -67,27 +67,19 @@ const CLIENT_EXAMPLES: Readonly<Record<keyof typeof CLIENT_MESSAGES, object>> = 
   PingMessage: { action: "ping" },
 };
 
-/** The word that tells the messages of one direction apart. */
-const wordOf = (schema: { readonly properties: object }): string => {
-  const { type, action } = schema.properties as Record<string, { readonly const: string } | undefined>;
-  return (action ?? type)?.const ?? "";
-};
-
-/** Messages about prices share words with those about collections, so they have names of their own. */
-const nameOf = (component: string, word: string): string =>
-  component === "TokenStatusMessage" || component.endsWith("PriceMessage")
-    ? component.charAt(0).toLowerCase() + component.slice(1).replace(/Message$/, "")
-    : word;
+/** `subscribeToPrice` for `SubscribeToPriceMessage`. */
+const nameOf = (component: string): string =>
+  component.charAt(0).toLowerCase() + component.slice(1).replace(/Message$/, "");
 
 function messagesOf(
-  schemas: Readonly<Record<string, { readonly properties: object; readonly description?: string }>>,
+  schemas: Readonly<Record<string, { readonly description?: string }>>,
   examples: Readonly<Record<string, object>>,
 ): Record<string, object> {
   return Object.fromEntries(
     Object.entries(schemas).map(([name, schema]) => [
       name,
       {
-        name: nameOf(name, wordOf(schema)),
+        name: nameOf(name),
         summary: schema.description,
         contentType: "application/json",
         payload: { $ref: `#/components/schemas/${name}` },
@@ -97,12 +89,30 @@ function messagesOf(
   );
 }
 
-/** @param publicUrl base URL that clients see */
-export function socketDocument(publicUrl: string): object {
+const refTo = (place: string) => ({ $ref: `#/${place}` });
+
+/** One direction of the channel. */
+const operation = (action: "receive" | "send", summary: string, schemas: object) => ({
+  action,
+  channel: refTo("channels/collections"),
+  summary,
+  messages: Object.keys(schemas).map((name) => refTo(`channels/collections/messages/${name}`)),
+});
+
+function serverOf(publicUrl: string): object {
   const { protocol, host, pathname } = new URL(publicUrl);
   const path = pathname.replace(/\/+$/, "");
-  const messageNames = (schemas: object) =>
-    Object.keys(schemas).map((name) => ({ $ref: `#/channels/collections/messages/${name}` }));
+  return {
+    host,
+    ...(path === "" ? {} : { pathname: path }),
+    protocol: protocol === "https:" ? "wss" : "ws",
+    description: "The key is sent in the header or, from a browser, in the subprotocols evm.v2 and apikey.<key>",
+    security: [refTo("components/securitySchemes/ApiKeyAuth")],
+  };
+}
+
+/** @param publicUrl base URL that clients see */
+export function socketDocument(publicUrl: string): object {
   const schemas = { ...CLIENT_MESSAGES, ...SERVER_MESSAGES };
   return {
     asyncapi: "3.0.0",
@@ -113,40 +123,20 @@ export function socketDocument(publicUrl: string): object {
         "The WebSocket channel. It tells when a collection has finished indexing, and what happens to it afterwards; and the price of a token whenever it changes. A message is sent once pages of the HTTP API show what it tells.",
     },
     defaultContentType: "application/json",
-    servers: {
-      service: {
-        host,
-        ...(path === "" ? {} : { pathname: path }),
-        protocol: protocol === "https:" ? "wss" : "ws",
-        description: "The key is sent in the header or, from a browser, in the subprotocols evm.v2 and apikey.<key>",
-        security: [{ $ref: "#/components/securitySchemes/ApiKeyAuth" }],
-      },
-    },
+    servers: { service: serverOf(publicUrl) },
     channels: {
       collections: {
         address: `${API_PREFIX}/ws`,
         title: "Collections",
         description: "One connection holds many subscriptions. A slow reader is closed with a reason.",
-        servers: [{ $ref: "#/servers/service" }],
-        messages: Object.fromEntries(
-          Object.keys(schemas).map((name) => [name, { $ref: `#/components/messages/${name}` }]),
-        ),
+        servers: [refTo("servers/service")],
+        messages: Object.fromEntries(Object.keys(schemas).map((name) => [name, refTo(`components/messages/${name}`)])),
         bindings: { ws: { method: "GET", bindingVersion: "0.1.0" } },
       },
     },
     operations: {
-      request: {
-        action: "receive",
-        channel: { $ref: "#/channels/collections" },
-        summary: "What a client sends",
-        messages: messageNames(CLIENT_MESSAGES),
-      },
-      tell: {
-        action: "send",
-        channel: { $ref: "#/channels/collections" },
-        summary: "What the service sends",
-        messages: messageNames(SERVER_MESSAGES),
-      },
+      request: operation("receive", "What a client sends", CLIENT_MESSAGES),
+      tell: operation("send", "What the service sends", SERVER_MESSAGES),
     },
     components: {
       schemas,

@@ -19,7 +19,7 @@ export interface DescribedCollection {
   };
 }
 
-export interface CatalogueFilter {
+interface CatalogueFilter {
   readonly chain?: Chain | undefined;
   readonly status?: CollectionStatus | undefined;
   /** Part of the address, the name or the symbol, in lower case. */

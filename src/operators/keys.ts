@@ -26,14 +26,13 @@ const DAY_MS = 86_400_000;
 const MAX_GRACE_MS = 30 * DAY_MS;
 /** Valid texts of one key: the newest, and former ones in their grace periods. */
 const MAX_TEXTS = 5;
-const MAX_PER_MINUTE = 10_000_000;
-const MAX_COLLECTIONS_PER_HOUR = 1_000_000;
-const MAX_SUBSCRIPTIONS = 1_000_000;
+/** The highest limits that an operator may give a key. */
+const HIGHEST: KeyLimits = { requestsPerMinute: 10_000_000, collectionsPerHour: 1_000_000, subscriptions: 1_000_000 };
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 const ATTEMPTS = 8;
 
-/** What a key may ask of one replica. Keys of scope `operate` have no limit of collections and subscriptions. */
+/** What a key may ask of one replica. */
 export interface KeyLimits {
   readonly requestsPerMinute: number;
   /** New collections per hour. */
@@ -50,6 +49,8 @@ export interface ApiKey extends KeyLimits, Requester {
   /** Name of the key. */
   readonly key: string;
   readonly scope: KeyScope;
+  /** SHA-256 of the shown text. */
+  readonly hash: Buffer;
 }
 
 /** A text of a key, as its hash. After a rotation the former text is valid for a while. */
@@ -75,7 +76,7 @@ interface KeyUses {
 }
 
 /** The hash of a key in the environment: SHA-256, hex. */
-export interface EnvironmentKey {
+interface EnvironmentKey {
   readonly hash: string;
   readonly scope: KeyScope;
   /** `API_KEYS#1`. */
@@ -102,6 +103,7 @@ export class ApiKeys {
   readonly #options: KeysOptions;
   readonly #keys = new Map<string, KnownKey>();
   readonly #uses = new Map<string, KeyUses>();
+  readonly #requests: TokenBuckets;
   readonly #newCollections: TokenBuckets;
   /** All valid texts, of all keys. */
   #texts: readonly (KeyText & { readonly key: KnownKey })[] = [];
@@ -114,10 +116,10 @@ export class ApiKeys {
   constructor(options: KeysOptions) {
     this.#options = options;
     const { environment, limits, logger } = options;
+    this.#requests = new TokenBuckets(options.clock);
     this.#newCollections = new TokenBuckets(options.clock);
-    for (const { name, hash, scope } of environment) {
-      const texts = [{ hash: Buffer.from(hash, "hex"), until: Number.POSITIVE_INFINITY }];
-      this.#keys.set(name, { name, scope, ...limits, source: "environment", createdAt: undefined, texts });
+    for (const { hash, ...key } of environment) {
+      this.#put({ ...key, ...limits, source: "environment", createdAt: undefined }, hash);
     }
     this.#unsubscribe = options.log.subscribe((stream, version) => {
       if (stream !== keysStream || version <= this.#version) return;
@@ -129,10 +131,15 @@ export class ApiKeys {
   async begin(): Promise<void> {
     const hash = await this.#options.log.findSetting(FIRST_KEY_SETTING);
     if (hash === undefined) return;
-    const { limits } = this.#options;
-    const texts = [{ hash: Buffer.from(hash, "hex"), until: Number.POSITIVE_INFINITY }];
     const first = { name: FIRST_KEY, scope: "operate", source: "log", createdAt: undefined } as const;
-    this.#keys.set(FIRST_KEY, { ...first, ...limits, texts });
+    this.#put({ ...first, ...this.#options.limits }, hash);
+  }
+
+  /** Puts in a key with its only text. Keys of scope `operate` have no limit of collections and subscriptions. */
+  #put(key: Omit<KnownKey, "texts">, hash: string): void {
+    const most = Number.POSITIVE_INFINITY;
+    const own = key.scope === "operate" ? { collectionsPerHour: most, subscriptions: most } : {};
+    this.#keys.set(key.name, { ...key, ...own, texts: [newestText(hash)] });
   }
 
   /** Reads what the log has in addition. @throws AppError if the log does not answer */
@@ -179,8 +186,7 @@ export class ApiKeys {
           collectionsPerHour: event.collectionsPerHour ?? limits.collectionsPerHour,
           subscriptions: event.subscriptions ?? limits.subscriptions,
         };
-        const texts = [{ hash: Buffer.from(hash, "hex"), until: Number.POSITIVE_INFINITY }];
-        this.#keys.set(name, { name, scope, ...own, source: "log", createdAt: time, texts });
+        this.#put({ name, scope, ...own, source: "log", createdAt: time }, hash);
         return;
       }
       case "KeyRotated": {
@@ -188,8 +194,7 @@ export class ApiKeys {
         const former = known.texts
           .filter(({ until }) => until > time)
           .map(({ hash, until }) => ({ hash, until: Math.min(until, event.graceUntil) }));
-        const newest = { hash: Buffer.from(event.hash, "hex"), until: Number.POSITIVE_INFINITY };
-        this.#keys.set(name, { ...known, texts: [newest, ...former] });
+        this.#keys.set(name, { ...known, texts: [newestText(event.hash), ...former] });
         return;
       }
       case "KeyRevoked":
@@ -219,10 +224,8 @@ export class ApiKeys {
   }
 
   /** Returns the key of a text. @throws Refusal `invalid_api_key` */
-  check(text: string | null | undefined): ApiKey & { readonly hash: Buffer } {
-    if (text === null || text === undefined || text === "") {
-      throw new Refusal("missing_api_key", "API KEY missing from x-api-key header");
-    }
+  check(text: string | null | undefined): ApiKey {
+    if (!text) throw new Refusal("missing_api_key", "API KEY missing from x-api-key header");
     const hash = Bun.SHA256.hash(text.slice(0, 256)) as Uint8Array;
     let found: (KeyText & { readonly key: KnownKey }) | undefined;
     // Compare every hash, so that the time reveals nothing.
@@ -231,17 +234,22 @@ export class ApiKeys {
       throw new Refusal("invalid_api_key", "x-api-key: the API key is not valid on this server");
     }
     this.#count(found.key.name);
-    const { name, scope, requestsPerMinute } = found.key;
-    const { collectionsPerHour, subscriptions } = limitsOf(found.key);
-    const own = { requestsPerMinute, collectionsPerHour, subscriptions };
-    return { key: name, scope, isOperator: scope === "operate", ...own, hash: found.hash };
+    const { name, scope, requestsPerMinute, collectionsPerHour, subscriptions } = found.key;
+    const limits = { requestsPerMinute, collectionsPerHour, subscriptions };
+    return { key: name, scope, isOperator: scope === "operate", ...limits, hash: found.hash };
+  }
+
+  /** Takes one request from a key's rate: a bucket that holds one minute's worth. @throws Refusal `rate_limited` with Retry-After */
+  takeRequest({ key, requestsPerMinute: capacity }: ApiKey): void {
+    const wait = this.#requests.take(key, { capacity, fillMs: MINUTE_MS });
+    if (wait === 0) return;
+    const seconds = Math.max(1, Math.ceil(wait / 1_000));
+    throw new Refusal("rate_limited", "Rate limit exceeded", { retryAfter: seconds });
   }
 
   /** Takes one new collection from a key's quota. @throws Refusal `rate_limited` with Retry-After */
   takeCollection({ key: name }: Requester): void {
-    const key = this.#keys.get(name);
-    if (key === undefined) return;
-    const { collectionsPerHour: capacity } = limitsOf(key);
+    const capacity = this.#keys.get(name)?.collectionsPerHour ?? Number.POSITIVE_INFINITY;
     if (!Number.isFinite(capacity)) return;
     const wait = this.#newCollections.take(name, { capacity, fillMs: HOUR_MS });
     if (wait === 0) return;
@@ -280,8 +288,7 @@ export class ApiKeys {
     const timeText = (ms: number | undefined) => (ms === undefined ? null : new Date(ms).toISOString());
     const nullable = (limit: number) => (Number.isFinite(limit) ? limit : null);
     return [...this.#keys.values()].map((key) => {
-      const { name, scope, source, requestsPerMinute, createdAt } = key;
-      const { collectionsPerHour, subscriptions } = limitsOf(key);
+      const { name, scope, source, requestsPerMinute, collectionsPerHour, subscriptions, createdAt } = key;
       const uses = this.#uses.get(name);
       return {
         name,
@@ -305,7 +312,7 @@ export class ApiKeys {
     if (!KEY_NAME.test(name)) {
       throw invalidParameter("name", "must be 1 to 64 lower-case letters, digits, dots, hyphens or underscores");
     }
-    for (const [limit, most] of Object.entries(MOST)) {
+    for (const [limit, most] of Object.entries(HIGHEST)) {
       const value = limits[limit as keyof KeyLimits] ?? 1;
       if (!Number.isInteger(value) || value < 1 || value > most) {
         throw invalidParameter(limit, `must be a whole number from 1 to ${most}`);
@@ -370,20 +377,7 @@ export class ApiKeys {
   }
 }
 
-const MOST: Readonly<Record<keyof KeyLimits, number>> = {
-  requestsPerMinute: MAX_PER_MINUTE,
-  collectionsPerHour: MAX_COLLECTIONS_PER_HOUR,
-  subscriptions: MAX_SUBSCRIPTIONS,
-};
-
-/** The limits of a key. Operators may index what they like. */
-function limitsOf({ scope, collectionsPerHour, subscriptions }: KnownKey) {
-  const isOperator = scope === "operate";
-  const most = Number.POSITIVE_INFINITY;
-  return {
-    collectionsPerHour: isOperator ? most : collectionsPerHour,
-    subscriptions: isOperator ? most : subscriptions,
-  };
-}
+/** The newest text of a key. */
+const newestText = (hash: string): KeyText => ({ hash: Buffer.from(hash, "hex"), until: Number.POSITIVE_INFINITY });
 
 const conflict = (message: string): Refusal => new Refusal("conflict", message);

@@ -111,14 +111,15 @@ const ENDPOINT_STATES = wireValues(ENDPOINT_WORDS) satisfies EndpointStatus["sta
 
 const Latency = Type.Object({ p50: double("Median in ms"), p99: double("99th percentile in ms") });
 
-const methodCounts = named(
-  "MethodCounts",
+/** Counts by names that the schema does not know. */
+export const countsByName = (description: string) =>
   Type.Unsafe<Readonly<Record<string, number>>>({
     type: "object",
     additionalProperties: { type: "integer", format: "int64", minimum: 0 },
-    description: "Calls by method",
-  }),
-);
+    description,
+  });
+
+const methodCounts = named("MethodCounts", countsByName("Calls by method"));
 const callCounts = named(
   "CallCounts",
   Type.Object(

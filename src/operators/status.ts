@@ -9,7 +9,7 @@ import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { EventLog, HeldLease, LogStatus } from "../log/event-log.ts";
 import type { ArchiveStatus } from "../rpc/archive/port.ts";
 import type { EndpointStatus } from "../rpc/endpoint/endpoint-pool.ts";
-import type { Bills } from "./bills.ts";
+import type { Bills, HourAndDayBill } from "./bills.ts";
 import type { Catalogue } from "./catalogue.ts";
 import type { ApiKeys } from "./keys.ts";
 import type { ReportedState, StatusReport } from "./models.ts";
@@ -91,10 +91,7 @@ export class ServiceStatus {
       memory: { rss, heap: heapUsed, ...memory() },
       leases: leaseReports(leases),
       chains: chains.filter(({ isAsleep }) => !isAsleep()).map((chain) => this.#chainReport(chain)),
-      keys: keys.list().map(({ name }) => {
-        const { hour, day } = bills.key(name);
-        return { name, calls: { hour: hour.calls, day: day.calls }, units: { hour: hour.units, day: day.units } };
-      }),
+      keys: keys.list().map(({ name }) => ({ name, ...costOf(bills.key(name)) })),
       collections,
       queue: requested + indexing + joining + failing,
     };
@@ -124,19 +121,23 @@ export class ServiceStatus {
     restsMs,
     usage,
   }: EndpointStatus): StatusReport["chains"][number]["endpoints"][number] {
-    const { hour, day } = this.#options.bills.endpoint(label);
+    const bill = this.#options.bills.endpoint(label);
     return {
       label,
       state,
       reason,
       restsUntil: restsMs === 0 ? null : new Date(this.#options.clock.now() + restsMs).toISOString(),
       latencyMs: usage?.latencyMs() ?? null,
-      calls: { hour: hour.calls, day: day.calls },
-      units: { hour: hour.units, day: day.units },
-      bytes: { hour: hour.bytes, day: day.bytes },
+      ...costOf(bill),
+      bytes: { hour: bill.hour.bytes, day: bill.day.bytes },
     };
   }
 }
+
+const costOf = ({ hour, day }: HourAndDayBill) => ({
+  calls: { hour: hour.calls, day: day.calls },
+  units: { hour: hour.units, day: day.units },
+});
 
 /** The log's part of the report. */
 export function logReport(engine: string, { bytes, freeBytes, isWritable, lastAppendAt }: LogStatus) {

@@ -23,7 +23,7 @@ import type { Delay, Demand, Verdict } from "../indexing/candidates.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { Prices } from "../prices/price-service.ts";
 import { currentBlock, type PageChain } from "../walks/snapshot.ts";
-import type { ErrorMessage, SocketLimits } from "./message-models.ts";
+import type { MessageOf, SocketLimits } from "./message-models.ts";
 import {
   type ClientMessage,
   failedMessage,
@@ -38,7 +38,6 @@ import {
   parseClientMessage,
   progressMessage,
   revertedMessage,
-  type Since,
   type SubscribeMessage,
   statusMessage,
 } from "./messages.ts";
@@ -151,7 +150,7 @@ export class Channel {
   }
 
   /** Builds the error message for a failed request, with the collection or the token that the request named. */
-  #errorOf(asked: ClientMessage, code: string, message: string): ErrorMessage {
+  #errorOf(asked: ClientMessage, code: string, message: string): MessageOf<"error"> {
     if (asked.action === "ping") return { type: "error", code, message };
     if ("token" in asked) return { type: "error", chain: asked.chain.name, token: asked.token, code, message };
     const { chain, address } = asked;
@@ -298,7 +297,7 @@ export class Channel {
   async #sendInitialState(
     subscription: StreamSubscription,
     found: Collection,
-    { asked, isLost }: { readonly asked: Since | undefined; readonly isLost: boolean },
+    { asked, isLost }: { readonly asked: Mark | undefined; readonly isLost: boolean },
   ): Promise<void> {
     const { stream, peer, connection } = subscription;
     const since = isLost ? undefined : asked?.version;
@@ -332,7 +331,7 @@ export class Channel {
   }
 
   /** True if the log has the record. Another replica may have told the client of a record that this one has not read. */
-  async #isInLog(chainId: number, address: Address, { version, checksum }: Since): Promise<boolean> {
+  async #isInLog(chainId: number, address: Address, { version, checksum }: Mark): Promise<boolean> {
     const { projections, log } = this.#options;
     const stream = nftStream(chainId, address);
     if (version === 0) return true;

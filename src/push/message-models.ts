@@ -203,9 +203,6 @@ export type Envelope = Static<typeof EnvelopeModel>;
 
 export type SocketLimits = Static<typeof Limits>;
 
-/** Carries `version` only if the collection is known. */
-export type ErrorMessage = Static<typeof SERVER_MESSAGES.ErrorMessage>;
-
 export type ServerMessage = {
   [Name in keyof typeof SERVER_MESSAGES]: Static<(typeof SERVER_MESSAGES)[Name]>;
 }[keyof typeof SERVER_MESSAGES];

@@ -16,13 +16,14 @@ import {
 } from "../events/types.ts";
 import { countEntries } from "../ledger/listing.ts";
 import { formatDouble, parseDecimal, type Rational } from "../prices/market/pools.ts";
-import type { Envelope, ErrorMessage, MessageOf, ServerMessage } from "./message-models.ts";
+import type { Envelope, MessageOf, ServerMessage } from "./message-models.ts";
 
 export interface SubscribeMessage {
   readonly action: "subscribe";
   readonly chain: Chain;
   readonly address: Address;
-  readonly since: Since | undefined;
+  /** The last record that the client has, as the `resume` of a message or as a bare version. */
+  readonly since: Mark | undefined;
 }
 
 export interface PriceSubscribeMessage {
@@ -39,15 +40,12 @@ export interface Mark {
   readonly checksum: number | undefined;
 }
 
-/** The last record that a client has, as the `resume` of a message or as a bare version. */
-export type Since = Mark;
-
 /** Returns the text of `resume`; undefined if the record's checksum is not known. */
 export function resumeText({ version, checksum }: Mark): string | undefined {
   return checksum === undefined || version === 0 ? undefined : `${version}.${checksum.toString(36)}`;
 }
 
-function parseSince(since: unknown): Since | undefined {
+function parseSince(since: unknown): Mark | undefined {
   if (typeof since === "number" && Number.isSafeInteger(since) && since >= 0)
     return { version: since, checksum: undefined };
   const [, version, checksum] = (typeof since === "string" && /^(\d{1,10})\.([\da-z]{1,7})$/.exec(since)) || [];
@@ -66,7 +64,7 @@ export type ClientMessage =
  * An error. If the client's message had an address or a token, the error repeats it with its chain: by name if the chain is known,
  * else as the client wrote it. With several requests in flight, the client can match the error to one of them.
  */
-type BadMessage = Omit<ErrorMessage, "type">;
+type BadMessage = Omit<MessageOf<"error">, "type">;
 
 const texts = new WeakMap<ServerMessage, string>();
 

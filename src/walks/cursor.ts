@@ -152,6 +152,9 @@ export function signCursor(walk: Walk, secret: string): string {
   return Buffer.concat([tag(secret, payload), payload]).toString("base64url");
 }
 
+/** The fields of a cursor. Behind those of all releases come numbers that may be absent, and the hash of a block. */
+type CursorFields = [number, number, string, number, string, number, Position, number, number, number, ...unknown[]];
+
 /** Decodes the walk in `text`. Returns undefined unless this service signed exactly this text. */
 export function openCursor(text: string, secret: string): (Walk & { readonly block: number }) | undefined {
   if (!/^[A-Za-z0-9_-]+$/.test(text)) return undefined;
@@ -160,37 +163,14 @@ export function openCursor(text: string, secret: string): (Walk & { readonly blo
   if (bytes.length <= TAG_BYTES || bytes.toString("base64url") !== text) return undefined;
   const payload = bytes.subarray(TAG_BYTES);
   if (!timingSafeEqual(bytes.subarray(0, TAG_BYTES), tag(secret, payload))) return undefined;
-  const fields = JSON.parse(payload.toString("utf8")) as [
-    number,
-    number,
-    string,
-    number,
-    string,
-    number,
-    Position,
-    number,
-    number,
-    number,
-    number | null,
-    number | null,
-    number | null | undefined,
-    number | null | undefined,
-    number | undefined,
-    number | undefined,
-    string | undefined,
-  ];
-  const [format, chainId, address, block, hash, chainVersion, position, page, limit, flags] = fields;
-  const [total, left, time, chainChecksum, base] = fields.slice(10) as (number | null | undefined)[];
+  const fields = JSON.parse(payload.toString("utf8")) as CursorFields;
+  const [format, chainId, address, block, hash, chainVersion, position, page, limit, flags, ...more] = fields;
+  const [total, left, time, chainChecksum, base, above] = more as (number | null | undefined)[];
   if (format !== FORMAT) return undefined;
   return {
-    chainId,
+    ...{ chainId, block, chainVersion, position, page, limit },
     address: `0x${address}` as Address,
-    block,
     hash: hash === "" ? "" : (`0x${hash}` as Hash),
-    chainVersion,
-    position,
-    page,
-    limit,
     hex: (flags & 1) !== 0,
     holders: (flags & 2) !== 0,
     total: total ?? undefined,
@@ -199,6 +179,6 @@ export function openCursor(text: string, secret: string): (Walk & { readonly blo
     base: base ?? 0,
     time: time ?? undefined,
     chainChecksum: chainChecksum ?? undefined,
-    above: fields[15] === undefined ? undefined : { number: fields[15], hash: `0x${fields[16]}` as Hash },
+    above: above == null ? undefined : { number: above, hash: `0x${more[6]}` as Hash },
   };
 }

@@ -5,7 +5,6 @@
 import { type Collection, collectionAt } from "../collections/collection.ts";
 import { yieldToEventLoop } from "../core/background.ts";
 import { Refusal } from "../core/errors.ts";
-import type { Hash } from "../core/hex.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { Slice } from "../ledger/listing.ts";
 import type { Position } from "../ledger/rows.ts";
@@ -16,11 +15,10 @@ import { currentBlock, currentCollection, snapshotOf, type WalkSource } from "./
 /** A walk before its next batch. */
 export interface StartedWalk {
   readonly walk: Walk & { readonly block: number };
-  readonly hash: Hash | "";
   readonly finalized: boolean;
 }
 
-export interface WalkRequest {
+interface WalkRequest {
   /** The walk of a cursor; undefined for a new one. */
   readonly cursor?: StartedWalk["walk"] | undefined;
   /** Block of a new walk; the newest one by default, or the newest final one. */
@@ -46,7 +44,7 @@ export async function startWalk(
   const collection = await currentCollection(source, cursor);
   if (cursor !== undefined) {
     const { finalized } = startPage(source, collection, chain, { cursor });
-    return { walk: cursor, hash: cursor.hash, finalized };
+    return { walk: cursor, finalized };
   }
   if (collection.status === "not_nft" || collection.status === "not_a_contract") {
     throw new Refusal("not_found", `address: ${source.address} is no NFT contract, so it has no tokens`);
@@ -58,7 +56,14 @@ export async function startWalk(
   const first = { ...common, holders: byPair, asOfBlock: block };
   const { walk, finalized } = startPage(source, collection, chain, { first }, snapshot);
   if (walk.block === undefined) throw new Refusal("not_indexed_yet", "nothing of the collection is indexed yet");
-  return { walk: { ...walk, block: walk.block }, hash: walk.hash, finalized };
+  return { walk: { ...walk, block: walk.block }, finalized };
+}
+
+/** Names the listing of a walk: the same name for the same tokens and owners, whatever was transferred since. */
+export function listingName({ version, base, rewrittenAt, end }: Collection, { walk, finalized }: StartedWalk): string {
+  const { block, hash, above, chainVersion } = walk;
+  if (block >= (end?.number ?? 0)) return `version ${version}`;
+  return `${base}/${rewrittenAt}/${block}/${hash || above?.hash || (finalized ? "final" : chainVersion)}`;
 }
 
 /**

@@ -273,3 +273,14 @@ test("shows lines for a shell that work as they stand", async () => {
     expect([command, await child.exited, error]).toEqual([command, 0, error]);
   }
 });
+
+test("writes the space in a chain's name so that curl takes the address", async () => {
+  const page = await open(`/price/base%20sepolia/${market.demo.address}`);
+  await shows(page, "base sepolia is not enabled");
+  const line = await page.$eval(".curl pre", (lines) => lines.textContent ?? "");
+  const [curl = ""] = line.split("\n");
+  expect(curl).toContain("chain=base+sepolia");
+  expect(await send(curl)).toBe(400);
+  // The browser reports the refusal.
+  visited = { ...visited, faults: visited.faults.filter((fault) => !fault.includes("400")) };
+});

@@ -1,5 +1,4 @@
-/** The block that an answer is valid for, its headers, and the wait for a chain. */
-
+/** What handlers need of a chain; the block that an answer is valid for, its headers, and the wait for a chain. */
 import type { Chain } from "../../chains/chains.ts";
 import { type ChainTrouble, troubleText } from "../../chains/trouble.ts";
 import { LIMITS } from "../../config.ts";
@@ -15,6 +14,7 @@ import type { KnownFacts, PageFactsOptions, ShownToken } from "../../metadata/pa
 import type { Walk } from "../../walks/cursor.ts";
 import type { ShownChain } from "../../walks/snapshot.ts";
 import { asRefusal } from "./answers.ts";
+import { notEnabled } from "./parameters.ts";
 
 /** The parts of an enabled chain that the listing needs. */
 export interface NftChain {
@@ -49,6 +49,18 @@ export interface NftChain {
   trouble(): ChainTrouble | undefined;
 }
 
+export interface ChainDeps {
+  /** The parts of a chain; undefined unless it is enabled. */
+  nftChain(chain: Chain): NftChain | undefined;
+}
+
+/** @param name of the parameter, for the error. @throws Refusal `chain_not_enabled` */
+export function enabledChain(chain: Chain, deps: ChainDeps, name?: string): NftChain {
+  const found = deps.nftChain(chain);
+  if (found === undefined) throw notEnabled(chain, name);
+  return found;
+}
+
 /** Seconds after which a client may ask a chain without a usable endpoint again. */
 const TROUBLED_RETRY = 30;
 
@@ -62,7 +74,7 @@ export function assertReachable({ name }: Chain, trouble: ChainTrouble | undefin
 }
 
 /** The block that a response is valid for. */
-export interface AnsweredBlock {
+interface AnsweredBlock {
   readonly block: number;
   /** "" when unknown. */
   readonly hash: Hash | "";

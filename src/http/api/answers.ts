@@ -65,6 +65,12 @@ export function withoutOrigins(response: Response): Response {
   return response;
 }
 
+/** Adds the id of the request in the server's log. */
+export function withRequestId(response: Response, id: string = crypto.randomUUID()): Response {
+  response.headers.set("x-request-id", id);
+  return response;
+}
+
 /** For responses that no cache may store, errors above all. */
 export const NO_STORE = "no-store";
 

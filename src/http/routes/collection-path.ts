@@ -4,31 +4,25 @@ import { Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import type { Catalogue } from "../../operators/catalogue.ts";
 import type { CollectionStatus } from "../../operators/models.ts";
+import { type ChainDeps, enabledChain, type NftChain } from "../api/answered-block.ts";
 import { NFT_ADDRESS } from "../api/examples.ts";
-import { addressPart, chainPart, notEnabled, type ParsedValues } from "../api/parameters.ts";
+import { addressPart, chainPart, type ParsedValues } from "../api/parameters.ts";
 
 /** One collection. */
 export const ONE_COLLECTION = "/api/collections/:chain/:address";
 export const COLLECTION_PARTS = { chain: chainPart, address: addressPart(NFT_ADDRESS, "The contract") };
 
-export interface CollectionDeps {
+export interface CollectionDeps extends ChainDeps {
   readonly catalogue: Catalogue;
-  /** True if the chain is enabled. */
-  readonly isEnabled: (chainId: number) => boolean;
 }
 
 type CollectionPath = ParsedValues<typeof COLLECTION_PARTS>;
 
-interface NamedCollection {
-  readonly chain: Chain;
-  readonly address: Address;
+interface NamedCollection extends CollectionPath {
+  /** The parts of its chain. */
+  readonly runtime: NftChain;
   /** Status before the request. */
   readonly before: CollectionStatus;
-}
-
-/** @throws Refusal 400 unless the chain is enabled */
-export function assertEnabled({ chain }: CollectionPath, { isEnabled }: CollectionDeps): void {
-  if (!isEnabled(chain.chainId)) throw notEnabled(chain);
 }
 
 /** The collection of a path. @throws Refusal 400, 404 if it was never requested */
@@ -36,9 +30,9 @@ export async function requestedCollection(
   { chain, address }: CollectionPath,
   deps: CollectionDeps,
 ): Promise<NamedCollection> {
-  assertEnabled({ chain, address }, deps);
+  const runtime = enabledChain(chain, deps);
   const before = await deps.catalogue.find(chain.chainId, address);
-  if (before !== undefined) return { chain, address, before: before.status };
+  if (before !== undefined) return { chain, address, runtime, before: before.status };
   throw neverRequested(chain, address);
 }
 

@@ -20,7 +20,8 @@ import type { StreamName } from "../../events/types.ts";
 import type { Explorer } from "../../explore/readings.ts";
 import type { Estimate } from "../../indexing/estimate.ts";
 import type { DescribedCollection } from "../../operators/catalogue.ts";
-import { COLLECTION_STATUSES, type CollectionStatus, ListedCollection } from "../../operators/models.ts";
+import { COLLECTION_STATUSES, type CollectionStatus, countsByName, ListedCollection } from "../../operators/models.ts";
+import { enabledChain } from "../api/answered-block.ts";
 import { HEADER_EXAMPLES, NFT_ADDRESS } from "../api/examples.ts";
 import { type Operation, operationsFor } from "../api/operation.ts";
 import {
@@ -35,7 +36,6 @@ import {
   tokenId,
 } from "../api/parameters.ts";
 import {
-  assertEnabled,
   COLLECTION_PARTS,
   type CollectionDeps,
   neverRequested,
@@ -64,11 +64,7 @@ const MetadataHealth = Type.Object({
   resolved: int64("Tokens with metadata"),
   failed: int64("Tokens that only failed so far"),
   left: nullable(int64("Tokens without any attempt; null if the tokens are not counted yet")),
-  reasons: Type.Unsafe<Readonly<Record<string, number>>>({
-    type: "object",
-    additionalProperties: { type: "integer", format: "int64", minimum: 0 },
-    description: "Failed tokens by the reason of the last attempt",
-  }),
+  reasons: countsByName("Failed tokens by the reason of the last attempt"),
   failedTokens: Type.Array(digits("Token id"), { description: "Some of the failed tokens, at most 500" }),
 });
 
@@ -229,7 +225,7 @@ const exactly = (count: number) => ({ low: count, high: count });
 
 // ── Operations ──
 
-export interface CollectionsDeps extends CollectionDeps, Pick<ListingDeps, "nftChain" | "demand" | "namesOf"> {
+interface CollectionsDeps extends CollectionDeps, Pick<ListingDeps, "demand" | "namesOf"> {
   readonly projections: HotCollections;
   readonly explorer: Explorer;
   /** Says what indexing a contract will cost; undefined if the chain is not enabled. */
@@ -305,7 +301,7 @@ const requestCollections = json({
   handle: async ({ body, requester }, deps) => {
     const contracts = body.items.map(({ chain: name = "eth", address: given }, index) => {
       const chain = chainNamed(name, `items.${index}.chain`);
-      if (!deps.isEnabled(chain.chainId)) throw notEnabled(chain, `items.${index}.chain`);
+      enabledChain(chain, deps, `items.${index}.chain`);
       return { chain, address: addressOf(given, `items.${index}.address`) };
     });
     const items = [];
@@ -351,8 +347,7 @@ const getCollection = json({
   errors: [400, 404],
   handle: async ({ path, requester }, deps) => {
     const { chain, address: contract } = path;
-    const runtime = deps.nftChain(chain);
-    if (runtime === undefined) throw notEnabled(chain);
+    const runtime = enabledChain(chain, deps);
     const described = await deps.catalogue.describe(chain.chainId, contract);
     if (described === undefined) throw neverRequested(chain, contract);
     const { entry, flags } = described;
@@ -449,13 +444,11 @@ const estimateCollection = json({
   },
   errors: [400, 404],
   handle: async ({ path }, deps) => {
-    assertEnabled(path, deps);
     const { chain, address: contract } = path;
-    const known = await deps.catalogue.find(chain.chainId, contract);
-    const estimate = await deps.estimate(chain.chainId, contract);
-    if (estimate === undefined) throw notEnabled(chain);
-    const { time: ms, ...costs } = estimate;
-    const status = known?.status ?? null;
+    const estimating = deps.estimate(chain.chainId, contract);
+    if (estimating === undefined) throw notEnabled(chain);
+    const { time: ms, ...costs } = await estimating;
+    const status = (await deps.catalogue.find(chain.chainId, contract))?.status ?? null;
     return { body: { chain: chain.name, address: contract, status, ...costs, time: new Date(ms).toISOString() } };
   },
 });

@@ -3,7 +3,6 @@
  * transfers, traits. Their cursors are walks, signed with a secret of the route and its filter.
  */
 import { type Static, Type } from "@sinclair/typebox";
-import type { Chain } from "../../chains/chains.ts";
 import { type Collection, collectionAt } from "../../collections/collection.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
 import type { Requester } from "../../core/fair-slots.ts";
@@ -42,15 +41,22 @@ import type { RecordFacts } from "../../listings/record.ts";
 import { glossaryOf, OUTCOME_WORDS, wireValues } from "../../status-words.ts";
 import { signCursor, type Walk } from "../../walks/cursor.ts";
 import { currentCollection, ledgerOf, type WalkSource } from "../../walks/snapshot.ts";
-import { assertKept, numberOfPlace, placeOfNumber, type StartedWalk, startWalk } from "../../walks/walk.ts";
+import {
+  assertKept,
+  listingName,
+  numberOfPlace,
+  placeOfNumber,
+  type StartedWalk,
+  startWalk,
+} from "../../walks/walk.ts";
 import { asOfBlock, type NftChain, responseHeaders } from "../api/answered-block.ts";
 import { type Operation, operationsFor } from "../api/operation.ts";
 import {
   anyText,
   flag,
   metadataTime,
-  notEnabled,
   type Parameter,
+  type ParsedValues,
   pageLimit,
   parsedText,
   tokenIdParameter,
@@ -173,23 +179,17 @@ const PAGED = {
 };
 
 const OWNER = "0xf4a1f3ba15a8b3a93a9b84e0e2e8a2ab5dc9e8ce";
-const ownerParameter = parsedText(
-  parseAddress,
-  { allowed: "must be an address: 0x and 40 hex digits", schema: { pattern: "^0x[0-9a-fA-F]{40}$" } },
-  { description: "Only tokens of this owner", example: OWNER },
-);
-
-const partyParameter = (party: string) =>
+const ownerParameter = (description: string) =>
   parsedText(
     parseAddress,
     { allowed: "must be an address: 0x and 40 hex digits", schema: { pattern: "^0x[0-9a-fA-F]{40}$" } },
-    { description: `Only transfers ${party} this address`, example: OWNER },
+    { description, example: OWNER },
   );
 
 const TRANSFERS = {
   ...PAGED,
-  from: partyParameter("from"),
-  to: partyParameter("to"),
+  from: ownerParameter("Only transfers from this address"),
+  to: ownerParameter("Only transfers to this address"),
   times: flag(false, { description: "Asks the node for the times that are not known here", example: false }),
   transactions: flag(false, {
     description: "Adds the hashes of the transactions, read from the node with one call per block",
@@ -212,20 +212,15 @@ const traitParameter: Parameter<readonly string[]> = {
 
 // ── Reading ──
 
-export interface ExploreDeps extends CollectionDeps, Omit<ListingDeps, "preview" | "demand" | "maxPageSize"> {
+interface ExploreDeps extends CollectionDeps, Omit<ListingDeps, "preview" | "demand" | "maxPageSize"> {
   readonly explorer: Explorer;
 }
 
 /** A request for one collection, and where its page begins. */
-interface Explored {
-  readonly chain: Chain;
-  readonly address: Address;
+interface Asked {
+  readonly path: ParsedValues<typeof COLLECTION_PARTS>;
+  readonly query: Partial<ParsedValues<typeof PAGED>>;
   readonly requester: Requester;
-  readonly page: {
-    readonly as_of_block?: number | undefined;
-    readonly limit?: number;
-    readonly cursor?: string | undefined;
-  };
 }
 
 /** A request that is being answered: where it reads, and how its cursors are signed. */
@@ -240,18 +235,17 @@ interface Reading {
   readonly cursorAt: (start: StartedWalk, place: Position | undefined) => string | null;
 }
 
-/** @param filter everything that a cursor depends on, beside the collection */
-function readingOf(
-  { chain, address: contract, requester, page }: Explored,
+/** @param filter everything that a cursor depends on, beside the collection. @throws Refusal 400, 404 */
+async function readingOf(
+  { path, query, requester }: Asked,
   deps: ExploreDeps,
   filter: readonly (string | undefined)[],
-): Reading {
-  const runtime = deps.nftChain(chain);
-  if (runtime === undefined) throw notEnabled(chain);
+): Promise<Reading> {
+  const { chain, address: contract, runtime } = await requestedCollection(path, deps);
   const { chainId } = chain;
   const secret = `${deps.cursorSecret}/${JSON.stringify(filter)}`;
-  const { limit = 0, as_of_block: asOf } = page;
-  const cursor = page.cursor === undefined ? undefined : walkOf(page.cursor, secret, { chainId, address: contract });
+  const { limit = 0, as_of_block: asOf, cursor: given } = query;
+  const cursor = given === undefined ? undefined : walkOf(given, secret, { chainId, address: contract });
   if (cursor !== undefined && asOf !== undefined && asOf !== cursor.block) {
     throw invalidParameter("as_of_block", "must be left out, or be the block of the cursor");
   }
@@ -323,15 +317,8 @@ async function traitIndex(
   await factsOf([]);
   const metadataVersion = `${runtime.metadataVersion(source.address)}`;
   const whole = { ...start, walk: { ...start.walk, position: START, holders: false } };
-  const parts = { source, start: whole, factsOf, metadataVersion, listing: listingOf(collection, start) };
+  const parts = { source, start: whole, factsOf, metadataVersion, listing: listingName(collection, start) };
   return explorer.traits.of(parts, tokens);
-}
-
-/** Names a listing: the same name for the same tokens, whatever was transferred since. */
-function listingOf({ version, base, rewrittenAt, end }: Collection, { walk, finalized }: StartedWalk): string {
-  const { block, hash, above, chainVersion } = walk;
-  if (block >= (end?.number ?? 0)) return `version ${version}`;
-  return `${base}/${rewrittenAt}/${block}/${hash || above?.hash || (finalized ? "final" : chainVersion)}`;
 }
 
 interface TokenReading {
@@ -366,9 +353,9 @@ interface TransfersWanted extends TransferQuery {
 }
 
 /** A page of transfers, with what the node is asked about it. */
-async function transfersAnswer(explored: Explored, deps: ExploreDeps, wanted: TransfersWanted) {
+async function transfersAnswer(asked: Asked, deps: ExploreDeps, wanted: TransfersWanted) {
   const { id, from, to } = wanted;
-  const reading = readingOf(explored, deps, ["transfers", id?.toString(), from, to]);
+  const reading = await readingOf(asked, deps, ["transfers", id?.toString(), from, to]);
   const { source, limit, cursor, asOf, cursorAt } = reading;
   const { body, headers } = await respond(reading, deps, async () => {
     const start = await startWalk(source, { cursor, asOfBlock: asOf, byPair: false });
@@ -437,14 +424,21 @@ const FUR = {
 
 const { json } = operationsFor<ExploreDeps>();
 
-const listHolders = json({
+/** What all these operations have in common. */
+const EXPLORING = {
   method: "GET",
-  path: `${ONE_COLLECTION}/holders`,
   scope: "read",
-  id: "listHolders",
-  summary: "Owners by what they hold, with share and rank, at one block",
   tag: "Operators",
   parts: COLLECTION_PARTS,
+  hasBlock: true,
+  errors: [400, 404, 409, 410],
+} as const;
+
+const listHolders = json({
+  ...EXPLORING,
+  path: `${ONE_COLLECTION}/holders`,
+  id: "listHolders",
+  summary: "Owners by what they hold, with share and rank, at one block",
   query: PAGED,
   answer: HolderList,
   example: {
@@ -452,12 +446,8 @@ const listHolders = json({
     result: [{ owner: OWNER, tokens: 112, units: "112", share: 0.0112, rank: 1 }],
     cursor: null,
   },
-  hasBlock: true,
-  errors: [400, 404, 409, 410],
-  handle: async ({ path, query, requester }, deps) => {
-    const reading = readingOf({ ...(await requestedCollection(path, deps)), requester, page: query }, deps, [
-      "holders",
-    ]);
+  handle: async (asked, deps) => {
+    const reading = await readingOf(asked, deps, ["holders"]);
     const { source, limit, cursor, asOf, cursorAt } = reading;
     return respond(reading, deps, async () => {
       const start = await startWalk(source, { cursor, asOfBlock: asOf, byPair: true });
@@ -474,22 +464,16 @@ const listHolders = json({
 });
 
 const findTokens = json({
-  method: "GET",
+  ...EXPLORING,
   path: `${ONE_COLLECTION}/tokens`,
-  scope: "read",
   id: "findTokens",
   summary: "Records of the tokens that an owner holds, or that have certain traits, at one block",
-  tag: "Operators",
-  parts: COLLECTION_PARTS,
-  query: { ...PAGED, owner: ownerParameter, trait: traitParameter },
+  query: { ...PAGED, owner: ownerParameter("Only tokens of this owner"), trait: traitParameter },
   answer: TokenList,
   example: (wire: WireTypes) => ({ result: [recordExample(wire)], cursor: null }),
-  hasBlock: true,
-  errors: [400, 404, 409, 410],
-  handle: async ({ path, query, requester }, deps) => {
-    const { owner, trait: traits } = query;
-    const explored = { ...(await requestedCollection(path, deps)), requester, page: query };
-    const reading = readingOf(explored, deps, ["tokens", owner, ...traits]);
+  handle: async (asked, deps) => {
+    const { owner, trait: traits } = asked.query;
+    const reading = await readingOf(asked, deps, ["tokens", owner, ...traits]);
     const { source, runtime, limit, cursor, asOf, cursorAt } = reading;
     return respond(reading, deps, async () => {
       const start = await startWalk(source, { cursor, asOfBlock: asOf, byPair: owner !== undefined });
@@ -506,13 +490,11 @@ const findTokens = json({
 });
 
 const getToken = json({
-  method: "GET",
+  ...EXPLORING,
   path: `${ONE_COLLECTION}/tokens/:id`,
-  scope: "read",
   id: "getToken",
   summary:
     "At a block: the record of a token unless it is burned, and its transfers; the attempts to fetch its metadata",
-  tag: "Operators",
   parts: { ...COLLECTION_PARTS, id: tokenIdPart },
   query: { ...PAGED, metadata_as_of: metadataTime(TIME) },
   answer: TokenDetails,
@@ -523,18 +505,11 @@ const getToken = json({
     metadata: [{ time: TIME, outcome: "resolved" as const, reason: null, hash: `0x${"5e".repeat(32)}` }],
     cursor: null,
   }),
-  hasBlock: true,
-  errors: [400, 404, 409, 410],
-  handle: async ({ path, query, requester }, deps) => {
-    const { id } = path;
-    const explored = { ...(await requestedCollection(path, deps)), requester, page: query };
-    const reading = readingOf(explored, deps, ["token", id.toString()]);
+  handle: async (asked, deps) => {
+    const { id } = asked.path;
+    const reading = await readingOf(asked, deps, ["token", id.toString()]);
     const { source, runtime, limit, cursor, asOf, cursorAt } = reading;
-    const {
-      body,
-      headers,
-      asOf: block,
-    } = await respond(reading, deps, async () => {
+    const answer = await respond(reading, deps, async () => {
       const start = await startWalk(source, { cursor, asOfBlock: asOf, byPair: false });
       const ledger = ledgerOf(await currentCollection(source, start.walk), start.walk);
       const token = tokenOfId(ledger, id);
@@ -543,26 +518,22 @@ const getToken = json({
       const history = transfers.map((one) => ({ ...one, amount: one.amount.toString() }));
       const page = { token, history, cursor: cursorAt(start, next) };
       if (cursor !== undefined) return { body: { metadata: [], ...page }, start };
-      const record = await recordOfToken(reading, deps, { start, token, knownAt: query.metadata_as_of });
+      const record = await recordOfToken(reading, deps, { start, token, knownAt: asked.query.metadata_as_of });
       return { body: { ...record, ...page }, start };
     });
-    const { token, ...page } = body;
-    const isKnown = token.kind === TransferKind.erc721 && block !== undefined && block.hash !== "";
-    const ref = isKnown ? { number: block.block, hash: block.hash as Hash } : undefined;
-    const locked = ref === undefined ? null : await runtime.lockedAt(source.address, id, ref);
-    return { body: { ...page, locked }, headers };
+    const { token, ...page } = answer.body;
+    const { block = 0, hash = "" } = answer.asOf ?? {};
+    const isAsked = token.kind === TransferKind.erc721 && hash !== "";
+    const locked = isAsked ? await runtime.lockedAt(source.address, id, { number: block, hash }) : null;
+    return { body: { ...page, locked }, headers: answer.headers };
   },
 });
 
 /** What the transfers of a collection and those of one token have in common. */
 const TRANSFERS_ANSWER = {
-  method: "GET",
-  scope: "read",
-  tag: "Operators",
+  ...EXPLORING,
   answer: TransferList,
   example: { result: [COLLECTION_TRANSFER], cursor: null },
-  hasBlock: true,
-  errors: [400, 404, 409, 410],
 } as const;
 
 const listTransfers = json({
@@ -570,12 +541,8 @@ const listTransfers = json({
   path: `${ONE_COLLECTION}/transfers`,
   id: "listTransfers",
   summary: "Transfers of a collection up to one block, newest first, as its logs give them",
-  parts: COLLECTION_PARTS,
   query: { ...TRANSFERS, tokenId: tokenIdParameter },
-  handle: async ({ path, query, requester }, deps) => {
-    const explored = { ...(await requestedCollection(path, deps)), requester, page: query };
-    return transfersAnswer(explored, deps, { ...query, id: query.tokenId });
-  },
+  handle: (asked, deps) => transfersAnswer(asked, deps, { ...asked.query, id: asked.query.tokenId }),
 });
 
 const listTokenTransfers = json({
@@ -585,26 +552,19 @@ const listTokenTransfers = json({
   summary: "Transfers of one token up to one block, newest first, as the logs give them",
   parts: { ...COLLECTION_PARTS, id: tokenIdPart },
   query: TRANSFERS,
-  handle: async ({ path, query, requester }, deps) => {
-    const explored = { ...(await requestedCollection(path, deps)), requester, page: query };
-    return transfersAnswer(explored, deps, { ...query, id: path.id });
-  },
+  handle: (asked, deps) => transfersAnswer(asked, deps, { ...asked.query, id: asked.path.id }),
 });
 
 const listTraits = json({
-  method: "GET",
+  ...EXPLORING,
   path: `${ONE_COLLECTION}/traits`,
-  scope: "read",
   id: "listTraits",
   summary: "How many tokens have which trait, by the metadata known now. Up to 100,000 tokens",
-  tag: "Operators",
-  parts: COLLECTION_PARTS,
   answer: TraitList,
   example: { of: 10_000, indexed: 10_000, result: [FUR] },
-  hasBlock: true,
   errors: [400, 404, 409],
-  handle: async ({ path, requester }, deps) => {
-    const reading = readingOf({ ...(await requestedCollection(path, deps)), requester, page: {} }, deps, ["traits"]);
+  handle: async (asked, deps) => {
+    const reading = await readingOf(asked, deps, ["traits"]);
     return respond(reading, deps, async () => {
       const start = await startWalk(reading.source, { cursor: undefined, asOfBlock: undefined, byPair: false });
       const { tokens, indexed, isTruncated, traits } = (await traitIndex(reading, start, deps)).counts;

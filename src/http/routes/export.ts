@@ -7,12 +7,12 @@ import { Refusal } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import { CONTENT_TYPES, EXPORT_FORMATS, fileName, piecesOf } from "../../exports/formats.ts";
 import { assertRankable } from "../../exports/holders.ts";
-import type { ApiKeys } from "../../operators/keys.ts";
+import type { ApiKey, ApiKeys } from "../../operators/keys.ts";
 import { startWalk } from "../../walks/walk.ts";
 import { asOfBlock, responseHeaders } from "../api/answered-block.ts";
 import { HEADER_EXAMPLES } from "../api/examples.ts";
 import { type Operation, operationsFor } from "../api/operation.ts";
-import { choice, flag, notEnabled, wholeNumber } from "../api/parameters.ts";
+import { choice, flag, type ParsedValues, wholeNumber } from "../api/parameters.ts";
 import { COLLECTION_PARTS, type CollectionDeps, ONE_COLLECTION, requestedCollection } from "./collection-path.ts";
 import type { ListingDeps } from "./listing.ts";
 
@@ -73,15 +73,32 @@ const ROW = {
   last_metadata_sync: null,
 };
 
-export interface ExportDeps
-  extends CollectionDeps,
-    Pick<ListingDeps, "projections" | "clock" | "nftChain" | "isStale"> {
+interface ExportDeps extends CollectionDeps, Pick<ListingDeps, "projections" | "clock" | "isStale"> {
   readonly keys: ApiKeys;
   readonly logger: Logger;
   readonly exports: RunningExports;
 }
 
 const { file } = operationsFor<ExportDeps>();
+
+const EXPORT_QUERY = {
+  format: choice(
+    EXPORT_FORMATS,
+    { allowed: `must be one of ${EXPORT_FORMATS.join(", ")}`, default: "csv" },
+    { description: "Format of the file", example: "parquet" },
+  ),
+  holders: flag(false, {
+    description: "A row per owner, with share and rank, in place of a row per token",
+    example: false,
+  }),
+  as_of_block: wholeNumber(
+    { min: 0 },
+    {
+      description: "Block; by default the newest final one that has the collection, else the newest shown one",
+      example: 21_000_000,
+    },
+  ),
+};
 
 export const EXPORT_OPERATIONS: readonly Operation<ExportDeps>[] = [
   file({
@@ -92,24 +109,7 @@ export const EXPORT_OPERATIONS: readonly Operation<ExportDeps>[] = [
     summary: "All tokens or all owners at one block, as a file. A lost block breaks the connection",
     tag: "Operators",
     parts: COLLECTION_PARTS,
-    query: {
-      format: choice(
-        EXPORT_FORMATS,
-        { allowed: `must be one of ${EXPORT_FORMATS.join(", ")}`, default: "csv" },
-        { description: "Format of the file", example: "parquet" },
-      ),
-      holders: flag(false, {
-        description: "A row per owner, with share and rank, in place of a row per token",
-        example: false,
-      }),
-      as_of_block: wholeNumber(
-        { min: 0 },
-        {
-          description: "Block; by default the newest final one that has the collection, else the newest shown one",
-          example: 21_000_000,
-        },
-      ),
-    },
+    query: EXPORT_QUERY,
     content: {
       "text/csv": {
         schema: { type: "string" },
@@ -120,35 +120,13 @@ export const EXPORT_OPERATIONS: readonly Operation<ExportDeps>[] = [
     },
     hasBlock: true,
     errors: [400, 404, 409],
-    handle: async ({ path, query, request }, deps) => {
-      const { chain, address } = await requestedCollection(path, deps);
-      const { format, holders, as_of_block: block } = query;
-      const runtime = deps.nftChain(chain);
-      if (runtime === undefined) throw notEnabled(chain);
-      const source = { projections: deps.projections, chain: runtime.view, chainId: chain.chainId, address };
-      const start = await startWalk(source, { asOfBlock: block, prefersFinal: true, byPair: holders });
-      if (holders) await assertRankable(source, start);
-      const asOf = await asOfBlock(start, runtime);
-      const headers = responseHeaders(asOf, { trouble: runtime.trouble(), isStale: deps.isStale() });
-      const facts = {
-        ...{ chain: chain.name, address, block: String(start.walk.block) },
-        ...{
-          block_hash: headers["x-as-of-hash"],
-          block_time: headers["x-as-of-time"],
-          finality: headers["x-finality"],
-        },
-      };
-      // As known now: so an export asks for no refresh of a million tokens, and is of one moment in this, too.
-      const known = { normalizeMetadata: false, mediaItems: false, asOf: deps.clock.now() };
-      const pieces = piecesOf(source, start, {
-        ...{ format, holders, facts },
-        factsOf: async (entries) => (await runtime.factsOf(address, entries, known)).facts,
-      });
-      return new Response(streamOf(pieces, request.headers.get("x-api-key") ?? "", deps), {
+    handle: async ({ path, query, requester }, deps) => {
+      const { facts, pieces, headers } = await openExport(path, query, deps);
+      return new Response(streamOf(pieces, requester, deps), {
         headers: {
           ...headers,
-          "content-type": CONTENT_TYPES[format],
-          "content-disposition": `attachment; filename="${fileName(facts, { format, holders })}"`,
+          "content-type": CONTENT_TYPES[query.format],
+          "content-disposition": `attachment; filename="${fileName(facts, query)}"`,
           "cache-control": "no-store",
           "x-content-type-options": "nosniff",
         },
@@ -157,14 +135,38 @@ export const EXPORT_OPERATIONS: readonly Operation<ExportDeps>[] = [
   }),
 ];
 
+/** What the file has, its pieces, and the headers of its block. @throws Refusal 400, 404, 409 */
+async function openExport(
+  path: ParsedValues<typeof COLLECTION_PARTS>,
+  { format, holders, as_of_block: block }: ParsedValues<typeof EXPORT_QUERY>,
+  deps: ExportDeps,
+) {
+  const { chain, address, runtime } = await requestedCollection(path, deps);
+  const source = { projections: deps.projections, chain: runtime.view, chainId: chain.chainId, address };
+  const start = await startWalk(source, { asOfBlock: block, prefersFinal: true, byPair: holders });
+  if (holders) await assertRankable(source, start);
+  const asOf = await asOfBlock(start, runtime);
+  const headers = responseHeaders(asOf, { trouble: runtime.trouble(), isStale: deps.isStale() });
+  const facts = {
+    ...{ chain: chain.name, address, block: String(start.walk.block) },
+    ...{ block_hash: headers["x-as-of-hash"], block_time: headers["x-as-of-time"], finality: headers["x-finality"] },
+  };
+  // As known now: so an export asks for no refresh of a million tokens, and is of one moment in this, too.
+  const known = { normalizeMetadata: false, mediaItems: false, asOf: deps.clock.now() };
+  const pieces = piecesOf(source, start, {
+    ...{ format, holders, facts },
+    factsOf: async (entries) => (await runtime.factsOf(address, entries, known)).facts,
+  });
+  return { facts, pieces, headers };
+}
+
 /** Makes each piece when the client has taken the last one. An error breaks the connection. */
 function streamOf(
   pieces: AsyncGenerator<Uint8Array>,
-  keyText: string,
+  { hash }: ApiKey,
   { exports, keys, logger }: ExportDeps,
 ): ReadableStream<Uint8Array> {
-  const hash = Bun.SHA256.hash(keyText.slice(0, 256)) as Uint8Array;
-  const key = Buffer.from(hash).toString("hex");
+  const key = hash.toString("hex");
   const running = exports.begin(key);
   const next = async (): Promise<IteratorResult<Uint8Array, unknown>> => {
     exports.read(key, running);

@@ -3,7 +3,6 @@
  * listing reads no chain data itself.
  */
 import { type Static, Type } from "@sinclair/typebox";
-import type { Chain } from "../../chains/chains.ts";
 import type { HotCollections } from "../../collections/hot-collections.ts";
 import type { ContractNames } from "../../collections/operator-lists.ts";
 import { LIMITS } from "../../config.ts";
@@ -35,7 +34,14 @@ import { glossaryOf, LISTING_WORDS, MEDIA_WORDS, wireValues } from "../../status
 import { type FirstPage, openCursor } from "../../walks/cursor.ts";
 import { currentPlan } from "../../walks/plan.ts";
 import { currentCollection } from "../../walks/snapshot.ts";
-import { asOfBlock, assertReachable, type NftChain, responseHeaders } from "../api/answered-block.ts";
+import {
+  asOfBlock,
+  assertReachable,
+  type ChainDeps,
+  enabledChain,
+  type NftChain,
+  responseHeaders,
+} from "../api/answered-block.ts";
 import { cachedResponse, jsonHeaders, matchesEtag, type RouteResponse } from "../api/answers.ts";
 import { errorExample } from "../api/errors.ts";
 import { NFT_ADDRESS } from "../api/examples.ts";
@@ -48,7 +54,6 @@ import {
   fixedByCursor,
   flag,
   metadataTime,
-  notEnabled,
   type ParsedValues,
   textPart,
   wholeNumber,
@@ -293,15 +298,11 @@ function firstPage(query: ListingQuery): FirstPage {
   };
 }
 
-export function invalidCursor(): Error {
-  return invalidParameter("cursor", "must be a cursor of this server, unchanged, for the same address and chain");
-}
-
 /** Opens a cursor. @throws Refusal 400 unless this server made it for this collection */
 export function walkOf(cursor: string, secret: string, of: { readonly chainId: number; readonly address: Address }) {
   const walk = cursor.length > LIMITS.maxCursorLength ? undefined : openCursor(cursor, secret);
-  if (walk?.chainId !== of.chainId || walk.address !== of.address) throw invalidCursor();
-  return walk;
+  if (walk?.chainId === of.chainId && walk.address === of.address) return walk;
+  throw invalidParameter("cursor", "must be a cursor of this server, unchanged, for the same address and chain");
 }
 
 /**
@@ -323,13 +324,12 @@ export async function namesFor(
 
 // ── Operations ──
 
-export interface ListingDeps {
+export interface ListingDeps extends ChainDeps {
   readonly projections: HotCollections;
   readonly clock: Clock;
   readonly cursorSecret: string;
   readonly maxPageSize: number;
   readonly wireTypes: WireTypes;
-  nftChain(chain: Chain): NftChain | undefined;
   /** Returns the names for a contract that returns none itself; the same object until they change. */
   namesOf(chainId: number, address: Address): ContractNames | undefined;
   /** What clients want of collections. */
@@ -386,9 +386,7 @@ async function listed(
   const from =
     // An empty cursor is the same as none. A cursor fixes the parameters of its first page.
     query.cursor ? { cursor: walkOf(query.cursor, cursorSecret, { chainId, address }) } : { first: firstPage(query) };
-  const runtime = deps.nftChain(chain);
-  if (runtime === undefined) throw notEnabled(chain);
-
+  const runtime = enabledChain(chain, deps);
   const source = { projections, chain: runtime.view, chainId, address };
   const collection = await currentCollection(source, "cursor" in from ? from.cursor : undefined);
   const verdict = await deps.demand.request({ chainId, address }, collection, requester);

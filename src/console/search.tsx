@@ -1,10 +1,57 @@
-/** What the text of a search means: an address, on each chain; or a text that can't be found here, and what to do then. */
+/**
+ * The search: a text is the address of a contract, on each chain; or a part of a name or a symbol; or nothing that can be
+ * found here, and then the screen says what to do.
+ */
 import { useState } from "preact/hooks";
-import { CHAIN_NAMES, type Client } from "../client/index.ts";
+import { CHAIN_NAMES, type Client, type ListedCollection } from "../client/index.ts";
 import { AddressOn } from "./address.tsx";
 import { explorerOf, useAnswer } from "./hooks.ts";
-import { Failure, isAddress, Panel, plain } from "./parts.tsx";
+import { apiPath, CollectionTable, Curl, Failure, isAddress, Panel, plain } from "./parts.tsx";
 import { useSession } from "./session.ts";
+import { KnownTokenTable } from "./tokens.tsx";
+
+/** Rows of a search. */
+const MOST_FOUND = 50;
+
+export function SearchScreen({ text }: { readonly text: string }) {
+  const { client, scope } = useSession();
+  const query = text.trim();
+  const isOperator = scope === "operate";
+  const asked = { text: query, limit: MOST_FOUND };
+  const collections = useAnswer<readonly ListedCollection[]>(
+    async (signal) => (isOperator ? (await client.collectionPage({ ...asked, signal })).result : []),
+    [query],
+  );
+  const tokens = useAnswer((signal) => client.findTokens(query, { limit: MOST_FOUND, signal }), [query]);
+  return (
+    <>
+      <h1>Search: {plain(query)}</h1>
+      {isAddress(query) ? <AddressPanel address={query.toLowerCase()} /> : <OtherMeaning text={query} />}
+      {isOperator ? (
+        <Panel title="Known collections">
+          <Failure error={collections.error} />
+          {collections.value?.length === 0 ? <p>No collection has this in its address, name or symbol.</p> : null}
+          {collections.value === undefined || collections.value.length === 0 ? null : (
+            <CollectionTable rows={collections.value} />
+          )}
+        </Panel>
+      ) : null}
+      <Panel title="ERC-20 tokens">
+        <Failure error={tokens.error} />
+        {tokens.value?.length === 0 ? (
+          <p>No well-known token has this in its address, name or symbol. Any token is found by its whole address.</p>
+        ) : null}
+        {tokens.value === undefined || tokens.value.length === 0 ? null : <KnownTokenTable rows={tokens.value} />}
+      </Panel>
+      {!isAddress(query) && !isOperator ? (
+        <p>This key finds collections by their address. Only a key of scope operate may list what is known.</p>
+      ) : null}
+      <Curl
+        requests={[...(isOperator ? ["collections"] : []), "tokens"].map((list) => ({ path: apiPath([list], asked) }))}
+      />
+    </>
+  );
+}
 
 /** The chains to ask about an address without a question, and the others. */
 interface ChainsToAsk {
@@ -30,7 +77,7 @@ async function chainsToAsk(client: Client, isOperator: boolean, address: string,
 }
 
 /** What an address is on the chains in use. The others are asked on demand: a chain can't be told from an address. */
-export function AddressPanel({ address }: { readonly address: string }) {
+function AddressPanel({ address }: { readonly address: string }) {
   const { client, scope } = useSession();
   const [more, setMore] = useState<readonly string[]>([]);
   const chains = useAnswer((signal) => chainsToAsk(client, scope === "operate", address, signal), [address]);
@@ -67,7 +114,7 @@ const HEX = /^0x[0-9a-f]*$/i;
 const HASH_LENGTH = 66;
 
 /** What a text means that can't be the address, the name or the symbol of something; null if it may be one. */
-export function OtherMeaning({ text }: { readonly text: string }) {
+function OtherMeaning({ text }: { readonly text: string }) {
   const explorer = explorerOf("eth");
   if (isDomain(text)) {
     return (

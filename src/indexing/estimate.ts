@@ -18,7 +18,7 @@ import type { RpcChainReader, TransfersAnswer } from "../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../rpc/rpc-errors.ts";
 import { CHECKED_SPAN, FIRST_AHEAD, NEAR_FINAL, READ_AHEAD, ReadAhead } from "./backfill.ts";
 import { SAMPLED_BLOCKS } from "./history.ts";
-import { readText, STANDARD_FORMS } from "./identify.ts";
+import { QUESTIONS, readText, STANDARD_FORMS } from "./identify.ts";
 import { MAX_CHECKED } from "./joining.ts";
 import { between, PARTS } from "./lives.ts";
 import { CALLS_AT_ONCE, MAX_PROVEN } from "./proof.ts";
@@ -432,7 +432,7 @@ export class Estimator {
     const headers = 2 + 2 * finalCalls;
     const searches = isArchive ? [start, startAtLatest].map((at) => searchCalls(at, head)) : [between(-1, head).length];
     const plan = (checked: number, search: number): Plan => ({
-      eth_call: hasMulticall ? 1 : QUESTIONS,
+      eth_call: hasMulticall ? 1 : QUESTIONS.length,
       eth_getCode: 1 + search,
       // Blocks that no header covers are checked by the newest block, and by the end of the history.
       eth_getBlockByNumber: headers + checked + (head - final > MAX_CHECKED ? 2 : 0),
@@ -467,9 +467,6 @@ function spreadOf(densities: readonly number[]) {
   const mean = densities.reduce((sum, one) => sum + one, 0) / Math.max(1, densities.length);
   return { mean, least: Math.min(mean, ...densities), most: Math.max(0, ...densities) * DENSER };
 }
-
-/** Questions that the identification asks a contract, each a call without Multicall3. */
-const QUESTIONS = 8;
 
 /** Takes a size that the endpoint accepts. @param onRefused called for each refusal */
 function takeAccepted(span: SpanController, blocks: number, most: number, onRefused: () => void): number {

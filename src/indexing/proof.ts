@@ -21,9 +21,10 @@ import { countEntries, readSlice } from "../ledger/listing.ts";
 import { type Position, START } from "../ledger/rows.ts";
 import type { Slot } from "../ledger/tables.ts";
 import type { EventLog } from "../log/event-log.ts";
+import { addressIn, wordIn } from "../rpc/calls.ts";
 import type { BlockRange, Call, CallResult, ChainReader } from "../rpc/port.ts";
 import { callOf, type Holding, knownTokens, sampleHoldings } from "./audit.ts";
-import { DEAD, findUnexplained, lastCompleteBlock, ownerCall, ownerIn, type SingleKind, wordIn } from "./omissions.ts";
+import { DEAD, findUnexplained, lastCompleteBlock, ownerCall, type SingleKind } from "./omissions.ts";
 
 /** Holdings that are all asked about: twenty calls through Multicall3. */
 export const MAX_PROVEN = 10_000;
@@ -52,7 +53,7 @@ interface Claim {
 }
 
 /** The outcome of a proof: what to record, or the block at which the archive was wrong. */
-export type Proof =
+type Proof =
   | { readonly proven: Pick<HistoryProven, "block" | "holdings" | "of" | "contradicted"> }
   | { readonly wrongAt: number };
 
@@ -279,7 +280,7 @@ function ownerClaim(ledger: Ledger, address: Address, { kind, id }: { kind: Sing
     owner === undefined || owner === ZERO_ADDRESS || owner === DEAD ? 0n : BigInt(owner);
   return {
     call: ownerCall(address, kind, id),
-    says: (result) => numberOf(ownerIn(result)),
+    says: (result) => numberOf(addressIn(result)),
     logged: (block) => {
       const entry = entryOfToken(ledger, { kind, id }, block);
       return numberOf(entry && ledger.addresses.hex(entry.owner));

@@ -41,7 +41,7 @@ export interface ArchiveStatus {
 }
 
 /** What the caller should do after an archive's failure. */
-export type ArchiveAction =
+type ArchiveAction =
   /** The same request may succeed later. */
   | "retry"
   /** The archive has no blocks below `from`. */

@@ -31,7 +31,6 @@ import type { Slot } from "./ledger/tables.ts";
 import type { EventLog } from "./log/event-log.ts";
 import { Locks } from "./metadata/locks.ts";
 import type { ChainMetadata, Metadata } from "./metadata/metadata.ts";
-import type { KnownFacts, PageFactsOptions, ShownToken } from "./metadata/page.ts";
 import { type EndpointLog, measureHead, observerOf, poolObserver, requestObserver, watchOf } from "./observers.ts";
 import { createPrices, type Prices } from "./prices/price-service.ts";
 import type { TokenLists } from "./prices/token-lists.ts";
@@ -44,8 +43,10 @@ import { EndpointProvider } from "./rpc/endpoint/provider.ts";
 import type { Verify } from "./rpc/port.ts";
 import { RpcChainReader } from "./rpc/reading/reader.ts";
 
+type ShownMetadata = Pick<ChainMetadata, "factsOf" | "outcomesOf" | "healthOf" | "documentOf" | "metadataVersion">;
+
 /** One enabled chain with its parts. */
-export interface ChainRuntime {
+export interface ChainRuntime extends ShownMetadata, Pick<Locks, "lockedAt">, Pick<BlockFacts, "headerOf"> {
   readonly chain: Chain;
   /** True if the operator gave its endpoints. */
   readonly isGiven: boolean;
@@ -53,13 +54,6 @@ export interface ChainRuntime {
   readonly indexing: ChainIndexing;
   readonly prices: Prices;
   readonly metadata: ChainMetadata;
-  factsOf(address: Address, entries: readonly ShownToken[], options: PageFactsOptions): Promise<KnownFacts>;
-  outcomesOf: ChainMetadata["outcomesOf"];
-  healthOf: ChainMetadata["healthOf"];
-  documentOf: ChainMetadata["documentOf"];
-  lockedAt: Locks["lockedAt"];
-  metadataVersion(address: Address): number | undefined;
-  headerOf: BlockFacts["headerOf"];
   readonly blockFacts: BlockFacts;
   /** Says what indexing a contract will cost. */
   estimate(address: Address): Promise<Estimate>;
@@ -188,7 +182,6 @@ function openReader(
         maxBytes: LIMITS.maxRpcAnswer,
         clock,
         decoder,
-        prices: priceList,
         onRequest: requestObserver(metrics, priceList),
         onHead,
       }),
@@ -303,7 +296,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads, isIdle: indexing.isIdle }));
   const locks = new Locks(reader, clock);
   const blockFacts = new BlockFacts({ reader, view, clock });
-  const { factsOf, outcomesOf, healthOf, documentOf, versionOf: metadataVersion } = metadata;
+  const { factsOf, outcomesOf, healthOf, documentOf, metadataVersion } = metadata;
   return {
     chain,
     isGiven,

@@ -162,7 +162,6 @@ function transferSingle(log: ChainLog, { builder }: Pass): boolean {
 }
 
 /** Lists of different lengths are paired up to the shorter one. */
-
 function transferBatch(log: ChainLog, { builder }: Pass): boolean {
   const { data, topics } = log;
   const idsAt = smallAt(data, 0);

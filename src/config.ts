@@ -7,6 +7,7 @@ import { readFileSync, statSync } from "node:fs";
 import { addChains, CHAINS, type Chain, enableChains, envSuffix, knownChains, takenBy } from "./chains/chains.ts";
 import { type ChainEntry, checkChains, MAX_CHAINS_BYTES } from "./chains/entry.ts";
 import { AppError } from "./core/errors.ts";
+import { sqlitePath } from "./core/files.ts";
 import { nearestWord } from "./core/format.ts";
 import { parseGateway, parseSecretHeader } from "./core/gateway.ts";
 import type { LogFormat, LogLevel } from "./core/logger.ts";
@@ -272,8 +273,9 @@ function readApiKeys(env: EnvironmentReader, variable: string, scope: "read" | "
 
 function readEventLogUrl(env: EnvironmentReader): string {
   const text = env.text("EVENT_LOG_URL") ?? "sqlite://./data/events.db";
-  const sqlite = text.startsWith("sqlite://") && text.length > "sqlite://".length && !text.includes(":memory:");
-  if (!sqlite && !/^postgres(?:ql)?:\/\/[^/]+/.test(text)) {
+  const path = sqlitePath(text) ?? "";
+  const isSqlite = path !== "" && !path.includes(":memory:");
+  if (!isSqlite && !/^postgres(?:ql)?:\/\/[^/]+/.test(text)) {
     env.wrong("EVENT_LOG_URL", "must be sqlite://<path of a file> or postgres://<user>:<password>@<host>/<database>");
   }
   return text;
@@ -415,9 +417,8 @@ function readChains(env: EnvironmentReader, environment: Environment): ChainConf
 function readSnapshotDir(env: EnvironmentReader, eventLogUrl: string): string | undefined {
   const text = env.text("SNAPSHOT_DIR");
   if (text !== undefined) return text === "off" ? undefined : text;
-  return eventLogUrl.startsWith("sqlite://")
-    ? `${eventLogUrl.slice("sqlite://".length)}.snapshots`
-    : "./data/snapshots";
+  const path = sqlitePath(eventLogUrl);
+  return path === undefined ? "./data/snapshots" : `${path}.snapshots`;
 }
 
 /** Reads the configuration from an environment. @throws ConfigError with all problems */

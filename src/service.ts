@@ -21,7 +21,7 @@ import { isLowFileLimit, OpenFiles, socketsWithin, tryFolder, WAY_TO_MORE_FILES 
 import type { Address } from "./core/hex.ts";
 import { Generations, type Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
-import { Metrics } from "./core/metrics.ts";
+import { createMetrics, type Metrics } from "./core/metrics.ts";
 import { type CallCounts, nftStream, parseStream, type StreamName } from "./events/types.ts";
 import { Explorer } from "./explore/readings.ts";
 import { createApp } from "./http/app.ts";
@@ -214,7 +214,7 @@ async function openParts(
 ): Promise<SharedParts> {
   const { config, logger } = options;
   const { snapshotDir: folder, snapshotBytes, cacheBytes } = config;
-  const metrics = new Metrics();
+  const metrics = createMetrics();
   metrics.logWentBack.inc(losses);
   const { lists, tokenLists, priceList } = await readOperatorFiles(options, clock);
   const log = await (options.openLog ?? openLog)(config.eventLogUrl, clock, logger, {

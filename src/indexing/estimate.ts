@@ -5,16 +5,15 @@
  */
 import { Interface } from "ethers";
 import { LRUCache } from "lru-cache";
-import { type Chain, type PriceList, unitsOf } from "../chains/chains.ts";
-import type { Clock } from "../core/clock.ts";
+import type { ChainWork } from "../chain/consumer.ts";
+import { type PriceList, unitsOf } from "../chains/chains.ts";
 import { Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import { Spending } from "../core/spending.ts";
 import type { Archives } from "../rpc/archive/archives.ts";
 import { MAX_BYTES } from "../rpc/archive/portal.ts";
 import { SPANS, type SpanController } from "../rpc/endpoint/capabilities.ts";
-import type { Verify } from "../rpc/port.ts";
-import type { RpcChainReader, TransfersAnswer } from "../rpc/reading/reader.ts";
+import type { TransfersAnswer } from "../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../rpc/rpc-errors.ts";
 import { CHECKED_SPAN, FIRST_AHEAD, NEAR_FINAL, READ_AHEAD, ReadAhead } from "./backfill.ts";
 import { SAMPLED_BLOCKS } from "./history.ts";
@@ -98,12 +97,8 @@ export interface Estimate {
   readonly time: number;
 }
 
-interface EstimatorOptions {
-  readonly chain: Chain;
-  readonly reader: RpcChainReader;
-  readonly clock: Clock;
+interface EstimatorOptions extends Pick<ChainWork, "chain" | "reader" | "clock" | "verify"> {
   readonly prices: PriceList;
-  readonly verify: Verify;
   readonly archives: Archives;
   /** True while a process follows the chain, as far as this one knows. */
   readonly isFollowed: () => boolean;

@@ -4,52 +4,29 @@
  */
 import { LRUCache } from "lru-cache";
 import type { ChainConsumer, ChainWork } from "../chain/consumer.ts";
-import { Follower } from "../chain/follower.ts";
+import { Follower, type FollowerOptions } from "../chain/follower.ts";
 import { PublishedChain } from "../chain/view.ts";
-import type { Collection } from "../collections/collection.ts";
 import type { BlocksInDoubt } from "../collections/hot-collections.ts";
-import type { FlagLists } from "../collections/operator-lists.ts";
-import type { Requester } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
-import type { Lifecycle } from "../core/lifecycle.ts";
-import type { Spending } from "../core/spending.ts";
 import type { HeaderRef, StreamName } from "../events/types.ts";
 import type { StreamHead } from "../log/event-log.ts";
-import type { Archives } from "../rpc/archive/archives.ts";
-import type { Decoder } from "../rpc/decode/decode-pool.ts";
-import { Candidates, type Delay, type Verdict } from "./candidates.ts";
-import { FlagRules, type ShapeOf } from "./flags.ts";
+import { Candidates, type CandidatesOptions } from "./candidates.ts";
+import { FlagRules, type FlagsOptions } from "./flags.ts";
 import { FollowedCollections } from "./followed-collections.ts";
-import { IndexingJobs } from "./jobs.ts";
-import { HistoryProofs } from "./proof.ts";
+import { IndexingJobs, type JobsOptions } from "./jobs.ts";
+import { HistoryProofs, type ProofsOptions } from "./proof.ts";
 
-interface IndexingOptions extends ChainWork {
-  readonly decoder: Pick<Decoder, "prepare">;
-  readonly lifecycle: Lifecycle;
+interface IndexingOptions
+  extends CandidatesOptions,
+    ChainWork,
+    Pick<ProofsOptions, "collectionOf">,
+    Pick<FlagsOptions, "lists" | "shapeOf">,
+    Pick<JobsOptions, "decoder" | "archives">,
+    Pick<FollowerOptions, "minPollMs" | "followEveryMs"> {
   /** Resolves when all readers that answer as of the head have caught up with the log. `head`: the next one, if any. */
   readonly settle: (head: HeaderRef | undefined) => Promise<void>;
-  /** The operator's current lists of spam and of verified collections. */
-  readonly lists: () => FlagLists;
-  /** Judges the shape of a collection's history. Without it no flag depends on history. */
-  readonly shapeOf?: ShapeOf;
-  /** The collection as the log has it. */
-  readonly collectionOf: (address: Address) => Promise<Collection>;
-  /** Sources of bulk history beside the node. */
-  readonly archives: Archives;
-  /** The account of a key's calls. */
-  readonly accountOf: (requester: Requester) => Spending;
-  /** Called when a requested address turned out to be no contract, which the log doesn't record. */
-  readonly onVerdict: (address: Address, verdict: Verdict) => void;
-  /** Called when a requested address could not be looked at. */
-  readonly onDelayed: (address: Address, delay: Delay) => void;
-  /** Age in ms from which a contract that was no NFT is looked at again. */
-  readonly staleMs: number;
   /** True while a client of this process subscribes to the chain. Announced blocks are then followed at once. */
   readonly hasSubscribers?: () => boolean;
-  /** Minimum poll interval in ms; tests poll faster. */
-  readonly minPollMs?: number | undefined;
-  /** Wait between polls in ms while no client waits for the chain's blocks. */
-  readonly followEveryMs?: number | undefined;
 }
 
 /** Interval at which a process tells the others that its clients wait for the chain's blocks, and how long that holds. */

@@ -69,7 +69,6 @@ export function startFollower({ log, lifecycle, head, reader: given, minPollMs }
     logger: silentLogger,
     lifecycle,
     lists: () => NO_LISTS,
-    shapeOf: undefined as never,
     onFound: () => undefined,
   });
   const parts = { chain, log, logger: silentLogger, reader, clock: systemClock, observer, verify: "sample" } as const;

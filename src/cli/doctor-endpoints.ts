@@ -1,8 +1,15 @@
 /** What `doctor` finds out about the endpoints and the archives of a chain. */
 
 import type { ChainState } from "../chain/view.ts";
-import { type Chain, envSuffix } from "../chains/chains.ts";
-import { type ChainTrouble, endpointVariable, troubleOfEndpoints, troubleText, wayOutOf } from "../chains/trouble.ts";
+import type { Chain } from "../chains/chains.ts";
+import {
+  type ChainTrouble,
+  endpointVariable,
+  envSuffix,
+  troubleOfEndpoints,
+  troubleText,
+  wayOutOf,
+} from "../chains/trouble.ts";
 import { type ChainConfig, LIMITS } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
@@ -125,7 +132,7 @@ function archiveFindings(
       if (head !== undefined) return [{ what, result: "ok", text: `has blocks up to ${wholeText(head.number)}` }];
       return [{ what, result: "warning", text: "has no block yet", advice: "Histories are read from the node." }];
     } catch (error) {
-      const suffix = envSuffix(chain);
+      const suffix = envSuffix(chain.name);
       const advice = `Check entry ${index + 1} of ARCHIVE_URL_${suffix}, and ARCHIVE_KEY_${suffix}. Until then the node is read.`;
       return [{ what, result: "fault", text: messageOf(error), advice }];
     }
@@ -167,7 +174,7 @@ function spanFinding(what: string, span: number, { chain, archives }: ChainConfi
   if (span >= NARROW_SPAN) return { what, result: "ok", text };
   const calls = wholeText(Math.ceil(OLD_HISTORY / span));
   const saves = `${wholeText(OLD_HISTORY)} blocks take ${calls} calls here, and a few hundred with an archive`;
-  const suffix = envSuffix(chain);
+  const suffix = envSuffix(chain.name);
   const isThere = archives.urls.length > 0;
   const advice = isThere
     ? `${saves}. One is used for long histories; ARCHIVE_URL_${suffix} names another, or off.`
@@ -190,7 +197,7 @@ async function prunedFindings(
   if (!isPruned) return [];
   const from = await firstBlockWithLogs(ask, head);
   const text = `history_pruned: it has no logs before block ${wholeText(from)}`;
-  const suffix = envSuffix(chain);
+  const suffix = envSuffix(chain.name);
   const advice =
     archives.urls.length > 0
       ? "Older collections are read from the archive."

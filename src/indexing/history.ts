@@ -3,7 +3,8 @@
  * bulk; the node gives the last stretch, the ranges in which an archive was wrong, and the proof: the hash of each part's
  * last block, and the receipts of blocks drawn at random. A part is yielded only once it has passed.
  */
-import { type Chain, envSuffix } from "../chains/chains.ts";
+import type { Chain } from "../chains/chains.ts";
+import { envSuffix } from "../chains/trouble.ts";
 import { AppError } from "../core/errors.ts";
 import { bytesToHex, type Hash } from "../core/hex.ts";
 import { decodeTransfers } from "../events/columns.ts";
@@ -41,7 +42,7 @@ export interface HistoryStep {
 class HistoryPrunedError extends AppError {
   /** @param from the first block of which the node has logs */
   constructor(chain: Chain, from: number, cause: unknown) {
-    const suffix = envSuffix(chain);
+    const suffix = envSuffix(chain.name);
     const text =
       `the node has no logs before block ${from}, and the history begins earlier: give an endpoint that keeps all logs in ` +
       `RPC_URL_${suffix}, or an archive in ARCHIVE_URL_${suffix}`;

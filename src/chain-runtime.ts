@@ -3,26 +3,24 @@
  * that all chains share.
  */
 import { BlockFacts } from "./chain/block-facts.ts";
-import type { Leases } from "./chain/lease.ts";
+import type { ChainWork, IndexingObserver } from "./chain/consumer.ts";
 import type { PublishedChain } from "./chain/view.ts";
 import { type Chain, LOCAL_CHAIN, nameLocalChain, type PriceList, placeLocalChain } from "./chains/chains.ts";
 import { type ChainTrouble, DOCTOR } from "./chains/trouble.ts";
 import { type Collection, ledgersOf, transfersOf } from "./collections/collection.ts";
 import type { HotCollections } from "./collections/hot-collections.ts";
-import type { FlagLists } from "./collections/operator-lists.ts";
+import type { ListFiles } from "./collections/operator-lists.ts";
 import { type ChainConfig, type Config, LIMITS } from "./config.ts";
 import type { Clock } from "./core/clock.ts";
-import type { Requester } from "./core/fair-slots.ts";
 import { wholeText } from "./core/format.ts";
 import { type Address, type Hash, toHash } from "./core/hex.ts";
 import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
-import type { Spending } from "./core/spending.ts";
 import { CONTRACT_TYPES, TransferKind } from "./events/columns.ts";
 import type { HeaderRef } from "./events/types.ts";
 import { type AuditOptions, runAudit } from "./indexing/audit.ts";
-import type { Delay, Verdict } from "./indexing/candidates.ts";
+import type { CandidatesOptions, Delay, Verdict } from "./indexing/candidates.ts";
 import { type Estimate, Estimator } from "./indexing/estimate.ts";
 import { isAirdropShaped } from "./indexing/flags.ts";
 import { ChainIndexing } from "./indexing/indexing.ts";
@@ -31,7 +29,6 @@ import type { Slot } from "./ledger/tables.ts";
 import type { EventLog } from "./log/event-log.ts";
 import { Locks } from "./metadata/locks.ts";
 import type { ChainMetadata, Metadata } from "./metadata/metadata.ts";
-import type { KnownFacts, PageFactsOptions, ShownToken } from "./metadata/page.ts";
 import { type EndpointLog, measureHead, observerOf, poolObserver, requestObserver, watchOf } from "./observers.ts";
 import { createPrices, type Prices } from "./prices/price-service.ts";
 import type { TokenLists } from "./prices/token-lists.ts";
@@ -41,11 +38,12 @@ import { Portal } from "./rpc/archive/portal.ts";
 import type { DecodePool } from "./rpc/decode/decode-pool.ts";
 import { EndpointPool, type EndpointStatus } from "./rpc/endpoint/endpoint-pool.ts";
 import { EndpointProvider } from "./rpc/endpoint/provider.ts";
-import type { Verify } from "./rpc/port.ts";
 import { RpcChainReader } from "./rpc/reading/reader.ts";
 
+type ShownMetadata = Pick<ChainMetadata, "factsOf" | "outcomesOf" | "healthOf" | "documentOf" | "metadataVersion">;
+
 /** One enabled chain with its parts. */
-export interface ChainRuntime {
+export interface ChainRuntime extends ShownMetadata, Pick<Locks, "lockedAt">, Pick<BlockFacts, "headerOf"> {
   readonly chain: Chain;
   /** True if the operator gave its endpoints. */
   readonly isGiven: boolean;
@@ -53,13 +51,6 @@ export interface ChainRuntime {
   readonly indexing: ChainIndexing;
   readonly prices: Prices;
   readonly metadata: ChainMetadata;
-  factsOf(address: Address, entries: readonly ShownToken[], options: PageFactsOptions): Promise<KnownFacts>;
-  outcomesOf: ChainMetadata["outcomesOf"];
-  healthOf: ChainMetadata["healthOf"];
-  documentOf: ChainMetadata["documentOf"];
-  lockedAt: Locks["lockedAt"];
-  metadataVersion(address: Address): number | undefined;
-  headerOf: BlockFacts["headerOf"];
   readonly blockFacts: BlockFacts;
   /** Says what indexing a contract will cost. */
   estimate(address: Address): Promise<Estimate>;
@@ -74,31 +65,32 @@ export interface ChainRuntime {
 }
 
 /** Parts that all chains of a service share. */
-export interface RuntimeOptions {
+export interface SharedParts {
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly endpointLog: EndpointLog;
   readonly lifecycle: Lifecycle;
   readonly metrics: Metrics;
-  readonly lists: FlagLists;
-  readonly tokenLists: Pick<TokenLists, "find">;
+  readonly lists: ListFiles;
+  readonly tokenLists: TokenLists;
   readonly log: EventLog;
   readonly projections: HotCollections;
   readonly metadata: Metadata;
+  readonly decoder: DecodePool;
+  /** Units that providers count per call. */
+  readonly priceList: PriceList;
+}
+
+export interface RuntimeOptions
+  extends SharedParts,
+    Pick<ChainWork, "leases" | "verify">,
+    Pick<CandidatesOptions, "accountOf"> {
+  readonly endpointLog: EndpointLog;
   /** True while a client of this process is subscribed to a collection of the chain. */
   readonly hasSubscribers: (chainId: number) => boolean;
-  /** The account of a key's calls. */
-  readonly accountOf: (requester: Requester) => Spending;
   /** Called when a requested address turned out to be no contract, which the log doesn't record. */
   readonly onVerdict: (chainId: number, address: Address, verdict: Verdict) => void;
   /** Called when a requested address could not be looked at. */
   readonly onDelayed: (chainId: number, address: Address, delay: Delay) => void;
-  readonly decoder: DecodePool;
-  /** Units that providers count per call. */
-  readonly priceList: PriceList;
-  readonly leases: Leases;
-  /** How thoroughly backfilled logs are verified. */
-  readonly verify: Verify;
   readonly pools: Config["pools"];
   /** Least wait between polls, and between rounds of the self-audit, in ms, for tests. */
   readonly minPollMs: number | undefined;
@@ -188,7 +180,6 @@ function openReader(
         maxBytes: LIMITS.maxRpcAnswer,
         clock,
         decoder,
-        prices: priceList,
         onRequest: requestObserver(metrics, priceList),
         onHead,
       }),
@@ -246,25 +237,27 @@ async function shapeOf(collection: Collection) {
   return { airdrop: await isAirdropShaped(ledger), measured };
 }
 
-/** Assembles a chain's parts. Only the self-audit starts right away. */
-export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions): ChainRuntime {
-  const { chain, isGiven } = chainConfig;
-  const { clock, lifecycle, metrics, log, projections, leases } = shared;
+interface IndexingParts {
+  readonly reader: RpcChainReader;
+  readonly archives: Archives;
+  readonly observer: IndexingObserver;
+  /** Reads the prices that clients wait for, at a head that is about to be shown. */
+  readonly readAhead: (head: HeaderRef) => Promise<void>;
+}
+
+function openIndexing(
+  { chain, followEveryMs }: ChainConfig,
+  shared: RuntimeOptions,
+  { readAhead, ...parts }: IndexingParts,
+): ChainIndexing {
+  const { projections } = shared;
   const { chainId } = chain;
-  const heads: { node: number | undefined } = { node: undefined };
-  const reader = openReader(chainConfig, shared, {
-    onHead: () => indexing.headSeen(),
-    shownHead: () => indexing.view.head(),
-  });
-  const archives = openArchives(chainConfig, shared, reader);
   const indexing = new ChainIndexing({
     ...shared,
-    archives,
-    collectionOf: (address) => projections.newest(chainId, address),
-    followEveryMs: chainConfig.followEveryMs,
+    ...parts,
     chain,
-    reader,
-    observer: observerOf(metrics, chain, heads),
+    followEveryMs,
+    collectionOf: (address) => projections.newest(chainId, address),
     lists: () => shared.lists,
     hasSubscribers: () => shared.hasSubscribers(chainId),
     onVerdict: (address, verdict) => shared.onVerdict(chainId, address, verdict),
@@ -272,10 +265,26 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     staleMs: LIMITS.reidentifyMs,
     shapeOf: async (address, isApart) => shapeOf(await projections[isApart ? "apart" : "newest"](chainId, address)),
     settle: async (head) => {
-      await Promise.all([projections.settle(chainId), head && prices.readAhead(head)]);
+      await Promise.all([projections.settle(chainId), head && readAhead(head)]);
     },
   });
-  lifecycle.onStop(`indexing of ${chain.name}`, () => indexing.stop());
+  shared.lifecycle.onStop(`indexing of ${chain.name}`, () => indexing.stop());
+  return indexing;
+}
+
+/** Assembles a chain's parts. Only the self-audit starts right away. */
+export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions): ChainRuntime {
+  const { chain, isGiven } = chainConfig;
+  const { clock, metrics, log, leases, verify, priceList } = shared;
+  const heads: { node: number | undefined } = { node: undefined };
+  const reader = openReader(chainConfig, shared, {
+    onHead: () => indexing.headSeen(),
+    shownHead: () => indexing.view.head(),
+  });
+  const archives = openArchives(chainConfig, shared, reader);
+  const observer = observerOf(metrics, chain, heads);
+  const readAhead = (head: HeaderRef) => prices.readAhead(head);
+  const indexing = openIndexing(chainConfig, shared, { reader, archives, observer, readAhead });
   const { view } = indexing;
   const prices = createPrices({
     ...{ chain, reader: readerWithArchives(reader, archives, clock), log, view, clock, pools: shared.pools },
@@ -289,21 +298,13 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   const metadata = shared.metadata.chain({ chain, reader, view, leases, followed: () => indexing.followed() });
   indexing.addConsumer(metadata.consumer);
   const isFollowed = () => !indexing.isIdle;
-  const estimator = new Estimator({
-    chain,
-    reader,
-    clock,
-    prices: shared.priceList,
-    archives,
-    verify: shared.verify,
-    isFollowed,
-  });
+  const estimator = new Estimator({ chain, reader, clock, prices: priceList, archives, verify, isFollowed });
   const parts = { chain, reader, view };
   startAudit({ ...parts, onCode: (...seen) => indexing.codeSeen(...seen) }, shared);
   metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads, isIdle: indexing.isIdle }));
   const locks = new Locks(reader, clock);
   const blockFacts = new BlockFacts({ reader, view, clock });
-  const { factsOf, outcomesOf, healthOf, documentOf, versionOf: metadataVersion } = metadata;
+  const { factsOf, outcomesOf, healthOf, documentOf, metadataVersion } = metadata;
   return {
     chain,
     isGiven,

@@ -4,9 +4,11 @@
  * arithmetic.
  */
 import { readFileSync, statSync } from "node:fs";
-import { addChains, CHAINS, type Chain, enableChains, envSuffix, knownChains, takenBy } from "./chains/chains.ts";
+import { addChains, CHAINS, type Chain, enableChains, knownChains, takenBy } from "./chains/chains.ts";
 import { type ChainEntry, checkChains, MAX_CHAINS_BYTES } from "./chains/entry.ts";
+import { envSuffix } from "./chains/trouble.ts";
 import { AppError } from "./core/errors.ts";
+import { sqlitePath } from "./core/files.ts";
 import { nearestWord } from "./core/format.ts";
 import { parseGateway, parseSecretHeader } from "./core/gateway.ts";
 import type { LogFormat, LogLevel } from "./core/logger.ts";
@@ -219,6 +221,12 @@ class EnvironmentReader {
     return value === "" ? undefined : value;
   }
 
+  matching(key: string, pattern: RegExp, allowed: string): string | undefined {
+    const text = this.text(key);
+    if (text !== undefined && !pattern.test(text)) this.wrong(key, `must ${allowed}`);
+    return text;
+  }
+
   wrong(key: string, allowed: string): undefined {
     this.problems.push(`${key}: ${allowed}`);
     return undefined;
@@ -274,8 +282,9 @@ function readApiKeys(env: EnvironmentReader, variable: string, scope: "read" | "
 
 function readEventLogUrl(env: EnvironmentReader): string {
   const text = env.text("EVENT_LOG_URL") ?? "sqlite://./data/events.db";
-  const sqlite = text.startsWith("sqlite://") && text.length > "sqlite://".length && !text.includes(":memory:");
-  if (!sqlite && !/^postgres(?:ql)?:\/\/[^/]+/.test(text)) {
+  const path = sqlitePath(text) ?? "";
+  const isSqlite = path !== "" && !path.includes(":memory:");
+  if (!isSqlite && !/^postgres(?:ql)?:\/\/[^/]+/.test(text)) {
     env.wrong("EVENT_LOG_URL", "must be sqlite://<path of a file> or postgres://<user>:<password>@<host>/<database>");
   }
   return text;
@@ -390,7 +399,7 @@ function readChains(env: EnvironmentReader, environment: Environment): ChainConf
   const only = env.choice("RPC_URLS_ONLY", ["true", "false"], "false") === "true";
   const chains: ChainConfig[] = [];
   for (const chain of knownChains()) {
-    const suffix = envSuffix(chain);
+    const suffix = envSuffix(chain.name);
     const given = readUrls(env, `RPC_URL_${suffix}`);
     const depthKey = `FINALITY_DEPTH_${suffix}`;
     const depthIsSet = env.text(depthKey) !== undefined;
@@ -401,7 +410,7 @@ function readChains(env: EnvironmentReader, environment: Environment): ChainConf
     const archives = readArchives(env, chain, suffix);
     if (urls.length > 0) chains.push({ chain, urls, finalityDepth, depthIsSet, isGiven, followEveryMs, archives });
   }
-  const known = new Set(knownChains().map((chain) => envSuffix(chain)));
+  const known = new Set(knownChains().map(({ name }) => envSuffix(name)));
   for (const key of Object.keys(environment)) {
     const suffix = /^(?:RPC_URL|FINALITY_DEPTH|FOLLOW_EVERY|ARCHIVE_URL|ARCHIVE_KEY)_(.+)$/.exec(key)?.[1];
     if (suffix !== undefined && !known.has(suffix)) {
@@ -417,35 +426,24 @@ function readChains(env: EnvironmentReader, environment: Environment): ChainConf
 function readSnapshotDir(env: EnvironmentReader, eventLogUrl: string): string | undefined {
   const text = env.text("SNAPSHOT_DIR");
   if (text !== undefined) return text === "off" ? undefined : text;
-  return eventLogUrl.startsWith("sqlite://")
-    ? `${eventLogUrl.slice("sqlite://".length)}.snapshots`
-    : "./data/snapshots";
+  const path = sqlitePath(eventLogUrl);
+  return path === undefined ? "./data/snapshots" : `${path}.snapshots`;
 }
 
 /** Reads the configuration from an environment. @throws ConfigError with all problems */
 export function readConfig(environment: Environment): Config {
   const env = new EnvironmentReader(environment);
   const replaced = addOperatorsChains(env);
-  const host = env.text("HOST") ?? "127.0.0.1";
-  if (!HOST_PATTERN.test(host)) env.wrong("HOST", "must be a host name or an IP address");
-  const cursorSecret = env.text("CURSOR_SECRET");
-  if (cursorSecret !== undefined && cursorSecret.length < 16) {
-    env.wrong("CURSOR_SECRET", "must have at least 16 characters");
-  }
-  const metricsKey = env.text("METRICS_KEY");
-  if (metricsKey !== undefined && !KEY_PATTERN.test(metricsKey)) {
-    env.wrong("METRICS_KEY", "must match [A-Za-z0-9._~-]{8,128}");
-  }
   const eventLogUrl = readEventLogUrl(env);
   const config: Config = {
-    host,
+    host: env.matching("HOST", HOST_PATTERN, "be a host name or an IP address") ?? "127.0.0.1",
     port: env.integer("PORT", 3000, 0, 65_535),
     publicUrl: readPublicUrl(env),
     apiKeys: [...readApiKeys(env, "API_KEYS", "read"), ...readApiKeys(env, "OPERATOR_KEYS", "operate")],
     eventLogUrl,
     pgPool: env.text("PG_POOL") === undefined ? undefined : env.integer("PG_POOL", 2, 2, 100),
     chains: readChains(env, environment),
-    cursorSecret,
+    cursorSecret: env.matching("CURSOR_SECRET", /^.{16}/s, "have at least 16 characters"),
     cacheBytes: env.integer("CACHE_MB", 1_024, 16, 1_048_576) * 1024 * 1024,
     snapshotDir: readSnapshotDir(env, eventLogUrl),
     snapshotBytes: env.integer("SNAPSHOT_MB", 4_096, 1, 1_048_576) * 1024 * 1024,
@@ -476,7 +474,7 @@ export function readConfig(environment: Environment): Config {
     hasConsole: env.choice("CONSOLE", ["on", "off"], "on") === "on",
     hasExplorerLinks: env.choice("EXPLORER_LINKS", ["on", "off"], "on") === "on",
     logRequests: env.choice("LOG_REQUESTS", ["true", "false"], "false") === "true",
-    metricsKey,
+    metricsKey: env.matching("METRICS_KEY", KEY_PATTERN, "match [A-Za-z0-9._~-]{8,128}"),
   };
   if (env.problems.length > 0) throw new ConfigError(env.problems);
   return Object.freeze({ ...config, warnings: [...replaced, ...env.nearMisses()], variables: env.set() });

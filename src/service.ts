@@ -7,27 +7,41 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import packageFacts from "../package.json" with { type: "json" };
 import { Leases } from "./chain/lease.ts";
-import { type ChainRuntime, createRuntime, placedChains, probeLines, type RuntimeOptions } from "./chain-runtime.ts";
-import { COMPUTE_UNITS, contractChains, explorersOf, type PriceList, parsePriceList } from "./chains/chains.ts";
+import {
+  type ChainRuntime,
+  createRuntime,
+  placedChains,
+  probeLines,
+  type RuntimeOptions,
+  type SharedParts,
+} from "./chain-runtime.ts";
+import {
+  type Chain,
+  COMPUTE_UNITS,
+  contractChains,
+  explorersOf,
+  type PriceList,
+  parsePriceList,
+} from "./chains/chains.ts";
 import { beginAnew } from "./collections/headline.ts";
 import { type BlocksInDoubt, HotCollections } from "./collections/hot-collections.ts";
 import { ListFiles } from "./collections/operator-lists.ts";
 import { Snapshots } from "./collections/snapshots.ts";
-import { type Config, ConfigError, keyLimits, LIMITS } from "./config.ts";
+import { type ChainConfig, type Config, ConfigError, keyLimits, LIMITS } from "./config.ts";
 import { type Clock, systemClock, withTimeout } from "./core/clock.ts";
 import { AppError, messageOf } from "./core/errors.ts";
 import type { Requester } from "./core/fair-slots.ts";
 import { isLowFileLimit, OpenFiles, socketsWithin, tryFolder, WAY_TO_MORE_FILES } from "./core/files.ts";
-import type { Address } from "./core/hex.ts";
+import type { Address, Hash } from "./core/hex.ts";
 import { Generations, type Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
-import { Metrics } from "./core/metrics.ts";
+import { createMetrics } from "./core/metrics.ts";
 import { type CallCounts, nftStream, parseStream, type StreamName } from "./events/types.ts";
 import { Explorer } from "./explore/readings.ts";
 import { createApp } from "./http/app.ts";
 import { RunningExports } from "./http/routes/export.ts";
 import { type RunningServer, type Serving, startServer } from "./http/server.ts";
-import { type Delay, Demand, type Verdict } from "./indexing/candidates.ts";
+import { Demand } from "./indexing/candidates.ts";
 import { countEntries } from "./ledger/listing.ts";
 import type { EventLog } from "./log/event-log.ts";
 import { Freshness } from "./log/freshness.ts";
@@ -189,31 +203,25 @@ async function stopService(
   logger.info({}, "stopped");
 }
 
-/** The parts that all chains share. */
-type SharedParts = Pick<
-  RuntimeOptions,
-  | "clock"
-  | "logger"
-  | "lifecycle"
-  | "metrics"
-  | "lists"
-  | "tokenLists"
-  | "log"
-  | "projections"
-  | "metadata"
-  | "decoder"
-  | "priceList"
-> & { readonly lists: ListFiles; readonly tokenLists: TokenLists };
+type Runtimes = ReadonlyMap<number, ChainRuntime>;
 
-/** @param onDoubt called with blocks of a followed collection that lack a transfer */
+/** All parts, as the steps of the assembly take them. */
+interface Assembly extends SharedParts, Ground {
+  readonly runtimes: Runtimes;
+  readonly keys: ApiKeys;
+  readonly bills: Bills;
+  readonly channel: Channel;
+}
+
+/** @param runtimes the chains, which are opened later */
 async function openParts(
   options: ServiceOptions,
   { clock, lifecycle, publicUrl, onWentBack, losses }: Ground,
-  onDoubt: (stream: StreamName, blocks: BlocksInDoubt) => void,
+  runtimes: Runtimes,
 ): Promise<SharedParts> {
   const { config, logger } = options;
   const { snapshotDir: folder, snapshotBytes, cacheBytes } = config;
-  const metrics = new Metrics();
+  const metrics = createMetrics();
   metrics.logWentBack.inc(losses);
   const { lists, tokenLists, priceList } = await readOperatorFiles(options, clock);
   const log = await (options.openLog ?? openLog)(config.eventLogUrl, clock, logger, {
@@ -227,6 +235,10 @@ async function openParts(
   });
   if (folder !== undefined) warnOfFolder(folder, logger);
   const snapshots = folder === undefined ? undefined : new Snapshots({ folder, maxBytes: snapshotBytes, log, logger });
+  const onDoubt = (stream: StreamName, blocks: BlocksInDoubt) => {
+    const parsed = parseStream(stream);
+    if (parsed.kind === "nft") runtimes.get(parsed.chainId)?.indexing.doubt(parsed.address, blocks);
+  };
   const projections = new HotCollections({ log, logger, maxBytes: cacheBytes, snapshots, onDoubt });
   lifecycle.onStop("projections", () => projections.close());
   const metadata = new Metadata({
@@ -269,55 +281,107 @@ export async function assertWhole(log: EventLog): Promise<void> {
 }
 
 async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts> {
-  const { config, logger, minPollMs, auditMs } = options;
-  const { clock, lifecycle, isStopping, instance, onKeysDropped } = ground;
+  const { config } = options;
+  const { clock, lifecycle } = ground;
   const runtimes = new Map<number, ChainRuntime>();
-  const parts = await openParts(options, ground, (stream, blocks) => {
-    const parsed = parseStream(stream);
-    if (parsed.kind === "nft") runtimes.get(parsed.chainId)?.indexing.doubt(parsed.address, blocks);
-  });
-  const { metrics, lists, log, projections, metadata } = parts;
+  const shared = await openParts(options, ground, runtimes);
+  const { metrics, log, logger, projections } = shared;
   const cursorSecret = await readCursorSecret(log, config);
-  const keys = await openKeys(options, { ...parts, onDropped: onKeysDropped });
-  const hasSubscribers = (chainId: number): boolean =>
-    channel.hasChainSubscribers(chainId) || runtimes.get(chainId)?.prices.isAsked() === true;
-  const enabled = await placedChains(config.chains, parts, ground.onWentBack);
-  const chains = enabled.map(({ chain }) => chain);
-  const leases = new Leases({ log, clock, holder: instance, observer: leaseObserver(metrics, chains) });
-  const endpoints = () => endpointUsage(runtimes);
-  const bills = new Bills({ log, clock, logger, prices: parts.priceList, instance, endpoints });
-  await bills.begin();
-  lifecycle.onStop("bills", () => bills.close());
-  lifecycle.run("bills", (signal) => bills.run(signal));
+  const keys = await openKeys(options, { ...shared, ...ground });
+  const enabled = await placedChains(config.chains, shared, ground.onWentBack);
+  const bills = await openBills(shared, ground, runtimes);
   const accountOf = ({ key }: Requester) => bills.account(key);
-  const onVerdict = (chainId: number, address: Address, verdict: Verdict) =>
-    channel.onVerdict(chainId, address, verdict);
-  const onDelayed = (chainId: number, address: Address, delay: Delay) => channel.onDelayed(chainId, address, delay);
+  // The chains' callbacks come only once they have started.
+  const runtimeOptions = openRuntimeOptions(
+    options,
+    { ...shared, ...ground, chains: enabled.map(({ chain }) => chain), accountOf, runtimes },
+    () => channel,
+  );
+  for (const one of enabled) runtimes.set(one.chain.chainId, createRuntime(one, runtimeOptions));
+  const demand = new Demand({
+    ...shared,
+    candidatesOf: (chainId) => runtimes.get(chainId)?.indexing.candidates,
+    takeNew: (requester) => keys.takeCollection(requester),
+    staleMs: LIMITS.reidentifyMs,
+  });
+  const channel = openChannel(shared, runtimes, demand);
+  const parts: Assembly = { ...ground, ...shared, runtimes, keys, bills, channel };
+  watchLog(parts);
+  observe(metrics, projections);
+  watchMetadata(parts);
+  await startChains(parts);
+
+  const freshness = watchFreshness(parts);
+  const operators = openOperators(parts, freshness, config.cacheBytes * LIMITS.metadataCachePart);
+  const areKeysNamed = config.metricsKey !== undefined;
+  measureOperations(metrics, { ...operators, keys, bills, status: () => log.status(), areKeysNamed });
+  metrics.buildInfo.set({ version: VERSION }, 1);
+  lifecycle.run("open files", (signal) => ground.files.watch(clock, logger, signal));
+  const app = createApp({
+    ...{ clock, logger, metrics, projections, keys, demand, accountOf, cursorSecret },
+    ...operators,
+    ...settingsOf(config, enabled),
+    ...answersOf(parts),
+    exports: new RunningExports(clock),
+    isLogAnswering: () => log.isAnswering,
+    isStale: () => freshness.isStale,
+    isBehind: () => freshness.isBehind,
+    behindMs: () => freshness.behindMs,
+    isStopping: ground.isStopping,
+    url: ground.publicUrl,
+  });
+  return {
+    ...{ app, channel, keys, metrics },
+    probe: () => probeLines([...runtimes.values()]),
+    indexing: async () => {
+      const page = { after: undefined, limit: LIMITS.maxProgressRows };
+      return (await operators.catalogue.page({ status: "indexing" }, page)).entries;
+    },
+  };
+}
+
+/** The parts that the chains share. @param channelOf returns the channel, which needs the chains itself */
+function openRuntimeOptions(
+  { config, minPollMs, auditMs }: ServiceOptions,
+  {
+    chains,
+    ...parts
+  }: Pick<Assembly, keyof SharedParts | "instance" | "runtimes"> &
+    Pick<RuntimeOptions, "accountOf"> & { readonly chains: readonly Chain[] },
+  channelOf: () => Channel,
+): RuntimeOptions {
+  const { log, clock, logger, lifecycle, metrics, instance, runtimes } = parts;
+  const observer = leaseObserver(metrics, chains);
   const endpointLog = new EndpointLog(clock, logger);
   lifecycle.onStop("endpoint log", () => endpointLog.flush());
-  const shared = {
+  return {
     ...parts,
     endpointLog,
-    hasSubscribers,
-    accountOf,
-    onVerdict,
-    onDelayed,
-    leases,
+    leases: new Leases({ log, clock, holder: instance, observer }),
+    hasSubscribers: (chainId) =>
+      channelOf().hasChainSubscribers(chainId) || runtimes.get(chainId)?.prices.isAsked() === true,
+    onVerdict: (...verdict) => channelOf().onVerdict(...verdict),
+    onDelayed: (...delay) => channelOf().onDelayed(...delay),
     verify: config.verify,
     pools: config.pools,
     minPollMs,
     auditMs,
   };
-  for (const chainConfig of enabled) {
-    runtimes.set(chainConfig.chain.chainId, createRuntime(chainConfig, shared));
-  }
-  const requests = requestsOf(parts, runtimes);
-  const demand = new Demand({
-    ...parts,
-    candidatesOf: (chainId) => runtimes.get(chainId)?.indexing.candidates,
-    takeNew: (requester) => keys.takeCollection(requester),
-    staleMs: LIMITS.reidentifyMs,
-  });
+}
+
+async function openBills(
+  { log, clock, logger, priceList: prices, lifecycle }: SharedParts,
+  { instance }: Ground,
+  runtimes: Runtimes,
+): Promise<Bills> {
+  const bills = new Bills({ log, clock, logger, prices, instance, endpoints: () => endpointUsage(runtimes) });
+  await bills.begin();
+  lifecycle.onStop("bills", () => bills.close());
+  lifecycle.run("bills", (signal) => bills.run(signal));
+  return bills;
+}
+
+function openChannel({ log, projections, clock, logger, lifecycle }: SharedParts, runtimes: Runtimes, demand: Demand) {
   const channel = new Channel({
     log,
     projections,
@@ -335,72 +399,35 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     },
   });
   lifecycle.onStop("channel", () => channel.stop());
-  watchLog({ log, runtimes, channel, lifecycle, logger });
-  observe(metrics, projections);
-  watchMetadata({ log, metadata, runtimes, channel, metrics, lifecycle, logger });
-  await startChains(parts, runtimes);
-
-  const freshness = watchFreshness({ ...parts, keys, runtimes });
-  const { metricsKey } = config;
-  const operators = openOperators({
-    ...{ ...parts, ...ground, freshness, runtimes, bills, keys },
-    traitBytes: config.cacheBytes * LIMITS.metadataCachePart,
-  });
-  const areKeysNamed = config.metricsKey !== undefined;
-  measureOperations(metrics, { ...operators, keys, bills, status: () => log.status(), areKeysNamed });
-  metrics.buildInfo.set({ version: VERSION }, 1);
-  lifecycle.run("open files", (signal) => ground.files.watch(clock, logger, signal));
-  const app = createApp({
-    exports: new RunningExports(clock),
-    keys,
-    keyLimits: keyLimits(config),
-    metrics,
-    logger,
-    projections,
-    clock,
-    isLogAnswering: () => log.isAnswering,
-    isStale: () => freshness.isStale,
-    isBehind: () => freshness.isBehind,
-    isStopping,
-    cursorSecret,
-    maxPageSize: config.maxPageSize,
-    wireTypes: config.wireTypes,
-    logRequests: config.logRequests,
-    hasConsole: config.hasConsole,
-    explorers: config.hasExplorerLinks ? explorersOf(enabled.map(({ chain }) => chain)) : {},
-    publicUrl: config.publicUrl,
-    prefix: prefixOf(config),
-    url: ground.publicUrl,
-    metricsKeyHash: metricsKey === undefined ? undefined : Buffer.from(hashOfKey(metricsKey), "hex"),
-    ...operators,
-    accountOf,
-    demand,
-    behindMs: () => freshness.behindMs,
-    findTokens: (text, limit) => findTokens({ chains, lists: parts.tokenLists }, text, limit),
-    estimate: (chainId, address) => runtimes.get(chainId)?.estimate(address),
-    nftChain: (chain) => runtimes.get(chain.chainId),
-    preview: (hash, size) => metadata.preview(hash, size),
-    pricesOf: (chain) => runtimes.get(chain.chainId)?.prices,
-    troubleOf: (chain) => runtimes.get(chain.chainId)?.trouble(),
-    namesOf: (chainId, address) => lists.namesOf(chainId, address),
-    ...requests,
-  });
-  return {
-    ...{ app, channel, keys, metrics },
-    probe: () => probeLines([...runtimes.values()]),
-    indexing: async () => {
-      const page = { after: undefined, limit: LIMITS.maxProgressRows };
-      return (await operators.catalogue.page({ status: "indexing" }, page)).entries;
-    },
-  };
+  return channel;
 }
 
-/** What clients and operators may ask of collections. */
-function requestsOf(parts: Pick<SharedParts, "log" | "clock">, runtimes: ReadonlyMap<number, ChainRuntime>) {
-  const { log } = parts;
+/** What the routes take from the configuration. */
+const settingsOf = (config: Config, enabled: readonly ChainConfig[]) => ({
+  keyLimits: keyLimits(config),
+  maxPageSize: config.maxPageSize,
+  wireTypes: config.wireTypes,
+  logRequests: config.logRequests,
+  hasConsole: config.hasConsole,
+  explorers: config.hasExplorerLinks ? explorersOf(enabled.map(({ chain }) => chain)) : {},
+  publicUrl: config.publicUrl,
+  prefix: prefixOf(config),
+  metricsKeyHash: config.metricsKey === undefined ? undefined : Buffer.from(hashOfKey(config.metricsKey), "hex"),
+});
+
+/** What the routes may ask of chains and collections. */
+function answersOf({ log, clock, lists, tokenLists, metadata, runtimes }: Assembly) {
+  const chains = [...runtimes.values()].map(({ chain }) => chain);
   return {
+    findTokens: (text: string, limit: number) => findTokens({ chains, lists: tokenLists }, text, limit),
+    estimate: (chainId: number, address: Address) => runtimes.get(chainId)?.estimate(address),
+    nftChain: ({ chainId }: Chain) => runtimes.get(chainId),
+    preview: (hash: Hash, size: number) => metadata.preview(hash, size),
+    pricesOf: ({ chainId }: Chain) => runtimes.get(chainId)?.prices,
+    troubleOf: ({ chainId }: Chain) => runtimes.get(chainId)?.trouble(),
+    namesOf: (chainId: number, address: Address) => lists.namesOf(chainId, address),
     beginAnew: async (chainId: number, address: Address, type: "ReindexRequested" | "CollectionRemoved") => {
-      const before = await beginAnew(parts, { chainId, address }, type);
+      const before = await beginAnew({ log, clock }, { chainId, address }, type);
       await runtimes.get(chainId)?.indexing.changed(nftStream(chainId, address));
       return before;
     },
@@ -412,10 +439,7 @@ function requestsOf(parts: Pick<SharedParts, "log" | "clock">, runtimes: Readonl
 }
 
 /** Starts the work of all chains, and the watch of the operator's lists. */
-async function startChains(
-  { lists, tokenLists, lifecycle }: Pick<SharedParts, "lists" | "tokenLists" | "lifecycle">,
-  runtimes: ReadonlyMap<number, ChainRuntime>,
-): Promise<void> {
+async function startChains({ lists, tokenLists, lifecycle, runtimes }: Assembly): Promise<void> {
   for (const { indexing, metadata } of runtimes.values()) {
     await indexing.start();
     metadata.start(lifecycle);
@@ -433,27 +457,15 @@ interface Parts extends Serving {
   indexing(): Promise<readonly CollectionEntry[]>;
 }
 
-interface OperatorParts
-  extends Pick<SharedParts, "clock" | "log" | "projections" | "metadata" | "lifecycle" | "metrics"> {
-  /** Memory for indexes of traits. */
-  readonly traitBytes: number;
-  readonly instance: string;
-  readonly startedAt: number;
-  readonly freshness: Freshness;
-  readonly runtimes: ReadonlyMap<number, ChainRuntime>;
-  readonly bills: Bills;
-  readonly keys: ApiKeys;
-}
-
 /** What this process used its endpoints for since its start, by label. */
-function endpointUsage(runtimes: ReadonlyMap<number, ChainRuntime>): ReadonlyMap<string, CallCounts> {
+function endpointUsage(runtimes: Runtimes): ReadonlyMap<string, CallCounts> {
   const all = [...runtimes.values()].flatMap((runtime) => runtime.endpoints());
   return new Map(all.flatMap(({ label, usage }) => (usage === undefined ? [] : [[label, usage.counts()]])));
 }
 
-/** Assembles what the routes of operators show. */
-function openOperators({ clock, log, projections, metadata, lifecycle, ...rest }: OperatorParts) {
-  const { freshness, runtimes, metrics, traitBytes, ...own } = rest;
+/** Assembles what the routes of operators show. @param traitBytes memory for indexes of traits */
+function openOperators(parts: Assembly, freshness: Freshness, traitBytes: number) {
+  const { clock, log, projections, metadata, lifecycle, runtimes, metrics } = parts;
   const nftsInMemory = (stream: StreamName) => {
     const collection = projections.peek(stream);
     return collection && countEntries(collection.ledger, Number.MAX_SAFE_INTEGER, false);
@@ -481,21 +493,14 @@ function openOperators({ clock, log, projections, metadata, lifecycle, ...rest }
     return { collections: projections.stats().bytes, metadata: bytes };
   };
   const behindMs = () => freshness.behindMs;
-  const status = new ServiceStatus({ ...own, version: VERSION, clock, log, behindMs, memory, chains, catalogue });
+  const status = new ServiceStatus({ ...parts, version: VERSION, behindMs, memory, chains, catalogue });
   lifecycle.run("status", (signal) => status.run(signal));
   metrics.onScrape(() => metrics.metadataCacheBytes.set(memory().metadata));
   return { catalogue, status, explorer };
 }
 
-interface FreshnessParts extends Pick<SharedParts, "clock" | "logger" | "log" | "projections" | "metadata"> {
-  readonly lifecycle: Lifecycle;
-  readonly metrics: Metrics;
-  readonly keys: ApiKeys;
-  readonly runtimes: ReadonlyMap<number, ChainRuntime>;
-}
-
 /** Measures how far this process is behind the log. */
-function watchFreshness(parts: FreshnessParts): Freshness {
+function watchFreshness(parts: Assembly): Freshness {
   const { clock, logger, log, projections, metadata, keys, lifecycle, metrics, runtimes } = parts;
   const views = [...runtimes.values()].map(({ view }) => view);
   const settle = () =>
@@ -594,14 +599,10 @@ async function readCursorSecret(log: EventLog, config: Config): Promise<string> 
   return value;
 }
 
-interface KeyParts extends Pick<SharedParts, "log" | "clock" | "lifecycle"> {
-  readonly onDropped: (keys: ApiKeys) => void;
-}
-
 /** Opens the keys. At first start without a key in the environment, makes one of scope `operate`. */
 async function openKeys(
   { config, logger, onKeyMade }: ServiceOptions,
-  { log, clock, lifecycle, onDropped }: KeyParts,
+  { log, clock, lifecycle, onKeysDropped: onDropped }: Pick<Assembly, "log" | "clock" | "lifecycle" | "onKeysDropped">,
 ): Promise<ApiKeys> {
   const keys = new ApiKeys({ log, clock, logger, environment: config.apiKeys, limits: keyLimits(config), onDropped });
   lifecycle.onStop("keys", () => keys.close());
@@ -619,16 +620,8 @@ async function openKeys(
   return keys;
 }
 
-interface Watch {
-  readonly log: EventLog;
-  readonly runtimes: ReadonlyMap<number, ChainRuntime>;
-  readonly channel: Channel;
-  readonly lifecycle: Lifecycle;
-  readonly logger: Logger;
-}
-
 /** Routes the log's wake-ups to their chains, and a chain's reverts to its subscribers. */
-function watchLog({ log, runtimes, channel, lifecycle, logger }: Watch): void {
+function watchLog({ log, runtimes, channel, lifecycle, logger }: Assembly): void {
   for (const { view, chain } of runtimes.values()) {
     const stop = view.onMoved((ancestor) => {
       channel.onChainViewMoved(chain.chainId);
@@ -648,7 +641,7 @@ function watchLog({ log, runtimes, channel, lifecycle, logger }: Watch): void {
 }
 
 /** Routes wake-ups to the chains' metadata workers, and their results to the subscribers. */
-function watchMetadata({ log, metadata, runtimes, channel, metrics, lifecycle, logger }: MetadataWatch): void {
+function watchMetadata({ log, metadata, runtimes, channel, metrics, lifecycle, logger }: Assembly): void {
   const unsubscribe = log.subscribe((stream, _version, appended) => {
     const [kind, id, address] = stream.split("/");
     const chainId = Number(id);
@@ -670,9 +663,4 @@ function watchMetadata({ log, metadata, runtimes, channel, metrics, lifecycle, l
       metrics.metadataInFlight.set({ chain: chain.name }, own.inFlight());
     }
   });
-}
-
-interface MetadataWatch extends Watch {
-  readonly metadata: Metadata;
-  readonly metrics: Metrics;
 }

@@ -54,7 +54,7 @@ const LONGEST_POLL_MS = 30_000;
 /** A process without a working node asks for the lease this often. Writes that need no node may be due. */
 const MAX_DOWN_MS = 60_000;
 
-interface FollowerOptions extends ChainWork {
+export interface FollowerOptions extends ChainWork {
   /** They take each change in this order. */
   readonly consumers: readonly ChainConsumer[];
   /** True while a client of this process subscribes to anything on the chain. */
@@ -455,17 +455,11 @@ export class Follower {
 
   async #append(state: ChainState, events: readonly ChainEvent[]): Promise<void> {
     const { log } = this.#options;
-    const all = [...events];
-    const version = await log.append({ stream: this.#stream, events: all, expectedVersion: state.version });
-    for (const [index, event] of all.entries()) evolveChain(state, event, version - all.length + index + 1);
-    if (state.sinceCheckpoint < CHECKPOINT_EVERY) return;
-    const checkpoint = checkpointOf(state);
-    if (checkpoint === undefined) return;
-    evolveChain(
-      state,
-      checkpoint,
-      await log.append({ stream: this.#stream, events: [checkpoint], expectedVersion: version }),
-    );
+    const version = await log.append({ stream: this.#stream, events, expectedVersion: state.version });
+    for (const [index, event] of events.entries()) evolveChain(state, event, version - events.length + index + 1);
+    const checkpoint = state.sinceCheckpoint < CHECKPOINT_EVERY ? undefined : checkpointOf(state);
+    // A checkpoint begins the count anew, so this ends here.
+    if (checkpoint !== undefined) await this.#append(state, [checkpoint]);
   }
 }
 

@@ -30,7 +30,7 @@ const HUNG_MS = 5_000;
 const RECHECK_MS = 1_000;
 
 /** True if the node is at fault for the failure of a read. */
-export const isNodeFault = (error: unknown): boolean =>
+const isNodeFault = (error: unknown): boolean =>
   (error instanceof RpcError && error.retryable) || (error instanceof AppError && error.code === "chain_unavailable");
 
 interface NodeWatchOptions {

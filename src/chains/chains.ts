@@ -7,7 +7,6 @@ import { AppError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import builtIn from "./chains.json" with { type: "json" };
 import type { ChainEntry } from "./entry.ts";
-import { suffixOf } from "./trouble.ts";
 
 export interface ChainToken {
   readonly symbol: string;
@@ -179,9 +178,6 @@ export function parseChain(text: string): Chain | undefined {
 export function chainById(chainId: number): Chain | undefined {
   return byId.get(chainId);
 }
-
-/** The suffix of a chain's environment variables: `ETH`, `BSC_TESTNET`. */
-export const envSuffix = ({ name }: Pick<Chain, "name">): string => suffixOf(name);
 
 /** The stablecoins that still stand for one dollar at a time, in Unix seconds. */
 export function dollarsAt(chain: Chain, timestamp: number): readonly Stablecoin[] {

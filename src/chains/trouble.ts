@@ -32,10 +32,10 @@ export const troubleOfReport = ({ state, endpoints }: ReportedChain): ChainTroub
   state === "halted" ? state : troubleOfEndpoints(endpoints.map((endpoint) => endpoint.state));
 
 /** The variable that holds the endpoints of a chain: `RPC_URL_BSC_TESTNET`. */
-export const endpointVariable = (chain: string): string => `RPC_URL_${suffixOf(chain)}`;
+export const endpointVariable = (chain: string): string => `RPC_URL_${envSuffix(chain)}`;
 
 /** The suffix of a chain's environment variables: `ETH`, `BSC_TESTNET`. */
-export const suffixOf = (chain: string): string => chain.toUpperCase().replace(/[^A-Z0-9]+/g, "_");
+export const envSuffix = (chain: string): string => chain.toUpperCase().replace(/[^A-Z0-9]+/g, "_");
 
 const REASONS: Readonly<Record<ChainTrouble, string>> = {
   halted:

@@ -1,8 +1,15 @@
 /** `doctor`: checks the configuration, the log and every endpoint, and says what to do about each fault. */
 import net from "node:net";
 import { type ChainState, loadChainState } from "../chain/view.ts";
-import { type Chain, envSuffix } from "../chains/chains.ts";
-import { type ChainTrouble, endpointVariable, troubleOfEndpoints, troubleText, wayOutOf } from "../chains/trouble.ts";
+import type { Chain } from "../chains/chains.ts";
+import {
+  type ChainTrouble,
+  endpointVariable,
+  envSuffix,
+  troubleOfEndpoints,
+  troubleText,
+  wayOutOf,
+} from "../chains/trouble.ts";
 import { type ChainConfig, type Config, ConfigError, LIMITS } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
@@ -319,7 +326,7 @@ function archiveFindings(
       if (head !== undefined) return [{ what, result: "ok", text: `has blocks up to ${wholeText(head.number)}` }];
       return [{ what, result: "warning", text: "has no block yet", advice: "Histories are read from the node." }];
     } catch (error) {
-      const suffix = envSuffix(chain);
+      const suffix = envSuffix(chain.name);
       const advice = `Check entry ${index + 1} of ARCHIVE_URL_${suffix}, and ARCHIVE_KEY_${suffix}. Until then the node is read.`;
       return [{ what, result: "fault", text: messageOf(error), advice }];
     }
@@ -361,7 +368,7 @@ function spanFinding(what: string, span: number, { chain, archives }: ChainConfi
   if (span >= NARROW_SPAN) return { what, result: "ok", text };
   const calls = wholeText(Math.ceil(OLD_HISTORY / span));
   const saves = `${wholeText(OLD_HISTORY)} blocks take ${calls} calls here, and a few hundred with an archive`;
-  const suffix = envSuffix(chain);
+  const suffix = envSuffix(chain.name);
   const isThere = archives.urls.length > 0;
   const advice = isThere
     ? `${saves}. One is used for long histories; ARCHIVE_URL_${suffix} names another, or off.`
@@ -384,7 +391,7 @@ async function prunedFindings(
   if (!isPruned) return [];
   const from = await firstBlockWithLogs(ask, head);
   const text = `history_pruned: it has no logs before block ${wholeText(from)}`;
-  const suffix = envSuffix(chain);
+  const suffix = envSuffix(chain.name);
   const advice =
     archives.urls.length > 0
       ? "Older collections are read from the archive."

@@ -242,5 +242,3 @@ export interface FlagLists {
   isSpam(chainId: number, address: Address): boolean;
   isVerified(chainId: number, address: Address): boolean;
 }
-
-export const NO_LISTS: FlagLists = { isSpam: () => false, isVerified: () => false };

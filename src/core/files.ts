@@ -52,6 +52,12 @@ export function makePrivateFile(path: string): boolean {
   return makePrivate(path);
 }
 
+const SQLITE = "sqlite://";
+
+/** The path in the URL of a SQLite log; undefined for the URL of another engine. */
+export const sqlitePath = (url: string): string | undefined =>
+  url.startsWith(SQLITE) ? url.slice(SQLITE.length) : undefined;
+
 const TRIAL = new Uint8Array(64 * 1024);
 
 /**

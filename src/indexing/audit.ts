@@ -5,20 +5,18 @@
  */
 import { Interface } from "ethers";
 import { LRUCache } from "lru-cache";
+import type { ChainWork } from "../chain/consumer.ts";
 import type { PublishedChain } from "../chain/view.ts";
-import type { Chain } from "../chains/chains.ts";
 import type { Collection } from "../collections/collection.ts";
 import type { HotCollections } from "../collections/hot-collections.ts";
-import type { Clock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
-import type { Logger } from "../core/logger.ts";
 import { hasAmounts, TransferKind } from "../events/columns.ts";
 import { type BlockRef, parseStream, type StreamName } from "../events/types.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { countEntries, positionAfter, readSlice } from "../ledger/listing.ts";
-import type { Call, CallResult, ChainReader } from "../rpc/port.ts";
+import type { Call, CallResult } from "../rpc/port.ts";
 import { isContract } from "./lives.ts";
 import { findUnexplained, type KnownTokens, ownerCall } from "./omissions.ts";
 
@@ -127,13 +125,9 @@ interface AuditOutcome {
   readonly unexplained: number;
 }
 
-export interface AuditOptions {
-  readonly chain: Chain;
-  readonly reader: ChainReader;
+export interface AuditOptions extends Pick<ChainWork, "chain" | "reader" | "clock" | "logger"> {
   readonly view: Pick<PublishedChain, "head" | "version">;
   readonly projections: HotCollections;
-  readonly clock: Clock;
-  readonly logger: Logger;
   readonly onChecked: (outcome: AuditOutcome) => void;
   /** Called with a block, and whether the contract had code after it. */
   readonly onCode: (address: Address, block: number, hasCode: boolean) => void;

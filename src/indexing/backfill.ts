@@ -9,9 +9,18 @@ import { InvariantError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { decodeTransfers } from "../events/columns.ts";
 import type { BlockRef, TransferForm, TransfersCommitted } from "../events/types.ts";
-import type { HistorySource, LogsPart, TransfersPart } from "../rpc/archive/port.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
-import type { BlockHeader, ChainLog, DecodedRange, Endpoint, LogFilter, TransferFilter, Verify } from "../rpc/port.ts";
+import type {
+  ArchivedRange,
+  BlockHeader,
+  BlockRange,
+  ChainLog,
+  DecodedRange,
+  Endpoint,
+  LogFilter,
+  TransferFilter,
+  Verify,
+} from "../rpc/port.ts";
 import type { RpcChainReader, TransfersAnswer } from "../rpc/reading/reader.ts";
 import { doubtIn, LogsInDoubtError, RpcError } from "../rpc/rpc-errors.ts";
 
@@ -259,42 +268,6 @@ export const NEAR_FINAL = 512;
 /** Blocks per range if the range is checked by headers: their headers are read as well. */
 export const CHECKED_SPAN = 500;
 
-/** The node as a source of history. It checks its own answers as `VERIFY` demands, so its parts have nothing to prove. */
-export class NodeHistory implements HistorySource {
-  readonly label = "node";
-  readonly #task: BackfillTask;
-
-  constructor(task: BackfillTask) {
-    this.#task = task;
-  }
-
-  head(): Promise<BlockRef> {
-    return Promise.resolve(this.#task.final);
-  }
-
-  async *transfers(
-    { fromBlock, toBlock }: TransferFilter,
-    signal: AbortSignal,
-  ): AsyncGenerator<readonly TransfersPart[]> {
-    const task = { ...this.#task, fromBlock, signal };
-    const isWhole = toBlock >= task.final.number;
-    const end = isWhole ? task.final : ((await task.reader.presentHeaders([toBlock]))[0] as BlockRef);
-    const final = { number: end.number, hash: end.hash };
-    for await (const events of backfill({ ...task, final, shownBy: isWhole ? task.shownBy : undefined })) {
-      yield events.map(({ transfers, count, toHash, ...range }) => ({
-        ...{ fromBlock: range.fromBlock, toBlock: range.toBlock },
-        // The backfill has counted what is malformed.
-        decoded: { transfers, count, malformed: 0, toHash },
-      }));
-    }
-  }
-
-  async *logs(filter: LogFilter): AsyncGenerator<LogsPart> {
-    const { fromBlock, toBlock } = filter;
-    yield { fromBlock, toBlock, logs: await this.#task.reader.logs(filter), times: new Map() };
-  }
-}
-
 /** A running backfill. */
 interface RunningBackfill extends BackfillTask {
   /** Per endpoint, the check that it has the final block. */
@@ -334,9 +307,7 @@ export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCom
 async function readEvent(task: RunningBackfill, fromBlock: number, rangeEnd: number): Promise<TransfersCommitted> {
   try {
     const { decoded, toBlock, toHash } = await readPart(task, fromBlock, rangeEnd);
-    if (decoded.malformed > 0) task.onMalformed(decoded.malformed);
-    const { count, transfers } = decoded;
-    return { type: "TransfersCommitted", fromBlock, toBlock, toHash, count, transfers };
+    return transfersEvent(task, { fromBlock, toBlock }, { ...decoded, toHash });
   } catch (error) {
     if (error instanceof LogsInDoubtError && error.doubt.block > fromBlock) {
       return readEvent(task, fromBlock, error.doubt.block - 1);
@@ -449,18 +420,17 @@ function readVerified(task: BackfillTask, fromBlock: number, toBlock: number): P
   const read = async () => {
     signal.throwIfAborted();
     const { logs, toHash } = await readChecked(reader, filter, { strict: verify === "receipts", linkedTo });
-    return eventOf(task, { fromBlock, toBlock }, logs, toHash);
+    return transfersEvent(task, { fromBlock, toBlock }, { ...decodeTransferLogs(logs, task.forms), toHash });
   };
   return retry(read, { clock, attempts: ATTEMPTS, baseMs: RETRY_BASE_MS, maxMs: RETRY_MAX_MS, signal });
 }
 
-function eventOf(
-  { forms, onMalformed }: BackfillTask,
-  { fromBlock, toBlock }: { fromBlock: number; toBlock: number },
-  logs: readonly ChainLog[],
-  toHash: Hash,
+/** Returns the event of a range, and reports what could not be decoded of it. */
+export function transfersEvent(
+  { onMalformed }: BackfillTask,
+  { fromBlock, toBlock }: BlockRange,
+  { transfers, count, malformed, toHash }: Pick<ArchivedRange, "transfers" | "count" | "malformed" | "toHash">,
 ): TransfersCommitted {
-  const { transfers, count, malformed } = decodeTransferLogs(logs, forms);
   if (malformed > 0) onMalformed(malformed);
   return { type: "TransfersCommitted", fromBlock, toBlock, toHash, count, transfers };
 }

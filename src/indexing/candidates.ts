@@ -4,7 +4,7 @@
  * work, and nothing is written for an address without code and logs.
  */
 import { LRUCache } from "lru-cache";
-import type { Chain } from "../chains/chains.ts";
+import type { ChainWork } from "../chain/consumer.ts";
 import type { Collection } from "../collections/collection.ts";
 import { type ContractRef, fromHeadline, requestIdentification, requestIndexing } from "../collections/headline.ts";
 import { backoffMs, type Clock, withTimeout } from "../core/clock.ts";
@@ -12,12 +12,10 @@ import { isAbort, messageOf, Refusal } from "../core/errors.ts";
 import { FairPlaces, FairQueue, type Requester, type Shares } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
-import type { Logger } from "../core/logger.ts";
 import { Spending } from "../core/spending.ts";
 import { nftStream } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { SpanController } from "../rpc/endpoint/capabilities.ts";
-import type { RpcChainReader } from "../rpc/reading/reader.ts";
 import { identify, searchLogs } from "./identify.ts";
 import { isContract } from "./lives.ts";
 
@@ -30,16 +28,11 @@ export interface Delay {
   readonly retryAt: number;
 }
 
-interface CandidatesOptions {
-  readonly chain: Chain;
-  readonly log: EventLog;
-  readonly reader: RpcChainReader;
-  readonly clock: Clock;
-  readonly logger: Logger;
+export interface CandidatesOptions extends Pick<ChainWork, "chain" | "log" | "reader" | "clock" | "logger"> {
   readonly lifecycle: Lifecycle;
   /** The account of a key's calls. */
   readonly accountOf: (requester: Requester) => Spending;
-  /** Called when an address turned out to be no contract. */
+  /** Called when a requested address turned out to be no contract, which the log doesn't record. */
   readonly onVerdict: (address: Address, verdict: Verdict) => void;
   /** Called when an address could not be looked at, with the reason and the time of the next attempt. */
   readonly onDelayed: (address: Address, delay: Delay) => void;

@@ -5,20 +5,19 @@
  */
 import { Interface } from "ethers";
 import { LRUCache } from "lru-cache";
-import { type Chain, type PriceList, unitsOf } from "../chains/chains.ts";
-import type { Clock } from "../core/clock.ts";
+import type { ChainWork } from "../chain/consumer.ts";
+import { type PriceList, unitsOf } from "../chains/chains.ts";
 import { Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import { Spending } from "../core/spending.ts";
 import type { Archives } from "../rpc/archive/archives.ts";
 import { MAX_BYTES } from "../rpc/archive/portal.ts";
 import { SPANS, type SpanController } from "../rpc/endpoint/capabilities.ts";
-import type { Verify } from "../rpc/port.ts";
-import type { RpcChainReader, TransfersAnswer } from "../rpc/reading/reader.ts";
+import type { TransfersAnswer } from "../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../rpc/rpc-errors.ts";
 import { CHECKED_SPAN, FIRST_AHEAD, NEAR_FINAL, READ_AHEAD, ReadAhead } from "./backfill.ts";
 import { SAMPLED_BLOCKS } from "./history.ts";
-import { readText, STANDARD_FORMS } from "./identify.ts";
+import { QUESTIONS, readText, STANDARD_FORMS } from "./identify.ts";
 import { MAX_CHECKED } from "./joining.ts";
 import { between, PARTS } from "./lives.ts";
 import { CALLS_AT_ONCE, MAX_PROVEN } from "./proof.ts";
@@ -98,12 +97,8 @@ export interface Estimate {
   readonly time: number;
 }
 
-interface EstimatorOptions {
-  readonly chain: Chain;
-  readonly reader: RpcChainReader;
-  readonly clock: Clock;
+interface EstimatorOptions extends Pick<ChainWork, "chain" | "reader" | "clock" | "verify"> {
   readonly prices: PriceList;
-  readonly verify: Verify;
   readonly archives: Archives;
   /** True while a process follows the chain, as far as this one knows. */
   readonly isFollowed: () => boolean;
@@ -432,7 +427,7 @@ export class Estimator {
     const headers = 2 + 2 * finalCalls;
     const searches = isArchive ? [start, startAtLatest].map((at) => searchCalls(at, head)) : [between(-1, head).length];
     const plan = (checked: number, search: number): Plan => ({
-      eth_call: hasMulticall ? 1 : QUESTIONS,
+      eth_call: hasMulticall ? 1 : QUESTIONS.length,
       eth_getCode: 1 + search,
       // Blocks that no header covers are checked by the newest block, and by the end of the history.
       eth_getBlockByNumber: headers + checked + (head - final > MAX_CHECKED ? 2 : 0),
@@ -467,9 +462,6 @@ function spreadOf(densities: readonly number[]) {
   const mean = densities.reduce((sum, one) => sum + one, 0) / Math.max(1, densities.length);
   return { mean, least: Math.min(mean, ...densities), most: Math.max(0, ...densities) * DENSER };
 }
-
-/** Questions that the identification asks a contract, each a call without Multicall3. */
-const QUESTIONS = 8;
 
 /** Takes a size that the endpoint accepts. @param onRefused called for each refusal */
 function takeAccepted(span: SpanController, blocks: number, most: number, onRefused: () => void): number {

@@ -2,19 +2,17 @@
  * Spam and verification flags: the rules (pure, each with an id that the event log stores), the shape of an airdrop,
  * and the `FlagsChanged` events for the stream's current writer, so that no two processes write them.
  */
+import type { ChainWork } from "../chain/consumer.ts";
 import type { IndexState } from "../collections/headline.ts";
 import type { FlagLists } from "../collections/operator-lists.ts";
 import { Semaphore, yieldToEventLoop } from "../core/background.ts";
-import type { Clock } from "../core/clock.ts";
 import { isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
-import type { Logger } from "../core/logger.ts";
 import { type ContractIdentified, type FlagsChanged, type NftEvent, nftStream } from "../events/types.ts";
 import type { BalanceHistory } from "../ledger/balances.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { OwnerHistory } from "../ledger/owners.ts";
-import type { EventLog } from "../log/event-log.ts";
 
 // Detects airdrops: collections minted to many receivers without their request. The log does not say which account
 // paid for a mint, so the rule tests for a shape that self-minting cannot have: over the whole history, the average
@@ -177,15 +175,13 @@ const RESHAPE_AFTER = 100;
 /** Wait before each collection of an older release is measured: 10,000 of them take an hour. */
 const PACE_MS = 300;
 
-interface FlagsOptions {
-  readonly clock: Clock;
+export interface FlagsOptions extends Pick<ChainWork, "clock" | "log" | "logger"> {
   readonly chainId: number;
-  readonly log: EventLog;
-  readonly logger: Logger;
   readonly lifecycle: Lifecycle;
+  /** The operator's current lists of spam and of verified collections. */
   readonly lists: () => FlagLists;
-  /** Judges a collection's history. Undefined: no flag depends on history. */
-  readonly shapeOf: ShapeOf | undefined;
+  /** Judges the shape of a collection's history. Without it no flag depends on history. */
+  readonly shapeOf?: ShapeOf | undefined;
   /** Called after a finding that the follower should write soon. */
   readonly onFound: () => void;
 }

@@ -3,19 +3,20 @@
  * bulk; the node gives the last stretch, the ranges in which an archive was wrong, and the proof: the hash of each part's
  * last block, and the receipts of blocks drawn at random. A part is yielded only once it has passed.
  */
-import { type Chain, envSuffix } from "../chains/chains.ts";
-import { AppError, isAbort } from "../core/errors.ts";
+import type { Chain } from "../chains/chains.ts";
+import { envSuffix } from "../chains/trouble.ts";
+import { AppError } from "../core/errors.ts";
 import { bytesToHex, type Hash } from "../core/hex.ts";
 import { decodeTransfers } from "../events/columns.ts";
-import type { BlockRef, TransfersCommitted } from "../events/types.ts";
-import { ArchiveDisprovedError, type Archives } from "../rpc/archive/archives.ts";
+import type { BlockRef, HistoryProven, TransfersCommitted } from "../events/types.ts";
+import { ArchiveDisprovedError, type Archives, assertTold } from "../rpc/archive/archives.ts";
 import { ArchiveError, type HistorySource, type TransfersPart } from "../rpc/archive/port.ts";
 import { addressesInBloom } from "../rpc/decode/bloom.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import type { BlockHeader, BlockRange, ChainLog, TouchedBlocks } from "../rpc/port.ts";
 import type { ToldBlock } from "../rpc/reading/block-logs.ts";
 import { isHistoryPruned } from "../rpc/rpc-errors.ts";
-import { type BackfillTask, NodeHistory } from "./backfill.ts";
+import { type BackfillTask, backfill, transfersEvent } from "./backfill.ts";
 import { linesByBlock } from "./omissions.ts";
 
 /** Blocks with a log of which the receipts are read for one history. */
@@ -27,19 +28,8 @@ const RECEIPTS_AT_ONCE = 10;
 /** Time after which the node's reading looks for an archive again, whose rest may be over. */
 const LOOK_MS = 60_000;
 
-/** What an archive's parts have shown, added up over a history. */
-export interface PartProof {
-  /** Blocks with a log. */
-  readonly touched: number;
-  /** Those whose header fields make their hash. */
-  readonly hashed: number;
-  /** Those whose receipts, from the node, have the same logs. */
-  readonly sampled: number;
-  /** Those among them whose receipts make the header's root. */
-  readonly byRoot: number;
-  /** Blocks without a log whose header, from the node, has a bloom that excludes one. */
-  readonly absent: number;
-}
+/** What an archive's part has shown, in the words of `HistoryProven`. */
+type PartProof = Pick<HistoryProven, "touched" | "hashed" | "sampled" | "byRoot" | "absent">;
 
 /** A step of a history: contiguous events of one source. */
 export interface HistoryStep {
@@ -49,10 +39,10 @@ export interface HistoryStep {
 }
 
 /** The node has dropped the blocks that a history needs, and no archive has them. */
-export class HistoryPrunedError extends AppError {
+class HistoryPrunedError extends AppError {
   /** @param from the first block of which the node has logs */
   constructor(chain: Chain, from: number, cause: unknown) {
-    const suffix = envSuffix(chain);
+    const suffix = envSuffix(chain.name);
     const text =
       `the node has no logs before block ${from}, and the history begins earlier: give an endpoint that keeps all logs in ` +
       `RPC_URL_${suffix}, or an archive in ARCHIVE_URL_${suffix}`;
@@ -60,7 +50,7 @@ export class HistoryPrunedError extends AppError {
   }
 }
 
-export interface HistoryTask extends BackfillTask {
+interface HistoryTask extends BackfillTask {
   readonly chain: Chain;
   readonly archives: Archives;
   /** Labels of archives that were wrong about this collection before. */
@@ -76,74 +66,72 @@ export interface HistoryTask extends BackfillTask {
  * @throws ArchiveDisprovedError if an archive was wrong; RpcError, AppError if the node does not answer
  */
 export async function* historyFrom(task: HistoryTask): AsyncGenerator<HistoryStep> {
-  const { archives, distrusted, nodeRanges, final, signal, clock, address, forms } = task;
-  const node = new NodeHistory(task);
-  let { fromBlock: next, samplesLeft } = task;
+  const { archives, distrusted, final, signal, clock, chain, reader } = task;
+  const nodeRanges = [...task.nodeRanges];
+  const samples = { left: task.samplesLeft };
+  let next = task.fromBlock;
   let prunedAt: number | undefined;
   while (next <= final.number) {
     const own = nodeRanges.find(({ toBlock }) => toBlock >= next);
     // An archive that lags leaves the newest final blocks to the node, which reads on from the final one in any case.
     const last = Math.min(final.number, (own?.fromBlock ?? Number.POSITIVE_INFINITY) - 1);
     const found = await archives.find({ fromBlock: next, toBlock: last }, distrusted, signal);
-    if (found === undefined) {
-      const end = own === undefined ? final.number : Math.min(final.number, own.toBlock);
-      const again = clock.monotonic() + LOOK_MS;
-      try {
-        for await (const parts of node.transfers({ address, forms, fromBlock: next, toBlock: end }, signal)) {
-          yield { events: parts.map((part) => eventOf(task, part)) };
-          next = (parts.at(-1)?.toBlock ?? next - 1) + 1;
-          // An archive's rest may be over by now.
-          if (clock.monotonic() > again && archives.isReady(distrusted)) break;
-        }
-      } catch (error) {
-        if (!isHistoryPruned(error)) throw error;
-        const from = await task.reader.historyStart(final.number);
-        // An archive that slept may have the blocks that the node dropped.
-        if (prunedAt !== next && archives.isReady(distrusted)) {
-          prunedAt = next;
-          continue;
-        }
-        throw new HistoryPrunedError(task.chain, from, error);
-      }
-      continue;
-    }
-    const { source, toBlock } = found;
+    const toBlock = found?.toBlock ?? Math.min(final.number, own?.toBlock ?? Number.POSITIVE_INFINITY);
+    const range = { fromBlock: next, toBlock };
+    const again = clock.monotonic() + LOOK_MS;
     try {
-      for await (const parts of source.transfers({ address, forms, fromBlock: next, toBlock }, signal)) {
-        for (const part of parts) {
-          // In proportion to the blocks that are left.
-          const share = Math.ceil((samplesLeft * (part.toBlock - part.fromBlock + 1)) / (toBlock - part.fromBlock + 1));
-          const proof = await provePart(task, source, part, share);
-          samplesLeft -= Math.min(samplesLeft, proof.sampled);
-          yield { events: [eventOf(task, part)], archive: { label: source.label, proof } };
-          next = part.toBlock + 1;
-        }
+      const steps = found === undefined ? fromNode(task, range) : fromArchive(task, found.source, range, samples);
+      for await (const step of steps) {
+        yield step;
+        next = (step.events.at(-1)?.toBlock ?? next - 1) + 1;
+        // An archive's rest may be over by now.
+        if (found === undefined && clock.monotonic() > again && archives.isReady(distrusted)) break;
       }
     } catch (error) {
-      if (isAbort(error) || signal.aborted) throw error;
-      const isArchives = error instanceof ArchiveError || error instanceof ArchiveDisprovedError;
-      if (!isArchives) throw error;
-      // The data set begins later: the node reads the blocks before.
-      if (error instanceof ArchiveError && error.action === "shift" && (error.from ?? 0) > next) {
-        const end = Math.min(final.number, (error.from as number) - 1);
-        for await (const parts of node.transfers({ address, forms, fromBlock: next, toBlock: end }, signal)) {
-          yield { events: parts.map((part) => eventOf(task, part)) };
-          next = (parts.at(-1)?.toBlock ?? next - 1) + 1;
-        }
-        continue;
+      if (found === undefined) {
+        if (!isHistoryPruned(error)) throw error;
+        const from = await reader.historyStart(final.number);
+        // An archive that slept may have the blocks that the node dropped.
+        if (prunedAt === next || !archives.isReady(distrusted)) throw new HistoryPrunedError(chain, from, error);
+        prunedAt = next;
+      } else if (signal.aborted || !(error instanceof ArchiveError || error instanceof ArchiveDisprovedError)) {
+        throw error;
+      } else if (error instanceof ArchiveError && error.action === "shift" && (error.from ?? 0) > next) {
+        // The data set begins later: the node reads the blocks before.
+        nodeRanges.unshift({ fromBlock: next, toBlock: (error.from as number) - 1 });
+      } else {
+        // Wrong logs of one contract are that collection's matter. Another branch is every collection's.
+        if (!(error instanceof ArchiveDisprovedError && error.isOfLogs)) archives.rest(found.source, error);
+        if (error instanceof ArchiveDisprovedError) throw error;
       }
-      // Wrong logs of one contract are that collection's matter. Another branch is every collection's.
-      if (error instanceof ArchiveDisprovedError && error.isOfLogs) throw error;
-      archives.rest(source, error);
-      if (error instanceof ArchiveDisprovedError) throw error;
     }
   }
 }
 
-function eventOf({ onMalformed }: HistoryTask, { fromBlock, toBlock, decoded }: TransfersPart): TransfersCommitted {
-  const { transfers, count, malformed, toHash } = decoded;
-  if (malformed > 0) onMalformed(malformed);
-  return { type: "TransfersCommitted", fromBlock, toBlock, toHash, count, transfers };
+/** Reads blocks from the node, which checks its own answers as `VERIFY` demands: nothing of them is to be proven. */
+async function* fromNode(task: HistoryTask, { fromBlock, toBlock }: BlockRange): AsyncGenerator<HistoryStep> {
+  const isWhole = toBlock >= task.final.number;
+  const [end = task.final] = isWhole ? [] : await task.reader.presentHeaders([toBlock]);
+  const final = { number: end.number, hash: end.hash };
+  const shownBy = isWhole ? task.shownBy : undefined;
+  for await (const events of backfill({ ...task, fromBlock, final, shownBy })) yield { events };
+}
+
+/** Reads blocks from an archive, part by part. @param samples receipts that may still be read, counted down */
+async function* fromArchive(
+  task: HistoryTask,
+  source: HistorySource,
+  { fromBlock, toBlock }: BlockRange,
+  samples: { left: number },
+): AsyncGenerator<HistoryStep> {
+  const { address, forms, signal } = task;
+  for await (const part of source.transfers({ address, forms, fromBlock, toBlock }, signal)) {
+    // In proportion to the blocks that are left.
+    const share = Math.ceil((samples.left * (part.toBlock - part.fromBlock + 1)) / (toBlock - part.fromBlock + 1));
+    const proof = await provePart(task, source, part, share);
+    samples.left -= Math.min(samples.left, proof.sampled);
+    yield { events: [transfersEvent(task, part, part.decoded)], archive: { label: source.label, proof } };
+  }
 }
 
 const hashAt = (columns: Uint8Array, at: number): Hash => bytesToHex(columns.subarray(at * 32, at * 32 + 32)) as Hash;
@@ -161,7 +149,6 @@ async function provePart(
 ): Promise<PartProof> {
   const { reader, verify, clock, address, forms, signal, final } = task;
   const { toHash, transfers } = decoded;
-  if (touched === undefined) throw new ArchiveError("distrust", "the source tells no headers", { meta: { fromBlock } });
   const { numbers, isHashed } = touched;
   if (toBlock === final.number && toHash !== final.hash) throw new ArchiveDisprovedError(label, toBlock, false);
   const ends = toBlock === final.number ? [] : await assertHashes(task, label, [{ number: toBlock, hash: toHash }]);
@@ -190,11 +177,8 @@ async function provePart(
     const linesOf = (logs: readonly ChainLog[]) =>
       linesByBlock(decodeTransfers(decodeTransferLogs(logs, forms).transfers)).get(number);
     const isTold = (logs: readonly ChainLog[]) => linesOf(logs) === told.get(number);
-    const proven = await reader.provenLogs(block, { ...filter, fromBlock: number, toBlock: number }, isTold);
-    if (proven === undefined) return;
-    if (proven === "other block") throw new ArchiveDisprovedError(label, number, false);
-    if (!isTold(proven.logs)) throw new ArchiveDisprovedError(label, number, true);
-    if (isQuiet.has(number)) return;
+    const proven = await assertTold({ reader, label }, block, filter, isTold);
+    if (proven === undefined || isQuiet.has(number)) return;
     sampled++;
     if (proven.by === "root") byRoot++;
   };

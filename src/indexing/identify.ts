@@ -4,9 +4,9 @@
  * block that can hold one.
  */
 import { Interface } from "ethers";
-import { type Address, parseAddress, ZERO_ADDRESS } from "../core/hex.ts";
+import { type Address, ZERO_ADDRESS } from "../core/hex.ts";
 import type { BlockRef, ContractIdentified, TransferForm } from "../events/types.ts";
-import { onlyBytes } from "../rpc/calls.ts";
+import { addressIn, booleanIn, onlyBytes, wordIn } from "../rpc/calls.ts";
 import {
   ASSIGN,
   CAT_ADOPTED,
@@ -23,7 +23,15 @@ import {
   TRANSFER_SINGLE,
 } from "../rpc/decode/transfers.ts";
 import { SpanController } from "../rpc/endpoint/capabilities.ts";
-import type { BlockRange, Call, CallResult, CallsAtHead, ChainLog, ChainReader, MoreTopics } from "../rpc/port.ts";
+import type {
+  BlockHeader,
+  BlockRange,
+  CallResult,
+  CallsAtHead,
+  ChainLog,
+  ChainReader,
+  MoreTopics,
+} from "../rpc/port.ts";
 import type { FirstLogs } from "../rpc/reading/logs.ts";
 import type { RpcChainReader } from "../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../rpc/rpc-errors.ts";
@@ -38,8 +46,12 @@ const ABI = new Interface([
   "function punkIndexToAddress(uint256) view returns (address)",
 ]);
 /** Interface ids: ERC-165, the id that no contract may support, ERC-721, ERC-1155, ERC-6909; package `erc821`'s ERC-821. */
-const [ERC165, INVALID, ERC721, ERC1155] = ["0x01ffc9a7", "0xffffffff", "0x80ac58cd", "0xd9b67a26"] as const;
-const [ERC6909, ERC821] = ["0x0f632fb3", "0x7c0633c6"] as const;
+const INTERFACES = ["0x01ffc9a7", "0xffffffff", "0x80ac58cd", "0xd9b67a26", "0x0f632fb3", "0x7c0633c6"] as const;
+/** Data of the calls by which a contract is identified: its interfaces, then its name, symbol and decimals. */
+export const QUESTIONS: readonly string[] = [
+  ...INTERFACES.map((id) => ABI.encodeFunctionData("supportsInterface", [id])),
+  ...["name", "symbol", "decimals"].map((name) => ABI.encodeFunctionData(name)),
+];
 /**
  * A contract of any standard may use the events of all of them. Some contracts are two kinds at once, and a proxy may
  * have had a logic that followed a draft.
@@ -98,22 +110,14 @@ const EARLY = 0.5;
 export async function identify(
   reader: RpcChainReader,
   address: Address,
-  { reach, known, onSearched, mayBeginEarly = false, signal }: IdentifyOptions,
+  options: IdentifyOptions,
 ): Promise<Identification | undefined> {
-  const call = (name: string, args: unknown[] = []) => ({ to: address, data: ABI.encodeFunctionData(name, args) });
-  const supports = (id: string) => call("supportsInterface", [id]);
-  const questions = [
-    ...[ERC165, INVALID, ERC721, ERC1155].map(supports),
-    call("name"),
-    call("symbol"),
-    call("decimals"),
-    supports(ERC821),
-    supports(ERC6909),
-  ];
-  const { header, results, code, final } = await lookAt(reader, address, questions);
+  const { mayBeginEarly = false, signal } = options;
+  const { header, results, code, final } = await lookAt(reader, address);
   const hasCode = code !== undefined;
-  const [erc165, invalid, erc721, erc1155] = results.slice(0, 4).map(isTrue);
-  const [name = "", symbol = ""] = results.slice(4, 6).map(readText);
+  const [erc165, invalid, erc721, erc1155, erc6909, erc821] = results.map((result) => booleanIn(result) === true);
+  const [named, symbolic, divisible] = results.slice(INTERFACES.length);
+  const [name, symbol] = [readText(named), readText(symbolic)];
   const head = header.number;
   let ends: readonly number[] = [];
   const identity = (fields: Pick<ContractIdentified, "kind" | "forms" | "startBlock">): Identification => ({
@@ -131,24 +135,49 @@ export async function identify(
     destroyedAt: hasCode ? (ends.find((end) => end > final) ?? null) : head,
   });
 
-  if (!hasCode && (await isPlainAccount(reader, address))) {
+  // An account that has sent transactions never was a contract: a destroyed one has sent none.
+  if (!hasCode && (await reader.transactionCount(address)) > 0) {
     return identity({ kind: "not_a_contract", forms: [], startBlock: 0 });
   }
   // ERC-165 requires false for 0xffffffff. A contract that answers true to every id proves nothing.
-  const honest = erc165 === true && invalid !== true;
-  const claims = honest && (erc721 === true || erc1155 === true || isTrue(results[8]));
+  const isHonest = erc165 === true && invalid !== true;
+  const claims = isHonest && (erc721 === true || erc1155 === true || erc6909 === true);
   // Other contracts are identified by the first logs after the deployment.
   const nearEnough = mayBeginEarly && claims ? EARLY : 0;
   // Don't start at the first log's block: a log that this answer omits would be missed for ever.
   const life = hasCode ? await lifeOf(reader, address, { code, head, nearEnough, signal }) : { startBlock: 0, ends };
   const { startBlock } = life;
   ends = life.ends;
-  const decimals = readDecimals(results[6]);
-  if (honest && erc721 === true) {
-    const forms = [...formsOfClaim(decimals), ...(isTrue(results[7]) ? (["erc821-created"] as const) : [])];
+  const decimals = readDecimals(divisible);
+  if (isHonest && erc721 === true) {
+    const forms = [...formsOfClaim(decimals), ...(erc821 === true ? (["erc821-created"] as const) : [])];
     return identity({ kind: "nft", forms, startBlock });
   }
   if (claims) return identity({ kind: "nft", forms: STANDARD_FORMS, startBlock });
+  const found = await searchForms(reader, address, { ...options, header, hasCode, final, startBlock, decimals });
+  if (found === undefined) return undefined;
+  if (found.forms.length > 0) return identity({ kind: "nft", forms: found.forms, startBlock });
+  return identity({ kind: hasCode ? "not_nft" : "not_a_contract", forms: [], startBlock: found.firstBlock });
+}
+
+interface FormSearch extends IdentifyOptions {
+  readonly header: BlockHeader;
+  readonly hasCode: boolean;
+  readonly final: number;
+  readonly startBlock: number;
+  readonly decimals: number | undefined;
+}
+
+/**
+ * Searches a contract's logs for the first ones that show an NFT. Returns their forms, and the first block with any log;
+ * no forms if the contract is no NFT. Undefined if `reach` ends before the history.
+ */
+async function searchForms(
+  reader: RpcChainReader,
+  address: Address,
+  { reach, known, onSearched, signal, header, hasCode, final, startBlock, decimals }: FormSearch,
+): Promise<{ readonly forms: readonly TransferForm[]; readonly firstBlock: number } | undefined> {
+  const head = header.number;
   const formsOf = async (logs: readonly ChainLog[]): Promise<readonly TransferForm[] | undefined> => {
     const plain = formsOfEvents(logs);
     const isForeign = hasCode && plain?.[0] === "cryptopunks" && (await isUnknownMarket(reader, address, logs));
@@ -170,10 +199,10 @@ export async function identify(
     const search = { addresses: [address], fromBlock: from, toBlock, onlyCertain, head: header, final };
     const found = await searchLogs(reader, search, span, signal);
     if (found.logs.length > 0) {
-      const forms = await formsOf(found.logs);
-      if (forms !== undefined) return identity({ kind: "nft", forms, startBlock });
-      onlyCertain = true;
       firstBlock = (found.logs[0] as ChainLog).blockNumber;
+      const forms = await formsOf(found.logs);
+      if (forms !== undefined) return { forms, firstBlock };
+      onlyCertain = true;
     }
     const searched = Math.max(before, Math.min(found.toBlock, final));
     await onSearched?.({ startBlock, target: head, searched });
@@ -182,18 +211,16 @@ export async function identify(
     from = before + 1;
     span = resumedSpan();
   }
-  if (last < head) return undefined;
-  return identity({ kind: hasCode ? "not_nft" : "not_a_contract", forms: [], startBlock: firstBlock });
+  return last < head ? undefined : { forms: [], firstBlock };
 }
 
 /** Reads a contract's answers and code (undefined for none) at the newest block, and the number of the final block. */
 async function lookAt(
   reader: ChainReader,
   address: Address,
-  questions: readonly Call[],
   isAgain = false,
 ): Promise<CallsAtHead & { readonly code: string | undefined; readonly final: number }> {
-  const { header, results } = await reader.callsAtHead(questions);
+  const { header, results } = await reader.callsAtHead(QUESTIONS.map((data) => ({ to: address, data })));
   const [code, final] = await Promise.all([
     reader.code(address, header.number).catch((error: unknown) => {
       if (isAgain || !isStateUnavailable(error)) throw error;
@@ -205,7 +232,7 @@ async function lookAt(
   // An endpoint that is behind lacks a young contract. The other endpoints may have dropped its newest block's state.
   const isDoubtful = !hasCode && !isAgain;
   if (isDoubtful && ((await reader.benchLaggards(header)) || code === undefined)) {
-    return lookAt(reader, address, questions, true);
+    return lookAt(reader, address, true);
   }
   return { header, results, code: hasCode ? code : undefined, final: final.number };
 }
@@ -217,10 +244,6 @@ async function lookAt(
 function formsOfClaim(decimals: number | undefined): TransferForm[] {
   const odd: TransferForm[] = decimals === undefined ? ["erc721-unindexed", "erc721-id-in-data"] : ["erc721-unindexed"];
   return [...STANDARD_FORMS, ...odd];
-}
-
-function isTrue(result: CallResult | undefined): boolean {
-  return result?.ok === true && /^0x0{63}1$/.test(result.data);
 }
 
 /** Reads a string or bytes32 (as in early contracts); "" for no answer. Invalid UTF-8 becomes U+FFFD. */
@@ -250,14 +273,8 @@ function clean(text: string): string {
 }
 
 function readDecimals(result: CallResult | undefined): number | undefined {
-  if (result?.ok !== true || result.data.length !== 66) return undefined;
-  const value = BigInt(result.data);
-  return value <= 255n ? Number(value) : undefined;
-}
-
-/** True if the account has sent transactions. Without code it never was a contract: a destroyed one has nonce 0. */
-async function isPlainAccount(reader: ChainReader, address: Address): Promise<boolean> {
-  return (await reader.transactionCount(address)) > 0;
+  const value = wordIn(result);
+  return value !== undefined && value <= 255n ? Number(value) : undefined;
 }
 
 /**
@@ -375,11 +392,5 @@ async function idsHaveOwners(
     ids.map((id) => ({ to: address, data: ABI.encodeFunctionData("ownerOf", [id]) })),
     "latest",
   );
-  return results.some((result) => result.ok && isOwner(result.data));
-}
-
-function isOwner(data: string): boolean {
-  if (!/^0x0{24}[0-9a-f]{40}$/i.test(data)) return false;
-  const owner = parseAddress(`0x${data.slice(26).toLowerCase()}`);
-  return owner !== undefined && owner !== ZERO_ADDRESS;
+  return results.some((result) => (addressIn(result) ?? ZERO_ADDRESS) !== ZERO_ADDRESS);
 }

@@ -4,60 +4,34 @@
  */
 import { LRUCache } from "lru-cache";
 import type { ChainConsumer, ChainWork } from "../chain/consumer.ts";
-import { Follower } from "../chain/follower.ts";
+import { Follower, type FollowerOptions } from "../chain/follower.ts";
 import { PublishedChain } from "../chain/view.ts";
-import type { Collection } from "../collections/collection.ts";
 import type { BlocksInDoubt } from "../collections/hot-collections.ts";
-import { type FlagLists, NO_LISTS } from "../collections/operator-lists.ts";
-import { AppError } from "../core/errors.ts";
-import type { Requester } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
-import type { Lifecycle } from "../core/lifecycle.ts";
-import { Spending } from "../core/spending.ts";
 import type { HeaderRef, StreamName } from "../events/types.ts";
 import type { StreamHead } from "../log/event-log.ts";
-import { Archives } from "../rpc/archive/archives.ts";
-import type { Decoder } from "../rpc/decode/decode-pool.ts";
-import { Candidates, type Delay, type Verdict } from "./candidates.ts";
-import { FlagRules, type ShapeOf } from "./flags.ts";
+import { Candidates, type CandidatesOptions } from "./candidates.ts";
+import { FlagRules, type FlagsOptions } from "./flags.ts";
 import { FollowedCollections } from "./followed-collections.ts";
-import { IndexingJobs } from "./jobs.ts";
-import { HistoryProofs } from "./proof.ts";
+import { IndexingJobs, type JobsOptions } from "./jobs.ts";
+import { HistoryProofs, type ProofsOptions } from "./proof.ts";
 
-interface IndexingOptions extends ChainWork {
-  readonly decoder: Pick<Decoder, "prepare">;
-  readonly lifecycle: Lifecycle;
+interface IndexingOptions
+  extends CandidatesOptions,
+    ChainWork,
+    Pick<ProofsOptions, "collectionOf">,
+    Pick<FlagsOptions, "lists" | "shapeOf">,
+    Pick<JobsOptions, "decoder" | "archives">,
+    Pick<FollowerOptions, "minPollMs" | "followEveryMs"> {
   /** Resolves when all readers that answer as of the head have caught up with the log. `head`: the next one, if any. */
   readonly settle: (head: HeaderRef | undefined) => Promise<void>;
-  /** The operator's current lists of spam and of verified collections. */
-  readonly lists?: () => FlagLists;
-  /** Judges the shape of a collection's history. Without it no flag depends on history. */
-  readonly shapeOf?: ShapeOf;
-  /** The collection as the log has it. Without it no owners are proven. */
-  readonly collectionOf?: (address: Address) => Promise<Collection>;
-  /** Sources of bulk history beside the node. Default: none. */
-  readonly archives?: Archives;
-  /** The account of a key's calls. Default: one that nobody reads. */
-  readonly accountOf?: ((requester: Requester) => Spending) | undefined;
-  /** Called when a requested address turned out to be no contract, which the log doesn't record. */
-  readonly onVerdict?: ((address: Address, verdict: Verdict) => void) | undefined;
-  /** Called when a requested address could not be looked at. */
-  readonly onDelayed?: ((address: Address, delay: Delay) => void) | undefined;
-  /** Age in ms from which a contract that was no NFT is looked at again. */
-  readonly staleMs?: number | undefined;
   /** True while a client of this process subscribes to the chain. Announced blocks are then followed at once. */
   readonly hasSubscribers?: () => boolean;
-  /** Minimum poll interval in ms; tests poll faster. */
-  readonly minPollMs?: number | undefined;
-  /** Wait between polls in ms while no client waits for the chain's blocks. */
-  readonly followEveryMs?: number | undefined;
 }
 
 /** Interval at which a process tells the others that its clients wait for the chain's blocks, and how long that holds. */
 const WATCHED_POLL_MS = 5_000;
 const SUBSCRIBERS_TTL_MS = 15_000;
-
-const STALE_MS = 600_000;
 
 /** Longer than the log takes to acknowledge an append. */
 const LOOK_MS = 1_000;
@@ -82,45 +56,21 @@ export class ChainIndexing {
     const { log, clock, logger, lifecycle } = options;
     const { chainId } = options.chain;
     this.view = new PublishedChain(log, chainId, options.settle);
-    const flags = new FlagRules({
-      chainId,
-      log,
-      clock,
-      logger,
-      lifecycle,
-      lists: options.lists ?? (() => NO_LISTS),
-      shapeOf: options.shapeOf,
-      onFound: () => this.#follower.pollNow(),
-    });
-    const onHead = (head: StreamHead) => this.#jobs.offer(head);
-    const { collectionOf = () => Promise.reject(new AppError("no collections here", { code: "unsupported" })) } =
-      options;
     const onFound = () => this.#follower.pollNow();
-    const proofs = new HistoryProofs({ ...options, view: this.view, collectionOf, onFound });
+    const { lists, shapeOf } = options;
+    const flags = new FlagRules({ chainId, log, clock, logger, lifecycle, lists, shapeOf, onFound });
+    const onHead = (head: StreamHead) => this.#jobs.offer(head);
+    const proofs = new HistoryProofs({ ...options, view: this.view, onFound });
     this.#collections = new FollowedCollections({ ...options, flags, proofs, onHead });
     this.#consumers = [this.#collections];
     this.#follower = new Follower({
       ...options,
       consumers: this.#consumers,
-      hasSubscribers: options.hasSubscribers,
       hasSubscribersElsewhere: async () => (await log.leases()).some(({ name }) => name === this.#subscribersLease),
       isNeeded: () => this.#jobs.isBusy || this.#consumers.some((consumer) => consumer.needsBlocks?.() === true),
     });
-    const { accountOf = () => new Spending(), staleMs = STALE_MS } = options;
-    const { onVerdict = () => undefined, onDelayed = () => undefined } = options;
-    this.candidates = new Candidates({ ...options, accountOf, onVerdict, onDelayed, staleMs });
-    const {
-      archives = new Archives({
-        ...options,
-        sources: [],
-        isGiven: false,
-        chain: "",
-        maxBlocks: () => null,
-        historyStart: () => undefined,
-      }),
-    } = options;
-    const parts = { follower: this.#follower, collections: this.#collections, flags, accountOf, archives };
-    this.#jobs = new IndexingJobs({ ...options, ...parts });
+    this.candidates = new Candidates(options);
+    this.#jobs = new IndexingJobs({ ...options, follower: this.#follower, collections: this.#collections, flags });
   }
 
   /** The collections that this process follows. */

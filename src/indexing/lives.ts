@@ -22,7 +22,7 @@ export const MAX_ENDS = 64;
 const DELEGATION = "0xef0100";
 const [PUSH1, PUSH32, SELFDESTRUCT] = [0x60, 0x7f, 0xff] as const;
 
-export const isDelegation = (code: string): boolean => code.startsWith(DELEGATION) && code.length === 48;
+const isDelegation = (code: string): boolean => code.startsWith(DELEGATION) && code.length === 48;
 
 /** True for the code of a contract. */
 export const isContract = (code: string): boolean => code !== "0x" && code !== "" && !isDelegation(code);

@@ -16,9 +16,10 @@ import {
   type TransferForm,
 } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
+import { addressIn, wordIn } from "../rpc/calls.ts";
 import { addressesInBloom } from "../rpc/decode/bloom.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
-import type { Call, CallResult, ChainReader } from "../rpc/port.ts";
+import type { Call, ChainReader } from "../rpc/port.ts";
 
 /** Most blocks to check, the newest ones: an hour and a half of Ethereum. */
 const MAX_BLOCKS = 512;
@@ -218,18 +219,8 @@ async function ownersOf(
   );
   const owners = new Map<bigint, string>();
   for (const [index, id] of asked.entries()) {
-    const owner = ownerIn(results[index]);
+    const owner = addressIn(results[index]);
     if (owner !== undefined && ![ZERO_ADDRESS, DEAD, address].includes(owner)) owners.set(id, owner);
   }
   return owners;
-}
-
-/** Reads the number that a call returned. Undefined if it returned none. */
-export function wordIn(result: CallResult | undefined): bigint | undefined {
-  return result?.ok === true && /^0x[0-9a-f]{64}$/i.test(result.data) ? BigInt(result.data) : undefined;
-}
-
-export function ownerIn(result: CallResult | undefined): string | undefined {
-  if (result?.ok !== true || !/^0x0{24}[0-9a-f]{40}$/i.test(result.data)) return undefined;
-  return `0x${result.data.slice(26).toLowerCase()}`;
 }

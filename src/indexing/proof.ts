@@ -3,16 +3,14 @@
  * that disagrees is followed to the block from which on it does. If that block's receipts have other logs than the
  * stream, the archive was wrong; if they have the same, the contract contradicts its own logs.
  */
+import type { ChainWork } from "../chain/consumer.ts";
 import type { PublishedChain } from "../chain/view.ts";
-import type { Chain } from "../chains/chains.ts";
 import type { Collection } from "../collections/collection.ts";
 import type { IndexState } from "../collections/headline.ts";
 import { yieldToEventLoop } from "../core/background.ts";
-import type { Clock } from "../core/clock.ts";
 import { AppError, isAbort } from "../core/errors.ts";
 import { type Address, ZERO_ADDRESS } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
-import type { Logger } from "../core/logger.ts";
 import { hasAmounts, TransferKind } from "../events/columns.ts";
 import type { BlockRef, HistoryProven } from "../events/types.ts";
 import { entryOfToken } from "../ledger/history.ts";
@@ -20,10 +18,10 @@ import type { Ledger } from "../ledger/ledger.ts";
 import { countEntries, readSlice } from "../ledger/listing.ts";
 import { type Position, START } from "../ledger/rows.ts";
 import type { Slot } from "../ledger/tables.ts";
-import type { EventLog } from "../log/event-log.ts";
-import type { BlockRange, Call, CallResult, ChainReader } from "../rpc/port.ts";
+import { addressIn, wordIn } from "../rpc/calls.ts";
+import type { BlockRange, Call, CallResult } from "../rpc/port.ts";
 import { callOf, type Holding, knownTokens, sampleHoldings } from "./audit.ts";
-import { DEAD, findUnexplained, lastCompleteBlock, ownerCall, ownerIn, type SingleKind, wordIn } from "./omissions.ts";
+import { DEAD, findUnexplained, lastCompleteBlock, ownerCall, type SingleKind } from "./omissions.ts";
 
 /** Holdings that are all asked about: twenty calls through Multicall3. */
 export const MAX_PROVEN = 10_000;
@@ -52,16 +50,11 @@ interface Claim {
 }
 
 /** The outcome of a proof: what to record, or the block at which the archive was wrong. */
-export type Proof =
+type Proof =
   | { readonly proven: Pick<HistoryProven, "block" | "holdings" | "of" | "contradicted"> }
   | { readonly wrongAt: number };
 
-interface ProofsOptions {
-  readonly chain: Chain;
-  readonly reader: ChainReader;
-  readonly log: EventLog;
-  readonly clock: Clock;
-  readonly logger: Logger;
+export interface ProofsOptions extends Pick<ChainWork, "chain" | "log" | "reader" | "clock" | "logger"> {
   readonly lifecycle: Lifecycle;
   readonly view: Pick<PublishedChain, "head" | "version">;
   /** The collection as the log has it now. */
@@ -279,7 +272,7 @@ function ownerClaim(ledger: Ledger, address: Address, { kind, id }: { kind: Sing
     owner === undefined || owner === ZERO_ADDRESS || owner === DEAD ? 0n : BigInt(owner);
   return {
     call: ownerCall(address, kind, id),
-    says: (result) => numberOf(ownerIn(result)),
+    says: (result) => numberOf(addressIn(result)),
     logged: (block) => {
       const entry = entryOfToken(ledger, { kind, id }, block);
       return numberOf(entry && ledger.addresses.hex(entry.owner));

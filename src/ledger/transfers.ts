@@ -26,7 +26,7 @@ export interface Transfer {
 }
 
 /** Parties are indexes of the address table. */
-export interface TransferCriteria {
+interface TransferCriteria {
   readonly id?: bigint | undefined;
   readonly from?: number | undefined;
   readonly to?: number | undefined;
@@ -35,7 +35,7 @@ export interface TransferCriteria {
 /** How many entries, transfers of amounts and ranges are still to be read. */
 export type TransferPlace = readonly [owners: number, balances: number, ranges: number];
 
-export interface TransferSlice {
+interface TransferSlice {
   readonly transfers: readonly Transfer[];
   /** The place of the older ones; undefined at the end. */
   readonly next: TransferPlace | undefined;

@@ -1,10 +1,16 @@
 /**
- * The event-log port. Both engines implement it and pass one contract suite (`test/log/contract.ts`). Versions of a
+ * The event-log port. Both engines implement it and pass one contract suite (`test/support/log-contract.ts`). Versions of a
  * stream start at 1 and have no gaps. An unwritten stream has version 0.
  */
 import { ConcurrencyError } from "../core/errors.ts";
 import type { Hash } from "../core/hex.ts";
 import type { DomainEvent, Recorded, StreamName } from "../events/types.ts";
+
+/** Host and port of a PostgreSQL log's server: the part of its URL that is no secret. */
+export function serverOf(url: string): string {
+  const { hostname, port } = new URL(url);
+  return `${hostname}:${port || 5_432}`;
+}
 
 /** A small summary derived from a stream's events, as JSON on the stream's row. An append may replace it. */
 export type Headline = Readonly<Record<string, string | number | boolean | null>>;

@@ -5,8 +5,9 @@ import { dirname, join } from "node:path";
 import { SQL } from "bun";
 import type { Clock } from "../core/clock.ts";
 import { AppError, InvariantError, messageOf } from "../core/errors.ts";
+import { sqlitePath } from "../core/files.ts";
 import type { Logger } from "../core/logger.ts";
-import type { EventLog, LogStatus } from "./event-log.ts";
+import { type EventLog, type LogStatus, serverOf } from "./event-log.ts";
 import { checkPostgresLog, openPostgresLog } from "./postgres.ts";
 import { openSqliteLog } from "./sqlite.ts";
 import { migrateSqlite } from "./sqlite-schema.ts";
@@ -30,15 +31,10 @@ export async function openLog(
   options: ServerOptions = {},
 ): Promise<EventLog> {
   const common = { clock, logger };
-  if (url.startsWith("sqlite://")) {
-    const path = url.slice("sqlite://".length);
-    return openSqliteLog({ path, ...common }).catch((error: unknown) => refuse(path, error));
-  }
+  const path = sqlitePath(url);
+  if (path !== undefined) return openSqliteLog({ path, ...common }).catch((error: unknown) => refuse(path, error));
   if (/^postgres(ql)?:\/\//.test(url)) {
-    const { hostname, port } = new URL(url);
-    return openPostgresLog({ url, ...options, ...common }).catch((error: unknown) =>
-      refuse(`${hostname}:${port === "" ? 5_432 : port}`, error),
-    );
+    return openPostgresLog({ url, ...options, ...common }).catch((error: unknown) => refuse(serverOf(url), error));
   }
   throw new AppError("EVENT_LOG_URL must start with sqlite:// or postgres://", { code: "configuration" });
 }
@@ -72,28 +68,16 @@ interface CheckOptions {
 
 /** @throws AppError with the words of a start */
 export async function checkLog(url: string, options: CheckOptions): Promise<LogCheck> {
-  if (!url.startsWith("sqlite://")) {
-    const { hostname, port } = new URL(url);
-    return { isChanged: await checkPostgresLog({ url, ...options }).catch(inWords(`${hostname}:${port || 5_432}`)) };
-  }
-  const path = url.slice("sqlite://".length);
-  if (!existsSync(path)) return checkNew(path, options);
+  const path = sqlitePath(url);
+  if (path !== undefined && !existsSync(path)) return checkNew(path, options);
   try {
-    return { isChanged: tryMigration(path, options.clock.now()) };
+    const isChanged =
+      path === undefined ? await checkPostgresLog({ url, ...options }) : tryMigration(path, options.clock.now());
+    return { isChanged };
   } catch (error) {
-    return inWords(path)(error);
+    return refuse(path ?? serverOf(url), error);
   }
 }
-
-/** Rethrows an error with the place where to look. */
-const inWords =
-  (place: string) =>
-  (error: unknown): never => {
-    const text = messageOf(error);
-    if (text.includes("EVENT_LOG_URL")) throw error;
-    const named = text.includes(place) ? text : `${place}: ${text}`;
-    throw new AppError(`EVENT_LOG_URL: ${named}`, { code: "log_unavailable", cause: error });
-  };
 
 /** Makes a whole log beside the place of the new one, in a folder that is removed. */
 async function checkNew(path: string, { clock, logger }: CheckOptions): Promise<LogCheck> {
@@ -141,8 +125,8 @@ const MOST = 1_000;
 
 /** The faults that SQLite finds in the file. */
 export function fileFaults(url: string): string[] {
-  if (!url.startsWith("sqlite://")) return [];
-  const path = url.slice("sqlite://".length);
+  const path = sqlitePath(url);
+  if (path === undefined) return [];
   if (!existsSync(path)) return [`there is no file ${path}`];
   try {
     const database = new Database(path, { readonly: true });
@@ -168,8 +152,9 @@ interface Stray {
 }
 
 async function straysOf(url: string): Promise<{ events: Stray[]; streams: Stray[] }> {
-  if (url.startsWith("sqlite://")) {
-    const database = new Database(url.slice("sqlite://".length), { readonly: true });
+  const path = sqlitePath(url);
+  if (path !== undefined) {
+    const database = new Database(path, { readonly: true });
     try {
       const ask = (query: string) => database.query<Stray, []>(query).all();
       return { events: ask(STRAYS.events), streams: ask(STRAYS.streams) };

@@ -8,6 +8,7 @@ import { Semaphore, singleFlight } from "../core/background.ts";
 import { type Clock, retry, withTimeout } from "../core/clock.ts";
 import { AppError, isRetryable } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
+import type { SqlQuery } from "./records.ts";
 
 /** Shorter than a query's timeout, so that an unreachable server is noticed first. */
 const CONNECT_SECONDS = 10;
@@ -47,8 +48,6 @@ interface ConnectionsOptions {
    */
   readonly check: (query: SqlQuery) => Promise<void>;
 }
-
-type SqlQuery = <T>(text: string, parameters: unknown[]) => Promise<T[]>;
 
 /** The server sent neither an answer nor a refusal in time. */
 class SilentError extends Error {}

@@ -4,7 +4,7 @@ import { AppError, InvariantError } from "../core/errors.ts";
 import type { StreamName } from "../events/types.ts";
 import type { Append } from "./event-log.ts";
 import type { PostgresConnections } from "./postgres-connections.ts";
-import type { StoredAppend } from "./records.ts";
+import type { StoredAppend, StoredEvent } from "./records.ts";
 
 export const POSTGRES_MIGRATIONS: readonly (readonly string[])[] = [
   [
@@ -106,11 +106,7 @@ export function appendStatement(
 ): { readonly text: string; readonly parameters: unknown[] } {
   const version = expectedVersion + events.length;
   const parameters: unknown[] = [stream, expectedVersion, version, stored.headline ?? null];
-  const values = stored.events.map((event) => {
-    const at = parameters.length;
-    parameters.push(event.version, event.type, event.time, event.crc, event.data);
-    return `($${at + 1}::integer, $${at + 2}::text, $${at + 3}::bigint, $${at + 4}::bigint, $${at + 5}::bytea)`;
-  });
+  const values = eventValues(stored.events, parameters);
   // After a log went back, another writer may have brought the stream to the same version with other records.
   const isSeenLast = (of: StreamName, at: number): string => {
     const seen = seenOf(of);
@@ -137,10 +133,20 @@ export function appendStatement(
      written AS (
        INSERT INTO events (stream_id, version, type, time, crc, data)
        SELECT claimed.id, v.version, v.type, v.time, v.crc, v.data
-       FROM claimed, (VALUES ${values.join(", ")}) AS v (version, type, time, crc, data)
+       FROM claimed, (VALUES ${values}) AS v (version, type, time, crc, data)
      )
      SELECT id${channel === undefined ? "" : `, pg_notify('${channel}', $1 || ' ' || $3::text)`} FROM claimed`;
   return { text, parameters };
+}
+
+/** The rows of events for `VALUES`. Adds their fields to the parameters. */
+export function eventValues(events: readonly StoredEvent[], parameters: unknown[]): string {
+  const rows = events.map((event) => {
+    const at = parameters.length;
+    parameters.push(event.version, event.type, event.time, event.crc, event.data);
+    return `($${at + 1}::integer, $${at + 2}::text, $${at + 3}::bigint, $${at + 4}::bigint, $${at + 5}::bytea)`;
+  });
+  return rows.join(", ");
 }
 
 // What a PostgreSQL server must be able to do for the log. Checked at each start, in the transaction of the migration:

@@ -7,7 +7,8 @@ import { existsSync } from "node:fs";
 import { type ReservedSQL, SQL } from "bun";
 import { AppError, messageOf } from "../core/errors.ts";
 import type { StreamName } from "../events/types.ts";
-import { POSTGRES_MIGRATIONS } from "./postgres-statements.ts";
+import { serverOf } from "./event-log.ts";
+import { eventValues, POSTGRES_MIGRATIONS } from "./postgres-statements.ts";
 import type { StoredEvent } from "./records.ts";
 import { MIGRATIONS } from "./sqlite-schema.ts";
 
@@ -88,8 +89,7 @@ async function open(url: string): Promise<RawPostgres> {
     return new RawPostgres(sql, await sql.reserve());
   } catch (error) {
     await sql.close();
-    const { hostname, port } = new URL(url);
-    throw new AppError(`${hostname}:${port || 5432}: ${messageOf(error)}`, { code: "log_unavailable", cause: error });
+    throw new AppError(`${serverOf(url)}: ${messageOf(error)}`, { code: "log_unavailable", cause: error });
   }
 }
 
@@ -170,18 +170,14 @@ class RawPostgres implements RawWriter {
 
   async write({ name, version, headline }: RawStream, events: readonly StoredEvent[]): Promise<void> {
     const parameters: unknown[] = [name, version, headline];
-    const values = events.map((event) => {
-      const at = parameters.length;
-      parameters.push(event.version, event.type, event.time, event.crc, event.data);
-      return `($${at + 1}::integer, $${at + 2}::text, $${at + 3}::bigint, $${at + 4}::bigint, $${at + 5}::bytea)`;
-    });
+    const values = eventValues(events, parameters);
     const written =
       events.length === 0
         ? ""
         : `, written AS (
              INSERT INTO events (stream_id, version, type, time, crc, data)
              SELECT moved.id, v.version, v.type, v.time, v.crc, v.data
-             FROM moved, (VALUES ${values.join(", ")}) AS v (version, type, time, crc, data))`;
+             FROM moved, (VALUES ${values}) AS v (version, type, time, crc, data))`;
     await this.#ask(
       `WITH moved AS (
          INSERT INTO streams (name, version, seq, headline) VALUES ($1, $2::integer, nextval('streams_seq'), $3::text)

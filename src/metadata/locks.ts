@@ -7,7 +7,7 @@ import { Semaphore } from "../core/background.ts";
 import { type Clock, withTimeout } from "../core/clock.ts";
 import type { Address } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
-import { selectorOf } from "../rpc/calls.ts";
+import { booleanIn, selectorOf } from "../rpc/calls.ts";
 import type { CallResult, ChainReader } from "../rpc/port.ts";
 
 const SUPPORTS = selectorOf("supportsInterface(bytes4)");
@@ -20,12 +20,6 @@ const MAX_KEPT = 10_000;
 const SLOTS = 8;
 /** Longest wait of a client. The request goes on, and a later client gets its answer. */
 const WAIT_MS = 2_000;
-
-/** The boolean in a call's result; null for a revert or another answer. */
-function booleanIn(result: CallResult | undefined): boolean | null {
-  const digit = result?.ok === true ? /^0x0{63}([01])$/.exec(result.data)?.[1] : undefined;
-  return digit === undefined ? null : digit === "1";
-}
 
 export class Locks {
   readonly #reader: Pick<ChainReader, "callsAtBlock">;
@@ -48,7 +42,10 @@ export class Locks {
       });
       if (isClaimed !== true) return null;
       const data = `${LOCKED}${id.toString(16).padStart(64, "0")}`;
-      return this.#once(`${to} ${id} ${block.hash}`, async () => booleanIn((await this.#calls(to, [data], block))[0]));
+      return this.#once(
+        `${to} ${id} ${block.hash}`,
+        async () => booleanIn((await this.#calls(to, [data], block))[0]) ?? null,
+      );
     };
     const answered = await withTimeout(
       this.#clock,

@@ -28,10 +28,10 @@ import { type MediaDocument, previewSize } from "./media/media.ts";
 import { Previews } from "./media/previews.ts";
 import { MediaWorker } from "./media-worker.ts";
 import { FactsReader, type KnownFacts, type PageFactsOptions, type ShownToken, TokenTexts } from "./page.ts";
-import { Fetcher, type Gateways, type Wire } from "./resolve/fetcher.ts";
+import { Fetcher, type Wire } from "./resolve/fetcher.ts";
 import { Hosts } from "./resolve/host-limits.ts";
 import { Parser } from "./resolve/parser.ts";
-import { Resolver } from "./resolve/resolver.ts";
+import { Resolver, type ResolverOptions } from "./resolve/resolver.ts";
 import { Announcements, TokenUriReader } from "./token-uris.ts";
 import { MetadataWorker } from "./worker.ts";
 
@@ -50,15 +50,12 @@ export interface MetadataObserver {
   media(chainId: number, status: MediaDocument["status"]): void;
 }
 
-interface MetadataOptions {
+interface MetadataOptions extends Pick<ResolverOptions, "gateways" | "asksGiven"> {
   readonly log: EventLog;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly projections: HotCollections;
   readonly wire: Wire;
-  readonly gateways: Gateways;
-  /** Whether a web address of IPFS or Arweave content is asked itself, after the gateways. True by default. */
-  readonly asksGiven?: boolean;
   readonly allowPrivate: boolean;
   /** Without a trailing slash. */
   readonly publicUrl: () => string;
@@ -110,7 +107,7 @@ export interface ChainMetadata {
   /** Counts the tokens of a collection with metadata, and those without by the reason. */
   healthOf(address: Address): Promise<MetadataHealth>;
   /** Increases with every change of the collection's metadata; undefined while it is not in memory. */
-  versionOf(address: Address): number | undefined;
+  metadataVersion(address: Address): number | undefined;
 }
 
 /** Most failed tokens that are named: as many as one refresh may name. */
@@ -236,7 +233,7 @@ export class Metadata {
         return documentOf(facts[0] as RecordFacts, newest);
       },
       healthOf: async (address) => countHealth(await this.books.get(chainId, address)),
-      versionOf: (address) => this.books.peek(chainId, address)?.version,
+      metadataVersion: (address) => this.books.peek(chainId, address)?.version,
     };
   }
 

@@ -47,6 +47,25 @@ export function onlyBytes(data: string): Buffer {
   return Buffer.from(bytesAt(digits, countAt(digits, 0) * 2), "hex");
 }
 
+/** Returns the number in a call's answer. Undefined if it failed, or its answer is no single word. */
+export function wordIn(result: CallResult | undefined): bigint | undefined {
+  return result?.ok === true && /^0x[0-9a-f]{64}$/i.test(result.data) ? BigInt(result.data) : undefined;
+}
+
+/** Returns the boolean in a call's answer. Undefined if it failed, or its answer is neither. */
+export function booleanIn(result: CallResult | undefined): boolean | undefined {
+  const word = wordIn(result);
+  return word === 0n || word === 1n ? word === 1n : undefined;
+}
+
+/** Returns the address in a call's answer. Undefined if it failed, or its answer is no address. */
+export function addressIn(result: CallResult | undefined): Address | undefined {
+  const word = wordIn(result);
+  return word === undefined || word >> 160n !== 0n
+    ? undefined
+    : (`0x${word.toString(16).padStart(40, "0")}` as Address);
+}
+
 /** The function of Multicall3 that runs many calls in one; each of them may fail (github.com/mds1/multicall3). */
 const AGGREGATE3 = selectorOf("aggregate3((address,bool,bytes)[])");
 const TRUE = wordOf(1);

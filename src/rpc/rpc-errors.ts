@@ -71,10 +71,16 @@ export class LogsInDoubtError extends AppError {
   }
 }
 
+/** The endpoint's own error: the one that was thrown, or the cause of the pool's after its last attempt. */
+export function rpcErrorOf(error: unknown): RpcError | undefined {
+  const cause = error instanceof AppError && !(error instanceof RpcError) ? error.cause : error;
+  return cause instanceof RpcError ? cause : undefined;
+}
+
 /** The contract and block of an error after which all endpoints have given faulty logs. */
 export function doubtIn(error: unknown): LogsInDoubt | undefined {
-  const cause = error instanceof AppError && !(error instanceof RpcError) ? error.cause : error;
-  if (!(cause instanceof RpcError && cause.kind === "lie")) return undefined;
+  const cause = rpcErrorOf(error);
+  if (cause?.kind !== "lie") return undefined;
   const { block, contract } = cause.meta;
   const isNamed = typeof block === "number" && typeof contract === "string";
   return isNamed ? { contract: contract as Address, block, reason: cause.message } : undefined;
@@ -93,8 +99,8 @@ export function isStateUnavailable(error: unknown): boolean {
 
 /** True if a node has dropped the logs that were asked for, for good. */
 export function isHistoryPruned(error: unknown): boolean {
-  const cause = error instanceof AppError && !(error instanceof RpcError) ? error.cause : error;
-  return cause instanceof RpcError && cause.kind === "state_unavailable" && cause.meta["method"] === "eth_getLogs";
+  const cause = rpcErrorOf(error);
+  return cause?.kind === "state_unavailable" && cause.meta["method"] === "eth_getLogs";
 }
 
 /** True if an endpoint answered with a refusal whose message gives no known reason. */
@@ -176,7 +182,8 @@ const STATE_WORDS = new RegExp(
 );
 /** From 1.16 on, go-ethereum with hash-based state gives only this message for a block whose state it dropped. */
 const DROPPED_WORDS = /^not supported$/i;
-const STATE_METHODS = new Set(["eth_call", "eth_getBalance", "eth_getCode", "eth_getTransactionCount"]);
+/** Methods that read the state of a block. */
+export const STATE_METHODS = new Set(["eth_call", "eth_getBalance", "eth_getCode", "eth_getTransactionCount"]);
 const UNSUPPORTED_WORDS =
   /method .{0,60}(?:not found|not supported|not available|not exist)|unsupported|not whitelisted|invalid block tag|unknown tag|safe block not found|finalized block not found/i;
 const REVERT_WORDS =
@@ -278,8 +285,8 @@ const KEY_STATUS = new Set<unknown>([401, 403, 407]);
 
 /** Says what an operator can do about an endpoint's refusal; undefined if that depends on the node. */
 export function adviceOf(error: unknown): string | undefined {
-  const refusal = error instanceof AppError && !(error instanceof RpcError) ? error.cause : error;
-  if (!(refusal instanceof RpcError)) return undefined;
+  const refusal = rpcErrorOf(error);
+  if (refusal === undefined) return undefined;
   const { kind, meta, message } = refusal;
   if (kind === "rate") {
     return "it takes fewer requests than are made: use a larger plan or another endpoint, or raise FOLLOW_EVERY of the chain";

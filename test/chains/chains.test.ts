@@ -6,13 +6,13 @@ import {
   contractChains,
   DEFAULT_CHAIN,
   dollarsAt,
-  envSuffix,
   parseChain,
   takenBy,
 } from "../../src/chains/chains.ts";
 import { checkChains } from "../../src/chains/entry.ts";
 import { parseExchange } from "../../src/chains/exchanges.ts";
 import { isReference, referenceTokens } from "../../src/chains/tokens.ts";
+import { envSuffix } from "../../src/chains/trouble.ts";
 import { CHAIN_NAMES } from "../../src/client/chain-names.ts";
 
 describe("the chain selector", () => {
@@ -48,8 +48,8 @@ describe("the chain selector", () => {
   });
 
   test("gives each chain a name for its environment variables", () => {
-    expect(CHAINS.map(envSuffix)).toContain("BSC_TESTNET");
-    expect(envSuffix(DEFAULT_CHAIN)).toBe("ETH");
+    expect(CHAINS.map(({ name }) => envSuffix(name))).toContain("BSC_TESTNET");
+    expect(envSuffix(DEFAULT_CHAIN.name)).toBe("ETH");
   });
 });
 

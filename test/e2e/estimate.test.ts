@@ -16,6 +16,8 @@ import { type Body, eventually, startTestService, type TestService, temporaryLog
 const KEY = "operator-key-of-the-estimate";
 const SHAPES = ["dense", "amounts", "sparse"] as const;
 const CAPS = [50, 200, 1_000] as const;
+/** Selectors of `supportsInterface`, `name`, `symbol` and `decimals`. */
+const IDENTIFYING = ["0x01ffc9a7", "0x06fdde03", "0x95d89b41", "0x313ce567"];
 
 let anvil: Anvil;
 const contracts = new Map<string, Deployed>();
@@ -154,6 +156,26 @@ describe("under a limit of blocks, the calls are within 15 % of what indexing sp
       });
     }
   }
+});
+
+test("counts each question of the identification where the chain has no Multicall3", async () => {
+  const { address } = contracts.get("dense") as Deployed;
+  let asked = 0;
+  const proxy = await startRpcProxy(anvil.url, {
+    onRequest: (call) => {
+      if (call.method !== "eth_call") return codeAt(call);
+      const [{ to, data }] = call.params as [{ to: string; data: string }];
+      if (to === MAINNET.multicall3.toLowerCase()) return { result: "0x" };
+      if (to === address.toLowerCase() && IDENTIFYING.some((selector) => data.startsWith(selector))) asked++;
+      return undefined;
+    },
+  });
+  await withService(proxy, async ({ service }) => {
+    const { calls } = await estimateOf(service, address);
+    asked = 0;
+    await spentBy(service, address);
+    expect(calls.eth_call).toEqual({ low: asked, high: asked });
+  });
 });
 
 test("the seconds are within a factor of two, behind an endpoint with latency", async () => {

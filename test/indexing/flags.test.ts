@@ -1,11 +1,12 @@
 /** The flag rules: which words match, which must not, how lists override them, and the shape of an airdrop. */
 import { describe, expect, test } from "bun:test";
 import { CHAINS } from "../../src/chains/chains.ts";
-import { type FlagLists, NO_LISTS, parseFlagList } from "../../src/collections/operator-lists.ts";
+import { type FlagLists, parseFlagList } from "../../src/collections/operator-lists.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { decodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import { isAirdropShaped, judge, ruleOfWords } from "../../src/indexing/flags.ts";
 import { Ledger } from "../../src/ledger/ledger.ts";
+import { NO_LISTS } from "../support/following.ts";
 import { columnsOf, type ModelTransfer } from "../support/naive-ledger.ts";
 import { turnsDuring } from "../support/turns.ts";
 

@@ -4,7 +4,7 @@ import { Follower } from "../../src/chain/follower.ts";
 import { Leases } from "../../src/chain/lease.ts";
 import { CHAINS } from "../../src/chains/chains.ts";
 import { type IndexState, REQUESTED, toHeadline } from "../../src/collections/headline.ts";
-import { NO_LISTS } from "../../src/collections/operator-lists.ts";
+import type { FlagLists } from "../../src/collections/operator-lists.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Hash } from "../../src/core/hex.ts";
 import type { Lifecycle } from "../../src/core/lifecycle.ts";
@@ -41,6 +41,9 @@ export interface FollowingOptions {
   readonly minPollMs: number;
 }
 
+/** The lists of an operator who has none. */
+export const NO_LISTS: FlagLists = { isSpam: () => false, isVerified: () => false };
+
 /** Starts a follower that runs until the lifecycle ends. */
 export function startFollower({ log, lifecycle, head, reader: given, minPollMs }: FollowingOptions): {
   follower: Follower;
@@ -66,7 +69,6 @@ export function startFollower({ log, lifecycle, head, reader: given, minPollMs }
     logger: silentLogger,
     lifecycle,
     lists: () => NO_LISTS,
-    shapeOf: undefined as never,
     onFound: () => undefined,
   });
   const parts = { chain, log, logger: silentLogger, reader, clock: systemClock, observer, verify: "sample" } as const;

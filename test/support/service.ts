@@ -5,7 +5,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { CHAINS, envSuffix } from "../../src/chains/chains.ts";
+import { CHAINS } from "../../src/chains/chains.ts";
+import { envSuffix } from "../../src/chains/trouble.ts";
 import { readConfig } from "../../src/config.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import { createLogger, type Logger } from "../../src/core/logger.ts";
@@ -67,7 +68,7 @@ export async function startTestService({
     RPC_URL_ETH: rpcUrl,
     RPC_URLS_ONLY: "true",
     // Tests await each block.
-    ...Object.fromEntries(CHAINS.map((chain) => [`FOLLOW_EVERY_${envSuffix(chain)}`, "0"])),
+    ...Object.fromEntries(CHAINS.map((chain) => [`FOLLOW_EVERY_${envSuffix(chain.name)}`, "0"])),
     RATE_LIMIT_PER_MINUTE: "10000000",
     COLLECTIONS_PER_HOUR: "1000000",
     ...env,

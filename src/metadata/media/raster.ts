@@ -40,7 +40,7 @@ interface RasterSize {
 }
 
 /** The pixels of a picture. */
-export interface Raster extends RasterSize {
+interface Raster extends RasterSize {
   /** Four bytes per pixel, the top row first. */
   readonly rgba: Uint8Array;
 }

@@ -14,7 +14,7 @@ import ipaddr from "ipaddr.js";
 import type { Clock } from "../../core/clock.ts";
 import { type Gateway, parseGateway } from "../../core/gateway.ts";
 import { MetadataFailure } from "./failure.ts";
-import { isGzip } from "./parse.ts";
+import { gunzipFailure, isGzip, type RawContent, readMediaType } from "./parse.ts";
 
 // The hosts of token URIs: which ones may be reached, and the request to one. The network access is built on
 // `node:http(s)` with its own `lookup` and no agent. So a connection goes to the address that was checked, and proxies
@@ -113,7 +113,7 @@ const DECODERS: ReadonlyMap<string, () => Transform> = new Map([
  * decompressed bytes. The response is destroyed as soon as one of them exceeds the limit.
  * @throws MetadataFailure, and the signal's reason when it is aborted
  */
-async function readBody(response: IncomingMessage, maxBytes: number, signal: AbortSignal): Promise<Fetched> {
+async function readBody(response: IncomingMessage, maxBytes: number, signal: AbortSignal): Promise<RawContent> {
   const announced = Number(response.headers["content-length"] ?? 0);
   if (announced > maxBytes) throw new MetadataFailure("too_large", "content-length");
   const encoding = (response.headers["content-encoding"] ?? "identity").trim().toLowerCase();
@@ -122,13 +122,8 @@ async function readBody(response: IncomingMessage, maxBytes: number, signal: Abo
     throw new MetadataFailure("bad_encoding", "content-encoding");
   }
   const bytes = await decompressed(await collect(response, decoder, maxBytes, signal), maxBytes);
-  const [type = "", ...parameters] = (response.headers["content-type"] ?? "").split(";");
-  const charset = parameters
-    .map((parameter) => parameter.trim().toLowerCase())
-    .find((parameter) => parameter.startsWith("charset="))
-    ?.slice("charset=".length)
-    .replace(/^"|"$/g, "");
-  return { mimetype: type.trim().toLowerCase(), charset, bytes };
+  const { mimetype, charset } = readMediaType(response.headers["content-type"] ?? "");
+  return { mimetype, charset, bytes };
 }
 
 const gunzipAsync = promisify(gunzip);
@@ -139,8 +134,7 @@ async function decompressed(bytes: Uint8Array, maxBytes: number): Promise<Uint8A
   try {
     return new Uint8Array(await gunzipAsync(bytes, { maxOutputLength: maxBytes }));
   } catch (error) {
-    const isLarge = (error as { code?: string }).code === "ERR_BUFFER_TOO_LARGE";
-    throw new MetadataFailure(isLarge ? "too_large" : "bad_encoding", "compression");
+    throw gunzipFailure(error);
   }
 }
 
@@ -203,13 +197,6 @@ export interface FetchLimits {
   readonly httpsOnly?: boolean;
 }
 
-interface Fetched {
-  /** Lower case, without parameters; "" if the server sends none. */
-  readonly mimetype: string;
-  readonly charset: string | undefined;
-  readonly bytes: Uint8Array;
-}
-
 interface FetcherOptions {
   readonly wire: Wire;
   readonly clock: Clock;
@@ -259,7 +246,7 @@ export class Fetcher {
   }
 
   /** Gets a URL and follows redirects. @throws MetadataFailure, and the signal's reason when it is aborted */
-  async fetch(url: string, limits: FetchLimits, signal: AbortSignal): Promise<Fetched> {
+  async fetch(url: string, limits: FetchLimits, signal: AbortSignal): Promise<RawContent> {
     const { clock } = this.#options;
     const over = new AbortController();
     const cancel = clock.after(limits.totalMs, () => over.abort(new MetadataFailure("timeout", "total time")));
@@ -271,7 +258,7 @@ export class Fetcher {
     }
   }
 
-  async #follow(first: string, limits: FetchLimits, signal: AbortSignal): Promise<Fetched> {
+  async #follow(first: string, limits: FetchLimits, signal: AbortSignal): Promise<RawContent> {
     let url = this.#admit(first);
     for (let hops = 0; ; hops++) {
       if (limits.httpsOnly === true && url.protocol !== "https:") {

@@ -25,7 +25,7 @@ interface Circuit {
   reason: Silence;
 }
 
-export interface HostRequest {
+interface HostRequest {
   readonly url: string;
   /** The collection that the request is for. */
   readonly collection: string;

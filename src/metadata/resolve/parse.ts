@@ -7,7 +7,7 @@
 import { gunzipSync } from "node:zlib";
 import type { MetadataReason } from "../../events/types.ts";
 import { MetadataFailure } from "./failure.ts";
-import { isNestedWithin, type JsonValue, repaired } from "./json.ts";
+import { isNestedWithin, isObject, type JsonValue, repaired } from "./json.ts";
 
 export interface RawContent {
   /** Lower case, without parameters; "" if it is unknown. */
@@ -90,6 +90,14 @@ function withNumberSigns(json: string): string {
   return json.replace(STRING, (string) => (URI_STRING.test(string) ? string : string.replaceAll("%23", "#")));
 }
 
+/** Reads a media type with its parameters, such as `text/html; charset="utf-8"`. */
+export function readMediaType(text: string) {
+  const [type = "", ...rest] = text.split(";");
+  const parameters = rest.map((parameter) => parameter.trim().toLowerCase());
+  const charset = parameters.find((parameter) => parameter.startsWith("charset="))?.slice("charset=".length);
+  return { mimetype: type.trim().toLowerCase(), charset: charset?.replace(/^"|"$/g, ""), parameters };
+}
+
 export const isGzip = (bytes: Uint8Array): boolean => bytes[0] === 0x1f && bytes[1] === 0x8b;
 
 /** A character that base64 has in neither alphabet. */
@@ -125,10 +133,13 @@ function decompressed(bytes: Uint8Array, maxBytes: number): Uint8Array {
   try {
     return new Uint8Array(gunzipSync(bytes, { maxOutputLength: maxBytes }));
   } catch (error) {
-    throw new MetadataFailure(
-      (error as { code?: string }).code === "ERR_BUFFER_TOO_LARGE" ? "too_large" : "bad_encoding",
-    );
+    throw gunzipFailure(error);
   }
+}
+
+export function gunzipFailure(error: unknown): MetadataFailure {
+  const isLarge = (error as { code?: string }).code === "ERR_BUFFER_TOO_LARGE";
+  return new MetadataFailure(isLarge ? "too_large" : "bad_encoding", "compression");
 }
 
 /** Decodes a `data:` URI with content of at most `maxBytes`. @throws MetadataFailure */
@@ -138,12 +149,10 @@ export function parseDataUri(uri: string, maxBytes: number): RawContent {
     throw new MetadataFailure("invalid_uri", "a data URI without a comma after its media type");
   // Base64 is a third longer than its content, percent-encoding up to three times as long.
   if (uri.length - comma > maxBytes * 3) throw new MetadataFailure("too_large");
-  const [type = "", ...parameters] = uri.slice("data:".length, comma).split(";");
-  const names = parameters.map((parameter) => parameter.trim().toLowerCase());
-  const bytes = decompressed(decodeData(uri.slice(comma + 1), names.includes("base64")), maxBytes);
+  const { mimetype, charset, parameters } = readMediaType(uri.slice("data:".length, comma));
+  const bytes = decompressed(decodeData(uri.slice(comma + 1), parameters.includes("base64")), maxBytes);
   if (bytes.length > maxBytes) throw new MetadataFailure("too_large");
-  const charset = names.find((name) => name.startsWith("charset="))?.slice("charset=".length);
-  return { mimetype: type.trim().toLowerCase(), charset, bytes };
+  return { mimetype, charset, bytes };
 }
 
 /** The media type of content in place of a URI; undefined for a URI with a scheme. */
@@ -203,8 +212,6 @@ export function decodeText({ bytes, charset }: RawContent): string {
   return new TextDecoder("windows-1252").decode(bytes);
 }
 
-const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value);
-
 /**
  * Returns the text if it is JSON of an object. Else the repaired text, or the text inside a JSON string.
  * @throws MetadataFailure
@@ -218,12 +225,12 @@ function objectText(source: string): { readonly text: string; readonly isRepaire
   const found = isRepaired && text !== undefined ? jsonOf(text) : value;
   if (text === undefined || (found === undefined && !isEncodedTwice)) throw new MetadataFailure("not_json");
   if (!isObject(found)) throw new MetadataFailure("not_an_object");
-  if (!isNestedWithin(found as JsonValue)) throw new MetadataFailure("too_large", "nested too deep");
+  if (!isNestedWithin(found)) throw new MetadataFailure("too_large", "nested too deep");
   return { text, isRepaired };
 }
 
 /** Undefined if the text is not JSON. */
-function jsonOf(text: string): unknown {
+function jsonOf(text: string): JsonValue | undefined {
   try {
     return JSON.parse(text);
   } catch {

@@ -24,8 +24,8 @@ interface UriOptions {
   readonly gateways: Gateways;
   /** Size limit of the content. */
   readonly maxBytes: number;
-  /** Whether the web address itself is asked after the gateways. True by default. */
-  readonly asksGiven?: boolean;
+  /** Whether a web address of IPFS or Arweave content is asked itself, after the gateways. True by default. */
+  readonly asksGiven?: boolean | undefined;
 }
 
 /** Percent-encoding makes content up to three times as long. */
@@ -99,14 +99,12 @@ const IMAGE_LIMITS: FetchLimits = { maxBytes: 10 * 1024 * 1024, firstByteMs: 10_
 /** Largest inline URI that is processed without a pause: a visit's window of them has 0.1 MB. */
 const MAX_AT_ONCE = 2_048;
 
-interface ResolverOptions {
+export interface ResolverOptions extends Omit<UriOptions, "maxBytes"> {
   readonly fetcher: Fetcher;
   readonly hosts: Hosts;
   readonly parser: Parser;
   /** Slots for tokens in flight in this process, shared by all chains. */
   readonly slots: Semaphore;
-  readonly gateways: Gateways;
-  readonly asksGiven?: boolean | undefined;
 }
 
 /** The content of a token URI. `isRepaired`: the text differs from the content, which is not valid JSON. */
@@ -188,7 +186,7 @@ export class Resolver {
     signal: AbortSignal,
     read: (open: () => Promise<Source>) => Promise<T>,
   ): Promise<T> {
-    const { fetcher, hosts, gateways, asksGiven = true } = this.#options;
+    const { fetcher, hosts, gateways, asksGiven } = this.#options;
     const target = resolveUri(uri, { gateways, maxBytes: limits.maxBytes, asksGiven });
     if (target.kind === "inline") {
       return read(async () => {

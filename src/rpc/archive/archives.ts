@@ -7,6 +7,7 @@ import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import { NARROW_SPAN } from "../endpoint/capabilities.ts";
 import type { BlockRange, ChainLog, ChainReader, LogFilter } from "../port.ts";
+import type { ProvenLogs, ToldBlock } from "../reading/block-logs.ts";
 import type { RpcChainReader } from "../reading/reader.ts";
 import { isHistoryPruned } from "../rpc-errors.ts";
 import { ArchiveError, type ArchiveStatus, type HistorySource } from "./port.ts";
@@ -34,6 +35,23 @@ export class ArchiveDisprovedError extends Error {
     this.block = block;
     this.isOfLogs = isOfLogs;
   }
+}
+
+/**
+ * Compares a block's logs, as an archive tells them, with the node's receipts. Returns the node's; undefined if it can't
+ * prove them. @throws ArchiveDisprovedError if they differ
+ */
+export async function assertTold(
+  { reader, label }: { readonly reader: RpcChainReader; readonly label: string },
+  block: ToldBlock,
+  filter: Pick<LogFilter, "addresses" | "topics" | "moreTopics">,
+  isTold: (logs: readonly ChainLog[]) => boolean,
+): Promise<ProvenLogs | undefined> {
+  const { number } = block;
+  const proven = await reader.provenLogs(block, { ...filter, fromBlock: number, toBlock: number }, isTold);
+  if (proven === "other block") throw new ArchiveDisprovedError(label, number, false);
+  if (proven !== undefined && !isTold(proven.logs)) throw new ArchiveDisprovedError(label, number, true);
+  return proven;
 }
 
 interface ArchivesOptions {
@@ -225,10 +243,7 @@ async function compare(
     if (number === undefined || told === undefined) return;
     const block = { number, hash: (told[0] as ChainLog).blockHash, receiptsRoot: undefined };
     const isTold = (logs: readonly ChainLog[]) => printOf(logs) === printOf(told);
-    const proven = await reader.provenLogs(block, { ...filter, fromBlock: number, toBlock: number }, isTold);
-    if (proven === undefined) return;
-    if (proven === "other block") throw new ArchiveDisprovedError(label, number, false);
-    if (!isTold(proven.logs)) throw new ArchiveDisprovedError(label, number, true);
+    await assertTold({ reader, label }, block, filter, isTold);
   };
   await Promise.all([...chosen].map(check));
 }

@@ -1,7 +1,7 @@
 /**
- * The port for bulk history. A source reads a range of final blocks for one filter, in parts that follow each other
- * without a gap. The node is one source (`indexing/backfill.ts:NodeHistory`), a public archive another (`portal.ts`).
- * `indexing/history.ts` decides what an archive's part must prove before it is stored.
+ * The port for bulk history from archives. A source reads a range of final blocks for one filter, in parts that follow
+ * each other without a gap. Implemented over a public archive (`portal.ts`), and by the simulation.
+ * `indexing/history.ts` decides what a part must prove before it is stored.
  */
 import { AppError, type ErrorMeta } from "../../core/errors.ts";
 import type { BlockRef } from "../../events/types.ts";
@@ -10,8 +10,8 @@ import type { ArchivedRange, BlockRange, ChainLog, LogFilter, TouchedBlocks, Tra
 /** Transfers of consecutive blocks. */
 export interface TransfersPart extends BlockRange {
   readonly decoded: Pick<ArchivedRange, "transfers" | "count" | "malformed" | "toHash">;
-  /** What an archive must prove; undefined for the node, which checks its answers itself. */
-  readonly touched?: TouchedBlocks;
+  /** What the archive must prove. */
+  readonly touched: TouchedBlocks;
 }
 
 /** Logs of consecutive blocks. */
@@ -27,8 +27,8 @@ export interface HistorySource {
   readonly label: string;
   /** The newest block that it has; undefined if it has none. @throws ArchiveError */
   head(signal?: AbortSignal): Promise<BlockRef | undefined>;
-  /** Reads the transfers of a contract, in columns: they are decoded off this thread. Yields the parts that are ready. */
-  transfers(filter: TransferFilter, signal: AbortSignal): AsyncIterable<readonly TransfersPart[]>;
+  /** Reads the transfers of a contract, in columns: they are decoded off this thread. @throws ArchiveError */
+  transfers(filter: TransferFilter, signal: AbortSignal): AsyncIterable<TransfersPart>;
   /** Reads logs of any contracts, for few logs in many blocks. @throws ArchiveError */
   logs(filter: LogFilter, signal: AbortSignal): AsyncIterable<LogsPart>;
 }
@@ -41,7 +41,7 @@ export interface ArchiveStatus {
 }
 
 /** What the caller should do after an archive's failure. */
-export type ArchiveAction =
+type ArchiveAction =
   /** The same request may succeed later. */
   | "retry"
   /** The archive has no blocks below `from`. */

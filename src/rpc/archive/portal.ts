@@ -88,10 +88,10 @@ export class Portal implements HistorySource {
     return this.#head;
   }
 
-  async *transfers(filter: TransferFilter, signal: AbortSignal): AsyncGenerator<readonly TransfersPart[]> {
+  async *transfers(filter: TransferFilter, signal: AbortSignal): AsyncGenerator<TransfersPart> {
     const { address, fromBlock, toBlock } = filter;
     const logs = { addresses: [address], topics: NFT_TOPICS, fromBlock, toBlock };
-    const parts = this.#parts(logs, signal, async (bytes, range) => {
+    yield* this.#parts(logs, signal, async (bytes, range) => {
       const { decoder } = this.#options;
       const meta = { archive: this.label, ...range };
       const { range: decoded } = await decoder.decode(bytes, { ...filter, ...range, isArchives: true }, meta);
@@ -104,7 +104,6 @@ export class Portal implements HistorySource {
         touched,
       };
     });
-    for await (const part of parts) yield [part];
   }
 
   async *logs(filter: LogFilter, signal: AbortSignal): AsyncGenerator<LogsPart> {

@@ -23,7 +23,7 @@ interface PortalLine {
 }
 
 /** What an answer says. */
-export interface PortalAnswer {
+interface PortalAnswer {
   /** In chain order. */
   readonly logs: readonly ChainLog[];
   /** Headers of the blocks that hold a log. */

@@ -162,7 +162,6 @@ function transferSingle(log: ChainLog, { builder }: Pass): boolean {
 }
 
 /** Lists of different lengths are paired up to the shorter one. */
-
 function transferBatch(log: ChainLog, { builder }: Pass): boolean {
   const { data, topics } = log;
   const idsAt = smallAt(data, 0);
@@ -398,7 +397,7 @@ class TransferBuilder {
 }
 
 /** Writes the 64 hex digits at `start` of `hex` as eight words, lowest first. */
-export function writeWords(hex: string, start: number, target: Uint32Array, index: number): void {
+function writeWords(hex: string, start: number, target: Uint32Array, index: number): void {
   const base = index * 8;
   for (let w = 0; w < 8; w++) {
     const end = start + 64 - w * 8;

@@ -40,7 +40,7 @@ const LACKS_HISTORY_MS = 300_000;
 
 const smoothed = (before: number, ms: number): number => before * 0.8 + ms * 0.2;
 
-export class EndpointHealth {
+class EndpointHealth {
   /** Failures in a row. */
   failures = 0;
   /** True once it has answered a request. */

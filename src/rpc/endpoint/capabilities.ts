@@ -4,8 +4,8 @@
  * size, so an endpoint's block limit is found with few refusals. Then several ranges go into one request.
  */
 import type { Clock } from "../../core/clock.ts";
-import { quantity } from "../../core/hex.ts";
-import { isUnknownRefusal, type RangeHint, RpcError } from "../rpc-errors.ts";
+import { quantity, ZERO_ADDRESS } from "../../core/hex.ts";
+import { isUnknownRefusal, type RangeHint, RpcError, STATE_METHODS } from "../rpc-errors.ts";
 
 /** Target number of logs per answer: about 6 MB of JSON. */
 const TARGET_LOGS = 10_000;
@@ -228,14 +228,6 @@ export class SpanController {
 // every block. So a node that refuses `eth_getBalance` at an old block, and answers it at its head, has dropped that
 // state. Pruned go-ethereum, for example, says only "not supported".
 
-/** Index of the block parameter, for each method that reads state. */
-const BLOCK_AT: Readonly<Record<string, number>> = {
-  eth_call: 1,
-  eth_getBalance: 1,
-  eth_getCode: 1,
-  eth_getTransactionCount: 1,
-};
-const ZERO_ADDRESS = `0x${"0".repeat(40)}`;
 /** Probes before a refusal is believed, over ten seconds in all. A single refusal may be temporary. */
 const PROBES = 3;
 const PROBE_WAIT_MS = 5_000;
@@ -271,8 +263,8 @@ export class PrunedStateDetector {
    */
   async request(method: string, params: unknown[]): Promise<unknown> {
     const { ask, clock } = this.#options;
-    const at = BLOCK_AT[method];
-    const block = at === undefined ? Number.NaN : blockOf(params[at]);
+    // All methods that read state have the block as the second parameter.
+    const block = STATE_METHODS.has(method) ? blockOf(params[1]) : Number.NaN;
     if (Number.isNaN(block)) return ask(method, params);
     if (block <= this.#goneTo && clock.monotonic() < this.#knownUntil) throw this.#gone(method, block);
     try {

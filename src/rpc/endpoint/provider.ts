@@ -4,7 +4,6 @@
  * thread, which also fetches them where possible.
  */
 import { JsonRpcApiProvider, type JsonRpcError, type JsonRpcPayload, Network } from "ethers";
-import type { PriceList } from "../../chains/chains.ts";
 import { singleFlight } from "../../core/background.ts";
 import type { Clock } from "../../core/clock.ts";
 import { messageOf } from "../../core/errors.ts";
@@ -51,7 +50,6 @@ interface EndpointOptions {
   readonly smallTimeoutMs?: number;
   readonly maxBytes: number;
   readonly clock: Clock;
-  readonly prices?: PriceList;
   readonly decoder: Decoder;
   readonly onRequest: (outcome: RequestOutcome) => void;
   /** Called when the node announces a new block. Only nodes behind a socket do. */

@@ -20,7 +20,7 @@ import { addressesInBloom, Bloom, type BloomedLog, mayName, type Watched } from 
 import { receiptsRoot } from "../decode/hashes.ts";
 import type { EndpointPool } from "../endpoint/endpoint-pool.ts";
 import { type BlockHeader, type ChainLog, type Endpoint, hasMoreTopics, type LogFilter } from "../port.ts";
-import { isUnknownRefusal, RpcError } from "../rpc-errors.ts";
+import { isUnknownRefusal, RpcError, rpcErrorOf } from "../rpc-errors.ts";
 import { fromAnyNode, missingBlock } from "./headers.ts";
 
 /** Returns the blocks whose bloom names a watched contract of which there is no log. */
@@ -229,11 +229,11 @@ export class BlockLogs {
         return this.#pool.run(ask, { meta: { block: header.number } });
       });
     } catch (error) {
+      const kind = rpcErrorOf(error)?.kind;
       // The endpoints that support receipts are down. Don't wait for them.
-      if (error instanceof RpcError && error.kind === "unsupported") return "unsupported";
+      if (kind === "unsupported") return "unsupported";
       // All receipts contradict the header's bloom. The chain may not build blooms so, and then they prove nothing.
-      const cause = error instanceof AppError ? error.cause : undefined;
-      if (cause instanceof RpcError && cause.kind === "lie") return "contradictory";
+      if (kind === "lie") return "contradictory";
       throw error;
     }
   }
@@ -273,8 +273,8 @@ export class BlockLogs {
     try {
       return await this.#pool.run(ask, { meta: { block: block.number } });
     } catch (error) {
-      const cause = error instanceof AppError && !(error instanceof RpcError) ? error.cause : error;
-      if (cause instanceof RpcError && (cause.kind === "unsupported" || cause.kind === "lie")) return undefined;
+      const kind = rpcErrorOf(error)?.kind;
+      if (kind === "unsupported" || kind === "lie") return undefined;
       throw error;
     }
   }

@@ -26,8 +26,7 @@ import type {
   Tips,
   TransferFilter,
 } from "../port.ts";
-import type { CallOptions } from "./call-reader.ts";
-import { CallReader, requestParsed, textIn } from "./call-reader.ts";
+import { type CallOptions, CallReader, requestParsed, textIn } from "./call-reader.ts";
 import {
   benchLaggards,
   Finality,
@@ -209,12 +208,12 @@ export class RpcChainReader implements ChainReader {
     return (await this.#pool.probe(newestHeaderOf)).map(({ value, ...rest }) => ({ ...rest, head: value?.number }));
   }
 
-  /** Ms for which no endpoint has answered although requests are pending; 0 if none is. */
   /** See `EndpointPool.trouble`. */
   trouble(): ReturnType<EndpointPool["trouble"]> {
     return this.#pool.trouble();
   }
 
+  /** Ms for which no endpoint has answered although requests are pending; 0 if none is. */
   silentMs(): number {
     return this.#pool.silentMs();
   }

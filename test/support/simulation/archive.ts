@@ -52,7 +52,7 @@ export class SimArchive implements HistorySource {
     return { number, hash };
   }
 
-  async *transfers(filter: TransferFilter, signal: AbortSignal): AsyncGenerator<readonly TransfersPart[]> {
+  async *transfers(filter: TransferFilter, signal: AbortSignal): AsyncGenerator<TransfersPart> {
     for (let fromBlock = filter.fromBlock; fromBlock <= filter.toBlock; ) {
       await this.#clock.sleep(5 + this.#random.below(80));
       signal.throwIfAborted();
@@ -61,7 +61,7 @@ export class SimArchive implements HistorySource {
       const raw = Buffer.from(this.#told(this.#world.chain.canonical.slice(fromBlock, toBlock + 1), filter));
       try {
         const range = unwrapReply(decodePortal({ ...filter, fromBlock, id: 1, raw }), {}) as ArchivedRange;
-        yield [{ fromBlock, toBlock: range.coveredThrough, decoded: range, touched: range.touched }];
+        yield { fromBlock, toBlock: range.coveredThrough, decoded: range, touched: range.touched };
         fromBlock = range.coveredThrough + 1;
       } catch (error) {
         if (!(error instanceof RpcError)) throw error;

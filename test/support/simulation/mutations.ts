@@ -179,8 +179,8 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "believe an archive against the receipts",
-    file: "src/indexing/history.ts",
-    find: "if (!isTold(proven.logs)) throw new ArchiveDisprovedError(label, number, true);",
+    file: "src/rpc/archive/archives.ts",
+    find: "if (proven !== undefined && !isTold(proven.logs)) throw new ArchiveDisprovedError(label, number, true);",
     replace: "",
   },
   {

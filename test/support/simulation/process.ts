@@ -5,9 +5,11 @@ import type { Collection } from "../../../src/collections/collection.ts";
 import { beginAnew, requestIdentification, requestIndexing } from "../../../src/collections/headline.ts";
 import { HotCollections } from "../../../src/collections/hot-collections.ts";
 import { LIMITS } from "../../../src/config.ts";
+import { AppError } from "../../../src/core/errors.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { Lifecycle } from "../../../src/core/lifecycle.ts";
 import type { Logger } from "../../../src/core/logger.ts";
+import { Spending } from "../../../src/core/spending.ts";
 import { nftStream } from "../../../src/events/types.ts";
 import { Demand } from "../../../src/indexing/candidates.ts";
 import { ChainIndexing } from "../../../src/indexing/indexing.ts";
@@ -22,6 +24,7 @@ import { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
 import { type FirstPage, openCursor, type PageFrom } from "../../../src/walks/cursor.ts";
 import { planPage } from "../../../src/walks/plan.ts";
 import { currentCollection } from "../../../src/walks/snapshot.ts";
+import { NO_LISTS } from "../following.ts";
 import { OPERATOR } from "../requesters.ts";
 import { type ArchiveWorld, SimArchive } from "./archive.ts";
 import { SimEndpoint, type SimNode, Uplink } from "./endpoint.ts";
@@ -114,6 +117,11 @@ export class SimProcess {
       verify,
       archives,
       followEveryMs,
+      lists: () => NO_LISTS,
+      // No owners are proven: the contracts of a world answer no calls.
+      collectionOf: () => Promise.reject(new AppError("no collections here", { code: "unsupported" })),
+      accountOf: () => new Spending(),
+      ...{ onVerdict: quiet, onDelayed: quiet, staleMs: LIMITS.reidentifyMs },
       settle: () => this.projections.settle(CHAIN_ID),
     });
     const { view } = this.indexing;

@@ -52,11 +52,16 @@ export interface AsOf {
 /** An answer with the block that it is valid for; null if it depends on none. */
 export type Answer<T> = T & { readonly asOf: AsOf | null };
 
-/** What a call of an operation has beside its name. */
+/** What a call of an operation has beside its name; without a path of parts and a body it may be left out. */
 export type CallOf<Name extends keyof Operations> = Cancelled & {
-  readonly path: Operations[Name]["path"];
   readonly query?: Operations[Name]["query"];
-} & (Operations[Name]["body"] extends undefined ? unknown : { readonly body: Operations[Name]["body"] });
+} & (Record<never, never> extends Operations[Name]["path"]
+    ? { readonly path?: Operations[Name]["path"] }
+    : { readonly path: Operations[Name]["path"] }) &
+  (Operations[Name]["body"] extends undefined ? unknown : { readonly body: Operations[Name]["body"] });
+
+type CallArguments<Name extends keyof Operations> =
+  Record<never, never> extends CallOf<Name> ? [request?: CallOf<Name>] : [request: CallOf<Name>];
 
 /** A contract on a chain. */
 export interface Contract {
@@ -78,10 +83,13 @@ export class Client {
   }
 
   /**
-   * Calls any operation by its method and path, as the API's document names them: `client.call("GET /api/keys", { path: {} })`.
+   * Calls any operation by its method and path, as the API's document names them: `client.call("GET /api/keys")`.
    * @throws ServiceError
    */
-  async call<Name extends keyof Operations>(name: Name, request: CallOf<Name>): Promise<Answer<AnswerOf<Name>>> {
+  async call<Name extends keyof Operations>(
+    name: Name,
+    ...[request = {} as CallOf<Name>]: CallArguments<Name>
+  ): Promise<Answer<AnswerOf<Name>>> {
     const [path, sent] = sentOf(name, request);
     const onRefusal = (error: ServiceError) => this.#chainRefused(chainOf(request), error);
     const { body, headers } = await this.#requests.json<AnswerOf<Name>>(path, { ...sent, onRefusal });
@@ -138,7 +146,7 @@ export class Client {
     tokens: Operations[typeof PRICES]["body"]["tokens"],
     { signal, include, ...query }: PricesQuery = {},
   ): Promise<Answer<AnswerOf<typeof PRICES>>> {
-    return this.call(PRICES, { path: {}, body: { tokens }, query: { ...query, include: include?.join(",") }, signal });
+    return this.call(PRICES, { body: { tokens }, query: { ...query, include: include?.join(",") }, signal });
   }
 
   /** Returns one page of a collection's owners by what they hold. @throws ServiceError */
@@ -157,7 +165,7 @@ export class Client {
     text: string,
     { signal, ...query }: Cancelled & { readonly limit?: number } = {},
   ): Promise<readonly KnownToken[]> {
-    return (await this.call("GET /api/tokens", { path: {}, query: { text, ...query }, signal })).result;
+    return (await this.call("GET /api/tokens", { query: { text, ...query }, signal })).result;
   }
 
   /** Yields the owners of a collection by what they hold, all as of one block. @throws ServiceError */
@@ -234,12 +242,12 @@ export class Client {
 
   /** Returns the state of the service. For keys of scope `operate`, like all further methods. @throws ServiceError */
   status({ signal }: Cancelled = {}) {
-    return this.call("GET /api/status", { path: {}, signal });
+    return this.call("GET /api/status", { signal });
   }
 
   /** Returns one page of the known collections. @throws ServiceError */
   collectionPage({ signal, ...query }: CollectionQuery = {}) {
-    return this.call(COLLECTIONS, { path: {}, query, signal });
+    return this.call(COLLECTIONS, { query, signal });
   }
 
   /** Yields the known collections. @throws ServiceError */
@@ -249,7 +257,7 @@ export class Client {
 
   /** Requests the indexing of at most 500 collections. Returns what each was before. @throws ServiceError */
   index(contracts: readonly Contract[]) {
-    return this.call("POST /api/collections", { path: {}, body: { items: contracts.map(partsOf) } });
+    return this.call("POST /api/collections", { body: { items: contracts.map(partsOf) } });
   }
 
   /** Returns what indexing a contract would cost. @throws ServiceError */
@@ -275,12 +283,12 @@ export class Client {
 
   /** Returns the API keys, without their texts. @throws ServiceError */
   async keys({ signal }: Cancelled = {}): Promise<readonly Key[]> {
-    return (await this.call("GET /api/keys", { path: {}, signal })).result;
+    return (await this.call("GET /api/keys", { signal })).result;
   }
 
   /** Adds a key. Its text is in this answer only. @throws ServiceError */
   addKey(key: Operations["POST /api/keys"]["body"]) {
-    return this.call("POST /api/keys", { path: {}, body: key });
+    return this.call("POST /api/keys", { body: key });
   }
 
   /** Gives a key a new text. The former one stays valid for a while. @throws ServiceError */
@@ -296,7 +304,7 @@ export class Client {
 }
 
 /** The chain that a request is about. */
-function chainOf({ path, query }: { readonly path: object; readonly query?: object | undefined }): string {
+function chainOf({ path, query }: { readonly path?: object; readonly query?: object | undefined }): string {
   const { chain = "eth" }: { readonly chain?: string } = { ...query, ...path };
   return chain;
 }
@@ -304,7 +312,7 @@ function chainOf({ path, query }: { readonly path: object; readonly query?: obje
 /** The path of a call with its parameters, and the rest of its request. */
 function sentOf<Name extends keyof Operations>(name: Name, request: CallOf<Name>): Parameters<Requests["json"]> {
   const [method = "", pattern = ""] = name.split(" ");
-  const { path, query, signal, body } = request as CallOf<Name> & { readonly body?: unknown };
+  const { path = {}, query, signal, body } = request as CallOf<Name> & { readonly body?: unknown };
   const parts = path as Readonly<Record<string, string>>;
   const target = pattern.replace(/:(\w+)/g, (_, part: string) => encodeURIComponent(parts[part] ?? ""));
   const isRead = method === "GET" || name === PRICES;

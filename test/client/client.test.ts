@@ -56,7 +56,7 @@ test("has a type for each operation", async () => {
 
 test("calls any operation by its name", async () => {
   const client = clientOf(service.url, OPERATOR);
-  const { result, asOf } = await client.call("GET /api/collections", { path: {}, query: { text: nft.address } });
+  const { result, asOf } = await client.call("GET /api/collections", { query: { text: nft.address } });
   expect([result.map(({ address }) => address), asOf]).toEqual([[nft.address.toLowerCase()], null]);
   const path = { chain: "eth", address: nft.address };
   const holders = await client.call("GET /api/collections/:chain/:address/holders", { path, query: { limit: 1 } });

@@ -10,6 +10,7 @@ import { type Config, keyLimits } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
 import type { Requester } from "../core/fair-slots.ts";
+import { sqlitePath } from "../core/files.ts";
 import { parseAddress } from "../core/hex.ts";
 import { silentLogger } from "../core/logger.ts";
 import type { KeyScope } from "../events/types.ts";
@@ -194,7 +195,7 @@ export async function openCommandLog(config: Config, { mayCreate = false }: LogO
 
 /** The path of a SQLite log that no process has made yet. Undefined for one that is there, and on PostgreSQL. */
 export function missingLog({ eventLogUrl }: Config): string | undefined {
-  const [, path] = /^sqlite:\/\/(.+)$/.exec(eventLogUrl) ?? [];
+  const path = sqlitePath(eventLogUrl);
   return path === undefined || existsSync(path) ? undefined : path;
 }
 

@@ -7,6 +7,7 @@ import { fromHeadline, type IndexState } from "../collections/headline.ts";
 import type { Config } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { AppError, messageOf } from "../core/errors.ts";
+import { sqlitePath } from "../core/files.ts";
 import { bytesText } from "../core/format.ts";
 import { bytesToHex, type Hash } from "../core/hex.ts";
 import { silentLogger } from "../core/logger.ts";
@@ -111,9 +112,8 @@ export const verifyCommand: Command = {
 function filesOf({ words, config }: CommandRun, name: string, otherWay: string) {
   const [file] = words;
   if (file === undefined) throw new CommandError(`${name} needs the path of one file`, USAGE);
-  const { eventLogUrl } = config();
-  if (eventLogUrl.startsWith("sqlite://"))
-    return { file: resolve(file), path: resolve(eventLogUrl.slice("sqlite://".length)) };
+  const path = sqlitePath(config().eventLogUrl);
+  if (path !== undefined) return { file: resolve(file), path: resolve(path) };
   const text = `the log is PostgreSQL, which has its own tools: ${otherWay}. To move it to SQLite: copy <from-url> <to-url>`;
   throw new CommandError(text, FAILED);
 }

@@ -49,7 +49,7 @@ function* history(options: FillOptions): Generator<NftEvent> {
   };
   const owners = new Uint32Array(tokens);
   // The square makes a few holders busy, as in the synthetic node's histories.
-  const somebody = () => 1 + Math.floor((random.below(1_000_000) / 1_000_000) ** 2 * holders);
+  const randomHolder = () => 1 + Math.floor((random.below(1_000_000) / 1_000_000) ** 2 * holders);
   const total = transfersOf(options);
   let fromBlock = 0;
   for (let done = 0; done < total; done += PER_EVENT) {
@@ -66,7 +66,7 @@ function* history(options: FillOptions): Generator<NftEvent> {
       const id = done + i < tokens ? done + i : random.below(tokens);
       const owner = owners[id] as number;
       const isBurned = owner !== 0 && random.below(Math.max(1, Math.ceil(BURNED_ONE_IN * moves))) === 0;
-      const next = isBurned ? 0 : somebody();
+      const next = isBurned ? 0 : randomHolder();
       owners[id] = next;
       ids[i] = id;
       from[i] = indexOf(owner);

@@ -109,7 +109,7 @@ export class History {
     const people = Math.max(2, Math.ceil(count / TRANSFERS_PER_PERSON));
     const persons = new Map<number, Uint8Array>();
     // The square makes a few holders busy.
-    const somebody = () => {
+    const randomHolder = () => {
       const luck = random.below(1_000_000) / 1_000_000;
       return 1 + Math.floor(luck * luck * people);
     };
@@ -131,7 +131,7 @@ export class History {
       }
       const offset = this.#blocks[i] as number;
       inBlock = i > 0 && this.#blocks[i - 1] === offset ? inBlock + 1 : 0;
-      const [token, from, to] = this.#move(random, somebody);
+      const [token, from, to] = this.#move(random, randomHolder);
       const at = slot * this.#width;
       piece.set(template.bytes, at);
       writePerson(piece, at + template.from, from);
@@ -149,19 +149,19 @@ export class History {
   }
 
   /** The next transfer: token, sender, receiver. */
-  #move(random: ReturnType<typeof createRandom>, somebody: () => number): [number, number, number] {
+  #move(random: ReturnType<typeof createRandom>, randomHolder: () => number): [number, number, number] {
     const owners = this.#owners;
     const isLeft = this.minted + 1 < owners.length;
-    if (this.minted === 0 || (isLeft && random.below(1_000) < MINT_SHARE * 1_000)) return this.#mint(somebody());
+    if (this.minted === 0 || (isLeft && random.below(1_000) < MINT_SHARE * 1_000)) return this.#mint(randomHolder());
     for (let tries = 0; tries < 8; tries++) {
       const token = 1 + random.below(this.minted);
       const from = owners[token] as number;
       if (from === 0) continue;
-      const to = random.below(BURN_ONE_IN * 2) === 0 ? 0 : somebody();
+      const to = random.below(BURN_ONE_IN * 2) === 0 ? 0 : randomHolder();
       owners[token] = to;
       return [token, from, to];
     }
-    return isLeft ? this.#mint(somebody()) : this.#again(1 + random.below(this.minted), somebody());
+    return isLeft ? this.#mint(randomHolder()) : this.#again(1 + random.below(this.minted), randomHolder());
   }
 
   #mint(to: number): [number, number, number] {

@@ -28,6 +28,7 @@ export interface Chain
   readonly wrappedNative: ChainToken;
   /** In the order of preference as the dollar, when depth doesn't decide. */
   readonly stablecoins: readonly Stablecoin[];
+  /** Besides the wrapped native coin and the stablecoins, in the order of trial. */
   readonly connectors: readonly ChainToken[];
   /** Undefined if the chain has none: then calls go alone. */
   readonly multicall3?: Address;

@@ -11,7 +11,9 @@ const Name = Type.RegExp(/^[a-z0-9][a-z0-9 _.-]{0,31}$/, { description: "a name 
 const Text = Type.String({ minLength: 1, maxLength: 64 });
 const Decimals = Type.Integer({ minimum: 0, maximum: 77 });
 const Url = Type.RegExp(/^(?:https?|wss?):\/\/[^\s]{1,512}$/, { description: "an http(s) or ws(s) URL" });
-const Sources = Type.Optional(Type.Array(Type.String({ maxLength: 200 }), { description: "who publishes the fact" }));
+const Sources = Type.Optional(
+  Type.Array(Type.String({ maxLength: 200 }), { description: "the publishers of the fact" }),
+);
 const listOf = <T extends TSchema>(item: T, maxItems = 64) => Type.Optional(Type.Array(item, { maxItems }));
 const STRICT = { additionalProperties: false };
 

@@ -21,12 +21,9 @@ export const CONNECTOR_SOURCES = {
   "beefy-2026": "npm @beefyfinance/blockchain-addressbook 0.59.18",
 } as const;
 
-/** The connectors of a chain besides its wrapped native coin and its stablecoins, in the order of trial. */
-export const connectorsOf = (chain: Chain): readonly ChainToken[] => chain.connectors;
-
 /** Wrapped native coin, stablecoins and connectors: every token that may be the quote side of a pool. */
 export function referenceTokens(chain: Chain): readonly ChainToken[] {
-  return [chain.wrappedNative, ...chain.stablecoins, ...connectorsOf(chain)];
+  return [chain.wrappedNative, ...chain.stablecoins, ...chain.connectors];
 }
 
 interface TokenSets {

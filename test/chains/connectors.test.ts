@@ -5,7 +5,7 @@ import data from "../../src/chains/chains.json" with { type: "json" };
 import { CHAINS, contractChains } from "../../src/chains/chains.ts";
 import type { ChainEntry } from "../../src/chains/entry.ts";
 import { exchangesOf, isAmongTwelve } from "../../src/chains/exchanges.ts";
-import { CONNECTOR_SOURCES, connectorsOf, isMoney, isReference, isReferencePair } from "../../src/chains/tokens.ts";
+import { CONNECTOR_SOURCES, isMoney, isReference, isReferencePair } from "../../src/chains/tokens.ts";
 
 /** Symbol and decimals by chain, address and source. */
 type Said = Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, [string, number | null]>>>>>>;
@@ -58,7 +58,7 @@ describe("a connector", () => {
 
   test("is listed once per chain, and is neither the native coin nor a stablecoin", () => {
     for (const chain of CHAINS) {
-      const addresses = connectorsOf(chain).map(({ address }) => address);
+      const addresses = chain.connectors.map(({ address }) => address);
       expect(new Set(addresses).size).toBe(addresses.length);
       expect(addresses.length).toBeLessThanOrEqual(20);
       for (const address of addresses) {
@@ -87,7 +87,7 @@ describe("a connector", () => {
     // The hosted service had prices for these chains.
     const priced = ["eth", "polygon", "bsc", "avalanche", "fantom", "cronos", "arbitrum"];
     const missing = CHAINS.filter(({ name }) => priced.includes(name)).flatMap((chain) => {
-      const symbols = connectorsOf(chain).map(({ symbol }) => symbol.replace(/\.e$/, ""));
+      const symbols = chain.connectors.map(({ symbol }) => symbol.replace(/\.e$/, ""));
       const own = exchangesOf(chain).filter(({ exchange }) => isAmongTwelve(exchange));
       const wanted = own.map(({ exchange }) => coins[exchange.realName]!);
       return [...new Set(wanted)].filter((coin) => !symbols.includes(coin)).map((coin) => `${chain.name} ${coin}`);

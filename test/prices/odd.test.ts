@@ -10,7 +10,6 @@ import { contractAt, deploy, placeCode, read, transact } from "../../scripts/loc
 import { createV3Pool, fund, type Pool, V2_PAIR_ABI } from "../../scripts/local-chain/pools.ts";
 import { CHAINS, type Chain, MULTICALL3 } from "../../src/chains/chains.ts";
 import { type Deployment, exchangesOf } from "../../src/chains/exchanges.ts";
-import { connectorsOf } from "../../src/chains/tokens.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
 import { pricesOf, unfollowed } from "../support/prices/anvil.ts";
@@ -124,7 +123,7 @@ describe("on Ethereum", () => {
   const eth: Chain = CHAINS[0]!;
   const weth = eth.wrappedNative.address;
   const [usdc, usdt, dai] = eth.stablecoins.map((coin) => coin.address) as [Address, Address, Address];
-  const wbtc = connectorsOf(eth)[0]!.address;
+  const wbtc = eth.connectors[0]!.address;
   const [uni2, uni3] = exchangesOf(eth) as unknown as [Deployment, Deployment];
   let anvil: Anvil;
   let prices: Prices;

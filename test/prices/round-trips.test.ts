@@ -7,7 +7,6 @@ import type { Anvil } from "../../scripts/local-chain/anvil.ts";
 import { placeCode } from "../../scripts/local-chain/contracts.ts";
 import { CHAINS, MULTICALL3 } from "../../src/chains/chains.ts";
 import { exchangesOf } from "../../src/chains/exchanges.ts";
-import { connectorsOf } from "../../src/chains/tokens.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { latentProxy } from "../support/latency.ts";
 import { pricesOf } from "../support/prices/anvil.ts";
@@ -28,7 +27,7 @@ beforeAll(async () => {
   anvil = await startChain(eth);
   const [uni2, uni3] = exchangesOf(eth);
   const usdc = eth.stablecoins[0]!.address;
-  const wbtc = connectorsOf(eth)[0]!.address;
+  const wbtc = eth.connectors[0]!.address;
   direct = await newToken(anvil);
   connected = await newToken(anvil);
   for (const place of [uni2!, uni3!]) {

@@ -7,7 +7,7 @@ import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { type Chain, parseChain } from "../../src/chains/chains.ts";
 import { exchangesOf } from "../../src/chains/exchanges.ts";
-import { connectorsOf, isMoney, referenceTokens } from "../../src/chains/tokens.ts";
+import { isMoney, referenceTokens } from "../../src/chains/tokens.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { dollarOf, type Market } from "../../src/prices/market/market.ts";
 import type { Observation, Pool } from "../../src/prices/market/pools.ts";
@@ -84,7 +84,7 @@ function share(name: "polygon" | "bsc") {
     withoutDirectPool: indirect.length,
     earlierListAlone: priced(EARLIER[name].map((symbol) => addressIn(chain, symbol))),
     earlierWithEveryTokenAsked: priced(tokens),
-    fixedList: priced(connectorsOf(chain).map(({ address }) => address)),
+    fixedList: priced(chain.connectors.map(({ address }) => address)),
   };
 }
 

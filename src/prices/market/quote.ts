@@ -5,7 +5,6 @@
  */
 import { NO_TOKEN } from "../../chains/addresses.ts";
 import type { Chain } from "../../chains/chains.ts";
-import { connectorsOf } from "../../chains/tokens.ts";
 import { Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import {
@@ -143,7 +142,7 @@ export function isPricedDirectly(market: Market, { token, floor, accepts }: Quot
 }
 
 const connectorsIn = ({ chain }: Market): Address[] =>
-  [...connectorsOf(chain), ...chain.stablecoins].map((entry) => entry.address);
+  [...chain.connectors, ...chain.stablecoins].map((entry) => entry.address);
 
 const isDollar = (market: Market, token: Address): boolean => dollars(market).some((coin) => coin.address === token);
 

@@ -1,7 +1,6 @@
 /** A small Ethereum with a dollar: WETH, USDC, USDT, DAI and WBTC at their addresses, and prices over it. */
 import { CHAINS } from "../../../src/chains/chains.ts";
 import { exchangesOf } from "../../../src/chains/exchanges.ts";
-import { connectorsOf } from "../../../src/chains/tokens.ts";
 import type { Clock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import type { PriceRecord } from "../../../src/prices/models.ts";
@@ -14,7 +13,7 @@ import { parsePriceQuery, type RawPriceQuery } from "./query.ts";
 export const eth = CHAINS[0]!;
 export const WETH = eth.wrappedNative.address;
 export const [USDC, USDT, DAI] = eth.stablecoins.map((coin) => coin.address) as [Address, Address, Address];
-export const WBTC = connectorsOf(eth)[0]!.address;
+export const WBTC = eth.connectors[0]!.address;
 const factory = (realName: string): Address =>
   exchangesOf(eth).find((entry) => entry.exchange.realName === realName)!.factory;
 export const UNI2 = factory("uniswapv2");
@@ -43,7 +42,7 @@ export class ManualClock implements Clock {
 
 /** Places the reference tokens and one more. */
 export function placeTokens(chain: FakeChain): void {
-  for (const coin of [eth.wrappedNative, ...eth.stablecoins, ...connectorsOf(eth)]) {
+  for (const coin of [eth.wrappedNative, ...eth.stablecoins, ...eth.connectors]) {
     chain.token({ address: coin.address, name: coin.symbol, symbol: coin.symbol, decimals: coin.decimals });
   }
   chain.token({ address: TOKEN, name: "Token", symbol: "TKN", decimals: 18 });

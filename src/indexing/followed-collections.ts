@@ -60,6 +60,8 @@ export class FollowedCollections implements ChainConsumer {
   readonly #joining: JoiningCollections;
   /** Collections that were completed and not counted yet. The log line of their completion waits for the counts. */
   readonly #unlogged = new Set<Address>();
+  /** Followed collections whose proof and counts may be missing. Only a process that follows the chain makes them. */
+  readonly #unexamined = new Set<Address>();
   readonly #inDoubt = new Map<Address, BlocksInDoubt>();
   /** Followed contracts whose code came or went, and the block at which that was seen. */
   readonly #changedCode = new Map<Address, number>();
@@ -80,6 +82,8 @@ export class FollowedCollections implements ChainConsumer {
       onJoined: (followed) => {
         this.#followed.set(followed.address, followed);
         this.#unlogged.add(followed.address);
+        // A wake-up by the append that completed it may have come before.
+        this.#unexamined.delete(followed.address);
         flags.judgeShape(followed.address);
         this.#prove(followed);
         observer.completed();
@@ -142,8 +146,7 @@ export class FollowedCollections implements ChainConsumer {
     if (state.status === "joining") this.#joining.offer(followed);
     else if (state.status === "following") {
       this.#followed.set(parsed.address, followed);
-      this.#prove(followed);
-      if (state.nfts === null) this.#options.flags.catchUp(parsed.address);
+      this.#unexamined.add(parsed.address);
     }
   }
 
@@ -322,8 +325,20 @@ export class FollowedCollections implements ChainConsumer {
     }
   }
 
+  /** Begins what is missing of the collections that were offered since the last poll. */
+  #examine(): void {
+    for (const address of this.#unexamined) {
+      const followed = this.#followed.get(address);
+      if (followed === undefined) continue;
+      this.#prove(followed);
+      if (followed.state.nfts === null) this.#options.flags.catchUp(address);
+    }
+    this.#unexamined.clear();
+  }
+
   /** Writes flags that differ from the stream's, by the current rules and lists, even if no endpoint answers. */
   async prepare(): Promise<void> {
+    this.#examine();
     await this.#writeProven();
     await this.#writeMeasured();
     const { flags } = this.#options;

@@ -6,10 +6,11 @@ import { CHAINS } from "../../src/chains/chains.ts";
 import { type IndexState, REQUESTED, toHeadline } from "../../src/collections/headline.ts";
 import type { FlagLists } from "../../src/collections/operator-lists.ts";
 import { systemClock } from "../../src/core/clock.ts";
-import type { Hash } from "../../src/core/hex.ts";
+import type { Address, Hash } from "../../src/core/hex.ts";
 import type { Lifecycle } from "../../src/core/lifecycle.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { chainStream } from "../../src/events/types.ts";
+
 import { FlagRules, RULES_VERSION } from "../../src/indexing/flags.ts";
 import { FollowedCollections } from "../../src/indexing/followed-collections.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
@@ -39,13 +40,15 @@ export interface FollowingOptions {
   /** Reads logs, and replaces any other method of the default reader. */
   readonly reader: Pick<RpcChainReader, "completeLogs"> & Partial<RpcChainReader>;
   readonly minPollMs: number;
+  /** Called for each history that is to be proven. */
+  readonly onProve?: (address: Address) => void;
 }
 
-/** The lists of an operator who has none. */
+/** An operator's lists without an entry. */
 export const NO_LISTS: FlagLists = { isSpam: () => false, isVerified: () => false };
 
 /** Starts a follower that runs until the lifecycle ends. */
-export function startFollower({ log, lifecycle, head, reader: given, minPollMs }: FollowingOptions): {
+export function startFollower({ log, lifecycle, head, reader: given, minPollMs, onProve }: FollowingOptions): {
   follower: Follower;
   collections: FollowedCollections;
 } {
@@ -74,7 +77,7 @@ export function startFollower({ log, lifecycle, head, reader: given, minPollMs }
   const parts = { chain, log, logger: silentLogger, reader, clock: systemClock, observer, verify: "sample" } as const;
   const collections = new FollowedCollections({
     ...{ ...parts, flags },
-    proofs: { prove: () => undefined, takeFound: () => new Map() },
+    proofs: { prove: (address) => onProve?.(address), takeFound: () => new Map() },
   });
   const leases = new Leases({ log, clock: systemClock, holder: "test" });
   const follower = new Follower({ ...parts, consumers: [collections], leases, minPollMs });

@@ -53,10 +53,6 @@ const CONTRACT_CHAINS = 12;
 /** In the order of the contract's table, then those of today; the first is the default. */
 export const CHAINS: readonly Chain[] = (builtIn as unknown as readonly ChainEntry[]).map(chainOf);
 
-/** Names of the built-in chains by their codes. */
-export const chainNames = (): Record<string, string> =>
-  Object.fromEntries(CHAINS.map(({ code, name }) => [code, name]));
-
 export const DEFAULT_CHAIN: Chain = CHAINS[0]!;
 
 /** Multicall3, at the same address on almost every chain. */

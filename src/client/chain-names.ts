@@ -1,4 +1,32 @@
-/** Names of the built-in chains by their codes, as text in the script: the data of chains has no place in a browser. */
-import { chainNames } from "../chains/chains.ts" with { type: "macro" };
-
-export const CHAIN_NAMES: Readonly<Record<string, string>> = chainNames();
+/** Names of the built-in chains by their codes. A list of its own, because the data of chains has no place in a browser. */
+export const CHAIN_NAMES: Readonly<Record<string, string>> = {
+  "0x1": "eth",
+  "0x5": "goerli",
+  "0xaa36a7": "sepolia",
+  "0x89": "polygon",
+  "0x13881": "mumbai",
+  "0x38": "bsc",
+  "0x61": "bsc testnet",
+  "0xa86a": "avalanche",
+  "0xfa": "fantom",
+  "0x2a15c308d": "palm",
+  "0x19": "cronos",
+  "0xa4b1": "arbitrum",
+  "0x2105": "base",
+  "0xa": "optimism",
+  "0x64": "gnosis",
+  "0xe708": "linea",
+  "0x82750": "scroll",
+  "0x144": "zksync",
+  "0x13e31": "blast",
+  "0x1388": "mantle",
+  "0x82": "unichain",
+  "0x1e0": "worldchain",
+  "0x92": "sonic",
+  "0x7e4": "ronin",
+  "0xa4ec": "celo",
+  "0x138de": "berachain",
+  "0x8f": "monad",
+  "0x13882": "polygon amoy",
+  "0x14a34": "base sepolia",
+};

@@ -14,6 +14,9 @@ export const INFO = {
   license: { name: "MIT" },
 };
 
+/** Settings of routes that the document leaves out. */
+export const HIDDEN = { detail: { hide: true } };
+
 const header = (description: string, example: unknown, schema: object = { type: "string" }) => ({
   description,
   schema,

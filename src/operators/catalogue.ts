@@ -4,6 +4,7 @@
  */
 import { type Chain, chainById } from "../chains/chains.ts";
 import { fromHeadline, historyText, type IndexState, progressOf } from "../collections/headline.ts";
+import { singleFlight } from "../core/background.ts";
 import type { Address } from "../core/hex.ts";
 import { nftStream, parseStream, type StreamName } from "../events/types.ts";
 import { type EventLog, type StreamHead, streamPages } from "../log/event-log.ts";
@@ -48,15 +49,16 @@ export class Catalogue {
   #names: StreamName[] = [];
   /** Streams that grew since their headline was read. */
   #grown = new Set<StreamName>();
+  /** True once the headlines are being read. Until then no stream needs to be noted. */
+  #isAsked = false;
   #isLoaded = false;
-  #reading: Promise<void> | undefined;
+  readonly #read = singleFlight(() => this.#readNow());
   readonly #unsubscribe: () => void;
 
   constructor(options: CatalogueOptions) {
     this.#options = options;
     this.#unsubscribe = options.log.subscribe((stream) => {
-      const isRead = this.#isLoaded || this.#reading !== undefined;
-      if (isRead && stream.startsWith("nft/")) this.#grown.add(stream);
+      if (this.#isAsked && stream.startsWith("nft/")) this.#grown.add(stream);
     });
   }
 
@@ -125,15 +127,9 @@ export class Catalogue {
     return low;
   }
 
-  #read(): Promise<void> {
-    this.#reading ??= this.#readNow().finally(() => {
-      this.#reading = undefined;
-    });
-    return this.#reading;
-  }
-
   async #readNow(): Promise<void> {
     const { log } = this.#options;
+    this.#isAsked = true;
     const known = this.#rows.size;
     if (!this.#isLoaded) {
       for await (const page of streamPages(log, "nft/")) for (const head of page) this.#add(head);

@@ -10,7 +10,7 @@ import { type Config, keyLimits } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
 import type { Requester } from "../core/fair-slots.ts";
-import { parseAddress } from "../core/hex.ts";
+import type { Address } from "../core/hex.ts";
 import { silentLogger } from "../core/logger.ts";
 import type { KeyScope } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
@@ -39,11 +39,13 @@ export const [FAILED, USAGE, UNAVAILABLE, NO_PERMISSION, BAD_CONFIG] = [1, 64, 6
 export interface NamedContract {
   /** Name of the chain. */
   readonly chain: string;
-  readonly address: string;
+  readonly address: Address;
 }
 
 /** A contract with its status before a request; null if it was unknown. */
-export interface RequestedContract extends NamedContract {
+export interface RequestedContract {
+  readonly chain: string;
+  readonly address: string;
   readonly before: string | null;
 }
 
@@ -270,13 +272,11 @@ export class LogOperator implements Operator {
     if (!isDone) throw new CommandError("no metadata of this collection was fetched yet", FAILED);
   }
 
-  /** @throws CommandError unless it is a contract of an enabled chain */
-  #place({ chain: name, address: text }: NamedContract) {
-    const [chain, address] = [parseChain(name), parseAddress(text)];
-    if (chain === undefined || address === undefined || !this.#isEnabled(chain.chainId)) {
-      throw new CommandError(`${name} ${text}: not a contract of an enabled chain`, USAGE);
-    }
-    return { chainId: chain.chainId, address, chain };
+  /** @throws CommandError unless its chain is enabled */
+  #place({ chain: name, address }: NamedContract) {
+    const chain = parseChain(name);
+    if (chain !== undefined && this.#isEnabled(chain.chainId)) return { chainId: chain.chainId, address, chain };
+    throw new CommandError(`${name} ${address}: not a contract of an enabled chain`, USAGE);
   }
 
   async keys(): Promise<readonly ListedKey[]> {

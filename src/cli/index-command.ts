@@ -9,7 +9,16 @@ import { parseAddress } from "../core/hex.ts";
 import type { CollectionEntry } from "../operators/models.ts";
 import { leaseReports } from "../operators/status.ts";
 import { COLLECTION_WORDS, statusWord } from "../status-words.ts";
-import { CommandError, FAILED, HttpOperator, LogOperator, type NamedContract, type Operator, USAGE } from "./access.ts";
+import {
+  CommandError,
+  FAILED,
+  HttpOperator,
+  LogOperator,
+  type NamedContract,
+  type Operator,
+  type RequestedContract,
+  USAGE,
+} from "./access.ts";
 import { type Command, type CommandRun, knownChain, ownService, shown, type Work } from "./command.ts";
 import { estimateOf, rangeText, type ShownEstimate } from "./estimate-command.ts";
 import { barText, printable, tableText } from "./terminal.ts";
@@ -160,7 +169,7 @@ function sharing(estimate: ShownEstimate): ShownEstimate {
 async function waitFor(
   run: CommandRun,
   worker: Worker,
-  contracts: readonly NamedContract[],
+  contracts: readonly RequestedContract[],
   estimates: Estimates,
 ): Promise<number> {
   const wanted = new Set(contracts.map(keyOf));
@@ -200,7 +209,7 @@ function sayErrors({ say }: CommandRun, open: readonly CollectionEntry[], said: 
   }
 }
 
-const keyOf = ({ chain, address }: NamedContract): string => `${chain}/${address}`;
+const keyOf = ({ chain, address }: Pick<CollectionEntry, "chain" | "address">): string => `${chain}/${address}`;
 
 function barsOf(found: readonly CollectionEntry[], open: readonly CollectionEntry[]): string[] {
   const lines = open.slice(0, MAX_BARS).flatMap((entry) => {

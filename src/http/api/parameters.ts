@@ -248,21 +248,20 @@ export const tokenIdParameter: Parameter<bigint | undefined> = parsedText(
 export function parseQuery<P extends Parameters>(search: string, parameters: P): ParsedValues<P> {
   const given = new URLSearchParams(search);
   const hasCursor = Boolean(given.get("cursor"));
-  const values = Object.entries(parameters).map(([name, parameter]) => {
-    const isIgnored = hasCursor && parameter.isFixedByCursor === true;
-    return [name, parameter.parse(isIgnored ? [] : given.getAll(name), name)];
-  });
-  return Object.fromEntries(values) as ParsedValues<P>;
+  return parsed(parameters, (name, { isFixedByCursor }) => (hasCursor && isFixedByCursor ? [] : given.getAll(name)));
 }
 
 /** Parses the parts of a path. @throws Refusal 400 */
-export function parsePath<P extends Parameters>(
+export const parsePath = <P extends Parameters>(
   parts: Readonly<Record<string, string>>,
   parameters: P,
+): ParsedValues<P> => parsed(parameters, (name) => [parts[name] ?? ""]);
+
+function parsed<P extends Parameters>(
+  parameters: P,
+  textsOf: (name: string, parameter: Parameter<unknown>) => readonly string[],
 ): ParsedValues<P> {
-  const values = Object.entries(parameters).map(([name, parameter]) => {
-    return [name, parameter.parse([parts[name] ?? ""], name)];
-  });
+  const values = Object.entries(parameters).map(([name, one]) => [name, one.parse(textsOf(name, one), name)]);
   return Object.fromEntries(values) as ParsedValues<P>;
 }
 

@@ -78,37 +78,31 @@ const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 /** Talks to a running service. */
 export class HttpOperator implements Operator {
   readonly #client: Client;
-  readonly #signal: AbortSignal;
 
   /**
    * @param url base URL of the service
    * @param signal ends running requests
    */
   constructor(url: string, key: string, signal: AbortSignal) {
-    this.#client = new Client({ url, key, attempts: 1, fetch: boundedFetch });
-    this.#signal = signal;
+    this.#client = new Client({ url, key, attempts: 1, fetch: boundedFetch(signal) });
   }
 
   /** Calls the service. @throws CommandError with the service's words */
-  async ask<T>(work: (client: Client, cancelled: { readonly signal: AbortSignal }) => Promise<T>): Promise<T> {
+  async ask<T>(work: (client: Client) => Promise<T>): Promise<T> {
     try {
-      return await work(this.#client, { signal: this.#signal });
+      return await work(this.#client);
     } catch (error) {
       throw error instanceof ServiceError ? refusalOf(error) : unreachable(error);
     }
   }
 
   async status(): Promise<StatusReport> {
-    const { asOf: _, ...status } = await this.ask((client, cancelled) => client.status(cancelled));
+    const { asOf: _, ...status } = await this.ask((client) => client.status());
     return status;
   }
 
   collections(filter: Readonly<Record<string, string>>): Promise<readonly CollectionEntry[]> {
-    return this.ask(async (client, cancelled) => {
-      const found: CollectionEntry[] = [];
-      for await (const one of client.collections({ ...filter, limit: AT_ONCE, ...cancelled })) found.push(one);
-      return found;
-    });
+    return this.ask((client) => Array.fromAsync(client.collections({ ...filter, limit: AT_ONCE })));
   }
 
   async index(contracts: readonly NamedContract[]) {
@@ -129,7 +123,7 @@ export class HttpOperator implements Operator {
   }
 
   keys(): Promise<readonly ListedKey[]> {
-    return this.ask((client, cancelled) => client.keys(cancelled));
+    return this.ask((client) => client.keys());
   }
 
   async addKey(name: string, scope: KeyScope, limits: GivenLimits): Promise<string> {
@@ -162,19 +156,22 @@ function refusalOf(error: ServiceError): CommandError {
 }
 
 /** Follows no redirect, which would carry the key to another host, and reads no more of an answer than it may have. */
-async function boundedFetch(url: string, init: RequestInit): Promise<Response> {
-  const response = await fetch(url, { ...init, redirect: "manual" });
-  if (response.body === null || response.headers.has("content-disposition")) return response;
-  let length = 0;
-  const bounded = new TransformStream<Uint8Array, Uint8Array>({
-    transform: (chunk, controller) => {
-      length += chunk.length;
-      if (length > MAX_ANSWER_BYTES) controller.error(new Error("the answer is too long"));
-      else controller.enqueue(chunk);
-    },
-  });
-  return new Response(response.body.pipeThrough(bounded), { status: response.status, headers: response.headers });
-}
+const boundedFetch =
+  (signal: AbortSignal) =>
+  async (url: string, init: RequestInit): Promise<Response> => {
+    const signals = AbortSignal.any([signal, ...(init.signal ? [init.signal] : [])]);
+    const response = await fetch(url, { ...init, redirect: "manual", signal: signals });
+    if (response.body === null || response.headers.has("content-disposition")) return response;
+    let length = 0;
+    const bounded = new TransformStream<Uint8Array, Uint8Array>({
+      transform: (chunk, controller) => {
+        length += chunk.length;
+        if (length > MAX_ANSWER_BYTES) controller.error(new Error("the answer is too long"));
+        else controller.enqueue(chunk);
+      },
+    });
+    return new Response(response.body.pipeThrough(bounded), { status: response.status, headers: response.headers });
+  };
 
 export interface LogOptions {
   /** True if the command may be the first to write to a log. */

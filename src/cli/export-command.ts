@@ -68,8 +68,8 @@ async function openExport(run: CommandRun, contract: NamedContract, wish: Export
   const service = run.service();
   if (service === undefined) return openLogExport(run.config(), contract, wish);
   const { format, holders, asOfBlock } = wish;
-  const { headers, body } = await service.ask((client, cancelled) =>
-    client.exported(contract, { format, holders, as_of_block: asOfBlock, ...cancelled }),
+  const { headers, body } = await service.ask((client) =>
+    client.exported(contract, { format, holders, as_of_block: asOfBlock }),
   );
   const facts = {
     ...{ ...contract, block: headers.get("x-as-of-block") ?? "", block_hash: headers.get("x-as-of-hash") ?? "" },

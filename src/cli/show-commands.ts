@@ -254,9 +254,7 @@ export const priceCommand: Command = {
     const query = { chain, include: ["provenance"], to_block: block === undefined ? undefined : Number(block) };
     const work = await serviceOf(run);
     try {
-      const { asOf: _, ...price } = await work.operator.ask((client, cancelled) => {
-        return client.price(address, { ...query, ...cancelled });
-      });
+      const { asOf: _, ...price } = await work.operator.ask((client) => client.price(address, query));
       if (run.values["json"] === true) run.print(JSON.stringify(price, null, 2));
       else for (const line of priceLines(price)) run.print(line);
       return 0;

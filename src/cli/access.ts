@@ -18,7 +18,7 @@ import { openLog } from "../log/open.ts";
 import { requestRefresh } from "../metadata/token-uris.ts";
 import { Catalogue } from "../operators/catalogue.ts";
 import { ApiKeys, type GivenLimits } from "../operators/keys.ts";
-import type { CollectionEntry, ListedKey, StatusReport } from "../operators/models.ts";
+import type { ListedCollection, ListedKey, StatusReport } from "../operators/models.ts";
 import { leaseReports, logReport } from "../operators/status.ts";
 
 /** Commands work for the operator. */
@@ -57,7 +57,7 @@ type LogReport = Pick<StatusReport, "leases" | "collections"> & {
 /** What commands ask, over either way. `await using` closes it. */
 export interface Operator extends AsyncDisposable {
   status(): Promise<StatusReport | LogReport>;
-  collections(filter: Readonly<Record<string, string>>): Promise<readonly CollectionEntry[]>;
+  collections(filter: Readonly<Record<string, string>>): Promise<readonly ListedCollection[]>;
   /** Requests indexing. */
   index(contracts: readonly NamedContract[]): Promise<readonly RequestedContract[]>;
   /** Has a collection indexed anew, or removed. Returns its status before. */
@@ -101,7 +101,7 @@ export class HttpOperator implements Operator {
     return status;
   }
 
-  collections(filter: Readonly<Record<string, string>>): Promise<readonly CollectionEntry[]> {
+  collections(filter: Readonly<Record<string, string>>): Promise<readonly ListedCollection[]> {
     return this.ask((client) => Array.fromAsync(client.collections({ ...filter, limit: AT_ONCE })));
   }
 
@@ -233,11 +233,11 @@ export class LogOperator implements Operator {
     return { log: logReport(log.engine, disk), leases: leaseReports(held), collections };
   }
 
-  async collections(filter: Readonly<Record<string, string>>): Promise<readonly CollectionEntry[]> {
+  async collections(filter: Readonly<Record<string, string>>): Promise<readonly ListedCollection[]> {
     const { chain, status, text } = filter;
     const wanted = {
       chain: chain === undefined ? undefined : parseChain(chain),
-      status: status as CollectionEntry["status"] | undefined,
+      status: status as ListedCollection["status"] | undefined,
       text: text?.toLowerCase(),
     };
     const page = { after: undefined, limit: Number.MAX_SAFE_INTEGER };

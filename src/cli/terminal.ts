@@ -1,7 +1,7 @@
 /** Tables and bars, and what `serve` shows: a banner, short log lines, and bars of running backfills below them. */
 import type { Clock } from "../core/clock.ts";
 import { countText, durationText } from "../core/format.ts";
-import type { CollectionEntry } from "../operators/models.ts";
+import type { ListedCollection } from "../operators/models.ts";
 
 /** Lays rows out in columns. Columns of numbers are aligned to the right. */
 export function tableText(head: readonly string[], rows: readonly (readonly string[])[]): string {
@@ -51,7 +51,7 @@ export class Terminal {
   }
 
   /** Shows a bar for each collection that is indexed, until the returned function is called. */
-  follow(clock: Clock, indexing: () => Promise<readonly CollectionEntry[]>): () => void {
+  follow(clock: Clock, indexing: () => Promise<readonly ListedCollection[]>): () => void {
     let cancel = (): void => undefined;
     let isOver = false;
     const refresh = async () => {
@@ -69,7 +69,7 @@ export class Terminal {
   }
 }
 
-function rowOf({ chain, address, name, percent, transfers, secondsLeft }: CollectionEntry): string {
+function rowOf({ chain, address, name, percent, transfers, secondsLeft }: ListedCollection): string {
   const counts = transfers === null ? "" : ` · ${countText(transfers)} transfers`;
   const left = secondsLeft === null ? "" : ` · ${durationText(secondsLeft * 1_000)} left`;
   return `${barText(percent ?? 0)}  ${chain} ${address} ${printable((name ?? "").slice(0, 24))}${counts}${left}`;

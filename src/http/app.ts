@@ -31,9 +31,9 @@ import {
 import type { Answered, Operation } from "./api/operation.ts";
 import { UNKNOWN_PARAMETERS, unknownParameters } from "./api/parameters.ts";
 import { isApiPath, isOperatorPath, methodCheck, patternOf, routeLabel } from "./api/paths.ts";
+import { consolePage, swaggerPage } from "./browser-pages.ts";
 import { documents } from "./documents.ts";
 import { detailOf, HEADERS, HIDDEN, INFO, schemasOf } from "./openapi.ts";
-import { consolePage, swaggerPage } from "./pages.ts";
 import { COLLECTION_OPERATIONS } from "./routes/collections.ts";
 import { EXPLORE_OPERATIONS } from "./routes/explore.ts";
 import { EXPORT_OPERATIONS } from "./routes/export.ts";
@@ -339,7 +339,7 @@ function createRoutes(
     const detail = detailOf(operation, deps.wireTypes);
     app.route(operation.method, operation.path, handlerOf(operation, deps), { detail });
   }
-  // The plugin generates the document from the routes above. Its own page is replaced by `pages.ts`.
+  // The plugin generates the document from the routes above. Its own page is replaced by `browser-pages.ts`.
   return app.use(
     swagger({
       path: PLUGIN_PAGE,

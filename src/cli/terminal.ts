@@ -37,17 +37,15 @@ export class Terminal {
     this.#write = write;
   }
 
-  /** Writes whole lines above the rows. */
-  write(text: string): void {
+  /** Writes whole lines above the rows, which `rows` replaces. */
+  write(text: string, rows = this.#rows): void {
     const erase = this.#rows.length === 0 ? "" : `\x1b[${this.#rows.length}A\x1b[J`;
-    this.#write(`${erase}${text}${this.#rows.map((row) => `${row}\n`).join("")}`);
+    this.#rows = rows;
+    this.#write(`${erase}${text}${rows.map((row) => `${row}\n`).join("")}`);
   }
 
   #draw(rows: readonly string[]): void {
-    if (rows.length === 0 && this.#rows.length === 0) return;
-    const erase = this.#rows.length === 0 ? "" : `\x1b[${this.#rows.length}A\x1b[J`;
-    this.#rows = rows;
-    this.#write(`${erase}${rows.map((row) => `${row}\n`).join("")}`);
+    if (rows.length > 0 || this.#rows.length > 0) this.write("", rows);
   }
 
   /** Shows a bar for each collection that is indexed, until the returned function is called. */

@@ -263,6 +263,8 @@ function socketDocument(publicUrl: string): object {
   };
 }
 
+// ── Routes ──
+
 export const documents = (options: DocumentOptions) =>
   new Elysia(HIDDEN)
     // The documents change only with the program and its settings, so a client may cache and revalidate them.

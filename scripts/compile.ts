@@ -7,8 +7,7 @@ import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, statSync, writ
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { codeHash } from "../src/collections/snapshots.ts";
-import { bundleConsole } from "../src/http/console-page.ts";
-import { SWAGGER_ASSETS, swaggerAsset } from "../src/http/swagger-page.ts";
+import { bundleConsole, SWAGGER_ASSETS, swaggerAsset } from "../src/http/browser-pages.ts";
 import { notices } from "./notices.ts";
 
 const ROOT = join(import.meta.dir, "..");

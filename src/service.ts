@@ -54,7 +54,7 @@ import { EndpointLog, leaseObserver, measureLog, measureOperations, metadataObse
 import { Bills } from "./operators/bills.ts";
 import { Catalogue } from "./operators/catalogue.ts";
 import { ApiKeys, FIRST_KEY_SETTING, hashOfKey, newKeyText, WAY_TO_OPERATE } from "./operators/keys.ts";
-import type { CollectionEntry } from "./operators/models.ts";
+import type { ListedCollection } from "./operators/models.ts";
 import { ServiceStatus } from "./operators/status.ts";
 import { findTokens } from "./prices/known-tokens.ts";
 import { TokenLists } from "./prices/token-lists.ts";
@@ -88,7 +88,7 @@ export interface Service {
   /** Asks all endpoints for their newest block. Resolves with a sentence for each, and one for a fault that several share. */
   probe(): Promise<readonly string[]>;
   /** Collections whose history is being read. */
-  indexing(): Promise<readonly CollectionEntry[]>;
+  indexing(): Promise<readonly ListedCollection[]>;
   stop(): Promise<void>;
 }
 
@@ -454,7 +454,7 @@ async function startChains({ lists, tokenLists, lifecycle, runtimes }: Assembly)
 /** The parts of a service that are made anew when the log went back. */
 interface Parts extends Serving {
   probe(): Promise<readonly string[]>;
-  indexing(): Promise<readonly CollectionEntry[]>;
+  indexing(): Promise<readonly ListedCollection[]>;
 }
 
 /** What this process used its endpoints for since its start, by label. */

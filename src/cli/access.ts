@@ -11,7 +11,7 @@ import { systemClock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
 import type { Requester } from "../core/fair-slots.ts";
 import { sqlitePath } from "../core/files.ts";
-import { parseAddress } from "../core/hex.ts";
+import type { Address } from "../core/hex.ts";
 import { silentLogger } from "../core/logger.ts";
 import type { KeyScope } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
@@ -19,7 +19,7 @@ import { openLog } from "../log/open.ts";
 import { requestRefresh } from "../metadata/token-uris.ts";
 import { Catalogue } from "../operators/catalogue.ts";
 import { ApiKeys, type GivenLimits } from "../operators/keys.ts";
-import type { CollectionEntry, ListedKey, StatusReport } from "../operators/models.ts";
+import type { ListedCollection, ListedKey, StatusReport } from "../operators/models.ts";
 import { leaseReports, logReport } from "../operators/status.ts";
 
 /** Commands work for the operator. */
@@ -40,11 +40,13 @@ export const [FAILED, USAGE, UNAVAILABLE, NO_PERMISSION, BAD_CONFIG] = [1, 64, 6
 export interface NamedContract {
   /** Name of the chain. */
   readonly chain: string;
-  readonly address: string;
+  readonly address: Address;
 }
 
 /** A contract with its status before a request; null if it was unknown. */
-export interface RequestedContract extends NamedContract {
+export interface RequestedContract {
+  readonly chain: string;
+  readonly address: string;
   readonly before: string | null;
 }
 
@@ -56,7 +58,7 @@ type LogReport = Pick<StatusReport, "leases" | "collections"> & {
 /** What commands ask, over either way. `await using` closes it. */
 export interface Operator extends AsyncDisposable {
   status(): Promise<StatusReport | LogReport>;
-  collections(filter: Readonly<Record<string, string>>): Promise<readonly CollectionEntry[]>;
+  collections(filter: Readonly<Record<string, string>>): Promise<readonly ListedCollection[]>;
   /** Requests indexing. */
   index(contracts: readonly NamedContract[]): Promise<readonly RequestedContract[]>;
   /** Has a collection indexed anew, or removed. Returns its status before. */
@@ -77,37 +79,31 @@ const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 /** Talks to a running service. */
 export class HttpOperator implements Operator {
   readonly #client: Client;
-  readonly #signal: AbortSignal;
 
   /**
    * @param url base URL of the service
    * @param signal ends running requests
    */
   constructor(url: string, key: string, signal: AbortSignal) {
-    this.#client = new Client({ url, key, attempts: 1, fetch: boundedFetch });
-    this.#signal = signal;
+    this.#client = new Client({ url, key, attempts: 1, fetch: boundedFetch(signal) });
   }
 
   /** Calls the service. @throws CommandError with the service's words */
-  async ask<T>(work: (client: Client, cancelled: { readonly signal: AbortSignal }) => Promise<T>): Promise<T> {
+  async ask<T>(work: (client: Client) => Promise<T>): Promise<T> {
     try {
-      return await work(this.#client, { signal: this.#signal });
+      return await work(this.#client);
     } catch (error) {
       throw error instanceof ServiceError ? refusalOf(error) : unreachable(error);
     }
   }
 
   async status(): Promise<StatusReport> {
-    const { asOf: _, ...status } = await this.ask((client, cancelled) => client.status(cancelled));
+    const { asOf: _, ...status } = await this.ask((client) => client.status());
     return status;
   }
 
-  collections(filter: Readonly<Record<string, string>>): Promise<readonly CollectionEntry[]> {
-    return this.ask(async (client, cancelled) => {
-      const found: CollectionEntry[] = [];
-      for await (const one of client.collections({ ...filter, limit: AT_ONCE, ...cancelled })) found.push(one);
-      return found;
-    });
+  collections(filter: Readonly<Record<string, string>>): Promise<readonly ListedCollection[]> {
+    return this.ask((client) => Array.fromAsync(client.collections({ ...filter, limit: AT_ONCE })));
   }
 
   async index(contracts: readonly NamedContract[]) {
@@ -128,7 +124,7 @@ export class HttpOperator implements Operator {
   }
 
   keys(): Promise<readonly ListedKey[]> {
-    return this.ask((client, cancelled) => client.keys(cancelled));
+    return this.ask((client) => client.keys());
   }
 
   async addKey(name: string, scope: KeyScope, limits: GivenLimits): Promise<string> {
@@ -161,19 +157,22 @@ function refusalOf(error: ServiceError): CommandError {
 }
 
 /** Follows no redirect, which would carry the key to another host, and reads no more of an answer than it may have. */
-async function boundedFetch(url: string, init: RequestInit): Promise<Response> {
-  const response = await fetch(url, { ...init, redirect: "manual" });
-  if (response.body === null || response.headers.has("content-disposition")) return response;
-  let length = 0;
-  const bounded = new TransformStream<Uint8Array, Uint8Array>({
-    transform: (chunk, controller) => {
-      length += chunk.length;
-      if (length > MAX_ANSWER_BYTES) controller.error(new Error("the answer is too long"));
-      else controller.enqueue(chunk);
-    },
-  });
-  return new Response(response.body.pipeThrough(bounded), { status: response.status, headers: response.headers });
-}
+const boundedFetch =
+  (signal: AbortSignal) =>
+  async (url: string, init: RequestInit): Promise<Response> => {
+    const signals = AbortSignal.any([signal, ...(init.signal ? [init.signal] : [])]);
+    const response = await fetch(url, { ...init, redirect: "manual", signal: signals });
+    if (response.body === null || response.headers.has("content-disposition")) return response;
+    let length = 0;
+    const bounded = new TransformStream<Uint8Array, Uint8Array>({
+      transform: (chunk, controller) => {
+        length += chunk.length;
+        if (length > MAX_ANSWER_BYTES) controller.error(new Error("the answer is too long"));
+        else controller.enqueue(chunk);
+      },
+    });
+    return new Response(response.body.pipeThrough(bounded), { status: response.status, headers: response.headers });
+  };
 
 export interface LogOptions {
   /** True if the command may be the first to write to a log. */
@@ -235,11 +234,11 @@ export class LogOperator implements Operator {
     return { log: logReport(log.engine, disk), leases: leaseReports(held), collections };
   }
 
-  async collections(filter: Readonly<Record<string, string>>): Promise<readonly CollectionEntry[]> {
+  async collections(filter: Readonly<Record<string, string>>): Promise<readonly ListedCollection[]> {
     const { chain, status, text } = filter;
     const wanted = {
       chain: chain === undefined ? undefined : parseChain(chain),
-      status: status as CollectionEntry["status"] | undefined,
+      status: status as ListedCollection["status"] | undefined,
       text: text?.toLowerCase(),
     };
     const page = { after: undefined, limit: Number.MAX_SAFE_INTEGER };
@@ -271,13 +270,11 @@ export class LogOperator implements Operator {
     if (!isDone) throw new CommandError("no metadata of this collection was fetched yet", FAILED);
   }
 
-  /** @throws CommandError unless it is a contract of an enabled chain */
-  #place({ chain: name, address: text }: NamedContract) {
-    const [chain, address] = [parseChain(name), parseAddress(text)];
-    if (chain === undefined || address === undefined || !this.#isEnabled(chain.chainId)) {
-      throw new CommandError(`${name} ${text}: not a contract of an enabled chain`, USAGE);
-    }
-    return { chainId: chain.chainId, address, chain };
+  /** @throws CommandError unless its chain is enabled */
+  #place({ chain: name, address }: NamedContract) {
+    const chain = parseChain(name);
+    if (chain !== undefined && this.#isEnabled(chain.chainId)) return { chainId: chain.chainId, address, chain };
+    throw new CommandError(`${name} ${address}: not a contract of an enabled chain`, USAGE);
   }
 
   async keys(): Promise<readonly ListedKey[]> {

@@ -7,7 +7,7 @@ import type { ParseArgsConfig } from "node:util";
 import { type Chain, knownChains, parseChain } from "../chains/chains.ts";
 import type { Config } from "../config.ts";
 import { nearestWord } from "../core/format.ts";
-import { type Address, parseAddress } from "../core/hex.ts";
+import { parseAddress } from "../core/hex.ts";
 import { createLogger } from "../core/logger.ts";
 import { type KeyScope, usageStream } from "../events/types.ts";
 import { appendWithRetry } from "../log/event-log.ts";
@@ -92,10 +92,7 @@ export const CHAIN = { chain: { type: "string" } } as const;
 export const CHAIN_HELP = { "--chain <name>": "eth by default" };
 
 /** The contract that the words name, on the chain of the option. @throws CommandError */
-export function contractOf(
-  { words, values }: CommandRun,
-  command: string,
-): NamedContract & { readonly address: Address } {
+export function contractOf({ words, values }: CommandRun, command: string): NamedContract {
   const chain = knownChain(String(values["chain"] ?? "eth"));
   const address = parseAddress(words[0] ?? "");
   if (address === undefined) throw new CommandError(`${command} needs the address of a contract`, USAGE);

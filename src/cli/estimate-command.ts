@@ -44,7 +44,7 @@ async function statusInLog(run: CommandRun, { chain, address }: NamedContract): 
 
 /** Asks a service for an estimate. @throws CommandError */
 export async function estimateOf(operator: HttpOperator, contract: NamedContract): Promise<ShownEstimate> {
-  const { asOf: _, ...estimate } = await operator.ask((client, cancelled) => client.estimate(contract, cancelled));
+  const { asOf: _, ...estimate } = await operator.ask((client) => client.estimate(contract));
   return estimate;
 }
 

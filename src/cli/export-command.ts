@@ -6,7 +6,6 @@ import type { Config } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
 import { bytesText } from "../core/format.ts";
-import type { Address } from "../core/hex.ts";
 import { silentLogger } from "../core/logger.ts";
 import { EXPORT_FORMATS, type ExportFormat, type FileFacts, fileName, piecesOf } from "../exports/formats.ts";
 import { MetadataBooks } from "../metadata/books.ts";
@@ -65,12 +64,12 @@ function wishOf({ values }: CommandRun): ExportWish {
   return { format, holders: values["holders"] === true, asOfBlock: asOf === undefined ? undefined : Number(asOf) };
 }
 
-async function openExport(run: CommandRun, contract: ExportedContract, wish: ExportWish): Promise<OpenExport> {
+async function openExport(run: CommandRun, contract: NamedContract, wish: ExportWish): Promise<OpenExport> {
   const service = run.service();
   if (service === undefined) return openLogExport(run.config(), contract, wish);
   const { format, holders, asOfBlock } = wish;
-  const { headers, body } = await service.ask((client, cancelled) =>
-    client.exported(contract, { format, holders, as_of_block: asOfBlock, ...cancelled }),
+  const { headers, body } = await service.ask((client) =>
+    client.exported(contract, { format, holders, as_of_block: asOfBlock }),
   );
   const facts = {
     ...{ ...contract, block: headers.get("x-as-of-block") ?? "", block_hash: headers.get("x-as-of-hash") ?? "" },
@@ -134,8 +133,6 @@ interface ExportWish {
   readonly asOfBlock: number | undefined;
 }
 
-type ExportedContract = NamedContract & { readonly address: Address };
-
 /** A file that is made while it is read. */
 interface OpenExport {
   readonly facts: FileFacts;
@@ -149,7 +146,7 @@ const METADATA_PART = 0.25;
 /** @throws CommandError without a log; Refusal if the block can't be exported */
 async function openLogExport(
   config: Config,
-  { chain: name, address }: ExportedContract,
+  { chain: name, address }: NamedContract,
   { format, holders, asOfBlock }: ExportWish,
 ): Promise<OpenExport> {
   const [logger, clock] = [silentLogger, systemClock];

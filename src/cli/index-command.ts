@@ -6,10 +6,19 @@ import { LIMITS } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { countText, durationText, wholeText } from "../core/format.ts";
 import { parseAddress } from "../core/hex.ts";
-import type { CollectionEntry } from "../operators/models.ts";
+import type { ListedCollection } from "../operators/models.ts";
 import { leaseReports } from "../operators/status.ts";
 import { COLLECTION_WORDS, statusWord } from "../status-words.ts";
-import { CommandError, FAILED, HttpOperator, LogOperator, type NamedContract, type Operator, USAGE } from "./access.ts";
+import {
+  CommandError,
+  FAILED,
+  HttpOperator,
+  LogOperator,
+  type NamedContract,
+  type Operator,
+  type RequestedContract,
+  USAGE,
+} from "./access.ts";
 import { type Command, type CommandRun, knownChain, ownService, shown, type Work } from "./command.ts";
 import { estimateOf, rangeText, type ShownEstimate } from "./estimate-command.ts";
 import { barText, printable, tableText } from "./terminal.ts";
@@ -23,7 +32,7 @@ const MAX_ESTIMATED = 10;
 const [MAX_SHARED, MORE_HEADERS] = [512, 12] as const;
 /** Lines of bars in a terminal, so that the count below them is seen in a small one, too. */
 const MAX_BARS = 12;
-const DONE: readonly CollectionEntry["status"][] = ["following", "not_nft", "not_a_contract"];
+const DONE: readonly ListedCollection["status"][] = ["following", "not_nft", "not_a_contract"];
 
 export const indexCommand: Command = {
   name: "index",
@@ -160,7 +169,7 @@ function sharing(estimate: ShownEstimate): ShownEstimate {
 async function waitFor(
   run: CommandRun,
   worker: Worker,
-  contracts: readonly NamedContract[],
+  contracts: readonly RequestedContract[],
   estimates: Estimates,
 ): Promise<number> {
   const wanted = new Set(contracts.map(keyOf));
@@ -192,7 +201,7 @@ async function waitFor(
 }
 
 /** Says the error of each collection when it changes. @param said the last ones, by `keyOf` */
-function sayErrors({ say }: CommandRun, open: readonly CollectionEntry[], said: Map<string, string | null>): void {
+function sayErrors({ say }: CommandRun, open: readonly ListedCollection[], said: Map<string, string | null>): void {
   for (const { chain, address, lastError } of open) {
     const key = keyOf({ chain, address });
     if (lastError !== null && lastError !== said.get(key)) say(`${chain} ${address}: ${printable(lastError)}`);
@@ -200,9 +209,9 @@ function sayErrors({ say }: CommandRun, open: readonly CollectionEntry[], said: 
   }
 }
 
-const keyOf = ({ chain, address }: NamedContract): string => `${chain}/${address}`;
+const keyOf = ({ chain, address }: Pick<ListedCollection, "chain" | "address">): string => `${chain}/${address}`;
 
-function barsOf(found: readonly CollectionEntry[], open: readonly CollectionEntry[]): string[] {
+function barsOf(found: readonly ListedCollection[], open: readonly ListedCollection[]): string[] {
   const lines = open.slice(0, MAX_BARS).flatMap((entry) => {
     const { chain, address, name, percent, transfers, secondsLeft, status, lastError } = entry;
     const left =
@@ -219,7 +228,7 @@ function barsOf(found: readonly CollectionEntry[], open: readonly CollectionEntr
 /** The calls of the road that indexing takes. */
 const roadOf = ({ archive, total }: ShownEstimate) => (archive?.used === true ? archive.calls : total);
 
-function endTable(found: readonly CollectionEntry[], estimates: Estimates): string {
+function endTable(found: readonly ListedCollection[], estimates: Estimates): string {
   const rows = found.map(
     ({ chain, address, name, status, nfts, transfers, calls, requestedAt, finishedAt, lastError }) => {
       const estimate = estimates.get(keyOf({ chain, address }));

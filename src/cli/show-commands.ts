@@ -5,7 +5,7 @@ import { historyText } from "../collections/headline.ts";
 import { systemClock } from "../core/clock.ts";
 import { bytesText, countedText, countText, durationText, wholeText } from "../core/format.ts";
 import { type NftEvent, nftStream, type Recorded } from "../events/types.ts";
-import { COLLECTION_STATUSES, type CollectionEntry, type StatusReport } from "../operators/models.ts";
+import { COLLECTION_STATUSES, type ListedCollection, type StatusReport } from "../operators/models.ts";
 import { CHAIN_WORDS, COLLECTION_WORDS, ENDPOINT_WORDS, statusWord, valuesWithWords } from "../status-words.ts";
 import { CommandError, FAILED, type Operator, openCommandLog, USAGE } from "./access.ts";
 import {
@@ -119,7 +119,7 @@ export const collectionsCommand: Command = {
   },
 };
 
-function rowOf({ chain, address, name, status, percent, nfts, transfers, secondsLeft, lastError }: CollectionEntry) {
+function rowOf({ chain, address, name, status, percent, nfts, transfers, secondsLeft, lastError }: ListedCollection) {
   const progress = status === "indexing" ? barText(percent ?? 0) : statusWord(COLLECTION_WORDS, status);
   return [
     ...[chain, address, printable((name ?? "").slice(0, 30))],
@@ -254,9 +254,7 @@ export const priceCommand: Command = {
     const query = { chain, include: ["provenance"], to_block: block === undefined ? undefined : Number(block) };
     const work = await serviceOf(run);
     try {
-      const { asOf: _, ...price } = await work.operator.ask((client, cancelled) => {
-        return client.price(address, { ...query, ...cancelled });
-      });
+      const { asOf: _, ...price } = await work.operator.ask((client) => client.price(address, query));
       if (run.values["json"] === true) run.print(JSON.stringify(price, null, 2));
       else for (const line of priceLines(price)) run.print(line);
       return 0;

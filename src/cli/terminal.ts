@@ -1,7 +1,7 @@
 /** Tables and bars, and what `serve` shows: a banner, short log lines, and bars of running backfills below them. */
 import type { Clock } from "../core/clock.ts";
 import { countText, durationText } from "../core/format.ts";
-import type { CollectionEntry } from "../operators/models.ts";
+import type { ListedCollection } from "../operators/models.ts";
 
 /** Lays rows out in columns. Columns of numbers are aligned to the right. */
 export function tableText(head: readonly string[], rows: readonly (readonly string[])[]): string {
@@ -37,21 +37,19 @@ export class Terminal {
     this.#write = write;
   }
 
-  /** Writes whole lines above the rows. */
-  write(text: string): void {
+  /** Writes whole lines above the rows, which `rows` replaces. */
+  write(text: string, rows = this.#rows): void {
     const erase = this.#rows.length === 0 ? "" : `\x1b[${this.#rows.length}A\x1b[J`;
-    this.#write(`${erase}${text}${this.#rows.map((row) => `${row}\n`).join("")}`);
+    this.#rows = rows;
+    this.#write(`${erase}${text}${rows.map((row) => `${row}\n`).join("")}`);
   }
 
   #draw(rows: readonly string[]): void {
-    if (rows.length === 0 && this.#rows.length === 0) return;
-    const erase = this.#rows.length === 0 ? "" : `\x1b[${this.#rows.length}A\x1b[J`;
-    this.#rows = rows;
-    this.#write(`${erase}${rows.map((row) => `${row}\n`).join("")}`);
+    if (rows.length > 0 || this.#rows.length > 0) this.write("", rows);
   }
 
   /** Shows a bar for each collection that is indexed, until the returned function is called. */
-  follow(clock: Clock, indexing: () => Promise<readonly CollectionEntry[]>): () => void {
+  follow(clock: Clock, indexing: () => Promise<readonly ListedCollection[]>): () => void {
     let cancel = (): void => undefined;
     let isOver = false;
     const refresh = async () => {
@@ -69,7 +67,7 @@ export class Terminal {
   }
 }
 
-function rowOf({ chain, address, name, percent, transfers, secondsLeft }: CollectionEntry): string {
+function rowOf({ chain, address, name, percent, transfers, secondsLeft }: ListedCollection): string {
   const counts = transfers === null ? "" : ` · ${countText(transfers)} transfers`;
   const left = secondsLeft === null ? "" : ` · ${durationText(secondsLeft * 1_000)} left`;
   return `${barText(percent ?? 0)}  ${chain} ${address} ${printable((name ?? "").slice(0, 24))}${counts}${left}`;

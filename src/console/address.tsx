@@ -99,83 +99,56 @@ export function AddressOn({ chain, address }: Where) {
 
 /** What an address is, and what can be done with it. */
 export function FindingText({ finding, chain, address }: Where & { readonly finding: Finding }) {
-  switch (finding.is) {
-    case "collection":
-    case "nft":
-    case "contract":
-      return (
-        <ContractText finding={finding} href={linkTo.collection(chain, address)} search={linkTo.search(address)} />
-      );
-    case "token":
-      return <TokenText finding={finding} href={linkTo.price(chain, address)} />;
-    case "wallet":
-      return <Wallet chain={chain} address={address} />;
-    case "unreadable":
-      return <TroubleWords chain={chain} trouble={finding.trouble} />;
-    case "disabled":
-      return (
-        <p>
-          This server does not read {chain}. Its operator enables the chain with {endpointVariable(chain)}.
-        </p>
-      );
-  }
+  if (finding.is === "wallet") return <Wallet {...{ chain, address }} />;
+  if (finding.is === "unreadable") return <TroubleWords chain={chain} trouble={finding.trouble} />;
+  const { text, link, more = "" } = wordsOf(finding, { chain, address });
+  return (
+    <p>
+      {text} {link === undefined ? null : <a href={link.href}>{link.name}</a>}
+      {more}
+    </p>
+  );
 }
 
-interface FoundOptions<Is extends Finding["is"]> {
-  readonly finding: Extract<Finding, { is: Is }>;
+interface FindingWords {
+  readonly text: string;
   /** The screen to go on to. */
-  readonly href: string;
+  readonly link?: { readonly name: string; readonly href: string };
+  readonly more?: string;
 }
 
-interface ContractOptions extends FoundOptions<"collection" | "nft" | "contract"> {
-  /** The search for the address, which can ask other chains. */
-  readonly search: string;
-}
-
-function ContractText({ finding, href, search }: ContractOptions) {
-  if (finding.is === "collection") {
-    return (
-      <p>
-        An NFT collection: {plain(finding.name, 60) || "without a name"} {plain(finding.symbol, 20)}.{" "}
-        <a href={href}>Open the collection</a>
-      </p>
-    );
+function wordsOf(finding: Exclude<Finding, { is: "wallet" | "unreadable" }>, { chain, address }: Where): FindingWords {
+  const [collection, price] = [linkTo.collection(chain, address), linkTo.price(chain, address)];
+  switch (finding.is) {
+    case "collection": {
+      const text = `An NFT collection: ${plain(finding.name, 60) || "without a name"} ${plain(finding.symbol, 20)}.`;
+      return { text, link: { name: "Open the collection", href: collection } };
+    }
+    case "nft": {
+      const text = "An NFT contract that the service has not read.";
+      return { text, link: { name: "Open the collection", href: collection }, more: " to have its history read." };
+    }
+    case "contract": {
+      if (!finding.isRead) {
+        return { text: "A contract, but no ERC-20 token.", link: { name: "Look for NFTs in it", href: collection } };
+      }
+      const text =
+        "A contract without NFTs, and no ERC-20 token: the service has nothing to show of it. If that is a surprise, it may be the right address of another chain.";
+      return { text, link: { name: "Look on another chain", href: linkTo.search(address) } };
+    }
+    case "token": {
+      if ("price" in finding) {
+        const text = `An ERC-20 token: ${finding.name}, at $${shortened(finding.price)}.`;
+        return { text, link: { name: "Go to its price", href: price } };
+      }
+      const text = `An ERC-20 token without a price: ${plain(finding.why, 200)}.`;
+      return { text, link: { name: "See what was asked", href: price } };
+    }
+    case "disabled": {
+      const variable = endpointVariable(chain);
+      return { text: `This server does not read ${chain}. Its operator enables the chain with ${variable}.` };
+    }
   }
-  if (finding.is === "nft") {
-    return (
-      <p>
-        An NFT contract that the service has not read. <a href={href}>Open the collection</a> to have its history read.
-      </p>
-    );
-  }
-  if (finding.isRead) {
-    return (
-      <p>
-        A contract without NFTs, and no ERC-20 token: the service has nothing to show of it. If that is a surprise, it
-        may be the right address of another chain. <a href={search}>Look on another chain</a>
-      </p>
-    );
-  }
-  return (
-    <p>
-      A contract, but no ERC-20 token. <a href={href}>Look for NFTs in it</a>
-    </p>
-  );
-}
-
-function TokenText({ finding, href }: FoundOptions<"token">) {
-  if ("price" in finding) {
-    return (
-      <p>
-        An ERC-20 token: {finding.name}, at ${shortened(finding.price)}. <a href={href}>Go to its price</a>
-      </p>
-    );
-  }
-  return (
-    <p>
-      An ERC-20 token without a price: {plain(finding.why, 200)}. <a href={href}>See what was asked</a>
-    </p>
-  );
 }
 
 // A wallet has no page. What it holds is in the collections that the service knows.

@@ -16,6 +16,7 @@ import {
   clock,
   Fact,
   Failure,
+  Filter,
   isAddress,
   linkTo,
   Panel,
@@ -82,15 +83,7 @@ function Everything({ offers }: { readonly offers: readonly string[] }) {
       {failing.length === 0 ? null : <FailingPanel rows={failing} onDone={seen.reload} />}
       {isEmpty ? null : (
         <Panel title="Collections">
-          <label class="filter">
-            Filter{" "}
-            <input
-              type="search"
-              value={text}
-              placeholder="Address, name or symbol"
-              onInput={({ currentTarget }) => setText(currentTarget.value)}
-            />
-          </label>
+          <Filter id="known-collections" value={text} onInput={setText} />
           {listed.length === 0 ? (
             <p>
               No collection has this in its address, name or symbol. Change the filter, or index the contract above.

@@ -273,6 +273,19 @@ export const Field = ({ id, label, onInput, ...input }: FieldOptions) => (
   </span>
 );
 
+/** A field that filters a list by a part of the address, the name or the symbol. */
+export const Filter = ({ id, value, onInput }: Pick<FieldOptions, "id" | "value" | "onInput">) => (
+  <span class="field">
+    <label for={id}>Filter</label>{" "}
+    <input
+      {...{ id, value }}
+      type="search"
+      placeholder="Address, name or symbol"
+      onInput={({ currentTarget }) => onInput(currentTarget.value)}
+    />
+  </span>
+);
+
 interface MoreOptions {
   readonly name?: string;
   readonly isBusy?: boolean;

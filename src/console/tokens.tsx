@@ -3,7 +3,19 @@ import { useState } from "preact/hooks";
 import type { KnownToken } from "../client/index.ts";
 import { ChainMenu, useChainChoice } from "./chain-menu.tsx";
 import { useAnswer } from "./hooks.ts";
-import { AddressLink, apiPath, brief, Curl, Failure, isAddress, linkTo, Panel, plain, Table } from "./parts.tsx";
+import {
+  AddressLink,
+  apiPath,
+  brief,
+  Curl,
+  Failure,
+  Filter,
+  isAddress,
+  linkTo,
+  Panel,
+  plain,
+  Table,
+} from "./parts.tsx";
 import { BASE, useSession } from "./session.ts";
 
 type ShownToken = Pick<KnownToken, "chain" | "address" | "symbol" | "name">;
@@ -90,16 +102,7 @@ function KnownTokens({ chains, chain: first }: ChainsOptions) {
     <Panel title="Known tokens">
       <p class="row">
         <ChainMenu id="known-chain" {...{ chains, chain }} onChain={setChain} />
-        <span class="field">
-          <label for="known-text">Filter</label>{" "}
-          <input
-            id="known-text"
-            type="search"
-            value={text}
-            placeholder="Address, name or symbol"
-            onInput={({ currentTarget }) => setText(currentTarget.value)}
-          />
-        </span>
+        <Filter id="known-text" value={text} onInput={setText} />
       </p>
       <Failure error={error} />
       {tokens === undefined ? <p>Loading…</p> : null}

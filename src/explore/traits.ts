@@ -198,9 +198,7 @@ async function traitsOf(index: TraitIndex, counts: Uint32Array): Promise<{ trait
     const count = counts[number] as number;
     if (count === 0) continue;
     const { type, value } = index.value(number);
-    const values = byType.get(type) ?? new MostFrequent();
-    byType.set(type, values);
-    values.add(value, count);
+    byType.getOrInsertComputed(type, () => new MostFrequent()).add(value, count);
   }
   // Sorting even all types of a full index takes some milliseconds.
   const types = [...byType].sort(([a, { tokens: x }], [b, { tokens: y }]) => y - x || (a < b ? -1 : 1));

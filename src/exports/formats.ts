@@ -93,56 +93,32 @@ function encoderOf(
   facts: readonly (readonly [name: string, value: string])[],
 ): Encoder {
   if (format === "parquet") return new ParquetEncoder(columns, facts);
-  return format === "csv" ? new CsvEncoder(columns) : new JsonLinesEncoder(columns);
+  return format === "csv" ? csvEncoder(columns) : jsonLinesEncoder(columns);
 }
 
 const utf8 = new TextEncoder();
-const NOTHING = new Uint8Array(0);
 
 /** Lines per piece of text. */
 const LINES = 500;
 
-class JsonLinesEncoder implements Encoder {
-  readonly rowsPerPiece = LINES;
-  readonly #names: readonly string[];
-
-  constructor(columns: readonly Column[]) {
-    this.#names = columns.map(({ name }) => `${JSON.stringify(name)}:`);
-  }
-
-  rows(rows: readonly ExportRow[]): Uint8Array {
-    const line = (row: ExportRow) =>
-      `{${row.map((cell, at) => `${this.#names[at]}${JSON.stringify(cell)}`).join(",")}}\n`;
-    return utf8.encode(rows.map(line).join(""));
-  }
-
-  end(): Uint8Array {
-    return NOTHING;
-  }
+/** A format with a line of text per row. @param head begins the file, also one without rows */
+function textEncoder(head: string, lineOf: (row: ExportRow) => string): Encoder {
+  let before = head;
+  const take = (lines: string) => {
+    const bytes = utf8.encode(before + lines);
+    before = "";
+    return bytes;
+  };
+  return { rowsPerPiece: LINES, rows: (rows) => take(rows.map(lineOf).join("")), end: () => take("") };
 }
 
-class CsvEncoder implements Encoder {
-  readonly rowsPerPiece = LINES;
-  #head: string;
-
-  constructor(columns: readonly Column[]) {
-    this.#head = `${columns.map(({ name }) => name).join(",")}\r\n`;
-  }
-
-  rows(rows: readonly ExportRow[]): Uint8Array {
-    return utf8.encode(this.#takeHead() + rows.map((row) => `${row.map(csvCell).join(",")}\r\n`).join(""));
-  }
-
-  end(): Uint8Array {
-    return utf8.encode(this.#takeHead());
-  }
-
-  #takeHead(): string {
-    const head = this.#head;
-    this.#head = "";
-    return head;
-  }
+function jsonLinesEncoder(columns: readonly Column[]): Encoder {
+  const names = columns.map(({ name }) => `${JSON.stringify(name)}:`);
+  return textEncoder("", (row) => `{${row.map((cell, at) => `${names[at]}${JSON.stringify(cell)}`).join(",")}}\n`);
 }
+
+const csvEncoder = (columns: readonly Column[]): Encoder =>
+  textEncoder(`${columns.map(({ name }) => name).join(",")}\r\n`, (row) => `${row.map(csvCell).join(",")}\r\n`);
 
 /**
  * First characters by which a spreadsheet runs a cell as a formula, the full-width forms included. Contracts write these

@@ -4,8 +4,6 @@
  */
 import { yieldToEventLoop } from "../core/background.ts";
 import { Refusal } from "../core/errors.ts";
-import type { Entry } from "../ledger/entries.ts";
-import type { Ledger } from "../ledger/ledger.ts";
 import { countEntries } from "../ledger/listing.ts";
 import { currentCollection, ledgerOf, type WalkSource } from "../walks/snapshot.ts";
 import { batchesOf, type StartedWalk } from "../walks/walk.ts";
@@ -28,43 +26,6 @@ export interface RankedHolder extends Holder {
   readonly rank: number;
 }
 
-interface Counted {
-  tokens: number;
-  units: bigint;
-}
-
-/** Sums the pairs of a block by owner. */
-class HolderTotals {
-  readonly #byOwner = new Map<string, Counted>();
-  #units = 0n;
-
-  /** Number of owners so far. */
-  get owners(): number {
-    return this.#byOwner.size;
-  }
-
-  /** Adds (token, owner) pairs. Each pair must be added once. */
-  add(ledger: Ledger, entries: readonly Entry[]): void {
-    for (const { owner, amount } of entries) {
-      const name = ledger.addresses.hex(owner);
-      const units = BigInt(amount);
-      this.#units += units;
-      const counted = this.#byOwner.get(name);
-      if (counted === undefined) this.#byOwner.set(name, { tokens: 1, units });
-      else {
-        counted.tokens++;
-        counted.units += units;
-      }
-    }
-  }
-
-  /** The owners, those with the most units first, equal ones by address. */
-  async ranked(): Promise<HolderRanking> {
-    const holders = Array.from(this.#byOwner, ([owner, { tokens, units }]) => ({ owner, tokens, units }));
-    return new HolderRanking(await sortInSlices(holders, compare), this.#units);
-  }
-}
-
 /** Most pairs that are read for one ranking: ten seconds, in slices. A contract can mint a range of 2^40 ids. */
 const MAX_PAIRS = 10_000_000;
 /** Most owners that are ranked. Each takes 200 bytes while they are counted and ordered. */
@@ -85,12 +46,24 @@ const tooLarge = (bound: string): Refusal =>
 /** Sums all pairs of a listing, then ranks the owners. @throws Refusal `invalid_parameter` for too many pairs or owners, `cursor_reorged` */
 export async function rankHolders(source: WalkSource, start: StartedWalk): Promise<HolderRanking> {
   await assertRankable(source, start);
-  const totals = new HolderTotals();
+  const byOwner = new Map<string, { readonly owner: string; tokens: number; units: bigint }>();
+  let all = 0n;
   for await (const { collection, entries } of batchesOf(source, start)) {
-    totals.add(collection.ledger, entries);
-    if (totals.owners > MAX_OWNERS) throw tooLarge(`${MAX_OWNERS} owners`);
+    const { addresses } = collection.ledger;
+    for (const { owner: index, amount } of entries) {
+      const owner = addresses.hex(index);
+      const units = BigInt(amount);
+      const counted = byOwner.get(owner);
+      if (counted === undefined) byOwner.set(owner, { owner, tokens: 1, units });
+      else {
+        counted.tokens++;
+        counted.units += units;
+      }
+      all += units;
+    }
+    if (byOwner.size > MAX_OWNERS) throw tooLarge(`${MAX_OWNERS} owners`);
   }
-  return totals.ranked();
+  return new HolderRanking(await sortInSlices([...byOwner.values()], compare), all);
 }
 
 const SHARE_DIGITS = 10n ** 12n;

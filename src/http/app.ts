@@ -31,9 +31,9 @@ import {
 import type { Answered, Operation } from "./api/operation.ts";
 import { UNKNOWN_PARAMETERS, unknownParameters } from "./api/parameters.ts";
 import { isApiPath, isOperatorPath, methodCheck, patternOf, routeLabel } from "./api/paths.ts";
-import { consolePage } from "./console-page.ts";
+import { consolePage, swaggerPage } from "./browser-pages.ts";
 import { documents } from "./documents.ts";
-import { detailOf, HEADERS, INFO, schemasOf } from "./openapi.ts";
+import { detailOf, HEADERS, HIDDEN, INFO, schemasOf } from "./openapi.ts";
 import { COLLECTION_OPERATIONS } from "./routes/collections.ts";
 import { EXPLORE_OPERATIONS } from "./routes/explore.ts";
 import { EXPORT_OPERATIONS } from "./routes/export.ts";
@@ -41,7 +41,6 @@ import { KEY_OPERATIONS } from "./routes/keys.ts";
 import { listingOperations } from "./routes/listing.ts";
 import { PRICE_OPERATIONS } from "./routes/price.ts";
 import { SERVICE_OPERATIONS } from "./routes/service.ts";
-import { swaggerPage } from "./swagger-page.ts";
 
 type DepsOf<T> = T extends readonly Operation<infer Deps>[] ? Deps : never;
 
@@ -340,7 +339,7 @@ function createRoutes(
     const detail = detailOf(operation, deps.wireTypes);
     app.route(operation.method, operation.path, handlerOf(operation, deps), { detail });
   }
-  // The plugin generates the document from the routes above. Its own page is replaced by `swagger-page.ts`.
+  // The plugin generates the document from the routes above. Its own page is replaced by `browser-pages.ts`.
   return app.use(
     swagger({
       path: PLUGIN_PAGE,
@@ -369,8 +368,7 @@ function createRoutes(
 
 /** Without the console, `/` leads to the API's document. */
 const withoutConsole = (prefix: string) =>
-  new Elysia().get(
+  new Elysia(HIDDEN).get(
     "/",
     () => new Response(null, { status: 302, headers: { location: `${prefix}/swagger`, "cache-control": "no-cache" } }),
-    { detail: { hide: true } },
   );

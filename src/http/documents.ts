@@ -2,18 +2,23 @@
  * Documents beside OpenAPI's: the AsyncAPI document of the socket at `/asyncapi.json`, and `/llms.txt`, a page in the form of
  * llmstxt.org that a language model reads to write a client. Both name the public URL.
  */
+import type { Static } from "@sinclair/typebox";
 import { Elysia } from "elysia";
 import { knownChains } from "../chains/chains.ts";
+import { LIMITS } from "../config.ts";
 import { ERROR_CODES } from "../core/errors.ts";
 import type { WireTypes } from "../core/schema-parts.ts";
 import type { KeyLimits } from "../operators/keys.ts";
+import { CLIENT_MESSAGES, SERVER_MESSAGES } from "../push/message-models.ts";
 import { LISTING_WORDS } from "../status-words.ts";
 import type { ChainDeps } from "./api/answered-block.ts";
 import { json } from "./api/answers.ts";
-import { NFT_ADDRESS, TOKEN_ADDRESS } from "./api/examples.ts";
+import { HEADER_EXAMPLES, NFT_ADDRESS, TOKEN_ADDRESS } from "./api/examples.ts";
 import type { Operation } from "./api/operation.ts";
-import { isApiPath, isOperatorPath } from "./api/paths.ts";
-import { socketDocument } from "./socket-docs.ts";
+import { API_PREFIX, isApiPath, isOperatorPath } from "./api/paths.ts";
+import { HIDDEN, INFO } from "./openapi.ts";
+
+// ── Language models ──
 
 interface DocumentOptions extends ChainDeps {
   /** Base URL that clients see, without a trailing slash. */
@@ -113,21 +118,161 @@ ${operationLines(others, base)}
 `;
 }
 
-const HIDDEN = { detail: { hide: true } };
+// ── The socket ──
+
+// Schemas are those of `push/message-models.ts`; a test validates the document, its examples, and every message of a real
+// subscription.
+
+const ENVELOPE = { chain: "eth", address: NFT_ADDRESS };
+const RECORD = { version: 4, resume: "4.1munxio" };
+const BLOCK = Number(HEADER_EXAMPLES.block);
+const { hash } = HEADER_EXAMPLES;
+
+const TOKEN = { chain: "eth", token: TOKEN_ADDRESS };
+const SOCKET_LIMITS = {
+  messagesPerSecond: LIMITS.maxSocketMessagesPerSecond,
+  subscriptionsPerConnection: LIMITS.maxSubscriptionsPerSocket,
+  messageBytes: LIMITS.maxSocketMessage,
+  unreadBytes: LIMITS.maxSocketBuffer,
+};
+
+type Examples = {
+  readonly [Name in keyof typeof SERVER_MESSAGES]: Static<(typeof SERVER_MESSAGES)[Name]>;
+};
+
+const SERVER_EXAMPLES: Examples = {
+  StatusMessage: {
+    ...{ type: "status", ...ENVELOPE, version: 1, status: "SYNCING", block: null, percent: 0 },
+    limits: SOCKET_LIMITS,
+  },
+  ProgressMessage: { type: "progress", ...ENVELOPE, version: 3, percent: 42, blocksLeft: 5_100_000, transfers: 31_200 },
+  IndexedMessage: { type: "indexed", ...ENVELOPE, ...RECORD, block: BLOCK, hash, total: 9_998 },
+  TransfersMessage: { type: "transfers", ...ENVELOPE, ...RECORD, block: BLOCK, tokenIds: ["1234"] },
+  MetadataMessage: { type: "metadata", ...ENVELOPE, ...RECORD, resolved: 9_000, failed: 98, left: 900 },
+  ReorgedMessage: { type: "reorged", ...ENVELOPE, ...RECORD, block: BLOCK, hash },
+  FailedMessage: {
+    ...{ type: "failed", ...ENVELOPE, ...RECORD },
+    code: "indexing_failed",
+    reason: "no endpoint of eth answers",
+    nextTry: HEADER_EXAMPLES.time,
+  },
+  TokenStatusMessage: { type: "status", ...TOKEN, block: BLOCK, limits: SOCKET_LIMITS },
+  PriceMessage: {
+    ...{ type: "price", ...TOKEN, block: BLOCK, hash, usdPrice: 6.54, confidence: "0.98" },
+    nativePrice: {
+      ...{ value: "2500000000000000", decimals: 18, name: "Ether", symbol: "ETH" },
+      address: "0xc02aaa39b223fe8d0a0e5c4f27ead9083c756cc2",
+    },
+    resume: "21000000.1munxio",
+  },
+  UnsubscribedMessage: { type: "unsubscribed", ...ENVELOPE },
+  ErrorMessage: {
+    ...{ type: "error", code: "invalid_parameter" },
+    message: "action: must be subscribe, unsubscribe or ping",
+  },
+  PongMessage: { type: "pong" },
+};
+
+const CLIENT_EXAMPLES: Readonly<Record<keyof typeof CLIENT_MESSAGES, object>> = {
+  SubscribeMessage: { action: "subscribe", ...ENVELOPE, since: RECORD.resume },
+  UnsubscribeMessage: { action: "unsubscribe", ...ENVELOPE },
+  SubscribeToPriceMessage: { action: "subscribe", ...TOKEN, minChangePercent: 0.5 },
+  UnsubscribeFromPriceMessage: { action: "unsubscribe", ...TOKEN },
+  PingMessage: { action: "ping" },
+};
+
+/** `subscribeToPrice` for `SubscribeToPriceMessage`. */
+const nameOf = (component: string): string =>
+  component.charAt(0).toLowerCase() + component.slice(1).replace(/Message$/, "");
+
+function messagesOf(
+  schemas: Readonly<Record<string, { readonly description?: string }>>,
+  examples: Readonly<Record<string, object>>,
+): Record<string, object> {
+  return Object.fromEntries(
+    Object.entries(schemas).map(([name, schema]) => [
+      name,
+      {
+        name: nameOf(name),
+        summary: schema.description,
+        contentType: "application/json",
+        payload: { $ref: `#/components/schemas/${name}` },
+        examples: [{ payload: examples[name] }],
+      },
+    ]),
+  );
+}
+
+const refTo = (place: string) => ({ $ref: `#/${place}` });
+
+/** One direction of the channel. */
+const operation = (action: "receive" | "send", summary: string, schemas: object) => ({
+  action,
+  channel: refTo("channels/collections"),
+  summary,
+  messages: Object.keys(schemas).map((name) => refTo(`channels/collections/messages/${name}`)),
+});
+
+function serverOf(publicUrl: string): object {
+  const { protocol, host, pathname } = new URL(publicUrl);
+  const path = pathname.replace(/\/+$/, "");
+  return {
+    host,
+    ...(path === "" ? {} : { pathname: path }),
+    protocol: protocol === "https:" ? "wss" : "ws",
+    description: "The key is sent in the header or, from a browser, in the subprotocols evm.v2 and apikey.<key>",
+    security: [refTo("components/securitySchemes/ApiKeyAuth")],
+  };
+}
+
+/** @param publicUrl base URL that clients see */
+function socketDocument(publicUrl: string): object {
+  const schemas = { ...CLIENT_MESSAGES, ...SERVER_MESSAGES };
+  return {
+    asyncapi: "3.0.0",
+    info: {
+      ...INFO,
+      title: `${INFO.title}: messages`,
+      description:
+        "The WebSocket channel. It tells when a collection has finished indexing, and what happens to it afterwards; and the price of a token whenever it changes. A message is sent once pages of the HTTP API show what it tells.",
+    },
+    defaultContentType: "application/json",
+    servers: { service: serverOf(publicUrl) },
+    channels: {
+      collections: {
+        address: `${API_PREFIX}/ws`,
+        title: "Collections",
+        description: "One connection holds many subscriptions. A slow reader is closed with a reason.",
+        servers: [refTo("servers/service")],
+        messages: Object.fromEntries(Object.keys(schemas).map((name) => [name, refTo(`components/messages/${name}`)])),
+        bindings: { ws: { method: "GET", bindingVersion: "0.1.0" } },
+      },
+    },
+    operations: {
+      request: operation("receive", "What a client sends", CLIENT_MESSAGES),
+      tell: operation("send", "What the service sends", SERVER_MESSAGES),
+    },
+    components: {
+      schemas,
+      messages: {
+        ...messagesOf(CLIENT_MESSAGES, CLIENT_EXAMPLES),
+        ...messagesOf(SERVER_MESSAGES, SERVER_EXAMPLES),
+      },
+      securitySchemes: { ApiKeyAuth: { type: "httpApiKey", in: "header", name: "X-API-Key" } },
+    },
+  };
+}
+
+// ── Routes ──
 
 export const documents = (options: DocumentOptions) =>
-  new Elysia()
+  new Elysia(HIDDEN)
     // The documents change only with the program and its settings, so a client may cache and revalidate them.
-    .get(
-      "/asyncapi.json",
-      () => json(JSON.stringify(socketDocument(options.url())), { "cache-control": "no-cache" }),
-      HIDDEN,
-    )
+    .get("/asyncapi.json", () => json(JSON.stringify(socketDocument(options.url())), { "cache-control": "no-cache" }))
     .get(
       "/llms.txt",
       () =>
         new Response(languageModelPage(options), {
           headers: { "content-type": "text/plain; charset=utf-8", "cache-control": "no-cache" },
         }),
-      HIDDEN,
     );

@@ -2,7 +2,7 @@
 import type { TSchema } from "@sinclair/typebox";
 import { formsOf, nameOfSchema, type WireTypes } from "../core/schema-parts.ts";
 import { NO_STORE } from "./api/answers.ts";
-import { ERROR_EXAMPLES, ErrorBody, type ErrorModel } from "./api/errors.ts";
+import { ERROR_EXAMPLES, ErrorBody } from "./api/errors.ts";
 import { HEADER_EXAMPLES } from "./api/examples.ts";
 import type { Operation } from "./api/operation.ts";
 import type { Parameters } from "./api/parameters.ts";
@@ -13,6 +13,9 @@ export const INFO = {
   description: "NFT listings and token prices of EVM chains, indexed from JSON-RPC by this server.",
   license: { name: "MIT" },
 };
+
+/** Settings of routes that the document leaves out. */
+export const HIDDEN = { detail: { hide: true } };
 
 const header = (description: string, example: unknown, schema: object = { type: "string" }) => ({
   description,
@@ -188,6 +191,6 @@ export function detailOf(operation: Operation<never>, wire: WireTypes): object {
   };
 }
 
-function exampleOf({ errorExamples = {} }: Operation<never>, status: ErrorStatus): ErrorModel {
-  return (errorExamples as Partial<Record<ErrorStatus, ErrorModel>>)[status] ?? ERROR_EXAMPLES[status];
+function exampleOf({ errorExamples = {} }: Operation<never>, status: ErrorStatus): ErrorBody {
+  return (errorExamples as Partial<Record<ErrorStatus, ErrorBody>>)[status] ?? ERROR_EXAMPLES[status];
 }

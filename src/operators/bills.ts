@@ -117,8 +117,9 @@ interface BillsOptions {
   readonly endpoints: () => ReadonlyMap<string, CallCounts>;
 }
 
-type Kind = "endpoints" | "keys";
 const KINDS = ["endpoints", "keys"] as const;
+type Kind = (typeof KINDS)[number];
+type Counts = { readonly [K in Kind]: ReadonlyMap<string, CallCounts> };
 
 export class Bills {
   readonly #options: BillsOptions;
@@ -128,7 +129,7 @@ export class Bills {
   /** The part of this process's counts that the log has. */
   readonly #recorded = { endpoints: new Map<string, CallCounts>(), keys: new Map<string, CallCounts>() };
   /** Counts of this process that are being appended. */
-  #appending: { readonly [K in Kind]: ReadonlyMap<string, CallCounts> } | undefined;
+  #appending: Counts | undefined;
   #version = 0;
   #reading: Promise<void> = Promise.resolve();
   readonly #unsubscribe: () => void;
@@ -176,12 +177,7 @@ export class Bills {
 
   /** The account of a key's calls. Work that runs on it counts for the key. */
   account(key: string): Spending {
-    let spending = this.#spending.get(key);
-    if (spending === undefined) {
-      spending = new Spending();
-      this.#spending.set(key, spending);
-    }
-    return spending;
+    return this.#spending.getOrInsertComputed(key, () => new Spending());
   }
 
   endpoint(label: string): HourAndDayBill {
@@ -201,7 +197,7 @@ export class Bills {
   }
 
   /** Everything that this process counted since its start. */
-  #counted(): { readonly [K in Kind]: ReadonlyMap<string, CallCounts> } {
+  #counted(): Counts {
     const keys = new Map<string, CallCounts>();
     for (const [name, { calls }] of this.#spending) {
       // The service's own work is in the endpoints' bills.
@@ -214,17 +210,20 @@ export class Bills {
   async record(): Promise<void> {
     const { log, instance } = this.#options;
     const counted = this.#counted();
-    const event: UsageRecorded = { type: "UsageRecorded", instance, endpoints: {}, keys: {} };
-    let isEmpty = true;
-    for (const kind of KINDS) {
-      for (const [name, usage] of counted[kind]) {
-        const rest = without(usage, this.#recorded[kind].get(name));
-        if (rest === undefined) continue;
-        Object.assign(event[kind], { [name]: rest });
-        isEmpty = false;
-      }
-    }
-    if (isEmpty) return;
+    const newIn = (kind: Kind): Readonly<Record<string, CallCounts>> =>
+      Object.fromEntries(
+        [...counted[kind]].flatMap(([name, usage]) => {
+          const rest = without(usage, this.#recorded[kind].get(name));
+          return rest === undefined ? [] : [[name, rest]];
+        }),
+      );
+    const event: UsageRecorded = {
+      type: "UsageRecorded",
+      instance,
+      endpoints: newIn("endpoints"),
+      keys: newIn("keys"),
+    };
+    if (KINDS.every((kind) => Object.keys(event[kind]).length === 0)) return;
     this.#appending = counted;
     try {
       await appendWithRetry(log, ATTEMPTS, async () => {
@@ -260,11 +259,8 @@ export class Bills {
 
   #add({ event, time }: Recorded<UsageEvent>): void {
     for (const kind of KINDS) {
-      const accounts = this.#accounts[kind];
       for (const [name, usage] of Object.entries(event[kind])) {
-        const account = accounts.get(name) ?? new Account();
-        accounts.set(name, account);
-        account.add(time, usage);
+        this.#accounts[kind].getOrInsertComputed(name, () => new Account()).add(time, usage);
       }
     }
   }

@@ -4,13 +4,14 @@
  */
 import { type Chain, chainById } from "../chains/chains.ts";
 import { fromHeadline, historyText, type IndexState, progressOf } from "../collections/headline.ts";
+import { singleFlight } from "../core/background.ts";
 import type { Address } from "../core/hex.ts";
 import { nftStream, parseStream, type StreamName } from "../events/types.ts";
 import { type EventLog, type StreamHead, streamPages } from "../log/event-log.ts";
-import { COLLECTION_STATUSES, type CollectionEntry, type CollectionStatus } from "./models.ts";
+import { COLLECTION_STATUSES, type CollectionStatus, type ListedCollection } from "./models.ts";
 
 export interface DescribedCollection {
-  readonly entry: CollectionEntry;
+  readonly entry: ListedCollection;
   readonly flags: {
     readonly possibleSpam: boolean;
     readonly verifiedCollection: boolean;
@@ -48,15 +49,16 @@ export class Catalogue {
   #names: StreamName[] = [];
   /** Streams that grew since their headline was read. */
   #grown = new Set<StreamName>();
+  /** True once the headlines are being read. Until then no stream needs to be noted. */
+  #isAsked = false;
   #isLoaded = false;
-  #reading: Promise<void> | undefined;
+  readonly #read = singleFlight(() => this.#readNow());
   readonly #unsubscribe: () => void;
 
   constructor(options: CatalogueOptions) {
     this.#options = options;
     this.#unsubscribe = options.log.subscribe((stream) => {
-      const isRead = this.#isLoaded || this.#reading !== undefined;
-      if (isRead && stream.startsWith("nft/")) this.#grown.add(stream);
+      if (this.#isAsked && stream.startsWith("nft/")) this.#grown.add(stream);
     });
   }
 
@@ -82,9 +84,9 @@ export class Catalogue {
   async page(
     filter: CatalogueFilter,
     { after, limit }: { readonly after: StreamName | undefined; readonly limit: number },
-  ): Promise<{ readonly entries: readonly CollectionEntry[]; readonly next: StreamName | undefined }> {
+  ): Promise<{ readonly entries: readonly ListedCollection[]; readonly next: StreamName | undefined }> {
     await this.#read();
-    const entries: CollectionEntry[] = [];
+    const entries: ListedCollection[] = [];
     let last: StreamName | undefined;
     for (let at = after === undefined ? 0 : this.#placeAfter(after); at < this.#names.length; at++) {
       const stream = this.#names[at] as StreamName;
@@ -98,7 +100,7 @@ export class Catalogue {
   }
 
   /** One collection; undefined if it was never requested. */
-  async find(chainId: number, address: Address): Promise<CollectionEntry | undefined> {
+  async find(chainId: number, address: Address): Promise<ListedCollection | undefined> {
     return (await this.describe(chainId, address))?.entry;
   }
 
@@ -125,15 +127,9 @@ export class Catalogue {
     return low;
   }
 
-  #read(): Promise<void> {
-    this.#reading ??= this.#readNow().finally(() => {
-      this.#reading = undefined;
-    });
-    return this.#reading;
-  }
-
   async #readNow(): Promise<void> {
     const { log } = this.#options;
+    this.#isAsked = true;
     const known = this.#rows.size;
     if (!this.#isLoaded) {
       for await (const page of streamPages(log, "nft/")) for (const head of page) this.#add(head);
@@ -157,7 +153,7 @@ export class Catalogue {
     if (row !== undefined) this.#rows.set(head.stream, row);
   }
 
-  #entryOf(stream: StreamName, { chain, address, state }: Row): CollectionEntry {
+  #entryOf(stream: StreamName, { chain, address, state }: Row): ListedCollection {
     const { name, symbol, transfers, nfts, requestedAt, finishedAt, attempt, lastError, retryAt, calls, bytes } = state;
     const { doubtBlock, doubtReason, destroyedAt } = state;
     const status = statusOf(state);

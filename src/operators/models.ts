@@ -85,7 +85,7 @@ export const ListedCollection = named(
     bytes: nullableCount("Bytes of its events"),
   }),
 );
-export type CollectionEntry = Sent<typeof ListedCollection>;
+export type ListedCollection = Sent<typeof ListedCollection>;
 
 export const KEY_SCOPES = ["read", "operate"] as const;
 

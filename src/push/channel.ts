@@ -138,14 +138,12 @@ export class Channel {
       if (isAbort(error)) return;
       if (error instanceof Refusal && error.code === "rate_limited") {
         peer.send(this.#errorOf(message, error.code, error.message));
-        return;
-      }
-      if (error instanceof AppError && error.code === "log_unavailable") {
+      } else if (error instanceof AppError && error.code === "log_unavailable") {
         peer.send(this.#errorOf(message, error.code, "the event log can't be reached at the moment; try again"));
-        return;
+      } else {
+        this.#options.logger.error({ err: error }, "could not handle a WebSocket message");
+        peer.send(this.#errorOf(message, "internal", "internal error; try again"));
       }
-      this.#options.logger.error({ err: error }, "could not handle a WebSocket message");
-      peer.send(this.#errorOf(message, "internal", "internal error; try again"));
     }
   }
 
@@ -188,8 +186,7 @@ export class Channel {
     // Registered before the first await, so that the bound holds and no event is missed.
     const subscription = new StreamSubscription(stream, { peer, connection, unpin: projections.pin(stream) });
     connection.subscriptions.set(stream, subscription);
-    const all = this.#byStream.get(stream) ?? new Set();
-    this.#byStream.set(stream, all.add(subscription));
+    this.#byStream.getOrInsertComputed(stream, () => new Set()).add(subscription);
     try {
       const { collection, verdict } = await this.#requestCollection(peer, chain.chainId, address);
       const isLost = since !== undefined && !(await this.#isInLog(chain.chainId, address, since));

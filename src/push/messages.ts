@@ -69,14 +69,8 @@ type BadMessage = Omit<MessageOf<"error">, "type">;
 const texts = new WeakMap<ServerMessage, string>();
 
 /** Returns a message's text. Serialised once, for any number of subscribers. */
-export function encodeMessage(message: ServerMessage): string {
-  let text = texts.get(message);
-  if (text === undefined) {
-    text = JSON.stringify(message);
-    texts.set(message, text);
-  }
-  return text;
-}
+export const encodeMessage = (message: ServerMessage): string =>
+  texts.getOrInsertComputed(message, () => JSON.stringify(message));
 
 const bad = (message: string, about: Partial<BadMessage> = {}): BadMessage => {
   return { ...about, code: "invalid_parameter", message };

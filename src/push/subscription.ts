@@ -52,10 +52,9 @@ export class HeldEvents {
 
   /** Adds an event once, in order of versions. */
   add(stream: StreamName, event: HeldEvent): void {
-    const held = this.#byStream.get(stream) ?? [];
+    const held = this.#byStream.getOrInsertComputed(stream, () => []);
     const after = held.findLastIndex(({ version }) => version <= event.version);
     if (held[after]?.version !== event.version) held.splice(after + 1, 0, event);
-    this.#byStream.set(stream, held);
   }
 
   /**

@@ -43,10 +43,7 @@ export interface Walk {
 }
 
 /** A first page, as the request's parameters ask for it. */
-export interface FirstPage {
-  readonly limit: number;
-  readonly hex: boolean;
-  readonly holders: boolean;
+export interface FirstPage extends Pick<Walk, "limit" | "hex" | "holders"> {
   readonly withTotal: boolean;
   readonly asOfBlock: number | undefined;
   readonly part: { readonly range: number; readonly totalRanges: number } | undefined;

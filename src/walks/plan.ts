@@ -77,15 +77,6 @@ function sliceOf({ block, position, limit, left }: Walk) {
 /** The slice of an empty page. */
 const EMPTY_SLICE: Slice = { entries: [], starts: [], next: undefined };
 
-/** Adds the entries to the page: those in `read`, or else as the ledger has them now. */
-function fillPage(start: PageStart, read?: Slice): PagePlan {
-  if (read !== undefined) return { ...start, ...read };
-  const { collection, walk } = start;
-  const options = sliceOf(walk);
-  if (options === undefined) return { ...start, ...EMPTY_SLICE };
-  return { ...start, ...readSlice(collection.ledger, { ...options, holders: walk.holders }) };
-}
-
 /** Plans a page in one go. @throws Refusal */
 export function planPage(
   of: Pick<Walk, "chainId" | "address">,
@@ -93,7 +84,11 @@ export function planPage(
   chain: PageChain,
   from: PageFrom,
 ): PagePlan {
-  return fillPage(startPage(of, collection, chain, from));
+  const start = startPage(of, collection, chain, from);
+  const { walk } = start;
+  const options = sliceOf(walk);
+  if (options === undefined) return { ...start, ...EMPTY_SLICE };
+  return { ...start, ...readSlice(start.collection.ledger, { ...options, holders: walk.holders }) };
 }
 
 /** The plan cut after its first `count` entries. The page gets shorter; the walk continues after it. */
@@ -120,13 +115,13 @@ const MAX_BEGINNINGS = 4;
  */
 export function currentPlan(source: WalkSource, collection: Collection, from: PageFrom): PagePlan | Promise<PagePlan> {
   const { holders } = "cursor" in from ? from.cursor : from.first;
-  if (holders) return planInSlices(source, collection, from);
-  if (findingRange(source.chain, collection, from)?.next().done === false)
-    return planInSlices(source, collection, from);
+  // The first slice of the way to a range is gone here, and leaves its marks.
+  const isFar = !holders && findingRange(source.chain, collection, from)?.next().done === false;
+  if (holders || isFar) return planInSlices(source, collection, from);
   const start = startPage(source, collection, source.chain, from);
   const work = readingPage(start);
   const { done, value } = work.next();
-  return done === true ? fillPage(start, value) : planInSlices(source, collection, from, { start, work });
+  return done === true ? { ...start, ...value } : planInSlices(source, collection, from, { start, work });
 }
 
 /** A page that is being read in slices. */
@@ -146,10 +141,10 @@ async function planInSlices(
   for (let beginning = 1; beginning <= MAX_BEGINNINGS; beginning++) {
     const begun = beginning === 1 && underWay !== undefined ? underWay : await beginPage(source, collection, from);
     const read = begun && (await readOn(begun, chain));
-    // Nothing is awaited between the last check and `fillPage`.
+    // Nothing is awaited between the last check and the page.
     if (begun !== undefined && read !== undefined) {
       projections.updateSize(chainId, address);
-      return fillPage(begun.start, read);
+      return { ...begun.start, ...read };
     }
     collection = await currentCollection(source, undefined);
   }

@@ -31,9 +31,9 @@ export const ErrorBody = named(
   }),
 );
 
-export type ErrorModel = Static<typeof ErrorBody>;
+export type ErrorBody = Static<typeof ErrorBody>;
 
-export const errorExample = (code: ErrorCode, message: string, details?: ErrorModel["details"]): ErrorModel =>
+export const errorExample = (code: ErrorCode, message: string, details?: ErrorBody["details"]): ErrorBody =>
   details === undefined ? { message, code } : { message, code, details };
 
 /** One error per status. */

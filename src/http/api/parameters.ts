@@ -12,12 +12,16 @@ interface ParameterSchema {
   readonly [key: string]: unknown;
 }
 
-/** A parameter of a path or a query string. */
-export interface Parameter<T> {
-  readonly schema: ParameterSchema;
+/** What the documents show of a parameter. */
+interface Shown {
   readonly description: string;
   readonly example: unknown;
   readonly deprecated?: true;
+}
+
+/** A parameter of a path or a query string. */
+export interface Parameter<T> extends Shown {
+  readonly schema: ParameterSchema;
   /** True if a cursor fixes the value of its first page, so that what a request with a cursor gives is ignored. */
   readonly isFixedByCursor?: true;
   /** @param texts in the order of the query string; none if it is absent. @throws Refusal 400 */
@@ -33,12 +37,6 @@ export const fixedByCursor = <P extends Parameters>(parameters: P): P =>
 export type Parameters = Readonly<Record<string, Parameter<unknown>>>;
 /** The parsed values of parameters. */
 export type ParsedValues<P extends Parameters> = { readonly [Name in keyof P]: ReturnType<P[Name]["parse"]> };
-
-interface Shown {
-  readonly description: string;
-  readonly example: unknown;
-  readonly deprecated?: true;
-}
 
 /** A parameter that may be given once. `parse` returns undefined for a text that is not allowed. */
 function once<T, Absent>(
@@ -250,21 +248,20 @@ export const tokenIdParameter: Parameter<bigint | undefined> = parsedText(
 export function parseQuery<P extends Parameters>(search: string, parameters: P): ParsedValues<P> {
   const given = new URLSearchParams(search);
   const hasCursor = Boolean(given.get("cursor"));
-  const values = Object.entries(parameters).map(([name, parameter]) => {
-    const isIgnored = hasCursor && parameter.isFixedByCursor === true;
-    return [name, parameter.parse(isIgnored ? [] : given.getAll(name), name)];
-  });
-  return Object.fromEntries(values) as ParsedValues<P>;
+  return parsed(parameters, (name, { isFixedByCursor }) => (hasCursor && isFixedByCursor ? [] : given.getAll(name)));
 }
 
 /** Parses the parts of a path. @throws Refusal 400 */
-export function parsePath<P extends Parameters>(
+export const parsePath = <P extends Parameters>(
   parts: Readonly<Record<string, string>>,
   parameters: P,
+): ParsedValues<P> => parsed(parameters, (name) => [parts[name] ?? ""]);
+
+function parsed<P extends Parameters>(
+  parameters: P,
+  textsOf: (name: string, parameter: Parameter<unknown>) => readonly string[],
 ): ParsedValues<P> {
-  const values = Object.entries(parameters).map(([name, parameter]) => {
-    return [name, parameter.parse([parts[name] ?? ""], name)];
-  });
+  const values = Object.entries(parameters).map(([name, one]) => [name, one.parse(textsOf(name, one), name)]);
   return Object.fromEntries(values) as ParsedValues<P>;
 }
 

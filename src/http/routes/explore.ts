@@ -255,18 +255,24 @@ async function readingOf(
   return { source, runtime, requester, limit, cursor, asOf, cursorAt };
 }
 
-/** A body, and the block that it is valid for. */
-interface Read<T> {
-  readonly body: T;
-  readonly start: StartedWalk;
-}
-
-/** Reads memory in the turn of the key, then makes the answer with its block, whose header may wait for a node. */
-async function respond<T>({ runtime, requester }: Reading, deps: ExploreDeps, read: () => Promise<Read<T>>) {
-  const { body, start } = await deps.explorer.memory.run(requester, read);
+/**
+ * Reads memory from the start of the walk on, in the turn of the key. Then makes the headers of its block, whose header may
+ * wait for a node.
+ * @param byPair true for a walk over pairs of token and owner
+ */
+async function respond<T>(
+  { source, cursor, asOf: block, runtime, requester }: Reading,
+  deps: ExploreDeps,
+  byPair: boolean,
+  read: (start: StartedWalk) => Promise<T>,
+) {
+  const { body, start } = await deps.explorer.memory.run(requester, async () => {
+    const start = await startWalk(source, { cursor, asOfBlock: block, byPair });
+    return { body: await read(start), start };
+  });
   const asOf = await asOfBlock(start, runtime);
   const headers = responseHeaders(asOf, { trouble: runtime.trouble(), isStale: deps.isStale() });
-  return { body, headers, asOf };
+  return { body, start, headers, asOf };
 }
 
 type RecordModel = Static<typeof NftRecord>;
@@ -356,13 +362,14 @@ interface TransfersWanted extends TransferQuery {
 async function transfersAnswer(asked: Asked, deps: ExploreDeps, wanted: TransfersWanted) {
   const { id, from, to } = wanted;
   const reading = await readingOf(asked, deps, ["transfers", id?.toString(), from, to]);
-  const { source, limit, cursor, asOf, cursorAt } = reading;
-  const { body, headers } = await respond(reading, deps, async () => {
-    const start = await startWalk(source, { cursor, asOfBlock: asOf, byPair: false });
-    const page = await transfersPage(source, start, wanted, { isFirst: cursor === undefined, limit });
-    return { body: { start, page }, start };
-  });
-  const { start, page } = body;
+  const { source, limit, cursor, cursorAt } = reading;
+  const {
+    body: page,
+    start,
+    headers,
+  } = await respond(reading, deps, false, (start) =>
+    transfersPage(source, start, wanted, { isFirst: cursor === undefined, limit }),
+  );
   const { times, transactions } = await factsOfTransfers(reading, deps, { start, page, wanted });
   const result = page.transfers.map(({ id, amount, ...one }, i) => {
     const seconds = times[i];
@@ -448,9 +455,8 @@ const listHolders = json({
   },
   handle: async (asked, deps) => {
     const reading = await readingOf(asked, deps, ["holders"]);
-    const { source, limit, cursor, asOf, cursorAt } = reading;
-    return respond(reading, deps, async () => {
-      const start = await startWalk(source, { cursor, asOfBlock: asOf, byPair: true });
+    const { source, limit, cursor, cursorAt } = reading;
+    return respond(reading, deps, true, async (start) => {
       // A walk of holders reads all pairs from the start, and its place is the number of the owner.
       const first = cursor === undefined ? 0 : (numberOfPlace(cursor.position) ?? 0);
       const whole = { ...start, walk: { ...start.walk, position: START } };
@@ -458,7 +464,7 @@ const listHolders = json({
       const result = ranking.slice(first, limit).map((holder) => ({ ...holder, units: holder.units.toString() }));
       const end = first + result.length;
       const next = end < ranking.count ? placeOfNumber(end) : undefined;
-      return { body: { total: ranking.count, result, cursor: cursorAt(start, next) }, start };
+      return { total: ranking.count, result, cursor: cursorAt(start, next) };
     });
   },
 });
@@ -474,9 +480,8 @@ const findTokens = json({
   handle: async (asked, deps) => {
     const { owner, trait: traits } = asked.query;
     const reading = await readingOf(asked, deps, ["tokens", owner, ...traits]);
-    const { source, runtime, limit, cursor, asOf, cursorAt } = reading;
-    return respond(reading, deps, async () => {
-      const start = await startWalk(source, { cursor, asOfBlock: asOf, byPair: owner !== undefined });
+    const { source, runtime, limit, cursorAt } = reading;
+    return respond(reading, deps, owner !== undefined, async (start) => {
       const index = traits.length === 0 ? undefined : (await traitIndex(reading, start, deps)).index;
       const having = index?.having(traits);
       const { collection, entries, places } = await findEntries(source, start, limit, (ledger) =>
@@ -484,7 +489,7 @@ const findTokens = json({
       );
       const { facts } = await runtime.factsOf(source.address, entries, pageFacts());
       const result = await recordsFor({ collection, entries, facts }, reading, deps);
-      return { body: { result, cursor: cursorAt(start, places[result.length]) }, start };
+      return { result, cursor: cursorAt(start, places[result.length]) };
     });
   },
 });
@@ -508,18 +513,17 @@ const getToken = json({
   handle: async (asked, deps) => {
     const { id } = asked.path;
     const reading = await readingOf(asked, deps, ["token", id.toString()]);
-    const { source, runtime, limit, cursor, asOf, cursorAt } = reading;
-    const answer = await respond(reading, deps, async () => {
-      const start = await startWalk(source, { cursor, asOfBlock: asOf, byPair: false });
+    const { source, runtime, limit, cursor, cursorAt } = reading;
+    const answer = await respond(reading, deps, false, async (start) => {
       const ledger = ledgerOf(await currentCollection(source, start.walk), start.walk);
       const token = tokenOfId(ledger, id);
       if (token === undefined) throw new Refusal("not_found", `id: no transfer of token ${id} is known`);
       const { transfers, next } = await historyPage(source, start, token, { isFirst: cursor === undefined, limit });
       const history = transfers.map((one) => ({ ...one, amount: one.amount.toString() }));
       const page = { token, history, cursor: cursorAt(start, next) };
-      if (cursor !== undefined) return { body: { metadata: [], ...page }, start };
+      if (cursor !== undefined) return { metadata: [], ...page };
       const record = await recordOfToken(reading, deps, { start, token, knownAt: asked.query.metadata_as_of });
-      return { body: { ...record, ...page }, start };
+      return { ...record, ...page };
     });
     const { token, ...page } = answer.body;
     const { block = 0, hash = "" } = answer.asOf ?? {};
@@ -565,11 +569,10 @@ const listTraits = json({
   errors: [400, 404, 409],
   handle: async (asked, deps) => {
     const reading = await readingOf(asked, deps, ["traits"]);
-    return respond(reading, deps, async () => {
-      const start = await startWalk(reading.source, { cursor: undefined, asOfBlock: undefined, byPair: false });
+    return respond(reading, deps, false, async (start) => {
       const { tokens, indexed, isTruncated, traits } = (await traitIndex(reading, start, deps)).counts;
       const truncated = isTruncated ? { truncated: true } : {};
-      return { body: { of: tokens, indexed, ...truncated, result: traits }, start };
+      return { of: tokens, indexed, ...truncated, result: traits };
     });
   },
 });

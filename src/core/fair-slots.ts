@@ -165,20 +165,15 @@ export class FairSlots {
     this.#places = new FairPlaces(options);
   }
 
-  /** @throws Refusal `rate_limited` if too much work of the key waits; the signal's reason if it aborts first; errors of `work` */
-  run<T>(requester: Requester, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
-    return this.#run(requester, work, { places: 1, signal });
-  }
-
-  /** Like `run`, for work that takes several places, at most `perKey`. */
-  runMany<T>(requester: Requester, places: number, work: () => Promise<T>): Promise<T> {
-    return this.#run(requester, work, { places, signal: undefined });
-  }
-
-  async #run<T>(
+  /**
+   * @param places that the work takes, at most `perKey`
+   * @throws Refusal `rate_limited` if too much work of the key waits; the signal's reason if it aborts first; errors of
+   * `work`
+   */
+  async run<T>(
     requester: Requester,
     work: () => Promise<T>,
-    { places, signal }: { readonly places: number; readonly signal: AbortSignal | undefined },
+    { places = 1, signal }: { readonly places?: number; readonly signal?: AbortSignal } = {},
   ): Promise<T> {
     signal?.throwIfAborted();
     const mayBegin = requester.isOperator || !this.#isHeldUp;

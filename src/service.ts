@@ -24,7 +24,7 @@ import {
   parsePriceList,
 } from "./chains/chains.ts";
 import { beginAnew } from "./collections/headline.ts";
-import { type BlocksInDoubt, HotCollections } from "./collections/hot-collections.ts";
+import { HotCollections } from "./collections/hot-collections.ts";
 import { ListFiles } from "./collections/operator-lists.ts";
 import { Snapshots } from "./collections/snapshots.ts";
 import { type ChainConfig, type Config, ConfigError, keyLimits, LIMITS } from "./config.ts";
@@ -36,7 +36,7 @@ import type { Address, Hash } from "./core/hex.ts";
 import { Generations, type Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import { createMetrics } from "./core/metrics.ts";
-import { type CallCounts, nftStream, parseStream, type StreamName } from "./events/types.ts";
+import { type BlockRange, type CallCounts, nftStream, parseStream, type StreamName } from "./events/types.ts";
 import { Explorer } from "./explore/readings.ts";
 import { createApp } from "./http/app.ts";
 import { RateLimiter } from "./http/rate-limiter.ts";
@@ -236,7 +236,7 @@ async function openParts(
   });
   if (folder !== undefined) warnOfFolder(folder, logger);
   const snapshots = folder === undefined ? undefined : new Snapshots({ folder, maxBytes: snapshotBytes, log, logger });
-  const onDoubt = (stream: StreamName, blocks: BlocksInDoubt) => {
+  const onDoubt = (stream: StreamName, blocks: BlockRange) => {
     const parsed = parseStream(stream);
     if (parsed.kind === "nft") runtimes.get(parsed.chainId)?.indexing.doubt(parsed.address, blocks);
   };

@@ -4,7 +4,7 @@
  * lower case, and belongs to the requested range and addresses.
  */
 import type { Address, Hash } from "../core/hex.ts";
-import type { BlockRef, CallCounts, HeaderRef, TransferForm } from "../events/types.ts";
+import type { BlockRange, BlockRef, CallCounts, HeaderRef, TransferForm } from "../events/types.ts";
 
 export interface BlockHeader extends HeaderRef {
   /** Bloom filter of 256 bytes over addresses and topics of the block's logs, hex with 0x. */
@@ -223,12 +223,6 @@ export interface ChainReader {
 
   /** Returns the number of transactions sent from the address, at the newest block. */
   transactionCount(address: Address): Promise<number>;
-}
-
-export interface BlockRange {
-  readonly fromBlock: number;
-  /** Inclusive. */
-  readonly toBlock: number;
 }
 
 /** The NFT transfers of a contract in a range of blocks, and the forms in which they read. */

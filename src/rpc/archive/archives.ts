@@ -5,8 +5,9 @@
 import { type Clock, withTimeout } from "../../core/clock.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
+import type { BlockRange } from "../../events/types.ts";
 import { NARROW_SPAN } from "../endpoint/capabilities.ts";
-import type { BlockRange, ChainLog, ChainReader, LogFilter } from "../port.ts";
+import type { ChainLog, ChainReader, LogFilter } from "../port.ts";
 import type { ProvenLogs, ToldBlock } from "../reading/block-logs.ts";
 import type { RpcChainReader } from "../reading/reader.ts";
 import { isHistoryPruned } from "../rpc-errors.ts";

@@ -6,14 +6,14 @@
 import { type Clock, retry } from "../../core/clock.ts";
 import { TokenBuckets } from "../../core/fair-slots.ts";
 import type { Hash } from "../../core/hex.ts";
-import type { BlockRef } from "../../events/types.ts";
+import type { BlockRange, BlockRef } from "../../events/types.ts";
 import type { Decoder } from "../decode/decode-pool.ts";
 import { HEADER_FIELDS } from "../decode/hashes.ts";
 import { readPortal } from "../decode/portal.ts";
 import { NFT_TOPICS } from "../decode/transfers.ts";
 import type { RequestOutcome } from "../endpoint/provider.ts";
 import { withoutSecrets } from "../endpoint/transport.ts";
-import type { ArchivedRange, BlockRange, LogFilter, TransferFilter } from "../port.ts";
+import type { ArchivedRange, LogFilter, TransferFilter } from "../port.ts";
 import { connectionFault, RpcError } from "../rpc-errors.ts";
 import { ArchiveError, type HistorySource, type LogsPart, type TransfersPart } from "./port.ts";
 

@@ -41,13 +41,17 @@ export const hasMoreTopics = (
   wanted: readonly (readonly string[] | undefined)[] = [],
 ): boolean => wanted.every((some, at) => some?.includes(topics[at + 1] ?? "") !== false);
 
-export interface LogFilter extends BlockRange {
+/** Which logs are wanted of a block: contracts and topics in lower case. */
+export interface Watched {
   /** Any of these; an empty list means any address. */
   readonly addresses: readonly Address[];
   /** Any of these as the first topic; an empty list means any. */
   readonly topics: readonly Hash[];
   /** For each topic after the first, any of these; undefined for any. */
   readonly moreTopics?: MoreTopics;
+}
+
+export interface LogFilter extends Watched, BlockRange {
   /** Most logs that the caller has room for. Default: no limit. */
   readonly maxLogs?: number;
   /** Requests that this read may still make. It counts them down. Default: no limit. */

@@ -2,7 +2,6 @@
  * Fair shares of a limited resource: a queue that takes work in turns by key, operators first, and slots of which one
  * key holds only a part. Without it, one key that asks much delays all others.
  */
-
 import type { Clock } from "./clock.ts";
 import { Refusal } from "./errors.ts";
 
@@ -205,7 +204,7 @@ export class FairSlots {
     const { maxWaiting, retryAfter, work } = this.#options;
     if (this.#waiting.count(requester) * places >= maxWaiting) {
       const text = `too many ${work} of this key wait already, at most ${maxWaiting}: wait for their answers`;
-      throw new Refusal("rate_limited", text, { retryAfter: retryAfter });
+      throw new Refusal("rate_limited", text, { retryAfter });
     }
     return new Promise((resolve, reject) => {
       const leave = () => {

@@ -69,7 +69,6 @@ export class HotCollections {
         },
         evolve: (stream, collection, recorded, slice) => this.#evolve(stream, collection, recorded, slice),
         weight: transfersOf,
-        attachedBytes: (event) => (event.type === "TransfersCommitted" ? event.transfers.length : 0),
         bytes: sizeOf,
         trim: ({ ledger }) => ledger.trim(),
       },

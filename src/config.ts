@@ -312,9 +312,8 @@ function readGateways(env: EnvironmentReader, key: string, fallback: readonly st
 }
 
 /** Paths of files, and https URLs. Plain http is for local chains, like private addresses. */
-function readTokenLists(env: EnvironmentReader): readonly string[] {
+function readTokenLists(env: EnvironmentReader, allowsHttp: boolean): readonly string[] {
   const sources = env.text("TOKEN_LISTS")?.split(",") ?? [];
-  const allowsHttp = env.text("METADATA_ALLOW_PRIVATE")?.toLowerCase() === "true";
   const usable = (source: string) => {
     if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(source)) return source !== "";
     const url = URL.parse(source);
@@ -435,7 +434,8 @@ export function readConfig(environment: Environment): Config {
   const env = new EnvironmentReader(environment);
   const replaced = addOperatorsChains(env);
   const eventLogUrl = readEventLogUrl(env);
-  const config: Config = {
+  const metadataAllowPrivate = env.choice("METADATA_ALLOW_PRIVATE", ["true", "false"], "false") === "true";
+  const config: Omit<Config, "warnings" | "variables"> = {
     host: env.matching("HOST", HOST_PATTERN, "be a host name or an IP address") ?? "127.0.0.1",
     port: env.integer("PORT", 3000, 0, 65_535),
     publicUrl: readPublicUrl(env),
@@ -461,15 +461,13 @@ export function readConfig(environment: Environment): Config {
     ipfsGateways: readGateways(env, "IPFS_GATEWAYS", IPFS_GATEWAYS, /\/ipfs$/),
     arweaveGateways: readGateways(env, "ARWEAVE_GATEWAYS", ARWEAVE_GATEWAYS, /\/+$/),
     metadataGivenHosts: env.choice("METADATA_GIVEN_HOSTS", ["on", "off"], "on") === "on",
-    metadataAllowPrivate: env.choice("METADATA_ALLOW_PRIVATE", ["true", "false"], "false") === "true",
+    metadataAllowPrivate,
     spamList: env.text("SPAM_LIST"),
     verifiedList: env.text("VERIFIED_LIST"),
     nameList: env.text("NAME_LIST"),
     priceList: env.text("PRICE_LIST"),
-    tokenLists: readTokenLists(env),
+    tokenLists: readTokenLists(env, metadataAllowPrivate),
     logLevel: env.choice("LOG_LEVEL", ["silent", "error", "warn", "info", "debug", "trace"], "info"),
-    warnings: [],
-    variables: [],
     logFormat: env.choice("LOG_FORMAT", ["auto", "json", "pretty"], "auto"),
     hasConsole: env.choice("CONSOLE", ["on", "off"], "on") === "on",
     hasExplorerLinks: env.choice("EXPLORER_LINKS", ["on", "off"], "on") === "on",

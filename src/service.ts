@@ -4,7 +4,6 @@
  * process folds the log and serves.
  */
 import { randomBytes, randomUUID } from "node:crypto";
-import { join } from "node:path";
 import packageFacts from "../package.json" with { type: "json" };
 import { Leases } from "./chain/lease.ts";
 import {
@@ -15,19 +14,11 @@ import {
   type RuntimeOptions,
   type SharedParts,
 } from "./chain-runtime.ts";
-import {
-  type Chain,
-  COMPUTE_UNITS,
-  contractChains,
-  explorersOf,
-  type PriceList,
-  parsePriceList,
-} from "./chains/chains.ts";
+import { type Chain, contractChains, explorersOf } from "./chains/chains.ts";
 import { beginAnew } from "./collections/headline.ts";
-import { type BlocksInDoubt, HotCollections } from "./collections/hot-collections.ts";
-import { ListFiles } from "./collections/operator-lists.ts";
+import { HotCollections } from "./collections/hot-collections.ts";
 import { Snapshots } from "./collections/snapshots.ts";
-import { type ChainConfig, type Config, ConfigError, keyLimits, LIMITS } from "./config.ts";
+import { type ChainConfig, type Config, keyLimits, LIMITS } from "./config.ts";
 import { type Clock, systemClock, withTimeout } from "./core/clock.ts";
 import { AppError, messageOf } from "./core/errors.ts";
 import type { Requester } from "./core/fair-slots.ts";
@@ -36,7 +27,7 @@ import type { Address, Hash } from "./core/hex.ts";
 import { Generations, type Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import { createMetrics } from "./core/metrics.ts";
-import { type CallCounts, nftStream, parseStream, type StreamName } from "./events/types.ts";
+import { type BlockRange, type CallCounts, nftStream, parseStream, type StreamName } from "./events/types.ts";
 import { Explorer } from "./explore/readings.ts";
 import { createApp } from "./http/app.ts";
 import { RunningExports } from "./http/routes/export.ts";
@@ -45,19 +36,18 @@ import { Demand } from "./indexing/candidates.ts";
 import { countEntries } from "./ledger/listing.ts";
 import type { EventLog } from "./log/event-log.ts";
 import { Freshness } from "./log/freshness.ts";
-import { openLog } from "./log/open.ts";
-import { UNFINISHED_COPY } from "./log/raw-log.ts";
+import { assertWhole, openLog } from "./log/open.ts";
 import { Metadata } from "./metadata/metadata.ts";
-import { Fetcher, systemWire, type Wire } from "./metadata/resolve/fetcher.ts";
+import { systemWire, type Wire } from "./metadata/resolve/fetcher.ts";
 import { requestRefresh } from "./metadata/token-uris.ts";
 import { EndpointLog, leaseObserver, measureLog, measureOperations, metadataObserver, observe } from "./observers.ts";
+import { readOperatorFiles } from "./operator-files.ts";
 import { Bills } from "./operators/bills.ts";
 import { Catalogue } from "./operators/catalogue.ts";
 import { ApiKeys, FIRST_KEY_SETTING, hashOfKey, newKeyText, WAY_TO_OPERATE } from "./operators/keys.ts";
 import type { ListedCollection } from "./operators/models.ts";
 import { ServiceStatus } from "./operators/status.ts";
 import { findTokens } from "./prices/known-tokens.ts";
-import { TokenLists } from "./prices/token-lists.ts";
 import { Channel } from "./push/channel.ts";
 import { DecodePool } from "./rpc/decode/decode-pool.ts";
 
@@ -223,7 +213,7 @@ async function openParts(
   const { snapshotDir: folder, snapshotBytes, cacheBytes } = config;
   const metrics = createMetrics();
   metrics.logWentBack.inc(losses);
-  const { lists, tokenLists, priceList } = await readOperatorFiles(options, clock);
+  const { lists, tokenLists, priceList } = await readOperatorFiles({ ...options, clock });
   const log = await (options.openLog ?? openLog)(config.eventLogUrl, clock, logger, {
     connections: config.pgPool,
     onWentBack,
@@ -235,7 +225,7 @@ async function openParts(
   });
   if (folder !== undefined) warnOfFolder(folder, logger);
   const snapshots = folder === undefined ? undefined : new Snapshots({ folder, maxBytes: snapshotBytes, log, logger });
-  const onDoubt = (stream: StreamName, blocks: BlocksInDoubt) => {
+  const onDoubt = (stream: StreamName, blocks: BlockRange) => {
     const parsed = parseStream(stream);
     if (parsed.kind === "nft") runtimes.get(parsed.chainId)?.indexing.doubt(parsed.address, blocks);
   };
@@ -270,14 +260,6 @@ function warnOfFolder(folder: string, logger: Logger): void {
   } catch (error) {
     logger.warn({ err: error }, "SNAPSHOT_DIR: the folder can't be written, so large collections have no snapshots");
   }
-}
-
-/** @throws AppError if a copy into the log was begun and has not ended: streams, or their ends, are missing */
-export async function assertWhole(log: EventLog): Promise<void> {
-  if ((await log.findSetting(UNFINISHED_COPY)) === undefined) return;
-  throw new AppError("EVENT_LOG_URL: a copy into this log has not ended; run the same `copy` again", {
-    code: "configuration",
-  });
 }
 
 async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts> {
@@ -514,83 +496,6 @@ function watchFreshness(parts: Assembly): Freshness {
   lifecycle.run("freshness", (signal) => freshness.run(signal));
   metrics.onScrape(() => measureLog(metrics, log, freshness));
   return freshness;
-}
-
-interface OperatorFiles {
-  readonly lists: ListFiles;
-  readonly tokenLists: TokenLists;
-  readonly priceList: PriceList;
-}
-
-/** Reads the files that the environment names. @throws ConfigError with the problems of all of them */
-export async function readOperatorFiles(
-  options: Pick<ServiceOptions, "config" | "logger" | "minPollMs" | "metadataWire">,
-  clock: Clock,
-): Promise<OperatorFiles> {
-  const all = [readLists(options, clock), readTokenLists(options, clock), readPriceList(options.config)] as const;
-  const problems: string[] = [];
-  for (const outcome of await Promise.allSettled(all)) {
-    if (outcome.status === "fulfilled") continue;
-    if (!(outcome.reason instanceof ConfigError)) throw outcome.reason;
-    problems.push(...outcome.reason.problems);
-  }
-  if (problems.length > 0) throw new ConfigError(problems);
-  const [lists, tokenLists, priceList] = await Promise.all(all);
-  return { lists, tokenLists, priceList };
-}
-
-type FileOptions = Parameters<typeof readOperatorFiles>[0];
-
-/** Reads the operator's lists. @throws ConfigError with the problems of their files */
-async function readLists({ config, logger, minPollMs }: FileOptions, clock: Clock): Promise<ListFiles> {
-  const lists = new ListFiles({
-    spam: { key: "SPAM_LIST", path: config.spamList },
-    verified: { key: "VERIFIED_LIST", path: config.verifiedList },
-    names: { key: "NAME_LIST", path: config.nameList },
-    maxBytes: LIMITS.maxListBytes,
-    pollMs: minPollMs ?? LIMITS.listPollMs,
-    clock,
-    logger,
-  });
-  const problems = await lists.load();
-  if (problems.length > 0) throw new ConfigError(problems);
-  return lists;
-}
-
-/** Reads the token lists that are files or were fetched before. @throws ConfigError with the problems of files */
-async function readTokenLists(options: FileOptions, clock: Clock): Promise<TokenLists> {
-  const { config, logger, minPollMs } = options;
-  const { metadataAllowPrivate: allowPrivate, snapshotDir } = config;
-  const wire = options.metadataWire ?? systemWire;
-  const fetcher = new Fetcher({ wire, clock, allowPrivate, gateways: { ipfs: [], arweave: [] } });
-  const times = { firstByteMs: 10_000, totalMs: 60_000, httpsOnly: !allowPrivate };
-  const lists = new TokenLists({
-    sources: config.tokenLists,
-    fetch: async (url, maxBytes, signal) => (await fetcher.fetch(url, { ...times, maxBytes }, signal)).bytes,
-    folder: snapshotDir === undefined ? undefined : join(snapshotDir, "token-lists"),
-    maxBytes: LIMITS.maxTokenListBytes,
-    pollMs: minPollMs ?? LIMITS.listPollMs,
-    clock,
-    logger,
-  });
-  const problems = await lists.load();
-  if (problems.length > 0) throw new ConfigError(problems);
-  return lists;
-}
-
-/** Reads the operator's price list. @throws ConfigError */
-async function readPriceList({ priceList: path }: Config): Promise<PriceList> {
-  if (path === undefined) return COMPUTE_UNITS;
-  const text = await Bun.file(path)
-    .slice(0, LIMITS.maxListBytes)
-    .text()
-    .catch(() => undefined);
-  if (text === undefined) throw new ConfigError(["PRICE_LIST: the file can't be read"]);
-  try {
-    return parsePriceList(text);
-  } catch (error) {
-    throw new ConfigError([`PRICE_LIST: ${messageOf(error)}`]);
-  }
 }
 
 async function readCursorSecret(log: EventLog, config: Config): Promise<string> {

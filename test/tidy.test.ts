@@ -37,6 +37,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     ...["exports", "explore", "walks", "console", "config.ts", "status-words.ts"],
   ],
   "config.ts": ["core", "chains"],
+  "operator-files.ts": ["core", "chains", "collections", "prices", "metadata", "config.ts"],
   "observers.ts": ["core", "chains", "chain", "collections", "indexing", "log", "metadata", "operators", "rpc"],
   "chain-runtime.ts": [
     ...["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections", "listings", "indexing"],
@@ -44,11 +45,12 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   "service.ts": [
     ...["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections", "listings", "indexing"],
-    ...["operators", "prices", "metadata", "push", "explore", "http", "config.ts", "observers.ts", "chain-runtime.ts"],
+    ...["operators", "prices", "metadata", "push", "explore", "http", "config.ts", "observers.ts"],
+    ...["operator-files.ts", "chain-runtime.ts"],
   ],
   cli: [
     ...["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections", "listings", "exports", "prices"],
-    ...["metadata", "operators", "walks", "client", "config.ts", "service.ts", "status-words.ts"],
+    ...["metadata", "operators", "walks", "client", "config.ts", "operator-files.ts", "service.ts", "status-words.ts"],
   ],
   "main.ts": ["service.ts", "config.ts", "core", "cli", "metadata"],
   client: ["chains"],

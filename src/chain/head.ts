@@ -2,13 +2,12 @@
  * The head of the chain: when to poll for it, and which block to believe. Asks one endpoint, and all of them if that
  * one may be behind.
  */
-import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
-import type { Logger } from "../core/logger.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
-import type { ChainReader, Newest } from "../rpc/port.ts";
+import type { Newest } from "../rpc/port.ts";
 import { RpcError } from "../rpc/rpc-errors.ts";
 import { isUnforked } from "./branch.ts";
+import type { ChainWork } from "./consumer.ts";
 import type { ChainState } from "./view.ts";
 
 // Schedules a follower's polls: when the next block is due, or earlier on request. Makes no requests itself.
@@ -155,11 +154,7 @@ interface Pace {
   readonly hasMoved: boolean;
 }
 
-interface HeadWatchOptions {
-  readonly chain: Chain;
-  readonly reader: ChainReader;
-  readonly clock: Clock;
-  readonly logger: Logger;
+interface HeadWatchOptions extends Pick<ChainWork, "chain" | "reader" | "clock" | "logger"> {
   /** Minimum poll interval in ms. */
   readonly minPollMs: number;
 }

@@ -2,19 +2,10 @@
  * The follower's next step, and the new blocks above the followed head: their logs for all consumers, and as many headers
  * as are needed to know that they lie on one branch with it.
  */
-import type { Clock } from "../core/clock.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
-import type {
-  BlockHeader,
-  ChainLog,
-  ChainReader,
-  CompleteLogsOptions,
-  LogFilter,
-  LogsInDoubt,
-  Verify,
-} from "../rpc/port.ts";
+import type { BlockHeader, ChainLog, CompleteLogsOptions, LogFilter, LogsInDoubt, Verify } from "../rpc/port.ts";
 import { ForkedAnswersError, firstUnlinked, isUnforked, numbersBetween } from "./branch.ts";
-import type { AdvancedBlocks, ChainConsumer, FollowedChain } from "./consumer.ts";
+import type { AdvancedBlocks, ChainConsumer, ChainWork, FollowedChain } from "./consumer.ts";
 import type { ShownTips } from "./head.ts";
 import type { ChainState } from "./view.ts";
 
@@ -89,11 +80,8 @@ export class HeaderReads {
 /** Share of followed blocks whose logs are compared with receipts, if the endpoint has them. */
 const RECEIPTS_SAMPLE = 0.05;
 
-interface NewBlocksOptions {
+interface NewBlocksOptions extends Pick<ChainWork, "reader" | "clock" | "verify"> {
   readonly consumers: readonly ChainConsumer[];
-  readonly reader: ChainReader;
-  readonly clock: Clock;
-  readonly verify: Verify;
   readonly reads: HeaderReads;
 }
 

@@ -18,7 +18,8 @@ import { bytesText, countedText, wholeText } from "../core/format.ts";
 import { silentLogger } from "../core/logger.ts";
 import { chainStream } from "../events/types.ts";
 import type { LogStatus } from "../log/event-log.ts";
-import { checkLog } from "../log/open.ts";
+import { assertWhole, checkLog } from "../log/open.ts";
+import { readOperatorFiles } from "../operator-files.ts";
 import { Portal } from "../rpc/archive/portal.ts";
 import { DecodePool } from "../rpc/decode/decode-pool.ts";
 import { NARROW_SPAN, SPANS } from "../rpc/endpoint/capabilities.ts";
@@ -37,9 +38,6 @@ interface Finding {
   /** What to do about it. */
   readonly advice?: string;
 }
-
-/** The checks of a start. */
-type Start = Pick<typeof import("../service.ts"), "assertWhole" | "readOperatorFiles">;
 
 const LOW_DISK_BYTES = 5e9;
 /** Room for fewer sockets is used up by a few clients. */
@@ -64,12 +62,10 @@ export const doctorCommand: Command = {
       { what: "configuration", result: "ok", text: countedText(config.chains.length, "chain") },
       ...variableFindings(config),
     ];
-    // Imported on demand, like by commands with a service of their own: it takes long to load.
-    const start: Start = await import("../service.ts");
     const recorded = new Map<number, RecordedChain>();
-    const ofLog = await logFindings(config, start, recorded);
+    const ofLog = await logFindings(config, recorded);
     const isRunning = ofLog.some(({ text }) => text.endsWith("a service is running"));
-    findings.push(...ofLog, ...(await fileFindings(config, start)), ...folderFindings(config));
+    findings.push(...ofLog, ...(await fileFindings(config)), ...folderFindings(config));
     findings.push(await addressFinding(config, isRunning), ...openFileFindings());
     const decoder = new DecodePool(1);
     try {
@@ -117,11 +113,7 @@ function variableFindings({ variables, warnings, host }: Config): Finding[] {
 const isLoopback = (host: string): boolean => /^(?:127\.|localhost$|::1$)/.test(host);
 
 /** @param recorded is given what the log has of each chain */
-async function logFindings(
-  config: Config,
-  { assertWhole }: Start,
-  recorded: Map<number, RecordedChain>,
-): Promise<Finding[]> {
+async function logFindings(config: Config, recorded: Map<number, RecordedChain>): Promise<Finding[]> {
   const what = "event log";
   try {
     const { isChanged, status } = await checkLog(config.eventLogUrl, { clock: systemClock, logger: silentLogger });
@@ -164,13 +156,13 @@ function diskFinding(what: string, { freeBytes, isWritable }: LogStatus, text: s
 }
 
 /** The files that the environment names, read as a start reads them. */
-async function fileFindings(config: Config, { readOperatorFiles }: Start): Promise<Finding[]> {
+async function fileFindings(config: Config): Promise<Finding[]> {
   const { spamList, verifiedList, nameList, priceList, tokenLists } = config;
   const named = [spamList, verifiedList, nameList, priceList, ...tokenLists].filter((path) => path !== undefined);
   if (named.length === 0) return [];
   const what = "list files";
   try {
-    await readOperatorFiles({ config, logger: silentLogger }, systemClock);
+    await readOperatorFiles({ config, logger: silentLogger, clock: systemClock });
     return [{ what, result: "ok", text: countedText(named.length, "list") }];
   } catch (error) {
     const problems = error instanceof ConfigError ? error.problems : [messageOf(error)];

@@ -4,7 +4,7 @@
  */
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
-import { type NftEvent, nftStream, type Recorded, type StreamName } from "../events/types.ts";
+import { type BlockRange, type NftEvent, nftStream, type Recorded, type StreamName } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { HotStreams } from "../log/hot-streams.ts";
 import { type Collection, evolveInSlices, initialState, sizeOf } from "./collection.ts";
@@ -14,12 +14,6 @@ import type { Snapshots } from "./snapshots.ts";
 /** Called after each folded event. */
 type CollectionListener = (stream: StreamName, collection: Collection, recorded: Recorded<NftEvent>) => void;
 
-/** A range of blocks, both ends included. */
-export interface BlocksInDoubt {
-  readonly fromBlock: number;
-  readonly toBlock: number;
-}
-
 interface ProjectionsOptions {
   readonly log: EventLog;
   readonly logger: Logger;
@@ -28,7 +22,7 @@ interface ProjectionsOptions {
   /** Stores snapshots of large collections; without it there are none. */
   readonly snapshots?: Snapshots | undefined;
   /** Called with blocks between which a transfer is missing, if a followed block shows it. */
-  readonly onDoubt?: ((stream: StreamName, blocks: BlocksInDoubt) => void) | undefined;
+  readonly onDoubt?: ((stream: StreamName, blocks: BlockRange) => void) | undefined;
   /** Replaces `SNAPSHOT_EVERY` in tests. */
   readonly snapshotEvery?: number | undefined;
 }
@@ -75,7 +69,6 @@ export class HotCollections {
         },
         evolve: (stream, collection, recorded, slice) => this.#evolve(stream, collection, recorded, slice),
         weight: transfersOf,
-        attachedBytes: (event) => (event.type === "TransfersCommitted" ? event.transfers.length : 0),
         bytes: sizeOf,
         trim: ({ ledger }) => ledger.trim(),
       },

@@ -2,7 +2,6 @@
  * Fair shares of a limited resource: a queue that takes work in turns by key, operators first, and slots of which one
  * key holds only a part. Without it, one key that asks much delays all others.
  */
-
 import type { Clock } from "./clock.ts";
 import { Refusal } from "./errors.ts";
 
@@ -165,20 +164,15 @@ export class FairSlots {
     this.#places = new FairPlaces(options);
   }
 
-  /** @throws Refusal `rate_limited` if too much work of the key waits; the signal's reason if it aborts first; errors of `work` */
-  run<T>(requester: Requester, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
-    return this.#run(requester, work, { places: 1, signal });
-  }
-
-  /** Like `run`, for work that takes several places, at most `perKey`. */
-  runMany<T>(requester: Requester, places: number, work: () => Promise<T>): Promise<T> {
-    return this.#run(requester, work, { places, signal: undefined });
-  }
-
-  async #run<T>(
+  /**
+   * @param places that the work takes, at most `perKey`
+   * @throws Refusal `rate_limited` if too much work of the key waits; the signal's reason if it aborts first; errors of
+   * `work`
+   */
+  async run<T>(
     requester: Requester,
     work: () => Promise<T>,
-    { places, signal }: { readonly places: number; readonly signal: AbortSignal | undefined },
+    { places = 1, signal }: { readonly places?: number; readonly signal?: AbortSignal } = {},
   ): Promise<T> {
     signal?.throwIfAborted();
     const mayBegin = requester.isOperator || !this.#isHeldUp;
@@ -210,7 +204,7 @@ export class FairSlots {
     const { maxWaiting, retryAfter, work } = this.#options;
     if (this.#waiting.count(requester) * places >= maxWaiting) {
       const text = `too many ${work} of this key wait already, at most ${maxWaiting}: wait for their answers`;
-      throw new Refusal("rate_limited", text, { retryAfter: retryAfter });
+      throw new Refusal("rate_limited", text, { retryAfter });
     }
     return new Promise((resolve, reject) => {
       const leave = () => {

@@ -90,12 +90,17 @@ const HEAD_BYTES = 6;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
+/** The event's columns; undefined for a type without. */
+export function attachmentOf(event: DomainEvent): Uint8Array | undefined {
+  const columns = ATTACHMENTS[event.type];
+  return columns === undefined ? undefined : ((event as unknown as Fields)[columns] as Uint8Array);
+}
+
 /** Bytes of an event, without its checksum. */
 export function encodeEvent(event: DomainEvent): Uint8Array {
-  const { type, ...rest } = event;
-  const fields: Readonly<Record<string, unknown>> = rest;
+  const { type, ...fields } = event;
   const columns = ATTACHMENTS[type];
-  const attachment = columns === undefined ? undefined : (fields[columns] as Uint8Array);
+  const attachment = attachmentOf(event);
   const json = encoder.encode(JSON.stringify(columns === undefined ? fields : { ...fields, [columns]: undefined }));
   const bytes = new Uint8Array(HEAD_BYTES + json.length + (attachment?.length ?? 0));
   bytes[0] = CODEC;

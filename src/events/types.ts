@@ -9,6 +9,12 @@ export interface BlockRef {
   readonly hash: Hash;
 }
 
+/** A range of blocks, both ends included. */
+export interface BlockRange {
+  readonly fromBlock: number;
+  readonly toBlock: number;
+}
+
 /** A header as the chain stream stores it; `timestamp` in seconds. */
 export interface HeaderRef extends BlockRef {
   readonly parentHash: Hash;
@@ -65,10 +71,8 @@ export interface ContractIdentified {
  * All transfers of a contiguous block range, in chain order, in columns (see `events/columns.ts`). `fromBlock` is the
  * previous end + 1. An event without transfers only moves the end.
  */
-export interface TransfersCommitted {
+export interface TransfersCommitted extends BlockRange {
   readonly type: "TransfersCommitted";
-  readonly fromBlock: number;
-  readonly toBlock: number;
   readonly toHash: Hash;
   /**
    * Version of the chain's stream that the writer knew. A reader shows these blocks only once it has folded the chain
@@ -278,7 +282,7 @@ export type MetadataReason =
  * Metadata of tokens was fetched. Each token's hash names a blob `{uri, body | image}` with the contract's answer and
  * the hash of the fetched body. `since` is the stream's version when the contract was asked, so that an announcement
  * made in between still counts. `bytes` is an upper bound for the size of new blobs, because tokens may share them.
- * `tokens`: see `events/tokens.ts`.
+ * `tokens`: see `encodeTokens` in `events/columns.ts`.
  */
 export interface MetadataResolved {
   readonly type: "MetadataResolved";

@@ -8,12 +8,11 @@ import { type Clock, retry } from "../core/clock.ts";
 import { InvariantError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import { decodeTransfers } from "../events/columns.ts";
-import type { BlockRef, TransferForm, TransfersCommitted } from "../events/types.ts";
+import type { BlockRange, BlockRef, TransferForm, TransfersCommitted } from "../events/types.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import type {
   ArchivedRange,
   BlockHeader,
-  BlockRange,
   ChainLog,
   DecodedRange,
   Endpoint,

@@ -70,12 +70,8 @@ async function countOf(history: OwnerHistory | BalanceHistory, isSuch: (index: n
 /** Increase it with every change to a word rule: collections judged with a lower version are judged again. */
 export const RULES_VERSION = 1;
 
-interface Flags {
-  readonly possibleSpam: boolean;
-  readonly verifiedCollection: boolean;
-  /** Ids of the rules that matched, joined by a comma; "" for none. */
-  readonly rule: string;
-}
+/** `rule`: ids of the rules that matched, joined by a comma; "" for none. */
+type Flags = Omit<FlagsChanged, "type">;
 
 /** Letters of other scripts that scammers use in Latin words, with the Latin letter that they resemble. */
 const LOOKALIKES: Readonly<Record<string, string>> = Object.fromEntries(

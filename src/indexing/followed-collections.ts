@@ -15,10 +15,16 @@ import {
   requesterOf,
   toHeadline,
 } from "../collections/headline.ts";
-import type { BlocksInDoubt } from "../collections/hot-collections.ts";
 import { countText, durationText, wholeText } from "../core/format.ts";
 import type { Address } from "../core/hex.ts";
-import { type BlockRef, type HeaderRef, type NftEvent, parseStream, type StreamName } from "../events/types.ts";
+import {
+  type BlockRange,
+  type BlockRef,
+  type HeaderRef,
+  type NftEvent,
+  parseStream,
+  type StreamName,
+} from "../events/types.ts";
 import { allStreams, type StreamHead } from "../log/event-log.ts";
 import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import type { BlockHeader, ChainLog, LogsInDoubt } from "../rpc/port.ts";
@@ -62,7 +68,7 @@ export class FollowedCollections implements ChainConsumer {
   readonly #unlogged = new Set<Address>();
   /** Followed collections whose proof and counts may be missing. Only a process that follows the chain makes them. */
   readonly #unexamined = new Set<Address>();
-  readonly #inDoubt = new Map<Address, BlocksInDoubt>();
+  readonly #inDoubt = new Map<Address, BlockRange>();
   /** Followed contracts whose code came or went, and the block at which that was seen. */
   readonly #changedCode = new Map<Address, number>();
   /** Monotonic time of a collection's last check for omitted logs. */
@@ -164,7 +170,7 @@ export class FollowedCollections implements ChainConsumer {
   }
 
   /** Records blocks between which a transfer of the collection is missing, as a followed block shows. */
-  doubt(address: Address, blocks: BlocksInDoubt): void {
+  doubt(address: Address, blocks: BlockRange): void {
     if (this.#inDoubt.size < MAX_IN_DOUBT && this.#followed.has(address)) this.#inDoubt.set(address, blocks);
   }
 

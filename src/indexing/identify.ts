@@ -5,7 +5,7 @@
  */
 import { Interface } from "ethers";
 import { type Address, ZERO_ADDRESS } from "../core/hex.ts";
-import type { BlockRef, ContractIdentified, TransferForm } from "../events/types.ts";
+import type { BlockRange, BlockRef, ContractIdentified, TransferForm } from "../events/types.ts";
 import { addressIn, booleanIn, onlyBytes, wordIn } from "../rpc/calls.ts";
 import {
   ASSIGN,
@@ -23,15 +23,7 @@ import {
   TRANSFER_SINGLE,
 } from "../rpc/decode/transfers.ts";
 import { SpanController } from "../rpc/endpoint/capabilities.ts";
-import type {
-  BlockHeader,
-  BlockRange,
-  CallResult,
-  CallsAtHead,
-  ChainLog,
-  ChainReader,
-  MoreTopics,
-} from "../rpc/port.ts";
+import type { BlockHeader, CallResult, CallsAtHead, ChainLog, ChainReader, MoreTopics } from "../rpc/port.ts";
 import type { FirstLogs } from "../rpc/reading/logs.ts";
 import type { RpcChainReader } from "../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../rpc/rpc-errors.ts";

@@ -6,9 +6,8 @@ import { LRUCache } from "lru-cache";
 import type { ChainConsumer, ChainWork } from "../chain/consumer.ts";
 import { Follower, type FollowerOptions } from "../chain/follower.ts";
 import { PublishedChain } from "../chain/view.ts";
-import type { BlocksInDoubt } from "../collections/hot-collections.ts";
 import type { Address } from "../core/hex.ts";
-import type { HeaderRef, StreamName } from "../events/types.ts";
+import type { BlockRange, HeaderRef, StreamName } from "../events/types.ts";
 import type { StreamHead } from "../log/event-log.ts";
 import { Candidates, type CandidatesOptions } from "./candidates.ts";
 import { FlagRules, type FlagsOptions } from "./flags.ts";
@@ -206,7 +205,7 @@ export class ChainIndexing {
   }
 
   /** A followed block shows that a transfer is missing between two blocks. The follower then reads their receipts. */
-  doubt(address: Address, blocks: BlocksInDoubt): void {
+  doubt(address: Address, blocks: BlockRange): void {
     this.#collections.doubt(address, blocks);
     if (this.#following) this.#follower.pollNow();
   }

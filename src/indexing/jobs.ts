@@ -308,7 +308,7 @@ export class IndexingJobs {
           const end = final ?? (await this.#finalBlock(nextBlock(writer.state)));
           await this.#backfill(writer, address, end, { signal, moved, requester });
         };
-        await this.#backfills.run(requester, read, signal);
+        await this.#backfills.run(requester, read, { signal });
       }
       await writer.settled();
       return next && { lane: next };

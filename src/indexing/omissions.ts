@@ -4,10 +4,10 @@
  */
 import { Interface } from "ethers";
 import { numbersBetween } from "../chain/branch.ts";
-import type { BlocksInDoubt } from "../collections/hot-collections.ts";
 import { type Address, ZERO_ADDRESS } from "../core/hex.ts";
 import { type AmountKind, decodeTransfers, type TransferColumns, TransferKind } from "../events/columns.ts";
 import {
+  type BlockRange,
   type BlockRef,
   type NftEvent,
   nftStream,
@@ -40,7 +40,7 @@ interface MissingOptions {
  */
 export async function lastCompleteBlock(
   { reader, log, chainId, address, forms }: MissingOptions,
-  { fromBlock, toBlock }: BlocksInDoubt,
+  { fromBlock, toBlock }: BlockRange,
 ): Promise<BlockRef | undefined> {
   const first = Math.max(fromBlock, toBlock - MAX_BLOCKS + 1, 1);
   const [before, ...headers] = await reader.presentHeaders(numbersBetween(first - 1, toBlock));

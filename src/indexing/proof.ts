@@ -12,14 +12,14 @@ import { AppError, isAbort } from "../core/errors.ts";
 import { type Address, ZERO_ADDRESS } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
 import { hasAmounts, TransferKind } from "../events/columns.ts";
-import type { BlockRef, HistoryProven } from "../events/types.ts";
+import type { BlockRange, BlockRef, HistoryProven } from "../events/types.ts";
 import { entryOfToken } from "../ledger/history.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { countEntries, readSlice } from "../ledger/listing.ts";
 import { type Position, START } from "../ledger/rows.ts";
 import type { Slot } from "../ledger/tables.ts";
 import { addressIn, wordIn } from "../rpc/calls.ts";
-import type { BlockRange, Call, CallResult } from "../rpc/port.ts";
+import type { Call, CallResult } from "../rpc/port.ts";
 import { callOf, type Holding, knownTokens, sampleHoldings } from "./audit.ts";
 import { DEAD, findUnexplained, lastCompleteBlock, ownerCall, type SingleKind } from "./omissions.ts";
 

@@ -5,6 +5,7 @@
  */
 import { InvariantError } from "../core/errors.ts";
 import { type AmountKind, hasAmounts, sliceColumns, type TransferColumns, TransferKind } from "../events/columns.ts";
+import type { BlockRange } from "../events/types.ts";
 import { type Amount, amountAt, isLess, NO_LOG, subtractAmounts } from "./balance-entries.ts";
 import { BalanceHistory } from "./balances.ts";
 import { AddressTable } from "./hash-index.ts";
@@ -60,7 +61,7 @@ export class Ledger {
   /**
    * The blocks between which a transfer is missing, according to the newest anomaly that a missing transfer explains.
    */
-  missingTransferRange: { readonly fromBlock: number; readonly toBlock: number } | undefined;
+  missingTransferRange: BlockRange | undefined;
   readonly #lateMints = new LateMints();
   readonly #expansions = new RangeBudget(MAX_EXPANDED);
   readonly #searches = new RangeBudget(MAX_LOOKED_THROUGH);

@@ -7,6 +7,7 @@ import { LRUCache } from "lru-cache";
 import { Semaphore, SingleFlight, yieldToEventLoop } from "../core/background.ts";
 import { isAbort } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
+import { attachmentOf } from "../events/codec.ts";
 import type { DomainEvent, Recorded, StreamName } from "../events/types.ts";
 import type { EventLog } from "./event-log.ts";
 
@@ -18,8 +19,6 @@ interface Projection<S extends { readonly version: number }, E extends DomainEve
   evolve(stream: StreamName, state: S, recorded: Recorded<E>, slice: number): Iterable<void>;
   /** Units of work of an event: transfers, or 1. */
   weight(event: E): number;
-  /** Bytes of the event's attachment, for the bound on buffered events. */
-  attachedBytes(event: E): number;
   /** Bytes of a state in memory. */
   bytes(state: S): number;
   /** Called once after hydration, to release slack. */
@@ -93,7 +92,7 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
   }
 
   /** The names of the streams in memory that start with `prefix`. */
-  names(prefix = ""): StreamName[] {
+  names(prefix: string): StreamName[] {
     return [...this.#hot.keys()].filter((stream) => stream.startsWith(prefix));
   }
 
@@ -119,7 +118,7 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
     if (this.#hot.has(stream)) return this.newest(stream);
     const { projection } = this.#options;
     const state = await projection.load(stream);
-    const appended = new AppendedEvents<E>((event) => projection.attachedBytes(event));
+    const appended = new AppendedEvents<E>();
     while ((await this.#readOn({ stream, state, appended }, SLICE, true)) > 0);
     return state;
   }
@@ -226,7 +225,7 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
     // Many hydrations may start at once, and the first slice of each takes up to a millisecond.
     if (this.#hydrating.keys().length > 0) await yieldToEventLoop();
     const state = await projection.load(stream);
-    const appended = new AppendedEvents<E>((event) => projection.attachedBytes(event));
+    const appended = new AppendedEvents<E>();
     const catchUp = new CatchUp(state, (target) => {
       const pass = this.#run(hot, target).finally(() => this.#passes.delete(pass));
       this.#passes.add(pass);
@@ -288,19 +287,16 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
   }
 }
 
+const attachedBytes = (event: DomainEvent): number => attachmentOf(event)?.length ?? 0;
+
 /**
  * Buffers events that this process appended to a stream in memory, until they are folded. Without it, the fold would
  * read them back from the log: a millisecond of the request thread for ten thousand transfers, or a round trip.
  */
 class AppendedEvents<E extends DomainEvent> {
-  readonly #eventBytes: (event: E) => number;
   /** Consecutive versions. */
   #events: Recorded<E>[] = [];
   #bytes = 0;
-
-  constructor(eventBytes: (event: E) => number) {
-    this.#eventBytes = eventBytes;
-  }
 
   /** Adds events that are durable in the log. */
   add(events: readonly Recorded<E>[]): void {
@@ -308,7 +304,7 @@ class AppendedEvents<E extends DomainEvent> {
     if (last !== undefined && events[0]?.version !== last + 1) this.#clear();
     for (const recorded of events) {
       this.#events.push(recorded);
-      this.#bytes += this.#eventBytes(recorded.event);
+      this.#bytes += attachedBytes(recorded.event);
     }
     if (this.#bytes > MAX_BUFFERED_BYTES) this.#clear();
   }
@@ -323,7 +319,7 @@ class AppendedEvents<E extends DomainEvent> {
     let [to, bytes] = [0, 0];
     for (const { event } of this.#events) {
       if (bytes >= maxBytes) break;
-      bytes += this.#eventBytes(event);
+      bytes += attachedBytes(event);
       to++;
     }
     this.#bytes -= bytes;
@@ -334,7 +330,7 @@ class AppendedEvents<E extends DomainEvent> {
   drop(version: number): void {
     const after = this.#events.findIndex((recorded) => recorded.version > version);
     if (after < 0) this.#clear();
-    else for (const { event } of this.#events.splice(0, after)) this.#bytes -= this.#eventBytes(event);
+    else for (const { event } of this.#events.splice(0, after)) this.#bytes -= attachedBytes(event);
   }
 
   #clear(): void {

@@ -9,6 +9,7 @@ import { sqlitePath } from "../core/files.ts";
 import type { Logger } from "../core/logger.ts";
 import { type EventLog, type LogStatus, serverOf } from "./event-log.ts";
 import { checkPostgresLog, openPostgresLog } from "./postgres.ts";
+import { UNFINISHED_COPY } from "./raw-log.ts";
 import { openSqliteLog } from "./sqlite.ts";
 import { migrateSqlite } from "./sqlite-schema.ts";
 
@@ -37,6 +38,14 @@ export async function openLog(
     return openPostgresLog({ url, ...options, ...common }).catch((error: unknown) => refuse(serverOf(url), error));
   }
   throw new AppError("EVENT_LOG_URL must start with sqlite:// or postgres://", { code: "configuration" });
+}
+
+/** @throws AppError if a copy into the log was begun and has not ended: streams, or their ends, are missing */
+export async function assertWhole(log: EventLog): Promise<void> {
+  if ((await log.findSetting(UNFINISHED_COPY)) === undefined) return;
+  throw new AppError("EVENT_LOG_URL: a copy into this log has not ended; run the same `copy` again", {
+    code: "configuration",
+  });
 }
 
 /** @param place path, or host and port: where to look. @throws AppError that names it, and the variable */

@@ -170,17 +170,18 @@ class PostgresLog implements EventLog {
   }
 
   /** Like `query` of the connections. @throws AppError `log_unavailable`, also if the log went back */
-  async #query<T>(text: string, parameters: unknown[], meta?: Record<string, string | number>): Promise<T[]> {
-    this.#seen.assertKept();
-    const rows = await this.#connections.query<T>(text, parameters, meta);
-    this.#seen.assertKept();
-    return rows;
+  #query<T>(text: string, parameters: unknown[], meta?: Record<string, string | number>): Promise<T[]> {
+    return this.#whileKept(() => this.#connections.query<T>(text, parameters, meta));
   }
 
   /** Like `read` of the connections. @throws AppError `log_unavailable`, also if the log went back */
-  async #read<T>(text: string, parameters: unknown[], meta?: Record<string, string | number>): Promise<T[]> {
+  #read<T>(text: string, parameters: unknown[], meta?: Record<string, string | number>): Promise<T[]> {
+    return this.#whileKept(() => this.#connections.read<T>(text, parameters, meta));
+  }
+
+  async #whileKept<T>(ask: () => Promise<T[]>): Promise<T[]> {
     this.#seen.assertKept();
-    const rows = await this.#connections.read<T>(text, parameters, meta);
+    const rows = await ask();
     this.#seen.assertKept();
     return rows;
   }

@@ -54,7 +54,6 @@ export class MetadataBooks {
           return [];
         },
         weight: () => 1,
-        attachedBytes: (event) => ("tokens" in event ? event.tokens.length : 0),
         bytes: (book) => book.bytes,
       },
       onPage: (stream, book, page) => {

@@ -173,38 +173,18 @@ export class Metadata {
     });
   }
 
-  chain({ chain, reader, view, leases, followed }: MetadataChainOptions): ChainMetadata {
-    const { log, clock, logger, projections, observer, cacheBytes, maxStoredBytes, sampleMs } = this.#options;
+  chain(options: MetadataChainOptions): ChainMetadata {
+    const { log } = this.#options;
+    const { chain, followed } = options;
     const { chainId } = chain;
-    const shared = { chainId, log, clock, logger, books: this.books, resolver: this.#resolver };
-    const media = new MediaWorker({
-      ...shared,
-      previews: this.#previews,
-      texts: this.#texts,
-      maxBytes: cacheBytes * EXAMINED_PART,
-      observe: (status) => observer.media(chainId, status),
-    });
-    const worker = new MetadataWorker({
-      ...shared,
-      projections,
-      view,
-      leases,
-      node: new NodeWatch({ reader, clock }),
-      media,
-      sampleMs: sampleMs ?? SAMPLE_MS,
-      maxStoredBytes,
-      // One book that fills the whole cache.
-      maxBookBytes: cacheBytes,
-      uriReader: new TokenUriReader(reader),
-      observe: (outcome) => observer.outcome(chainId, outcome),
-    });
+    const { worker, media } = this.#workersOf(options);
     this.#chains.set(chainId, worker);
     const consumer = new Announcements({
       addresses: followed,
       append: (address, events) => appendMetadata({ log, books: this.books }, { chainId, address }, events),
     });
-    const factsOf: ChainMetadata["factsOf"] = async (address, entries, options) => {
-      const { facts, dueTokens, duePictures } = await this.#reader.read({ chainId, address }, entries, options);
+    const factsOf: ChainMetadata["factsOf"] = async (address, entries, shown) => {
+      const { facts, dueTokens, duePictures } = await this.#reader.read({ chainId, address }, entries, shown);
       if (worker.holding) {
         worker.request(address, dueTokens);
         if (duePictures.length > 0) media.request(address, duePictures);
@@ -235,6 +215,36 @@ export class Metadata {
       healthOf: async (address) => countHealth(await this.books.get(chainId, address)),
       metadataVersion: (address) => this.books.peek(chainId, address)?.version,
     };
+  }
+
+  #workersOf({ chain: { chainId }, reader, view, leases }: MetadataChainOptions): {
+    readonly worker: MetadataWorker;
+    readonly media: MediaWorker;
+  } {
+    const { log, clock, logger, projections, observer, cacheBytes, maxStoredBytes, sampleMs } = this.#options;
+    const shared = { chainId, log, clock, logger, books: this.books, resolver: this.#resolver };
+    const media = new MediaWorker({
+      ...shared,
+      previews: this.#previews,
+      texts: this.#texts,
+      maxBytes: cacheBytes * EXAMINED_PART,
+      observe: (status) => observer.media(chainId, status),
+    });
+    const worker = new MetadataWorker({
+      ...shared,
+      projections,
+      view,
+      leases,
+      node: new NodeWatch({ reader, clock }),
+      media,
+      sampleMs: sampleMs ?? SAMPLE_MS,
+      maxStoredBytes,
+      // One book that fills the whole cache.
+      maxBookBytes: cacheBytes,
+      uriReader: new TokenUriReader(reader),
+      observe: (outcome) => observer.outcome(chainId, outcome),
+    });
+    return { worker, media };
   }
 
   /** Asks the process with the lease, through the log, for tokens that were read here: each once in 10 minutes. */

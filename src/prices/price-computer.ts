@@ -258,7 +258,7 @@ export class PriceComputer {
 
   #read(wanted: readonly Wanted[], { requester }: Computing): Promise<readonly (Market | Refusal)[]> {
     const places = Math.min(READS.perKey, Math.ceil(wanted.length / TOKENS_PER_PLACE));
-    return this.#reads.runMany(requester, places, () => this.#markets.atHead(wanted));
+    return this.#reads.run(requester, () => this.#markets.atHead(wanted), { places });
   }
 
   async #atBlock(question: PriceComputation, toBlock: number): Promise<PriceAnswer> {

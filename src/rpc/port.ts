@@ -4,7 +4,7 @@
  * lower case, and belongs to the requested range and addresses.
  */
 import type { Address, Hash } from "../core/hex.ts";
-import type { BlockRef, CallCounts, HeaderRef, TransferForm } from "../events/types.ts";
+import type { BlockRange, BlockRef, CallCounts, HeaderRef, TransferForm } from "../events/types.ts";
 
 export interface BlockHeader extends HeaderRef {
   /** Bloom filter of 256 bytes over addresses and topics of the block's logs, hex with 0x. */
@@ -41,13 +41,17 @@ export const hasMoreTopics = (
   wanted: readonly (readonly string[] | undefined)[] = [],
 ): boolean => wanted.every((some, at) => some?.includes(topics[at + 1] ?? "") !== false);
 
-export interface LogFilter extends BlockRange {
+/** Which logs are wanted of a block: contracts and topics in lower case. */
+export interface Watched {
   /** Any of these; an empty list means any address. */
   readonly addresses: readonly Address[];
   /** Any of these as the first topic; an empty list means any. */
   readonly topics: readonly Hash[];
   /** For each topic after the first, any of these; undefined for any. */
   readonly moreTopics?: MoreTopics;
+}
+
+export interface LogFilter extends Watched, BlockRange {
   /** Most logs that the caller has room for. Default: no limit. */
   readonly maxLogs?: number;
   /** Requests that this read may still make. It counts them down. Default: no limit. */
@@ -223,12 +227,6 @@ export interface ChainReader {
 
   /** Returns the number of transactions sent from the address, at the newest block. */
   transactionCount(address: Address): Promise<number>;
-}
-
-export interface BlockRange {
-  readonly fromBlock: number;
-  /** Inclusive. */
-  readonly toBlock: number;
 }
 
 /** The NFT transfers of a contract in a range of blocks, and the forms in which they read. */

@@ -2,7 +2,7 @@
  * Errors of an endpoint, classified by what the caller should do. Providers word the same refusal differently, so the
  * message is matched before the code. A refused range may carry a hint: a size or a range that the endpoint accepts.
  */
-import { AppError, type ErrorMeta, isRetryable } from "../core/errors.ts";
+import { AppError, type ErrorMeta, isRetryable, messageOf } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { LogsInDoubt } from "./port.ts";
 
@@ -295,6 +295,12 @@ export function adviceOf(error: unknown): string | undefined {
   const isOfKey = kind === "transient" || kind === "unsupported" ? KEY_WORDS.test(message) : false;
   if (!KEY_STATUS.has(meta["status"]) && !isOfKey) return undefined;
   return "it does not accept the key: check the key in the endpoint's URL, and what the provider allows it to do";
+}
+
+/** The error in words, with what an operator can do about it. */
+export function faultText(error: unknown): string {
+  const advice = adviceOf(error);
+  return advice === undefined ? messageOf(error) : `${messageOf(error)}; ${advice}`;
 }
 
 /** Request timeout, gateway timeout, and the timeout status of a large proxy (Cloudflare). */

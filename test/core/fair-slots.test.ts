@@ -89,7 +89,7 @@ describe("slots", () => {
     const slots = new FairSlots(shares);
     const { begun, work, end } = worker();
     for (const name of ["a1", "a2"]) void slots.run(reader("a"), work(name));
-    void slots.runMany(reader("b"), 2, work("b1 and b2"));
+    void slots.run(reader("b"), work("b1 and b2"), { places: 2 });
     void slots.run(reader("c"), work("c1"));
     void slots.run(OPERATOR, work("o1"));
     await turn();
@@ -100,7 +100,9 @@ describe("slots", () => {
     expect(begun).toHaveLength(4);
     await end("b1 and b2");
     expect(begun.at(-1)).toBe("c1");
-    const refused = [1, 2].map(() => slots.runMany(reader("a"), 2, work("later")).catch(({ code }) => code as string));
+    const refused = [1, 2].map(() =>
+      slots.run(reader("a"), work("later"), { places: 2 }).catch(({ code }) => code as string),
+    );
     expect(await Promise.race(refused)).toBe("rate_limited");
   });
 
@@ -112,7 +114,7 @@ describe("slots", () => {
       throw new Error("no");
     });
     const controller = new AbortController();
-    const left = slots.run(reader("b"), work("b1"), controller.signal).catch((error: unknown) => error);
+    const left = slots.run(reader("b"), work("b1"), { signal: controller.signal }).catch((error: unknown) => error);
     void slots.run(reader("c"), work("c1"));
     controller.abort(new Error("gone"));
     expect(await left).toMatchObject({ message: "gone" });

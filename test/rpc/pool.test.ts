@@ -181,42 +181,40 @@ describe("failover", () => {
 });
 
 describe("the availability of an endpoint", () => {
-  const availabilityOf = ({ pool }: ReturnType<typeof world>) => pool.availability()[0]?.availability;
-
   test("names the reason of its rest and the rest's end", async () => {
-    const chain = world(2);
-    const { pool, endpoints, settle, clock } = chain;
+    const { pool, endpoints, settle, clock } = world(2);
     const [first] = endpoints as [Endpoint];
-    expect(pool.availability()).toEqual([
-      { label: "eth#1", availability: { kind: "available" } },
-      { label: "eth#2", availability: { kind: "available" } },
+    expect(pool.status()).toMatchObject([
+      { label: "eth#1", restsMs: 0 },
+      { label: "eth#2", restsMs: 0 },
     ]);
     const fail = (error: RpcError) => settle(pool.runOn(first, () => Promise.reject(error))).catch(() => undefined);
-    await fail(new RpcError("transient", "down"));
-    expect(availabilityOf(chain)).toMatchObject({ kind: "resting", reason: "failed" });
+    // Two attempts each, and three failures in a row are told.
+    for (let time = 0; time < 2; time++) await fail(new RpcError("transient", "down"));
+    expect(pool.status()[0]).toMatchObject({ state: "failed", reason: "down" });
+    expect(pool.status()[0]?.restsMs).toBeGreaterThan(0);
     await settle(clock.sleep(60_000));
-    expect(availabilityOf(chain)).toEqual({ kind: "available" });
+    expect(pool.status()[0]?.restsMs).toBe(0);
     const before = clock.monotonic();
     await fail(classifyHttpStatus(429, "60", {}));
-    expect(availabilityOf(chain)).toMatchObject({ kind: "resting", reason: "paused" });
+    expect(pool.status()[0]).toMatchObject({ state: "paused" });
     pool.setBehind(first, true);
     // The rest that ends last is shown.
-    expect(availabilityOf(chain)).toMatchObject({ kind: "resting", reason: "paused" });
-    expect((availabilityOf(chain) as { until: number }).until).toBeGreaterThanOrEqual(before + 60_000);
+    expect(pool.status()[0]).toMatchObject({ state: "paused" });
+    expect(clock.monotonic() + (pool.status()[0]?.restsMs ?? 0)).toBeGreaterThanOrEqual(before + 60_000);
     pool.benchLiar(first, "wrong logs");
-    const until = clock.monotonic() + 300_000;
-    expect(availabilityOf(chain)).toEqual({ kind: "resting", reason: "lied", until });
+    expect(pool.status()[0]).toMatchObject({ state: "lied", reason: "wrong logs", restsMs: 300_000 });
   });
 
   test("is not restored by a newer block after a wrong answer", () => {
-    const chain = world(1);
-    const [only] = chain.endpoints as [Endpoint];
-    chain.pool.setBehind(only, true);
-    expect(availabilityOf(chain)).toMatchObject({ reason: "behind" });
-    chain.pool.benchLiar(only, "wrong logs");
-    chain.pool.setBehind(only, true);
-    chain.pool.setBehind(only, false);
-    expect(availabilityOf(chain)).toMatchObject({ reason: "lied" });
+    const { pool, endpoints } = world(1);
+    const [only] = endpoints as [Endpoint];
+    pool.setBehind(only, true);
+    expect(pool.status()).toMatchObject([{ state: "behind" }]);
+    pool.benchLiar(only, "wrong logs");
+    pool.setBehind(only, true);
+    pool.setBehind(only, false);
+    expect(pool.status()).toMatchObject([{ state: "lied" }]);
   });
 });
 

@@ -4,8 +4,9 @@
  */
 import { AppError } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
+import type { BlockRange } from "../../events/types.ts";
 import { inChainOrder } from "../../rpc/decode/answer.ts";
-import type { BlockHeader, BlockRange, Call, CallResult, CallsAtHead, ChainLog, LogFilter } from "../../rpc/port.ts";
+import type { BlockHeader, Call, CallResult, CallsAtHead, ChainLog, LogFilter } from "../../rpc/port.ts";
 import type { PoolId } from "../market/pools.ts";
 import { poolIdOf, setsPrice } from "../styles/styles.ts";
 import { isTooManyLogs, type PastReader } from "./history.ts";

@@ -5,8 +5,9 @@
 import { type Clock, withTimeout } from "../../core/clock.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
+import type { BlockRange } from "../../events/types.ts";
 import { NARROW_SPAN } from "../endpoint/capabilities.ts";
-import type { BlockRange, ChainLog, ChainReader, LogFilter } from "../port.ts";
+import type { ChainLog, ChainReader, LogFilter, Watched } from "../port.ts";
 import type { ProvenLogs, ToldBlock } from "../reading/block-logs.ts";
 import type { RpcChainReader } from "../reading/reader.ts";
 import { isHistoryPruned } from "../rpc-errors.ts";
@@ -44,7 +45,7 @@ export class ArchiveDisprovedError extends Error {
 export async function assertTold(
   { reader, label }: { readonly reader: RpcChainReader; readonly label: string },
   block: ToldBlock,
-  filter: Pick<LogFilter, "addresses" | "topics" | "moreTopics">,
+  filter: Watched,
   isTold: (logs: readonly ChainLog[]) => boolean,
 ): Promise<ProvenLogs | undefined> {
   const { number } = block;

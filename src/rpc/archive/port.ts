@@ -4,8 +4,8 @@
  * `indexing/history.ts` decides what a part must prove before it is stored.
  */
 import { AppError, type ErrorMeta } from "../../core/errors.ts";
-import type { BlockRef } from "../../events/types.ts";
-import type { ArchivedRange, BlockRange, ChainLog, LogFilter, TouchedBlocks, TransferFilter } from "../port.ts";
+import type { BlockRange, BlockRef } from "../../events/types.ts";
+import type { ArchivedRange, ChainLog, LogFilter, TouchedBlocks, TransferFilter } from "../port.ts";
 
 /** Transfers of consecutive blocks. */
 export interface TransfersPart extends BlockRange {

@@ -6,14 +6,14 @@
 import { type Clock, retry } from "../../core/clock.ts";
 import { TokenBuckets } from "../../core/fair-slots.ts";
 import type { Hash } from "../../core/hex.ts";
-import type { BlockRef } from "../../events/types.ts";
+import type { BlockRange, BlockRef } from "../../events/types.ts";
 import type { Decoder } from "../decode/decode-pool.ts";
 import { HEADER_FIELDS } from "../decode/hashes.ts";
 import { readPortal } from "../decode/portal.ts";
 import { NFT_TOPICS } from "../decode/transfers.ts";
 import type { RequestOutcome } from "../endpoint/provider.ts";
 import { withoutSecrets } from "../endpoint/transport.ts";
-import type { ArchivedRange, BlockRange, LogFilter, TransferFilter } from "../port.ts";
+import type { ArchivedRange, LogFilter, TransferFilter } from "../port.ts";
 import { connectionFault, RpcError } from "../rpc-errors.ts";
 import { ArchiveError, type HistorySource, type LogsPart, type TransfersPart } from "./port.ts";
 
@@ -80,7 +80,7 @@ export class Portal implements HistorySource {
   }
 
   async head(signal?: AbortSignal): Promise<BlockRef | undefined> {
-    const { bytes, status, headers } = await this.#send("GET", "/finalized-head", undefined, signal);
+    const { bytes, status, headers } = await this.#send("/finalized-head", signal);
     if (status === 204) return this.#head;
     if (status !== 200) throw this.#refusal(status, headers, bytes);
     const head = blockIn(jsonIn(bytes));
@@ -152,12 +152,8 @@ export class Portal implements HistorySource {
     for (;;) {
       const toBlock = Math.min(filter.toBlock, fromBlock + this.#span - 1);
       const ask = async () => {
-        const { status, headers, bytes } = await this.#send(
-          "POST",
-          "/finalized-stream",
-          this.#query({ ...filter, toBlock }, parent),
-          signal,
-        );
+        const query = this.#query({ ...filter, toBlock }, parent);
+        const { status, headers, bytes } = await this.#send("/finalized-stream", signal, query);
         if (status === 204) throw this.#retryable("it has no such block yet");
         if (status !== 200) throw this.#refusal(status, headers, bytes);
         return decode(wholeLines(bytes), { fromBlock, toBlock });
@@ -210,12 +206,7 @@ export class Portal implements HistorySource {
   }
 
   /** One request. Returns what came of the body if it breaks off. @throws ArchiveError `retry` if nothing came */
-  async #send(
-    method: "GET" | "POST",
-    path: string,
-    body: string | undefined,
-    signal: AbortSignal | undefined,
-  ): Promise<Answer> {
+  async #send(path: string, signal: AbortSignal | undefined, query?: string): Promise<Answer> {
     const { clock, url, key, per10s, onRequest } = this.#options;
     for (let wait = this.#takeTurn(per10s); wait > 0; wait = this.#takeTurn(per10s)) await clock.sleep(wait, signal);
     const idle = new AbortController();
@@ -225,12 +216,11 @@ export class Portal implements HistorySource {
     let answer: Answer | undefined;
     try {
       const response = await fetch(`${url}${path}`, {
-        method,
-        ...(body === undefined ? {} : { body }),
+        ...(query === undefined ? {} : { method: "POST", body: query }),
         headers: {
           accept: "application/jsonl, application/json",
           "accept-encoding": "zstd, gzip",
-          ...(body === undefined ? {} : { "content-type": "application/json" }),
+          ...(query === undefined ? {} : { "content-type": "application/json" }),
           ...(key === undefined ? {} : { [key.header]: key.value }),
         },
         redirect: "error",

@@ -5,10 +5,10 @@
 import { type ErrorMeta, messageOf } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import { parseQuantity, quantity, toHash } from "../../core/hex.ts";
+import type { BlockRange } from "../../events/types.ts";
 import {
   type BatchIds,
   type BlockHeader,
-  type BlockRange,
   type ChainLog,
   type DecodedRange,
   type DecodeJob,

@@ -3,7 +3,8 @@
  */
 import { keccak256 } from "ethers";
 import { LRUCache } from "lru-cache";
-import type { BlockHeader } from "../port.ts";
+import type { Address } from "../../core/hex.ts";
+import type { BlockHeader, Watched } from "../port.ts";
 
 /** The bits of an address or topic: three of the bloom's 2,048 (Ethereum Yellow Paper, section 4.3.1). */
 type Bits = readonly [number, number, number];
@@ -60,15 +61,8 @@ export class Bloom {
   }
 }
 
-/** Contracts and topics of the requested logs, in lower case. */
-export interface Watched {
-  readonly addresses: readonly string[];
-  readonly topics: readonly string[];
-  readonly moreTopics?: readonly (readonly string[] | undefined)[];
-}
-
 /** Returns the watched contracts that the block may have logs of, by its bloom. */
-export function addressesInBloom({ logsBloom }: BlockHeader, { addresses, topics }: Watched): string[] {
+export function addressesInBloom({ logsBloom }: BlockHeader, { addresses, topics }: Watched): Address[] {
   if (topics.length > 0 && !topics.some((topic) => bloomHas(logsBloom, bitsIn(mentionedBits, topic)))) return [];
   return addresses.filter((address) => bloomHas(logsBloom, bitsIn(watchedBits, address)));
 }

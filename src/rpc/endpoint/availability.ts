@@ -5,7 +5,7 @@
 import type { Clock } from "../../core/clock.ts";
 import { isRetryable } from "../../core/errors.ts";
 import type { Endpoint } from "../port.ts";
-import { adviceOf, isUnknownRefusal, RpcError } from "../rpc-errors.ts";
+import { faultText, isUnknownRefusal, RpcError } from "../rpc-errors.ts";
 import { SpanController } from "./capabilities.ts";
 
 /**
@@ -18,11 +18,6 @@ import { SpanController } from "./capabilities.ts";
  */
 export type RestReason = "lied" | "behind" | "paused" | "failed";
 
-export type Availability =
-  | { readonly kind: "available" }
-  | { readonly kind: "resting"; readonly reason: RestReason; readonly until: number };
-
-const AVAILABLE: Availability = { kind: "available" };
 /** Of two rests that end together, the first one here is shown. */
 const REASONS: readonly RestReason[] = ["lied", "behind", "paused", "failed"];
 
@@ -64,11 +59,10 @@ class EndpointHealth {
   /** Single blocks that it refused and another endpoint had, since it last gave history. */
   #refusedBlocks = 0;
 
-  /** The rest that ends last, or `available` if all are over. */
-  availability(now: number): Availability {
+  /** The reason of the rest that ends last; undefined if all are over. */
+  restReason(now: number): RestReason | undefined {
     const until = this.availableFrom;
-    const reason = REASONS.find((one) => this.#until[one] === until);
-    return until <= now || reason === undefined ? AVAILABLE : { kind: "resting", reason, until };
+    return until <= now ? undefined : REASONS.find((one) => this.#until[one] === until);
   }
 
   /** The end of all rests. In the past if the endpoint is available. */
@@ -114,9 +108,8 @@ class EndpointHealth {
 
   /** Records the failure of a request that began at `started`. */
   failed(error: RpcError, started: number, now: number): void {
-    const { retryAfterMs = 0, message } = error;
-    const advice = adviceOf(error);
-    this.fault = advice === undefined ? message : `${message}; ${advice}`;
+    const { retryAfterMs = 0 } = error;
+    this.fault = faultText(error);
     this.window.overloaded();
     if (retryAfterMs > 0) this.#until.paused = Math.max(this.#until.paused, now + retryAfterMs);
     // The request began before the last failure. Sixteen parallel failures are one fault and must not bench the

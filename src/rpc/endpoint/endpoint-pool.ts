@@ -5,11 +5,10 @@
  */
 import { troubleOfEndpoints } from "../../chains/trouble.ts";
 import { type Clock, retry, withTimeout } from "../../core/clock.ts";
-import { AppError, type ErrorMeta, messageOf } from "../../core/errors.ts";
+import { AppError, type ErrorMeta } from "../../core/errors.ts";
 import type { Endpoint, EndpointUsage } from "../port.ts";
-import { adviceOf, type RangeHint, RpcError } from "../rpc-errors.ts";
+import { faultText, type RangeHint, RpcError } from "../rpc-errors.ts";
 import {
-  type Availability,
   EndpointSelection,
   type Failover,
   hedge,
@@ -123,15 +122,6 @@ export class EndpointPool {
     this.#selection = new EndpointSelection(options.endpoints, options.clock);
   }
 
-  /** The availability of each endpoint, for observers. `until` is a time of the clock's `monotonic`. */
-  availability(): { readonly label: string; readonly availability: Availability }[] {
-    const now = this.#clock.monotonic();
-    return this.endpoints.map((one) => ({
-      label: one.label,
-      availability: this.#selection.healthOf(one).availability(now),
-    }));
-  }
-
   /** What keeps all endpoints from answering; undefined if one may answer. */
   trouble(): ReturnType<typeof troubleOfEndpoints> {
     const trouble = troubleOfEndpoints(this.endpoints.map((endpoint) => this.#statusOf(endpoint).state));
@@ -148,16 +138,14 @@ export class EndpointPool {
     const { label, otherChainId, usage } = endpoint;
     const now = this.#clock.monotonic();
     const health = this.#selection.healthOf(endpoint);
-    const availability = health.availability(now);
     const restsMs = Math.max(0, Math.round(health.availableFrom - now));
     const rest = { label, restsMs, usage };
     if (otherChainId !== undefined) {
       return { ...rest, state: "wrong_chain", reason: `it is of chain ${otherChainId}` };
     }
-    const isFailing = health.failures >= FAILURES_TO_TELL;
-    const isResting = availability.kind === "resting" && (availability.reason !== "failed" || isFailing);
-    if (isResting) return { ...rest, state: availability.reason, reason: health.fault };
-    if (isFailing) return { ...rest, state: "failed", reason: health.fault };
+    const reason = health.restReason(now);
+    if (reason !== undefined && reason !== "failed") return { ...rest, state: reason, reason: health.fault };
+    if (health.failures >= FAILURES_TO_TELL) return { ...rest, state: "failed", reason: health.fault };
     return { ...rest, state: health.hasAnswered ? "available" : "unused", reason: null };
   }
 
@@ -243,9 +231,7 @@ export class EndpointPool {
         const answer = await withTimeout(this.#clock, ALL_MS, this.#once(endpoint, operation, NEVER));
         return answer === undefined ? { label, ms: passed() } : { label, value: answer.value, ms: passed() };
       } catch (error) {
-        const advice = adviceOf(error);
-        const fault = advice === undefined ? messageOf(error) : `${messageOf(error)}; ${advice}`;
-        return { label, ms: passed(), fault };
+        return { label, ms: passed(), fault: faultText(error) };
       }
     };
     return Promise.all(this.endpoints.map(ask));

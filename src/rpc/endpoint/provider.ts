@@ -9,18 +9,10 @@ import type { Clock } from "../../core/clock.ts";
 import { messageOf } from "../../core/errors.ts";
 import { quantity } from "../../core/hex.ts";
 import { Spending } from "../../core/spending.ts";
-import type { CallCounts } from "../../events/types.ts";
+import type { BlockRange, CallCounts } from "../../events/types.ts";
 import { parseHeader, transferParams } from "../decode/answer.ts";
 import type { Decoded, Decoder } from "../decode/decode-pool.ts";
-import type {
-  BlockRange,
-  DecodedRange,
-  DecodeJob,
-  Endpoint,
-  EndpointUsage,
-  PartsAnswer,
-  TransferFilter,
-} from "../port.ts";
+import type { DecodedRange, DecodeJob, Endpoint, EndpointUsage, PartsAnswer, TransferFilter } from "../port.ts";
 import { asRangeRefusal, classifyRpcError, RpcError } from "../rpc-errors.ts";
 import { areSmall, Batches, type JsonRpcAnswer, Patience } from "./batches.ts";
 import { PrunedStateDetector } from "./capabilities.ts";

@@ -16,10 +16,17 @@ import {
   sortLogs,
   verifyLogs,
 } from "../decode/answer.ts";
-import { addressesInBloom, Bloom, type BloomedLog, mayName, type Watched } from "../decode/bloom.ts";
+import { addressesInBloom, Bloom, type BloomedLog, mayName } from "../decode/bloom.ts";
 import { receiptsRoot } from "../decode/hashes.ts";
 import type { EndpointPool } from "../endpoint/endpoint-pool.ts";
-import { type BlockHeader, type ChainLog, type Endpoint, hasMoreTopics, type LogFilter } from "../port.ts";
+import {
+  type BlockHeader,
+  type ChainLog,
+  type Endpoint,
+  hasMoreTopics,
+  type LogFilter,
+  type Watched,
+} from "../port.ts";
 import { isUnknownRefusal, RpcError, rpcErrorOf } from "../rpc-errors.ts";
 import { fromAnyNode, missingBlock } from "./headers.ts";
 
@@ -40,6 +47,11 @@ interface WireReceipt {
   readonly logsBloom?: unknown;
 }
 
+/** A log of a receipt. Nothing of it is checked. */
+interface WireLog extends BloomedLog {
+  readonly blockHash?: unknown;
+}
+
 const MAX_ASKED = 100;
 /** Logs hashed in one slice: a millisecond. A hostile transaction can have ten thousand. */
 const LOGS_AT_ONCE = 32;
@@ -58,9 +70,27 @@ function isBloomable(log: BloomedLog): boolean {
   );
 }
 
-function isOfOtherBlock({ blockHash }: BloomedLog & { readonly blockHash?: unknown }, { hash }: BlockHeader): boolean {
-  const other = typeof blockHash === "string" ? blockHash.toLowerCase() : "";
-  return TOPIC.test(other) && other !== hash;
+const logsIn = (receipt: WireReceipt | null): WireLog[] => (Array.isArray(receipt?.logs) ? receipt.logs : []);
+
+/** Returns the hash in lower case; "" if the log has none. */
+const blockHashOf = (log: WireLog | null): string =>
+  typeof log?.blockHash === "string" ? log.blockHash.toLowerCase() : "";
+
+const isOfOtherBlock = (log: WireLog | null, { hash }: BlockHeader): boolean =>
+  TOPIC.test(blockHashOf(log)) && blockHashOf(log) !== hash;
+
+/** Returns the logs of watched contracts, with any topics. */
+function ofWatched(logs: readonly WireLog[], watched: Watched): WireLog[] {
+  const addresses = new Set<string>(watched.addresses);
+  return logs.filter((log) => typeof log?.address === "string" && addresses.has(log.address.toLowerCase()));
+}
+
+/** Returns the logs with the wanted topics. */
+function withTopics(logs: readonly ChainLog[], { topics, moreTopics }: Watched) {
+  const wanted = new Set<string>(topics);
+  return logs.filter(
+    (log) => (wanted.size === 0 || wanted.has(log.topics[0] ?? "")) && hasMoreTopics(log.topics, moreTopics),
+  );
 }
 
 /** Like `sortReceipts`. @throws RpcError `lie` also for a faulty log of a watched contract */
@@ -71,37 +101,52 @@ export async function logsOfReceipts(result: unknown, header: BlockHeader, watch
 }
 
 /**
- * Returns the watched logs of an `eth_getBlockReceipts` answer, in order. Proves that they are complete: the receipts'
- * blooms must cover the header's bloom, and the logs of each relevant receipt must make its bloom. Receipts may hold
- * more than the header's bloom: on Polygon the bridge's state-sync transaction is in no header. A log that can't be
- * read is a fault of its own contract only; the logs of the others count. Works in slices, with pauses for other work.
+ * Returns the watched logs of an `eth_getBlockReceipts` answer, in order. Proves that they are complete. A log that can't
+ * be read is a fault of its own contract only; the logs of the others count.
  * @throws RpcError `lie` if receipts and header contradict each other
  */
 async function sortReceipts(result: unknown, header: BlockHeader, watched: Watched): Promise<SortedLogs> {
   if (!Array.isArray(result)) throw lie(header, "not a list");
-  const logsIn = (receipt: WireReceipt): BloomedLog[] => (Array.isArray(receipt?.logs) ? receipt.logs : []);
-  const all = result.flatMap(logsIn) as (BloomedLog & { readonly blockHash?: unknown })[];
-  const hashes = all.map((log) => (typeof log?.blockHash === "string" ? log.blockHash.toLowerCase() : ""));
-  if (!hashes.includes(header.hash) && hashes.some((hash) => TOPIC.test(hash))) {
+  const all = result.flatMap(logsIn);
+  if (!all.some((log) => blockHashOf(log) === header.hash) && all.some((log) => isOfOtherBlock(log, header))) {
     throw new RpcError("transient", "the endpoint's receipts are of another block of that number", {
       meta: { block: header.number },
     });
   }
-  const addresses = new Set<string>(watched.addresses);
-  const isWatched = ({ address }: BloomedLog) => addresses.has(address.toLowerCase());
-  const own = all.filter((log, i) => typeof log?.address === "string" && isWatched(log) && hashes[i] === header.hash);
+  const own = ofWatched(all, watched);
+  const inBlock = own.filter((log) => blockHashOf(log) === header.hash);
   const at = { fromBlock: header.number, toBlock: header.number };
-  const sorted = sortLogs(own, { addresses: [...addresses] as Address[], topics: [], ...at });
-  const faults = [...sorted.faults];
-  const accuse = (contract: string, reason: string) =>
-    faults.push({ reason, block: header.number, contract: contract as Address, logIndex: "" });
-  for (const [i, log] of all.entries()) {
-    if (typeof log?.address === "string" && isWatched(log) && hashes[i] !== header.hash) {
-      accuse(log.address.toLowerCase(), "a log is of another block than its receipt");
-    }
-  }
+  const sorted = sortLogs(inBlock, { addresses: watched.addresses, topics: [], ...at });
+  const strays = own
+    .filter((log) => blockHashOf(log) !== header.hash)
+    .map(({ address }) => address.toLowerCase() as Address);
+  const unread = await unreadContracts(result, header, watched);
+  const accuse = (contract: Address, reason: string) =>
+    ({ reason, block: header.number, contract, logIndex: "" }) satisfies LogFault;
+  const faults = [
+    ...sorted.faults,
+    ...strays.map((contract) => accuse(contract, "a log is of another block than its receipt")),
+    ...unread.map((contract) => accuse(contract, "a receipt's log can't be read")),
+  ];
+  const isFaulty = new Set<string | undefined>(faults.map(({ contract }) => contract));
+  return { logs: withTopics(sorted.logs, watched).filter(({ address }) => !isFaulty.has(address)), faults };
+}
+
+/**
+ * Asserts that receipts hold all watched logs: their blooms must cover the header's bloom, and the logs of each relevant
+ * receipt must make its bloom. Receipts may hold more than the header's bloom: on Polygon the bridge's state-sync
+ * transaction is in no header. Works in slices, with pauses for other work.
+ * @returns the watched contracts of which a log may be one that can't be read
+ * @throws RpcError `lie` if receipts and header contradict each other
+ */
+async function unreadContracts(
+  receipts: readonly WireReceipt[],
+  header: BlockHeader,
+  watched: Watched,
+): Promise<Address[]> {
+  const unread: Address[] = [];
   let [covered, added] = [0n, 0];
-  for (const receipt of result as WireReceipt[]) {
+  for (const receipt of receipts) {
     const claimed = ownBloom(receipt, header);
     if (!matters(claimed, watched)) {
       covered |= BigInt(claimed);
@@ -116,8 +161,7 @@ async function sortReceipts(result: unknown, header: BlockHeader, watched: Watch
     const isWhole = readable.length === logsIn(receipt).length;
     if (!isWhole) {
       // The log that can't be read may be of any contract that the receipt names and has no other log of.
-      const bloom = BLOOM.test(claimed) ? claimed : header.logsBloom;
-      for (const contract of namedWithout(bloom, readable, watched)) accuse(contract, "a receipt's log can't be read");
+      unread.push(...namedWithout(BLOOM.test(claimed) ? claimed : header.logsBloom, readable, watched));
     }
     if (BLOOM.test(claimed)) {
       const whole = BigInt(claimed);
@@ -128,32 +172,15 @@ async function sortReceipts(result: unknown, header: BlockHeader, watched: Watch
   }
   const claimed = BigInt(header.logsBloom);
   if ((claimed & covered) !== claimed) throw lie(header, "their logs do not cover the block's bloom");
-  const topics = new Set(watched.topics);
-  const isFaulty = new Set<string | undefined>(faults.map(({ contract }) => contract));
-  const isWanted = (log: ChainLog) =>
-    !isFaulty.has(log.address) &&
-    (topics.size === 0 || topics.has(log.topics[0] ?? "")) &&
-    hasMoreTopics(log.topics, watched.moreTopics);
-  return { logs: sorted.logs.filter(isWanted), faults };
-}
-
-interface WireLog {
-  readonly address?: unknown;
-  readonly blockHash?: unknown;
+  return unread;
 }
 
 /** Returns the wanted ones among all logs of a block. @throws RpcError `lie` for a faulty one */
-function logsOf(own: readonly WireLog[], filter: LogFilter): ChainLog[] {
-  const addresses = new Set<string>(filter.addresses);
-  const topics = new Set<string>(filter.topics);
-  const watched = own.filter(({ address }) => typeof address === "string" && addresses.has(address.toLowerCase()));
-  return verifyLogs(watched, { ...filter, topics: [], moreTopics: [] }).filter(
-    (log) => (topics.size === 0 || topics.has(log.topics[0] ?? "")) && hasMoreTopics(log.topics, filter.moreTopics),
-  );
-}
+const logsOf = (own: readonly WireLog[], filter: LogFilter): ChainLog[] =>
+  withTopics(verifyLogs(ofWatched(own, filter), { ...filter, topics: [], moreTopics: [] }), filter);
 
 /** Returns the watched contracts that a bloom names, without those of a receipt's readable logs. */
-function namedWithout(bloom: string, readable: readonly BloomedLog[], { addresses }: Watched): string[] {
+function namedWithout(bloom: string, readable: readonly BloomedLog[], { addresses }: Watched): Address[] {
   const seen = new Set(readable.map(({ address }) => address.toLowerCase()));
   return addresses.filter((one) => !seen.has(one) && mayName(bloom, one));
 }
@@ -253,8 +280,8 @@ export class BlockLogs {
       const receipts = await this.#receiptsOf(endpoint, block);
       if (!Array.isArray(receipts)) throw new RpcError("transient", "the endpoint lacks a block's receipts");
       const root = receiptsRoot(receipts);
-      const own = receipts.flatMap((receipt) => (Array.isArray(receipt?.logs) ? (receipt.logs as WireLog[]) : []));
-      const isOfBlock = own.every(({ blockHash }) => String(blockHash).toLowerCase() === block.hash);
+      const own = receipts.flatMap(logsIn);
+      const isOfBlock = own.every((log) => blockHashOf(log) === block.hash);
       if (isOfBlock && root !== undefined && root === block.receiptsRoot) {
         return { logs: logsOf(own, filter), by: "root" };
       }
@@ -305,7 +332,7 @@ export class BlockLogs {
         meta: { block: header.number, hasReceipts: byReceipts === "contradictory" },
       });
     }
-    const named = addressesInBloom(header, filter) as Address[];
+    const named = addressesInBloom(header, filter);
     // Filtered by topic alone, one block is still a small answer.
     const narrow = { ...filter, addresses: named.length > MAX_ADDRESSES ? [] : named };
     const asking = (run: (ask: (endpoint: Endpoint) => Promise<SortedLogs>) => Promise<SortedLogs>) =>

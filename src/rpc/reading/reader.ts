@@ -3,12 +3,11 @@
  * calls and finality have files of their own; here are headers, code, and the comparison of endpoints.
  */
 import { type Address, parseQuantity, quantity } from "../../core/hex.ts";
-import type { BlockRef } from "../../events/types.ts";
+import type { BlockRange, BlockRef } from "../../events/types.ts";
 import type { SpanController } from "../endpoint/capabilities.ts";
 import type { EndpointPool, EndpointStatus, HistoryLimits } from "../endpoint/endpoint-pool.ts";
 import type {
   BlockHeader,
-  BlockRange,
   BlockTag,
   Call,
   CallResult,

@@ -153,7 +153,7 @@ function masked(page: string): string {
     .replace(/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}\b/g, "<instance>")
     .replace(/\b(0x)?[0-9a-f]{64}\b/g, "<hash>")
     .replace(/\b\d[\d,.]* (?:ms|s|[KMGT]?B)\b/g, "<measured>")
-    .replace(/\b[\d,]+ (?=(?:calls|units|events|blobs)\b)/g, "<count> ")
+    .replace(/\b[\d,]+ (?=(?:calls|(?:compute )?units|events|blobs)\b)/g, "<count> ")
     .replace(/(?<=\/0x[0-9a-f]{40} )v\d+\b/g, "<version>")
     .replace(/(?<=^(?:chain\/1|keys\/api) )v\d+\b/gm, "<version>")
     .replace(/(?<=30-minute average )[\d.]+/g, "<average>")

@@ -20,6 +20,7 @@ import { SAMPLED_BLOCKS } from "./history.ts";
 import { QUESTIONS, readText, STANDARD_FORMS } from "./identify.ts";
 import { MAX_CHECKED } from "./joining.ts";
 import { between, PARTS } from "./lives.ts";
+import type { Estimate } from "./models.ts";
 import { CALLS_AT_ONCE, MAX_PROVEN } from "./proof.ts";
 
 /** Most calls that an estimate makes. */
@@ -50,52 +51,7 @@ const TRIPS = 5;
 const UNTIL_JOIN_SECONDS = 30;
 const ABI = new Interface(["function name() view returns (string)"]);
 
-interface Range {
-  readonly low: number;
-  /** Null if nothing that was read bounds it. */
-  readonly high: number | null;
-}
-
-export interface Estimate {
-  readonly name: string;
-  /** `from`: no transfer is before it. `fromAtLatest`: the history begins here at the latest. `count`: from `from` on. */
-  readonly blocks: {
-    readonly from: number;
-    readonly fromAtLatest: number;
-    readonly to: number;
-    readonly count: number;
-  };
-  /** Transfers of the whole history: counted, or by the density at a few places. */
-  readonly transfers: Range;
-  /** By method. */
-  readonly calls: Readonly<Record<string, Range>>;
-  readonly total: Range;
-  readonly units: Range & { readonly list: string };
-  readonly seconds: number;
-  readonly limits: {
-    /** Most blocks that the endpoint takes per request; null if none is known. */
-    readonly maxBlocks: number | null;
-    /** Most blocks that it gave logs of at once; 0 if it gave none yet. */
-    readonly answered: number;
-    readonly source: "known" | "probed";
-    readonly batch: boolean;
-    readonly multicall: boolean;
-  };
-  /** The road by an archive; null if the chain has none. */
-  readonly archive: {
-    readonly label: string;
-    /** True if indexing would take it now. */
-    readonly used: boolean;
-    /** Calls to the node for the rest and the proof. */
-    readonly calls: Range;
-    /** Requests to the archive. */
-    readonly requests: Range;
-  } | null;
-  /** Calls that this estimate made. */
-  readonly probes: number;
-  /** Ms since the epoch. */
-  readonly time: number;
-}
+type Range = Estimate["total"];
 
 interface EstimatorOptions extends Pick<ChainWork, "chain" | "reader" | "clock" | "verify"> {
   readonly prices: PriceList;

@@ -207,6 +207,11 @@ describe("the sources", () => {
 });
 
 describe("the repository", () => {
+  test("has no function of more than 60 lines", () => {
+    const measured = Bun.spawnSync([process.execPath, join(ROOT, "scripts/house.ts")]).stdout.toString();
+    expect(measured).toMatch(/^functions over 60 lines +0$/m);
+  });
+
   test("keeps the helpers of tests in test/support, which is all that scripts may import of the tests", () => {
     const isTest = (file: string) => /\.(?:test|long)\.ts$/.test(file);
     const tests = filesBelow(join(ROOT, "test")).filter(

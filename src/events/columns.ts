@@ -26,6 +26,12 @@ export const TransferKind = {
 } as const;
 export type TransferKind = (typeof TransferKind)[keyof typeof TransferKind];
 
+/** A token of a collection. Ids of different kinds differ: some contracts have both. */
+export interface TokenRef {
+  readonly kind: TransferKind;
+  readonly id: bigint;
+}
+
 /** The type of contract that each kind of token has on the wire. */
 export const CONTRACT_TYPES: { readonly [kind: number]: string } = {
   [TransferKind.erc721]: "ERC721",

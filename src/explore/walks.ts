@@ -1,9 +1,11 @@
 /** Entries that match, transfers, and the history of a token: readings along a walk, which are true at its block. */
+
 import { type Collection, ledgersOf } from "../collections/collection.ts";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Address } from "../core/hex.ts";
+import type { TokenRef } from "../events/columns.ts";
 import type { Entry } from "../ledger/entries.ts";
-import { kindsOf, NEWEST, readHistory, type TokenName, type TokenTransfer } from "../ledger/history.ts";
+import { kindsOf, NEWEST, readHistory, type TokenTransfer } from "../ledger/history.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import type { Position } from "../ledger/rows.ts";
 import { readTransfers, type Transfer } from "../ledger/transfers.ts";
@@ -59,7 +61,7 @@ export async function findEntries(
 }
 
 /** The token of an id; the single-owner one if the contract has two of that id. Undefined if no log names it. */
-export function tokenOfId(ledger: Ledger, id: bigint): TokenName | undefined {
+export function tokenOfId(ledger: Ledger, id: bigint): TokenRef | undefined {
   const [kind] = kindsOf(ledger, id);
   return kind === undefined ? undefined : { kind, id };
 }
@@ -74,7 +76,7 @@ interface PageOf<T> {
 export async function historyPage(
   source: WalkSource,
   start: StartedWalk,
-  token: TokenName,
+  token: TokenRef,
   { isFirst, limit }: { readonly isFirst: boolean; readonly limit: number },
 ): Promise<PageOf<TokenTransfer>> {
   const { block, position } = start.walk;

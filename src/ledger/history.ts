@@ -2,7 +2,7 @@
  * The history of one token, newest transfer first: sender, receiver and block. Follows the links between the entries of
  * the token, so its cost is the length of the page, and the way to its block by the marks of the trails.
  */
-import { hasAmounts, TransferKind } from "../events/columns.ts";
+import { hasAmounts, type TokenRef, TransferKind } from "../events/columns.ts";
 import type { Amount } from "./balance-entries.ts";
 import type { Entry } from "./entries.ts";
 import type { Ledger } from "./ledger.ts";
@@ -27,12 +27,6 @@ export interface TokenHistory {
 /** Place of the newest transfer. */
 export const NEWEST = -1;
 
-/** A token id of a collection. Ids of different kinds differ: some contracts have both. */
-export interface TokenName {
-  readonly kind: TransferKind;
-  readonly id: bigint;
-}
-
 /** Returns the kinds under which the ledger has this id, in the order of the kinds' codes. */
 export function kindsOf({ tokens, rows }: Ledger, id: bigint): TransferKind[] {
   return Object.values(TransferKind).filter((kind) => {
@@ -47,7 +41,7 @@ export function kindsOf({ tokens, rows }: Ledger, id: bigint): TransferKind[] {
  */
 export function* readHistory(
   ledger: Ledger,
-  { kind, id }: TokenName,
+  { kind, id }: TokenRef,
   { block, from, limit }: { readonly block: number; readonly from: number; readonly limit: number },
 ): Generator<void, TokenHistory> {
   const slot = ledger.tokens.findId(kind, id);
@@ -110,7 +104,7 @@ function rangeHistory({ rows }: Ledger, index: number, block: number): TokenHist
 }
 
 /** Returns the token's entry in the listing at a block; undefined while it does not exist. */
-export function entryOfToken(ledger: Ledger, { kind, id }: TokenName, block: number): Entry | undefined {
+export function entryOfToken(ledger: Ledger, { kind, id }: TokenRef, block: number): Entry | undefined {
   const { tokens, rows } = ledger;
   const slot = tokens.findId(kind, id);
   const range = rows.ranges[rows.rangeOf(id)];

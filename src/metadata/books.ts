@@ -7,7 +7,14 @@
 import type { Clock } from "../core/clock.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
-import { decodeTokens, encodeTokens, NO_HASH, type TokenHash, type TransferKind } from "../events/columns.ts";
+import {
+  decodeTokens,
+  encodeTokens,
+  NO_HASH,
+  type TokenHash,
+  type TokenRef,
+  type TransferKind,
+} from "../events/columns.ts";
 import {
   type MetadataEvent,
   type MetadataReason,
@@ -19,7 +26,6 @@ import { idToBigInt, loadId } from "../ledger/token-slots.ts";
 import { appendWithRetry, type EventLog, type Headline } from "../log/event-log.ts";
 import { HotStreams } from "../log/hot-streams.ts";
 import { MetadataBook } from "./book.ts";
-import type { Token } from "./due-tokens.ts";
 
 /** Attempts of an append against other writers. */
 const ATTEMPTS = 20;
@@ -105,7 +111,7 @@ export class MetadataBooks {
 }
 
 export interface TokenOutcome {
-  readonly token: Token;
+  readonly token: TokenRef;
   readonly reason: MetadataReason | undefined;
   /** Hash of the outcome's document; undefined if there is none. */
   readonly hash: Hash | undefined;
@@ -149,7 +155,7 @@ export function outcomeEvents(outcomes: readonly TokenOutcome[]): MetadataEvent[
 }
 
 /** The tokens of an event's columns. */
-export function tokensOf(bytes: Uint8Array): Token[] {
+export function tokensOf(bytes: Uint8Array): TokenRef[] {
   const { count, kinds, words, ids } = decodeTokens(bytes);
   const id = new Uint32Array(8);
   return Array.from({ length: count }, (_, i) => {

@@ -9,21 +9,16 @@
  */
 import type { Collection } from "../collections/collection.ts";
 import { FairQueue, type Requester } from "../core/fair-slots.ts";
-import { TransferKind } from "../events/columns.ts";
+import { type TokenRef, TransferKind } from "../events/columns.ts";
 import { readSlice } from "../ledger/listing.ts";
 import { type Position, START } from "../ledger/rows.ts";
 import type { Slot } from "../ledger/tables.ts";
 import { type MetadataBook, retryAt } from "./book.ts";
 
-export interface Token {
-  readonly kind: TransferKind;
-  readonly id: bigint;
-}
-
 /** The collection itself, whose document ERC-7572 defines. It is fetched like a token's. */
-export const CONTRACT = { kind: TransferKind.contract, id: 0n } as const satisfies Token;
+export const CONTRACT = { kind: TransferKind.contract, id: 0n } as const satisfies TokenRef;
 
-export const keyOf = ({ kind, id }: Token): string => `${kind}:${id}`;
+export const keyOf = ({ kind, id }: TokenRef): string => `${kind}:${id}`;
 
 /** Most requested tokens that wait. */
 const MAX_REQUESTS = 10_000;
@@ -154,7 +149,7 @@ interface PickFrom {
 }
 
 /** Takes a due token. Returns false if it is in flight already. */
-type Take = (token: Token) => boolean;
+type Take = (token: TokenRef) => boolean;
 
 interface Source {
   /** When it may have a due token, in ms since the epoch, as the last `pick` left it. */
@@ -303,7 +298,7 @@ class FailedTokens implements Source {
 }
 
 export class DueTokens {
-  readonly requests = new RequestQueue<Token>(keyOf, MAX_REQUESTS);
+  readonly requests = new RequestQueue<TokenRef>(keyOf, MAX_REQUESTS);
   /** True if the metadata exceeds its byte limit. Then only requested tokens are picked. */
   isFull = false;
   readonly #new = new NewTokens();
@@ -312,7 +307,7 @@ export class DueTokens {
   readonly #walks: readonly Source[] = [OWN_DOCUMENT, this.#new, this.#outdated, this.#failed];
 
   /** Picks up to `max` tokens. Each is in flight until `written`, or until `requests.putBack` after an interruption. */
-  pick(from: PickFrom, max: number): Token[] {
+  pick(from: PickFrom, max: number): TokenRef[] {
     const tokens = this.requests.take(max);
     if (this.isFull) return tokens;
     const take: Take = (token) => {
@@ -344,7 +339,7 @@ export class DueTokens {
   }
 
   /** Handles a token with a new outcome in the book. */
-  written(token: Token, book: MetadataBook): void {
+  written(token: TokenRef, book: MetadataBook): void {
     this.requests.end(token);
     const slot = book.find(token.kind, token.id);
     if (slot < 0 || !book.isOutdated(slot)) return;

@@ -8,11 +8,11 @@ import { backoffMs } from "../core/clock.ts";
 import { isAbort } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
-import { encodeTokens } from "../events/columns.ts";
+import { encodeTokens, type TokenRef } from "../events/columns.ts";
 import { metadataStream } from "../events/types.ts";
 import { fromBlob, toBlob } from "./book.ts";
 import { appendMetadata, type MetadataBooks, Outbox } from "./books.ts";
-import { keyOf, RequestQueue, type Token } from "./due-tokens.ts";
+import { keyOf, RequestQueue } from "./due-tokens.ts";
 import {
   type Doubt,
   type ExaminerOptions,
@@ -42,7 +42,7 @@ interface Examined extends Pick<MediaDocument, "status" | "updatedAt" | "version
 
 interface PictureRequest {
   readonly address: Address;
-  readonly token: Token;
+  readonly token: TokenRef;
 }
 
 /** The URI of a picture, and the collection that is the first to show it. */
@@ -112,7 +112,7 @@ export class MediaWorker {
   }
 
   /** Queues the pictures of tokens. */
-  request(address: Address, tokens: readonly Token[]): void {
+  request(address: Address, tokens: readonly TokenRef[]): void {
     this.#requests.add(tokens.map((token) => ({ address, token })));
   }
 

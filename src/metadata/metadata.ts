@@ -14,7 +14,7 @@ import type { Clock } from "../core/clock.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
 import type { Logger } from "../core/logger.ts";
-import { encodeTokens, NO_HASH } from "../events/columns.ts";
+import { encodeTokens, NO_HASH, type TokenRef } from "../events/columns.ts";
 import { type MetadataReason, parseStream, type Recorded, type StreamName } from "../events/types.ts";
 import type { Slot } from "../ledger/tables.ts";
 import type { RecordFacts } from "../listings/record.ts";
@@ -23,7 +23,7 @@ import type { RpcChainReader } from "../rpc/reading/reader.ts";
 import { type MetadataBook, MIN_REFRESH_MS, type Outcome } from "./book.ts";
 import { appendMetadata, MetadataBooks } from "./books.ts";
 import { type ContractDocument, documentOf } from "./contract-document.ts";
-import { CONTRACT, keyOf, type Token } from "./due-tokens.ts";
+import { CONTRACT, keyOf } from "./due-tokens.ts";
 import { type MediaDocument, previewSize } from "./media/media.ts";
 import { Previews } from "./media/previews.ts";
 import { MediaWorker } from "./media-worker.ts";
@@ -103,7 +103,7 @@ export interface ChainMetadata {
   /** Returns the known document about the collection. @param media also the state of its picture */
   documentOf(address: Address, media: boolean): Promise<ContractDocument>;
   /** Returns up to `limit` attempts to fetch a token's metadata, newest first. */
-  outcomesOf(address: Address, token: Token, limit: number): Promise<readonly Outcome[]>;
+  outcomesOf(address: Address, token: TokenRef, limit: number): Promise<readonly Outcome[]>;
   /** Counts the tokens of a collection with metadata, and those without by the reason. */
   healthOf(address: Address): Promise<MetadataHealth>;
   /** Increases with every change of the collection's metadata; undefined while it is not in memory. */
@@ -248,7 +248,7 @@ export class Metadata {
   }
 
   /** Asks the process with the lease, through the log, for tokens that were read here: each once in 10 minutes. */
-  #requestThroughLog(of: { chainId: number; address: Address }, tokens: readonly Token[], media: boolean): void {
+  #requestThroughLog(of: { chainId: number; address: Address }, tokens: readonly TokenRef[], media: boolean): void {
     const fresh = tokens.filter((token) => {
       const key = `${of.chainId}/${of.address}/${keyOf(token)}/${media}`;
       if (this.#requested.has(key)) return false;

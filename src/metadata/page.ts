@@ -2,16 +2,17 @@
  * The metadata of a page: per entry the fields of its record as JSON text, and the tokens that should be refreshed.
  * Reads books and blobs only; it never waits for a remote host.
  */
+
 import { LRUCache } from "lru-cache";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Address, Hash } from "../core/hex.ts";
+import type { TokenRef } from "../events/columns.ts";
 import type { Entry } from "../ledger/entries.ts";
 import { NO_METADATA, type RecordFacts } from "../listings/record.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { fromBlob, isRefreshDue, type MetadataBook, type Outcome, type OutcomeDocument, wholeUri } from "./book.ts";
 import type { MetadataBooks } from "./books.ts";
-import type { Token } from "./due-tokens.ts";
 import {
   isExaminationDue,
   type KnownMedia,
@@ -71,7 +72,7 @@ interface TokenText extends BodyText {
 }
 
 /** The text for one token of a shared document: replaces `{id}` in the URIs of its picture and animation. */
-export function textOfToken(text: TokenText, token: Token): TokenText {
+export function textOfToken(text: TokenText, token: TokenRef): TokenText {
   if (!namesId(text.image)) return text;
   const fields = JSON.parse(text.normalized) as NormalizedMetadata;
   const own = (uri: string | null) => (namesId(uri) ? withId(uri, token) : uri);
@@ -220,9 +221,9 @@ export interface KnownFacts {
 interface PageFacts {
   readonly facts: RecordFacts[];
   /** Tokens that were never fetched, or are due for a refresh. */
-  readonly dueTokens: Token[];
+  readonly dueTokens: TokenRef[];
   /** Tokens with a picture that is not examined yet, or is due again. */
-  readonly duePictures: Token[];
+  readonly duePictures: TokenRef[];
 }
 
 interface FactsReaderOptions {
@@ -373,7 +374,7 @@ const hashesOf = ({ good, newest }: Known): Hash[] => [good?.hash, newest?.hash]
 const isMissing = (texts: Texts, outcome: Outcome | undefined): boolean =>
   outcome?.hash !== undefined && !texts.has(outcome.hash);
 
-const tokenOf = ({ kind, id }: ShownToken): Token => ({ kind, id: BigInt(id) });
+const tokenOf = ({ kind, id }: ShownToken): TokenRef => ({ kind, id: BigInt(id) });
 
 function lookUp(book: MetadataBook, entry: ShownToken, { mediaItems, asOf }: PageFactsOptions): Known {
   const slot = book.find(entry.kind, entry.id);

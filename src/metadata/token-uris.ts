@@ -6,13 +6,13 @@ import { id as keccak } from "ethers";
 import { LRUCache } from "lru-cache";
 import type { ChainChange, ChainConsumer } from "../chain/consumer.ts";
 import type { Address, Hash } from "../core/hex.ts";
-import { TransferKind } from "../events/columns.ts";
+import { type TokenRef, TransferKind } from "../events/columns.ts";
 import { type BlockRef, type MetadataOutdated, metadataStream } from "../events/types.ts";
 import { appendWithRetry, type EventLog } from "../log/event-log.ts";
 import { onlyBytes, selectorOf } from "../rpc/calls.ts";
 import type { BlockTag, Call, CallResult, ChainLog, ChainReader } from "../rpc/port.ts";
 import { MAX_ID } from "./book.ts";
-import { CONTRACT, type Token } from "./due-tokens.ts";
+import { CONTRACT } from "./due-tokens.ts";
 
 const TOKEN_URI = selectorOf("tokenURI(uint256)");
 const URI = selectorOf("uri(uint256)");
@@ -43,7 +43,7 @@ export class TokenUriReader {
    * The URIs, in the order of `tokens`; undefined if the contract returns none.
    * @throws AppError if the chain can't be read
    */
-  async read(address: Address, tokens: readonly Token[], block: BlockTag): Promise<(string | undefined)[]> {
+  async read(address: Address, tokens: readonly TokenRef[], block: BlockTag): Promise<(string | undefined)[]> {
     const calls = tokens.map(({ kind, id }) => callOf(address, kind, id));
     const results = await this.#reader.calls(calls, block);
     const uris = results.map(uriOf);

@@ -10,13 +10,13 @@ import type { Clock } from "../core/clock.ts";
 import type { AppError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
-import { TransferKind } from "../events/columns.ts";
+import { type TokenRef, TransferKind } from "../events/columns.ts";
 import { type MetadataReason, metadataStream } from "../events/types.ts";
 import type { Slot } from "../ledger/tables.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { MAX_ID, type MetadataBook, retryMs, storeDocument, storeText } from "./book.ts";
 import { appendMetadata, type MetadataBooks, Outbox, outcomeEvents, type TokenOutcome } from "./books.ts";
-import type { DueTokens, Token } from "./due-tokens.ts";
+import type { DueTokens } from "./due-tokens.ts";
 import { isPermanent, MetadataFailure } from "./resolve/failure.ts";
 import type { Resolver } from "./resolve/resolver.ts";
 import type { TokenUriReader } from "./token-uris.ts";
@@ -100,7 +100,7 @@ export class Visit {
   }
 
   /** Makes the visit end, and puts the tokens back into the queue. */
-  #interrupt(tokens: readonly Token[], error: unknown): void {
+  #interrupt(tokens: readonly TokenRef[], error: unknown): void {
     this.#failure ??= error;
     for (const token of tokens) this.#target.due.requests.putBack(token);
   }
@@ -173,7 +173,7 @@ export class Visit {
   }
 
   /** Reads the tokens' URIs from the contract and starts to resolve each. */
-  async #begin(tokens: readonly Token[], before: BookState): Promise<void> {
+  async #begin(tokens: readonly TokenRef[], before: BookState): Promise<void> {
     const uris = await this.#readUris(tokens).catch((error: unknown) => this.#interrupt(tokens, error));
     if (uris === undefined) return;
     for (const [index, token] of tokens.entries()) {
@@ -189,7 +189,7 @@ export class Visit {
    * Reads at the newest known block that concerns the tokens, because a lagging endpoint could answer with the state
    * before their mint or change. The collection may be ahead of the followed head.
    */
-  async #readUris(tokens: readonly Token[]): Promise<(string | undefined)[]> {
+  async #readUris(tokens: readonly TokenRef[]): Promise<(string | undefined)[]> {
     const { uriReader, reading, view, books, projections, chainId } = this.#context;
     const { address } = this.#target;
     const head = view.head()?.number;
@@ -213,7 +213,7 @@ export class Visit {
   }
 
   /** Returns the token's outcome, after storing its body and document. @throws the signal's reason, AppError */
-  async #resolve(token: Token, uri: string | undefined, { book, since }: BookState): Promise<TokenOutcome> {
+  async #resolve(token: TokenRef, uri: string | undefined, { book, since }: BookState): Promise<TokenOutcome> {
     const { resolver, chainId, log, logger, observe } = this.#context;
     this.#target.signal.throwIfAborted();
     if (uri === undefined) return { token, reason: "no_uri", hash: undefined, bytes: 0, since };
@@ -274,14 +274,14 @@ export class Visit {
 const outcomeBytes = (outcomes: readonly TokenOutcome[]): number => outcomes.reduce((sum, { bytes }) => sum + bytes, 0);
 
 /** Hashes of the token's current documents. */
-function knownHashes(book: MetadataBook, { kind, id }: Token): Hash[] {
+function knownHashes(book: MetadataBook, { kind, id }: TokenRef): Hash[] {
   const slot = book.find(kind, id);
   if (slot < 0) return [];
   return [book.newest(slot)?.hash, book.good(slot)?.hash].filter((hash) => hash !== undefined);
 }
 
 /** Random tokens with metadata. */
-function pickSample(book: MetadataBook, clock: Clock): Token[] {
+function pickSample(book: MetadataBook, clock: Clock): TokenRef[] {
   const { tokens } = book;
   const slots = new Set<number>();
   for (let i = 0; i < SAMPLE * 4 && slots.size < Math.min(SAMPLE, tokens.count); i++) {

@@ -4,6 +4,7 @@
  * metadata stream, or the end of a visit wakes it. The remaining work follows from the log, so another process that
  * takes over the lease continues after the last recorded outcome.
  */
+
 import { isHandedOver, type Lease, type Leases } from "../chain/lease.ts";
 import type { NodeWatch } from "../chain/node-watch.ts";
 import { fromHeadline, requesterOf } from "../collections/headline.ts";
@@ -11,10 +12,11 @@ import { backoffMs } from "../core/clock.ts";
 import { isAbort, messageOf } from "../core/errors.ts";
 import { FairPlaces, NO_KEY, type Requester, type Shares } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
+import type { TokenRef } from "../events/columns.ts";
 import { type MetadataEvent, metadataStream, type Recorded, type StreamName } from "../events/types.ts";
 import { streamPages } from "../log/event-log.ts";
 import { appendMetadata, tokensOf } from "./books.ts";
-import { DueTokens, type Token } from "./due-tokens.ts";
+import { DueTokens } from "./due-tokens.ts";
 import type { MediaWorker } from "./media-worker.ts";
 import { Visit, type VisitContext } from "./visit.ts";
 
@@ -276,7 +278,7 @@ export class MetadataWorker {
   }
 
   /** Queues tokens that a client read. Call it only while this process holds the lease. */
-  request(address: Address, tokens: readonly Token[]): void {
+  request(address: Address, tokens: readonly TokenRef[]): void {
     if (tokens.length === 0) return;
     const work = this.#work(address);
     work.due.requests.add(tokens);

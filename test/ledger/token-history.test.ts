@@ -2,15 +2,8 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { evolve, initialState } from "../../src/collections/collection.ts";
-import { TransferKind } from "../../src/events/columns.ts";
-import {
-  kindsOf,
-  NEWEST,
-  readHistory,
-  type TokenHistory,
-  type TokenName,
-  type TokenTransfer,
-} from "../../src/ledger/history.ts";
+import { type TokenRef, TransferKind } from "../../src/events/columns.ts";
+import { kindsOf, NEWEST, readHistory, type TokenHistory, type TokenTransfer } from "../../src/ledger/history.ts";
 import type { Ledger } from "../../src/ledger/ledger.ts";
 import { multi, play, range, type Step, single, stepOf } from "../support/histories.ts";
 import { type ModelEntry, modelListing } from "../support/naive-ledger.ts";
@@ -24,7 +17,7 @@ function whole<T>(reading: Generator<void, T>): T {
 }
 
 /** Reads a whole history in pages, oldest transfer first. */
-function wholeHistory(ledger: Ledger, token: TokenName, block: number, limit: number): TokenTransfer[] {
+function wholeHistory(ledger: Ledger, token: TokenRef, block: number, limit: number): TokenTransfer[] {
   const all: TokenTransfer[] = [];
   for (let from: number | undefined = NEWEST; from !== undefined; ) {
     const page: TokenHistory = whole(readHistory(ledger, token, { block, from, limit }));
@@ -47,7 +40,7 @@ function holdersAfter(ledger: Ledger, history: readonly TokenTransfer[]): string
     .sort();
 }
 
-const holdersIn = (listing: readonly ModelEntry[], { kind, id }: TokenName): string[] =>
+const holdersIn = (listing: readonly ModelEntry[], { kind, id }: TokenRef): string[] =>
   listing
     .filter((entry) => entry.kind === kind && entry.id === id.toString())
     .map(({ owner, amount }) => `${owner} ${amount}`)

@@ -2,18 +2,18 @@
 import { describe, expect, test } from "bun:test";
 import { type Collection, evolve, initialState } from "../../src/collections/collection.ts";
 import type { Hash } from "../../src/core/hex.ts";
-import { encodeTokens, encodeTransfers, TransferKind } from "../../src/events/columns.ts";
+import { encodeTokens, encodeTransfers, type TokenRef, TransferKind } from "../../src/events/columns.ts";
 import type { MetadataEvent, NftEvent } from "../../src/events/types.ts";
 import { MetadataBook } from "../../src/metadata/book.ts";
-import { CONTRACT, DueTokens, RequestQueue, type Token } from "../../src/metadata/due-tokens.ts";
+import { CONTRACT, DueTokens, RequestQueue } from "../../src/metadata/due-tokens.ts";
 
 const START = 1_700_000_000_000;
 const TEN_MINUTES = 600_000;
 const kind = TransferKind.erc721;
 const HASH = `0x${"1".repeat(64)}` as Hash;
 
-const tokenOf = (id: number): Token => ({ kind, id: BigInt(id) });
-const idsOf = (tokens: readonly Token[]): number[] => tokens.map(({ id }) => Number(id));
+const tokenOf = (id: number): TokenRef => ({ kind, id: BigInt(id) });
+const idsOf = (tokens: readonly TokenRef[]): number[] => tokens.map(({ id }) => Number(id));
 const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, i) => from + i);
 
 /** A collection with the tokens 0 to `count`, one per block. */

@@ -1,12 +1,13 @@
 /** What handlers need of a chain; the block that an answer is valid for, its headers, and the wait for a chain. */
+
 import type { Chain } from "../../chains/chains.ts";
 import { type ChainTrouble, troubleText } from "../../chains/trouble.ts";
 import { LIMITS } from "../../config.ts";
 import { type Clock, withTimeout } from "../../core/clock.ts";
 import { Refusal } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
+import type { TokenRef } from "../../events/columns.ts";
 import type { BlockRef, HeaderRef } from "../../events/types.ts";
-import type { TokenName } from "../../ledger/history.ts";
 import type { Outcome } from "../../metadata/book.ts";
 import type { ContractDocument } from "../../metadata/contract-document.ts";
 import type { MetadataHealth } from "../../metadata/metadata.ts";
@@ -37,7 +38,7 @@ export interface NftChain {
   /** Returns the known metadata of the entries, or of the first ones if all would be too much for a page. */
   factsOf(address: Address, entries: readonly ShownToken[], options: PageFactsOptions): Promise<KnownFacts>;
   /** Returns up to `limit` attempts to fetch a token's metadata, newest first. */
-  outcomesOf(address: Address, token: TokenName, limit: number): Promise<readonly Outcome[]>;
+  outcomesOf(address: Address, token: TokenRef, limit: number): Promise<readonly Outcome[]>;
   /** Returns the known document about the collection. @param media also the state of its picture */
   documentOf(address: Address, media: boolean): Promise<ContractDocument>;
   /** Whether an ERC-721 token is locked at a block; null if its contract doesn't tell, or no endpoint does. */

@@ -20,7 +20,7 @@ import {
   time,
   type WireTypes,
 } from "../../core/schema-parts.ts";
-import { TransferKind } from "../../events/columns.ts";
+import { type TokenRef, TransferKind } from "../../events/columns.ts";
 import type { Explorer } from "../../explore/readings.ts";
 import type { TraitIndexes } from "../../explore/traits.ts";
 import {
@@ -32,7 +32,7 @@ import {
   transfersPage,
 } from "../../explore/walks.ts";
 import type { Entry } from "../../ledger/entries.ts";
-import { entryOfToken, type TokenName } from "../../ledger/history.ts";
+import { entryOfToken } from "../../ledger/history.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
 import { countEntries } from "../../ledger/listing.ts";
 import { type Position, START } from "../../ledger/rows.ts";
@@ -329,7 +329,7 @@ async function traitIndex(
 
 interface TokenReading {
   readonly start: StartedWalk;
-  readonly token: TokenName;
+  readonly token: TokenRef;
   /** Time in ms since the epoch; undefined for the newest metadata. */
   readonly knownAt: number | undefined;
 }

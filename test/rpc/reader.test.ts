@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from "bun:test";
 import { Interface } from "ethers";
-import { systemClock } from "../../src/core/clock.ts";
+import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import { SpanController } from "../../src/rpc/endpoint/capabilities.ts";
@@ -16,6 +16,10 @@ import { logsBloomOf } from "../support/bloom.ts";
 
 const hex = (value: number) => `0x${value.toString(16)}`;
 const hashOf = (number: number) => `0x${number.toString(16).padStart(64, "0")}`;
+
+/** Ms that answers have taken, beside the time that really passes. */
+let passed = 0;
+const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() + passed };
 
 /**
  * A node that answers for a chain up to its `head`, with the state of its newest blocks only, and records its requests.
@@ -33,7 +37,8 @@ function node(
     asked,
     async request(method, params) {
       asked.push(params[0]);
-      await Bun.sleep(delays.shift() ?? 0);
+      passed += delays.shift() ?? 0;
+      await Promise.resolve();
       if (method === "eth_call") {
         const block = params[1] === "latest" ? this.head : Number(params[1]);
         if (block <= this.head && block > this.head - states) return params[1] === "latest" ? "0x" : hex(block);
@@ -49,7 +54,7 @@ function node(
 }
 
 function readerWith(options: { depthIsSet: boolean }, endpoints: readonly Endpoint[]): RpcChainReader {
-  const pool = new EndpointPool({ chain: "eth", endpoints, clock: systemClock });
+  const pool = new EndpointPool({ chain: "eth", endpoints, clock });
   const multicall = `0x${"c".repeat(40)}` as Address;
   return new RpcChainReader({ chainId: 1, pool, multicall, finalityDepth: 5, ...options });
 }
@@ -93,7 +98,10 @@ test("skips a lagging endpoint until it has caught up", async () => {
 
 test("answers calls at the head from another endpoint if the one that reported the head has no state there", async () => {
   // Endpoint 1 is faster until it is slow to report the head. Then endpoint 2 is called.
-  const [first, second] = [node("eth#1", 7, { delays: [0, 0, 60] }), node("eth#2", 20, { states: 4, delays: [10] })];
+  const [first, second] = [
+    node("eth#1", 7, { delays: [0, 0, 6_000] }),
+    node("eth#2", 20, { states: 4, delays: [1_000] }),
+  ];
   const reader = readerOf(second, first);
   await reader.header(1);
   const to = `0x${"d".repeat(40)}` as Address;

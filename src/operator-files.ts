@@ -38,20 +38,26 @@ export async function readOperatorFiles(options: FileOptions): Promise<OperatorF
   return { lists, tokenLists, priceList };
 }
 
-/** Reads the operator's lists. @throws ConfigError with the problems of their files */
-async function readLists({ config, logger, clock, minPollMs }: FileOptions): Promise<ListFiles> {
-  const lists = new ListFiles({
-    spam: { key: "SPAM_LIST", path: config.spamList },
-    verified: { key: "VERIFIED_LIST", path: config.verifiedList },
-    names: { key: "NAME_LIST", path: config.nameList },
-    maxBytes: LIMITS.maxListBytes,
-    pollMs: minPollMs ?? LIMITS.listPollMs,
-    clock,
-    logger,
-  });
+/** Reads the files of lists for the first time. @throws ConfigError with their problems */
+async function loaded<T extends ListFiles | TokenLists>(lists: T): Promise<T> {
   const problems = await lists.load();
   if (problems.length > 0) throw new ConfigError(problems);
   return lists;
+}
+
+/** Reads the operator's lists. @throws ConfigError with the problems of their files */
+async function readLists({ config, logger, clock, minPollMs }: FileOptions): Promise<ListFiles> {
+  return loaded(
+    new ListFiles({
+      spam: { key: "SPAM_LIST", path: config.spamList },
+      verified: { key: "VERIFIED_LIST", path: config.verifiedList },
+      names: { key: "NAME_LIST", path: config.nameList },
+      maxBytes: LIMITS.maxListBytes,
+      pollMs: minPollMs ?? LIMITS.listPollMs,
+      clock,
+      logger,
+    }),
+  );
 }
 
 /** Reads the token lists that are files or were fetched before. @throws ConfigError with the problems of files */
@@ -61,18 +67,17 @@ async function readTokenLists(options: FileOptions): Promise<TokenLists> {
   const wire = options.metadataWire ?? systemWire;
   const fetcher = new Fetcher({ wire, clock, allowPrivate, gateways: { ipfs: [], arweave: [] } });
   const times = { firstByteMs: 10_000, totalMs: 60_000, httpsOnly: !allowPrivate };
-  const lists = new TokenLists({
-    sources: config.tokenLists,
-    fetch: async (url, maxBytes, signal) => (await fetcher.fetch(url, { ...times, maxBytes }, signal)).bytes,
-    folder: snapshotDir === undefined ? undefined : join(snapshotDir, "token-lists"),
-    maxBytes: LIMITS.maxTokenListBytes,
-    pollMs: minPollMs ?? LIMITS.listPollMs,
-    clock,
-    logger,
-  });
-  const problems = await lists.load();
-  if (problems.length > 0) throw new ConfigError(problems);
-  return lists;
+  return loaded(
+    new TokenLists({
+      sources: config.tokenLists,
+      fetch: async (url, maxBytes, signal) => (await fetcher.fetch(url, { ...times, maxBytes }, signal)).bytes,
+      folder: snapshotDir === undefined ? undefined : join(snapshotDir, "token-lists"),
+      maxBytes: LIMITS.maxTokenListBytes,
+      pollMs: minPollMs ?? LIMITS.listPollMs,
+      clock,
+      logger,
+    }),
+  );
 }
 
 /** Reads the operator's price list. @throws ConfigError */

@@ -55,7 +55,7 @@ type LogReport = Pick<StatusReport, "leases" | "collections"> & {
   readonly log: Omit<StatusReport["log"], "behindSeconds">;
 };
 
-/** What commands ask, over either way. `await using` closes it. */
+/** The questions and changes of commands, over HTTP or on the log. `await using` closes it. */
 export interface Operator extends AsyncDisposable {
   status(): Promise<StatusReport | LogReport>;
   collections(filter: Readonly<Record<string, string>>): Promise<readonly ListedCollection[]>;

@@ -35,7 +35,7 @@ interface Finding {
   readonly what: string;
   readonly result: "ok" | "warning" | "fault";
   readonly text: string;
-  /** What to do about it. */
+  /** The way out, for the operator. */
   readonly advice?: string;
 }
 
@@ -222,7 +222,7 @@ const MAX_AHEAD_MS = 30_000;
 const OLD_HEAD_MS = 300_000;
 const NO_ADDRESS = `0x${"0".repeat(39)}1`;
 
-/** What the log has of a chain. */
+/** The head and the halt of a chain, as the log records them. */
 type RecordedChain = Pick<ChainState, "head" | "halted">;
 
 /** An endpoint as the examination found it. */

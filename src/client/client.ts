@@ -52,7 +52,7 @@ export interface AsOf {
 /** An answer with the block that it is valid for; null if it depends on none. */
 export type Answer<T> = T & { readonly asOf: AsOf | null };
 
-/** What a call of an operation has beside its name; without a path of parts and a body it may be left out. */
+/** A call of an operation, without its name. A caller may leave it out if the operation needs neither a path part nor a body. */
 export type CallOf<Name extends keyof Operations> = Cancelled & {
   readonly query?: Operations[Name]["query"];
 } & (Record<never, never> extends Operations[Name]["path"]

@@ -431,7 +431,7 @@ const FUR = {
 
 const { json } = operationsFor<ExploreDeps>();
 
-/** What all these operations have in common. */
+/** The fields that all operations of this file share. */
 const EXPLORING = {
   method: "GET",
   scope: "read",

@@ -151,7 +151,7 @@ async function openExport(
     ...{ chain: chain.name, address, block: String(start.walk.block) },
     ...{ block_hash: headers["x-as-of-hash"], block_time: headers["x-as-of-time"], finality: headers["x-finality"] },
   };
-  // As known now: so an export asks for no refresh of a million tokens, and is of one moment in this, too.
+  // A time fixes the metadata to one moment, and has no token of a million fetched again.
   const known = { normalizeMetadata: false, mediaItems: false, asOf: deps.clock.now() };
   const pieces = piecesOf(source, start, {
     ...{ format, holders, facts },

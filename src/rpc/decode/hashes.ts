@@ -3,12 +3,14 @@
  * hash (Ethereum Yellow Paper, sections 4.3 and 4.3.1; EIP-2718 for typed receipts). Pure.
  */
 import { encodeRlp, keccak256 } from "ethers";
+import { yieldToEventLoop } from "../../core/background.ts";
 import type { Hash } from "../../core/hex.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
 const HEX = /^0x(?:[0-9a-f]{2})*$/i;
 const QUANTITY = /^0x[0-9a-f]{1,64}$/i;
+const ROOT = /^0x[0-9a-f]{64}$/i;
 
 /** A number as RLP wants it: big-endian without leading zeros. Undefined for anything else. */
 function scalar(value: unknown): string | undefined {
@@ -21,8 +23,10 @@ function scalar(value: unknown): string | undefined {
 const bytes = (value: unknown): string | undefined =>
   typeof value === "string" && HEX.test(value) ? value : undefined;
 
-/** The fields that every header has, in the order of their encoding, and those that later forks appended. */
-const HEADER: readonly (readonly [name: string, read: typeof bytes])[] = [
+type Field = readonly [name: string, read: typeof bytes];
+
+/** The fields that every header begins with, in the order of their encoding. */
+const FIRST: readonly Field[] = [
   ["parentHash", bytes],
   ["sha3Uncles", bytes],
   ["miner", bytes],
@@ -39,33 +43,65 @@ const HEADER: readonly (readonly [name: string, read: typeof bytes])[] = [
   ["mixHash", bytes],
   ["nonce", bytes],
 ];
-const LATER: typeof HEADER = [
+
+/**
+ * What later forks of Ethereum appended, in the order of go-ethereum's `core/types/block.go`: London, Shanghai, Cancun
+ * (three fields), Prague, and Amsterdam (EIP-7928, EIP-7843), live on Sepolia since block 11,856,337.
+ */
+const ETHEREUM: readonly Field[] = [
   ["baseFeePerGas", scalar],
   ["withdrawalsRoot", bytes],
   ["blobGasUsed", scalar],
   ["excessBlobGas", scalar],
   ["parentBeaconBlockRoot", bytes],
   ["requestsHash", bytes],
+  ["blockAccessListHash", bytes],
+  ["slotNumber", scalar],
 ];
 
-/** Names of the fields that make a header's hash. */
-export const HEADER_FIELDS: readonly string[] = [...HEADER, ...LATER].map(([name]) => name);
+/**
+ * What Avalanche's C-Chain and its subnets append, in the order of `customtypes/gen_header_serializable_rlp.go` of
+ * avalanchego. The first field is in every header; the last four are those of a header that settles others (ACP-194).
+ */
+const AVALANCHE: readonly Field[] = [
+  ["extDataHash", bytes],
+  ["baseFeePerGas", scalar],
+  ["extDataGasUsed", scalar],
+  ["blockGasCost", scalar],
+  ["blobGasUsed", scalar],
+  ["excessBlobGas", scalar],
+  ["parentBeaconBlockRoot", bytes],
+  ["timestampMilliseconds", scalar],
+  ["minDelayExcess", scalar],
+  ["targetExponent", scalar],
+  ["minPriceExponent", scalar],
+  ["settledHeight", scalar],
+  ["settledGasUnix", scalar],
+  ["settledGasNumerator", scalar],
+  ["settledExcess", scalar],
+];
 
-/** The hash that a header's fields make. Undefined if a field is missing: chains exist whose headers have other ones. */
+/** Names of the fields that make the hash of a header in Ethereum's form. */
+export const HEADER_FIELDS: readonly string[] = [...FIRST, ...ETHEREUM].map(([name]) => name);
+/** Names of the fields that a header of Avalanche has in addition. */
+export const AVALANCHE_FIELDS: readonly string[] = AVALANCHE.map(([name]) => name);
+
+/**
+ * The hash that a header's fields make, as JSON-RPC names them. Undefined if a field is missing or unreadable: chains
+ * exist whose headers have other ones.
+ */
 export function headerHash(header: Fields): Hash | undefined {
-  const encoded: string[] = [];
-  for (const [name, read] of HEADER) {
-    const value = read(header[name]);
-    if (value === undefined) return undefined;
-    encoded.push(value);
-  }
-  for (const [name, read] of LATER) {
-    const value = read(header[name]);
-    // A field of a later fork is missing in all older headers.
-    if (value === undefined) break;
-    encoded.push(value);
-  }
-  return keccak256(encodeRlp(encoded)) as Hash;
+  const first = FIRST.map(([name, read]) => read(header[name]));
+  const isAvalanche = header["extDataHash"] !== undefined && header["extDataHash"] !== null;
+  const later = (isAvalanche ? AVALANCHE : ETHEREUM).map(([name, read]) => {
+    const value = header[name];
+    return value === undefined || value === null ? "" : read(value);
+  });
+  // A fork's field is missing in older headers. One that is missing before the last one is encoded as empty.
+  const appended = later.slice(0, later.findLastIndex((value) => value !== "") + 1);
+  const encoded = [...first, ...appended.map((value) => (value === "" ? "0x" : value))];
+  if (encoded.includes(undefined)) return undefined;
+  return keccak256(encodeRlp(encoded as string[])) as Hash;
 }
 
 /** Encodes a receipt for the trie. Undefined if it isn't readable. */
@@ -73,7 +109,7 @@ function encodedReceipt(receipt: Fields): string | undefined {
   const logs = receipt["logs"];
   const type = scalar(receipt["type"] ?? 0);
   // Before Byzantium a receipt had the state's root in the place of the status.
-  const outcome = receipt["status"] === undefined ? bytes(receipt["root"]) : scalar(receipt["status"]);
+  const outcome = ROOT.test(String(receipt["root"])) ? bytes(receipt["root"]) : scalar(receipt["status"]);
   const gas = scalar(receipt["cumulativeGasUsed"]);
   const bloom = bytes(receipt["logsBloom"]);
   if (!Array.isArray(logs) || [type, outcome, gas, bloom].includes(undefined)) return undefined;
@@ -85,30 +121,30 @@ function encodedReceipt(receipt: Fields): string | undefined {
     own.push([address, topics as string[], data]);
   }
   const body: unknown[] = [outcome, gas, bloom, own];
-  // The deposits of the OP Stack (type 0x7e) have a nonce, and since Canyon a version.
-  if (type === "0x7e") {
-    for (const name of ["depositNonce", "depositReceiptVersion"]) {
-      const value = scalar(receipt[name]);
-      if (value !== undefined) body.push(value);
-    }
-  }
+  // A deposit of the OP Stack (type 0x7e) has a nonce. The trie has it since Canyon only, together with a version.
+  const version = scalar(receipt["depositReceiptVersion"]);
+  if (type === "0x7e" && version !== undefined) body.push(scalar(receipt["depositNonce"]) ?? "0x", version);
   const encoded = encodeRlp(body as Parameters<typeof encodeRlp>[0]);
   return type === "0x" ? encoded : `${type}${encoded.slice(2)}`;
 }
 
+/** Receipts encoded, or branches hashed, in one slice: some milliseconds. */
+const AT_ONCE = 32;
+
 /**
- * The root of the trie over a block's receipts, in the order of an `eth_getBlockReceipts` answer. Undefined if a receipt
- * isn't readable.
+ * The root of the trie over receipts, in the order of an `eth_getBlockReceipts` answer. Works in slices, with pauses for
+ * other work. Undefined if a receipt isn't readable.
  */
-export function receiptsRoot(receipts: readonly unknown[]): Hash | undefined {
+export async function receiptsRoot(receipts: readonly unknown[]): Promise<Hash | undefined> {
   const leaves: Leaf[] = [];
   for (const [index, receipt] of receipts.entries()) {
+    if (index % AT_ONCE === AT_ONCE - 1) await yieldToEventLoop();
     const value = typeof receipt === "object" && receipt !== null ? encodedReceipt(receipt as Fields) : undefined;
     if (value === undefined) return undefined;
     leaves.push({ path: encodeRlp(scalar(index) as string).slice(2), value });
   }
-  const root = node(leaves, 0);
-  return keccak256(encodeRlp(root)) as Hash;
+  const hashing = { left: AT_ONCE };
+  return keccak256(encodeRlp(await node(leaves, 0, hashing))) as Hash;
 }
 
 /** A value and the hex digits of its key. */
@@ -125,22 +161,29 @@ function compact(digits: string, isLeaf: boolean): string {
   return digits.length % 2 === 0 ? `0x${flag}0${digits}` : `0x${flag + 1}${digits}`;
 }
 
-/** The node of the Merkle Patricia trie for these leaves, whose paths agree in the first `depth` digits. */
-function node(leaves: readonly Leaf[], depth: number): Node {
+/**
+ * The node of the Merkle Patricia trie for these leaves, whose paths agree in the first `depth` digits.
+ * @param slice nodes that may still be hashed before the next pause
+ */
+async function node(leaves: readonly Leaf[], depth: number, slice: { left: number }): Promise<Node> {
   const [first] = leaves;
   if (first === undefined) return "0x";
   if (leaves.length === 1) return [compact(first.path.slice(depth), true), first.value];
   let shared = depth;
   while (shared < first.path.length && leaves.every(({ path }) => path[shared] === first.path[shared])) shared++;
-  if (shared > depth) return [compact(first.path.slice(depth, shared), false), reference(node(leaves, shared))];
-  const branches: Node[] = Array.from({ length: 16 }, (_, digit) =>
-    reference(
-      node(
-        leaves.filter(({ path }) => path[depth] === digit.toString(16)),
-        depth + 1,
-      ),
-    ),
-  );
+  if (shared > depth) {
+    const child = await node(leaves, shared, slice);
+    return [compact(first.path.slice(depth, shared), false), reference(child)];
+  }
+  const branches: Node[] = [];
+  for (let digit = 0; digit < 16; digit++) {
+    const own = leaves.filter(({ path }) => path[depth] === digit.toString(16));
+    if (own.length > 0 && --slice.left === 0) {
+      await yieldToEventLoop();
+      slice.left = AT_ONCE;
+    }
+    branches.push(own.length === 0 ? "0x" : reference(await node(own, depth + 1, slice)));
+  }
   const own = leaves.find(({ path }) => path.length === depth);
   return [...branches, own?.value ?? "0x"];
 }

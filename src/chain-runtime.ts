@@ -201,6 +201,14 @@ function openReader(
         "a development node calls its head final: blocks are final by depth instead",
       ),
     shownHead,
+    onFormChanged: (block) => {
+      metrics.headersChanged.set({ chain: chain.name }, block);
+      logger.error(
+        { chain: chain.name, block },
+        "the headers no longer make their hash: the chain has forked to headers that this release doesn't know. What " +
+          "archives tell of later blocks is not proven by hash. Upgrade the service",
+      );
+    },
   });
 }
 
@@ -213,7 +221,7 @@ function openArchives(
   const onRequest = requestObserver(metrics, priceList);
   const sources = urls.map((url, index) => {
     const label = `archive ${chain.name.replaceAll(" ", "-")}#${index + 1}`;
-    return new Portal({ url, label, key, per10s, clock, decoder, onRequest });
+    return new Portal({ url, label, key, per10s, clock, decoder, onRequest, form: reader.headerForm });
   });
   return new Archives({
     ...{ sources, isGiven, clock, logger, chain: chain.name },

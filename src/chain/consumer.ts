@@ -6,7 +6,7 @@ import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
-import type { BlockRef, HeaderRef } from "../events/types.ts";
+import type { BlockRange, BlockRef, HeaderRef } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { BlockHeader, ChainLog, LogsInDoubt, Verify } from "../rpc/port.ts";
 import type { RpcChainReader } from "../rpc/reading/reader.ts";
@@ -70,6 +70,8 @@ export interface ChainConsumer {
   prepare?(): Promise<void>;
   /** Called once the poll has reached the head. Returns false if some work needs a newer head. */
   atHead?(head: HeaderRef): Promise<boolean>;
+  /** Receipts show that the logs of these followed blocks were not a contract's, or not all. */
+  suspected?(contract: Address, blocks: BlockRange): void;
   /** Called when no poll has succeeded for a while. */
   stalled?(reason: string): void;
 }

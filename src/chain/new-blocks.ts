@@ -7,6 +7,7 @@ import type { BlockHeader, ChainLog, CompleteLogsOptions, LogFilter, LogsInDoubt
 import { ForkedAnswersError, firstUnlinked, isUnforked, numbersBetween } from "./branch.ts";
 import type { AdvancedBlocks, ChainConsumer, ChainWork, FollowedChain } from "./consumer.ts";
 import type { ShownTips } from "./head.ts";
+import { UnsettledBlocks } from "./unsettled-blocks.ts";
 import type { ChainState } from "./view.ts";
 
 // Decides which headers the follower reads. Each header is a call that the provider bills, so the headers between two
@@ -103,9 +104,11 @@ interface LogsRead extends Required<Pick<CompleteLogsOptions, "onDoubt">> {
 
 export class NewBlocks {
   readonly #options: NewBlocksOptions;
+  readonly #unsettled: UnsettledBlocks;
 
   constructor(options: NewBlocksOptions) {
     this.#options = options;
+    this.#unsettled = new UnsettledBlocks(options.reader, options.verify);
   }
 
   /** True if any consumer has contracts to read logs of. */
@@ -119,7 +122,21 @@ export class NewBlocks {
     tips: ShownTips,
     { goal, readFrom, target }: ReadStep,
   ): Promise<ReadBlocks | undefined> {
-    return (await this.#readStretch(state, tips, goal)) ?? this.#readAll(state, readFrom, target);
+    const fromBlock = (state.head as HeaderRef).number + 1;
+    const read = (await this.#readStretch(state, tips, goal)) ?? (await this.#readAll(state, readFrom, target));
+    if (read === undefined) return undefined;
+    await this.#settle(read.headers);
+    this.#unsettled.keep(fromBlock, read.headers, read.logs);
+    return read;
+  }
+
+  /** Has the contracts examined of which a block that the headers settle was not complete. */
+  async #settle(headers: readonly BlockHeader[]): Promise<void> {
+    const { consumers, reads } = this.#options;
+    for (const { contract, blocks } of await this.#unsettled.settle(headers, this.#filter())) {
+      reads.mismatched();
+      for (const consumer of consumers) consumer.suspected?.(contract, blocks);
+    }
   }
 
   /** Returns the header of a block that the node has shown. @throws RpcError */

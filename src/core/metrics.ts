@@ -125,6 +125,8 @@ const GAUGES_OF_CHAINS = {
   blockSeconds: "chain_block_seconds Usual time between two blocks of the chain",
   idle: "chain_idle 1 if nothing on the chain is followed, so that nothing is asked of its nodes; 0 at processes that do not follow it",
   followedHead: "chain_followed_head Newest block that answers show",
+  headersChanged:
+    "chain_headers_changed_block First block whose header no longer makes its hash, as older ones do: an upgrade that this release doesn't know; absent or 0 otherwise",
   halted: "chain_halted 1 while a fork deeper than finality stops the chain's follower",
   metadataInFlight: "metadata_tokens_in_flight Tokens whose metadata this process is fetching",
 };

@@ -50,7 +50,7 @@ export interface BackfillTask {
 async function readChecked(
   reader: RpcChainReader,
   filter: LogFilter,
-  { strict, linkedTo }: { strict: boolean; linkedTo: BlockRef | undefined },
+  { verify, linkedTo }: { verify: Verify; linkedTo: BlockRef | undefined },
 ): Promise<{ logs: ChainLog[]; toHash: Hash }> {
   const { fromBlock, toBlock } = filter;
   const last = linkedTo?.number ?? toBlock;
@@ -63,7 +63,10 @@ async function readChecked(
   if (unlinked !== undefined) {
     throw new RpcError("transient", "the endpoint's headers are not linked", { meta: { block: unlinked.number } });
   }
-  const logs = await reader.completeLogs(filter, headers, { strict });
+  const logs = await reader.completeLogs(filter, headers, {
+    strict: verify === "receipts",
+    isByBlock: verify === "headers",
+  });
   for (const { blockNumber, blockHash } of logs) {
     if (headers[blockNumber - fromBlock]?.hash !== blockHash) {
       throw new RpcError("transient", "the block hash of a log differs from the header's", {
@@ -410,18 +413,26 @@ function hashIn(headers: readonly (BlockHeader | undefined)[], final: BlockRef, 
   return last.hash;
 }
 
-/** Reads a range and checks each block by its header, and by its receipts where the header leaves a doubt. */
-function readVerified(task: BackfillTask, fromBlock: number, toBlock: number): Promise<TransfersCommitted> {
+/**
+ * Reads a range and checks each block by its header, and by its receipts where the header leaves a doubt. A range with a
+ * block that stays in doubt ends before it. @throws LogsInDoubtError if that is the first one
+ */
+async function readVerified(task: BackfillTask, fromBlock: number, toBlock: number): Promise<TransfersCommitted> {
   const { clock, signal, reader, address, verify, final } = task;
   const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock, toBlock };
   // Near the final block, the headers are read up to it. It proves their branch.
   const linkedTo = toBlock > final.number - NEAR_FINAL ? final : undefined;
   const read = async () => {
     signal.throwIfAborted();
-    const { logs, toHash } = await readChecked(reader, filter, { strict: verify === "receipts", linkedTo });
+    const { logs, toHash } = await readChecked(reader, filter, { verify, linkedTo });
     return transfersEvent(task, { fromBlock, toBlock }, { ...decodeTransferLogs(logs, task.forms), toHash });
   };
-  return retry(read, { clock, attempts: ATTEMPTS, baseMs: RETRY_BASE_MS, maxMs: RETRY_MAX_MS, signal });
+  try {
+    return await retry(read, { clock, attempts: ATTEMPTS, baseMs: RETRY_BASE_MS, maxMs: RETRY_MAX_MS, signal });
+  } catch (error) {
+    if (!(error instanceof LogsInDoubtError && error.doubt.block > fromBlock)) throw error;
+    return readVerified(task, fromBlock, error.doubt.block - 1);
+  }
 }
 
 /** Returns the event of a range, and reports what could not be decoded of it. */

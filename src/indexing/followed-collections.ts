@@ -68,7 +68,8 @@ export class FollowedCollections implements ChainConsumer {
   readonly #unlogged = new Set<Address>();
   /** Followed collections whose proof and counts may be missing. Only a process that follows the chain makes them. */
   readonly #unexamined = new Set<Address>();
-  readonly #inDoubt = new Map<Address, BlockRange>();
+  /** Blocks that are compared with their receipts. `isKnown`: receipts have shown already that logs were wrong. */
+  readonly #inDoubt = new Map<Address, { readonly blocks: BlockRange; readonly isKnown: boolean }>();
   /** Followed contracts whose code came or went, and the block at which that was seen. */
   readonly #changedCode = new Map<Address, number>();
   /** Monotonic time of a collection's last check for omitted logs. */
@@ -170,8 +171,13 @@ export class FollowedCollections implements ChainConsumer {
   }
 
   /** Records blocks between which a transfer of the collection is missing, as a followed block shows. */
-  doubt(address: Address, blocks: BlockRange): void {
-    if (this.#inDoubt.size < MAX_IN_DOUBT && this.#followed.has(address)) this.#inDoubt.set(address, blocks);
+  doubt(address: Address, blocks: BlockRange, isKnown = false): void {
+    if (this.#inDoubt.get(address)?.isKnown === true || !this.#followed.has(address)) return;
+    if (this.#inDoubt.size < MAX_IN_DOUBT) this.#inDoubt.set(address, { blocks, isKnown });
+  }
+
+  suspected(address: Address, blocks: BlockRange): void {
+    this.doubt(address, blocks, true);
   }
 
   /** Records that the contract of a collection had code at a block, or none. */
@@ -259,11 +265,11 @@ export class FollowedCollections implements ChainConsumer {
     const { chain, log, reader, clock, logger, observer } = this.#options;
     const [next] = this.#inDoubt;
     if (next === undefined) return;
-    const [address, blocks] = next;
+    const [address, { blocks, isKnown }] = next;
     this.#inDoubt.delete(address);
     const followed = this.#followed.get(address);
     const isRecent = clock.monotonic() < (this.#rechecked.get(address) ?? Number.NEGATIVE_INFINITY) + RECHECK_MS;
-    if (followed === undefined || isRecent || followed.state.end < blocks.toBlock) return;
+    if (followed === undefined || (isRecent && !isKnown)) return;
     this.#rechecked.set(address, clock.monotonic());
     const { chainId } = chain;
     let ancestor: BlockRef | undefined;
@@ -280,7 +286,19 @@ export class FollowedCollections implements ChainConsumer {
     );
     observer.omitted();
     this.#rechecked.delete(address);
-    await this.#revertEach([followed], ancestor, true);
+    await this.#readAgain(followed, ancestor);
+  }
+
+  /** Has a collection read again by receipts, from the block after this one on. */
+  async #readAgain(followed: Followed, last: BlockRef): Promise<void> {
+    const { address, state } = followed;
+    const { chainVersion } = this.#streams;
+    const events: NftEvent[] = [{ type: "BlocksReverted", ancestor: last, chainVersion, rejoins: true }];
+    // The stream of a collection that no block has touched since ends below.
+    if (last.number > state.end) events.unshift(this.#streams.committed(state, [], nextBlock(state), last));
+    const again: IndexState = { ...state, status: "joining", end: last.number, endHash: last.hash };
+    await this.#streams.append({ followed, events, state: again });
+    this.#options.flags.judgeShape(address);
     this.#followed.delete(address);
     this.#joining.add({ ...followed, byReceipts: true });
   }

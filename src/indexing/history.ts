@@ -11,10 +11,10 @@ import { decodeTransfers } from "../events/columns.ts";
 import type { BlockRange, BlockRef, HistoryProven, TransfersCommitted } from "../events/types.ts";
 import { ArchiveDisprovedError, type Archives, assertTold } from "../rpc/archive/archives.ts";
 import { ArchiveError, type HistorySource, type TransfersPart } from "../rpc/archive/port.ts";
-import { addressesInBloom } from "../rpc/decode/bloom.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
-import type { BlockHeader, ChainLog, TouchedBlocks } from "../rpc/port.ts";
+import type { BlockHeader, BloomedBlocks, ChainLog, TouchedBlocks, Watched } from "../rpc/port.ts";
 import type { ToldBlock } from "../rpc/reading/block-logs.ts";
+import { namedIn } from "../rpc/reading/bloomed-blocks.ts";
 import { isHistoryPruned } from "../rpc/rpc-errors.ts";
 import { type BackfillTask, backfill, transfersEvent } from "./backfill.ts";
 import { linesByBlock } from "./omissions.ts";
@@ -134,6 +134,8 @@ async function* fromArchive(
   }
 }
 
+const hasNamed = (blocks: BloomedBlocks, watched: Watched): boolean => namedIn(blocks, watched).length > 0;
+
 const hashAt = (columns: Uint8Array, at: number): Hash => bytesToHex(columns.subarray(at * 32, at * 32 + 32)) as Hash;
 
 /**
@@ -156,12 +158,16 @@ async function provePart(
   const hashed = isHashed.reduce((sum, one) => sum + one, 0);
   const chosen = verify === "receipts" ? [...numbers.keys()] : draw(numbers.length, samples, () => clock.random());
   const isDrawn = new Set(chosen);
-  // If no header is of this form, the chain's headers have other fields. If most are, the rest are in doubt.
-  const doubted = [...numbers.keys()].filter((at) => hashed > 0 && isHashed[at] === 0 && !isDrawn.has(at));
+  // If no header is of this form, the chain's headers have other fields. If most are, or the chain's older ones are, the
+  // rest are in doubt.
+  const { changedAt = Number.POSITIVE_INFINITY } = reader.headerForm;
+  const isInDoubt = (at: number) => isHashed[at] === 0 && (hashed > 0 || (numbers[at] as number) >= changedAt);
+  const doubted = [...numbers.keys()].filter((at) => isInDoubt(at) && !isDrawn.has(at));
   const filter = { addresses: [address], topics: NFT_TOPICS };
   // The bloom of a header that was read anyway proves that a block has no log, or leaves it in doubt.
   const quiet = ends.filter(({ number }) => !numbers.includes(number));
-  const named = quiet.filter((header) => addressesInBloom(header, filter).length > 0);
+  const bloomed = (await reader.bloomed(quiet)).filter(({ logsBloom }) => logsBloom !== undefined);
+  const named = quiet.filter((header) => bloomed.some((one) => one.blocks.includes(header) && hasNamed(one, filter)));
   const isQuiet = new Set(quiet.map(({ number }) => number));
   const all = [...chosen, ...doubted.slice(0, MAX_DOUBTED)];
   const told = linesByBlock(decodeTransfers(transfers), new Set(all.map((at) => numbers[at] as number)));
@@ -191,7 +197,7 @@ async function provePart(
       meta: { archive: label, fromBlock, toBlock },
     });
   }
-  return { touched: numbers.length, hashed, sampled, byRoot, absent: quiet.length };
+  return { touched: numbers.length, hashed, sampled, byRoot, absent: bloomed.length };
 }
 
 const refsOf = ({ numbers, hashes }: TouchedBlocks): BlockRef[] =>

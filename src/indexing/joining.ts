@@ -229,6 +229,7 @@ export class JoiningCollections {
     const isCovered = from >= firstChecked;
     const options: CompleteLogsOptions = {
       strict: byReceipts || verify === "receipts",
+      isByBlock: verify === "headers",
       requiredBlock: isCovered ? undefined : head,
     };
     const [logs, known, before] = await Promise.all([

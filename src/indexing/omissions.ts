@@ -17,7 +17,6 @@ import {
 } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { addressIn, wordIn } from "../rpc/calls.ts";
-import { addressesInBloom } from "../rpc/decode/bloom.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import type { Call, ChainReader } from "../rpc/port.ts";
 
@@ -35,7 +34,8 @@ interface MissingOptions {
 }
 
 /**
- * Returns the block before the first one that is stored other than in the receipts. Undefined if all are equal.
+ * Returns the block before the first one that is stored other than in the receipts, logs that only the stream has
+ * included. Undefined if all are equal.
  * @throws AppError if the chain does not answer, or has no receipts
  */
 export async function lastCompleteBlock(
@@ -44,17 +44,15 @@ export async function lastCompleteBlock(
 ): Promise<BlockRef | undefined> {
   const first = Math.max(fromBlock, toBlock - MAX_BLOCKS + 1, 1);
   const [before, ...headers] = await reader.presentHeaders(numbersBetween(first - 1, toBlock));
-  const filter = { addresses: [address], topics: NFT_TOPICS };
-  const spoken = headers.filter((header) => addressesInBloom(header, filter).length > 0);
-  if (before === undefined || spoken.length === 0) return undefined;
-  const range = { fromBlock: spoken[0]?.number ?? first, toBlock: spoken.at(-1)?.number ?? toBlock };
-  const logs = await reader.completeLogs({ ...filter, ...range }, spoken, { strict: true });
+  if (before === undefined) return undefined;
+  const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: first, toBlock };
+  const logs = await reader.completeLogs(filter, headers, { strict: true });
   const there = linesByBlock(decodeTransfers(decodeTransferLogs(logs, forms).transfers));
   const held = new Map<number, string>();
   for (const columns of await columnsSince(log, nftStream(chainId, address), first)) {
     for (const [block, lines] of linesByBlock(columns)) held.set(block, (held.get(block) ?? "") + lines);
   }
-  const wrong = spoken.find(({ number }) => there.get(number) !== held.get(number));
+  const wrong = headers.find(({ number }) => there.get(number) !== held.get(number));
   if (wrong === undefined) return undefined;
   const last = wrong.number === first ? before : headers[wrong.number - first - 1];
   return last && { number: last.number, hash: last.hash };

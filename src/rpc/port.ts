@@ -7,8 +7,20 @@ import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRange, BlockRef, CallCounts, HeaderRef, TransferForm } from "../events/types.ts";
 
 export interface BlockHeader extends HeaderRef {
-  /** Bloom filter of 256 bytes over addresses and topics of the block's logs, hex with 0x. */
+  /**
+   * Bloom filter of 256 bytes over addresses and topics of the block's logs, hex with 0x. With `settledHeight`, over
+   * those of the blocks that it settles.
+   */
   readonly logsBloom: string;
+  /** Root of the same blocks' receipts; absent if the node doesn't tell it. */
+  readonly receiptsRoot?: Hash;
+  /**
+   * The newest block that this header settles (ACP-194). Its bloom and root are those of the blocks above the one that
+   * its parent settles, up to here. Absent where each header has the bloom and root of its own block.
+   */
+  readonly settledHeight?: number;
+  /** True if its fields make its hash; absent if that was not looked at. */
+  readonly isHashed?: boolean;
 }
 
 export interface ChainLog {
@@ -122,6 +134,11 @@ export interface StretchFilter extends Pick<LogFilter, "addresses" | "topics">, 
 export interface CompleteLogsOptions {
   /** Reads every block that a bloom names from its receipts, even if logs of it came. */
   readonly strict?: boolean;
+  /**
+   * Where one bloom is over several blocks and names an address, reads the receipts of all unless each has a log of it.
+   * Otherwise a log in one of them explains the bloom.
+   */
+  readonly isByBlock?: boolean;
   /** Numbers of blocks that are also checked against their receipts, if an endpoint has them. */
   readonly sampled?: ReadonlySet<number>;
   /** Called if an endpoint left out logs. */
@@ -241,6 +258,8 @@ export interface DecodeJob extends TransferFilter {
   readonly batch?: BatchIds;
   /** True if the answer is an archive's. */
   readonly isArchives?: boolean;
+  /** True if headers of the chain have the blooms of other blocks (`BlockHeader.settledHeight`). */
+  readonly isSettling?: boolean;
 }
 
 /** A range whose logs are requested as one element of a batch. */
@@ -296,6 +315,15 @@ export interface EndpointUsage {
   counts(): CallCounts;
   /** Percentiles of the newest latencies in ms; null without an answer. */
   latencyMs(): { readonly p50: number; readonly p99: number } | null;
+}
+
+/** Consecutive blocks, with the bloom and the receipts' root over all of them. */
+export interface BloomedBlocks {
+  /** In rising order; at least one. */
+  readonly blocks: readonly BlockHeader[];
+  /** Hex with 0x. Undefined if no header has the bloom of these blocks yet. */
+  readonly logsBloom: string | undefined;
+  readonly receiptsRoot: Hash | undefined;
 }
 
 /** One endpoint as the pool uses it. Implemented over ethers by `provider.ts`, and by the simulation. */

@@ -211,10 +211,10 @@ describe("an endpoint that omits one log in a thousand", () => {
     const liar = await droppingProxy(isDropped, "cut");
     const { service, logUrl } = await run(liar.url, { VERIFY: "receipts" });
     await service.get(`/api/v2/nft/${nft.address}`);
-    const failed = await eventually("indexing fails", async () =>
-      (await eventsOf(logUrl)).find(({ type }) => type === "IndexingFailed"),
+    const doubted = await eventually("the first block is in doubt", async () =>
+      (await eventsOf(logUrl)).find(({ type }) => type === "LogsDoubted"),
     );
-    expect(failed).toMatchObject({ reason: expect.stringContaining("VERIFY=receipts") });
+    expect(doubted).toMatchObject({ reason: expect.stringContaining("receipts match the block's header") });
     expect(await transfersIn(logUrl)).toBe(0);
   });
 

@@ -1,8 +1,9 @@
 /** A block in doubt if one endpoint has no receipts, and the other's are unavailable or inconsistent. */
 import { expect, test } from "bun:test";
+import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
-import type { BlockHeader, Endpoint } from "../../src/rpc/port.ts";
+import type { BlockHeader, Endpoint, LogsInDoubt } from "../../src/rpc/port.ts";
 import { logsOfReceipts } from "../../src/rpc/reading/block-logs.ts";
 import { RpcChainReader } from "../../src/rpc/reading/reader.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
@@ -20,6 +21,9 @@ const endpoint = (label: string, receipts: () => unknown, logs: () => unknown = 
   transfers: () => Promise.reject(new Error("not asked")),
   destroy: () => undefined,
 });
+
+/** A clock whose waits are over at once. */
+const quick: Clock = { ...systemClock, sleep: async () => undefined };
 
 const noSuchMethod = () => {
   throw new RpcError("unsupported", "the method does not exist");
@@ -53,8 +57,24 @@ async function settledBeside(other: Endpoint): Promise<string[]> {
   return settledBy;
 }
 
-test("settles the block without receipts at once", async () => {
-  for (const receipts of [wrong, odd, down]) expect(await settledBeside(endpoint("eth#2", receipts))).toHaveLength(4);
+test("the block is settled without receipts at once if the endpoints that have receipts are down", async () => {
+  expect(await settledBeside(endpoint("eth#2", down))).toHaveLength(4);
+});
+
+test("receipts that don't cover the header's bloom leave the block in doubt, although another endpoint has none", async () => {
+  for (const receipts of [wrong, odd]) {
+    const pool = new EndpointPool({
+      ...{ chain: "eth", endpoints: [endpoint("eth#1", noSuchMethod), endpoint("eth#2", receipts)], clock: quick },
+    });
+    const reader = new RpcChainReader({
+      ...{ chainId: 1, multicall: ADDRESS, finalityDepth: 5, depthIsSet: true, pool },
+    });
+    const doubts: LogsInDoubt[] = [];
+    const onDoubt = (doubt: LogsInDoubt) => doubts.push(doubt);
+    expect(await reader.completeLogs(FILTER, [HEADER], { onDoubt })).toEqual([]);
+    expect(doubts).toEqual([{ contract: ADDRESS, block: 8, reason: expect.stringContaining("header") }]);
+    await expect(reader.completeLogs(FILTER, [HEADER])).rejects.toThrow("block 8 can't be read");
+  }
 });
 
 test("asks the same endpoint again for the logs if there is no second opinion", async () => {

@@ -36,7 +36,7 @@ export interface RpcProxyOptions {
   onRequest?(call: RpcCall, index: number): Decision | Promise<Decision>;
   /** Answers this many calls of a batch and refuses the rest, as go-ethereum does when answers grow too large. */
   readonly maxBatch?: { readonly calls: number; readonly refusal: Intervention };
-  /** Replaces the result of a call that the node answered. */
+  /** Replaces the result of a call that the node answered; a promise is awaited. */
   onResult?(call: RpcCall, result: unknown): unknown;
 }
 
@@ -160,14 +160,15 @@ async function replyTo(
 
   const passed = decided.filter(({ decision }) => ownAnswer(decision) === undefined).map(({ request }) => request);
   const nodeAnswers = passed.length === 0 ? [] : await forward(target, isBatch ? passed : passed[0]!);
-  const answers = decided.map(({ request, call, decision }): WireAnswer => {
+  const answer = async ({ request, call, decision }: Decided): Promise<WireAnswer> => {
     const own = ownAnswer(decision);
     if (own !== undefined) return { jsonrpc: "2.0", id: request.id ?? null, ...own };
-    const answer = nodeAnswers.find(({ id }) => id === request.id);
-    if (answer === undefined) throw new Error(`the node did not answer ${request.method}`);
-    if (answer.error !== undefined || onResult === undefined) return answer;
-    return { ...answer, result: onResult(call, answer.result) };
-  });
+    const found = nodeAnswers.find(({ id }) => id === request.id);
+    if (found === undefined) throw new Error(`the node did not answer ${request.method}`);
+    if (found.error !== undefined || onResult === undefined) return found;
+    return { ...found, result: await onResult(call, found.result) };
+  };
+  const answers = await Promise.all(decided.map(answer));
   const body = JSON.stringify(isBatch ? answers : answers[0]);
   return { status: 200, body, ...(bytes === undefined ? {} : { bytes }) };
 }

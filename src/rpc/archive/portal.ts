@@ -8,12 +8,13 @@ import { TokenBuckets } from "../../core/fair-slots.ts";
 import type { Hash } from "../../core/hex.ts";
 import type { BlockRange, BlockRef } from "../../events/types.ts";
 import type { Decoder } from "../decode/decode-pool.ts";
-import { HEADER_FIELDS } from "../decode/hashes.ts";
+import { AVALANCHE_FIELDS, HEADER_FIELDS } from "../decode/hashes.ts";
 import { readPortal } from "../decode/portal.ts";
 import { NFT_TOPICS } from "../decode/transfers.ts";
 import type { RequestOutcome } from "../endpoint/provider.ts";
 import { withoutSecrets } from "../endpoint/transport.ts";
 import type { ArchivedRange, LogFilter, TransferFilter } from "../port.ts";
+import type { HeaderForm } from "../reading/header-form.ts";
 import { connectionFault, RpcError } from "../rpc-errors.ts";
 import { ArchiveError, type HistorySource, type LogsPart, type TransfersPart } from "./port.ts";
 
@@ -27,6 +28,8 @@ interface PortalOptions {
   readonly per10s: number;
   readonly clock: Clock;
   readonly decoder: Pick<Decoder, "decode">;
+  /** What the node's headers show of the chain's. Default: the form of Ethereum. */
+  readonly form?: Pick<HeaderForm, "isSettling">;
   readonly onRequest?: (outcome: RequestOutcome) => void;
 }
 
@@ -92,9 +95,14 @@ export class Portal implements HistorySource {
     const { address, fromBlock, toBlock } = filter;
     const logs = { addresses: [address], topics: NFT_TOPICS, fromBlock, toBlock };
     yield* this.#parts(logs, signal, async (bytes, range) => {
-      const { decoder } = this.#options;
+      const { decoder, form } = this.#options;
+      const isSettling = form?.isSettling === true;
       const meta = { archive: this.label, ...range };
-      const { range: decoded } = await decoder.decode(bytes, { ...filter, ...range, isArchives: true }, meta);
+      const { range: decoded } = await decoder.decode(
+        bytes,
+        { ...filter, ...range, isArchives: true, isSettling },
+        meta,
+      );
       const { coveredThrough, toHash: hash, touched, ...columns } = decoded as ArchivedRange;
       return {
         fromBlock: range.fromBlock,
@@ -109,7 +117,7 @@ export class Portal implements HistorySource {
   async *logs(filter: LogFilter, signal: AbortSignal): AsyncGenerator<LogsPart> {
     let left = filter.maxLogs ?? Number.POSITIVE_INFINITY;
     for await (const { logs, ...part } of this.#parts(filter, signal, async (bytes, range) => {
-      const { logs, touched, last } = readPortal(bytes, { ...filter, ...range });
+      const { logs, touched, last } = readPortal(bytes, { ...filter, ...range }, this.#options.form?.isSettling);
       if (last === undefined) throw this.#retryable("its answer has no block");
       const times = new Map(touched.map(({ number, timestamp }) => [number, Number(timestamp)]));
       return { fromBlock: range.fromBlock, toBlock: last.number, hash: last.hash, logs, times };
@@ -181,6 +189,7 @@ export class Portal implements HistorySource {
   }
 
   #query({ addresses, topics, moreTopics = [], fromBlock, toBlock }: LogFilter, parent: Hash | undefined): string {
+    const more = this.#options.form?.isSettling === true ? AVALANCHE_FIELDS : [];
     const isKnown = (name: string) => !this.#lacking.has(name.toLowerCase());
     const fieldsOf = (names: readonly string[]) =>
       Object.fromEntries(names.filter(isKnown).map((name) => [name, true]));
@@ -195,7 +204,7 @@ export class Portal implements HistorySource {
       toBlock,
       ...(parent === undefined ? {} : { parentBlockHash: parent }),
       fields: {
-        block: fieldsOf(["number", "hash", "parentHash", "timestamp", ...HEADER_FIELDS]),
+        block: fieldsOf(["number", "hash", "parentHash", "timestamp", ...HEADER_FIELDS, ...more]),
         log: fieldsOf(LOG_FIELDS),
       },
       logs: chunks.length === 0 ? [asked] : chunks.map((address) => ({ address, ...asked })),
@@ -289,8 +298,8 @@ export class Portal implements HistorySource {
     if (status === 400) {
       const first = /starts from block (\d{1,15})/i.exec(said)?.[1];
       if (first !== undefined) return new ArchiveError("shift", message, { meta, from: Number(first) });
-      // Columns are named in snake case, fields in camel case.
-      const column = /column '?"?([\w]{1,40})/i.exec(said)?.[1]?.replaceAll("_", "").toLowerCase();
+      // Columns are named in snake case, fields in camel case. A release that doesn't know a field names it, too.
+      const column = /(?:column|unknown field) ['"`]?(\w{1,40})/i.exec(said)?.[1]?.replaceAll("_", "").toLowerCase();
       return new ArchiveError("give up", message, { meta: { ...meta, ...(column === undefined ? {} : { column }) } });
     }
     if (status === 429 || status >= 500) {

@@ -18,6 +18,7 @@ import {
   type TransferFilter,
 } from "../port.ts";
 import { RpcError, type RpcErrorKind } from "../rpc-errors.ts";
+import { headerHash } from "./hashes.ts";
 import { scanBatch, scanTransfers } from "./scan.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "./transfers.ts";
 
@@ -351,6 +352,8 @@ export function parseHeader(wire: unknown, requested: number | string, endpoint:
   if (wire === null || wire === undefined) return undefined;
   const fields = wire as Record<string, unknown>;
   const bloom = String(fields["logsBloom"]).toLowerCase();
+  const root = String(fields["receiptsRoot"]).toLowerCase();
+  const isSettling = fields["settledHeight"] !== undefined && fields["settledHeight"] !== null;
   try {
     const header = {
       number: parseQuantity(fields["number"]),
@@ -359,7 +362,12 @@ export function parseHeader(wire: unknown, requested: number | string, endpoint:
       timestamp: parseQuantity(fields["timestamp"]),
       // A missing or malformed bloom matches no log.
       logsBloom: BLOOM.test(bloom) ? bloom : NO_BLOOM,
+      ...(WORD.test(root) ? { receiptsRoot: root as Hash } : {}),
+      ...(isSettling ? { settledHeight: parseQuantity(fields["settledHeight"]) } : {}),
+      // One header a poll tells whether the chain's headers still have the known form.
+      ...(requested === "latest" ? { isHashed: headerHash(fields) === String(fields["hash"]).toLowerCase() } : {}),
     };
+    if (isSettling && (header.settledHeight as number) >= header.number) throw new TypeError("settles itself");
     if (typeof requested === "number" && header.number !== requested) throw new TypeError("not the requested block");
     return header;
   } catch (cause) {

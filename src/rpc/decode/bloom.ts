@@ -62,7 +62,10 @@ export class Bloom {
 }
 
 /** Returns the watched contracts that the block may have logs of, by its bloom. */
-export function addressesInBloom({ logsBloom }: BlockHeader, { addresses, topics }: Watched): Address[] {
+export function addressesInBloom(
+  { logsBloom }: Pick<BlockHeader, "logsBloom">,
+  { addresses, topics }: Watched,
+): Address[] {
   if (topics.length > 0 && !topics.some((topic) => bloomHas(logsBloom, bitsIn(mentionedBits, topic)))) return [];
   return addresses.filter((address) => bloomHas(logsBloom, bitsIn(watchedBits, address)));
 }

@@ -41,9 +41,10 @@ const lie = (reason: string, block?: number): RpcError =>
 
 /**
  * Reads an answer. A last line that was cut off is left out: the answer is then complete up to the line before.
+ * @param isSettling true if headers of the chain have the blooms of other blocks (`BlockHeader.settledHeight`)
  * @throws RpcError `lie` if the answer contradicts the request or itself
  */
-export function readPortal(raw: Uint8Array, filter: LogFilter): PortalAnswer {
+export function readPortal(raw: Uint8Array, filter: LogFilter, isSettling = false): PortalAnswer {
   const wire: object[] = [];
   const touched: PortalHeader[] = [];
   let last: PortalHeader | undefined;
@@ -74,7 +75,7 @@ export function readPortal(raw: Uint8Array, filter: LogFilter): PortalAnswer {
     for (const log of logs) wire.push({ ...(log as object), blockNumber, blockHash });
   }
   const logs = verifyLogs(wire, filter);
-  assertInBlooms(logs, touched);
+  assertInBlooms(logs, touched, isSettling);
   return { logs, touched, last };
 }
 
@@ -95,11 +96,20 @@ function headerOf({ header }: PortalLine, { fromBlock, toBlock }: LogFilter): Po
   return { ...header, number: number as number, hash: hash as Hash };
 }
 
+/**
+ * True if a header has its own block's bloom and root. One that settles other blocks says so. If the chain has such
+ * headers, one without the field counts only if its fields make its hash: the archive may not know the field.
+ */
+const isOfItself = (header: PortalHeader, isSettling: boolean): boolean =>
+  (header["settledHeight"] ?? undefined) === undefined && (!isSettling || headerHash(header) === header.hash);
+
 /** A log that isn't in its block's bloom was never in that block. */
-function assertInBlooms(logs: readonly ChainLog[], touched: readonly PortalHeader[]): void {
+function assertInBlooms(logs: readonly ChainLog[], touched: readonly PortalHeader[], isSettling: boolean): void {
   const blooms = new Map<number, string>();
-  for (const { number, logsBloom } of touched) {
+  for (const header of touched) {
+    const { number, logsBloom } = header;
     const bloom = String(logsBloom).toLowerCase();
+    if (!isOfItself(header, isSettling)) continue;
     if (BLOOM.test(bloom) && !EMPTY_BLOOM.test(bloom)) blooms.set(number, bloom);
   }
   for (const log of logs) {
@@ -113,9 +123,10 @@ const EMPTY_BLOOM = /^0x0{512}$/;
 
 /** Decodes an answer into columns. Never throws. */
 export function decodePortal(request: DecodeRequest): DecodeReply {
-  const { id, raw, address, forms, fromBlock, toBlock } = request;
+  const { id, raw, address, forms, fromBlock, toBlock, isSettling = false } = request;
   try {
-    const { logs, touched, last } = readPortal(raw, { addresses: [address], topics: NFT_TOPICS, fromBlock, toBlock });
+    const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock, toBlock };
+    const { logs, touched, last } = readPortal(raw, filter, isSettling);
     if (last === undefined) return { id, kind: "transient", message: "the archive's answer has no block" };
     const decoded = decodeTransferLogs(logs, forms);
     const { number: coveredThrough, hash: toHash } = last;
@@ -126,7 +137,7 @@ export function decodePortal(request: DecodeRequest): DecodeReply {
       lastHash: touched.at(-1)?.hash,
       coveredThrough,
       toHash,
-      touched: columnsOf(touched),
+      touched: columnsOf(touched, isSettling),
     };
     return { id, range };
   } catch (error) {
@@ -135,7 +146,7 @@ export function decodePortal(request: DecodeRequest): DecodeReply {
   }
 }
 
-function columnsOf(touched: readonly PortalHeader[]): TouchedBlocks {
+function columnsOf(touched: readonly PortalHeader[], isSettling: boolean): TouchedBlocks {
   const count = touched.length;
   const columns = {
     numbers: new Uint32Array(count),
@@ -147,7 +158,7 @@ function columnsOf(touched: readonly PortalHeader[]): TouchedBlocks {
     columns.numbers[i] = header.number;
     columns.hashes.set(hexToBytes(header.hash), i * 32);
     const root = String(header["receiptsRoot"]).toLowerCase();
-    if (WORD.test(root)) columns.receiptsRoots.set(hexToBytes(root), i * 32);
+    if (WORD.test(root) && isOfItself(header, isSettling)) columns.receiptsRoots.set(hexToBytes(root), i * 32);
     columns.isHashed[i] = headerHash(header) === header.hash ? 1 : 0;
   }
   return columns;

@@ -1,7 +1,9 @@
 /**
- * The logs of one block, and whether they are complete. A header's bloom tells which contracts have logs. If there is
- * no log of one of them, the block is in doubt, and its receipts decide, or else a second endpoint.
+ * The logs of single blocks, and whether they are complete. A bloom tells which contracts have logs. If there is no log
+ * of one of them, its blocks are in doubt, and their receipts decide. If receipts contradict the header, the contracts
+ * stay in doubt. Only where no endpoint has receipts, a second endpoint decides.
  */
+import { LRUCache } from "lru-cache";
 import { yieldToEventLoop } from "../../core/background.ts";
 import { AppError } from "../../core/errors.ts";
 import { type Address, type Hash, quantity } from "../../core/hex.ts";
@@ -16,11 +18,12 @@ import {
   sortLogs,
   verifyLogs,
 } from "../decode/answer.ts";
-import { addressesInBloom, Bloom, type BloomedLog, mayName } from "../decode/bloom.ts";
+import { Bloom, type BloomedLog, mayName } from "../decode/bloom.ts";
 import { receiptsRoot } from "../decode/hashes.ts";
 import type { EndpointPool } from "../endpoint/endpoint-pool.ts";
 import {
   type BlockHeader,
+  type BloomedBlocks,
   type ChainLog,
   type Endpoint,
   hasMoreTopics,
@@ -28,23 +31,31 @@ import {
   type Watched,
 } from "../port.ts";
 import { isUnknownRefusal, RpcError, rpcErrorOf } from "../rpc-errors.ts";
+import { bloomedBlocks, namedIn, ownBloom, type ReadHeaders } from "./bloomed-blocks.ts";
 import { fromAnyNode, missingBlock } from "./headers.ts";
 
-/** Returns the blocks whose bloom names a watched contract of which there is no log. */
+/**
+ * Returns the blocks in doubt: their bloom names a watched contract of which none of them has a log.
+ * @param isByBlock true if each of the blocks needs one. Otherwise a log of one block explains a bloom over several
+ */
 export function doubtfulBlocks(
-  headers: readonly BlockHeader[],
+  groups: readonly BloomedBlocks[],
   watched: Watched,
-  logs: readonly ChainLog[],
-): BlockHeader[] {
+  { logs, isByBlock }: { readonly logs: readonly ChainLog[]; readonly isByBlock: boolean },
+): BloomedBlocks[] {
   const seen = new Set(logs.map((log) => `${log.blockNumber}${log.address}`));
-  return headers.filter((header) =>
-    addressesInBloom(header, watched).some((address) => !seen.has(`${header.number}${address}`)),
-  );
+  const isExplained = ({ blocks }: BloomedBlocks, address: Address): boolean => {
+    const hasLog = ({ number }: BlockHeader) => seen.has(`${number}${address}`);
+    return isByBlock ? blocks.every(hasLog) : blocks.some(hasLog);
+  };
+  return groups.filter((group) => namedIn(group, watched).some((address) => !isExplained(group, address)));
 }
 
 interface WireReceipt {
   readonly logs?: unknown;
   readonly logsBloom?: unknown;
+  readonly type?: unknown;
+  readonly gasUsed?: unknown;
 }
 
 /** A log of a receipt. Nothing of it is checked. */
@@ -93,19 +104,90 @@ function withTopics(logs: readonly ChainLog[], { topics, moreTopics }: Watched) 
   );
 }
 
-/** Like `sortReceipts`. @throws RpcError `lie` also for a faulty log of a watched contract */
+/** Like `sortReceipts`, for the receipts of one block. @throws RpcError `lie` also for a faulty log of a watched contract */
 export async function logsOfReceipts(result: unknown, header: BlockHeader, watched: Watched): Promise<ChainLog[]> {
-  const { logs, faults } = await sortReceipts(result, header, watched);
+  const { logs, faults } = await sortReceipts(ownBloom(header), [result], watched, { isHeld: false });
   if (faults[0] !== undefined) throw faultyAnswer(faults[0]);
   return logs;
 }
 
+/** Whether receipts of the chain have made a header's root before. */
+interface RootsHeld {
+  isHeld: boolean;
+}
+
+/** Logs of receipts, and what ties them to the header: `answer` if no header has their bloom yet. */
+interface SortedReceipts extends SortedLogs {
+  readonly by: ProvenLogs["by"];
+}
+
 /**
- * Returns the watched logs of an `eth_getBlockReceipts` answer, in order. Proves that they are complete. A log that can't
- * be read is a fault of its own contract only; the logs of the others count.
+ * Returns the watched logs of `eth_getBlockReceipts` answers, one for each of the blocks, in order. Proves that they are
+ * complete. A log that can't be read is a fault of its own contract only; the logs of the others count.
  * @throws RpcError `lie` if receipts and header contradict each other
  */
-async function sortReceipts(result: unknown, header: BlockHeader, watched: Watched): Promise<SortedLogs> {
+async function sortReceipts(
+  group: BloomedBlocks,
+  answers: readonly unknown[],
+  watched: Watched,
+  roots: RootsHeld,
+): Promise<SortedReceipts> {
+  const logs: ChainLog[] = [];
+  const faults: LogFault[] = [];
+  let covered = 0n;
+  for (const [at, header] of group.blocks.entries()) {
+    const block = await sortBlock(answers[at], header, watched);
+    logs.push(...block.logs);
+    faults.push(...block.faults);
+    covered |= block.covered;
+  }
+  const by = await provenBy(group, answers.flat() as WireReceipt[], covered, roots);
+  return { logs, faults, by };
+}
+
+/**
+ * Tells what ties receipts to their header: they make its root, or their blooms cover its bloom. Receipts may hold more
+ * than the bloom, which on Polygon lacks the bridge's logs.
+ * @throws RpcError `lie` if they do neither, or if receipts of known types miss a root that other blocks' made
+ */
+async function provenBy(
+  { blocks, logsBloom, receiptsRoot: stated }: BloomedBlocks,
+  receipts: readonly WireReceipt[],
+  covered: bigint,
+  roots: RootsHeld,
+): Promise<ProvenLogs["by"]> {
+  if (logsBloom === undefined) return "answer";
+  const claimed = BigInt(logsBloom);
+  const isCovered = (claimed & covered) === claimed;
+  const first = blocks[0] as BlockHeader;
+  if (stated !== undefined) {
+    if ((await rootsOf(receipts)).includes(stated)) {
+      roots.isHeld ||= receipts.length > 0;
+      return "root";
+    }
+    const isKnown = receipts.every(({ type }) => STANDARD_TYPES.has(type));
+    if (isCovered && roots.isHeld && isKnown) throw lie(first, "they do not make the block's receipts root");
+  }
+  if (!isCovered) throw lie(first, "their logs do not cover the block's bloom");
+  return "bloom";
+}
+
+/** Types of receipts whose encoding is the same on every chain. */
+const STANDARD_TYPES = new Set<unknown>(["0x0", "0x1", "0x2", "0x3", "0x4"]);
+
+/** The root of receipts, and that without a last one of a transaction that used no gas: the bridge's on Polygon. */
+async function rootsOf(receipts: readonly WireReceipt[]): Promise<(Hash | undefined)[]> {
+  const isOfBridge = receipts.at(-1)?.gasUsed === "0x0";
+  const all = await receiptsRoot(receipts);
+  return isOfBridge ? [all, await receiptsRoot(receipts.slice(0, -1))] : [all];
+}
+
+/** The watched logs of one block's receipts, and the bits of its receipts' blooms. */
+async function sortBlock(
+  result: unknown,
+  header: BlockHeader,
+  watched: Watched,
+): Promise<SortedLogs & { readonly covered: bigint }> {
   if (!Array.isArray(result)) throw lie(header, "not a list");
   const all = result.flatMap(logsIn);
   if (!all.some((log) => blockHashOf(log) === header.hash) && all.some((log) => isOfOtherBlock(log, header))) {
@@ -120,7 +202,7 @@ async function sortReceipts(result: unknown, header: BlockHeader, watched: Watch
   const strays = own
     .filter((log) => blockHashOf(log) !== header.hash)
     .map(({ address }) => address.toLowerCase() as Address);
-  const unread = await unreadContracts(result, header, watched);
+  const { unread, covered } = await coveredBy(result, header, watched);
   const accuse = (contract: Address, reason: string) =>
     ({ reason, block: header.number, contract, logIndex: "" }) satisfies LogFault;
   const faults = [
@@ -129,25 +211,24 @@ async function sortReceipts(result: unknown, header: BlockHeader, watched: Watch
     ...unread.map((contract) => accuse(contract, "a receipt's log can't be read")),
   ];
   const isFaulty = new Set<string | undefined>(faults.map(({ contract }) => contract));
-  return { logs: withTopics(sorted.logs, watched).filter(({ address }) => !isFaulty.has(address)), faults };
+  const logs = withTopics(sorted.logs, watched).filter(({ address }) => !isFaulty.has(address));
+  return { logs, faults, covered };
 }
 
 /**
- * Asserts that receipts hold all watched logs: their blooms must cover the header's bloom, and the logs of each relevant
- * receipt must make its bloom. Receipts may hold more than the header's bloom: on Polygon the bridge's state-sync
- * transaction is in no header. Works in slices, with pauses for other work.
- * @returns the watched contracts of which a log may be one that can't be read
- * @throws RpcError `lie` if receipts and header contradict each other
+ * Returns the bits of the receipts' blooms. The logs of each relevant receipt must make its bloom. Works in slices, with
+ * pauses for other work. `unread` are the watched contracts of which a log may be one that can't be read.
+ * @throws RpcError `lie` if a receipt contradicts itself
  */
-async function unreadContracts(
+async function coveredBy(
   receipts: readonly WireReceipt[],
   header: BlockHeader,
   watched: Watched,
-): Promise<Address[]> {
+): Promise<{ readonly unread: readonly Address[]; readonly covered: bigint }> {
   const unread: Address[] = [];
   let [covered, added] = [0n, 0];
   for (const receipt of receipts) {
-    const claimed = ownBloom(receipt, header);
+    const claimed = bloomIn(receipt, header);
     if (!matters(claimed, watched)) {
       covered |= BigInt(claimed);
       continue;
@@ -161,7 +242,8 @@ async function unreadContracts(
     const isWhole = readable.length === logsIn(receipt).length;
     if (!isWhole) {
       // The log that can't be read may be of any contract that the receipt names and has no other log of.
-      unread.push(...namedWithout(BLOOM.test(claimed) ? claimed : header.logsBloom, readable, watched));
+      const bloom = BLOOM.test(claimed) ? claimed : header.settledHeight === undefined ? header.logsBloom : undefined;
+      unread.push(...namedWithout(bloom, readable, watched));
     }
     if (BLOOM.test(claimed)) {
       const whole = BigInt(claimed);
@@ -170,23 +252,25 @@ async function unreadContracts(
       covered |= whole;
     } else covered |= made.value;
   }
-  const claimed = BigInt(header.logsBloom);
-  if ((claimed & covered) !== claimed) throw lie(header, "their logs do not cover the block's bloom");
-  return unread;
+  return { unread, covered };
 }
 
 /** Returns the wanted ones among all logs of a block. @throws RpcError `lie` for a faulty one */
 const logsOf = (own: readonly WireLog[], filter: LogFilter): ChainLog[] =>
   withTopics(verifyLogs(ofWatched(own, filter), { ...filter, topics: [], moreTopics: [] }), filter);
 
-/** Returns the watched contracts that a bloom names, without those of a receipt's readable logs. */
-function namedWithout(bloom: string, readable: readonly BloomedLog[], { addresses }: Watched): Address[] {
+/** Returns the watched contracts that a bloom names, or all without one, without those of a receipt's readable logs. */
+function namedWithout(
+  bloom: string | undefined,
+  readable: readonly BloomedLog[],
+  { addresses }: Pick<Watched, "addresses">,
+): Address[] {
   const seen = new Set(readable.map(({ address }) => address.toLowerCase()));
-  return addresses.filter((one) => !seen.has(one) && mayName(bloom, one));
+  return addresses.filter((one) => !seen.has(one) && (bloom === undefined || mayName(bloom, one)));
 }
 
 /** Returns the receipt's own bloom in lower case; "" if it has none. */
-function ownBloom(receipt: WireReceipt, header: BlockHeader): string {
+function bloomIn(receipt: WireReceipt, header: BlockHeader): string {
   if (typeof receipt !== "object" || receipt === null) throw lie(header, "a receipt is not an object");
   return typeof receipt.logsBloom === "string" ? receipt.logsBloom.toLowerCase() : "";
 }
@@ -220,6 +304,8 @@ export type SettledBy = "receipts" | "another endpoint" | "asking again";
 
 /** After this many refusals in a row, an endpoint counts as having no receipts. A single refusal may be temporary. */
 const MAX_REFUSALS = 3;
+/** Most blocks whose contradictory receipts are remembered. */
+const MAX_CONTRADICTED = 1_000;
 /** Most addresses in one filter. Providers refuse longer lists. */
 export const MAX_ADDRESSES = 1_000;
 
@@ -227,42 +313,59 @@ export const MAX_ADDRESSES = 1_000;
 export class BlockLogs {
   readonly #pool: EndpointPool;
   readonly #onSettled: (by: SettledBy) => void;
+  readonly #readHeaders: ReadHeaders;
   /** Refusals of `eth_getBlockReceipts` in a row per endpoint, with any message. */
   readonly #refusals = new Map<Endpoint, number>();
+  readonly #roots: RootsHeld = { isHeld: false };
+  /** Hashes of blocks whose receipts contradicted their header: an endpoint that is benched for it is not asked again. */
+  readonly #contradicted = new LRUCache<Hash, true>({ max: MAX_CONTRADICTED });
 
-  constructor(pool: EndpointPool, onSettled: (by: SettledBy) => void) {
+  constructor(pool: EndpointPool, readHeaders: ReadHeaders, onSettled: (by: SettledBy) => void) {
     this.#pool = pool;
+    this.#readHeaders = readHeaders;
     this.#onSettled = onSettled;
   }
 
-  /**
-   * Returns a block's logs from its receipts; `faults` if all receipts have faulty logs of some contracts. Undefined if
-   * no endpoint has receipts, or they contradict the header.
-   */
-  async byReceipts(header: BlockHeader, filter: LogFilter): Promise<SortedLogs | undefined> {
-    const found = await this.#readReceipts(header, filter);
-    return typeof found === "string" ? undefined : found;
+  /** See `bloomedBlocks`. */
+  bloomed(headers: readonly BlockHeader[]): Promise<BloomedBlocks[]> {
+    return bloomedBlocks(headers, this.#readHeaders);
   }
 
-  async #readReceipts(header: BlockHeader, filter: LogFilter): Promise<SortedLogs | "unsupported" | "contradictory"> {
-    if (!this.#pool.endpoints.some((endpoint) => this.#hasReceipts(endpoint))) return "unsupported";
+  /**
+   * Returns the blocks' logs from their receipts; `faults` if all receipts have faulty logs of some contracts.
+   * `contradictory`: receipts contradict the header, and no endpoint has better ones. Undefined if none has receipts.
+   */
+  async byReceipts(group: BloomedBlocks, filter: LogFilter): Promise<SortedLogs | "contradictory" | undefined> {
+    if (!this.#pool.endpoints.some((endpoint) => this.#hasReceipts(endpoint))) return undefined;
+    const { hash } = group.blocks[0] as BlockHeader;
     try {
       return await leastFaulty(async (accept) => {
         const ask = async (endpoint: Endpoint) => {
-          const result = await fromAnyNode(async () => (await this.#receiptsOf(endpoint, header)) ?? undefined);
-          if (result === undefined) throw new RpcError("transient", "the endpoint lacks a block's receipts");
-          return accept(await sortReceipts(result, header, filter));
+          const answers: unknown[] = [];
+          for (const header of group.blocks) answers.push(await this.#presentReceipts(endpoint, header));
+          const sorted = await sortReceipts(group, answers, filter, this.#roots).catch((error: unknown) => {
+            if (rpcErrorOf(error)?.kind === "lie") this.#contradicted.set(hash, true);
+            throw error;
+          });
+          this.#contradicted.delete(hash);
+          return accept(sorted);
         };
-        return this.#pool.run(ask, { meta: { block: header.number } });
+        return this.#pool.run(ask, { meta: { block: group.blocks[0]?.number } });
       });
     } catch (error) {
       const kind = rpcErrorOf(error)?.kind;
+      if (kind === "lie" || (kind === "unsupported" && this.#contradicted.has(hash))) return "contradictory";
       // The endpoints that support receipts are down. Don't wait for them.
-      if (kind === "unsupported") return "unsupported";
-      // All receipts contradict the header's bloom. The chain may not build blooms so, and then they prove nothing.
-      if (kind === "lie") return "contradictory";
+      if (kind === "unsupported") return undefined;
       throw error;
     }
+  }
+
+  /** @throws RpcError `transient` if the endpoint lacks the block's receipts */
+  async #presentReceipts(endpoint: Endpoint, header: Pick<BlockHeader, "number">): Promise<unknown> {
+    const result = await fromAnyNode(async () => (await this.#receiptsOf(endpoint, header)) ?? undefined);
+    if (result !== undefined) return result;
+    throw new RpcError("transient", "the endpoint lacks a block's receipts", { meta: { block: header.number } });
   }
 
   /**
@@ -279,10 +382,9 @@ export class BlockLogs {
     const ask = async (endpoint: Endpoint): Promise<ProvenLogs | "other block"> => {
       const receipts = await this.#receiptsOf(endpoint, block);
       if (!Array.isArray(receipts)) throw new RpcError("transient", "the endpoint lacks a block's receipts");
-      const root = receiptsRoot(receipts);
       const own = receipts.flatMap(logsIn);
       const isOfBlock = own.every((log) => blockHashOf(log) === block.hash);
-      if (isOfBlock && root !== undefined && root === block.receiptsRoot) {
+      if (isOfBlock && block.receiptsRoot !== undefined && (await receiptsRoot(receipts)) === block.receiptsRoot) {
         return { logs: logsOf(own, filter), by: "root" };
       }
       if (isOfBlock && block.receiptsRoot === undefined && own.length > 0 && claim !== undefined) {
@@ -293,9 +395,14 @@ export class BlockLogs {
       const header = parseHeader(wire, block.number, endpoint.label);
       if (header === undefined) throw missingBlock(block.number, endpoint);
       if (header.hash !== block.hash) return "other block";
-      const logs = await logsOfReceipts(receipts, header, filter);
-      const stated = String((wire as { readonly receiptsRoot?: unknown }).receiptsRoot).toLowerCase();
-      return { logs, by: stated === root ? "root" : "bloom" };
+      const [group] = (await this.bloomed([header])) as [BloomedBlocks];
+      const answers: unknown[] = [];
+      for (const one of group.blocks) {
+        answers.push(one.number === block.number ? receipts : await this.#presentReceipts(endpoint, one));
+      }
+      const sorted = await sortReceipts(group, answers, filter, this.#roots);
+      if (sorted.faults[0] !== undefined) throw faultyAnswer(sorted.faults[0]);
+      return { logs: sorted.logs.filter(({ blockNumber }) => blockNumber === block.number), by: sorted.by };
     };
     try {
       return await this.#pool.run(ask, { meta: { block: block.number } });
@@ -307,19 +414,25 @@ export class BlockLogs {
   }
 
   /**
-   * Returns the logs of a block in doubt: 1) from its receipts; 2) without receipts, from a second endpoint and the
+   * Returns the logs of blocks in doubt: 1) from their receipts; 2) without receipts, from a second endpoint and the
    * first one; 3) without a second endpoint, from two more requests. With `strict`, case 3 is an error. `faults` name
-   * the contracts that stay in doubt.
+   * the contracts that stay in doubt: all that the bloom names, if the receipts contradict it.
    * @param first the endpoint whose logs are in doubt
    * @throws AppError `unverifiable` in strict mode
    */
   async settle(
-    header: BlockHeader,
+    group: BloomedBlocks,
     filter: LogFilter,
     { first, strict }: { first: Endpoint | undefined; strict: boolean },
   ): Promise<SortedLogs> {
-    const byReceipts = await this.#readReceipts(header, filter);
-    if (typeof byReceipts !== "string") {
+    const byReceipts = await this.byReceipts(group, filter);
+    const named = namedIn(group, filter);
+    if (byReceipts === "contradictory") {
+      const block = Math.max(group.blocks[0]?.number ?? 0, filter.fromBlock);
+      const reason = "no endpoint's receipts match the block's header: logs are missing, or false";
+      return { logs: [], faults: named.map((contract) => ({ block, contract, reason, logIndex: "" })) };
+    }
+    if (byReceipts !== undefined) {
       this.#onSettled("receipts");
       return byReceipts;
     }
@@ -328,15 +441,13 @@ export class BlockLogs {
     if (second === undefined && strict) {
       throw new AppError("VERIFY=receipts needs eth_getBlockReceipts, or a second endpoint to compare with", {
         code: "unverifiable",
-        // Other blocks may have sound receipts.
-        meta: { block: header.number, hasReceipts: byReceipts === "contradictory" },
+        meta: { block: group.blocks[0]?.number },
       });
     }
-    const named = addressesInBloom(header, filter);
     // Filtered by topic alone, one block is still a small answer.
     const narrow = { ...filter, addresses: named.length > MAX_ADDRESSES ? [] : named };
     const asking = (run: (ask: (endpoint: Endpoint) => Promise<SortedLogs>) => Promise<SortedLogs>) =>
-      leastFaulty((accept) => run(async (endpoint) => accept(await logsOfBlock(endpoint, header, narrow))));
+      leastFaulty((accept) => run(async (endpoint) => accept(await logsOfBlocks(endpoint, group, narrow))));
     const bySecond = second && (await this.#secondAnswer(() => asking((ask) => this.#pool.runOn(second, ask)), strict));
     const one = bySecond ?? (await asking((ask) => this.#pool.run(ask)));
     const other = await asking((ask) => (first === undefined ? this.#pool.run(ask) : this.#pool.runOn(first, ask)));
@@ -385,15 +496,19 @@ export class BlockLogs {
 const printOf = ({ transactionHash, logIndex, address, topics, data }: ChainLog): string =>
   [transactionHash, logIndex, address, data, ...topics].join(" ");
 
-/** Reads one block's logs by hash (EIP-234). A node on another branch refuses instead of giving other logs. */
-async function logsOfBlock(endpoint: Endpoint, { hash, number }: BlockHeader, filter: LogFilter): Promise<SortedLogs> {
+/** Reads the blocks' logs by hash (EIP-234). A node on another branch refuses instead of giving other logs. */
+async function logsOfBlocks(endpoint: Endpoint, { blocks }: BloomedBlocks, filter: LogFilter): Promise<SortedLogs> {
   const { fromBlock: _from, toBlock: _to, ...rest } = logFilterParams(filter);
-  const result = await endpoint.request("eth_getLogs", [{ blockHash: hash, ...rest }]);
-  const sorted = sortLogs(result, { ...filter, fromBlock: number, toBlock: number });
-  if (sorted.logs.some((log) => log.blockHash !== hash)) {
-    throw new RpcError("lie", "the endpoint's logs are of another block", { meta: { block: number } });
+  const found: SortedLogs[] = [];
+  for (const { hash, number } of blocks) {
+    const result = await endpoint.request("eth_getLogs", [{ blockHash: hash, ...rest }]);
+    const sorted = sortLogs(result, { ...filter, fromBlock: number, toBlock: number });
+    if (sorted.logs.some((log) => log.blockHash !== hash)) {
+      throw new RpcError("lie", "the endpoint's logs are of another block", { meta: { block: number } });
+    }
+    found.push(sorted);
   }
-  return sorted;
+  return { logs: found.flatMap(({ logs }) => logs), faults: found.flatMap(({ faults }) => faults) };
 }
 
 /**

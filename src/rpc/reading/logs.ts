@@ -15,12 +15,20 @@ import {
   type SortedLogs,
   sortLogs,
 } from "../decode/answer.ts";
-import { addressesInBloom } from "../decode/bloom.ts";
 import { MAX_SPAN, SpanController } from "../endpoint/capabilities.ts";
 import type { EndpointPool } from "../endpoint/endpoint-pool.ts";
-import type { BlockHeader, ChainLog, CompleteLogsOptions, Endpoint, LogFilter, StretchFilter } from "../port.ts";
+import type {
+  BlockHeader,
+  BloomedBlocks,
+  ChainLog,
+  CompleteLogsOptions,
+  Endpoint,
+  LogFilter,
+  StretchFilter,
+} from "../port.ts";
 import { isHistoryPruned, LogsInDoubtError, mayBeTooLarge, RpcError } from "../rpc-errors.ts";
 import { BlockLogs, doubtfulBlocks, leastFaulty, MAX_ADDRESSES, type SettledBy } from "./block-logs.ts";
+import { namedIn, ownBloom } from "./bloomed-blocks.ts";
 import { headerFrom, missingBlock } from "./headers.ts";
 
 /** With more chunks of addresses than this, one filter by topic alone is cheaper than a request per chunk. */
@@ -71,7 +79,9 @@ export class LogReader {
   constructor(pool: EndpointPool, observer: LogReaderObserver | undefined) {
     this.#pool = pool;
     this.#observer = observer;
-    this.#blocks = new BlockLogs(pool, (by) => observer?.settled(by));
+    const readHeaders = (numbers: readonly number[]) =>
+      pool.run((endpoint) => Promise.all(numbers.map((number) => headerFrom(endpoint, number))));
+    this.#blocks = new BlockLogs(pool, readHeaders, (by) => observer?.settled(by));
   }
 
   async logs(filter: LogFilter): Promise<ChainLog[]> {
@@ -111,6 +121,11 @@ export class LogReader {
     return this.#blocks.proven(...asked);
   }
 
+  /** See `bloomedBlocks`. */
+  bloomed(headers: readonly BlockHeader[]): Promise<BloomedBlocks[]> {
+    return this.#blocks.bloomed(headers);
+  }
+
   async logsOfStretch({ addresses, topics, stretch, onDoubt }: StretchFilter): Promise<ChainLog[] | undefined> {
     const { below, head } = stretch;
     const filter = { addresses, topics, fromBlock: below.number + 1, toBlock: head.number, stretch, onDoubt };
@@ -131,7 +146,7 @@ export class LogReader {
   async #complete(
     requested: LogRequest,
     toCheck: readonly BlockHeader[] | Promise<readonly BlockHeader[]>,
-    { strict = false, sampled, onMissed }: CompleteLogsOptions,
+    options: CompleteLogsOptions,
     sources: Sources,
   ): Promise<ChainLog[]> {
     const [logs, given] = await Promise.all([this.#read(requested, sources), toCheck]);
@@ -140,42 +155,71 @@ export class LogReader {
     const filter: LogRequest = doubted.size === 0 ? requested : { ...requested, addresses };
     // Without an address, the filter would mean any.
     if (addresses.length === 0 && requested.addresses.length > 0) return [];
-    const headers = given.filter((header) => !sources.isProven(header, filter.addresses.length));
-    const isStrict = ({ number }: BlockHeader) => strict || sources.inPieces.has(number);
-    const isNamed = (header: BlockHeader) => addressesInBloom(header, filter).length > 0;
-    const lenient = headers.filter((header) => !isStrict(header));
+    const groups = (await this.#blocks.bloomed(given)).filter(
+      ({ blocks }) => !blocks.every((header) => sources.isProven(header, filter.addresses.length)),
+    );
+    return this.#checked({ groups, filter, logs }, options, sources);
+  }
+
+  /**
+   * Returns the logs of blocks that were read before a header had their bloom. Where it names a contract without a log,
+   * the receipts decide; a contract that stays in doubt keeps what was told.
+   * @param filter the range of the blocks
+   * @param told the logs that were read
+   */
+  settledLogs(
+    group: BloomedBlocks,
+    filter: LogFilter,
+    told: readonly ChainLog[],
+    options: CompleteLogsOptions,
+  ): Promise<ChainLog[]> {
+    const sources = new Sources();
+    sources.add(filter.fromBlock, filter.toBlock, undefined);
+    const request = { ...filter, onDoubt: () => undefined };
+    return this.#checked({ groups: [group], filter: request, logs: [...told] }, options, sources);
+  }
+
+  /** Replaces logs that receipts or another endpoint show to be missing, or false. */
+  async #checked(
+    { groups, filter, logs }: { groups: readonly BloomedBlocks[]; filter: LogRequest; logs: ChainLog[] },
+    { strict = false, isByBlock = false, sampled, onMissed }: CompleteLogsOptions,
+    sources: Sources,
+  ): Promise<ChainLog[]> {
+    const { doubted } = sources;
+    const isStrict = ({ blocks }: BloomedBlocks) => strict || blocks.some(({ number }) => sources.inPieces.has(number));
+    const isNamed = (group: BloomedBlocks) => namedIn(group, filter).length > 0;
+    const lenient = groups.filter((group) => !isStrict(group));
     const doubtful = [
-      ...headers.filter((header) => isStrict(header) && isNamed(header)),
-      ...doubtfulBlocks(lenient, filter, logs),
+      ...groups.filter((group) => isStrict(group) && isNamed(group)),
+      ...doubtfulBlocks(lenient, filter, { logs, isByBlock }),
     ];
     let complete = logs;
-    for (const header of lenient) {
-      if (sampled?.has(header.number) !== true || doubtful.includes(header) || !isNamed(header)) continue;
-      const found = await this.#blocks.byReceipts(header, filter);
-      if (found !== undefined) complete = this.#corrected(complete, header, found, sources);
+    // Receipts only correct these blocks: no bloom says yet that a log is missing, or none is.
+    const isSampled = ({ blocks }: BloomedBlocks) => blocks.some(({ number }) => sampled?.has(number));
+    const compared = groups.filter((group) => {
+      if (group.logsBloom === undefined) return isStrict(group) || isSampled(group);
+      return !isStrict(group) && isSampled(group) && !doubtful.includes(group) && isNamed(group);
+    });
+    for (const group of compared) {
+      const found = await this.#blocks.byReceipts(group, filter);
+      if (found === "contradictory") doubtful.push(group);
+      else if (found !== undefined) complete = this.#corrected(complete, group, found, sources);
     }
-    const settle = async (header: BlockHeader): Promise<SortedLogs> => {
-      try {
-        return await this.#blocks.settle(header, filter, { first: sources.endpointOf(header.number), strict });
-      } catch (error) {
-        const isOfBlock =
-          error instanceof AppError && error.code === "unverifiable" && error.meta["hasReceipts"] === true;
-        if (!isOfBlock || filter.onDoubt === undefined) throw error;
-        const place = { block: header.number, logIndex: "", reason: "its receipts contradict its header" };
-        const named = addressesInBloom(header, filter) as Address[];
-        return { logs: [], faults: named.map((contract) => ({ ...place, contract })) };
-      }
+    const settle = (group: BloomedBlocks): Promise<SortedLogs> => {
+      const asked = group.blocks.find(({ number }) => sources.endpointOf(number) !== undefined);
+      return this.#blocks.settle(group, filter, { first: asked && sources.endpointOf(asked.number), strict });
     };
     for (let at = 0; at < doubtful.length; at += SETTLE_AT_ONCE) {
       const some = doubtful.slice(at, at + SETTLE_AT_ONCE);
       const settled = await Promise.all(some.map(settle));
-      for (const [i, header] of some.entries()) {
+      for (const [i, group] of some.entries()) {
         const found = settled[i] as SortedLogs;
-        const own = new Set(complete.flatMap((log) => (log.blockNumber === header.number ? log.address : [])));
+        const numbers = new Set(group.blocks.map(({ number }) => number));
+        const own = new Set(complete.flatMap((log) => (numbers.has(log.blockNumber) ? log.address : [])));
         const isUnsettled = ({ contract }: LogFault) =>
-          contract !== undefined && (isStrict(header) || !own.has(contract));
+          contract !== undefined && (isStrict(group) || !own.has(contract));
         for (const fault of found.faults.filter(isUnsettled)) this.#doubt(fault, filter, sources);
-        complete = this.#corrected(complete, header, found, sources);
+        complete = this.#corrected(complete, group, found, sources);
       }
     }
     if (doubted.size > 0) complete = complete.filter(({ address }) => !doubted.has(address));
@@ -212,7 +256,9 @@ export class LogReader {
       const hasPlace = own.every(({ block }) => block !== undefined);
       if (isNameless && !(asked.length > 0 && hasPlace)) throw faultyAnswer(first);
       // A log without a readable or requested address may be of any contract that the block's bloom names.
-      const named = isNameless ? (addressesInBloom(header, { addresses: asked, topics }) as Address[]) : [];
+      const bloomed = wordOf(header);
+      const suspects = bloomed.logsBloom === undefined ? asked : namedIn(bloomed, { addresses: asked, topics });
+      const named = isNameless ? suspects : [];
       const contracts = new Set([...own.flatMap(({ contract }) => contract ?? []), ...named]);
       const watched = { ...filter, addresses: [...contracts] };
       const isAsked = hasPlace && contracts.size > 0;
@@ -231,25 +277,32 @@ export class LogReader {
   /** Like `byReceipts`; undefined also while the endpoints with receipts are down. Others don't wait for them. */
   async #receiptsIfUp(header: BlockHeader, filter: LogFilter): Promise<SortedLogs | undefined> {
     try {
-      return await this.#blocks.byReceipts(header, filter);
+      const found = await this.#blocks.byReceipts(wordOf(header), filter);
+      return found === "contradictory" ? undefined : found;
     } catch (error) {
       if (!isRetryable(error)) throw error;
       return undefined;
     }
   }
 
-  /** Replaces the logs of one block, except those of faulty contracts. Benches the endpoint that gave different ones. */
-  #corrected(logs: ChainLog[], { number }: BlockHeader, found: SortedLogs, sources: Sources): ChainLog[] {
+  /** Replaces the logs of the blocks, except those of faulty contracts. Benches the endpoint that gave different ones. */
+  #corrected(logs: ChainLog[], { blocks }: BloomedBlocks, found: SortedLogs, sources: Sources): ChainLog[] {
     const isFaulty = new Set(found.faults.map(({ contract }) => contract));
-    const isReplaced = (log: ChainLog) => log.blockNumber === number && !isFaulty.has(log.address);
-    const own = logs.filter(isReplaced);
-    const right = found.logs.filter(({ address }) => !isFaulty.has(address));
-    if (areSame(own, right)) return logs;
-    sources.isCorrected = true;
-    this.#observer?.missed(Math.max(1, right.length - own.length));
-    const liar = sources.endpointOf(number);
-    if (liar !== undefined) this.#pool.benchLiar(liar, `its logs of block ${number} differ from the block's receipts`);
-    return logs.filter((log) => !isReplaced(log)).concat(right);
+    let corrected = logs;
+    for (const { number } of blocks) {
+      // A bloom may be over blocks that were not asked for.
+      const liar = sources.endpointOf(number);
+      const isReplaced = (log: ChainLog) => log.blockNumber === number && !isFaulty.has(log.address);
+      const own = corrected.filter(isReplaced);
+      const right = found.logs.filter((log) => isReplaced(log));
+      if (!sources.has(number) || areSame(own, right)) continue;
+      sources.isCorrected = true;
+      this.#observer?.missed(Math.max(1, right.length - own.length));
+      if (liar !== undefined)
+        this.#pool.benchLiar(liar, `its logs of block ${number} differ from the block's receipts`);
+      corrected = corrected.filter((log) => !isReplaced(log)).concat(right);
+    }
+    return corrected;
   }
 
   /** Reads a range with any number of addresses: as one list, in chunks, or by topic alone. */
@@ -313,8 +366,10 @@ export class LogReader {
     const { fromBlock: block, only } = filter;
     const header = await this.#pool.run((endpoint) => headerFrom(endpoint, block), { meta: { block } });
     const watched = only === undefined ? filter : { ...filter, addresses: [...only] };
-    const found = header && (await this.#blocks.byReceipts(header, watched));
-    if (header !== undefined && found !== undefined) {
+    const [group = undefined] = header === undefined ? [] : await this.#blocks.bloomed([header]);
+    const isAlone = group?.blocks.length === 1;
+    const found = header && (await this.#blocks.byReceipts(isAlone ? group : wordOf(header), watched));
+    if (header !== undefined && found !== undefined && found !== "contradictory") {
       for (const fault of found.faults) this.#doubt(fault, filter, sources);
       sources.proven.set(block, { hash: header.hash, addresses: watched.addresses.length - sources.doubted.size });
       return found.logs;
@@ -435,6 +490,12 @@ function piecesOf(filter: LogRequest, refusal: RpcError): LogRequest[] {
   });
 }
 
+/** A block without its bloom, if that is another block's. Its receipts are then checked against themselves alone. */
+const wordOf = (header: BlockHeader): BloomedBlocks =>
+  header.settledHeight === undefined
+    ? ownBloom(header)
+    : { blocks: [header], logsBloom: undefined, receiptsRoot: undefined };
+
 /** @throws RpcError `transient` if the endpoint lacks the block: its logs may end before it */
 async function assertHasBlock(endpoint: Endpoint, block: BlockRef): Promise<void> {
   if ((await headerFrom(endpoint, block.number))?.hash === block.hash) return;
@@ -461,7 +522,7 @@ class Sources {
   isCorrected = false;
   /** Blocks read from their receipts, and the number of addresses that were searched for. */
   readonly proven = new Map<number, { readonly hash: Hash; readonly addresses: number }>();
-  readonly #ranges: { readonly from: number; readonly to: number; readonly endpoint: Endpoint }[] = [];
+  readonly #ranges: { readonly from: number; readonly to: number; readonly endpoint: Endpoint | undefined }[] = [];
   /** Logs that may still come before the filter's limit. */
   #room: number;
 
@@ -476,7 +537,8 @@ class Sources {
     throw new AppError("the range has more logs than the caller's limit", { code: "too_many_logs" });
   }
 
-  add(from: number, to: number, endpoint: Endpoint): void {
+  /** @param endpoint undefined for logs that were read before */
+  add(from: number, to: number, endpoint: Endpoint | undefined): void {
     this.#ranges.push({ from, to, endpoint });
   }
 
@@ -484,6 +546,11 @@ class Sources {
   isProven({ number, hash }: BlockHeader, addresses: number): boolean {
     const proven = this.proven.get(number);
     return proven?.hash === hash && proven.addresses === addresses;
+  }
+
+  /** True if the block is of a range that was asked for. */
+  has(block: number): boolean {
+    return this.#ranges.some(({ from, to }) => block >= from && block <= to);
   }
 
   endpointOf(block: number): Endpoint | undefined {

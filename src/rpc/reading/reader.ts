@@ -4,11 +4,13 @@
  */
 import { type Address, parseQuantity, quantity } from "../../core/hex.ts";
 import type { BlockRange, BlockRef } from "../../events/types.ts";
+import { headerHash } from "../decode/hashes.ts";
 import type { SpanController } from "../endpoint/capabilities.ts";
 import type { EndpointPool, EndpointStatus, HistoryLimits } from "../endpoint/endpoint-pool.ts";
 import type {
   BlockHeader,
   BlockTag,
+  BloomedBlocks,
   Call,
   CallResult,
   CallsAtHead,
@@ -26,6 +28,7 @@ import type {
   TransferFilter,
 } from "../port.ts";
 import { type CallOptions, CallReader, requestParsed, textIn } from "./call-reader.ts";
+import { HeaderForm } from "./header-form.ts";
 import {
   benchLaggards,
   Finality,
@@ -51,10 +54,14 @@ const HISTORY_START_MS = 600_000;
 interface ReaderOptions extends FinalityOptions, CallOptions {
   readonly pool: EndpointPool;
   readonly watch?: LogReaderObserver;
+  /** Called with the first block whose header's fields don't make its hash, on a chain where older ones do. */
+  readonly onFormChanged?: (block: number) => void;
 }
 
 export class RpcChainReader implements ChainReader {
   readonly chainId: number;
+  /** What the newest headers show of the chain's. */
+  readonly headerForm: HeaderForm;
   readonly #pool: EndpointPool;
   readonly #logs: LogReader;
   readonly #finality: Finality;
@@ -68,6 +75,8 @@ export class RpcChainReader implements ChainReader {
     this.#finality = new Finality(options.pool, options);
     this.#calls = new CallReader(options.pool, options);
     this.#logs = new LogReader(options.pool, options.watch);
+    const isHashedAt = (number: number) => this.#isHashedAt(number);
+    this.headerForm = new HeaderForm({ isHashedAt, onChanged: options.onFormChanged });
     const { pool } = options;
     this.#recorded = new RecordedBlock({
       clock: pool.clock,
@@ -92,12 +101,23 @@ export class RpcChainReader implements ChainReader {
     return this.#pool.run(newestHeaderOf, attempts === undefined ? {} : { attempts });
   }
 
-  newest(): Promise<Newest> {
-    return this.#pool.run(async (shownBy) => ({ head: await newestHeaderOf(shownBy), shownBy }));
+  async newest(): Promise<Newest> {
+    const newest = await this.#pool.run(async (shownBy) => ({ head: await newestHeaderOf(shownBy), shownBy }));
+    this.headerForm.note(newest.head);
+    return newest;
   }
 
-  tips(): Promise<Tips> {
-    return this.#finality.tips();
+  async tips(): Promise<Tips> {
+    const tips = await this.#finality.tips();
+    this.headerForm.note(tips.head);
+    await this.headerForm.explain().catch(() => undefined);
+    return tips;
+  }
+
+  async #isHashedAt(number: number): Promise<boolean> {
+    const ask = (endpoint: Endpoint) => endpoint.request("eth_getBlockByNumber", [quantity(number), false]);
+    const wire = (await this.#pool.run(ask, { meta: { block: number } })) as Record<string, unknown> | null;
+    return wire !== null && headerHash(wire) === String(wire["hash"]).toLowerCase();
   }
 
   finalized(head: BlockHeader): Promise<BlockHeader> {
@@ -159,6 +179,16 @@ export class RpcChainReader implements ChainReader {
   /** Reads a told block's logs from its receipts. See `BlockLogs.proven`. */
   provenLogs(...asked: Parameters<LogReader["provenLogs"]>): ReturnType<LogReader["provenLogs"]> {
     return this.#logs.provenLogs(...asked);
+  }
+
+  /** See `LogReader.settledLogs`. */
+  settledLogs(...asked: Parameters<LogReader["settledLogs"]>): Promise<ChainLog[]> {
+    return this.#logs.settledLogs(...asked);
+  }
+
+  /** See `bloomedBlocks`. */
+  bloomed(headers: readonly BlockHeader[]): Promise<BloomedBlocks[]> {
+    return this.#logs.bloomed(headers);
   }
 
   logsOfStretch(filter: StretchFilter): Promise<ChainLog[] | undefined> {

@@ -1,0 +1,96 @@
+/**
+ * Followed blocks whose bloom no header has yet, on a chain whose headers settle older blocks (`settledHeight`). Keeps
+ * the logs that were read of them. Once a header has their bloom, it finds the contracts whose logs were not complete.
+ */
+import type { Address } from "../core/hex.ts";
+import type { BlockRange } from "../events/types.ts";
+import type { BlockHeader, ChainLog, Verify, Watched } from "../rpc/port.ts";
+import { namedIn, settledThrough } from "../rpc/reading/bloomed-blocks.ts";
+import type { RpcChainReader } from "../rpc/reading/reader.ts";
+import { numbersBetween } from "./branch.ts";
+
+/** Most blocks that are kept: minutes of any chain. Blocks below are never checked. */
+const MAX_KEPT = 1_024;
+
+/** A contract of which a log of these blocks was left out, or was false. */
+export interface Suspicion {
+  readonly contract: Address;
+  readonly blocks: BlockRange;
+}
+
+export class UnsettledBlocks {
+  readonly #reader: Pick<RpcChainReader, "settledLogs" | "presentHeaders">;
+  readonly #verify: Verify;
+  /** The logs of followed blocks, by number. */
+  readonly #logs = new Map<number, ChainLog[]>();
+  /** The newest header that was read. */
+  #last: BlockHeader | undefined;
+
+  constructor(reader: Pick<RpcChainReader, "settledLogs" | "presentHeaders">, verify: Verify) {
+    this.#reader = reader;
+    this.#verify = verify;
+  }
+
+  /** Keeps the logs of blocks that are about to be followed. @param headers the known ones among them, up to the last */
+  keep(fromBlock: number, headers: readonly BlockHeader[], logs: readonly ChainLog[]): void {
+    const head = headers.at(-1);
+    if (head?.settledHeight === undefined) {
+      this.#logs.clear();
+      return;
+    }
+    for (const number of numbersBetween(Math.max(fromBlock, head.number - MAX_KEPT + 1), head.number)) {
+      this.#logs.set(number, []);
+    }
+    for (const log of logs) this.#logs.get(log.blockNumber)?.push(log);
+    for (const number of this.#logs.keys()) {
+      if (number <= head.number - MAX_KEPT || number > head.number) this.#logs.delete(number);
+    }
+  }
+
+  /**
+   * Compares the blocks that new headers settle with their bloom, before `keep`. Blocks whose logs are not known here are
+   * left out.
+   * @param headers linked, in rising order
+   * @throws AppError if the chain doesn't answer
+   */
+  async settle(headers: readonly BlockHeader[], watched: Watched): Promise<Suspicion[]> {
+    const before = this.#last?.hash === headers[0]?.parentHash ? this.#last : undefined;
+    this.#last = headers.at(-1);
+    const found: Suspicion[] = [];
+    for (const [at, settler] of headers.entries()) {
+      const parent = headers[at - 1] ?? before;
+      if (settler.settledHeight === undefined || parent === undefined) continue;
+      const range = { fromBlock: settledThrough(parent) + 1, toBlock: settler.settledHeight };
+      if (range.fromBlock <= range.toBlock) found.push(...(await this.#compare(settler, range, watched)));
+    }
+    return found;
+  }
+
+  async #compare(settler: BlockHeader, blocks: BlockRange, watched: Watched): Promise<Suspicion[]> {
+    const numbers = numbersBetween(blocks.fromBlock, blocks.toBlock);
+    const kept = numbers.map((number) => this.#logs.get(number));
+    for (const number of numbers) this.#logs.delete(number);
+    if (kept.includes(undefined)) return [];
+    const told = kept.flatMap((logs) => logs as ChainLog[]);
+    const { logsBloom, receiptsRoot } = settler;
+    const seen = new Set(told.map(({ address }) => address));
+    const bloom = { blocks: [settler], logsBloom, receiptsRoot };
+    const named = namedIn(bloom, watched);
+    const isExplained = this.#verify === "sample" && named.every((address) => seen.has(address));
+    if (named.length === 0 || isExplained) return [];
+    const group = { ...bloom, blocks: await this.#reader.presentHeaders(numbers) };
+    const options = { strict: this.#verify === "receipts", isByBlock: this.#verify === "headers" };
+    const right = await this.#reader.settledLogs(group, { ...watched, ...blocks }, told, options);
+    const wrong = new Set([...without(right, told), ...without(told, right)].map(({ address }) => address));
+    return [...wrong].map((contract) => ({ contract, blocks }));
+  }
+}
+
+const placeOf = ({ blockNumber, logIndex, address, topics, data }: ChainLog): string =>
+  [blockNumber, logIndex, address, data, ...topics].join(" ");
+
+/** The logs of one list that the other one lacks. */
+function without(logs: readonly ChainLog[], others: readonly ChainLog[]): ChainLog[] {
+  const there = new Set(others.map(placeOf));
+  return logs.filter((log) => !there.has(placeOf(log)));
+}

@@ -291,6 +291,7 @@ export async function* backfill(task: BackfillTask): AsyncGenerator<TransfersCom
     span: () => (isSampled ? reader.nextBulkSpan() : CHECKED_SPAN),
     read: (from: number, to: number) => (isSampled ? readEvent : readVerified)(reading, from, to),
   };
+  if (!isSampled) await reader.assertHistory({ fromBlock, toBlock: Math.min(final.number, fromBlock + CHECKED_SPAN) });
   const history = new ReadAhead(options, FIRST_AHEAD);
   try {
     while (!history.isOver) {
@@ -329,6 +330,10 @@ async function readPart(
   const { reader, clock, signal, address, forms } = task;
   const filter = { address, forms, fromBlock, toBlock };
   const use = async (answer: TransfersAnswer) => {
+    // A node that has dropped old logs without a word would give the history a later beginning.
+    if (fromBlock === task.fromBlock) {
+      await reader.assertHasLogs(answer.endpoint, { fromBlock, toBlock: answer.toBlock });
+    }
     const { decoded, toHash } = await (answer.askInParts === undefined ? readApart : readTogether)(task, answer);
     if (decoded.lastBlock === answer.toBlock && decoded.lastHash !== toHash) {
       throw new RpcError("lie", "the endpoint's logs are of another block", { meta: { block: answer.toBlock } });

@@ -343,6 +343,7 @@ export class Estimator {
     };
     const { span, maxBlocks, hasBatches, endpoints } = reader.historyLimits();
     const cap = maxBlocks ?? most ?? Number.POSITIVE_INFINITY;
+    for (const [method, calls] of Object.entries(reader.looksForLogs(from))) add(method, calls);
     if (verify !== "sample") {
       const ranges = Math.ceil(Math.max(0, to - from + 1) / CHECKED_SPAN);
       add("eth_getLogs", ranges * Math.max(1, Math.ceil(CHECKED_SPAN / cap)));

@@ -165,8 +165,17 @@ const RANGE_WORDS =
 const RATE_WORDS = /compute units|credits limited|rate.?limit|too many requests|request limit|capacity|throttl|quota/i;
 /** Anvil's message, both for a block that it does not have yet and for one whose state it dropped. */
 const OUT_OF_RANGE = "block height is \\d+ but requested was \\d+";
+/**
+ * A block above the node's head. Geth and reth: a range beyond the current head block, and invalid block range params if
+ * the node takes its head as the end; Hyperliquid: an invalid block range; Avalanche: after the last accepted block;
+ * OpenEthereum: a block that cannot be found; Nethermind, Erigon and proxies: greater than the latest block or the head.
+ */
 const LAG_WORDS = new RegExp(
-  `invalid block height|no backend|header not found|unknown block|block not found|future block|${OUT_OF_RANGE}`,
+  "invalid block height|no backend|header not found|unknown block|block not found|future block|" +
+    `${OUT_OF_RANGE}|(?:beyond|exceeds|above|ahead of|greater than|higher than|after) (?:the )?` +
+    "(?:node's |current |chain |latest |last accepted |best )*(?:head|tip|latest|block number|accepted block|best block)|" +
+    "invalid block range(?: params)?$|in the future|cannot query unfinalized data|" +
+    "blocks? .{0,60}(?:cannot|can't|could not) be found|unable to find block|not (?:yet )?(?:available|synced) on this node",
   "i",
 );
 /**
@@ -252,7 +261,7 @@ export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta
   if (method === "eth_getLogs") {
     const hint = hintOf(message) ?? hintOf(words);
     if (hint !== undefined) return make("range", { hint });
-    if (LAG_WORDS.test(text)) return make("transient");
+    if (LAG_WORDS.test(text) || LAG_WORDS.test(message)) return make("transient");
     if (code === PRUNED_HISTORY || /pruned/i.test(text)) return make("state_unavailable");
     // An unknown refusal of logs is most often about size. If it is not, halving the range costs little.
     if (RANGE_WORDS.test(text) || !UNSUPPORTED_WORDS.test(text)) {

@@ -77,3 +77,6 @@ export const mayHold = (bloom: string, { address, topics }: BloomedLog): boolean
 
 /** True if the bloom has the contract. */
 export const mayName = (bloom: string, address: string): boolean => bloomHas(bloom, bitsIn(watchedBits, address));
+
+/** True if the bloom has the topic. */
+export const mayHoldTopic = (bloom: string, topic: string): boolean => bloomHas(bloom, bitsIn(mentionedBits, topic));

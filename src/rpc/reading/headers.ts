@@ -30,16 +30,38 @@ export async function headerFrom(
 
 /** Attempts per URL for data that it must have. Several nodes may be behind the URL, and some of them may lag. */
 const TRIES = 6;
+/** Times that an endpoint's head is asked for, to find a node of it that lags. */
+const HEAD_TRIES = 4;
 
 /**
  * Repeats a request, without a wait, until its answer is not undefined. The next answer may come from another node
  * behind the same URL. @throws RpcError
  */
-export async function fromAnyNode<T>(ask: () => Promise<T | undefined>): Promise<T | undefined> {
+export async function fromAnyNode<T>(ask: () => Promise<T | undefined>, tries = TRIES): Promise<T | undefined> {
   for (let tried = 1; ; tried++) {
     const answer = await ask();
-    if (answer !== undefined || tried === TRIES) return answer;
+    if (answer !== undefined || tried === tries) return answer;
   }
+}
+
+/**
+ * Asserts that the endpoint has reached a block whose logs it refused. Several nodes may be behind its URL, so its head
+ * is asked for a few times.
+ * @throws RpcError `transient` if one of its nodes has not
+ */
+export async function assertReached(endpoint: Endpoint, block: number): Promise<void> {
+  const behind = await fromAnyNode(async () => {
+    const { number } = await newestHeaderOf(endpoint);
+    return number < block ? number : undefined;
+  }, HEAD_TRIES);
+  if (behind === undefined) return;
+  throw new RpcError(
+    "transient",
+    `the endpoint is behind: it refuses logs of block ${block}, and its head is ${behind}`,
+    {
+      meta: { endpoint: endpoint.label, block },
+    },
+  );
 }
 
 /** The error of an endpoint that lacks a block below its head: it is behind, or it lost the block. */

@@ -29,11 +29,14 @@ import type {
 import { isHistoryPruned, LogsInDoubtError, mayBeTooLarge, RpcError } from "../rpc-errors.ts";
 import { BlockLogs, doubtfulBlocks, leastFaulty, MAX_ADDRESSES, type SettledBy } from "./block-logs.ts";
 import { namedIn, ownBloom } from "./bloomed-blocks.ts";
-import { headerFrom, missingBlock } from "./headers.ts";
+import { assertReached, headerFrom, missingBlock } from "./headers.ts";
+import type { LogHorizon } from "./log-horizon.ts";
 
 /** With more chunks of addresses than this, one filter by topic alone is cheaper than a request per chunk. */
 const MAX_CHUNKS = 2;
 const SETTLE_AT_ONCE = 4;
+/** A refusal of fewer blocks may be about the newest one, and not about their number. */
+const FEW_BLOCKS = 16;
 
 export interface LogReaderObserver {
   /** An endpoint left out logs that its receipts, or another endpoint, had. */
@@ -71,13 +74,15 @@ interface Asked extends SortedLogs {
 
 export class LogReader {
   readonly #pool: EndpointPool;
+  readonly #horizon: LogHorizon;
   readonly #observer: LogReaderObserver | undefined;
   readonly #blocks: BlockLogs;
   /** Blocks per request. Starts at the maximum and shrinks after a timeout. */
   readonly #span = new SpanController(MAX_SPAN);
 
-  constructor(pool: EndpointPool, observer: LogReaderObserver | undefined) {
+  constructor(pool: EndpointPool, horizon: LogHorizon, observer: LogReaderObserver | undefined) {
     this.#pool = pool;
+    this.#horizon = horizon;
     this.#observer = observer;
     const readHeaders = (numbers: readonly number[]) =>
       pool.run((endpoint) => Promise.all(numbers.map((number) => headerFrom(endpoint, number))));
@@ -411,16 +416,23 @@ export class LogReader {
       if (requests !== undefined && requests.left-- <= 0) {
         throw new AppError("the range takes more requests than the caller's limit", { code: "too_many_logs" });
       }
+      this.#horizon.assertNotDropped(endpoint, fromBlock);
       // Checked before the logs: an endpoint that catches up in between would pass, though its logs end too early.
       if (requiredBlock !== undefined) await assertHasBlock(endpoint, requiredBlock);
       if (stretch !== undefined && endpoint !== stretch.shownBy) await assertHasBlock(endpoint, stretch.head);
       // One batch, so that the node that answers with the logs also answers with the headers.
       const [answer, isWhole] = await Promise.all([
-        endpoint.request("eth_getLogs", [logFilterParams(filter)]).catch((error: unknown) => {
+        endpoint.request("eth_getLogs", [logFilterParams(filter)]).catch(async (error: unknown) => {
           // An endpoint that refuses a request within a batch is asked again without the batch. A request that was not
           // answered is repeated by the pool, and is no sign of a range that is too wide.
           if (requests !== undefined && isRangeRefusal(error)) requests.left--;
           else if (requests !== undefined && isRetryable(error)) requests.left++;
+          // A few blocks are hardly too many. A node that is behind refuses those above its head, in words of its own.
+          const isOdd = isRangeRefusal(error) && error.hint === undefined && toBlock - fromBlock < FEW_BLOCKS;
+          if (isOdd && !sources.reached.has(endpoint)) {
+            await assertReached(endpoint, toBlock);
+            sources.reached.add(endpoint);
+          }
           throw error;
         }),
         stretch === undefined || hasBlocks(endpoint, [stretch.head, stretch.below]),
@@ -516,6 +528,8 @@ class Sources {
   readonly inPieces = new Set<number>();
   /** True if an endpoint lacked an end of the stretch while it answered. */
   hasMoved = false;
+  /** Endpoints that have shown a head above the blocks that they refused. */
+  readonly reached = new Set<Endpoint>();
   /** Contracts whose logs can't be read. */
   readonly doubted = new Set<Address>();
   /** True if logs were replaced by those of receipts or of another answer. */

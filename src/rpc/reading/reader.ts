@@ -39,6 +39,7 @@ import {
   newestHeaderOf,
   RecordedBlock,
 } from "./headers.ts";
+import { LOOK_CALLS, LogHorizon } from "./log-horizon.ts";
 import {
   askForSpan,
   type FirstLogs,
@@ -67,6 +68,7 @@ export class RpcChainReader implements ChainReader {
   readonly #finality: Finality;
   readonly #calls: CallReader;
   readonly #recorded: RecordedBlock;
+  readonly #horizon: LogHorizon;
   #historyStart: { readonly block: number; readonly until: number } | undefined;
 
   constructor(options: ReaderOptions) {
@@ -74,7 +76,8 @@ export class RpcChainReader implements ChainReader {
     this.#pool = options.pool;
     this.#finality = new Finality(options.pool, options);
     this.#calls = new CallReader(options.pool, options);
-    this.#logs = new LogReader(options.pool, options.watch);
+    this.#horizon = new LogHorizon(options.pool.clock);
+    this.#logs = new LogReader(options.pool, this.#horizon, options.watch);
     const isHashedAt = (number: number) => this.#isHashedAt(number);
     this.headerForm = new HeaderForm({ isHashedAt, onChanged: options.onFormChanged });
     const { pool } = options;
@@ -290,7 +293,11 @@ export class RpcChainReader implements ChainReader {
   async historyStart(head: number): Promise<number> {
     const { clock } = this.#pool;
     if (this.#historyStart === undefined || this.#historyStart.until < clock.monotonic()) {
-      const ask = (block: number) => this.#pool.run((endpoint) => askForSpan(endpoint, 1, block));
+      const ask = (block: number) =>
+        this.#pool.run(async (endpoint) => {
+          this.#horizon.assertNotDropped(endpoint, block);
+          return askForSpan(endpoint, 1, block);
+        });
       const block = await firstBlockWithLogs(ask, head);
       this.#historyStart = { block, until: clock.monotonic() + HISTORY_START_MS };
     }
@@ -318,6 +325,7 @@ export class RpcChainReader implements ChainReader {
     const { fromBlock } = filter;
     return this.#pool.bulk(
       async (endpoint, span, abandoned, parts) => {
+        this.#horizon.assertNotDropped(endpoint, fromBlock);
         const toBlock = Math.min(filter.toBlock, fromBlock + span - 1);
         const some = { ...filter, toBlock };
         const answer = { ask: () => endpoint.transfers(some, abandoned), endpoint, toBlock };
@@ -330,6 +338,21 @@ export class RpcChainReader implements ChainReader {
       filter.toBlock - fromBlock + 1,
       { attempts: 6, meta: { fromBlock, toBlock: filter.toBlock }, ...(signal ? { signal } : {}) },
     );
+  }
+
+  /** See `LogHorizon.assertHas`. */
+  assertHasLogs(endpoint: Endpoint, range: BlockRange): Promise<void> {
+    return this.#horizon.assertHas(endpoint, range);
+  }
+
+  /** Asserts that some endpoint has the logs of a range. @throws like `assertHasLogs` if none has */
+  async assertHistory(range: BlockRange): Promise<void> {
+    await this.#pool.run((endpoint) => this.#horizon.assertHas(endpoint, range));
+  }
+
+  /** The calls that `assertHasLogs` makes for a block; none once it was shown that all endpoints have its logs. */
+  looksForLogs(block: number): Readonly<Record<string, number>> {
+    return this.#pool.endpoints.every((endpoint) => this.#horizon.isKnown(endpoint, block)) ? {} : LOOK_CALLS;
   }
 
   /** Records an answer of `logs` logs for `blocks` blocks. The pool derives the size of the next request from it. */

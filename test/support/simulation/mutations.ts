@@ -84,7 +84,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "skip the check of blooms",
     file: "src/rpc/reading/logs.ts",
-    find: "...doubtfulBlocks(lenient, filter, logs)",
+    find: "...doubtfulBlocks(lenient, filter, { logs, isByBlock })",
     replace: "",
   },
   {

@@ -309,7 +309,8 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   const isFollowed = () => !indexing.isIdle;
   const estimator = new Estimator({ chain, reader, clock, prices: priceList, archives, verify, isFollowed });
   const parts = { chain, reader, view };
-  startAudit({ ...parts, onCode: (...seen) => indexing.codeSeen(...seen) }, shared);
+  const onCode: AuditOptions["onCode"] = (...seen) => indexing.codeSeen(...seen);
+  startAudit({ ...parts, onCode, onFinding: (...found) => indexing.doubtOwners(...found) }, shared);
   metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads, isIdle: indexing.isIdle }));
   const locks = new Locks(reader, clock);
   const blockFacts = new BlockFacts({ reader, view, clock });
@@ -384,7 +385,7 @@ interface ReadChain {
 
 /** Compares served holdings with the chain, as long as the service runs. */
 function startAudit(
-  parts: ReadChain & Pick<AuditOptions, "onCode">,
+  parts: ReadChain & Pick<AuditOptions, "onCode" | "onFinding">,
   { clock, logger, lifecycle, metrics, projections, auditMs }: RuntimeOptions,
 ): void {
   const labels = { chain: parts.chain.name };

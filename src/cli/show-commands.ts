@@ -215,6 +215,12 @@ function eventText(event: Exclude<NftEvent, { readonly type: "TransfersCommitted
       return `complete at block ${wholeText(event.block)} ${event.hash}`;
     case "IndexingFailed":
       return `attempt ${event.attempt} failed: ${event.reason}; next try ${new Date(event.retryAt).toISOString()}`;
+    case "OwnersDoubted":
+      return `owners in doubt at block ${wholeText(event.block)}: ${event.reason}`;
+    case "OwnersSettled":
+      return event.contradicted === 0
+        ? "owners no longer in doubt"
+        : `owners read again: the contract contradicts its own logs about ${wholeText(event.contradicted)}`;
     case "LogsDoubted":
       return `block ${wholeText(event.block)} in doubt: ${event.reason}; next try ${new Date(event.retryAt).toISOString()}`;
     case "HistoryProven":

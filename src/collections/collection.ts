@@ -67,6 +67,8 @@ export interface Collection {
   failure: { reason: string; attempt: number; retryAt: number; version: number; checksum: number } | undefined;
   /** The block whose logs the nodes contradict themselves about, and how. Until then the collection is not synced. */
   inDoubt: { block: number; reason: string } | undefined;
+  /** The block at which the contract names other owners than its logs, until its blocks are read again, and which. */
+  ownersInDoubt: { block: number; reason: string } | undefined;
   possibleSpam: boolean;
   verifiedCollection: boolean;
   /** Ids of the rules behind the flags, "" for none. */
@@ -105,6 +107,7 @@ export function initialState(base = 0): Collection {
     identifiedAt: 0,
     failure: undefined,
     inDoubt: undefined,
+    ownersInDoubt: undefined,
     possibleSpam: false,
     verifiedCollection: false,
     flagRule: "",
@@ -193,6 +196,15 @@ function revert(state: Collection, { ancestor, chainVersion, rejoins }: BlocksRe
   if (rejoins === true && state.status === "synced") state.status = "syncing";
 }
 
+function beginAnew(
+  state: Collection,
+  isRemoved: boolean,
+  { version, time }: Pick<FoldedRecord, "version" | "time">,
+): void {
+  const { chainVersion } = state;
+  Object.assign(state, initialState(version), { chainVersion, isRemoved, identifiedAt: time });
+}
+
 function change(
   state: Collection,
   event: Exclude<NftEvent, TransfersCommitted>,
@@ -225,23 +237,24 @@ function change(
     case "IndexingFailed":
       state.failure = { reason: event.reason, attempt: event.attempt, retryAt: event.retryAt, version, checksum };
       return;
-    case "LogsDoubted": {
-      const { block, reason, attempt, retryAt } = event;
-      state.failure = { reason, attempt, retryAt, version, checksum };
-      state.inDoubt = { block, reason };
+    case "LogsDoubted":
+      state.failure = { reason: event.reason, attempt: event.attempt, retryAt: event.retryAt, version, checksum };
+      state.inDoubt = { block: event.block, reason: event.reason };
       if (state.status === "synced") state.status = "syncing";
       return;
-    }
+    case "OwnersDoubted":
+      state.ownersInDoubt = { block: event.block, reason: event.reason };
+      return;
+    case "OwnersSettled":
+      state.ownersInDoubt = undefined;
+      return;
     case "IndexingStalled":
     case "HistoryProven":
       return;
     case "ReindexRequested":
-    case "CollectionRemoved": {
-      const { chainVersion } = state;
-      const isRemoved = event.type === "CollectionRemoved";
-      Object.assign(state, initialState(version), { chainVersion, isRemoved, identifiedAt: time });
+    case "CollectionRemoved":
+      beginAnew(state, event.type === "CollectionRemoved", { version, time });
       return;
-    }
     case "FlagsChanged":
       state.possibleSpam = event.possibleSpam;
       state.verifiedCollection = event.verifiedCollection;

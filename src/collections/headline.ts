@@ -81,6 +81,9 @@ export interface IndexState extends Summary, Omit<HistoryProven, "type" | "block
   /** The block whose logs the nodes contradict themselves about, until it is read, and how. */
   readonly doubtBlock: number | null;
   readonly doubtReason: string | null;
+  /** The block at which the contract names other owners than its logs, until its blocks are read again, and which. */
+  readonly ownersDoubtBlock: number | null;
+  readonly ownersDoubtReason: string | null;
   /** Block at which the contract was found to be destroyed; null while it has code. */
   readonly destroyedAt: number | null;
   /** True if it had code while it was indexed. Headlines of older releases don't tell. */
@@ -121,6 +124,8 @@ export const REQUESTED: IndexState = {
   endHash: "",
   doubtBlock: null,
   doubtReason: null,
+  ownersDoubtBlock: null,
+  ownersDoubtReason: null,
   destroyedAt: null,
   hadCode: false,
   ends: 0,
@@ -169,6 +174,8 @@ export function historyText(
   state: Omit<HistoryProven, "type" | "block"> & { readonly provenAt?: number | null },
 ): string {
   const { archives, touched, sampled, holdings, of, contradicted, provenAt = 0 } = state;
+  if (archives === "" && contradicted > 0)
+    return `node, ${wholeText(contradicted)} owners that the contract contradicts`;
   if (archives === "") return "node";
   const share = holdings === of ? "owners proven" : `${wholeText(holdings)} of ${wholeText(of)} owners proven`;
   return [
@@ -179,6 +186,12 @@ export function historyText(
       ? `all ${wholeText(touched)} blocks with a log proven by receipts`
       : `${wholeText(sampled)} of ${wholeText(touched)} blocks sampled`,
   ].join(", ");
+}
+
+/** What is known to be uncertain of a collection: a block that can't be read, or owners that the contract denies. */
+export function doubtOf({ doubtBlock, doubtReason, ownersDoubtBlock, ownersDoubtReason }: IndexState) {
+  if (doubtBlock !== null) return { block: doubtBlock, reason: doubtReason ?? "" };
+  return ownersDoubtBlock === null ? null : { block: ownersDoubtBlock, reason: ownersDoubtReason ?? "" };
 }
 
 type Doubt = Pick<IndexState, "doubtBlock" | "doubtReason">;
@@ -220,6 +233,10 @@ function summaryOf(before: IndexState, event: NftEvent, now: number): Partial<In
       return { lastError: event.reason };
     case "LogsDoubted":
       return { lastError: event.reason, doubtBlock: event.block, doubtReason: event.reason };
+    case "OwnersDoubted":
+      return { ownersDoubtBlock: event.block, ownersDoubtReason: event.reason };
+    case "OwnersSettled":
+      return { ownersDoubtBlock: null, ownersDoubtReason: null, contradicted: event.contradicted };
     case "BlocksReverted":
       // The follower counts again.
       return { transfers: null };

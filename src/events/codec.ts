@@ -19,6 +19,8 @@ const SCHEMAS = {
   IndexingFailed: 1,
   IndexingStalled: 1,
   LogsDoubted: 1,
+  OwnersDoubted: 1,
+  OwnersSettled: 1,
   FlagsChanged: 1,
   HistoryProven: 1,
   TokenIdentified: 1,

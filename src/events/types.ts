@@ -132,6 +132,25 @@ export interface LogsDoubted {
   readonly retryAt: number;
 }
 
+/**
+ * The contract names other owners than its logs, as of a block. The collection is followed on, and the blocks in question
+ * are read a second time. `OwnersSettled` ends the doubt.
+ */
+export interface OwnersDoubted {
+  readonly type: "OwnersDoubted";
+  readonly block: number;
+  readonly reason: string;
+}
+
+/**
+ * The second reading has ended: logs were missing and are read again, or the receipts have the same logs, so that the
+ * contract contradicts its own logs about so many holdings.
+ */
+export interface OwnersSettled {
+  readonly type: "OwnersSettled";
+  readonly contradicted: number;
+}
+
 /** Indexing has made no progress for a minute or longer, and the attempt goes on. */
 interface IndexingStalled {
   readonly type: "IndexingStalled";
@@ -193,6 +212,8 @@ export type NftEvent =
   | IndexingCompleted
   | IndexingFailed
   | LogsDoubted
+  | OwnersDoubted
+  | OwnersSettled
   | IndexingStalled
   | FlagsChanged
   | HistoryProven;

@@ -129,6 +129,8 @@ export interface AuditOptions extends Pick<ChainWork, "chain" | "reader" | "cloc
   readonly view: Pick<PublishedChain, "head" | "version">;
   readonly projections: HotCollections;
   readonly onChecked: (outcome: AuditOutcome) => void;
+  /** Called for a contract that names other owners than its logs. */
+  readonly onFinding: (address: Address, finding: { readonly block: number; readonly reason: string }) => void;
   /** Called with a block, and whether the contract had code after it. */
   readonly onCode: (address: Address, block: number, hasCode: boolean) => void;
   /** Wait between rounds, in ms. */
@@ -224,10 +226,12 @@ async function auditOnce(
   if (header?.hash !== block.hash) return;
   // A contract that answers is there, whatever the endpoint says of its code.
   onCode(address, block.number, isContract(code) || held.some(({ ok, data }) => ok && data !== "0x"));
-  const { checked, drifted } = compare(options, drawn, held);
+  const { checked, drifted, first: drift } = compare(options, drawn, held);
   const unexplained = found !== undefined && drawn.isAsDrawn() ? found.tokens : [];
   onChecked({ checked, drifted, unexplained: unexplained.length });
   const [first] = unexplained;
+  const finding = drift ?? (first && `token ${first.id} has an owner, ${first.owner}, and no log`);
+  if (finding !== undefined && drawn.isAsDrawn()) options.onFinding(address, { block: block.number, reason: finding });
   if (first === undefined || warned.has(address)) return;
   warned.set(address, true);
   const said = { tokenId: first.id.toString(), owner: first.owner, totalSupply: found?.totalSupply?.toString() };
@@ -242,8 +246,9 @@ function compare(
   { logger, chain }: AuditOptions,
   { address, block, holdings }: AuditSample,
   results: readonly CallResult[],
-): { checked: number; drifted: number } {
+): { checked: number; drifted: number; first: string | undefined } {
   let [checked, drifted] = [0, 0];
+  let first: string | undefined;
   for (const [index, holding] of holdings.entries()) {
     const held = heldBy(holding, results[index]);
     if (held === undefined) continue;
@@ -251,10 +256,11 @@ function compare(
     if (held === holding.amount) continue;
     drifted++;
     const { id, owner, amount } = holding;
+    first ??= `token ${id}: the logs give ${amount} to ${owner}, and the contract ${held}`;
     const served = { tokenId: id.toString(), owner, amount: amount.toString(), onChain: held.toString() };
     logger.error({ chain: chain.name, address, block: block.number, ...served }, "the self-audit found drift");
   }
-  return { checked, drifted };
+  return { checked, drifted, first };
 }
 
 export function callOf(to: Address, { kind, id, owner }: Holding): Call {

@@ -20,8 +20,10 @@ import type {
   TransferFilter,
   Verify,
 } from "../rpc/port.ts";
+import type { ToldLogs } from "../rpc/reading/block-logs.ts";
 import type { RpcChainReader, TransfersAnswer } from "../rpc/reading/reader.ts";
 import { doubtIn, LogsInDoubtError, RpcError } from "../rpc/rpc-errors.ts";
+import { linesByBlock } from "./omissions.ts";
 
 // Reads for the backfill: a range of blocks in pieces, several in parallel and returned in order; and stricter reads
 // that check history against headers, receipts and a second endpoint. Never returns an answer in doubt.
@@ -78,9 +80,11 @@ async function readChecked(
 }
 
 /**
- * Compares a decoded answer with a second endpoint's answer for the same range. If they differ, the receipts of the
- * affected blocks decide, and the endpoint that they contradict is benched.
- * @throws RpcError `transient` if the receipts contradict both
+ * Compares a decoded answer with a second endpoint's answer for the same range. If they differ, each endpoint's receipts
+ * of the affected blocks are read, and those that make the header's root count. If all or none do, the logs are in no
+ * bloom, as a bridge's may be, and the fullest answer counts: the contract's owners are compared later. The endpoints
+ * that told other logs are benched.
+ * @throws RpcError `transient` if no answer of the two has these logs
  */
 async function compareWithSecond(
   task: BackfillTask,
@@ -93,18 +97,34 @@ async function compareWithSecond(
   if (second === undefined || sameBytes(first.decoded.transfers, second.decoded.transfers)) return first.decoded;
   const blocks = blocksThatDiffer(first.decoded.transfers, second.decoded.transfers);
   const asked = { addresses: [filter.address], topics: NFT_TOPICS, fromBlock, toBlock };
-  const logs = await reader.completeLogs(asked, await reader.presentHeaders(blocks), { strict: true });
-  const { transfers } = decodeTransferLogs(logs, forms);
-  const [right, wrong] = sameBytes(transfers, first.decoded.transfers) ? [first, second] : [second, first];
-  const fault = `its logs of blocks ${fromBlock} to ${toBlock} differ from the receipts`;
-  reader.benchLiar(wrong.endpoint, fault);
-  if (!sameBytes(transfers, right.decoded.transfers)) {
-    reader.benchLiar(right.endpoint, fault);
-    throw new RpcError("transient", "two endpoints disagree, and the receipts contradict both", {
-      meta: { fromBlock, toBlock },
-    });
+  const linesOf = (decoded: Uint8Array, block: number) =>
+    linesByBlock(decodeTransfers(decoded), new Set([block])).get(block) ?? "";
+  const wrong = new Set<Endpoint>();
+  for (const header of await reader.presentHeaders(blocks.slice(0, MAX_COMPARED))) {
+    const told = await reader.logsByEach(header, asked);
+    const right = fullest(told.some(({ by }) => by === "root") ? told.filter(({ by }) => by === "root") : told);
+    if (right === undefined) continue;
+    const lines = linesOf(decodeTransferLogs([...right.logs], forms).transfers, header.number);
+    for (const { endpoint, decoded } of [first, second]) {
+      if (linesOf(decoded.transfers, header.number) !== lines) wrong.add(endpoint);
+    }
   }
-  return right.decoded;
+  const fault = `its logs of blocks ${fromBlock} to ${toBlock} differ from the receipts`;
+  for (const endpoint of wrong) reader.benchLiar(endpoint, fault);
+  const right = [first, second].find(({ endpoint }) => !wrong.has(endpoint));
+  if (right !== undefined && wrong.size > 0) return right.decoded;
+  throw new RpcError("transient", "two endpoints disagree, and receipts don't tell which one is right", {
+    meta: { fromBlock, toBlock },
+  });
+}
+
+/** The answer with the most logs, if it has all logs of the others. */
+function fullest(told: readonly ToldLogs[]): ToldLogs | undefined {
+  const placeOf = ({ transactionHash, logIndex, topics, data }: ChainLog) =>
+    [transactionHash, logIndex, data, ...topics].join();
+  const most = told.toSorted((a, b) => b.logs.length - a.logs.length)[0];
+  const places = new Set(most?.logs.map(placeOf));
+  return told.every(({ logs }) => logs.every((log) => places.has(placeOf(log)))) ? most : undefined;
 }
 
 /** Returns a second endpoint's decoded answer. Undefined if there is no second endpoint, or it refuses. */
@@ -259,7 +279,9 @@ export class ReadAhead<T extends { readonly toBlock: number }> {
 export const READ_AHEAD = 8;
 /** Ranges ahead before the first answer: their density is unknown, and eight huge answers are half a gigabyte. */
 export const FIRST_AHEAD = 3;
-/** Share of ranges compared with a second endpoint by `VERIFY=sample`. */
+/** Blocks in which two endpoints differ that are looked at. */
+const MAX_COMPARED = 64;
+/** Share of ranges compared with a second endpoint by `VERIFY=sample`, beside the first one. */
 const SAMPLE = 0.01;
 /** Attempts for an answer in doubt, before the job fails and is retried with backoff. */
 const ATTEMPTS = 4;
@@ -348,7 +370,9 @@ async function readPart(
       throw doubt === undefined ? failure : new LogsInDoubtError(doubt);
     });
     const { decoded, toHash } = value;
-    if (clock.random() >= SAMPLE) return { decoded, toBlock: end, toHash };
+    // The first range always: an endpoint may lack some kind of log altogether.
+    const isCompared = fromBlock === task.fromBlock || clock.random() < SAMPLE;
+    if (!isCompared) return { decoded, toBlock: end, toHash };
     return { decoded: await compareWithSecond(task, { ...filter, toBlock: end }, value), toBlock: end, toHash };
   };
   return retry(read, { clock, attempts: ATTEMPTS, baseMs: RETRY_BASE_MS, maxMs: RETRY_MAX_MS, signal });

@@ -344,6 +344,8 @@ export class Estimator {
     const { span, maxBlocks, hasBatches, endpoints } = reader.historyLimits();
     const cap = maxBlocks ?? most ?? Number.POSITIVE_INFINITY;
     for (const [method, calls] of Object.entries(reader.looksForLogs(from))) add(method, calls);
+    // The first range is compared with a second endpoint.
+    if (verify === "sample" && endpoints > 1) add("eth_getLogs", 1);
     if (verify !== "sample") {
       const ranges = Math.ceil(Math.max(0, to - from + 1) / CHECKED_SPAN);
       add("eth_getLogs", ranges * Math.max(1, Math.ceil(CHECKED_SPAN / cap)));

@@ -34,7 +34,7 @@ import { type FlagRules, RULES_VERSION } from "./flags.ts";
 import { JoiningCollections } from "./joining.ts";
 import { endOfLife, hasCodeAfter, MAX_ENDS, wasGone } from "./lives.ts";
 import { lastCompleteBlock } from "./omissions.ts";
-import { doubtsAfter, type HistoryProofs } from "./proof.ts";
+import { doubtsAfter, type HistoryProofs, type Proof } from "./proof.ts";
 import { WatchedContracts } from "./watched-contracts.ts";
 
 interface CollectionsOptions extends Omit<ChainWork, "leases"> {
@@ -47,6 +47,8 @@ interface CollectionsOptions extends Omit<ChainWork, "leases"> {
 /** Most collections with blocks in doubt, and ms between two checks of one collection. */
 const MAX_IN_DOUBT = 100;
 const RECHECK_MS = 600_000;
+/** The same for a contract that is known to contradict its own logs. */
+const CONTRADICTED_MS = 86_400_000;
 /** Most collections of an older release whose names are judged again in one poll. */
 const MAX_REJUDGED = 200;
 
@@ -70,6 +72,10 @@ export class FollowedCollections implements ChainConsumer {
   readonly #unexamined = new Set<Address>();
   /** Blocks that are compared with their receipts. `isKnown`: receipts have shown already that logs were wrong. */
   readonly #inDoubt = new Map<Address, { readonly blocks: BlockRange; readonly isKnown: boolean }>();
+  /** Owners that the self-audit found to be others, until they are recorded. */
+  readonly #ownersDoubts = new Map<Address, { readonly block: number; readonly reason: string }>();
+  /** When the owners of a collection are read again that stay in doubt, on the monotonic clock. */
+  readonly #undecided = new Map<Address, number>();
   /** Followed contracts whose code came or went, and the block at which that was seen. */
   readonly #changedCode = new Map<Address, number>();
   /** Monotonic time of a collection's last check for omitted logs. */
@@ -294,6 +300,8 @@ export class FollowedCollections implements ChainConsumer {
     const { address, state } = followed;
     const { chainVersion } = this.#streams;
     const events: NftEvent[] = [{ type: "BlocksReverted", ancestor: last, chainVersion, rejoins: true }];
+    // The blocks of the doubt are among those that are read again.
+    if (state.ownersDoubtBlock !== null) events.push({ type: "OwnersSettled", contradicted: 0 });
     // The stream of a collection that no block has touched since ends below.
     if (last.number > state.end) events.unshift(this.#streams.committed(state, [], nextBlock(state), last));
     const again: IndexState = { ...state, status: "joining", end: last.number, endHash: last.hash };
@@ -311,42 +319,105 @@ export class FollowedCollections implements ChainConsumer {
     });
   }
 
-  /** Has the owners proven of a history that an archive told, unless they are. */
+  /**
+   * Has the owners proven of a history that an archive told, unless they are. Several endpoints may tell different logs
+   * where no bloom decides, so that their history is compared with the contract, too.
+   */
   #prove({ address, state }: Followed): void {
-    if (state.archives !== "" && state.provenAt === null) this.#options.proofs.prove(address, state);
+    const { proofs, reader } = this.#options;
+    const isTold = state.archives !== "" ? state.provenAt === null : reader.hasSeveralEndpoints;
+    if (isTold || state.ownersDoubtBlock !== null) proofs.prove(address, state);
   }
 
-  /** Records what was proven. Has a collection indexed anew if an archive was wrong about it. */
+  /** Records what was proven, and has collections read again of which the stream is wrong. */
   async #writeProven(): Promise<void> {
-    const { proofs, log, clock, chain, logger, onHead } = this.#options;
+    const { proofs, clock } = this.#options;
     for (const [address, proof] of proofs.takeFound()) {
       const followed = this.#followed.get(address);
       if (followed === undefined) continue;
-      const { state } = followed;
-      if ("proven" in proof) {
-        const { archives, touched, hashed, sampled, byRoot, absent } = state;
-        const event = {
-          type: "HistoryProven",
-          archives,
-          touched,
-          hashed,
-          sampled,
-          byRoot,
-          absent,
-          ...proof.proven,
-        } as const;
-        await this.#streams.append({ followed, events: [event], state });
+      if ("wrongAt" in proof) {
+        await this.#wrongAt(followed, proof.wrongAt);
         continue;
       }
-      const { wrongAt } = proof;
-      const doubts = doubtsAfter(state, { archive: state.archives, wrongAt, isOfLogs: true });
-      const text = "an archive told wrong logs, as the contract's owners show: indexing anew";
-      logger.warn({ chain: chain.name, address, block: wrongAt, archives: state.archives, ...doubts }, text);
-      const contract = { chainId: chain.chainId, address };
-      await beginAnew({ log, clock }, contract, "ReindexRequested", requesterOf(state), doubts);
-      this.#followed.delete(address);
-      onHead?.(await log.head(this.#streams.nameOf(address)));
+      this.#rechecked.set(address, clock.monotonic());
+      if ("proven" in proof) await this.#proven(followed, proof.proven);
+      else this.#stayInDoubt(followed, proof.undecided);
     }
+    await this.#rereadOwners();
+  }
+
+  async #proven(followed: Followed, proven: Extract<Proof, { proven: unknown }>["proven"]): Promise<void> {
+    const { state } = followed;
+    const { archives, touched, hashed, sampled, byRoot, absent, ownersDoubtBlock } = state;
+    const counts = { archives, touched, hashed, sampled, byRoot, absent };
+    const events: NftEvent[] = [];
+    if (archives !== "") events.push({ type: "HistoryProven", ...counts, ...proven });
+    if (ownersDoubtBlock !== null) events.push({ type: "OwnersSettled", contradicted: proven.contradicted });
+    if (events.length > 0) await this.#streams.append({ followed, events, state });
+  }
+
+  /** The stream is wrong from a block on. What archives told is indexed anew, what nodes told is read again. */
+  async #wrongAt(followed: Followed, wrongAt: number): Promise<void> {
+    const { log, clock, chain, logger, onHead, reader, observer } = this.#options;
+    const { address, state } = followed;
+    const place = { chain: chain.name, address, block: wrongAt };
+    if (state.archives === "") {
+      const [last] = await reader.presentHeaders([Math.max(0, wrongAt - 1)]);
+      if (last === undefined) return;
+      logger.warn(place, "an endpoint omitted logs, as the contract's owners show: the collection is re-read");
+      observer.omitted();
+      await this.#readAgain(followed, { number: last.number, hash: last.hash });
+      return;
+    }
+    const doubts = doubtsAfter(state, { archive: state.archives, wrongAt, isOfLogs: true });
+    const text = "an archive told wrong logs, as the contract's owners show: indexing anew";
+    logger.warn({ ...place, archives: state.archives, ...doubts }, text);
+    const contract = { chainId: chain.chainId, address };
+    await beginAnew({ log, clock }, contract, "ReindexRequested", requesterOf(state), doubts);
+    this.#followed.delete(address);
+    onHead?.(await log.head(this.#streams.nameOf(address)));
+  }
+
+  /**
+   * The contract names other owners than its logs: its blocks are read a second time. If that can't tell why, the
+   * collection stays in doubt, and the reading is tried again.
+   */
+  doubtOwners(address: Address, { block, reason }: { readonly block: number; readonly reason: string }): void {
+    const { clock } = this.#options;
+    const followed = this.#followed.get(address);
+    if (followed === undefined || followed.state.ownersDoubtBlock !== null || this.#ownersDoubts.has(address)) return;
+    // A contract that contradicts its own logs goes on doing so.
+    const wait = followed.state.contradicted > 0 ? CONTRADICTED_MS : RECHECK_MS;
+    const isRecent = clock.monotonic() < (this.#rechecked.get(address) ?? Number.NEGATIVE_INFINITY) + wait;
+    if (isRecent || this.#ownersDoubts.size >= MAX_IN_DOUBT) return;
+    this.#ownersDoubts.set(address, { block, reason });
+  }
+
+  /** Records new doubts about owners, and begins the second readings that are due. */
+  async #rereadOwners(): Promise<void> {
+    const { proofs, clock, logger, chain } = this.#options;
+    for (const [address, { block, reason }] of this.#ownersDoubts) {
+      this.#ownersDoubts.delete(address);
+      const followed = this.#followed.get(address);
+      if (followed === undefined) continue;
+      logger.info({ chain: chain.name, address, block, reason }, "owners are in doubt: their blocks are read again");
+      const { state } = followed;
+      await this.#streams.append({ followed, events: [{ type: "OwnersDoubted", block, reason }], state });
+      proofs.prove(address, followed.state);
+    }
+    for (const [address, due] of this.#undecided) {
+      if (clock.monotonic() < due) continue;
+      this.#undecided.delete(address);
+      const followed = this.#followed.get(address);
+      if (followed !== undefined && followed.state.ownersDoubtBlock !== null) proofs.prove(address, followed.state);
+    }
+  }
+
+  /** A second reading could not tell why the contract names other owners. */
+  #stayInDoubt({ address, state }: Followed, why: string): void {
+    const { logger, chain, clock } = this.#options;
+    logger.warn({ chain: chain.name, address, block: state.ownersDoubtBlock, why }, "owners stay in doubt");
+    this.#undecided.set(address, clock.monotonic() + RECHECK_MS);
   }
 
   /** Begins what is missing of the collections that were offered since the last poll. */

@@ -210,6 +210,12 @@ export class ChainIndexing {
     if (this.#following) this.#follower.pollNow();
   }
 
+  /** The audit has found that a contract names other owners than its logs. The follower has its blocks read again. */
+  doubtOwners(address: Address, finding: { readonly block: number; readonly reason: string }): void {
+    this.#collections.doubtOwners(address, finding);
+    if (this.#following) this.#follower.pollNow();
+  }
+
   /** The audit has read a contract's code. The follower looks into a change of it. */
   codeSeen(address: Address, block: number, hasCode: boolean): void {
     this.#collections.codeSeen(address, block, hasCode);

@@ -4,6 +4,7 @@
  */
 import { Interface } from "ethers";
 import { numbersBetween } from "../chain/branch.ts";
+import { AppError } from "../core/errors.ts";
 import { type Address, ZERO_ADDRESS } from "../core/hex.ts";
 import { type AmountKind, decodeTransfers, type TransferColumns, TransferKind } from "../events/columns.ts";
 import {
@@ -18,7 +19,8 @@ import {
 import type { EventLog } from "../log/event-log.ts";
 import { addressIn, wordIn } from "../rpc/calls.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
-import type { Call, ChainReader } from "../rpc/port.ts";
+import type { BlockHeader, Call, ChainLog, ChainReader } from "../rpc/port.ts";
+import type { RpcChainReader } from "../rpc/reading/reader.ts";
 
 /** Most blocks to check, the newest ones: an hour and a half of Ethereum. */
 const MAX_BLOCKS = 512;
@@ -56,6 +58,35 @@ export async function lastCompleteBlock(
   if (wrong === undefined) return undefined;
   const last = wrong.number === first ? before : headers[wrong.number - first - 1];
   return last && { number: last.number, hash: last.hash };
+}
+
+/**
+ * True if an endpoint tells other logs of a block than are stored, with receipts that its header doesn't contradict. The
+ * contract's state has shown that something is missing there, so the endpoints that agree with the stream lack it.
+ * @throws AppError if no endpoint tells the block's logs
+ */
+export async function isStoredOtherwise(
+  { reader, log, chainId, address, forms }: MissingOptions & { readonly reader: RpcChainReader },
+  block: number,
+): Promise<boolean> {
+  const [header] = (await reader.presentHeaders([block])) as [BlockHeader];
+  const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: block, toBlock: block };
+  const told = await reader.logsByEach(header, filter);
+  if (told.length === 0) throw new AppError("no endpoint tells the block's logs", { code: "unverifiable" });
+  const only = new Set([block]);
+  const held = (await columnsSince(log, nftStream(chainId, address), block))
+    .map((columns) => linesByBlock(columns, only).get(block) ?? "")
+    .join("");
+  const linesOf = (logs: readonly ChainLog[]) =>
+    linesByBlock(decodeTransfers(decodeTransferLogs(logs, forms).transfers)).get(block) ?? "";
+  const [same, other] = [
+    told.filter(({ logs }) => linesOf(logs) === held),
+    told.filter(({ logs }) => linesOf(logs) !== held),
+  ];
+  if (other.length === 0) return false;
+  const fault = `its logs of block ${block} lack what the contract's state shows, and another endpoint has`;
+  for (const { endpoint } of same) reader.benchLiar(endpoint, fault);
+  return true;
 }
 
 /** Returns the transfers of the stream's newest ranges back to a block, in order, without reverted ones. */

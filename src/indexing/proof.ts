@@ -1,7 +1,8 @@
 /**
- * Proves the owners of a history that an archive told, by asking the contract itself on the operator's node. A holding
- * that disagrees is followed to the block from which on it does. If that block's receipts have other logs than the
- * stream, the archive was wrong; if they have the same, the contract contradicts its own logs.
+ * Proves the owners of a collection by asking the contract itself on the operator's node: of a history that an archive
+ * told, and where the self-audit found other owners. A holding that disagrees is followed to the block from which on it
+ * does. If that block's receipts have other logs than the stream, the stream is wrong; if they have the same, the contract
+ * contradicts its own logs.
  */
 import type { ChainWork } from "../chain/consumer.ts";
 import type { PublishedChain } from "../chain/view.ts";
@@ -20,8 +21,16 @@ import { type Position, START } from "../ledger/rows.ts";
 import type { Slot } from "../ledger/tables.ts";
 import { addressIn, wordIn } from "../rpc/calls.ts";
 import type { Call, CallResult } from "../rpc/port.ts";
+import { isStateUnavailable } from "../rpc/rpc-errors.ts";
 import { callOf, type Holding, knownTokens, sampleHoldings } from "./audit.ts";
-import { DEAD, findUnexplained, lastCompleteBlock, ownerCall, type SingleKind } from "./omissions.ts";
+import {
+  DEAD,
+  findUnexplained,
+  isStoredOtherwise,
+  lastCompleteBlock,
+  ownerCall,
+  type SingleKind,
+} from "./omissions.ts";
 
 /** Holdings that are all asked about: twenty calls through Multicall3. */
 export const MAX_PROVEN = 10_000;
@@ -49,10 +58,11 @@ interface Claim {
   readonly isUnlogged?: boolean;
 }
 
-/** The outcome of a proof: what to record, or the block at which the archive was wrong. */
-type Proof =
+/** The outcome of a proof: what to record, the block whose logs are wrong, or why neither is known. */
+export type Proof =
   | { readonly proven: Pick<HistoryProven, "block" | "holdings" | "of" | "contradicted"> }
-  | { readonly wrongAt: number };
+  | { readonly wrongAt: number }
+  | { readonly undecided: string };
 
 export interface ProofsOptions extends Pick<ChainWork, "chain" | "log" | "reader" | "clock" | "logger"> {
   readonly lifecycle: Lifecycle;
@@ -99,6 +109,9 @@ export class HistoryProofs {
           }
           await clock.sleep(RETRY_MS, signal);
         }
+        if (state.ownersDoubtBlock === null) return;
+        this.#found.set(address, { undecided: "the contract could not be asked for its owners" });
+        onFound();
       } finally {
         this.#running.delete(address);
       }
@@ -114,7 +127,7 @@ export class HistoryProofs {
     const block = { number: head.number, hash: head.hash };
     const random = () => clock.random();
     const { claims, of } = await claimsOf(collection, address, block.number, {
-      most: chain.multicall3 === undefined ? WITHOUT_MULTICALL : MAX_PROVEN,
+      most: chain.multicall3 === undefined ? WITHOUT_MULTICALL : isWholly(state) ? MAX_PROVEN : CALLS_AT_ONCE,
       random,
     });
     const results = await this.#ask(claims, block);
@@ -128,23 +141,48 @@ export class HistoryProofs {
     const own = claims.filter(({ isUnlogged }) => isUnlogged !== true).length;
     const forms = collection.identified?.forms ?? state.forms;
     const stored = { reader, log, chainId: chain.chainId, address, forms };
-    const isStored = async (at: number) =>
-      (await lastCompleteBlock(stored, { fromBlock: at, toBlock: at })) === undefined;
     // A transfer from a holder that had nothing shows that another one is missing.
     const range = collection.ledger.missingTransferRange;
     if (range !== undefined && range.toBlock <= state.end) {
       const last = await lastCompleteBlock(stored, range);
       if (last !== undefined) return { wrongAt: last.number + 1 };
     }
-    for (const claim of differing.slice(0, MAX_FOLLOWED)) {
-      const at = await this.#firstDifference(claim, state.startBlock, block);
-      if (at !== undefined && !(await isStored(at))) return { wrongAt: at };
-    }
     const missing = await this.#missing(address, collection, block);
-    const from = missing && (await this.#firstDifference(missing, state.startBlock, block));
-    if (from !== undefined && !(await isStored(from))) return { wrongAt: from };
+    const followed = [...differing.slice(0, MAX_FOLLOWED), ...(missing === undefined ? [] : [missing])];
+    const { wrongAt, lost } = await this.#firstWrong(followed, state.startBlock, block, (at) =>
+      isStoredOtherwise(stored, at),
+    );
+    if (wrongAt !== undefined) return { wrongAt };
+    if (lost !== undefined && state.ownersDoubtBlock !== null) {
+      // Without old state, the newest blocks are compared with their receipts. Older ones can't be told.
+      const last = await lastCompleteBlock(stored, { fromBlock: state.startBlock, toBlock: block.number });
+      if (last !== undefined) return { wrongAt: last.number + 1 };
+      return { undecided: `no endpoint has the state before block ${lost}, which tells the block of the difference` };
+    }
     const holdings = isAsked ? Math.max(0, own - contradicted) : 0;
     return { proven: { block: block.number, holdings, of, contradicted } };
+  }
+
+  /**
+   * Returns the first block that is stored wrong, as these claims show. `lost` is the lowest block with a difference that
+   * begins before the nodes' state.
+   */
+  async #firstWrong(
+    claims: readonly Claim[],
+    start: number,
+    head: BlockRef,
+    isWrongAt: (block: number) => Promise<boolean>,
+  ): Promise<{ readonly wrongAt: number | undefined; readonly lost: number | undefined }> {
+    let [wrongAt, lost]: (number | undefined)[] = [];
+    for (const claim of claims) {
+      const end: number = wrongAt === undefined ? head.number : wrongAt - 1;
+      const result = wrongAt === undefined ? undefined : await this.#stateAt(claim, end);
+      if (wrongAt !== undefined && (result === undefined || claim.says(result) === claim.logged(end))) continue;
+      const { at, known } = await this.#firstDifference(claim, start, end);
+      if (at === undefined) lost = Math.min(lost ?? known, known);
+      else if (await isWrongAt(at)) wrongAt = at;
+    }
+    return { wrongAt, lost };
   }
 
   async #ask(claims: readonly Claim[], block: BlockRef): Promise<CallResult[]> {
@@ -158,20 +196,31 @@ export class HistoryProofs {
 
   /**
    * Searches for the first block at which contract and log disagree, between the start, before which both had nothing,
-   * and the head. Undefined if the node lacks the old state.
+   * and a block with a difference. `at` is undefined if the node lacks the state to tell, and `known` is the lowest block with a difference.
    */
-  async #firstDifference(claim: Claim, start: number, head: BlockRef): Promise<number | undefined> {
-    let [agrees, differs] = [Math.max(-1, start - 1), head.number];
+  async #firstDifference(
+    claim: Claim,
+    start: number,
+    end: number,
+  ): Promise<{ readonly at: number | undefined; readonly known: number }> {
+    let [agrees, differs] = [Math.max(-1, start - 1), end];
+    let hasState = true;
+    while (differs - agrees > 1) {
+      const middle = Math.floor((agrees + differs) / 2);
+      const result = await this.#stateAt(claim, middle);
+      if (result === undefined) [agrees, hasState] = [middle, false];
+      else if (claim.says(result) === claim.logged(middle)) [agrees, hasState] = [middle, true];
+      else differs = middle;
+    }
+    return { at: hasState ? differs : undefined, known: differs };
+  }
+
+  /** The contract's answer at a block; undefined if no node has that state. */
+  async #stateAt({ call }: Claim, block: number): Promise<CallResult | undefined> {
     try {
-      while (differs - agrees > 1) {
-        const middle = Math.floor((agrees + differs) / 2);
-        const [result] = await this.#options.reader.calls([claim.call], middle);
-        if (claim.says(result) === claim.logged(middle)) agrees = middle;
-        else differs = middle;
-      }
-      return differs;
+      return (await this.#options.reader.calls([call], block))[0];
     } catch (error) {
-      if (error instanceof AppError) return undefined;
+      if (isStateUnavailable(error)) return undefined;
       throw error;
     }
   }
@@ -188,6 +237,9 @@ export class HistoryProofs {
     return first && ownerClaim(collection.ledger, address, { kind: known.kind, id: first.id });
   }
 }
+
+/** True if all owners are asked for: an archive told them, or some are known to be others. */
+const isWholly = ({ archives, ownersDoubtBlock }: IndexState): boolean => archives !== "" || ownersDoubtBlock !== null;
 
 /** All holdings of a collection at a block and its burned tokens, or a sample of the holdings, and how many there are. */
 async function claimsOf(

@@ -3,7 +3,7 @@
  * the headlines when it is first asked, and then only those of streams that grew. While nobody asks, it costs nothing.
  */
 import { type Chain, chainById } from "../chains/chains.ts";
-import { fromHeadline, historyText, type IndexState, progressOf } from "../collections/headline.ts";
+import { doubtOf, fromHeadline, historyText, type IndexState, progressOf } from "../collections/headline.ts";
 import { singleFlight } from "../core/background.ts";
 import type { Address } from "../core/hex.ts";
 import { nftStream, parseStream, type StreamName } from "../events/types.ts";
@@ -155,7 +155,7 @@ export class Catalogue {
 
   #entryOf(stream: StreamName, { chain, address, state }: Row): ListedCollection {
     const { name, symbol, transfers, nfts, requestedAt, finishedAt, attempt, lastError, retryAt, calls, bytes } = state;
-    const { doubtBlock, doubtReason, destroyedAt } = state;
+    const { destroyedAt } = state;
     const status = statusOf(state);
     return {
       chain: chain.name,
@@ -171,7 +171,7 @@ export class Catalogue {
       finishedAt: timeText(finishedAt),
       attempts: attempt,
       lastError,
-      inDoubt: doubtBlock === null ? null : { block: doubtBlock, reason: doubtReason ?? "" },
+      inDoubt: doubtOf(state),
       history: state.end < 0 ? null : historyText(state),
       proof: state.archives === "" ? null : proofOf(state),
       destroyedAt,

@@ -169,6 +169,9 @@ export function messageOfEvent(
       return failedMessage(stream, recorded, event);
     case "LogsDoubted":
       return failedMessage(stream, recorded, { ...event, inDoubt: event });
+    case "OwnersDoubted":
+    case "OwnersSettled":
+      return statusMessage(stream, collection, { mark: recorded, block: collection.end });
     case "IndexingStalled":
       return { ...progressMessage(stream, collection, recorded), reason: event.reason };
     default:
@@ -214,10 +217,14 @@ export function failureMessage(
   const { status, failure } = collection;
   if (status === "not_a_contract") return notAContractMessage(stream, collection);
   if (failure === undefined || since === undefined || since >= failure.version) return undefined;
-  return failedMessage(stream, failure, { ...failure, ...doubtIn(collection) });
+  const { inDoubt } = collection;
+  return failedMessage(stream, failure, { ...failure, ...(inDoubt === undefined ? {} : { inDoubt }) });
 }
 
-const doubtIn = ({ inDoubt }: Pick<Collection, "inDoubt">) => (inDoubt === undefined ? {} : { inDoubt });
+function doubtIn({ inDoubt, ownersInDoubt }: Pick<Collection, "inDoubt" | "ownersInDoubt">) {
+  const doubt = inDoubt ?? ownersInDoubt;
+  return doubt === undefined ? {} : { inDoubt: doubt };
+}
 
 export function notAContractMessage(stream: StreamName, mark: Mark): ServerMessage {
   const reason = "the address has neither code nor an NFT log";

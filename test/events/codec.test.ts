@@ -45,6 +45,8 @@ const EVENTS: { [T in DomainEvent["type"]]: Extract<DomainEvent, { type: T }> } 
     attempt: 1,
     retryAt: 1_700_000_000_000,
   },
+  OwnersDoubted: { type: "OwnersDoubted", block: 7, reason: "token 3 has another owner" },
+  OwnersSettled: { type: "OwnersSettled", contradicted: 2 },
   IndexingStalled: { type: "IndexingStalled", reason: "reading from block 5, without progress for 60 s" },
   HistoryProven: {
     type: "HistoryProven",

@@ -300,6 +300,11 @@ export interface ProvenLogs {
   readonly by: "root" | "bloom" | "answer";
 }
 
+/** A block's logs as one endpoint tells them. */
+export interface ToldLogs extends ProvenLogs {
+  readonly endpoint: Endpoint;
+}
+
 export type SettledBy = "receipts" | "another endpoint" | "asking again";
 
 /** After this many refusals in a row, an endpoint counts as having no receipts. A single refusal may be temporary. */
@@ -359,6 +364,31 @@ export class BlockLogs {
       if (kind === "unsupported") return undefined;
       throw error;
     }
+  }
+
+  /**
+   * Returns a block's logs as each endpoint tells them: by its receipts where it has them, else by hash. Leaves out
+   * endpoints that don't answer, and those whose receipts contradict the header.
+   */
+  async byEach(header: BlockHeader, filter: LogFilter): Promise<ToldLogs[]> {
+    const [group] = (await this.bloomed([header])) as [BloomedBlocks];
+    const ask = async (endpoint: Endpoint): Promise<ProvenLogs> => {
+      if (!this.#hasReceipts(endpoint)) {
+        return { logs: (await logsOfBlocks(endpoint, ownBloom(header), filter)).logs, by: "answer" };
+      }
+      const answers: unknown[] = [];
+      for (const one of group.blocks) answers.push(await this.#presentReceipts(endpoint, one));
+      const { logs, by } = await sortReceipts(group, answers, filter, this.#roots);
+      return { logs: logs.filter(({ blockNumber }) => blockNumber === header.number), by };
+    };
+    const told = this.#pool.endpoints.map(async (endpoint) => {
+      const answer = await this.#pool.runOn(endpoint, ask).catch((error: unknown) => {
+        if (error instanceof AppError) return undefined;
+        throw error;
+      });
+      return answer === undefined ? [] : [{ endpoint, ...answer }];
+    });
+    return (await Promise.all(told)).flat();
   }
 
   /** @throws RpcError `transient` if the endpoint lacks the block's receipts */

@@ -126,6 +126,11 @@ export class LogReader {
     return this.#blocks.proven(...asked);
   }
 
+  /** See `BlockLogs.byEach`. */
+  logsByEach(...asked: Parameters<BlockLogs["byEach"]>): ReturnType<BlockLogs["byEach"]> {
+    return this.#blocks.byEach(...asked);
+  }
+
   /** See `bloomedBlocks`. */
   bloomed(headers: readonly BlockHeader[]): Promise<BloomedBlocks[]> {
     return this.#blocks.bloomed(headers);

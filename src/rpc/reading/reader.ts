@@ -184,6 +184,16 @@ export class RpcChainReader implements ChainReader {
     return this.#logs.provenLogs(...asked);
   }
 
+  /** See `BlockLogs.byEach`. */
+  logsByEach(...asked: Parameters<LogReader["logsByEach"]>): ReturnType<LogReader["logsByEach"]> {
+    return this.#logs.logsByEach(...asked);
+  }
+
+  /** True if the chain has several endpoints, which may tell different logs. */
+  get hasSeveralEndpoints(): boolean {
+    return this.#pool.endpoints.length > 1;
+  }
+
   /** See `LogReader.settledLogs`. */
   settledLogs(...asked: Parameters<LogReader["settledLogs"]>): Promise<ChainLog[]> {
     return this.#logs.settledLogs(...asked);

@@ -6,7 +6,7 @@ import { BlockFacts } from "./chain/block-facts.ts";
 import type { ChainWork, IndexingObserver } from "./chain/consumer.ts";
 import type { PublishedChain } from "./chain/view.ts";
 import { type Chain, LOCAL_CHAIN, nameLocalChain, type PriceList, placeLocalChain } from "./chains/chains.ts";
-import { type ChainTrouble, DOCTOR } from "./chains/trouble.ts";
+import { type ChainTrouble, DOCTOR, HEADERS_CHANGED } from "./chains/trouble.ts";
 import { type Collection, ledgersOf, transfersOf } from "./collections/collection.ts";
 import type { HotCollections } from "./collections/hot-collections.ts";
 import type { ListFiles } from "./collections/operator-lists.ts";
@@ -61,6 +61,8 @@ export interface ChainRuntime extends ShownMetadata, Pick<Locks, "lockedAt">, Pi
   archives(): readonly ArchiveStatus[];
   /** The first block of which the endpoints have logs, if they refused older ones. */
   historyFrom(): number | undefined;
+  /** What the newest headers show of the chain's. */
+  headerForm(): RpcChainReader["headerForm"];
   /** Asks each endpoint for its newest block. */
   probe(): Promise<readonly Probed[]>;
 }
@@ -203,11 +205,7 @@ function openReader(
     shownHead,
     onFormChanged: (block) => {
       metrics.headersChanged.set({ chain: chain.name }, block);
-      logger.error(
-        { chain: chain.name, block },
-        "the headers no longer make their hash: the chain has forked to headers that this release doesn't know. What " +
-          "archives tell of later blocks is not proven by hash. Upgrade the service",
-      );
+      logger.error({ chain: chain.name, block }, HEADERS_CHANGED);
     },
   });
 }
@@ -336,6 +334,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     endpoints: () => reader.endpoints(),
     archives: () => archives.status(),
     historyFrom: () => reader.knownHistoryStart,
+    headerForm: () => reader.headerForm,
     probe: () => probe(reader, chain),
   };
 }

@@ -201,7 +201,7 @@ export function measureLog(
 }
 
 interface OperatorFigures {
-  readonly catalogue: Pick<Catalogue, "counts">;
+  readonly catalogue: Pick<Catalogue, "counts" | "inDoubt">;
   readonly keys: Pick<ApiKeys, "list">;
   readonly bills: Pick<Bills, "key">;
   readonly status: () => Promise<LogStatus>;
@@ -215,6 +215,7 @@ export function measureOperations(metrics: Metrics, figures: OperatorFigures): v
   metrics.onScrape(async () => {
     const counts = await catalogue.counts();
     for (const [name, count] of Object.entries(counts)) metrics.collections.set({ status: name }, count);
+    metrics.collectionsInDoubt.set(catalogue.inDoubt);
     metrics.indexingQueue.set(counts.requested + counts.indexing + counts.joining + counts.failing);
   });
   metrics.onScrape(async () => {

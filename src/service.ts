@@ -455,7 +455,7 @@ function openOperators(parts: Assembly, freshness: Freshness, traitBytes: number
   const catalogue = new Catalogue({ log, nftsInMemory });
   lifecycle.onStop("catalogue", () => catalogue.close());
   const chains = [...runtimes.values()].map(({ chain, isGiven, view, indexing, ...runtime }) => {
-    const { isHalted, endpoints, archives, historyFrom } = runtime;
+    const { isHalted, endpoints, archives, historyFrom, headerForm } = runtime;
     const mayRest = !isGiven && !contractChains().includes(chain);
     return {
       chain,
@@ -464,6 +464,7 @@ function openOperators(parts: Assembly, freshness: Freshness, traitBytes: number
       endpoints,
       archives,
       historyFrom,
+      headerForm,
       isIdle: () => indexing.isIdle,
       head: () => view.head(),
       finalized: () => view.finalized(),

@@ -45,6 +45,11 @@ const REASONS: Readonly<Record<ChainTrouble, string>> = {
   behind: "is behind: the endpoints that answer have older blocks than another one had, and answers may be as old",
 };
 
+/** What can't be known of a chain whose headers stopped making their hash. */
+export const HEADERS_CHANGED =
+  "headers from this block on don't make their hash, as older ones do: the chain has forked to headers that this release " +
+  "doesn't know. What archives tell of later blocks is proven by receipts alone. Upgrade the service";
+
 /** What is wrong with a chain, as a sentence without its full stop. */
 export const troubleText = (chain: string, trouble: ChainTrouble): string => `${chain} ${REASONS[trouble]}`;
 

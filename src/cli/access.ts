@@ -51,7 +51,7 @@ export interface RequestedContract {
 }
 
 /** What a log alone tells about the state of the service. */
-type LogReport = Pick<StatusReport, "leases" | "collections"> & {
+type LogReport = Pick<StatusReport, "leases" | "collections" | "inDoubt"> & {
   readonly log: Omit<StatusReport["log"], "behindSeconds">;
 };
 
@@ -231,7 +231,8 @@ export class LogOperator implements Operator {
   async status(): Promise<LogReport> {
     const { log } = this;
     const [disk, held, collections] = await Promise.all([log.status(), log.leases(), this.#catalogue.counts()]);
-    return { log: logReport(log.engine, disk), leases: leaseReports(held), collections };
+    const { inDoubt } = this.#catalogue;
+    return { log: logReport(log.engine, disk), leases: leaseReports(held), collections, inDoubt };
   }
 
   async collections(filter: Readonly<Record<string, string>>): Promise<readonly ListedCollection[]> {

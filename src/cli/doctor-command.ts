@@ -6,6 +6,7 @@ import {
   type ChainTrouble,
   endpointVariable,
   envSuffix,
+  HEADERS_CHANGED,
   troubleOfEndpoints,
   troubleText,
   wayOutOf,
@@ -15,6 +16,7 @@ import { systemClock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
 import { isLowFileLimit, openFileLimit, socketsWithin, tryFolder, WAY_TO_MORE_FILES } from "../core/files.ts";
 import { bytesText, countedText, wholeText } from "../core/format.ts";
+import { quantity } from "../core/hex.ts";
 import { silentLogger } from "../core/logger.ts";
 import { chainStream } from "../events/types.ts";
 import type { LogStatus } from "../log/event-log.ts";
@@ -22,9 +24,11 @@ import { assertWhole, checkLog } from "../log/open.ts";
 import { readOperatorFiles } from "../operator-files.ts";
 import { Portal } from "../rpc/archive/portal.ts";
 import { DecodePool } from "../rpc/decode/decode-pool.ts";
+import { isHashed } from "../rpc/decode/hashes.ts";
 import { NARROW_SPAN, SPANS } from "../rpc/endpoint/capabilities.ts";
 import { EndpointProvider } from "../rpc/endpoint/provider.ts";
 import type { BlockHeader } from "../rpc/port.ts";
+import { HeaderForm } from "../rpc/reading/header-form.ts";
 import { newestHeaderOf } from "../rpc/reading/headers.ts";
 import { askForSpan, firstBlockWithLogs } from "../rpc/reading/logs.ts";
 import { adviceOf, isHistoryPruned } from "../rpc/rpc-errors.ts";
@@ -333,7 +337,7 @@ async function endpointFindings(
   const { label: what } = endpoint;
   const ms = endpoint.usage.latencyMs()?.p50 ?? 0;
   const findings: Finding[] = [{ what, result: "ok", text: `head ${wholeText(head.number)}, ${Math.round(ms)} ms` }];
-  findings.push(...headFindings(what, head));
+  findings.push(...headFindings(what, head), ...(await formFindings(endpoint, head)));
   const batch = endpoint.transfersInParts !== undefined;
   findings.push({ what, result: batch ? "ok" : "warning", text: batch ? "takes batches" : "refuses batches" });
   const span = await spanOf(endpoint, head.number);
@@ -402,6 +406,20 @@ function headFindings(what: string, { timestamp }: BlockHeader): Finding[] {
   return [
     { what, result: "warning", text, advice: "The node is behind, the chain stands still, or this clock is ahead." },
   ];
+}
+
+/** Says if the endpoint's newest header doesn't make its hash although an older one does. */
+async function formFindings(endpoint: EndpointProvider, head: BlockHeader): Promise<Finding[]> {
+  if (head.isHashed !== false) return [];
+  const form = new HeaderForm({
+    isHashedAt: async (number) => isHashed(await endpoint.request("eth_getBlockByNumber", [quantity(number), false])),
+    onChanged: undefined,
+  });
+  form.note(head);
+  await form.explain().catch(() => undefined);
+  if (form.changedAt === undefined) return [];
+  const { label: what } = endpoint;
+  return [{ what, result: "warning", text: `block ${wholeText(form.changedAt)}: ${HEADERS_CHANGED}.` }];
 }
 
 /** The most blocks that the endpoint takes in one request for logs; undefined if it takes none. */

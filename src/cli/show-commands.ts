@@ -55,9 +55,11 @@ async function statusLines({ values }: CommandRun, operator: Operator): Promise<
     `log ${log.engine} · ${bytesText(log.bytes)}${free} · ${log.writable ? "writable" : "not writable"}${behind}`,
     ...("chains" in report ? chainLines(report.chains) : []),
     `leases ${leases.length === 0 ? "none: no service is running" : leases.map(({ what }) => what).join(", ")}`,
-    `collections ${countsText(collections)}`,
+    `collections ${countsText(collections)}${doubtText(report.inDoubt)}`,
   ];
 }
+
+const doubtText = (count: number): string => (count === 0 ? "" : ` · ${wholeText(count)} in doubt`);
 
 function countsText(counts: StatusReport["collections"]): string {
   const some = COLLECTION_STATUSES.filter((status) => counts[status] > 0);
@@ -85,9 +87,13 @@ function chainLines(chains: StatusReport["chains"]): string[] {
 /** What is wrong with a chain and the way out, in the words of the console and of `doctor`. */
 function troubleLines(chain: StatusReport["chains"][number]): string[] {
   const trouble = troubleOfReport(chain);
-  if (trouble === undefined) return [];
+  const doubt =
+    chain.inDoubt === null
+      ? []
+      : [`  in doubt from block ${wholeText(chain.inDoubt.block)} on: ${chain.inDoubt.reason}`];
+  if (trouble === undefined) return doubt;
   const { text, next } = wayOutOf(chain.name, trouble);
-  return [`  ${troubleText(chain.name, trouble)}. ${text}`, `  ${next.why} ${next.command}`];
+  return [...doubt, `  ${troubleText(chain.name, trouble)}. ${text}`, `  ${next.why} ${next.command}`];
 }
 
 export const collectionsCommand: Command = {
@@ -119,11 +125,13 @@ export const collectionsCommand: Command = {
   },
 };
 
-function rowOf({ chain, address, name, status, percent, nfts, transfers, secondsLeft, lastError }: ListedCollection) {
+function rowOf(row: ListedCollection) {
+  const { chain, address, name, status, percent, nfts, transfers, secondsLeft, lastError, inDoubt } = row;
   const progress = status === "indexing" ? barText(percent ?? 0) : statusWord(COLLECTION_WORDS, status);
+  const reason = inDoubt === null ? lastError : `in doubt from block ${wholeText(inDoubt.block)} on, ${inDoubt.reason}`;
   return [
     ...[chain, address, printable((name ?? "").slice(0, 30))],
-    lastError === null ? progress : `${progress}: ${printable(lastError).slice(0, 80)}`,
+    reason === null ? progress : `${progress}: ${printable(reason).slice(0, 80)}`,
     ...[nfts, transfers].map((count) => (count === null ? "–" : countText(count))),
     secondsLeft === null ? "–" : durationText(secondsLeft * 1_000),
   ];

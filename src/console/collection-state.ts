@@ -27,6 +27,8 @@ export interface Progress {
   /** Why nothing moves. */
   readonly reason: string | undefined;
   readonly failure: FailedMessage | undefined;
+  /** What can't be known of the collection, as the newest message says. */
+  readonly inDoubt: { readonly block: number; readonly reason: string } | undefined;
   /** True if the collection was complete before: an operator removed it, or has it indexed again. */
   readonly isReset: boolean;
 }
@@ -34,6 +36,7 @@ export interface Progress {
 const UNKNOWN: Progress = {
   ...{ isDone: false, percent: null, blocksLeft: null, transfers: null },
   ...{ reason: undefined, failure: undefined, isReset: false },
+  inDoubt: undefined,
 };
 /** Happenings kept on the page. */
 const MOST_HAPPENINGS = 200;
@@ -151,7 +154,14 @@ function progressAfter(before: Progress, message: FeedMessage, wasReady: boolean
     case "status": {
       const isDone = message.status === "SYNCED";
       const isReset = !isDone && (before.isReset || wasReady);
-      return { ...(isReset ? UNKNOWN : before), isDone, isReset, percent: message.percent, failure: undefined };
+      return {
+        ...(isReset ? UNKNOWN : before),
+        isDone,
+        isReset,
+        percent: message.percent,
+        failure: undefined,
+        inDoubt: message.inDoubt,
+      };
     }
     case "progress": {
       const { percent, blocksLeft, transfers, reason } = message;
@@ -160,7 +170,7 @@ function progressAfter(before: Progress, message: FeedMessage, wasReady: boolean
     case "indexed":
       return { ...before, isDone: true, percent: 100, reason: undefined, failure: undefined, isReset: false };
     case "failed":
-      return { ...before, failure: message };
+      return { ...before, failure: message, inDoubt: message.inDoubt };
     default:
       return before;
   }

@@ -48,6 +48,7 @@ export function CollectionScreen({ chain, address }: Where) {
       {details.value === undefined ? null : <About {...details.value} />}
       {page === undefined ? null : <CollectionActions {...{ chain, address }} onRemove={state.remove} />}
       <ChainNotice chain={chain} />
+      {progress.inDoubt === undefined ? null : <InDoubt {...progress.inDoubt} />}
       <Refusal error={first.error} {...{ chain, address }} />
       {isReady || state.isRemoving ? null : (
         <Unready {...{ chain, address, progress }} found={first.value} error={first.error} />
@@ -163,6 +164,15 @@ function Unready({ chain, address, progress, found, error }: UnreadyOptions) {
   return (
     <p class="failure">
       The indexing failed: {reason}. The next attempt is at {clock(failure.nextTry)}.
+    </p>
+  );
+}
+
+/** What can't be known of the collection, and from which block on. */
+function InDoubt({ block, reason }: NonNullable<Progress["inDoubt"]>) {
+  return (
+    <p class="failure" role="status">
+      In doubt from block {whole(block)} on: {plain(reason, 300)}. The service reads these blocks again until it knows.
     </p>
   );
 }

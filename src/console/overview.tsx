@@ -178,7 +178,7 @@ function Offers({ offers }: { readonly offers: readonly string[] }) {
 }
 
 function Health({ status }: { readonly status: ServiceStatus }) {
-  const { log, memory, version, startedAt, queue } = status;
+  const { log, memory, version, startedAt, queue, inDoubt } = status;
   return (
     <Panel title="Service">
       <dl class="facts">
@@ -192,6 +192,7 @@ function Health({ status }: { readonly status: ServiceStatus }) {
           {bytes(memory.rss)}, {bytes(memory.collections + memory.metadata)} of it for collections
         </Fact>
         <Fact name="Collections in the queue">{whole(queue)}</Fact>
+        <Fact name="Collections in doubt">{inDoubt === 0 ? "none" : whole(inDoubt)}</Fact>
         <Fact name="Version">
           {version}, started {ago(startedAt)}
         </Fact>
@@ -206,7 +207,7 @@ interface ChainOptions {
 }
 
 function Chain({ chain, status: { leases, instance } }: ChainOptions) {
-  const { name, chainId, head, finalized, state, since, endpoints } = chain;
+  const { name, chainId, head, finalized, settled, inDoubt, state, since, endpoints } = chain;
   const leader = leases.find(({ what }) => what === `follow/${chainId}`);
   const trouble = troubleOfReport(chain);
   const isElsewhere = leader !== undefined && leader.holder !== instance;
@@ -221,6 +222,7 @@ function Chain({ chain, status: { leases, instance } }: ChainOptions) {
       <p>
         {head === null ? "no block seen yet" : `newest block ${whole(head.number)}, ${ago(head.time)}`}
         {finalized === null ? "" : ` · final up to block ${whole(finalized)}`}
+        {settled === null ? "" : ` · logs confirmed by headers up to block ${whole(settled)}`}
         <br />
         <small>
           in this state since {clock(since)}
@@ -231,6 +233,11 @@ function Chain({ chain, status: { leases, instance } }: ChainOptions) {
         <div class="failure">
           <TroubleWords chain={name} trouble={trouble} />
         </div>
+      )}
+      {inDoubt === null ? null : (
+        <p class="failure">
+          In doubt from block {whole(inDoubt.block)} on: {plain(inDoubt.reason, 400)}
+        </p>
       )}
       <ul class="endpoints">
         {endpoints.map((endpoint) => (

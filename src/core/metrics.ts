@@ -97,6 +97,7 @@ const GAUGES = {
   sockets: "websocket_connections Open WebSocket connections",
   metadataCacheBytes: "metadata_cache_bytes Bytes of metadata references in memory",
   answerCacheBytes: "answer_cache_bytes Bytes of cached answers that are ready to send",
+  collectionsInDoubt: "collections_in_doubt Collections of which something can't be known: inDoubt of each says what",
   indexingQueue: "indexing_queue Collections in the event log that wait for indexing or are being indexed",
   logBytes: "log_bytes Bytes of the event log on disk",
   logFreeBytes: "log_free_bytes Bytes left on the disk of the event log, where it tells",

@@ -66,6 +66,11 @@ export class Catalogue {
     this.#unsubscribe();
   }
 
+  /** Number of collections in doubt, as of the last counts. */
+  get inDoubt(): number {
+    return [...this.#rows.values()].filter(({ state }) => doubtOf(state) !== null).length;
+  }
+
   /** Number of collections by status. */
   async counts(): Promise<Record<CollectionStatus, number>> {
     await this.#read();

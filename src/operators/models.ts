@@ -37,7 +37,10 @@ const LogsInDoubt = Type.Object(
     block: int64("The block. The listing ends before it"),
     reason: text("How the nodes' answers contradict themselves"),
   },
-  { description: "A block whose logs no endpoint tells without a contradiction; it is read again at nextTry" },
+  {
+    description:
+      "What can't be known, from which block on, and why: logs that no endpoint tells without a contradiction, owners that the contract denies, headers that don't make their hash. Null if nothing is in doubt",
+  },
 );
 
 const HistoryProof = Type.Object(
@@ -156,6 +159,12 @@ const ChainStatus = Type.Object({
   chainId: int64("Id of the chain"),
   head: nullable(ChainHead),
   finalized: nullable(int64("Newest final block")),
+  settled: nullable(
+    int64(
+      "Newest block of which a header has the bloom, on chains whose headers have those of older blocks: logs above it are the node's word. Null on other chains",
+    ),
+  ),
+  inDoubt: nullable(LogsInDoubt),
   state: oneOf(wireValues(CHAIN_WORDS), glossaryOf(CHAIN_WORDS)),
   since: time("When this process noticed the state"),
   endpoints: Type.Array(named("EndpointState", EndpointState)),
@@ -206,6 +215,7 @@ export const StatusReport = named(
     keys: Type.Array(named("KeyUsage", KeyUsage), { description: "What each key made the service ask of endpoints" }),
     collections: named("CollectionCounts", CollectionCounts),
     queue: int64("Collections that wait for work or have some"),
+    inDoubt: int64("Collections in doubt: `inDoubt` of each says why"),
   }),
 );
 export type StatusReport = Sent<typeof StatusReport>;

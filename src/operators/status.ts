@@ -3,7 +3,7 @@
  * The command line, the console and `GET /api/status` show the same object. It names endpoints by label, never by URL.
  */
 import type { Chain } from "../chains/chains.ts";
-import { troubleOfEndpoints } from "../chains/trouble.ts";
+import { HEADERS_CHANGED, troubleOfEndpoints } from "../chains/trouble.ts";
 import type { Clock } from "../core/clock.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { EventLog, HeldLease, LogStatus } from "../log/event-log.ts";
@@ -28,6 +28,8 @@ export interface ReportedChain {
   readonly archives: () => readonly ArchiveStatus[];
   /** The first block of which the endpoints have logs, if they refused older ones. */
   readonly historyFrom: () => number | undefined;
+  /** What the newest headers show of the chain's. */
+  readonly headerForm: () => { readonly changedAt: number | undefined; readonly settled: number | undefined };
 }
 
 interface StatusOptions {
@@ -94,18 +96,22 @@ export class ServiceStatus {
       keys: keys.list().map(({ name }) => ({ name, ...costOf(bills.key(name)) })),
       collections,
       queue: requested + indexing + joining + failing,
+      inDoubt: catalogue.inDoubt,
     };
   }
 
   #chainReport(reported: ReportedChain): StatusReport["chains"][number] {
     const { chain, endpoints } = reported;
     const head = reported.head();
+    const { changedAt, settled } = reported.headerForm();
     const { state, since } = this.#noticed.get(chain.chainId) as { state: ReportedState; since: number };
     return {
       name: chain.name,
       chainId: chain.chainId,
       head: head === undefined ? null : { number: head.number, hash: head.hash, time: timeOf(head) },
       finalized: reported.finalized()?.number ?? null,
+      settled: settled ?? null,
+      inDoubt: changedAt === undefined ? null : { block: changedAt, reason: HEADERS_CHANGED },
       state,
       since: new Date(since).toISOString(),
       endpoints: endpoints().map((status) => this.#endpointReport(status)),

@@ -18,7 +18,7 @@ import {
   type TransferFilter,
 } from "../port.ts";
 import { RpcError, type RpcErrorKind } from "../rpc-errors.ts";
-import { headerHash } from "./hashes.ts";
+import { isHashed } from "./hashes.ts";
 import { scanBatch, scanTransfers } from "./scan.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "./transfers.ts";
 
@@ -365,7 +365,7 @@ export function parseHeader(wire: unknown, requested: number | string, endpoint:
       ...(WORD.test(root) ? { receiptsRoot: root as Hash } : {}),
       ...(isSettling ? { settledHeight: parseQuantity(fields["settledHeight"]) } : {}),
       // One header a poll tells whether the chain's headers still have the known form.
-      ...(requested === "latest" ? { isHashed: headerHash(fields) === String(fields["hash"]).toLowerCase() } : {}),
+      ...(requested === "latest" ? { isHashed: isHashed(fields) } : {}),
     };
     if (isSettling && (header.settledHeight as number) >= header.number) throw new TypeError("settles itself");
     if (typeof requested === "number" && header.number !== requested) throw new TypeError("not the requested block");

@@ -104,6 +104,12 @@ export function headerHash(header: Fields): Hash | undefined {
   return keccak256(encodeRlp(encoded as string[])) as Hash;
 }
 
+/** True if the fields of an `eth_getBlockByNumber` answer make its hash. */
+export function isHashed(wire: unknown): boolean {
+  const header = (wire ?? {}) as Fields;
+  return headerHash(header) === String(header["hash"]).toLowerCase();
+}
+
 /** Encodes a receipt for the trie. Undefined if it isn't readable. */
 function encodedReceipt(receipt: Fields): string | undefined {
   const logs = receipt["logs"];

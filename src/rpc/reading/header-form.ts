@@ -21,7 +21,7 @@ interface HeaderFormOptions {
 export class HeaderForm {
   readonly #options: HeaderFormOptions;
   #hasHashed = false;
-  #isSettling = false;
+  #settled: number | undefined;
   /** Numbers of the newest blocks in a row that don't make their hash. */
   #unhashed: number[] = [];
   #changedAt: number | undefined;
@@ -33,7 +33,12 @@ export class HeaderForm {
 
   /** True if the newest headers have the blooms of other blocks (`BlockHeader.settledHeight`). */
   get isSettling(): boolean {
-    return this.#isSettling;
+    return this.#settled !== undefined;
+  }
+
+  /** The newest block whose bloom a header has; undefined where each header has its own. Later logs are the node's word. */
+  get settled(): number | undefined {
+    return this.#settled;
   }
 
   /** The first block whose fields don't make its hash, on a chain on which older ones do. */
@@ -43,7 +48,7 @@ export class HeaderForm {
 
   /** Looks at the chain's newest header. */
   note({ number, isHashed, settledHeight }: BlockHeader): void {
-    this.#isSettling = settledHeight !== undefined;
+    this.#settled = settledHeight;
     if (isHashed === true) {
       this.#hasHashed = true;
       this.#unhashed = [];

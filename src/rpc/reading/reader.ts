@@ -4,7 +4,7 @@
  */
 import { type Address, parseQuantity, quantity } from "../../core/hex.ts";
 import type { BlockRange, BlockRef } from "../../events/types.ts";
-import { headerHash } from "../decode/hashes.ts";
+import { isHashed } from "../decode/hashes.ts";
 import type { SpanController } from "../endpoint/capabilities.ts";
 import type { EndpointPool, EndpointStatus, HistoryLimits } from "../endpoint/endpoint-pool.ts";
 import type {
@@ -119,8 +119,7 @@ export class RpcChainReader implements ChainReader {
 
   async #isHashedAt(number: number): Promise<boolean> {
     const ask = (endpoint: Endpoint) => endpoint.request("eth_getBlockByNumber", [quantity(number), false]);
-    const wire = (await this.#pool.run(ask, { meta: { block: number } })) as Record<string, unknown> | null;
-    return wire !== null && headerHash(wire) === String(wire["hash"]).toLowerCase();
+    return isHashed(await this.#pool.run(ask, { meta: { block: number } }));
   }
 
   finalized(head: BlockHeader): Promise<BlockHeader> {

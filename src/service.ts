@@ -452,7 +452,10 @@ function openOperators(parts: Assembly, freshness: Freshness, traitBytes: number
     const collection = projections.peek(stream);
     return collection && countEntries(collection.ledger, Number.MAX_SAFE_INTEGER, false);
   };
-  const catalogue = new Catalogue({ log, nftsInMemory });
+  const catalogue = new Catalogue({
+    ...{ log, nftsInMemory },
+    headersChangedAt: (chainId) => runtimes.get(chainId)?.headerForm().changedAt,
+  });
   lifecycle.onStop("catalogue", () => catalogue.close());
   const chains = [...runtimes.values()].map(({ chain, isGiven, view, indexing, ...runtime }) => {
     const { isHalted, endpoints, archives, historyFrom, headerForm } = runtime;

@@ -169,22 +169,26 @@ export const REQUESTED: IndexState = {
   movedAt: null,
 };
 
-/** What is known of where a history comes from: `node`, or an archive and what is proven of it. */
+/**
+ * What is known of where a history comes from: `node`, or an archive and what is proven of it.
+ * @param headersChangedAt the first block of the chain whose header doesn't make its hash, as older ones do
+ */
 export function historyText(
   state: Omit<HistoryProven, "type" | "block"> & { readonly provenAt?: number | null },
+  headersChangedAt?: number,
 ): string {
   const { archives, touched, sampled, holdings, of, contradicted, provenAt = 0 } = state;
-  if (archives === "" && contradicted > 0)
-    return `node, ${wholeText(contradicted)} owners that the contract contradicts`;
-  if (archives === "") return "node";
+  const contradictions = contradicted === 0 ? [] : [`${wholeText(contradicted)} that the contract contradicts`];
+  if (archives === "") return ["node", ...contradictions].join(", ");
   const share = holdings === of ? "owners proven" : `${wholeText(holdings)} of ${wholeText(of)} owners proven`;
   return [
     "archive",
     provenAt === null ? "owners not proven yet" : share,
-    ...(contradicted === 0 ? [] : [`${wholeText(contradicted)} that the contract contradicts`]),
+    ...contradictions,
     sampled === touched && touched > 0
       ? `all ${wholeText(touched)} blocks with a log proven by receipts`
       : `${wholeText(sampled)} of ${wholeText(touched)} blocks sampled`,
+    ...(headersChangedAt === undefined ? [] : [`headers from block ${wholeText(headersChangedAt)} on prove nothing`]),
   ].join(", ");
 }
 

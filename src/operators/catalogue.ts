@@ -37,6 +37,8 @@ interface CatalogueOptions {
   readonly log: Pick<EventLog, "streams" | "heads" | "subscribe">;
   /** Number of tokens of a collection that is in memory. */
   readonly nftsInMemory: (stream: StreamName) => number | undefined;
+  /** The first block of a chain whose header doesn't make its hash, as older ones do. */
+  readonly headersChangedAt?: (chainId: number) => number | undefined;
 }
 
 /** Heads per query. */
@@ -177,7 +179,7 @@ export class Catalogue {
       attempts: attempt,
       lastError,
       inDoubt: doubtOf(state),
-      history: state.end < 0 ? null : historyText(state),
+      history: state.end < 0 ? null : historyText(state, this.#options.headersChangedAt?.(chain.chainId)),
       proof: state.archives === "" ? null : proofOf(state),
       destroyedAt,
       nextTry: status === "failing" ? timeText(retryAt) : null,

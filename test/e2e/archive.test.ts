@@ -72,8 +72,8 @@ interface Indexed {
 }
 
 /** A node that takes ten blocks per request, and has no logs before `prunedTo`. */
-async function narrowNode(prunedTo = 0): Promise<RpcProxy> {
-  const proxy = await startRpcProxy(anvil.url, {
+async function narrowNode(prunedTo = 0, target = anvil.url): Promise<RpcProxy> {
+  const proxy = await startRpcProxy(target, {
     onRequest: ({ method, params }) => {
       if (method !== "eth_getLogs") return undefined;
       const { fromBlock, toBlock } = params[0] as { fromBlock?: string; toBlock?: string };
@@ -91,11 +91,12 @@ async function indexed(
   {
     env = {},
     prunedTo = 0,
+    target = anvil.url,
     done = (row: Body) => row.proof?.block !== null,
-  }: { env?: Record<string, string>; prunedTo?: number; done?: (row: Body) => boolean } = {},
+  }: { env?: Record<string, string>; prunedTo?: number; target?: string; done?: (row: Body) => boolean } = {},
 ): Promise<Indexed> {
-  const archive = untilTheEnd(await startArchive(archiveOfNode(anvil.url), options));
-  const proxy = await narrowNode(prunedTo);
+  const archive = untilTheEnd(await startArchive(archiveOfNode(target), options));
+  const proxy = await narrowNode(prunedTo, target);
   const logUrl = temporaryLogUrl();
   const service = untilTheEnd(
     await startTestService({
@@ -183,6 +184,31 @@ describe("a history from an archive", () => {
     expect(archive.committed.get("forge") ?? 0).toBeGreaterThan(0);
     expect(withoutTimes(listed)).toEqual(withoutTimes(truth));
   });
+
+  test("is proven by receipts from the block on at which headers no longer make their hash, and says so", async () => {
+    // Like the next fork: a field of each header from here on is not the one that makes its hash.
+    const fork = ARCHIVED.tokens + 20;
+    const forked = untilTheEnd(
+      await startRpcProxy(anvil.url, {
+        onResult: ({ method }, result) => {
+          if (method !== "eth_getBlockByNumber" || result === null) return result;
+          const header = result as { readonly number: string };
+          return Number(header.number) < fork ? header : { ...header, extraData: "0x6e65787420666f726b" };
+        },
+      }),
+    );
+    // Pairs of transfers that cancel out, which the owners can't show.
+    const lies: ArchiveOptions = { faults: ["omit pair"], rate: 0.05, seed: 11 };
+    const honest = await indexed({}, { target: forked.url });
+    expect(honest.row.history).toContain(`headers from block ${fork} on prove nothing`);
+    const { body: status } = await honest.service.get("/api/status", { "x-api-key": OPERATOR_KEY });
+    expect(status.chains[0].inDoubt).toMatchObject({ block: fork });
+    const metrics = await (await honest.service.fetch("/metrics")).text();
+    expect(metrics).toContain(`chain_headers_changed_block{chain="eth"} ${fork}`);
+    const told = await indexed(lies, { target: forked.url, done: () => true });
+    expect(told.archive.committed.get("omit pair") ?? 0).toBeGreaterThan(0);
+    expect(await streamHash(told)).toBe(await streamHash(honest));
+  }, 60_000);
 
   test("begins with the node where the data set begins later", async () => {
     const { listed, row } = await indexed({ startBlock: 200 });

@@ -78,6 +78,14 @@ const worded = (corpus.errors as { code: number | null; message?: string; data?:
   (entry) => entry.message !== undefined && entry.expect !== "fatal-for-this-block",
 );
 
+/** A node that is a few blocks behind, and what it says of newer logs; undefined if it leaves them out in silence. */
+export interface Twin {
+  readonly lag: number;
+  readonly refusal: string | undefined;
+  /** Draws of its own, so that the other faults of a seed stay what they are. */
+  readonly random: Random;
+}
+
 /** The nodes' view of the chain: one per endpoint URL, shared by all processes that use the URL. */
 export class SimNode {
   readonly label: string;
@@ -87,6 +95,12 @@ export class SimNode {
   #viewFinalized = 0;
   #lag = 0;
   isStuck = false;
+  /** Hashes of blocks whose logs and receipts it has lost for now. */
+  readonly hollow = new Set<Hash>();
+  /** Another node behind the same URL, which is behind: it answers some of the requests. */
+  twin: Twin | undefined;
+  /** Blocks that the node which answers now is behind by. */
+  behindBy = 0;
 
   constructor(label: string, temper: Temper, world: EndpointWorld) {
     this.label = label;
@@ -97,7 +111,8 @@ export class SimNode {
   /** The node's branch, genesis first. */
   get blocks(): readonly SimBlock[] {
     const blocks = this.#view ?? this.#world.chain.canonical;
-    return this.#lag === 0 ? blocks : blocks.slice(0, Math.max(1, blocks.length - this.#lag));
+    const lag = this.#lag + this.behindBy;
+    return lag === 0 ? blocks : blocks.slice(0, Math.max(1, blocks.length - lag));
   }
 
   get finalizedNumber(): number {
@@ -143,6 +158,8 @@ export class Uplink {
 }
 
 interface Batch {
+  /** Blocks that the node which answers is behind by. */
+  readonly behindBy: number;
   /** True if the node answers when the batch is sent, false if when the answer arrives. */
   readonly isEarly: boolean;
   readonly journey: Promise<void>;
@@ -187,10 +204,12 @@ export class SimEndpoint implements Endpoint {
   ): Promise<PartsAnswer> {
     const queries = parts.map((part) => transferParams({ ...filter, ...part }));
     for (const query of queries) await this.#search(query as unknown as LogQuery);
-    const ask = () => [
-      ...queries.map((query) => this.#answer("eth_getLogs", [query])),
-      ...numbers.map((number) => this.#answer("eth_getBlockByNumber", [quantity(number), false])),
-    ];
+    const behindBy = this.#drawNode();
+    const ask = () =>
+      this.#asOf(behindBy, () => [
+        ...queries.map((query) => this.#answer("eth_getLogs", [query])),
+        ...numbers.map((number) => this.#answer("eth_getBlockByNumber", [quantity(number), false])),
+      ]);
     const early = this.#random.below(2) === 0 ? ask() : undefined;
     await this.#travel();
     signal.throwIfAborted();
@@ -211,14 +230,32 @@ export class SimEndpoint implements Endpoint {
    */
   async #exchange(method: string, params: Params): Promise<Outcome> {
     const batch = this.#batch ?? this.#openBatch();
-    const early = batch.isEarly ? this.#answer(method, params) : undefined;
+    const answer = () => this.#asOf(batch.behindBy, () => this.#answer(method, params));
+    const early = batch.isEarly ? answer() : undefined;
     if (method === "eth_getLogs") await this.#search(params[0] as LogQuery);
     await batch.journey;
-    return early ?? this.#answer(method, params);
+    return early ?? answer();
+  }
+
+  /** Draws which node behind the URL answers: the blocks that it is behind by. */
+  #drawNode(): number {
+    const { twin } = this.#node;
+    if (twin === undefined || !this.#world.isHostile || twin.random.below(2) === 0) return 0;
+    this.#world.faults.hit("lagging node behind the same URL");
+    return twin.lag;
+  }
+
+  #asOf<T>(behindBy: number, answer: () => T): T {
+    this.#node.behindBy = behindBy;
+    try {
+      return answer();
+    } finally {
+      this.#node.behindBy = 0;
+    }
   }
 
   #openBatch(): Batch {
-    const batch = { isEarly: this.#random.below(2) === 0, journey: this.#travel() };
+    const batch = { isEarly: this.#random.below(2) === 0, behindBy: this.#drawNode(), journey: this.#travel() };
     batch.journey.catch(() => undefined);
     this.#batch = batch;
     queueMicrotask(() => {
@@ -318,9 +355,9 @@ export class SimEndpoint implements Endpoint {
     }
     const block = blocks[number];
     if (block === undefined) return { result: null };
-    const { hash, parentHash, timestamp, logsBloom } = block;
+    const { hash, parentHash, timestamp, logsBloom, fields } = block;
     return {
-      result: { number: quantity(number), hash, parentHash, timestamp: quantity(timestamp), logsBloom },
+      result: { ...fields, number: quantity(number), hash, parentHash, timestamp: quantity(timestamp), logsBloom },
     };
   }
 
@@ -333,12 +370,18 @@ export class SimEndpoint implements Endpoint {
     }
     const [from, to] =
       byHash === undefined ? [Number(filter.fromBlock), Number(filter.toBlock)] : [byHash.number, byHash.number];
-    if (to > blocks.length - 1) return { error: { code: -32_000, message: "block not found: header not found" } };
+    const { twin, behindBy } = this.#node;
+    const isTwins = behindBy > 0 && twin !== undefined;
+    if (to > blocks.length - 1 && !(isTwins && twin.refusal === undefined)) {
+      const message = isTwins ? twin.refusal : "block not found: header not found";
+      return { error: { code: -32_000, message: message as string } };
+    }
     if (maxRange !== undefined && to - from + 1 > maxRange) return { error: this.#rangeRefusal(from, to, maxRange) };
     const wanted = filter.address === undefined ? undefined : new Set([filter.address].flat() as string[]);
     const topics = new Set(((filter.topics as string[][] | undefined) ?? []).flat());
     const logs: WireLog[] = [];
     for (const block of blocks.slice(from, to + 1)) {
+      if (this.#isHollow(block)) continue;
       for (const log of wireLogs(block)) {
         if (wanted?.has(log.address) !== false && topics.has(log.topics[0] ?? "")) logs.push(log);
       }
@@ -352,6 +395,13 @@ export class SimEndpoint implements Endpoint {
       return { error: { code: -32005, message } };
     }
     return { result: this.#lied(logs, { from, to }) };
+  }
+
+  /** True if the node has lost the logs and receipts of the block for now. */
+  #isHollow(block: SimBlock): boolean {
+    if (!this.#world.isHostile || !this.#node.hollow.has(block.hash)) return false;
+    this.#world.faults.hit("hollow block");
+    return true;
   }
 
   #rangeRefusal(from: number, to: number, max: number): RpcFailure {
@@ -412,6 +462,7 @@ export class SimEndpoint implements Endpoint {
     }
     const block = this.#node.blocks[number];
     if (block === undefined) return { result: null };
+    if (this.#isHollow(block)) return { result: [] };
     let logs = wireLogs(block);
     if (logs.length > 0 && this.#strikes("wrong receipts", 0.3, this.#node.temper.lie)) {
       const [gone] = [this.#random.pick(logs)];

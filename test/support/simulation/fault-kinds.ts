@@ -17,6 +17,8 @@ export const FAULTS = [
   "lagging node",
   "node on a losing fork",
   "node stuck for good",
+  "lagging node behind the same URL",
+  "hollow block",
   "all nodes silent for a process",
   "all nodes down for a process",
   // lies
@@ -35,6 +37,7 @@ export const FAULTS = [
   "archive on another branch",
   "archive forges a log",
   "archive leaves out a log",
+  "archive forges a log and its return",
   // chain
   "fork",
   "finality stalls",

@@ -94,6 +94,24 @@ export const MUTATIONS: readonly Mutation[] = [
     replace: "if (claimed < 0n) throw lie",
   },
   {
+    name: "take receipts that contradict the header for none",
+    file: "src/rpc/reading/block-logs.ts",
+    find: 'this.#contradicted.has(hash))) return "contradictory";',
+    replace: "this.#contradicted.has(hash))) return undefined;",
+  },
+  {
+    name: "take an endpoint that is behind for one that can't give a contract's logs",
+    file: "src/rpc/reading/headers.ts",
+    find: "if (behind === undefined) return;",
+    replace: "return;",
+  },
+  {
+    name: "believe headers that no longer make their hash",
+    file: "src/indexing/history.ts",
+    find: "(hashed > 0 || (numbers[at] as number) >= changedAt)",
+    replace: "hashed > 0",
+  },
+  {
     name: "skip the check of parent hashes",
     file: "src/chain/new-blocks.ts",
     find: "if (first.number === tip.number + 1 && first.parentHash !== tip.hash) return undefined;",

@@ -4,6 +4,7 @@
  * process must know the truth.
  */
 
+import { createRandom } from "../../../scripts/local-chain/random.ts";
 import { AppError, ConcurrencyError, Refusal } from "../../../src/core/errors.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { createLogger, silentLogger } from "../../../src/core/logger.ts";
@@ -21,6 +22,17 @@ import { EPOCH, Scheduler } from "./scheduler.ts";
 import { check, Violation, Witness } from "./witness.ts";
 
 const HISTORY = 60;
+/** The first block with a header of a later fork, in worlds whose headers make their hash. */
+const HASH_FORK = 20;
+/** What a node behind the same URL says of logs above its head: in words of lists, in others, or nothing. */
+const TWIN_REFUSALS = [
+  "block range extends beyond current head block",
+  "der Mond ist nicht aufgegangen",
+  undefined,
+  "invalid block range params",
+] as const;
+/** Time for which a node lacks the logs and receipts of a block, in ms. */
+const HOLLOW_MS = 8_000;
 const BLOCKS = 200;
 const BLOCK_MS = 1_000;
 /** Interval between client requests, in ms. */
@@ -85,6 +97,10 @@ class World implements ProcessWorld, EndpointWorld {
   #names = 0;
   /** One of six worlds has an archive. */
   readonly archiveSeed: number | undefined;
+  /** In half of these worlds headers make their hash, and stop doing so with a block. */
+  readonly hashFork: number | undefined;
+  /** In one of seven worlds nodes lose the logs and receipts of new blocks for a while, if that is to be noticed. */
+  readonly #losesBlocks: boolean;
   readonly #restartsAtLast: boolean;
   /** True if the log loses its last appends now and then. */
   readonly #losesLog: boolean;
@@ -94,6 +110,10 @@ class World implements ProcessWorld, EndpointWorld {
   readonly #hasOperator: boolean;
   /** True after the last block. */
   #isOver = false;
+
+  get provesForks(): boolean {
+    return this.hashFork !== undefined && this.nodes.every(({ temper }) => temper.hasReceipts && temper.lie === 0);
+  }
 
   get provesEachBlock(): boolean {
     return this.verify === "receipts" && this.nodes.every(({ temper }) => temper.hasReceipts && temper.lie === 0);
@@ -105,6 +125,7 @@ class World implements ProcessWorld, EndpointWorld {
 
   constructor(seed: number) {
     this.archiveSeed = seed % 6 === 5 ? seed : undefined;
+    this.hashFork = seed % 12 === 11 ? HASH_FORK : undefined;
     this.#restartsAtLast = seed % 4 !== 0;
     this.#losesLog = seed % 3 === 0;
     this.#hasOutages = seed % 3 === 1;
@@ -119,7 +140,7 @@ class World implements ProcessWorld, EndpointWorld {
       address: `0x${(0xc0de00 + index).toString(16).padStart(40, "0")}` as Address,
       createdAt: kind === "erc721" ? random.below(HISTORY) : random.below(5),
     }));
-    this.chain = new SimChain(random, contracts, EPOCH / 1_000 - HISTORY * 2 + seed);
+    this.chain = new SimChain(random, contracts, EPOCH / 1_000 - HISTORY * 2 + seed, this.hashFork);
     for (let i = 1; i < HISTORY; i++) this.chain.mine();
     this.chain.finalizedNumber = HISTORY - 1 - FINALITY;
     this.#floor = this.chain.finalizedNumber;
@@ -130,6 +151,10 @@ class World implements ProcessWorld, EndpointWorld {
     this.crashAtAppend = random.pick([0, 0.002, 0.01]);
     this.pauseAtAppend = random.pick([0, 0.01, 0.03]);
     this.nodes = this.#drawNodes();
+    // Without receipts, or with most headers left out, an empty answer is not noticed.
+    const isNoticed = this.verify !== "sample" && this.nodes.every(({ temper }) => temper.hasReceipts);
+    this.#losesBlocks = seed % 7 === 3 && isNoticed;
+    if (seed % 7 === 5) this.#addTwin(seed);
     this.#witness = new Witness(this.chain);
     this.disk = new SimDisk(({ stream, events, version, writer }) => {
       if (TRACE) for (const event of events) console.log(describe(this.scheduler.time, stream, version, event));
@@ -165,6 +190,16 @@ class World implements ProcessWorld, EndpointWorld {
       if (TRACE) console.log(`eth#${index + 1} ${JSON.stringify(temper)}, VERIFY=${this.verify}`);
       return new SimNode(`eth#${index + 1}`, temper, this);
     });
+  }
+
+  /** Puts a second node behind the URL of the first endpoint, which lags by a block or two. */
+  #addTwin(seed: number): void {
+    const refusal = TWIN_REFUSALS[seed % TWIN_REFUSALS.length];
+    // In silence it leaves out logs, which only headers show.
+    const isNoticed = this.verify !== "sample" && this.nodes.every(({ temper }) => temper.hasReceipts);
+    const twin = { lag: 1 + (seed % 2), random: createRandom(seed), refusal };
+    (this.nodes[0] as SimNode).twin =
+      refusal === undefined && !isNoticed ? { ...twin, refusal: TWIN_REFUSALS[0] } : twin;
   }
 
   /** Keeps the first violation, wherever in the code under test it occurred. */
@@ -217,6 +252,7 @@ class World implements ProcessWorld, EndpointWorld {
     const { chain, scheduler, faults } = this;
     const { random } = scheduler;
     for (let count = random.pick([1, 1, 1, 1, 1, 2, 0, 3]); count > 0; count--) chain.mine();
+    if (this.#losesBlocks && this.isHostile) this.#loseBlock(chain.head);
     this.#floor = Math.max(this.#floor, chain.head.number - FINALITY);
     if (scheduler.time < this.#stalledUntil) return;
     if (scheduler.chance(0.02)) {
@@ -225,6 +261,15 @@ class World implements ProcessWorld, EndpointWorld {
       return;
     }
     chain.finalizedNumber = Math.max(chain.finalizedNumber, chain.head.number - FINALITY);
+  }
+
+  /** Each of the nodes loses one block in some, which it has again after a while. */
+  #loseBlock({ number, hash }: SimBlock): void {
+    if (number % 5 !== 0) return;
+    for (const node of this.nodes) {
+      node.hollow.add(hash);
+      this.scheduler.after(HOLLOW_MS, () => node.hollow.delete(hash));
+    }
   }
 
   #misfortune(): void {

@@ -4,7 +4,7 @@
  */
 import type { Clock } from "../core/clock.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
-import type { Newest } from "../rpc/port.ts";
+import type { BlockHeader, Newest } from "../rpc/port.ts";
 import { RpcError } from "../rpc/rpc-errors.ts";
 import { isUnforked } from "./branch.ts";
 import type { ChainWork } from "./consumer.ts";
@@ -145,7 +145,8 @@ const LAG_POLLS = 60;
 
 /** The node's newest block with the endpoint that showed it, and the newest final block. */
 export interface ShownTips extends Newest {
-  readonly finalized: BlockRef;
+  /** The whole header, if the node was asked for it. */
+  readonly finalized: BlockRef | BlockHeader;
 }
 
 interface Pace {

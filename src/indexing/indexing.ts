@@ -54,13 +54,16 @@ export class ChainIndexing {
     this.#options = options;
     const { log, clock, logger, lifecycle } = options;
     const { chainId } = options.chain;
-    this.view = new PublishedChain(log, chainId, options.settle);
+    this.view = new PublishedChain(log, chainId, options.settle, options.bounds?.headers);
     const onFound = () => this.#follower.pollNow();
     const { lists, shapeOf } = options;
     const flags = new FlagRules({ chainId, log, clock, logger, lifecycle, lists, shapeOf, onFound });
     const onHead = (head: StreamHead) => this.#jobs.offer(head);
     const proofs = new HistoryProofs({ ...options, view: this.view, onFound });
-    this.#collections = new FollowedCollections({ ...options, flags, proofs, onHead });
+    this.#collections = new FollowedCollections({
+      ...{ ...options, flags, proofs, onHead },
+      onPartRead: ({ number }) => this.#follower.readied(number),
+    });
     this.#consumers = [this.#collections];
     this.#follower = new Follower({
       ...options,

@@ -94,6 +94,8 @@ export class Follower {
   #hasShownHead = false;
   /** The head that does not move, if that ended the last turn. */
   #stuckAt: number | undefined;
+  /** True if the log says that the final block is far behind. */
+  #isFarSaid = false;
   /** Interruptions since the last successful poll, except hand-overs. */
   #interruptions = 0;
 
@@ -291,6 +293,7 @@ export class Follower {
     this.#reads.shown();
     const before = state.head?.hash;
     await this.#advance(state, tips, lease);
+    this.#sayDistance(state);
     this.#reads.polled();
     this.#violations.clear();
     await this.#atHead(state);
@@ -316,6 +319,19 @@ export class Follower {
   async #restMs(): Promise<number> {
     const { restMs } = this.#polls;
     return restMs > 0 && (await this.#options.hasSubscribersElsewhere?.()) === true ? 0 : restMs;
+  }
+
+  /** Says when the final block gets so far behind the head that the headers between are no longer all kept. */
+  #sayDistance({ head, finalized, bounds }: ChainState): void {
+    const { chain, logger } = this.#options;
+    const blocks = (head?.number ?? 0) - (finalized?.number ?? 0);
+    const isFar = finalized !== undefined && blocks > bounds.newest;
+    if (isFar === this.#isFarSaid) return;
+    this.#isFarSaid = isFar;
+    const facts = { chain: chain.name, head: head?.number, finalized: finalized?.number, blocks };
+    const text =
+      "the final block is far behind the head: all blocks between may be reverted, and fewer headers are kept";
+    logger.info(facts, isFar ? text : "the final block is close to the head again");
   }
 
   get #minPoll(): number {

@@ -297,7 +297,7 @@ export class HeadWatch {
     for (let number = head.number - 1; gaps.length < GAPS_LOOKED_AT && head.number - number < MAX_GAP; number--) {
       const older = state.headers.get(number);
       if (older === undefined) continue;
-      gaps.push((newer.timestamp - older.timestamp) / (newer.number - older.number));
+      gaps.push(Math.max(0, newer.timestamp - older.timestamp) / (newer.number - older.number));
       newer = older;
     }
     const median = gaps.sort((a, b) => a - b)[gaps.length >> 1] ?? blockSeconds;

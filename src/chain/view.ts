@@ -2,6 +2,7 @@
  * The fold of a chain's stream, and the chain as this process's readers see it. A new head is shown only after all
  * readers that answer "as of the head" have processed the events appended before it.
  */
+import { secondsIn } from "../core/block-time.ts";
 import { InvariantError, invariant } from "../core/errors.ts";
 import type { Hash } from "../core/hex.ts";
 import {
@@ -86,12 +87,18 @@ function assertLinked(headers: readonly HeaderRef[], before: HeaderRef | undefin
 }
 
 function addHeaders(state: ChainState, headers: readonly HeaderRef[]): void {
-  for (const header of headers) {
+  for (const header of headers.map(inSeconds)) {
     state.headers.set(header.number, header);
     // A fork can be taken back.
     state.orphaned.delete(header.hash);
   }
-  state.head = headers.at(-1);
+  state.head = state.headers.get(headers.at(-1)?.number ?? -1);
+}
+
+/** Older releases recorded the times of some nodes in their own units. */
+function inSeconds(header: HeaderRef): HeaderRef {
+  const timestamp = secondsIn(header.timestamp) ?? header.timestamp;
+  return timestamp === header.timestamp ? header : { ...header, timestamp };
 }
 
 /**

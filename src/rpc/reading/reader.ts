@@ -25,7 +25,7 @@ import type {
   Tips,
   TransferFilter,
 } from "../port.ts";
-import { type CallOptions, CallReader, requestParsed, textIn } from "./call-reader.ts";
+import { bytesIn, type CallOptions, CallReader, requestParsed } from "./call-reader.ts";
 import {
   benchLaggards,
   Finality,
@@ -183,7 +183,7 @@ export class RpcChainReader implements ChainReader {
 
   async code(address: Address, block: BlockTag): Promise<string> {
     const tag = block === "latest" ? block : quantity(block);
-    const ask = (endpoint: Endpoint) => requestParsed(endpoint, "eth_getCode", [address, tag], textIn);
+    const ask = (endpoint: Endpoint) => requestParsed(endpoint, "eth_getCode", [address, tag], bytesIn);
     return (await this.#pool.run(ask, { meta: { block } })).toLowerCase();
   }
 

@@ -138,6 +138,9 @@ const STUCK_BLOCKS = 6;
 const STUCK_POLLS = 60;
 const STUCK_MAX_MS = 3_600_000;
 
+/** Numbers below the head at which its parent is looked for. */
+const MAX_SKIP = 8;
+
 /** A node this far below the followed head went back. One closer to it may only lag for a while. */
 const FAR_BELOW = 64;
 const LAG_MS = 60_000;
@@ -182,7 +185,18 @@ export class HeadWatch {
   async tips(state: ChainState, asksFinal: boolean): Promise<ShownTips> {
     const tips = await this.#shown(state, asksFinal);
     this.#compare(state, tips.head);
+    await this.#assertNoSkip(state, tips.head);
     return tips;
+  }
+
+  /**
+   * Reads the number below a head whose parent is an older block. If there is no block of that number, the chain skips
+   * numbers, and the read says so. @throws RpcError
+   */
+  async #assertNoSkip({ headers }: ChainState, { number, parentHash }: HeaderRef): Promise<void> {
+    for (let older = number - 2; older >= number - MAX_SKIP; older--) {
+      if (headers.get(older)?.hash === parentHash) await this.#options.reader.presentHeaders([number - 1]);
+    }
   }
 
   async #ask({ finalized, head }: ChainState, asksFinal: boolean): Promise<ShownTips> {

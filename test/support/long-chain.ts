@@ -37,6 +37,8 @@ export interface LongChain {
   transfers: LongTransfer[];
   /** Replaces the answer to a call; undefined leaves it as it is. */
   instead: (call: Call, answer: Answer) => Answer | undefined;
+  /** True for numbers that have no block: the next block's parent is the one before them. */
+  skips: (number: number) => boolean;
   /** Blocks from this one on are others from now on. The height stays. */
   fork(from: number): void;
   hash(number: number): Hash;
@@ -71,12 +73,14 @@ export async function startLongChain(head: number, final: number, secondsPerBloc
 
   const blockOf = (tag: unknown) => {
     const number = tag === "latest" ? chain.head : tag === "finalized" ? chain.final : Number(tag);
-    if (!(number >= 0 && number <= chain.head)) return null;
+    if (!(number >= 0 && number <= chain.head) || chain.skips(number)) return null;
+    let parent = number - 1;
+    while (chain.skips(parent)) parent--;
     const logs = logsOf(number);
     return {
       number: quantity(number),
       hash: hash(number),
-      parentHash: hash(number - 1),
+      parentHash: hash(parent),
       timestamp: quantity(START + number * secondsPerBlock),
       logsBloom: logs.length === 0 ? NO_BLOOM : logsBloomOf(logs),
     };
@@ -145,6 +149,7 @@ export async function startLongChain(head: number, final: number, secondsPerBloc
     final,
     transfers: [],
     instead: () => undefined,
+    skips: () => false,
     fork: (from) => forks.push(from),
     hash,
     count: (method) => counts.get(method) ?? 0,

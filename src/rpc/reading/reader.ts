@@ -25,6 +25,7 @@ import type {
   Tips,
   TransferFilter,
 } from "../port.ts";
+import { isUnknownRefusal } from "../rpc-errors.ts";
 import { bytesIn, type CallOptions, CallReader, requestParsed } from "./call-reader.ts";
 import {
   benchLaggards,
@@ -35,6 +36,8 @@ import {
   missingBlock,
   newestHeaderOf,
   RecordedBlock,
+  skippedBlock,
+  someHeadersOf,
 } from "./headers.ts";
 import {
   askForSpan,
@@ -131,13 +134,21 @@ export class RpcChainReader implements ChainReader {
 
   async #presentHeadersOf(endpoint: Endpoint, numbers: readonly number[]): Promise<BlockHeader[]> {
     let lacking = -1;
-    const headers = await fromAnyNode(async () => {
-      const answer = await this.headersOf(endpoint, numbers);
-      lacking = answer.indexOf(undefined);
-      return lacking < 0 ? (answer as BlockHeader[]) : undefined;
-    });
-    if (headers === undefined) throw missingBlock(numbers[lacking] as number, endpoint);
-    return headers;
+    try {
+      const headers = await fromAnyNode(async () => {
+        const answer = await this.headersOf(endpoint, numbers);
+        lacking = answer.indexOf(undefined);
+        return lacking < 0 ? (answer as BlockHeader[]) : undefined;
+      });
+      if (headers !== undefined) return headers;
+    } catch (error) {
+      // Some nodes refuse a number without a block.
+      if (!isUnknownRefusal(error)) throw error;
+      const present = await someHeadersOf(endpoint, numbers);
+      throw (await skippedBlock(endpoint, numbers[present.indexOf(undefined)] ?? 0)) ?? error;
+    }
+    const number = numbers[lacking] as number;
+    throw (await skippedBlock(endpoint, number)) ?? missingBlock(number, endpoint);
   }
 
   logs(filter: LogFilter): Promise<ChainLog[]> {

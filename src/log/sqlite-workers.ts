@@ -1,6 +1,6 @@
 /**
  * The request thread's side of the workers of a SQLite log. The writer's sends operations, classifies errors, and reports
- * a full disk; the reader's reads the next page of a stream.
+ * a full disk or a lock of another process; the reader's reads the next page of a stream.
  */
 import type { Clock } from "../core/clock.ts";
 import { AppError, InvariantError } from "../core/errors.ts";
@@ -15,17 +15,28 @@ interface Pending {
   readonly reject: (error: Error) => void;
   /** True if the operation needs room on the disk. The few bytes of a lease fit on a disk that is full. */
   readonly stores: boolean;
+  /** Monotonic time of the request. */
+  readonly sentMs: number;
 }
+
+/** A write that takes longer waits for a lock of another process, or for a disk that stands still. */
+const SLOW_MS = 5_000;
+/** After that the log counts as out of reach. */
+const BLOCKED_MS = 10_000;
 
 /** Sends operations to the writer worker, with one promise per request. */
 export class WriterClient {
   readonly #worker = new Worker(new URL("./sqlite-writer.ts", import.meta.url).href);
   readonly #pending = new Map<number, Pending>();
+  readonly #clock: Clock;
   readonly #disk: DiskWatch;
+  /** Monotonic time of the oldest write that failed because of a lock, until one succeeds. */
+  #lockedSince: number | undefined;
   #nextId = 1;
   #dead: Error | undefined;
 
   constructor({ clock, logger }: { readonly clock: Clock; readonly logger: Logger }) {
+    this.#clock = clock;
     this.#disk = new DiskWatch(clock, logger);
     this.#worker.onmessage = (message: MessageEvent<WriterReply>) => {
       const reply = message.data;
@@ -33,10 +44,13 @@ export class WriterClient {
       this.#pending.delete(reply.id);
       if ("error" in reply) {
         this.#disk.failed(reply.sqliteCode);
+        if (isBusy(reply.sqliteCode)) this.#lockedSince ??= waiting?.sentMs;
         waiting?.reject(writerError(reply.error, reply.sqliteCode));
         return;
       }
+      this.#lockedSince = undefined;
       if (waiting?.stores === true) this.#disk.stored();
+      else this.#disk.unlocked();
       waiting?.resolve(reply.result);
     };
     this.#worker.onerror = (event: ErrorEvent) => {
@@ -50,8 +64,26 @@ export class WriterClient {
     return this.#dead !== undefined;
   }
 
-  get isFull(): boolean {
-    return this.#disk.isFull;
+  /** True if the log takes no writes at the moment: the disk is full, or a write waits for too long. */
+  get isHeldUp(): boolean {
+    return this.#disk.isFull || this.#waitedMs >= SLOW_MS;
+  }
+
+  /** True if no write has succeeded for long, although some were tried. */
+  get isBlocked(): boolean {
+    return this.#waitedMs >= BLOCKED_MS;
+  }
+
+  /** Ms since the oldest write that has not succeeded. */
+  get #waitedMs(): number {
+    const [oldest] = this.#pending.values();
+    const since = this.#lockedSince ?? oldest?.sentMs;
+    return since === undefined ? 0 : this.#clock.monotonic() - since;
+  }
+
+  /** Finds out whether the file can be written, unless a write waits that will tell. */
+  probe(): void {
+    if (this.#pending.size === 0) this.call({ op: "probe" }).catch(() => undefined);
   }
 
   /** @param handed buffers of the operation to transfer. The caller must not use them afterwards. */
@@ -59,7 +91,8 @@ export class WriterClient {
     if (this.#dead !== undefined) return Promise.reject(this.#dead);
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
-      this.#pending.set(id, { resolve, reject, stores: operation.op === "append" || operation.op === "blob" });
+      const stores = operation.op === "append" || operation.op === "blob";
+      this.#pending.set(id, { resolve, reject, stores, sentMs: this.#clock.monotonic() });
       this.#worker.postMessage({ ...operation, id }, handed);
     });
   }
@@ -69,11 +102,13 @@ export class WriterClient {
   }
 }
 
+const isBusy = (sqliteCode: string | undefined): boolean => sqliteCode?.startsWith("SQLITE_BUSY") === true;
+
 function writerError(message: string, sqliteCode: string | undefined): AppError {
   if (sqliteCode === "SQLITE_CORRUPT" || sqliteCode === "SQLITE_NOTADB") {
     return new InvariantError(`the event log's database file is damaged: ${message}`);
   }
-  const retryable = sqliteCode?.startsWith("SQLITE_BUSY") === true || sqliteCode === "SQLITE_FULL";
+  const retryable = isBusy(sqliteCode) || sqliteCode === "SQLITE_FULL";
   return new AppError(`the event log could not be written: ${message}`, {
     code: "log_unavailable",
     retryable,
@@ -84,14 +119,14 @@ function writerError(message: string, sqliteCode: string | undefined): AppError 
 /** Least time between two error lines: on a full disk, small events may still fit now and then. */
 const REPEAT_MS = 60_000;
 
-/** Tells the operator once when the disk is full, and when the log stores events again. */
+/** Tells the operator once when the disk is full or the file locked, and when the log stores events again. */
 class DiskWatch {
   readonly #clock: Clock;
   readonly #logger: Logger;
   /** Time of the last error line on the monotonic clock. */
   #reportedAt = Number.NEGATIVE_INFINITY;
-  /** True if a line about the full disk was not followed by one about its end. */
-  #isReported = false;
+  /** What a line was about that was not followed by one about its end. */
+  #reported: "full" | "locked" | undefined;
   /** True if the last operation that stores something failed for lack of room. */
   isFull = false;
 
@@ -102,22 +137,28 @@ class DiskWatch {
 
   /** Notes a failed write. @param sqliteCode extended code of SQLite: a quota shows as an I/O error */
   failed(sqliteCode: string | undefined): void {
-    if (sqliteCode !== "SQLITE_FULL" && sqliteCode !== "SQLITE_IOERR_WRITE") return;
-    this.isFull = true;
+    const isFull = sqliteCode === "SQLITE_FULL" || sqliteCode === "SQLITE_IOERR_WRITE";
+    if (!isFull && !isBusy(sqliteCode)) return;
+    if (isFull) this.isFull = true;
     if (this.#clock.monotonic() - this.#reportedAt < REPEAT_MS) return;
     this.#reportedAt = this.#clock.monotonic();
-    this.#isReported = true;
-    this.#logger.error(
-      { sqliteCode },
-      "the event log is not writable: its disk is full, and nothing new is stored until there is room",
-    );
+    this.#reported = isFull ? "full" : "locked";
+    const why = isFull
+      ? "its disk is full, and nothing new is stored until there is room"
+      : "another process holds a lock on its file, and nothing new is stored until that ends";
+    this.#logger.error({ sqliteCode }, `the event log is not writable: ${why}`);
+  }
+
+  /** Notes that something was written, perhaps too little to need room. */
+  unlocked(): void {
+    if (this.#reported === "locked") this.stored();
   }
 
   /** Notes that something was stored. */
   stored(): void {
     this.isFull = false;
-    if (!this.#isReported) return;
-    this.#isReported = false;
+    if (this.#reported === undefined) return;
+    this.#reported = undefined;
     this.#logger.info({}, "the event log is writable again");
   }
 }

@@ -9,34 +9,27 @@ import type { StreamName } from "../events/types.ts";
 import type { AheadReply, AheadRequest } from "./sqlite-ahead-worker.ts";
 import type { EventPage, PageRequest } from "./sqlite-schema.ts";
 import type { WriterOperation, WriterReply } from "./sqlite-writer.ts";
+import { type RunningWrite, WriteWatch } from "./write-watch.ts";
 
 interface Pending {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
   /** True if the operation needs room on the disk. The few bytes of a lease fit on a disk that is full. */
   readonly stores: boolean;
-  /** Monotonic time of the request. */
-  readonly sentMs: number;
+  readonly write: RunningWrite;
 }
-
-/** A write that takes longer waits for a lock of another process, or for a disk that stands still. */
-const SLOW_MS = 5_000;
-/** After that the log counts as out of reach. */
-const BLOCKED_MS = 10_000;
 
 /** Sends operations to the writer worker, with one promise per request. */
 export class WriterClient {
   readonly #worker = new Worker(new URL("./sqlite-writer.ts", import.meta.url).href);
   readonly #pending = new Map<number, Pending>();
-  readonly #clock: Clock;
+  readonly #watch: WriteWatch;
   readonly #disk: DiskWatch;
-  /** Monotonic time of the oldest write that failed because of a lock, until one succeeds. */
-  #lockedSince: number | undefined;
   #nextId = 1;
   #dead: Error | undefined;
 
   constructor({ clock, logger }: { readonly clock: Clock; readonly logger: Logger }) {
-    this.#clock = clock;
+    this.#watch = new WriteWatch(clock);
     this.#disk = new DiskWatch(clock, logger);
     this.#worker.onmessage = (message: MessageEvent<WriterReply>) => {
       const reply = message.data;
@@ -44,11 +37,11 @@ export class WriterClient {
       this.#pending.delete(reply.id);
       if ("error" in reply) {
         this.#disk.failed(reply.sqliteCode);
-        if (isBusy(reply.sqliteCode)) this.#lockedSince ??= waiting?.sentMs;
+        if (waiting !== undefined) this.#watch.failed(waiting.write, isBusy(reply.sqliteCode));
         waiting?.reject(writerError(reply.error, reply.sqliteCode));
         return;
       }
-      this.#lockedSince = undefined;
+      if (waiting !== undefined) this.#watch.ended(waiting.write);
       if (waiting?.stores === true) this.#disk.stored();
       else this.#disk.unlocked();
       waiting?.resolve(reply.result);
@@ -66,24 +59,17 @@ export class WriterClient {
 
   /** True if the log takes no writes at the moment: the disk is full, or a write waits for too long. */
   get isHeldUp(): boolean {
-    return this.#disk.isFull || this.#waitedMs >= SLOW_MS;
+    return this.#disk.isFull || this.#watch.isHeldUp;
   }
 
   /** True if no write has succeeded for long, although some were tried. */
   get isBlocked(): boolean {
-    return this.#waitedMs >= BLOCKED_MS;
-  }
-
-  /** Ms since the oldest write that has not succeeded. */
-  get #waitedMs(): number {
-    const [oldest] = this.#pending.values();
-    const since = this.#lockedSince ?? oldest?.sentMs;
-    return since === undefined ? 0 : this.#clock.monotonic() - since;
+    return this.#watch.isBlocked;
   }
 
   /** Finds out whether the file can be written, unless a write waits that will tell. */
   probe(): void {
-    if (this.#pending.size === 0) this.call({ op: "probe" }).catch(() => undefined);
+    if (this.#watch.isIdle) this.call({ op: "probe" }).catch(() => undefined);
   }
 
   /** @param handed buffers of the operation to transfer. The caller must not use them afterwards. */
@@ -92,7 +78,7 @@ export class WriterClient {
     const id = this.#nextId++;
     return new Promise((resolve, reject) => {
       const stores = operation.op === "append" || operation.op === "blob";
-      this.#pending.set(id, { resolve, reject, stores, sentMs: this.#clock.monotonic() });
+      this.#pending.set(id, { resolve, reject, stores, write: this.#watch.begin() });
       this.#worker.postMessage({ ...operation, id }, handed);
     });
   }

@@ -72,7 +72,12 @@ export class ChainIndexing {
       isNeeded: () => this.#jobs.isBusy || this.#consumers.some((consumer) => consumer.needsBlocks?.() === true),
     });
     this.candidates = new Candidates(options);
-    this.#jobs = new IndexingJobs({ ...options, follower: this.#follower, collections: this.#collections, flags });
+    this.#jobs = new IndexingJobs({
+      ...{ ...options, flags },
+      follower: this.#follower,
+      collections: this.#collections,
+      finalized: () => this.view.finalized(),
+    });
   }
 
   /** The collections that this process follows. */

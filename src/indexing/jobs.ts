@@ -58,6 +58,8 @@ export interface JobsOptions extends ChainWork {
   readonly collections: FollowedCollections;
   readonly flags: FlagRules;
   readonly archives: Archives;
+  /** The newest final block of the chain's stream. */
+  readonly finalized: () => BlockRef | undefined;
   /** The account of a key's calls. */
   readonly accountOf: (requester: Requester) => Spending;
 }
@@ -395,6 +397,11 @@ export class IndexingJobs {
     let tips = await reader.tips();
     if (tips.finalized.number < from && (await reader.benchLaggards(tips.head))) tips = await reader.tips();
     const { finalized, head, shownBy } = tips;
+    // Endpoints may differ about finality. What the chain's stream has as final stays final.
+    const recorded = this.#options.finalized();
+    if (recorded !== undefined && recorded.number > finalized.number && recorded.number <= head.number) {
+      return { ...recorded, shownBy: undefined, head: head.number };
+    }
     return { number: finalized.number, hash: finalized.hash, shownBy, head: head.number };
   }
 

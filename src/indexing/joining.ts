@@ -214,7 +214,8 @@ export class JoiningCollections {
   }
 
   /** Joins one collection. Returns false if it is not joined yet: its blocks could not be read, or not all of them. */
-  async #joinOne(joining: Joining, { head, final, headerOf, isOver }: Turn): Promise<boolean> {
+  async #joinOne(joining: Joining, turn: Turn): Promise<boolean> {
+    const { head, final, headerOf, isOver } = turn;
     const { streams, onJoined, onHandedBack, onPartRead } = this.#options;
     const { state } = joining;
     // The follower itself may be on an orphaned branch without knowing it yet.
@@ -224,12 +225,12 @@ export class JoiningCollections {
       onHandedBack(await streams.restate(joining, { ...state, status: "backfilling" }));
       return true;
     }
-    while (head.number - nextBlock(joining.state) > this.#part) {
+    for (let to = this.#partEnd(joining, turn); to !== undefined; to = this.#partEnd(joining, turn)) {
       if (isOver()) {
         onPartRead(head);
         return false;
       }
-      if (!(await this.#joinPart(joining, head, headerOf))) return false;
+      if (!(await this.#joinPart(joining, turn, to))) return false;
     }
     const read = await this.#read(joining, () => this.#readMissing(joining, head, headerOf));
     if (read === undefined || !(await awaitAppend(joining))) return false;
@@ -245,11 +246,11 @@ export class JoiningCollections {
   }
 
   /** Reads the next part of a collection far below the head, and writes it. Returns false if it could not be read. */
-  async #joinPart(joining: Joining, head: HeaderRef, headerOf: HeaderOf): Promise<boolean> {
+  async #joinPart(joining: Joining, branch: FollowedBranch, toBlock: number): Promise<boolean> {
     const { streams } = this.#options;
     const { state } = joining;
     const from = nextBlock(state);
-    const read = await this.#read(joining, () => this.#readPart(joining, head, headerOf));
+    const read = await this.#read(joining, () => this.#readPart(joining, branch, toBlock));
     if (read === undefined || !(await awaitAppend(joining))) return false;
     const { logs, end } = read.value;
     const events: NftEvent[] = [streams.committed(state, logs, from, end)];
@@ -280,32 +281,62 @@ export class JoiningCollections {
     return this.#options.part ?? MAX_PART;
   }
 
+  /** True if the headers of all blocks of a collection are read. */
+  #readsHeaders({ byReceipts = false }: Joining): boolean {
+    return byReceipts || this.#options.verify !== "sample";
+  }
+
   /**
-   * Reads the logs of a part of the missing blocks, far below the head, and the part's last block. The endpoint must have
-   * the followed head. With all headers, their links prove the branch, too.
+   * The last block of the next part of a collection; undefined if the rest can be read with the head. Its blocks are
+   * then final, or their headers are checked.
    */
-  async #readPart(joining: Joining, head: HeaderRef, headerOf: HeaderOf): Promise<PartRead> {
+  #partEnd(joining: Joining, { head, final }: FollowedBranch): number | undefined {
+    const next = nextBlock(joining.state);
+    const checked = this.#readsHeaders(joining) ? next : this.#firstChecked(head);
+    const isUnchecked = next < checked && final < checked - 1;
+    if (head.number - next <= this.#part && !isUnchecked) return undefined;
+    const most = this.#readsHeaders(joining) ? Math.min(MAX_HEADERS, this.#part) : this.#part;
+    const end = next + most - 1;
+    return isUnchecked ? Math.min(end, checked - 1) : end;
+  }
+
+  /**
+   * Reads the logs of a part of the missing blocks, far below the head, and the part's last block, which an endpoint has
+   * beside the followed head. Only blocks between two that an endpoint has while it answers are on one branch with both.
+   */
+  async #readPart(joining: Joining, { head, headerOf }: FollowedBranch, toBlock: number): Promise<PartRead> {
+    const { reader } = this.#options;
+    const { state } = joining;
+    const from = nextBlock(state);
+    const [end, top] = (await reader.presentHeaders([toBlock, head.number])) as [BlockHeader, BlockHeader];
+    if (top.hash !== head.hash) throw new ForkedAnswersError(head.number);
+    assertNoFork(end, headerOf);
+    if (this.#readsHeaders(joining)) return { end, logs: await this.#readChecked(joining, end, headerOf) };
+    // Block 0 has no logs.
+    const [below] = (await reader.presentHeaders([Math.max(0, from - 1)])) as [BlockHeader];
+    if (state.end >= 0) assertEndsOn(state, below.hash);
+    const filter = { addresses: [joining.address], topics: NFT_TOPICS };
+    const logs = await reader.logsOfStretch({ ...filter, stretch: { below, head: end } });
+    if (logs === undefined) throw new ForkedAnswersError(end.number);
+    assertOnChain(logs, (number) => (number === end.number ? end : headerOf(number)));
+    return { logs, end };
+  }
+
+  /** Reads the logs up to a block, and the headers of all blocks, whose links prove the branch. */
+  async #readChecked(joining: Joining, end: BlockHeader, headerOf: HeaderOf): Promise<ChainLog[]> {
     const { reader, verify } = this.#options;
     const { address, state, byReceipts = false } = joining;
     const from = nextBlock(state);
-    const isStrict = byReceipts || verify === "receipts";
-    const readsHeaders = isStrict || verify === "headers";
-    const toBlock = from + (readsHeaders ? Math.min(MAX_HEADERS, this.#part) : this.#part) - 1;
-    const numbers = readsHeaders ? numbersBetween(from, toBlock) : [toBlock];
-    const before = state.end < 0 ? [] : [state.end];
-    const read = await reader.presentHeaders([...before, ...numbers, head.number]);
-    if (read.pop()?.hash !== head.hash) throw new ForkedAnswersError(head.number);
-    const last = state.end < 0 ? undefined : read.shift();
-    assertEndsOn(state, last?.hash);
-    for (const header of read) assertNoFork(header, headerOf);
-    const end = read.at(-1) as BlockHeader;
-    if (readsHeaders && firstUnlinked(read) !== undefined) throw new ForkedAnswersError(end.number);
-    const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock };
-    const options = { strict: isStrict, requiredBlock: head };
-    const logs = await reader.completeLogs(filter, readsHeaders ? read : [], options);
-    const known = new Map(read.map((header) => [header.number, header]));
-    assertOnChain(logs, (number) => known.get(number) ?? headerOf(number));
-    return { logs, end };
+    const before = from < end.number ? await reader.presentHeaders(numbersBetween(from, end.number - 1)) : [];
+    const headers = [...before, end];
+    if (firstUnlinked(headers) !== undefined) throw new ForkedAnswersError(end.number);
+    if (state.end >= 0) assertEndsOn(state, headers[0]?.parentHash);
+    for (const header of headers) assertNoFork(header, headerOf);
+    const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: end.number };
+    const logs = await reader.completeLogs(filter, headers, { strict: byReceipts || verify === "receipts" });
+    const linked = new Map(headers.map((header) => [header.number, header]));
+    assertOnChain(logs, (number) => linked.get(number));
+    return logs;
   }
 
   /** Reads the logs of the blocks that a collection lacks, and checks that they lie on the followed branch. */

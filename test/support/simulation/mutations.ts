@@ -154,6 +154,12 @@ export const MUTATIONS: readonly Mutation[] = [
     replace: "(endsAboveFinal && end < 0)",
   },
   {
+    name: "take a part of a join whose ends left the branch",
+    file: "src/indexing/joining.ts",
+    find: "if (logs === undefined) throw new ForkedAnswersError(end.number);",
+    replace: "if (logs === undefined) return { end, logs: [] };",
+  },
+  {
     name: "drop the header of the final block",
     file: "src/chain/kept-headers.ts",
     find: "|| at === falling.length - 1",

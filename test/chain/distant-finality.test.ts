@@ -149,6 +149,13 @@ test("a collection far below the head joins in parts, and a reorganisation meanw
   expect(parts).toBeGreaterThan(12);
 }, 60_000);
 
+test("with VERIFY=headers the headers of all blocks of a join are read, in parts", async () => {
+  const { node, service } = await follow(await chainBehind(5_000), temporaryLogUrl(), { VERIFY: "headers" });
+  const page = await synced(service, node.contract, node.head);
+  expect(owners(page)).toEqual([1, 2, 3].map(node.holder));
+  expect(node.count("eth_getBlockByNumber")).toBeGreaterThan(5_000);
+}, 60_000);
+
 test("a depth of more than four thousand blocks can be set", async () => {
   const { node, service } = await follow(await chainBehind(30_000), temporaryLogUrl(), { FINALITY_DEPTH_ETH: "20000" });
   await synced(service, node.contract, node.head);

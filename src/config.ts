@@ -5,7 +5,7 @@
  */
 import { readFileSync, statSync } from "node:fs";
 import { addChains, CHAINS, type Chain, enableChains, knownChains, takenBy } from "./chains/chains.ts";
-import { type ChainEntry, checkChains, MAX_CHAINS_BYTES } from "./chains/entry.ts";
+import { type ChainEntry, checkChains, MAX_CHAINS_BYTES, MAX_FINALITY_DEPTH } from "./chains/entry.ts";
 import { envSuffix } from "./chains/trouble.ts";
 import { AppError } from "./core/errors.ts";
 import { sqlitePath } from "./core/files.ts";
@@ -402,7 +402,7 @@ function readChains(env: EnvironmentReader, environment: Environment): ChainConf
     const given = readUrls(env, `RPC_URL_${suffix}`);
     const depthKey = `FINALITY_DEPTH_${suffix}`;
     const depthIsSet = env.text(depthKey) !== undefined;
-    const finalityDepth = env.integer(depthKey, chain.finalityDepth, 0, 4_096);
+    const finalityDepth = env.integer(depthKey, chain.finalityDepth, 0, MAX_FINALITY_DEPTH);
     const urls = given ?? (only ? [] : chain.endpoints);
     const followEveryMs = 1_000 * env.integer(`FOLLOW_EVERY_${suffix}`, LIMITS.followEverySeconds, 0, 120);
     const isGiven = given !== undefined;

@@ -37,6 +37,7 @@ import { countEntries } from "./ledger/listing.ts";
 import type { EventLog } from "./log/event-log.ts";
 import { Freshness } from "./log/freshness.ts";
 import { assertWhole, openLog } from "./log/open.ts";
+import { watchSoleProcess } from "./log/sole-process.ts";
 import { Metadata } from "./metadata/metadata.ts";
 import { systemWire, type Wire } from "./metadata/resolve/fetcher.ts";
 import { requestRefresh } from "./metadata/token-uris.ts";
@@ -497,6 +498,8 @@ function watchFreshness(parts: Assembly): Freshness {
       ...views.map((view) => view.settled()),
     ]);
   const freshness = new Freshness({ log, clock, logger, settle });
+  const sole = { log, clock, logger, holder: parts.instance };
+  if (log.engine === "sqlite") lifecycle.run("sole process", (signal) => watchSoleProcess(sole, signal));
   lifecycle.run("freshness", (signal) => freshness.run(signal));
   metrics.onScrape(() => measureLog(metrics, log, freshness));
   return freshness;

@@ -101,14 +101,10 @@ export async function findCommonAncestor(reader: ChainReader, state: ChainState,
   throw new InvariantError("no followed header is known");
 }
 
-/** Returns the blocks of the followed branch above `ancestor`, lowest first. */
+/** Returns the known blocks of the followed branch above `ancestor`, lowest first. */
 export function orphanedAbove(state: ChainState, ancestor: number): BlockRef[] {
-  const orphaned: BlockRef[] = [];
-  for (let number = ancestor + 1; number <= (state.head?.number ?? -1); number++) {
-    const header = state.headers.get(number);
-    if (header !== undefined) orphaned.push({ number, hash: header.hash });
-  }
-  return orphaned;
+  const above = [...state.headers.values()].filter(({ number }) => number > ancestor);
+  return above.sort((a, b) => a.number - b.number).map(({ number, hash }) => ({ number, hash }));
 }
 
 /**

@@ -10,6 +10,7 @@ import type { BlockRange, BlockRef, HeaderRef } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { BlockHeader, ChainLog, LogsInDoubt, Verify } from "../rpc/port.ts";
 import type { RpcChainReader } from "../rpc/reading/reader.ts";
+import type { HeaderBounds } from "./kept-headers.ts";
 import type { Leases } from "./lease.ts";
 
 /** New canonical blocks, with all logs of the consumer's addresses and topics, in order. */
@@ -41,7 +42,7 @@ export interface FollowedChain {
   readonly version: number;
   readonly head: HeaderRef | undefined;
   readonly finalized: BlockRef | undefined;
-  /** Headers of the final block, the head, and the blocks between that were read, by number. */
+  /** Headers of the final block, the head, and the blocks between that were read and are kept, by number. */
   readonly headers: ReadonlyMap<number, HeaderRef>;
   /** Orphaned block hashes. */
   readonly orphaned: ReadonlyMap<Hash, number>;
@@ -83,8 +84,11 @@ export interface ChainView {
   finalized(): BlockRef | undefined;
   /** The header of a recent unfinalised block, if the follower has it. */
   header(number: number): HeaderRef | undefined;
-  /** False if the block is known to be orphaned. */
-  isCanonical(block: BlockRef): boolean;
+  /**
+   * False if the block is known to be orphaned, or may be, because its header is not kept and a reorganisation went below
+   * it. @param since version of the chain's stream at which the block was canonical, if the caller knows it
+   */
+  isCanonical(block: BlockRef, since?: number): boolean;
 }
 
 /** Reports of one chain's indexing, for metrics. No decision depends on them. */
@@ -103,6 +107,13 @@ export interface IndexingObserver {
   halted(isHalted: boolean): void;
 }
 
+/** What bounds the memory that following takes. */
+export interface FollowBounds {
+  readonly headers: HeaderBounds;
+  /** Most blocks that a collection reads in one part when it joins the head. */
+  readonly joinPart: number;
+}
+
 /** The parts that the follower, the jobs and the collections of a chain share. */
 export interface ChainWork {
   readonly chain: Chain;
@@ -115,4 +126,6 @@ export interface ChainWork {
   readonly leases: Leases;
   /** How strictly logs are checked. */
   readonly verify: Verify;
+  /** Set by the simulation, whose chains are short. */
+  readonly bounds?: FollowBounds | undefined;
 }

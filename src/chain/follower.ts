@@ -35,7 +35,7 @@ import {
   type ReadBlocks,
 } from "./new-blocks.ts";
 import { NodeWatch } from "./node-watch.ts";
-import { type ChainState, checkpointOf, evolveChain, loadChainState } from "./view.ts";
+import { type ChainState, checkpointOf, evolveChain, isFull, loadChainState } from "./view.ts";
 
 /** Events of a chain stream between two checkpoints: the most that a reader replays. */
 const CHECKPOINT_EVERY = 1_000;
@@ -94,6 +94,8 @@ export class Follower {
   #hasShownHead = false;
   /** The head that does not move, if that ended the last turn. */
   #stuckAt: number | undefined;
+  /** True if the log says that the final block is far behind. */
+  #isFarSaid = false;
   /** Interruptions since the last successful poll, except hand-overs. */
   #interruptions = 0;
 
@@ -194,7 +196,7 @@ export class Follower {
   async #follow(lease: Lease): Promise<void> {
     const { log, clock, consumers, leases } = this.#options;
     const { holder } = leases;
-    const state = await loadChainState(log, this.#stream);
+    const state = await loadChainState(log, this.#stream, { bounds: this.#options.bounds?.headers });
     this.#state = state;
     this.#stuckAt = undefined;
     this.#reads.begin();
@@ -291,6 +293,7 @@ export class Follower {
     this.#reads.shown();
     const before = state.head?.hash;
     await this.#advance(state, tips, lease);
+    this.#sayDistance(state);
     this.#reads.polled();
     this.#violations.clear();
     await this.#atHead(state);
@@ -316,6 +319,19 @@ export class Follower {
   async #restMs(): Promise<number> {
     const { restMs } = this.#polls;
     return restMs > 0 && (await this.#options.hasSubscribersElsewhere?.()) === true ? 0 : restMs;
+  }
+
+  /** Says when the final block gets so far behind the head that the headers between are no longer all kept. */
+  #sayDistance({ head, finalized, bounds }: ChainState): void {
+    const { chain, logger } = this.#options;
+    const blocks = (head?.number ?? 0) - (finalized?.number ?? 0);
+    const isFar = finalized !== undefined && blocks > bounds.newest;
+    if (isFar === this.#isFarSaid) return;
+    this.#isFarSaid = isFar;
+    const facts = { chain: chain.name, head: head?.number, finalized: finalized?.number, blocks };
+    const text =
+      "the final block is far behind the head: all blocks between may be reverted, and fewer headers are kept";
+    logger.info(facts, isFar ? text : "the final block is close to the head again");
   }
 
   get #minPoll(): number {
@@ -363,7 +379,8 @@ export class Follower {
       if (step.type === "wait" && !this.#heads.isLost(state, target)) return;
       if (step.type === "advance") {
         const read = await this.#blocks.read(state, tips, { goal, readFrom: step.readFrom, target });
-        if (read !== undefined) return await this.#apply(state, read, goal, lease);
+        if (read !== undefined)
+          return await this.#apply(state, { ...read, tagged: taggedBy(tips, target) }, goal, lease);
       }
       this.#reads.mismatched();
       const from = step.type === "rewind" ? step.from : Math.min(target.number, (state.head as HeaderRef).number);
@@ -375,22 +392,26 @@ export class Follower {
   /** Starts following a chain: records its unfinalised headers, linked. */
   async #begin(state: ChainState, tips: ShownTips): Promise<void> {
     const { head, finalized } = tips;
-    const from = firstRecorded(tips);
-    const first = from === head.number ? head : await this.#blocks.headerAt(from);
-    if (from === finalized.number && first.hash !== finalized.hash) throw new ForkedAnswersError(from);
-    const headers =
-      first.number === head.number ? [head] : [first, ...(await this.#blocks.headersUpTo(from + 1, head))];
-    if (firstUnlinked(headers) !== undefined || first.hash !== headers[0]?.hash)
-      throw new ForkedAnswersError(head.number);
+    const { apart, newest } = firstRecorded(tips);
+    const older = await this.#blocks.headersBelow(apart, head);
+    const headers = await this.#blocks.headersUpTo(newest, head);
+    if (firstUnlinked(headers) !== undefined) throw new ForkedAnswersError(head.number);
+    const first = older[0] ?? (headers[0] as BlockHeader);
+    if (first.hash !== finalized.hash) throw new ForkedAnswersError(first.number);
     for (const consumer of this.#options.consumers) consumer.saw?.(headers);
     await this.#append(state, [
-      { type: "HeadAdvanced", fromBlock: from, headers: headers.map(toRef) },
+      { type: "HeadAdvanced", fromBlock: first.number, headers: [...older, ...headers].map(toRef) },
       { type: "ChainFinalized", block: { number: first.number, hash: first.hash } },
     ]);
   }
 
   /** Lets the consumers write the new blocks, then moves the head. */
-  async #apply(state: ChainState, { headers, logs, doubts }: ReadBlocks, goal: Goal, lease: Lease): Promise<void> {
+  async #apply(
+    state: ChainState,
+    { headers, logs, doubts, tagged }: ReadBlocks & { readonly tagged: HeaderRef | undefined },
+    goal: Goal,
+    lease: Lease,
+  ): Promise<void> {
     const to = headers.at(-1) as BlockHeader;
     const fromBlock = (state.head as HeaderRef).number + 1;
     const byNumber = new Map(headers.map((header) => [header.number, header]));
@@ -398,12 +419,19 @@ export class Follower {
     // Nodes may disagree: one node's final block must be on the followed branch.
     assertNoFork(goal.final, headerOf);
     assertOnChain(logs, (number) => byNumber.get(number));
-    const final = newestKnown(Math.min(goal.final.number, to.number), state.finalized?.number ?? 0, headerOf);
+    const isNew = tagged !== undefined && tagged.number === goal.final.number && headerOf(tagged.number) === undefined;
+    if (isNew) assertNeighbours(tagged, headerOf);
+    const held = newestKnown(Math.min(goal.final.number, to.number), state.finalized?.number ?? 0, headerOf);
+    const final = isNew ? tagged : held;
     lease.assertHeld();
     this.#writing = true;
     await this.#deliver({ type: "advanced", fromBlock, to: toRef(to), headers, logs, doubts });
-    const events: ChainEvent[] = [{ type: "HeadAdvanced", fromBlock, headers: headers.map(toRef) }];
-    if (final !== undefined && final.number > (state.finalized?.number ?? -1)) {
+    const isNewFinal = final !== undefined && final.number > (state.finalized?.number ?? -1);
+    // The header of the final block stays, even if this event thins out the others.
+    const isRepeated = isNewFinal && (isNew || isFull(state)) && !byNumber.has(final.number);
+    const recorded = (isRepeated ? [final, ...headers] : headers).map(toRef);
+    const events: ChainEvent[] = [{ type: "HeadAdvanced", fromBlock, headers: recorded }];
+    if (isNewFinal) {
       events.push({ type: "ChainFinalized", block: { number: final.number, hash: final.hash } });
     }
     await this.#append(state, events);
@@ -463,6 +491,21 @@ export class Follower {
   }
 }
 
+/**
+ * The node's final block, if the endpoint that shows it has shown the block to be followed, too. Without the header, the
+ * newest known block below it would be recorded as the final one.
+ */
+function taggedBy({ head, finalized, shownBy }: ShownTips, target: BlockHeader): HeaderRef | undefined {
+  return shownBy !== undefined && target.hash === head.hash && "parentHash" in finalized ? finalized : undefined;
+}
+
+/** Asserts that a block links to the followed ones beside it. @throws ForkedAnswersError */
+function assertNeighbours(header: HeaderRef, headerOf: HeaderOf): void {
+  const [below, above] = [headerOf(header.number - 1), headerOf(header.number + 1)];
+  const isLinked = (below?.hash ?? header.parentHash) === header.parentHash;
+  if (!isLinked || (above?.parentHash ?? header.hash) !== header.hash) throw new ForkedAnswersError(header.number);
+}
+
 /** Returns the newest known header from one number down to another. */
 function newestKnown(from: number, to: number, headerOf: HeaderOf): HeaderRef | undefined {
   for (let number = from; number >= to; number--) {
@@ -472,7 +515,7 @@ function newestKnown(from: number, to: number, headerOf: HeaderOf): HeaderRef | 
   return undefined;
 }
 
-function toRef(header: BlockHeader): HeaderRef {
+function toRef(header: HeaderRef): HeaderRef {
   const { number, hash, parentHash, timestamp } = header;
   return { number, hash, parentHash, timestamp };
 }

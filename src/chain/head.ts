@@ -4,7 +4,7 @@
  */
 import type { Clock } from "../core/clock.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
-import type { Newest } from "../rpc/port.ts";
+import type { BlockHeader, Newest } from "../rpc/port.ts";
 import { RpcError } from "../rpc/rpc-errors.ts";
 import { isUnforked } from "./branch.ts";
 import type { ChainWork } from "./consumer.ts";
@@ -138,6 +138,9 @@ const STUCK_BLOCKS = 6;
 const STUCK_POLLS = 60;
 const STUCK_MAX_MS = 3_600_000;
 
+/** Numbers below the head at which its parent is looked for. */
+const MAX_SKIP = 8;
+
 /** A node this far below the followed head went back. One closer to it may only lag for a while. */
 const FAR_BELOW = 64;
 const LAG_MS = 60_000;
@@ -145,7 +148,8 @@ const LAG_POLLS = 60;
 
 /** The node's newest block with the endpoint that showed it, and the newest final block. */
 export interface ShownTips extends Newest {
-  readonly finalized: BlockRef;
+  /** The whole header, if the node was asked for it. */
+  readonly finalized: BlockRef | BlockHeader;
 }
 
 interface Pace {
@@ -181,7 +185,18 @@ export class HeadWatch {
   async tips(state: ChainState, asksFinal: boolean): Promise<ShownTips> {
     const tips = await this.#shown(state, asksFinal);
     this.#compare(state, tips.head);
+    await this.#assertNoSkip(state, tips.head);
     return tips;
+  }
+
+  /**
+   * Reads the number below a head whose parent is an older block. If there is no block of that number, the chain skips
+   * numbers, and the read says so. @throws RpcError
+   */
+  async #assertNoSkip({ headers }: ChainState, { number, parentHash }: HeaderRef): Promise<void> {
+    for (let older = number - 2; older >= number - MAX_SKIP; older--) {
+      if (headers.get(older)?.hash === parentHash) await this.#options.reader.presentHeaders([number - 1]);
+    }
   }
 
   async #ask({ finalized, head }: ChainState, asksFinal: boolean): Promise<ShownTips> {
@@ -296,7 +311,7 @@ export class HeadWatch {
     for (let number = head.number - 1; gaps.length < GAPS_LOOKED_AT && head.number - number < MAX_GAP; number--) {
       const older = state.headers.get(number);
       if (older === undefined) continue;
-      gaps.push((newer.timestamp - older.timestamp) / (newer.number - older.number));
+      gaps.push(Math.max(0, newer.timestamp - older.timestamp) / (newer.number - older.number));
       newer = older;
     }
     const median = gaps.sort((a, b) => a - b)[gaps.length >> 1] ?? blockSeconds;

@@ -145,6 +145,14 @@ export class NewBlocks {
     return header as BlockHeader;
   }
 
+  /** Returns the headers of some blocks below one, from an endpoint that has that one. @throws ForkedAnswersError */
+  async headersBelow(numbers: readonly number[], block: BlockRef): Promise<BlockHeader[]> {
+    if (numbers.length === 0) return [];
+    const headers = await this.#options.reader.presentHeaders([...numbers, block.number]);
+    if (headers.pop()?.hash !== block.hash) throw new ForkedAnswersError(block.number);
+    return headers;
+  }
+
   /** Returns the headers from `from` up to a known one. */
   async headersUpTo(from: number, to: BlockHeader): Promise<BlockHeader[]> {
     const before = from < to.number ? numbersBetween(from, to.number - 1) : [];
@@ -232,11 +240,12 @@ export function logsFor(consumer: ChainConsumer, { logs }: AdvancedBlocks): Chai
 // Decides the follower's next step from the recorded chain and the node's newest and final blocks. Pure: reading
 // headers and writing events is the follower's work.
 
-/** Most revertible blocks if finality stalls. Beyond it the follower waits. */
-const MAX_UNFINALIZED = 4_096;
 /** The newest blocks of a gap, always checked by their headers: an hour and a half of Ethereum. */
 const ALWAYS_CHECKED = 512;
-/** Most blocks followed in one step after a long gap. Their logs stay in memory until they are written. */
+/**
+ * Most blocks followed in one step after a long gap: their logs stay in memory until they are written. Also the most whose
+ * headers are read in a step without logs. A node whose final block is far behind its head doesn't lengthen it.
+ */
 const MAX_STEP = 2_000;
 
 /** The newest block that the node shows, and the newest final one that is known. */
@@ -270,8 +279,7 @@ export function goalOf(
 ): Goal {
   if (head === undefined || known === undefined) return { number: nodeHead.number, isBounded: false, final: finalized };
   const final = finalized.number > known.number ? finalized : known;
-  const step = hasLogs ? head.number + MAX_STEP : Number.POSITIVE_INFINITY;
-  const bound = Math.min(final.number + MAX_UNFINALIZED, step);
+  const bound = hasLogs ? head.number + MAX_STEP : Number.POSITIVE_INFINITY;
   return { number: Math.min(nodeHead.number, bound), isBounded: nodeHead.number > bound, final };
 }
 
@@ -279,7 +287,7 @@ export function goalOf(
  * Returns the next step towards the goal. `target` is the node's block at the goal's number.
  * 1. Nothing is followed yet: begin.
  * 2. The target is at or below the followed head, and no other block is followed in its place: wait. The node has no
- *    news or is behind, or finality stalls.
+ *    news or is behind.
  * 3. The target is at or below the followed head, and another block is followed in its place: rewind.
  * 4. The target is above the followed head: advance. If the headers then read don't link to the head: rewind.
  */
@@ -294,11 +302,23 @@ export function nextStep(chain: FollowedChain, goal: Goal, target: BlockRef, ver
 
 /** Returns the first block above the head whose header is read. Skips final blocks, unless all are checked. */
 function firstRead(next: number, { number, isBounded, final }: Goal, verify: Verify): number {
-  if (verify !== "sample") return next;
+  // Without contracts a step may be of any length. No log of it needs a header.
+  const least = Math.max(next, number - MAX_STEP + 1);
+  if (verify !== "sample") return least;
   if (isBounded && number <= final.number) return number;
-  return Math.max(next, Math.min(final.number, number - ALWAYS_CHECKED + 1));
+  return Math.max(least, Math.min(final.number, number - ALWAYS_CHECKED + 1));
 }
 
-/** The final block that recording begins at: the node's, or the highest that leaves few enough revertible blocks. */
-export const firstRecorded = ({ head, finalized }: Shown): number =>
-  Math.max(finalized.number, head.number - MAX_UNFINALIZED);
+/**
+ * The blocks whose headers are read when following begins, in rising order: the final one, the newest ones, and between
+ * them one at each doubling of the distance from the head, to which a deep reorganisation can go back.
+ */
+export function firstRecorded({ head, finalized }: Shown): { readonly apart: number[]; readonly newest: number } {
+  const newest = Math.max(finalized.number, head.number - ALWAYS_CHECKED + 1);
+  const apart: number[] = [];
+  for (let distance = 2 * ALWAYS_CHECKED; head.number - distance > finalized.number; distance *= 2) {
+    apart.unshift(head.number - distance);
+  }
+  if (finalized.number < newest) apart.unshift(finalized.number);
+  return { apart, newest };
+}

@@ -2,6 +2,7 @@
  * The fold of a chain's stream, and the chain as this process's readers see it. A new head is shown only after all
  * readers that answer "as of the head" have processed the events appended before it.
  */
+import { secondsIn } from "../core/block-time.ts";
 import { InvariantError, invariant } from "../core/errors.ts";
 import type { Hash } from "../core/hex.ts";
 import {
@@ -10,11 +11,13 @@ import {
   chainStream,
   type HeaderRef,
   type Recorded,
+  type RevertedRange,
   type StreamName,
 } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { CatchUp } from "../log/hot-streams.ts";
 import type { ChainView, FollowedChain } from "./consumer.ts";
+import { HEADER_BOUNDS, type HeaderBounds, keepRevert, thinnedOut } from "./kept-headers.ts";
 
 /** Most checksums of the stream's newest events that are kept. Older ones are read from the log. */
 const MAX_CHECKSUMS = 4_096;
@@ -22,13 +25,16 @@ const MAX_CHECKSUMS = 4_096;
 const MAX_ORPHANED = 4_096;
 
 export interface ChainState {
+  readonly bounds: HeaderBounds;
   version: number;
   head: HeaderRef | undefined;
   finalized: BlockRef | undefined;
-  /** Headers of the final block, the head, and the blocks between that were read, by number. */
+  /** Headers of the final block, the head, and the blocks between that were read and are kept, by number. */
   readonly headers: Map<number, HeaderRef>;
   /** Orphaned block hashes with their numbers, oldest first. */
   readonly orphaned: Map<Hash, number>;
+  /** Reorganisations, oldest first. Each goes less deep than the later ones, or it is left out. */
+  reverts: readonly RevertedRange[];
   /** The final block that the node's chain lacks. Undefined in normal operation. */
   halted: BlockRef | undefined;
   /** The holder that follows, if an event since the last checkpoint says so. */
@@ -37,13 +43,15 @@ export interface ChainState {
   sinceCheckpoint: number;
 }
 
-export function initialChainState(): ChainState {
+export function initialChainState(bounds = HEADER_BOUNDS): ChainState {
   return {
+    bounds,
     version: 0,
     head: undefined,
     finalized: undefined,
     headers: new Map(),
     orphaned: new Map(),
+    reverts: [],
     halted: undefined,
     follower: undefined,
     sinceCheckpoint: 0,
@@ -58,6 +66,17 @@ function orphan(state: ChainState, blocks: readonly BlockRef[]): void {
   }
 }
 
+/** True if the next event with headers thins out those that are held. */
+export const isFull = ({ headers, bounds }: ChainState): boolean => headers.size > bounds.most;
+
+/** Bounds the headers by what the events say alone, so that each process keeps the same ones. */
+function bound(state: ChainState): void {
+  if (!isFull(state)) return;
+  const { headers, bounds } = state;
+  const kept = new Set(thinnedOut([...headers.values()], bounds).map(({ number }) => number));
+  for (const number of headers.keys()) if (!kept.has(number)) headers.delete(number);
+}
+
 /** @param before the header below the first one, if it is known */
 function assertLinked(headers: readonly HeaderRef[], before: HeaderRef | undefined): void {
   headers.forEach((header, at) => {
@@ -68,12 +87,18 @@ function assertLinked(headers: readonly HeaderRef[], before: HeaderRef | undefin
 }
 
 function addHeaders(state: ChainState, headers: readonly HeaderRef[]): void {
-  for (const header of headers) {
+  for (const header of headers.map(inSeconds)) {
     state.headers.set(header.number, header);
     // A fork can be taken back.
     state.orphaned.delete(header.hash);
   }
-  state.head = headers.at(-1);
+  state.head = state.headers.get(headers.at(-1)?.number ?? -1);
+}
+
+/** Older releases recorded the times of some nodes in their own units. */
+function inSeconds(header: HeaderRef): HeaderRef {
+  const timestamp = secondsIn(header.timestamp) ?? header.timestamp;
+  return timestamp === header.timestamp ? header : { ...header, timestamp };
 }
 
 /**
@@ -95,6 +120,7 @@ function change(state: ChainState, event: ChainEvent, version: number): void {
     case "HeadAdvanced":
       invariant(event.headers.length > 0, "a head without headers", { version });
       assertLinked(event.headers, state.headers.get((event.headers[0] as HeaderRef).number - 1));
+      bound(state);
       addHeaders(state, event.headers);
       state.halted = undefined;
       return;
@@ -112,6 +138,9 @@ function change(state: ChainState, event: ChainEvent, version: number): void {
       invariant(ancestor?.hash === event.ancestor.hash, "a revert to a block that is not held", { version });
       for (const { number } of event.orphaned) state.headers.delete(number);
       orphan(state, event.orphaned);
+      state.reverts = keepRevert(state.reverts, {
+        ...{ version, ancestor: ancestor.number, top: state.head?.number ?? ancestor.number },
+      });
       state.head = ancestor;
       return;
     }
@@ -125,6 +154,7 @@ function change(state: ChainState, event: ChainEvent, version: number): void {
       state.orphaned.clear();
       addHeaders(state, event.headers);
       orphan(state, event.orphaned);
+      state.reverts = event.reverts;
       state.finalized = event.finalized;
       return;
     default:
@@ -137,9 +167,10 @@ export function checkpointOf(state: ChainState): ChainEvent | undefined {
   if (state.finalized === undefined || state.head === undefined || state.halted !== undefined) return undefined;
   return {
     type: "ChainCheckpointed",
-    headers: [...state.headers.values()].sort((a, b) => a.number - b.number),
+    headers: thinnedOut([...state.headers.values()], state.bounds),
     finalized: state.finalized,
     orphaned: [...state.orphaned].map(([hash, number]) => ({ hash, number })),
+    reverts: state.reverts,
   };
 }
 
@@ -150,21 +181,35 @@ export function isCanonical(state: Pick<FollowedChain, "headers" | "orphaned">, 
   return !state.orphaned.has(block.hash);
 }
 
+/**
+ * True if a block whose header is not kept may have been orphaned.
+ * @param since version of the chain's stream at which the block was canonical. Without it, only reorganisations count
+ *   that went deeper than the blocks whose headers are all kept: of those, the hash is known
+ */
+function mayHaveLeft({ bounds, finalized, reverts }: ChainState, { number }: BlockRef, since?: number): boolean {
+  if (since !== undefined) return reverts.some(({ version, ancestor }) => version > since && ancestor < number);
+  if (number <= (finalized?.number ?? -1)) return false;
+  return reverts.some(({ ancestor, top }) => top - ancestor >= bounds.newest && ancestor < number && number <= top);
+}
+
 /** Called after each folded event. `ancestor` is the newest block that stayed, if blocks were reverted. */
 type MoveListener = (ancestor: BlockRef | undefined) => void;
 
 const PAGE = 256;
 
-/**
- * Returns the state of a chain's stream, read from its newest checkpoint on.
- * @param onFolded called with each event that was read
- */
+interface LoadOptions {
+  /** Called with each event that was read. */
+  readonly onFolded?: (recorded: Recorded) => void;
+  readonly bounds?: HeaderBounds | undefined;
+}
+
+/** Returns the state of a chain's stream, read from its newest checkpoint on. */
 export async function loadChainState(
   log: EventLog,
   stream: StreamName,
-  onFolded: (recorded: Recorded) => void = () => undefined,
+  { onFolded, bounds }: LoadOptions = {},
 ): Promise<ChainState> {
-  const state = initialChainState();
+  const state = initialChainState(bounds);
   let before: number | undefined;
   let start = 1;
   for (;;) {
@@ -180,7 +225,7 @@ export async function loadChainState(
     if (page.length === 0) return state;
     for (const recorded of page) {
       evolveChain(state, recorded.event as ChainEvent, recorded.version);
-      onFolded(recorded);
+      onFolded?.(recorded);
       next = recorded.version + 1;
     }
   }
@@ -191,7 +236,7 @@ export class PublishedChain implements ChainView {
   readonly #stream: StreamName;
   readonly #settle: (head: HeaderRef | undefined) => Promise<void>;
   readonly #listeners = new Set<MoveListener>();
-  #state: ChainState = initialChainState();
+  #state: ChainState;
   /** Checksums of the newest events by version, oldest first. */
   readonly #checksums = new Map<number, number>();
   readonly #catchUp = new CatchUp(this, (target) => this.#run(target));
@@ -200,7 +245,13 @@ export class PublishedChain implements ChainView {
    * @param settle resolves when all readers that answer as of the head have caught up with the log. It is given the head
    * that is shown next, if that is a new one
    */
-  constructor(log: EventLog, chainId: number, settle: (head: HeaderRef | undefined) => Promise<void>) {
+  constructor(
+    log: EventLog,
+    chainId: number,
+    settle: (head: HeaderRef | undefined) => Promise<void>,
+    bounds?: HeaderBounds,
+  ) {
+    this.#state = initialChainState(bounds);
     this.#log = log;
     this.#stream = chainStream(chainId);
     this.#settle = settle;
@@ -216,7 +267,8 @@ export class PublishedChain implements ChainView {
   }
 
   async load(): Promise<void> {
-    this.#state = await loadChainState(this.#log, this.#stream, (recorded) => this.#keepChecksum(recorded));
+    const onFolded = (recorded: Recorded) => this.#keepChecksum(recorded);
+    this.#state = await loadChainState(this.#log, this.#stream, { onFolded, bounds: this.#state.bounds });
   }
 
   #keepChecksum({ version, checksum }: Recorded): void {
@@ -251,8 +303,9 @@ export class PublishedChain implements ChainView {
     return this.#state.headers.get(number);
   }
 
-  isCanonical(block: BlockRef): boolean {
-    return isCanonical(this.#state, block);
+  isCanonical(block: BlockRef, since?: number): boolean {
+    if (this.#state.headers.has(block.number)) return isCanonical(this.#state, block);
+    return isCanonical(this.#state, block) && !mayHaveLeft(this.#state, block, since);
   }
 
   onMoved(listener: MoveListener): () => void {

@@ -17,6 +17,12 @@ const Sources = Type.Optional(
 const listOf = <T extends TSchema>(item: T, maxItems = 64) => Type.Optional(Type.Array(item, { maxItems }));
 const STRICT = { additionalProperties: false };
 
+/**
+ * A month of a chain with four blocks a second. What is kept of the blocks that are not final is bounded however many they
+ * are (`chain/kept-headers.ts`); a collection reads them in parts when it joins.
+ */
+export const MAX_FINALITY_DEPTH = 10_000_000;
+
 const coin = { symbol: Text, address: Address, decimals: Decimals };
 
 const ExchangeEntry = Type.Object(
@@ -54,7 +60,7 @@ export const ChainEntry = Type.Object(
     /** Seconds between blocks. */
     blockSeconds: Type.Number({ exclusiveMinimum: 0, maximum: 3_600 }),
     /** Blocks after which a block is final if the node has no `finalized` tag. */
-    finalityDepth: Type.Integer({ minimum: 0, maximum: 4_096 }),
+    finalityDepth: Type.Integer({ minimum: 0, maximum: MAX_FINALITY_DEPTH }),
     /** Published public endpoints. The operator replaces them by `RPC_URL_<CHAIN>`. */
     endpoints: listOf(Url, 16),
     /** Data sets of SQD's public Portal, by name (github.com/subsquid/cdn: src/sqd-network/mainnet/metadata.yml). */

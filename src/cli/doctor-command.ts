@@ -29,7 +29,7 @@ import { NARROW_SPAN, SPANS } from "../rpc/endpoint/capabilities.ts";
 import { EndpointProvider } from "../rpc/endpoint/provider.ts";
 import type { BlockHeader } from "../rpc/port.ts";
 import { HeaderForm } from "../rpc/reading/header-form.ts";
-import { newestHeaderOf } from "../rpc/reading/headers.ts";
+import { newestHeaderOf, skipIn, skipText, someHeadersOf } from "../rpc/reading/headers.ts";
 import { askForSpan, firstBlockWithLogs } from "../rpc/reading/logs.ts";
 import { adviceOf, isHistoryPruned } from "../rpc/rpc-errors.ts";
 import { FAILED, openCommandLog } from "./access.ts";
@@ -338,6 +338,7 @@ async function endpointFindings(
   const ms = endpoint.usage.latencyMs()?.p50 ?? 0;
   const findings: Finding[] = [{ what, result: "ok", text: `head ${wholeText(head.number)}, ${Math.round(ms)} ms` }];
   findings.push(...headFindings(what, head), ...(await formFindings(endpoint, head)));
+  findings.push(...(await skipFindings(endpoint, head)));
   const batch = endpoint.transfersInParts !== undefined;
   findings.push({ what, result: batch ? "ok" : "warning", text: batch ? "takes batches" : "refuses batches" });
   const span = await spanOf(endpoint, head.number);
@@ -393,6 +394,19 @@ async function prunedFindings(
       ? "Older collections are read from the archive."
       : `Older collections can't be indexed: use an endpoint that keeps all logs, or set ARCHIVE_URL_${suffix}.`;
   return [{ what, result: "warning", text, advice }];
+}
+
+/** Newest blocks that are looked at for numbers without a block. */
+const LOOKED_AT = 64;
+
+/** Says if the chain skips block numbers among its newest ones. */
+async function skipFindings(endpoint: EndpointProvider, { number }: BlockHeader): Promise<Finding[]> {
+  const first = Math.max(0, number - LOOKED_AT + 1);
+  const numbers = Array.from({ length: number - first + 1 }, (_, at) => first + at);
+  const skip = skipIn(await someHeadersOf(endpoint, numbers));
+  if (skip === undefined) return [];
+  const advice = "Nothing can be followed here. Take the chain out of the configuration.";
+  return [{ what: endpoint.label, result: "fault", text: skipText(skip), advice }];
 }
 
 function headFindings(what: string, { timestamp }: BlockHeader): Finding[] {

@@ -3,6 +3,7 @@ import { rename, rm, stat } from "node:fs/promises";
 import { PublishedChain } from "../chain/view.ts";
 import { HotCollections } from "../collections/hot-collections.ts";
 import type { Config } from "../config.ts";
+import { isoTime } from "../core/block-time.ts";
 import { systemClock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
 import { bytesText } from "../core/format.ts";
@@ -169,7 +170,7 @@ async function openLogExport(
     const start = await startWalk(source, { asOfBlock, prefersFinal: true, byPair: holders });
     const { walk, finalized } = start;
     const header = view.header(walk.block);
-    const time = header === undefined ? undefined : new Date(header.timestamp * 1_000).toISOString();
+    const time = header && isoTime(header.timestamp);
     const facts = {
       ...{ chain: name, address, block: String(walk.block), block_hash: walk.hash || header?.hash, block_time: time },
       finality: finalized ? "finalized" : "latest",

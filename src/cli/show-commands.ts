@@ -71,7 +71,7 @@ function countsText(counts: StatusReport["collections"]): string {
 function chainLines(chains: StatusReport["chains"]): string[] {
   return chains.flatMap((chain) => {
     const { name, state, head, endpoints } = chain;
-    const where = head === null ? "" : ` · head ${wholeText(head.number)} of ${head.time}`;
+    const where = head === null ? "" : ` · head ${wholeText(head.number)} of ${head.time ?? "unknown time"}`;
     const lines = endpoints.map((endpoint) => {
       const { label, latencyMs, calls, units, bytes, reason } = endpoint;
       const count = Object.values(calls.hour).reduce((sum, one) => sum + one, 0);

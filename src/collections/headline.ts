@@ -78,6 +78,8 @@ export interface IndexState extends Summary, Omit<HistoryProven, "type" | "block
   /** Newest block that is stored, -1 for none. */
   readonly end: number;
   readonly endHash: Hash | "";
+  /** True if the end was read on the followed branch: while it is not final, a reorganisation may take it back. */
+  readonly endsAboveFinal: boolean;
   /** The block whose logs the nodes contradict themselves about, until it is read, and how. */
   readonly doubtBlock: number | null;
   readonly doubtReason: string | null;
@@ -122,6 +124,7 @@ export const REQUESTED: IndexState = {
   startBlock: 0,
   end: -1,
   endHash: "",
+  endsAboveFinal: false,
   doubtBlock: null,
   doubtReason: null,
   ownersDoubtBlock: null,

@@ -81,7 +81,9 @@ function Reasons({ status: { since, head, endpoints }, isSince }: ReasonOptions)
     <>
       <p>
         {isSince ? `In this state since ${clock(since)}. ` : ""}
-        {head === null ? "" : `The newest block that is shown is ${whole(head.number)} of ${clock(head.time)}.`}
+        {head === null
+          ? ""
+          : `The newest block that is shown is ${whole(head.number)}${head.time === null ? "" : ` of ${clock(head.time)}`}.`}
       </p>
       {faults.length === 0 ? null : (
         <ul>

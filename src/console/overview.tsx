@@ -220,7 +220,9 @@ function Chain({ chain, status: { leases, instance } }: ChainOptions) {
         </span>
       </h3>
       <p>
-        {head === null ? "no block seen yet" : `newest block ${whole(head.number)}, ${ago(head.time)}`}
+        {head === null
+          ? "no block seen yet"
+          : `newest block ${whole(head.number)}${head.time === null ? "" : `, ${ago(head.time)}`}`}
         {finalized === null ? "" : ` · final up to block ${whole(finalized)}`}
         {settled === null ? "" : ` · logs confirmed by headers up to block ${whole(settled)}`}
         <br />

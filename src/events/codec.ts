@@ -37,7 +37,7 @@ const SCHEMAS = {
   ChainFinalized: 1,
   ChainHalted: 1,
   FollowingBegan: 1,
-  ChainCheckpointed: 1,
+  ChainCheckpointed: 2,
   ReindexRequested: 1,
   CollectionRemoved: 1,
   KeyAdded: 2,
@@ -65,6 +65,8 @@ const STEPS: { readonly [T in DomainEvent["type"]]?: { readonly [schema: number]
   // Since schema 2 a pool may be inside another contract, and has a hash in place of an address.
   PoolDiscovered: { 1: (fields) => fields },
   PriceObserved: { 1: (fields) => fields },
+  // Schema 1 told orphaned blocks by their hashes alone.
+  ChainCheckpointed: { 1: (fields) => ({ ...fields, reverts: [] }) },
   KeyAdded: { 1: (fields) => ({ ...fields, collectionsPerHour: null, subscriptions: null }) },
 };
 

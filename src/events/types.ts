@@ -372,8 +372,9 @@ export type MetadataEvent =
 // ── chain/<chainId> ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 /**
- * The follower reached `headers.at(-1)`. `headers` are the unfinalised ones, linked by parent hash. `fromBlock` is the
- * previous head + 1, and may lie below the first of them.
+ * The follower reached `headers.at(-1)`. `headers` are unfinalised ones in rising order; neighbours are linked by parent
+ * hash. `fromBlock` is the previous head + 1. The first headers may lie below it: the node's final block, if it was not
+ * held, and a few blocks above it when following begins.
  */
 interface HeadAdvanced {
   readonly type: "HeadAdvanced";
@@ -394,12 +395,20 @@ interface ChainFinalized {
   readonly block: BlockRef;
 }
 
+/** Blocks above `ancestor` up to `top` were orphaned by the event of that version of the chain's stream. */
+export interface RevertedRange {
+  readonly version: number;
+  readonly ancestor: number;
+  readonly top: number;
+}
+
 /** The fold of the stream so far. A reader needs only the newest checkpoint and the events after it. */
 interface ChainCheckpointed {
   readonly type: "ChainCheckpointed";
   readonly headers: readonly HeaderRef[];
   readonly finalized: BlockRef;
   readonly orphaned: readonly BlockRef[];
+  readonly reverts: readonly RevertedRange[];
 }
 
 /** The node's chain lacks the finalised block. Following stops until the node has it again. */

@@ -18,7 +18,7 @@ import { isStateUnavailable } from "../rpc/rpc-errors.ts";
 import { CHECKED_SPAN, FIRST_AHEAD, NEAR_FINAL, READ_AHEAD, ReadAhead } from "./backfill.ts";
 import { SAMPLED_BLOCKS } from "./history.ts";
 import { QUESTIONS, readText, STANDARD_FORMS } from "./identify.ts";
-import { MAX_CHECKED } from "./joining.ts";
+import { MAX_CHECKED, MAX_PART } from "./joining.ts";
 import { between, PARTS } from "./lives.ts";
 import type { Estimate } from "./models.ts";
 import { CALLS_AT_ONCE, MAX_PROVEN } from "./proof.ts";
@@ -382,15 +382,16 @@ export class Estimator {
     const { isFollowed, chain } = this.#options;
     // However young the contract is, the join reads from the final block on: a reorg may move its first log.
     const unfinal = Math.min(head - final, MAX_CHECKED);
+    // Blocks that are not final and that no header covers are read in parts, each with the blocks at its ends.
+    const parts = Math.ceil((head - final - unfinal) / MAX_PART);
     // The newest block with the answers, the final block twice, and the newest block with it.
     const headers = 2 + 2 * finalCalls;
     const searches = isArchive ? [start, startAtLatest].map((at) => searchCalls(at, head)) : [between(-1, head).length];
     const plan = (checked: number, search: number): Plan => ({
       eth_call: hasMulticall ? 1 : QUESTIONS.length,
       eth_getCode: 1 + search,
-      // Blocks that no header covers are checked by the newest block, and by the end of the history.
-      eth_getBlockByNumber: headers + checked + (head - final > MAX_CHECKED ? 2 : 0),
-      eth_getLogs: Math.max(1, Math.ceil((head - final) / (maxBlocks ?? Number.POSITIVE_INFINITY))),
+      eth_getBlockByNumber: headers + checked + 6 * parts,
+      eth_getLogs: Math.max(1 + parts, Math.ceil((head - final) / (maxBlocks ?? Number.POSITIVE_INFINITY))),
     });
     const [least, most] = [Math.min(...searches), Math.max(...searches)];
     // A follower that starts reads the headers of the blocks that are not final, on the chain's account.

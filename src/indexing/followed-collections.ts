@@ -42,6 +42,8 @@ interface CollectionsOptions extends Omit<ChainWork, "leases"> {
   readonly proofs: Pick<HistoryProofs, "prove" | "takeFound">;
   /** Called with the head of each stream when this process begins to follow, and of a collection that needs a job again. */
   readonly onHead?: (head: StreamHead) => void;
+  /** Called with the followed head if a collection that joins can go on there at once. */
+  readonly onPartRead?: (head: HeaderRef) => void;
 }
 
 /** Most collections with blocks in doubt, and ms between two checks of one collection. */
@@ -102,6 +104,8 @@ export class FollowedCollections implements ChainConsumer {
         observer.completed();
       },
       onHandedBack: (head) => options.onHead?.(head),
+      onPartRead: (head) => options.onPartRead?.(head),
+      part: options.bounds?.joinPart,
       onMovedOn: async (address) => this.offer(await log.head(streams.nameOf(address))),
       onFailed: ({ address, state: { attempt } }, error, retryInMs) => {
         logger.warn({ err: error, chain: chain.name, address, attempt, retryInMs }, "joining failed");
@@ -173,7 +177,8 @@ export class FollowedCollections implements ChainConsumer {
     await this.#recheck();
     await this.#checkCode();
     const { chain } = this.#streams;
-    return this.#joining.join(head, (number) => chain?.headers.get(number));
+    const final = this.#chain?.finalized?.number ?? -1;
+    return this.#joining.join({ head, final, headerOf: (number) => chain?.headers.get(number) });
   }
 
   /** Records blocks between which a transfer of the collection is missing, as a followed block shows. */
@@ -492,16 +497,19 @@ export class FollowedCollections implements ChainConsumer {
     else {
       const above = [...this.#followed.values()].filter(({ state }) => state.end > change.ancestor.number);
       const orphaned = new Set<string>(change.orphaned.map(({ hash }) => hash));
-      await this.#revertEach([...above, ...this.#joiningOn(orphaned)], change.ancestor);
+      await this.#revertEach([...above, ...this.#joiningOn(orphaned, change.ancestor.number)], change.ancestor);
     }
   }
 
   /**
-   * The joining collections that end on one of these followed blocks: they left for a block in doubt, or are read again.
-   * All others end on a block that their endpoint called final. It is not known to be on the followed branch.
+   * The joining collections that end on one of these followed blocks, or on another one above `ancestor`: they left for a
+   * block in doubt, are read again, or join in parts. All others end on a block that their endpoint called final. It is
+   * not known to be on the followed branch.
    */
-  #joiningOn(blocks: Pick<ReadonlySet<string>, "has">): Followed[] {
-    return this.#joining.appended().filter(({ state: { endHash } }) => endHash !== "" && blocks.has(endHash));
+  #joiningOn(blocks: Pick<ReadonlySet<string>, "has">, ancestor: number): Followed[] {
+    return this.#joining.appended().filter(({ state: { end, endHash, endsAboveFinal } }) => {
+      return endHash !== "" && (blocks.has(endHash) || (endsAboveFinal && end > ancestor));
+    });
   }
 
   async #advance(batch: AdvancedBlocks): Promise<void> {
@@ -526,7 +534,7 @@ export class FollowedCollections implements ChainConsumer {
       const fresh = logs.filter((log) => log.blockNumber > followed.state.end);
       if (fresh.length === 0) continue;
       const event = this.#streams.committed(followed.state, fresh, nextBlock(followed.state), batch.to);
-      const state = { ...followed.state, end: batch.to.number, endHash: batch.to.hash };
+      const state = { ...followed.state, end: batch.to.number, endHash: batch.to.hash, endsAboveFinal: true };
       changes.push({ followed, state, events: [event] });
       counts.push({ address, count: event.count });
     }
@@ -583,7 +591,7 @@ export class FollowedCollections implements ChainConsumer {
     if (head === undefined || finalized === undefined) return;
     const astray: Followed[] = [];
     const ahead: Followed[] = [];
-    for (const followed of [...this.#followed.values(), ...this.#joiningOn(chain.orphaned)]) {
+    for (const followed of [...this.#followed.values(), ...this.#joiningOn(chain.orphaned, head.number)]) {
       const { end, endHash } = followed.state;
       if (end <= finalized.number || endHash === "") continue;
       if (!isCanonical(chain, { number: end, hash: endHash })) astray.push(followed);

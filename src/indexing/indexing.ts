@@ -54,13 +54,16 @@ export class ChainIndexing {
     this.#options = options;
     const { log, clock, logger, lifecycle } = options;
     const { chainId } = options.chain;
-    this.view = new PublishedChain(log, chainId, options.settle);
+    this.view = new PublishedChain(log, chainId, options.settle, options.bounds?.headers);
     const onFound = () => this.#follower.pollNow();
     const { lists, shapeOf } = options;
     const flags = new FlagRules({ chainId, log, clock, logger, lifecycle, lists, shapeOf, onFound });
     const onHead = (head: StreamHead) => this.#jobs.offer(head);
     const proofs = new HistoryProofs({ ...options, view: this.view, onFound });
-    this.#collections = new FollowedCollections({ ...options, flags, proofs, onHead });
+    this.#collections = new FollowedCollections({
+      ...{ ...options, flags, proofs, onHead },
+      onPartRead: ({ number }) => this.#follower.readied(number),
+    });
     this.#consumers = [this.#collections];
     this.#follower = new Follower({
       ...options,
@@ -69,7 +72,12 @@ export class ChainIndexing {
       isNeeded: () => this.#jobs.isBusy || this.#consumers.some((consumer) => consumer.needsBlocks?.() === true),
     });
     this.candidates = new Candidates(options);
-    this.#jobs = new IndexingJobs({ ...options, follower: this.#follower, collections: this.#collections, flags });
+    this.#jobs = new IndexingJobs({
+      ...{ ...options, flags },
+      follower: this.#follower,
+      collections: this.#collections,
+      finalized: () => this.view.finalized(),
+    });
   }
 
   /** The collections that this process follows. */

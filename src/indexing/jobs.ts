@@ -58,6 +58,8 @@ export interface JobsOptions extends ChainWork {
   readonly collections: FollowedCollections;
   readonly flags: FlagRules;
   readonly archives: Archives;
+  /** The newest final block of the chain's stream. */
+  readonly finalized: () => BlockRef | undefined;
   /** The account of a key's calls. */
   readonly accountOf: (requester: Requester) => Spending;
 }
@@ -395,6 +397,11 @@ export class IndexingJobs {
     let tips = await reader.tips();
     if (tips.finalized.number < from && (await reader.benchLaggards(tips.head))) tips = await reader.tips();
     const { finalized, head, shownBy } = tips;
+    // Endpoints may differ about finality. What the chain's stream has as final stays final.
+    const recorded = this.#options.finalized();
+    if (recorded !== undefined && recorded.number > finalized.number && recorded.number <= head.number) {
+      return { ...recorded, shownBy: undefined, head: head.number };
+    }
     return { number: finalized.number, hash: finalized.hash, shownBy, head: head.number };
   }
 
@@ -427,6 +434,15 @@ export class IndexingJobs {
     }
   }
 
+  /** Nothing final is left to read: another endpoint's final block was higher. The follower reads the rest. */
+  #beyondFinal(writer: JobStream, address: Address, { head }: FinalBlock): void {
+    const next = nextBlock(writer.state);
+    // The node is behind. The job is retried later.
+    if (head < next) throw new Error(`the node's newest block ${head} is below block ${next}`);
+    writer.append([], { status: "joining", attempt: 0, retryAt: 0 });
+    this.#handOver(writer, address, head);
+  }
+
   async #readHistory(
     writer: JobStream,
     address: Address,
@@ -435,10 +451,7 @@ export class IndexingJobs {
   ): Promise<void> {
     const { chain, reader, observer, clock, verify, archives } = this.#options;
     const target = final.number;
-    if (nextBlock(writer.state) > target) {
-      // The node's final block is below the stored history: the node is behind. The job is retried later.
-      throw new Error(`the chain's final block ${target} is below block ${nextBlock(writer.state)}`);
-    }
+    if (nextBlock(writer.state) > target) return this.#beyondFinal(writer, address, final);
     const { sampled, distrusted, nodeRanges } = writer.state;
     const steps = historyFrom({
       chain,

@@ -9,6 +9,7 @@ import {
   firstUnlinked,
   type HeaderOf,
   needsOnlyAPoll,
+  numbersBetween,
 } from "../chain/branch.ts";
 import { failureOf, type IndexState, msUntilRetry, nextBlock } from "../collections/headline.ts";
 import { Semaphore } from "../core/background.ts";
@@ -16,7 +17,7 @@ import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError, isRetryable } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import { Spending } from "../core/spending.ts";
-import type { HeaderRef, NftEvent } from "../events/types.ts";
+import type { BlockRef, HeaderRef, NftEvent } from "../events/types.ts";
 import type { StreamHead } from "../log/event-log.ts";
 import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import type { BlockHeader, ChainLog, ChainReader, CompleteLogsOptions, Verify } from "../rpc/port.ts";
@@ -62,6 +63,24 @@ interface Joining extends Followed {
   failures?: number;
 }
 
+/** The followed branch: its head, the number of its final block, and its known headers. */
+interface FollowedBranch {
+  readonly head: HeaderRef;
+  readonly final: number;
+  readonly headerOf: HeaderOf;
+}
+
+/** The branch in one turn, which is over when the chain's next poll should not wait any longer. */
+interface Turn extends FollowedBranch {
+  readonly isOver: () => boolean;
+}
+
+/** The logs of a part, and its last block. */
+interface PartRead {
+  readonly logs: ChainLog[];
+  readonly end: BlockHeader;
+}
+
 interface JoiningOptions {
   readonly clock: Clock;
   readonly reader: ChainReader;
@@ -73,18 +92,29 @@ interface JoiningOptions {
   readonly onHandedBack: (head: StreamHead) => void;
   /** Called for a collection whose stream another writer moved on. */
   readonly onMovedOn: (address: Address) => Promise<void>;
+  /** Called if a collection has read a part of its missing blocks, and the next part can be read at once. */
+  readonly onPartRead: (head: HeaderRef) => void;
+  /** Most blocks of a part. */
+  readonly part?: number | undefined;
   /** Called for a collection that could not be read, with the wait in ms before the next attempt. */
   readonly onFailed: (followed: Followed, error: unknown, waitMs: number) => void;
 }
 
-/** Newest blocks whose logs are checked against headers at a join: more than any chain leaves unfinalised. */
+/** Newest blocks whose logs are checked against headers at a join. */
 export const MAX_CHECKED = 512;
 /** After this many temporary failures in a row, a collection waits alone: each failure delays the chain's next poll. */
 const MAX_MISSES = 3;
 /** Collections that are read at the same time. The logs of each stay in memory until they are written. */
 const PARALLEL = 12;
-/** A collection further behind goes back to the backfill, which decodes off this thread. */
-const MAX_JOIN_GAP = 10_000;
+/**
+ * Most blocks that a collection reads at once. If more are final, it goes back to the backfill, which decodes off this
+ * thread. The node's final block may also be far below its head: then the blocks between are read and written in parts.
+ */
+export const MAX_PART = 10_000;
+/** Most blocks of a part of which all headers are read. */
+const MAX_HEADERS = 2_000;
+/** The chain's next poll waits at most this long for parts, and for one more part. */
+const PARTS_MS = 5_000;
 
 export class JoiningCollections {
   readonly #options: JoiningOptions;
@@ -103,7 +133,8 @@ export class JoiningCollections {
   /** Adds a collection as its stream's head shows it, unless it waits in that state already: its entry knows more. */
   offer(followed: Followed): void {
     const known = this.#waiting.get(followed.address);
-    if (known === undefined || known.version < followed.version) this.add(followed);
+    if (known !== undefined && known.version >= followed.version) return;
+    this.add(known?.byReceipts === true ? { ...followed, byReceipts: true } : followed);
   }
 
   clear(): void {
@@ -151,12 +182,14 @@ export class JoiningCollections {
    * Completes the collections that wait: reads from their end to the followed head and appends `IndexingCompleted`.
    * Their logs must agree with the unfinalised headers of `headerOf`. Returns false if one of them needs a newer head.
    */
-  async join(head: HeaderRef, headerOf: HeaderOf): Promise<boolean> {
+  async join({ head, final, headerOf }: FollowedBranch): Promise<boolean> {
     const { clock } = this.#options;
     const due = [...this.#waiting.values()].filter(({ state }) => msUntilRetry(state, clock) <= 0);
     // If the follower was stopped for a while, its head may be below the final blocks of a collection.
     const ready = due.filter(({ state }) => nextBlock(state) <= head.number + 1);
-    const join = (joining: Joining) => this.#slots.run(() => this.#join(joining, head, headerOf));
+    const began = clock.monotonic();
+    const branch = { head, final, headerOf, isOver: () => clock.monotonic() - began >= PARTS_MS };
+    const join = (joining: Joining) => this.#slots.run(() => this.#join(joining, branch));
     const outcomes = await Promise.allSettled(ready.map(join));
     const failures = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason as unknown] : []));
     // A failure that only needs another poll must not hide an append whose outcome is unknown.
@@ -165,10 +198,10 @@ export class JoiningCollections {
   }
 
   /** @throws any error that is not about this collection's own stream; it then waits for the next poll */
-  async #join(joining: Joining, head: HeaderRef, headerOf: HeaderOf): Promise<void> {
+  async #join(joining: Joining, branch: Turn): Promise<void> {
     const { streams, onMovedOn } = this.#options;
     try {
-      const isOver = await this.#joinOne(joining, head, headerOf);
+      const isOver = await this.#joinOne(joining, branch);
       // Deletes a newer entry as well: it comes from the wake-up of the same append and is out of date.
       if (isOver) this.#waiting.delete(joining.address);
     } catch (error) {
@@ -180,39 +213,130 @@ export class JoiningCollections {
     }
   }
 
-  /** Joins one collection. Returns false if it could not be read, or its pending append failed. */
-  async #joinOne(joining: Joining, head: HeaderRef, headerOf: HeaderOf): Promise<boolean> {
-    const { streams, onJoined, onHandedBack } = this.#options;
+  /** Joins one collection. Returns false if it is not joined yet: its blocks could not be read, or not all of them. */
+  async #joinOne(joining: Joining, turn: Turn): Promise<boolean> {
+    const { head, final, headerOf, isOver } = turn;
+    const { streams, onJoined, onHandedBack, onPartRead } = this.#options;
     const { state } = joining;
-    const from = nextBlock(state);
     // The follower itself may be on an orphaned branch without knowing it yet.
     if (state.endHash !== "") assertNoFork({ number: state.end, hash: state.endHash }, headerOf);
-    if (head.number - from > MAX_JOIN_GAP) {
+    if (final - nextBlock(state) > this.#part) {
       if (!(await awaitAppend(joining))) return false;
       onHandedBack(await streams.restate(joining, { ...state, status: "backfilling" }));
       return true;
     }
-    let logs: ChainLog[];
+    for (let to = this.#partEnd(joining, turn); to !== undefined; to = this.#partEnd(joining, turn)) {
+      if (isOver()) {
+        onPartRead(head);
+        return false;
+      }
+      if (!(await this.#joinPart(joining, turn, to))) return false;
+    }
+    const read = await this.#read(joining, () => this.#readMissing(joining, head, headerOf));
+    if (read === undefined || !(await awaitAppend(joining))) return false;
+    const { state: before } = joining;
+    const from = nextBlock(before);
+    const events: NftEvent[] = from <= head.number ? [streams.committed(before, read.value, from, head)] : [];
+    events.push({ type: "IndexingCompleted", block: head.number, hash: head.hash });
+    const change = { status: "following", attempt: 0, retryAt: 0, calls: read.calls } as const;
+    const complete: IndexState = { ...before, ...change, ...endAt(head) };
+    await streams.append({ followed: joining, events, state: complete });
+    onJoined(joining);
+    return true;
+  }
+
+  /** Reads the next part of a collection far below the head, and writes it. Returns false if it could not be read. */
+  async #joinPart(joining: Joining, branch: FollowedBranch, toBlock: number): Promise<boolean> {
+    const { streams } = this.#options;
+    const { state } = joining;
+    const from = nextBlock(state);
+    const read = await this.#read(joining, () => this.#readPart(joining, branch, toBlock));
+    if (read === undefined || !(await awaitAppend(joining))) return false;
+    const { logs, end } = read.value;
+    const events: NftEvent[] = [streams.committed(state, logs, from, end)];
+    const change = { attempt: 0, retryAt: 0, calls: read.calls } as const;
+    await streams.append({ followed: joining, events, state: { ...state, ...change, ...endAt(end) } });
+    return true;
+  }
+
+  /** Reads for a collection. A failure of its own is recorded, and the result is then undefined. */
+  async #read<T>(joining: Joining, work: () => Promise<T>): Promise<{ value: T; calls: number | null } | undefined> {
     const spending = new Spending();
     try {
-      logs = await spending.run(() => this.#readMissing(joining, head, headerOf));
+      const value = await spending.run(work);
+      const { calls } = joining.state;
+      return { value, calls: calls === null ? null : calls + spending.total };
     } catch (error) {
       if (error instanceof ForkedAnswersError) throw error;
       joining.failures = (joining.failures ?? 0) + 1;
       if (isRetryable(error) && joining.failures < MAX_MISSES) throw error;
       joining.failures = 0;
       await this.#failed(joining, error);
-      return false;
+      return undefined;
     }
-    if (!(await awaitAppend(joining))) return false;
-    const events: NftEvent[] = from <= head.number ? [streams.committed(state, logs, from, head)] : [];
-    events.push({ type: "IndexingCompleted", block: head.number, hash: head.hash });
-    const { number: end, hash: endHash } = head;
-    const calls = state.calls === null ? null : state.calls + spending.total;
-    const complete: IndexState = { ...state, status: "following", end, endHash, attempt: 0, retryAt: 0, calls };
-    await streams.append({ followed: joining, events, state: complete });
-    onJoined(joining);
-    return true;
+  }
+
+  /** The most blocks that a collection reads at once. */
+  get #part(): number {
+    return this.#options.part ?? MAX_PART;
+  }
+
+  /** True if the headers of all blocks of a collection are read. */
+  #readsHeaders({ byReceipts = false }: Joining): boolean {
+    return byReceipts || this.#options.verify !== "sample";
+  }
+
+  /**
+   * The last block of the next part of a collection; undefined if the rest can be read with the head. Its blocks are
+   * then final, or their headers are checked.
+   */
+  #partEnd(joining: Joining, { head, final }: FollowedBranch): number | undefined {
+    const next = nextBlock(joining.state);
+    const checked = this.#readsHeaders(joining) ? next : this.#firstChecked(head);
+    const isUnchecked = next < checked && final < checked - 1;
+    if (head.number - next <= this.#part && !isUnchecked) return undefined;
+    const most = this.#readsHeaders(joining) ? Math.min(MAX_HEADERS, this.#part) : this.#part;
+    const end = next + most - 1;
+    return isUnchecked ? Math.min(end, checked - 1) : end;
+  }
+
+  /**
+   * Reads the logs of a part of the missing blocks, far below the head, and the part's last block, which an endpoint has
+   * beside the followed head. Only blocks between two that an endpoint has while it answers are on one branch with both.
+   */
+  async #readPart(joining: Joining, { head, headerOf }: FollowedBranch, toBlock: number): Promise<PartRead> {
+    const { reader } = this.#options;
+    const { state } = joining;
+    const from = nextBlock(state);
+    const [end, top] = (await reader.presentHeaders([toBlock, head.number])) as [BlockHeader, BlockHeader];
+    if (top.hash !== head.hash) throw new ForkedAnswersError(head.number);
+    assertNoFork(end, headerOf);
+    if (this.#readsHeaders(joining)) return { end, logs: await this.#readChecked(joining, end, headerOf) };
+    // Block 0 has no logs.
+    const [below] = (await reader.presentHeaders([Math.max(0, from - 1)])) as [BlockHeader];
+    if (state.end >= 0) assertEndsOn(state, below.hash);
+    const filter = { addresses: [joining.address], topics: NFT_TOPICS };
+    const logs = await reader.logsOfStretch({ ...filter, stretch: { below, head: end } });
+    if (logs === undefined) throw new ForkedAnswersError(end.number);
+    assertOnChain(logs, (number) => (number === end.number ? end : headerOf(number)));
+    return { logs, end };
+  }
+
+  /** Reads the logs up to a block, and the headers of all blocks, whose links prove the branch. */
+  async #readChecked(joining: Joining, end: BlockHeader, headerOf: HeaderOf): Promise<ChainLog[]> {
+    const { reader, verify } = this.#options;
+    const { address, state, byReceipts = false } = joining;
+    const from = nextBlock(state);
+    const before = from < end.number ? await reader.presentHeaders(numbersBetween(from, end.number - 1)) : [];
+    const headers = [...before, end];
+    if (firstUnlinked(headers) !== undefined) throw new ForkedAnswersError(end.number);
+    if (state.end >= 0) assertEndsOn(state, headers[0]?.parentHash);
+    for (const header of headers) assertNoFork(header, headerOf);
+    const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: end.number };
+    const logs = await reader.completeLogs(filter, headers, { strict: byReceipts || verify === "receipts" });
+    const linked = new Map(headers.map((header) => [header.number, header]));
+    assertOnChain(logs, (number) => linked.get(number));
+    return logs;
   }
 
   /** Reads the logs of the blocks that a collection lacks, and checks that they lie on the followed branch. */
@@ -237,14 +361,7 @@ export class JoiningCollections {
       headers,
       isCovered || state.end < 0 ? undefined : reader.presentHeaders([state.end]),
     ]);
-    // The stored history was final when it was read. Never append blocks of a chain that lacks its last block.
-    const endHash = before?.[0]?.hash ?? (isCovered ? known[0]?.parentHash : undefined);
-    if (state.endHash !== "" && endHash !== undefined && endHash !== state.endHash) {
-      throw new AppError(`the stored history ends on block ${state.end}, which is not on the followed chain`, {
-        code: "not_canonical",
-        meta: { block: state.end, hash: state.endHash, found: endHash },
-      });
-    }
+    assertEndsOn(state, before?.[0]?.hash ?? (isCovered ? known[0]?.parentHash : undefined));
     const linked = new Map(known.map((header) => [header.number, header]));
     assertOnChain(logs, (number) => linked.get(number) ?? headerOf(number));
     return logs;
@@ -263,7 +380,7 @@ export class JoiningCollections {
   }
 
   #firstChecked(head: HeaderRef): number {
-    return head.number - (this.#options.verify === "sample" ? MAX_CHECKED : MAX_JOIN_GAP + 1) + 1;
+    return head.number - (this.#options.verify === "sample" ? MAX_CHECKED : this.#part + 1) + 1;
   }
 
   /**
@@ -290,6 +407,21 @@ export class JoiningCollections {
     this.#seen.add(read);
     return headers;
   }
+}
+
+/** Fields of a state that ends on a block of the followed branch. */
+const endAt = ({ number: end, hash: endHash }: BlockRef) => ({ end, endHash, endsAboveFinal: true });
+
+/**
+ * Never append blocks of a chain that lacks the last block of the stored history.
+ * @param found the hash of the node's block at that number, if it is known @throws AppError `not_canonical`
+ */
+function assertEndsOn({ end, endHash }: IndexState, found: string | undefined): void {
+  if (endHash === "" || found === undefined || found === endHash) return;
+  throw new AppError(`the stored history ends on block ${end}, which is not on the followed chain`, {
+    code: "not_canonical",
+    meta: { block: end, hash: endHash, found },
+  });
 }
 
 /** Waits for the pending append and takes over its version. Returns false if the append failed. */

@@ -38,6 +38,7 @@ import {
   toStored,
   WakeUps,
 } from "./records.ts";
+import { WriteWatch } from "./write-watch.ts";
 
 const POLL_MS = 1_000;
 /** Twenty replicas stay below the server's default of 100. */
@@ -106,6 +107,10 @@ export async function checkPostgresLog({ url, clock, logger }: PostgresOptions):
   }
 }
 
+/** Takes the locks of an append on both tables, and stores nothing. */
+const PROBE = `WITH moved AS (UPDATE streams SET version = version WHERE false)
+  INSERT INTO events SELECT * FROM events WHERE false`;
+
 class PostgresLog implements EventLog {
   readonly engine = "postgres";
   readonly #connections: PostgresConnections;
@@ -119,6 +124,7 @@ class PostgresLog implements EventLog {
   readonly #known = new Map<string, number>();
   /** False if the last append failed because the server takes none: its disk is full, or it became a standby. */
   #isWritable = true;
+  readonly #watch: WriteWatch;
   readonly #seen: SeenRecords;
   #seenSeq = 0;
   #polled: Omit<LogTail, "isListening">;
@@ -131,6 +137,7 @@ class PostgresLog implements EventLog {
     const most = connections - 1;
     this.#appending = new Semaphore(Math.max(1, most - 1));
     this.#clock = clock;
+    this.#watch = new WriteWatch(clock);
     this.#logger = logger;
     this.#polled = { polledMs: clock.monotonic(), latencyMs: 0 };
     this.#url = url;
@@ -245,12 +252,7 @@ class PostgresLog implements EventLog {
     const version = expectedVersion + events.length;
     const seenOf = (of: StreamName) => this.#seen.newest(of);
     const { text, parameters } = appendStatement(append, stored, seenOf, this.#canNotify ? CHANNEL : undefined);
-    const rows = await this.#query<{ id: string }>(text, parameters, { stream, expectedVersion }).catch(
-      (error: unknown) => {
-        if (takesNoAppends(error)) this.#isWritable = false;
-        throw error;
-      },
-    );
+    const rows = await this.#watched(() => this.#query<{ id: string }>(text, parameters, { stream, expectedVersion }));
     this.#isWritable = true;
     if (rows.length === 0) {
       const { version: actual } = await this.head(stream);
@@ -262,6 +264,26 @@ class PostgresLog implements EventLog {
     this.#seen.add({ stream, version, checksum: (stored.events.at(-1) as StoredEvent).crc });
     this.#wakeUps.notify(stream, version, toRecorded(append, stored));
     return version;
+  }
+
+  /** Watches how long a write takes. */
+  async #watched<T>(ask: () => Promise<T>): Promise<T> {
+    const write = this.#watch.begin();
+    try {
+      const answer = await ask();
+      this.#watch.ended(write);
+      return answer;
+    } catch (error) {
+      this.#watch.failed(write, error instanceof AppError && error.code === "log_unavailable");
+      if (takesNoAppends(error)) this.#isWritable = false;
+      throw error;
+    }
+  }
+
+  /** Finds out whether appends work again after one was given up, by a statement that stores nothing. */
+  #probe(): void {
+    if (!this.#watch.isFailing || !this.#watch.isIdle) return;
+    this.#watched(() => this.#query(PROBE, [])).catch(() => undefined);
   }
 
   async appendAll(appends: readonly Append[]): Promise<AppendOutcome[]> {
@@ -381,7 +403,7 @@ class PostgresLog implements EventLog {
   }
 
   get isAnswering(): boolean {
-    return this.#seen.isKept && this.#connections.isAnswering;
+    return this.#seen.isKept && this.#connections.isAnswering && !this.#watch.isBlocked;
   }
 
   subscribe(listener: WakeUpListener): () => void {
@@ -446,6 +468,7 @@ class PostgresLog implements EventLog {
   }
 
   async status(): Promise<LogStatus> {
+    this.#probe();
     const [row] = await this.#read<{ bytes: string; standby: boolean; time: string | null }>(
       `SELECT pg_database_size(current_database()) AS bytes, pg_is_in_recovery() AS standby,
               (SELECT time FROM events WHERE stream_id = (SELECT id FROM streams ORDER BY seq DESC LIMIT 1)
@@ -455,7 +478,7 @@ class PostgresLog implements EventLog {
     return {
       bytes: Number(row?.bytes ?? 0),
       freeBytes: undefined,
-      isWritable: this.isAnswering && this.#isWritable && row?.standby === false,
+      isWritable: this.isAnswering && this.#isWritable && !this.#watch.isHeldUp && row?.standby === false,
       lastAppendAt: row?.time == null ? undefined : Number(row.time),
     };
   }

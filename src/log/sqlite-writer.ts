@@ -22,6 +22,8 @@ export type WriterOperation =
   | { readonly op: "lease"; readonly name: string; readonly holder: string; readonly ttlMs: number }
   | { readonly op: "release"; readonly name: string; readonly holder: string }
   | { readonly op: "setting"; readonly name: string; readonly value: string }
+  /** Stores nothing. It succeeds if the file can be written. */
+  | { readonly op: "probe" }
   | { readonly op: "close" };
 
 type WriterRequest = WriterOperation & { readonly id: number };
@@ -131,6 +133,8 @@ function perform(db: Database, request: WriterRequest): unknown {
       const row = db.query<{ value: string }, [string]>("SELECT value FROM settings WHERE name = ?").get(request.name);
       return { value: row?.value ?? "", created: created > 0 };
     }
+    case "probe":
+      return undefined;
     case "open":
     case "close":
       throw new Error(`${request.op} is not part of a transaction`);
@@ -159,8 +163,10 @@ function drain(): void {
     const replies = db.transaction(() => batch.map((request) => ({ id: request.id, result: perform(db, request) })));
     for (const reply of replies.immediate()) self.postMessage(reply);
   } catch (error) {
-    if (batch.length === 1) {
-      self.postMessage(failure((batch[0] as WriterRequest).id, error));
+    // A lock on the file concerns all of them. Each would wait for it in turn.
+    const isLocked = String((error as { code?: unknown }).code).startsWith("SQLITE_BUSY");
+    if (batch.length === 1 || isLocked) {
+      for (const { id } of batch) self.postMessage(failure(id, error));
       return;
     }
     for (const request of batch) {

@@ -245,7 +245,7 @@ class SqliteLog implements EventLog {
   }
 
   get isAnswering(): boolean {
-    return !this.#writer.isDead;
+    return !this.#writer.isDead && !this.#writer.isBlocked;
   }
 
   subscribe(listener: WakeUpListener): () => void {
@@ -297,6 +297,7 @@ class SqliteLog implements EventLog {
   }
 
   async status(): Promise<LogStatus> {
+    this.#writer.probe();
     const sizeOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
     const { bavail, bsize } = statfsSync(dirname(this.#path));
     const freeBytes = bavail * bsize;
@@ -309,7 +310,7 @@ class SqliteLog implements EventLog {
     return {
       bytes: sizeOf(this.#path) + sizeOf(`${this.#path}-wal`),
       freeBytes,
-      isWritable: this.isAnswering && !this.#writer.isFull && freeBytes > LEAST_FREE_BYTES,
+      isWritable: this.isAnswering && !this.#writer.isHeldUp && freeBytes > LEAST_FREE_BYTES,
       lastAppendAt: newest?.time,
     };
   }

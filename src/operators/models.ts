@@ -152,7 +152,7 @@ const ArchiveState = Type.Object({
   reason: nullableText("The last fault in words, while it rests"),
 });
 
-const ChainHead = Type.Object({ number: int64("Block"), hash: text("Its hash"), time: time("Its time") });
+const ChainHead = Type.Object({ number: int64("Block"), hash: text("Its hash"), time: nullableTime("Its time") });
 
 const ChainStatus = Type.Object({
   name: text("Name of the chain"),

@@ -4,6 +4,7 @@
  */
 import type { Chain } from "../chains/chains.ts";
 import { HEADERS_CHANGED, troubleOfEndpoints } from "../chains/trouble.ts";
+import { isoTime } from "../core/block-time.ts";
 import type { Clock } from "../core/clock.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { EventLog, HeldLease, LogStatus } from "../log/event-log.ts";
@@ -154,7 +155,7 @@ export function logReport(engine: string, { bytes, freeBytes, isWritable, lastAp
 export const leaseReports = (leases: readonly HeldLease[]): StatusReport["leases"] =>
   leases.filter(isWork).map(({ name: what, holder }) => ({ what, holder }));
 
-const timeOf = ({ timestamp }: HeaderRef): string => new Date(timestamp * 1_000).toISOString();
+const timeOf = ({ timestamp }: HeaderRef): string | null => isoTime(timestamp) ?? null;
 
 /**
  * 1. The chain's followers have halted it.

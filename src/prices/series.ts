@@ -4,6 +4,7 @@
  */
 import type { ChainView } from "../chain/consumer.ts";
 import { Semaphore } from "../core/background.ts";
+import { isoTime } from "../core/block-time.ts";
 import type { Clock } from "../core/clock.ts";
 import { invalidParameter, Refusal } from "../core/errors.ts";
 import type { Requester } from "../core/fair-slots.ts";
@@ -85,10 +86,10 @@ export class PriceSeries {
       );
     const answers = (await Promise.all(read)).toReversed();
     return blocks.flatMap((block, at) => {
-      const timestamp = headers[at]?.timestamp;
-      if (timestamp === undefined) return [];
+      const header = headers[at];
+      const time = header && isoTime(header.timestamp);
+      if (time === undefined) return [];
       const { record, pool } = answers[at] ?? {};
-      const time = new Date(timestamp * 1_000).toISOString();
       return [{ block, time, usdPrice: record?.usdPrice ?? null, pool: pool ?? null }];
     });
   }

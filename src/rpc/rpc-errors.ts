@@ -249,7 +249,7 @@ export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta
   const more = words === "" || /^0x[0-9a-f]*$/i.test(words) ? "" : `: ${words}`;
   const make = (kind: RpcErrorKind, options: { hint?: RangeHint; data?: string } = {}) =>
     new RpcError(kind, `${method} refused: ${message}${more}`, { meta: located, ...options });
-  const reverted = () => make("revert", /^0x[0-9a-f]*$/i.test(data) ? { data } : {});
+  const reverted = () => make("revert", /^0x(?:[0-9a-f]{2})*$/i.test(data) ? { data } : {});
 
   // A revert's message continues with text of the contract, which must not be matched.
   if (method === "eth_call" && (code === 3 || /^(?:vm |evm )?execution(?: was)? reverted/i.test(message))) {

@@ -93,13 +93,13 @@ function begin(collection: Collection, { block: at, chainVersion, chainChecksum 
 }
 
 function resume(cursor: Walk, collection: Collection, chain: PageChain): Walk {
-  const { block, hash, above } = cursor;
+  const { block, hash, above, chainVersion } = cursor;
   if (block === undefined) return cursor;
   if (cursor.base !== collection.base) {
     const text = "cursor: the collection was indexed anew since; start again without it";
     throw new Refusal("cursor_reorged", text, { details: { block } });
   }
-  if (hasLeft(collection, chain, { number: block, hash, above })) {
+  if (hasLeft(collection, chain, { number: block, hash, above, chainVersion })) {
     throw new Refusal("cursor_reorged", "cursor: its block left the canonical chain; start again without it", {
       details: { block, hash },
     });

@@ -213,12 +213,12 @@ function* readingPage(start: PageStart): Generator<void, Slice> {
 /** Reads the page's entries in slices; undefined if the block changed meanwhile. */
 async function readOn({ start, work }: Begun, chain: ShownChain): Promise<Slice | undefined> {
   const { collection, walk, snapshot } = start;
-  const { status } = snapshot;
+  const { status, chainVersion } = snapshot;
   const { hash, above } = walk;
   const block = walk.block === undefined ? undefined : { number: walk.block, hash, above };
   for (;;) {
     await shownAsFar(collection, chain);
-    if (!isStillTrue({ block, status }, collection, chain)) return undefined;
+    if (!isStillTrue({ block, status, chainVersion }, collection, chain)) return undefined;
     const { done, value } = work.next();
     if (done === true) return value;
     await yieldToEventLoop();

@@ -83,7 +83,8 @@ export interface PageChain {
   head(): BlockRef | undefined;
   finalized(): BlockRef | undefined;
   header(number: number): (BlockRef & { readonly timestamp?: number }) | undefined;
-  isCanonical(block: BlockRef): boolean;
+  /** @param since version of the chain's stream at which the block was canonical */
+  isCanonical(block: BlockRef, since?: number): boolean;
 }
 
 /** The newest block the listing is valid for: the followed head if synced, else the block the backfill has reached. */
@@ -99,10 +100,15 @@ export function isBehind({ status, end }: Collection, block: number): boolean {
 }
 
 /** The block of a snapshot, as far as it is known. */
-export interface SnapshotBlock {
+interface SnapshotBlock {
   readonly number: number;
   readonly hash: Hash | "";
   readonly above?: BlockRef | undefined;
+}
+
+/** The block of a walk, and the version of the chain's stream at which it was canonical. */
+export interface ShownBlock extends SnapshotBlock {
+  readonly chainVersion: number;
 }
 
 /** The block that a first page is valid for. Decided once, before the planning of the page awaits anything. */
@@ -127,12 +133,15 @@ export function snapshotOf(collection: Collection, chain: PageChain, asOfBlock: 
  * the collection depends on no later chain version than the visible one.
  */
 export function isStillTrue(
-  { block, status }: Pick<Snapshot, "block" | "status">,
+  { block, status, chainVersion }: Pick<Snapshot, "block" | "status" | "chainVersion">,
   collection: Collection,
   chain: PageChain,
 ): boolean {
   if (collection.status !== status || chain.version < collection.chainVersion) return false;
-  return block === undefined || !(hasLeft(collection, chain, block) || isBehind(collection, block.number));
+  return (
+    block === undefined ||
+    !(hasLeft(collection, chain, { ...block, chainVersion }) || isBehind(collection, block.number))
+  );
 }
 
 function blockOf(collection: Collection, chain: PageChain, asOfBlock: number | undefined): SnapshotBlock | undefined {
@@ -154,7 +163,9 @@ function blockOf(collection: Collection, chain: PageChain, asOfBlock: number | u
   // The followed headers lack the blocks of a backfill, which are final and may be ahead of the followed head.
   const known = end?.number === asOfBlock ? end : status === "synced" ? chain.header(asOfBlock) : undefined;
   if (known !== undefined) return { number: asOfBlock, hash: known.hash };
-  return { number: asOfBlock, hash: "", above: status === "synced" ? knownAbove(asOfBlock, chain) : undefined };
+  // The end of a collection that joins the head in parts may be reverted, too.
+  const joined = collection.chainVersion > 0 ? end : undefined;
+  return { number: asOfBlock, hash: "", above: status === "synced" ? knownAbove(asOfBlock, chain) : joined };
 }
 
 /** Returns the lowest known block above one that may be reverted, but whose header the follower left out. */
@@ -172,11 +183,11 @@ function knownAbove(block: number, chain: PageChain): BlockRef | undefined {
 export function hasLeft(
   { status }: Collection,
   chain: PageChain,
-  { number: block, hash, above }: SnapshotBlock,
+  { number: block, hash, above, chainVersion }: ShownBlock,
 ): boolean {
   const head = chain.head();
   // A block that an earlier page showed but is above the head now was reverted, however long ago.
   const isAbove = status === "synced" && head !== undefined && block > head.number;
-  if (isAbove || (above !== undefined && !chain.isCanonical(above))) return true;
-  return hash !== "" && !chain.isCanonical({ number: block, hash });
+  if (isAbove || (above !== undefined && !chain.isCanonical(above, chainVersion))) return true;
+  return hash !== "" && !chain.isCanonical({ number: block, hash }, chainVersion);
 }

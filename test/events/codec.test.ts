@@ -99,7 +99,7 @@ const EVENTS: { [T in DomainEvent["type"]]: Extract<DomainEvent, { type: T }> } 
   ChainFinalized: { type: "ChainFinalized", block },
   ChainHalted: { type: "ChainHalted", finalized: block, found: block },
   FollowingBegan: { type: "FollowingBegan", holder: "a-process" },
-  ChainCheckpointed: { type: "ChainCheckpointed", headers: [header], finalized: block, orphaned: [] },
+  ChainCheckpointed: { type: "ChainCheckpointed", headers: [header], finalized: block, orphaned: [], reverts: [] },
   ReindexRequested: { type: "ReindexRequested" },
   CollectionRemoved: { type: "CollectionRemoved" },
   KeyAdded: {

@@ -81,6 +81,7 @@ function joining(lies: Lies) {
     onJoined: (followed) => joined.push(followed),
     onHandedBack: (head) => handedBack.push(head),
     onMovedOn: async () => undefined,
+    onPartRead: () => undefined,
     onFailed: ({ address }) => failed.push(address),
   });
   const pass = (ms: number) => {
@@ -106,7 +107,9 @@ test("refuses logs or headers of a losing branch, and accepts those of the winni
   for (const lies of all) {
     const { collections, joined } = joining(lies);
     collections.add({ address, version: 1, state });
-    const failure = await collections.join(header(HEAD), headerOf).catch((error: unknown) => error);
+    const failure = await collections
+      .join({ head: header(HEAD), final: FINAL, headerOf })
+      .catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(ForkedAnswersError);
     expect(joined).toEqual([]);
   }
@@ -115,7 +118,7 @@ test("refuses logs or headers of a losing branch, and accepts those of the winni
   const { collections, streams, joined } = joining({ headers: false, logs: false });
   streams.chain = { version: chainVersion, headers: new Map() };
   collections.add({ address, version: 1, state });
-  await collections.join(header(HEAD), headerOf);
+  await collections.join({ head: header(HEAD), final: FINAL, headerOf });
   expect(joined).toMatchObject([{ address, state: { status: "following", end: HEAD, endHash: hashOf(HEAD) } }]);
   const events = await log.read(nftStream(1, address), { from: 2 });
   expect(events.map(({ event }) => event.type)).toEqual(["TransfersCommitted", "IndexingCompleted"]);
@@ -130,7 +133,7 @@ test("requires an endpoint that has the head when headers do not cover the range
     const { collections, wanted } = joining({ headers: false, logs: false });
     // The stream isn't at this version, so the join only reads and writes nothing.
     collections.add({ address, version: 7, state });
-    await collections.join(header(head), () => undefined).catch(() => undefined);
+    await collections.join({ head: header(head), final: FINAL, headerOf: () => undefined }).catch(() => undefined);
     expect(wanted).toEqual([isCovered ? undefined : header(head)]);
   }
 });
@@ -154,7 +157,7 @@ test("joins the other collections although one cannot be read, temporarily or pe
     collections.add({ address, version: 1, state });
   }
   const headerOf = (number: number) => (number > FINAL ? header(number) : undefined);
-  const join = () => collections.join(header(HEAD), headerOf).catch((error: unknown) => error);
+  const join = () => collections.join({ head: header(HEAD), final: FINAL, headerOf }).catch((error: unknown) => error);
   // A transient failure is retried at the next poll, after the other collections. A permanent one waits for its
   // backoff.
   expect(await join()).toMatchObject({ retryable: true });
@@ -183,7 +186,8 @@ test("waits for the retry of a collection that failed, but not for a time that o
     const state = { ...REQUESTED, status: "joining" as const, forms: ["erc721" as const], startBlock: 1 };
     collections.add({ address, version: 1, state: { ...state, attempt: 1, retryAt: ms } });
   }
-  expect(await collections.join(header(HEAD), (number) => (number > FINAL ? header(number) : undefined))).toBe(true);
+  const headerOf = (number: number) => (number > FINAL ? header(number) : undefined);
+  expect(await collections.join({ head: header(HEAD), final: FINAL, headerOf })).toBe(true);
   expect(joined.map(({ address }) => address)).toEqual([never]);
 });
 
@@ -199,7 +203,11 @@ test("does not join a history that ends on a block of another branch, even if th
     streams.chain = { version: (await log.head(chainStream(1))).version, headers: new Map() };
     const state = { ...REQUESTED, status: "joining" as const, end: 9, endHash: hashOf(9, 1) };
     collections.add({ address: parted, version, state });
-    expect(await collections.join(header(head), () => undefined).catch((error: unknown) => error)).toBe(true);
+    expect(
+      await collections
+        .join({ head: header(head), final: FINAL, headerOf: () => undefined })
+        .catch((error: unknown) => error),
+    ).toBe(true);
     expect([joined, failed]).toEqual([[], [parted]]);
     const last = (await log.read(nftStream(1, parted))).at(-1)?.event;
     expect(last).toMatchObject({ type: "IndexingFailed", reason: expect.stringContaining("block 9") });
@@ -217,7 +225,8 @@ test("backs off from a collection that fails in several polls, and records the f
   const state = { ...REQUESTED, status: "joining" as const, forms: ["erc721" as const], startBlock: 1 };
   await log.append({ stream: nftStream(1, slow), events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
   collections.add({ address: slow, version: 1, state });
-  const join = () => collections.join(header(HEAD), () => undefined).catch((error: unknown) => error);
+  const join = () =>
+    collections.join({ head: header(HEAD), final: FINAL, headerOf: () => undefined }).catch((error: unknown) => error);
   for (let look = 1; look <= 2; look++) expect(await join()).toMatchObject({ retryable: true });
   expect(await join()).toBe(true);
   expect(failed).toEqual([slow]);
@@ -255,7 +264,7 @@ test("joins a collection that failed as soon as it can be read, whatever the out
     },
   });
   streams.chain = { version: (await log.head(chainStream(1))).version, headers: new Map() };
-  const join = () => collections.join(header(HEAD), headerOf).catch((error: unknown) => error);
+  const join = () => collections.join({ head: header(HEAD), final: FINAL, headerOf }).catch((error: unknown) => error);
   // A permanent failure is recorded on the collection. The next attempt starts from the version after that record.
   collections.expect(failing, state, headOf(failing));
   expect(await join()).toBe(true);
@@ -286,7 +295,10 @@ test("hands a collection that is far behind back to a job, without an event, and
   await log.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
   const { collections, streams, joined, handedBack } = joining({ headers: false, logs: false });
   const { version } = await log.head(chainStream(1));
-  const join = () => collections.join(header(20_000), () => undefined).catch((error: unknown) => error);
+  const join = () =>
+    collections
+      .join({ head: header(20_000), final: 19_936, headerOf: () => undefined })
+      .catch((error: unknown) => error);
   streams.chain = { version: version + 1, headers: new Map() };
   collections.add({ address: slow, version: 1, state });
   expect(await join()).toMatchObject({ code: "concurrency", stream: chainStream(1) });
@@ -315,8 +327,8 @@ test("joins a collection once although its own append announced it a second time
   streams.chain = { version: (await log.head(chainStream(1))).version, headers: new Map() };
   const headerOf = (number: number) => (number > FINAL ? header(number) : undefined);
   collections.expect(told, state, log.head(stream));
-  await collections.join(header(HEAD), headerOf);
-  await collections.join(header(HEAD), headerOf);
+  await collections.join({ head: header(HEAD), final: FINAL, headerOf });
+  await collections.join({ head: header(HEAD), final: FINAL, headerOf });
   expect(joined.map(({ address }) => address)).toEqual([told]);
   expect(wanted).toHaveLength(1);
 });

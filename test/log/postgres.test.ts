@@ -32,6 +32,30 @@ function silentDatabase(): Promise<string> {
 }
 
 describe("PostgreSQL", () => {
+  test("counts as out of reach while another session locks its tables against writes, and as writable after it", async () => {
+    const postgres = await sharedPostgres();
+    const place = await postgres.createDatabase();
+    const log = await openLog(place, systemClock, silentLogger);
+    const stream = freshStream();
+    await log.append({ stream, events: [committed(0, 0)], expectedVersion: 0 });
+    const other = new SQL(place, { max: 1 });
+    await other.unsafe("BEGIN");
+    await other.unsafe("LOCK TABLE events IN EXCLUSIVE MODE");
+    const append = log
+      .append({ stream, events: [committed(1, 1)], expectedVersion: 1 })
+      .catch((error: unknown) => error);
+    const seen = async () => [log.isAnswering, (await log.status()).isWritable].join();
+    expect(await seen()).toBe("true,true");
+    await eventually("the lock is noticed", async () => (await seen()) === "false,false" || undefined, 20_000);
+    expect((await log.read(stream)).length).toBe(1);
+    expect(await append).toMatchObject({ code: "log_unavailable" });
+    expect(await seen()).toBe("false,false");
+    await other.unsafe("ROLLBACK");
+    await other.close();
+    await eventually("the log is writable", async () => (await seen()) === "true,true" || undefined);
+    await log.close();
+  }, 60_000);
+
   test("survives a server restart with retryable errors, no lost events, and new wake-ups", async () => {
     const postgres = await startPostgres({ durable: true });
     const log = await openLog(await postgres.createDatabase(), systemClock, silentLogger);

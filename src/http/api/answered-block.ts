@@ -3,6 +3,7 @@
 import type { Chain } from "../../chains/chains.ts";
 import { type ChainTrouble, troubleText } from "../../chains/trouble.ts";
 import { LIMITS } from "../../config.ts";
+import { isoTime } from "../../core/block-time.ts";
 import { type Clock, withTimeout } from "../../core/clock.ts";
 import { Refusal } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
@@ -94,7 +95,8 @@ export function responseHeaders(
   if (asOf === undefined) return headers;
   headers["x-as-of-block"] = String(asOf.block);
   if (asOf.hash !== "") headers["x-as-of-hash"] = asOf.hash;
-  if (asOf.time !== undefined) headers["x-as-of-time"] = new Date(asOf.time * 1_000).toISOString();
+  const time = asOf.time === undefined ? undefined : isoTime(asOf.time);
+  if (time !== undefined) headers["x-as-of-time"] = time;
   headers["x-finality"] = asOf.finalized ? "finalized" : isStale ? "stale" : "latest";
   return headers;
 }

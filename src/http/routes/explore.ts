@@ -4,6 +4,7 @@
  */
 import { type Static, Type } from "@sinclair/typebox";
 import { type Collection, collectionAt } from "../../collections/collection.ts";
+import { isoTime } from "../../core/block-time.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
 import type { Requester } from "../../core/fair-slots.ts";
 import { type Address, type Hash, parseAddress } from "../../core/hex.ts";
@@ -375,7 +376,7 @@ async function transfersAnswer(asked: Asked, deps: ExploreDeps, wanted: Transfer
     const seconds = times[i];
     const transfer = {
       ...one,
-      time: seconds === undefined ? null : new Date(seconds * 1_000).toISOString(),
+      time: seconds === undefined ? null : (isoTime(seconds) ?? null),
       tokenId: id.toString(),
       amount: amount.toString(),
     };

@@ -6,6 +6,7 @@
 import { LRUCache } from "lru-cache";
 import type { ChainView } from "../../chain/consumer.ts";
 import { Semaphore } from "../../core/background.ts";
+import { secondsIn } from "../../core/block-time.ts";
 import type { Clock } from "../../core/clock.ts";
 import { TokenBuckets } from "../../core/fair-slots.ts";
 import type { Address } from "../../core/hex.ts";
@@ -52,7 +53,9 @@ export function evolvePrice(state: PriceState, event: PriceEvent): PriceState {
     case "PriceObserved": {
       const known = state.pools.get(event.pool);
       if (known === undefined) return state;
-      const observations = insertByBlock(known.observations, event).slice(-MAX_OBSERVATIONS);
+      // Older releases recorded the times of some nodes in their own units.
+      const timestamp = secondsIn(event.timestamp) ?? event.timestamp;
+      const observations = insertByBlock(known.observations, { ...event, timestamp }).slice(-MAX_OBSERVATIONS);
       return withPool(state, event.pool, { ...known, observations });
     }
     case "BlocksReverted": {

@@ -3,6 +3,7 @@
  * have a matching log, a line each; a body may end anywhere, so the next request goes on behind its last line. Holds no
  * more than one answer's bytes, which are bounded. Errors name the archive by its label, never by its URL or key.
  */
+import { secondsIn } from "../../core/block-time.ts";
 import { type Clock, retry } from "../../core/clock.ts";
 import { TokenBuckets } from "../../core/fair-slots.ts";
 import type { Hash } from "../../core/hex.ts";
@@ -119,7 +120,7 @@ export class Portal implements HistorySource {
     for await (const { logs, ...part } of this.#parts(filter, signal, async (bytes, range) => {
       const { logs, touched, last } = readPortal(bytes, { ...filter, ...range }, this.#options.form?.isSettling);
       if (last === undefined) throw this.#retryable("its answer has no block");
-      const times = new Map(touched.map(({ number, timestamp }) => [number, Number(timestamp)]));
+      const times = new Map(touched.flatMap(({ number, timestamp }) => timesOf(number, timestamp)));
       return { fromBlock: range.fromBlock, toBlock: last.number, hash: last.hash, logs, times };
     })) {
       left -= logs.length;
@@ -339,6 +340,12 @@ function previousIn(value: unknown): readonly BlockRef[] {
   if (!Array.isArray(previousBlocks)) return [];
   const blocks = previousBlocks.slice(0, MAX_PREVIOUS).flatMap((one) => blockIn(one) ?? []);
   return blocks.sort((a, b) => a.number - b.number);
+}
+
+/** A block's number with its time, if the archive tells one. */
+function timesOf(number: number, time: unknown): [number, number][] {
+  const seconds = typeof time === "number" ? secondsIn(time) : undefined;
+  return seconds === undefined ? [] : [[number, seconds]];
 }
 
 /** The wait of a `Retry-After` in ms: seconds or a date. */

@@ -2,6 +2,7 @@
  * Turns a raw `eth_getLogs` answer into columns: parses, verifies and decodes it. Pure. Runs in the decode worker, or
  * on the caller's thread where there is no worker.
  */
+import { parseBlockTime } from "../../core/block-time.ts";
 import { type ErrorMeta, messageOf } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import { parseQuantity, quantity, toHash } from "../../core/hex.ts";
@@ -341,6 +342,13 @@ export function logFilterParams(filter: LogFilter): Record<string, unknown> {
   };
 }
 
+/** @throws TypeError for a number that can't be stored */
+function parseBlockNumber(value: unknown): number {
+  const number = parseQuantity(value);
+  if (number > MAX_NUMBER) throw new TypeError("a block number above 2^32");
+  return number;
+}
+
 const NO_BLOOM = `0x${"0".repeat(512)}`;
 export const BLOOM = /^0x[0-9a-f]{512}$/;
 
@@ -356,10 +364,10 @@ export function parseHeader(wire: unknown, requested: number | string, endpoint:
   const isSettling = fields["settledHeight"] !== undefined && fields["settledHeight"] !== null;
   try {
     const header = {
-      number: parseQuantity(fields["number"]),
+      number: parseBlockNumber(fields["number"]),
       hash: toHash(String(fields["hash"])),
       parentHash: toHash(String(fields["parentHash"])),
-      timestamp: parseQuantity(fields["timestamp"]),
+      timestamp: parseBlockTime(fields["timestamp"]),
       // A missing or malformed bloom matches no log.
       logsBloom: BLOOM.test(bloom) ? bloom : NO_BLOOM,
       ...(WORD.test(root) ? { receiptsRoot: root as Hash } : {}),

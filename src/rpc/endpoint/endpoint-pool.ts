@@ -98,6 +98,8 @@ const NEVER = new AbortController().signal;
 
 /** Endpoints that have not answered for this long, in ms, count as unreachable: most faults pass sooner. */
 const UNREACHABLE_MS = 60_000;
+/** Each poll finds anew that a chain skips block numbers. */
+const SKIPPING_MS = 300_000;
 
 export class EndpointPool {
   readonly endpoints: readonly Endpoint[];
@@ -109,6 +111,8 @@ export class EndpointPool {
   #answeredAt = 0;
   /** Monotonic time since which all requests fail; undefined after an answer. */
   #failingSince: number | undefined;
+  /** Endpoints whose chain skips block numbers, and the monotonic time until which that is known. */
+  readonly #skipping = new Map<Endpoint, number>();
   /** The state of each endpoint that `onState` was last called with. */
   readonly #reported = new Map<Endpoint, EndpointStatus["state"]>();
   /** Awaited before each request. It throws while the endpoints must not be asked. */
@@ -124,10 +128,13 @@ export class EndpointPool {
 
   /** What keeps all endpoints from answering; undefined if one may answer. */
   trouble(): ReturnType<typeof troubleOfEndpoints> {
+    const now = this.#clock.monotonic();
+    // They answer, but the chain can't be followed with what they say.
+    if (this.endpoints.every((endpoint) => (this.#skipping.get(endpoint) ?? now) > now)) return "unreachable";
     const trouble = troubleOfEndpoints(this.endpoints.map((endpoint) => this.#statusOf(endpoint).state));
     if (trouble !== "unreachable") return trouble;
-    const since = this.#failingSince ?? this.#clock.monotonic();
-    return this.#clock.monotonic() - since >= UNREACHABLE_MS ? "unreachable" : undefined;
+    const since = this.#failingSince ?? now;
+    return now - since >= UNREACHABLE_MS ? "unreachable" : undefined;
   }
 
   status(): readonly EndpointStatus[] {
@@ -470,6 +477,7 @@ export class EndpointPool {
       const now = this.#clock.monotonic();
       this.#failingSince = error.retryable ? (this.#failingSince ?? now) : undefined;
       this.#lastFailure = { message: `${endpoint.label}: ${error.message}`, at: now };
+      if (error.meta["skipsNumbers"] === true) this.#skipping.set(endpoint, now + SKIPPING_MS);
       if (error.kind === "lie") this.benchLiar(endpoint, error.message);
       else if (error.retryable) health.failed(error, started, now);
       this.#tellState(endpoint);

@@ -134,7 +134,7 @@ export class CallReader {
     const data = aggregateCalls(calls);
     let returned: string;
     try {
-      returned = await requestParsed(endpoint, "eth_call", [{ to: this.#options.multicall, data }, tag], textIn);
+      returned = await requestParsed(endpoint, "eth_call", [{ to: this.#options.multicall, data }, tag], bytesIn);
     } catch (error) {
       // Each call may fail, so only gas makes all of them revert: there are too many, or a contract burns it.
       if (error instanceof RpcError && error.kind === "revert") return "out of gas";
@@ -163,7 +163,7 @@ export class CallReader {
     try {
       const call = { ...(from && { from }), ...(to && { to }), data: input };
       const params = overrides === undefined ? [call, tag] : [call, tag, overrides];
-      const data = await requestParsed(endpoint, "eth_call", params, textIn);
+      const data = await requestParsed(endpoint, "eth_call", params, bytesIn);
       return { ok: true, data };
     } catch (error) {
       if (error instanceof RpcError && error.kind === "revert") return { ok: false, data: error.data ?? "0x" };
@@ -326,7 +326,10 @@ export async function requestParsed<T>(
   }
 }
 
-export function textIn(answer: unknown): string {
-  if (typeof answer !== "string") throw new TypeError("not a string");
+const BYTES = /^0x[0-9a-f]*$/i;
+
+/** Reads bytes as nodes send them: hex with 0x. @throws TypeError */
+export function bytesIn(answer: unknown): string {
+  if (typeof answer !== "string" || !BYTES.test(answer)) throw new TypeError("not bytes in hex");
   return answer;
 }

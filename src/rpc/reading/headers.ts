@@ -70,6 +70,48 @@ export function missingBlock(block: number, endpoint?: Endpoint): RpcError {
   return new RpcError("transient", "the endpoint lacks a block below its head", { meta });
 }
 
+/** Blocks looked at on each side of a missing one. */
+const NEIGHBOURS = 12;
+
+/**
+ * Two neighbours by parent hash whose numbers are not neighbours, among these headers of one endpoint. That is proof: a
+ * backend that lags, or another branch, may lack a block, but no block's parent then has another number.
+ */
+export function skipIn(
+  headers: readonly (BlockHeader | undefined)[],
+): { readonly parent: number; readonly child: number } | undefined {
+  const numbers = new Map(headers.flatMap((header) => (header === undefined ? [] : [[header.hash, header.number]])));
+  for (const header of headers) {
+    if (header === undefined) continue;
+    const parent = numbers.get(header.parentHash);
+    if (parent !== undefined && parent !== header.number - 1) return { parent, child: header.number };
+  }
+  return undefined;
+}
+
+/** What is wrong with a chain that skips numbers, in words. */
+export const skipText = ({ parent, child }: { readonly parent: number; readonly child: number }): string =>
+  `the chain skips block numbers: the parent of block ${child} is block ${parent}. Chains with null rounds, such as ` +
+  "Filecoin, are not served";
+
+/** Reads headers of this endpoint that it may lack or refuse. */
+export async function someHeadersOf(
+  endpoint: Endpoint,
+  numbers: readonly number[],
+): Promise<(BlockHeader | undefined)[]> {
+  const answers = await Promise.allSettled(numbers.map((number) => headerFrom(endpoint, number)));
+  return answers.map((one) => (one.status === "fulfilled" ? one.value : undefined));
+}
+
+/** Returns the error of an endpoint whose chain has no block of this number, although it goes on above. */
+export async function skippedBlock(endpoint: Endpoint, number: number): Promise<RpcError | undefined> {
+  const least = Math.max(0, number - NEIGHBOURS);
+  const around = Array.from({ length: number + NEIGHBOURS - least + 1 }, (_, at) => least + at);
+  const skip = skipIn(await someHeadersOf(endpoint, around));
+  if (skip === undefined) return undefined;
+  return new RpcError("lie", skipText(skip), { meta: { endpoint: endpoint.label, block: number, skipsNumbers: true } });
+}
+
 /** See `ChainReader.benchLaggards`. */
 export async function benchLaggards(pool: EndpointPool, known: BlockRef): Promise<boolean> {
   if (pool.endpoints.length === 1) return false;

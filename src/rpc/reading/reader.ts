@@ -27,7 +27,8 @@ import type {
   Tips,
   TransferFilter,
 } from "../port.ts";
-import { type CallOptions, CallReader, requestParsed, textIn } from "./call-reader.ts";
+import { isUnknownRefusal } from "../rpc-errors.ts";
+import { bytesIn, type CallOptions, CallReader, requestParsed } from "./call-reader.ts";
 import { HeaderForm } from "./header-form.ts";
 import {
   benchLaggards,
@@ -38,6 +39,8 @@ import {
   missingBlock,
   newestHeaderOf,
   RecordedBlock,
+  skippedBlock,
+  someHeadersOf,
 } from "./headers.ts";
 import { LOOK_CALLS, LogHorizon } from "./log-horizon.ts";
 import {
@@ -153,13 +156,21 @@ export class RpcChainReader implements ChainReader {
 
   async #presentHeadersOf(endpoint: Endpoint, numbers: readonly number[]): Promise<BlockHeader[]> {
     let lacking = -1;
-    const headers = await fromAnyNode(async () => {
-      const answer = await this.headersOf(endpoint, numbers);
-      lacking = answer.indexOf(undefined);
-      return lacking < 0 ? (answer as BlockHeader[]) : undefined;
-    });
-    if (headers === undefined) throw missingBlock(numbers[lacking] as number, endpoint);
-    return headers;
+    try {
+      const headers = await fromAnyNode(async () => {
+        const answer = await this.headersOf(endpoint, numbers);
+        lacking = answer.indexOf(undefined);
+        return lacking < 0 ? (answer as BlockHeader[]) : undefined;
+      });
+      if (headers !== undefined) return headers;
+    } catch (error) {
+      // Some nodes refuse a number without a block.
+      if (!isUnknownRefusal(error)) throw error;
+      const present = await someHeadersOf(endpoint, numbers);
+      throw (await skippedBlock(endpoint, numbers[present.indexOf(undefined)] ?? 0)) ?? error;
+    }
+    const number = numbers[lacking] as number;
+    throw (await skippedBlock(endpoint, number)) ?? missingBlock(number, endpoint);
   }
 
   logs(filter: LogFilter): Promise<ChainLog[]> {
@@ -225,7 +236,7 @@ export class RpcChainReader implements ChainReader {
 
   async code(address: Address, block: BlockTag): Promise<string> {
     const tag = block === "latest" ? block : quantity(block);
-    const ask = (endpoint: Endpoint) => requestParsed(endpoint, "eth_getCode", [address, tag], textIn);
+    const ask = (endpoint: Endpoint) => requestParsed(endpoint, "eth_getCode", [address, tag], bytesIn);
     return (await this.#pool.run(ask, { meta: { block } })).toLowerCase();
   }
 

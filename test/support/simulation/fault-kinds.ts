@@ -41,6 +41,8 @@ export const FAULTS = [
   // chain
   "fork",
   "finality stalls",
+  "finality far behind",
+  "finality jumps",
   "fork to a shorter chain",
   // processes
   "log goes back",

@@ -150,8 +150,38 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "continue a walk at an orphaned block",
     file: "src/walks/snapshot.ts",
-    find: 'return hash !== "" && !chain.isCanonical({ number: block, hash });',
+    find: 'return hash !== "" && !chain.isCanonical({ number: block, hash }, chainVersion);',
     replace: "return false;",
+  },
+  {
+    name: "continue a walk at an orphaned block whose header is not kept",
+    file: "src/chain/view.ts",
+    find: "return isCanonical(this.#state, block) && !mayHaveLeft(this.#state, block, since);",
+    replace: "return isCanonical(this.#state, block);",
+  },
+  {
+    name: "stop following behind a distant final block",
+    file: "src/chain/new-blocks.ts",
+    find: "const bound = hasLogs ?",
+    replace: "const bound = final.number + 64 < nodeHead.number ? final.number + 64 : hasLogs ?",
+  },
+  {
+    name: "keep the end of a collection that joins in parts on a lost branch",
+    file: "src/indexing/followed-collections.ts",
+    find: "(endsAboveFinal && end > ancestor)",
+    replace: "(endsAboveFinal && end < 0)",
+  },
+  {
+    name: "take a part of a join whose ends left the branch",
+    file: "src/indexing/joining.ts",
+    find: "if (logs === undefined) throw new ForkedAnswersError(end.number);",
+    replace: "if (logs === undefined) return { end, logs: [] };",
+  },
+  {
+    name: "drop the header of the final block",
+    file: "src/chain/kept-headers.ts",
+    find: "|| at === falling.length - 1",
+    replace: "",
   },
   {
     name: "continue a walk whose record was lost",

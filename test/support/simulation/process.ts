@@ -1,4 +1,5 @@
 /** One process of the service in the simulated world: real indexing, projections, pages and channel over fake edges. */
+import type { FollowBounds } from "../../../src/chain/consumer.ts";
 import { Leases } from "../../../src/chain/lease.ts";
 import { chainById, MULTICALL3 } from "../../../src/chains/chains.ts";
 import type { Collection } from "../../../src/collections/collection.ts";
@@ -42,6 +43,7 @@ export interface ProcessWorld extends ArchiveWorld, SimLogWorld {
   readonly disk: SimDisk;
   readonly verify: Verify;
   readonly finalityDepth: number;
+  readonly bounds: FollowBounds | undefined;
   readonly followEveryMs: number;
   readonly logger: Logger;
 }
@@ -65,7 +67,7 @@ export class SimProcess {
 
   constructor(name: string, world: ProcessWorld, onCrash: (process: SimProcess) => void) {
     this.name = name;
-    const { scheduler, nodes, disk, verify, finalityDepth, followEveryMs, logger } = world;
+    const { scheduler, nodes, disk, verify, finalityDepth, followEveryMs, logger, bounds } = world;
     const clock = new ProcessClock(scheduler);
     this.clock = clock;
     const crash = () => {
@@ -114,7 +116,7 @@ export class SimProcess {
         halted: quiet,
       },
       leases: new Leases({ log, clock, holder: name, observer }),
-      verify,
+      ...{ verify, bounds },
       archives,
       followEveryMs,
       lists: () => NO_LISTS,

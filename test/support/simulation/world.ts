@@ -39,8 +39,10 @@ const BLOCK_MS = 1_000;
 const CLIENT_MS = 500;
 /** Number of blocks after the last fault. */
 const LAST_BLOCKS = 3;
-/** Blocks below the head that the nodes report as final. It is also the finality depth if a node refuses the tag. */
+/** Blocks below the head that the nodes report as final in most worlds. */
 const FINALITY = 12;
+/** In a world of distant finality, what the code keeps is as small beside the chain as beside a real one. */
+const SHORT = { headers: { most: 36, newest: 12, perDoubling: 4 }, joinPart: 9 };
 /** Longer than the longest backoff of any job. */
 const LATER_MS = 4 * 3_600_000;
 /** Virtual time in which a calm world must finish. Jobs back off for up to an hour. */
@@ -77,7 +79,11 @@ class World implements ProcessWorld, EndpointWorld {
   readonly nodes: SimNode[];
   readonly disk: SimDisk;
   readonly verify: Verify;
-  readonly finalityDepth = FINALITY;
+  /** Depth below the head that the nodes report as final. It is also the finality depth if a node refuses the tag. */
+  readonly finalityDepth: number;
+  readonly bounds: ProcessWorld["bounds"];
+  /** True if finality lags by any number: the tag is far below the head, may stand still for good, and jumps. */
+  readonly #isDistant: boolean;
   /** In two of five worlds the follower looks at several blocks together. */
   readonly followEveryMs: number;
   readonly logger = process.env["SIMULATION_LOG"] === undefined ? silentLogger : createLogger("debug");
@@ -130,6 +136,9 @@ class World implements ProcessWorld, EndpointWorld {
     this.#losesLog = seed % 3 === 0;
     this.#hasOutages = seed % 3 === 1;
     this.#hasOperator = seed % 11 === 0;
+    this.#isDistant = seed % 5 === 2;
+    this.finalityDepth = this.#isDistant ? 20 + ((seed * 37) % 300) : FINALITY;
+    this.bounds = this.#isDistant ? SHORT : undefined;
     this.followEveryMs = [0, 0, 0, 5_000, 12_000][seed % 5] as number;
     this.scheduler = new Scheduler(seed);
     const { random } = this.scheduler;
@@ -142,7 +151,7 @@ class World implements ProcessWorld, EndpointWorld {
     }));
     this.chain = new SimChain(random, contracts, EPOCH / 1_000 - HISTORY * 2 + seed, this.hashFork);
     for (let i = 1; i < HISTORY; i++) this.chain.mine();
-    this.chain.finalizedNumber = HISTORY - 1 - FINALITY;
+    this.chain.finalizedNumber = this.#finalAt(HISTORY - 1);
     this.#floor = this.chain.finalizedNumber;
     const verify = random.pick(["sample", "headers", "receipts"] as const);
     // Headers are left out with `sample` only.
@@ -253,14 +262,25 @@ class World implements ProcessWorld, EndpointWorld {
     const { random } = scheduler;
     for (let count = random.pick([1, 1, 1, 1, 1, 2, 0, 3]); count > 0; count--) chain.mine();
     if (this.#losesBlocks && this.isHostile) this.#loseBlock(chain.head);
-    this.#floor = Math.max(this.#floor, chain.head.number - FINALITY);
+    this.#floor = Math.max(this.#floor, this.#finalAt(chain.head.number));
     if (scheduler.time < this.#stalledUntil) return;
     if (scheduler.chance(0.02)) {
       faults.hit("finality stalls");
       this.#stalledUntil = scheduler.time + random.below(40_000);
       return;
     }
-    chain.finalizedNumber = Math.max(chain.finalizedNumber, chain.head.number - FINALITY);
+    chain.finalizedNumber = Math.max(chain.finalizedNumber, this.#finalAt(chain.head.number));
+    if (!this.#isDistant) return;
+    if (chain.head.number - chain.finalizedNumber > SHORT.headers.most) faults.hit("finality far behind");
+    // The tag catches up by a part of its way, or by all of it.
+    if (scheduler.chance(0.01)) {
+      faults.hit("finality jumps");
+      chain.finalizedNumber += random.below(chain.head.number - chain.finalizedNumber + 1);
+    }
+  }
+
+  #finalAt(head: number): number {
+    return Math.max(0, head - this.finalityDepth);
   }
 
   /** Each of the nodes loses one block in some, which it has again after a while. */
@@ -374,7 +394,7 @@ class World implements ProcessWorld, EndpointWorld {
     if (length < depth) faults.hit("fork to a shorter chain");
     faults.hit("fork");
     chain.fork(depth, length);
-    this.#floor = Math.max(this.#floor, chain.head.number - FINALITY);
+    this.#floor = Math.max(this.#floor, this.#finalAt(chain.head.number));
   }
 
   /** Acts as the clients: requests collections, subscribes, reads pages. Every answer must be true. */
@@ -416,7 +436,7 @@ class World implements ProcessWorld, EndpointWorld {
     // A walk continues while the chain changes. All its pages are true at the first page's block, or it ends with 410.
     for (let { cursor } = walk; cursor !== null; { cursor } = walk) {
       // The finalised block moves past the walk's block meanwhile, so that no header tells whether it was orphaned.
-      const isLong = this.#losesLog && random.below(4) === 0;
+      const isLong = (this.#losesLog || this.#isDistant) && random.below(4) === 0;
       if (isLong) await new Promise<void>((resolve) => this.scheduler.after(10_000 + random.below(30_000), resolve));
       else await process.clock.sleep(random.below(400));
       const able = this.#processes.filter((one) => one.started);

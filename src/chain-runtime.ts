@@ -296,12 +296,16 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     },
   });
   indexing.addConsumer(prices.consumer);
-  const metadata = shared.metadata.chain({ chain, reader, view, leases, followed: () => indexing.followed() });
+  const metadata = shared.metadata.chain({
+    ...{ chain, reader, view, leases, followed: () => indexing.followed() },
+    onRefresh: (address) => void indexing.tryReadAgain(address),
+  });
   indexing.addConsumer(metadata.consumer);
   const isFollowed = () => !indexing.isIdle;
   const estimator = new Estimator({ chain, reader, clock, prices: priceList, archives, verify, isFollowed });
   const parts = { chain, reader, view };
-  startAudit({ ...parts, onCode: (...seen) => indexing.codeSeen(...seen) }, shared);
+  const onCode: AuditOptions["onCode"] = (...seen) => indexing.codeSeen(...seen);
+  startAudit({ ...parts, onCode, readAgain: (address) => indexing.readAgain(address) }, shared);
   metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads, isIdle: indexing.isIdle }));
   const locks = new Locks(reader, clock);
   const blockFacts = new BlockFacts({ reader, view, clock });
@@ -376,7 +380,7 @@ interface ReadChain {
 
 /** Compares served holdings with the chain, as long as the service runs. */
 function startAudit(
-  parts: ReadChain & Pick<AuditOptions, "onCode">,
+  parts: ReadChain & Pick<AuditOptions, "onCode" | "readAgain">,
   { clock, logger, lifecycle, metrics, projections, auditMs }: RuntimeOptions,
 ): void {
   const labels = { chain: parts.chain.name };

@@ -397,6 +397,9 @@ const settingsOf = (config: Config, enabled: readonly ChainConfig[]) => ({
   metricsKeyHash: config.metricsKey === undefined ? undefined : Buffer.from(hashOfKey(config.metricsKey), "hex"),
 });
 
+/** Longest wait of a refresh for the contract's name, in ms. */
+const READ_AGAIN_MS = 3_000;
+
 /** What the routes may ask of chains and collections. */
 function answersOf({ log, clock, lists, tokenLists, metadata, runtimes }: Assembly) {
   const chains = [...runtimes.values()].map(({ chain }) => chain);
@@ -413,9 +416,11 @@ function answersOf({ log, clock, lists, tokenLists, metadata, runtimes }: Assemb
       await runtimes.get(chainId)?.indexing.changed(nftStream(chainId, address));
       return before;
     },
-    refreshMetadata: (chainId: number, address: Address, ids: readonly bigint[] | undefined) => {
-      const block = runtimes.get(chainId)?.view.head()?.number ?? 0;
-      return requestRefresh(log, { chainId, address }, { ids, block });
+    refreshMetadata: async (chainId: number, address: Address, ids: readonly bigint[] | undefined) => {
+      const { view, indexing } = runtimes.get(chainId) ?? {};
+      // A slow node delays the answer by no more than this, and the read goes on.
+      if (indexing !== undefined) await withTimeout(clock, READ_AGAIN_MS, indexing.tryReadAgain(address));
+      return requestRefresh(log, { chainId, address }, { ids, block: view?.head()?.number ?? 0 });
     },
   };
 }

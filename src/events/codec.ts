@@ -20,6 +20,7 @@ const SCHEMAS = {
   IndexingStalled: 1,
   LogsDoubted: 1,
   FlagsChanged: 1,
+  ContractRenamed: 1,
   HistoryProven: 1,
   TokenIdentified: 1,
   PoolDiscovered: 2,

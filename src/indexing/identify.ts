@@ -39,6 +39,9 @@ const ABI = new Interface([
 ]);
 /** Interface ids: ERC-165, the id that no contract may support, ERC-721, ERC-1155, ERC-6909; package `erc821`'s ERC-821. */
 const INTERFACES = ["0x01ffc9a7", "0xffffffff", "0x80ac58cd", "0xd9b67a26", "0x0f632fb3", "0x7c0633c6"] as const;
+/** The form that each of these interfaces stands for, from ERC-721's id on. */
+const CLAIMED_FORMS = ["erc721", "erc1155", "erc6909", "erc821-created"] as const satisfies readonly TransferForm[];
+const CREATED_821 = ["erc821-created"] as const;
 /** Data of the calls by which a contract is identified: its interfaces, then its name, symbol and decimals. */
 export const QUESTIONS: readonly string[] = [
   ...INTERFACES.map((id) => ABI.encodeFunctionData("supportsInterface", [id])),
@@ -107,9 +110,7 @@ export async function identify(
   const { mayBeginEarly = false, signal } = options;
   const { header, results, code, final } = await lookAt(reader, address);
   const hasCode = code !== undefined;
-  const [erc165, invalid, erc721, erc1155, erc6909, erc821] = results.map((result) => booleanIn(result) === true);
-  const [named, symbolic, divisible] = results.slice(INTERFACES.length);
-  const [name, symbol] = [readText(named), readText(symbolic)];
+  const { name, symbol, decimals, claimed } = answersIn(results);
   const head = header.number;
   let ends: readonly number[] = [];
   const identity = (fields: Pick<ContractIdentified, "kind" | "forms" | "startBlock">): Identification => ({
@@ -131,18 +132,15 @@ export async function identify(
   if (!hasCode && (await reader.transactionCount(address)) > 0) {
     return identity({ kind: "not_a_contract", forms: [], startBlock: 0 });
   }
-  // ERC-165 requires false for 0xffffffff. A contract that answers true to every id proves nothing.
-  const isHonest = erc165 === true && invalid !== true;
-  const claims = isHonest && (erc721 === true || erc1155 === true || erc6909 === true);
+  const claims = claimed.length > 0;
   // Other contracts are identified by the first logs after the deployment.
   const nearEnough = mayBeginEarly && claims ? EARLY : 0;
   // Don't start at the first log's block: a log that this answer omits would be missed for ever.
   const life = hasCode ? await lifeOf(reader, address, { code, head, nearEnough, signal }) : { startBlock: 0, ends };
   const { startBlock } = life;
   ends = life.ends;
-  const decimals = readDecimals(divisible);
-  if (isHonest && erc721 === true) {
-    const forms = [...formsOfClaim(decimals), ...(erc821 === true ? (["erc821-created"] as const) : [])];
+  if (claimed.includes("erc721")) {
+    const forms = [...formsOfClaim(decimals), ...(claimed.includes("erc821-created") ? CREATED_821 : [])];
     return identity({ kind: "nft", forms, startBlock });
   }
   if (claims) return identity({ kind: "nft", forms: STANDARD_FORMS, startBlock });
@@ -150,6 +148,62 @@ export async function identify(
   if (found === undefined) return undefined;
   if (found.forms.length > 0) return identity({ kind: "nft", forms: found.forms, startBlock });
   return identity({ kind: hasCode ? "not_nft" : "not_a_contract", forms: [], startBlock: found.firstBlock });
+}
+
+/** What a contract answers about itself. */
+interface Answers {
+  readonly name: string;
+  readonly symbol: string;
+  readonly decimals: number | undefined;
+  /** Forms of the standards that it claims by ERC-165. */
+  readonly claimed: readonly TransferForm[];
+}
+
+function answersIn(results: readonly CallResult[]): Answers {
+  const [erc165, invalid, ...claims] = results.map((result) => booleanIn(result) === true);
+  const [named, symbolic, divisible] = results.slice(INTERFACES.length);
+  // ERC-165 requires false for 0xffffffff. A contract that answers true to every id proves nothing.
+  const isHonest = erc165 === true && invalid !== true;
+  return {
+    name: readText(named),
+    symbol: readText(symbolic),
+    decimals: readDecimals(divisible),
+    // ERC-821's interface says how an ERC-721 mints.
+    claimed: CLAIMED_FORMS.filter((form, index) => {
+      return isHonest && claims[index] === true && (form !== "erc821-created" || claims[0] === true);
+    }),
+  };
+}
+
+/** What a contract says of itself now. */
+export interface SelfDescription extends Pick<Answers, "name" | "symbol" | "claimed"> {
+  /** False if there is neither a contract nor an answer of a delegate: then nothing is said. */
+  readonly isThere: boolean;
+  readonly hasCode: boolean;
+  readonly block: number;
+}
+
+/**
+ * Reads name, symbol, claimed standards and code at the newest block. An empty name or symbol is read once more in a call
+ * of its own: a batch may have taken its gas.
+ * @throws AppError if the chain does not answer
+ */
+export async function readDescription(reader: RpcChainReader, address: Address): Promise<SelfDescription> {
+  const { header, results, code } = await lookAt(reader, address);
+  const { name, symbol, claimed } = answersIn(results);
+  const again = async (text: string, signature: string) => {
+    if (text !== "") return text;
+    const [result] = await reader.calls([{ to: address, data: ABI.encodeFunctionData(signature) }], header.number);
+    return readText(result);
+  };
+  return {
+    name: await again(name, "name"),
+    symbol: await again(symbol, "symbol"),
+    claimed,
+    isThere: code !== undefined || results.some(({ ok, data }) => ok && data !== "0x"),
+    hasCode: code !== undefined,
+    block: header.number,
+  };
 }
 
 interface FormSearch extends IdentifyOptions {
@@ -331,6 +385,27 @@ function formsOfEvents(logs: readonly ChainLog[]): readonly TransferForm[] | und
   if (has(TRANSFER_821, TRANSFER_821_SECOND)) return [...STANDARD_FORMS, "erc821-created"];
   if (has(CAT_RESCUED, CAT_ADOPTED)) return ["mooncats"];
   return has(ASSIGN, PUNK_TRANSFER, PUNK_BOUGHT) ? ["cryptopunks"] : undefined;
+}
+
+/** The form that a log proves by its shape alone. */
+function formOf({ topics }: ChainLog): TransferForm | undefined {
+  const [topic, ...indexed] = topics;
+  if (topic === TRANSFER || topic === TRANSFER_6909) {
+    return indexed.length < 3 ? undefined : topic === TRANSFER ? "erc721" : "erc6909";
+  }
+  if (topic === TRANSFER_SINGLE || topic === TRANSFER_BATCH) return "erc1155";
+  if (topic === CONSECUTIVE_TRANSFER) return "erc2309";
+  return topic === TRANSFER_821 || topic === TRANSFER_821_SECOND ? "erc821" : undefined;
+}
+
+/** Returns a contract's forms together with those that logs prove. Undefined if they prove no other one. */
+export function formsGained(
+  logs: readonly ChainLog[],
+  forms: readonly TransferForm[],
+): readonly TransferForm[] | undefined {
+  const all = new Set(forms);
+  for (const log of logs) all.add(formOf(log) ?? (forms[0] as TransferForm));
+  return all.size > forms.length ? [...all] : undefined;
 }
 
 /**

@@ -10,6 +10,7 @@ import { type TokenRef, TransferKind } from "../events/columns.ts";
 import { type BlockRef, type MetadataOutdated, metadataStream } from "../events/types.ts";
 import { appendWithRetry, type EventLog } from "../log/event-log.ts";
 import { onlyBytes, selectorOf } from "../rpc/calls.ts";
+import { CONTRACT_URI_UPDATED } from "../rpc/decode/topics.ts";
 import type { BlockTag, Call, CallResult, ChainLog, ChainReader } from "../rpc/port.ts";
 import { MAX_ID } from "./book.ts";
 import { CONTRACT } from "./due-tokens.ts";
@@ -113,8 +114,6 @@ const TRAITS_OF_LIST = [
   keccak("TraitUpdatedList(bytes32,uint256[])") as Hash,
   keccak("TraitUpdatedListUniformValue(bytes32,uint256[],bytes32)") as Hash,
 ];
-/** ERC-7572's announcement of another document about the collection. */
-const CONTRACT_URI_UPDATED = keccak("ContractURIUpdated()") as Hash;
 const TRAIT_DATA_UPDATED = keccak("TraitMetadataURIUpdated()") as Hash;
 /** Most ids of a list that are told one by one; more become the range that holds them. */
 const MAX_LISTED = 16;

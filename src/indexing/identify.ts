@@ -27,7 +27,7 @@ import type { BlockHeader, CallResult, CallsAtHead, ChainLog, ChainReader, MoreT
 import type { FirstLogs } from "../rpc/reading/logs.ts";
 import type { RpcChainReader } from "../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../rpc/rpc-errors.ts";
-import { findLives, firstBlockWhere, isContract, mayBeDestroyed } from "./lives.ts";
+import { findLives, firstBlockWhere, firstDelegations, isContract, mayBeDestroyed } from "./lives.ts";
 
 const ABI = new Interface([
   "function supportsInterface(bytes4) view returns (bool)",
@@ -41,7 +41,6 @@ const ABI = new Interface([
 const INTERFACES = ["0x01ffc9a7", "0xffffffff", "0x80ac58cd", "0xd9b67a26", "0x0f632fb3", "0x7c0633c6"] as const;
 /** The form that each of these interfaces stands for, from ERC-721's id on. */
 const CLAIMED_FORMS = ["erc721", "erc1155", "erc6909", "erc821-created"] as const satisfies readonly TransferForm[];
-const CREATED_821 = ["erc821-created"] as const;
 /** Data of the calls by which a contract is identified: its interfaces, then its name, symbol and decimals. */
 export const QUESTIONS: readonly string[] = [
   ...INTERFACES.map((id) => ABI.encodeFunctionData("supportsInterface", [id])),
@@ -128,25 +127,22 @@ export async function identify(
     destroyedAt: hasCode ? (ends.find((end) => end > final) ?? null) : head,
   });
 
-  // An account that has sent transactions never was a contract: a destroyed one has sent none.
-  if (!hasCode && (await reader.transactionCount(address)) > 0) {
-    return identity({ kind: "not_a_contract", forms: [], startBlock: 0 });
-  }
-  const claims = claimed.length > 0;
+  const claims = hasCode && claimed.length > 0;
   // Other contracts are identified by the first logs after the deployment.
   const nearEnough = mayBeginEarly && claims ? EARLY : 0;
   // Don't start at the first log's block: a log that this answer omits would be missed for ever.
-  const life = hasCode ? await lifeOf(reader, address, { code, head, nearEnough, signal }) : { startBlock: 0, ends };
+  const life = hasCode
+    ? await lifeOf(reader, address, { code, head, nearEnough, signal })
+    : { startBlock: await firstLogsWithoutCode(reader, address, header), ends };
   const { startBlock } = life;
   ends = life.ends;
-  if (claimed.includes("erc721")) {
-    const forms = [...formsOfClaim(decimals), ...(claimed.includes("erc821-created") ? CREATED_821 : [])];
-    return identity({ kind: "nft", forms, startBlock });
-  }
-  if (claims) return identity({ kind: "nft", forms: STANDARD_FORMS, startBlock });
+  const forms = formsClaimed(claimed, decimals);
+  if (claims) return identity({ kind: "nft", forms, startBlock });
   const found = await searchForms(reader, address, { ...options, header, hasCode, final, startBlock, decimals });
   if (found === undefined) return undefined;
-  if (found.forms.length > 0) return identity({ kind: "nft", forms: found.forms, startBlock });
+  if (found.forms.length > 0) {
+    return identity({ kind: "nft", forms: [...new Set([...found.forms, ...forms])], startBlock });
+  }
   return identity({ kind: hasCode ? "not_nft" : "not_a_contract", forms: [], startBlock: found.firstBlock });
 }
 
@@ -284,12 +280,14 @@ async function lookAt(
 }
 
 /**
- * Returns the forms of a contract that claims ERC-721. It may still emit unusual forms. Three topics and one word of
- * data are an id only if the contract has no decimals; otherwise the word may be an amount.
+ * Returns the forms of a contract that claims standards. With ERC-721 it may still emit unusual forms. Three topics and
+ * one word of data are an id only if the contract has no decimals; otherwise the word may be an amount.
  */
-function formsOfClaim(decimals: number | undefined): TransferForm[] {
+function formsClaimed(claimed: readonly TransferForm[], decimals: number | undefined): readonly TransferForm[] {
+  if (claimed.length === 0) return [];
+  if (!claimed.includes("erc721")) return STANDARD_FORMS;
   const odd: TransferForm[] = decimals === undefined ? ["erc721-unindexed", "erc721-id-in-data"] : ["erc721-unindexed"];
-  return [...STANDARD_FORMS, ...odd];
+  return [...STANDARD_FORMS, ...odd, ...(claimed.includes("erc821-created") ? (["erc821-created"] as const) : [])];
 }
 
 /** Reads a string or bytes32 (as in early contracts); "" for no answer. Invalid UTF-8 becomes U+FFFD. */
@@ -321,6 +319,14 @@ function clean(text: string): string {
 function readDecimals(result: CallResult | undefined): number | undefined {
   const value = wordIn(result);
   return value !== undefined && value <= 255n ? Number(value) : undefined;
+}
+
+/**
+ * The first block that can hold a log of an address without code. A destroyed contract has sent no transactions; an
+ * account that has sent some can only emit what a delegate told it to.
+ */
+async function firstLogsWithoutCode(reader: RpcChainReader, address: Address, head: BlockHeader): Promise<number> {
+  return (await reader.transactionCount(address)) === 0 ? 0 : await firstDelegations(reader, head);
 }
 
 /**

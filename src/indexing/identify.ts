@@ -5,6 +5,7 @@
  */
 import { Interface } from "ethers";
 import { type Address, ZERO_ADDRESS } from "../core/hex.ts";
+import { utf8Text } from "../core/utf8.ts";
 import type { BlockRange, BlockRef, ContractIdentified, TransferForm } from "../events/types.ts";
 import { addressIn, booleanIn, onlyBytes, wordIn } from "../rpc/calls.ts";
 import {
@@ -294,13 +295,13 @@ function formsClaimed(claimed: readonly TransferForm[], decimals: number | undef
 export function readText(result: CallResult | undefined): string {
   if (result?.ok !== true || result.data.length < 66) return "";
   try {
-    if (result.data.length > 66) return clean(onlyBytes(result.data).toString("utf8"));
+    if (result.data.length > 66) return clean(utf8Text(onlyBytes(result.data)));
   } catch {
     // Not a string. It may be bytes32 followed by more data.
   }
   const bytes = Buffer.from(result.data.slice(2, 66), "hex");
   const end = bytes.indexOf(0);
-  return clean(bytes.subarray(0, end < 0 ? 32 : end).toString("utf8"));
+  return clean(utf8Text(bytes.subarray(0, end < 0 ? 32 : end)));
 }
 
 /** Most characters read of a name. A hostile name may have megabytes of control characters. */

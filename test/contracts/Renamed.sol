@@ -12,8 +12,23 @@ contract RenamedNft is ERC721 {
     bytes private name_;
     bytes private symbol_;
     bool private isMute;
+    bytes public contractURI;
+    mapping(uint256 id => bytes) private uris;
 
     constructor() ERC721("", "") {}
+
+    function setContractURI(bytes calldata uri) external {
+        contractURI = uri;
+    }
+
+    function mintWithURI(address to, uint256 id, bytes calldata uri) external {
+        uris[id] = uri;
+        _mint(to, id);
+    }
+
+    function tokenURI(uint256 id) public view override returns (string memory) {
+        return string(uris[id]);
+    }
 
     function mint(address to, uint256 id) external {
         _mint(to, id);

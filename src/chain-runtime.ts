@@ -17,6 +17,7 @@ import { type Address, type Hash, toHash } from "./core/hex.ts";
 import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
+import { type Proxies, proxyFor } from "./core/proxies.ts";
 import { CONTRACT_TYPES, TransferKind } from "./events/columns.ts";
 import type { HeaderRef } from "./events/types.ts";
 import { type AuditOptions, runAudit } from "./indexing/audit.ts";
@@ -79,6 +80,7 @@ export interface SharedParts {
   readonly decoder: DecodePool;
   /** Units that providers count per call. */
   readonly priceList: PriceList;
+  readonly proxies: Proxies;
 }
 
 export interface RuntimeOptions
@@ -111,13 +113,14 @@ const GENESIS_MS = 2_000;
 /** The genesis block of a development chain as its first endpoint tells it; undefined if none answers. */
 async function genesisOf(
   { chain, urls }: ChainConfig,
-  { clock, decoder }: Pick<RuntimeOptions, "clock" | "decoder">,
+  { clock, decoder, proxies }: Pick<RuntimeOptions, "clock" | "decoder" | "proxies">,
 ): Promise<Hash | undefined> {
   for (const url of urls) {
     const label = chain.name;
     const limits = { timeoutMs: GENESIS_MS, maxBytes: LIMITS.maxRpcAnswer };
     const endpoint = new EndpointProvider({
       ...{ url, label, chainId: chain.chainId, isAnyChain: true, ...limits, clock, decoder },
+      proxy: proxyFor(proxies, url),
       onRequest: () => undefined,
     });
     try {
@@ -139,7 +142,7 @@ async function genesisOf(
  */
 export async function placedChains(
   chains: readonly ChainConfig[],
-  options: Pick<RuntimeOptions, "clock" | "decoder" | "lifecycle" | "logger">,
+  options: Pick<RuntimeOptions, "clock" | "decoder" | "lifecycle" | "logger" | "proxies">,
   onAnew: () => void,
 ): Promise<readonly ChainConfig[]> {
   const local = chains.find(({ chain }) => chain.name === LOCAL_CHAIN);
@@ -164,7 +167,7 @@ export async function placedChains(
 /** Opens the chain's endpoints, and the reader over them. */
 function openReader(
   { chain, urls, finalityDepth, depthIsSet }: ChainConfig,
-  { clock, logger, endpointLog, lifecycle, metrics, decoder, priceList }: RuntimeOptions,
+  { clock, logger, endpointLog, lifecycle, metrics, decoder, priceList, proxies }: RuntimeOptions,
   { onHead, shownHead }: ReaderHooks,
 ): RpcChainReader {
   const { chainId } = chain;
@@ -179,6 +182,7 @@ function openReader(
         timeoutMs: LIMITS.rpcTimeoutMs,
         smallTimeoutMs: LIMITS.rpcSmallTimeoutMs,
         maxBytes: LIMITS.maxRpcAnswer,
+        proxy: proxyFor(proxies, url),
         clock,
         decoder,
         onRequest: requestObserver(metrics, priceList),
@@ -207,13 +211,13 @@ function openReader(
 /** Opens the archives of a chain. Nothing is asked of them before a history needs them. */
 function openArchives(
   { chain, archives: { urls, isGiven, key, per10s } }: ChainConfig,
-  { clock, logger, metrics, decoder, priceList }: RuntimeOptions,
+  { clock, logger, metrics, decoder, priceList, proxies }: RuntimeOptions,
   reader: RpcChainReader,
 ): Archives {
   const onRequest = requestObserver(metrics, priceList);
   const sources = urls.map((url, index) => {
     const label = `archive ${chain.name.replaceAll(" ", "-")}#${index + 1}`;
-    return new Portal({ url, label, key, per10s, clock, decoder, onRequest });
+    return new Portal({ url, label, key, per10s, proxy: proxyFor(proxies, url), clock, decoder, onRequest });
   });
   return new Archives({
     ...{ sources, isGiven, clock, logger, chain: chain.name },

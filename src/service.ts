@@ -38,7 +38,7 @@ import type { EventLog } from "./log/event-log.ts";
 import { Freshness } from "./log/freshness.ts";
 import { assertWhole, openLog } from "./log/open.ts";
 import { Metadata } from "./metadata/metadata.ts";
-import { systemWire, type Wire } from "./metadata/resolve/fetcher.ts";
+import { type Wire, wireWith } from "./metadata/resolve/fetcher.ts";
 import { requestRefresh } from "./metadata/token-uris.ts";
 import { EndpointLog, leaseObserver, measureLog, measureOperations, metadataObserver, observe } from "./observers.ts";
 import { readOperatorFiles } from "./operator-files.ts";
@@ -213,7 +213,7 @@ async function openParts(
   const { snapshotDir: folder, snapshotBytes, cacheBytes } = config;
   const metrics = createMetrics();
   metrics.logWentBack.inc(losses);
-  const { lists, tokenLists, priceList } = await readOperatorFiles({ ...options, clock });
+  const files = await readOperatorFiles({ ...options, clock });
   const log = await (options.openLog ?? openLog)(config.eventLogUrl, clock, logger, {
     connections: config.pgPool,
     onWentBack,
@@ -236,7 +236,7 @@ async function openParts(
     clock,
     logger,
     projections,
-    wire: options.metadataWire ?? systemWire,
+    wire: options.metadataWire ?? wireWith(config.proxies),
     gateways: { ipfs: config.ipfsGateways, arweave: config.arweaveGateways },
     asksGiven: config.metadataGivenHosts,
     allowPrivate: config.metadataAllowPrivate,
@@ -250,7 +250,8 @@ async function openParts(
   // Leaves one core to requests.
   const decoder = new DecodePool(navigator.hardwareConcurrency);
   lifecycle.onStop("decoder", () => decoder.close());
-  return { clock, logger, lifecycle, metrics, lists, tokenLists, log, projections, metadata, decoder, priceList };
+  const { proxies } = config;
+  return { ...files, clock, logger, lifecycle, metrics, log, projections, metadata, decoder, proxies };
 }
 
 /** Snapshots are a cache, so a service without them runs, but replays large collections after each start. */

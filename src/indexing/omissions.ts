@@ -50,11 +50,11 @@ export async function lastCompleteBlock(
   const range = { fromBlock: spoken[0]?.number ?? first, toBlock: spoken.at(-1)?.number ?? toBlock };
   const logs = await reader.completeLogs({ ...filter, ...range }, spoken, { strict: true });
   const there = linesByBlock(decodeTransfers(decodeTransferLogs(logs, forms).transfers));
-  const held = new Map<number, string>();
+  const held = new Map<number, string[]>();
   for (const columns of await columnsSince(log, nftStream(chainId, address), first)) {
-    for (const [block, lines] of linesByBlock(columns)) held.set(block, (held.get(block) ?? "") + lines);
+    for (const [block, lines] of linesByBlock(columns)) held.set(block, [...(held.get(block) ?? []), ...lines]);
   }
-  const wrong = spoken.find(({ number }) => there.get(number) !== held.get(number));
+  const wrong = spoken.find(({ number }) => textOf(there.get(number)) !== textOf(held.get(number)));
   if (wrong === undefined) return undefined;
   const last = wrong.number === first ? before : headers[wrong.number - first - 1];
   return last && { number: last.number, hash: last.hash };
@@ -78,12 +78,12 @@ async function columnsSince(log: EventLog, stream: StreamName, block: number): P
 }
 
 /**
- * Returns each block's transfers as text, for comparison. Sorted: a release up to 1.0 stored them by log index alone, and
- * stored transfers keep their order.
+ * Returns the transfers of each block as lines of text, in the order of the columns, for comparison. Without the index of
+ * the log: some nodes count the logs of receipts from 0 in each transaction.
  * @param only the blocks that are compared. Default: all
  */
-export function linesByBlock(columns: TransferColumns, only?: ReadonlySet<number>): Map<number, string> {
-  const { count, blocks, logIndexes, kinds, from, to, ids, amounts, addresses } = columns;
+export function linesByBlock(columns: TransferColumns, only?: ReadonlySet<number>): Map<number, string[]> {
+  const { count, blocks, kinds, from, to, ids, amounts, addresses } = columns;
   const hex = Buffer.from(addresses).toString("hex");
   const addressAt = (index: number) => hex.slice(index * 40, index * 40 + 40);
   const words = ({ values, words: width }: TransferColumns["ids"], at: number) =>
@@ -91,14 +91,17 @@ export function linesByBlock(columns: TransferColumns, only?: ReadonlySet<number
   const lines = new Map<number, string[]>();
   for (let i = 0; i < count; i++) {
     if (only?.has(blocks[i] as number) === false) continue;
-    const parts = [logIndexes[i], kinds[i], addressAt(from[i]!), addressAt(to[i]!), words(ids, i), words(amounts, i)];
+    const parts = [kinds[i], addressAt(from[i]!), addressAt(to[i]!), words(ids, i), words(amounts, i)];
     const block = blocks[i] as number;
     const own = lines.get(block);
     if (own === undefined) lines.set(block, [parts.join(" ")]);
     else own.push(parts.join(" "));
   }
-  return new Map([...lines].map(([block, all]) => [block, all.sort().join(";")]));
+  return lines;
 }
+
+/** Sorted: a release up to 1.0 stored transfers by log index alone, and stored transfers keep their order. */
+const textOf = (lines: readonly string[] | undefined): string => lines?.toSorted().join(";") ?? "";
 
 const ABI = new Interface([
   "function ownerOf(uint256) view returns (address)",

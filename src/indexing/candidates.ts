@@ -10,7 +10,7 @@ import { type ContractRef, fromHeadline, requestIdentification, requestIndexing 
 import { backoffMs, type Clock, withTimeout } from "../core/clock.ts";
 import { isAbort, messageOf, Refusal } from "../core/errors.ts";
 import { FairPlaces, FairQueue, type Requester, type Shares } from "../core/fair-slots.ts";
-import type { Address } from "../core/hex.ts";
+import { type Address, SYSTEM_ADDRESS } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
 import { Spending } from "../core/spending.ts";
 import { nftStream } from "../events/types.ts";
@@ -125,6 +125,8 @@ export class Candidates {
    * @throws Refusal `rate_limited` if too many addresses of the key wait
    */
   request(address: Address, requester: Requester, known: Candidate, onNew: () => void): Verdict | undefined {
+    // What emits the transfers of ether is no contract on any chain.
+    if (address === SYSTEM_ADDRESS) return "not_a_contract";
     const { clock, staleMs } = this.#options;
     const last = this.#verdicts.get(address);
     const isYoung = last !== undefined && clock.now() - last.atMs < staleMs;

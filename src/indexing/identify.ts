@@ -4,7 +4,7 @@
  * block that can hold one.
  */
 import { Interface } from "ethers";
-import { type Address, ZERO_ADDRESS } from "../core/hex.ts";
+import { type Address, SYSTEM_ADDRESS, ZERO_ADDRESS } from "../core/hex.ts";
 import { utf8Text } from "../core/utf8.ts";
 import type { BlockRange, BlockRef, ContractIdentified, TransferForm } from "../events/types.ts";
 import { addressIn, booleanIn, onlyBytes, wordIn } from "../rpc/calls.ts";
@@ -128,6 +128,8 @@ export async function identify(
     destroyedAt: hasCode ? (ends.find((end) => end > final) ?? null) : head,
   });
 
+  // Its logs are transfers of ether. Some are in nearly every block, and all of them would be read.
+  if (address === SYSTEM_ADDRESS) return identity({ kind: "not_a_contract", forms: [], startBlock: 0 });
   const claims = hasCode && claimed.length > 0;
   // Other contracts are identified by the first logs after the deployment.
   const nearEnough = mayBeginEarly && claims ? EARLY : 0;

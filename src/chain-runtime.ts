@@ -17,6 +17,7 @@ import { type Address, type Hash, toHash } from "./core/hex.ts";
 import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
+import { type Proxies, proxyFor } from "./core/proxies.ts";
 import { CONTRACT_TYPES, TransferKind } from "./events/columns.ts";
 import type { HeaderRef } from "./events/types.ts";
 import { type AuditOptions, runAudit } from "./indexing/audit.ts";
@@ -81,6 +82,7 @@ export interface SharedParts {
   readonly decoder: DecodePool;
   /** Units that providers count per call. */
   readonly priceList: PriceList;
+  readonly proxies: Proxies;
 }
 
 export interface RuntimeOptions
@@ -113,13 +115,14 @@ const GENESIS_MS = 2_000;
 /** The genesis block of a development chain as its first endpoint tells it; undefined if none answers. */
 async function genesisOf(
   { chain, urls }: ChainConfig,
-  { clock, decoder }: Pick<RuntimeOptions, "clock" | "decoder">,
+  { clock, decoder, proxies }: Pick<RuntimeOptions, "clock" | "decoder" | "proxies">,
 ): Promise<Hash | undefined> {
   for (const url of urls) {
     const label = chain.name;
     const limits = { timeoutMs: GENESIS_MS, maxBytes: LIMITS.maxRpcAnswer };
     const endpoint = new EndpointProvider({
       ...{ url, label, chainId: chain.chainId, isAnyChain: true, ...limits, clock, decoder },
+      proxy: proxyFor(proxies, url),
       onRequest: () => undefined,
     });
     try {
@@ -141,7 +144,7 @@ async function genesisOf(
  */
 export async function placedChains(
   chains: readonly ChainConfig[],
-  options: Pick<RuntimeOptions, "clock" | "decoder" | "lifecycle" | "logger">,
+  options: Pick<RuntimeOptions, "clock" | "decoder" | "lifecycle" | "logger" | "proxies">,
   onAnew: () => void,
 ): Promise<readonly ChainConfig[]> {
   const local = chains.find(({ chain }) => chain.name === LOCAL_CHAIN);
@@ -166,7 +169,7 @@ export async function placedChains(
 /** Opens the chain's endpoints, and the reader over them. */
 function openReader(
   { chain, urls, finalityDepth, depthIsSet }: ChainConfig,
-  { clock, logger, endpointLog, lifecycle, metrics, decoder, priceList }: RuntimeOptions,
+  { clock, logger, endpointLog, lifecycle, metrics, decoder, priceList, proxies }: RuntimeOptions,
   { onHead, shownHead }: ReaderHooks,
 ): RpcChainReader {
   const { chainId } = chain;
@@ -181,6 +184,7 @@ function openReader(
         timeoutMs: LIMITS.rpcTimeoutMs,
         smallTimeoutMs: LIMITS.rpcSmallTimeoutMs,
         maxBytes: LIMITS.maxRpcAnswer,
+        proxy: proxyFor(proxies, url),
         clock,
         decoder,
         onRequest: requestObserver(metrics, priceList),
@@ -213,13 +217,14 @@ function openReader(
 /** Opens the archives of a chain. Nothing is asked of them before a history needs them. */
 function openArchives(
   { chain, archives: { urls, isGiven, key, per10s } }: ChainConfig,
-  { clock, logger, metrics, decoder, priceList }: RuntimeOptions,
+  { clock, logger, metrics, decoder, priceList, proxies }: RuntimeOptions,
   reader: RpcChainReader,
 ): Archives {
   const onRequest = requestObserver(metrics, priceList);
   const sources = urls.map((url, index) => {
     const label = `archive ${chain.name.replaceAll(" ", "-")}#${index + 1}`;
-    return new Portal({ url, label, key, per10s, clock, decoder, onRequest, form: reader.headerForm });
+    const proxy = proxyFor(proxies, url);
+    return new Portal({ url, label, key, per10s, proxy, clock, decoder, onRequest, form: reader.headerForm });
   });
   return new Archives({
     ...{ sources, isGiven, clock, logger, chain: chain.name },
@@ -302,13 +307,17 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     },
   });
   indexing.addConsumer(prices.consumer);
-  const metadata = shared.metadata.chain({ chain, reader, view, leases, followed: () => indexing.followed() });
+  const metadata = shared.metadata.chain({
+    ...{ chain, reader, view, leases, followed: () => indexing.followed() },
+    onRefresh: (address) => void indexing.tryReadAgain(address),
+  });
   indexing.addConsumer(metadata.consumer);
   const isFollowed = () => !indexing.isIdle;
   const estimator = new Estimator({ chain, reader, clock, prices: priceList, archives, verify, isFollowed });
   const parts = { chain, reader, view };
   const onCode: AuditOptions["onCode"] = (...seen) => indexing.codeSeen(...seen);
-  startAudit({ ...parts, onCode, onFinding: (...found) => indexing.doubtOwners(...found) }, shared);
+  const onFinding: AuditOptions["onFinding"] = (...found) => indexing.doubtOwners(...found);
+  startAudit({ ...parts, onCode, onFinding, readAgain: (address) => indexing.readAgain(address) }, shared);
   metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads, isIdle: indexing.isIdle }));
   const locks = new Locks(reader, clock);
   const blockFacts = new BlockFacts({ reader, view, clock });
@@ -384,7 +393,7 @@ interface ReadChain {
 
 /** Compares served holdings with the chain, as long as the service runs. */
 function startAudit(
-  parts: ReadChain & Pick<AuditOptions, "onCode" | "onFinding">,
+  parts: ReadChain & Pick<AuditOptions, "onCode" | "onFinding" | "readAgain">,
   { clock, logger, lifecycle, metrics, projections, auditMs }: RuntimeOptions,
 ): void {
   const labels = { chain: parts.chain.name };

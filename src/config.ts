@@ -12,6 +12,7 @@ import { sqlitePath } from "./core/files.ts";
 import { nearestWord } from "./core/format.ts";
 import { parseGateway, parseSecretHeader } from "./core/gateway.ts";
 import type { LogFormat, LogLevel } from "./core/logger.ts";
+import { directHosts, type Proxies } from "./core/proxies.ts";
 
 /** Allowed form of a plain API key. */
 const KEY_PATTERN = /^[A-Za-z0-9._~-]{8,128}$/;
@@ -162,6 +163,8 @@ export interface Config {
   /** True if the console links addresses and transactions to the chains' block explorers. */
   readonly hasExplorerLinks: boolean;
   readonly metricsKey: string | undefined;
+  /** The proxies that outgoing requests go through. They may hold secrets. */
+  readonly proxies: Proxies;
 }
 
 /** The limits of keys that have none of their own. */
@@ -429,6 +432,28 @@ function readSnapshotDir(env: EnvironmentReader, eventLogUrl: string): string | 
   return path === undefined ? "./data/snapshots" : `${path}.snapshots`;
 }
 
+function readProxies(env: EnvironmentReader): Proxies {
+  const proxy = (key: string): string | undefined => {
+    // Other programs read the lower case first.
+    const name = env.text(key.toLowerCase()) === undefined ? key : key.toLowerCase();
+    const text = env.text(name);
+    if (text === undefined) return undefined;
+    const url = URL.parse(/^[\w.-]+:\d+\/?$/.test(text) ? `http://${text}` : text);
+    const isProxy = url !== null && /^https?:$/.test(url.protocol) && url.pathname === "/" && url.search === "";
+    return isProxy ? url.href : env.wrong(name, "must be the http or https URL of a proxy, without a path");
+  };
+  const direct = env.text("no_proxy") ?? env.text("NO_PROXY") ?? "";
+  return { http: proxy("HTTP_PROXY"), https: proxy("HTTPS_PROXY"), direct: directHosts(direct) };
+}
+
+/** The proxies of an environment, for commands that need no other configuration. @throws ConfigError */
+export function proxiesOf(environment: Environment): Proxies {
+  const env = new EnvironmentReader(environment);
+  const proxies = readProxies(env);
+  if (env.problems.length > 0) throw new ConfigError(env.problems);
+  return proxies;
+}
+
 /** Reads the configuration from an environment. @throws ConfigError with all problems */
 export function readConfig(environment: Environment): Config {
   const env = new EnvironmentReader(environment);
@@ -473,6 +498,7 @@ export function readConfig(environment: Environment): Config {
     hasExplorerLinks: env.choice("EXPLORER_LINKS", ["on", "off"], "on") === "on",
     logRequests: env.choice("LOG_REQUESTS", ["true", "false"], "false") === "true",
     metricsKey: env.matching("METRICS_KEY", KEY_PATTERN, "match [A-Za-z0-9._~-]{8,128}"),
+    proxies: readProxies(env),
   };
   if (env.problems.length > 0) throw new ConfigError(env.problems);
   return Object.freeze({ ...config, warnings: [...replaced, ...env.nearMisses()], variables: env.set() });

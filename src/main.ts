@@ -9,6 +9,7 @@ import { systemClock } from "./core/clock.ts";
 import { AppError, messageOf } from "./core/errors.ts";
 import { PREVIEW_COMMAND } from "./core/files.ts";
 import { createLogger, prettyLines } from "./core/logger.ts";
+import { PROXY_VARIABLES } from "./core/proxies.ts";
 import type { Service } from "./service.ts";
 
 /** Signals closer together than this count as one. */
@@ -20,9 +21,16 @@ function say(text: string): void {
   process.stderr.write(`${text}\n`);
 }
 
+/** The environment, and without the proxies the one that the runtime sees: each request is told its proxy. */
+const environment = { ...process.env };
+for (const name of PROXY_VARIABLES) {
+  delete process.env[name];
+  delete process.env[name.toLowerCase()];
+}
+
 function configure(): Config {
   try {
-    return readConfig(process.env);
+    return readConfig(environment);
   } catch (error) {
     return refuse(error);
   }
@@ -98,7 +106,7 @@ else {
   const { runCommand } = await import("./cli/commands.ts");
   const print = (line: string) => void process.stdout.write(`${line}\n`);
   process.exitCode = await runCommand(process.argv.slice(2), {
-    environment: process.env,
+    environment,
     print,
     say,
     version: packageFacts.version,
@@ -113,7 +121,14 @@ else {
 }
 
 /** Says what runs here, and which endpoints answer. */
-async function introduce(service: Service, { eventLogUrl }: Config, tell: (line: string) => void): Promise<void> {
+async function introduce(
+  service: Service,
+  { eventLogUrl, proxies: { http, https } }: Config,
+  tell: (line: string) => void,
+): Promise<void> {
+  for (const proxy of new Set([http ?? [], https ?? []].flat())) {
+    tell(`outgoing requests go through the proxy at ${new URL(proxy).host}`);
+  }
   tell(`version ${packageFacts.version}, event log on ${eventLogUrl.split(":")[0]}`);
   try {
     for (const line of await service.probe()) tell(line);

@@ -6,7 +6,7 @@ import { type Config, ConfigError, LIMITS } from "./config.ts";
 import type { Clock } from "./core/clock.ts";
 import { messageOf } from "./core/errors.ts";
 import type { Logger } from "./core/logger.ts";
-import { Fetcher, systemWire, type Wire } from "./metadata/resolve/fetcher.ts";
+import { Fetcher, type Wire, wireWith } from "./metadata/resolve/fetcher.ts";
 import { TokenLists } from "./prices/token-lists.ts";
 
 interface FileOptions {
@@ -64,7 +64,7 @@ async function readLists({ config, logger, clock, minPollMs }: FileOptions): Pro
 async function readTokenLists(options: FileOptions): Promise<TokenLists> {
   const { config, logger, clock, minPollMs } = options;
   const { metadataAllowPrivate: allowPrivate, snapshotDir } = config;
-  const wire = options.metadataWire ?? systemWire;
+  const wire = options.metadataWire ?? wireWith(config.proxies);
   const fetcher = new Fetcher({ wire, clock, allowPrivate, gateways: { ipfs: [], arweave: [] } });
   const times = { firstByteMs: 10_000, totalMs: 60_000, httpsOnly: !allowPrivate };
   return loaded(

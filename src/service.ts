@@ -39,7 +39,7 @@ import { Freshness } from "./log/freshness.ts";
 import { assertWhole, openLog } from "./log/open.ts";
 import { watchSoleProcess } from "./log/sole-process.ts";
 import { Metadata } from "./metadata/metadata.ts";
-import { systemWire, type Wire } from "./metadata/resolve/fetcher.ts";
+import { type Wire, wireWith } from "./metadata/resolve/fetcher.ts";
 import { requestRefresh } from "./metadata/token-uris.ts";
 import { EndpointLog, leaseObserver, measureLog, measureOperations, metadataObserver, observe } from "./observers.ts";
 import { readOperatorFiles } from "./operator-files.ts";
@@ -214,7 +214,7 @@ async function openParts(
   const { snapshotDir: folder, snapshotBytes, cacheBytes } = config;
   const metrics = createMetrics();
   metrics.logWentBack.inc(losses);
-  const { lists, tokenLists, priceList } = await readOperatorFiles({ ...options, clock });
+  const files = await readOperatorFiles({ ...options, clock });
   const log = await (options.openLog ?? openLog)(config.eventLogUrl, clock, logger, {
     connections: config.pgPool,
     onWentBack,
@@ -237,7 +237,7 @@ async function openParts(
     clock,
     logger,
     projections,
-    wire: options.metadataWire ?? systemWire,
+    wire: options.metadataWire ?? wireWith(config.proxies),
     gateways: { ipfs: config.ipfsGateways, arweave: config.arweaveGateways },
     asksGiven: config.metadataGivenHosts,
     allowPrivate: config.metadataAllowPrivate,
@@ -251,7 +251,8 @@ async function openParts(
   // Leaves one core to requests.
   const decoder = new DecodePool(navigator.hardwareConcurrency);
   lifecycle.onStop("decoder", () => decoder.close());
-  return { clock, logger, lifecycle, metrics, lists, tokenLists, log, projections, metadata, decoder, priceList };
+  const { proxies } = config;
+  return { ...files, clock, logger, lifecycle, metrics, log, projections, metadata, decoder, proxies };
 }
 
 /** Snapshots are a cache, so a service without them runs, but replays large collections after each start. */
@@ -398,6 +399,9 @@ const settingsOf = (config: Config, enabled: readonly ChainConfig[]) => ({
   metricsKeyHash: config.metricsKey === undefined ? undefined : Buffer.from(hashOfKey(config.metricsKey), "hex"),
 });
 
+/** Longest wait of a refresh for the contract's name, in ms. */
+const READ_AGAIN_MS = 3_000;
+
 /** What the routes may ask of chains and collections. */
 function answersOf({ log, clock, lists, tokenLists, metadata, runtimes }: Assembly) {
   const chains = [...runtimes.values()].map(({ chain }) => chain);
@@ -414,9 +418,11 @@ function answersOf({ log, clock, lists, tokenLists, metadata, runtimes }: Assemb
       await runtimes.get(chainId)?.indexing.changed(nftStream(chainId, address));
       return before;
     },
-    refreshMetadata: (chainId: number, address: Address, ids: readonly bigint[] | undefined) => {
-      const block = runtimes.get(chainId)?.view.head()?.number ?? 0;
-      return requestRefresh(log, { chainId, address }, { ids, block });
+    refreshMetadata: async (chainId: number, address: Address, ids: readonly bigint[] | undefined) => {
+      const { view, indexing } = runtimes.get(chainId) ?? {};
+      // A slow node delays the answer by no more than this, and the read goes on.
+      if (indexing !== undefined) await withTimeout(clock, READ_AGAIN_MS, indexing.tryReadAgain(address));
+      return requestRefresh(log, { chainId, address }, { ids, block: view?.head()?.number ?? 0 });
     },
   };
 }

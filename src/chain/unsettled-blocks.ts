@@ -86,8 +86,9 @@ export class UnsettledBlocks {
   }
 }
 
-const placeOf = ({ blockNumber, logIndex, address, topics, data }: ChainLog): string =>
-  [blockNumber, logIndex, address, data, ...topics].join(" ");
+/** Receipts may number logs otherwise than logs, so that the index is no part of it. */
+const placeOf = ({ blockNumber, transactionHash, address, topics, data }: ChainLog): string =>
+  [blockNumber, transactionHash, address, data, ...topics].join(" ");
 
 /** The logs of one list that the other one lacks. */
 function without(logs: readonly ChainLog[], others: readonly ChainLog[]): ChainLog[] {

@@ -83,9 +83,10 @@ export class HttpOperator implements Operator {
   /**
    * @param url base URL of the service
    * @param signal ends running requests
+   * @param proxy the operator's proxy for the URL
    */
-  constructor(url: string, key: string, signal: AbortSignal) {
-    this.#client = new Client({ url, key, attempts: 1, fetch: boundedFetch(signal) });
+  constructor(url: string, key: string, signal: AbortSignal, proxy?: string) {
+    this.#client = new Client({ url, key, attempts: 1, fetch: boundedFetch(signal, proxy) });
   }
 
   /** Calls the service. @throws CommandError with the service's words */
@@ -158,10 +159,11 @@ function refusalOf(error: ServiceError): CommandError {
 
 /** Follows no redirect, which would carry the key to another host, and reads no more of an answer than it may have. */
 const boundedFetch =
-  (signal: AbortSignal) =>
+  (signal: AbortSignal, proxy: string | undefined) =>
   async (url: string, init: RequestInit): Promise<Response> => {
     const signals = AbortSignal.any([signal, ...(init.signal ? [init.signal] : [])]);
-    const response = await fetch(url, { ...init, redirect: "manual", signal: signals });
+    const way = proxy === undefined ? {} : { proxy };
+    const response = await fetch(url, { ...init, ...way, redirect: "manual", signal: signals });
     if (response.body === null || response.headers.has("content-disposition")) return response;
     let length = 0;
     const bounded = new TransformStream<Uint8Array, Uint8Array>({

@@ -4,9 +4,10 @@
  * 78 bad configuration, 130 and 143 ended by SIGINT and SIGTERM.
  */
 import { parseArgs } from "node:util";
-import { addChainsOf, ConfigError, readConfig } from "../config.ts";
+import { addChainsOf, ConfigError, proxiesOf, readConfig } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { AppError, messageOf, Refusal } from "../core/errors.ts";
+import { proxyFor } from "../core/proxies.ts";
 import type { KeyScope } from "../events/types.ts";
 import { BAD_CONFIG, CommandError, FAILED, HttpOperator, LogOperator, UNAVAILABLE, USAGE } from "./access.ts";
 import { keysCommand, refreshCommand, reindexCommand, removeCommand } from "./change-commands.ts";
@@ -113,7 +114,7 @@ async function perform(command: Command, rest: readonly string[], given: RunOpti
     const { url } = values;
     if (typeof url !== "string") return undefined;
     if (!/^https?:\/\//.test(url)) throw new CommandError("--url: must be an http or https URL", USAGE);
-    return new HttpOperator(url, keyOf(values, environment), signal);
+    return new HttpOperator(url, keyOf(values, environment), signal, proxyFor(proxiesOf(environment), url));
   };
   const open: CommandRun["open"] = async (options) => service() ?? LogOperator.open(config(), options);
   const beforeExit: CommandRun["beforeExit"] = (close) => interruption.add(close);

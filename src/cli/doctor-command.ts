@@ -18,6 +18,7 @@ import { isLowFileLimit, openFileLimit, socketsWithin, tryFolder, WAY_TO_MORE_FI
 import { bytesText, countedText, wholeText } from "../core/format.ts";
 import { quantity } from "../core/hex.ts";
 import { silentLogger } from "../core/logger.ts";
+import { type Proxies, proxyFor } from "../core/proxies.ts";
 import { chainStream } from "../events/types.ts";
 import type { LogStatus } from "../log/event-log.ts";
 import { assertWhole, checkLog } from "../log/open.ts";
@@ -76,7 +77,9 @@ export const doctorCommand: Command = {
       // Published endpoints are not asked before a client asks for their chain, so nothing is wrong if they fail.
       const given = config.chains.filter(({ isGiven }) => isGiven);
       if (given.length === 0) findings.push(NO_ENDPOINTS);
-      const asked = given.map((one) => chainFindings(one, decoder, recorded.get(one.chain.chainId)));
+      const asked = given.map((one) =>
+        chainFindings(one, { decoder, proxies: config.proxies, recorded: recorded.get(one.chain.chainId) }),
+      );
       findings.push(...(await Promise.all(asked)).flat());
       for (const { chain, isGiven } of config.chains) {
         if (!isGiven) findings.push(...haltFindings(chain, recorded.get(chain.chainId)));
@@ -238,19 +241,16 @@ interface Examined {
 const slugOf = ({ name }: Pick<Chain, "name">): string => name.replaceAll(" ", "-");
 
 /** Asks the endpoints and the archives of a chain, and says first what they keep from it together. */
-async function chainFindings(
-  config: ChainConfig,
-  decoder: DecodePool,
-  recorded: RecordedChain | undefined,
-): Promise<Finding[]> {
+async function chainFindings(config: ChainConfig, parts: ExaminedWith): Promise<Finding[]> {
   const { chain, urls } = config;
+  const { recorded } = parts;
   const examining = Promise.all(
     urls.map((url, index) => {
       const label = `${slugOf(chain)}#${index + 1}`;
-      return examined({ url, label, index }, config, { decoder, recorded });
+      return examined({ url, label, index }, config, parts);
     }),
   );
-  const [endpoints, archives] = await Promise.all([examining, Promise.all(archiveFindings(config, decoder))]);
+  const [endpoints, archives] = await Promise.all([examining, Promise.all(archiveFindings(config, parts))]);
   const halted = haltFindings(chain, recorded);
   const trouble = halted.length > 0 ? undefined : troubleOfEndpoints(endpoints.map(({ state }) => state));
   return [
@@ -280,15 +280,22 @@ interface ExaminedEndpoint {
   readonly index: number;
 }
 
+interface ExaminedWith {
+  readonly decoder: DecodePool;
+  readonly recorded: RecordedChain | undefined;
+  readonly proxies: Proxies;
+}
+
 async function examined(
   { url, label, index }: ExaminedEndpoint,
   config: ChainConfig,
-  { decoder, recorded }: { readonly decoder: DecodePool; readonly recorded: RecordedChain | undefined },
+  { decoder, recorded, proxies }: ExaminedWith,
 ): Promise<Examined> {
   const { chain } = config;
   const endpoint = new EndpointProvider({
     ...{ url, label, chainId: chain.chainId, decoder, clock: systemClock },
     ...{ timeoutMs: LIMITS.rpcTimeoutMs, maxBytes: LIMITS.maxRpcAnswer, onRequest: () => undefined },
+    proxy: proxyFor(proxies, url),
   });
   try {
     // Two requests of one turn are one batch, unless the endpoint refuses it.
@@ -311,12 +318,13 @@ async function examined(
 /** Says of each archive that the operator named if it answers. The service asks other archives once it needs them. */
 function archiveFindings(
   { chain, archives: { urls, isGiven, key, per10s } }: ChainConfig,
-  decoder: DecodePool,
+  { decoder, proxies }: Pick<ExaminedWith, "decoder" | "proxies">,
 ): Promise<Finding[]>[] {
   if (!isGiven) return [];
   return urls.map(async (url, index): Promise<Finding[]> => {
     const what = `archive ${slugOf(chain)}#${index + 1}`;
-    const archive = new Portal({ url, label: what, key, per10s, clock: systemClock, decoder });
+    const proxy = proxyFor(proxies, url);
+    const archive = new Portal({ url, label: what, key, per10s, proxy, clock: systemClock, decoder });
     try {
       const head = await archive.head(AbortSignal.timeout(LIMITS.rpcTimeoutMs));
       if (head !== undefined) return [{ what, result: "ok", text: `has blocks up to ${wholeText(head.number)}` }];

@@ -215,6 +215,8 @@ function eventText(event: Exclude<NftEvent, { readonly type: "TransfersCommitted
       const from = `from block ${wholeText(event.startBlock)} on`;
       return `identified ${found}: ${JSON.stringify(event.name)} (${event.symbol}), ${event.forms.join(", ")}, ${from}`;
     }
+    case "ContractRenamed":
+      return `renamed at block ${wholeText(event.block)}: ${JSON.stringify(event.name)} (${event.symbol})`;
     case "ReindexRequested":
       return "to be indexed anew: what was recorded before counts no longer";
     case "CollectionRemoved":

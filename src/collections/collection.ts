@@ -9,6 +9,7 @@ import type {
   BlocksReverted,
   ContractDestroyed,
   ContractIdentified,
+  ContractRenamed,
   NftEvent,
   Recorded,
   TransfersCommitted,
@@ -176,6 +177,10 @@ function* applyToLives(state: Collection, columns: TransferColumns, most: number
   if (from < count) yield* state.ledger.applySlices(from === 0 ? columns : sliceColumns(columns, from, count), most);
 }
 
+function rename(state: Collection, { name, symbol }: ContractRenamed): void {
+  if (state.identified !== undefined) state.identified = { ...state.identified, name, symbol };
+}
+
 function destroy(state: Collection, { block, chainVersion }: ContractDestroyed, version: number): void {
   invariant((state.end?.number ?? -1) <= block, "the history does not end at the contract's end", { block });
   state.earlier.push({ until: block, chainVersion: chainVersion ?? 0, ledger: state.ledger });
@@ -221,6 +226,9 @@ function change(
       state.failure = undefined;
       state.status = event.kind === "nft" ? "syncing" : event.kind;
       return;
+    case "ContractRenamed":
+      rename(state, event);
+      return;
     case "BlocksReverted":
       revert(state, event, version);
       return;
@@ -230,8 +238,7 @@ function change(
     case "IndexingCompleted":
       state.status = "synced";
       state.completed = { number: event.block, hash: event.hash };
-      state.completedVersion = version;
-      state.completedChecksum = checksum;
+      [state.completedVersion, state.completedChecksum] = [version, checksum];
       state.failure = undefined;
       return;
     case "IndexingFailed":

@@ -90,6 +90,10 @@ export interface IndexState extends Summary, Omit<HistoryProven, "type" | "block
   readonly destroyedAt: number | null;
   /** True if it had code while it was indexed. Headlines of older releases don't tell. */
   readonly hadCode: boolean;
+  /** Block at which the contract told its name, if that was after its identification. */
+  readonly namedAt: number | null;
+  /** True if the contract announced a change, and its name was not read since. */
+  readonly isNameDue: boolean;
   /** Number of recorded ends of contracts at the address, and the block of the last one. */
   readonly ends: number;
   readonly lastEnd: number | null;
@@ -131,6 +135,8 @@ export const REQUESTED: IndexState = {
   ownersDoubtReason: null,
   destroyedAt: null,
   hadCode: false,
+  namedAt: null,
+  isNameDue: false,
   ends: 0,
   lastEnd: null,
   attempt: 0,
@@ -224,7 +230,12 @@ function summaryOf(before: IndexState, event: NftEvent, now: number): Partial<In
       return { requestedAt: before.requestedAt ?? now };
     case "ContractIdentified": {
       const { name, symbol, block: target } = event;
-      return { name, symbol, target, lastError: null };
+      return { name, symbol, target, lastError: null, namedAt: null, isNameDue: false };
+    }
+    case "ContractRenamed": {
+      const { name, symbol, block: namedAt } = event;
+      // The rules of spam judge the new name, too.
+      return { name, symbol, namedAt, isNameDue: false, rulesVersion: 0 };
     }
     case "TransfersCommitted": {
       const transfers = before.transfers === null ? null : before.transfers + event.count;
@@ -290,6 +301,9 @@ export function fromHeadline(headline: Headline | undefined): IndexState {
   return { ...REQUESTED, ...fields, forms: (forms?.split(",") ?? []).filter(Boolean) as TransferForm[] };
 }
 
+/** The newest block at which the contract is known to have told its name. */
+export const namedAtOf = ({ namedAt, target }: IndexState): number => namedAt ?? target ?? -1;
+
 /** The first block that a worker has to read next. */
 export const nextBlock = (state: IndexState): number => (state.end < 0 ? state.startBlock : state.end + 1);
 
@@ -324,7 +338,7 @@ const ATTEMPTS = 16;
 
 /**
  * Requests that a collection is indexed anew, or no longer. Its versions go on counting.
- * @param doubts what an archive was wrong about, for the new index
+ * @param doubts what an archive was wrong about, and the forms of log that the contract used, for the new index
  * @returns the status before; undefined, without an append, for a contract that was never requested
  */
 export async function beginAnew(
@@ -332,7 +346,7 @@ export async function beginAnew(
   { chainId, address }: ContractRef,
   type: "ReindexRequested" | "CollectionRemoved",
   requester: Requester = NO_KEY,
-  doubts: Partial<Pick<IndexState, "distrusted" | "nodeRanges">> = {},
+  doubts: Partial<Pick<IndexState, "distrusted" | "nodeRanges" | "forms">> = {},
 ): Promise<IndexStatus | undefined> {
   const stream = nftStream(chainId, address);
   let before: IndexStatus | undefined;

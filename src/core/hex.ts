@@ -11,6 +11,12 @@ export type Hash = `0x${string}` & { readonly __hash: true };
 
 export const ZERO_ADDRESS = `0x${"0".repeat(40)}` as Address;
 
+/**
+ * The system's address (`SYSTEM_ADDRESS` of EIP-4788, eips.ethereum.org/EIPS/eip-4788), at which no contract lives. Since
+ * EIP-7708 (eips.ethereum.org/EIPS/eip-7708) each transfer of ether has a log of it, in the form of ERC-20's `Transfer`.
+ */
+export const SYSTEM_ADDRESS = `0x${"f".repeat(39)}e` as Address;
+
 const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
 const HASH = /^0x[0-9a-fA-F]{64}$/;
 

@@ -22,6 +22,7 @@ const SCHEMAS = {
   OwnersDoubted: 1,
   OwnersSettled: 1,
   FlagsChanged: 1,
+  ContractRenamed: 1,
   HistoryProven: 1,
   TokenIdentified: 1,
   PoolDiscovered: 2,

@@ -68,6 +68,17 @@ export interface ContractIdentified {
 }
 
 /**
+ * The contract told another name or symbol at `block` than before. Its transfers and its kind stay as they were
+ * identified.
+ */
+export interface ContractRenamed {
+  readonly type: "ContractRenamed";
+  readonly name: string;
+  readonly symbol: string;
+  readonly block: number;
+}
+
+/**
  * All transfers of a contiguous block range, in chain order, in columns (see `events/columns.ts`). `fromBlock` is the
  * previous end + 1. An event without transfers only moves the end.
  */
@@ -206,6 +217,7 @@ export type NftEvent =
   | ReindexRequested
   | CollectionRemoved
   | ContractIdentified
+  | ContractRenamed
   | TransfersCommitted
   | BlocksReverted
   | ContractDestroyed

@@ -94,7 +94,7 @@ function drawAmount(
   return undefined;
 }
 
-/** One round per minute, of at most 51 calls in seven requests: no load for an endpoint. */
+/** One round per minute, of at most 62 calls in ten requests: no load for an endpoint. */
 const ROUND_MS = 60_000;
 /** A collection that does not change is drawn again after two rounds, then four, and so on, up to this many. */
 const MAX_REST_ROUNDS = 16;
@@ -133,6 +133,8 @@ export interface AuditOptions extends Pick<ChainWork, "chain" | "reader" | "cloc
   readonly onFinding: (address: Address, finding: { readonly block: number; readonly reason: string }) => void;
   /** Called with a block, and whether the contract had code after it. */
   readonly onCode: (address: Address, block: number, hasCode: boolean) => void;
+  /** Reads again what a contract says of itself. */
+  readonly readAgain: (address: Address) => Promise<void>;
   /** Wait between rounds, in ms. */
   readonly roundMs: number | undefined;
 }
@@ -209,7 +211,7 @@ async function auditOnce(
   options: AuditOptions,
   { warned, rests }: { readonly warned: LRUCache<Address, true>; readonly rests: Rests },
 ): Promise<void> {
-  const { reader, chain, clock, logger, onChecked, onCode } = options;
+  const { reader, chain, clock, logger, onChecked, onCode, readAgain } = options;
   const drawn = drawSample(options, rests);
   if (drawn === undefined) return;
   const { address, block, holdings, known } = drawn;
@@ -232,13 +234,15 @@ async function auditOnce(
   const [first] = unexplained;
   const finding = drift ?? (first && `token ${first.id} has an owner, ${first.owner}, and no log`);
   if (finding !== undefined && drawn.isAsDrawn()) options.onFinding(address, { block: block.number, reason: finding });
-  if (first === undefined || warned.has(address)) return;
-  warned.set(address, true);
-  const said = { tokenId: first.id.toString(), owner: first.owner, totalSupply: found?.totalSupply?.toString() };
-  logger.warn(
-    { chain: chain.name, address, block: block.number, ...said, listed: known?.listed },
-    "a contract has holders that its logs do not explain: its listing lacks tokens",
-  );
+  if (first !== undefined && !warned.has(address)) {
+    warned.set(address, true);
+    const said = { tokenId: first.id.toString(), owner: first.owner, totalSupply: found?.totalSupply?.toString() };
+    logger.warn(
+      { chain: chain.name, address, block: block.number, ...said, listed: known?.listed },
+      "a contract has holders that its logs do not explain: its listing lacks tokens",
+    );
+  }
+  await readAgain(address);
 }
 
 /** Counts the holdings that the contract answered about, and those that differ. */

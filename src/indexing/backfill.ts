@@ -23,7 +23,7 @@ import type {
 import type { ToldLogs } from "../rpc/reading/block-logs.ts";
 import type { RpcChainReader, TransfersAnswer } from "../rpc/reading/reader.ts";
 import { doubtIn, LogsInDoubtError, RpcError } from "../rpc/rpc-errors.ts";
-import { linesByBlock } from "./omissions.ts";
+import { linesByBlock, textOf } from "./omissions.ts";
 
 // Reads for the backfill: a range of blocks in pieces, several in parallel and returned in order; and stricter reads
 // that check history against headers, receipts and a second endpoint. Never returns an answer in doubt.
@@ -98,7 +98,7 @@ async function compareWithSecond(
   const blocks = blocksThatDiffer(first.decoded.transfers, second.decoded.transfers);
   const asked = { addresses: [filter.address], topics: NFT_TOPICS, fromBlock, toBlock };
   const linesOf = (decoded: Uint8Array, block: number) =>
-    linesByBlock(decodeTransfers(decoded), new Set([block])).get(block) ?? "";
+    textOf(linesByBlock(decodeTransfers(decoded), new Set([block])).get(block));
   const wrong = new Set<Endpoint>();
   for (const header of await reader.presentHeaders(blocks.slice(0, MAX_COMPARED))) {
     const told = await reader.logsByEach(header, asked);
@@ -120,8 +120,7 @@ async function compareWithSecond(
 
 /** The answer with the most logs, if it has all logs of the others. */
 function fullest(told: readonly ToldLogs[]): ToldLogs | undefined {
-  const placeOf = ({ transactionHash, logIndex, topics, data }: ChainLog) =>
-    [transactionHash, logIndex, data, ...topics].join();
+  const placeOf = ({ transactionHash, topics, data }: ChainLog) => [transactionHash, data, ...topics].join();
   const most = told.toSorted((a, b) => b.logs.length - a.logs.length)[0];
   const places = new Set(most?.logs.map(placeOf));
   return told.every(({ logs }) => logs.every((log) => places.has(placeOf(log)))) ? most : undefined;

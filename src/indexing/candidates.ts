@@ -10,14 +10,14 @@ import { type ContractRef, fromHeadline, requestIdentification, requestIndexing 
 import { backoffMs, type Clock, withTimeout } from "../core/clock.ts";
 import { isAbort, messageOf, Refusal } from "../core/errors.ts";
 import { FairPlaces, FairQueue, type Requester, type Shares } from "../core/fair-slots.ts";
-import type { Address } from "../core/hex.ts";
+import { type Address, SYSTEM_ADDRESS } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
 import { Spending } from "../core/spending.ts";
 import { nftStream } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { SpanController } from "../rpc/endpoint/capabilities.ts";
 import { identify, searchLogs } from "./identify.ts";
-import { isContract } from "./lives.ts";
+import { firstDelegations, isContract } from "./lives.ts";
 
 /** The result of a look: neither code nor an NFT log, or code and still no NFT. */
 export type Verdict = "not_a_contract" | "not_nft";
@@ -77,6 +77,13 @@ interface Stage {
   readonly work: (addresses: readonly Address[], requester: Requester, signal: AbortSignal) => Promise<void>;
 }
 
+interface CandidateSearch {
+  /** True if all of the addresses have sent transactions. */
+  readonly isOfAccounts: boolean;
+  readonly requester: Requester;
+  readonly signal: AbortSignal;
+}
+
 export class Candidates {
   readonly #options: CandidatesOptions;
   readonly #waiting = new Map<Address, Candidate>();
@@ -86,6 +93,7 @@ export class Candidates {
   readonly #codeReads: Stage;
   readonly #identifications: Stage;
   readonly #searches: Stage;
+  readonly #accountSearches: Stage;
   /** Failures in a row. */
   #failures = 0;
 
@@ -100,12 +108,15 @@ export class Candidates {
     this.#identifications = stage(IDENTIFICATIONS, 1, ([address], requester, signal) =>
       this.#identify(address as Address, requester, signal),
     );
-    this.#searches = stage(
-      SEARCHES,
-      CODE_READS_AT_ONCE,
-      (addresses, requester, signal) => this.#search(addresses, requester, signal),
-      GATHER_MS,
-    );
+    const searches = (isOfAccounts: boolean) =>
+      stage(
+        SEARCHES,
+        CODE_READS_AT_ONCE,
+        (addresses, requester, signal) => this.#search(addresses, { isOfAccounts, requester, signal }),
+        GATHER_MS,
+      );
+    this.#searches = searches(false);
+    this.#accountSearches = searches(true);
   }
 
   /**
@@ -114,11 +125,13 @@ export class Candidates {
    * @throws Refusal `rate_limited` if too many addresses of the key wait
    */
   request(address: Address, requester: Requester, known: Candidate, onNew: () => void): Verdict | undefined {
+    // What emits the transfers of ether is no contract on any chain.
+    if (address === SYSTEM_ADDRESS) return "not_a_contract";
     const { clock, staleMs } = this.#options;
     const last = this.#verdicts.get(address);
     const isYoung = last !== undefined && clock.now() - last.atMs < staleMs;
     if (isYoung || this.#waiting.has(address)) return last?.verdict;
-    const waiting = [this.#codeReads, this.#identifications, this.#searches];
+    const waiting = [this.#codeReads, this.#identifications, this.#searches, this.#accountSearches];
     if (waiting.reduce((sum, { waiting }) => sum + waiting.count(requester), 0) >= MAX_WAITING) {
       const text = `${MAX_WAITING} new addresses of this key wait to be looked at already; try again later`;
       throw new Refusal("rate_limited", text, { retryAfter: 60 });
@@ -189,7 +202,10 @@ export class Candidates {
     for (const address of addresses) if (this.#waiting.has(address)) await this.#found(address, requester);
   }
 
-  /** Asks for code, and for the number of transactions where there is none, each in one batch. */
+  /**
+   * Asks for code, and for the number of transactions where there is none, each in one batch. A destroyed contract has
+   * sent none. An account that has sent some emits logs only through a delegate.
+   */
   async #readCode(addresses: readonly Address[], requester: Requester): Promise<void> {
     const { reader } = this.#options;
     const { number, hash } = await reader.head();
@@ -199,10 +215,10 @@ export class Candidates {
       without = await this.#withoutCode(without, requester);
     }
     const counts = await Promise.all(without.map((address) => reader.transactionCount(address)));
-    // An account that has sent transactions never was a contract. A destroyed contract has sent none since.
     const maybeDestroyed = without.filter((_, index) => counts[index] === 0);
-    for (const address of without) if (!maybeDestroyed.includes(address)) this.#decide(address, "not_a_contract");
+    const accounts = without.filter((_, index) => counts[index] !== 0);
     this.#enqueue(this.#searches, maybeDestroyed, requester);
+    this.#enqueue(this.#accountSearches, accounts, requester);
   }
 
   /** Requests the indexing of the addresses with code. Returns the others. */
@@ -213,13 +229,13 @@ export class Candidates {
     return addresses.filter((address) => !found.includes(address));
   }
 
-  /** Searches the whole history for NFT logs of contracts that may be destroyed. */
-  async #search(addresses: readonly Address[], requester: Requester, signal: AbortSignal): Promise<void> {
+  /** Searches the history for NFT logs of contracts that may be destroyed, or of accounts that may have had a delegate. */
+  async #search(addresses: readonly Address[], { isOfAccounts, requester, signal }: CandidateSearch): Promise<void> {
     const { reader, clock } = this.#options;
     const { head, finalized } = await reader.tips();
     const span = new SpanController();
     let left = [...addresses];
-    for (let from = 0; from <= head.number && left.length > 0; ) {
+    for (let from = isOfAccounts ? await firstDelegations(reader, head) : 0; from <= head.number && left.length > 0; ) {
       signal.throwIfAborted();
       const begun = clock.monotonic();
       const blocks = { fromBlock: from, toBlock: head.number, head, final: finalized.number };

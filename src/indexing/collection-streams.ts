@@ -19,6 +19,7 @@ import {
 import { type Append, type EventLog, type Headline, isConflict, type StreamHead } from "../log/event-log.ts";
 import { decodeTransferLogs } from "../rpc/decode/transfers.ts";
 import type { ChainLog } from "../rpc/port.ts";
+import { describedIn } from "./descriptions.ts";
 
 /** A collection as the follower holds it: the data needed to write the next range. */
 export interface Followed {
@@ -147,7 +148,7 @@ export class FollowedStreams {
         const head = await log.head(stream);
         if (fromHeadline(head.headline).end !== followed.state.end) throw outcome.error;
         followed.version = head.version;
-        again.push(change);
+        again.push({ ...change, state: { ...state, ...describedIn(fromHeadline(head.headline)) } });
       }
       left = again;
     }

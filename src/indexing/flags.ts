@@ -230,7 +230,11 @@ export class FlagRules {
   }
 
   /** Returns the change to write together with the contract's identification. */
-  identified(address: Address, state: IndexState, { kind, name, symbol }: ContractIdentified): FlagChange {
+  identified(
+    address: Address,
+    state: IndexState,
+    { kind, name, symbol }: Pick<ContractIdentified, "kind" | "name" | "symbol">,
+  ): FlagChange {
     // A contract without holdings has nothing to flag.
     if (kind !== "nft") return NOTHING;
     return this.#changeOf(address, { ...state, rulesVersion: RULES_VERSION, wordRule: ruleOfWords({ name, symbol }) });
@@ -261,9 +265,14 @@ export class FlagRules {
     };
   }
 
-  /** Like `due`, for a collection whose name was judged by other rules than today's. Reads the name from the log. */
+  /** Like `due`, for a collection whose name is new, or was judged by other rules than today's. */
   async rejudged(address: Address, state: IndexState): Promise<FlagChange> {
-    const identified = await this.#identification(address, state.base);
+    const { name, symbol } = state;
+    // Headlines of older releases lack the name, which then never changed.
+    const identified =
+      name === null
+        ? await this.#identification(address, state.base)
+        : ({ kind: "nft", name, symbol: symbol ?? "" } as const);
     if (identified === undefined) return { events: [], state: { rulesVersion: RULES_VERSION } };
     const shape = this.#shapes.get(address);
     return this.identified(address, shape === undefined ? state : { ...state, shapeRule: shape }, identified);

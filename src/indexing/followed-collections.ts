@@ -10,13 +10,16 @@ import {
   failureOf,
   fromHeadline,
   type IndexState,
+  namedAtOf,
   nameText,
   nextBlock,
   requesterOf,
   toHeadline,
 } from "../collections/headline.ts";
+import { withTimeout } from "../core/clock.ts";
+import { AppError } from "../core/errors.ts";
 import { countText, durationText, wholeText } from "../core/format.ts";
-import type { Address } from "../core/hex.ts";
+import type { Address, Hash } from "../core/hex.ts";
 import {
   type BlockRange,
   type BlockRef,
@@ -30,7 +33,9 @@ import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import type { BlockHeader, ChainLog, LogsInDoubt } from "../rpc/port.ts";
 import { LogsInDoubtError } from "../rpc/rpc-errors.ts";
 import { type Followed, FollowedStreams, type StreamChange } from "./collection-streams.ts";
+import { type ContractDescriptions, DESCRIPTION_TOPICS, DueDescriptions, describedIn } from "./descriptions.ts";
 import { type FlagRules, RULES_VERSION } from "./flags.ts";
+import { formsGained } from "./identify.ts";
 import { JoiningCollections } from "./joining.ts";
 import { endOfLife, hasCodeAfter, MAX_ENDS, wasGone } from "./lives.ts";
 import { lastCompleteBlock } from "./omissions.ts";
@@ -40,6 +45,7 @@ import { WatchedContracts } from "./watched-contracts.ts";
 interface CollectionsOptions extends Omit<ChainWork, "leases"> {
   readonly flags: FlagRules;
   readonly proofs: Pick<HistoryProofs, "prove" | "takeFound">;
+  readonly descriptions: Pick<ContractDescriptions, "readAgain">;
   /** Called with the head of each stream when this process begins to follow, and of a collection that needs a job again. */
   readonly onHead?: (head: StreamHead) => void;
   /** Called with the followed head if a collection that joins can go on there at once. */
@@ -53,6 +59,8 @@ const RECHECK_MS = 600_000;
 const CONTRADICTED_MS = 86_400_000;
 /** Most collections of an older release whose names are judged again in one poll. */
 const MAX_REJUDGED = 200;
+/** Longest wait of a poll for contracts that are read again, in ms. Reads that take longer are looked at by a later poll. */
+const DESCRIPTIONS_MS = 2_000;
 
 /** True if a headline tells already that the contract has code, or has none. */
 const isCodeKnown = ({ destroyedAt, hadCode }: IndexState, hasCode: boolean): boolean =>
@@ -60,7 +68,7 @@ const isCodeKnown = ({ destroyedAt, hadCode }: IndexState, hasCode: boolean): bo
 
 export class FollowedCollections implements ChainConsumer {
   readonly name = "collections";
-  readonly topics = NFT_TOPICS;
+  readonly topics = [...NFT_TOPICS, ...DESCRIPTION_TOPICS];
   /** The contracts that are no NFTs. */
   readonly watched: WatchedContracts;
   readonly #options: CollectionsOptions;
@@ -80,6 +88,8 @@ export class FollowedCollections implements ChainConsumer {
   readonly #undecided = new Map<Address, number>();
   /** Followed contracts whose code came or went, and the block at which that was seen. */
   readonly #changedCode = new Map<Address, number>();
+  /** Followed contracts that may say something else of themselves than before. */
+  readonly #due: DueDescriptions;
   /** Monotonic time of a collection's last check for omitted logs. */
   readonly #rechecked = new LRUCache<Address, number>({ max: 1_000 });
 
@@ -88,6 +98,7 @@ export class FollowedCollections implements ChainConsumer {
     const { chain, log, reader, clock, logger, observer, verify, flags } = options;
     const streams = new FollowedStreams(options);
     this.#streams = streams;
+    this.#due = new DueDescriptions(clock);
     this.watched = new WatchedContracts(options);
     this.#joining = new JoiningCollections({
       reader,
@@ -99,6 +110,8 @@ export class FollowedCollections implements ChainConsumer {
         this.#unlogged.add(followed.address);
         // A wake-up by the append that completed it may have come before.
         this.#unexamined.delete(followed.address);
+        // The announcements between the identification and the join were not read.
+        if (followed.state.end > namedAtOf(followed.state)) this.#due.add(followed.address);
         flags.judgeShape(followed.address);
         this.#prove(followed);
         observer.completed();
@@ -133,6 +146,7 @@ export class FollowedCollections implements ChainConsumer {
   async #load(): Promise<void> {
     this.#followed.clear();
     this.#joining.clear();
+    this.#due.clear();
     const { log, chain, onHead } = this.#options;
     for await (const head of allStreams(log, `nft/${chain.chainId}/`)) {
       this.offer(head);
@@ -156,7 +170,10 @@ export class FollowedCollections implements ChainConsumer {
     if (parsed.kind !== "nft") return;
     const state = fromHeadline(head.headline);
     const known = this.#followed.get(parsed.address);
-    if (known !== undefined && (state.status === "following" || head.version <= known.version)) return;
+    if (known !== undefined && (state.status === "following" || head.version <= known.version)) {
+      adopt(known, head, state);
+      return;
+    }
     // An operator had it indexed anew, or removed.
     if (known !== undefined) this.#followed.delete(parsed.address);
     const followed = { address: parsed.address, version: head.version, state };
@@ -164,6 +181,7 @@ export class FollowedCollections implements ChainConsumer {
     else if (state.status === "following") {
       this.#followed.set(parsed.address, followed);
       this.#unexamined.add(parsed.address);
+      if (state.isNameDue) this.#due.add(parsed.address);
     }
   }
 
@@ -178,7 +196,9 @@ export class FollowedCollections implements ChainConsumer {
     await this.#checkCode();
     const { chain } = this.#streams;
     const final = this.#chain?.finalized?.number ?? -1;
-    return this.#joining.join({ head, final, headerOf: (number) => chain?.headers.get(number) });
+    const isEnough = await this.#joining.join({ head, final, headerOf: (number) => chain?.headers.get(number) });
+    await this.#readDescriptions();
+    return isEnough;
   }
 
   /** Records blocks between which a transfer of the collection is missing, as a followed block shows. */
@@ -196,6 +216,36 @@ export class FollowedCollections implements ChainConsumer {
     const followed = this.#followed.get(address);
     if (followed === undefined || isCodeKnown(followed.state, hasCode)) return;
     if (this.#changedCode.size < MAX_IN_DOUBT && !this.#changedCode.has(address)) this.#changedCode.set(address, block);
+  }
+
+  /** Reads contracts again that announced a change. What can't be read now is read at a later poll. */
+  async #readDescriptions(): Promise<void> {
+    const due = this.#due.take().filter((address) => this.#followed.has(address));
+    if (due.length === 0) return;
+    const { descriptions, clock } = this.#options;
+    const read = new Set<Address>();
+    const reads = due.map((address) => descriptions.readAgain(address).then(() => read.add(address)));
+    const outcomes = await withTimeout(clock, DESCRIPTIONS_MS, Promise.allSettled(reads));
+    for (const failed of outcomes?.value ?? []) {
+      if (failed.status === "rejected" && !(failed.reason instanceof AppError)) throw failed.reason;
+    }
+    for (const address of due) {
+      if (read.has(address)) await this.#described(address);
+      else this.#due.add(address);
+    }
+  }
+
+  /** Takes over what was recorded of a contract that was read again. */
+  async #described(address: Address): Promise<void> {
+    const head = await this.#options.log.head(this.#streams.nameOf(address));
+    this.offer(head);
+    const followed = this.#followed.get(address);
+    // It is indexed anew.
+    if (followed === undefined) this.#options.onHead?.(head);
+    else if (followed.state.isNameDue) {
+      followed.state = { ...followed.state, isNameDue: false };
+      await this.#streams.restate(followed, followed.state);
+    }
   }
 
   /** Looks into one contract whose code has changed, once the block is final at which that was seen. */
@@ -495,6 +545,11 @@ export class FollowedCollections implements ChainConsumer {
   async apply(change: ChainChange): Promise<void> {
     if (change.type === "advanced") await this.#advance(change);
     else {
+      // What they said in a lost block may be otherwise on the new branch.
+      await this.#nameDue(
+        [...this.#followed.values()].filter(({ state }) => namedAtOf(state) > change.ancestor.number),
+        { namedAt: change.ancestor.number },
+      );
       const above = [...this.#followed.values()].filter(({ state }) => state.end > change.ancestor.number);
       const orphaned = new Set<string>(change.orphaned.map(({ hash }) => hash));
       await this.#revertEach([...above, ...this.#joiningOn(orphaned, change.ancestor.number)], change.ancestor);
@@ -512,14 +567,31 @@ export class FollowedCollections implements ChainConsumer {
     });
   }
 
+  /** Notes, durably, that contracts are to be read again once the head is reached. */
+  async #nameDue(list: readonly Followed[], change: Partial<IndexState> = {}): Promise<void> {
+    for (const followed of list) {
+      this.#due.add(followed.address);
+      if (followed.state.isNameDue && change.namedAt === undefined) continue;
+      const state = { ...followed.state, ...change, isNameDue: true };
+      await this.#streams.restate(followed, state);
+      followed.state = state;
+    }
+  }
+
   async #advance(batch: AdvancedBlocks): Promise<void> {
     this.#joining.addHeaders(batch.headers);
     const byAddress = new Map<Address, ChainLog[]>();
+    const announcing = new Set<Address>();
     for (const log of batch.logs) {
+      if (DESCRIPTION_TOPICS.includes(log.topics[0] as Hash)) {
+        announcing.add(log.address);
+        continue;
+      }
       const list = byAddress.get(log.address);
       if (list === undefined) byAddress.set(log.address, [log]);
       else list.push(log);
     }
+    await this.#nameDue([...announcing].flatMap((address) => this.#followed.get(address) ?? []));
     const changes: StreamChange[] = [];
     const counts: { readonly address: Address; readonly count: number }[] = [];
     const leaving = batch.doubts.flatMap((doubt) => this.#leave(doubt, batch) ?? []);
@@ -539,10 +611,26 @@ export class FollowedCollections implements ChainConsumer {
       counts.push({ address, count: event.count });
     }
     await this.#streams.appendAll(changes);
+    await this.#changeKinds(byAddress);
     for (const { address, count } of counts) this.#options.flags.countTransfers(address, count);
     for (const { followed } of leaving) {
       this.#followed.delete(followed.address);
       this.#joining.add(followed);
+    }
+  }
+
+  /** Has collections indexed anew whose contracts use other forms of log than before: earlier ones were passed over. */
+  async #changeKinds(byAddress: ReadonlyMap<Address, readonly ChainLog[]>): Promise<void> {
+    const { log, clock, chain, logger, onHead } = this.#options;
+    for (const [address, logs] of byAddress) {
+      const followed = this.#followed.get(address);
+      const forms = followed && formsGained(logs, followed.state.forms);
+      if (followed === undefined || forms === undefined) continue;
+      logger.info({ chain: chain.name, address, forms: forms.join(",") }, "a contract has another kind: indexing anew");
+      const contract = { chainId: chain.chainId, address };
+      await beginAnew({ log, clock }, contract, "ReindexRequested", requesterOf(followed.state), { forms });
+      this.#followed.delete(address);
+      onHead?.(await log.head(this.#streams.nameOf(address)));
     }
   }
 
@@ -604,4 +692,11 @@ export class FollowedCollections implements ChainConsumer {
       this.#joining.add(followed);
     }
   }
+}
+
+/** Takes over what another writer recorded of a followed contract. Its blocks are written by the follower alone. */
+function adopt(known: Followed, { version }: StreamHead, state: IndexState): void {
+  if (version <= known.version || state.status !== "following" || state.end !== known.state.end) return;
+  known.version = version;
+  known.state = { ...known.state, ...describedIn(state), bytes: state.bytes };
 }

@@ -4,7 +4,8 @@
  * block that can hold one.
  */
 import { Interface } from "ethers";
-import { type Address, ZERO_ADDRESS } from "../core/hex.ts";
+import { type Address, SYSTEM_ADDRESS, ZERO_ADDRESS } from "../core/hex.ts";
+import { utf8Text } from "../core/utf8.ts";
 import type { BlockRange, BlockRef, ContractIdentified, TransferForm } from "../events/types.ts";
 import { addressIn, booleanIn, onlyBytes, wordIn } from "../rpc/calls.ts";
 import {
@@ -27,7 +28,7 @@ import type { BlockHeader, CallResult, CallsAtHead, ChainLog, ChainReader, MoreT
 import type { FirstLogs } from "../rpc/reading/logs.ts";
 import type { RpcChainReader } from "../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../rpc/rpc-errors.ts";
-import { findLives, firstBlockWhere, isContract, mayBeDestroyed } from "./lives.ts";
+import { findLives, firstBlockWhere, firstDelegations, isContract, mayBeDestroyed } from "./lives.ts";
 
 const ABI = new Interface([
   "function supportsInterface(bytes4) view returns (bool)",
@@ -39,6 +40,8 @@ const ABI = new Interface([
 ]);
 /** Interface ids: ERC-165, the id that no contract may support, ERC-721, ERC-1155, ERC-6909; package `erc821`'s ERC-821. */
 const INTERFACES = ["0x01ffc9a7", "0xffffffff", "0x80ac58cd", "0xd9b67a26", "0x0f632fb3", "0x7c0633c6"] as const;
+/** The form that each of these interfaces stands for, from ERC-721's id on. */
+const CLAIMED_FORMS = ["erc721", "erc1155", "erc6909", "erc821-created"] as const satisfies readonly TransferForm[];
 /** Data of the calls by which a contract is identified: its interfaces, then its name, symbol and decimals. */
 export const QUESTIONS: readonly string[] = [
   ...INTERFACES.map((id) => ABI.encodeFunctionData("supportsInterface", [id])),
@@ -107,9 +110,7 @@ export async function identify(
   const { mayBeginEarly = false, signal } = options;
   const { header, results, code, final } = await lookAt(reader, address);
   const hasCode = code !== undefined;
-  const [erc165, invalid, erc721, erc1155, erc6909, erc821] = results.map((result) => booleanIn(result) === true);
-  const [named, symbolic, divisible] = results.slice(INTERFACES.length);
-  const [name, symbol] = [readText(named), readText(symbolic)];
+  const { name, symbol, decimals, claimed } = answersIn(results);
   const head = header.number;
   let ends: readonly number[] = [];
   const identity = (fields: Pick<ContractIdentified, "kind" | "forms" | "startBlock">): Identification => ({
@@ -127,29 +128,81 @@ export async function identify(
     destroyedAt: hasCode ? (ends.find((end) => end > final) ?? null) : head,
   });
 
-  // An account that has sent transactions never was a contract: a destroyed one has sent none.
-  if (!hasCode && (await reader.transactionCount(address)) > 0) {
-    return identity({ kind: "not_a_contract", forms: [], startBlock: 0 });
-  }
-  // ERC-165 requires false for 0xffffffff. A contract that answers true to every id proves nothing.
-  const isHonest = erc165 === true && invalid !== true;
-  const claims = isHonest && (erc721 === true || erc1155 === true || erc6909 === true);
+  // Its logs are transfers of ether. Some are in nearly every block, and all of them would be read.
+  if (address === SYSTEM_ADDRESS) return identity({ kind: "not_a_contract", forms: [], startBlock: 0 });
+  const claims = hasCode && claimed.length > 0;
   // Other contracts are identified by the first logs after the deployment.
   const nearEnough = mayBeginEarly && claims ? EARLY : 0;
   // Don't start at the first log's block: a log that this answer omits would be missed for ever.
-  const life = hasCode ? await lifeOf(reader, address, { code, head, nearEnough, signal }) : { startBlock: 0, ends };
+  const life = hasCode
+    ? await lifeOf(reader, address, { code, head, nearEnough, signal })
+    : { startBlock: await firstLogsWithoutCode(reader, address, header), ends };
   const { startBlock } = life;
   ends = life.ends;
-  const decimals = readDecimals(divisible);
-  if (isHonest && erc721 === true) {
-    const forms = [...formsOfClaim(decimals), ...(erc821 === true ? (["erc821-created"] as const) : [])];
-    return identity({ kind: "nft", forms, startBlock });
-  }
-  if (claims) return identity({ kind: "nft", forms: STANDARD_FORMS, startBlock });
+  const forms = formsClaimed(claimed, decimals);
+  if (claims) return identity({ kind: "nft", forms, startBlock });
   const found = await searchForms(reader, address, { ...options, header, hasCode, final, startBlock, decimals });
   if (found === undefined) return undefined;
-  if (found.forms.length > 0) return identity({ kind: "nft", forms: found.forms, startBlock });
+  if (found.forms.length > 0) {
+    return identity({ kind: "nft", forms: [...new Set([...found.forms, ...forms])], startBlock });
+  }
   return identity({ kind: hasCode ? "not_nft" : "not_a_contract", forms: [], startBlock: found.firstBlock });
+}
+
+/** What a contract answers about itself. */
+interface Answers {
+  readonly name: string;
+  readonly symbol: string;
+  readonly decimals: number | undefined;
+  /** Forms of the standards that it claims by ERC-165. */
+  readonly claimed: readonly TransferForm[];
+}
+
+function answersIn(results: readonly CallResult[]): Answers {
+  const [erc165, invalid, ...claims] = results.map((result) => booleanIn(result) === true);
+  const [named, symbolic, divisible] = results.slice(INTERFACES.length);
+  // ERC-165 requires false for 0xffffffff. A contract that answers true to every id proves nothing.
+  const isHonest = erc165 === true && invalid !== true;
+  return {
+    name: readText(named),
+    symbol: readText(symbolic),
+    decimals: readDecimals(divisible),
+    // ERC-821's interface says how an ERC-721 mints.
+    claimed: CLAIMED_FORMS.filter((form, index) => {
+      return isHonest && claims[index] === true && (form !== "erc821-created" || claims[0] === true);
+    }),
+  };
+}
+
+/** What a contract says of itself now. */
+export interface SelfDescription extends Pick<Answers, "name" | "symbol" | "claimed"> {
+  /** False if there is neither a contract nor an answer of a delegate: then nothing is said. */
+  readonly isThere: boolean;
+  readonly hasCode: boolean;
+  readonly block: number;
+}
+
+/**
+ * Reads name, symbol, claimed standards and code at the newest block. An empty name or symbol is read once more in a call
+ * of its own: a batch may have taken its gas.
+ * @throws AppError if the chain does not answer
+ */
+export async function readDescription(reader: RpcChainReader, address: Address): Promise<SelfDescription> {
+  const { header, results, code } = await lookAt(reader, address);
+  const { name, symbol, claimed } = answersIn(results);
+  const again = async (text: string, signature: string) => {
+    if (text !== "") return text;
+    const [result] = await reader.calls([{ to: address, data: ABI.encodeFunctionData(signature) }], header.number);
+    return readText(result);
+  };
+  return {
+    name: await again(name, "name"),
+    symbol: await again(symbol, "symbol"),
+    claimed,
+    isThere: code !== undefined || results.some(({ ok, data }) => ok && data !== "0x"),
+    hasCode: code !== undefined,
+    block: header.number,
+  };
 }
 
 interface FormSearch extends IdentifyOptions {
@@ -230,25 +283,27 @@ async function lookAt(
 }
 
 /**
- * Returns the forms of a contract that claims ERC-721. It may still emit unusual forms. Three topics and one word of
- * data are an id only if the contract has no decimals; otherwise the word may be an amount.
+ * Returns the forms of a contract that claims standards. With ERC-721 it may still emit unusual forms. Three topics and
+ * one word of data are an id only if the contract has no decimals; otherwise the word may be an amount.
  */
-function formsOfClaim(decimals: number | undefined): TransferForm[] {
+function formsClaimed(claimed: readonly TransferForm[], decimals: number | undefined): readonly TransferForm[] {
+  if (claimed.length === 0) return [];
+  if (!claimed.includes("erc721")) return STANDARD_FORMS;
   const odd: TransferForm[] = decimals === undefined ? ["erc721-unindexed", "erc721-id-in-data"] : ["erc721-unindexed"];
-  return [...STANDARD_FORMS, ...odd];
+  return [...STANDARD_FORMS, ...odd, ...(claimed.includes("erc821-created") ? (["erc821-created"] as const) : [])];
 }
 
 /** Reads a string or bytes32 (as in early contracts); "" for no answer. Invalid UTF-8 becomes U+FFFD. */
 export function readText(result: CallResult | undefined): string {
   if (result?.ok !== true || result.data.length < 66) return "";
   try {
-    if (result.data.length > 66) return clean(onlyBytes(result.data).toString("utf8"));
+    if (result.data.length > 66) return clean(utf8Text(onlyBytes(result.data)));
   } catch {
     // Not a string. It may be bytes32 followed by more data.
   }
   const bytes = Buffer.from(result.data.slice(2, 66), "hex");
   const end = bytes.indexOf(0);
-  return clean(bytes.subarray(0, end < 0 ? 32 : end).toString("utf8"));
+  return clean(utf8Text(bytes.subarray(0, end < 0 ? 32 : end)));
 }
 
 /** Most characters read of a name. A hostile name may have megabytes of control characters. */
@@ -267,6 +322,14 @@ function clean(text: string): string {
 function readDecimals(result: CallResult | undefined): number | undefined {
   const value = wordIn(result);
   return value !== undefined && value <= 255n ? Number(value) : undefined;
+}
+
+/**
+ * The first block that can hold a log of an address without code. A destroyed contract has sent no transactions; an
+ * account that has sent some can only emit what a delegate told it to.
+ */
+async function firstLogsWithoutCode(reader: RpcChainReader, address: Address, head: BlockHeader): Promise<number> {
+  return (await reader.transactionCount(address)) === 0 ? 0 : await firstDelegations(reader, head);
 }
 
 /**
@@ -331,6 +394,27 @@ function formsOfEvents(logs: readonly ChainLog[]): readonly TransferForm[] | und
   if (has(TRANSFER_821, TRANSFER_821_SECOND)) return [...STANDARD_FORMS, "erc821-created"];
   if (has(CAT_RESCUED, CAT_ADOPTED)) return ["mooncats"];
   return has(ASSIGN, PUNK_TRANSFER, PUNK_BOUGHT) ? ["cryptopunks"] : undefined;
+}
+
+/** The form that a log proves by its shape alone. */
+function formOf({ topics }: ChainLog): TransferForm | undefined {
+  const [topic, ...indexed] = topics;
+  if (topic === TRANSFER || topic === TRANSFER_6909) {
+    return indexed.length < 3 ? undefined : topic === TRANSFER ? "erc721" : "erc6909";
+  }
+  if (topic === TRANSFER_SINGLE || topic === TRANSFER_BATCH) return "erc1155";
+  if (topic === CONSECUTIVE_TRANSFER) return "erc2309";
+  return topic === TRANSFER_821 || topic === TRANSFER_821_SECOND ? "erc821" : undefined;
+}
+
+/** Returns a contract's forms together with those that logs prove. Undefined if they prove no other one. */
+export function formsGained(
+  logs: readonly ChainLog[],
+  forms: readonly TransferForm[],
+): readonly TransferForm[] | undefined {
+  const all = new Set(forms);
+  for (const log of logs) all.add(formOf(log) ?? (forms[0] as TransferForm));
+  return all.size > forms.length ? [...all] : undefined;
 }
 
 /**

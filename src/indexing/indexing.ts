@@ -6,10 +6,12 @@ import { LRUCache } from "lru-cache";
 import type { ChainConsumer, ChainWork } from "../chain/consumer.ts";
 import { Follower, type FollowerOptions } from "../chain/follower.ts";
 import { PublishedChain } from "../chain/view.ts";
+import { fromHeadline } from "../collections/headline.ts";
 import type { Address } from "../core/hex.ts";
-import type { BlockRange, HeaderRef, StreamName } from "../events/types.ts";
+import { type BlockRange, type HeaderRef, nftStream, type StreamName } from "../events/types.ts";
 import type { StreamHead } from "../log/event-log.ts";
 import { Candidates, type CandidatesOptions } from "./candidates.ts";
+import { ContractDescriptions } from "./descriptions.ts";
 import { FlagRules, type FlagsOptions } from "./flags.ts";
 import { FollowedCollections } from "./followed-collections.ts";
 import { IndexingJobs, type JobsOptions } from "./jobs.ts";
@@ -41,6 +43,7 @@ export class ChainIndexing {
   readonly candidates: Candidates;
   readonly #options: IndexingOptions;
   readonly #collections: FollowedCollections;
+  readonly #descriptions: ContractDescriptions;
   readonly #consumers: ChainConsumer[];
   readonly #follower: Follower;
   readonly #jobs: IndexingJobs;
@@ -60,8 +63,10 @@ export class ChainIndexing {
     const flags = new FlagRules({ chainId, log, clock, logger, lifecycle, lists, shapeOf, onFound });
     const onHead = (head: StreamHead) => this.#jobs.offer(head);
     const proofs = new HistoryProofs({ ...options, view: this.view, onFound });
+    const onCode = (...seen: Parameters<ChainIndexing["codeSeen"]>) => this.codeSeen(...seen);
+    this.#descriptions = new ContractDescriptions({ ...options, onCode });
     this.#collections = new FollowedCollections({
-      ...{ ...options, flags, proofs, onHead },
+      ...{ ...options, flags, proofs, onHead, descriptions: this.#descriptions },
       onPartRead: ({ number }) => this.#follower.readied(number),
     });
     this.#consumers = [this.#collections];
@@ -192,6 +197,27 @@ export class ChainIndexing {
           logger.warn({ err: error, stream }, "a stream could not be read"),
         );
       }
+    });
+  }
+
+  /**
+   * Reads again what a contract says of itself: its name, symbol, claimed standards and code.
+   * @throws AppError if the chain or the log does not answer; then nothing is changed
+   */
+  async readAgain(address: Address): Promise<void> {
+    if (!(await this.#descriptions.readAgain(address))) return;
+    const { log, chain, leases } = this.#options;
+    const stream = nftStream(chain.chainId, address);
+    // A followed collection concerns its follower alone. Another process learns of the append by the log.
+    const isFollowed = fromHeadline((await log.head(stream)).headline).status === "following";
+    if (!isFollowed || leases.holds(this.#follower.lease)) await this.changed(stream);
+  }
+
+  /** Like `readAgain`, and resolves if the chain or the log does not answer, too. */
+  async tryReadAgain(address: Address): Promise<void> {
+    await this.readAgain(address).catch((error: unknown) => {
+      const { logger, chain } = this.#options;
+      logger.debug({ err: error, chain: chain.name, address }, "a contract's name could not be read again");
     });
   }
 

@@ -370,8 +370,11 @@ export class IndexingJobs {
     const found = await identify(reader, address, { reach, known: writer.state, onSearched, mayBeginEarly, signal });
     await writer.settled();
     if (found === undefined) return undefined;
-    const { identified, hasCode: hadCode, destroyedAt } = found;
-    const { kind, forms, startBlock } = identified;
+    const { hasCode: hadCode, destroyedAt } = found;
+    const { kind, startBlock } = found.identified;
+    // A contract that has another kind now has its earlier logs in the former forms.
+    const forms = kind === "nft" ? [...new Set([...writer.state.forms, ...found.identified.forms])] : [];
+    const identified = { ...found.identified, forms };
     const common = { forms, startBlock, attempt: 0, retryAt: 0 };
     logger.info({ chain: chain.name, address, kind, forms: forms.join(","), startBlock }, "contract identified");
     if (kind !== "nft") {

@@ -4,6 +4,7 @@
  */
 import { AppError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
+import type { HeaderRef } from "../events/types.ts";
 import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import { SpanController } from "../rpc/endpoint/capabilities.ts";
 import type { ChainReader } from "../rpc/port.ts";
@@ -24,7 +25,33 @@ const [PUSH1, PUSH32, SELFDESTRUCT] = [0x60, 0x7f, 0xff] as const;
 
 const isDelegation = (code: string): boolean => code.startsWith(DELEGATION) && code.length === 48;
 
-/** True for the code of a contract. */
+/**
+ * Time from which accounts may delegate on some chain: the proposal of EIP-7702 was made on 2024-05-07
+ * (github.com/ethereum/EIPs/blob/master/EIPS/eip-7702.md). In seconds since the epoch.
+ */
+const DELEGATIONS_FROM = Date.UTC(2024, 4, 7) / 1_000;
+
+/**
+ * Returns a block before which no account emitted a log, by the times of the headers. 0 if the node does not tell them.
+ * @param head the newest block
+ */
+export async function firstDelegations(reader: ChainReader, head: HeaderRef): Promise<number> {
+  // A development chain's clock may say anything.
+  if (head.timestamp < DELEGATIONS_FROM) return 0;
+  let [low, high] = [0, head.number];
+  while (high - low > 1) {
+    // The first look is at the start, because most chains that are young, or are a developer's, began later.
+    const blocks = low === 0 && high === head.number ? [1] : between(low, high);
+    const headers = await reader.headers(blocks);
+    if (headers.some((header) => header === undefined)) return 0;
+    const first = headers.findIndex((header) => (header?.timestamp ?? 0) >= DELEGATIONS_FROM);
+    low = (first < 0 ? blocks.at(-1) : blocks[first - 1]) ?? low;
+    high = blocks[first] ?? high;
+  }
+  return low;
+}
+
+/** True for the code of a contract. A delegation is none: its end destroys nothing. */
 export const isContract = (code: string): boolean => code !== "0x" && code !== "" && !isDelegation(code);
 
 /** True if the code has the instruction that destroys its contract. */

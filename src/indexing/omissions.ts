@@ -19,7 +19,8 @@ import {
 import type { EventLog } from "../log/event-log.ts";
 import { addressIn, wordIn } from "../rpc/calls.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "../rpc/decode/transfers.ts";
-import type { BlockHeader, Call, ChainLog, ChainReader } from "../rpc/port.ts";
+import type { BlockHeader, Call, ChainReader } from "../rpc/port.ts";
+import type { ToldLogs } from "../rpc/reading/block-logs.ts";
 import type { RpcChainReader } from "../rpc/reading/reader.ts";
 
 /** Most blocks to check, the newest ones: an hour and a half of Ethereum. */
@@ -50,11 +51,11 @@ export async function lastCompleteBlock(
   const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: first, toBlock };
   const logs = await reader.completeLogs(filter, headers, { strict: true });
   const there = linesByBlock(decodeTransfers(decodeTransferLogs(logs, forms).transfers));
-  const held = new Map<number, string>();
+  const held = new Map<number, string[]>();
   for (const columns of await columnsSince(log, nftStream(chainId, address), first)) {
-    for (const [block, lines] of linesByBlock(columns)) held.set(block, (held.get(block) ?? "") + lines);
+    for (const [block, lines] of linesByBlock(columns)) held.set(block, [...(held.get(block) ?? []), ...lines]);
   }
-  const wrong = headers.find(({ number }) => there.get(number) !== held.get(number));
+  const wrong = headers.find(({ number }) => textOf(there.get(number)) !== textOf(held.get(number)));
   if (wrong === undefined) return undefined;
   const last = wrong.number === first ? before : headers[wrong.number - first - 1];
   return last && { number: last.number, hash: last.hash };
@@ -74,15 +75,11 @@ export async function isStoredOtherwise(
   const told = await reader.logsByEach(header, filter);
   if (told.length === 0) throw new AppError("no endpoint tells the block's logs", { code: "unverifiable" });
   const only = new Set([block]);
-  const held = (await columnsSince(log, nftStream(chainId, address), block))
-    .map((columns) => linesByBlock(columns, only).get(block) ?? "")
-    .join("");
-  const linesOf = (logs: readonly ChainLog[]) =>
-    linesByBlock(decodeTransfers(decodeTransferLogs(logs, forms).transfers)).get(block) ?? "";
-  const [same, other] = [
-    told.filter(({ logs }) => linesOf(logs) === held),
-    told.filter(({ logs }) => linesOf(logs) !== held),
-  ];
+  const stored = await columnsSince(log, nftStream(chainId, address), block);
+  const held = textOf(stored.flatMap((columns) => linesByBlock(columns, only).get(block) ?? []));
+  const isHeld = ({ logs }: ToldLogs) =>
+    textOf(linesByBlock(decodeTransfers(decodeTransferLogs([...logs], forms).transfers)).get(block)) === held;
+  const [same, other] = [told.filter(isHeld), told.filter((one) => !isHeld(one))];
   if (other.length === 0) return false;
   const fault = `its logs of block ${block} lack what the contract's state shows, and another endpoint has`;
   for (const { endpoint } of same) reader.benchLiar(endpoint, fault);
@@ -107,12 +104,12 @@ async function columnsSince(log: EventLog, stream: StreamName, block: number): P
 }
 
 /**
- * Returns each block's transfers as text, for comparison. Sorted: a release up to 1.0 stored them by log index alone, and
- * stored transfers keep their order.
+ * Returns the transfers of each block as lines of text, in the order of the columns, for comparison. Without the index of
+ * the log: some nodes count the logs of receipts from 0 in each transaction.
  * @param only the blocks that are compared. Default: all
  */
-export function linesByBlock(columns: TransferColumns, only?: ReadonlySet<number>): Map<number, string> {
-  const { count, blocks, logIndexes, kinds, from, to, ids, amounts, addresses } = columns;
+export function linesByBlock(columns: TransferColumns, only?: ReadonlySet<number>): Map<number, string[]> {
+  const { count, blocks, kinds, from, to, ids, amounts, addresses } = columns;
   const hex = Buffer.from(addresses).toString("hex");
   const addressAt = (index: number) => hex.slice(index * 40, index * 40 + 40);
   const words = ({ values, words: width }: TransferColumns["ids"], at: number) =>
@@ -120,14 +117,18 @@ export function linesByBlock(columns: TransferColumns, only?: ReadonlySet<number
   const lines = new Map<number, string[]>();
   for (let i = 0; i < count; i++) {
     if (only?.has(blocks[i] as number) === false) continue;
-    const parts = [logIndexes[i], kinds[i], addressAt(from[i]!), addressAt(to[i]!), words(ids, i), words(amounts, i)];
+    const parts = [kinds[i], addressAt(from[i]!), addressAt(to[i]!), words(ids, i), words(amounts, i)];
     const block = blocks[i] as number;
     const own = lines.get(block);
     if (own === undefined) lines.set(block, [parts.join(" ")]);
     else own.push(parts.join(" "));
   }
-  return new Map([...lines].map(([block, all]) => [block, all.sort().join(";")]));
+  return lines;
 }
+
+/** Sorted: a release up to 1.0 stored transfers by log index alone, and stored transfers keep their order. */
+/** Returns a block's transfers as one text, for comparison. */
+export const textOf = (lines: readonly string[] | undefined): string => lines?.toSorted().join(";") ?? "";
 
 const ABI = new Interface([
   "function ownerOf(uint256) view returns (address)",

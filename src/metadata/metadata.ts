@@ -77,6 +77,8 @@ interface MetadataChainOptions {
   readonly leases: Leases;
   /** Addresses of the followed collections. */
   readonly followed: () => readonly Address[];
+  /** Called when an operator has requested the metadata of a collection again, by whichever process. */
+  readonly onRefresh: (address: Address) => void;
 }
 
 /** How far the metadata of a collection is. */
@@ -217,7 +219,7 @@ export class Metadata {
     };
   }
 
-  #workersOf({ chain: { chainId }, reader, view, leases }: MetadataChainOptions): {
+  #workersOf({ chain: { chainId }, reader, view, leases, onRefresh }: MetadataChainOptions): {
     readonly worker: MetadataWorker;
     readonly media: MediaWorker;
   } {
@@ -237,6 +239,7 @@ export class Metadata {
       leases,
       node: new NodeWatch({ reader, clock }),
       media,
+      onRefresh,
       sampleMs: sampleMs ?? SAMPLE_MS,
       maxStoredBytes,
       // One book that fills the whole cache.

@@ -6,10 +6,12 @@ import { id as keccak } from "ethers";
 import { LRUCache } from "lru-cache";
 import type { ChainChange, ChainConsumer } from "../chain/consumer.ts";
 import type { Address, Hash } from "../core/hex.ts";
+import { utf8Text } from "../core/utf8.ts";
 import { type TokenRef, TransferKind } from "../events/columns.ts";
 import { type BlockRef, type MetadataOutdated, metadataStream } from "../events/types.ts";
 import { appendWithRetry, type EventLog } from "../log/event-log.ts";
 import { onlyBytes, selectorOf } from "../rpc/calls.ts";
+import { CONTRACT_URI_UPDATED } from "../rpc/decode/topics.ts";
 import type { BlockTag, Call, CallResult, ChainLog, ChainReader } from "../rpc/port.ts";
 import { MAX_ID } from "./book.ts";
 import { CONTRACT } from "./due-tokens.ts";
@@ -17,8 +19,6 @@ import { CONTRACT } from "./due-tokens.ts";
 const TOKEN_URI = selectorOf("tokenURI(uint256)");
 const URI = selectorOf("uri(uint256)");
 const CONTRACT_URI = selectorOf("contractURI()");
-/** Bytes that are not UTF-8 are no URI. */
-const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 /** Single calls in flight at once. */
 const SINGLES = 8;
 /** Tokens read one by one without a URI, after which the contract's failures in a batch count as final. */
@@ -93,7 +93,7 @@ function callOf(to: Address, kind: TransferKind, id: bigint): Call {
 function uriOf({ ok, data }: CallResult): string | undefined {
   if (!ok || data.length <= 2) return undefined;
   try {
-    const uri = utf8.decode(onlyBytes(data));
+    const uri = utf8Text(onlyBytes(data));
     return uri === "" ? undefined : uri;
   } catch {
     return undefined;
@@ -113,8 +113,6 @@ const TRAITS_OF_LIST = [
   keccak("TraitUpdatedList(bytes32,uint256[])") as Hash,
   keccak("TraitUpdatedListUniformValue(bytes32,uint256[],bytes32)") as Hash,
 ];
-/** ERC-7572's announcement of another document about the collection. */
-const CONTRACT_URI_UPDATED = keccak("ContractURIUpdated()") as Hash;
 const TRAIT_DATA_UPDATED = keccak("TraitMetadataURIUpdated()") as Hash;
 /** Most ids of a list that are told one by one; more become the range that holds them. */
 const MAX_LISTED = 16;

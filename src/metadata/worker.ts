@@ -24,6 +24,8 @@ interface WorkerOptions extends Omit<VisitContext, "reading"> {
   readonly leases: Leases;
   readonly node: NodeWatch;
   readonly media: MediaWorker;
+  /** Called when an operator has requested the metadata of a collection again. */
+  readonly onRefresh: (address: Address) => void;
   /** First wait before a finished collection is sampled, in ms; it doubles up to a day. */
   readonly sampleMs: number;
 }
@@ -324,7 +326,9 @@ export class MetadataWorker {
     for (const { event, time } of events) {
       if (event.type === "MetadataOutdated") this.#makeDue(this.#work(address));
       // A replay of the stream also delivers old requests. Their readers are gone.
-      if (event.type !== "MetadataRequested" || this.#options.clock.now() - time > MAX_REQUEST_AGE_MS) continue;
+      if (this.#options.clock.now() - time > MAX_REQUEST_AGE_MS) continue;
+      if (event.type === "MetadataOutdated" && event.cause === "requested") this.#options.onRefresh(address);
+      if (event.type !== "MetadataRequested") continue;
       const tokens = tokensOf(event.tokens);
       if (event.media) this.#options.media.request(address, tokens);
       else this.request(address, tokens);

@@ -147,6 +147,7 @@ export function messageOfEvent(
   switch (event.type) {
     case "IndexingRequested":
     case "FlagsChanged":
+    case "ContractRenamed":
     case "HistoryProven":
       return undefined;
     case "ContractDestroyed":

@@ -12,13 +12,15 @@ export interface HttpTarget {
   readonly timeoutMs: number;
   /** Larger answers are refused before they are parsed. */
   readonly maxBytes: number;
+  /** The operator's proxy for this URL. */
+  readonly proxy?: string | undefined;
   /** True to open a connection for this request, because kept ones may be dead. */
   readonly isFresh?: boolean;
 }
 
 /** Sends a payload and returns the answer's bytes. @throws RpcError `transient`, `late`, `rate` or `range` */
 export async function post(target: HttpTarget, payload: string, signal?: AbortSignal): Promise<Uint8Array> {
-  const { url, label, timeoutMs, isFresh = false } = target;
+  const { url, label, timeoutMs, proxy, isFresh = false } = target;
   const timeout = AbortSignal.timeout(timeoutMs);
   let response: Response;
   let bytes: Uint8Array;
@@ -29,6 +31,7 @@ export async function post(target: HttpTarget, payload: string, signal?: AbortSi
       headers: { "content-type": "application/json", accept: "application/json" },
       redirect: "error",
       keepalive: !isFresh,
+      ...(proxy === undefined ? {} : { proxy }),
       signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
     });
     bytes = await bodyOf(response, target);

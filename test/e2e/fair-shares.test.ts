@@ -59,7 +59,7 @@ describe("an address that the log doesn't know", () => {
     const first = await listing(service, junk(1));
     expect([first.status, first.body.status, first.body.result]).toEqual([200, "SYNCING", []]);
     expect((await decided(service, junk(1), 404)).body.code).toBe("not_a_contract");
-    // An account that has sent transactions was never a contract.
+    // An account that has sent transactions, and has no log.
     await decided(service, anvil.accounts[0] as string, 404);
     expect(streamsOf(logUrl)).toEqual([]);
     // An operator's request is recorded at once.

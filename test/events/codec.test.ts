@@ -34,6 +34,7 @@ const EVENTS: { [T in DomainEvent["type"]]: Extract<DomainEvent, { type: T }> } 
     count: 3,
     transfers: new Uint8Array([0, 255, 1, 2]),
   },
+  ContractRenamed: { type: "ContractRenamed", name: "B", symbol: "C", block: 9 },
   BlocksReverted: { type: "BlocksReverted", ancestor: block },
   ContractDestroyed: { type: "ContractDestroyed", block: 7, chainVersion: 3 },
   IndexingCompleted: { type: "IndexingCompleted", block: 7, hash },

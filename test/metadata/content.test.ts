@@ -354,6 +354,12 @@ describe("bodies", () => {
       "shift_jis",
       '{"a":"あ"}',
     ],
+    [
+      "UTF-8 with a wrong byte",
+      Buffer.concat([Buffer.from('{"a":"é'), new Uint8Array([0xff]), Buffer.from('"}')]),
+      undefined,
+      '{"a":"é\ufffd"}',
+    ],
     ["an unknown charset", Buffer.from('{"a":"é"}', "latin1"), "klingon", '{"a":"é"}'],
     ["comments and trailing commas", '{/* x */"a":1, // y\n"b":[1,],}', undefined, '{"a":1, \n"b":[1]}'],
     ["raw line breaks in strings", '{"a":"x\ny"}', undefined, '{"a":"x\\ny"}'],

@@ -41,6 +41,12 @@ describe("calls for token URIs", () => {
     expect(batches).toEqual([5]);
   });
 
+  test("replace what is no UTF-8 in a URI", async () => {
+    const odd: CallResult = { ok: true, data: coder.encode(["bytes"], ["0x41ff42"]) };
+    const { uriReader } = createReader(() => odd);
+    expect(await uriReader.read(address, tokens(2), "latest")).toEqual(["A\ufffdB", "A\ufffdB"]);
+  });
+
   test("are repeated one by one if one token burns all gas", async () => {
     const { uriReader, batches } = createReader((id) => (id === 2 ? "burns" : text(`u${id}`)));
     expect(await uriReader.read(address, tokens(4), "latest")).toEqual(["u0", "u1", undefined, "u3"]);

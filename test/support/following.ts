@@ -77,6 +77,7 @@ export function startFollower({ log, lifecycle, head, reader: given, minPollMs, 
   const parts = { chain, log, logger: silentLogger, reader, clock: systemClock, observer, verify: "sample" } as const;
   const collections = new FollowedCollections({
     ...{ ...parts, flags },
+    descriptions: { readAgain: async () => false },
     proofs: { prove: (address) => onProve?.(address), takeFound: () => new Map() },
   });
   const leases = new Leases({ log, clock: systemClock, holder: "test" });

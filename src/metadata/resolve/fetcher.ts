@@ -11,14 +11,16 @@ import type { Transform } from "node:stream";
 import { promisify } from "node:util";
 import { createBrotliDecompress, createGunzip, createInflate, gunzip } from "node:zlib";
 import ipaddr from "ipaddr.js";
-import type { Clock } from "../../core/clock.ts";
+import { type Clock, withTimeout } from "../../core/clock.ts";
 import { type Gateway, parseGateway } from "../../core/gateway.ts";
+import { type Proxies, proxyFor } from "../../core/proxies.ts";
 import { MetadataFailure } from "./failure.ts";
 import { gunzipFailure, isGzip, type RawContent, readMediaType } from "./parse.ts";
+import { openTunnel, type Tunnel } from "./tunnel.ts";
 
 // The hosts of token URIs: which ones may be reached, and the request to one. The network access is built on
-// `node:http(s)` with its own `lookup` and no agent. So a connection goes to the address that was checked, and proxies
-// and credentials of the environment are not used.
+// `node:http(s)` with its own `lookup` and no agent. So a connection goes to the address that was checked, through the
+// operator's proxy if there is one.
 
 /** The gateways of the operator in the form of `core/gateway.ts`, in order of preference. */
 export interface Gateways {
@@ -63,36 +65,53 @@ interface WireRequest {
   readonly headers: Readonly<Record<string, string>>;
   /** Most bytes of the response's header. */
   readonly maxHeaderBytes: number;
+  /** The open way through a proxy to that address. */
+  readonly socketPath?: string | undefined;
 }
+
+/** Opens a way through a proxy to an address and the port of a URL. */
+type OpenTunnel = (address: string, signal: AbortSignal) => Promise<Tunnel>;
 
 /** The network. An interface, so that a test can record requests and redirect them. */
 export interface Wire {
   /** All addresses of the name. @throws if there is none */
   resolve(host: string): Promise<readonly string[]>;
   request(request: WireRequest, onResponse: (response: IncomingMessage) => void): ClientRequest;
+  /** The way to a URL's host if it goes through a proxy. */
+  tunnelTo?(url: URL): OpenTunnel | undefined;
 }
+
+const portOf = ({ port, protocol }: URL): number => (port === "" ? (protocol === "https:" ? 443 : 80) : Number(port));
+
+/** The network of this machine, with the operator's proxies. */
+export const wireWith = (proxies: Proxies): Wire => ({
+  ...systemWire,
+  tunnelTo: (url) => {
+    const proxy = proxyFor(proxies, url.href);
+    if (proxy === undefined) return undefined;
+    return (host, signal) => openTunnel(proxy, { host, port: portOf(url) }, signal);
+  },
+});
 
 export const systemWire: Wire = {
   resolve: async (host) => (await dnsLookup(host, { all: true, verbatim: true })).map(({ address }) => address),
-  request: ({ url, address, headers, maxHeaderBytes }, onResponse) => {
+  request: ({ url, address, headers, maxHeaderBytes, socketPath }, onResponse) => {
     const family = isIPv6(address) ? 6 : 4;
     const lookup: LookupFunction = (_host, options, callback) => {
       if (options.all === true) callback(null, [{ address, family }]);
       else callback(null, address, family);
     };
     const hostname = url.hostname.replace(/^\[|\]$/g, "");
-    const secure = url.protocol === "https:";
-    return (secure ? https : http).request(
+    return (url.protocol === "https:" ? https : http).request(
       {
         protocol: url.protocol,
         hostname,
-        port: url.port === "" ? (secure ? 443 : 80) : Number(url.port),
+        port: portOf(url),
         path: `${url.pathname}${url.search}`,
         method: "GET",
         headers: { host: url.host, ...headers },
         agent: false,
-        lookup,
-        family,
+        ...(socketPath === undefined ? { lookup, family } : { socketPath }),
         maxHeaderSize: maxHeaderBytes,
       },
       onResponse,
@@ -228,6 +247,12 @@ const HEADERS = {
   connection: "close",
 };
 
+/** A response whose header was read, and the function that ends it. */
+interface Opened {
+  readonly response: IncomingMessage;
+  readonly destroy: () => void;
+}
+
 export class Fetcher {
   readonly #options: FetcherOptions;
   /**
@@ -264,8 +289,7 @@ export class Fetcher {
       if (limits.httpsOnly === true && url.protocol !== "https:") {
         throw new MetadataFailure("unsupported_scheme", url.protocol);
       }
-      const address = await this.#addressOf(url, signal);
-      const { response, destroy } = await this.#request(url, address, limits, signal);
+      const { response, destroy } = await this.#open(url, limits, signal);
       try {
         const status = response.statusCode ?? 0;
         const location = response.headers.location;
@@ -280,6 +304,39 @@ export class Fetcher {
         destroy();
       }
     }
+  }
+
+  /** Sends a request to the checked address of a URL, through the proxy if there is one for it. */
+  async #open(url: URL, limits: FetchLimits, signal: AbortSignal): Promise<Opened> {
+    const open = this.#options.wire.tunnelTo?.(url);
+    // The operator's own hosts may have names that only the proxy knows.
+    const isByName = open !== undefined && this.#isExempt(url);
+    const address = isByName ? url.hostname.replace(/^\[|\]$/g, "") : await this.#addressOf(url, signal);
+    if (open === undefined) return await this.#request(url, { address }, limits, signal);
+    const tunnel = await this.#tunnelled(open(address, signal), limits, signal);
+    const close = () => void tunnel.close().catch(() => undefined);
+    try {
+      const { response, destroy } = await this.#request(url, { address, socketPath: tunnel.path }, limits, signal);
+      return {
+        response,
+        destroy: () => {
+          destroy();
+          close();
+        },
+      };
+    } catch (error) {
+      close();
+      throw error;
+    }
+  }
+
+  /** The proxy has as long as a host has for its first byte. */
+  async #tunnelled(opening: Promise<Tunnel>, limits: FetchLimits, signal: AbortSignal): Promise<Tunnel> {
+    const opened = await withTimeout(this.#options.clock, limits.firstByteMs, opening);
+    if (opened !== undefined) return opened.value;
+    opening.then((late) => late.close()).catch(() => undefined);
+    signal.throwIfAborted();
+    throw new MetadataFailure("timeout", "the proxy");
   }
 
   /** Checks scheme, credentials and port. @throws MetadataFailure */
@@ -344,13 +401,13 @@ export class Fetcher {
 
   #request(
     url: URL,
-    address: string,
+    way: Pick<WireRequest, "address" | "socketPath">,
     limits: FetchLimits,
     signal: AbortSignal,
-  ): Promise<{ response: IncomingMessage; destroy: () => void }> {
+  ): Promise<Opened> {
     const { wire, clock } = this.#options;
     return new Promise((resolve, reject) => {
-      const sent = { ...this.#credentialed(url), address, maxHeaderBytes: MAX_HEADER_BYTES };
+      const sent = { ...this.#credentialed(url), ...way, maxHeaderBytes: MAX_HEADER_BYTES };
       const request = wire.request(sent, (response) => {
         // The body has no reader yet. An error event without a listener would end the process.
         response.on("error", () => undefined);

@@ -5,6 +5,7 @@
  * the worker.
  */
 import { gunzipSync } from "node:zlib";
+import { utf8Text } from "../../core/utf8.ts";
 import type { MetadataReason } from "../../events/types.ts";
 import { MetadataFailure } from "./failure.ts";
 import { isNestedWithin, isObject, type JsonValue, repaired } from "./json.ts";
@@ -46,7 +47,7 @@ const MAX_TYPE_LENGTH = 512;
 const encoder = new TextEncoder();
 
 /** Decodes valid percent escapes and leaves the rest: a lone `%` is text more often than an error. */
-function percentDecode(text: string): Uint8Array {
+export function percentDecode(text: string): Uint8Array {
   const source = encoder.encode(text);
   const target = new Uint8Array(source.length);
   let length = 0;
@@ -191,9 +192,13 @@ export function inlineContent(uri: string, maxBytes: number): RawContent {
   return { mimetype, charset: "utf-8", bytes };
 }
 
+/** A character of several bytes that was read. */
+const IN_UTF8 = /[^\p{ASCII}\ufffd]/u;
+
 /**
  * Decodes text. A byte order mark decides; else valid UTF-8 is taken as UTF-8, because text in other encodings is
- * hardly ever valid UTF-8; else the declared charset.
+ * hardly ever valid UTF-8; else the declared charset. Without one, text with a character of several bytes is UTF-8, and its
+ * wrong bytes are replaced; other text is Windows-1252.
  */
 export function decodeText({ bytes, charset }: RawContent): string {
   if (bytes[0] === 0xff && bytes[1] === 0xfe) return new TextDecoder("utf-16le").decode(bytes);
@@ -201,14 +206,16 @@ export function decodeText({ bytes, charset }: RawContent): string {
   // ASCII in UTF-16 is valid UTF-8 with a zero in every second byte.
   if (bytes.length >= 4 && bytes[1] === 0 && bytes[3] === 0) return new TextDecoder("utf-16le").decode(bytes);
   if (bytes.length >= 4 && bytes[0] === 0 && bytes[2] === 0) return new TextDecoder("utf-16be").decode(bytes);
-  const declared = charset === undefined || /^utf/.test(charset) ? "windows-1252" : charset;
-  for (const label of ["utf-8", declared]) {
+  const declared = charset === undefined || /^utf/.test(charset) ? [] : [charset];
+  for (const label of ["utf-8", ...declared]) {
     try {
       return new TextDecoder(label as "utf-8", { fatal: label === "utf-8" }).decode(bytes);
     } catch {
       // Not UTF-8, or an unknown charset.
     }
   }
+  const replaced = utf8Text(bytes);
+  if (IN_UTF8.test(replaced)) return replaced;
   return new TextDecoder("windows-1252").decode(bytes);
 }
 

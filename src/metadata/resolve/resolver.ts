@@ -6,12 +6,13 @@
 import { type Semaphore, yieldToEventLoop } from "../../core/background.ts";
 import { AppError } from "../../core/errors.ts";
 import { baseOf } from "../../core/gateway.ts";
+import { utf8Text } from "../../core/utf8.ts";
 import { hasAmounts, TransferKind } from "../../events/columns.ts";
 import { isPermanent, MetadataFailure } from "./failure.ts";
 import type { Fetcher, FetchLimits, Gateways } from "./fetcher.ts";
 import type { Hosts } from "./host-limits.ts";
 import { svgAsUri } from "./normalize.ts";
-import { inlineForm, isInline, type Parsed, type RawContent, type Source } from "./parse.ts";
+import { inlineForm, isInline, type Parsed, percentDecode, type RawContent, type Source } from "./parse.ts";
 import type { Parser } from "./parser.ts";
 
 type Target =
@@ -275,20 +276,13 @@ const KNOWN_SCHEME = /^(?:ipfs|ipns|ar|https?|data):/i;
 const ENCODED_SCHEME = /^(?:ipfs|ipns|ar|https?|data)%3a/i;
 /** Schemes before a whole URI, such as `ipfs://https://…`. */
 const OUTER_SCHEMES = /^(?:(?:ipfs|ipns|ar):\/*)+(?=(?:https?|ipfs|ipns|ar|data):)/i;
-const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /** The URI that the text is an encoding of; the text itself if it is none. */
 function decoded(text: string): string {
-  try {
-    if (ENCODED_SCHEME.test(text)) return decodeURIComponent(text);
-    if (/^0x(?:[0-9a-f]{2})+$/i.test(text)) {
-      const uri = trimPadding(utf8.decode(Buffer.from(text.slice(2), "hex")));
-      if (KNOWN_SCHEME.test(uri) || inlineForm(uri) !== undefined) return uri;
-    }
-  } catch {
-    // Not an encoding.
-  }
-  return text;
+  if (ENCODED_SCHEME.test(text)) return utf8Text(percentDecode(text));
+  if (!/^0x(?:[0-9a-f]{2})+$/i.test(text)) return text;
+  const uri = trimPadding(utf8Text(Buffer.from(text.slice(2), "hex")));
+  return KNOWN_SCHEME.test(uri) || inlineForm(uri) !== undefined ? uri : text;
 }
 
 /** Removes what contracts, deployment scripts and spreadsheets put around a URI. */

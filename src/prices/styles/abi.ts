@@ -4,6 +4,7 @@
  */
 import { id } from "ethers";
 import { type Address, type Hash, toAddress } from "../../core/hex.ts";
+import { utf8Text } from "../../core/utf8.ts";
 import { selectorOf } from "../../rpc/calls.ts";
 import type { Call, CallResult } from "../../rpc/port.ts";
 
@@ -75,7 +76,7 @@ export function textAnswer(result: CallResult | undefined): string | undefined {
 /** Decodes UTF-8 up to the first zero byte, without control characters. */
 function clean(bytes: Buffer): string {
   const end = bytes.indexOf(0);
-  const text = (end === -1 ? bytes : bytes.subarray(0, end)).toString("utf8");
+  const text = utf8Text(end === -1 ? bytes : bytes.subarray(0, end));
   return text.replace(/\p{Cc}/gu, "").trim();
 }
 

@@ -6,6 +6,7 @@ import { type Clock, withTimeout } from "../../core/clock.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { BlockRange } from "../../events/types.ts";
+import { inChainOrder } from "../decode/answer.ts";
 import { NARROW_SPAN } from "../endpoint/capabilities.ts";
 import type { ChainLog, ChainReader, LogFilter, Watched } from "../port.ts";
 import type { ProvenLogs, ToldBlock } from "../reading/block-logs.ts";
@@ -249,8 +250,9 @@ async function compare(
   await Promise.all([...chosen].map(check));
 }
 
+/** In order, without the index of the log: some nodes count the logs of receipts from 0 in each transaction. */
 const printOf = (logs: readonly ChainLog[]): string =>
   logs
-    .map(({ address, topics, data, logIndex }) => [logIndex, address, data, ...topics].join(" "))
-    .sort()
+    .toSorted(inChainOrder)
+    .map(({ address, topics, data }) => [address, data, ...topics].join(" "))
     .join();

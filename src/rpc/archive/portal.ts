@@ -27,6 +27,8 @@ interface PortalOptions {
   readonly key?: { readonly header: string; readonly value: string } | undefined;
   /** Most requests in ten seconds. */
   readonly per10s: number;
+  /** The operator's proxy for the URL. */
+  readonly proxy?: string | undefined;
   readonly clock: Clock;
   readonly decoder: Pick<Decoder, "decode">;
   /** What the node's headers show of the chain's. Default: the form of Ethereum. */
@@ -217,7 +219,7 @@ export class Portal implements HistorySource {
 
   /** One request. Returns what came of the body if it breaks off. @throws ArchiveError `retry` if nothing came */
   async #send(path: string, signal: AbortSignal | undefined, query?: string): Promise<Answer> {
-    const { clock, url, key, per10s, onRequest } = this.#options;
+    const { clock, url, key, per10s, proxy, onRequest } = this.#options;
     for (let wait = this.#takeTurn(per10s); wait > 0; wait = this.#takeTurn(per10s)) await clock.sleep(wait, signal);
     const idle = new AbortController();
     const cancelAll = clock.after(MAX_MS, () => idle.abort());
@@ -234,6 +236,7 @@ export class Portal implements HistorySource {
           ...(key === undefined ? {} : { [key.header]: key.value }),
         },
         redirect: "error",
+        ...(proxy === undefined ? {} : { proxy }),
         signal: signal === undefined ? idle.signal : AbortSignal.any([signal, idle.signal]),
       });
       const chunks: Uint8Array[] = [];

@@ -41,6 +41,8 @@ interface EndpointOptions {
   /** Timeout of small requests, which are then repeated. Default: `timeoutMs`, without a repetition. */
   readonly smallTimeoutMs?: number;
   readonly maxBytes: number;
+  /** The operator's proxy for the URL. */
+  readonly proxy?: string | undefined;
   readonly clock: Clock;
   readonly decoder: Decoder;
   readonly onRequest: (outcome: RequestOutcome) => void;

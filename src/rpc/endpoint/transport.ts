@@ -2,7 +2,7 @@
  * Carries bytes to an endpoint and back, over http(s) or ws(s). Each request is one JSON-RPC payload or batch. Answers
  * stay bytes, so that a large one can go to a worker unparsed. Errors never contain the URL, only the label (`eth#1`).
  */
-import WebSocket from "ws";
+import WebSocket, { type ClientOptions } from "ws";
 import type { Clock } from "../../core/clock.ts";
 import { type HttpTarget, post } from "../http.ts";
 import { connectionFault, RpcError } from "../rpc-errors.ts";
@@ -37,8 +37,8 @@ class HttpTransport implements Transport {
   readonly http: HttpTarget;
   readonly #closing = new AbortController();
 
-  constructor({ url, label, timeoutMs, maxBytes }: TransportOptions) {
-    this.http = { url, label, timeoutMs, maxBytes };
+  constructor({ url, label, timeoutMs, maxBytes, proxy }: TransportOptions) {
+    this.http = { url, label, timeoutMs, maxBytes, proxy };
   }
 
   send(
@@ -140,8 +140,11 @@ class SocketTransport implements Transport {
     if (this.#closed) return Promise.reject(this.#lost("closed"));
     if (this.#current?.readyState === WebSocket.OPEN) return Promise.resolve(this.#current);
     this.#opening ??= new Promise<WebSocket>((resolve, reject) => {
-      const { address, headers } = withLogin(this.#options.url);
-      const socket = new WebSocket(address, { maxPayload: this.#options.maxBytes, headers });
+      const { url, maxBytes, proxy } = this.#options;
+      const { address, headers } = withLogin(url);
+      // The runtime's own implementation takes the proxy as an option.
+      const way: ClientOptions & { readonly proxy?: string } = proxy === undefined ? {} : { proxy };
+      const socket = new WebSocket(address, { ...way, maxPayload: maxBytes, headers });
       // The previous socket is closing and will not answer any more.
       if (this.#current !== undefined) this.#fail(this.#current, "closed by the endpoint");
       this.#current = socket;

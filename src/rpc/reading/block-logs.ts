@@ -484,7 +484,7 @@ export class BlockLogs {
     this.#onSettled(bySecond === undefined ? "asking again" : "another endpoint");
     // Neither answer proves that it is complete. Logs that the header's bloom confirms are accepted from both.
     const confirmed = new Set<string>(named);
-    const both = new Map([...other.logs, ...one.logs].map((log) => [printOf(log), log]));
+    const both = new Map([...printed(other.logs), ...printed(one.logs)]);
     const union = inOrder([...both.values()].filter((log) => confirmed.has(log.address)));
     // A contract that is faulty in one answer only is settled by the other one.
     const isIn = ({ faults }: SortedLogs, { contract }: LogFault) =>
@@ -522,9 +522,21 @@ export class BlockLogs {
   }
 }
 
-/** A log's content, to find it in another answer: only some nodes tell the index of its transaction. */
-const printOf = ({ transactionHash, logIndex, address, topics, data }: ChainLog): string =>
-  [transactionHash, logIndex, address, data, ...topics].join(" ");
+/**
+ * Logs by their content, to find them in another answer: only some nodes tell the index of a transaction, and some count
+ * the logs of each transaction from 0. Equal logs of a transaction are told apart by their number.
+ */
+function printed(logs: readonly ChainLog[]): Map<string, ChainLog> {
+  const counts = new Map<string, number>();
+  const found = new Map<string, ChainLog>();
+  for (const log of logs) {
+    const content = [log.transactionHash, log.address, log.data, ...log.topics].join(" ");
+    const nth = counts.get(content) ?? 0;
+    counts.set(content, nth + 1);
+    found.set(`${nth} ${content}`, log);
+  }
+  return found;
+}
 
 /** Reads the blocks' logs by hash (EIP-234). A node on another branch refuses instead of giving other logs. */
 async function logsOfBlocks(endpoint: Endpoint, { blocks }: BloomedBlocks, filter: LogFilter): Promise<SortedLogs> {

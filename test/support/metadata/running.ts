@@ -139,6 +139,7 @@ export async function startMetadata(options: RunningOptions): Promise<RunningMet
     reader: readerOf(stories, onCalls),
     view: { head: () => undefined, finalized: () => undefined, header: () => undefined, isCanonical: () => true },
     leases: new Leases({ log, clock, holder: "test" }),
+    onRefresh: () => undefined,
     followed: () => [...stories.keys()],
   });
   const unsubscribe = log.subscribe((stream, _version, appended) => chain.onWakeUp(stream, appended));

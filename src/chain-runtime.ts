@@ -315,9 +315,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   const isFollowed = () => !indexing.isIdle;
   const estimator = new Estimator({ chain, reader, clock, prices: priceList, archives, verify, isFollowed });
   const parts = { chain, reader, view };
-  const onCode: AuditOptions["onCode"] = (...seen) => indexing.codeSeen(...seen);
-  const onFinding: AuditOptions["onFinding"] = (...found) => indexing.doubtOwners(...found);
-  startAudit({ ...parts, onCode, onFinding, readAgain: (address) => indexing.readAgain(address) }, shared);
+  startAudit({ ...parts, ...auditCalls(indexing) }, shared);
   metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads, isIdle: indexing.isIdle }));
   const locks = new Locks(reader, clock);
   const blockFacts = new BlockFacts({ reader, view, clock });
@@ -347,6 +345,13 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     probe: () => probe(reader, chain),
   };
 }
+
+/** What the audit tells the indexing. */
+const auditCalls = (indexing: ChainIndexing): Pick<AuditOptions, "onCode" | "onFinding" | "readAgain"> => ({
+  onCode: (...seen) => indexing.codeSeen(...seen),
+  onFinding: (...found) => indexing.doubtOwners(...found),
+  readAgain: (address) => indexing.readAgain(address),
+});
 
 /** An endpoint as a start finds it: what it answered, or its fault. */
 type Probed = { readonly label: string } & ({ readonly answer: string } | { readonly fault: string });

@@ -210,6 +210,17 @@ function beginAnew(
   Object.assign(state, initialState(version), { chainVersion, isRemoved, identifiedAt: time });
 }
 
+function fail(
+  state: Collection,
+  event: Extract<NftEvent, { readonly type: "IndexingFailed" | "LogsDoubted" }>,
+  at: Pick<FoldedRecord, "version" | "checksum">,
+): void {
+  state.failure = { reason: event.reason, attempt: event.attempt, retryAt: event.retryAt, ...at };
+  if (event.type === "IndexingFailed") return;
+  state.inDoubt = { block: event.block, reason: event.reason };
+  if (state.status === "synced") state.status = "syncing";
+}
+
 function change(
   state: Collection,
   event: Exclude<NftEvent, TransfersCommitted>,
@@ -242,12 +253,8 @@ function change(
       state.failure = undefined;
       return;
     case "IndexingFailed":
-      state.failure = { reason: event.reason, attempt: event.attempt, retryAt: event.retryAt, version, checksum };
-      return;
     case "LogsDoubted":
-      state.failure = { reason: event.reason, attempt: event.attempt, retryAt: event.retryAt, version, checksum };
-      state.inDoubt = { block: event.block, reason: event.reason };
-      if (state.status === "synced") state.status = "syncing";
+      fail(state, event, { version, checksum });
       return;
     case "OwnersDoubted":
       state.ownersInDoubt = { block: event.block, reason: event.reason };

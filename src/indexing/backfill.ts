@@ -23,7 +23,7 @@ import type {
 import type { ToldLogs } from "../rpc/reading/block-logs.ts";
 import type { RpcChainReader, TransfersAnswer } from "../rpc/reading/reader.ts";
 import { doubtIn, LogsInDoubtError, RpcError } from "../rpc/rpc-errors.ts";
-import { linesByBlock, textOf } from "./omissions.ts";
+import { linesByBlock, textOfLines } from "./omissions.ts";
 
 // Reads for the backfill: a range of blocks in pieces, several in parallel and returned in order; and stricter reads
 // that check history against headers, receipts and a second endpoint. Never returns an answer in doubt.
@@ -87,20 +87,22 @@ async function readChecked(
  * @throws RpcError `transient` if no answer of the two has these logs
  */
 async function compareWithSecond(
-  task: BackfillTask,
+  task: RunningBackfill,
   filter: TransferFilter,
-  first: { decoded: DecodedRange; endpoint: Endpoint },
+  first: TransfersOf,
 ): Promise<DecodedRange> {
-  const { reader, forms, signal } = task;
+  const { reader, forms } = task;
   const { fromBlock, toBlock } = filter;
-  const second = await secondOpinion(task, filter, first.endpoint, signal);
+  const second = await secondOpinion(task, filter, first);
   if (second === undefined || sameBytes(first.decoded.transfers, second.decoded.transfers)) return first.decoded;
   const blocks = blocksThatDiffer(first.decoded.transfers, second.decoded.transfers);
   const asked = { addresses: [filter.address], topics: NFT_TOPICS, fromBlock, toBlock };
   const linesOf = (decoded: Uint8Array, block: number) =>
-    textOf(linesByBlock(decodeTransfers(decoded), new Set([block])).get(block));
+    textOfLines(linesByBlock(decodeTransfers(decoded), new Set([block])).get(block));
   const wrong = new Set<Endpoint>();
-  for (const header of await reader.presentHeaders(blocks.slice(0, MAX_COMPARED))) {
+  // By the headers of the first one, which has shown the final block: it is on the right branch.
+  for (const header of await reader.headersOf(first.endpoint, blocks.slice(0, MAX_COMPARED))) {
+    if (header === undefined) continue;
     const told = await reader.logsByEach(header, asked);
     const right = fullest(told.some(({ by }) => by === "root") ? told.filter(({ by }) => by === "root") : told);
     if (right === undefined) continue;
@@ -126,15 +128,28 @@ function fullest(told: readonly ToldLogs[]): ToldLogs | undefined {
   return told.every(({ logs }) => logs.every((log) => places.has(placeOf(log)))) ? most : undefined;
 }
 
-/** Returns a second endpoint's decoded answer. Undefined if there is no second endpoint, or it refuses. */
+/** What an endpoint gave for a range, and the hash that it has of the range's last block. */
+interface TransfersOf {
+  readonly decoded: DecodedRange;
+  readonly toHash: Hash;
+  readonly endpoint: Endpoint;
+}
+
+/**
+ * Returns a second endpoint's answer. Undefined if there is no second endpoint, or it refuses, is behind or on another
+ * branch: the first one has shown the final block.
+ */
 async function secondOpinion(
-  task: BackfillTask,
+  task: RunningBackfill,
   filter: TransferFilter,
-  than: Endpoint,
-  signal: AbortSignal,
-): Promise<{ decoded: DecodedRange; endpoint: Endpoint } | undefined> {
+  { endpoint: first, toHash }: TransfersOf,
+): Promise<TransfersOf | undefined> {
+  const endpoint = task.reader.endpointBeside(first);
+  if (endpoint === undefined) return undefined;
   try {
-    return await task.reader.secondTransfers(filter, than, signal);
+    await assertHasFinalBlock(task, endpoint);
+    if ((await hashOfRange(task, endpoint, filter.toBlock)) !== toHash) return undefined;
+    return { decoded: await endpoint.transfers(filter, task.signal), toHash, endpoint };
   } catch (error) {
     // A missing sample must not stop the backfill: the second endpoint may refuse ranges that the first one takes.
     if (error instanceof RpcError) return undefined;

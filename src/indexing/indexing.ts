@@ -22,7 +22,7 @@ interface IndexingOptions
     ChainWork,
     Pick<ProofsOptions, "collectionOf">,
     Pick<FlagsOptions, "lists" | "shapeOf">,
-    Pick<JobsOptions, "decoder" | "archives">,
+    Pick<JobsOptions, "decoder" | "archives" | "sampledBlocks">,
     Pick<FollowerOptions, "minPollMs" | "followEveryMs"> {
   /** Resolves when all readers that answer as of the head have caught up with the log. `head`: the next one, if any. */
   readonly settle: (head: HeaderRef | undefined) => Promise<void>;

@@ -58,6 +58,8 @@ export interface JobsOptions extends ChainWork {
   readonly collections: FollowedCollections;
   readonly flags: FlagRules;
   readonly archives: Archives;
+  /** Blocks of one history that are compared with their receipts. Default: `SAMPLED_BLOCKS` */
+  readonly sampledBlocks?: number | undefined;
   /** The newest final block of the chain's stream. */
   readonly finalized: () => BlockRef | undefined;
   /** The account of a key's calls. */
@@ -452,7 +454,7 @@ export class IndexingJobs {
     final: FinalBlock,
     { signal, moved }: { readonly signal: AbortSignal; readonly moved: () => void },
   ): Promise<void> {
-    const { chain, reader, observer, clock, verify, archives } = this.#options;
+    const { chain, reader, observer, clock, verify, archives, sampledBlocks = SAMPLED_BLOCKS } = this.#options;
     const target = final.number;
     if (nextBlock(writer.state) > target) return this.#beyondFinal(writer, address, final);
     const { sampled, distrusted, nodeRanges } = writer.state;
@@ -461,7 +463,7 @@ export class IndexingJobs {
       archives,
       distrusted: wordsIn(distrusted),
       nodeRanges: rangesIn(nodeRanges),
-      samplesLeft: Math.max(0, SAMPLED_BLOCKS - sampled),
+      samplesLeft: Math.max(0, sampledBlocks - sampled),
       reader,
       clock,
       verify,

@@ -55,7 +55,7 @@ export async function lastCompleteBlock(
   for (const columns of await columnsSince(log, nftStream(chainId, address), first)) {
     for (const [block, lines] of linesByBlock(columns)) held.set(block, [...(held.get(block) ?? []), ...lines]);
   }
-  const wrong = headers.find(({ number }) => textOf(there.get(number)) !== textOf(held.get(number)));
+  const wrong = headers.find(({ number }) => textOfLines(there.get(number)) !== textOfLines(held.get(number)));
   if (wrong === undefined) return undefined;
   const last = wrong.number === first ? before : headers[wrong.number - first - 1];
   return last && { number: last.number, hash: last.hash };
@@ -76,9 +76,9 @@ export async function isStoredOtherwise(
   if (told.length === 0) throw new AppError("no endpoint tells the block's logs", { code: "unverifiable" });
   const only = new Set([block]);
   const stored = await columnsSince(log, nftStream(chainId, address), block);
-  const held = textOf(stored.flatMap((columns) => linesByBlock(columns, only).get(block) ?? []));
+  const held = textOfLines(stored.flatMap((columns) => linesByBlock(columns, only).get(block) ?? []));
   const isHeld = ({ logs }: ToldLogs) =>
-    textOf(linesByBlock(decodeTransfers(decodeTransferLogs([...logs], forms).transfers)).get(block)) === held;
+    textOfLines(linesByBlock(decodeTransfers(decodeTransferLogs([...logs], forms).transfers)).get(block)) === held;
   const [same, other] = [told.filter(isHeld), told.filter((one) => !isHeld(one))];
   if (other.length === 0) return false;
   const fault = `its logs of block ${block} lack what the contract's state shows, and another endpoint has`;
@@ -128,7 +128,7 @@ export function linesByBlock(columns: TransferColumns, only?: ReadonlySet<number
 
 /** Sorted: a release up to 1.0 stored transfers by log index alone, and stored transfers keep their order. */
 /** Returns a block's transfers as one text, for comparison. */
-export const textOf = (lines: readonly string[] | undefined): string => lines?.toSorted().join(";") ?? "";
+export const textOfLines = (lines: readonly string[] | undefined): string => lines?.toSorted().join(";") ?? "";
 
 const ABI = new Interface([
   "function ownerOf(uint256) view returns (address)",

@@ -155,7 +155,9 @@ test("never takes the logs of another branch for those of a head that is replace
     for (let look = 0; look < 6; look++) {
       await anvil.mine(10);
       await follow(service);
+      const mined = Promise.withResolvers<void>();
       beforeLogs = async () => {
+        await mined.promise;
         const head = (await anvil.send("eth_getBlockByNumber", ["latest", false])) as { hash: string };
         lost.add(head.hash);
         await reorg(anvil, 3);
@@ -164,6 +166,7 @@ test("never takes the logs of another branch for those of a head that is replace
       // This transfer and the block after it are replaced by blocks without it.
       await moveToken(account(look));
       await anvil.mine();
+      mined.resolve();
       await eventually("the head was replaced", async () => (beforeLogs === undefined ? true : undefined));
       await follow(service);
     }

@@ -32,7 +32,7 @@ import {
 } from "../port.ts";
 import { isUnknownRefusal, RpcError, rpcErrorOf } from "../rpc-errors.ts";
 import { bloomedBlocks, namedIn, ownBloom, type ReadHeaders } from "./bloomed-blocks.ts";
-import { fromAnyNode, missingBlock } from "./headers.ts";
+import { fromAnyNode, headerFrom, missingBlock } from "./headers.ts";
 
 /**
  * Returns the blocks in doubt: their bloom names a watched contract of which none of them has a log.
@@ -191,9 +191,7 @@ async function sortBlock(
   if (!Array.isArray(result)) throw lie(header, "not a list");
   const all = result.flatMap(logsIn);
   if (!all.some((log) => blockHashOf(log) === header.hash) && all.some((log) => isOfOtherBlock(log, header))) {
-    throw new RpcError("transient", "the endpoint's receipts are of another block of that number", {
-      meta: { block: header.number },
-    });
+    throw ofOtherBlock(header);
   }
   const own = ofWatched(all, watched);
   const inBlock = own.filter((log) => blockHashOf(log) === header.hash);
@@ -282,6 +280,12 @@ function matters(own: string, { addresses }: Watched): boolean {
   return addresses.some((address) => mayName(own, address));
 }
 
+function ofOtherBlock({ number }: BlockHeader): RpcError {
+  return new RpcError("transient", "the endpoint's receipts are of another block of that number", {
+    meta: { block: number },
+  });
+}
+
 function lie(header: BlockHeader, reason: string): RpcError {
   return new RpcError("lie", `the endpoint's receipts are wrong: ${reason}`, { meta: { block: header.number } });
 }
@@ -348,10 +352,12 @@ export class BlockLogs {
         const ask = async (endpoint: Endpoint) => {
           const answers: unknown[] = [];
           for (const header of group.blocks) answers.push(await this.#presentReceipts(endpoint, header));
-          const sorted = await sortReceipts(group, answers, filter, this.#roots).catch((error: unknown) => {
-            if (rpcErrorOf(error)?.kind === "lie") this.#contradicted.set(hash, true);
-            throw error;
-          });
+          const sorted = await sortReceipts(group, answers, filter, this.#roots)
+            .catch((error: unknown) => this.#sortAnew(error, { endpoint, group, filter }))
+            .catch((error: unknown) => {
+              if (rpcErrorOf(error)?.kind === "lie") this.#contradicted.set(hash, true);
+              throw error;
+            });
           this.#contradicted.delete(hash);
           return accept(sorted);
         };
@@ -391,9 +397,31 @@ export class BlockLogs {
     return (await Promise.all(told)).flat();
   }
 
+  /**
+   * Reads receipts again that contradict their headers, each in one batch with the header, so that one node answers for
+   * both. Until then the receipts may be of another branch: an empty block of it has no log that names its hash.
+   * @throws RpcError `transient` if the endpoint has other blocks; `lie` if the contradiction stays
+   */
+  async #sortAnew(
+    error: unknown,
+    { endpoint, group, filter }: { endpoint: Endpoint; group: BloomedBlocks; filter: LogFilter },
+  ): Promise<SortedReceipts> {
+    if (rpcErrorOf(error)?.kind !== "lie") throw error;
+    const answers: unknown[] = [];
+    for (const header of group.blocks) {
+      const [receipts, own] = await Promise.all([
+        this.#presentReceipts(endpoint, header, 1),
+        headerFrom(endpoint, header.number),
+      ]);
+      if (own?.hash !== header.hash) throw ofOtherBlock(header);
+      answers.push(receipts);
+    }
+    return sortReceipts(group, answers, filter, this.#roots);
+  }
+
   /** @throws RpcError `transient` if the endpoint lacks the block's receipts */
-  async #presentReceipts(endpoint: Endpoint, header: Pick<BlockHeader, "number">): Promise<unknown> {
-    const result = await fromAnyNode(async () => (await this.#receiptsOf(endpoint, header)) ?? undefined);
+  async #presentReceipts(endpoint: Endpoint, header: Pick<BlockHeader, "number">, tries?: number): Promise<unknown> {
+    const result = await fromAnyNode(async () => (await this.#receiptsOf(endpoint, header)) ?? undefined, tries);
     if (result !== undefined) return result;
     throw new RpcError("transient", "the endpoint lacks a block's receipts", { meta: { block: header.number } });
   }

@@ -380,15 +380,9 @@ export class RpcChainReader implements ChainReader {
     this.#pool.recordHistory(endpoint, blocks, logs, parts);
   }
 
-  /** Reads a range from an endpoint other than `than`. Undefined if there is none. @throws RpcError */
-  async secondTransfers(
-    filter: TransferFilter,
-    than: Endpoint,
-    signal: AbortSignal,
-  ): Promise<{ decoded: DecodedRange; endpoint: Endpoint } | undefined> {
-    const endpoint = this.#pool.secondEndpoint(than);
-    if (endpoint === undefined) return undefined;
-    return { decoded: await endpoint.transfers(filter, signal), endpoint };
+  /** Another endpoint than this one, to compare their answers. Undefined if there is none. */
+  endpointBeside(endpoint: Endpoint): Endpoint | undefined {
+    return this.#pool.secondEndpoint(endpoint);
   }
 }
 

@@ -44,6 +44,7 @@ export interface ProcessWorld extends ArchiveWorld, SimLogWorld {
   readonly verify: Verify;
   readonly finalityDepth: number;
   readonly bounds: FollowBounds | undefined;
+  readonly sampledBlocks: number | undefined;
   readonly followEveryMs: number;
   readonly logger: Logger;
 }
@@ -67,7 +68,7 @@ export class SimProcess {
 
   constructor(name: string, world: ProcessWorld, onCrash: (process: SimProcess) => void) {
     this.name = name;
-    const { scheduler, nodes, disk, verify, finalityDepth, followEveryMs, logger, bounds } = world;
+    const { scheduler, nodes, disk, verify, finalityDepth, followEveryMs, logger, bounds, sampledBlocks } = world;
     const clock = new ProcessClock(scheduler);
     this.clock = clock;
     const crash = () => {
@@ -116,7 +117,7 @@ export class SimProcess {
         halted: quiet,
       },
       leases: new Leases({ log, clock, holder: name, observer }),
-      ...{ verify, bounds },
+      ...{ verify, bounds, sampledBlocks },
       archives,
       followEveryMs,
       lists: () => NO_LISTS,

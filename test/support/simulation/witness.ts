@@ -1,7 +1,7 @@
 /**
  * Invariants of every append, checked against the truth with no code under test except the codec: ranges are
- * contiguous, lie on one branch and hold exactly its transfers, no revert goes below the finalised block, and headers
- * are real.
+ * contiguous, lie on one branch and hold exactly its transfers, no revert goes below the finalised block, headers are
+ * real, and no collection is in doubt if no node contradicts itself.
  */
 import type { Address } from "../../../src/core/hex.ts";
 import { decodeTransfers, wordsToBigInt } from "../../../src/events/columns.ts";
@@ -25,12 +25,15 @@ const REQUESTS: readonly DomainEvent["type"][] = ["IndexingRequested", "ReindexR
 
 export class Witness {
   readonly #chain: SimChain;
+  readonly #mayDoubt: boolean;
   readonly #streams = new Map<StreamName, StreamTruth>();
   #head: BlockRef | undefined;
   #finalized: BlockRef | undefined;
 
-  constructor(chain: SimChain) {
+  /** @param mayDoubt true if a node of the world lies, or loses blocks. Lags and refusals are no contradiction. */
+  constructor(chain: SimChain, mayDoubt: boolean) {
     this.#chain = chain;
+    this.#mayDoubt = mayDoubt;
   }
 
   /** The newest finalised block in the log. */
@@ -108,6 +111,10 @@ export class Witness {
           `${address} is not complete`,
         );
         truth.completed = true;
+        return;
+      case "LogsDoubted":
+      case "OwnersDoubted":
+        check(this.#mayDoubt, `${address} is in doubt from block ${event.block} on: ${event.reason}`);
         return;
       case "ReindexRequested":
       case "CollectionRemoved":

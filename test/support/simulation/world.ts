@@ -82,6 +82,7 @@ class World implements ProcessWorld, EndpointWorld {
   /** Depth below the head that the nodes report as final. It is also the finality depth if a node refuses the tag. */
   readonly finalityDepth: number;
   readonly bounds: ProcessWorld["bounds"];
+  readonly sampledBlocks: number | undefined;
   /** True if finality lags by any number: the tag is far below the head, may stand still for good, and jumps. */
   readonly #isDistant: boolean;
   /** In two of five worlds the follower looks at several blocks together. */
@@ -117,6 +118,10 @@ class World implements ProcessWorld, EndpointWorld {
   /** True after the last block. */
   #isOver = false;
 
+  get #mayDoubt(): boolean {
+    return this.#losesBlocks || this.nodes.some(({ temper }) => temper.lie > 0);
+  }
+
   get provesForks(): boolean {
     return this.hashFork !== undefined && this.nodes.every(({ temper }) => temper.hasReceipts && temper.lie === 0);
   }
@@ -138,6 +143,8 @@ class World implements ProcessWorld, EndpointWorld {
     this.#hasOperator = seed % 11 === 0;
     this.#isDistant = seed % 5 === 2;
     this.finalityDepth = this.#isDistant ? 20 + ((seed * 37) % 300) : FINALITY;
+    // A history of these blocks is so short that the usual sample would be all of it.
+    this.sampledBlocks = this.hashFork === undefined ? undefined : 2;
     this.bounds = this.#isDistant ? SHORT : undefined;
     this.followEveryMs = [0, 0, 0, 5_000, 12_000][seed % 5] as number;
     this.scheduler = new Scheduler(seed);
@@ -164,7 +171,7 @@ class World implements ProcessWorld, EndpointWorld {
     const isNoticed = this.verify !== "sample" && this.nodes.every(({ temper }) => temper.hasReceipts);
     this.#losesBlocks = seed % 7 === 3 && isNoticed;
     if (seed % 7 === 5) this.#addTwin(seed);
-    this.#witness = new Witness(this.chain);
+    this.#witness = new Witness(this.chain, this.#mayDoubt);
     this.disk = new SimDisk(({ stream, events, version, writer }) => {
       if (TRACE) for (const event of events) console.log(describe(this.scheduler.time, stream, version, event));
       const leases = [`follow/1 ${writer}`, `index/${stream} ${writer}`];
@@ -361,7 +368,7 @@ class World implements ProcessWorld, EndpointWorld {
     const { chain, scheduler, faults } = this;
     faults.hit("log goes back");
     this.disk.goBack(count);
-    this.#witness = new Witness(chain);
+    this.#witness = new Witness(chain, this.#mayDoubt);
     for (const { stream, events } of this.disk.history()) this.#witness.see(stream, events, true);
     for (const process of this.#processes.splice(0)) {
       process.kill();

@@ -74,8 +74,9 @@ export class ContractDescriptions {
     }
     if (!isDescribed(before)) return false;
     const said = await readDescription(reader, address);
+    // A contract that is gone may be back before the audit looks.
+    onCode(address, said.block, said.isThere);
     if (!said.isThere) return false;
-    onCode(address, said.block, said.hasCode);
     if (said.claimed.some((form) => !before.forms.includes(form))) {
       const forms = [...new Set([...before.forms, ...said.claimed])];
       logger.info({ chain: chain.name, address, forms: forms.join(",") }, "a contract has another kind: indexing anew");

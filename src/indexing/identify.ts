@@ -178,7 +178,6 @@ function answersIn(results: readonly CallResult[]): Answers {
 export interface SelfDescription extends Pick<Answers, "name" | "symbol" | "claimed"> {
   /** False if there is neither a contract nor an answer of a delegate: then nothing is said. */
   readonly isThere: boolean;
-  readonly hasCode: boolean;
   readonly block: number;
 }
 
@@ -200,7 +199,6 @@ export async function readDescription(reader: RpcChainReader, address: Address):
     symbol: await again(symbol, "symbol"),
     claimed,
     isThere: code !== undefined || results.some(({ ok, data }) => ok && data !== "0x"),
-    hasCode: code !== undefined,
     block: header.number,
   };
 }

@@ -34,8 +34,8 @@ const nullableCount = (description: string) => nullable(int64(description));
 
 const LogsInDoubt = Type.Object(
   {
-    block: int64("The block. The listing ends before it"),
-    reason: text("How the nodes' answers contradict themselves"),
+    block: int64("The first block concerned. If its logs are in doubt, the listing ends before it"),
+    reason: text("What contradicts what"),
   },
   {
     description:

@@ -28,8 +28,15 @@ const orNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()
 const OF_TOKEN = { chain, token: address("The token") };
 
 const inDoubt = Type.Object(
-  { block: int64("The block. Pages end before it"), reason: text("How the nodes' answers contradict themselves") },
-  { description: "Present while no endpoint tells the collection's logs of a block without a contradiction" },
+  {
+    block: int64("The first block concerned. If its logs are in doubt, pages end before it"),
+    reason: text("What contradicts what"),
+  },
+  {
+    description:
+      "Present while no endpoint tells the collection's logs of a block without a contradiction, or while the contract " +
+      "denies owners that its logs give",
+  },
 );
 
 /** Limits of a connection. A client that knows them need not try. */

@@ -28,6 +28,12 @@ export interface Holding {
   readonly amount: bigint;
 }
 
+/** Owners that a contract denies: as of a block, and in words. */
+export interface Finding {
+  readonly block: number;
+  readonly reason: string;
+}
+
 /** Transfers tried per draw, to find a receiver that still holds something. */
 const MAX_TRIES = 8;
 
@@ -130,7 +136,7 @@ export interface AuditOptions extends Pick<ChainWork, "chain" | "reader" | "cloc
   readonly projections: HotCollections;
   readonly onChecked: (outcome: AuditOutcome) => void;
   /** Called for a contract that names other owners than its logs. */
-  readonly onFinding: (address: Address, finding: { readonly block: number; readonly reason: string }) => void;
+  readonly onFinding: (address: Address, finding: Finding) => void;
   /** Called with a block, and whether the contract had code after it. */
   readonly onCode: (address: Address, block: number, hasCode: boolean) => void;
   /** Reads again what a contract says of itself. */

@@ -2,7 +2,6 @@
  * The followed collections of one chain, as a consumer of the follower: accepts joined collections, writes the
  * transfers of new blocks to their streams, reverts them at a reorg. Writes only the streams that a block touches.
  */
-import { LRUCache } from "lru-cache";
 import type { AdvancedBlocks, ChainChange, ChainConsumer, ChainWork, FollowedChain } from "../chain/consumer.ts";
 import { isCanonical } from "../chain/view.ts";
 import {
@@ -32,14 +31,15 @@ import { allStreams, type StreamHead } from "../log/event-log.ts";
 import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import type { BlockHeader, ChainLog, LogsInDoubt } from "../rpc/port.ts";
 import { LogsInDoubtError } from "../rpc/rpc-errors.ts";
+import type { Finding } from "./audit.ts";
 import { type Followed, FollowedStreams, type StreamChange } from "./collection-streams.ts";
 import { type ContractDescriptions, DESCRIPTION_TOPICS, DueDescriptions, describedIn } from "./descriptions.ts";
 import { type FlagRules, RULES_VERSION } from "./flags.ts";
 import { formsGained } from "./identify.ts";
 import { JoiningCollections } from "./joining.ts";
 import { endOfLife, hasCodeAfter, MAX_ENDS, wasGone } from "./lives.ts";
-import { lastCompleteBlock } from "./omissions.ts";
-import { doubtsAfter, type HistoryProofs, type Proof } from "./proof.ts";
+import type { HistoryProofs } from "./proof.ts";
+import { SecondReadings } from "./second-readings.ts";
 import { WatchedContracts } from "./watched-contracts.ts";
 
 interface CollectionsOptions extends Omit<ChainWork, "leases"> {
@@ -52,11 +52,8 @@ interface CollectionsOptions extends Omit<ChainWork, "leases"> {
   readonly onPartRead?: (head: HeaderRef) => void;
 }
 
-/** Most collections with blocks in doubt, and ms between two checks of one collection. */
-const MAX_IN_DOUBT = 100;
-const RECHECK_MS = 600_000;
-/** The same for a contract that is known to contradict its own logs. */
-const CONTRADICTED_MS = 86_400_000;
+/** Most contracts whose code came or went that wait to be looked into. */
+const MAX_CHANGED = 100;
 /** Most collections of an older release whose names are judged again in one poll. */
 const MAX_REJUDGED = 200;
 /** Longest wait of a poll for contracts that are read again, in ms. Reads that take longer are looked at by a later poll. */
@@ -80,18 +77,11 @@ export class FollowedCollections implements ChainConsumer {
   readonly #unlogged = new Set<Address>();
   /** Followed collections whose proof and counts may be missing. Only a process that follows the chain makes them. */
   readonly #unexamined = new Set<Address>();
-  /** Blocks that are compared with their receipts. `isKnown`: receipts have shown already that logs were wrong. */
-  readonly #inDoubt = new Map<Address, { readonly blocks: BlockRange; readonly isKnown: boolean }>();
-  /** Owners that the self-audit found to be others, until they are recorded. */
-  readonly #ownersDoubts = new Map<Address, { readonly block: number; readonly reason: string }>();
-  /** When the owners of a collection are read again that stay in doubt, on the monotonic clock. */
-  readonly #undecided = new Map<Address, number>();
+  readonly #readings: SecondReadings;
   /** Followed contracts whose code came or went, and the block at which that was seen. */
   readonly #changedCode = new Map<Address, number>();
   /** Followed contracts that may say something else of themselves than before. */
   readonly #due: DueDescriptions;
-  /** Monotonic time of a collection's last check for omitted logs. */
-  readonly #rechecked = new LRUCache<Address, number>({ max: 1_000 });
 
   constructor(options: CollectionsOptions) {
     this.#options = options;
@@ -100,6 +90,17 @@ export class FollowedCollections implements ChainConsumer {
     this.#streams = streams;
     this.#due = new DueDescriptions(clock);
     this.watched = new WatchedContracts(options);
+    this.#readings = new SecondReadings({
+      ...options,
+      streams,
+      followed: this.#followed,
+      onReadAgain: (followed) => {
+        flags.judgeShape(followed.address);
+        this.#followed.delete(followed.address);
+        this.#joining.add({ ...followed, byReceipts: true });
+      },
+      onBegunAnew: (address) => this.#handBack(address),
+    });
     this.#joining = new JoiningCollections({
       reader,
       streams,
@@ -113,7 +114,7 @@ export class FollowedCollections implements ChainConsumer {
         // The announcements between the identification and the join were not read.
         if (followed.state.end > namedAtOf(followed.state)) this.#due.add(followed.address);
         flags.judgeShape(followed.address);
-        this.#prove(followed);
+        this.#readings.joined(followed);
         observer.completed();
       },
       onHandedBack: (head) => options.onHead?.(head),
@@ -192,7 +193,7 @@ export class FollowedCollections implements ChainConsumer {
 
   /** Checks blocks in doubt, then completes the collections that wait to join. False if one needs a newer head. */
   async atHead(head: HeaderRef): Promise<boolean> {
-    await this.#recheck();
+    await this.#readings.recheck();
     await this.#checkCode();
     const { chain } = this.#streams;
     const final = this.#chain?.finalized?.number ?? -1;
@@ -203,8 +204,12 @@ export class FollowedCollections implements ChainConsumer {
 
   /** Records blocks between which a transfer of the collection is missing, as a followed block shows. */
   doubt(address: Address, blocks: BlockRange, isKnown = false): void {
-    if (this.#inDoubt.get(address)?.isKnown === true || !this.#followed.has(address)) return;
-    if (this.#inDoubt.size < MAX_IN_DOUBT) this.#inDoubt.set(address, { blocks, isKnown });
+    this.#readings.doubt(address, blocks, isKnown);
+  }
+
+  /** Has the owners of a collection compared with the contract, which names others. */
+  doubtOwners(address: Address, finding: Finding): void {
+    this.#readings.doubtOwners(address, finding);
   }
 
   suspected(address: Address, blocks: BlockRange): void {
@@ -215,7 +220,7 @@ export class FollowedCollections implements ChainConsumer {
   codeSeen(address: Address, block: number, hasCode: boolean): void {
     const followed = this.#followed.get(address);
     if (followed === undefined || isCodeKnown(followed.state, hasCode)) return;
-    if (this.#changedCode.size < MAX_IN_DOUBT && !this.#changedCode.has(address)) this.#changedCode.set(address, block);
+    if (this.#changedCode.size < MAX_CHANGED && !this.#changedCode.has(address)) this.#changedCode.set(address, block);
   }
 
   /** Reads contracts again that announced a change. What can't be read now is read at a later poll. */
@@ -317,55 +322,6 @@ export class FollowedCollections implements ChainConsumer {
     this.#joining.add(followed);
   }
 
-  /**
-   * Checks one collection's blocks in doubt against their receipts. If an endpoint omitted logs, the collection is
-   * re-read by receipts from the block before. At most once per collection in ten minutes: some contracts announce
-   * transfers that never happened.
-   */
-  async #recheck(): Promise<void> {
-    const { chain, log, reader, clock, logger, observer } = this.#options;
-    const [next] = this.#inDoubt;
-    if (next === undefined) return;
-    const [address, { blocks, isKnown }] = next;
-    this.#inDoubt.delete(address);
-    const followed = this.#followed.get(address);
-    const isRecent = clock.monotonic() < (this.#rechecked.get(address) ?? Number.NEGATIVE_INFINITY) + RECHECK_MS;
-    if (followed === undefined || (isRecent && !isKnown)) return;
-    this.#rechecked.set(address, clock.monotonic());
-    const { chainId } = chain;
-    let ancestor: BlockRef | undefined;
-    try {
-      ancestor = await lastCompleteBlock({ reader, log, chainId, address, forms: followed.state.forms }, blocks);
-    } catch (error) {
-      logger.debug({ err: error, chain: chain.name, address, ...blocks }, "the check of blocks in doubt failed");
-      return;
-    }
-    if (ancestor === undefined) return;
-    logger.warn(
-      { chain: chain.name, address, block: ancestor.number + 1 },
-      "an endpoint omitted logs: the collection is re-read from this block",
-    );
-    observer.omitted();
-    this.#rechecked.delete(address);
-    await this.#readAgain(followed, ancestor);
-  }
-
-  /** Has a collection read again by receipts, from the block after this one on. */
-  async #readAgain(followed: Followed, last: BlockRef): Promise<void> {
-    const { address, state } = followed;
-    const { chainVersion } = this.#streams;
-    const events: NftEvent[] = [{ type: "BlocksReverted", ancestor: last, chainVersion, rejoins: true }];
-    // The blocks of the doubt are among those that are read again.
-    if (state.ownersDoubtBlock !== null) events.push({ type: "OwnersSettled", contradicted: 0 });
-    // The stream of a collection that no block has touched since ends below.
-    if (last.number > state.end) events.unshift(this.#streams.committed(state, [], nextBlock(state), last));
-    const again: IndexState = { ...state, status: "joining", end: last.number, endHash: last.hash };
-    await this.#streams.append({ followed, events, state: again });
-    this.#options.flags.judgeShape(address);
-    this.#followed.delete(address);
-    this.#joining.add({ ...followed, byReceipts: true });
-  }
-
   /** Tells the subscribers of joining collections the reason for the delay. */
   stalled(reason: string): void {
     const { logger, chain } = this.#options;
@@ -374,113 +330,12 @@ export class FollowedCollections implements ChainConsumer {
     });
   }
 
-  /**
-   * Has the owners proven of a history that an archive told, unless they are. Several endpoints may tell different logs
-   * where no bloom decides, so that their history is compared with the contract, too.
-   */
-  #prove({ address, state }: Followed): void {
-    const { proofs, reader } = this.#options;
-    const isTold = state.archives !== "" ? state.provenAt === null : reader.hasSeveralEndpoints;
-    if (isTold || state.ownersDoubtBlock !== null) proofs.prove(address, state);
-  }
-
-  /** Records what was proven, and has collections read again of which the stream is wrong. */
-  async #writeProven(): Promise<void> {
-    const { proofs, clock } = this.#options;
-    for (const [address, proof] of proofs.takeFound()) {
-      const followed = this.#followed.get(address);
-      if (followed === undefined) continue;
-      if ("wrongAt" in proof) {
-        await this.#wrongAt(followed, proof.wrongAt);
-        continue;
-      }
-      this.#rechecked.set(address, clock.monotonic());
-      if ("proven" in proof) await this.#proven(followed, proof.proven);
-      else this.#stayInDoubt(followed, proof.undecided);
-    }
-    await this.#rereadOwners();
-  }
-
-  async #proven(followed: Followed, proven: Extract<Proof, { proven: unknown }>["proven"]): Promise<void> {
-    const { state } = followed;
-    const { archives, touched, hashed, sampled, byRoot, absent, ownersDoubtBlock } = state;
-    const counts = { archives, touched, hashed, sampled, byRoot, absent };
-    const events: NftEvent[] = [];
-    if (archives !== "") events.push({ type: "HistoryProven", ...counts, ...proven });
-    if (ownersDoubtBlock !== null) events.push({ type: "OwnersSettled", contradicted: proven.contradicted });
-    if (events.length > 0) await this.#streams.append({ followed, events, state });
-  }
-
-  /** The stream is wrong from a block on. What archives told is indexed anew, what nodes told is read again. */
-  async #wrongAt(followed: Followed, wrongAt: number): Promise<void> {
-    const { log, clock, chain, logger, onHead, reader, observer } = this.#options;
-    const { address, state } = followed;
-    const place = { chain: chain.name, address, block: wrongAt };
-    if (state.archives === "") {
-      const [last] = await reader.presentHeaders([Math.max(0, wrongAt - 1)]);
-      if (last === undefined) return;
-      logger.warn(place, "an endpoint omitted logs, as the contract's owners show: the collection is re-read");
-      observer.omitted();
-      await this.#readAgain(followed, { number: last.number, hash: last.hash });
-      return;
-    }
-    const doubts = doubtsAfter(state, { archive: state.archives, wrongAt, isOfLogs: true });
-    const text = "an archive told wrong logs, as the contract's owners show: indexing anew";
-    logger.warn({ ...place, archives: state.archives, ...doubts }, text);
-    const contract = { chainId: chain.chainId, address };
-    await beginAnew({ log, clock }, contract, "ReindexRequested", requesterOf(state), doubts);
-    this.#followed.delete(address);
-    onHead?.(await log.head(this.#streams.nameOf(address)));
-  }
-
-  /**
-   * The contract names other owners than its logs: its blocks are read a second time. If that can't tell why, the
-   * collection stays in doubt, and the reading is tried again.
-   */
-  doubtOwners(address: Address, { block, reason }: { readonly block: number; readonly reason: string }): void {
-    const { clock } = this.#options;
-    const followed = this.#followed.get(address);
-    if (followed === undefined || followed.state.ownersDoubtBlock !== null || this.#ownersDoubts.has(address)) return;
-    // A contract that contradicts its own logs goes on doing so.
-    const wait = followed.state.contradicted > 0 ? CONTRADICTED_MS : RECHECK_MS;
-    const isRecent = clock.monotonic() < (this.#rechecked.get(address) ?? Number.NEGATIVE_INFINITY) + wait;
-    if (isRecent || this.#ownersDoubts.size >= MAX_IN_DOUBT) return;
-    this.#ownersDoubts.set(address, { block, reason });
-  }
-
-  /** Records new doubts about owners, and begins the second readings that are due. */
-  async #rereadOwners(): Promise<void> {
-    const { proofs, clock, logger, chain } = this.#options;
-    for (const [address, { block, reason }] of this.#ownersDoubts) {
-      this.#ownersDoubts.delete(address);
-      const followed = this.#followed.get(address);
-      if (followed === undefined) continue;
-      logger.info({ chain: chain.name, address, block, reason }, "owners are in doubt: their blocks are read again");
-      const { state } = followed;
-      await this.#streams.append({ followed, events: [{ type: "OwnersDoubted", block, reason }], state });
-      proofs.prove(address, followed.state);
-    }
-    for (const [address, due] of this.#undecided) {
-      if (clock.monotonic() < due) continue;
-      this.#undecided.delete(address);
-      const followed = this.#followed.get(address);
-      if (followed !== undefined && followed.state.ownersDoubtBlock !== null) proofs.prove(address, followed.state);
-    }
-  }
-
-  /** A second reading could not tell why the contract names other owners. */
-  #stayInDoubt({ address, state }: Followed, why: string): void {
-    const { logger, chain, clock } = this.#options;
-    logger.warn({ chain: chain.name, address, block: state.ownersDoubtBlock, why }, "owners stay in doubt");
-    this.#undecided.set(address, clock.monotonic() + RECHECK_MS);
-  }
-
   /** Begins what is missing of the collections that were offered since the last poll. */
   #examine(): void {
     for (const address of this.#unexamined) {
       const followed = this.#followed.get(address);
       if (followed === undefined) continue;
-      this.#prove(followed);
+      this.#readings.resume(followed);
       if (followed.state.nfts === null) this.#options.flags.catchUp(address);
     }
     this.#unexamined.clear();
@@ -489,7 +344,7 @@ export class FollowedCollections implements ChainConsumer {
   /** Writes flags that differ from the stream's, by the current rules and lists, even if no endpoint answers. */
   async prepare(): Promise<void> {
     this.#examine();
-    await this.#writeProven();
+    await this.#readings.writeProven();
     await this.#writeMeasured();
     const { flags } = this.#options;
     let rejudged = 0;
@@ -621,7 +476,7 @@ export class FollowedCollections implements ChainConsumer {
 
   /** Has collections indexed anew whose contracts use other forms of log than before: earlier ones were passed over. */
   async #changeKinds(byAddress: ReadonlyMap<Address, readonly ChainLog[]>): Promise<void> {
-    const { log, clock, chain, logger, onHead } = this.#options;
+    const { log, clock, chain, logger } = this.#options;
     for (const [address, logs] of byAddress) {
       const followed = this.#followed.get(address);
       const forms = followed && formsGained(logs, followed.state.forms);
@@ -629,9 +484,14 @@ export class FollowedCollections implements ChainConsumer {
       logger.info({ chain: chain.name, address, forms: forms.join(",") }, "a contract has another kind: indexing anew");
       const contract = { chainId: chain.chainId, address };
       await beginAnew({ log, clock }, contract, "ReindexRequested", requesterOf(followed.state), { forms });
-      this.#followed.delete(address);
-      onHead?.(await log.head(this.#streams.nameOf(address)));
+      await this.#handBack(address);
     }
+  }
+
+  /** Leaves a collection that is indexed anew to the jobs. */
+  async #handBack(address: Address): Promise<void> {
+    this.#followed.delete(address);
+    this.#options.onHead?.(await this.#options.log.head(this.#streams.nameOf(address)));
   }
 
   /**

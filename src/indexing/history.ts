@@ -160,7 +160,8 @@ async function provePart(
   const isDrawn = new Set(chosen);
   // If no header is of this form, the chain's headers have other fields. If most are, or the chain's older ones are, the
   // rest are in doubt.
-  const { changedAt = Number.POSITIVE_INFINITY } = reader.headerForm;
+  const isKnown = hashed === numbers.length;
+  const changedAt = (isKnown ? undefined : await reader.headersChangedAt()) ?? Number.POSITIVE_INFINITY;
   const isInDoubt = (at: number) => isHashed[at] === 0 && (hashed > 0 || (numbers[at] as number) >= changedAt);
   const doubted = [...numbers.keys()].filter((at) => isInDoubt(at) && !isDrawn.has(at));
   const filter = { addresses: [address], topics: NFT_TOPICS };

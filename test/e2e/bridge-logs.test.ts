@@ -20,6 +20,8 @@ import {
 const TOKENS = 50;
 /** Storage slot of the owners in OpenZeppelin's ERC721, after name and symbol. */
 const OWNERS_SLOT = 2;
+/** Selector of `ownerOf(uint256)`. */
+const OWNER_OF = "6352211e";
 const NO_BLOOM = `0x${"0".repeat(512)}`;
 
 interface WireLog {
@@ -104,6 +106,28 @@ describe.each(["sample", "headers", "receipts"])("VERIFY=%s", (VERIFY) => {
     }, 90_000);
   }
 });
+
+test("a start asks no contract for its owners that was compared before", async () => {
+  const nodes = [await nodeOf({ hasBridge: true, hasRoots: true }), await nodeOf({ hasBridge: true, hasRoots: true })];
+  const rpcUrl = nodes.map(({ url }) => url).join();
+  const logUrl = temporaryLogUrl();
+  const askedOwners = () =>
+    nodes.flatMap(({ calls }) =>
+      calls.filter(({ method, params }) => method === "eth_call" && JSON.stringify(params).includes(OWNER_OF)),
+    ).length;
+  const first = await startTestService({ rpcUrl, logUrl });
+  await synced(first, nft.address, await height());
+  await eventually("the owners are compared", async () => (askedOwners() > 0 ? true : undefined));
+  await first.stop();
+  const before = askedOwners();
+  const second = await startTestService({ rpcUrl, logUrl });
+  started.push(second);
+  for (let more = 0; more < 3; more++) {
+    await anvil.mine();
+    await synced(second, nft.address, await height());
+  }
+  expect(askedOwners()).toBe(before);
+}, 60_000);
 
 test("owners that no log explains are in doubt until the receipts show that the contract contradicts itself", async () => {
   const node = await nodeOf({ hasBridge: true, hasRoots: true });

@@ -47,7 +47,7 @@ test("a header with a field that no release knows yet does not make its hash her
 
 describe("a chain whose newest headers don't make their hash", () => {
   test("is found to have changed at the block of its fork, by at most forty headers, once", async () => {
-    for (const fork of [HEAD - 1, HEAD - 700, HEAD - 60_000, 2_000_001]) {
+    for (const fork of [HEAD - 1, HEAD - 700, HEAD - 60_000, 2_000_001, 60_000]) {
       const { form, asked, changed } = formOf(fork);
       for (let look = 0; look < 3; look++) {
         form.note(newest(HEAD + look, false));
@@ -65,7 +65,7 @@ describe("a chain whose newest headers don't make their hash", () => {
       await form.explain();
     }
     expect([form.changedAt, changed]).toEqual([undefined, []]);
-    expect(asked.length).toBeLessThanOrEqual(5);
+    expect(asked.length).toBeLessThanOrEqual(8);
   });
 
   test("has changed while the process runs once three blocks in a row don't, and is well again with the first that does", async () => {

@@ -9,7 +9,7 @@ import type { BlockHeader } from "../port.ts";
 const UNHASHED_IN_ROW = 3;
 /** Blocks below the head, and shares of it, at which older headers are looked at. */
 const BELOW = [1_024, 65_536];
-const SHARES = [0.75, 0.5, 0.25];
+const SHARES = [0.75, 0.5, 0.25, 0.1, 0.05, 0.01];
 
 interface HeaderFormOptions {
   /** True if the fields of the chain's header of that number make its hash. @throws AppError if no endpoint tells */

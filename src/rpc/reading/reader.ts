@@ -2,6 +2,7 @@
  * The chain reader over an endpoint pool: implements the port, and beside it reads transfers for the backfill. Logs,
  * calls and finality have files of their own; here are headers, code, and the comparison of endpoints.
  */
+import { AppError } from "../../core/errors.ts";
 import { type Address, parseQuantity, quantity } from "../../core/hex.ts";
 import type { BlockRange, BlockRef } from "../../events/types.ts";
 import { isHashed } from "../decode/hashes.ts";
@@ -116,8 +117,20 @@ export class RpcChainReader implements ChainReader {
   async tips(): Promise<Tips> {
     const tips = await this.#finality.tips();
     this.headerForm.note(tips.head);
-    await this.headerForm.explain().catch(() => undefined);
+    // A later look at the head tries again.
+    await this.headersChangedAt().catch((error: unknown) => {
+      if (!(error instanceof AppError)) throw error;
+    });
     return tips;
+  }
+
+  /**
+   * Returns the first block whose header doesn't make its hash, although older ones do. Undefined if there is none.
+   * @throws AppError if no endpoint tells
+   */
+  async headersChangedAt(): Promise<number | undefined> {
+    await this.headerForm.explain();
+    return this.headerForm.changedAt;
   }
 
   async #isHashedAt(number: number): Promise<boolean> {

@@ -64,7 +64,7 @@ export async function lastCompleteBlock(
 /**
  * True if an endpoint tells other logs of a block than are stored, with receipts that its header doesn't contradict. The
  * contract's state has shown that something is missing there, so the endpoints that agree with the stream lack it.
- * @throws AppError if no endpoint tells the block's logs
+ * @throws AppError if none does, and an endpoint didn't tell: it may be the one that has more
  */
 export async function isStoredOtherwise(
   { reader, log, chainId, address, forms }: MissingOptions & { readonly reader: RpcChainReader },
@@ -73,13 +73,18 @@ export async function isStoredOtherwise(
   const [header] = (await reader.presentHeaders([block])) as [BlockHeader];
   const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: block, toBlock: block };
   const told = await reader.logsByEach(header, filter);
-  if (told.length === 0) throw new AppError("no endpoint tells the block's logs", { code: "unverifiable" });
   const only = new Set([block]);
   const stored = await columnsSince(log, nftStream(chainId, address), block);
   const held = textOfLines(stored.flatMap((columns) => linesByBlock(columns, only).get(block) ?? []));
   const isHeld = ({ logs }: ToldLogs) =>
     textOfLines(linesByBlock(decodeTransfers(decodeTransferLogs([...logs], forms).transfers)).get(block)) === held;
   const [same, other] = [told.filter(isHeld), told.filter((one) => !isHeld(one))];
+  if (other.length === 0 && told.length < reader.endpointCount) {
+    throw new AppError(`not every endpoint tells the logs of block ${block}`, {
+      code: "unverifiable",
+      meta: { block },
+    });
+  }
   if (other.length === 0) return false;
   const fault = `its logs of block ${block} lack what the contract's state shows, and another endpoint has`;
   for (const { endpoint } of same) reader.benchLiar(endpoint, fault);

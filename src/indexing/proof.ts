@@ -95,11 +95,13 @@ export class HistoryProofs {
     if (this.#running.has(address) || this.#found.has(address)) return;
     this.#running.add(address);
     lifecycle.run(`owners of ${chain.name}/${address}`, async (signal) => {
+      let why = "the replica or its node is behind";
       try {
         for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
           const proof = await this.#attempt(address, state).catch((error: unknown) => {
             if (isAbort(error) || !(error instanceof AppError)) throw error;
             logger.debug({ err: error, chain: chain.name, address, attempt }, "owners could not be proven");
+            why = error.message;
             return undefined;
           });
           if (proof !== undefined) {
@@ -110,7 +112,7 @@ export class HistoryProofs {
           await clock.sleep(RETRY_MS, signal);
         }
         if (state.ownersDoubtBlock === null) return;
-        this.#found.set(address, { undecided: "the contract could not be asked for its owners" });
+        this.#found.set(address, { undecided: why });
         onFound();
       } finally {
         this.#running.delete(address);

@@ -99,7 +99,7 @@ export class SecondReadings {
   joined(followed: Followed): void {
     const { proofs, reader } = this.#options;
     // Several endpoints may tell different logs where no bloom decides.
-    if (followed.state.archives === "" && reader.hasSeveralEndpoints) proofs.prove(followed.address, followed.state);
+    if (followed.state.archives === "" && reader.endpointCount > 1) proofs.prove(followed.address, followed.state);
     else this.resume(followed);
   }
 

@@ -7,6 +7,7 @@ import { AbiCoder, keccak256, zeroPadValue } from "ethers";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { recordingLogger } from "../support/logged.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import {
   eventually,
@@ -156,4 +157,25 @@ test("owners that no log explains are in doubt until the receipts show that the 
   const { body } = await service.get(`/api/collections/eth/${nft.address}`);
   expect([body.status, body.inDoubt]).toEqual(["following", null]);
   socket.close();
+}, 90_000);
+
+test("a doubt stays while an endpoint is silent that may know why", async () => {
+  const nodes = [await nodeOf({ hasBridge: true, hasRoots: true }), await nodeOf({ hasBridge: true, hasRoots: true })];
+  const { logger, lines } = recordingLogger("info");
+  const rpcUrl = nodes.map(({ url }) => url).join();
+  const service = await startTestService({ rpcUrl, logUrl: temporaryLogUrl(), auditMs: 100, logger });
+  started.push(service);
+  await synced(service, nft.address, await height());
+  await nodes[1]?.stop();
+  const slot = keccak256(AbiCoder.defaultAbiCoder().encode(["uint256", "uint256"], [5, OWNERS_SLOT]));
+  await anvil.send("anvil_setStorageAt", [nft.address, slot, zeroPadValue(anvil.accounts[8] as string, 32)]);
+  await anvil.mine();
+  const stays = () => lines.find(({ msg }) => msg === "owners stay in doubt");
+  const line = await eventually("the second reading can't tell", async () => stays(), 60_000);
+  expect(line).toMatchObject({
+    chain: "eth",
+    why: expect.stringMatching(/^not every endpoint tells the logs of block/),
+  });
+  const { body } = await service.get(`/api/collections/eth/${nft.address}`);
+  expect(body.inDoubt).toMatchObject({ reason: expect.stringMatching(/^token 5: /) });
 }, 90_000);

@@ -212,9 +212,9 @@ export class RpcChainReader implements ChainReader {
     return this.#logs.logsByEach(...asked);
   }
 
-  /** True if the chain has several endpoints, which may tell different logs. */
-  get hasSeveralEndpoints(): boolean {
-    return this.#pool.endpoints.length > 1;
+  /** The number of the chain's endpoints. Several ones may tell different logs. */
+  get endpointCount(): number {
+    return this.#pool.endpoints.length;
   }
 
   /** See `LogReader.settledLogs`. */

@@ -131,8 +131,10 @@ export function linesByBlock(columns: TransferColumns, only?: ReadonlySet<number
   return lines;
 }
 
-/** Sorted: a release up to 1.0 stored transfers by log index alone, and stored transfers keep their order. */
-/** Returns a block's transfers as one text, for comparison. */
+/**
+ * Returns a block's transfers as one text, for comparison. Sorted: releases up to 1.0 stored transfers by log index alone,
+ * and stored transfers keep their order.
+ */
 export const textOfLines = (lines: readonly string[] | undefined): string => lines?.toSorted().join(";") ?? "";
 
 const ABI = new Interface([

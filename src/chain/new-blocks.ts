@@ -125,15 +125,15 @@ export class NewBlocks {
     const fromBlock = (state.head as HeaderRef).number + 1;
     const read = (await this.#readStretch(state, tips, goal)) ?? (await this.#readAll(state, readFrom, target));
     if (read === undefined) return undefined;
-    await this.#settle(read.headers);
     this.#unsettled.keep(fromBlock, read.headers, read.logs);
+    await this.#settle(read.headers, fromBlock);
     return read;
   }
 
   /** Has the contracts examined of which a block that the headers settle was not complete. */
-  async #settle(headers: readonly BlockHeader[]): Promise<void> {
+  async #settle(headers: readonly BlockHeader[], fromBlock: number): Promise<void> {
     const { consumers, reads } = this.#options;
-    for (const { contract, blocks } of await this.#unsettled.settle(headers, this.#filter())) {
+    for (const { contract, blocks } of await this.#unsettled.settle(headers, this.#filter(), fromBlock)) {
       reads.mismatched();
       for (const consumer of consumers) consumer.suspected?.(contract, blocks);
     }

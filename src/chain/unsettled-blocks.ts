@@ -48,36 +48,43 @@ export class UnsettledBlocks {
   }
 
   /**
-   * Compares the blocks that new headers settle with their bloom, before `keep`. Blocks whose logs are not known here are
-   * left out.
+   * Compares the blocks that new headers settle with their bloom, after `keep`. Groups of which no block was followed
+   * here are left out, and groups that were read in one step: they were compared when they were read.
    * @param headers linked, in rising order
-   * @throws AppError if the chain doesn't answer
+   * @param fromBlock the first block of the step
+   * @throws AppError if the chain doesn't answer. Then the same blocks are compared at the next call
    */
-  async settle(headers: readonly BlockHeader[], watched: Watched): Promise<Suspicion[]> {
+  async settle(headers: readonly BlockHeader[], watched: Watched, fromBlock: number): Promise<Suspicion[]> {
     const before = this.#last?.hash === headers[0]?.parentHash ? this.#last : undefined;
-    this.#last = headers.at(-1);
     const found: Suspicion[] = [];
     for (const [at, settler] of headers.entries()) {
       const parent = headers[at - 1] ?? before;
       if (settler.settledHeight === undefined || parent === undefined) continue;
       const range = { fromBlock: settledThrough(parent) + 1, toBlock: settler.settledHeight };
-      if (range.fromBlock <= range.toBlock) found.push(...(await this.#compare(settler, range, watched)));
+      const isOfEarlierStep = range.fromBlock <= range.toBlock && range.fromBlock < fromBlock;
+      if (isOfEarlierStep) found.push(...(await this.#compare(settler, range, watched)));
     }
+    this.#last = headers.at(-1);
+    const settled = this.#last === undefined ? -1 : settledThrough(this.#last);
+    for (const number of this.#logs.keys()) if (number <= settled) this.#logs.delete(number);
     return found;
   }
 
   async #compare(settler: BlockHeader, blocks: BlockRange, watched: Watched): Promise<Suspicion[]> {
     const numbers = numbersBetween(blocks.fromBlock, blocks.toBlock);
     const kept = numbers.map((number) => this.#logs.get(number));
-    for (const number of numbers) this.#logs.delete(number);
-    if (kept.includes(undefined)) return [];
-    const told = kept.flatMap((logs) => logs as ChainLog[]);
+    if (kept.every((logs) => logs === undefined)) return [];
+    const told = kept.flatMap((logs) => logs ?? []);
     const { logsBloom, receiptsRoot } = settler;
     const seen = new Set(told.map(({ address }) => address));
     const bloom = { blocks: [settler], logsBloom, receiptsRoot };
     const named = namedIn(bloom, watched);
     const isExplained = this.#verify === "sample" && named.every((address) => seen.has(address));
     if (named.length === 0 || isExplained) return [];
+    if (kept.includes(undefined)) {
+      // Following began amid the blocks. What is stored of the others is compared with their receipts.
+      return named.filter((address) => !seen.has(address)).map((contract) => ({ contract, blocks }));
+    }
     const group = { ...bloom, blocks: await this.#reader.presentHeaders(numbers) };
     const options = { strict: this.#verify === "receipts", isByBlock: this.#verify === "headers" };
     const right = await this.#reader.settledLogs(group, { ...watched, ...blocks }, told, options);

@@ -34,8 +34,8 @@ export class SecondReadings {
   readonly #blocks = new Map<Address, { readonly blocks: BlockRange; readonly isKnown: boolean }>();
   /** Owners that the self-audit found to be others, until they are recorded. */
   readonly #owners = new Map<Address, Finding>();
-  /** When owners in doubt are read again that were read a short time ago, on the monotonic clock. */
-  readonly #undecided = new Map<Address, number>();
+  /** When owners that stay in doubt are read again, on the monotonic clock, and the wait after that reading, in ms. */
+  readonly #undecided = new Map<Address, { readonly at: number; readonly waitMs: number }>();
   /** Monotonic time of a collection's last reading. */
   readonly #rechecked = new LRUCache<Address, number>({ max: 1_000 });
 
@@ -186,21 +186,31 @@ export class SecondReadings {
       logger.info({ chain: chain.name, address, block, reason }, "owners are in doubt: their blocks are read again");
       const { state } = followed;
       await this.#options.streams.append({ followed, events: [{ type: "OwnersDoubted", block, reason }], state });
-      if (this.#hasRead(address, RECHECK_MS)) this.#undecided.set(address, clock.monotonic() + RECHECK_MS);
+      if (this.#hasRead(address, RECHECK_MS)) this.#waitFor(address, RECHECK_MS);
       else proofs.prove(address, followed.state);
     }
-    for (const [address, due] of this.#undecided) {
-      if (clock.monotonic() < due) continue;
-      this.#undecided.delete(address);
+    for (const [address, { at, waitMs }] of this.#undecided) {
+      if (clock.monotonic() < at) continue;
       const followed = this.#options.followed.get(address);
-      if (followed !== undefined && followed.state.ownersDoubtBlock !== null) proofs.prove(address, followed.state);
+      if (followed === undefined || followed.state.ownersDoubtBlock === null) this.#undecided.delete(address);
+      else {
+        this.#waitFor(address, waitMs);
+        proofs.prove(address, followed.state);
+      }
     }
   }
 
   /** A second reading could not tell why the contract names other owners. */
   #stayInDoubt({ address, state }: Followed, why: string): void {
-    const { logger, chain, clock } = this.#options;
-    logger.warn({ chain: chain.name, address, block: state.ownersDoubtBlock, why }, "owners stay in doubt");
-    this.#undecided.set(address, clock.monotonic() + RECHECK_MS);
+    const { logger, chain } = this.#options;
+    // A reading takes up to some hundred calls, and an endpoint may be silent for days.
+    const waitMs = Math.min((this.#undecided.get(address)?.waitMs ?? RECHECK_MS / 2) * 2, CONTRADICTED_MS);
+    const said = { block: state.ownersDoubtBlock, why, retryInMs: waitMs };
+    logger.warn({ chain: chain.name, address, ...said }, "owners stay in doubt");
+    this.#waitFor(address, waitMs);
+  }
+
+  #waitFor(address: Address, waitMs: number): void {
+    this.#undecided.set(address, { at: this.#options.clock.monotonic() + waitMs, waitMs });
   }
 }

@@ -108,6 +108,25 @@ describe.each(["headers", "receipts"] as const)("VERIFY=%s", (VERIFY) => {
     expect(idsOf(page)).toEqual(allIds());
     expect(await metric(service, "rpc_missed_logs_total")).toBeGreaterThan(0);
   });
+
+  // Three blocks are settled together.
+  test.each([0, 1, 2])("reads it again if %d blocks of its settlement were followed before it", async (before) => {
+    let left = -1;
+    const node = await nodeOf({ onResult: without((log) => isOf(log, left)) });
+    const service = await serviceOf(node.url, { VERIFY });
+    while ((await height()) % 3 !== before) await anvil.mine();
+    await synced(service, nft.address, await height());
+    left = next;
+    await mint(next++);
+    await synced(service, nft.address, await height());
+    // The rest of its settlement, and the header that settles it, are one step.
+    await anvil.mine(9);
+    const page = await eventually("the missing token is listed", async () => {
+      const answer = await service.get(`/api/v2/nft/${nft.address}?limit=500`);
+      return answer.body.status === "SYNCED" && answer.body.result.length === next ? answer : undefined;
+    });
+    expect(idsOf(page)).toEqual(allIds());
+  });
 });
 
 test("VERIFY=receipts refuses receipts of a settled block that lack a log", async () => {

@@ -346,7 +346,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   };
 }
 
-/** What the audit tells the indexing. */
+/** The calls by which the audit reports to the indexing. */
 const auditCalls = (indexing: ChainIndexing): Pick<AuditOptions, "onCode" | "onFinding" | "readAgain"> => ({
   onCode: (...seen) => indexing.codeSeen(...seen),
   onFinding: (...found) => indexing.doubtOwners(...found),

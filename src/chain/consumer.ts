@@ -107,7 +107,7 @@ export interface IndexingObserver {
   halted(isHalted: boolean): void;
 }
 
-/** What bounds the memory that following takes. */
+/** Bounds of the memory that following takes. */
 export interface FollowBounds {
   readonly headers: HeaderBounds;
   /** Most blocks that a collection reads in one part when it joins the head. */

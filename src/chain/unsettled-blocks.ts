@@ -1,6 +1,6 @@
 /**
- * Followed blocks whose bloom no header has yet, on a chain whose headers settle older blocks (`settledHeight`). Keeps
- * the logs that were read of them. Once a header has their bloom, it finds the contracts whose logs were not complete.
+ * Keeps the logs of followed blocks until a header has their bloom, on a chain whose headers settle older blocks
+ * (`settledHeight`). Then finds the contracts of which these logs lack one, or hold a false one.
  */
 import type { Address } from "../core/hex.ts";
 import type { BlockRange } from "../events/types.ts";
@@ -82,7 +82,7 @@ export class UnsettledBlocks {
     const isExplained = this.#verify === "sample" && named.every((address) => seen.has(address));
     if (named.length === 0 || isExplained) return [];
     if (kept.includes(undefined)) {
-      // Following began amid the blocks. What is stored of the others is compared with their receipts.
+      // Following began amid these blocks. The consumer compares what it stored of them with their receipts.
       return named.filter((address) => !seen.has(address)).map((contract) => ({ contract, blocks }));
     }
     const group = { ...bloom, blocks: await this.#reader.presentHeaders(numbers) };

@@ -6,9 +6,9 @@
 import type { Chain } from "../chains/chains.ts";
 import { backoffMs, type Clock } from "../core/clock.ts";
 import { AppError, messageOf } from "../core/errors.ts";
-import { NO_KEY, type Requester } from "../core/fair-slots.ts";
 import { wholeText } from "../core/format.ts";
 import type { Address, Hash } from "../core/hex.ts";
+import { NO_KEY, type Requester } from "../core/work.ts";
 import {
   type HistoryProven,
   type IndexingFailed,

@@ -1,7 +1,4 @@
-/**
- * Keeps background work from delaying requests: thread priorities, yielding to the event loop, a semaphore, and work that
- * concurrent calls share.
- */
+/** Keeps background work from delaying requests: thread priorities, yielding to the event loop, and a semaphore. */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { setPriority } from "node:os";
 
@@ -50,34 +47,6 @@ export function yieldToEventLoop(): Promise<void> {
 function nextTurn(): void {
   turns.shift()?.();
   if (turns.length > 0) setImmediate(nextTurn);
-}
-
-/** Runs work once at a time by key: calls that come while it runs share its result. */
-export class SingleFlight<K, T> {
-  readonly #running = new Map<K, Promise<T>>();
-
-  run(key: K, work: () => Promise<T>): Promise<T> {
-    const running = this.#running.get(key);
-    if (running !== undefined) return running;
-    const started = work().finally(() => this.#running.delete(key));
-    this.#running.set(key, started);
-    return started;
-  }
-
-  has(key: K): boolean {
-    return this.#running.has(key);
-  }
-
-  /** Keys of the running work. */
-  keys(): K[] {
-    return [...this.#running.keys()];
-  }
-}
-
-/** Returns the work as a function that runs it once at a time. */
-export function singleFlight<T>(work: () => Promise<T>): () => Promise<T> {
-  const flight = new SingleFlight<true, T>();
-  return () => flight.run(true, work);
 }
 
 /** Limits the work that runs at once. When all slots are taken, further work waits in order of arrival. */

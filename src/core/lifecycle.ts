@@ -3,10 +3,11 @@
  * then runs the closers in reverse order of registration. Each wait has a bound: a loop that hangs on a node or a log
  * without an answer is named in a warning and left behind.
  */
+
+import { Budget } from "./budget.ts";
 import { type Clock, systemClock, withTimeout } from "./clock.ts";
 import { isAbort, isRetryable } from "./errors.ts";
 import type { Logger } from "./logger.ts";
-import { Spending } from "./spending.ts";
 
 /** After an abort a loop ends within this, unless it waits for a node. Then its connections are closed. */
 const ENDING_MS = 1_500;
@@ -48,7 +49,7 @@ export class Lifecycle {
    * account of the request that started it.
    */
   run(name: string, task: (signal: AbortSignal) => Promise<void>): Promise<void> {
-    const running = Spending.outside(() => this.#guard(name, task)).finally(() => this.#running.delete(running));
+    const running = Budget.outside(() => this.#guard(name, task)).finally(() => this.#running.delete(running));
     this.#running.set(running, name);
     return running;
   }

@@ -3,9 +3,8 @@
  * so that a slow node delays no reading of memory. Keys share each of them fairly.
  */
 import { LRUCache } from "lru-cache";
-import { SingleFlight } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
-import { FairSlots } from "../core/fair-slots.ts";
+import { FairSlots, SingleFlight } from "../core/work.ts";
 import { type HolderRanking, rankHolders } from "../exports/holders.ts";
 import { currentCollection, type WalkSource } from "../walks/snapshot.ts";
 import { listingName, type StartedWalk } from "../walks/walk.ts";

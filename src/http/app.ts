@@ -5,9 +5,9 @@
 import { swagger } from "@elysiajs/swagger";
 import { Elysia } from "elysia";
 import { LIMITS } from "../config.ts";
+import type { Budget } from "../core/budget.ts";
 import { invalidParameter, invariant, Refusal } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
-import type { Spending } from "../core/spending.ts";
 import { type ApiKey, type KeyLimits, WAY_TO_OPERATE } from "../operators/keys.ts";
 import {
   asRefusal,
@@ -67,7 +67,7 @@ export const operationsOf = (maxPageSize: number): readonly Operation<OperationD
 interface AppDeps extends OperationDeps {
   readonly keyLimits: KeyLimits;
   /** The account of a key's calls. */
-  readonly accountOf: (key: ApiKey) => Spending;
+  readonly accountOf: (key: ApiKey) => Budget;
   readonly logRequests: boolean;
   readonly hasConsole: boolean;
   /** Addresses of block explorers that the console links to, by names and codes of chains. */

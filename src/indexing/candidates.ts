@@ -7,12 +7,12 @@ import { LRUCache } from "lru-cache";
 import type { ChainWork } from "../chain/consumer.ts";
 import type { Collection } from "../collections/collection.ts";
 import { type ContractRef, fromHeadline, requestIdentification, requestIndexing } from "../collections/headline.ts";
+import { Budget } from "../core/budget.ts";
 import { backoffMs, type Clock, withTimeout } from "../core/clock.ts";
 import { isAbort, messageOf, Refusal } from "../core/errors.ts";
-import { FairPlaces, FairQueue, type Requester, type Shares } from "../core/fair-slots.ts";
 import { type Address, SYSTEM_ADDRESS } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
-import { Spending } from "../core/spending.ts";
+import { Lane, type Requester, type Shares } from "../core/work.ts";
 import { nftStream } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { SpanController } from "../rpc/endpoint/capabilities.ts";
@@ -31,7 +31,7 @@ export interface Delay {
 export interface CandidatesOptions extends Pick<ChainWork, "chain" | "log" | "reader" | "clock" | "logger"> {
   readonly lifecycle: Lifecycle;
   /** The account of a key's calls. */
-  readonly accountOf: (requester: Requester) => Spending;
+  readonly accountOf: (requester: Requester) => Budget;
   /** Called when a requested address turned out to be no contract, which the log doesn't record. */
   readonly onVerdict: (address: Address, verdict: Verdict) => void;
   /** Called when an address could not be looked at, with the reason and the time of the next attempt. */
@@ -67,14 +67,22 @@ const LOOK_MS = 6_000;
 const FAILED_CODE_READS = 2;
 const [RETRY_BASE_MS, RETRY_MAX_MS] = [1_000, 60_000];
 
-/** One kind of work on waiting addresses, in turns by key. */
-interface Stage {
-  readonly waiting: FairQueue<Address>;
-  readonly places: FairPlaces;
+/** One kind of work on waiting addresses. */
+interface StageOptions {
+  readonly shares: Shares;
+  /** Most addresses of a key in one run. */
   readonly atOnce: number;
   /** Wait for further addresses of the same key. */
   readonly gatherMs: number;
   readonly work: (addresses: readonly Address[], requester: Requester, signal: AbortSignal) => Promise<void>;
+}
+
+type Stage = Lane<Address>;
+
+interface StageRun {
+  readonly addresses: readonly Address[];
+  readonly requester: Requester;
+  readonly signal: AbortSignal;
 }
 
 interface CandidateSearch {
@@ -99,24 +107,37 @@ export class Candidates {
 
   constructor(options: CandidatesOptions) {
     this.#options = options;
-    const stage = (shares: Shares, atOnce: number, work: Stage["work"], gatherMs = 0): Stage => {
-      return { waiting: new FairQueue(), places: new FairPlaces(shares), atOnce, gatherMs, work };
-    };
-    this.#codeReads = stage(CODE_READS, CODE_READS_AT_ONCE, (addresses, requester) =>
-      this.#readCode(addresses, requester),
-    );
-    this.#identifications = stage(IDENTIFICATIONS, 1, ([address], requester, signal) =>
-      this.#identify(address as Address, requester, signal),
-    );
+    this.#codeReads = this.#stage({
+      ...{ shares: CODE_READS, atOnce: CODE_READS_AT_ONCE, gatherMs: 0 },
+      work: (addresses, requester) => this.#readCode(addresses, requester),
+    });
+    this.#identifications = this.#stage({
+      ...{ shares: IDENTIFICATIONS, atOnce: 1, gatherMs: 0 },
+      work: ([address], requester, signal) => this.#identify(address as Address, requester, signal),
+    });
     const searches = (isOfAccounts: boolean) =>
-      stage(
-        SEARCHES,
-        CODE_READS_AT_ONCE,
-        (addresses, requester, signal) => this.#search(addresses, { isOfAccounts, requester, signal }),
-        GATHER_MS,
-      );
+      this.#stage({
+        ...{ shares: SEARCHES, atOnce: CODE_READS_AT_ONCE, gatherMs: GATHER_MS },
+        work: (addresses, requester, signal) => this.#search(addresses, { isOfAccounts, requester, signal }),
+      });
     this.#searches = searches(false);
     this.#accountSearches = searches(true);
+  }
+
+  #stage(stage: StageOptions): Stage {
+    const { lifecycle, chain, clock } = this.#options;
+    const { shares, atOnce, gatherMs } = stage;
+    const lane: Stage = new Lane({
+      shares,
+      isStopping: () => lifecycle.stopping,
+      start: (address, requester) =>
+        lifecycle.run(`new contracts of ${chain.name}`, async (signal) => {
+          if (gatherMs > 0) await clock.sleep(gatherMs, signal);
+          const addresses = [address, ...lane.takeMore(requester, atOnce - 1)];
+          await this.#work(lane, stage, { addresses, requester, signal });
+        }),
+    });
+    return lane;
   }
 
   /**
@@ -132,7 +153,7 @@ export class Candidates {
     const isYoung = last !== undefined && clock.now() - last.atMs < staleMs;
     if (isYoung || this.#waiting.has(address)) return last?.verdict;
     const waiting = [this.#codeReads, this.#identifications, this.#searches, this.#accountSearches];
-    if (waiting.reduce((sum, { waiting }) => sum + waiting.count(requester), 0) >= MAX_WAITING) {
+    if (waiting.reduce((sum, stage) => sum + stage.count(requester), 0) >= MAX_WAITING) {
       const text = `${MAX_WAITING} new addresses of this key wait to be looked at already; try again later`;
       throw new Refusal("rate_limited", text, { retryAfter: 60 });
     }
@@ -143,34 +164,14 @@ export class Candidates {
   }
 
   #enqueue(stage: Stage, addresses: readonly Address[], requester: Requester): void {
-    for (const address of addresses) stage.waiting.add(address, requester);
-    this.#fill(stage);
-  }
-
-  #fill(stage: Stage): void {
-    const { lifecycle, chain, clock } = this.#options;
-    const { waiting, places, atOnce, gatherMs } = stage;
-    while (!lifecycle.stopping) {
-      const next = waiting.take((requester) => places.isFreeFor(requester));
-      if (next === undefined) return;
-      const { item, requester } = next;
-      places.begin(requester);
-      const work = lifecycle.run(`new contracts of ${chain.name}`, async (signal) => {
-        if (gatherMs > 0) await clock.sleep(gatherMs, signal);
-        await this.#work(stage, [item, ...waiting.takeMore(requester, atOnce - 1)], requester, signal);
-      });
-      work.finally(() => {
-        places.end(requester);
-        this.#fill(stage);
-      });
-    }
+    for (const address of addresses) stage.add(address, requester);
   }
 
   /** Runs the work of a stage. After a failure its addresses wait for another turn. */
-  async #work(stage: Stage, addresses: readonly Address[], requester: Requester, signal: AbortSignal): Promise<void> {
+  async #work(stage: Stage, { work: start }: StageOptions, { addresses, requester, signal }: StageRun): Promise<void> {
     const { accountOf, clock, logger, chain } = this.#options;
     try {
-      const work = new Spending(accountOf(requester)).run(() => stage.work(addresses, requester, signal));
+      const work = new Budget({ payer: accountOf(requester) }).run(() => start(addresses, requester, signal));
       if (stage !== this.#codeReads) await work;
       else if ((await withTimeout(clock, LOOK_MS, work)) === undefined) {
         work.catch(() => undefined);
@@ -193,7 +194,7 @@ export class Candidates {
       const delay = { reason: messageOf(error), retryAt: clock.now() + wait };
       for (const address of open) this.#options.onDelayed(address, delay);
       await clock.sleep(wait, signal).catch(() => undefined);
-      for (const address of open) stage.waiting.add(address, requester);
+      this.#enqueue(stage, open, requester);
     }
   }
 

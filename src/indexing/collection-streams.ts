@@ -4,10 +4,10 @@
  */
 import type { ChainWork, FollowedChain } from "../chain/consumer.ts";
 import { fromHeadline, type IndexState, summarize, toHeadline } from "../collections/headline.ts";
+import type { Budget } from "../core/budget.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
-import type { Spending } from "../core/spending.ts";
 import {
   type BlockRef,
   chainStream,
@@ -169,7 +169,7 @@ function throwInterrupted(error: unknown): never {
 export class JobStream {
   readonly #log: EventLog;
   readonly #clock: Clock;
-  readonly #spending: Spending;
+  readonly #spending: Budget;
   /** Calls of earlier attempts. */
   readonly #callsBefore: number | null;
   readonly #stream: StreamName;
@@ -182,7 +182,7 @@ export class JobStream {
   /** @param spending the account of the job's calls */
   constructor(
     log: EventLog,
-    { clock, spending }: { readonly clock: Clock; readonly spending: Spending },
+    { clock, spending }: { readonly clock: Clock; readonly spending: Budget },
     head: StreamHead,
   ) {
     this.#log = log;

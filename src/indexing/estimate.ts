@@ -7,9 +7,9 @@ import { Interface } from "ethers";
 import { LRUCache } from "lru-cache";
 import type { ChainWork } from "../chain/consumer.ts";
 import { type PriceList, unitsOf } from "../chains/chains.ts";
+import { Budget } from "../core/budget.ts";
 import { Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
-import { Spending } from "../core/spending.ts";
 import type { Archives } from "../rpc/archive/archives.ts";
 import { MAX_BYTES } from "../rpc/archive/portal.ts";
 import { SPANS, type SpanController } from "../rpc/endpoint/capabilities.ts";
@@ -137,7 +137,7 @@ export class Estimator {
   async of(address: Address): Promise<Estimate> {
     const kept = this.#kept.get(address);
     if (kept !== undefined) return kept;
-    const spending = new Spending();
+    const spending = new Budget();
     const known = this.#options.reader.historyLimits();
     const facts = await spending.run(() => this.#readFacts(address, spending));
     const estimate = await this.#estimate(facts, spending.total, known.maxBlocks !== null);
@@ -145,7 +145,7 @@ export class Estimator {
     return estimate;
   }
 
-  async #readFacts(address: Address, spending: Spending): Promise<Facts> {
+  async #readFacts(address: Address, spending: Budget): Promise<Facts> {
     const { reader, chain } = this.#options;
     const { header, results } = await reader.callsAtHead([{ to: address, data: ABI.encodeFunctionData("name") }]);
     const hasMulticall = (spending.calls.get("eth_call") ?? 0) < 2;
@@ -165,7 +165,7 @@ export class Estimator {
   }
 
   /** Searches for the deployment, one call at a time, until its place is known well enough. */
-  async #deployment(address: Address, head: number, spending: Spending) {
+  async #deployment(address: Address, head: number, spending: Budget) {
     const { reader } = this.#options;
     const before = spending.total;
     let [without, having] = [-1, head];
@@ -188,7 +188,7 @@ export class Estimator {
    * Asks for logs of many blocks, as `doctor` does, if no limit of the endpoint was met. A history takes larger requests
    * than the few that an estimate makes.
    */
-  async #probe(blocks: number, head: number, spending: Spending): Promise<void> {
+  async #probe(blocks: number, head: number, spending: Budget): Promise<void> {
     const { reader } = this.#options;
     for (const span of SPANS) {
       const { maxBlocks, answered } = reader.historyLimits();
@@ -198,7 +198,7 @@ export class Estimator {
   }
 
   /** Reads transfers at some places, as the backfill does. So the pool learns what the endpoint takes, too. */
-  async #sample(address: Address, { from, startAtLatest, to }: Sampled, spending: Spending) {
+  async #sample(address: Address, { from, startAtLatest, to }: Sampled, spending: Budget) {
     const { reader, clock } = this.#options;
     const densities: Density[] = [];
     let [requests, calls, mostLogs, seen] = [0, 0, 0, 0];

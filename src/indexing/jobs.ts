@@ -18,12 +18,12 @@ import {
   progressOf,
   requesterOf,
 } from "../collections/headline.ts";
+import { Budget } from "../core/budget.ts";
 import { ConcurrencyError, isAbort } from "../core/errors.ts";
-import { FairPlaces, FairQueue, FairSlots, type Requester, type Shares } from "../core/fair-slots.ts";
 import { countText, durationText } from "../core/format.ts";
 import type { Address } from "../core/hex.ts";
 import { type Lifecycle, StallWatch, stallReason } from "../core/lifecycle.ts";
-import { Spending } from "../core/spending.ts";
+import { FairSlots, Lane, type Requester, type Shares } from "../core/work.ts";
 import { type BlockRef, parseStream, type StreamName } from "../events/types.ts";
 import { allStreams, type StreamHead } from "../log/event-log.ts";
 import { ArchiveDisprovedError, type Archives } from "../rpc/archive/archives.ts";
@@ -63,29 +63,10 @@ export interface JobsOptions extends ChainWork {
   /** The newest final block of the chain's stream. */
   readonly finalized: () => BlockRef | undefined;
   /** The account of a key's calls. */
-  readonly accountOf: (requester: Requester) => Spending;
+  readonly accountOf: (requester: Requester) => Budget;
 }
 
 const OPEN: readonly IndexState["status"][] = ["requested", "backfilling"];
-
-/** Streams that wait for one kind of work, in turns by key, and streams with a running job. */
-class Lane {
-  readonly waiting = new FairQueue<StreamName>();
-  readonly running = new Set<StreamName>();
-  readonly places: FairPlaces;
-
-  constructor(shares: Shares) {
-    this.places = new FairPlaces(shares);
-  }
-
-  has(stream: StreamName): boolean {
-    return this.waiting.has(stream) || this.running.has(stream);
-  }
-
-  get size(): number {
-    return this.waiting.size + this.running.size;
-  }
-}
 
 /** The last block of a backfill, the endpoint that showed it, and the newest block that was shown with it. */
 interface FinalBlock extends BlockRef {
@@ -94,11 +75,14 @@ interface FinalBlock extends BlockRef {
 }
 
 /** The next step of a collection after a job: at once in some lane, or after a wait. */
-type Next = { readonly lane: Lane } | { readonly inMs: number };
+type Next = { readonly lane: JobLane } | { readonly inMs: number };
+
+/** Streams with one kind of work. */
+type JobLane = Lane<StreamName, Next | undefined>;
 
 /** Where a job runs, for which key. */
 interface Place {
-  readonly lane: Lane;
+  readonly lane: JobLane;
   readonly requester: Requester;
 }
 
@@ -133,9 +117,9 @@ class ProgressLog {
 export class IndexingJobs {
   readonly #options: JobsOptions;
   readonly #node: NodeWatch;
-  readonly #work = new Lane(PARALLEL);
+  readonly #work = this.#lane(PARALLEL);
   /** Separate from `#work`, so that requests for unused addresses don't delay collections. */
-  readonly #searches = new Lane(SEARCHES);
+  readonly #searches = this.#lane(SEARCHES);
   readonly #backfills = new FairSlots({
     ...BACKFILLS,
     maxWaiting: Number.POSITIVE_INFINITY,
@@ -221,33 +205,27 @@ export class IndexingJobs {
     this.#delayed.set(stream, cancel);
   }
 
-  #enqueue(stream: StreamName, requester: Requester, lane: Lane): void {
-    if (this.#options.lifecycle.stopping || this.#isTaken(stream)) return;
-    lane.waiting.add(stream, requester);
-    this.#fill(lane);
+  #enqueue(stream: StreamName, requester: Requester, lane: JobLane): void {
+    if (!this.#options.lifecycle.stopping && !this.#isTaken(stream)) lane.add(stream, requester);
   }
 
-  #fill(lane: Lane): void {
-    const { lifecycle } = this.#options;
-    while (!lifecycle.stopping) {
-      const taken = lane.waiting.take((requester) => lane.places.isFreeFor(requester));
-      if (taken === undefined) return;
-      const { item: stream, requester } = taken;
-      lane.running.add(stream);
-      lane.places.begin(requester);
-      const job = lifecycle.run(`index ${stream}`, async (signal) => {
+  #lane(shares: Shares): JobLane {
+    const lane: JobLane = new Lane({
+      shares,
+      isStopping: () => this.#options.lifecycle.stopping,
+      start: async (stream, requester) => {
         let next: Next | undefined;
-        try {
+        await this.#options.lifecycle.run(`index ${stream}`, async (signal) => {
           this.#changedDuringJob.delete(stream);
           next = await this.#job(stream, { lane, requester }, signal);
-        } finally {
-          lane.running.delete(stream);
-          lane.places.end(requester);
-        }
-        await this.#queueNext(stream, requester, next);
-      });
-      job.finally(() => this.#fill(lane));
-    }
+        });
+        return next;
+      },
+      ended: (next, stream, requester) => {
+        this.#options.lifecycle.run(`queue ${stream}`, () => this.#queueNext(stream, requester, next));
+      },
+    });
+    return lane;
   }
 
   /** Queues the next step. Runs after the job has released its lease: until then the stream counts as taken. */
@@ -265,7 +243,7 @@ export class IndexingJobs {
   stop(): void {
     for (const cancel of this.#delayed.values()) cancel();
     this.#delayed.clear();
-    for (const lane of [this.#work, this.#searches]) lane.waiting.clear();
+    for (const lane of [this.#work, this.#searches]) lane.clear();
   }
 
   async #job(stream: StreamName, place: Place, signal: AbortSignal): Promise<Next | undefined> {
@@ -273,7 +251,7 @@ export class IndexingJobs {
     try {
       // The attempt would fail, and keep another process with a working node from the job.
       if (!(await this.#node.isUp())) return { inMs: LEASE_RETRY_MS };
-      const spending = new Spending(accountOf(place.requester));
+      const spending = new Budget({ payer: accountOf(place.requester) });
       const attempt = (lease: Lease) => spending.run(() => this.#attempt(stream, { ...place, spending }, lease.signal));
       const work = (lease: Lease) => this.#node.whileAnswering(lease, () => attempt(lease));
       const done = await leases.tryRun(`index/${stream}`, signal, work);
@@ -288,7 +266,7 @@ export class IndexingJobs {
 
   async #attempt(
     stream: StreamName,
-    { lane, requester, spending }: Place & { readonly spending: Spending },
+    { lane, requester, spending }: Place & { readonly spending: Budget },
     signal: AbortSignal,
   ): Promise<Next | undefined> {
     const { log, chain, clock, logger, observer } = this.#options;
@@ -344,7 +322,7 @@ export class IndexingJobs {
   }
 
   /** Returns the lane in which a collection continues after `lane`. Undefined: in the same job. */
-  #laneAfter(lane: Lane, status: IndexState["status"]): Lane | undefined {
+  #laneAfter(lane: JobLane, status: IndexState["status"]): JobLane | undefined {
     if (status === "requested") return this.#searches;
     return status === "backfilling" && lane === this.#searches ? this.#work : undefined;
   }
@@ -356,7 +334,7 @@ export class IndexingJobs {
   async #identify(
     writer: JobStream,
     address: Address,
-    lane: Lane,
+    lane: JobLane,
     { signal, moved }: { readonly signal: AbortSignal; readonly moved: () => void },
   ): Promise<FinalBlock | undefined> {
     const { reader, decoder, chain, logger } = this.#options;

@@ -13,10 +13,10 @@ import {
 } from "../chain/branch.ts";
 import { failureOf, type IndexState, msUntilRetry, nextBlock } from "../collections/headline.ts";
 import { Semaphore } from "../core/background.ts";
+import { Budget } from "../core/budget.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError, isRetryable } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
-import { Spending } from "../core/spending.ts";
 import type { BlockRef, HeaderRef, NftEvent } from "../events/types.ts";
 import type { StreamHead } from "../log/event-log.ts";
 import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
@@ -261,7 +261,7 @@ export class JoiningCollections {
 
   /** Reads for a collection. A failure of its own is recorded, and the result is then undefined. */
   async #read<T>(joining: Joining, work: () => Promise<T>): Promise<{ value: T; calls: number | null } | undefined> {
-    const spending = new Spending();
+    const spending = new Budget();
     try {
       const value = await spending.run(work);
       const { calls } = joining.state;

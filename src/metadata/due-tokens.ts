@@ -8,7 +8,7 @@
  * Sources 3 to 5 walk over columns that follow from the log, in slices. So losing the queue costs time only.
  */
 import type { Collection } from "../collections/collection.ts";
-import { FairQueue, type Requester } from "../core/fair-slots.ts";
+import { FairQueue, type Requester } from "../core/work.ts";
 import { type TokenRef, TransferKind } from "../events/columns.ts";
 import { readSlice } from "../ledger/listing.ts";
 import { type Position, START } from "../ledger/rows.ts";

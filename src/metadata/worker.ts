@@ -10,8 +10,8 @@ import type { NodeWatch } from "../chain/node-watch.ts";
 import { fromHeadline, requesterOf } from "../collections/headline.ts";
 import { backoffMs } from "../core/clock.ts";
 import { isAbort, messageOf } from "../core/errors.ts";
-import { FairPlaces, NO_KEY, type Requester, type Shares } from "../core/fair-slots.ts";
 import type { Address } from "../core/hex.ts";
+import { Lane, NO_KEY, type Requester, type Shares } from "../core/work.ts";
 import type { TokenRef } from "../events/columns.ts";
 import { type MetadataEvent, metadataStream, type Recorded, type StreamName } from "../events/types.ts";
 import { streamPages } from "../log/event-log.ts";
@@ -64,16 +64,20 @@ interface CollectionWork {
   isUnsettled: boolean;
 }
 
+/** Collections that are due, and those that are visited. */
+type Visits = Lane<CollectionWork>;
+
+interface VisitTurn {
+  readonly signal: AbortSignal;
+  /** True while a due collection waits for a place. */
+  readonly isCrowded: () => boolean;
+}
+
 export class MetadataWorker {
   readonly #options: WorkerOptions;
-  /** In the order of their turns. */
   readonly #works = new Map<Address, CollectionWork>();
-  readonly #visiting = new Map<Address, Promise<void>>();
-  readonly #places = new FairPlaces(VISITS);
   /** True if this process holds the chain's metadata lease. */
   holding = false;
-  /** True if a collection is due but all places are taken. */
-  #isCrowded = false;
   #wake: () => void = () => undefined;
 
   constructor(options: WorkerOptions) {
@@ -113,18 +117,29 @@ export class MetadataWorker {
     const done = new AbortController();
     const signal = AbortSignal.any([lease.signal, done.signal]);
     const pictures = media.run(signal);
+    const visiting = new Set<Promise<void>>();
+    const visits: Visits = new Lane({
+      shares: VISITS,
+      isStopping: () => signal.aborted,
+      start: (work) => {
+        const visit = this.#visit(work, lease, { signal, isCrowded: () => visits.isCrowded });
+        visiting.add(visit);
+        return visit.finally(() => visiting.delete(visit));
+      },
+      ended: () => this.#wake(),
+    });
     try {
       await this.#load();
       this.holding = true;
       while (!signal.aborted) {
-        const next = this.#startDue(lease, signal);
+        const next = this.#startDue(visits);
         await this.#sleep(Math.max(10, next - clock.now()), signal);
       }
       lease.assertHeld();
     } finally {
       this.holding = false;
       done.abort(new DOMException("the metadata worker stops", "AbortError"));
-      await Promise.all([...this.#visiting.values(), pictures]);
+      await Promise.all([...visiting, pictures]);
       this.#works.clear();
     }
   }
@@ -164,46 +179,24 @@ export class MetadataWorker {
     return work;
   }
 
-  /** Starts visits to due collections while places are free. Returns the time when the next one is due. */
-  #startDue(lease: Lease, signal: AbortSignal): number {
+  /** Gives due collections a turn. Returns the time when the next one is due. */
+  #startDue(visits: Visits): number {
     const now = this.#options.clock.now();
     let next = now + IDLE_MS;
-    this.#isCrowded = false;
     for (const work of this.#works.values()) {
-      if (this.#visiting.has(work.address)) continue;
-      if (work.dueAt > now) {
-        next = Math.min(next, work.dueAt);
-        continue;
-      }
-      const { requester } = work;
-      if (!this.#places.isFreeFor(requester)) {
-        this.#isCrowded = true;
-        continue;
-      }
-      this.#places.begin(requester);
-      const visit = this.#visit(work, lease, signal).finally(() => {
-        this.#places.end(requester);
-        this.#visiting.delete(work.address);
-        this.#wake();
-      });
-      this.#visiting.set(work.address, visit);
-      this.#putLast(work);
+      if (visits.has(work)) continue;
+      if (work.dueAt > now) next = Math.min(next, work.dueAt);
+      else visits.add(work, work.requester);
     }
     return next;
   }
 
-  /** Moves a collection to the end of the queue, after a visit or when it gives up its place. */
-  #putLast(work: CollectionWork): void {
-    this.#works.delete(work.address);
-    this.#works.set(work.address, work);
-  }
-
-  async #visit(work: CollectionWork, lease: Lease, signal: AbortSignal): Promise<void> {
+  async #visit(work: CollectionWork, lease: Lease, { signal, isCrowded }: VisitTurn): Promise<void> {
     const { clock, logger } = this.#options;
     const { address, due } = work;
     work.dueAt = Number.POSITIVE_INFINITY;
     const turnEnds = clock.monotonic() + TURN_MS;
-    const isTurnOver = () => this.#isCrowded && clock.monotonic() >= turnEnds;
+    const isTurnOver = () => isCrowded() && clock.monotonic() >= turnEnds;
     const context = { ...this.#options, reading: this.#readingUnder(lease) };
     const visit = new Visit(context, { address, due, signal, isTurnOver });
     try {
@@ -213,7 +206,6 @@ export class MetadataWorker {
       else {
         work.failures = 0;
         work.dueAt = 0;
-        this.#putLast(work);
       }
     } catch (error) {
       if (signal.aborted || isAbort(error)) return;

@@ -4,10 +4,10 @@
  * endpoint, and by name of a key.
  */
 import { type PriceList, unitsOf } from "../chains/chains.ts";
+import { Budget } from "../core/budget.ts";
 import type { Clock } from "../core/clock.ts";
 import { isAbort } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
-import { Spending } from "../core/spending.ts";
 import { type CallCounts, type Recorded, type UsageEvent, type UsageRecorded, usageStream } from "../events/types.ts";
 import { appendWithRetry, type EventLog } from "../log/event-log.ts";
 
@@ -124,7 +124,7 @@ type Counts = { readonly [K in Kind]: ReadonlyMap<string, CallCounts> };
 export class Bills {
   readonly #options: BillsOptions;
   /** Accounts of the calls of keys in this process. */
-  readonly #spending = new Map<string, Spending>();
+  readonly #spending = new Map<string, Budget>();
   readonly #accounts = { endpoints: new Map<string, Account>(), keys: new Map<string, Account>() };
   /** The part of this process's counts that the log has. */
   readonly #recorded = { endpoints: new Map<string, CallCounts>(), keys: new Map<string, CallCounts>() };
@@ -176,8 +176,8 @@ export class Bills {
   }
 
   /** The account of a key's calls. Work that runs on it counts for the key. */
-  account(key: string): Spending {
-    return this.#spending.getOrInsertComputed(key, () => new Spending());
+  account(key: string): Budget {
+    return this.#spending.getOrInsertComputed(key, () => new Budget());
   }
 
   endpoint(label: string): HourAndDayBill {

@@ -4,8 +4,8 @@
  */
 import { type Chain, chainById } from "../chains/chains.ts";
 import { doubtOf, fromHeadline, historyText, type IndexState, progressOf } from "../collections/headline.ts";
-import { singleFlight } from "../core/background.ts";
 import type { Address } from "../core/hex.ts";
+import { singleFlight } from "../core/work.ts";
 import { nftStream, parseStream, type StreamName } from "../events/types.ts";
 import { type EventLog, type StreamHead, streamPages } from "../log/event-log.ts";
 import { COLLECTION_STATUSES, type CollectionStatus, type ListedCollection } from "./models.ts";

@@ -6,8 +6,9 @@
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
 import { invalidParameter, Refusal } from "../core/errors.ts";
-import { type Requester, TokenBuckets } from "../core/fair-slots.ts";
 import type { Logger } from "../core/logger.ts";
+import { TokenBuckets } from "../core/rate.ts";
+import type { Requester } from "../core/work.ts";
 import { type KeyEvent, type KeyScope, keysStream, type Recorded } from "../events/types.ts";
 import { appendWithRetry, type EventLog } from "../log/event-log.ts";
 import type { ListedKey } from "./models.ts";

@@ -6,7 +6,7 @@ import { LRUCache } from "lru-cache";
 import type { Chain } from "../chains/chains.ts";
 import type { Clock } from "../core/clock.ts";
 import { Refusal } from "../core/errors.ts";
-import { FairSlots, type Requester, type Shares } from "../core/fair-slots.ts";
+import { FairSlots, type Requester, type Shares } from "../core/work.ts";
 
 /** A waiting request without a retry for this long is dropped, in ms: 2 × (25 s timeout + 5 s retry-after). */
 const UNWANTED_MS = 60_000;

@@ -3,7 +3,7 @@
  * in sequence, also during a replay. Also holds events back until pages show their blocks.
  */
 import type { Clock } from "../core/clock.ts";
-import type { Requester } from "../core/fair-slots.ts";
+import type { Requester } from "../core/work.ts";
 import type { NftEvent, StreamName } from "../events/types.ts";
 import type { PageChain } from "../walks/snapshot.ts";
 import type { MessageOf, ServerMessage } from "./message-models.ts";

@@ -2,11 +2,11 @@
 import { afterAll, expect, test } from "bun:test";
 import { Leases } from "../../src/chain/lease.ts";
 import { chainById } from "../../src/chains/chains.ts";
+import { Budget } from "../../src/core/budget.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { Lifecycle } from "../../src/core/lifecycle.ts";
 import { silentLogger } from "../../src/core/logger.ts";
-import { Spending } from "../../src/core/spending.ts";
 import { nftStream } from "../../src/events/types.ts";
 import { IndexingJobs, type JobsOptions } from "../../src/indexing/jobs.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
@@ -71,7 +71,7 @@ test("does not lose a retry that falls due while the lease is being released", a
     ...{ log, reader, clock, lifecycle, chain: chainById(1)!, logger: silentLogger, leases, verify: "sample" },
     ...{ decoder: ignored, observer: ignored, follower: ignored, collections: ignored, flags: ignored },
     archives: ignored,
-    accountOf: () => new Spending(),
+    accountOf: () => new Budget(),
   } as unknown as JobsOptions);
   await real.append({ stream, events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
   jobs.offer(await real.head(stream));

@@ -6,7 +6,6 @@ import { type Static, Type } from "@sinclair/typebox";
 import { type Collection, collectionAt } from "../../collections/collection.ts";
 import { isoTime } from "../../core/block-time.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
-import type { Requester } from "../../core/fair-slots.ts";
 import { type Address, type Hash, parseAddress } from "../../core/hex.ts";
 import {
   address,
@@ -21,6 +20,7 @@ import {
   time,
   type WireTypes,
 } from "../../core/schema-parts.ts";
+import type { Requester } from "../../core/work.ts";
 import { type TokenRef, TransferKind } from "../../events/columns.ts";
 import type { Explorer } from "../../explore/readings.ts";
 import type { TraitIndexes } from "../../explore/traits.ts";

@@ -8,7 +8,6 @@ import type { ContractNames } from "../../collections/operator-lists.ts";
 import { LIMITS } from "../../config.ts";
 import type { Clock } from "../../core/clock.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
-import type { Requester } from "../../core/fair-slots.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import {
   address,
@@ -24,6 +23,7 @@ import {
   text,
   type WireTypes,
 } from "../../core/schema-parts.ts";
+import type { Requester } from "../../core/work.ts";
 import { nftStream } from "../../events/types.ts";
 import type { Demand } from "../../indexing/candidates.ts";
 import { ruleOfWords } from "../../indexing/flags.ts";

@@ -5,6 +5,7 @@
  */
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../core/clock.ts";
+import { FairSlots } from "../../core/work.ts";
 import { FAILURE_STATUS, MetadataFailure } from "./failure.ts";
 
 /** Failure reasons without an answer of the host. */
@@ -59,7 +60,7 @@ export class Hosts {
   readonly #clock: Clock;
   readonly #perHost: number;
   /** By host. Only hosts with a request. */
-  readonly #queues = new Map<string, HostQueue>();
+  readonly #queues = new Map<string, HostLanes>();
   /** By host, and by host and collection. A host's own circuit counts, but never opens. */
   readonly #circuits = new Map<string, Circuit>();
   /** Hashes of URLs whose last request timed out. */
@@ -91,8 +92,8 @@ export class Hosts {
     }
   }
 
-  #queue(host: string): HostQueue {
-    const queue = this.#queues.get(host) ?? new HostQueue(this.#clock, this.#perHost);
+  #queue(host: string): HostLanes {
+    const queue = this.#queues.get(host) ?? new HostLanes(this.#clock, this.#perHost);
     this.#queues.set(host, queue);
     return queue;
   }
@@ -213,83 +214,65 @@ export class Hosts {
 /** Rejection by an open circuit breaker: no request was sent. */
 class CircuitOpen extends MetadataFailure {}
 
-// The slots of one remote host. Requests that are silent for seconds move to a slow lane, so that documents that hang
-// don't keep the slots from documents that answer. A free slot goes to the collection that holds the fewest, so that
-// collections don't starve each other.
+// The slots of one remote host, in turns by collection. Requests that are silent for seconds move to a slow lane, so that
+// documents that hang don't keep the slots from documents that answer.
 
 /** A request that is silent for so long moves to the slow lane. Ordinary documents arrive within a second. */
 const SLOW_MS = 2_000;
 
-interface Collection {
-  /** Requests in either lane. */
-  held: number;
-  /** Each starts one request. */
-  readonly waiting: (() => void)[];
-}
-
 /** A request in a lane. */
 interface Ticket {
-  readonly name: string;
-  lane: "fast" | "slow";
+  /** Gives the place in the fast lane to another request. */
+  readonly leave: () => void;
+  isSlow: boolean;
 }
 
-class HostQueue {
+class HostLanes {
   readonly #clock: Clock;
   /** Slots of each lane. */
   readonly #size: number;
-  /** Most slots of one collection in both lanes. The rest is for other collections at any time. */
-  readonly #maxHeld: number;
-  #fast = 0;
+  readonly #fast: FairSlots;
   #slow = 0;
+  /** Requests that run or wait. */
+  #active = 0;
   /** Requests that were silent for `SLOW_MS` and found the slow lane full. */
   readonly #late = new Set<Ticket>();
-  /** Collections with a request. */
-  readonly #collections = new Map<string, Collection>();
 
   /** @param size slots of each lane */
   constructor(clock: Clock, size: number) {
     this.#clock = clock;
     this.#size = size;
-    this.#maxHeld = 2 * size - Math.max(1, Math.floor(size / 4));
+    // Most slots of one collection in both lanes. The rest is for other collections at any time.
+    const perKey = 2 * size - Math.max(1, Math.floor(size / 4));
+    const most = { maxWaiting: Number.POSITIVE_INFINITY, retryAfter: 0, work: "documents" };
+    this.#fast = new FairSlots({ places: size, perKey, forOperators: 0, ...most });
   }
 
   get isIdle(): boolean {
-    return this.#collections.size === 0;
+    return this.#active === 0;
   }
 
   /** Runs `work` once the collection has a slot. @throws any error of `work` */
   async run<T>(name: string, work: () => Promise<T>): Promise<T> {
-    const ticket = await this.#enter(name);
+    this.#active++;
+    try {
+      return await this.#fast.run({ key: name, isOperator: false }, (leave) => this.#inLane(leave, work));
+    } finally {
+      this.#active--;
+    }
+  }
+
+  async #inLane<T>(leave: () => void, work: () => Promise<T>): Promise<T> {
+    const ticket: Ticket = { leave, isSlow: false };
     const cancel = this.#clock.after(SLOW_MS, () => this.#slowDown(ticket));
     try {
       return await work();
     } finally {
       cancel();
-      this.#leave(ticket);
-    }
-  }
-
-  async #enter(name: string): Promise<Ticket> {
-    const collection = this.#collections.get(name) ?? { held: 0, waiting: [] };
-    this.#collections.set(name, collection);
-    const turn = new Promise<void>((resolve) => collection.waiting.push(resolve));
-    this.#admit();
-    await turn;
-    return { name, lane: "fast" };
-  }
-
-  /** Starts waiting requests while slots are free. */
-  #admit(): void {
-    while (this.#fast < this.#size) {
-      let next: Collection | undefined;
-      for (const collection of this.#collections.values()) {
-        if (collection.waiting.length === 0 || collection.held >= this.#maxHeld) continue;
-        if (next === undefined || collection.held < next.held) next = collection;
-      }
-      if (next === undefined) return;
-      next.held++;
-      this.#fast++;
-      next.waiting.shift()?.();
+      this.#late.delete(ticket);
+      if (ticket.isSlow) this.#slow--;
+      const [late] = this.#late;
+      if (late !== undefined) this.#slowDown(late);
     }
   }
 
@@ -299,24 +282,8 @@ class HostQueue {
       return;
     }
     this.#late.delete(ticket);
-    ticket.lane = "slow";
+    ticket.isSlow = true;
     this.#slow++;
-    this.#fast--;
-    this.#admit();
-  }
-
-  #leave(ticket: Ticket): void {
-    const collection = this.#collections.get(ticket.name) as Collection;
-    collection.held--;
-    if (collection.held === 0 && collection.waiting.length === 0) this.#collections.delete(ticket.name);
-    if (ticket.lane === "fast") {
-      this.#fast--;
-      this.#late.delete(ticket);
-    } else {
-      this.#slow--;
-      const [late] = this.#late;
-      if (late !== undefined) this.#slowDown(late);
-    }
-    this.#admit();
+    ticket.leave();
   }
 }

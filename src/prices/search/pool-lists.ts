@@ -9,6 +9,7 @@ import type { Chain } from "../../chains/chains.ts";
 import { type Deployment, knownExchanges } from "../../chains/exchanges.ts";
 import { isMoney, isReferencePair, referenceTokens } from "../../chains/tokens.ts";
 import { Semaphore } from "../../core/background.ts";
+import { OverBudget } from "../../core/budget.ts";
 import { AppError, invalidParameter, type Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import type { BlockRef, HeaderRef } from "../../events/types.ts";
@@ -209,7 +210,7 @@ export class PoolLists {
       }
       return true;
     } catch (error) {
-      if (error instanceof AppError) return false;
+      if (error instanceof AppError || error instanceof OverBudget) return false;
       throw error;
     }
   }

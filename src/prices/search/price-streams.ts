@@ -8,8 +8,8 @@ import type { ChainView } from "../../chain/consumer.ts";
 import { Semaphore } from "../../core/background.ts";
 import { secondsIn } from "../../core/block-time.ts";
 import type { Clock } from "../../core/clock.ts";
-import { TokenBuckets } from "../../core/fair-slots.ts";
 import type { Address } from "../../core/hex.ts";
+import { TokenBuckets } from "../../core/rate.ts";
 import {
   type BlockRef,
   type PoolDiscovered,

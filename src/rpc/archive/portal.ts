@@ -5,8 +5,8 @@
  */
 import { secondsIn } from "../../core/block-time.ts";
 import { type Clock, retry } from "../../core/clock.ts";
-import { TokenBuckets } from "../../core/fair-slots.ts";
 import type { Hash } from "../../core/hex.ts";
+import { TokenBuckets } from "../../core/rate.ts";
 import type { BlockRange, BlockRef } from "../../events/types.ts";
 import type { Decoder } from "../decode/decode-pool.ts";
 import { AVALANCHE_FIELDS, HEADER_FIELDS } from "../decode/hashes.ts";

@@ -4,6 +4,7 @@
  * counts. One retry loop serves all requests; `Plan` says how they differ.
  */
 import { troubleOfEndpoints } from "../../chains/trouble.ts";
+import { Budget, OverBudget } from "../../core/budget.ts";
 import { type Clock, retry, withTimeout } from "../../core/clock.ts";
 import { AppError, type ErrorMeta } from "../../core/errors.ts";
 import type { Endpoint, EndpointUsage } from "../port.ts";
@@ -225,6 +226,9 @@ export class EndpointPool {
     };
     const answers = await Promise.allSettled(reachable.map(ask));
     over.abort(new DOMException("the time for answers is over", "AbortError"));
+    // An endpoint that was not asked says nothing.
+    const unasked = answers.find((one) => one.status === "rejected" && one.reason instanceof OverBudget);
+    if (unasked?.status === "rejected") throw unasked.reason;
     return answers.flatMap((one) => (one.status === "fulfilled" ? (one.value ?? []) : []));
   }
 
@@ -338,7 +342,10 @@ export class EndpointPool {
   }
 
   /** Carries out a plan, and repeats it with backoff after retryable errors. @throws RpcError, AppError like `run` */
-  async #request<T>({ attempts = 4, signal, meta, isUngated = false }: RunOptions, plan: Plan<T>): Promise<T> {
+  async #request<T>(
+    { attempts = 4, signal = Budget.current?.signal, meta, isUngated = false }: RunOptions,
+    plan: Plan<T>,
+  ): Promise<T> {
     if (!isUngated && this.gate !== undefined) await this.gate();
     const refusals = new Refusals();
     // The caller can react to a timeout with a smaller request, so it becomes the cause even if other errors follow.

@@ -4,11 +4,11 @@
  * thread, which also fetches them where possible.
  */
 import { JsonRpcApiProvider, type JsonRpcError, type JsonRpcPayload, Network } from "ethers";
-import { singleFlight } from "../../core/background.ts";
+import { Budget, OverBudget } from "../../core/budget.ts";
 import type { Clock } from "../../core/clock.ts";
-import { messageOf } from "../../core/errors.ts";
+import { isAbort, messageOf } from "../../core/errors.ts";
 import { quantity } from "../../core/hex.ts";
-import { Spending } from "../../core/spending.ts";
+import { singleFlight } from "../../core/work.ts";
 import type { BlockRange, CallCounts } from "../../events/types.ts";
 import { parseHeader, transferParams } from "../decode/answer.ts";
 import type { Decoded, Decoder } from "../decode/decode-pool.ts";
@@ -92,8 +92,14 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
 
   override send(method: string, params: unknown[]): Promise<unknown> {
     if (this.destroyed) return Promise.reject(this.#closed());
-    Spending.count([method]);
-    return this.#afterChainIdCheck(this.#batches.request(method, params));
+    const budget = Budget.current;
+    try {
+      budget?.spend([method]);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    const answer = this.#afterChainIdCheck(this.#batches.request(method, params));
+    return budget === undefined ? answer : answer.then((result) => counted(budget, result));
   }
 
   /**
@@ -192,6 +198,8 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     try {
       return await this.send(method, params);
     } catch (thrown) {
+      // The question that asks may ask no more. That is no fault of the endpoint.
+      if (thrown instanceof OverBudget || isAbort(thrown)) throw thrown;
       const error = method === "eth_getLogs" ? asRangeRefusal(thrown) : thrown;
       // Only a request for logs can be made smaller. For any other method, a too large answer is the endpoint's fault.
       const isTooLarge = error instanceof RpcError && error.kind === "range" && method !== "eth_getLogs";
@@ -243,7 +251,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     const { decoder } = this.#options;
     const { http } = this.#transport;
     const [text, list] = [JSON.stringify(payload), [payload].flat()];
-    Spending.count(list.map(({ method }) => method));
+    Budget.spend(list.map(({ method }) => method));
     const answer = this.#observe(list, async () => {
       const value =
         http === undefined
@@ -298,6 +306,16 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     this.#transport.close();
     super.destroy();
   }
+}
+
+/** About what a log, a header or a receipt takes on the wire, in bytes. */
+const ITEM_BYTES = 800;
+
+/** Counts an answer on a budget. Answers share batches, so that of a list is estimated. */
+function counted(budget: Budget, result: unknown): unknown {
+  const isText = typeof result === "string";
+  budget.add({ bytes: isText ? result.length : Array.isArray(result) ? result.length * ITEM_BYTES : ITEM_BYTES });
+  return result;
 }
 
 const methodOf = (list: readonly JsonRpcPayload[]): string => (list.length === 1 ? (list[0]?.method ?? "") : "batch");

@@ -2,10 +2,11 @@
  * Headers of blocks: reads and checks them, finds the newest and the newest final block, and finds the endpoints that
  * are behind.
  */
-import { singleFlight } from "../../core/background.ts";
+
 import type { Clock } from "../../core/clock.ts";
 import { AppError } from "../../core/errors.ts";
 import { quantity } from "../../core/hex.ts";
+import { singleFlight } from "../../core/work.ts";
 import type { BlockRef, HeaderRef } from "../../events/types.ts";
 import { parseHeader } from "../decode/answer.ts";
 import type { EndpointPool } from "../endpoint/endpoint-pool.ts";

@@ -6,11 +6,11 @@ import type { Collection } from "../../../src/collections/collection.ts";
 import { beginAnew, requestIdentification, requestIndexing } from "../../../src/collections/headline.ts";
 import { HotCollections } from "../../../src/collections/hot-collections.ts";
 import { LIMITS } from "../../../src/config.ts";
+import { Budget } from "../../../src/core/budget.ts";
 import { AppError } from "../../../src/core/errors.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { Lifecycle } from "../../../src/core/lifecycle.ts";
 import type { Logger } from "../../../src/core/logger.ts";
-import { Spending } from "../../../src/core/spending.ts";
 import { nftStream } from "../../../src/events/types.ts";
 import { Demand } from "../../../src/indexing/candidates.ts";
 import { ChainIndexing } from "../../../src/indexing/indexing.ts";
@@ -123,7 +123,7 @@ export class SimProcess {
       lists: () => NO_LISTS,
       // No owners are proven: the contracts of a world answer no calls.
       collectionOf: () => Promise.reject(new AppError("no collections here", { code: "unsupported" })),
-      accountOf: () => new Spending(),
+      accountOf: () => new Budget(),
       ...{ onVerdict: quiet, onDelayed: quiet, staleMs: LIMITS.reidentifyMs },
       settle: () => this.projections.settle(CHAIN_ID),
     });

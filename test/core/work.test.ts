@@ -1,7 +1,7 @@
 /** Turns by key in queues and slots. */
 import { describe, expect, test } from "bun:test";
 import { Refusal } from "../../src/core/errors.ts";
-import { FairQueue, FairSlots, type Requester } from "../../src/core/fair-slots.ts";
+import { FairQueue, FairSlots, type Requester } from "../../src/core/work.ts";
 
 const reader = (key: string): Requester => ({ key, isOperator: false });
 const OPERATOR: Requester = { key: "admin", isOperator: true };

@@ -1,0 +1,156 @@
+/**
+ * What work costs, and what it may cost. A budget counts the node calls, the bytes of their answers and the milliseconds
+ * of the serving thread of one question, through any number of awaits. It refuses a call beyond its bounds, and any call
+ * once its client is gone. It counts on its payer as well: the question that it is a part of, and the account of a key.
+ */
+import { AsyncLocalStorage } from "node:async_hooks";
+
+/** Limits of a budget. An absent one is that of its payer. */
+interface Bounds {
+  /** Node calls of all methods. */
+  readonly calls?: number;
+  /** Requests for logs among them. */
+  readonly logs?: number;
+  /** Bytes of answers. The answer that exceeds them is the last one. */
+  readonly bytes?: number;
+}
+
+interface BudgetOptions {
+  /** The budget that everything counts on as well, with its bounds. */
+  readonly payer?: Budget | undefined;
+  readonly bounds?: Bounds;
+  /** Aborts when nobody waits for the result. Default: the payer's. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * The work would cost more than its question may. No `AppError`: it is no fault of a node, and nothing may take it for one
+ * and go on.
+ */
+export class OverBudget extends Error {
+  constructor(bound: keyof Bounds, most: number) {
+    const of = { calls: "calls of the node", logs: "requests for logs", bytes: "bytes of answers" };
+    super(`the question takes more than ${most} ${of[bound]}`);
+    this.name = "OverBudget";
+  }
+}
+
+/** Resolves to undefined where `work` costs more than its question may. */
+export async function undefinedIfOverBudget<T>(work: Promise<T>): Promise<T | undefined> {
+  try {
+    return await work;
+  } catch (error) {
+    if (error instanceof OverBudget) return undefined;
+    throw error;
+  }
+}
+
+const current = new AsyncLocalStorage<Budget | undefined>();
+
+const LOGS = "eth_getLogs";
+
+export class Budget {
+  /** Calls by method. */
+  readonly calls = new Map<string, number>();
+  /** Number of calls of all methods. */
+  total = 0;
+  bytes = 0;
+  /** Milliseconds of the serving thread, as far as they were measured. */
+  ms = 0;
+  readonly signal: AbortSignal | undefined;
+  readonly #payer: Budget | undefined;
+  readonly #bounds: Bounds;
+
+  constructor({ payer, bounds = {}, signal = payer?.signal }: BudgetOptions = {}) {
+    this.#payer = payer;
+    this.#bounds = bounds;
+    this.signal = signal;
+  }
+
+  /** The budget of the work that is running, if there is one. */
+  static get current(): Budget | undefined {
+    return current.getStore();
+  }
+
+  /** Runs `work` on this budget. */
+  run<T>(work: () => T): T {
+    return current.run(this, work);
+  }
+
+  /** Runs `work` on no budget: it goes on after the question that started it. */
+  static outside<T>(work: () => T): T {
+    return current.run(undefined, work);
+  }
+
+  /** Counts calls before they are sent. @throws OverBudget; the signal's reason once the client is gone */
+  spend(methods: readonly string[]): void {
+    this.signal?.throwIfAborted();
+    for (let one: Budget | undefined = this; one !== undefined; one = one.#payer) one.#assertLeft(methods);
+    for (let one: Budget | undefined = this; one !== undefined; one = one.#payer) one.#count(methods);
+  }
+
+  /** Counts calls on the budget of the work that is running. @throws OverBudget; the reason of an abort */
+  static spend(methods: readonly string[]): void {
+    current.getStore()?.spend(methods);
+  }
+
+  #assertLeft(methods: readonly string[]): void {
+    const { calls, logs, bytes } = this.#bounds;
+    if (calls !== undefined && this.total + methods.length > calls) throw new OverBudget("calls", calls);
+    if (bytes !== undefined && this.bytes > bytes) throw new OverBudget("bytes", bytes);
+    if (logs === undefined || !methods.includes(LOGS)) return;
+    const wanted = methods.filter((method) => method === LOGS).length;
+    if (this.#logs + wanted > logs) throw new OverBudget("logs", logs);
+  }
+
+  get #logs(): number {
+    return this.calls.get(LOGS) ?? 0;
+  }
+
+  #count(methods: readonly string[]): void {
+    this.total += methods.length;
+    for (const method of methods) this.calls.set(method, (this.calls.get(method) ?? 0) + 1);
+  }
+
+  /** Counts what an answer brought, and the time that it took here. */
+  add({ bytes = 0, ms = 0 }: { readonly bytes?: number; readonly ms?: number }): void {
+    for (let one: Budget | undefined = this; one !== undefined; one = one.#payer) {
+      one.bytes += bytes;
+      one.ms += ms;
+    }
+  }
+
+  /** Runs a piece of work of the serving thread, and counts its time on the budget of the work that is running. */
+  static timed<T>(work: () => T): T {
+    const budget = current.getStore();
+    if (budget === undefined) return work();
+    const began = performance.now();
+    try {
+      return work();
+    } finally {
+      budget.add({ ms: performance.now() - began });
+    }
+  }
+
+  /** Runs work with one of several equal parts of what this budget has left. Its bounds don't depend on the other parts. */
+  part<T>(of: number, work: () => Promise<T>): Promise<T> {
+    const { calls, logs } = this.#left();
+    const share = (left: number | undefined) => left && Math.floor(left / of);
+    const bounds = {
+      ...(calls !== undefined && { calls: share(calls)! }),
+      ...(logs !== undefined && { logs: share(logs)! }),
+    };
+    return new Budget({ payer: this, bounds }).run(work);
+  }
+
+  /** The calls that are left on this budget and all that pay for it; undefined without a bound. */
+  #left(): { readonly calls: number | undefined; readonly logs: number | undefined } {
+    const above = this.#payer === undefined ? undefined : this.#payer.#left();
+    const least = (own: number | undefined, used: number, other: number | undefined) =>
+      own === undefined ? other : Math.max(0, Math.min(own - used, other ?? Number.POSITIVE_INFINITY));
+    return {
+      calls: least(this.#bounds.calls, this.total, above?.calls),
+      logs: least(this.#bounds.logs, this.#logs, above?.logs),
+    };
+  }
+}

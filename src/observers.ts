@@ -203,7 +203,7 @@ export function measureLog(
 interface OperatorFigures {
   readonly catalogue: Pick<Catalogue, "counts" | "inDoubt">;
   readonly keys: Pick<ApiKeys, "list">;
-  readonly bills: Pick<Bills, "key">;
+  readonly bills: Pick<Bills, "costOf">;
   readonly status: () => Promise<LogStatus>;
   /** True if the metrics may name the keys. */
   readonly areKeysNamed: boolean;
@@ -228,9 +228,14 @@ export function measureOperations(metrics: Metrics, figures: OperatorFigures): v
   metrics.onScrape(() => {
     metrics.keyRequests.reset();
     metrics.keyUnits.reset();
+    metrics.keyBytes.reset();
+    metrics.keyThreadMs.reset();
     for (const { name, requestsToday } of keys.list()) {
       metrics.keyRequests.set({ key: name }, requestsToday);
-      metrics.keyUnits.set({ key: name }, bills.key(name).day.units);
+      const { units, bytes, threadMs } = bills.costOf(name);
+      metrics.keyUnits.set({ key: name }, units.day);
+      metrics.keyBytes.set({ key: name }, bytes.day);
+      metrics.keyThreadMs.set({ key: name }, threadMs);
     }
   });
 }

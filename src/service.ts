@@ -26,7 +26,7 @@ import type { Address, Hash } from "./core/hex.ts";
 import { Generations, type Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import { createMetrics } from "./core/metrics.ts";
-import type { Requester } from "./core/work.ts";
+import { type Requester, SingleFlight } from "./core/work.ts";
 import { type BlockRange, type CallCounts, nftStream, parseStream, type StreamName } from "./events/types.ts";
 import { Explorer } from "./explore/readings.ts";
 import { createApp } from "./http/app.ts";
@@ -47,6 +47,7 @@ import { Bills } from "./operators/bills.ts";
 import { Catalogue } from "./operators/catalogue.ts";
 import { ApiKeys, FIRST_KEY_SETTING, hashOfKey, newKeyText, WAY_TO_OPERATE } from "./operators/keys.ts";
 import type { ListedCollection } from "./operators/models.ts";
+import { Questions } from "./operators/questions.ts";
 import { ServiceStatus } from "./operators/status.ts";
 import { findTokens } from "./prices/known-tokens.ts";
 import { Channel } from "./push/channel.ts";
@@ -302,7 +303,8 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   metrics.buildInfo.set({ version: VERSION }, 1);
   lifecycle.run("open files", (signal) => ground.files.watch(clock, logger, signal));
   const app = createApp({
-    ...{ clock, logger, metrics, projections, keys, demand, accountOf, cursorSecret },
+    ...{ clock, logger, metrics, projections, keys, bills, demand, cursorSecret },
+    questions: new Questions({ keys, accountOf }),
     ...operators,
     ...settingsOf(config, enabled),
     ...answersOf(parts),
@@ -405,6 +407,7 @@ const READ_AGAIN_MS = 3_000;
 /** What the routes may ask of chains and collections. */
 function answersOf({ log, clock, lists, tokenLists, metadata, runtimes }: Assembly) {
   const chains = [...runtimes.values()].map(({ chain }) => chain);
+  const beginning = new SingleFlight<string, Awaited<ReturnType<typeof beginAnew>>>();
   return {
     findTokens: (text: string, limit: number) => findTokens({ chains, lists: tokenLists }, text, limit),
     estimate: (chainId: number, address: Address) => runtimes.get(chainId)?.estimate(address),
@@ -413,11 +416,13 @@ function answersOf({ log, clock, lists, tokenLists, metadata, runtimes }: Assemb
     pricesOf: ({ chainId }: Chain) => runtimes.get(chainId)?.prices,
     troubleOf: ({ chainId }: Chain) => runtimes.get(chainId)?.trouble(),
     namesOf: (chainId: number, address: Address) => lists.namesOf(chainId, address),
-    beginAnew: async (chainId: number, address: Address, type: "ReindexRequested" | "CollectionRemoved") => {
-      const before = await beginAnew({ log, clock }, { chainId, address }, type);
-      await runtimes.get(chainId)?.indexing.changed(nftStream(chainId, address));
-      return before;
-    },
+    // Requests that come while one of the same kind is recorded share its event.
+    beginAnew: (chainId: number, address: Address, type: "ReindexRequested" | "CollectionRemoved") =>
+      beginning.run(`${type} ${chainId} ${address}`, async () => {
+        const before = await beginAnew({ log, clock }, { chainId, address }, type);
+        await runtimes.get(chainId)?.indexing.changed(nftStream(chainId, address));
+        return before;
+      }),
     refreshMetadata: async (chainId: number, address: Address, ids: readonly bigint[] | undefined) => {
       const { view, indexing } = runtimes.get(chainId) ?? {};
       // A slow node delays the answer by no more than this, and the read goes on.

@@ -56,7 +56,7 @@ function Panels() {
 
 const KEY_COLUMNS = [
   ...["Name", "Scope", "Requests a minute", "New collections an hour", "Subscriptions"],
-  ...["Requests today", "Added", "Last use", ""],
+  ...["Requests today", "Node calls today", "Added", "Last use", ""],
 ];
 
 interface NewKey {
@@ -210,6 +210,7 @@ function KeyTable({ keys, isBusy, onRotate, onRevoke }: KeyTableOptions) {
           <td>{key.collectionsPerHour === null ? "no limit" : whole(key.collectionsPerHour)}</td>
           <td>{key.subscriptions === null ? "no limit" : whole(key.subscriptions)}</td>
           <td>{whole(key.requestsToday)}</td>
+          <td>{key.cost === null ? "–" : whole(key.cost.calls.day)}</td>
           <td>{key.createdAt === null ? "–" : ago(key.createdAt)}</td>
           <td>{key.lastUse === null ? "–" : ago(key.lastUse)}</td>
           <td>

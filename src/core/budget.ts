@@ -59,12 +59,21 @@ export class Budget {
   ms = 0;
   readonly signal: AbortSignal | undefined;
   readonly #payer: Budget | undefined;
-  readonly #bounds: Bounds;
+  #bounds: Bounds;
+  /** The bounds of one item of the question. */
+  readonly #perItem: Bounds;
 
   constructor({ payer, bounds = {}, signal = payer?.signal }: BudgetOptions = {}) {
     this.#payer = payer;
     this.#bounds = bounds;
+    this.#perItem = bounds;
     this.signal = signal;
+  }
+
+  /** Multiplies the bounds: the question asks for several items. */
+  grow(items: number): void {
+    const bounds = Object.entries(this.#bounds).map(([bound, most]) => [bound, most * items]);
+    this.#bounds = Object.fromEntries(bounds) as Bounds;
   }
 
   /** The budget of the work that is running, if there is one. */
@@ -132,15 +141,36 @@ export class Budget {
     }
   }
 
-  /** Runs work with one of several equal parts of what this budget has left. Its bounds don't depend on the other parts. */
-  part<T>(of: number, work: () => Promise<T>): Promise<T> {
-    const { calls, logs } = this.#left();
+  /** The requests for logs that are left, as a counter that follows the budget; undefined without a bound. */
+  get logRequests(): { left: number } | undefined {
+    if (this.#left().logs === undefined) return undefined;
+    const leftNow = () => Math.min(this.#left().logs ?? 0, this.#left().calls ?? Number.POSITIVE_INFINITY);
+    return {
+      get left() {
+        return leftNow();
+      },
+      // The calls themselves are counted when they are sent.
+      set left(_) {},
+    };
+  }
+
+  /** Runs work on a budget of one item of the question. */
+  static item<T>(work: () => Promise<T>): Promise<T> {
+    const payer = current.getStore();
+    return payer === undefined ? work() : new Budget({ payer, bounds: payer.#perItem }).run(work);
+  }
+
+  /** Runs work with one of several equal parts of what the current budget has left. Its bounds don't depend on the other parts. */
+  static part<T>(of: number, work: () => Promise<T>): Promise<T> {
+    const payer = current.getStore();
+    if (payer === undefined) return work();
+    const { calls, logs } = payer.#left();
     const share = (left: number | undefined) => left && Math.floor(left / of);
     const bounds = {
       ...(calls !== undefined && { calls: share(calls)! }),
       ...(logs !== undefined && { logs: share(logs)! }),
     };
-    return new Budget({ payer: this, bounds }).run(work);
+    return new Budget({ payer, bounds }).run(work);
   }
 
   /** The calls that are left on this budget and all that pay for it; undefined without a bound. */

@@ -124,6 +124,9 @@ export function invalidParameter(parameter: string, allowed: string): Refusal {
   return new Refusal("invalid_parameter", `${parameter}: ${allowed}`, { details: { parameter } });
 }
 
+/** The client left before it had sent its whole request. */
+export class ClientGone extends Error {}
+
 /** Returns the message of any thrown value, redacted, on one line, of at most 500 characters. */
 export function messageOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);

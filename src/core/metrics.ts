@@ -152,6 +152,17 @@ function fromHelp<K extends string, M>(
 }
 
 /** Makes all counters and gauges, by their labels. */
+const GAUGES_OF_KEYS = {
+  keyRequests:
+    "api_key_requests_today Requests with each API key to this process since midnight UTC; empty unless METRICS_KEY is set",
+  keyUnits:
+    "api_key_rpc_units_day Units of calls to endpoints for each API key in the last 24 hours, over all processes; empty unless METRICS_KEY is set",
+  keyBytes:
+    "api_key_rpc_bytes_day Bytes of endpoints' answers for each API key in the last 24 hours, over all processes; empty unless METRICS_KEY is set",
+  keyThreadMs:
+    "api_key_thread_milliseconds Milliseconds of the serving thread that each API key took of this process; empty unless METRICS_KEY is set",
+};
+
 function countersAndGauges(registers: Registry[]) {
   const counters = <K extends string, L extends string>(labelNames: readonly L[], texts: Readonly<Record<K, string>>) =>
     fromHelp(texts, (name, help) => new Counter({ name, help, labelNames, registers }));
@@ -194,12 +205,7 @@ function countersAndGauges(registers: Registry[]) {
     ...counters(["endpoint", "method", "outcome"], {
       rpcRequests: "rpc_requests_total Requests to endpoints, by endpoint label, method and outcome",
     }),
-    ...gauges(["key"], {
-      keyRequests:
-        "api_key_requests_today Requests with each API key to this process since midnight UTC; empty unless METRICS_KEY is set",
-      keyUnits:
-        "api_key_rpc_units_day Units of calls to endpoints for each API key in the last 24 hours, over all processes; empty unless METRICS_KEY is set",
-    }),
+    ...gauges(["key"], GAUGES_OF_KEYS),
     ...gauges(["status"], {
       collections: "collections Collections in the event log, by status",
     }),

@@ -5,10 +5,10 @@
 import { swagger } from "@elysiajs/swagger";
 import { Elysia } from "elysia";
 import { LIMITS } from "../config.ts";
-import type { Budget } from "../core/budget.ts";
-import { invalidParameter, invariant, Refusal } from "../core/errors.ts";
+import { ClientGone, invalidParameter, invariant, Refusal } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import { type ApiKey, type KeyLimits, WAY_TO_OPERATE } from "../operators/keys.ts";
+import type { Question, Questions } from "../operators/questions.ts";
 import {
   asRefusal,
   cachedResponse,
@@ -23,6 +23,7 @@ import {
   routerRequest,
   searchOf,
   targetOf,
+  tellRate,
   whileLogAnswers,
   withoutBody,
   withoutOrigins,
@@ -66,8 +67,7 @@ export const operationsOf = (maxPageSize: number): readonly Operation<OperationD
 
 interface AppDeps extends OperationDeps {
   readonly keyLimits: KeyLimits;
-  /** The account of a key's calls. */
-  readonly accountOf: (key: ApiKey) => Budget;
+  readonly questions: Questions;
   readonly logRequests: boolean;
   readonly hasConsole: boolean;
   /** Addresses of block explorers that the console links to, by names and codes of chains. */
@@ -109,16 +109,17 @@ class Application implements App {
   }
 
   handle(request: Request, target: string, path: string): Response | Promise<Response> {
-    const { metrics, logger, logRequests } = this.#deps;
+    const { metrics, logger, logRequests, keys } = this.#deps;
     const started = performance.now();
-    const caller: Caller = { id: crypto.randomUUID() };
+    const caller: Caller = { id: crypto.randomUUID(), client: request };
     const done = (response: Response): Response => {
       const ms = performance.now() - started;
+      if (caller.key !== undefined) tellRate(response.headers, keys.rateOf(caller.key));
       metrics.requestSeconds.observe(routeLabel(path), response.status, ms / 1_000);
       if (logRequests) logRequest(this.#deps, { method: request.method, target, path, ms, ...caller }, response.status);
       return isOperatorPath(path) ? withoutOrigins(response) : response;
     };
-    const failed = (error: unknown): Response => done(withRequestId(failure(error, caller.id, logger), caller.id));
+    const failed = (error: unknown): Response => done(withRequestId(failure(error, caller, logger), caller.id));
     try {
       const response = this.#answer(request, target, path, caller);
       return response instanceof Promise ? response.then(done, failed) : done(response);
@@ -141,12 +142,18 @@ class Application implements App {
   }
 
   /** Runs the route, and caches its response if the route can tell how long it stays current. */
-  async #make(original: Request, target: string, { id, key }: Caller): Promise<Response> {
+  async #make(original: Request, target: string, caller: Caller): Promise<Response> {
+    const { id, key } = caller;
     const request = routerRequest(original, target);
-    const progress: InProgress = { id, key };
+    const question = key && this.#deps.questions.begin(key);
+    question?.endWith(original.signal);
+    const progress: InProgress = { ...caller, question };
     inProgress.set(request, progress);
     const routed = () => this.#elysia.handle(request);
-    const response = await (key === undefined ? routed() : this.#deps.accountOf(key).run(routed));
+    const response = await (question === undefined ? routed() : question.budget.run(routed)).finally(() => {
+      // A file is made while it is sent.
+      if (progress.isStreamed !== true) question?.end();
+    });
     const { answered, unknown } = progress;
     if (unknown !== undefined) (answered?.answer ?? response).headers.set(UNKNOWN_PARAMETERS, unknown);
     if (answered === undefined) return this.#finish(response, target, original, id);
@@ -171,12 +178,18 @@ class Application implements App {
 interface Caller {
   /** Id of the request, for the log. */
   readonly id: string;
+  /** The request as it came. Its signal aborts when the client is gone. */
+  readonly client: Request;
   /** Undefined on paths without a key, and until the key was checked. */
   key?: ApiKey | undefined;
 }
 
 /** A request on its way through the router. */
 interface InProgress extends Caller {
+  /** Undefined on paths without a key. */
+  readonly question: Question | undefined;
+  /** True if the response is sent while it is made. */
+  isStreamed?: boolean;
   /** The route's response. A `Response` through the router would cost two copies of the bytes. */
   answered?: RouteResponse;
   /** Names of unknown parameters, for the header of its response or its error. */
@@ -185,7 +198,7 @@ interface InProgress extends Caller {
 
 const inProgress = new WeakMap<Request, InProgress>();
 
-interface Logged extends Caller {
+interface Logged extends Omit<Caller, "client"> {
   readonly method: string;
   readonly target: string;
   readonly path: string;
@@ -234,12 +247,13 @@ const handlerOf =
   async ({ request, params }: Routed): Promise<Response> => {
     const search = searchOf(request.url);
     const progress = inProgress.get(request);
-    const incoming = { request, search, params, requester: progress?.key };
+    const incoming = { request, search, params, requester: progress?.key, question: progress?.question };
     if (operation.scope === undefined) return responseOf(await operation.handle(incoming, deps), jsonHeaders);
     invariant(progress?.key !== undefined, "a request reached a route without a checked key");
     if (operation.isUpgrade !== true) progress.unknown = unknownParameters(search, operation.query);
     const answering = operation.handle(incoming, deps);
     const answered = await whileLogAnswers(deps.isLogAnswering, deps.clock, answering);
+    progress.isStreamed = "response" in answered;
     if (!("cached" in answered)) return responseOf(answered, (headers) => ({ ...headers, "cache-control": NO_STORE }));
     progress.answered = answered.cached;
     return new Response(null);
@@ -253,7 +267,11 @@ function responseOf(answered: Answered, headersOf: HeadersOf): Response {
   return Response.json(answered.body, { headers: headersOf({ ...answered.headers }) });
 }
 
-function failure(error: unknown, id: string, logger: Logger): Response {
+/** What a proxy's log has for a request whose client left before the answer (nginx). It is nobody's fault here. */
+const CLIENT_GONE = 499;
+
+function failure(error: unknown, { id, client }: Pick<Caller, "id" | "client">, logger: Logger): Response {
+  if (client.signal.aborted || error instanceof ClientGone) return new Response(null, { status: CLIENT_GONE });
   if (asRefusal(error).code === "internal") logger.error({ err: error, requestId: id }, "a request failed");
   // The node's own error text goes to the operator's log; the client gets a 503 with retry-after.
   else if (isNodeRefusal(error)) logger.warn({ err: error, requestId: id }, "a request was refused by the node");
@@ -330,7 +348,7 @@ function createRoutes(
   const app = new Elysia({ aot: true, normalize: false })
     .onError(({ error, code, request }) => {
       const known = code === "NOT_FOUND" ? notFound(request) : error;
-      return failure(known, inProgress.get(request)?.id ?? "", deps.logger);
+      return failure(known, inProgress.get(request) ?? { id: "", client: request }, deps.logger);
     })
     .use(swaggerPage(deps.prefix))
     .use(documents({ ...deps, operations }))

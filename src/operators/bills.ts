@@ -10,12 +10,13 @@ import { isAbort } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import { type CallCounts, type Recorded, type UsageEvent, type UsageRecorded, usageStream } from "../events/types.ts";
 import { appendWithRetry, type EventLog } from "../log/event-log.ts";
+import type { KeyCost } from "./models.ts";
 
 export interface Bill {
   /** Calls by method. */
   readonly calls: Readonly<Record<string, number>>;
   readonly units: number;
-  /** Bytes received; 0 for a key, whose answers share batches with those of others. */
+  /** Bytes received. Those of a key are estimated where several answers share a batch. */
   readonly bytes: number;
 }
 
@@ -188,6 +189,15 @@ export class Bills {
     return this.#bill("keys", name);
   }
 
+  /** What a key has cost. */
+  costOf(name: string): KeyCost {
+    const { hour, day } = this.key(name);
+    const both = (figure: "units" | "bytes") => ({ hour: hour[figure], day: day[figure] });
+    const count = ({ calls }: Bill) => Object.values(calls).reduce((sum, one) => sum + one, 0);
+    const threadMs = Math.round(this.#spending.get(name)?.ms ?? 0);
+    return { calls: { hour: count(hour), day: count(day) }, units: both("units"), bytes: both("bytes"), threadMs };
+  }
+
   #bill(kind: Kind, name: string): HourAndDayBill {
     const { clock, prices } = this.#options;
     const account = this.#accounts[kind].get(name) ?? new Account();
@@ -199,9 +209,9 @@ export class Bills {
   /** Everything that this process counted since its start. */
   #counted(): Counts {
     const keys = new Map<string, CallCounts>();
-    for (const [name, { calls }] of this.#spending) {
+    for (const [name, { calls, bytes }] of this.#spending) {
       // The service's own work is in the endpoints' bills.
-      if (name !== "") keys.set(name, { calls: Object.fromEntries(calls), bytes: 0 });
+      if (name !== "") keys.set(name, { calls: Object.fromEntries(calls), bytes });
     }
     return { endpoints: this.#options.endpoints(), keys };
   }

@@ -11,7 +11,7 @@ import { TokenBuckets } from "../core/rate.ts";
 import type { Requester } from "../core/work.ts";
 import { type KeyEvent, type KeyScope, keysStream, type Recorded } from "../events/types.ts";
 import { appendWithRetry, type EventLog } from "../log/event-log.ts";
-import type { ListedKey } from "./models.ts";
+import type { KeyCost, ListedKey } from "./models.ts";
 
 /** Setting of the log with the hash of the key made at first start. */
 export const FIRST_KEY_SETTING = "api-key-sha256";
@@ -52,6 +52,14 @@ export interface ApiKey extends KeyLimits, Requester {
   readonly scope: KeyScope;
   /** SHA-256 of the shown text. */
   readonly hash: Buffer;
+}
+
+/** A key's rate, as its answers tell it. */
+export interface KeyRate {
+  /** Requests a minute. */
+  readonly limit: number;
+  readonly left: number;
+  readonly resetSeconds: number;
 }
 
 /** A text of a key, as its hash. After a rotation the former text is valid for a while. */
@@ -240,12 +248,27 @@ export class ApiKeys {
     return { key: name, scope, isOperator: scope === "operate", ...limits, hash: found.hash };
   }
 
-  /** Takes one request from a key's rate: a bucket that holds one minute's worth. @throws Refusal `rate_limited` with Retry-After */
-  takeRequest({ key, requestsPerMinute: capacity }: ApiKey): void {
-    const wait = this.#requests.take(key, { capacity, fillMs: MINUTE_MS });
+  /**
+   * Takes requests from a key's rate: a bucket that holds one minute's worth, and is emptied at most.
+   * @throws Refusal `rate_limited` with Retry-After
+   */
+  takeRequest({ key, requestsPerMinute: capacity }: ApiKey, count = 1): void {
+    const wait = this.#requests.take(key, { capacity, fillMs: MINUTE_MS }, Math.min(count, capacity));
     if (wait === 0) return;
     const seconds = Math.max(1, Math.ceil(wait / 1_000));
     throw new Refusal("rate_limited", "Rate limit exceeded", { retryAfter: seconds });
+  }
+
+  /** Charges a key's rate for what a request has cost beyond the one that was taken. */
+  charge({ key, requestsPerMinute: capacity }: ApiKey, requests: number): void {
+    this.#requests.charge(key, { capacity, fillMs: MINUTE_MS }, requests);
+  }
+
+  /** What is left of a key's rate. `resetSeconds`: until the bucket is full again. */
+  rateOf({ key, requestsPerMinute: limit }: ApiKey): KeyRate {
+    const left = this.#requests.left(key, { capacity: limit, fillMs: MINUTE_MS });
+    const resetSeconds = Math.ceil(((limit - left) * MINUTE_MS) / limit / 1_000);
+    return { limit, left: Math.max(0, Math.floor(left)), resetSeconds };
   }
 
   /** Takes one new collection from a key's quota. @throws Refusal `rate_limited` with Retry-After */
@@ -284,7 +307,8 @@ export class ApiKeys {
     return this.#version === 0 && this.#keys.size === 0;
   }
 
-  list(): ListedKey[] {
+  /** @param costOf returns what a key has cost; by default nothing is known of it */
+  list(costOf: (name: string) => KeyCost | null = () => null): ListedKey[] {
     const today = Math.floor(this.#options.clock.now() / DAY_MS);
     const timeText = (ms: number | undefined) => (ms === undefined ? null : new Date(ms).toISOString());
     const nullable = (limit: number) => (Number.isFinite(limit) ? limit : null);
@@ -301,6 +325,7 @@ export class ApiKeys {
         createdAt: timeText(createdAt),
         lastUse: timeText(uses && Math.floor(uses.lastMs / MINUTE_MS) * MINUTE_MS),
         requestsToday: uses?.day === today ? uses.requests : 0,
+        cost: costOf(name),
       };
     });
   }

@@ -92,6 +92,16 @@ export type ListedCollection = Sent<typeof ListedCollection>;
 
 export const KEY_SCOPES = ["read", "operate"] as const;
 
+const hourAndDay = named("HourAndDay", Type.Object({ hour: int64("Last 60 minutes"), day: int64("Last 24 hours") }));
+
+const KeyCost = Type.Object({
+  calls: hourAndDay,
+  units: hourAndDay,
+  bytes: hourAndDay,
+  threadMs: double("Milliseconds of the thread that serves requests, in this process since its start"),
+});
+export type KeyCost = Sent<typeof KeyCost>;
+
 export const ListedKey = named(
   "Key",
   Type.Object({
@@ -104,6 +114,7 @@ export const ListedKey = named(
     createdAt: nullableTime("Null for keys of the environment and the first one"),
     lastUse: nullableTime("In this process, to the minute"),
     requestsToday: int64("In this process, since midnight UTC"),
+    cost: nullable(named("KeyCost", KeyCost)),
   }),
 );
 export type ListedKey = Sent<typeof ListedKey>;
@@ -130,7 +141,6 @@ const callCounts = named(
     { description: "Calls by method in the last 60 minutes and in the last 24 hours; each call of a batch counts" },
   ),
 );
-const hourAndDay = named("HourAndDay", Type.Object({ hour: int64("Last 60 minutes"), day: int64("Last 24 hours") }));
 
 const EndpointState = Type.Object({
   label: text("Stands for the endpoint's URL in logs and metrics"),

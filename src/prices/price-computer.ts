@@ -6,13 +6,14 @@ import type { ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
 import type { Deployment } from "../chains/exchanges.ts";
 import { isReference } from "../chains/tokens.ts";
+import { Budget, OverBudget, undefinedIfOverBudget } from "../core/budget.ts";
 import { AppError, type ErrorCode, invalidParameter, Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
-import { FairSlots, type Shares } from "../core/work.ts";
+import { FairSlots, type Requester, type Shares, SingleFlight } from "../core/work.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
-import { type Asking, PastQueue, type RunInSlot } from "./answer-cache.ts";
+import { pastQueue, type RunInSlot } from "./answer-cache.ts";
 import { Depths } from "./depth/depth.ts";
-import { cappedBySale, limitOf } from "./depth/sale.ts";
+import { cappedByHooks, cappedBySale, hooksLimitOf, limitOf } from "./depth/sale.ts";
 import type { Market, PricedBlock } from "./market/market.ts";
 import { format, type PoolId, type Rational } from "./market/pools.ts";
 import { confidence, floorOf, type Quote, type QuoteOptions, quote, refusal } from "./market/quote.ts";
@@ -28,7 +29,7 @@ import {
   selectPools,
 } from "./price-record.ts";
 import { redemptionOf } from "./redemption.ts";
-import { isTooManyLogs, type PastReader } from "./search/history.ts";
+import { isTooManyLogs, MAX_LOG_REQUESTS, type PastReader, SearchTooLong } from "./search/history.ts";
 import type { Markets } from "./search/markets.ts";
 import type { Wanted } from "./search/pool-lists.ts";
 import type { FindListedToken } from "./token-lists.ts";
@@ -60,7 +61,7 @@ export interface PriceAnswer {
 export type NewestFacts = Pick<Market, "facts" | "decimals">;
 
 /** Refusals of a token for which other pools may exist. */
-const POOL_LESS: readonly ErrorCode[] = ["no_pool", "low_liquidity", "no_price_at_block"];
+export const POOL_LESS: readonly ErrorCode[] = ["no_pool", "low_liquidity", "no_price_at_block"];
 
 /** Refusals of one token, or of one request about it. Others say that the chain or the key can't have any. */
 const OF_ONE_TOKEN: readonly ErrorCode[] = [
@@ -78,7 +79,9 @@ const TOKENS_PER_PLACE = 10;
 /** Most first reads of a key that wait. At 20 a second and place, the last one starts within a second. */
 const MAX_WAITING_READS = 500;
 
-export interface Computing extends Asking {
+export interface Computing {
+  /** The key whose share of the queues the answer takes. */
+  readonly requester: Requester;
   /** Reads past blocks, shared with other questions; undefined for the chain's own reader. */
   readonly past?: PastReader;
   /** Returns the answer if another request has found it meanwhile. */
@@ -117,6 +120,23 @@ export async function orRefusal<T>(work: () => Promise<T>): Promise<T | Refusal>
   }
 }
 
+/** Runs work for a price. @throws Refusal that says so if it would cost more than the question may */
+async function withinBudget<T>({ toBlock }: PriceRequest, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof OverBudget)) throw error;
+    throw refusal(toBlock === undefined ? "no_pool" : "no_price_at_block", [], { searched: { why: error.message } });
+  }
+}
+
+/** The refusal of a block that is too far back for the requests of one question. */
+function tooFar(error: unknown, toBlock: number): Refusal {
+  const from = error instanceof SearchTooLong ? error.block : toBlock;
+  const why = `a search for the last trade would take more than ${MAX_LOG_REQUESTS} requests for logs`;
+  return refusal("no_price_at_block", [], { searched: { fromBlock: from, toBlock, why } });
+}
+
 function found(market: Market | Refusal): Market {
   if (market instanceof Refusal) throw market;
   return market;
@@ -128,22 +148,22 @@ export class PriceComputer {
   readonly #figures: PastFigures;
   readonly #depths: Depths;
   /** Slots for requests about past blocks. */
-  readonly #pastQueue: PastQueue;
+  readonly #pastQueue: FairSlots;
   /** Slots for reads of past blocks by requests at the head. Separate, so that these don't queue behind the former. */
-  readonly #headPastQueue: PastQueue;
+  readonly #headPastQueue: FairSlots;
   readonly #reads: FairSlots;
   /** Reads that run, by token. */
-  readonly #loading = new Map<Address, Promise<Market>>();
+  readonly #loading = new SingleFlight<Address, Market>();
   /** Reads that wait for the turn of their key, by key and token. */
-  readonly #waiting = new Map<string, Promise<Market>>();
+  readonly #waiting = new SingleFlight<string, Market>();
 
   constructor(options: ComputerOptions) {
     this.#options = options;
     this.#markets = options.markets;
     this.#figures = options.figures;
     this.#depths = new Depths(options.reader);
-    this.#pastQueue = new PastQueue(options.chain);
-    this.#headPastQueue = new PastQueue(options.chain);
+    this.#pastQueue = pastQueue(options.chain);
+    this.#headPastQueue = pastQueue(options.chain);
     const work = `first prices of tokens on ${options.chain.name}`;
     this.#reads = new FairSlots({ ...READS, maxWaiting: MAX_WAITING_READS, retryAfter: 2, work });
   }
@@ -153,12 +173,14 @@ export class PriceComputer {
    */
   async compute(request: PriceRequest, computing: Computing): Promise<PriceAnswer> {
     const selection = this.#select(request);
-    const turn: RunInSlot = (work) => this.#headPastQueue.run(computing, work);
+    const turn: RunInSlot = (work) => this.#headPastQueue.run(computing.requester, work);
     const question: PriceComputation = { ...computing, request, selection, turn, hasMoved: false };
-    return this.#attempt((hasMoved) => {
-      const now = { ...question, hasMoved };
-      return request.toBlock === undefined ? this.#atHead(now) : this.#atBlock(now, request.toBlock);
-    });
+    return withinBudget(request, () =>
+      this.#attempt((hasMoved) => {
+        const now = { ...question, hasMoved };
+        return request.toBlock === undefined ? this.#atHead(now) : this.#atBlock(now, request.toBlock);
+      }),
+    );
   }
 
   /** @throws Refusal `invalid_parameter` when a listed exchange is not on this chain */
@@ -192,26 +214,11 @@ export class PriceComputer {
    * @throws Refusal for an address without a price; `rate_limited` beyond the key's share
    */
   #load({ request: { address: token }, selection: { unlisted }, requester }: PriceComputation): Promise<Market> {
-    const name = `${requester.key} ${token}`;
-    const shared = this.#loading.get(token) ?? this.#waiting.get(name);
-    if (unlisted === undefined && shared !== undefined) return shared;
-    const waiting = this.#reads
-      .run(requester, () => this.#loadNow(token, unlisted))
-      .finally(() => {
-        if (this.#waiting.get(name) === waiting) this.#waiting.delete(name);
-      });
-    if (unlisted === undefined) this.#waiting.set(name, waiting);
-    return waiting;
-  }
-
-  #loadNow(token: Address, unlisted: Address | undefined): Promise<Market> {
-    const shared = this.#loading.get(token);
-    if (unlisted === undefined && shared !== undefined) return shared;
-    const reading = this.#markets.atHead([{ token, unlisted }]).then(([market]) => found(market!));
-    if (unlisted !== undefined) return reading;
-    const loading = reading.finally(() => this.#loading.delete(token));
-    this.#loading.set(token, loading);
-    return loading;
+    const read = async () => found((await this.#markets.atHead([{ token, unlisted }]))[0]!);
+    if (unlisted !== undefined) return this.#reads.run(requester, read);
+    const shared = () => this.#loading.run(token, read);
+    if (this.#loading.has(token)) return shared();
+    return this.#waiting.run(`${requester.key} ${token}`, () => this.#reads.run(requester, shared));
   }
 
   /**
@@ -224,7 +231,7 @@ export class PriceComputer {
     requests: readonly PriceRequest[],
     computing: Computing,
   ): Promise<readonly (PriceAnswer | Refusal)[]> {
-    const turn: RunInSlot = (work) => this.#headPastQueue.run(computing, work);
+    const turn: RunInSlot = (work) => this.#headPastQueue.run(computing.requester, work);
     return this.#attempt(async (hasMoved) => {
       const selections = await Promise.all(requests.map((request) => orRefusal(async () => this.#select(request))));
       const wanted = requests.flatMap(({ address: token }, at) => {
@@ -240,7 +247,9 @@ export class PriceComputer {
           if (selection instanceof Refusal) return selection;
           const market = markets.shift()!;
           const question = { ...computing, request, selection, turn, hasMoved };
-          return market instanceof Refusal ? market : orRefusal(() => this.#finish(question, market));
+          if (market instanceof Refusal) return market;
+          const finish = () => withinBudget(request, () => this.#finish(question, market));
+          return Budget.item(() => orRefusal(finish));
         }),
       );
     });
@@ -271,7 +280,7 @@ export class PriceComputer {
     }
     // The slot is taken for the whole request, so its parts don't wait for further slots.
     return this.#pastQueue.run(
-      question,
+      question.requester,
       async () => (await kept?.()) ?? this.#inPast({ ...question, turn: (work) => work() }, toBlock),
     );
   }
@@ -288,7 +297,7 @@ export class PriceComputer {
     const market = await this.#markets
       .pastFor(subject, block, (then) => this.#quoteOptions(request, selection, then), question.past)
       .catch((error: unknown) => {
-        throw isTooManyLogs(error) ? refusal("no_price_at_block") : error;
+        throw isTooManyLogs(error) ? tooFar(error, toBlock) : error;
       });
     return this.#finish(question, { ...market, isPast: toBlock < newest });
   }
@@ -320,18 +329,25 @@ export class PriceComputer {
     const priced = await this.#quote(question, market);
     const optionsAt = (then: Market): QuoteOptions => this.#quoteOptions(request, selection, then);
     const { depthUsd: sizeUsd } = request;
+    const hasDayBefore = request.percentChange || request.pair === true;
+    // Each extra figure has an equal part of the budget, so that none depends on how fast the others are read.
+    const parts = Number(hasDayBefore) + 3 * Number(request.provenance) + Number(sizeUsd !== undefined);
+    const part = <T>(wants: boolean, work: () => Promise<T>): Promise<T> | undefined =>
+      wants ? Budget.part(parts, work) : undefined;
     const [dayBefore, twap, redemption, sale, depth] = await Promise.all([
-      request.percentChange || request.pair
-        ? turn(() => this.#figures.dayBefore(priced, selection.unlisted, optionsAt, this.finalized))
-        : undefined,
-      request.provenance ? this.#figures.average(priced, turn) : undefined,
-      request.provenance ? redemptionOf(this.#options.reader, priced) : undefined,
-      request.provenance ? turn(() => this.#depths.sale(priced)) : undefined,
-      sizeUsd && turn(() => this.#depths.of(priced, sizeUsd)),
+      part(hasDayBefore, () =>
+        turn(() => this.#figures.dayBefore(priced, selection.unlisted, optionsAt, this.finalized)),
+      ),
+      part(request.provenance, () => this.#figures.average(priced, turn)),
+      part(request.provenance, () => undefinedIfOverBudget(redemptionOf(this.#options.reader, priced))),
+      part(request.provenance, () => turn(() => this.#depths.sale(priced))),
+      part(sizeUsd !== undefined, () => turn(() => this.#depths.of(priced, sizeUsd!))),
     ]);
-    const own = confidence(priced);
+    const tried = depth?.sale ?? sale;
+    const byHooks = hooksLimitOf(priced, tried);
+    const own = cappedByHooks(confidence(priced), byHooks);
     const sureness = depth ? depth.limited(own) : sale ? cappedBySale(own, sale) : own;
-    const limitedBy = sale && limitOf(sale);
+    const limitedBy = (sale && limitOf(sale)) ?? byHooks;
     const record = recordOf({
       quote: priced,
       listed: this.#options.listed(market.chain.chainId, request.address),

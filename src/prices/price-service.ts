@@ -5,17 +5,25 @@
  */
 import type { ChainConsumer, ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
+import { Budget } from "../core/budget.ts";
 import { type Clock, withTimeout } from "../core/clock.ts";
 import { AppError, Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
-import { NO_KEY, type Requester } from "../core/work.ts";
+import { NO_KEY, type Requester, SingleFlight } from "../core/work.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { ChainReader } from "../rpc/port.ts";
 import { AnswerCache } from "./answer-cache.ts";
 import type { PriceRecord, SeriesPoint } from "./models.ts";
 import { PastFigures } from "./past-figures.ts";
-import { type NewestFacts, orRefusal, type PriceAnswer, PriceComputer, type PriceRequest } from "./price-computer.ts";
+import {
+  type NewestFacts,
+  orRefusal,
+  POOL_LESS,
+  type PriceAnswer,
+  PriceComputer,
+  type PriceRequest,
+} from "./price-computer.ts";
 import { rankedExchanges } from "./price-record.ts";
 import { planFacts } from "./search/discovery.ts";
 import type { PastReader } from "./search/history.ts";
@@ -107,6 +115,7 @@ class PriceService implements Prices {
   readonly #markets: Markets;
   readonly #computer: PriceComputer;
   readonly #answers: AnswerCache<PriceAnswer>;
+  readonly #computing = new SingleFlight<string, PriceAnswer>();
   readonly #series: PriceSeries;
   /** Counts the times in which the published head may have become old. Answers from before one count no longer. */
   #era = 0;
@@ -135,14 +144,14 @@ class PriceService implements Prices {
     const isFresh = () => this.#isFresh;
     this.#computer = new PriceComputer({ chain, reader, view, markets, figures, listed, isFresh, exchanges });
     const bytesOf = ({ body }: PriceAnswer): number => body.length * 2 + 512;
-    this.#answers = new AnswerCache({ maxBytes: answerBytes, bytesOf, clock });
+    this.#answers = new AnswerCache({ maxBytes: answerBytes, bytesOf });
     this.#series = new PriceSeries({
       ...{ reader, view, clock, blockSeconds: chain.blockSeconds },
       // Not shared with a request for the same block: that one has no bound on its requests.
       priceAt: async (address, toBlock, past, requester) => {
         const request = { ...WITHOUT_EXTRAS, address, toBlock };
         const key = keyOf(request);
-        const computing = { requester, isWanted: () => true, past };
+        const computing = { requester, past };
         return (
           (await this.#kept(request, key, past)) ?? this.#keep(key, await this.#computer.compute(request, computing))
         );
@@ -155,7 +164,7 @@ class PriceService implements Prices {
   }
 
   watch(address: Address, keys: () => Iterable<string>): () => void {
-    this.#noteAsked(address);
+    this.#noteQuestion();
     return this.#markets.watch(address, keys);
   }
 
@@ -181,15 +190,32 @@ class PriceService implements Prices {
   }
 
   async answer(request: PriceRequest, requester = NO_KEY): Promise<PriceAnswer> {
-    if (request.toBlock === undefined) this.#noteAsked(request.address, requester.key);
+    const isAtHead = request.toBlock === undefined;
+    if (isAtHead) this.#noteQuestion();
+    try {
+      const answer = await this.#answer(request, requester);
+      if (isAtHead) this.#noteAnswered(request, answer, requester);
+      return answer;
+    } catch (error) {
+      if (isAtHead && error instanceof Refusal) this.#noteAnswered(request, error, requester);
+      throw error;
+    }
+  }
+
+  /** Notes a token whose price, or whose lack of one, the next blocks may change. Other addresses are not read ahead. */
+  #noteAnswered({ address }: PriceRequest, answer: PriceAnswer | Refusal, { key }: Requester): void {
+    if (!(answer instanceof Refusal) || POOL_LESS.includes(answer.code)) this.#markets.noteAsked(address, key);
+  }
+
+  async #answer(request: PriceRequest, requester: Requester): Promise<PriceAnswer> {
     const key = keyOf(request);
     const found = this.#kept(request, key);
     const kept = found instanceof Promise ? await found : found;
     if (kept !== undefined) return kept;
     const computing = { requester, kept: () => this.#kept(request, key) };
     // Not shared with another key, which may have to wait longer for its turn.
-    return this.#answers.share(`${requester.key}|${key}`, async (isWanted) =>
-      this.#keep(key, await this.#computer.compute(request, { ...computing, isWanted })),
+    return this.#computing.run(`${requester.key}|${key}`, async () =>
+      this.#keep(key, await this.#computer.compute(request, computing)),
     );
   }
 
@@ -198,7 +224,9 @@ class PriceService implements Prices {
     const [atHead, past] = await Promise.all([
       this.#atHead(requests.filter(isAtHead), requester),
       Promise.all(
-        requests.map((request) => (isAtHead(request) ? undefined : orRefusal(() => this.answer(request, requester)))),
+        requests.map((request) =>
+          isAtHead(request) ? undefined : Budget.item(() => orRefusal(() => this.answer(request, requester))),
+        ),
       ),
     ]);
     const left = [...atHead];
@@ -206,20 +234,22 @@ class PriceService implements Prices {
   }
 
   async #atHead(requests: readonly PriceRequest[], requester: Requester): Promise<readonly (PriceAnswer | Refusal)[]> {
-    for (const { address } of requests) this.#noteAsked(address, requester.key);
+    if (requests.length > 0) this.#noteQuestion();
     // An answer at the head is never made of newer facts, so it is there at once.
     const kept = requests.map((request) => this.#kept(request, keyOf(request)) as PriceAnswer | undefined);
-    if (kept.every((answer) => answer !== undefined)) return kept;
-    const computed = await this.#computer.computeTogether(requests, { requester, isWanted: () => true });
-    return computed.map((answer, at) =>
-      answer instanceof Refusal ? answer : this.#keep(keyOf(requests[at]!), answer),
-    );
+    const isKept = kept.every((answer) => answer !== undefined);
+    const answers = isKept ? kept : await this.#computer.computeTogether(requests, { requester });
+    return answers.map((answer, at) => {
+      const request = requests[at]!;
+      this.#noteAnswered(request, answer, requester);
+      return isKept || answer instanceof Refusal ? answer : this.#keep(keyOf(request), answer);
+    });
   }
 
-  #noteAsked(address: Address, key?: string): void {
+  #noteQuestion(): void {
     const wasAsked = this.#markets.isAsked;
     const isFresh = this.#isFresh;
-    this.#markets.noteAsked(address, key);
+    this.#markets.noteQuestion();
     if (!wasAsked) this.#deps.onAsked?.();
     if (isFresh) return;
     this.#era++;

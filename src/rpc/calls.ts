@@ -3,6 +3,9 @@
  */
 import { id } from "ethers";
 import type { Address } from "../core/hex.ts";
+// The creation code by solc 0.8.37 over its IR with 200 runs, for the EVM of Paris, without metadata. A test compiles it anew.
+import MANY_CALLS from "./many-calls.txt";
+import MANY_CODES from "./many-codes.txt";
 import type { Call, CallResult } from "./port.ts";
 
 // Reads and writes ABI-encoded numbers and bytes directly in hex digits. A general ABI coder allocates an object per
@@ -69,31 +72,40 @@ export function addressIn(result: CallResult | undefined): Address | undefined {
 /** The function of Multicall3 that runs many calls in one; each of them may fail (github.com/mds1/multicall3). */
 const AGGREGATE3 = selectorOf("aggregate3((address,bool,bytes)[])");
 const TRUE = wordOf(1);
-/** Bytes of a call's tuple before its data: target, allowFailure flag, offset of the data. */
-const HEAD_BYTES = 96;
 const WORD_BYTES = WORD_DIGITS / 2;
 
-/** @throws RangeError for a call without a contract */
-export function aggregateCalls(calls: readonly Call[]): string {
+/** Data of `aggregate3`. @throws RangeError for a call without a contract */
+export const aggregateCalls = (calls: readonly Call[]): string => AGGREGATE3 + encodedCalls(calls, [TRUE]);
+
+/** Creation code that runs the calls without a contract (deployless.sol), and reverts with what `aggregate3` returns. */
+export const deploylessCalls = (calls: readonly Call[]): string => `0x${MANY_CALLS}${encodedCalls(calls, [])}`;
+
+/** Creation code that reverts with a word for the code of each address (deployless.sol). */
+export const deploylessCodes = (addresses: readonly Address[]): string =>
+  ["0x", MANY_CODES, wordOf(WORD_BYTES), wordOf(addresses.length), ...addresses.map(addressWord)].join("");
+
+/** Encodes a list of (target, …flags, data). */
+function encodedCalls(calls: readonly Call[], flags: readonly string[]): string {
+  const headBytes = WORD_BYTES * (2 + flags.length);
   const offsets: string[] = [];
   const tuples: string[] = [];
   let at = calls.length * WORD_BYTES;
   for (const { to, data } of calls) {
-    if (to === undefined) throw new RangeError("creation code can't be called through Multicall3");
+    if (to === undefined) throw new RangeError("creation code can't be one of many calls");
     const words = Math.ceil((data.length - 2) / WORD_DIGITS);
     offsets.push(wordOf(at));
-    tuples.push(addressWord(to), TRUE, wordOf(HEAD_BYTES), wordOf((data.length - 2) / 2));
+    tuples.push(addressWord(to), ...flags, wordOf(headBytes), wordOf((data.length - 2) / 2));
     tuples.push(data.slice(2).padEnd(words * WORD_DIGITS, "0"));
-    at += HEAD_BYTES + WORD_BYTES * (1 + words);
+    at += headBytes + WORD_BYTES * (1 + words);
   }
-  return [AGGREGATE3, wordOf(WORD_BYTES), wordOf(calls.length), ...offsets, ...tuples].join("");
+  return [wordOf(WORD_BYTES), wordOf(calls.length), ...offsets, ...tuples].join("");
 }
 
-/** Decodes the results of `aggregate3`, in the calls' order. @throws RangeError if there is another number of them */
+/** Decodes a list of results (bool, bytes), in the calls' order. @throws RangeError if there is another number of them */
 export function aggregatedResults(returned: string, calls: number): CallResult[] {
   const digits = digitsOf(returned);
   const list = countAt(digits, 0) * 2;
-  if (countAt(digits, list) !== calls) throw new RangeError("Multicall3 returned another number of results than calls");
+  if (countAt(digits, list) !== calls) throw new RangeError("there is another number of results than calls");
   const first = list + WORD_DIGITS;
   return Array.from({ length: calls }, (_, index) => {
     const tuple = first + countAt(digits, first + index * WORD_DIGITS) * 2;

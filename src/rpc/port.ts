@@ -78,6 +78,20 @@ export interface Call {
   readonly to: Address | undefined;
   /** Hex with 0x. */
   readonly data: string;
+  /**
+   * Calls of contracts that nobody vouches for: those with the same name here run apart from all other calls, with little
+   * gas, which also limits their answers. If it is not enough, all of them fail.
+   */
+  readonly apart?: string;
+  /** True for getters that answer shortly with little gas. A contract that doesn't counts as costly: see `isCostly`. */
+  readonly isGetter?: boolean;
+}
+
+/** The beginning of an account's code. */
+export interface CodeStart {
+  readonly bytes: number;
+  /** The first three bytes in hex without 0x, zeroes where the code is shorter. */
+  readonly start: string;
 }
 
 /** A call on state in which some accounts have this code and balance in place of their own. */
@@ -229,6 +243,12 @@ export interface ChainReader {
    */
   callsAtBlock(calls: readonly Call[], block: BlockRef): Promise<CallsAtHead>;
 
+  /**
+   * True if the calls of this contract took so much gas, or gave such long answers, that they run apart for a while. Read
+   * such a contract rarely.
+   */
+  isCostly(address: Address): boolean;
+
   /** Like `calls` at the newest block. Returns the header of the block at which they ran, in the same round trip. */
   callsAtHead(calls: readonly Call[]): Promise<CallsAtHead>;
 
@@ -241,6 +261,9 @@ export interface ChainReader {
 
   /** Returns contract code, hex with 0x; `0x` if there is none. @throws AppError `state_unavailable` like `calls` */
   code(address: Address, block: BlockTag): Promise<string>;
+
+  /** For each address the number of bytes of its newest code, and the first three of them, by as few calls as possible. */
+  codes(addresses: readonly Address[]): Promise<CodeStart[]>;
 
   /** Returns the number of transactions sent from the address, at the newest block. */
   transactionCount(address: Address): Promise<number>;

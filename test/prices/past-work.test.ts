@@ -3,6 +3,7 @@
  * refused with a retry time. Requests at the head never wait for them.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { Budget } from "../../src/core/budget.ts";
 import type { Refusal } from "../../src/core/errors.ts";
 import type { LogFilter } from "../../src/rpc/port.ts";
 import { dollarWorld, TOKEN, WETH, type World } from "../support/prices/world.ts";
@@ -12,7 +13,6 @@ setDefaultTimeout(30_000);
 
 const AT_ONCE = 16;
 const WAITING = 256;
-const MINUTE = 60_000;
 
 /** $20 since block 0, $40 since 2,000, no archive state. Searches of logs below `held` wait for `release`. */
 async function scene(held = Number.POSITIVE_INFINITY) {
@@ -72,20 +72,22 @@ describe("concurrent requests about the past", () => {
     expect(seen.most).toBe(AT_ONCE);
   });
 
-  test("are dropped from the queue a minute after their last request, and run if repeated within it", async () => {
+  test("leave the queue with their client, while those of other clients stay", async () => {
     const { world, full, release } = await scene();
     const begun = askMany(world, 100, AT_ONCE);
     await full;
-    const [left, asked] = [ask(world, 900), ask(world, 901)];
-    world.clock.ms += MINUTE / 2;
+    const client = new AbortController();
+    const question = new Budget({ signal: client.signal });
+    const left = question.run(() => world.price(TOKEN, { to_block: "900" })).catch(({ name }: Error) => name);
+    const shared = question.run(() => world.price(TOKEN, { to_block: "901" })).catch(({ name }: Error) => name);
     const again = ask(world, 901);
-    world.clock.ms += MINUTE / 2;
+    client.abort();
+    expect(await Promise.all([left, shared])).toEqual(["AbortError", "AbortError"]);
     const { requests } = world.chain;
     requests.length = 0;
     release();
-    const wanted = [...begun, asked, again];
+    const wanted = [...begun, again];
     expect(await Promise.all(wanted)).toEqual(wanted.map(() => 20));
-    expect(await left).toEqual({ code: "chain_unavailable", retryAfter: 5 });
     expect(requests.some((request) => request.endsWith("-900"))).toBe(false);
     expect(await ask(world, 900)).toBe(20);
   });

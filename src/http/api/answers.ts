@@ -5,8 +5,10 @@
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { LRUCache } from "lru-cache";
+import { OverBudget } from "../../core/budget.ts";
 import { type Clock, withTimeout } from "../../core/clock.ts";
 import { AppError, type ErrorCode, Refusal } from "../../core/errors.ts";
+import type { KeyRate } from "../../operators/keys.ts";
 import { UNKNOWN_PARAMETERS } from "./parameters.ts";
 
 // The target of a request: path and query, independent of the host name. The key check, the router and the response
@@ -54,7 +56,7 @@ const JSON_TYPE = "application/json; charset=utf-8";
 const ANY_ORIGIN = {
   "access-control-allow-origin": "*",
   "access-control-expose-headers": [
-    "etag, retry-after, x-as-of-block, x-as-of-hash, x-as-of-time, x-chain-status, x-finality, x-request-id",
+    "etag, ratelimit, ratelimit-policy, retry-after, x-as-of-block, x-as-of-hash, x-as-of-time, x-chain-status, x-finality, x-request-id",
     UNKNOWN_PARAMETERS,
   ].join(", "),
 };
@@ -69,6 +71,12 @@ export function withoutOrigins(response: Response): Response {
 export function withRequestId(response: Response, id: string = crypto.randomUUID()): Response {
   response.headers.set("x-request-id", id);
   return response;
+}
+
+/** Tells a key's rate (draft-ietf-httpapi-ratelimit-headers). */
+export function tellRate(headers: Headers, { limit, left, resetSeconds }: KeyRate): void {
+  headers.set("ratelimit-policy", `"minute";q=${limit};w=60`);
+  headers.set("ratelimit", `"minute";r=${left};t=${resetSeconds}`);
 }
 
 /** For responses that no cache may store, errors above all. */
@@ -150,6 +158,9 @@ export function errorResponse(error: unknown, status?: number): Response {
 /** Maps anything thrown to a refusal. */
 export function asRefusal(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
+  if (error instanceof OverBudget) {
+    return new Refusal("invalid_parameter", `${error.message}: ask for less at once, such as fewer rows or blocks`);
+  }
   if (error instanceof AppError && error.code === "log_unavailable") return logUnavailable();
   // The chain's endpoints caused it: none answered, a reorg interrupted the read, or they refused.
   if (

@@ -9,10 +9,11 @@
 import type { Static, TSchema } from "@sinclair/typebox";
 import { Value, type ValueError, ValueErrorType } from "@sinclair/typebox/value";
 import { LIMITS } from "../../config.ts";
-import { invalidParameter, Refusal } from "../../core/errors.ts";
+import { ClientGone, invalidParameter, Refusal } from "../../core/errors.ts";
 import type { Sent, WireTypes } from "../../core/schema-parts.ts";
 import type { KeyScope } from "../../events/types.ts";
 import type { ApiKey } from "../../operators/keys.ts";
+import type { Question } from "../../operators/questions.ts";
 import type { RouteResponse } from "./answers.ts";
 import { type Parameters, type ParsedValues, parsePath, parseQuery } from "./parameters.ts";
 
@@ -28,6 +29,7 @@ export interface OperationRequest<Path extends Parameters, Query extends Paramet
   readonly request: Request;
   /** The key, which was checked before. Only for operations with a scope. */
   readonly requester: ApiKey;
+  readonly question: Question;
 }
 
 /** The facts of an operation that need no types. */
@@ -69,6 +71,8 @@ export interface Incoming {
   readonly search: string;
   readonly params: Readonly<Record<string, string>>;
   readonly requester: ApiKey | undefined;
+  /** Undefined for operations without a key. */
+  readonly question?: Question | undefined;
 }
 
 /** An answer: a body to send as JSON with headers, bytes that may be cached, or a finished response. */
@@ -159,13 +163,14 @@ function operation<P extends Parameters, Q extends Parameters, B extends TSchema
     body: body === undefined ? undefined : { schema: body, example: bodyExample },
     answer,
     isCached: false,
-    handle: async ({ request, search, params, requester }, deps) => {
+    handle: async ({ request, search, params, requester, question }, deps) => {
       const asked = {
         path: parsePath(params, parts),
         query: parseQuery(search, query),
         body: (body === undefined ? undefined : await bodyOf(request, body)) as Static<B>,
         request,
         requester: requester as ApiKey,
+        question: question as Question,
       };
       return handle(asked, deps);
     },
@@ -206,10 +211,15 @@ async function bytesOf({ headers, body }: Request): Promise<Buffer> {
   if (Number(headers.get("content-length")) > LIMITS.maxRequestBody) throw tooLong;
   const chunks: Uint8Array[] = [];
   let length = 0;
-  for await (const chunk of body ?? []) {
-    length += chunk.length;
-    if (length > LIMITS.maxRequestBody) throw tooLong;
-    chunks.push(chunk);
+  try {
+    for await (const chunk of body ?? []) {
+      length += chunk.length;
+      if (length > LIMITS.maxRequestBody) throw tooLong;
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    // The body comes from the client alone.
+    throw error instanceof Refusal ? error : new ClientGone("the client left within its request", { cause: error });
   }
   return Buffer.concat(chunks);
 }

@@ -1,6 +1,7 @@
 /** The operations on API keys. */
 import { Type } from "@sinclair/typebox";
 import { int64, named, oneOf, STRICT, text } from "../../core/schema-parts.ts";
+import type { Bills } from "../../operators/bills.ts";
 import { type ApiKeys, KEY_NAME } from "../../operators/keys.ts";
 import { KEY_SCOPES, ListedKey } from "../../operators/models.ts";
 import { HEADER_EXAMPLES } from "../api/examples.ts";
@@ -48,13 +49,22 @@ const EXAMPLE = {
   createdAt: TIME,
   lastUse: TIME,
   requestsToday: 12,
+  cost: {
+    calls: { hour: 40, day: 900 },
+    units: { hour: 960, day: 21_000 },
+    bytes: { hour: 200_000, day: 4_500_000 },
+    threadMs: 85,
+  },
 } as const;
 const TEXT = { name: "shop", key: "Zk3vYlq0N1x8mC5oT7rW2sB9uD4eF6gH0iJkLmNoPqR" };
 const NAME = { name: textPart({ description: "Name of the key", example: "shop" }) };
 
 interface KeyDeps {
   readonly keys: ApiKeys;
+  readonly bills: Pick<Bills, "costOf">;
 }
+
+const listed = ({ keys, bills }: KeyDeps) => keys.list((name) => bills.costOf(name));
 
 const { json } = operationsFor<KeyDeps>();
 
@@ -64,12 +74,12 @@ export const KEY_OPERATIONS: readonly Operation<KeyDeps>[] = [
     path: "/api/keys",
     scope: "operate",
     id: "listKeys",
-    summary: "The API keys, without their texts",
+    summary: "The API keys, without their texts, and what each has cost",
     tag: "Operators",
     answer: KeyList,
     example: { result: [EXAMPLE] },
     errors: [],
-    handle: async (_asked, { keys }) => ({ body: { result: keys.list() } }),
+    handle: async (_asked, deps) => ({ body: { result: listed(deps) } }),
   }),
   json({
     method: "POST",
@@ -117,9 +127,9 @@ export const KEY_OPERATIONS: readonly Operation<KeyDeps>[] = [
     answer: KeyList,
     example: { result: [] },
     errors: [404, 409],
-    handle: async ({ path: { name } }, { keys }) => {
-      await keys.revoke(name);
-      return { body: { result: keys.list() } };
+    handle: async ({ path: { name } }, deps) => {
+      await deps.keys.revoke(name);
+      return { body: { result: listed(deps) } };
     },
   }),
 ];

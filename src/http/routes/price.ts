@@ -355,11 +355,12 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
     example: [PRICE_EXAMPLE, { tokenAddress: USDC, ...errorExample("no_pool", NO_PRICE_MESSAGE, { pools: [] }) }],
     hasBlock: true,
     errors: [400],
-    handle: async ({ query, body, requester }, deps) => {
+    handle: async ({ query, body, requester, question }, deps) => {
       const { chain, include = [], min_liquidity_usd, size_usd } = query;
       const prices = deps.pricesOf(chain);
       if (prices === undefined) throw notEnabled(chain);
       const requests = tokensOf(body, priceParameters({ include, min_liquidity_usd, size_usd }));
+      question.asksFor(requests.length);
       const answers = await inTime(prices.answers(requests, requester), chain, deps);
       answers.forEach((answer, at) => {
         if (answer instanceof Refusal && answer.code === "invalid_parameter") throw inTokens(answer, at);
@@ -402,8 +403,10 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
       result: [{ block: 21_000_000, time: TIME, usdPrice: 7.25, pool: POOL }],
     },
     errors: [400, 404],
-    handle: async ({ path, query, requester }, deps) => {
+    handle: async ({ path, query, requester, question }, deps) => {
       const { from, to, points, stored } = query;
+      // Each point has a block of its own, with a header and perhaps a state. It pays by these calls.
+      question.budget.grow(points);
       const prices = deps.pricesOf(path.chain);
       if (prices === undefined) throw notEnabled(path.chain);
       // A reading of stored prices waits for no node.

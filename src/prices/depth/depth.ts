@@ -2,7 +2,9 @@
  * What trading a size through a price's route gives at its block, to the last digit, and what it costs to move the price.
  * Where this can't be computed exactly, the reason stands in its place.
  */
+import { OverBudget } from "../../core/budget.ts";
 import { AppError } from "../../core/errors.ts";
+import { SingleFlight } from "../../core/work.ts";
 import type { ChainReader } from "../../rpc/port.ts";
 import { decimalsOf, type Market, type Side } from "../market/market.ts";
 import {
@@ -25,7 +27,7 @@ import { DOWN, type Tradable, UnknownTrade, UP } from "../styles/trade.ts";
 import { type LastTrade, lastTrade } from "./last-trade.ts";
 import { tradablesOf } from "./pool-reads.ts";
 import { tradablesFromLogs } from "./positions.ts";
-import { cappedBySale, limitOf, type Sale, saleOf, UNANSWERED } from "./sale.ts";
+import { cappedBySale, limitOf, type Sale, saleOf, UNANSWERED, UNPAID } from "./sale.ts";
 
 /** The fields of a record. */
 export type DepthFields =
@@ -35,14 +37,15 @@ export type DepthFields =
 /** The depth of a quote, and what it says about the quote's confidence. */
 interface Told {
   readonly fields: DepthFields;
+  readonly sale: Sale;
   /** Returns the confidence in the price, from 0 to 1, as the simulated sale and the last trade leave it. */
   readonly limited: (confidence: Rational) => Rational;
 }
 
 /** What was read of a chain for a quote, whatever the size. */
 interface Reads {
-  pools?: Promise<Pools>;
-  sale?: Promise<Sale>;
+  pools?: Pools;
+  sale?: Sale;
 }
 
 interface Pools {
@@ -58,6 +61,8 @@ const OFF = rational(5n, 100n);
 export class Depths {
   readonly #reader: ChainReader;
   readonly #reads = new WeakMap<Market, Map<string, Reads>>();
+  readonly #pools = new SingleFlight<Reads, Pools>();
+  readonly #sales = new SingleFlight<Reads, Sale>();
 
   constructor(reader: ChainReader) {
     this.#reader = reader;
@@ -75,31 +80,30 @@ export class Depths {
       cappedBySale(off === undefined ? confidence : multiply(confidence, off.share), sale);
     if (own.depth === null) {
       // A token that can't be sold is named also where its depth can't be computed.
-      return { fields: { depth: null, why: sentence([own.why, limitOf(sale)])! }, limited };
+      return { fields: { depth: null, why: sentence([own.why, limitOf(sale)])! }, sale, limited };
     }
     const { sellable } = sale;
     const why = sentence([sale.why, off?.why]);
-    return { fields: { depth: { ...own.depth, sellable, ...(why === undefined ? {} : { why }) } }, limited };
+    return { fields: { depth: { ...own.depth, sellable, ...(why === undefined ? {} : { why }) } }, sale, limited };
   }
 
   /** Returns the simulated sale of a quote. @throws AppError `chain_unavailable` */
   sale(quote: Quote): Promise<Sale> {
     const reads = this.#readsOf(quote);
-    reads.sale ??= saleOf(this.#reader, quote).then((sale) => {
+    return this.#sales.run(reads, async () => {
+      const sale = reads.sale ?? (await saleOf(this.#reader, quote));
       // Another question may get an answer.
-      if (sale === UNANSWERED) delete reads.sale;
+      if (sale !== UNANSWERED && sale !== UNPAID) reads.sale = sale;
       return sale;
     });
-    return reads.sale;
   }
 
   #poolsOf(quote: Quote): Promise<Pools> {
     const reads = this.#readsOf(quote);
-    reads.pools ??= poolsOf(this.#reader, quote).catch((error: unknown) => {
-      delete reads.pools;
-      throw error;
+    return this.#pools.run(reads, async () => {
+      reads.pools ??= await poolsOf(this.#reader, quote);
+      return reads.pools;
     });
-    return reads.pools;
   }
 
   #readsOf({ market, route, nativeSide }: Quote): Reads {
@@ -130,7 +134,7 @@ async function computedOrNot(quote: Quote, sizeUsd: Rational, pools: Promise<Poo
     const known = await pools;
     return { depth: computed(quote, sizeUsd, known), off: offPrice(quote, known) };
   } catch (error) {
-    if (error instanceof UnknownTrade) return { depth: null, why: error.message };
+    if (error instanceof UnknownTrade || error instanceof OverBudget) return { depth: null, why: error.message };
     if (error instanceof AppError && error.code === "state_unavailable") return { depth: null, why: STATELESS };
     throw error;
   }

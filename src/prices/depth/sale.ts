@@ -4,6 +4,7 @@
  * nor a token's storage. What it can't tell is null.
  */
 import { keccak256 } from "ethers";
+import { OverBudget } from "../../core/budget.ts";
 import { AppError } from "../../core/errors.ts";
 import { type Address, toAddress, ZERO_ADDRESS } from "../../core/hex.ts";
 import { addressWord, selectorOf, wordOf } from "../../rpc/calls.ts";
@@ -25,7 +26,7 @@ import type { Quote } from "../market/quote.ts";
 import { abiWord, abiWords, textAnswer } from "../styles/abi.ts";
 import { poolContract, type Style } from "../styles/style.ts";
 import { STYLES } from "../styles/styles.ts";
-import { mayChangeAmounts } from "../styles/v4.ts";
+import { actsOnSwaps, mayChangeAmounts } from "../styles/v4.ts";
 // The runtime code by solc 0.8.37 over its IR with 200 runs, for the EVM of Paris, without metadata. A test compiles it anew.
 import SALE_PROBE from "./sale-probe.txt";
 
@@ -84,6 +85,9 @@ const unknown = (why: string): Sale => ({ sellable: null, buyTaxPercent: null, s
 /** The endpoints failed. Another attempt may tell more. */
 export const UNANSWERED: Sale = unknown("the endpoints didn't answer the simulation");
 
+/** The question may ask the node no more. */
+export const UNPAID: Sale = unknown("the question takes too many calls of the node for a simulation");
+
 /** Simulates a purchase and a sale of the quoted token at the quote's block. Never throws for an endpoint's fault. */
 export async function saleOf(reader: ChainReader, quote: Quote): Promise<Sale> {
   const { market, token, usd, native, route } = quote;
@@ -111,6 +115,7 @@ export async function saleOf(reader: ChainReader, quote: Quote): Promise<Sale> {
     return toldBy(result, steps, token === chain.wrappedNative.address);
   } catch (error) {
     if (error instanceof AppError) return UNANSWERED;
+    if (error instanceof OverBudget) return UNPAID;
     throw error;
   }
 }
@@ -121,6 +126,25 @@ const addressFrom = (hex: string): Address => toAddress(`0x${keccak256(hex).slic
 export function limitOf(sale: Sale): string | undefined {
   return sale.sellable === false || isTaxed(sale) ? sale.why : undefined;
 }
+
+/** Confidence in a price that only a trade could confirm, and none did. */
+const UNTRIED_LIMIT = rational(1n, 2n);
+
+/**
+ * Why the confidence in a price is at most 0.5: a pool of its route has hooks that may refuse a trade or change it, and no
+ * trade went through. Such a pool may stand at any price.
+ * @param sale undefined if none was simulated
+ */
+export function hooksLimitOf({ route }: Quote, sale: Sale | undefined): string | undefined {
+  const isHooked = route?.legs.some(({ pool: { key } }) => key !== undefined && actsOnSwaps(key.hooks)) === true;
+  if (!isHooked || sale?.sellable === true) return undefined;
+  const tried = sale === undefined ? "none was tried" : `a simulated one didn't go through: ${sale.why}`;
+  return `the pool's hooks may refuse trades or change them, and ${tried}`;
+}
+
+/** Limits the confidence in a price for this reason, if there is one. */
+export const cappedByHooks = (confidence: Rational, reason: string | undefined): Rational =>
+  reason === undefined ? confidence : minimum(confidence, UNTRIED_LIMIT);
 
 /** Limits the confidence in the price of such a token to 0.1. */
 export const cappedBySale = (confidence: Rational, sale: Sale): Rational =>

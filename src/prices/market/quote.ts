@@ -75,8 +75,11 @@ export interface QuoteOptions {
 
 const MESSAGE = "No pools found with enough liquidity, to calculate the price";
 
-export const refusal = (code: RefusalCode, pools: readonly SkippedPool[] = []): Refusal =>
-  new Refusal(code, MESSAGE, { details: { pools } });
+export const refusal = (
+  code: RefusalCode,
+  pools: readonly SkippedPool[] = [],
+  details: Readonly<Record<string, unknown>> = {},
+): Refusal => new Refusal(code, MESSAGE, { details: { pools, ...details } });
 
 /** True if the address is a token that pools can price. */
 export const isPriceable = ({ kind }: TokenFacts): boolean => kind === "erc20";

@@ -33,26 +33,36 @@ export function planProbe(chain: Chain, factory: Address): Plan<PoolStyle | unde
   if (known !== undefined) return { calls: [], read: () => known.style };
   const probes = PROBED_STYLES.map((style) => STYLES[style].probe!);
   return {
-    calls: probes.map(({ signature, words }) => call(factory, signature, ...words)),
+    calls: probes.map(({ signature, words }) => ({ ...call(factory, signature, ...words), apart: factory })),
     read: (results) => PROBED_STYLES.find((_, index) => answer(results[index]) !== undefined),
   };
 }
 
-/** All styles of an unlisted factory, so that its pools can be requested together with the probe. */
-export function unlistedVenues(chain: Chain, factory: Address): Venue[] {
+/** An unlisted factory of a style as a venue. */
+export function unlistedVenue(chain: Chain, factory: Address, style: PoolStyle): Venue {
   const known = knownAt(chain, factory);
-  if (known !== undefined) return [venueOf(chain, known)];
-  return PROBED_STYLES.map((style) => {
-    const { fees = [], spacings = [] } = STYLES[style].probe!;
-    return { name: factory, rank: UNLISTED_RANK, style, factory, wrapped: chain.wrappedNative.address, fees, spacings };
-  });
+  if (known !== undefined) return venueOf(chain, known);
+  const { fees = [], spacings = [] } = STYLES[style].probe ?? {};
+  return { name: factory, rank: UNLISTED_RANK, style, factory, wrapped: chain.wrappedNative.address, fees, spacings };
 }
 
 /** Reads the existing pools of many pairs at many venues. */
 export function planPairs(venues: readonly Venue[], pairs: readonly (readonly [Address, Address])[]): Plan<Pool[]> {
-  const plan = together(venues.flatMap((venue) => pairs.map(([a, b]) => STYLES[venue.style].find(venue, a, b))));
+  const plans = venues.flatMap((venue) =>
+    pairs.map(([a, b]) => {
+      const plan = STYLES[venue.style].find(venue, a, b);
+      return venue.rank === UNLISTED_RANK ? apart(plan, venue.factory) : plan;
+    }),
+  );
+  const plan = together(plans);
   return { calls: plan.calls, read: (results) => plan.read(results).flat() };
 }
+
+/** Nobody vouches for an unlisted factory and its pools: their calls run apart from all others. */
+const apart = <T>({ calls, read }: Plan<T>, factory: Address): Plan<T> => ({
+  calls: calls.map((one) => ({ ...one, apart: factory })),
+  read,
+});
 
 /** More would overflow a double at any price. Real tokens have at most 36. */
 const MAX_DECIMALS = 77n;
@@ -101,7 +111,7 @@ function planHonestState(pool: Pool): Plan<PoolRead | undefined> {
     calls: [call(poolContract(pool), "token0()"), call(poolContract(pool), "token1()")],
     read: (results) => results.map(addressAnswer),
   };
-  const plan = both(state, held);
+  const plan = apart(both(state, held), pool.factory);
   return {
     calls: plan.calls,
     read(results) {

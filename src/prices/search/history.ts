@@ -5,13 +5,24 @@
  * Every result is checked against the hash of the requested block and of the blocks that the logs are from.
  */
 import { LRUCache } from "lru-cache";
+import { OverBudget } from "../../core/budget.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
+import { addressWord } from "../../rpc/calls.ts";
 import type { BlockHeader, ChainLog, ChainReader } from "../../rpc/port.ts";
 import type { Market, PricedBlock } from "../market/market.ts";
 import type { Observation, Pool, PoolId } from "../market/pools.ts";
 import type { PoolRead } from "../styles/style.ts";
-import { applyLog, emitterOf, poolIdOf, STATE_TOPICS, setsPrice } from "../styles/styles.ts";
+import {
+  applyLog,
+  beginsPool,
+  CREATION_TOPICS,
+  emitterOf,
+  poolIdOf,
+  STATE_TOPICS,
+  STYLES,
+  setsPrice,
+} from "../styles/styles.ts";
 import { type MarketRead, planMarket } from "./discovery.ts";
 
 /** Pools remembered: an address and a number each. */
@@ -67,7 +78,18 @@ export const MAX_LOGS = 100_000;
 /** Most requests for logs of one search, where no archive has them. */
 export const MAX_LOG_REQUESTS = 64;
 
-export const isTooManyLogs = (error: unknown): boolean => error instanceof AppError && error.code === "too_many_logs";
+export const isTooManyLogs = (error: unknown): boolean =>
+  error instanceof OverBudget || (error instanceof AppError && error.code === "too_many_logs");
+
+/** A search back that its question can't pay for. `block` is the lowest one that it has searched. */
+export class SearchTooLong extends AppError {
+  readonly block: number;
+
+  constructor(block: number, cause: unknown) {
+    super("the search takes more requests for logs than the question may make", { code: "too_many_logs", cause });
+    this.block = block;
+  }
+}
 
 /** Resolves to undefined when `reading` fails with `too_many_logs`. */
 export async function undefinedIfTooManyLogs<T>(reading: Promise<T>): Promise<T | undefined> {
@@ -176,7 +198,9 @@ async function fromLogs(
   let most = MAX_LOGS;
   for (let span = FIRST_SPAN; open.length > 0 && to >= 0; span *= GROWTH) {
     const from = Math.max(Math.min(...open.map(({ id }) => origins.firstBlock(id))), to - span + 1);
-    const logs = await stateLogs(reader, open, from, to, most);
+    const logs = await stateLogs(reader, open, from, to, most).catch((error: unknown) => {
+      throw isTooManyLogs(error) ? new SearchTooLong(to + 1, error) : error;
+    });
     most -= logs.length;
     for (const [id, own] of byPool(logs)) found.set(id, [...own, ...(found.get(id) ?? [])]);
     for (const { id } of open) if (found.get(id)?.some(setsPrice)) unseen.delete(id);
@@ -186,7 +210,9 @@ async function fromLogs(
     const isNear = newest.header.number - block.number <= span * GROWTH;
     if (!checkedForward && open.length > 0 && to >= 0 && isNear) {
       checkedForward = true;
-      const unmoved = await unmovedSince(reader, open, block, newest);
+      const unmoved = await unmovedSince(reader, open, block, newest).catch((error: unknown) => {
+        throw isTooManyLogs(error) ? new SearchTooLong(to + 1, error) : error;
+      });
       for (const [id, observation] of unmoved.states) states.set(id, observation);
       for (const id of unmoved.settled) unseen.delete(id);
       open = open.filter(({ id }) => unseen.has(id));
@@ -196,7 +222,10 @@ async function fromLogs(
   return verified(reader, block, found, states);
 }
 
-/** Returns the pools without an event after `block`: they had the head's state at `block`, or no state at all. */
+/**
+ * Returns the pools whose state at `block` the blocks after it tell: those without an event had the head's state, and
+ * those that began after it had none. So a search for a pool that did not exist ends here.
+ */
 async function unmovedSince(
   reader: PastReader,
   pools: readonly Pool[],
@@ -206,13 +235,21 @@ async function unmovedSince(
   const states = new Map<PoolId, Observation>();
   const settled = new Set<PoolId>();
   if (header.number < block.number) return { states, settled };
-  const logs = await stateLogs(reader, pools, block.number + 1, header.number);
+  const [logs, created] = await Promise.all([
+    stateLogs(reader, pools, block.number + 1, header.number),
+    creationLogs(reader, pools, block.number + 1, header.number),
+  ]);
   if ((await reader.header(header.number))?.hash !== header.hash) throw chainMoved(header.number);
+  const begun = logs.filter(beginsPool).map(poolIdOf);
+  for (const { id } of pools) {
+    const isNamedIn = ({ data, topics }: ChainLog) => [data, ...topics].some((hex) => hex.includes(id.slice(2)));
+    if (begun.includes(id) || created.some(isNamedIn)) settled.add(id);
+  }
   const moved = new Set(logs.map(poolIdOf));
   const readOf = new Map(reads.map((read) => [read.pool.id, read]));
   for (const { id } of pools) {
     const read = readOf.get(id);
-    if (moved.has(id) || read === undefined) continue;
+    if (moved.has(id) || settled.has(id) || read === undefined) continue;
     settled.add(id);
     if (read.reading === undefined) continue;
     const { number, hash, timestamp } = block;
@@ -278,6 +315,26 @@ async function stateLogs(
   );
   if (own.length > 0) reads.push(reader.logs({ ...range, addresses: own, topics: STATE_TOPICS.ofContracts }));
   return (await Promise.all(reads)).flat();
+}
+
+/** Reads the logs in which factories announce these pools. Pools whose own logs tell their beginning need none. */
+async function creationLogs(
+  reader: PastReader,
+  pools: readonly Pool[],
+  fromBlock: number,
+  toBlock: number,
+): Promise<ChainLog[]> {
+  const silent = pools.filter(
+    ({ style }) => STYLES[style].begins === undefined && STYLES[style].created.tokensAt === 1,
+  );
+  if (silent.length === 0 || fromBlock > toBlock) return [];
+  const words = (token: "token0" | "token1") =>
+    [...new Set(silent.map((pool) => pool[token]))].map((address) => `0x${addressWord(address)}` as Hash);
+  return reader.logs({
+    ...{ fromBlock, toBlock, maxLogs: MAX_LOGS, topics: CREATION_TOPICS },
+    addresses: [...new Set(silent.map(({ factory }) => factory))],
+    moreTopics: [words("token0"), words("token1")],
+  });
 }
 
 /** Groups logs by pool, each group in chain order. */

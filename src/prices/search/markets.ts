@@ -4,17 +4,17 @@
  * each new head. At a past block, `history.ts` reads. Records its reads in the log before a response uses them. Does not
  * price.
  */
-import { LRUCache } from "lru-cache";
 import type { ChainView } from "../../chain/consumer.ts";
 import type { Chain } from "../../chains/chains.ts";
 import type { Deployment } from "../../chains/exchanges.ts";
 import { isMoney } from "../../chains/tokens.ts";
 import type { Clock } from "../../core/clock.ts";
-import { AppError, type Refusal } from "../../core/errors.ts";
+import { AppError, Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
+import { OwnedCache } from "../../core/owned-cache.ts";
 import type { HeaderRef } from "../../events/types.ts";
 import type { EventLog } from "../../log/event-log.ts";
-import type { BlockHeader, Call, CallsAtHead, ChainReader } from "../../rpc/port.ts";
+import type { BlockHeader, Call, CallsAtHead, ChainReader, CodeStart } from "../../rpc/port.ts";
 import type { Market, PricedBlock, TokenFacts } from "../market/market.ts";
 import type { Pool, PoolId } from "../market/pools.ts";
 import { isPriceable, isPricedDirectly, notAToken, type QuoteOptions, refusal } from "../market/quote.ts";
@@ -47,8 +47,13 @@ const AHEAD_MS = 15_000;
 /** Reads of a token in which a pool may be announced meanwhile. */
 const MAX_READS = 3;
 
-/** No code, or a delegation to another contract's code (EIP-7702). */
-const ACCOUNT_CODE = /^0x(?:ef0100[0-9a-f]{40})?$/i;
+/** Bytes of a delegation to another contract's code, which begins with `DELEGATION` (EIP-7702). */
+const DELEGATION_BYTES = 23;
+const DELEGATION = "ef0100";
+
+/** True without code, or with a delegation in its place. */
+const isAccount = ({ bytes, start }: CodeStart): boolean =>
+  bytes === 0 || (bytes === DELEGATION_BYTES && start === DELEGATION);
 
 /** Two unlisted factories can name one pool. */
 const keyOf = ({ id, factory }: Pool): string => `${id} ${factory}`;
@@ -59,22 +64,15 @@ interface Kept {
   readonly readMs: number;
 }
 
-/** The last question about a token. */
-interface Asked {
-  /** `Clock.monotonic`. */
-  readonly ms: number;
-  /** Name of the key that asked; "" if that is not known. */
-  readonly key: string;
-}
-
 export class Markets {
   readonly #options: MarketsOptions;
   readonly #lists: PoolLists;
   readonly #journal: Journal;
   readonly announced: AnnouncedPools;
   readonly #origins = new Origins();
-  readonly #asked = new LRUCache<Address, Asked>({ max: MAX_TOKENS });
-  readonly #kept = new LRUCache<Address, Kept>({ max: MAX_TOKENS });
+  /** `Clock.monotonic` of the last question about a token that had a price. Its owner is the key that asked. */
+  readonly #asked = new OwnedCache<Address, number>(MAX_TOKENS);
+  readonly #kept = new OwnedCache<Address, Kept>(MAX_TOKENS);
   /** Tokens that have subscribers, and the subscribers' keys. */
   readonly #watched = new Map<Address, () => Iterable<string>>();
   #askedMs = Number.NEGATIVE_INFINITY;
@@ -105,13 +103,24 @@ export class Markets {
     return this.#watched.size > 0 || this.#options.clock.monotonic() - this.#askedMs < ASKED_MS;
   }
 
+  /** Notes that a client wants a price at the head. */
+  noteQuestion(): void {
+    this.#askedMs = this.#options.clock.monotonic();
+  }
+
   /**
-   * Notes a question about a token, which is read ahead from now on.
-   * @param key "" if it is not known: the token stays with the key that asked last
+   * Notes a question about a token that has a price: it is read ahead from now on. The token belongs to the first key that
+   * asks about it, so that another one can't take it over and let it be evicted.
+   * @param key "" if it is not known
    */
   noteAsked(token: Address, key = ""): void {
-    this.#askedMs = this.#options.clock.monotonic();
-    this.#asked.set(token, { ms: this.#askedMs, key: key || (this.#asked.peek(token)?.key ?? "") });
+    this.noteQuestion();
+    const before = this.#asked.peek(token);
+    const isRecent = before !== undefined && this.#askedMs - before < ASKED_MS;
+    const owner = (isRecent ? this.#asked.ownerOf(token) : undefined) || key;
+    this.#asked.set(token, this.#askedMs, owner);
+    const kept = this.#kept.peek(token);
+    if (kept !== undefined && this.#kept.ownerOf(token) !== owner) this.#kept.set(token, kept, owner);
   }
 
   /**
@@ -125,7 +134,7 @@ export class Markets {
 
   /** The keys that want a token. */
   #keysOf(token: Address): ReadonlySet<string> {
-    const asked = this.#asked.peek(token)?.key ?? "";
+    const asked = this.#asked.ownerOf(token) ?? "";
     const keys = new Set([...(this.#watched.get(token)?.() ?? []), asked]);
     if (keys.size > 1) keys.delete("");
     return keys;
@@ -167,9 +176,9 @@ export class Markets {
     for (let reads = 1; ; reads++) {
       const whole = await this.#discovered(wanted, subjects);
       // What is no token is refused before its pools are read.
-      const refused = await Promise.all(
+      const refused = await this.#refusalsOf(
         whole.map(({ token, factoryAnswers, found }) =>
-          factoryAnswers ? found && this.#refusalOf(token, found.facts) : unknownExchange(),
+          factoryAnswers ? { token, facts: found?.facts } : unknownExchange(),
         ),
       );
       const open = whole.filter((_, at) => refused[at] === undefined);
@@ -189,26 +198,46 @@ export class Markets {
       for (const subject of tradable) this.#lists.keep(subject);
       if (tradable.length > 0) await this.#record(tradable, read);
       const marketOf = this.#marketsIn(read, own);
-      const markets = whole.map(async (subject, index) => {
-        const { token } = subject;
-        const refusal = refused[index] ?? (await this.#refusalOf(token, read.facts.get(token)!));
+      const refusals = await this.#refusalsOf(
+        whole.map(({ token }, index) => refused[index] ?? { token, facts: read.facts.get(token) }),
+      );
+      return whole.map((subject, index) => {
+        const refusal = refusals[index];
         if (refusal !== undefined) return refusal;
+        const { token } = subject;
         const market = marketOf(subject);
-        const isKept = wanted[index]!.unlisted === undefined;
-        if (isKept) this.#kept.set(token, { market, readMs: clock.monotonic() });
+        if (wanted[index]!.unlisted === undefined) this.#keep(token, market, clock.monotonic());
         return market;
       });
-      return Promise.all(markets);
     }
   }
 
-  /** Returns the refusal of an address that is no priceable token. Needs no pool. */
-  async #refusalOf(token: Address, facts: TokenFacts): Promise<Refusal | undefined> {
-    if (isPriceable(facts)) return undefined;
-    if (facts.kind === "no_decimals") return refusal("unknown_decimals");
+  #keep(token: Address, market: Market, readMs: number): void {
+    this.#kept.set(token, { market, readMs }, this.#asked.ownerOf(token) ?? "");
+  }
+
+  /**
+   * Returns the refusals of addresses that are no priceable tokens. Needs no pool, and one read for all.
+   * @param facts undefined where they are not known yet
+   */
+  async #refusalsOf(
+    seen: readonly (Refusal | { readonly token: Address; readonly facts: TokenFacts | undefined })[],
+  ): Promise<(Refusal | undefined)[]> {
     const { chain, reader } = this.#options;
-    const isAccount = facts.standard === undefined && ACCOUNT_CODE.test(await reader.code(token, "latest"));
-    return notAToken(token, chain, facts, isAccount);
+    const unclear = seen.flatMap((one) =>
+      !(one instanceof Refusal) && one.facts?.kind === "not_a_token" && one.facts.standard === undefined
+        ? one.token
+        : [],
+    );
+    const codes = unclear.length === 0 ? [] : await reader.codes(unclear);
+    const accounts = new Set(unclear.filter((_, at) => isAccount(codes[at]!)));
+    return seen.map((one) => {
+      if (one instanceof Refusal) return one;
+      const { token, facts } = one;
+      if (facts === undefined || isPriceable(facts)) return undefined;
+      if (facts.kind === "no_decimals") return refusal("unknown_decimals");
+      return notAToken(token, chain, facts, accounts.has(token));
+    });
   }
 
   /** Asks the factories about the tokens whose pools are not known, all at once. */
@@ -243,7 +272,7 @@ export class Markets {
     for (const subject of whole) {
       // A request may have read a newer block meanwhile. A price does not go back behind one that was given.
       if (this.keptAhead(subject.token, head) !== undefined) continue;
-      this.#kept.set(subject.token, { market: marketOf(subject), readMs: clock.monotonic() });
+      this.#keep(subject.token, marketOf(subject), clock.monotonic());
     }
   }
 
@@ -251,10 +280,10 @@ export class Markets {
   *#wanted(): Generator<Address> {
     yield* this.#watched.keys();
     const since = this.#options.clock.monotonic() - ASKED_MS;
-    for (const [token, { ms }] of this.#asked.entries()) {
-      if (ms <= since) return;
-      if (!this.#watched.has(token)) yield token;
-    }
+    const recent = [...this.#asked.entries()]
+      .filter(([token, ms]) => ms > since && !this.#watched.has(token))
+      .reverse();
+    for (const [token] of recent.sort(([, a], [, b]) => b - a)) yield token;
   }
 
   /** Returns the tokens to be read ahead with their pools, and each pool once. */
@@ -265,6 +294,7 @@ export class Markets {
     for (const token of this.#wanted()) {
       if (subjects.size + pools.size >= readsAhead) break;
       const subject = this.#lists.known(token);
+      if (this.#options.reader.isCostly(token)) continue;
       const isRead = this.keptAt(token, head) !== undefined || this.keptAhead(token, head) !== undefined;
       if (subject === undefined || isRead) continue;
       const own = pricingPools(chain, subject);
@@ -355,7 +385,7 @@ export class Markets {
     // The token's own pools with the native coin and the stablecoins, and the pools that set the dollar.
     const direct = pools.filter(({ token0, token1 }) => ends(token0) && ends(token1));
     const market = await this.past(token, block, direct, reader);
-    const refused = await this.#refusalOf(token, market.facts);
+    const [refused] = await this.#refusalsOf([{ token, facts: market.facts }]);
     if (refused !== undefined) throw refused;
     this.#lists.keep(subject);
     if (direct.length === pools.length || isPricedDirectly(market, optionsAt(market))) return market;

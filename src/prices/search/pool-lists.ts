@@ -6,10 +6,10 @@
 import { LRUCache } from "lru-cache";
 import type { ChainView } from "../../chain/consumer.ts";
 import type { Chain } from "../../chains/chains.ts";
-import { type Deployment, knownExchanges } from "../../chains/exchanges.ts";
+import { type Deployment, knownExchanges, type PoolStyle } from "../../chains/exchanges.ts";
 import { isMoney, isReferencePair, referenceTokens } from "../../chains/tokens.ts";
-import { Semaphore } from "../../core/background.ts";
-import { OverBudget } from "../../core/budget.ts";
+import { Semaphore, yieldToEventLoop } from "../../core/background.ts";
+import { Budget, OverBudget } from "../../core/budget.ts";
 import { AppError, invalidParameter, type Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import type { BlockRef, HeaderRef } from "../../events/types.ts";
@@ -18,7 +18,7 @@ import type { TokenFacts } from "../market/market.ts";
 import { otherToken, type Pool, type PoolId } from "../market/pools.ts";
 import { both, together } from "../styles/abi.ts";
 import { announced, CREATION_TOPICS, STYLES } from "../styles/styles.ts";
-import { pairsAmong, planFacts, planPairs, planProbe, unlistedVenues, venueOf } from "./discovery.ts";
+import { type FactsRead, pairsAmong, planFacts, planPairs, planProbe, unlistedVenue, venueOf } from "./discovery.ts";
 
 interface PoolList {
   readonly pools: ReadonlyMap<PoolId, Pool>;
@@ -56,6 +56,16 @@ interface ListOptions {
   readonly view: ChainView;
   /** Runs calls at the newest block. */
   readonly callsAtHead: (calls: readonly Call[]) => Promise<CallsAtHead>;
+}
+
+/** What was found of a token: its pools by listed factories, those by the unlisted one, and its facts. */
+type FoundOwn = readonly [Pool[], readonly [Pool[], FactsRead]];
+
+/** What the subjects of one read share. */
+interface FoundAt {
+  readonly header: BlockHeader;
+  readonly reference: PoolList;
+  readonly styles: ReadonlyMap<Address, PoolStyle | undefined>;
 }
 
 /** Tokens whose lists are kept: some kilobytes each. */
@@ -119,34 +129,59 @@ export class PoolLists {
     const { chain, callsAtHead } = this.#options;
     const kept = this.known(this.money)?.reference;
     const venues = kept === undefined ? this.#venues : [];
-    const ownPlans = together(wanted.map((one) => this.#planOwn(one)));
-    const plan = both(planPairs(venues, pairsAmong(chain, this.#references)), ownPlans);
-    const { header, results } = await callsAtHead(plan.calls);
-    const [shared, found] = plan.read(results);
-    const reference = kept ?? listOf(shared, header);
+    const styles = await this.#stylesOf(wanted.flatMap(({ unlisted }) => unlisted ?? []));
+    const shared = planPairs(venues, pairsAmong(chain, this.#references));
+    const plans = [];
+    for (const one of wanted) {
+      // A token takes a millisecond.
+      if (plans.length > 0) await yieldToEventLoop();
+      plans.push(Budget.timed(() => this.#planOwn(one, styles)));
+    }
+    const { header, results } = await callsAtHead([...shared.calls, ...plans.flatMap(({ calls }) => calls)]);
+    const reference = kept ?? listOf(shared.read(results.slice(0, shared.calls.length)), header);
     if (kept === undefined) this.#reference = reference;
-    return wanted.map(({ token, unlisted }, at) => {
-      const [named, [extra, [[style], { facts }]]] = found[at]!;
-      const own = isMoney(chain, token) ? reference : listOf(named, header);
-      // An unlisted factory can return a listed factory's pool. It counts for the listed one.
-      const listed = new Set([...reference.pools.keys(), ...own.pools.keys()]);
-      const unlistedPools = [...listOf(extra, header).pools.values()].filter(
-        (pool) => pool.style === style && !listed.has(pool.id),
-      );
-      const factoryAnswers = unlisted === undefined || style !== undefined;
-      return { token, own, reference, unlistedPools, factoryAnswers, found: { header, facts: facts.get(token)! } };
-    });
+    const subjects: Subject[] = [];
+    let from = shared.calls.length;
+    for (const [at, { token, unlisted }] of wanted.entries()) {
+      if (at > 0) await yieldToEventLoop();
+      const { calls, read } = plans[at]!;
+      const own = results.slice(from, from + calls.length);
+      from += calls.length;
+      subjects.push(Budget.timed(() => this.#subject({ token, unlisted }, read(own), { header, reference, styles })));
+    }
+    return subjects;
   }
 
-  #planOwn({ token, unlisted }: Wanted) {
+  #subject({ token, unlisted }: Wanted, found: FoundOwn, { header, reference, styles }: FoundAt): Subject {
+    const [named, [extra, { facts }]] = found;
+    const own = isMoney(this.#options.chain, token) ? reference : listOf(named, header);
+    // An unlisted factory can return a listed factory's pool. It counts for the listed one.
+    const listed = new Set([...reference.pools.keys(), ...own.pools.keys()]);
+    const unlistedPools = [...listOf(extra, header).pools.values()].filter(({ id }) => !listed.has(id));
+    const factoryAnswers = unlisted === undefined || styles.get(unlisted) !== undefined;
+    return { token, own, reference, unlistedPools, factoryAnswers, found: { header, facts: facts.get(token)! } };
+  }
+
+  /** Asks unlisted factories for their styles, before anything else is asked of them. */
+  async #stylesOf(factories: readonly Address[]): Promise<ReadonlyMap<Address, PoolStyle | undefined>> {
+    const { chain, callsAtHead } = this.#options;
+    const distinct = [...new Set(factories)];
+    const plan = together(distinct.map((factory) => planProbe(chain, factory)));
+    const { results } = plan.calls.length === 0 ? { results: [] } : await callsAtHead(plan.calls);
+    const styles = plan.read(results);
+    return new Map(distinct.map((factory, at) => [factory, styles[at]]));
+  }
+
+  #planOwn({ token, unlisted }: Wanted, styles: ReadonlyMap<Address, PoolStyle | undefined>) {
     const { chain } = this.#options;
+    const style = unlisted === undefined ? undefined : styles.get(unlisted);
     const pairs = this.#references.filter((quote) => quote !== token).map((quote) => [token, quote] as const);
     const ownPairs = pairs.filter(([, quote]) => !isReferencePair(chain, token, quote));
     return both(
       planPairs(isMoney(chain, token) ? [] : this.#venues, ownPairs),
       both(
-        planPairs(unlisted === undefined ? [] : unlistedVenues(chain, unlisted), pairs),
-        both(together(unlisted === undefined ? [] : [planProbe(chain, unlisted)]), planFacts([token], [])),
+        planPairs(style === undefined ? [] : [unlistedVenue(chain, unlisted!, style)], pairs),
+        planFacts([token], []),
       ),
     );
   }

@@ -21,7 +21,7 @@ export function call(to: Address, signature: string, ...words: string[]): Call {
     selector = selectorOf(signature);
     SELECTORS.set(signature, selector);
   }
-  return { to, data: selector + words.join("") };
+  return { to, data: selector + words.join(""), isGetter: true };
 }
 
 /** Returns word `index` of hex data with 0x, unsigned; undefined when the data ends before it. */

@@ -116,6 +116,8 @@ export interface Style {
     /** False for an announced pool that `find` does not look for. Default: true. */
     readonly isFound?: (log: ChainLog) => boolean;
   };
+  /** The first topic of the log with which a pool begins. Without it only its factory tells when it did. */
+  readonly begins?: Hash;
   /** Decoders by first topic. */
   readonly events: Readonly<Record<Hash, DecodeChange>>;
   /**

@@ -73,6 +73,11 @@ export function positionChangeIn(log: ChainLog): (PoolChange & { readonly kind: 
   return change?.kind === "liquidity" ? change : undefined;
 }
 
+const BEGINNINGS: ReadonlySet<string> = new Set(Object.values(STYLES).flatMap(({ begins }) => begins ?? []));
+
+/** True if the pool had no state before the log. */
+export const beginsPool = ({ topics }: ChainLog): boolean => BEGINNINGS.has(topics[0] ?? "");
+
 /** True if the log alone sets the pool's price, independent of earlier logs. */
 export const setsPrice = (log: ChainLog): boolean => decode(log)?.kind === "state";
 

@@ -63,9 +63,11 @@ const BURN = topicOf("Burn(address,int24,int24,uint128,uint256,uint256)");
 /** Integral 1.2.1 to 1.2.5 add two fees to `Swap`, and one to `Burn`. */
 const BURN_WITH_FEE = topicOf("Burn(address,int24,int24,uint128,uint256,uint256,uint24)");
 
+const INITIALIZE = topicOf("Initialize(uint160,int24)");
+
 /** The events that all these pools have. */
 const EVENTS: Style["events"] = {
-  [topicOf("Initialize(uint160,int24)")]: initialized,
+  [INITIALIZE]: initialized,
   [swap()]: swapped,
   [MINT]: positionChanged(1n, 1),
   [BURN]: positionChanged(-1n, 0),
@@ -102,6 +104,7 @@ const v3State: Style["state"] = (pool) =>
 
 export const V3: Style = {
   created: { topic: topicOf("PoolCreated(address,address,uint24,int24,address)"), tokensAt: 1 },
+  begins: INITIALIZE,
   // PancakeSwap v3's `Swap` is followed by two protocol fees.
   events: { ...EVENTS, [swap(",uint128,uint128")]: swapped },
   probe: {
@@ -136,6 +139,7 @@ const slipstreamState: Style["state"] = (pool) =>
 
 export const SLIPSTREAM: Style = {
   created: { topic: topicOf("PoolCreated(address,address,int24,address)"), tokensAt: 1 },
+  begins: INITIALIZE,
   events: EVENTS,
   // The spacings that known factories have.
   probe: { signature: "tickSpacings()", words: [], spacings: [1, 10, 50, 100, 200, 500, 2000] },
@@ -157,6 +161,7 @@ const WORDS_WITH_TWO_FEES = 8;
 /** Algebra 1. Root, tick and fee are the first words of the state of each version, up to Integral 1.2. */
 export const ALGEBRA: Style = {
   created: { topic: topicOf("Pool(address,address,address)"), tokensAt: 1 },
+  begins: INITIALIZE,
   events: {
     ...EVENTS,
     [swap(",uint24,uint24")]: swapped,

@@ -109,6 +109,12 @@ const DYNAMIC_FEE = 0x800000;
 const RETURNS_DELTA = 0b1100n;
 const ACTS_BEFORE_SWAP = 1n << 7n;
 
+/** Flags of hooks that run before or after a swap. */
+const ACTS_ON_SWAPS = 0b1100_0000n;
+
+/** True if hooks at this address run with a swap, and so may refuse it or change it. */
+export const actsOnSwaps = (hooks: Address): boolean => (BigInt(hooks) & (ACTS_ON_SWAPS | RETURNS_DELTA)) !== 0n;
+
 /** True if hooks at this address may give other amounts than the pool's curve. */
 export const mayChangeAmounts = (hooks: Address): boolean => (BigInt(hooks) & RETURNS_DELTA) !== 0n;
 
@@ -165,6 +171,7 @@ function pastFees({ key }: Pool, logs: readonly ChainLog[]): SwapFees | undefine
 
 export const V4: Style = {
   created: { topic: INITIALIZE, tokensAt: 2, isFound },
+  begins: INITIALIZE,
   events: V4_EVENTS,
   find(venue, tokenA, tokenB) {
     const { wrapped, factory } = venue;

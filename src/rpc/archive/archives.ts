@@ -2,6 +2,7 @@
  * The archives of a chain: which of them may be asked now, and logs of long ranges from them where the node's own road is
  * narrow or cut off.
  */
+import { Budget, OverBudget } from "../../core/budget.ts";
 import { type Clock, withTimeout } from "../../core/clock.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
@@ -178,16 +179,17 @@ export function readerWithArchives(reader: RpcChainReader, archives: Archives, c
     }
     // A node whose limit is not known yet shows it within a few requests.
     const isTrial = !isWide && archives.mayServe(filter);
-    const requests = filter.requests ?? { left: isTrial ? NODE_REQUESTS : Number.POSITIVE_INFINITY };
+    const bound = filter.requests ?? Budget.current?.logRequests;
+    const requests = bound ?? { left: isTrial ? NODE_REQUESTS : Number.POSITIVE_INFINITY };
     try {
       return await reader.logs({ ...filter, requests });
     } catch (error) {
       const isPruned = isHistoryPruned(error);
       if (isPruned) await reader.historyStart(filter.toBlock);
-      const isOut = requests.left <= 0;
+      const isOut = requests.left <= 0 || error instanceof OverBudget;
       const found = isPruned || isOut ? await fromArchive(reader, archives, filter, clock) : undefined;
       if (found !== undefined) return found;
-      if (isOut && filter.requests === undefined) {
+      if (isOut && bound === undefined) {
         isWide = !archives.isUseful;
         return reader.logs(filter);
       }

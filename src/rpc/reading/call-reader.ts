@@ -2,12 +2,24 @@
  * Reads state by `eth_call`: many calls in one through Multicall3, else as a JSON-RPC batch. Reads the newest state
  * together with the header of the block that it belongs to.
  */
+import { LRUCache } from "lru-cache";
+import { yieldToEventLoop } from "../../core/background.ts";
+import { Budget } from "../../core/budget.ts";
 import { withTimeout } from "../../core/clock.ts";
 import { type Address, quantity } from "../../core/hex.ts";
 import type { BlockRef } from "../../events/types.ts";
-import { aggregateCalls, aggregatedResults, selectorOf } from "../calls.ts";
+import { aggregateCalls, aggregatedResults, deploylessCalls, deploylessCodes, selectorOf } from "../calls.ts";
 import type { EndpointPool, RunOptions } from "../endpoint/endpoint-pool.ts";
-import type { BlockHeader, BlockTag, Call, CallResult, CallsAtHead, Endpoint, OverriddenCall } from "../port.ts";
+import type {
+  BlockHeader,
+  BlockTag,
+  Call,
+  CallResult,
+  CallsAtHead,
+  CodeStart,
+  Endpoint,
+  OverriddenCall,
+} from "../port.ts";
 import { isStateUnavailable, isUnknownRefusal, RpcError } from "../rpc-errors.ts";
 import { benchLaggards, headerFrom, missingBlock, newestHeaderOf } from "./headers.ts";
 
@@ -37,6 +49,25 @@ const WITHOUT_OVERRIDES_MS = 600_000;
 /** Longest time for an overridden call with its retry, in ms: a reader waits for it. */
 const OVERRIDDEN_MS = 5_000;
 
+/**
+ * Gas of calls that run apart. It is enough for a hundred lookups of a factory, and bounds their answers: memory costs a
+ * fifth of a gas and more for each byte, and they are copied twice.
+ */
+const APART_GAS = 8_000_000;
+/** An answer of a getter that is longer than this is long, in hex digits. A name has some dozens of characters. */
+const LONG_ANSWER = 2 << 10;
+/** Longest long answers of one contract's getters in one read. */
+const MAX_LONG_ANSWERS = 32 << 10;
+/** Costly contracts are noted for this long, in ms. */
+const COSTLY_MS = 600_000;
+const MAX_COSTLY = 10_000;
+/** Creation code that a node accepts, in hex digits (EIP-3860: 49,152 bytes). */
+const MAX_CREATION = 2 * 49_152;
+/** An endpoint is asked again after this long if it runs creation code, in ms. A balancer may have nodes that do. */
+const CREATIONS_MS = 600_000;
+/** Below this many addresses their code is asked for one by one. */
+const FEW_CODES = 3;
+
 const WORD = /^0x[0-9a-f]{64}$/i;
 const WORD_LENGTH = 66;
 
@@ -54,6 +85,10 @@ export class CallReader {
   #readsWithoutMulticall = 0;
   /** Calls for which a node's gas has been enough lately. */
   #most = MULTICALL_MAX;
+  /** Contracts whose getters took too much gas or gave too long answers lately. */
+  readonly #costly = new LRUCache<Address, true>({ max: MAX_COSTLY, ttl: COSTLY_MS });
+  /** Monotonic times until which endpoints count as not running creation code. */
+  readonly #withoutCreations = new WeakMap<Endpoint, number>();
   /** Monotonic times until which endpoints count as not taking overrides. */
   readonly #withoutOverrides = new WeakMap<Endpoint, number>();
 
@@ -69,41 +104,94 @@ export class CallReader {
 
   async #callsOn(endpoint: Endpoint, calls: readonly Call[], block: BlockTag): Promise<CallResult[]> {
     const tag = block === "latest" ? block : quantity(block);
-    if (calls.some(isCreation)) return this.#withCreations(endpoint, calls, block);
-    if (calls.length > 1 && this.#mayAggregate()) {
-      const chunks: Promise<CallResult[] | undefined>[] = [];
-      for (let i = 0, most = this.#most; i < calls.length; i += most) {
-        chunks.push(this.#inParts(endpoint, calls.slice(i, i + most), tag));
-      }
-      const results = await Promise.all(chunks);
-      if (results.every((chunk) => chunk !== undefined)) return results.flat();
+    const { groups, nameOf } = this.#grouped(calls);
+    const results = await Promise.all([...groups].map(([name, own]) => this.#groupOn(endpoint, { name, own, tag })));
+    return inOrder(nameOf, new Map([...groups.keys()].map((name, at) => [name, results[at]!])));
+  }
+
+  /** Calls that run together, by name: creation code, what runs apart, and all others. */
+  #grouped(calls: readonly Call[]): Grouped {
+    const nameOf = calls.map((one) => this.#groupOf(one));
+    return { nameOf, groups: Map.groupBy(calls, (_, at) => nameOf[at]!) };
+  }
+
+  #groupOf({ to, apart, isGetter }: Call): string {
+    if (to === undefined) return CREATIONS;
+    if (apart !== undefined) return apart;
+    return isGetter === true && this.#costly.has(to) ? to : TOGETHER;
+  }
+
+  #groupOn(endpoint: Endpoint, { name, own, tag }: CallGroup): Promise<CallResult[]> {
+    // Creation code runs in a call of its own beside the others, in the same batch.
+    if (name === CREATIONS) return Promise.all(own.map((one) => this.#create(endpoint, one, tag)));
+    return name === TOGETHER ? this.#together(endpoint, own, tag) : this.#apart(endpoint, own, tag);
+  }
+
+  async #together(endpoint: Endpoint, calls: readonly Call[], tag: string): Promise<CallResult[]> {
+    if (calls.length > 1) {
+      const encoded = await encodedParts(chunked(calls, this.#most));
+      const parts = await Promise.all(
+        encoded.map(({ part, data }) => this.#inParts(endpoint, part, { tag, data, isOneOfMany: encoded.length > 1 })),
+      );
+      if (parts.every((part) => part !== undefined)) return parts.flat();
     }
     return Promise.all(calls.map((call) => this.#single(endpoint, call, tag)));
   }
 
-  /** Creation code runs in a call of its own beside the others, in the same batch. */
-  async #withCreations(endpoint: Endpoint, calls: readonly Call[], block: BlockTag): Promise<CallResult[]> {
-    const tag = block === "latest" ? block : quantity(block);
-    const [others, ...created] = await Promise.all([
-      this.#callsOn(
-        endpoint,
-        calls.filter((one) => !isCreation(one)),
-        block,
-      ),
-      ...calls.filter(isCreation).map((one) => this.#create(endpoint, one, tag)),
-    ]);
-    return inOrder(calls, created, others);
+  /** Runs calls in one request with little gas. All of them fail if it is not enough. */
+  async #apart(endpoint: Endpoint, calls: readonly Call[], tag: string): Promise<CallResult[]> {
+    const results = calls.length > 1 ? await this.#aggregate(endpoint, calls, { tag, gas: APART_GAS }) : undefined;
+    if (results === "out of gas") return calls.map(() => FAILED);
+    return results ?? Promise.all(calls.map((call) => this.#single(endpoint, call, tag, { gas: APART_GAS })));
+  }
+
+  isCostly(address: Address): boolean {
+    return this.#costly.has(address);
+  }
+
+  /** Notes the contracts whose getters gave too long answers. */
+  #noteCostly(calls: readonly Call[], results: readonly CallResult[]): void {
+    const digits = new Map<Address, number>();
+    for (const [at, { to, isGetter }] of calls.entries()) {
+      const { length } = results[at]!.data;
+      if (to === undefined || isGetter !== true || length < LONG_ANSWER) continue;
+      const sum = (digits.get(to) ?? 0) + length;
+      digits.set(to, sum);
+      if (sum > MAX_LONG_ANSWERS) this.#costly.set(to, true);
+    }
+  }
+
+  async codes(addresses: readonly Address[]): Promise<CodeStart[]> {
+    if (addresses.length === 0) return [];
+    return this.#pool.run(async (endpoint) => {
+      if (addresses.length > FEW_CODES && !this.#isWithoutCreations(endpoint)) {
+        const creation = { to: undefined, data: deploylessCodes(addresses) };
+        const { data } = await this.#refusable(endpoint, creation, "latest");
+        const words = data.slice(2).match(/.{64}/g) ?? [];
+        if (words.length === addresses.length) return words.map(codeStartOf);
+      }
+      const ask = (address: Address) => requestParsed(endpoint, "eth_getCode", [address, "latest"], bytesIn);
+      const codes = await Promise.all(addresses.map(ask));
+      return codes.map((code) => ({
+        bytes: code.length / 2 - 1,
+        start: code.slice(2, 8).padEnd(6, "0").toLowerCase(),
+      }));
+    });
   }
 
   /** Like `#single`. A node that does not run such calls refuses them in words of its own, which is no fault of it. */
   async #create(endpoint: Endpoint, call: Call, tag: string): Promise<CallResult & { readonly block?: number }> {
+    const result = await this.#refusable(endpoint, call, tag);
+    const [block, data] = [result.data.slice(0, WORD_LENGTH), `0x${result.data.slice(WORD_LENGTH)}`];
+    return result.ok && WORD.test(block) ? { ok: true, data, block: Number(block) } : FAILED;
+  }
+
+  async #refusable(endpoint: Endpoint, call: Call, tag: string, gas?: number): Promise<CallResult> {
     try {
-      const result = await this.#single(endpoint, call, tag);
-      const [block, data] = [result.data.slice(0, WORD_LENGTH), `0x${result.data.slice(WORD_LENGTH)}`];
-      return result.ok && WORD.test(block) ? { ok: true, data, block: Number(block) } : { ok: false, data: "0x" };
+      return await this.#single(endpoint, call, tag, { gas });
     } catch (error) {
       const isRefused = error instanceof RpcError && !error.retryable && !isStateUnavailable(error);
-      if (isRefused) return { ok: false, data: "0x" };
+      if (isRefused) return FAILED;
       throw error;
     }
   }
@@ -112,29 +200,48 @@ export class CallReader {
     return this.#options.multicall !== undefined && this.#readsWithoutMulticall-- <= 0;
   }
 
-  /** Runs calls through Multicall3, in halves if they take too much gas. Undefined if it does not exist at that block. */
-  async #inParts(endpoint: Endpoint, calls: readonly Call[], tag: string): Promise<CallResult[] | undefined> {
+  /** Runs calls in one request, in halves if they take too much gas. Undefined if the node can't run many in one. */
+  async #inParts(endpoint: Endpoint, calls: readonly Call[], run: RunOfMany): Promise<CallResult[] | undefined> {
+    const { tag } = run;
     const [first, second] = calls;
     if (first !== undefined && second === undefined) return [await this.#single(endpoint, first, tag)];
-    const results = await this.#aggregate(endpoint, calls, tag);
+    const results = await this.#aggregate(endpoint, calls, run);
     if (results !== "out of gas") return results;
+    // One contract's getters need little gas, however many there are. They get it apart from now on.
+    if (calls.every(({ to, isGetter }) => isGetter === true && to === first?.to)) {
+      this.#costly.set(first!.to!, true);
+      return this.#apart(endpoint, calls, tag);
+    }
     const half = Math.ceil(calls.length / 2);
     this.#most = Math.min(this.#most, Math.max(MULTICALL_MIN, half));
-    const halves = [calls.slice(0, half), calls.slice(half)].map((part) => this.#inParts(endpoint, part, tag));
+    const halves = [calls.slice(0, half), calls.slice(half)].map((part) => this.#inParts(endpoint, part, { tag }));
     const parts = await Promise.all(halves);
     return parts.every((part) => part !== undefined) ? parts.flat() : undefined;
   }
 
-  /** Runs calls in one request through Multicall3. Undefined if it does not exist at that block. */
+  /** Runs calls in one request: through Multicall3, else by creation code. Undefined if the node runs neither at that block. */
   async #aggregate(
     endpoint: Endpoint,
     calls: readonly Call[],
-    tag: string,
+    run: RunOfMany,
   ): Promise<CallResult[] | "out of gas" | undefined> {
-    const data = aggregateCalls(calls);
+    const results =
+      (this.#mayAggregate() ? await this.#byContract(endpoint, calls, run) : undefined) ??
+      (await this.#byCreation(endpoint, calls, run));
+    if (typeof results === "object") this.#noteCostly(calls, results);
+    return results;
+  }
+
+  /** Undefined if Multicall3 does not exist at that block. */
+  async #byContract(
+    endpoint: Endpoint,
+    calls: readonly Call[],
+    { tag, gas, isOneOfMany, data = Budget.timed(() => aggregateCalls(calls)) }: RunOfMany,
+  ): Promise<CallResult[] | "out of gas" | undefined> {
     let returned: string;
     try {
-      returned = await requestParsed(endpoint, "eth_call", [{ to: this.#options.multicall, data }, tag], bytesIn);
+      const call = { to: this.#options.multicall, data, ...(gas && { gas: quantity(gas) }) };
+      returned = await requestParsed(endpoint, "eth_call", [call, tag], bytesIn);
     } catch (error) {
       // Each call may fail, so only gas makes all of them revert: there are too many, or a contract burns it.
       if (error instanceof RpcError && error.kind === "revert") return "out of gas";
@@ -145,8 +252,9 @@ export class CallReader {
       if (tag === "latest") this.#readsWithoutMulticall = READS_WITHOUT_MULTICALL;
       return undefined;
     }
+    if (isOneOfMany === true) await yieldToEventLoop();
     try {
-      const results = aggregatedResults(returned, calls.length);
+      const results = Budget.timed(() => aggregatedResults(returned, calls.length));
       if (calls.length >= this.#most) this.#most = Math.min(MULTICALL_MAX, this.#most + MULTICALL_STEP);
       return results;
     } catch (cause) {
@@ -154,14 +262,42 @@ export class CallReader {
     }
   }
 
+  /** Undefined if the endpoint doesn't run creation code. */
+  async #byCreation(
+    endpoint: Endpoint,
+    calls: readonly Call[],
+    { tag, gas, isOneOfMany }: RunOfMany,
+  ): Promise<CallResult[] | "out of gas" | undefined> {
+    if (this.#isWithoutCreations(endpoint)) return undefined;
+    const creation = Budget.timed(() => deploylessCalls(calls));
+    // Halves are shorter, too.
+    if (creation.length > MAX_CREATION) return "out of gas";
+    const { ok, data } = await this.#refusable(endpoint, { to: undefined, data: creation }, tag, gas);
+    if (isOneOfMany === true) await yieldToEventLoop();
+    const results = ok ? undefined : readResults(data, calls.length);
+    if (results !== undefined) return results;
+    // A node that doesn't run creation code runs none without a call either.
+    const empty = await this.#refusable(endpoint, { to: undefined, data: deploylessCalls([]) }, "latest");
+    if (!empty.ok && readResults(empty.data, 0) !== undefined) return "out of gas";
+    this.#withoutCreations.set(endpoint, this.#pool.clock.monotonic() + CREATIONS_MS);
+    return undefined;
+  }
+
+  #isWithoutCreations(endpoint: Endpoint): boolean {
+    return (this.#withoutCreations.get(endpoint) ?? 0) > this.#pool.clock.monotonic();
+  }
+
   async #single(
     endpoint: Endpoint,
     { from, to, data: input }: Call & { readonly from?: Address },
     tag: string,
-    overrides?: Readonly<Record<string, unknown>>,
+    {
+      gas,
+      overrides,
+    }: { readonly gas?: number | undefined; readonly overrides?: Readonly<Record<string, unknown>> } = {},
   ): Promise<CallResult> {
     try {
-      const call = { ...(from && { from }), ...(to && { to }), data: input };
+      const call = { ...(from && { from }), ...(to && { to }), data: input, ...(gas && { gas: quantity(gas) }) };
       const params = overrides === undefined ? [call, tag] : [call, tag, overrides];
       const data = await requestParsed(endpoint, "eth_call", params, bytesIn);
       return { ok: true, data };
@@ -190,7 +326,7 @@ export class CallReader {
     const overrides = Object.fromEntries(
       Object.entries(accounts).map(([account, { code, balance }]) => [account, { code, balance: quantity(balance) }]),
     );
-    const result = await this.#single(endpoint, { from, to, data }, tag, overrides).catch((error: unknown) => {
+    const result = await this.#single(endpoint, { from, to, data }, tag, { overrides }).catch((error: unknown) => {
       if (isUnknownRefusal(error)) return error;
       throw error;
     });
@@ -207,10 +343,12 @@ export class CallReader {
   /** True if the endpoint runs code that only an override puts there. @throws RpcError if it doesn't answer at all */
   async #takesOverrides(endpoint: Endpoint, to: Address, tag: string): Promise<boolean> {
     const [overridden] = await Promise.all([
-      this.#single(endpoint, { to, data: "0x" }, tag, { [to]: { code: RETURNS_42 } }).catch((error: unknown) => {
-        if (isUnknownRefusal(error)) return undefined;
-        throw error;
-      }),
+      this.#single(endpoint, { to, data: "0x" }, tag, { overrides: { [to]: { code: RETURNS_42 } } }).catch(
+        (error: unknown) => {
+          if (isUnknownRefusal(error)) return undefined;
+          throw error;
+        },
+      ),
       // Its failure is the endpoint's, whatever it says about overrides.
       this.#single(endpoint, { to, data: "0x" }, tag),
     ]);
@@ -265,50 +403,117 @@ export class CallReader {
     const number: Call = arbitrum
       ? { to: ARB_SYS, data: ARB_BLOCK_NUMBER }
       : { to: this.#options.multicall!, data: BLOCK_NUMBER };
-    const others = calls.filter((one) => !isCreation(one));
-    const chunks: Promise<CallResult[] | "out of gas" | undefined>[] = [];
-    for (let i = 0, most = this.#most - 1; i === 0 || i < others.length; i += most) {
-      chunks.push(this.#aggregate(endpoint, [number, ...others.slice(i, i + most)], "latest"));
-    }
-    const creations = calls.filter(isCreation).map((one) => this.#create(endpoint, one, "latest"));
-    const [header, created, ...given] = await Promise.all([
+    const { groups, nameOf } = this.#grouped(calls);
+    const together = groups.get(TOGETHER) ?? [];
+    const parts = together.length === 0 ? [[]] : chunked(together, this.#most - 1);
+    const encoded = await encodedParts(parts.map((part) => [number, ...part]));
+    const apart = [...groups].filter(([name]) => name !== TOGETHER && name !== CREATIONS);
+    const isOneOfMany = encoded.length > 1;
+    const [header, created, given] = await Promise.all([
       newestHeaderOf(endpoint),
-      Promise.all(creations),
-      ...chunks,
+      Promise.all((groups.get(CREATIONS) ?? []).map((one) => this.#create(endpoint, one, "latest"))),
+      Promise.all([
+        ...encoded.map(({ part, data }) => this.#withNumber(endpoint, part, { data, isOneOfMany })),
+        ...apart.map(([, own]) => this.#withNumber(endpoint, [number, ...own], { gas: APART_GAS })),
+      ]),
     ]);
-    const answers = given.map((results) => (results === "out of gas" ? undefined : results));
-    const blocks = answers.map((results) => {
-      const answered = results?.[0];
-      return answered?.ok === true && WORD.test(answered.data) ? Number(answered.data) : undefined;
-    });
-    const [block] = blocks;
-    const isOneBlock = [...blocks, ...created.flatMap((one) => one.block ?? [])].every((other) => other === block);
-    if (block === undefined || !isOneBlock) return undefined;
+    if (!given.every((one) => one !== undefined)) return undefined;
+    const [block, ...others] = [...given, ...created].flatMap((one) => one.block ?? []);
+    if (block === undefined || others.some((other) => other !== block)) return undefined;
     // The head moved between header and calls. That is rare, and one more request settles it.
     const exact = block === header.number ? header : await headerFrom(endpoint, block);
     if (exact === undefined) return undefined;
     this.#notBehind(exact, endpoint);
-    return {
-      header: exact,
-      results: inOrder(
-        calls,
-        created,
-        answers.flatMap((results) => results!.slice(1)),
-      ),
-    };
+    const ofParts = given.slice(0, encoded.length).flatMap(({ results }) => results);
+    const ofApart = apart.map(([name], at) => [name, given[encoded.length + at]!.results] as const);
+    const results = new Map<string, readonly CallResult[]>([[CREATIONS, created], [TOGETHER, ofParts], ...ofApart]);
+    for (const [name, own] of groups) if (name !== CREATIONS) this.#noteCostly(own, results.get(name)!);
+    return { header: exact, results: inOrder(nameOf, results) };
+  }
+
+  /**
+   * Runs calls at the newest block; the first one tells its number. Undefined if it doesn't, or if the calls take too much
+   * gas together. Calls that run apart fail then, at whichever block.
+   */
+  async #withNumber(
+    endpoint: Endpoint,
+    calls: readonly Call[],
+    run: Omit<RunOfMany, "tag">,
+  ): Promise<{ readonly results: readonly CallResult[]; readonly block: number | undefined } | undefined> {
+    const answers = await this.#byContract(endpoint, calls, { tag: "latest", ...run });
+    if (answers === "out of gas" && run.gas !== undefined) {
+      return { results: calls.slice(1).map(() => FAILED), block: undefined };
+    }
+    if (typeof answers !== "object") return undefined;
+    const [number, ...results] = answers;
+    return number?.ok === true && WORD.test(number.data) ? { results, block: Number(number.data) } : undefined;
   }
 }
 
 const withoutOverrides = ({ label: endpoint }: Endpoint): RpcError =>
   new RpcError("unsupported", "the endpoint does not take state overrides", { meta: { endpoint } });
 
-const isCreation = ({ to }: Call): boolean => to === undefined;
+const FAILED: CallResult = { ok: false, data: "0x" };
 
-/** Puts the results of creation code and those of the other calls in the calls' order. */
-function inOrder(calls: readonly Call[], created: readonly CallResult[], others: readonly CallResult[]): CallResult[] {
-  const [ofCreations, ofOthers] = [created.values(), others.values()];
-  return calls.map((one) => (isCreation(one) ? ofCreations : ofOthers).next().value!);
+/** Groups of calls beside those that run apart. */
+const [CREATIONS, TOGETHER] = ["creations", "together"] as const;
+
+interface Grouped {
+  readonly groups: ReadonlyMap<string, readonly Call[]>;
+  /** The name of each call's group, in the calls' order. */
+  readonly nameOf: readonly string[];
 }
+
+/** Puts the results of groups in the calls' order. */
+function inOrder(nameOf: readonly string[], results: ReadonlyMap<string, readonly CallResult[]>): CallResult[] {
+  const next = new Map([...results].map(([name, own]) => [name, own.values()]));
+  return nameOf.map((name) => next.get(name)!.next().value!);
+}
+
+interface CallGroup {
+  readonly name: string;
+  readonly own: readonly Call[];
+  readonly tag: string;
+}
+
+interface RunOfMany {
+  readonly tag: string;
+  /** Undefined: as much as the node gives. */
+  readonly gas?: number;
+  /** True if more lists of calls are answered at the same time: each is decoded in a turn of its own. */
+  readonly isOneOfMany?: boolean;
+  /** The calls as the data of `aggregate3`, if they are encoded already. */
+  readonly data?: string;
+}
+
+const chunked = (calls: readonly Call[], most: number): (readonly Call[])[] =>
+  Array.from({ length: Math.ceil(calls.length / most) }, (_, at) => calls.slice(at * most, (at + 1) * most));
+
+/** Lists of 500 calls that are encoded without a pause: some milliseconds. */
+const ENCODED_AT_ONCE = 4;
+
+/** Encodes lists of calls, with pauses for the event loop. All are sent together then, in as few batches as possible. */
+async function encodedParts(parts: readonly (readonly Call[])[]) {
+  const encoded: { readonly part: readonly Call[]; readonly data: string }[] = [];
+  for (const [at, part] of parts.entries()) {
+    if (at > 0 && at % ENCODED_AT_ONCE === 0) await yieldToEventLoop();
+    encoded.push({ part, data: Budget.timed(() => aggregateCalls(part)) });
+  }
+  return encoded;
+}
+
+/** Undefined if the data are no results of so many calls. */
+function readResults(data: string, calls: number): CallResult[] | undefined {
+  try {
+    return Budget.timed(() => aggregatedResults(data, calls));
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
+}
+
+/** Reads a word of deployless.sol: the number of bytes, times 2^24, and the first three bytes. */
+const codeStartOf = (word: string): CodeStart => ({ bytes: Number(`0x${word.slice(0, -6)}`), start: word.slice(-6) });
 
 /** Sends a request and reads the answer with `read`. @throws RpcError, of kind `transient` if `read` throws */
 export async function requestParsed<T>(

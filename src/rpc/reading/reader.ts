@@ -17,6 +17,7 @@ import type {
   CallsAtHead,
   ChainLog,
   ChainReader,
+  CodeStart,
   CompleteLogsOptions,
   DecodedRange,
   Endpoint,
@@ -251,6 +252,14 @@ export class RpcChainReader implements ChainReader {
     const tag = block === "latest" ? block : quantity(block);
     const ask = (endpoint: Endpoint) => requestParsed(endpoint, "eth_getCode", [address, tag], bytesIn);
     return (await this.#pool.run(ask, { meta: { block } })).toLowerCase();
+  }
+
+  codes(addresses: readonly Address[]): Promise<CodeStart[]> {
+    return this.#calls.codes(addresses);
+  }
+
+  isCostly(address: Address): boolean {
+    return this.#calls.isCostly(address);
   }
 
   async transactionCount(address: Address): Promise<number> {

@@ -16,6 +16,7 @@ import type {
   CallsAtHead,
   ChainLog,
   ChainReader,
+  CodeStart,
   LogFilter,
   Newest,
   StretchFilter,
@@ -305,6 +306,15 @@ export class FakeChain implements ChainReader {
   /** It runs no code. */
   async callOverridden(): Promise<undefined> {
     return undefined;
+  }
+
+  async codes(addresses: readonly Address[]): Promise<CodeStart[]> {
+    const code = await this.code();
+    return addresses.map(() => ({ bytes: code.length / 2 - 1, start: code.slice(2, 8).padEnd(6, "0") }));
+  }
+
+  isCostly(): boolean {
+    return false;
   }
 
   async code(): Promise<string> {

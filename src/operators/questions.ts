@@ -1,0 +1,72 @@
+/**
+ * The questions of keys: requests over HTTP and messages over sockets. Each has a budget that its key pays for, and ends
+ * with its client or its answer. The key's rate is charged with what the question has cost.
+ */
+import { Budget } from "../core/budget.ts";
+import type { ApiKey, ApiKeys } from "./keys.ts";
+
+/**
+ * What one question of a key of scope `read` may cost: 64 requests for logs and 36 other calls; one answer of the largest
+ * size that an endpoint may send, or many of an ordinary one. Operators' questions have no bounds.
+ */
+const BOUNDS = { calls: 100, logs: 64, bytes: 64 << 20 };
+/** What a request of the key's rate pays for: an ordinary first price takes seven calls and 100 KB. */
+const PER_REQUEST = { calls: 10, bytes: 1 << 20, ms: 10 };
+
+/** A question that is being answered. */
+export class Question {
+  readonly budget: Budget;
+  readonly #key: ApiKey;
+  readonly #keys: ApiKeys;
+  readonly #ending = new AbortController();
+  #isOpen = true;
+
+  constructor(key: ApiKey, keys: ApiKeys, payer: Budget) {
+    this.#key = key;
+    this.#keys = keys;
+    const bounds = key.isOperator ? {} : BOUNDS;
+    this.budget = new Budget({ payer, bounds, signal: this.#ending.signal });
+  }
+
+  /** Counts a batch by its items: each is a question. @throws Refusal `rate_limited` */
+  asksFor(items: number): void {
+    if (items <= 1) return;
+    this.#keys.takeRequest(this.#key, items - 1);
+    this.budget.grow(items);
+  }
+
+  /** Ends the work with the signal of the question's client. */
+  endWith(client: AbortSignal): void {
+    if (client.aborted) this.#ending.abort(client.reason);
+    else client.addEventListener("abort", () => this.#ending.abort(client.reason), { once: true });
+  }
+
+  /** The question is answered: ends the work that still runs for it, and charges its key. */
+  end(): void {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    this.#ending.abort(new DOMException("the question is answered", "AbortError"));
+    const { total, bytes, ms } = this.budget;
+    const { calls, bytes: perBytes, ms: perMs } = PER_REQUEST;
+    this.#keys.charge(this.#key, Math.floor(total / calls) + Math.floor(bytes / perBytes) + Math.floor(ms / perMs));
+  }
+}
+
+interface QuestionsOptions {
+  readonly keys: ApiKeys;
+  /** The account of a key. */
+  readonly accountOf: (key: ApiKey) => Budget;
+}
+
+export class Questions {
+  readonly #options: QuestionsOptions;
+
+  constructor(options: QuestionsOptions) {
+    this.#options = options;
+  }
+
+  begin(key: ApiKey): Question {
+    const { keys, accountOf } = this.#options;
+    return new Question(key, keys, accountOf(key));
+  }
+}

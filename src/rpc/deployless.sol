@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+pragma solidity ^0.8.26;
+
+/// Runs many calls in one eth_call without a target, on chains and at blocks without Multicall3. The constructor reverts
+/// with its findings: what it would return counts as a contract's code, which nodes limit to 24,576 bytes.
+contract ManyCalls {
+    struct Wanted {
+        address target;
+        bytes data;
+    }
+
+    struct Result {
+        bool ok;
+        bytes data;
+    }
+
+    constructor(Wanted[] memory calls) {
+        Result[] memory results = new Result[](calls.length);
+        for (uint256 i = 0; i < calls.length; i++) {
+            (results[i].ok, results[i].data) = calls[i].target.call(calls[i].data);
+        }
+        bytes memory found = abi.encode(results);
+        assembly {
+            revert(add(found, 32), mload(found))
+        }
+    }
+}
+
+/// Tells the code of many addresses in one eth_call without a target: for each one a word with the number of bytes, times
+/// 2^24, and the first three bytes, which tell a delegation (EIP-7702) from a contract.
+contract ManyCodes {
+    constructor(address[] memory targets) {
+        bytes memory found = new bytes(targets.length * 32);
+        for (uint256 i = 0; i < targets.length; i++) {
+            address target = targets[i];
+            assembly {
+                mstore(0, 0)
+                extcodecopy(target, 0, 0, 3)
+                mstore(add(add(found, 32), mul(i, 32)), or(shl(24, extcodesize(target)), shr(232, mload(0))))
+            }
+        }
+        assembly {
+            revert(add(found, 32), mload(found))
+        }
+    }
+}

@@ -1,0 +1,64 @@
+/** Many calls, and many codes, by one `eth_call` without a contract: the answers that each call gets alone. */
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { deploy } from "../../scripts/local-chain/contracts.ts";
+import { type Address, toAddress } from "../../src/core/hex.ts";
+import { selectorOf } from "../../src/rpc/calls.ts";
+import MANY_CALLS from "../../src/rpc/many-calls.txt";
+import MANY_CODES from "../../src/rpc/many-codes.txt";
+import { readerOf } from "../support/prices/anvil.ts";
+import { startRpcProxy } from "../support/rpc-proxy.ts";
+import { codeOf } from "../support/solidity.ts";
+
+setDefaultTimeout(60_000);
+
+let anvil: Anvil;
+let nft: Address;
+
+beforeAll(async () => {
+  anvil = await startAnvil({});
+  nft = toAddress((await deploy(anvil, await contractArtifact("PlainNft"), ["Deployless", "DEP"])).address);
+});
+afterAll(() => anvil.stop());
+
+test("compiles to the code that the program has", async () => {
+  expect(await codeOf("rpc/deployless.sol", "ManyCalls", "bytecode")).toBe(MANY_CALLS);
+  expect(await codeOf("rpc/deployless.sol", "ManyCodes", "bytecode")).toBe(MANY_CODES);
+});
+
+test("answers many calls on a chain without Multicall3 by a few requests, like each call alone", async () => {
+  const proxy = await startRpcProxy(anvil.url);
+  const reader = readerOf(proxy.url);
+  const calls = Array.from({ length: 600 }, (_, at) => ({
+    to: at % 3 === 0 ? toAddress(`0x${(at + 1).toString(16).padStart(40, "e")}`) : nft,
+    data: selectorOf(["name()", "symbol()", "nothing()"][at % 3]!),
+  }));
+  const together = await reader.calls(calls, "latest");
+  expect(proxy.count("eth_call")).toBeLessThan(20);
+  const alone = await Promise.all(calls.slice(0, 6).map(async (one) => (await reader.calls([one], "latest"))[0]!));
+  expect(together.slice(0, 6)).toEqual(alone);
+  expect(together).toHaveLength(600);
+  expect(together[1]).toMatchObject({ ok: true });
+  expect(together[2]).toMatchObject({ ok: false });
+});
+
+test("tells codes of many addresses by one request: none, a delegation, a contract", async () => {
+  const proxy = await startRpcProxy(anvil.url);
+  const reader = readerOf(proxy.url);
+  const [account, delegated] = [toAddress(`0x${"1f".repeat(20)}`), toAddress(`0x${"2f".repeat(20)}`)];
+  await anvil.send("anvil_setCode", [delegated, `0xef0100${"ab".repeat(20)}`]);
+  const codes = await reader.codes([account, delegated, nft, nft, account]);
+  expect(codes[0]).toEqual({ bytes: 0, start: "000000" });
+  expect(codes[1]).toEqual({ bytes: 23, start: "ef0100" });
+  expect(codes[2]?.bytes).toBeGreaterThan(1_000);
+  expect(codes.slice(3)).toEqual([codes[2]!, codes[0]!]);
+  expect([proxy.count("eth_call"), proxy.count("eth_getCode")]).toEqual([1, 0]);
+  // A node that doesn't run creation code is asked for each code.
+  const plain = await startRpcProxy(anvil.url, {
+    onRequest: ({ method }) =>
+      method === "eth_call" ? { error: { code: -32_602, message: "missing to" } } : undefined,
+  });
+  expect(await readerOf(plain.url).codes([account, delegated, nft, nft, account])).toEqual(codes);
+  expect(plain.count("eth_getCode")).toBe(5);
+});

@@ -13,6 +13,14 @@ import { nearestWord } from "./core/format.ts";
 import { parseGateway, parseSecretHeader } from "./core/gateway.ts";
 import type { LogFormat, LogLevel } from "./core/logger.ts";
 import { directHosts, type Proxies } from "./core/proxies.ts";
+import {
+  keysInUrl,
+  parameterSecrets,
+  Secrets,
+  secretsOfHeader,
+  secretsOfLogin,
+  secretsOfPassword,
+} from "./core/secrets.ts";
 
 /** Allowed form of a plain API key. */
 const KEY_PATTERN = /^[A-Za-z0-9._~-]{8,128}$/;
@@ -502,4 +510,28 @@ export function readConfig(environment: Environment): Config {
   };
   if (env.problems.length > 0) throw new ConfigError(env.problems);
   return Object.freeze({ ...config, warnings: [...replaced, ...env.nearMisses()], variables: env.set() });
+}
+
+/** All secrets of the environment, for the log. Hosts and short parts of paths are none: its lines name chains and hosts. */
+export function secretsIn(config: Config): Secrets {
+  const { chains, ipfsGateways, arweaveGateways, tokenLists, proxies, eventLogUrl, metricsKey, cursorSecret } = config;
+  const archives = chains.flatMap((chain) => (chain.archives.isGiven ? chain.archives : []));
+  const gateways = [...ipfsGateways, ...arweaveGateways].flatMap((text) => parseGateway(text) ?? []);
+  const urls = [
+    ...chains.flatMap((chain) => (chain.isGiven ? chain.urls : [])),
+    ...archives.flatMap((archive) => archive.urls),
+    ...tokenLists,
+  ];
+  const headers = [
+    ...chains.flatMap((chain) => chain.archives.key?.value ?? []),
+    ...gateways.flatMap((gateway) => Object.values(gateway.headers)),
+  ];
+  return new Secrets([
+    ...urls.filter((url) => URL.canParse(url)).flatMap(keysInUrl),
+    ...headers.flatMap((value) => [value, ...secretsOfHeader(value)]),
+    ...gateways.flatMap(({ query }) => parameterSecrets(query)).filter((text) => text.length >= MIN_NEAR_LENGTH),
+    ...[proxies.http, proxies.https].flatMap((url) => (url === undefined ? [] : secretsOfLogin(url))),
+    ...(sqlitePath(eventLogUrl) === undefined ? secretsOfPassword(eventLogUrl) : []),
+    ...[metricsKey, cursorSecret].flatMap((text) => text ?? []),
+  ]);
 }

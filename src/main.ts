@@ -4,7 +4,7 @@
  */
 import packageFacts from "../package.json" with { type: "json" };
 import { Terminal } from "./cli/terminal.ts";
-import { type Config, ConfigError, readConfig } from "./config.ts";
+import { type Config, ConfigError, readConfig, secretsIn } from "./config.ts";
 import { systemClock } from "./core/clock.ts";
 import { AppError, messageOf } from "./core/errors.ts";
 import { PREVIEW_COMMAND } from "./core/files.ts";
@@ -142,7 +142,11 @@ async function serve(): Promise<void> {
   const isPretty = config.logFormat === "pretty" || (config.logFormat === "auto" && process.stderr.isTTY === true);
   const terminal = new Terminal((text) => void process.stderr.write(text));
   const isColored = isPretty && process.stderr.isTTY === true;
-  const logger = createLogger(config.logLevel, isPretty ? prettyLines(terminal, isColored) : undefined);
+  const logger = createLogger(
+    config.logLevel,
+    isPretty ? prettyLines(terminal, isColored) : undefined,
+    secretsIn(config),
+  );
   const firstKey = new FirstKey((text) => terminal.write(text));
   for (const warning of config.warnings) logger.warn({}, warning);
   try {

@@ -66,7 +66,7 @@ async function readTokenLists(options: FileOptions): Promise<TokenLists> {
   const { metadataAllowPrivate: allowPrivate, snapshotDir } = config;
   const wire = options.metadataWire ?? wireWith(config.proxies);
   const fetcher = new Fetcher({ wire, clock, allowPrivate, gateways: { ipfs: [], arweave: [] } });
-  const times = { firstByteMs: 10_000, totalMs: 60_000, httpsOnly: !allowPrivate };
+  const times = { firstByteMs: 10_000, totalMs: 60_000, httpsOnly: !allowPrivate, isOperators: true };
   return loaded(
     new TokenLists({
       sources: config.tokenLists,

@@ -4,7 +4,8 @@
  */
 import pino from "pino";
 import pretty from "pino-pretty";
-import { AppError, redact } from "./errors.ts";
+import { AppError, redact as redactUrls } from "./errors.ts";
+import { Secrets } from "./secrets.ts";
 
 export type LogLevel = "silent" | "error" | "warn" | "info" | "debug" | "trace";
 
@@ -16,15 +17,30 @@ export interface Logger {
   child(fields: object): Logger;
 }
 
-function serializeError(error: unknown, depth = 0): unknown {
+type Redact = (text: string) => string;
+
+function serializeError(error: unknown, redact: Redact, depth = 0): unknown {
   if (!(error instanceof Error)) return redact(String(error));
   return {
     type: error.name,
     message: redact(error.message),
     ...(error instanceof AppError ? { code: error.code, retryable: error.retryable, ...error.meta } : {}),
     stack: redact(error.stack ?? ""),
-    ...(error.cause !== undefined && depth < 3 ? { cause: serializeError(error.cause, depth + 1) } : {}),
+    ...(error.cause !== undefined && depth < MAX_DEPTH
+      ? { cause: serializeError(error.cause, redact, depth + 1) }
+      : {}),
   };
+}
+
+/** Deeper values of a line are errors' causes and lists of lists, which no caller passes. */
+const MAX_DEPTH = 3;
+
+/** The fields of a line with redacted texts. Errors have a serializer of their own. */
+function redactedFields(value: unknown, redact: Redact, depth = 0): unknown {
+  if (typeof value === "string") return redact(value);
+  if (typeof value !== "object" || value === null || value instanceof Error || depth > MAX_DEPTH) return value;
+  if (Array.isArray(value)) return value.map((one) => redactedFields(one, redact, depth + 1));
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, redactedFields(one, redact, depth + 1)]));
 }
 
 export type LogFormat = "json" | "pretty";
@@ -74,17 +90,24 @@ function lineText(line: Readonly<Record<string, unknown>>, message: string): str
   return [message, ...(fault === undefined || message.includes(fault) ? [] : [`(${fault})`]), ...rest].join(" ");
 }
 
-/** Creates a logger of JSON lines to standard error, or to `destination`. */
-export function createLogger(level: LogLevel, destination?: Destination): Logger {
+/**
+ * Creates a logger of JSON lines to standard error, or to `destination`.
+ * @param secrets the operator's, which no line may contain, whatever their source
+ */
+export function createLogger(level: LogLevel, destination?: Destination, secrets = new Secrets([])): Logger {
   const stream = destination ?? pino.destination({ fd: 2, sync: true });
+  const redact = (text: string) => secrets.redact(redactUrls(text));
   return pino(
     {
       level,
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
-      serializers: { err: (error: unknown) => serializeError(error) },
+      serializers: { err: (error: unknown) => serializeError(error, redact) },
       redact: { paths: ["key", "apiKey", "*.apiKey", "url", "*.url", "headers"], censor: "[redacted]" },
-      formatters: { level: (label) => ({ level: label }) },
+      formatters: {
+        level: (label) => ({ level: label }),
+        log: (fields) => redactedFields(fields, redact) as Record<string, unknown>,
+      },
       hooks: {
         logMethod(args, method) {
           const clean = args.map((arg) => (typeof arg === "string" ? redact(arg) : arg));

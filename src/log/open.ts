@@ -7,6 +7,7 @@ import type { Clock } from "../core/clock.ts";
 import { AppError, InvariantError, messageOf } from "../core/errors.ts";
 import { sqlitePath } from "../core/files.ts";
 import type { Logger } from "../core/logger.ts";
+import { Secrets, secretsOfPassword } from "../core/secrets.ts";
 import { type EventLog, type LogStatus, serverOf } from "./event-log.ts";
 import { checkPostgresLog, openPostgresLog } from "./postgres.ts";
 import { UNFINISHED_COPY } from "./raw-log.ts";
@@ -35,7 +36,7 @@ export async function openLog(
   const path = sqlitePath(url);
   if (path !== undefined) return openSqliteLog({ path, ...common }).catch((error: unknown) => refuse(path, error));
   if (/^postgres(ql)?:\/\//.test(url)) {
-    return openPostgresLog({ url, ...options, ...common }).catch((error: unknown) => refuse(serverOf(url), error));
+    return openPostgresLog({ url, ...options, ...common }).catch((error: unknown) => refuseServer(url, error));
   }
   throw new AppError("EVENT_LOG_URL must start with sqlite:// or postgres://", { code: "configuration" });
 }
@@ -49,15 +50,18 @@ export async function assertWhole(log: EventLog): Promise<void> {
 }
 
 /** @param place path, or host and port: where to look. @throws AppError that names it, and the variable */
-function refuse(place: string, error: unknown): never {
+function refuse(place: string, error: unknown, secrets?: Secrets): never {
   if (error instanceof InvariantError) throw error;
   const { code, retryable, meta } =
     error instanceof AppError ? error : { code: "log_unavailable", retryable: false, meta: {} };
-  const message = messageOf(error);
+  const message = messageOf(error, secrets);
   const text = message.includes(place) ? message : `${place}: ${message}`;
   const isNamed = message.includes("EVENT_LOG_URL");
   throw new AppError(isNamed ? message : `EVENT_LOG_URL: ${text}`, { code, retryable, meta, cause: error });
 }
+
+const refuseServer = (url: string, error: unknown): never =>
+  refuse(serverOf(url), error, new Secrets(secretsOfPassword(url)));
 
 // Tries what a start does to the log of `EVENT_LOG_URL`, and keeps nothing: no file, no table and no migration. The work
 // is the start's own, on a log beside the place of a new one, or in a transaction that is rolled back. Also finds the
@@ -84,7 +88,7 @@ export async function checkLog(url: string, options: CheckOptions): Promise<LogC
       path === undefined ? await checkPostgresLog({ url, ...options }) : tryMigration(path, options.clock.now());
     return { isChanged };
   } catch (error) {
-    return refuse(path ?? serverOf(url), error);
+    return path === undefined ? refuseServer(url, error) : refuse(path, error);
   }
 }
 

@@ -6,6 +6,7 @@ import { Database } from "bun:sqlite";
 import { existsSync } from "node:fs";
 import { type ReservedSQL, SQL } from "bun";
 import { AppError, messageOf } from "../core/errors.ts";
+import { Secrets, secretsOfPassword } from "../core/secrets.ts";
 import type { StreamName } from "../events/types.ts";
 import { serverOf } from "./event-log.ts";
 import { eventValues, POSTGRES_MIGRATIONS } from "./postgres-statements.ts";
@@ -89,7 +90,10 @@ async function open(url: string): Promise<RawPostgres> {
     return new RawPostgres(sql, await sql.reserve());
   } catch (error) {
     await sql.close();
-    throw new AppError(`${serverOf(url)}: ${messageOf(error)}`, { code: "log_unavailable", cause: error });
+    throw new AppError(`${serverOf(url)}: ${messageOf(error, new Secrets(secretsOfPassword(url)))}`, {
+      code: "log_unavailable",
+      cause: error,
+    });
   }
 }
 

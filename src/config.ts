@@ -3,12 +3,11 @@
  * values. No message repeats a value that may be a secret. All bounds of the service are here, each with its
  * arithmetic.
  */
-import { readFileSync, statSync } from "node:fs";
 import { addChains, CHAINS, type Chain, enableChains, knownChains, takenBy } from "./chains/chains.ts";
 import { type ChainEntry, checkChains, MAX_CHAINS_BYTES, MAX_FINALITY_DEPTH } from "./chains/entry.ts";
 import { envSuffix } from "./chains/trouble.ts";
-import { AppError } from "./core/errors.ts";
-import { sqlitePath } from "./core/files.ts";
+import { AppError, messageOf } from "./core/errors.ts";
+import { assertRegularFile, faultOfFile, readOperatorFile, sqlitePath } from "./core/files.ts";
 import { nearestWord } from "./core/format.ts";
 import { parseGateway, parseSecretHeader } from "./core/gateway.ts";
 import type { LogFormat, LogLevel } from "./core/logger.ts";
@@ -204,6 +203,7 @@ class EnvironmentReader {
   readonly problems: string[] = [];
   /** All variables that were asked for. */
   readonly #known = new Set<string>();
+  readonly #files: { readonly key: string; readonly path: string; readonly maxBytes: number }[] = [];
   readonly #environment: Environment;
 
   constructor(environment: Environment) {
@@ -230,6 +230,20 @@ class EnvironmentReader {
     this.#known.add(key);
     const value = this.#environment[key]?.trim();
     return value === "" ? undefined : value;
+  }
+
+  /** The path of a file that is read after the environment, and again when it changes. */
+  file(key: string, maxBytes: number, path = this.text(key)): string | undefined {
+    if (path !== undefined) this.#files.push({ key, path, maxBytes });
+    return path;
+  }
+
+  /** What is wrong with the files themselves: an environment that is refused is told with them. */
+  faultsOfFiles(): string[] {
+    return this.#files.flatMap(({ key, path, maxBytes }) => {
+      const fault = faultOfFile(path, maxBytes);
+      return fault === undefined ? [] : [`${key}: the file cannot be read: ${fault} (${path})`];
+    });
   }
 
   matching(key: string, pattern: RegExp, allowed: string): string | undefined {
@@ -298,6 +312,11 @@ function readEventLogUrl(env: EnvironmentReader): string {
   if (!isSqlite && !/^postgres(?:ql)?:\/\/[^/]+/.test(text)) {
     env.wrong("EVENT_LOG_URL", "must be sqlite://<path of a file> or postgres://<user>:<password>@<host>/<database>");
   }
+  try {
+    if (isSqlite) assertRegularFile(path);
+  } catch (error) {
+    env.wrong("EVENT_LOG_URL", messageOf(error));
+  }
   return text;
 }
 
@@ -335,6 +354,7 @@ function readTokenLists(env: EnvironmentReader, allowsHttp: boolean): readonly s
   if (trimmed.length > LIMITS.maxTokenLists || !trimmed.every(usable)) {
     env.wrong("TOKEN_LISTS", `must be at most ${LIMITS.maxTokenLists} files or https URLs, separated by commas`);
   }
+  for (const source of trimmed) if (!source.includes("://")) env.file("TOKEN_LISTS", LIMITS.maxTokenListBytes, source);
   return trimmed;
 }
 
@@ -378,12 +398,12 @@ function addOperatorsChains(env: EnvironmentReader): string[] {
   const hasLocal = env.text("RPC_URL_LOCAL") !== undefined;
   let entries: readonly ChainEntry[] = [];
   if (path !== undefined) {
-    const json = readBounded(path, MAX_CHAINS_BYTES);
-    if (json === undefined) env.wrong("CHAINS_FILE", `can't be read, or has more than ${MAX_CHAINS_BYTES} bytes`);
-    else {
-      const checked = checkChains(json, takenBy);
+    try {
+      const checked = checkChains(readOperatorFile(path, MAX_CHAINS_BYTES), takenBy);
       for (const problem of checked.problems) env.wrong("CHAINS_FILE", problem);
       if (checked.problems.length === 0) ({ entries } = checked);
+    } catch (error) {
+      env.wrong("CHAINS_FILE", `the file cannot be read: ${messageOf(error)}`);
     }
   }
   addChains(entries, { hasLocal });
@@ -394,15 +414,6 @@ function addOperatorsChains(env: EnvironmentReader): string[] {
 /** Like the start of the service: for commands that need the names of chains only. */
 export function addChainsOf(environment: Environment): void {
   addOperatorsChains(new EnvironmentReader(environment));
-}
-
-/** A file's text; undefined if it can't be read, or is too large. */
-function readBounded(path: string, maxBytes: number): string | undefined {
-  try {
-    return statSync(path).size > maxBytes ? undefined : readFileSync(path, "utf8");
-  } catch {
-    return undefined;
-  }
 }
 
 function readChains(env: EnvironmentReader, environment: Environment): ChainConfig[] {
@@ -495,10 +506,10 @@ export function readConfig(environment: Environment): Config {
     arweaveGateways: readGateways(env, "ARWEAVE_GATEWAYS", ARWEAVE_GATEWAYS, /\/+$/),
     metadataGivenHosts: env.choice("METADATA_GIVEN_HOSTS", ["on", "off"], "on") === "on",
     metadataAllowPrivate,
-    spamList: env.text("SPAM_LIST"),
-    verifiedList: env.text("VERIFIED_LIST"),
-    nameList: env.text("NAME_LIST"),
-    priceList: env.text("PRICE_LIST"),
+    spamList: env.file("SPAM_LIST", LIMITS.maxListBytes),
+    verifiedList: env.file("VERIFIED_LIST", LIMITS.maxListBytes),
+    nameList: env.file("NAME_LIST", LIMITS.maxListBytes),
+    priceList: env.file("PRICE_LIST", LIMITS.maxListBytes),
     tokenLists: readTokenLists(env, metadataAllowPrivate),
     logLevel: env.choice("LOG_LEVEL", ["silent", "error", "warn", "info", "debug", "trace"], "info"),
     logFormat: env.choice("LOG_FORMAT", ["auto", "json", "pretty"], "auto"),
@@ -508,7 +519,7 @@ export function readConfig(environment: Environment): Config {
     metricsKey: env.matching("METRICS_KEY", KEY_PATTERN, "match [A-Za-z0-9._~-]{8,128}"),
     proxies: readProxies(env),
   };
-  if (env.problems.length > 0) throw new ConfigError(env.problems);
+  if (env.problems.length > 0) throw new ConfigError([...env.problems, ...env.faultsOfFiles()]);
   return Object.freeze({ ...config, warnings: [...replaced, ...env.nearMisses()], variables: env.set() });
 }
 

@@ -5,6 +5,7 @@
 import pino from "pino";
 import pretty from "pino-pretty";
 import { AppError, redact as redactUrls } from "./errors.ts";
+import { printable, printableLines } from "./format.ts";
 import { Secrets } from "./secrets.ts";
 
 export type LogLevel = "silent" | "error" | "warn" | "info" | "debug" | "trace";
@@ -87,7 +88,9 @@ function lineText(line: Readonly<Record<string, unknown>>, message: string): str
   const fields = SHOWN.filter((name) => line[name] !== undefined && !message.includes(String(line[name])));
   const fault = (line["err"] as { readonly message?: string } | undefined)?.message;
   const rest = fields.map((name) => `${name}=${String(line[name])}`);
-  return [message, ...(fault === undefined || message.includes(fault) ? [] : [`(${fault})`]), ...rest].join(" ");
+  const words = [message, ...(fault === undefined || message.includes(fault) ? [] : [`(${fault})`]), ...rest];
+  // A text of a node or a contract must not end the line, or turn it.
+  return printable(words.join(" "));
 }
 
 /**
@@ -95,7 +98,9 @@ function lineText(line: Readonly<Record<string, unknown>>, message: string): str
  * @param secrets the operator's, which no line may contain, whatever their source
  */
 export function createLogger(level: LogLevel, destination?: Destination, secrets = new Secrets([])): Logger {
-  const stream = destination ?? pino.destination({ fd: 2, sync: true });
+  const output = destination ?? pino.destination({ fd: 2, sync: true });
+  // JSON escapes some control characters only. The others would reach a terminal that shows the lines.
+  const stream: Destination = { write: (line) => output.write(printableLines(line)) };
   const redact = (text: string) => secrets.redact(redactUrls(text));
   return pino(
     {

@@ -1,11 +1,11 @@
 /** Opens the event log of `EVENT_LOG_URL` with the engine that its scheme names, and tries what a start does to it. */
 import { Database } from "bun:sqlite";
-import { existsSync, mkdtempSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { SQL } from "bun";
 import type { Clock } from "../core/clock.ts";
 import { AppError, InvariantError, messageOf } from "../core/errors.ts";
-import { sqlitePath } from "../core/files.ts";
+import { assertRegularFile, sqlitePath } from "../core/files.ts";
 import type { Logger } from "../core/logger.ts";
 import { Secrets, secretsOfPassword } from "../core/secrets.ts";
 import { type EventLog, type LogStatus, serverOf } from "./event-log.ts";
@@ -116,7 +116,7 @@ async function checkNew(path: string, { clock, logger }: CheckOptions): Promise<
 
 /** Returns true if a migration is missing. */
 function tryMigration(path: string, now: number): boolean {
-  if (!statSync(path).isFile()) throw new Error(`${path} is no file`);
+  assertRegularFile(path);
   const db = new Database(path, { readwrite: true, strict: true });
   try {
     db.run("PRAGMA busy_timeout = 10000");
@@ -142,6 +142,7 @@ export function fileFaults(url: string): string[] {
   if (path === undefined) return [];
   if (!existsSync(path)) return [`there is no file ${path}`];
   try {
+    assertRegularFile(path);
     const database = new Database(path, { readonly: true });
     const rows = database.query<{ integrity_check: string }, []>("PRAGMA integrity_check").all();
     database.close();

@@ -6,6 +6,7 @@ import { Database } from "bun:sqlite";
 import { existsSync } from "node:fs";
 import { type ReservedSQL, SQL } from "bun";
 import { AppError, messageOf } from "../core/errors.ts";
+import { assertRegularFile } from "../core/files.ts";
 import { Secrets, secretsOfPassword } from "../core/secrets.ts";
 import type { StreamName } from "../events/types.ts";
 import { serverOf } from "./event-log.ts";
@@ -218,6 +219,7 @@ class RawPostgres implements RawWriter {
 /** Opens a log for reading: one state of it, however much is appended meanwhile. @throws AppError */
 export function openRawSqlite(path: string): RawReader {
   if (!existsSync(path)) throw new AppError(`there is no event log at ${path}`, { code: "log_unavailable" });
+  assertRegularFile(path);
   const db = new Database(path, { readonly: true, strict: true });
   db.run("PRAGMA busy_timeout = 10000");
   db.run("BEGIN");

@@ -197,6 +197,7 @@ function answererOf(options: ServerOptions, peers: ReadonlySet<SocketPeer>): Ans
     return response;
   };
   return (request, server) => {
+    if (!hasOneHost(request)) return withRequestId(errorResponse(NOT_ONE_HOST));
     const ready = serving();
     const target = withoutPrefix(targetOf(request.url), prefix);
     const path = pathOf(target);
@@ -268,6 +269,19 @@ function withoutPrefix(target: string, prefix: string): string {
   if (rest === "" || rest.startsWith("?")) return `/${rest}`;
   return isOwnPath(pathOf(rest)) ? rest : target;
 }
+
+// A proxy and this service could take different ones of two hosts for the request's own (RFC 9112 section 3.2). The runtime
+// joins repeated headers with commas. It refuses a request of HTTP/1.1 without a host itself, with a bare 400; HTTP/1.0 has none.
+
+/** A name or an address, and a port (RFC 3986 section 3.2.2). A comma is left out: no name has one. */
+const HOST = /^(?:\[[0-9A-Za-z:.%]+\]|(?:[\w.~!$&'()*+;=-]|%[0-9A-Fa-f]{2})*)(?::\d*)?$/;
+
+function hasOneHost({ headers }: Request): boolean {
+  const host = headers.get("host");
+  return host === null || HOST.test(host);
+}
+
+const NOT_ONE_HOST = invalidParameter("host", "the request must have one Host header, with a name or an address");
 
 // A path as a proxy saw it. The runtime hands out URLs in which dots are resolved and backslashes are slashes, so a
 // proxy's rules for paths may have seen another path than the router. Only its own routes match the bytes of the

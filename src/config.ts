@@ -83,8 +83,10 @@ export const LIMITS = Object.freeze({
   maxTokenListBytes: 5 * 1024 * 1024,
   /** Sixteen lists of 10,000 tokens take about 50 MB of memory. */
   maxTokenLists: 16,
-  /** Time that requests in flight get when the service stops. */
+  /** Time that requests get when the service stops, with the time in which it still takes new ones. */
   stopGraceMs: 10_000,
+  /** Longest time in which a stopping service takes new requests: two health checks of a proxy. */
+  drainMs: 2_000,
 });
 
 export interface ChainConfig {

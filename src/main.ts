@@ -4,7 +4,7 @@
  */
 import packageFacts from "../package.json" with { type: "json" };
 import { Terminal } from "./cli/terminal.ts";
-import { type Config, ConfigError, readConfig, secretsIn } from "./config.ts";
+import { type Config, ConfigError, LIMITS, readConfig, secretsIn } from "./config.ts";
 import { systemClock } from "./core/clock.ts";
 import { AppError, messageOf } from "./core/errors.ts";
 import { PREVIEW_COMMAND } from "./core/files.ts";
@@ -153,7 +153,10 @@ async function serve(): Promise<void> {
   try {
     // Imported on demand: most commands need no service, and it takes as long to load as they run.
     const { startService } = await import("./service.ts");
-    const service = await startService({ config, logger, onKeyMade: (key) => firstKey.made(key) });
+    const service = await startService({
+      ...{ config, logger, drainMs: LIMITS.drainMs },
+      onKeyMade: (key) => firstKey.made(key),
+    });
     const endProgress = isColored ? terminal.follow(systemClock, service.indexing) : () => undefined;
     const stop = async () => {
       endProgress();

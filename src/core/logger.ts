@@ -36,12 +36,17 @@ function serializeError(error: unknown, redact: Redact, depth = 0): unknown {
 /** Deeper values of a line are errors' causes and lists of lists, which no caller passes. */
 const MAX_DEPTH = 3;
 
+/** Facts of a client's request, of which there may be thousands a second. The client doesn't know the operator's secrets. */
+const OWN_FIELDS = new Set(["requestId", "method", "path", "parameters"]);
+
 /** The fields of a line with redacted texts. Errors have a serializer of their own. */
 function redactedFields(value: unknown, redact: Redact, depth = 0): unknown {
   if (typeof value === "string") return redact(value);
   if (typeof value !== "object" || value === null || value instanceof Error || depth > MAX_DEPTH) return value;
   if (Array.isArray(value)) return value.map((one) => redactedFields(one, redact, depth + 1));
-  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, redactedFields(one, redact, depth + 1)]));
+  const redacted = ([key, one]: [string, unknown]) =>
+    [key, depth === 0 && OWN_FIELDS.has(key) ? one : redactedFields(one, redact, depth + 1)] as const;
+  return Object.fromEntries(Object.entries(value).map(redacted));
 }
 
 export type LogFormat = "json" | "pretty";

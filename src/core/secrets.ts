@@ -24,11 +24,14 @@ interface Span {
 /** Secrets that must not occur in a text. */
 export class Secrets {
   readonly #texts: readonly string[];
+  /** Length of the shortest one. A shorter text has none. */
+  readonly #shortest: number;
   /** Made when a text is first examined: most endpoints never refuse a request. */
   #patterns: readonly RegExp[] | undefined;
 
   constructor(secrets: Iterable<string>) {
     this.#texts = [...new Set(secrets)].filter((text) => text.length >= MIN_LOGIN_LENGTH);
+    this.#shortest = Math.min(...this.#texts.map((text) => text.length));
   }
 
   /**
@@ -53,6 +56,7 @@ export class Secrets {
 
   /** Where secrets are, in order and apart. Secrets may overlap in a text. */
   #spansIn(text: string): readonly Span[] {
+    if (text.length < this.#shortest) return [];
     this.#patterns ??= this.#texts.flatMap(patternsOf);
     const found = this.#patterns
       .flatMap((pattern) => [...text.matchAll(pattern)].map(({ index, 0: { length } }) => [index, index + length]))

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer as createSocketServer, type Server as SocketServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
@@ -59,7 +59,7 @@ async function textOf(request: IncomingMessage): Promise<string> {
   return text;
 }
 
-async function listen(server: Server): Promise<number> {
+async function listen(server: Server | SocketServer): Promise<number> {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return (server.address() as AddressInfo).port;
 }
@@ -159,5 +159,54 @@ test("an endpoint's and an archive's echo of their secrets reaches no client, op
   expect(doctor.out).toContain("[redacted]");
   expectClean("doctor", doctor.out + doctor.err);
 }, 120_000);
+
+test("a proxy's echo of its login reaches no answer, and neither does a server's of PostgreSQL", async () => {
+  const form = (text: string) =>
+    Object.values(ENCODINGS)
+      .map((encode) => encode(text))
+      .join(" ");
+  const echo = createServer((request, response) => {
+    const login = String(request.headers["proxy-authorization"] ?? "").replace("Basic ", "");
+    response.statusCode = 502;
+    // The first half of the text that is shown.
+    response.end(`no way for ${login} ${Buffer.from(login, "base64")} ${encodeURIComponent(PASSWORD)}`);
+  });
+  // Answers every first message with a fault, in the protocol of PostgreSQL.
+  const database = createSocketServer((socket) => {
+    socket.on("error", () => undefined);
+    socket.once("data", () => {
+      const fields = `SFATAL\0C28P01\0Mno login ${form(PASSWORD)}\0\0`;
+      const head = Buffer.alloc(5);
+      head.write("E");
+      head.writeInt32BE(4 + Buffer.byteLength(fields), 1);
+      socket.end(Buffer.concat([head, Buffer.from(fields)]));
+    });
+  });
+  const login = `${encodeURIComponent(USER)}:${encodeURIComponent(PASSWORD)}`;
+  const ports = [await listen(echo), await listen(database)];
+  try {
+    const env = {
+      HTTP_PROXY: `http://${login}@127.0.0.1:${ports[0]}`,
+      RPC_URL_ETH: "http://node.example.org/",
+      EVENT_LOG_URL: `postgres://${login}@127.0.0.1:${ports[1]}/evm`,
+      ...{ RPC_URLS_ONLY: "true", ARCHIVE_URL_ETH: "off", PORT: "0" },
+    };
+    const doctor = await runCli(["doctor"], env);
+    expect(doctor.out).toMatch(/no way for \[redacted\]/);
+    expect(doctor.out).toMatch(/EVENT_LOG_URL: .*no login \[redacted\]/);
+    // The name of the database's user is no secret.
+    for (const shown of [doctor, await runCli(["serve"], env), await runCli(["verify"], env)]) {
+      const text = shown.out + shown.err;
+      expect(text).not.toBe("");
+      const forms = [PASSWORD, `${USER}:${PASSWORD}`].flatMap((one) =>
+        Object.values(ENCODINGS).map((encode) => encode(one)),
+      );
+      expect(forms.filter((one) => text.includes(one))).toEqual([]);
+    }
+  } finally {
+    echo.close();
+    database.close();
+  }
+}, 60_000);
 
 const plain = (_key: string, value: unknown): unknown => (typeof value === "bigint" ? String(value) : value);

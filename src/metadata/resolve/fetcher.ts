@@ -282,28 +282,28 @@ export class Fetcher {
     const over = new AbortController();
     const cancel = clock.after(limits.totalMs, () => over.abort(new MetadataFailure("timeout", "total time")));
     const either = AbortSignal.any([signal, over.signal]);
+    const given = limits.isOperators === true ? URL.parse(url) : null;
+    const own = given === null ? undefined : new GuardedSecrets({ url: given.href, query: [...given.searchParams] });
+    const guards = [...this.#trusted.map(({ secrets }) => secrets), ...(own === undefined ? [] : [own])];
     try {
-      return await this.#follow(url, limits, either);
+      return await this.#follow(url, limits, either, { guards, told: new Set(own === undefined ? [] : [own]) });
     } catch (error) {
       // A server's words may be in the reason.
-      if (error instanceof MetadataFailure) {
-        for (const { secrets } of this.#trusted) error.message = secrets.redact(error.message);
-      }
+      if (error instanceof MetadataFailure) for (const guard of guards) error.message = guard.redact(error.message);
       throw error;
     } finally {
       cancel();
     }
   }
 
-  async #follow(first: string, limits: FetchLimits, signal: AbortSignal): Promise<RawContent> {
+  /** @param guarded the secrets that no other host may learn, and those that a host on the way was told */
+  async #follow(
+    first: string,
+    limits: FetchLimits,
+    signal: AbortSignal,
+    { guards, told }: { readonly guards: readonly GuardedSecrets[]; readonly told: Set<GuardedSecrets> },
+  ): Promise<RawContent> {
     let url = this.#admit(first);
-    const guards = this.#trusted.map(({ secrets }) => secrets);
-    const told = new Set<GuardedSecrets>();
-    if (limits.isOperators === true) {
-      const own = new GuardedSecrets({ url: url.href, query: [...url.searchParams] });
-      guards.push(own);
-      told.add(own);
-    }
     for (let hops = 0; ; hops++) {
       for (const guard of guards) {
         const kept = guard.removedFrom(url, told.has(guard));

@@ -3,16 +3,23 @@
  * values. No message repeats a value that may be a secret. All bounds of the service are here, each with its
  * arithmetic.
  */
-import { readFileSync, statSync } from "node:fs";
 import { addChains, CHAINS, type Chain, enableChains, knownChains, takenBy } from "./chains/chains.ts";
 import { type ChainEntry, checkChains, MAX_CHAINS_BYTES, MAX_FINALITY_DEPTH } from "./chains/entry.ts";
 import { envSuffix } from "./chains/trouble.ts";
-import { AppError } from "./core/errors.ts";
-import { sqlitePath } from "./core/files.ts";
+import { AppError, messageOf } from "./core/errors.ts";
+import { assertRegularFile, faultOfFile, readOperatorFile, sqlitePath } from "./core/files.ts";
 import { nearestWord } from "./core/format.ts";
 import { parseGateway, parseSecretHeader } from "./core/gateway.ts";
 import type { LogFormat, LogLevel } from "./core/logger.ts";
 import { directHosts, type Proxies } from "./core/proxies.ts";
+import {
+  keysInUrl,
+  parameterSecrets,
+  Secrets,
+  secretsOfHeader,
+  secretsOfLogin,
+  secretsOfPassword,
+} from "./core/secrets.ts";
 
 /** Allowed form of a plain API key. */
 const KEY_PATTERN = /^[A-Za-z0-9._~-]{8,128}$/;
@@ -76,8 +83,10 @@ export const LIMITS = Object.freeze({
   maxTokenListBytes: 5 * 1024 * 1024,
   /** Sixteen lists of 10,000 tokens take about 50 MB of memory. */
   maxTokenLists: 16,
-  /** Time that requests in flight get when the service stops. */
+  /** Time that requests get when the service stops, with the time in which it still takes new ones. */
   stopGraceMs: 10_000,
+  /** Longest time in which a stopping service takes new requests: two health checks of a proxy. */
+  drainMs: 2_000,
 });
 
 export interface ChainConfig {
@@ -196,6 +205,7 @@ class EnvironmentReader {
   readonly problems: string[] = [];
   /** All variables that were asked for. */
   readonly #known = new Set<string>();
+  readonly #files: { readonly key: string; readonly path: string; readonly maxBytes: number }[] = [];
   readonly #environment: Environment;
 
   constructor(environment: Environment) {
@@ -222,6 +232,20 @@ class EnvironmentReader {
     this.#known.add(key);
     const value = this.#environment[key]?.trim();
     return value === "" ? undefined : value;
+  }
+
+  /** The path of a file that is read after the environment, and again when it changes. */
+  file(key: string, maxBytes: number, path = this.text(key)): string | undefined {
+    if (path !== undefined) this.#files.push({ key, path, maxBytes });
+    return path;
+  }
+
+  /** What is wrong with the files themselves: an environment that is refused is told with them. */
+  faultsOfFiles(): string[] {
+    return this.#files.flatMap(({ key, path, maxBytes }) => {
+      const fault = faultOfFile(path, maxBytes);
+      return fault === undefined ? [] : [`${key}: the file cannot be read: ${fault} (${path})`];
+    });
   }
 
   matching(key: string, pattern: RegExp, allowed: string): string | undefined {
@@ -290,6 +314,11 @@ function readEventLogUrl(env: EnvironmentReader): string {
   if (!isSqlite && !/^postgres(?:ql)?:\/\/[^/]+/.test(text)) {
     env.wrong("EVENT_LOG_URL", "must be sqlite://<path of a file> or postgres://<user>:<password>@<host>/<database>");
   }
+  try {
+    if (isSqlite) assertRegularFile(path);
+  } catch (error) {
+    env.wrong("EVENT_LOG_URL", messageOf(error));
+  }
   return text;
 }
 
@@ -327,6 +356,7 @@ function readTokenLists(env: EnvironmentReader, allowsHttp: boolean): readonly s
   if (trimmed.length > LIMITS.maxTokenLists || !trimmed.every(usable)) {
     env.wrong("TOKEN_LISTS", `must be at most ${LIMITS.maxTokenLists} files or https URLs, separated by commas`);
   }
+  for (const source of trimmed) if (!source.includes("://")) env.file("TOKEN_LISTS", LIMITS.maxTokenListBytes, source);
   return trimmed;
 }
 
@@ -370,12 +400,12 @@ function addOperatorsChains(env: EnvironmentReader): string[] {
   const hasLocal = env.text("RPC_URL_LOCAL") !== undefined;
   let entries: readonly ChainEntry[] = [];
   if (path !== undefined) {
-    const json = readBounded(path, MAX_CHAINS_BYTES);
-    if (json === undefined) env.wrong("CHAINS_FILE", `can't be read, or has more than ${MAX_CHAINS_BYTES} bytes`);
-    else {
-      const checked = checkChains(json, takenBy);
+    try {
+      const checked = checkChains(readOperatorFile(path, MAX_CHAINS_BYTES), takenBy);
       for (const problem of checked.problems) env.wrong("CHAINS_FILE", problem);
       if (checked.problems.length === 0) ({ entries } = checked);
+    } catch (error) {
+      env.wrong("CHAINS_FILE", `the file cannot be read: ${messageOf(error)}`);
     }
   }
   addChains(entries, { hasLocal });
@@ -386,15 +416,6 @@ function addOperatorsChains(env: EnvironmentReader): string[] {
 /** Like the start of the service: for commands that need the names of chains only. */
 export function addChainsOf(environment: Environment): void {
   addOperatorsChains(new EnvironmentReader(environment));
-}
-
-/** A file's text; undefined if it can't be read, or is too large. */
-function readBounded(path: string, maxBytes: number): string | undefined {
-  try {
-    return statSync(path).size > maxBytes ? undefined : readFileSync(path, "utf8");
-  } catch {
-    return undefined;
-  }
 }
 
 function readChains(env: EnvironmentReader, environment: Environment): ChainConfig[] {
@@ -487,10 +508,10 @@ export function readConfig(environment: Environment): Config {
     arweaveGateways: readGateways(env, "ARWEAVE_GATEWAYS", ARWEAVE_GATEWAYS, /\/+$/),
     metadataGivenHosts: env.choice("METADATA_GIVEN_HOSTS", ["on", "off"], "on") === "on",
     metadataAllowPrivate,
-    spamList: env.text("SPAM_LIST"),
-    verifiedList: env.text("VERIFIED_LIST"),
-    nameList: env.text("NAME_LIST"),
-    priceList: env.text("PRICE_LIST"),
+    spamList: env.file("SPAM_LIST", LIMITS.maxListBytes),
+    verifiedList: env.file("VERIFIED_LIST", LIMITS.maxListBytes),
+    nameList: env.file("NAME_LIST", LIMITS.maxListBytes),
+    priceList: env.file("PRICE_LIST", LIMITS.maxListBytes),
     tokenLists: readTokenLists(env, metadataAllowPrivate),
     logLevel: env.choice("LOG_LEVEL", ["silent", "error", "warn", "info", "debug", "trace"], "info"),
     logFormat: env.choice("LOG_FORMAT", ["auto", "json", "pretty"], "auto"),
@@ -500,6 +521,30 @@ export function readConfig(environment: Environment): Config {
     metricsKey: env.matching("METRICS_KEY", KEY_PATTERN, "match [A-Za-z0-9._~-]{8,128}"),
     proxies: readProxies(env),
   };
-  if (env.problems.length > 0) throw new ConfigError(env.problems);
+  if (env.problems.length > 0) throw new ConfigError([...env.problems, ...env.faultsOfFiles()]);
   return Object.freeze({ ...config, warnings: [...replaced, ...env.nearMisses()], variables: env.set() });
+}
+
+/** All secrets of the environment, for the log. Hosts and short parts of paths are none: its lines name chains and hosts. */
+export function secretsIn(config: Config): Secrets {
+  const { chains, ipfsGateways, arweaveGateways, tokenLists, proxies, eventLogUrl, metricsKey, cursorSecret } = config;
+  const archives = chains.flatMap((chain) => (chain.archives.isGiven ? chain.archives : []));
+  const gateways = [...ipfsGateways, ...arweaveGateways].flatMap((text) => parseGateway(text) ?? []);
+  const urls = [
+    ...chains.flatMap((chain) => (chain.isGiven ? chain.urls : [])),
+    ...archives.flatMap((archive) => archive.urls),
+    ...tokenLists,
+  ];
+  const headers = [
+    ...chains.flatMap((chain) => chain.archives.key?.value ?? []),
+    ...gateways.flatMap((gateway) => Object.values(gateway.headers)),
+  ];
+  return new Secrets([
+    ...urls.filter((url) => URL.canParse(url)).flatMap(keysInUrl),
+    ...headers.flatMap((value) => [value, ...secretsOfHeader(value)]),
+    ...gateways.flatMap(({ query }) => parameterSecrets(query)).filter((text) => text.length >= MIN_NEAR_LENGTH),
+    ...[proxies.http, proxies.https].flatMap((url) => (url === undefined ? [] : secretsOfLogin(url))),
+    ...(sqlitePath(eventLogUrl) === undefined ? secretsOfPassword(eventLogUrl) : []),
+    ...[metricsKey, cursorSecret].flatMap((text) => text ?? []),
+  ]);
 }

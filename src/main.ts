@@ -4,10 +4,11 @@
  */
 import packageFacts from "../package.json" with { type: "json" };
 import { Terminal } from "./cli/terminal.ts";
-import { type Config, ConfigError, readConfig } from "./config.ts";
+import { type Config, ConfigError, LIMITS, readConfig, secretsIn } from "./config.ts";
 import { systemClock } from "./core/clock.ts";
 import { AppError, messageOf } from "./core/errors.ts";
 import { PREVIEW_COMMAND } from "./core/files.ts";
+import { printableLines } from "./core/format.ts";
 import { createLogger, prettyLines } from "./core/logger.ts";
 import { PROXY_VARIABLES } from "./core/proxies.ts";
 import type { Service } from "./service.ts";
@@ -18,7 +19,7 @@ const SAME_SIGNAL_MS = 1_000;
 const STOP_MS = 18_000;
 
 function say(text: string): void {
-  process.stderr.write(`${text}\n`);
+  process.stderr.write(`${printableLines(text)}\n`);
 }
 
 /** The environment, and without the proxies the one that the runtime sees: each request is told its proxy. */
@@ -104,7 +105,7 @@ else if (command === undefined || (command === "serve" && rest.length === 0)) aw
 else {
   // Imported on demand: the service starts without it.
   const { runCommand } = await import("./cli/commands.ts");
-  const print = (line: string) => void process.stdout.write(`${line}\n`);
+  const print = (line: string) => void process.stdout.write(`${printableLines(line)}\n`);
   process.exitCode = await runCommand(process.argv.slice(2), {
     environment,
     print,
@@ -142,13 +143,20 @@ async function serve(): Promise<void> {
   const isPretty = config.logFormat === "pretty" || (config.logFormat === "auto" && process.stderr.isTTY === true);
   const terminal = new Terminal((text) => void process.stderr.write(text));
   const isColored = isPretty && process.stderr.isTTY === true;
-  const logger = createLogger(config.logLevel, isPretty ? prettyLines(terminal, isColored) : undefined);
+  const logger = createLogger(
+    config.logLevel,
+    isPretty ? prettyLines(terminal, isColored) : undefined,
+    secretsIn(config),
+  );
   const firstKey = new FirstKey((text) => terminal.write(text));
   for (const warning of config.warnings) logger.warn({}, warning);
   try {
     // Imported on demand: most commands need no service, and it takes as long to load as they run.
     const { startService } = await import("./service.ts");
-    const service = await startService({ config, logger, onKeyMade: (key) => firstKey.made(key) });
+    const service = await startService({
+      ...{ config, logger, drainMs: LIMITS.drainMs },
+      onKeyMade: (key) => firstKey.made(key),
+    });
     const endProgress = isColored ? terminal.follow(systemClock, service.indexing) : () => undefined;
     const stop = async () => {
       endProgress();
@@ -169,7 +177,7 @@ async function serve(): Promise<void> {
     await introduce(
       service,
       config,
-      isPretty ? (line) => terminal.write(`  ${line}\n`) : (line) => logger.info({}, line),
+      isPretty ? (line) => terminal.write(`  ${printableLines(line)}\n`) : (line) => logger.info({}, line),
     );
     firstKey.show(config.hasConsole ? `  Sign in with it at ${service.url}/\n` : "");
   } catch (error) {

@@ -5,6 +5,7 @@ import { ListFiles } from "./collections/operator-lists.ts";
 import { type Config, ConfigError, LIMITS } from "./config.ts";
 import type { Clock } from "./core/clock.ts";
 import { messageOf } from "./core/errors.ts";
+import { readOperatorFile } from "./core/files.ts";
 import type { Logger } from "./core/logger.ts";
 import { Fetcher, type Wire, wireWith } from "./metadata/resolve/fetcher.ts";
 import { TokenLists } from "./prices/token-lists.ts";
@@ -66,7 +67,7 @@ async function readTokenLists(options: FileOptions): Promise<TokenLists> {
   const { metadataAllowPrivate: allowPrivate, snapshotDir } = config;
   const wire = options.metadataWire ?? wireWith(config.proxies);
   const fetcher = new Fetcher({ wire, clock, allowPrivate, gateways: { ipfs: [], arweave: [] } });
-  const times = { firstByteMs: 10_000, totalMs: 60_000, httpsOnly: !allowPrivate };
+  const times = { firstByteMs: 10_000, totalMs: 60_000, httpsOnly: !allowPrivate, isOperators: true };
   return loaded(
     new TokenLists({
       sources: config.tokenLists,
@@ -83,11 +84,12 @@ async function readTokenLists(options: FileOptions): Promise<TokenLists> {
 /** Reads the operator's price list. @throws ConfigError */
 async function readPriceList({ priceList: path }: Config): Promise<PriceList> {
   if (path === undefined) return COMPUTE_UNITS;
-  const text = await Bun.file(path)
-    .slice(0, LIMITS.maxListBytes)
-    .text()
-    .catch(() => undefined);
-  if (text === undefined) throw new ConfigError(["PRICE_LIST: the file can't be read"]);
+  let text: string;
+  try {
+    text = readOperatorFile(path, LIMITS.maxListBytes);
+  } catch (error) {
+    throw new ConfigError([`PRICE_LIST: the file cannot be read: ${messageOf(error)}`]);
+  }
   try {
     return parsePriceList(text);
   } catch (error) {

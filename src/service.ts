@@ -69,6 +69,8 @@ interface ServiceOptions {
   readonly auditMs?: number;
   /** DNS and connections for metadata. Tests record attempts and redirect them. */
   readonly metadataWire?: Wire;
+  /** Longest time in which a stopping service takes new requests, in ms. Default: it takes none. */
+  readonly drainMs?: number;
   /** First wait before a sample of a complete collection is fetched again, in ms, for tests. */
   readonly metadataSampleMs?: number;
 }
@@ -126,7 +128,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     indexing: async () => generations.current?.indexing() ?? [],
     stop: () => {
       isStopping = true;
-      return stopService(server, generations, { clock, logger });
+      return stopService(server, generations, { clock, logger, drainMs: options.drainMs ?? 0 });
     },
   };
 }
@@ -179,16 +181,16 @@ interface Ground {
 const CUTTING_MS = 1_000;
 
 /**
- * Stops in order: refuses new requests, notifies sockets, ends loops, then closes what the loops used. Each step has a
+ * Stops in order: lets proxies and clients go elsewhere, refuses new requests, notifies sockets, ends loops, then closes what the loops used. Each step has a
  * time limit, so that a node or a log that doesn't answer can't keep the process alive.
  */
 async function stopService(
   server: RunningServer,
   generations: Generations<Parts>,
-  { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
+  { clock, logger, drainMs }: { readonly clock: Clock; readonly logger: Logger; readonly drainMs: number },
 ): Promise<void> {
   logger.info({}, "stopping");
-  if ((await withTimeout(clock, LIMITS.stopGraceMs + CUTTING_MS, server.stop())) === undefined) {
+  if ((await withTimeout(clock, LIMITS.stopGraceMs + CUTTING_MS, server.stop(drainMs))) === undefined) {
     logger.warn({}, "the listening socket did not close in time");
   }
   await generations.stop();

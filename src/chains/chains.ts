@@ -4,6 +4,7 @@
  * sources are packages and public repositories; no fact was read from a live node.
  */
 import { AppError } from "../core/errors.ts";
+import { parseOperatorJson } from "../core/files.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import builtIn from "./chains.json" with { type: "json" };
 import type { ChainEntry } from "./entry.ts";
@@ -230,9 +231,10 @@ const isUnits = (value: unknown): value is number => typeof value === "number" &
 export function parsePriceList(json: string): PriceList {
   let parsed: unknown;
   try {
-    parsed = JSON.parse(json);
-  } catch {
-    // Falls through: undefined is no list.
+    parsed = parseOperatorJson(json.replace(/^\ufeff/, ""));
+  } catch (error) {
+    // A text that is no JSON is told the format below.
+    if (!(error instanceof SyntaxError)) throw error;
   }
   const { name, units, otherwise } = (parsed ?? {}) as Partial<Record<keyof PriceList, unknown>>;
   const isList =

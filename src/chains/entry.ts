@@ -3,6 +3,7 @@
  */
 import { type Static, type TSchema, Type } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
+import { parseOperatorJson } from "../core/files.ts";
 import { POOL_STYLES } from "./styles.ts";
 
 const Address = Type.RegExp(/^0x[0-9a-f]{40}$/, { description: "an address, lower case" });
@@ -80,6 +81,9 @@ export type ChainEntry = Static<typeof ChainEntry>;
 
 /** Most bytes of an operator's file. */
 export const MAX_CHAINS_BYTES = 1 << 20;
+const MAX_CHAINS = 1_000;
+/** Enough to show that it is the wrong file. */
+const MAX_PROBLEMS = 50;
 
 interface CheckedChains {
   readonly entries: readonly ChainEntry[];
@@ -94,14 +98,16 @@ interface CheckedChains {
 export function checkChains(json: string, isTaken: (entry: ChainEntry) => string | undefined): CheckedChains {
   let data: unknown;
   try {
-    data = JSON.parse(json);
+    data = parseOperatorJson(json);
   } catch (error) {
     return {
       entries: [],
       problems: [`line 1: is not JSON (${error instanceof Error ? error.message : "unreadable"})`],
     };
   }
-  if (!Array.isArray(data)) return { entries: [], problems: ["line 1: must be a list of chains"] };
+  if (!Array.isArray(data) || data.length > MAX_CHAINS) {
+    return { entries: [], problems: [`line 1: must be a list of at most ${MAX_CHAINS} chains`] };
+  }
   const lineOf = linesOf(json);
   const problems: { readonly line: number; readonly text: string }[] = [];
   const tell = (pointer: string, text: string) => problems.push({ line: lineOf(pointer), text });
@@ -128,7 +134,8 @@ export function checkChains(json: string, isTaken: (entry: ChainEntry) => string
     entries.push(chain);
   }
   problems.sort((a, b) => a.line - b.line);
-  return { entries, problems: problems.map(({ line, text }) => `line ${line}: ${text}`) };
+  const told = problems.slice(0, MAX_PROBLEMS).map(({ line, text }) => `line ${line}: ${text}`);
+  return { entries, problems: problems.length > told.length ? [...told, "there are more problems"] : told };
 }
 
 /** Finds the line of a value by its JSON pointer; that of the nearest enclosing value if it is missing. */

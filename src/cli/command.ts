@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { ParseArgsConfig } from "node:util";
 import { type Chain, knownChains, parseChain } from "../chains/chains.ts";
 import type { Config } from "../config.ts";
-import { nearestWord } from "../core/format.ts";
+import { nearestWord, printable } from "../core/format.ts";
 import { parseAddress } from "../core/hex.ts";
 import { createLogger } from "../core/logger.ts";
 import { type KeyScope, usageStream } from "../events/types.ts";
@@ -21,7 +21,6 @@ import {
   openCommandLog,
   USAGE,
 } from "./access.ts";
-import { printable } from "./terminal.ts";
 
 /** Options as `parseArgs` takes them. */
 export type CommandOptions = NonNullable<ParseArgsConfig["options"]>;

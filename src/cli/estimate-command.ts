@@ -1,10 +1,10 @@
 /** `estimate`: what indexing a contract would cost. */
 import type { CollectionEstimate, EstimatedRange } from "../client/index.ts";
-import { countText, durationText, wholeText } from "../core/format.ts";
+import { countText, durationText, printable, wholeText } from "../core/format.ts";
 import { COLLECTION_WORDS, statusWord } from "../status-words.ts";
 import { type HttpOperator, LogOperator, missingLog, type NamedContract } from "./access.ts";
 import { CHAIN, CHAIN_HELP, type Command, type CommandRun, contractOf, serviceOf } from "./command.ts";
-import { printable, tableText } from "./terminal.ts";
+import { tableText } from "./terminal.ts";
 
 /** The part of the answer that is shown. */
 export type ShownEstimate = Omit<CollectionEstimate, "chain" | "address" | "time">;

@@ -4,7 +4,9 @@
  */
 import { LIMITS } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
-import { countText, durationText, wholeText } from "../core/format.ts";
+import { messageOf } from "../core/errors.ts";
+import { readOperatorFile } from "../core/files.ts";
+import { countText, durationText, printable, wholeText } from "../core/format.ts";
 import { parseAddress } from "../core/hex.ts";
 import type { ListedCollection } from "../operators/models.ts";
 import { leaseReports } from "../operators/status.ts";
@@ -21,7 +23,7 @@ import {
 } from "./access.ts";
 import { type Command, type CommandRun, knownChain, ownService, shown, type Work } from "./command.ts";
 import { estimateOf, rangeText, type ShownEstimate } from "./estimate-command.ts";
-import { barText, printable, tableText } from "./terminal.ts";
+import { barText, tableText } from "./terminal.ts";
 
 const POLL_MS = 400;
 /** Polls that wait for the tokens of finished collections to be counted, which the service does afterwards. */
@@ -73,7 +75,7 @@ function beforeText(before: string | null): string {
 
 async function contractsOf({ words, values }: CommandRun): Promise<NamedContract[]> {
   const { file, chain = "eth" } = values;
-  const lines = typeof file === "string" ? await linesOf(file) : [];
+  const lines = typeof file === "string" ? linesOf(file) : [];
   const asked = [...words.map((text) => ({ text, place: undefined })), ...lines];
   const contracts = asked.map(({ text, place }) => contractIn(text, String(chain), place));
   if (contracts.length === 0) throw new CommandError("index needs addresses, or --file", USAGE);
@@ -98,12 +100,14 @@ function contractIn(line: string, chain: string, place: string | undefined): Nam
 }
 
 /** The lines of a file that are neither empty nor a comment, each with its place. */
-async function linesOf(path: string): Promise<{ text: string; place: string }[]> {
-  const file = Bun.file(path);
-  if (!(await file.exists())) throw new CommandError(`--file: ${path} can't be read`, USAGE);
-  if (file.size > LIMITS.maxListBytes)
-    throw new CommandError(`--file: ${path} has more than ${LIMITS.maxListBytes} bytes`, USAGE);
-  return (await file.text())
+function linesOf(path: string): { text: string; place: string }[] {
+  let text: string;
+  try {
+    text = readOperatorFile(path, LIMITS.maxListBytes);
+  } catch (error) {
+    throw new CommandError(`--file: ${path} can't be read: ${messageOf(error)}`, USAGE);
+  }
+  return text
     .split(/\r?\n/)
     .map((line, index) => ({ text: line.replace(/#.*/, "").trim(), place: `${path}:${index + 1}` }))
     .filter(({ text }) => text !== "");

@@ -3,7 +3,7 @@ import { troubleOfReport, troubleText, wayOutOf } from "../chains/trouble.ts";
 import type { TokenPrice } from "../client/index.ts";
 import { historyText } from "../collections/headline.ts";
 import { systemClock } from "../core/clock.ts";
-import { bytesText, countedText, countText, durationText, wholeText } from "../core/format.ts";
+import { bytesText, countedText, countText, durationText, printable, wholeText } from "../core/format.ts";
 import { type NftEvent, nftStream, type Recorded } from "../events/types.ts";
 import { COLLECTION_STATUSES, type ListedCollection, type StatusReport } from "../operators/models.ts";
 import { CHAIN_WORDS, COLLECTION_WORDS, ENDPOINT_WORDS, statusWord, valuesWithWords } from "../status-words.ts";
@@ -18,7 +18,7 @@ import {
   serviceOf,
   unknownWord,
 } from "./command.ts";
-import { barText, printable, tableText } from "./terminal.ts";
+import { barText, tableText } from "./terminal.ts";
 
 const WATCH_MS = 1_000;
 

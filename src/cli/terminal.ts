@@ -1,6 +1,6 @@
 /** Tables and bars, and what `serve` shows: a banner, short log lines, and bars of running backfills below them. */
 import type { Clock } from "../core/clock.ts";
-import { countText, durationText } from "../core/format.ts";
+import { countText, durationText, printable } from "../core/format.ts";
 import type { ListedCollection } from "../operators/models.ts";
 
 /** Lays rows out in columns. Columns of numbers are aligned to the right. */
@@ -22,9 +22,6 @@ export function barText(percent: number): string {
   const full = Math.round((percent / 100) * BAR_CELLS);
   return `${"█".repeat(full)}${"░".repeat(BAR_CELLS - full)} ${String(percent).padStart(3)} %`;
 }
-
-/** Removes what could move a terminal's cursor: names come from contracts. */
-export const printable = (text: string): string => text.replace(/[\p{Cc}\p{Cf}]/gu, "·");
 
 const REFRESH_MS = 500;
 

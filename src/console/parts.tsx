@@ -1,9 +1,11 @@
 /** Small parts that several screens show. */
+
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Contract, type ListedCollection, ServiceError } from "../client/index.ts";
 import { type Query, queryText } from "../client/requests.ts";
 import { COLLECTION_WORDS } from "../status-words.ts";
+import { isolated } from "./direction.ts";
 import { explorerOf, useAction } from "./hooks.ts";
 import { BASE } from "./session.ts";
 
@@ -54,10 +56,14 @@ export const clock = (time: string): string => `${time.slice(0, 19).replace("T",
 export const brief = (address: string): string =>
   address.length > 14 ? `${address.slice(0, 6)}…${address.slice(-4)}` : address;
 
-/** Names and ids come from contracts: what could hide or turn other text is left out, and long ones are cut. */
+/**
+ * Names and ids come from contracts: what could hide or turn other text is left out, and long ones are cut. A name that is
+ * written from right to left doesn't turn its neighbours.
+ */
 export function plain(text: string, most = 80): string {
-  const clean = text.replace(/[\p{Cc}\p{Cf}]/gu, "·");
-  return clean.length > most ? `${clean.slice(0, most)}…` : clean;
+  const clean = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "·");
+  const short = clean.length > most ? `${clean.slice(0, most)}…` : clean;
+  return isolated(short);
 }
 
 /** Cuts a long text in the middle: names of tokens often differ at their ends only. */

@@ -3,6 +3,7 @@
  * that locates the fault (chain, block range, attempt). Endpoint URLs carry keys, so an `AppError` redacts its message
  * and meta itself.
  */
+import type { Secrets } from "./secrets.ts";
 
 export type ErrorMeta = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
@@ -13,8 +14,11 @@ interface AppErrorOptions {
   readonly cause?: unknown;
 }
 
-/** Matches URLs. The whole URL is replaced, because paths and queries of RPC URLs are keys. */
-const URL_PATTERN = /\b(?:https?|wss?|postgres(?:ql)?):\/\/[^\s"'`<>)\]}]+/gi;
+/**
+ * Matches URLs. The whole URL is replaced, because paths and queries of RPC URLs are keys. A login may contain any
+ * punctuation.
+ */
+const URL_PATTERN = /\b(?:https?|wss?|postgres(?:ql)?):\/\/(?:[^\s/?#@]*@)?[^\s"'`<>)\]}]+/gi;
 
 /** Replaces every URL in `text` with its scheme. Removes user names, hosts, paths and keys. */
 export function redact(text: string): string {
@@ -127,10 +131,16 @@ export function invalidParameter(parameter: string, allowed: string): Refusal {
 /** The client left before it had sent its whole request. */
 export class ClientGone extends Error {}
 
-/** Returns the message of any thrown value, redacted, on one line, of at most 500 characters. */
-export function messageOf(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error);
-  return redact(text).replace(/\s+/g, " ").slice(0, 500);
+/** Most characters of a message that are examined, and that are kept. */
+const [MAX_EXAMINED, MAX_MESSAGE] = [2_000, 500];
+
+/**
+ * Returns the message of any thrown value, redacted, on one line, of at most 500 characters.
+ * @param secrets the secrets of the place that the error came from
+ */
+export function messageOf(error: unknown, secrets?: Secrets): string {
+  const text = redact(error instanceof Error ? error.message : String(error)).replace(/\s+/g, " ");
+  return secrets === undefined ? text.slice(0, MAX_MESSAGE) : secrets.redact(text.slice(0, MAX_EXAMINED), MAX_MESSAGE);
 }
 
 /** True if the same call may succeed later. Unknown errors count as final. */

@@ -2,20 +2,23 @@
 import {
   chmodSync,
   closeSync,
+  constants,
   existsSync,
+  fstatSync,
   mkdirSync,
   mkdtempSync,
   openSync,
   readdirSync,
   readFileSync,
+  readSync,
   rmSync,
+  type Stats,
   statSync,
   writeFileSync,
 } from "node:fs";
-import { readFile, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Clock } from "./clock.ts";
-import { messageOf } from "./errors.ts";
+import { AppError, messageOf } from "./errors.ts";
 import type { Logger } from "./logger.ts";
 
 export const PRIVATE_FILE = 0o600;
@@ -143,6 +146,96 @@ export class OpenFiles {
   }
 }
 
+// A file that an operator names may be anything: a pipe or a terminal, whose reader waits for ever, a device without an
+// end, or a file of gigabytes. All of them are refused before they are read.
+
+/** @throws Error in words that follow the name of the setting */
+function assertBounded(found: Stats, maxBytes: number): void {
+  const allowed = `it must be a regular file of at most ${maxBytes} bytes`;
+  if (!found.isFile()) throw new Error(`${allowed}, and is ${kindOf(found)}`);
+  if (found.size > maxBytes) throw new Error(`${allowed}, and has ${found.size}`);
+}
+
+function kindOf(found: Stats): string {
+  if (found.isDirectory()) return "a folder";
+  if (found.isFIFO()) return "a pipe";
+  if (found.isSocket()) return "a socket";
+  return "a device";
+}
+
+/** @throws AppError if the path leads to something that is no regular file. A missing file is a matter of its opener. */
+export function assertRegularFile(path: string): void {
+  let found: Stats | undefined;
+  try {
+    found = statSync(path, { throwIfNoEntry: false });
+  } catch {
+    // A part of the path is no folder, or may not be read. The program that opens the file says so.
+  }
+  if (found === undefined || found.isFile()) return;
+  throw new AppError(`${path}: it must be a regular file, and is ${kindOf(found)}`, { code: "log_unavailable" });
+}
+
+/** The reason why a file can't be read by `readOperatorFile`, without reading it; undefined if there is none. */
+export function faultOfFile(path: string, maxBytes: number): string | undefined {
+  try {
+    closeSync(openBounded(path, maxBytes));
+    return undefined;
+  } catch (error) {
+    return messageOf(error);
+  }
+}
+
+/** Looks before it opens, because to open a device can have effects, and afterwards, because the path may have changed. */
+function openBounded(path: string, maxBytes: number): number {
+  assertBounded(statSync(path), maxBytes);
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    assertBounded(fstatSync(file), maxBytes);
+    return file;
+  } catch (error) {
+    closeSync(file);
+    throw error;
+  }
+}
+
+const READ_BYTES = 1024 * 1024;
+
+/** The text of a file that an operator names, with no more than `maxBytes` bytes. @throws Error that says what is allowed */
+export function readOperatorFile(path: string, maxBytes: number): string {
+  const file = openBounded(path, maxBytes);
+  try {
+    const chunks: Uint8Array[] = [];
+    let length = 0;
+    for (;;) {
+      // The size tells nothing of files of the system, which may be endless.
+      const chunk = new Uint8Array(Math.min(READ_BYTES, maxBytes + 1 - length));
+      const count = readSync(file, chunk);
+      if (count === 0) break;
+      length += count;
+      if (length > maxBytes) throw new Error(`it must be a regular file of at most ${maxBytes} bytes, and has more`);
+      chunks.push(chunk.subarray(0, count));
+    }
+    return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks));
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** Levels of lists and objects in an operator's JSON. The formats have at most five. */
+const MAX_LEVELS = 32;
+
+/** Parses an operator's JSON. Code that walks a deeper value would overflow the stack. @throws Error */
+export function parseOperatorJson(text: string): unknown {
+  let level = 0;
+  // A string counts as one piece, with the brackets in it.
+  for (const [piece] of text.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{}]/gs)) {
+    if (piece === "[" || piece === "{") level++;
+    else if (piece === "]" || piece === "}") level--;
+    if (level > MAX_LEVELS) throw new Error(`it has lists and objects in each other, more than ${MAX_LEVELS} deep`);
+  }
+  return JSON.parse(text);
+}
+
 // A file that an operator keeps, and what was read from it. It is read again when it changes. While the file can't be
 // used, the previous content stays in force.
 
@@ -184,22 +277,16 @@ export class ListFile<L> {
   }
 
   /** Reads the file if it changed; undefined if not. Problems leave the list unchanged. */
-  async refresh(): Promise<{ problems: string[] } | undefined> {
+  refresh(): { problems: string[] } | undefined {
     if (this.path === undefined) return undefined;
     let text: string;
     try {
       // The fingerprint is taken before the read, so that a write in between counts as a change.
-      const found = await stat(this.path);
-      // Reading a pipe would block the start.
-      if (!found.isFile()) throw new Error("it is not a regular file");
-      const { mtimeMs, ctimeMs, size, ino } = found;
+      const { mtimeMs, ctimeMs, size, ino } = statSync(this.path);
       const look = `${mtimeMs} ${ctimeMs} ${size} ${ino}`;
       if (look === this.#seen) return undefined;
       this.#seen = look;
-      if (size > this.#maxBytes) {
-        return { problems: [`${this.key}: must not have more than ${this.#maxBytes} bytes`] };
-      }
-      text = new TextDecoder("utf-8", { fatal: true }).decode(await readFile(this.path));
+      text = readOperatorFile(this.path, this.#maxBytes);
     } catch (error) {
       const problem = `${this.key}: the file cannot be read: ${messageOf(error)}`;
       if (this.#seen === problem) return undefined;

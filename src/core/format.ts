@@ -31,6 +31,24 @@ export function bytesText(bytes: number): string {
   return bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
 }
 
+/** Characters that move a terminal's cursor, end a line, hide, or turn the order of others. Not the joiner of emojis. */
+const UNPRINTABLE = /(?!\u200d)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
+/** The escape of JSON and JavaScript, such as `\u202e`. */
+const escapeOf = (character: string): string =>
+  [...Array(character.length).keys()]
+    .map((i) => `\\u${character.charCodeAt(i).toString(16).padStart(4, "0")}`)
+    .join("");
+
+/** The text on one line, in which each character is seen: names and errors come from contracts and nodes. */
+export const printable = (text: string): string => text.replace(UNPRINTABLE, escapeOf);
+
+/** The same for text with lines and tabs of its own. JSON stays the same JSON. */
+export const printableLines = (text: string): string =>
+  text.replace(UNPRINTABLE, (character) =>
+    character === "\n" || character === "\t" ? character : escapeOf(character),
+  );
+
 /** The word that a typing error most likely stands for; undefined if none is near. */
 export function nearestWord(word: string, words: readonly string[]): string | undefined {
   const [nearest] = words

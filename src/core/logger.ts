@@ -4,7 +4,9 @@
  */
 import pino from "pino";
 import pretty from "pino-pretty";
-import { AppError, redact } from "./errors.ts";
+import { AppError, redact as redactUrls } from "./errors.ts";
+import { printable, printableLines } from "./format.ts";
+import { Secrets } from "./secrets.ts";
 
 export type LogLevel = "silent" | "error" | "warn" | "info" | "debug" | "trace";
 
@@ -16,15 +18,35 @@ export interface Logger {
   child(fields: object): Logger;
 }
 
-function serializeError(error: unknown, depth = 0): unknown {
+type Redact = (text: string) => string;
+
+function serializeError(error: unknown, redact: Redact, depth = 0): unknown {
   if (!(error instanceof Error)) return redact(String(error));
   return {
     type: error.name,
     message: redact(error.message),
     ...(error instanceof AppError ? { code: error.code, retryable: error.retryable, ...error.meta } : {}),
     stack: redact(error.stack ?? ""),
-    ...(error.cause !== undefined && depth < 3 ? { cause: serializeError(error.cause, depth + 1) } : {}),
+    ...(error.cause !== undefined && depth < MAX_DEPTH
+      ? { cause: serializeError(error.cause, redact, depth + 1) }
+      : {}),
   };
+}
+
+/** Deeper values of a line are errors' causes and lists of lists, which no caller passes. */
+const MAX_DEPTH = 3;
+
+/** Facts of a client's request, of which there may be thousands a second. The client doesn't know the operator's secrets. */
+const OWN_FIELDS = new Set(["requestId", "method", "path", "parameters"]);
+
+/** The fields of a line with redacted texts. Errors have a serializer of their own. */
+function redactedFields(value: unknown, redact: Redact, depth = 0): unknown {
+  if (typeof value === "string") return redact(value);
+  if (typeof value !== "object" || value === null || value instanceof Error || depth > MAX_DEPTH) return value;
+  if (Array.isArray(value)) return value.map((one) => redactedFields(one, redact, depth + 1));
+  const redacted = ([key, one]: [string, unknown]) =>
+    [key, depth === 0 && OWN_FIELDS.has(key) ? one : redactedFields(one, redact, depth + 1)] as const;
+  return Object.fromEntries(Object.entries(value).map(redacted));
 }
 
 export type LogFormat = "json" | "pretty";
@@ -71,20 +93,31 @@ function lineText(line: Readonly<Record<string, unknown>>, message: string): str
   const fields = SHOWN.filter((name) => line[name] !== undefined && !message.includes(String(line[name])));
   const fault = (line["err"] as { readonly message?: string } | undefined)?.message;
   const rest = fields.map((name) => `${name}=${String(line[name])}`);
-  return [message, ...(fault === undefined || message.includes(fault) ? [] : [`(${fault})`]), ...rest].join(" ");
+  const words = [message, ...(fault === undefined || message.includes(fault) ? [] : [`(${fault})`]), ...rest];
+  // A text of a node or a contract must not end the line, or turn it.
+  return printable(words.join(" "));
 }
 
-/** Creates a logger of JSON lines to standard error, or to `destination`. */
-export function createLogger(level: LogLevel, destination?: Destination): Logger {
-  const stream = destination ?? pino.destination({ fd: 2, sync: true });
+/**
+ * Creates a logger of JSON lines to standard error, or to `destination`.
+ * @param secrets the operator's, which no line may contain, whatever their source
+ */
+export function createLogger(level: LogLevel, destination?: Destination, secrets = new Secrets([])): Logger {
+  const output = destination ?? pino.destination({ fd: 2, sync: true });
+  // JSON escapes some control characters only. The others would reach a terminal that shows the lines.
+  const stream: Destination = { write: (line) => output.write(printableLines(line)) };
+  const redact = (text: string) => secrets.redact(redactUrls(text));
   return pino(
     {
       level,
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
-      serializers: { err: (error: unknown) => serializeError(error) },
+      serializers: { err: (error: unknown) => serializeError(error, redact) },
       redact: { paths: ["key", "apiKey", "*.apiKey", "url", "*.url", "headers"], censor: "[redacted]" },
-      formatters: { level: (label) => ({ level: label }) },
+      formatters: {
+        level: (label) => ({ level: label }),
+        log: (fields) => redactedFields(fields, redact) as Record<string, unknown>,
+      },
       hooks: {
         logMethod(args, method) {
           const clean = args.map((arg) => (typeof arg === "string" ? redact(arg) : arg));

@@ -137,14 +137,19 @@ export interface RunningServer {
   disconnect(): void;
   /** Closes the sockets whose key is no longer valid. */
   dropKeys(keys: Pick<ApiKeys, "isValid">): void;
-  stop(): Promise<void>;
+  /**
+   * Takes requests for up to `drainMs` more, and ends each connection with its answer. Then closes the rest.
+   * @param drainMs default: takes none
+   */
+  stop(drainMs?: number): Promise<void>;
 }
 
 /** Starts to listen. Returns the bound port. @throws when the port is in use */
 export function startServer(options: ServerOptions): RunningServer {
   const { host, port, clock } = options;
   const peers = new Set<SocketPeer>();
-  const answer = answererOf(options, peers);
+  const drain = new Drain(clock);
+  const answer = answererOf({ ...options, drain }, peers);
   // With the runtime's own bound of 16 KB a long cursor would get a bare 431 instead of an error that names it.
   Object.assign(http, { maxHeaderSize: LIMITS.maxRequestHead });
   const server = Bun.serve<SocketData>({
@@ -175,28 +180,64 @@ export function startServer(options: ServerOptions): RunningServer {
         if (!keys.isValid(peer.key.hash)) peer.close(POLICY_VIOLATION, KEY_IS_OVER);
       }
     },
-    stop: async () => {
+    stop: async (drainMs = 0) => {
+      const begun = clock.monotonic();
+      await drain.run(drainMs);
       closeAll(GOING_AWAY, "the server is stopping");
       // Lets requests in flight finish, up to the grace period, then cuts all connections.
-      await withTimeout(clock, LIMITS.stopGraceMs, server.stop(false));
+      await withTimeout(clock, LIMITS.stopGraceMs - (clock.monotonic() - begun), server.stop(false));
       await server.stop(true);
     },
   };
 }
 
+/** Without a request in this time, proxies and clients have left. */
+const QUIET_MS = 300;
+
+/**
+ * The time between the signal to stop and the end of listening. A kept connection that closes by itself may have a request
+ * on its way, which is lost unless it is repeated. So connections end with an answer that says so.
+ */
+class Drain {
+  readonly #clock: Clock;
+  #isRunning = false;
+  #requests = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Counts a request. Returns true if its connection must end. */
+  takes(): boolean {
+    if (this.#isRunning) this.#requests++;
+    return this.#isRunning;
+  }
+
+  /** Resolves after `ms`, or earlier when no request comes any more. */
+  async run(ms: number): Promise<void> {
+    this.#isRunning = true;
+    const end = this.#clock.monotonic() + ms;
+    for (let before = -1; before < this.#requests && this.#clock.monotonic() < end; ) {
+      before = this.#requests;
+      await this.#clock.sleep(Math.min(QUIET_MS, end - this.#clock.monotonic()));
+    }
+  }
+}
+
 type Answerer = (request: Request, server: Server<SocketData>) => Response | undefined | Promise<Response>;
 
 /** Passes requests to the application, and upgrades to the channel while there is room for another socket. */
-function answererOf(options: ServerOptions, peers: ReadonlySet<SocketPeer>): Answerer {
-  const { prefix, serving, isCrowded = () => false } = options;
+function answererOf(options: ServerOptions & { readonly drain: Drain }, peers: ReadonlySet<SocketPeer>): Answerer {
+  const { prefix, serving, drain, isCrowded = () => false } = options;
   const maxSockets = Math.min(LIMITS.maxSockets, options.maxSockets ?? Number.POSITIVE_INFINITY);
   let isStarted = false;
-  /** Ends the connection after the answer if there is little room for others. */
+  /** Ends the connection after the answer if the service stops, or has little room for others. */
   const closing = (response: Response): Response => {
-    if (isCrowded()) response.headers.set("connection", "close");
+    if (drain.takes() || isCrowded()) response.headers.set("connection", "close");
     return response;
   };
   return (request, server) => {
+    if (!hasOneHost(request)) return withRequestId(errorResponse(NOT_ONE_HOST));
     const ready = serving();
     const target = withoutPrefix(targetOf(request.url), prefix);
     const path = pathOf(target);
@@ -268,6 +309,19 @@ function withoutPrefix(target: string, prefix: string): string {
   if (rest === "" || rest.startsWith("?")) return `/${rest}`;
   return isOwnPath(pathOf(rest)) ? rest : target;
 }
+
+// A proxy and this service could take different ones of two hosts for the request's own (RFC 9112 section 3.2). The runtime
+// joins repeated headers with commas. It refuses a request of HTTP/1.1 without a host itself, with a bare 400; HTTP/1.0 has none.
+
+/** A name or an address, and a port (RFC 3986 section 3.2.2). A comma is left out: no name has one. */
+const HOST = /^(?:\[[0-9A-Za-z:.%]+\]|(?:[\w.~!$&'()*+;=-]|%[0-9A-Fa-f]{2})*)(?::\d*)?$/;
+
+function hasOneHost({ headers }: Request): boolean {
+  const host = headers.get("host");
+  return host === null || HOST.test(host);
+}
+
+const NOT_ONE_HOST = invalidParameter("host", "the request must have one Host header, with a name or an address");
 
 // A path as a proxy saw it. The runtime hands out URLs in which dots are resolved and backslashes are slashes, so a
 // proxy's rules for paths may have seen another path than the router. Only its own routes match the bytes of the

@@ -17,7 +17,7 @@ import {
 } from "node:fs";
 import { dirname } from "node:path";
 import { AppError, messageOf } from "../core/errors.ts";
-import { makePrivate, makePrivateFile, makePrivateFolder } from "../core/files.ts";
+import { assertRegularFile, makePrivate, makePrivateFile, makePrivateFolder } from "../core/files.ts";
 import { MIGRATIONS } from "./sqlite-schema.ts";
 
 const conflict = (text: string) => new AppError(text, { code: "conflict" });
@@ -26,6 +26,7 @@ const unavailable = (text: string) => new AppError(text, { code: "log_unavailabl
 /** Writes the log at `path` to a new file. Returns its bytes. @throws AppError if the file exists */
 export function backUpSqlite(path: string, file: string): number {
   if (existsSync(file)) throw conflict(`${file} exists; a backup replaces no file`);
+  assertRegularFile(path);
   const part = `${file}.part`;
   rmSync(part, { force: true });
   makePrivateFile(part);
@@ -95,6 +96,7 @@ export async function restoreSqlite(options: RestoreOptions): Promise<string | u
 /** @throws AppError */
 function assertWholeLog(file: string, isForced: boolean): void {
   if (!existsSync(file)) throw unavailable(`there is no file ${file}`);
+  assertRegularFile(file);
   let fault: string | undefined;
   try {
     fault = isForced || hasSeal(file) ? undefined : "its checksum doesn't match: bytes were changed or lost";

@@ -1,12 +1,13 @@
 /** Opens the event log of `EVENT_LOG_URL` with the engine that its scheme names, and tries what a start does to it. */
 import { Database } from "bun:sqlite";
-import { existsSync, mkdtempSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { SQL } from "bun";
 import type { Clock } from "../core/clock.ts";
 import { AppError, InvariantError, messageOf } from "../core/errors.ts";
-import { sqlitePath } from "../core/files.ts";
+import { assertRegularFile, sqlitePath } from "../core/files.ts";
 import type { Logger } from "../core/logger.ts";
+import { Secrets, secretsOfPassword } from "../core/secrets.ts";
 import { type EventLog, type LogStatus, serverOf } from "./event-log.ts";
 import { checkPostgresLog, openPostgresLog } from "./postgres.ts";
 import { UNFINISHED_COPY } from "./raw-log.ts";
@@ -35,7 +36,7 @@ export async function openLog(
   const path = sqlitePath(url);
   if (path !== undefined) return openSqliteLog({ path, ...common }).catch((error: unknown) => refuse(path, error));
   if (/^postgres(ql)?:\/\//.test(url)) {
-    return openPostgresLog({ url, ...options, ...common }).catch((error: unknown) => refuse(serverOf(url), error));
+    return openPostgresLog({ url, ...options, ...common }).catch((error: unknown) => refuseServer(url, error));
   }
   throw new AppError("EVENT_LOG_URL must start with sqlite:// or postgres://", { code: "configuration" });
 }
@@ -49,15 +50,18 @@ export async function assertWhole(log: EventLog): Promise<void> {
 }
 
 /** @param place path, or host and port: where to look. @throws AppError that names it, and the variable */
-function refuse(place: string, error: unknown): never {
+function refuse(place: string, error: unknown, secrets?: Secrets): never {
   if (error instanceof InvariantError) throw error;
   const { code, retryable, meta } =
     error instanceof AppError ? error : { code: "log_unavailable", retryable: false, meta: {} };
-  const message = messageOf(error);
+  const message = messageOf(error, secrets);
   const text = message.includes(place) ? message : `${place}: ${message}`;
   const isNamed = message.includes("EVENT_LOG_URL");
   throw new AppError(isNamed ? message : `EVENT_LOG_URL: ${text}`, { code, retryable, meta, cause: error });
 }
+
+const refuseServer = (url: string, error: unknown): never =>
+  refuse(serverOf(url), error, new Secrets(secretsOfPassword(url)));
 
 // Tries what a start does to the log of `EVENT_LOG_URL`, and keeps nothing: no file, no table and no migration. The work
 // is the start's own, on a log beside the place of a new one, or in a transaction that is rolled back. Also finds the
@@ -84,7 +88,7 @@ export async function checkLog(url: string, options: CheckOptions): Promise<LogC
       path === undefined ? await checkPostgresLog({ url, ...options }) : tryMigration(path, options.clock.now());
     return { isChanged };
   } catch (error) {
-    return refuse(path ?? serverOf(url), error);
+    return path === undefined ? refuseServer(url, error) : refuse(path, error);
   }
 }
 
@@ -112,7 +116,7 @@ async function checkNew(path: string, { clock, logger }: CheckOptions): Promise<
 
 /** Returns true if a migration is missing. */
 function tryMigration(path: string, now: number): boolean {
-  if (!statSync(path).isFile()) throw new Error(`${path} is no file`);
+  assertRegularFile(path);
   const db = new Database(path, { readwrite: true, strict: true });
   try {
     db.run("PRAGMA busy_timeout = 10000");
@@ -138,6 +142,7 @@ export function fileFaults(url: string): string[] {
   if (path === undefined) return [];
   if (!existsSync(path)) return [`there is no file ${path}`];
   try {
+    assertRegularFile(path);
     const database = new Database(path, { readonly: true });
     const rows = database.query<{ integrity_check: string }, []>("PRAGMA integrity_check").all();
     database.close();

@@ -6,6 +6,8 @@ import { Database } from "bun:sqlite";
 import { existsSync } from "node:fs";
 import { type ReservedSQL, SQL } from "bun";
 import { AppError, messageOf } from "../core/errors.ts";
+import { assertRegularFile } from "../core/files.ts";
+import { Secrets, secretsOfPassword } from "../core/secrets.ts";
 import type { StreamName } from "../events/types.ts";
 import { serverOf } from "./event-log.ts";
 import { eventValues, POSTGRES_MIGRATIONS } from "./postgres-statements.ts";
@@ -89,7 +91,10 @@ async function open(url: string): Promise<RawPostgres> {
     return new RawPostgres(sql, await sql.reserve());
   } catch (error) {
     await sql.close();
-    throw new AppError(`${serverOf(url)}: ${messageOf(error)}`, { code: "log_unavailable", cause: error });
+    throw new AppError(`${serverOf(url)}: ${messageOf(error, new Secrets(secretsOfPassword(url)))}`, {
+      code: "log_unavailable",
+      cause: error,
+    });
   }
 }
 
@@ -214,6 +219,7 @@ class RawPostgres implements RawWriter {
 /** Opens a log for reading: one state of it, however much is appended meanwhile. @throws AppError */
 export function openRawSqlite(path: string): RawReader {
   if (!existsSync(path)) throw new AppError(`there is no event log at ${path}`, { code: "log_unavailable" });
+  assertRegularFile(path);
   const db = new Database(path, { readonly: true, strict: true });
   db.run("PRAGMA busy_timeout = 10000");
   db.run("BEGIN");

@@ -9,7 +9,7 @@ import { dirname } from "node:path";
 import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError, InvariantError, messageOf } from "../core/errors.ts";
-import { makePrivate, makePrivateFile, makePrivateFolder } from "../core/files.ts";
+import { assertRegularFile, makePrivate, makePrivateFile, makePrivateFolder } from "../core/files.ts";
 import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
@@ -75,6 +75,7 @@ export async function openSqliteLog(options: SqliteOptions): Promise<EventLog> {
  * SQLite gives the files beside it the same rights.
  */
 function makeFiles({ path, logger }: SqliteOptions): void {
+  assertRegularFile(path);
   try {
     makePrivateFolder(dirname(path));
     const arePrivate = [makePrivateFile(path), makePrivate(`${path}-wal`), makePrivate(`${path}-shm`)];

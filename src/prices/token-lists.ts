@@ -4,11 +4,18 @@
  * a fetched list is kept in a folder. An earlier list takes precedence over a later one.
  */
 import { randomUUID } from "node:crypto";
-import { readFile, rename, stat, writeFile } from "node:fs/promises";
+import { rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { backoffMs, type Clock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
-import { ListFile, makePrivateFolder, type ParsedList, PRIVATE_FILE } from "../core/files.ts";
+import {
+  ListFile,
+  makePrivateFolder,
+  type ParsedList,
+  PRIVATE_FILE,
+  parseOperatorJson,
+  readOperatorFile,
+} from "../core/files.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 
@@ -43,9 +50,11 @@ export function parseTokenList(text: string): ParsedList<ListedTokens> {
   const refused = (problem: string) => ({ list, problems: [problem] });
   let value: unknown;
   try {
-    value = JSON.parse(text.replace(/^\ufeff/, ""));
-  } catch {
-    return refused("the list is no JSON");
+    value = parseOperatorJson(text.replace(/^\ufeff/, ""));
+  } catch (error) {
+    return refused(
+      error instanceof SyntaxError ? "the list is no JSON" : `the list can't be used: ${messageOf(error)}`,
+    );
   }
   const tokens = (value as { tokens?: unknown } | null)?.tokens;
   if (!Array.isArray(tokens)) return refused("the list has no `tokens`; the format is https://tokenlists.org");
@@ -137,7 +146,7 @@ export class TokenLists {
     const problems: string[] = [];
     for (const list of this.#lists) {
       if (list instanceof FetchedList) await list.restore();
-      else problems.push(...((await list.refresh())?.problems ?? []).map((problem) => `${problem} (${list.path})`));
+      else problems.push(...(list.refresh()?.problems ?? []).map((problem) => `${problem} (${list.path})`));
     }
     return problems;
   }
@@ -157,7 +166,7 @@ export class TokenLists {
     for (;;) {
       await clock.sleep(pollMs, signal);
       for (const file of files) {
-        const change = await file.refresh();
+        const change = file.refresh();
         if (change === undefined) continue;
         const { problems } = change;
         if (problems.length > 0) logger.warn({ problems }, "a token list is unusable: the previous one stays in force");
@@ -188,9 +197,9 @@ class FetchedList {
     const path = this.#copyPath();
     if (path === undefined) return;
     try {
-      const { mtimeMs, size } = await stat(path);
-      if (size > this.#options.maxBytes) return;
-      if (this.#take(await readFile(path)) === undefined) this.#fetchedAt = mtimeMs;
+      const { mtimeMs } = await stat(path);
+      const text = readOperatorFile(path, this.#options.maxBytes);
+      if (this.#take(text) === undefined) this.#fetchedAt = mtimeMs;
     } catch {
       // There is no copy. The list is fetched soon.
     }
@@ -222,21 +231,21 @@ class FetchedList {
       signal.throwIfAborted();
       return messageOf(error);
     }
-    const problem = this.#take(bytes);
-    if (problem !== undefined) return problem;
-    this.#fetchedAt = clock.now();
-    await this.#keepCopy(bytes);
-    return undefined;
-  }
-
-  /** Makes the bytes the list in force. Returns the problem if they are no list. */
-  #take(bytes: Uint8Array): string | undefined {
     let text: string;
     try {
       text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     } catch {
       return "the list is no UTF-8";
     }
+    const problem = this.#take(text);
+    if (problem !== undefined) return problem;
+    this.#fetchedAt = clock.now();
+    await this.#keepCopy(bytes);
+    return undefined;
+  }
+
+  /** Makes the text the list in force. Returns the problem if it is no list. */
+  #take(text: string): string | undefined {
     const { list, problems } = parseTokenList(text);
     if (problems.length === 0) this.list = list;
     return problems[0];

@@ -315,17 +315,14 @@ export function faultText(error: unknown): string {
 /** Request timeout, gateway timeout, and the timeout status of a large proxy (Cloudflare). */
 const LATE_STATUS: readonly number[] = [408, 504, 524];
 
-/** Most characters of a body in an error. An HTML page says little after its title. */
-const MAX_BODY = 300;
-
-/** @param body the answer's text */
+/** @param body the answer's text. The provider removes secrets from it and shortens it. */
 export function classifyHttpStatus(status: number, retryAfter: string | null, meta: ErrorMeta, body = ""): RpcError {
   const text = body
     .slice(0, MAX_MESSAGE)
     .replace(/<[^>]*>/g, " ")
     .replace(/[\s\p{Cc}]+/gu, " ")
     .trim();
-  const words = text === "" ? "" : `: ${text.slice(0, MAX_BODY)}`;
+  const words = text === "" ? "" : `: ${text}`;
   const seconds = retryAfter === null ? Number.NaN : Number(retryAfter);
   const wait = Number.isFinite(seconds) && seconds >= 0 ? { retryAfterMs: Math.min(seconds, 600) * 1_000 } : {};
   const located = { ...meta, status };

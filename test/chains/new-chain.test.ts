@@ -145,7 +145,9 @@ test("is refused if its id or name is a built-in chain's, and may replace one by
   (await refused({ chainId: 1 })).toThrow("chainId: 1 is eth's");
   (await refused({ aliases: ["op"] })).toThrow("op: is a name of the built-in chain optimism");
   (await refused({ name: "0x1" })).toThrow("0x1: is a name of the built-in chain eth");
-  expect(() => readConfig({ CHAINS_FILE: join(folder, "none.json") })).toThrow("CHAINS_FILE: can't be read");
+  expect(() => readConfig({ CHAINS_FILE: join(folder, "none.json") })).toThrow(
+    "CHAINS_FILE: the file cannot be read: ENOENT",
+  );
   const { chains, warnings } = readConfig({
     CHAINS_FILE: await own({ name: "eth", chainId: 1 }),
     RPC_URL_ETH: anvil.url,

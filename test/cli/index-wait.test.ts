@@ -144,7 +144,7 @@ test("`--wait` says why a collection makes no progress", async () => {
   const done = await runCli(["index", collection, "--wait"], environment(logUrl, refusing.url));
   expect(done.code).toBe(1);
   expect(done.err).toContain(`eth ${collection}: `);
-  expect(done.err).toContain("no logs·[31m here");
+  expect(done.err).toContain("no logs\\u001b[31m here");
   expect(done.out).toContain("failed, will retry: ");
   expect(`${done.out}${done.err}`).not.toContain("\u001b");
 });

@@ -126,7 +126,7 @@ test("refuses words that a command has no use for, and names them", async () => 
   }
   expect(await refusal("keys", "add", "a", "b")).toEqual([64, "", "keys takes 2 words; surplus: b"]);
   expect(await refusal("backup", "a", "b")).toEqual([64, "", "backup takes one word; surplus: b"]);
-  expect(await refusal("copy", "a", "b", "c\u001b[2J")).toEqual([64, "", "copy takes 2 words; surplus: c·[2J"]);
+  expect(await refusal("copy", "a", "b", "c\u001b[2J")).toEqual([64, "", "copy takes 2 words; surplus: c\\u001b[2J"]);
   const three = `eth,${CONTRACT},x`;
   expect(await refusal("index", three)).toEqual([64, "", `${three}: must be an address, or chain,address`]);
 });
@@ -214,7 +214,7 @@ test("`index --file` names the line, and prints no control characters", async ()
   };
   expect(await refusal(`# contracts\n\n${CONTRACT}\n\u001b[2J\u0007x\n`)).toEqual([
     64,
-    `${list}:4: ·[2J·x: not an address\n`,
+    `${list}:4: \\u001b[2J\\u0007x: not an address\n`,
   ]);
   expect(await refusal(`${CONTRACT}\npolgon,${CONTRACT}`)).toEqual([
     64,

@@ -12,6 +12,7 @@ import { PodDisruptionBudget } from "kubernetes-models/policy/v1";
 import { ConfigMap, Secret, Service } from "kubernetes-models/v1";
 import composeSchema from "../../node_modules/dclint/schemas/compose.schema.json";
 import { readConfig } from "../../src/config.ts";
+import { operationsOf } from "../../src/http/app.ts";
 
 const ROOT = join(import.meta.dir, "../..");
 const DEPLOY = join(ROOT, "scripts/deploy");
@@ -230,7 +231,7 @@ describe("the files", () => {
   test("open neither the operators' routes nor the metrics to the outside", () => {
     const outside = objectOf("Ingress").spec.rules[0].http.paths.map(({ path }: Json) => path);
     const nginx = read("nginx.conf").replace(/#.*$/gm, "");
-    const open = [...nginx.matchAll(/location (?:= )?(\S+)\s*\{ proxy_pass/g)].map(([, path]) => path as string);
+    const open = [...nginx.matchAll(/location (?:= )?(\S+)\s*\{\s+proxy_pass/g)].map(([, path]) => path as string);
     const caddy = /^\t@public path (.+)$/m.exec(read("Caddyfile"))?.[1]?.split(" ") ?? [];
     for (const paths of [outside, open, caddy]) {
       expect(paths.length).toBeGreaterThan(2);
@@ -238,5 +239,25 @@ describe("the files", () => {
       expect(paths.filter((path: string) => path === "/" || path === "/*" || path.startsWith("/metrics"))).toEqual([]);
     }
     expect(nginx).toMatch(/location \/ \{ return 404; \}/);
+  });
+
+  test("let a proxy repeat what only reads, and nothing else", () => {
+    // What a read key may send below /api/v2 changes nothing, so all of it may be sent twice.
+    const changing = operationsOf(500).filter(({ method, scope }) => method !== "GET" && scope !== "read");
+    expect(changing.length).toBeGreaterThan(3);
+    const isPublic = (path: string) => path.startsWith("/api/v2/");
+    expect(changing.filter(({ path }) => isPublic(path))).toEqual([]);
+    const sent = operationsOf(500).filter(({ method, scope }) => method !== "GET" && scope === "read");
+    expect(sent.filter(({ path }) => !isPublic(path))).toEqual([]);
+    const repeating = /location (\S+)\s*\{[^}]*non_idempotent/g;
+    const nginx = read("nginx.conf").replace(/#.*$/gm, "");
+    expect([...nginx.matchAll(repeating)].map(([, path]) => path)).toEqual(["/api/v2/"]);
+    expect(nginx.match(/non_idempotent/g)).toHaveLength(1);
+    const caddy = read("Caddyfile");
+    const [, open] = /@public path (.+)/.exec(caddy) ?? [];
+    const [, repeated] = /lb_retry_match \{\s+path (.+)/.exec(caddy) ?? [];
+    expect(repeated).toBe(open as string);
+    const { annotations } = objectOf("Ingress").metadata;
+    expect(annotations["nginx.ingress.kubernetes.io/proxy-next-upstream"]).toContain("non_idempotent");
   });
 });

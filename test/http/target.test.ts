@@ -152,6 +152,39 @@ test("serves a client with a key, whatever the host header is, or without one", 
   expect(statusOf(await raw([`GET ${NFT} HTTP/1.0`, key]))).toBe(200);
 });
 
+test("refuses a request with several hosts, or a host that is none, on every path and on the socket", async () => {
+  const key = `x-api-key: ${TEST_KEY}`;
+  const upgrade = ["Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="];
+  const several = [
+    ["Host: a.example", "Host: b.example"],
+    ["Host: a.example", "Accept: x", "hOsT: a.example"],
+    ["Host:", "Host: b.example"],
+    ["Host: b.example", "Host:"],
+    ["Host: a.example,b.example"],
+    ...["a b", "a/b", "a@b", "a?b", "a#b", "a:b", "[::1", "a\\b", "\u00e9"].map((host) => [`Host: ${host}`]),
+  ];
+  for (const hosts of several) {
+    for (const [method, path, more] of [
+      ["GET", NFT, []],
+      ["GET", "/health/live", []],
+      ["POST", "/api/v2/erc20/prices", ["Content-Length: 0"]],
+      ["GET", "/api/v2/ws", upgrade],
+      ["GET", `http://a.example${NFT}`, []],
+    ] as const) {
+      const answer = await raw([`${method} ${path} HTTP/1.1`, ...hosts, key, ...more, "Connection: close"]);
+      expect([hosts, path, statusOf(answer)]).toEqual([hosts, path, 400]);
+      expect(JSON.parse(bodyOf(answer))).toMatchObject({ code: "invalid_parameter", details: { parameter: "host" } });
+      expect(answer).toContain("x-request-id: ");
+    }
+  }
+  for (const host of ["a_b.example", "[::1]:80", "10.0.0.7:3000", "xn--caf-dma.example."]) {
+    const answer = await raw([`GET ${NFT} HTTP/1.1`, `Host: ${host}`, key, "Connection: close"]);
+    expect([host, statusOf(answer)]).toEqual([host, 200]);
+  }
+  // The runtime's own answer, before the service sees the request.
+  expect(statusOf(await raw([`GET ${NFT} HTTP/1.1`, key]))).toBe(400);
+});
+
 test("applies the rate limit to every spelling of a path", async () => {
   const limited = await startTestService({
     rpcUrl: "http://127.0.0.1:9/",

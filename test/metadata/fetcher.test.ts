@@ -3,6 +3,7 @@
  * reach their target, end soon, and fail with a reason. Address traps run without METADATA_ALLOW_PRIVATE.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import http from "node:http";
 import net from "node:net";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { Semaphore } from "../../src/core/background.ts";
@@ -13,6 +14,7 @@ import { Fetcher } from "../../src/metadata/resolve/fetcher.ts";
 import { Hosts } from "../../src/metadata/resolve/host-limits.ts";
 import { Parser } from "../../src/metadata/resolve/parser.ts";
 import { type Resolution, Resolver } from "../../src/metadata/resolve/resolver.ts";
+import { ENCODINGS } from "../support/encodings.ts";
 import { ADDRESS_TRAPS, TRAP_NAMES } from "../support/metadata/traps.ts";
 import { type RecordingWire, recordingWire } from "../support/metadata/wire.ts";
 
@@ -278,6 +280,118 @@ describe("a gateway's query and header", () => {
       return answer;
     });
     expect(sent).toEqual([...expected]);
+  });
+});
+
+/** The order of hosts after a gateway, and the forms in which it repeats its secrets. */
+describe("a gateway's secret", () => {
+  const [QUERY, HEADER] = ["query+secret/77", "header-secret-88"];
+  const OTHERS = ["other.example", "third.example"];
+
+  /** All requests as raw text, of a walk over redirects from the gateway. */
+  async function walk(locations: readonly string[]) {
+    const sent: { host: string; text: string }[] = [];
+    let hop = 0;
+    const server = http.createServer((request, response) => {
+      const { host = "", ...headers } = request.headers;
+      sent.push({ host, text: `${request.url} ${JSON.stringify(headers)}` });
+      const location = locations[hop++];
+      if (location === undefined) response.writeHead(404).end();
+      else response.writeHead(302, { location }).end();
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as net.AddressInfo;
+    const names = Object.fromEntries(["gw.example", ...OTHERS].map((name) => [name, [PUBLIC]]));
+    const wire = recordingWire({ names, ports: { [PUBLIC]: port } });
+    const gateways = {
+      ipfs: [`https://gw.example/base?token=${encodeURIComponent(QUERY)} Authorization: Bearer ${HEADER}`],
+      arweave: [],
+    };
+    const fetcher = new Fetcher({ wire, clock: systemClock, allowPrivate: false, gateways });
+    const reason = await reasonOf(fetcher.fetch("https://gw.example/base/ipfs/x", LIMITS, signal));
+    await new Promise((resolve) => server.close(resolve));
+    return { sent, reason, resolved: wire.resolved };
+  }
+
+  const FORMS = Object.entries(ENCODINGS).filter(([name]) => name !== "upper case" && !name.includes("HTML"));
+  const forms = [QUERY, HEADER].flatMap((secret) => FORMS.map(([name, encode]) => [name, encode(secret)] as const));
+  const PLACES: Readonly<Record<string, (form: string) => string>> = {
+    path: (form) => `https://other.example/a/${form}/b`,
+    "parameter's value": (form) => `https://other.example/x?page=2&a=${form}`,
+    "parameter's name": (form) => `https://other.example/x?${form}`,
+    fragment: (form) => `https://other.example/x#${form}`,
+    login: (form) => `https://${encodeURIComponent(form)}:x@other.example/x`,
+  };
+  const isTold = ({ text }: { text: string }) =>
+    [QUERY, HEADER].some((secret) => Object.values(ENCODINGS).some((encode) => text.includes(encode(secret))));
+
+  for (const [place, write] of Object.entries(PLACES)) {
+    test(`reaches no other host in a redirect's ${place}, in any form, at any hop`, async () => {
+      for (const [name, form] of forms) {
+        const target = write(form);
+        for (const hops of [
+          [target],
+          ["/login", target],
+          [`/login?back=${encodeURIComponent(form)}`, target],
+          ["https://other.example/", target.replaceAll("other.", "third.")],
+          ["https://other.example/", "https://gw.example/base/ipfs/y", target, target.replaceAll("other.", "third.")],
+        ]) {
+          const { sent } = await walk(hops);
+          const toOthers = sent.filter(({ host }) => OTHERS.includes(host));
+          expect([place, name, hops, toOthers.filter(isTold)]).toEqual([place, name, hops, []]);
+          expect(toOthers.filter(({ text }) => /referer|authorization/.test(text))).toEqual([]);
+        }
+      }
+    }, 60_000);
+  }
+
+  test("is not even looked up as a part of another host's name", async () => {
+    const { reason, resolved } = await walk([`https://${HEADER}.other.example/`]);
+    expect([reason, resolved]).toEqual(["credentials_in_url", ["gw.example"]]);
+  });
+
+  test("is taken out of an address that repeats it, and other parameters stay", async () => {
+    const { sent } = await walk([`https://other.example/x?page=2&token=${encodeURIComponent(QUERY)}`]);
+    expect(sent.map(({ host, text }) => `${host} ${text.split(" ")[0]}`)).toEqual([
+      `gw.example /base/ipfs/x?token=${encodeURIComponent(QUERY)}`,
+      "other.example /x?page=2",
+    ]);
+  });
+
+  test("is not in the reason of a failure that quotes it", async () => {
+    const fetcher = new Fetcher({
+      wire: {
+        ...createWire(),
+        request: () => {
+          throw new MetadataFailure("connection_failed", `bad ${HEADER}`);
+        },
+      },
+      ...{ clock: systemClock, allowPrivate: true },
+      gateways: { ipfs: [`http://127.0.0.1 x-key: ${HEADER}`], arweave: [] },
+    });
+    const error = await fetcher.fetch("http://127.0.0.1/ipfs/x", LIMITS, signal).catch((thrown: unknown) => thrown);
+    expect(Bun.inspect(error)).toContain("bad [redacted]");
+    expect(Bun.inspect(error)).not.toContain(HEADER);
+  });
+
+  test("and the parameters of an operator's own list reach no other host", async () => {
+    const sent: string[] = [];
+    const server = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      fetch: (request) => {
+        const { pathname, search } = new URL(request.url);
+        const host = request.headers.get("host") ?? "";
+        sent.push(`${host}${pathname}${search}`);
+        return host === "gw.example" ? redirect(`https://other.example/x${search}&v=1`) : Response.json({});
+      },
+    });
+    const names = { "gw.example": [PUBLIC], "other.example": [PUBLIC] };
+    const wire = recordingWire({ names, ports: { [PUBLIC]: server.port as number } });
+    const fetcher = new Fetcher({ wire, clock: systemClock, allowPrivate: false, gateways: { ipfs: [], arweave: [] } });
+    await fetcher.fetch("https://gw.example/list?key=k3y-01", { ...LIMITS, isOperators: true }, signal);
+    await server.stop(true);
+    expect(sent).toEqual(["gw.example/list?key=k3y-01", "other.example/x?v=1"]);
   });
 });
 

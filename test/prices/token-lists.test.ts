@@ -88,7 +88,7 @@ describe("a token list", () => {
 
   test.each([
     ["{", "no JSON"],
-    ["[".repeat(100_000), "no JSON"],
+    ["[".repeat(100_000), "in each other"],
     ["null", "no `tokens`"],
     ["{}", "no `tokens`"],
     [listOf(...Array.from({ length: 10_001 }, () => 0)), "more than 10000 tokens"],
@@ -218,7 +218,7 @@ describe("token lists of an operator", () => {
     const { problems } = await open([missing, large]);
     expect(problems).toEqual([
       expect.stringContaining("TOKEN_LISTS: the file cannot be read"),
-      `TOKEN_LISTS: must not have more than ${MAX_BYTES} bytes (${large})`,
+      `TOKEN_LISTS: the file cannot be read: it must be a regular file of at most ${MAX_BYTES} bytes, and has ${MAX_BYTES + 1} (${large})`,
     ]);
   });
 

@@ -4,11 +4,11 @@
  */
 import { afterAll, describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
+import { Secrets, secretsOfUrl } from "../../src/core/secrets.ts";
 import { decodeTransfers } from "../../src/events/columns.ts";
 import { DecodePool } from "../../src/rpc/decode/decode-pool.ts";
 import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import { EndpointProvider } from "../../src/rpc/endpoint/provider.ts";
-import { withoutSecrets } from "../../src/rpc/endpoint/transport.ts";
 import type { DecodeJob } from "../../src/rpc/port.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
 
@@ -358,19 +358,19 @@ test("removes keys from a long refusal wherever it is cut", async () => {
 test.each(["?s3cret-key", "?auth=Bearer%20s3cret-key", "?a=1;key=s3cret-key", "?k=ab+s3cret-key", "key=s3cret-key"])(
   "removes a key that is quoted as /%s",
   (rest) => {
-    expect(withoutSecrets(`https://rpc.example.com/${rest}`)("no such key: s3cret-key")).toBe(
+    expect(new Secrets(secretsOfUrl(`https://rpc.example.com/${rest}`)).redact("no such key: s3cret-key")).toBe(
       "no such key: [redacted]",
     );
   },
 );
 
 test("removes a key in another case, as part of the host name and as a password", async () => {
-  const clean = withoutSecrets("https://mine:pw1234@Tenant4567.eth.example.com/v2/");
+  const secrets = new Secrets(secretsOfUrl("https://mine:pw1234@Tenant4567.eth.example.com/v2/"));
   const said = "TENANT4567.ETH.example.com: project tenant4567 of Mine is out of credits; bad password PW1234 for /v2";
-  expect(clean(said)).toBe(
+  expect(secrets.redact(said)).toBe(
     "[redacted]: project [redacted] of [redacted] is out of credits; bad password [redacted] for /v2",
   );
-  expect(withoutSecrets("http://10.0.0.7/")("block range of 10.0.0.7 exceeds 10000")).toBe(
+  expect(new Secrets(secretsOfUrl("http://10.0.0.7/")).redact("block range of 10.0.0.7 exceeds 10000")).toBe(
     "block range of [redacted] exceeds 10000",
   );
 });

@@ -12,7 +12,7 @@ import { promisify } from "node:util";
 import { createBrotliDecompress, createGunzip, createInflate, gunzip } from "node:zlib";
 import ipaddr from "ipaddr.js";
 import { type Clock, withTimeout } from "../../core/clock.ts";
-import { type Gateway, parseGateway } from "../../core/gateway.ts";
+import { type Gateway, GuardedSecrets, parseGateway } from "../../core/gateway.ts";
 import { type Proxies, proxyFor } from "../../core/proxies.ts";
 import { MetadataFailure } from "./failure.ts";
 import { gunzipFailure, isGzip, type RawContent, readMediaType } from "./parse.ts";
@@ -214,6 +214,8 @@ export interface FetchLimits {
   readonly totalMs: number;
   /** Refuses http, also after a redirect. False by default. */
   readonly httpsOnly?: boolean;
+  /** True if the URL is the operator's: no other host learns its parameters. */
+  readonly isOperators?: boolean;
 }
 
 interface FetcherOptions {
@@ -227,6 +229,7 @@ interface FetcherOptions {
 
 interface TrustedGateway {
   readonly gateway: Gateway;
+  readonly secrets: GuardedSecrets;
   /** Start of its URLs, and the form of the rest. */
   readonly start: string;
   readonly rest: RegExp;
@@ -234,7 +237,10 @@ interface TrustedGateway {
 
 function trusted(text: string, rest: RegExp): TrustedGateway[] {
   const gateway = parseGateway(text);
-  return gateway === undefined ? [] : [{ gateway, start: `${new URL(gateway.base).href.replace(/\/+$/, "")}/`, rest }];
+  if (gateway === undefined) return [];
+  const { base: url, query, headers } = gateway;
+  const start = `${new URL(url).href.replace(/\/+$/, "")}/`;
+  return [{ gateway, secrets: new GuardedSecrets({ url, query, headers }), start, rest }];
 }
 
 const MAX_REDIRECTS = 5;
@@ -276,16 +282,36 @@ export class Fetcher {
     const over = new AbortController();
     const cancel = clock.after(limits.totalMs, () => over.abort(new MetadataFailure("timeout", "total time")));
     const either = AbortSignal.any([signal, over.signal]);
+    const given = limits.isOperators === true ? URL.parse(url) : null;
+    const own = given === null ? undefined : new GuardedSecrets({ url: given.href, query: [...given.searchParams] });
+    const guards = [...this.#trusted.map(({ secrets }) => secrets), ...(own === undefined ? [] : [own])];
     try {
-      return await this.#follow(url, limits, either);
+      return await this.#follow(url, limits, either, { guards, told: new Set(own === undefined ? [] : [own]) });
+    } catch (error) {
+      // A server's words may be in the reason.
+      if (error instanceof MetadataFailure) for (const guard of guards) error.message = guard.redact(error.message);
+      throw error;
     } finally {
       cancel();
     }
   }
 
-  async #follow(first: string, limits: FetchLimits, signal: AbortSignal): Promise<RawContent> {
+  /** @param guarded the secrets that no other host may learn, and those that a host on the way was told */
+  async #follow(
+    first: string,
+    limits: FetchLimits,
+    signal: AbortSignal,
+    { guards, told }: { readonly guards: readonly GuardedSecrets[]; readonly told: Set<GuardedSecrets> },
+  ): Promise<RawContent> {
     let url = this.#admit(first);
     for (let hops = 0; ; hops++) {
+      for (const guard of guards) {
+        const kept = guard.removedFrom(url, told.has(guard));
+        if (kept === undefined) throw new MetadataFailure("credentials_in_url", "an operator's secret");
+        url = kept;
+      }
+      const { secrets } = this.#gatewayOf(url) ?? {};
+      if (secrets !== undefined) told.add(secrets);
       if (limits.httpsOnly === true && url.protocol !== "https:") {
         throw new MetadataFailure("unsupported_scheme", url.protocol);
       }
@@ -295,7 +321,7 @@ export class Fetcher {
         const location = response.headers.location;
         if (REDIRECTS.has(status) && location !== undefined) {
           if (hops >= MAX_REDIRECTS) throw new MetadataFailure("too_many_redirects");
-          url = this.#withoutSecrets(this.#admit(location, url), url);
+          url = this.#admit(location, url);
           continue;
         }
         if (status !== 200) throw new MetadataFailure(reasonOfStatus(status), String(status));
@@ -357,18 +383,6 @@ export class Fetcher {
 
   #gatewayOf({ href }: URL): TrustedGateway | undefined {
     return this.#trusted.find(({ start, rest }) => href.startsWith(start) && rest.test(href.slice(start.length)));
-  }
-
-  /** A gateway repeats the query in a redirect. Another host must not learn the operator's part of it. */
-  #withoutSecrets(to: URL, from: URL): URL {
-    const { query } = this.#gatewayOf(from)?.gateway ?? { query: [] };
-    const isOwn = to.protocol === from.protocol && (to.host === from.host || to.host.endsWith(`.${from.host}`));
-    if (isOwn || query.length === 0) return to;
-    const url = new URL(to);
-    for (const [name, text] of [...url.searchParams]) {
-      if (query.some(([, secret]) => secret !== "" && text.includes(secret))) url.searchParams.delete(name);
-    }
-    return url;
   }
 
   /** What is sent to a URL: a gateway's also has the operator's query and header. They are in no other place. */

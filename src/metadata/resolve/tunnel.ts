@@ -8,6 +8,7 @@ import net, { isIPv6, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import tls from "node:tls";
+import { decodedUrlPart } from "../../core/secrets.ts";
 import { MetadataFailure } from "./failure.ts";
 
 export interface Tunnel {
@@ -101,7 +102,7 @@ function connectThrough(proxy: URL, { host, port }: Target, signal: AbortSignal)
 
 function requestOf({ username, password }: URL, { host, port }: Target): string {
   const authority = `${isIPv6(host) ? `[${host}]` : host}:${port}`;
-  const login = Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`).toString("base64");
+  const login = Buffer.from(`${decodedUrlPart(username)}:${decodedUrlPart(password)}`).toString("base64");
   const lines = [`CONNECT ${authority} HTTP/1.1`, `Host: ${authority}`];
   if (username !== "" || password !== "") lines.push(`Proxy-Authorization: Basic ${login}`);
   return `${lines.join("\r\n")}\r\n\r\n`;

@@ -7,13 +7,13 @@ import { secondsIn } from "../../core/block-time.ts";
 import { type Clock, retry } from "../../core/clock.ts";
 import type { Hash } from "../../core/hex.ts";
 import { TokenBuckets } from "../../core/rate.ts";
+import { Secrets, secretsOfHeader, secretsOfLogin, secretsOfUrl } from "../../core/secrets.ts";
 import type { BlockRange, BlockRef } from "../../events/types.ts";
 import type { Decoder } from "../decode/decode-pool.ts";
 import { AVALANCHE_FIELDS, HEADER_FIELDS } from "../decode/hashes.ts";
 import { readPortal } from "../decode/portal.ts";
 import { NFT_TOPICS } from "../decode/transfers.ts";
 import type { RequestOutcome } from "../endpoint/provider.ts";
-import { withoutSecrets } from "../endpoint/transport.ts";
 import type { ArchivedRange, LogFilter, TransferFilter } from "../port.ts";
 import type { HeaderForm } from "../reading/header-form.ts";
 import { connectionFault, RpcError } from "../rpc-errors.ts";
@@ -43,6 +43,8 @@ const MAX_MS = 120_000;
 /** Bytes of an answer after which it is cut: a few ten thousand logs, a second of decoding. */
 export const MAX_BYTES = 16 << 20;
 const MAX_ERROR_BYTES = 16_384;
+/** Characters of a refusal that are examined for its reason, and that are shown. */
+const [MAX_WORDS, MAX_SHOWN] = [4_000, 300];
 /** Most blocks that an answer tells of its own branch. */
 const MAX_PREVIOUS = 1_000;
 /** Attempts of a request, and the waits between them. */
@@ -68,7 +70,7 @@ export class Portal implements HistorySource {
   readonly label: string;
   readonly #options: PortalOptions;
   readonly #rate: TokenBuckets;
-  readonly #clean: (text: string) => string;
+  readonly #secrets: Secrets;
   /** Header fields, in lower case, that a part of the data set lacks. */
   readonly #lacking = new Set<string>();
   /** The newest head that was seen. Replicas of an archive differ, so it may seem to fall. */
@@ -80,9 +82,12 @@ export class Portal implements HistorySource {
     this.label = options.label;
     this.#options = options;
     this.#rate = new TokenBuckets(options.clock);
-    const clean = withoutSecrets(options.url);
-    const key = options.key?.value ?? "";
-    this.#clean = (text) => clean(key === "" ? text : text.replaceAll(key, "[redacted]"));
+    const { url, key, proxy } = options;
+    this.#secrets = new Secrets([
+      ...secretsOfUrl(url),
+      ...(key === undefined ? [] : [key.value, ...secretsOfHeader(key.value)]),
+      ...(proxy === undefined ? [] : secretsOfLogin(proxy)),
+    ]);
   }
 
   async head(signal?: AbortSignal): Promise<BlockRef | undefined> {
@@ -289,8 +294,12 @@ export class Portal implements HistorySource {
 
   /** Says what a status other than 200 asks for. The status decides; the text only tells refusals of a query apart. */
   #refusal(status: number, headers: Headers, bytes: Uint8Array): ArchiveError {
-    const said = new TextDecoder().decode(bytes.subarray(0, MAX_ERROR_BYTES));
-    const text = this.#clean(said.replace(/[\s\p{Cc}]+/gu, " ").trim()).slice(0, 300);
+    const words = new TextDecoder()
+      .decode(bytes.subarray(0, MAX_ERROR_BYTES))
+      .replace(/[\s\p{Cc}]+/gu, " ")
+      .trim();
+    const said = this.#secrets.redact(words.slice(0, MAX_WORDS), MAX_WORDS / 2);
+    const text = this.#secrets.redact(words.slice(0, MAX_WORDS), MAX_SHOWN);
     const message = `the archive answered ${status}${text === "" ? "" : `: ${text}`}`;
     const meta = { archive: this.label, status };
     if (status === 409) {

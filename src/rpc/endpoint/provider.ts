@@ -8,6 +8,7 @@ import { Budget, OverBudget } from "../../core/budget.ts";
 import type { Clock } from "../../core/clock.ts";
 import { isAbort, messageOf } from "../../core/errors.ts";
 import { quantity } from "../../core/hex.ts";
+import { Secrets, secretsOfLogin, secretsOfUrl } from "../../core/secrets.ts";
 import { singleFlight } from "../../core/work.ts";
 import type { BlockRange, CallCounts } from "../../events/types.ts";
 import { parseHeader, transferParams } from "../decode/answer.ts";
@@ -16,7 +17,7 @@ import type { DecodedRange, DecodeJob, Endpoint, EndpointUsage, PartsAnswer, Tra
 import { asRangeRefusal, classifyRpcError, RpcError } from "../rpc-errors.ts";
 import { areSmall, Batches, type JsonRpcAnswer, Patience } from "./batches.ts";
 import { PrunedStateDetector } from "./capabilities.ts";
-import { createTransport, type SendOptions, type Transport, withoutSecrets } from "./transport.ts";
+import { createTransport, type SendOptions, type Transport } from "./transport.ts";
 
 export interface RequestOutcome {
   readonly endpoint: string;
@@ -50,7 +51,8 @@ interface EndpointOptions {
   readonly onHead?: () => void;
 }
 
-const MAX_ERROR_LENGTH = 1_000;
+/** Most characters of an error, and of one with an HTTP body: an HTML page says little after its title. */
+const [MAX_ERROR_LENGTH, MAX_BODY_LENGTH] = [1_000, 340];
 /** Ids of bulk requests start here, so that they never meet the ids of other requests, which count up from 1. */
 const FIRST_RAW_ID = 1_000_000_000;
 
@@ -60,7 +62,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   readonly label: string;
   readonly #options: EndpointOptions;
   readonly #transport: Transport;
-  readonly #clean: (text: string) => string;
+  readonly #secrets: Secrets;
   readonly usage: Usage;
   /** The node's chain id, if it is not the expected one. */
   otherChainId: number | undefined;
@@ -78,8 +80,8 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     this.label = options.label;
     this.#options = options;
     this.#transport = createTransport(options);
-    this.#clean = withoutSecrets(options.url);
-    const { label, clock } = options;
+    const { label, clock, url, proxy } = options;
+    this.#secrets = new Secrets([...secretsOfUrl(url), ...(proxy === undefined ? [] : secretsOfLogin(proxy))]);
     this.#patience = new Patience(clock, options.smallTimeoutMs);
     this.usage = new Usage();
     this.#batches = new Batches({
@@ -186,7 +188,9 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
 
   /** Removes the endpoint's secrets from the error's message and shortens it. Returns the same error. */
   #cleaned<T>(error: T): T {
-    if (error instanceof RpcError) error.message = this.#clean(error.message).slice(0, MAX_ERROR_LENGTH);
+    if (!(error instanceof RpcError)) return error;
+    const most = "status" in error.meta ? MAX_BODY_LENGTH : MAX_ERROR_LENGTH;
+    error.message = this.#secrets.redact(error.message, most);
     return error;
   }
 
@@ -205,7 +209,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
       const isTooLarge = error instanceof RpcError && error.kind === "range" && method !== "eth_getLogs";
       if (error instanceof RpcError && !isTooLarge) throw error;
       // Any unexpected error on the way is a fault of the endpoint as well.
-      throw new RpcError("transient", `${method} failed: ${this.#clean(messageOf(error))}`, {
+      throw new RpcError("transient", `${method} failed: ${messageOf(error, this.#secrets)}`, {
         meta: { endpoint: this.label },
       });
     }

@@ -4,6 +4,7 @@
  */
 import WebSocket, { type ClientOptions } from "ws";
 import type { Clock } from "../../core/clock.ts";
+import { decodedUrlPart } from "../../core/secrets.ts";
 import { type HttpTarget, post } from "../http.ts";
 import { connectionFault, RpcError } from "../rpc-errors.ts";
 
@@ -249,41 +250,3 @@ function withLogin(url: string): { address: string; headers: Record<string, stri
 }
 
 const idAt = (text: string): number => Number(/"id"\s*:\s*(\d+)/.exec(text)?.[1] ?? Number.NaN);
-
-/** Shorter parts of a path or a host are words like `v2`. */
-const MIN_LENGTH = 6;
-/** Shorter user names and passwords occur inside ordinary words. */
-const MIN_LOGIN_LENGTH = 3;
-
-/**
- * Returns a function that redacts the host, user, longer path parts and parameters of `url`, in any case. Providers
- * quote them in refusals ("invalid API key …"), and an endpoint's message reaches logs, the event log and subscribers.
- */
-export function withoutSecrets(url: string): (text: string) => string {
-  const { host, hostname, username, password, pathname, searchParams } = new URL(url);
-  // A key may be a subdomain of the provider's domain.
-  const names = hostname.split(".").slice(0, -2);
-  // The query may consist of the key alone.
-  const values = [...searchParams].map(([name, value]) => (value === "" ? name : value));
-  const parts = [host, hostname, ...names, ...pathname.split("/"), ...values];
-  const logins = [username, password].flatMap((part) => [part, decodedUrlPart(part)]);
-  const secrets = [
-    // A provider quotes the key of a part such as `Bearer …` or `key=…` without the prefix.
-    ...parts
-      .flatMap((part) => [part, decodedUrlPart(part), ...decodedUrlPart(part).split(/[\s;=]+/)])
-      .filter((part) => part.length >= MIN_LENGTH),
-    ...logins.filter((part) => part.length >= MIN_LOGIN_LENGTH),
-  ].sort((a, b) => b.length - a.length);
-  if (secrets.length === 0) return (text) => text;
-  const pattern = new RegExp(secrets.map((secret) => RegExp.escape(secret)).join("|"), "gi");
-  return (text) => text.replace(pattern, "[redacted]");
-}
-
-/** Decodes a part of a URL; returns it unchanged if its escapes are malformed. */
-function decodedUrlPart(part: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part;
-  }
-}

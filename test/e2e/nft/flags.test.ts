@@ -229,7 +229,7 @@ test("stops the start with the reason if a list is malformed", async () => {
   for (const words of [
     "SPAM_LIST: line 1",
     "SPAM_LIST: line 2",
-    "VERIFIED_LIST: the file cannot be read: it is not a regular file",
+    "VERIFIED_LIST: the file cannot be read: it must be a regular file of at most 16777216 bytes, and is a folder",
   ]) {
     expect(stderr()).toContain(words);
   }

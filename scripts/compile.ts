@@ -16,6 +16,7 @@ const WORKERS = [
   "log/sqlite-ahead-worker.ts",
   "log/sqlite-writer.ts",
   "metadata/resolve/parse-worker.ts",
+  "prices/token-list-worker.ts",
   "rpc/decode/decode-worker.ts",
 ];
 

@@ -66,6 +66,7 @@ const ENTRIES = [
   "log/sqlite-writer.ts",
   "metadata/resolve/parse-worker.ts",
   "metadata/media/preview-process.ts",
+  "prices/token-list-worker.ts",
   "rpc/decode/decode-worker.ts",
 ];
 

@@ -6,7 +6,7 @@ import type { Entry } from "../ledger/entries.ts";
 import type { FactsOf, RecordFacts } from "../listings/record.ts";
 import type { WalkSource } from "../walks/snapshot.ts";
 import { assertKept, batchesOf, type StartedWalk, type WalkBatch } from "../walks/walk.ts";
-import { type RankedHolder, rankHolders } from "./holders.ts";
+import { type HolderRanking, type RankedHolder, rankHolders } from "./holders.ts";
 
 // The columns of both tables, and the rows of tokens and of holders.
 
@@ -220,6 +220,8 @@ interface FileKind {
 interface ExportOptions extends FileKind {
   readonly factsOf: FactsOf;
   readonly facts: FileFacts;
+  /** The ranking of the walk's block; undefined if it is still to be made. */
+  readonly ranking?: HolderRanking | undefined;
 }
 
 /** Characters of text after which a piece ends: its bytes, its compressed form and its rows are in memory together. */
@@ -232,11 +234,11 @@ const PIECE_CHARACTERS = 1024 * 1024;
 export async function* piecesOf(
   source: WalkSource,
   start: StartedWalk,
-  { format, holders, factsOf, facts }: ExportOptions,
+  { format, holders, factsOf, facts, ranking }: ExportOptions,
 ): AsyncGenerator<Uint8Array> {
   const known = Object.entries<string | undefined>({ ...facts }).filter(([, value]) => (value ?? "") !== "");
   const encoder = encoderOf(format, holders ? HOLDER_COLUMNS : TOKEN_COLUMNS, known as [string, string][]);
-  yield* encoded(encoder, holders ? holderRows(source, start) : tokens(source, start, factsOf));
+  yield* encoded(encoder, holders ? holderRows(source, start, ranking) : tokens(source, start, factsOf));
   const end = encoder.end();
   if (end.length > 0) yield end;
 }
@@ -248,8 +250,12 @@ async function* tokens(source: WalkSource, start: StartedWalk, factsOf: FactsOf)
 /** Owners per list of rows. */
 const OWNERS = 1_000;
 
-async function* holderRows(source: WalkSource, start: StartedWalk): AsyncGenerator<readonly ExportRow[]> {
-  const ranking = await rankHolders(source, start);
+async function* holderRows(
+  source: WalkSource,
+  start: StartedWalk,
+  made: HolderRanking | undefined,
+): AsyncGenerator<readonly ExportRow[]> {
+  const ranking = made ?? (await rankHolders(source, start));
   for (let from = 0; from < ranking.count; from += OWNERS) {
     yield ranking.slice(from, OWNERS).map(holderRow);
     await yieldToEventLoop();

@@ -62,6 +62,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 const ENTRIES = [
   "main.ts",
   "client/index.ts",
+  "exports/parquet-worker.ts",
   "log/sqlite-ahead-worker.ts",
   "log/sqlite-writer.ts",
   "metadata/resolve/parse-worker.ts",

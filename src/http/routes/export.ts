@@ -7,6 +7,7 @@ import { Refusal } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { Explorer } from "../../explore/readings.ts";
 import { CONTENT_TYPES, EXPORT_FORMATS, fileName, piecesOf } from "../../exports/formats.ts";
+import { ParquetThread } from "../../exports/parquet.ts";
 import type { ApiKey, ApiKeys } from "../../operators/keys.ts";
 import { startWalk } from "../../walks/walk.ts";
 import { asOfBlock, responseHeaders } from "../api/answered-block.ts";
@@ -27,6 +28,7 @@ const IDLE_MS = 60_000;
 
 /** The exports that run now, at most one per key. */
 export class RunningExports {
+  readonly parquet = new ParquetThread();
   readonly #clock: Clock;
   readonly #byKey = new Map<string, Running>();
 
@@ -162,7 +164,7 @@ async function openExport(
   // A time fixes the metadata to one moment, and has no token of a million fetched again.
   const known = { normalizeMetadata: false, mediaItems: false, asOf: deps.clock.now() };
   const pieces = piecesOf(source, start, {
-    ...{ format, holders, facts, ranking },
+    ...{ format, holders, facts, ranking, parquet: deps.exports.parquet },
     factsOf: async (entries) => (await runtime.factsOf(address, entries, known)).facts,
   });
   return { facts, pieces, headers };

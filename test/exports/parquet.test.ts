@@ -58,6 +58,6 @@ test("a file that is read after its end fails, and others on its thread go on", 
   const thread = new ParquetThread();
   const [closed, open] = [thread.open(COLUMNS, []), thread.open(COLUMNS, [])];
   closed.close();
-  expect(closed.end()).rejects.toThrow("the file is not open");
+  await expect(closed.end()).rejects.toThrow("the file is not open");
   expect(await readRows(await written(open, [rowsOf("a", 10)]))).toEqual(rowsOf("a", 10) as unknown[][]);
 });

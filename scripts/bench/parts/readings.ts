@@ -77,8 +77,8 @@ const get = (path: string) => () => ask(path);
 const READINGS: Readonly<Record<string, () => Promise<unknown>>> = {
   page: get(`${listing}?limit=100`),
   "page at a past block": get(`${listing}?limit=100&as_of_block=${early}`),
-  "last of 1,000 ranges at a past block": get(`${listing}?totalRanges=1000&range=999&as_of_block=${past}`),
-  "last of 1,000 ranges of holders at a past block": get(
+  "last of a thousand ranges at a past block": get(`${listing}?totalRanges=1000&range=999&as_of_block=${past}`),
+  "last of a thousand ranges of holders at a past block": get(
     `${listing}?totalRanges=1000&range=999&holders=true&as_of_block=${past}`,
   ),
   "tokens of a whale": get(`${explored}/tokens?owner=${whale}`),
@@ -92,7 +92,7 @@ const READINGS: Readonly<Record<string, () => Promise<unknown>>> = {
   transfers: get(`${explored}/transfers`),
   "transfers from a whale": get(`${explored}/transfers?from=${whale}`),
   "transfers from one whale to another": get(`${explored}/transfers?from=${whale}&to=${personAddress(2)}`),
-  "transfers to a person, far in the past": get(`${explored}/transfers?to=${person}&as_of_block=${early}`),
+  "transfers to a person far in the past": get(`${explored}/transfers?to=${person}&as_of_block=${early}`),
   "transfers of a token": get(`${explored}/tokens/7/transfers`),
   "a token": get(`${explored}/tokens/7?as_of_block=${early}`),
   "csv export": get(`${explored}/export?format=csv`),

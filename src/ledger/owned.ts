@@ -10,8 +10,8 @@ import type { IdRange, Position } from "./rows.ts";
 import { PAUSED } from "./shortcuts.ts";
 import { firstAbove } from "./tables.ts";
 
-/** Members of a list that are passed over, and pairs that are looked at, per slice: half a millisecond. */
-const [PASSED_PER_SLICE, PAIRS_PER_SLICE] = [16_384, 2_048] as const;
+/** Members of a list that are passed over, and pairs that are looked at, per slice: about a millisecond. */
+const [PASSED_PER_SLICE, PAIRS_PER_SLICE] = [16_384, 512] as const;
 /** Pairs that one reading looks at. Its page then ends early, and its cursor goes on. */
 const MAX_LOOKED_AT = 1_000_000;
 
@@ -84,7 +84,7 @@ function* listsOf(ledger: Ledger, owner: number, block: number, from: Position):
     const { to, block: at } = rows.ranges[range] as IdRange;
     if (at > block) break;
     if (to === owner) ranges.push(range);
-    if (ranges.length % PASSED_PER_SLICE === PASSED_PER_SLICE - 1) yield;
+    if (range % PASSED_PER_SLICE === PASSED_PER_SLICE - 1) yield;
   }
   return { entries, ranges, holdings };
 }

@@ -1,17 +1,18 @@
 /**
- * What each owner holds after a block: a pass over the tokens and holdings of a ledger, not over its pairs in their order.
+ * What each owner holds after a block: a pass over the tokens and the transfers of amounts, not over its pairs in their order.
  * Owners are indexes of the address table.
  */
 import { hasAmounts } from "../events/columns.ts";
-import { type Amount, addAmounts } from "./balance-entries.ts";
+import { type Amount, addAmounts, subtractAmounts } from "./balance-entries.ts";
+import type { BalanceHistory } from "./balances.ts";
 import type { Ledger } from "./ledger.ts";
 import { type IdRange, rangeOfCode } from "./rows.ts";
 import { PAUSED } from "./shortcuts.ts";
 import type { Slot } from "./tables.ts";
 
 const ZERO_OWNER = 0;
-/** Steps per slice: tokens, history entries and holdings, 0.5 to 1 ms. */
-const STEPS_PER_SUM = 16_384;
+/** Steps per slice, over tokens and history entries, and transfers of amounts per slice: 0.5 to 1 ms. */
+const [STEPS_PER_SUM, TRANSFERS_PER_SUM] = [16_384, 8_192] as const;
 
 /** Numbers of token ids and sums of units, by owner. Sums are exact: those above 2^53 stand in a map. */
 export class OwnerSums {
@@ -40,13 +41,34 @@ export class OwnerSums {
     this.allUnits = this.pairs;
   }
 
-  addHolding(owner: number, amount: Amount): void {
-    this.pairs++;
-    this.tokens[owner] = (this.tokens[owner] as number) + 1;
+  /** @param isNew true if the owner held none of the token */
+  addAmount(owner: number, amount: Amount, isNew: boolean): void {
+    if (isNew) this.#countPair(owner, 1);
     this.allUnits = addAmounts(this.allUnits, amount);
-    const sum = addAmounts(this.large.get(owner) ?? (this.units[owner] as number), amount);
-    if (typeof sum === "bigint") this.large.set(owner, sum);
-    this.units[owner] = typeof sum === "bigint" ? Number.POSITIVE_INFINITY : sum;
+    this.#setUnits(owner, addAmounts(this.#unitsOf(owner), amount));
+  }
+
+  /** @param isAll true if the owner holds none of the token any more */
+  takeAmount(owner: number, amount: Amount, isAll: boolean): void {
+    if (isAll) this.#countPair(owner, -1);
+    this.allUnits = subtractAmounts(this.allUnits, amount);
+    this.#setUnits(owner, subtractAmounts(this.#unitsOf(owner), amount));
+  }
+
+  #countPair(owner: number, by: 1 | -1): void {
+    this.pairs += by;
+    this.tokens[owner] = (this.tokens[owner] as number) + by;
+  }
+
+  #unitsOf(owner: number): Amount {
+    const units = this.units[owner] as number;
+    return units === Number.POSITIVE_INFINITY ? (this.large.get(owner) as bigint) : units;
+  }
+
+  #setUnits(owner: number, units: Amount): void {
+    if (typeof units === "bigint") this.large.set(owner, units);
+    else if (this.units[owner] === Number.POSITIVE_INFINITY) this.large.delete(owner);
+    this.units[owner] = typeof units === "bigint" ? Number.POSITIVE_INFINITY : units;
   }
 }
 
@@ -56,7 +78,7 @@ export function* sumOwners(ledger: Ledger, block: number): Generator<void, Owner
   yield* sumRanges(ledger, block, sums);
   yield* sumSingles(ledger, block, sums);
   sums.countSingles();
-  yield* sumHoldings(ledger, block, sums);
+  yield* sumAmounts(ledger, block, sums);
   return sums;
 }
 
@@ -99,19 +121,21 @@ function sumSlots(ledger: Ledger, block: number, start: Slot, sums: OwnerSums): 
   return slot;
 }
 
-function* sumHoldings({ balances, steps }: Ledger, block: number, sums: OwnerSums): Generator<void> {
-  const sumSome = (start: number): number => {
-    let at = balances.nextHolding(start);
-    for (const end = steps.count + STEPS_PER_SUM; at < balances.count && steps.count < end; steps.count += 4) {
-      // Holdings are numbered in the order of the chain.
-      if (balances.block(at) > block) return balances.count;
-      const entry = balances.findEntry(at, block);
-      if (entry === PAUSED) return at;
-      const amount = balances.heldAfter(entry);
-      if (amount !== 0) sums.addHolding(balances.holdingOwner(at), amount);
-      at = balances.nextHolding(at + 1);
-    }
-    return at;
-  };
-  for (let at = 0; at < balances.count; yield) at = sumSome(at);
+/** Folds the transfers of amounts up to the block: in their order they need no look-ups of holdings. */
+function* sumAmounts({ balances }: Ledger, block: number, sums: OwnerSums): Generator<void> {
+  const end = balances.countAt(block);
+  for (let from = 0; from < end; from += TRANSFERS_PER_SUM, yield) {
+    sumTransfers(balances, from, Math.min(end, from + TRANSFERS_PER_SUM), sums);
+  }
+}
+
+function sumTransfers(balances: BalanceHistory, from: number, to: number, sums: OwnerSums): void {
+  for (let transfer = from; transfer < to; transfer++) {
+    const amount = balances.amount(transfer);
+    const [sent, received] = [2 * transfer, 2 * transfer + 1];
+    const sender = balances.partyOf(sent);
+    if (sender !== ZERO_OWNER) sums.takeAmount(sender, amount, balances.heldAfter(sent) === 0);
+    const receiver = balances.partyOf(received);
+    if (receiver !== ZERO_OWNER) sums.addAmount(receiver, amount, balances.heldAfter(received) === amount);
+  }
 }

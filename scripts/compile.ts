@@ -13,9 +13,11 @@ import { notices } from "./notices.ts";
 const ROOT = join(import.meta.dir, "..");
 /** Started by `new URL("./name.ts", import.meta.url)`. The bundle has one folder, so their names must differ. */
 const WORKERS = [
+  "exports/parquet-worker.ts",
   "log/sqlite-ahead-worker.ts",
   "log/sqlite-writer.ts",
   "metadata/resolve/parse-worker.ts",
+  "prices/token-list-worker.ts",
   "rpc/decode/decode-worker.ts",
 ];
 

@@ -49,7 +49,7 @@ import { ApiKeys, FIRST_KEY_SETTING, hashOfKey, newKeyText, WAY_TO_OPERATE } fro
 import type { ListedCollection } from "./operators/models.ts";
 import { Questions } from "./operators/questions.ts";
 import { ServiceStatus } from "./operators/status.ts";
-import { findTokens } from "./prices/known-tokens.ts";
+import { TokenFinder } from "./prices/known-tokens.ts";
 import { Channel } from "./push/channel.ts";
 import { DecodePool } from "./rpc/decode/decode-pool.ts";
 
@@ -407,11 +407,15 @@ const settingsOf = (config: Config, enabled: readonly ChainConfig[]) => ({
 const READ_AGAIN_MS = 3_000;
 
 /** What the routes may ask of chains and collections. */
-function answersOf({ log, clock, lists, tokenLists, metadata, runtimes }: Assembly) {
-  const chains = [...runtimes.values()].map(({ chain }) => chain);
+function answersOf({ log, clock, lists, tokenLists, metadata, lifecycle, runtimes }: Assembly) {
+  const finder = new TokenFinder({ chains: [...runtimes.values()].map(({ chain }) => chain), lists: tokenLists });
+  tokenLists.onChange(() => finder.index());
+  lifecycle.run("token index", async () => {
+    await finder.index();
+  });
   const beginning = new SingleFlight<string, Awaited<ReturnType<typeof beginAnew>>>();
   return {
-    findTokens: (text: string, limit: number) => findTokens({ chains, lists: tokenLists }, text, limit),
+    tokenIndex: () => finder.index(),
     estimate: (chainId: number, address: Address) => runtimes.get(chainId)?.estimate(address),
     nftChain: ({ chainId }: Chain) => runtimes.get(chainId),
     preview: (hash: Hash, size: number) => metadata.preview(hash, size),

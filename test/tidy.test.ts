@@ -62,10 +62,12 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 const ENTRIES = [
   "main.ts",
   "client/index.ts",
+  "exports/parquet-worker.ts",
   "log/sqlite-ahead-worker.ts",
   "log/sqlite-writer.ts",
   "metadata/resolve/parse-worker.ts",
   "metadata/media/preview-process.ts",
+  "prices/token-list-worker.ts",
   "rpc/decode/decode-worker.ts",
 ];
 

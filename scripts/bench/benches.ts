@@ -17,6 +17,7 @@ import { operators } from "./rows/operators.ts";
 import { priceBatch } from "./rows/price-batch.ts";
 import { priceDepth } from "./rows/price-depth.ts";
 import { pricePush } from "./rows/price-push.ts";
+import { readings } from "./rows/readings.ts";
 import { scaleAppend, scaleBackfill, scaleHydrate, scalePages } from "./rows/scale.ts";
 import { sockets } from "./rows/sockets.ts";
 import { start } from "./rows/start.ts";
@@ -40,6 +41,7 @@ export const BENCHES: readonly Bench[] = [
   warmPage64,
   walk,
   transfers,
+  readings,
   pageUnderBackfill,
   pageWhileCold,
   warmPrice,

@@ -19,7 +19,12 @@ export interface FillOptions {
   readonly moves: number;
   /** Average number of holders per token. */
   readonly people?: number;
+  /** Holders that receive `WHALES_SHARE` of all transfers together; 0 by default. */
+  readonly whales?: number;
 }
+
+/** Part of the transfers that go to whales, if there are any. */
+const WHALES_SHARE = 0.2;
 
 export const BURNED_ONE_IN = 50;
 /** Transfers per event, as in a backfill: the logs of one answer. */
@@ -34,7 +39,7 @@ export const transfersOf = ({ tokens, moves }: Pick<FillOptions, "tokens" | "mov
 
 /** The collection's events, with `PER_EVENT` transfers per range. */
 function* history(options: FillOptions): Generator<NftEvent> {
-  const { tokens, moves, kind, people: share = 0.1 } = options;
+  const { tokens, moves, kind, people: share = 0.1, whales = 0 } = options;
   const random = createRandom(1);
   const holders = Math.ceil(tokens * share);
   yield { type: "IndexingRequested" };
@@ -49,7 +54,11 @@ function* history(options: FillOptions): Generator<NftEvent> {
   };
   const owners = new Uint32Array(tokens);
   // The square makes a few holders busy, as in the synthetic node's histories.
-  const randomHolder = () => 1 + Math.floor((random.below(1_000_000) / 1_000_000) ** 2 * holders);
+  const randomHolder = () => {
+    const isWhale = whales > 0 && random.below(1_000_000) < 1_000_000 * WHALES_SHARE;
+    if (isWhale) return 1 + random.below(whales);
+    return 1 + Math.floor((random.below(1_000_000) / 1_000_000) ** 2 * holders);
+  };
   const total = transfersOf(options);
   let fromBlock = 0;
   for (let done = 0; done < total; done += PER_EVENT) {
@@ -92,12 +101,18 @@ function* history(options: FillOptions): Generator<NftEvent> {
   yield { type: "IndexingCompleted", block: fromBlock - 1, hash: hashOf(fromBlock - 1) };
 }
 
+/** The last four bytes of a person's address. */
+const tailOf = (person: number): number => Math.imul(person, 2_654_435_761) >>> 0;
+
+/** The address of a person, from 1 on. Whales have the lowest numbers. */
+export const personAddress = (person: number) => `0x${tailOf(person).toString(16).padStart(40, "0")}` as Address;
+
 /** The dictionary of an event: the zero address, and addresses that end on their own number. */
 function addressesOf(people: ReadonlyMap<number, number>): Uint8Array {
   const addresses = new Uint8Array(people.size * 20);
   const view = new DataView(addresses.buffer);
   for (const [person, index] of people) {
-    if (person !== 0) view.setUint32(index * 20 + 16, Math.imul(person, 2_654_435_761) >>> 0);
+    if (person !== 0) view.setUint32(index * 20 + 16, tailOf(person));
   }
   return addresses;
 }

@@ -9,6 +9,7 @@ import { messageOf } from "../core/errors.ts";
 import { bytesText } from "../core/format.ts";
 import { silentLogger } from "../core/logger.ts";
 import { EXPORT_FORMATS, type ExportFormat, type FileFacts, fileName, piecesOf } from "../exports/formats.ts";
+import { ParquetThread } from "../exports/parquet.ts";
 import { MetadataBooks } from "../metadata/books.ts";
 import { FactsReader, TokenTexts } from "../metadata/page.ts";
 import { Parser } from "../metadata/resolve/parser.ts";
@@ -179,7 +180,7 @@ async function openLogExport(
     const reader = new FactsReader({ books, texts, log, clock, maxBytes, publicUrl: () => "" });
     const known = { normalizeMetadata: false, mediaItems: false, asOf: clock.now() };
     const pieces = piecesOf(source, start, {
-      ...{ format, holders, facts },
+      ...{ format, holders, facts, parquet: new ParquetThread() },
       factsOf: async (entries) => (await reader.read({ chainId, address }, entries, known)).facts,
     });
     return { facts, pieces, close };

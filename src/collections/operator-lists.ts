@@ -210,7 +210,7 @@ export class ListFiles implements FlagLists {
   /** Reads all lists for the first time. Returns their problems, one sentence each. */
   async load(): Promise<string[]> {
     const problems: string[] = [];
-    for (const file of this.#files) problems.push(...(file.refresh()?.problems ?? []));
+    for (const file of this.#files) problems.push(...((await file.refresh())?.problems ?? []));
     return problems;
   }
 
@@ -224,7 +224,7 @@ export class ListFiles implements FlagLists {
     while (this.#files.length > 0) {
       await clock.sleep(pollMs, signal);
       for (const file of this.#files) {
-        const change = file.refresh();
+        const change = await file.refresh();
         if (change === undefined) continue;
         if (change.problems.length > 0) {
           logger.warn({ problems: change.problems }, "a list file is unusable: the previous list stays in force");

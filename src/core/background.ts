@@ -1,6 +1,7 @@
 /** Keeps background work from delaying requests: thread priorities, yielding to the event loop, and a semaphore. */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { setPriority } from "node:os";
+import { Budget } from "./budget.ts";
 
 /** Nice value of background threads. Even with one per core, the thread that serves requests gets a core at once. */
 const BACKGROUND = 10;
@@ -48,6 +49,22 @@ function nextTurn(): void {
   turns.shift()?.();
   if (turns.length > 0) setImmediate(nextTurn);
 }
+
+/**
+ * Runs work that yields between its slices, one slice per turn of the event loop, on the budget of the caller.
+ * @throws the reason of the abort once the caller's client is gone; errors of `work`
+ */
+export async function runInSlices<T>(work: Generator<void, T>): Promise<T> {
+  for (;;) {
+    assertWanted();
+    const { done, value } = Budget.timed(() => work.next());
+    if (done === true) return value;
+    await yieldToEventLoop();
+  }
+}
+
+/** @throws the reason of the abort once the client is gone that the running work is for */
+export const assertWanted = (): void => Budget.current?.signal?.throwIfAborted();
 
 /** Limits the work that runs at once. When all slots are taken, further work waits in order of arrival. */
 export class Semaphore {

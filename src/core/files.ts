@@ -252,7 +252,7 @@ export interface ParsedList<L> {
 }
 
 interface ListFileOptions<L> extends ListPlace {
-  readonly parse: (text: string) => ParsedList<L>;
+  readonly parse: (text: string) => ParsedList<L> | Promise<ParsedList<L>>;
   /** The content until the file was read. */
   readonly empty: L;
   readonly maxBytes: number;
@@ -263,7 +263,7 @@ export class ListFile<L> {
   readonly key: string;
   readonly path: string | undefined;
   list: L;
-  readonly #parse: (text: string) => ParsedList<L>;
+  readonly #parse: ListFileOptions<L>["parse"];
   readonly #maxBytes: number;
   /** Fingerprint of the file at the last read, or the reason why it could not be read. */
   #seen = "";
@@ -277,7 +277,7 @@ export class ListFile<L> {
   }
 
   /** Reads the file if it changed; undefined if not. Problems leave the list unchanged. */
-  refresh(): { problems: string[] } | undefined {
+  async refresh(): Promise<{ problems: string[] } | undefined> {
     if (this.path === undefined) return undefined;
     let text: string;
     try {
@@ -293,7 +293,7 @@ export class ListFile<L> {
       this.#seen = problem;
       return { problems: [problem] };
     }
-    const { list, problems } = this.#parse(text);
+    const { list, problems } = await this.#parse(text);
     if (problems.length === 0) this.list = list;
     return { problems: problems.map((problem) => `${this.key}: ${problem}`) };
   }

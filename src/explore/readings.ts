@@ -16,14 +16,13 @@ const MAX_WAITING = 32;
 const readings = (places: number, work: string) =>
   new FairSlots({ places, perKey: 2, forOperators: 1, maxWaiting: MAX_WAITING, retryAfter: 2, work });
 
-/** Memory for rankings, and about what one holder takes. */
+/** Memory for rankings. */
 const MAX_BYTES = 64 << 20;
-const HOLDER_BYTES = 160;
 /** Rankings of holders, kept for a while: the pages of one walk need the same one, and making it reads all pairs. */
 class Rankings {
   readonly #kept = new LRUCache<string, HolderRanking>({
     maxSize: MAX_BYTES,
-    sizeCalculation: ({ count }) => 1 + count * HOLDER_BYTES,
+    sizeCalculation: ({ bytes }) => 1 + bytes,
   });
   readonly #making = new SingleFlight<string, HolderRanking>();
 

@@ -1,22 +1,17 @@
 /** Entries that match, transfers, and the history of a token: readings along a walk, which are true at its block. */
 
-import { type Collection, ledgersOf } from "../collections/collection.ts";
-import { yieldToEventLoop } from "../core/background.ts";
+import { type Collection, collectionAt, ledgersOf } from "../collections/collection.ts";
 import type { Address } from "../core/hex.ts";
 import type { TokenRef } from "../events/columns.ts";
 import type { Entry } from "../ledger/entries.ts";
 import { kindsOf, NEWEST, readHistory, type TokenTransfer } from "../ledger/history.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import { readOwned } from "../ledger/owned.ts";
 import type { Position } from "../ledger/rows.ts";
 import { readTransfers, type Transfer } from "../ledger/transfers.ts";
 import { positionOf } from "../walks/plan.ts";
 import { currentCollection, ledgerOf, type WalkSource } from "../walks/snapshot.ts";
-import { assertKept, batchesOf, numberOfPlace, placeOfNumber, type StartedWalk } from "../walks/walk.ts";
-
-/** Entries that one request reads: about a second. The page then ends early, and its cursor goes on. */
-const MAX_WALKED = 1_000_000;
-/** Entries read between two checks that the block is still canonical: two to four milliseconds. */
-const BATCH = 2_000;
+import { batchesOf, numberOfPlace, placeOfNumber, readKept, type StartedWalk } from "../walks/walk.ts";
 
 interface Found {
   /** Holds the addresses of the entries. */
@@ -27,37 +22,56 @@ interface Found {
 }
 
 /**
- * Returns up to `limit` entries that match, from the walk's place on. Fewer if the walk to them is long: a contract can
- * have minted a range of 2^40 ids.
- * @param matches made for each ledger, because an evicted one is read again
+ * Returns up to `limit` entries that match, from the walk's place on. Only collections with an index of traits are walked so,
+ * which are small.
  * @throws Refusal `cursor_reorged` if the block is lost meanwhile
  */
 export async function findEntries(
   source: WalkSource,
   start: StartedWalk,
   limit: number,
-  matches: (ledger: Ledger) => (entry: Entry) => boolean,
+  matches: (entry: Entry) => boolean,
 ): Promise<Found> {
   const entries: Entry[] = [];
   const places: Position[] = [];
   let collection = await currentCollection(source, start.walk);
-  let walked = 0;
-  for await (const batch of batchesOf(source, start, { limit: BATCH })) {
+  for await (const batch of batchesOf(source, start)) {
     ({ collection } = batch);
-    const isMatch = matches(collection.ledger);
     for (const [i, entry] of batch.entries.entries()) {
-      if (!isMatch(entry)) continue;
+      if (!matches(entry)) continue;
       places.push(positionOf(batch.starts[i] as number | Position));
       if (entries.length === limit) return { collection, entries, places };
       entries.push(entry);
     }
-    walked += batch.entries.length;
-    if (walked >= MAX_WALKED && batch.next !== undefined) {
-      places.push(batch.next);
-      break;
-    }
   }
   return { collection, entries, places };
+}
+
+/**
+ * Like `findEntries` for the pairs of one owner, which it finds by the lists of what the owner received.
+ * @param matches a further condition
+ * @throws Refusal `cursor_reorged` if the block is lost
+ */
+export async function ownedEntries(
+  source: WalkSource,
+  start: StartedWalk,
+  limit: number,
+  { owner, matches }: { readonly owner: Address; readonly matches: (entry: Entry) => boolean },
+): Promise<Found> {
+  const { block, position } = start.walk;
+  const found = await readKept(source, start, function* (current): Generator<void, Found> {
+    const collection = collectionAt(current, block);
+    const { ledger } = collection;
+    const index = ledger.addresses.find(owner);
+    // The zero address receives what is burned, and owns nothing.
+    if (index <= 0 || position === undefined) return { collection, entries: [], places: [] };
+    yield* ledger.ownerParties.complete();
+    yield* ledger.balanceParties.complete();
+    return { collection, ...(yield* readOwned(ledger, index, { block, from: position, limit, matches })) };
+  });
+  // The reading may have built lists.
+  source.projections.updateSize(source.chainId, source.address);
+  return found;
 }
 
 /** The token of an id; the single-owner one if the contract has two of that id. Undefined if no log names it. */
@@ -86,28 +100,6 @@ export async function historyPage(
     const { transfers, next } = yield* readHistory(ledger, token, { block, from, limit });
     return { transfers: named(ledger, transfers), next: next === undefined ? undefined : placeOfNumber(next) };
   });
-}
-
-/** Runs a reading in slices, from its beginning whenever the collection changed below it. */
-async function readKept<T>(
-  source: WalkSource,
-  start: StartedWalk,
-  read: (collection: Collection) => Generator<void, T>,
-): Promise<T> {
-  for (;;) {
-    await assertKept(source, start);
-    const collection = await currentCollection(source, start.walk);
-    const { rewrittenAt } = collection;
-    const reading = read(collection);
-    // A fork above the block, or an eviction, moves the newer entries that the reading passes over.
-    for (let isSame = true; isSame; ) {
-      const { done, value } = reading.next();
-      if (done === true) return value;
-      await yieldToEventLoop();
-      const now = await currentCollection(source, start.walk);
-      isSame = now === collection && now.rewrittenAt === rewrittenAt;
-    }
-  }
 }
 
 /** The transfers that a client asks for. */

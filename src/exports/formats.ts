@@ -1,23 +1,15 @@
 /** The tables and formats of an export: rows in, bytes out. Each encoder keeps no more than the rows of one piece. */
-import { ByteWriter, ParquetWriter, type SchemaElement } from "hyparquet-writer";
 import { yieldToEventLoop } from "../core/background.ts";
 import { CONTRACT_TYPES } from "../events/columns.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { FactsOf, RecordFacts } from "../listings/record.ts";
 import type { WalkSource } from "../walks/snapshot.ts";
 import { assertKept, batchesOf, type StartedWalk, type WalkBatch } from "../walks/walk.ts";
-import { type RankedHolder, rankHolders } from "./holders.ts";
+import { type HolderRanking, type RankedHolder, rankHolders } from "./holders.ts";
+import type { ParquetThread } from "./parquet.ts";
+import type { Column, ExportRow } from "./parquet-worker.ts";
 
 // The columns of both tables, and the rows of tokens and of holders.
-
-/** `text` is a string, `count` a whole number, `share` a fraction, `time` ISO 8601. */
-interface Column {
-  readonly name: string;
-  readonly type: "text" | "count" | "share" | "time";
-}
-
-/** A row's cells in the order of the columns. */
-type ExportRow = readonly (string | number | null)[];
 
 const column = (type: Column["type"]) => (name: string) => ({ name, type });
 const text = column("text");
@@ -81,19 +73,10 @@ interface Encoder {
   /** Rows of a piece, as few as the format allows. */
   readonly rowsPerPiece: number;
   /** The bytes of some rows, with the beginning of the file before the first ones. */
-  rows(rows: readonly ExportRow[]): Uint8Array;
+  rows(rows: readonly ExportRow[]): Uint8Array | Promise<Uint8Array>;
   /** The bytes after the last row. A file without them is incomplete. */
-  end(): Uint8Array;
-}
-
-/** @param facts what the file is true at, as key-value metadata where the format has such */
-function encoderOf(
-  format: ExportFormat,
-  columns: readonly Column[],
-  facts: readonly (readonly [name: string, value: string])[],
-): Encoder {
-  if (format === "parquet") return new ParquetEncoder(columns, facts);
-  return format === "csv" ? csvEncoder(columns) : jsonLinesEncoder(columns);
+  end(): Uint8Array | Promise<Uint8Array>;
+  close(): void;
 }
 
 const utf8 = new TextEncoder();
@@ -109,7 +92,12 @@ function textEncoder(head: string, lineOf: (row: ExportRow) => string): Encoder 
     before = "";
     return bytes;
   };
-  return { rowsPerPiece: LINES, rows: (rows) => take(rows.map(lineOf).join("")), end: () => take("") };
+  return {
+    rowsPerPiece: LINES,
+    rows: (rows) => take(rows.map(lineOf).join("")),
+    end: () => take(""),
+    close: () => undefined,
+  };
 }
 
 function jsonLinesEncoder(columns: readonly Column[]): Encoder {
@@ -138,62 +126,6 @@ function csvCell(cell: string | number | null): string {
 const decimal = (value: number): string =>
   Number.isInteger(value) ? String(value) : value.toFixed(12).replace(/0+$/, "");
 
-const ELEMENTS: Readonly<Record<Column["type"], Omit<SchemaElement, "name">>> = {
-  text: { type: "BYTE_ARRAY", converted_type: "UTF8" },
-  count: { type: "INT64" },
-  share: { type: "DOUBLE" },
-  time: { type: "INT64", converted_type: "TIMESTAMP_MILLIS" },
-};
-
-/** Each piece is a row group. Fewer rows would make the list of the groups, which is kept until the end, too long. */
-class ParquetEncoder implements Encoder {
-  readonly rowsPerPiece = 2_000;
-  readonly #columns: readonly Column[];
-  readonly #bytes = new ByteWriter();
-  readonly #writer: ParquetWriter;
-
-  constructor(columns: readonly Column[], facts: readonly (readonly [string, string])[]) {
-    this.#columns = columns;
-    const elements = columns.map(({ name, type }) => ({
-      name,
-      repetition_type: "OPTIONAL" as const,
-      ...ELEMENTS[type],
-    }));
-    this.#writer = new ParquetWriter({
-      writer: this.#bytes,
-      schema: [{ name: "root", num_children: columns.length }, ...elements],
-      kvMetadata: facts.map(([key, value]) => ({ key, value })),
-      createdBy: "evm-data-service",
-    });
-  }
-
-  rows(rows: readonly ExportRow[]): Uint8Array {
-    const columnData = this.#columns.map(({ name, type }, at) => {
-      return { name, data: rows.map((row) => parquetCell(row[at] ?? null, type)), offsetIndex: false };
-    });
-    void this.#writer.write({ columnData, rowGroupSize: Math.max(1, rows.length) });
-    return this.#take();
-  }
-
-  end(): Uint8Array {
-    void this.#writer.finish();
-    return this.#take();
-  }
-
-  /** The bytes since the last call. The buffer is used again; offsets go on counting. */
-  #take(): Uint8Array {
-    const taken = new Uint8Array(this.#bytes.getBuffer());
-    this.#bytes.index = 0;
-    return taken;
-  }
-}
-
-function parquetCell(cell: string | number | null, type: Column["type"]) {
-  if (cell === null) return null;
-  if (type === "count") return BigInt(cell);
-  return type === "time" ? new Date(cell) : cell;
-}
-
 // An export from end to end: a source and a block in, pieces of a file out, each made when it is asked for.
 
 /** What a file is true of and at. Texts are left out if they are "" or undefined. */
@@ -220,6 +152,9 @@ interface FileKind {
 interface ExportOptions extends FileKind {
   readonly factsOf: FactsOf;
   readonly facts: FileFacts;
+  readonly parquet: ParquetThread;
+  /** The ranking of the walk's block; undefined if it is still to be made. */
+  readonly ranking?: HolderRanking | undefined;
 }
 
 /** Characters of text after which a piece ends: its bytes, its compressed form and its rows are in memory together. */
@@ -232,13 +167,23 @@ const PIECE_CHARACTERS = 1024 * 1024;
 export async function* piecesOf(
   source: WalkSource,
   start: StartedWalk,
-  { format, holders, factsOf, facts }: ExportOptions,
+  { format, holders, factsOf, facts, parquet, ranking }: ExportOptions,
 ): AsyncGenerator<Uint8Array> {
   const known = Object.entries<string | undefined>({ ...facts }).filter(([, value]) => (value ?? "") !== "");
-  const encoder = encoderOf(format, holders ? HOLDER_COLUMNS : TOKEN_COLUMNS, known as [string, string][]);
-  yield* encoded(encoder, holders ? holderRows(source, start) : tokens(source, start, factsOf));
-  const end = encoder.end();
-  if (end.length > 0) yield end;
+  const columns = holders ? HOLDER_COLUMNS : TOKEN_COLUMNS;
+  const encoder = encoderOf(format, columns, () => parquet.open(columns, known as [string, string][]));
+  try {
+    yield* encoded(encoder, holders ? holderRows(source, start, ranking) : tokens(source, start, factsOf));
+    const end = await encoder.end();
+    if (end.length > 0) yield end;
+  } finally {
+    encoder.close();
+  }
+}
+
+function encoderOf(format: ExportFormat, columns: readonly Column[], openParquet: () => Encoder): Encoder {
+  if (format === "parquet") return openParquet();
+  return format === "csv" ? csvEncoder(columns) : jsonLinesEncoder(columns);
 }
 
 async function* tokens(source: WalkSource, start: StartedWalk, factsOf: FactsOf): AsyncGenerator<readonly ExportRow[]> {
@@ -248,8 +193,12 @@ async function* tokens(source: WalkSource, start: StartedWalk, factsOf: FactsOf)
 /** Owners per list of rows. */
 const OWNERS = 1_000;
 
-async function* holderRows(source: WalkSource, start: StartedWalk): AsyncGenerator<readonly ExportRow[]> {
-  const ranking = await rankHolders(source, start);
+async function* holderRows(
+  source: WalkSource,
+  start: StartedWalk,
+  made: HolderRanking | undefined,
+): AsyncGenerator<readonly ExportRow[]> {
+  const ranking = made ?? (await rankHolders(source, start));
   for (let from = 0; from < ranking.count; from += OWNERS) {
     yield ranking.slice(from, OWNERS).map(holderRow);
     await yieldToEventLoop();
@@ -267,10 +216,10 @@ async function* encoded(encoder: Encoder, lists: AsyncIterable<readonly ExportRo
       gathered.push(row);
       for (const cell of row) if (typeof cell === "string") characters += cell.length;
       if (gathered.length < encoder.rowsPerPiece && characters < PIECE_CHARACTERS) continue;
-      yield encoder.rows(gathered);
+      yield await encoder.rows(gathered);
       [gathered, characters] = [[], 0];
       await yieldToEventLoop();
     }
   }
-  if (gathered.length > 0) yield encoder.rows(gathered);
+  if (gathered.length > 0) yield await encoder.rows(gathered);
 }

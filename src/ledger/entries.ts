@@ -232,7 +232,8 @@ export function scanHolders(
 /** After `paused` the scan stands where the step began. */
 type StepOutcome = "next" | "paused" | "end";
 
-class HolderScan {
+/** A scan of pairs, step by step. */
+export class HolderScan {
   readonly #ledger: Ledger;
   readonly #block: number;
   readonly #visit: EntryVisitor;
@@ -257,6 +258,10 @@ class HolderScan {
 
   get position(): Position {
     return [this.#entry, this.#range, this.#offset, this.#holding];
+  }
+
+  moveTo(position: Position): void {
+    [this.#entry, this.#range, this.#offset, this.#holding] = position;
   }
 
   /**

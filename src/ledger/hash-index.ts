@@ -345,6 +345,21 @@ export class AddressTable {
     return `0x${Buffer.from(chunk.buffer, chunk.byteOffset + (row & CHUNK_MASK) * WORDS * 4, 20).toString("hex")}`;
   }
 
+  /** Copies the 20 bytes of an address to a place in `target`. */
+  copy(row: number, target: Uint8Array, at: number): void {
+    const chunk = this.#table.chunks[row >>> CHUNK_BITS] as Int32Array;
+    const from = (row & CHUNK_MASK) * WORDS;
+    for (let w = 0; w < WORDS; w++) {
+      const word = chunk[from + w] as number;
+      const to = at + w * 4;
+      // The bytes of a word stand in memory from its lowest to its highest.
+      target[to] = word;
+      target[to + 1] = word >>> 8;
+      target[to + 2] = word >>> 16;
+      target[to + 3] = word >>> 24;
+    }
+  }
+
   /** Writes the address as `hex` gives it. */
   addHex(out: ByteWriter, row: number): void {
     out.ascii("0x");

@@ -4,7 +4,7 @@
  * 16 an address, which snapshots don't contain.
  */
 import { type Steps, Trails } from "./shortcuts.ts";
-import { VALUES_PER_SLICE, WordTable } from "./tables.ts";
+import { CHUNK_BITS, CHUNK_MASK, WordTable } from "./tables.ts";
 
 /** One of the two parties of a transfer; also its word in the tables below. */
 export const SENDER = 0;
@@ -20,12 +20,15 @@ interface Transfers {
 
 /** Words of an address: its newest transfer as sender and as receiver, or -1, and their numbers. */
 const COUNTS = 2;
+const HEAD_WORDS = 4;
+/** Transfers that are added per slice: one to two milliseconds. */
+const TRANSFERS_PER_SLICE = 8_192;
 
 export class PartyIndex {
   readonly #transfers: Transfers;
   /** By transfer: the previous one of its sender and of its receiver, or -1. */
   readonly #links = new WordTable(2);
-  readonly #heads = new WordTable(4);
+  readonly #heads = new WordTable(HEAD_WORDS);
   readonly #trails: readonly [Trails, Trails];
 
   /** @param steps counts the steps of walks */
@@ -42,18 +45,33 @@ export class PartyIndex {
 
   /** Adds the transfers that the lists lack; yields between slices. */
   *complete(): Generator<void> {
-    const { table, sender, receiver } = this.#transfers;
-    for (let steps = 1; this.#links.count < table.count; steps++) {
-      const transfer = this.#links.count;
-      const [from, to] = [sender(transfer), receiver(transfer)];
-      while (this.#heads.count <= Math.max(from, to)) this.#heads.push(-1, -1, 0, 0);
-      this.#links.add();
-      this.#links.set(transfer, SENDER, this.#heads.get(from, SENDER));
-      this.#links.set(transfer, RECEIVER, this.#heads.get(to, RECEIVER));
-      this.#move(from, SENDER, transfer, 1);
-      this.#move(to, RECEIVER, transfer, 1);
-      if (steps % VALUES_PER_SLICE === 0) yield;
+    const { table } = this.#transfers;
+    while (this.#links.count < table.count) {
+      this.#addSome(Math.min(table.count, this.#links.count + TRANSFERS_PER_SLICE));
+      yield;
     }
+  }
+
+  /** Adds the transfers below `end`. A function of its own, because the engine compiles the loops of a generator badly. */
+  #addSome(end: number): void {
+    const { sender, receiver } = this.#transfers;
+    for (let transfer = this.#links.count; transfer < end; transfer++) {
+      const from = sender(transfer);
+      const to = receiver(transfer);
+      while (this.#heads.count <= from || this.#heads.count <= to) this.#heads.push(-1, -1, 0, 0);
+      this.#links.add();
+      this.#append(from, SENDER, transfer);
+      this.#append(to, RECEIVER, transfer);
+    }
+  }
+
+  /** Adds a transfer to a list. Works on the words themselves, because a first filter does this for all transfers. */
+  #append(address: number, role: Role, transfer: number): void {
+    const chunk = this.#heads.chunks[address >>> CHUNK_BITS] as Int32Array;
+    const at = (address & CHUNK_MASK) * HEAD_WORDS + role;
+    this.#links.set(transfer, role, chunk[at] as number);
+    chunk[at] = transfer;
+    chunk[at + COUNTS] = (chunk[at + COUNTS] as number) + 1;
   }
 
   #move(address: number, role: Role, newest: number, by: 1 | -1): void {

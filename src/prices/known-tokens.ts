@@ -4,37 +4,56 @@
  */
 import type { Chain } from "../chains/chains.ts";
 import { referenceTokens } from "../chains/tokens.ts";
+import { runInSlices } from "../core/background.ts";
+import { singleFlight } from "../core/work.ts";
 import type { KnownToken } from "./models.ts";
+import { TokenIndex } from "./token-index.ts";
+import type { ListedTokens } from "./token-list.ts";
 import type { TokenLists } from "./token-lists.ts";
 
 interface TokenSources {
   readonly chains: readonly Chain[];
-  readonly lists: Pick<TokenLists, "all" | "find">;
+  readonly lists: Pick<TokenLists, "all" | "find" | "current">;
 }
 
-/**
- * Returns up to `limit` tokens. Tokens with the text as their symbol come first, then tokens of the chains' entries.
- * @param text in lower case; part of the address, the symbol or the name
- */
-export function findTokens({ chains, lists }: TokenSources, text: string, limit: number): KnownToken[] {
-  const found = new Map<string, KnownToken>();
-  const take = (token: KnownToken): void => {
-    const { address, symbol, name } = token;
-    if (![address, symbol, name].some((part) => part?.toLowerCase().includes(text))) return;
-    const key = `${token.chain}/${address}`;
-    if (!found.has(key)) found.set(key, token);
-  };
+/** The tokens of the chains' entries, then those of the lists. */
+function* tokensOf({ chains, lists }: TokenSources): Generator<KnownToken> {
   for (const chain of chains) {
     for (const { address, symbol } of referenceTokens(chain)) {
       const name = lists.find(chain.chainId, address)?.name ?? null;
-      take({ chain: chain.name, address, symbol, name });
+      yield { chain: chain.name, address, symbol, name };
     }
   }
   const byId = new Map(chains.map((chain) => [chain.chainId, chain.name]));
   for (const { chainId, address, symbol, name } of lists.all()) {
     const chain = byId.get(chainId);
-    if (chain !== undefined) take({ chain, address, symbol, name });
+    if (chain !== undefined) yield { chain, address, symbol, name };
   }
-  const isSymbol = ({ symbol }: KnownToken) => Number(symbol.toLowerCase() === text);
-  return [...found.values()].sort((a, b) => isSymbol(b) - isSymbol(a)).slice(0, limit);
+}
+
+/** Keeps an index of the known tokens, which is made anew when a list changes. */
+export class TokenFinder {
+  readonly #sources: TokenSources;
+  #index: TokenIndex | undefined;
+  /** The lists that the index was made of. */
+  #indexed: readonly ListedTokens[] = [];
+  readonly #make = singleFlight(async () => {
+    const { current } = this.#sources.lists;
+    const index = await runInSlices(TokenIndex.make(tokensOf(this.#sources)));
+    this.#index = index;
+    this.#indexed = current;
+  });
+
+  constructor(sources: TokenSources) {
+    this.#sources = sources;
+  }
+
+  /** The index of the lists in force. After a change, the first call waits until it is made, for less than a second. */
+  async index(): Promise<TokenIndex> {
+    for (;;) {
+      const { current } = this.#sources.lists;
+      if (this.#index !== undefined && current.every((list, at) => list === this.#indexed[at])) return this.#index;
+      await this.#make();
+    }
+  }
 }

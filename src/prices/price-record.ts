@@ -28,7 +28,7 @@ import {
 import { type Quote, spreadPercent } from "./market/quote.ts";
 import type { PriceProvenance, PriceRecord, RouteLeg } from "./models.ts";
 import type { Redemption } from "./redemption.ts";
-import type { ListedToken } from "./token-lists.ts";
+import type { ListedToken } from "./token-list.ts";
 
 export interface PriceParameters {
   readonly percentChange: boolean;

@@ -6,93 +6,20 @@
 import { randomUUID } from "node:crypto";
 import { rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { Semaphore } from "../core/background.ts";
 import { backoffMs, type Clock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
-import {
-  ListFile,
-  makePrivateFolder,
-  type ParsedList,
-  PRIVATE_FILE,
-  parseOperatorJson,
-  readOperatorFile,
-} from "../core/files.ts";
+import { ListFile, makePrivateFolder, type ParsedList, PRIVATE_FILE, readOperatorFile } from "../core/files.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
-
-export interface ListedToken {
-  readonly name: string;
-  readonly symbol: string;
-  /** A URL (http, https or ipfs), or "" if the list has none. */
-  readonly logo: string;
-}
+import { type ListedToken, type ListedTokens, listedKey, parseTokenList } from "./token-list.ts";
+import type { TokenListPart } from "./token-list-worker.ts";
 
 export type FindListedToken = (chainId: number, address: Address) => ListedToken | undefined;
 
-type ListedTokens = ReadonlyMap<string, ListedToken>;
-
-/** The bounds of the token-lists schema: https://uniswap.org/tokenlist.schema.json. */
-const MAX_TOKENS = 10_000;
-const MAX_NAME = 60;
-const MAX_SYMBOL = 20;
-const MAX_LOGO = 2_048;
 const REFRESH_MS = 86_400_000;
 /** After a failure the list is fetched again within two minutes at first, later once an hour. */
 const RETRY = { baseMs: 120_000, maxMs: 3_600_000 };
-
-const key = (chainId: number, address: string): string => `${chainId}/${address.toLowerCase()}`;
-
-/**
- * Parses a token list. Leaves out entries that the format forbids, because some published lists have a few of them.
- * Refuses text that is no list.
- */
-export function parseTokenList(text: string): ParsedList<ListedTokens> {
-  const list = new Map<string, ListedToken>();
-  const refused = (problem: string) => ({ list, problems: [problem] });
-  let value: unknown;
-  try {
-    value = parseOperatorJson(text.replace(/^\ufeff/, ""));
-  } catch (error) {
-    return refused(
-      error instanceof SyntaxError ? "the list is no JSON" : `the list can't be used: ${messageOf(error)}`,
-    );
-  }
-  const tokens = (value as { tokens?: unknown } | null)?.tokens;
-  if (!Array.isArray(tokens)) return refused("the list has no `tokens`; the format is https://tokenlists.org");
-  if (tokens.length > MAX_TOKENS) return refused(`the list has more than ${MAX_TOKENS} tokens`);
-  for (const token of tokens as unknown[]) {
-    if (!isToken(token)) continue;
-    const place = key(token.chainId, token.address);
-    const { name, symbol, logoURI: logo } = token;
-    if (!list.has(place)) list.set(place, { name, symbol, logo: isLogo(logo) ? logo : "" });
-  }
-  if (tokens.length > 0 && list.size === 0) return refused("no entry of `tokens` has the format of a token");
-  return { list, problems: [] };
-}
-
-interface Token {
-  readonly chainId: number;
-  readonly address: string;
-  readonly name: string;
-  readonly symbol: string;
-  readonly logoURI?: unknown;
-}
-
-function isToken(value: unknown): value is Token {
-  const { chainId, address, name, symbol } = (value ?? {}) as Record<string, unknown>;
-  return (
-    Number.isSafeInteger(chainId) &&
-    typeof address === "string" &&
-    /^0x[0-9a-fA-F]{40}$/.test(address) &&
-    isText(name, MAX_NAME) &&
-    isText(symbol, MAX_SYMBOL)
-  );
-}
-
-const isText = (value: unknown, maxLength: number): value is string =>
-  typeof value === "string" && value.length <= maxLength && !/\p{Cc}/u.test(value) && value.isWellFormed();
-
-const isLogo = (value: unknown): value is string =>
-  isText(value, MAX_LOGO) && /^(?:https?|ipfs):\/\/[^\s"'<>\\]+$/.test(value);
 
 interface TokenListsOptions {
   /** Paths and URLs, in order of precedence. */
@@ -111,19 +38,22 @@ interface TokenListsOptions {
 export class TokenLists {
   readonly #options: TokenListsOptions;
   readonly #lists: readonly (ListFile<ListedTokens> | FetchedList)[];
+  #onChange: () => Promise<unknown> = async () => undefined;
 
   constructor(options: TokenListsOptions) {
     this.#options = options;
     const { sources, maxBytes } = options;
-    const file = { key: "TOKEN_LISTS", parse: parseTokenList, empty: new Map(), maxBytes };
+    const file = { key: "TOKEN_LISTS", parse: parseOffThread, empty: new Map(), maxBytes };
     this.#lists = sources.map((source) =>
-      isUrl(source) ? new FetchedList(source, options) : new ListFile({ ...file, path: source }),
+      isUrl(source)
+        ? new FetchedList(source, options, () => this.#onChange())
+        : new ListFile({ ...file, path: source }),
     );
   }
 
   /** The first list's entry of a token, if there is one. */
   find(chainId: number, address: Address): ListedToken | undefined {
-    const place = key(chainId, address);
+    const place = listedKey(chainId, address);
     for (const { list } of this.#lists) {
       const found = list.get(place);
       if (found !== undefined) return found;
@@ -131,9 +61,19 @@ export class TokenLists {
     return undefined;
   }
 
+  /** The lists in force. A list that changes is replaced by another object. */
+  get current(): readonly ListedTokens[] {
+    return this.#lists.map(({ list }) => list);
+  }
+
+  /** Calls the function after each change of a list, and waits for it before the next look for changes. */
+  onChange(changed: () => Promise<unknown>): void {
+    this.#onChange = changed;
+  }
+
   /** All tokens of all lists. A token that several lists name comes as often, the first list's entry first. */
   *all(): Generator<ListedToken & { readonly chainId: number; readonly address: Address }> {
-    for (const { list } of this.#lists) {
+    for (const list of this.current) {
       for (const [place, token] of list) {
         const [chainId, address] = place.split("/") as [string, Address];
         yield { ...token, chainId: Number(chainId), address };
@@ -146,7 +86,7 @@ export class TokenLists {
     const problems: string[] = [];
     for (const list of this.#lists) {
       if (list instanceof FetchedList) await list.restore();
-      else problems.push(...(list.refresh()?.problems ?? []).map((problem) => `${problem} (${list.path})`));
+      else problems.push(...((await list.refresh())?.problems ?? []).map((problem) => `${problem} (${list.path})`));
     }
     return problems;
   }
@@ -166,13 +106,44 @@ export class TokenLists {
     for (;;) {
       await clock.sleep(pollMs, signal);
       for (const file of files) {
-        const change = file.refresh();
+        const change = await file.refresh();
         if (change === undefined) continue;
         const { problems } = change;
+        if (problems.length === 0) await this.#onChange();
         if (problems.length > 0) logger.warn({ problems }, "a token list is unusable: the previous one stays in force");
         else logger.info({ path: file.path, tokens: file.list.size }, "a token list changed and was read again");
       }
     }
+  }
+}
+
+/** Longest text that is parsed in place: 1 ms. */
+const SMALL_TEXT = 64 * 1024;
+/** One large list at a time: its values take a hundred megabytes. */
+const parsing = new Semaphore(1);
+
+/** Like `parseTokenList`. A worker parses a large list, because its megabytes take a tenth of a second. */
+function parseOffThread(text: string): Promise<ParsedList<ListedTokens>> {
+  return text.length <= SMALL_TEXT ? Promise.resolve(parseTokenList(text)) : parsing.run(() => parseInWorker(text));
+}
+
+async function parseInWorker(text: string): Promise<ParsedList<ListedTokens>> {
+  const list = new Map<string, ListedToken>();
+  const worker = new Worker(new URL("./token-list-worker.ts", import.meta.url).href);
+  try {
+    for (let request: string | undefined = text; ; request = undefined) {
+      const part = await new Promise<TokenListPart>((resolve, reject) => {
+        worker.onmessage = ({ data }: MessageEvent<TokenListPart>) => resolve(data);
+        worker.onerror = ({ message }: ErrorEvent) => reject(new Error(message));
+        worker.postMessage(request);
+      });
+      if ("problems" in part) return { list, problems: part.problems };
+      for (const [place, token] of part.tokens) list.set(place, token);
+    }
+  } catch (error) {
+    return { list, problems: [`the list could not be parsed: ${messageOf(error)}`] };
+  } finally {
+    worker.terminate();
   }
 }
 
@@ -184,12 +155,14 @@ class FetchedList {
   list: ListedTokens = new Map();
   readonly #url: string;
   readonly #options: TokenListsOptions;
+  readonly #onChange: () => Promise<unknown>;
   /** Time in ms since the epoch when the list was fetched; undefined for no list. */
   #fetchedAt: number | undefined;
 
-  constructor(url: string, options: TokenListsOptions) {
+  constructor(url: string, options: TokenListsOptions, onChange: () => Promise<unknown>) {
     this.#url = url;
     this.#options = options;
+    this.#onChange = onChange;
   }
 
   /** Reads the copy of an earlier run. A damaged copy counts as none. */
@@ -199,7 +172,7 @@ class FetchedList {
     try {
       const { mtimeMs } = await stat(path);
       const text = readOperatorFile(path, this.#options.maxBytes);
-      if (this.#take(text) === undefined) this.#fetchedAt = mtimeMs;
+      if ((await this.#take(Buffer.from(text))) === undefined) this.#fetchedAt = mtimeMs;
     } catch {
       // There is no copy. The list is fetched soon.
     }
@@ -231,24 +204,26 @@ class FetchedList {
       signal.throwIfAborted();
       return messageOf(error);
     }
-    let text: string;
-    try {
-      text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-    } catch {
-      return "the list is no UTF-8";
-    }
-    const problem = this.#take(text);
+    const problem = await this.#take(bytes);
     if (problem !== undefined) return problem;
     this.#fetchedAt = clock.now();
     await this.#keepCopy(bytes);
     return undefined;
   }
 
-  /** Makes the text the list in force. Returns the problem if it is no list. */
-  #take(text: string): string | undefined {
-    const { list, problems } = parseTokenList(text);
-    if (problems.length === 0) this.list = list;
-    return problems[0];
+  /** Makes the bytes the list in force. Returns the problem if they are no list. */
+  async #take(bytes: Uint8Array): Promise<string | undefined> {
+    let text: string;
+    try {
+      text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    } catch {
+      return "the list is no UTF-8";
+    }
+    const { list, problems } = await parseOffThread(text);
+    if (problems.length > 0) return problems[0];
+    this.list = list;
+    await this.#onChange();
+    return undefined;
   }
 
   async #keepCopy(bytes: Uint8Array): Promise<void> {

@@ -3,7 +3,8 @@
  * that the block is still canonical, and a ledger that was evicted meanwhile is read again.
  */
 import { type Collection, collectionAt } from "../collections/collection.ts";
-import { yieldToEventLoop } from "../core/background.ts";
+import { assertWanted, yieldToEventLoop } from "../core/background.ts";
+import { Budget } from "../core/budget.ts";
 import { Refusal } from "../core/errors.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { Slice } from "../ledger/listing.ts";
@@ -125,6 +126,7 @@ export async function* batchesOf<Facts = never>(
     yield { collection: plan.collection, entries, starts: plan.starts, facts, next };
     walk = { ...walk, position: next, page: walk.page + 1 };
     await yieldToEventLoop();
+    assertWanted();
   }
   await assertKept(source, start);
 }
@@ -134,6 +136,33 @@ export async function assertKept(source: WalkSource, { walk }: StartedWalk): Pro
   const collection = await currentCollection(source, walk);
   const snapshot = snapshotOf(collection, source.chain, undefined);
   resolveWalk(source, collection, source.chain, { cursor: walk }, snapshot);
+}
+
+/**
+ * Runs a reading of the walk's block in slices, from its beginning whenever the collection changed below it. Between the end
+ * of the reading and the return nothing is awaited, so its result is true at the block.
+ * @throws Refusal `cursor_reorged` if the block is lost; the reason of the abort once the client is gone
+ */
+export async function readKept<T>(
+  source: WalkSource,
+  start: StartedWalk,
+  read: (collection: Collection) => Generator<void, T>,
+): Promise<T> {
+  for (;;) {
+    await assertKept(source, start);
+    const collection = await currentCollection(source, start.walk);
+    const { rewrittenAt } = collection;
+    const reading = read(collection);
+    // A fork above the block, or an eviction, moves the newer entries that the reading passes over.
+    for (let isSame = true; isSame; ) {
+      const { done, value } = Budget.timed(() => reading.next());
+      if (done === true) return value;
+      await yieldToEventLoop();
+      assertWanted();
+      const now = await currentCollection(source, start.walk);
+      isSame = now === collection && now.rewrittenAt === rewrittenAt;
+    }
+  }
 }
 
 /** The number of a place that counts something else than rows: owners of a ranking, transfers of a history. */

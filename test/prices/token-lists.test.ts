@@ -18,7 +18,8 @@ import { systemClock } from "../../src/core/clock.ts";
 import { toAddress } from "../../src/core/hex.ts";
 import type { Logger } from "../../src/core/logger.ts";
 import { Fetcher } from "../../src/metadata/resolve/fetcher.ts";
-import { parseTokenList, TokenLists } from "../../src/prices/token-lists.ts";
+import { parseTokenList } from "../../src/prices/token-list.ts";
+import { TokenLists } from "../../src/prices/token-lists.ts";
 import { recordingWire } from "../support/metadata/wire.ts";
 import { schemaFaults } from "../support/schemas.ts";
 import { eventually, startTestService, temporaryLogUrl } from "../support/service.ts";
@@ -157,7 +158,11 @@ describe("token lists of an operator", () => {
     ) as unknown as Logger;
 
   /** Lists over the guarded fetcher, watched until the test ends. */
-  async function open(sources: readonly string[], clock: TurnedClock | typeof systemClock = systemClock) {
+  async function open(
+    sources: readonly string[],
+    clock: TurnedClock | typeof systemClock = systemClock,
+    maxBytes = MAX_BYTES,
+  ) {
     const wire = recordingWire({ names: { "lists.example": [PUBLIC] }, ports: { [PUBLIC]: web.port as number } });
     const fetcher = new Fetcher({ wire, clock, allowPrivate: false, gateways: { ipfs: [], arweave: [] } });
     const times = { firstByteMs: 5_000, totalMs: 10_000, httpsOnly: true };
@@ -165,7 +170,7 @@ describe("token lists of an operator", () => {
       sources,
       fetch: async (url, maxBytes, signal) => (await fetcher.fetch(url, { ...times, maxBytes }, signal)).bytes,
       folder: join(folder, "copies"),
-      maxBytes: MAX_BYTES,
+      maxBytes,
       pollMs: 20,
       clock,
       logger: logger(),
@@ -206,10 +211,32 @@ describe("token lists of an operator", () => {
     const { lists } = await open([path]);
     expect(nameOf(lists)).toBe("Before");
     writeFileSync(path, "{ half");
-    await logged("the list is no JSON");
+    await logged("the list can't be used");
     expect(nameOf(lists)).toBe("Before");
     writeFileSync(path, listOf(entry(TOKEN, "After")));
     await named(lists, "After");
+  });
+
+  test("a large list is parsed on another thread, and the event loop goes on", async () => {
+    const path = join(folder, "large.json");
+    const address = (n: number) => `0x${n.toString(16).padStart(40, "0")}`;
+    const tokens = Array.from({ length: 5_000 }, (_, n) => entry(address(n), `Name ${n}`));
+    writeFileSync(path, listOf(...tokens));
+    let turns = 0;
+    const count = () => {
+      turns++;
+      counting = setImmediate(count);
+    };
+    let counting = setImmediate(count);
+    const { lists, problems } = await open([path], systemClock, 10 << 20);
+    clearImmediate(counting);
+    expect(problems).toEqual([]);
+    expect(lists.current.map(({ size }) => size)).toEqual([5_000]);
+    expect(lists.find(1, toAddress(address(4_999)))?.name).toBe("Name 4999");
+    expect(turns).toBeGreaterThan(10);
+    writeFileSync(path, `{"tokens": [${"[".repeat(100_000)}`);
+    await logged("the list is no JSON");
+    expect(lists.find(1, toAddress(address(4_999)))?.name).toBe("Name 4999");
   });
 
   test("a file that is missing, or too large, is a problem at the start", async () => {

@@ -6,7 +6,7 @@ import { type Static, Type } from "@sinclair/typebox";
 import { type Collection, collectionAt } from "../../collections/collection.ts";
 import { isoTime } from "../../core/block-time.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
-import { type Address, type Hash, parseAddress } from "../../core/hex.ts";
+import { type Hash, parseAddress } from "../../core/hex.ts";
 import {
   address,
   blockHash,
@@ -27,6 +27,7 @@ import type { TraitIndexes } from "../../explore/traits.ts";
 import {
   findEntries,
   historyPage,
+  ownedEntries,
   type TransferQuery,
   type TransfersPage,
   tokenOfId,
@@ -34,7 +35,6 @@ import {
 } from "../../explore/walks.ts";
 import type { Entry } from "../../ledger/entries.ts";
 import { entryOfToken } from "../../ledger/history.ts";
-import type { Ledger } from "../../ledger/ledger.ts";
 import { countEntries } from "../../ledger/listing.ts";
 import { type Position, START } from "../../ledger/rows.ts";
 import { recordsOf } from "../../listings/pages.ts";
@@ -303,13 +303,6 @@ async function recordsFor(
 /** The metadata of a page: all of it, as known now. */
 const pageFacts = () => ({ normalizeMetadata: true, mediaItems: true, asOf: undefined });
 
-function matcher(ledger: Ledger, owner: Address | undefined, having: ((entry: Entry) => boolean) | undefined) {
-  return (entry: Entry): boolean => {
-    if (owner !== undefined && (entry.owner < 0 || ledger.addresses.hex(entry.owner) !== owner)) return false;
-    return having === undefined || having(entry);
-  };
-}
-
 /** The traits of a collection's listing at the walk's block, by its metadata as it is now. */
 async function traitIndex(
   { source, runtime }: Reading,
@@ -484,10 +477,11 @@ const findTokens = json({
     const { source, runtime, limit, cursorAt } = reading;
     return respond(reading, deps, owner !== undefined, async (start) => {
       const index = traits.length === 0 ? undefined : (await traitIndex(reading, start, deps)).index;
-      const having = index?.having(traits);
-      const { collection, entries, places } = await findEntries(source, start, limit, (ledger) =>
-        matcher(ledger, owner, having),
-      );
+      const matches = index?.having(traits) ?? (() => true);
+      const { collection, entries, places } =
+        owner === undefined
+          ? await findEntries(source, start, limit, matches)
+          : await ownedEntries(source, start, limit, { owner, matches });
       const { facts } = await runtime.factsOf(source.address, entries, pageFacts());
       const result = await recordsFor({ collection, entries, facts }, reading, deps);
       return { result, cursor: cursorAt(start, places[result.length]) };

@@ -5,8 +5,9 @@
 import type { Clock } from "../../core/clock.ts";
 import { Refusal } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
+import type { Explorer } from "../../explore/readings.ts";
 import { CONTENT_TYPES, EXPORT_FORMATS, fileName, piecesOf } from "../../exports/formats.ts";
-import { assertRankable } from "../../exports/holders.ts";
+import { ParquetThread } from "../../exports/parquet.ts";
 import type { ApiKey, ApiKeys } from "../../operators/keys.ts";
 import { startWalk } from "../../walks/walk.ts";
 import { asOfBlock, responseHeaders } from "../api/answered-block.ts";
@@ -27,6 +28,7 @@ const IDLE_MS = 60_000;
 
 /** The exports that run now, at most one per key. */
 export class RunningExports {
+  readonly parquet = new ParquetThread();
   readonly #clock: Clock;
   readonly #byKey = new Map<string, Running>();
 
@@ -77,6 +79,7 @@ interface ExportDeps extends CollectionDeps, Pick<ListingDeps, "projections" | "
   readonly keys: ApiKeys;
   readonly logger: Logger;
   readonly exports: RunningExports;
+  readonly explorer: Explorer;
 }
 
 const { file } = operationsFor<ExportDeps>();
@@ -121,7 +124,7 @@ export const EXPORT_OPERATIONS: readonly Operation<ExportDeps>[] = [
     hasBlock: true,
     errors: [400, 404, 409],
     handle: async ({ path, query, requester }, deps) => {
-      const { facts, pieces, headers } = await openExport(path, query, deps);
+      const { facts, pieces, headers } = await openExport({ path, query, requester }, deps);
       return new Response(streamOf(pieces, requester, deps), {
         headers: {
           ...headers,
@@ -135,16 +138,23 @@ export const EXPORT_OPERATIONS: readonly Operation<ExportDeps>[] = [
   }),
 ];
 
+interface AskedExport {
+  readonly path: ParsedValues<typeof COLLECTION_PARTS>;
+  readonly query: ParsedValues<typeof EXPORT_QUERY>;
+  readonly requester: ApiKey;
+}
+
 /** What the file has, its pieces, and the headers of its block. @throws Refusal 400, 404, 409 */
 async function openExport(
-  path: ParsedValues<typeof COLLECTION_PARTS>,
-  { format, holders, as_of_block: block }: ParsedValues<typeof EXPORT_QUERY>,
+  { path, query: { format, holders, as_of_block: block }, requester }: AskedExport,
   deps: ExportDeps,
 ) {
   const { chain, address, runtime } = await requestedCollection(path, deps);
   const source = { projections: deps.projections, chain: runtime.view, chainId: chain.chainId, address };
   const start = await startWalk(source, { asOfBlock: block, prefersFinal: true, byPair: holders });
-  if (holders) await assertRankable(source, start);
+  const { memory, rankings } = deps.explorer;
+  // Before the first byte, because a collection that is too large is an error of the client.
+  const ranking = holders ? await memory.run(requester, () => rankings.of(source, start)) : undefined;
   const asOf = await asOfBlock(start, runtime);
   const headers = responseHeaders(asOf, { trouble: runtime.trouble(), isStale: deps.isStale() });
   const facts = {
@@ -154,7 +164,7 @@ async function openExport(
   // A time fixes the metadata to one moment, and has no token of a million fetched again.
   const known = { normalizeMetadata: false, mediaItems: false, asOf: deps.clock.now() };
   const pieces = piecesOf(source, start, {
-    ...{ format, holders, facts },
+    ...{ format, holders, facts, ranking, parquet: deps.exports.parquet },
     factsOf: async (entries) => (await runtime.factsOf(address, entries, known)).facts,
   });
   return { facts, pieces, headers };

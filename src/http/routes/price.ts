@@ -3,6 +3,7 @@ import { type Static, Type } from "@sinclair/typebox";
 import type { Chain } from "../../chains/chains.ts";
 import { EXCHANGES, parseExchange } from "../../chains/exchanges.ts";
 import type { ChainTrouble } from "../../chains/trouble.ts";
+import { runInSlices } from "../../core/background.ts";
 import type { Clock } from "../../core/clock.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
 import { address, blockNumber, named, STRICT, text } from "../../core/schema-parts.ts";
@@ -14,6 +15,7 @@ import type { PriceParameters } from "../../prices/price-record.ts";
 import type { Prices } from "../../prices/price-service.ts";
 import { exchangesAllowed } from "../../prices/search/pool-lists.ts";
 import type { Moment } from "../../prices/series.ts";
+import type { TokenIndex } from "../../prices/token-index.ts";
 import { inTime, responseHeaders } from "../api/answered-block.ts";
 import { cachedResponse, jsonHeaders } from "../api/answers.ts";
 import { ErrorBody, errorExample } from "../api/errors.ts";
@@ -290,8 +292,8 @@ export interface PriceDeps {
   pricesOf(chain: Chain): Prices | undefined;
   troubleOf(chain: Chain): ChainTrouble | undefined;
   isStale(): boolean;
-  /** Finds ERC-20 tokens of enabled chains by a text in lower case. */
-  findTokens(text: string, limit: number): readonly KnownToken[];
+  /** The index of the known ERC-20 tokens of enabled chains. */
+  tokenIndex(): Promise<TokenIndex>;
 }
 
 /** The block of a price, for its headers. */
@@ -435,9 +437,14 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
     answer: named("KnownTokenList", Type.Object({ result: Type.Array(named("KnownToken", KnownToken)) })),
     example: { result: [{ chain: "eth", address: TOKEN_ADDRESS, symbol: "UNI", name: "Uniswap" }] },
     errors: [400],
-    handle: async ({ query }, { findTokens }) => {
+    handle: async ({ query, requester }, { tokenIndex, explorer }) => {
       const wanted = query.text?.trim().toLowerCase().slice(0, 100) ?? "";
-      return { body: { result: findTokens(wanted, query.limit) } };
+      const search = (await tokenIndex()).search(wanted, query.limit);
+      // Nearly every search ends in its first slice, and then waits for no other reading.
+      const { done, value } = search.next();
+      if (done === true) return { body: { result: value } };
+      const result = await explorer.memory.run(requester, () => runInSlices(search));
+      return { body: { result } };
     },
   }),
 ];

@@ -211,7 +211,7 @@ describe("token lists of an operator", () => {
     const { lists } = await open([path]);
     expect(nameOf(lists)).toBe("Before");
     writeFileSync(path, "{ half");
-    await logged("the list can't be used");
+    await logged("the list is no JSON");
     expect(nameOf(lists)).toBe("Before");
     writeFileSync(path, listOf(entry(TOKEN, "After")));
     await named(lists, "After");
@@ -235,7 +235,7 @@ describe("token lists of an operator", () => {
     expect(lists.find(1, toAddress(address(4_999)))?.name).toBe("Name 4999");
     expect(turns).toBeGreaterThan(10);
     writeFileSync(path, `{"tokens": [${"[".repeat(100_000)}`);
-    await logged("the list is no JSON");
+    await logged("the list can't be used");
     expect(lists.find(1, toAddress(address(4_999)))?.name).toBe("Name 4999");
   });
 

@@ -16,6 +16,8 @@ interface Bounds {
 }
 
 interface BudgetOptions {
+  /** True for the budget of a whole question, false for a part of one, or an account. */
+  readonly isQuestion?: boolean;
   /** The budget that everything counts on as well, with its bounds. */
   readonly payer?: Budget | undefined;
   readonly bounds?: Bounds;
@@ -57,13 +59,17 @@ export class Budget {
   bytes = 0;
   /** Milliseconds of the serving thread, as far as they were measured. */
   ms = 0;
+  /** Items that the question asks for. */
+  items = 1;
   readonly signal: AbortSignal | undefined;
   readonly #payer: Budget | undefined;
+  readonly #isQuestion: boolean;
   #bounds: Bounds;
   /** The bounds of one item of the question. */
   readonly #perItem: Bounds;
 
-  constructor({ payer, bounds = {}, signal = payer?.signal }: BudgetOptions = {}) {
+  constructor({ payer, bounds = {}, signal = payer?.signal, isQuestion = false }: BudgetOptions = {}) {
+    this.#isQuestion = isQuestion;
     this.#payer = payer;
     this.#bounds = bounds;
     this.#perItem = bounds;
@@ -72,6 +78,7 @@ export class Budget {
 
   /** Multiplies the bounds: the question asks for several items. */
   grow(items: number): void {
+    this.items = items;
     const bounds = Object.entries(this.#bounds).map(([bound, most]) => [bound, most * items]);
     this.#bounds = Object.fromEntries(bounds) as Bounds;
   }
@@ -79,6 +86,13 @@ export class Budget {
   /** The budget of the work that is running, if there is one. */
   static get current(): Budget | undefined {
     return current.getStore();
+  }
+
+  /** The question that this budget is a part of; undefined for other work. */
+  get question(): Budget | undefined {
+    let found: Budget | undefined;
+    for (let one: Budget | undefined = this; one !== undefined; one = one.#payer) if (one.#isQuestion) found = one;
+    return found;
   }
 
   /** Runs `work` on this budget. */

@@ -6,6 +6,7 @@ import type { ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
 import type { Deployment } from "../chains/exchanges.ts";
 import { isReference } from "../chains/tokens.ts";
+import { startInTurns } from "../core/background.ts";
 import { Budget, OverBudget, undefinedIfOverBudget } from "../core/budget.ts";
 import { AppError, type ErrorCode, invalidParameter, Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
@@ -214,7 +215,7 @@ export class PriceComputer {
    * @throws Refusal for an address without a price; `rate_limited` beyond the key's share
    */
   #load({ request: { address: token }, selection: { unlisted }, requester }: PriceComputation): Promise<Market> {
-    const read = async () => found((await this.#markets.atHead([{ token, unlisted }]))[0]!);
+    const read = async () => found((await this.#markets.atHead([{ token, unlisted }], requester.key))[0]!);
     if (unlisted !== undefined) return this.#reads.run(requester, read);
     const shared = () => this.#loading.run(token, read);
     if (this.#loading.has(token)) return shared();
@@ -241,17 +242,15 @@ export class PriceComputer {
       const markets = [
         ...((hasMoved ? undefined : this.#keptTogether(wanted)) ?? (await this.#read(wanted, computing))),
       ];
-      return Promise.all(
-        requests.map(async (request, at) => {
-          const selection = selections[at]!;
-          if (selection instanceof Refusal) return selection;
-          const market = markets.shift()!;
-          const question = { ...computing, request, selection, turn, hasMoved };
-          if (market instanceof Refusal) return market;
-          const finish = () => withinBudget(request, () => this.#finish(question, market));
-          return Budget.item(() => orRefusal(finish));
-        }),
-      );
+      return startInTurns(requests, async (request, at) => {
+        const selection = selections[at]!;
+        if (selection instanceof Refusal) return selection;
+        const market = markets.shift()!;
+        const question = { ...computing, request, selection, turn, hasMoved };
+        if (market instanceof Refusal) return market;
+        const finish = () => withinBudget(request, () => this.#finish(question, market));
+        return Budget.item(() => orRefusal(finish));
+      });
     });
   }
 
@@ -267,7 +266,7 @@ export class PriceComputer {
 
   #read(wanted: readonly Wanted[], { requester }: Computing): Promise<readonly (Market | Refusal)[]> {
     const places = Math.min(READS.perKey, Math.ceil(wanted.length / TOKENS_PER_PLACE));
-    return this.#reads.run(requester, () => this.#markets.atHead(wanted), { places });
+    return this.#reads.run(requester, () => this.#markets.atHead(wanted, requester.key), { places });
   }
 
   async #atBlock(question: PriceComputation, toBlock: number): Promise<PriceAnswer> {
@@ -295,7 +294,10 @@ export class PriceComputer {
     ]);
     if (block === undefined) throw invalidParameter("to_block", "a block the node has");
     const market = await this.#markets
-      .pastFor(subject, block, (then) => this.#quoteOptions(request, selection, then), question.past)
+      .pastFor(subject, block, (then) => this.#quoteOptions(request, selection, then), {
+        reader: question.past,
+        owner: question.requester.key,
+      })
       .catch((error: unknown) => {
         throw isTooManyLogs(error) ? tooFar(error, toBlock) : error;
       });
@@ -383,7 +385,7 @@ export class PriceComputer {
       const { block, chain } = market;
       // A chain that was just asked for the first time has no followed head yet.
       const final = Math.max(this.finalized, block.number - chain.finalityDepth);
-      const pools = await turn(() => this.#markets.announced.poolsOf(address, block, final, requester));
+      const pools = await this.#markets.announced.poolsOf(address, block, final, requester);
       if (pools === undefined) {
         const searched = { byState: true, byAnnouncement: false, why: "it takes more than 64 requests for logs" };
         throw new Refusal("no_pool", error.message, { details: { ...error.details, searched } });

@@ -28,6 +28,7 @@ import { rankedExchanges } from "./price-record.ts";
 import { planFacts } from "./search/discovery.ts";
 import type { PastReader } from "./search/history.ts";
 import { Markets } from "./search/markets.ts";
+import { mergedReads } from "./search/merged-reads.ts";
 import { PriceSeries, type SeriesRange } from "./series.ts";
 import type { FindListedToken } from "./token-lists.ts";
 
@@ -124,8 +125,9 @@ class PriceService implements Prices {
   #isReadingAhead = false;
 
   constructor(deps: PricesDeps) {
-    this.#deps = deps;
-    const { chain, reader, log, view, clock, listed = () => undefined } = deps;
+    const reader = mergedReads(deps.reader);
+    this.#deps = { ...deps, reader };
+    const { chain, log, view, clock, listed = () => undefined } = deps;
     this.chain = chain;
     const { answerBytes, readsAhead, statesPerHour } = { ...DEFAULTS, ...deps.limits };
     const exchanges = rankedExchanges(chain, deps.pools);
@@ -220,6 +222,17 @@ class PriceService implements Prices {
   }
 
   async answers(requests: readonly PriceRequest[], requester = NO_KEY): Promise<readonly (PriceAnswer | Refusal)[]> {
+    // A question that repeats a request gets the same answer for each.
+    const distinct = [...new Map(requests.map((request) => [keyOf(request), request])).values()];
+    const answers = await this.#answersOf(distinct, requester);
+    const byKey = new Map(distinct.map((request, at) => [keyOf(request), answers[at]!]));
+    return requests.map((request) => byKey.get(keyOf(request))!);
+  }
+
+  async #answersOf(
+    requests: readonly PriceRequest[],
+    requester: Requester,
+  ): Promise<readonly (PriceAnswer | Refusal)[]> {
     const isAtHead = ({ toBlock }: PriceRequest) => toBlock === undefined;
     const [atHead, past] = await Promise.all([
       this.#atHead(requests.filter(isAtHead), requester),

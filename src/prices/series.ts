@@ -73,18 +73,21 @@ export class PriceSeries {
     const blocks = spread(first, last, points);
     const stretch = { fromBlock: first, toBlock: last };
     const past = new SharedLogs({ reader, stretch, finalized, requests: isStoredOnly ? 0 : MAX_LOG_REQUESTS });
+    const begun = clock.monotonic();
+    // Alone: an address that is no token is refused by it, before anything is read for the other points.
+    const newest = await this.#priceAt(address, last, past, requester);
     const headers = await past.headers(blocks);
     const slots = new Semaphore(AT_ONCE);
-    const begun = clock.monotonic();
     // The newest first: they need the fewest requests.
     const read = blocks
+      .slice(0, -1)
       .toReversed()
       .map((block) =>
         slots.run(async () =>
           clock.monotonic() - begun > BEGIN_MS ? undefined : this.#priceAt(address, block, past, requester),
         ),
       );
-    const answers = (await Promise.all(read)).toReversed();
+    const answers = [...(await Promise.all(read)).toReversed(), newest];
     return blocks.flatMap((block, at) => {
       const header = headers[at];
       const time = header && isoTime(header.timestamp);

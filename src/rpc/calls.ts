@@ -6,6 +6,7 @@ import type { Address } from "../core/hex.ts";
 // The creation code by solc 0.8.37 over its IR with 200 runs, for the EVM of Paris, without metadata. A test compiles it anew.
 import MANY_CALLS from "./many-calls.txt";
 import MANY_CODES from "./many-codes.txt";
+import MANY_GETTERS from "./many-getters.txt";
 import type { Call, CallResult } from "./port.ts";
 
 // Reads and writes ABI-encoded numbers and bytes directly in hex digits. A general ABI coder allocates an object per
@@ -80,6 +81,16 @@ export const aggregateCalls = (calls: readonly Call[]): string => AGGREGATE3 + e
 /** Creation code that runs the calls without a contract (deployless.sol), and reverts with what `aggregate3` returns. */
 export const deploylessCalls = (calls: readonly Call[]): string => `0x${MANY_CALLS}${encodedCalls(calls, [])}`;
 
+/**
+ * Like `deploylessCalls` for getters, each with its own bounds.
+ * @param gasEach of each call; `mostBytes` of its answer
+ */
+export function deploylessGetters(calls: readonly Call[], gasEach: number, mostBytes: number): string {
+  // The list begins after these two and its own offset.
+  const list = encodedCalls(calls, []).slice(WORD_DIGITS);
+  return ["0x", MANY_GETTERS, wordOf(gasEach), wordOf(mostBytes), wordOf(3 * WORD_BYTES), list].join("");
+}
+
 /** Creation code that reverts with a word for the code of each address (deployless.sol). */
 export const deploylessCodes = (addresses: readonly Address[]): string =>
   ["0x", MANY_CODES, wordOf(WORD_BYTES), wordOf(addresses.length), ...addresses.map(addressWord)].join("");
@@ -110,6 +121,20 @@ export function aggregatedResults(returned: string, calls: number): CallResult[]
   return Array.from({ length: calls }, (_, index) => {
     const tuple = first + countAt(digits, first + index * WORD_DIGITS) * 2;
     const data = bytesAt(digits, tuple + countAt(digits, tuple + WORD_DIGITS) * 2);
-    return { ok: countAt(digits, tuple) !== 0, data: `0x${data}` };
+    return { ok: countAt(digits, tuple) === 1, data: `0x${data}` };
   });
 }
+
+/** The places of the results of `deploylessGetters` whose gas or length was not enough. @throws RangeError */
+export function costlyAmong(returned: string): number[] {
+  const digits = digitsOf(returned);
+  const list = countAt(digits, 0) * 2;
+  const first = list + WORD_DIGITS;
+  return Array.from({ length: countAt(digits, list) }, (_, index) => index).filter((index) => {
+    const tuple = first + countAt(digits, first + index * WORD_DIGITS) * 2;
+    return countAt(digits, tuple) === COSTLY;
+  });
+}
+
+/** The status of a call of `deploylessGetters` that needs more than it was given. */
+const COSTLY = 2;

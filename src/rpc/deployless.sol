@@ -26,6 +26,47 @@ contract ManyCalls {
     }
 }
 
+/// Like ManyCalls for getters of contracts that nobody vouches for: each gets little gas, and a short answer. So one of them
+/// can't take the gas of the others. `status` is 1 for an answer, 0 for a failure, and 2 if gas or length was not enough.
+contract ManyGetters {
+    struct Wanted {
+        address target;
+        bytes data;
+    }
+
+    struct Result {
+        uint256 status;
+        bytes data;
+    }
+
+    constructor(uint256 gasEach, uint256 mostBytes, Wanted[] memory calls) {
+        Result[] memory results = new Result[](calls.length);
+        for (uint256 i = 0; i < calls.length; i++) {
+            address target = calls[i].target;
+            bytes memory data = calls[i].data;
+            uint256 left = gasleft();
+            bool ok;
+            uint256 size;
+            assembly {
+                ok := staticcall(gasEach, target, add(data, 32), mload(data), 0, 0)
+                size := returndatasize()
+            }
+            bool isCostly = size > mostBytes || (!ok && left - gasleft() > (gasEach * 9) / 10);
+            results[i].status = isCostly ? 2 : ok ? 1 : 0;
+            if (isCostly) continue;
+            bytes memory answer = new bytes(size);
+            assembly {
+                returndatacopy(add(answer, 32), 0, size)
+            }
+            results[i].data = answer;
+        }
+        bytes memory found = abi.encode(results);
+        assembly {
+            revert(add(found, 32), mload(found))
+        }
+    }
+}
+
 /// Tells the code of many addresses in one eth_call without a target: for each one a word with the number of bytes, times
 /// 2^24, and the first three bytes, which tell a delegation (EIP-7702) from a contract.
 contract ManyCodes {

@@ -7,6 +7,7 @@ import { type Address, toAddress } from "../../src/core/hex.ts";
 import { selectorOf } from "../../src/rpc/calls.ts";
 import MANY_CALLS from "../../src/rpc/many-calls.txt";
 import MANY_CODES from "../../src/rpc/many-codes.txt";
+import MANY_GETTERS from "../../src/rpc/many-getters.txt";
 import { readerOf } from "../support/prices/anvil.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { codeOf } from "../support/solidity.ts";
@@ -25,6 +26,7 @@ afterAll(() => anvil.stop());
 test("compiles to the code that the program has", async () => {
   expect(await codeOf("rpc/deployless.sol", "ManyCalls", "bytecode")).toBe(MANY_CALLS);
   expect(await codeOf("rpc/deployless.sol", "ManyCodes", "bytecode")).toBe(MANY_CODES);
+  expect(await codeOf("rpc/deployless.sol", "ManyGetters", "bytecode")).toBe(MANY_GETTERS);
 });
 
 test("answers many calls on a chain without Multicall3 by a few requests, like each call alone", async () => {

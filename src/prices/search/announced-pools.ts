@@ -2,19 +2,22 @@
  * Pools of a token that only Uniswap v4's announcements tell: with hooks, or at unusual fees. They price a token that has
  * no other pool, and only once all announcements of its life were read, so that a price stays a function of the chain.
  */
-import { LRUCache } from "lru-cache";
 import type { Chain } from "../../chains/chains.ts";
 import { isReference } from "../../chains/tokens.ts";
+import { yieldToEventLoop } from "../../core/background.ts";
+import { Budget } from "../../core/budget.ts";
 import type { Clock } from "../../core/clock.ts";
-import { Refusal } from "../../core/errors.ts";
+import { isAbort, Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
-import { FairSlots, type Requester, type Shares } from "../../core/work.ts";
+import { OwnedCache } from "../../core/owned-cache.ts";
+import { FairSlots, type Requester, type Shares, SingleFlight } from "../../core/work.ts";
 import type { BlockRef } from "../../events/types.ts";
 import type { ChainLog, ChainReader } from "../../rpc/port.ts";
 import { otherToken, type Pool } from "../market/pools.ts";
 import type { Venue } from "../styles/style.ts";
 import { announcedPool, announcementsOf, V4 } from "../styles/v4.ts";
 import { MAX_LOG_REQUESTS, undefinedIfTooManyLogs } from "./history.ts";
+import { Gathering } from "./merged-reads.ts";
 
 /** Parts in which a search goes through a chain that can't be read at once, so that a client is told how far it is. */
 const PARTS = 8;
@@ -24,6 +27,10 @@ const AT_ONCE = 2;
 const MAX_POOLS = 256;
 /** Tokens whose searches are remembered. */
 const MAX_TOKENS = 2_000;
+/** Tokens of one search: a filter names all of them. */
+const MAX_TOGETHER = 100;
+/** Turns of the event loop in which a further token joins a search. */
+const TURNS_TO_JOIN = 6;
 /** Searches at once, each with a request at a time. */
 const SHARES: Shares = { places: 4, perKey: 2, forOperators: 1 };
 const MAX_WAITING = 64;
@@ -32,20 +39,26 @@ const RETRY_AFTER = 2;
 /** A question waits so long, in ms, before it is told to come again: most nodes answer a search in less. */
 const PATIENCE_MS = 2_000;
 
-/** A search of one token: up to a final block, from which on the rest is read for each question. */
+/**
+ * A search for tokens that were asked about in one turn, up to a final block, from which on the rest is read for each
+ * question. It goes on while a question waits for it, and keeps what it has found for the next one.
+ */
 interface Search {
+  readonly tokens: Address[];
+  readonly to: number;
+  readonly requests: { left: number };
+  wasTriedAtOnce: boolean;
   /** Parts of the chain that were read. */
   done: number;
-  through: number;
-  pools: readonly Pool[];
+  found: readonly Found[];
   state: "running" | "complete" | "too long";
-  readonly to: number;
-  /** What was announced after `through`, up to a block that may leave the chain. */
+}
+
+/** What is known of one token. */
+interface Known {
+  readonly search: Search;
+  /** What was announced after the search, up to a block that may leave the chain. */
   tail?: Tail;
-  /** The read of a tail that is under way. */
-  reading?: Promise<boolean>;
-  /** Resolves when it is no longer running. Never rejects. */
-  ended: Promise<void>;
 }
 
 interface Tail {
@@ -68,8 +81,13 @@ interface AnnouncedOptions {
 
 export class AnnouncedPools {
   readonly #options: AnnouncedOptions;
-  readonly #searches = new LRUCache<Address, Search>({ max: MAX_TOKENS });
+  readonly #known = new OwnedCache<Address, Known>(MAX_TOKENS);
   readonly #slots: FairSlots;
+  readonly #searching = new SingleFlight<Search, void>();
+  /** Searches that take in further tokens in this turn. */
+  readonly #forming = new Map<string, Search>();
+  /** Reads of tails that take in further tokens in this turn. */
+  readonly #tails = new Map<string, Gathering<Address, readonly Found[] | undefined>>();
 
   constructor(options: AnnouncedOptions) {
     this.#options = options;
@@ -83,8 +101,8 @@ export class AnnouncedPools {
   }
 
   /**
-   * Returns the token's announced pools up to a block; undefined if they can't all be found. Starts the search, and waits
-   * a moment for it; it goes on without its client.
+   * Returns the token's announced pools up to a block; undefined if they can't all be found. Starts the search or goes on
+   * with it, and waits a moment for it.
    * @param finalized the newest final block, at least by its depth: the search goes so far, and once
    * @throws Refusal `searching` until it is complete
    */
@@ -94,9 +112,10 @@ export class AnnouncedPools {
     finalized: number,
     requester: Requester,
   ): Promise<readonly Pool[] | undefined> {
-    const search =
-      this.#searches.get(token) ?? this.#begin(token, Math.min(block.number, Math.max(0, finalized)), requester);
-    if (search.state === "running") await Promise.race([search.ended, this.#options.clock.sleep(PATIENCE_MS)]);
+    const known =
+      this.#known.get(token) ?? this.#begin(token, Math.min(block.number, Math.max(0, finalized)), requester);
+    const { search } = known;
+    if (search.state === "running") await this.#goOn(search, requester);
     if (search.state === "too long") return undefined;
     if (search.state === "running") {
       const percent = Math.floor((search.done / PARTS) * 100);
@@ -105,103 +124,144 @@ export class AnnouncedPools {
         retryAfter: RETRY_AFTER,
       });
     }
-    if (block.number <= search.through) return search.pools;
-    if (this.#covers(token, search, block.number)) {
-      const { at = { number: search.through }, found = [] } = search.tail ?? {};
-      // The chain's pool lists may forget what they know of older blocks.
-      if (block.number > at.number) search.tail = { at: { number: block.number, hash: block.hash }, found };
-      return merged(search.pools, found);
+    const pools = poolsIn(search.found, token);
+    if (block.number <= search.to) return merged(pools);
+    if (!this.#covers(token, known, block.number) && !(await this.#readTail(token, known, block, requester))) {
+      return undefined;
     }
-    search.reading ??= this.#readTail(token, search, block).finally(() => {
-      delete search.reading;
+    const { at = { number: search.to }, found = [] } = known.tail ?? {};
+    // The chain's pool lists may forget what they know of older blocks.
+    if (block.number > at.number) known.tail = { at: { number: block.number, hash: block.hash }, found };
+    return merged([...pools, ...poolsIn(found, token)]);
+  }
+
+  #begin(token: Address, to: number, requester: Requester): Known {
+    const name = `${requester.key} ${to}`;
+    let search = this.#forming.get(name);
+    if (search === undefined || search.tokens.length >= MAX_TOGETHER) {
+      const requests = { left: MAX_LOG_REQUESTS };
+      search = { tokens: [], to, requests, wasTriedAtOnce: false, done: 0, found: [], state: "running" };
+      this.#forming.set(name, search);
+    }
+    search.tokens.push(token);
+    const known: Known = { search };
+    this.#known.set(token, known, requester.key);
+    return known;
+  }
+
+  /** Waits a moment for the search. It goes on as long as a question waits. Never rejects for what the search met. */
+  async #goOn(search: Search, requester: Requester): Promise<void> {
+    const { clock } = this.#options;
+    const run = this.#searching.run(search, () => this.#slots.run(requester, () => this.#search(search)));
+    // The next question goes on.
+    const ended = run.catch((error: unknown) => {
+      if (isAbort(error) && Budget.current?.signal?.aborted === true) throw error;
     });
-    return (await search.reading) ? this.poolsOf(token, block, finalized, requester) : undefined;
+    ended.catch(() => undefined);
+    await Promise.race([ended, clock.sleep(PATIENCE_MS)]);
+  }
+
+  async #search(search: Search): Promise<void> {
+    // Tokens of one question are searched for together. Their prices are begun in slices.
+    for (let before = 0; before < search.tokens.length; ) {
+      before = search.tokens.length;
+      for (let turn = 0; turn < TURNS_TO_JOIN; turn++) await yieldToEventLoop();
+    }
+    for (const [name, one] of this.#forming) if (one === search) this.#forming.delete(name);
+    const { tokens, to } = search;
+    if (!search.wasTriedAtOnce) {
+      const requests = { left: AT_ONCE * this.#options.venues.length };
+      const found = await undefinedIfTooManyLogs(this.#read(tokens, 0, to, requests));
+      search.wasTriedAtOnce = true;
+      if (found !== undefined) return complete(search, found);
+    }
+    const size = Math.ceil((to + 1) / PARTS);
+    while (search.done < PARTS) {
+      const from = search.done * size;
+      const part = this.#read(tokens, from, Math.min(to, from + size - 1), search.requests);
+      const found = from > to ? [] : await undefinedIfTooManyLogs(part);
+      if (found === undefined) {
+        // Else this question alone can't pay for more.
+        if (search.requests.left <= 0) search.state = "too long";
+        return;
+      }
+      search.found = [...search.found, ...found];
+      search.done++;
+    }
+    complete(search, search.found);
   }
 
   /** Returns false if it takes too many requests. */
-  async #readTail(token: Address, search: Search, block: BlockRef): Promise<boolean> {
+  async #readTail(token: Address, known: Known, block: BlockRef, requester: Requester): Promise<boolean> {
+    const { search } = known;
     // Up to the head, for the questions about other blocks. A pool that came after this block has no state at it.
     const head = this.#options.head();
     const at = head !== undefined && head.number > block.number ? head : block;
-    const read = this.#read(token, search.through + 1, at.number, { left: MAX_LOG_REQUESTS });
-    const found = await undefinedIfTooManyLogs(read);
-    if (found !== undefined) search.tail = { at: { number: at.number, hash: at.hash }, found };
+    const name = `${requester.key} ${search.to} ${at.hash}`;
+    const gathering = this.#tails.getOrInsertComputed(
+      name,
+      () =>
+        new Gathering(String, (tokens) => {
+          this.#tails.delete(name);
+          return undefinedIfTooManyLogs(this.#read(tokens, search.to + 1, at.number, { left: MAX_LOG_REQUESTS }));
+        }),
+    );
+    const { result: found } = await gathering.add([token]);
+    if (found !== undefined) known.tail = { at: { number: at.number, hash: at.hash }, found };
     return found !== undefined;
   }
 
   /** True if a search with its tail holds what is announced up to a block. */
-  #covers(token: Address, { through, tail }: Search, block: number): boolean {
+  #covers(token: Address, { search, tail }: Known, block: number): boolean {
     const { isCanonical, announcesNone } = this.#options;
     if (tail !== undefined && !isCanonical(tail.at)) return false;
-    const to = tail?.at.number ?? through;
+    const to = tail?.at.number ?? search.to;
     return block <= to || announcesNone(token, to, block);
   }
 
-  #begin(token: Address, to: number, requester: Requester): Search {
-    const search: Search = { done: 0, through: -1, pools: [], state: "running", to, ended: Promise.resolve() };
-    this.#searches.set(token, search);
-    search.ended = this.#slots
-      .run(requester, () => this.#search(token, search))
-      .catch(() => {
-        // The next question starts again.
-        if (this.#searches.get(token) === search) this.#searches.delete(token);
-      });
-    return search;
-  }
-
-  async #search(token: Address, search: Search): Promise<void> {
-    const { venues } = this.#options;
-    const atOnce = this.#read(token, 0, search.to, { left: AT_ONCE * venues.length });
-    const found = (await undefinedIfTooManyLogs(atOnce)) ?? (await this.#inParts(token, search));
-    if (found === undefined) {
-      search.state = "too long";
-      return;
-    }
-    search.pools = merged([], found);
-    search.through = search.to;
-    search.state = "complete";
-  }
-
-  /** Undefined if it takes too many requests. */
-  async #inParts(token: Address, search: Search): Promise<readonly Found[] | undefined> {
-    const requests = { left: MAX_LOG_REQUESTS };
-    const size = Math.ceil((search.to + 1) / PARTS);
-    const found: Found[] = [];
-    for (let from = 0; from <= search.to; from += size) {
-      const to = Math.min(search.to, from + size - 1);
-      const more = await undefinedIfTooManyLogs(this.#read(token, from, to, requests));
-      if (more === undefined) return undefined;
-      found.push(...more);
-      search.done++;
-    }
-    return found;
-  }
-
-  /** The pools that a range of blocks announces for a token, in chain order. @throws AppError `too_many_logs` */
-  async #read(token: Address, fromBlock: number, toBlock: number, requests: { left: number }): Promise<Found[]> {
+  /** The pools that a range of blocks announces for tokens, in chain order. @throws AppError `too_many_logs` */
+  async #read(
+    tokens: readonly Address[],
+    fromBlock: number,
+    toBlock: number,
+    requests: { left: number },
+  ): Promise<Found[]> {
     const { reader, venues, chain } = this.#options;
     const found: Found[] = [];
     for (const venue of venues) {
       const filter = { addresses: [venue.factory], topics: [V4.created.topic], fromBlock, toBlock, requests };
-      const logs: ChainLog[] = [];
-      for (const moreTopics of announcementsOf(token)) logs.push(...(await reader.logs({ ...filter, moreTopics })));
-      for (const log of logs.sort((a, b) => a.blockNumber - b.blockNumber || a.logIndex - b.logIndex)) {
+      const logs = new Map<string, ChainLog>();
+      for (const moreTopics of announcementsOf(tokens)) {
+        for (const log of await reader.logs({ ...filter, moreTopics })) {
+          logs.set(`${log.blockNumber} ${log.logIndex}`, log);
+        }
+      }
+      const inOrder = [...logs.values()].sort((a, b) => a.blockNumber - b.blockNumber || a.logIndex - b.logIndex);
+      for (const log of inOrder) {
         const pool = V4.created.isFound?.(log) === true ? undefined : announcedPool(venue, log);
-        if (pool !== undefined && isReference(chain, otherToken(pool, token)))
-          found.push({ pool, block: log.blockNumber });
+        if (pool === undefined) continue;
+        for (const token of tokens) {
+          const isOf = pool.token0 === token || pool.token1 === token;
+          if (isOf && isReference(chain, otherToken(pool, token))) found.push({ token, pool });
+        }
       }
     }
     return found;
   }
 }
 
-interface Found {
-  readonly pool: Pool;
-  readonly block: number;
+function complete(search: Search, found: readonly Found[]): void {
+  search.found = found;
+  search.state = "complete";
 }
 
-const merged = (known: readonly Pool[], found: readonly Found[]): readonly Pool[] =>
-  [...new Map([...known, ...found.map(({ pool }) => pool)].map((pool) => [pool.id, pool])).values()].slice(
-    0,
-    MAX_POOLS,
-  );
+interface Found {
+  readonly token: Address;
+  readonly pool: Pool;
+}
+
+const poolsIn = (found: readonly Found[], token: Address): readonly Pool[] =>
+  found.flatMap((one) => (one.token === token ? one.pool : []));
+
+const merged = (pools: readonly Pool[]): readonly Pool[] =>
+  [...new Map(pools.map((pool) => [pool.id, pool])).values()].slice(0, MAX_POOLS);

@@ -169,8 +169,9 @@ export class Markets {
    * Reads the markets of tokens at the node's newest block, all at one: the factories if pools are not known, then facts
    * and states in one round trip. A refusal stands for an address that is not a priceable token, and for an unlisted
    * factory that is not a factory.
+   * @param owner the key that asks
    */
-  async atHead(wanted: readonly Wanted[]): Promise<readonly (Market | Refusal)[]> {
+  async atHead(wanted: readonly Wanted[], owner = ""): Promise<readonly (Market | Refusal)[]> {
     const { chain, clock } = this.#options;
     let subjects = wanted.map(({ token, unlisted }) => (unlisted === undefined ? this.#lists.known(token) : undefined));
     for (let reads = 1; ; reads++) {
@@ -195,7 +196,7 @@ export class Markets {
         subjects = whole.map((subject) => (lacking.has(subject) ? undefined : subject));
         continue;
       }
-      for (const subject of tradable) this.#lists.keep(subject);
+      for (const subject of tradable) this.#lists.keep(subject, this.#asked.ownerOf(subject.token) ?? owner);
       if (tradable.length > 0) await this.#record(tradable, read);
       const marketOf = this.#marketsIn(read, own);
       const refusals = await this.#refusalsOf(
@@ -369,14 +370,14 @@ export class Markets {
   /**
    * Returns the market at the end of a past block. Adds the connectors' pools only if the token has no direct price:
    * without archive state each pool is a search through logs, down to the first block if the pool is younger.
-   * @param reader shares its reads with other questions; by default the chain's
+   * @param reader shares its reads with other questions; by default the chain's. `owner`: the key that asks
    * @throws Refusal when the address is not a priceable token
    */
   async pastFor(
     subject: Subject,
     block: PricedBlock,
     optionsAt: (market: Market) => QuoteOptions,
-    reader?: PastReader,
+    { reader, owner = "" }: { readonly reader?: PastReader | undefined; readonly owner?: string } = {},
   ): Promise<Market> {
     const { chain } = this.#options;
     const { token } = subject;
@@ -387,7 +388,7 @@ export class Markets {
     const market = await this.past(token, block, direct, reader);
     const [refused] = await this.#refusalsOf([{ token, facts: market.facts }]);
     if (refused !== undefined) throw refused;
-    this.#lists.keep(subject);
+    this.#lists.keep(subject, this.#asked.ownerOf(token) ?? owner);
     if (direct.length === pools.length || isPricedDirectly(market, optionsAt(market))) return market;
     return this.past(token, block, pools, reader);
   }

@@ -3,7 +3,6 @@
  * later, or if their logs of every block since announce no pool of the token. Each process reads these logs itself, so
  * that its prices don't depend on another one.
  */
-import { LRUCache } from "lru-cache";
 import type { ChainView } from "../../chain/consumer.ts";
 import type { Chain } from "../../chains/chains.ts";
 import { type Deployment, knownExchanges, type PoolStyle } from "../../chains/exchanges.ts";
@@ -12,10 +11,12 @@ import { Semaphore, yieldToEventLoop } from "../../core/background.ts";
 import { Budget, OverBudget } from "../../core/budget.ts";
 import { AppError, invalidParameter, type Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
+import { OwnedCache } from "../../core/owned-cache.ts";
 import type { BlockRef, HeaderRef } from "../../events/types.ts";
 import type { BlockHeader, Call, CallsAtHead, ChainReader } from "../../rpc/port.ts";
 import type { TokenFacts } from "../market/market.ts";
 import { otherToken, type Pool, type PoolId } from "../market/pools.ts";
+import { isPriceable } from "../market/quote.ts";
 import { both, together } from "../styles/abi.ts";
 import { announced, CREATION_TOPICS, STYLES } from "../styles/styles.ts";
 import { type FactsRead, pairsAmong, planFacts, planPairs, planProbe, unlistedVenue, venueOf } from "./discovery.ts";
@@ -68,6 +69,8 @@ interface FoundAt {
   readonly styles: ReadonlyMap<Address, PoolStyle | undefined>;
 }
 
+/** Up to this many addresses are asked about in one round trip, whether they are tokens or not. */
+const FEW = 8;
 /** Tokens whose lists are kept: some kilobytes each. */
 const MAX_LISTS = 5_000;
 /** Blocks of logs read to keep lists whole. After a longer gap, asking the factories again costs less. */
@@ -81,7 +84,7 @@ export class PoolLists {
   readonly #options: ListOptions;
   readonly #venues;
   readonly #references: readonly Address[];
-  readonly #lists = new LRUCache<Address, PoolList>({ max: MAX_LISTS });
+  readonly #lists = new OwnedCache<Address, PoolList>(MAX_LISTS);
   #reference: PoolList | undefined;
   /** The first block from which on the factories' logs were read without a gap, and the newest blocks read to. */
   #readFrom = 0;
@@ -124,8 +127,29 @@ export class PoolLists {
     return at.number >= block || isRead;
   }
 
-  /** Asks the factories for the pools of tokens, and for those of the reference tokens unless they are known. */
+  /**
+   * Asks the factories for the pools of tokens, and for those of the reference tokens unless they are known. Of many
+   * addresses, those that are no tokens are asked about nothing else: a token takes hundreds of calls.
+   */
   async discover(wanted: readonly Wanted[]): Promise<Subject[]> {
+    if (wanted.length <= FEW) return this.#find(wanted);
+    const tokens = [...new Set(wanted.map(({ token }) => token))];
+    const plan = planFacts(tokens, []);
+    const { header, results } = await this.#options.callsAtHead(plan.calls);
+    const { facts } = plan.read(results);
+    const none = listOf([], header);
+    const isToken = ({ token }: Wanted) => isPriceable(facts.get(token)!);
+    const found = await this.#find(wanted.filter(isToken));
+    return wanted.map((one) => {
+      if (isToken(one)) return found.shift()!;
+      const { token } = one;
+      const lists = { own: none, reference: none, unlistedPools: [], factoryAnswers: true };
+      return { token, ...lists, found: { header, facts: facts.get(token)! } };
+    });
+  }
+
+  async #find(wanted: readonly Wanted[]): Promise<Subject[]> {
+    if (wanted.length === 0) return [];
     const { chain, callsAtHead } = this.#options;
     const kept = this.known(this.money)?.reference;
     const venues = kept === undefined ? this.#venues : [];
@@ -186,9 +210,12 @@ export class PoolLists {
     );
   }
 
-  /** Keeps the lists of a token that can have a price. Other addresses take no memory. */
-  keep({ token, own, reference }: Subject): void {
-    if (own !== reference) this.#lists.set(token, own);
+  /**
+   * Keeps the lists of a token that can have a price. Other addresses take no memory.
+   * @param owner the key that asked about the token first
+   */
+  keep({ token, own, reference }: Subject, owner: string): void {
+    if (own !== reference) this.#lists.set(token, own, owner);
   }
 
   /** Reads the factories' logs up to a head, and steps back from blocks that have left the chain. */

@@ -201,10 +201,10 @@ export const V4: Style = {
   },
 };
 
-/** First and third or fourth topic of the announcements of all pools of a currency. */
-export const announcementsOf = (currency: Address) => {
-  const word = `0x${addressWord(currency)}` as Hash;
-  return [[undefined, [word]] as const, [undefined, undefined, [word]] as const];
+/** First and third or fourth topic of the announcements of all pools of some currencies. */
+export const announcementsOf = (currencies: readonly Address[]) => {
+  const words = currencies.map((currency) => `0x${addressWord(currency)}` as Hash);
+  return [[undefined, words] as const, [undefined, undefined, words] as const];
 };
 
 /**

@@ -4,6 +4,7 @@
  * refuses or truncates a batch, sends smaller batches or single requests for a while.
  */
 import type { JsonRpcError, JsonRpcPayload, JsonRpcResult } from "ethers";
+import { yieldToEventLoop } from "../../core/background.ts";
 import type { Clock } from "../../core/clock.ts";
 import { RpcError } from "../rpc-errors.ts";
 
@@ -93,23 +94,31 @@ export class Batches {
   }
 
   #sendAll(queue: readonly QueuedCall[]): void {
-    let batch: QueuedCall[] = [];
+    const batches: QueuedCall[][] = [];
     let length = 0;
     for (const waiting of queue) {
       if (isSlow(waiting.payload)) {
         this.#send([waiting]);
         continue;
       }
-      const own = JSON.stringify(waiting.payload.params).length;
-      if (batch.length === this.#size || (batch.length > 0 && length + own > BATCH_MAX_LENGTH)) {
-        this.#send(batch);
-        batch = [];
+      const own = lengthOf(waiting.payload);
+      const isFull = (batches.at(-1)?.length ?? 0) === this.#size || length + own > BATCH_MAX_LENGTH;
+      if (batches.length === 0 || isFull) {
+        batches.push([]);
         length = 0;
       }
-      batch.push(waiting);
+      batches.at(-1)!.push(waiting);
       length += own;
     }
-    if (batch.length > 0) this.#send(batch);
+    void this.#sendInTurns(batches);
+  }
+
+  /** Sends each batch in a turn of its own: writing a large one takes milliseconds. */
+  async #sendInTurns(batches: readonly QueuedCall[][]): Promise<void> {
+    for (const [at, batch] of batches.entries()) {
+      if (at > 0) await yieldToEventLoop();
+      void this.#send(batch);
+    }
   }
 
   /** Sends each request alone, so that no answer waits for a slow one. */
@@ -204,6 +213,16 @@ function isSlow({ method, params }: JsonRpcPayload): boolean {
   const [{ fromBlock, toBlock }] = params as [{ fromBlock?: string; toBlock?: string }];
   return Number(toBlock) - Number(fromBlock) >= SLOW_BLOCKS;
 }
+
+/** About the characters of a call's parameters. Those of a call of a contract are nearly all data. */
+function lengthOf({ params }: JsonRpcPayload): number {
+  const [first] = params as readonly (Readonly<Record<string, unknown>> | undefined)[];
+  const data = first?.["data"];
+  return typeof data === "string" ? data.length + CALL_LENGTH : JSON.stringify(params).length;
+}
+
+/** Characters of a call's parameters beside its data. */
+const CALL_LENGTH = 100;
 
 const refusalOf = ([answer]: readonly JsonRpcAnswer[]): JsonRpcAnswer | undefined =>
   answer !== undefined && "error" in answer ? answer : undefined;

@@ -8,7 +8,15 @@ import { Budget } from "../../core/budget.ts";
 import { withTimeout } from "../../core/clock.ts";
 import { type Address, quantity } from "../../core/hex.ts";
 import type { BlockRef } from "../../events/types.ts";
-import { aggregateCalls, aggregatedResults, deploylessCalls, deploylessCodes, selectorOf } from "../calls.ts";
+import {
+  aggregateCalls,
+  aggregatedResults,
+  costlyAmong,
+  deploylessCalls,
+  deploylessCodes,
+  deploylessGetters,
+  selectorOf,
+} from "../calls.ts";
 import type { EndpointPool, RunOptions } from "../endpoint/endpoint-pool.ts";
 import type {
   BlockHeader,
@@ -54,6 +62,15 @@ const OVERRIDDEN_MS = 5_000;
  * fifth of a gas and more for each byte, and they are copied twice.
  */
 const APART_GAS = 8_000_000;
+/**
+ * Gas of many getters in one call: what go-ethereum gives a call by default. Others give more, which a contract that burns it
+ * would turn into seconds of the node.
+ */
+const GETTERS_GAS = 50_000_000;
+/** Gas and bytes of a getter of a contract that may be costly. A proxy of a rebasing token takes a tenth of the gas. */
+const [GETTER_GAS, GETTER_BYTES] = [300_000, 4_096] as const;
+/** An endpoint is asked again after this long if it counts gas like others do, in ms. */
+const GAS_MS = 600_000;
 /** An answer of a getter that is longer than this is long, in hex digits. A name has some dozens of characters. */
 const LONG_ANSWER = 2 << 10;
 /** Longest long answers of one contract's getters in one read. */
@@ -87,6 +104,8 @@ export class CallReader {
   #most = MULTICALL_MAX;
   /** Contracts whose getters took too much gas or gave too long answers lately. */
   readonly #costly = new LRUCache<Address, true>({ max: MAX_COSTLY, ttl: COSTLY_MS });
+  /** Whether a bound on gas leaves endpoints enough for a call that does nothing, and until which monotonic time. */
+  readonly #gas = new WeakMap<Endpoint, { readonly isUsual: boolean; readonly until: number }>();
   /** Monotonic times until which endpoints count as not running creation code. */
   readonly #withoutCreations = new WeakMap<Endpoint, number>();
   /** Monotonic times until which endpoints count as not taking overrides. */
@@ -204,9 +223,13 @@ export class CallReader {
   async #inParts(endpoint: Endpoint, calls: readonly Call[], run: RunOfMany): Promise<CallResult[] | undefined> {
     const { tag } = run;
     const [first, second] = calls;
-    if (first !== undefined && second === undefined) return [await this.#single(endpoint, first, tag)];
+    if (first !== undefined && second === undefined) return [await this.#alone(endpoint, first, run)];
     const results = await this.#aggregate(endpoint, calls, run);
     if (results !== "out of gas") return results;
+    if (calls.every(({ isGetter }) => isGetter === true)) {
+      const guarded = await this.#guarded(endpoint, calls, tag);
+      if (guarded !== undefined) return guarded;
+    }
     // One contract's getters need little gas, however many there are. They get it apart from now on.
     if (calls.every(({ to, isGetter }) => isGetter === true && to === first?.to)) {
       this.#costly.set(first!.to!, true);
@@ -214,9 +237,31 @@ export class CallReader {
     }
     const half = Math.ceil(calls.length / 2);
     this.#most = Math.min(this.#most, Math.max(MULTICALL_MIN, half));
-    const halves = [calls.slice(0, half), calls.slice(half)].map((part) => this.#inParts(endpoint, part, { tag }));
+    const halves = [calls.slice(0, half), calls.slice(half)].map((part) =>
+      this.#inParts(endpoint, part, { tag, isPart: true }),
+    );
     const parts = await Promise.all(halves);
     return parts.every((part) => part !== undefined) ? parts.flat() : undefined;
+  }
+
+  /** Runs getters with a bound on each, and notes those that need more. Undefined if the node can't run so many like this. */
+  async #guarded(endpoint: Endpoint, calls: readonly Call[], tag: string): Promise<CallResult[] | undefined> {
+    if (this.#isWithoutCreations(endpoint)) return undefined;
+    const data = deploylessGetters(calls, GETTER_GAS, GETTER_BYTES);
+    if (data.length > MAX_CREATION) return undefined;
+    const { ok, data: returned } = await this.#refusable(endpoint, { to: undefined, data }, tag);
+    const results = ok ? undefined : readResults(returned, calls.length);
+    if (results === undefined) return undefined;
+    for (const at of costlyAmong(returned)) this.#costly.set(calls[at]!.to!, true);
+    return results;
+  }
+
+  /** Runs a single call. A getter that fails alone, after all of them took too much gas, counts as the one that took it. */
+  async #alone(endpoint: Endpoint, call: Call, { tag, isPart = false }: RunOfMany): Promise<CallResult> {
+    if (!isPart || call.isGetter !== true) return this.#single(endpoint, call, tag);
+    const result = await this.#refusable(endpoint, call, tag, this.#gasFor(endpoint, [call], { gas: APART_GAS }));
+    if (!result.ok && call.to !== undefined) this.#costly.set(call.to, true);
+    return result;
   }
 
   /** Runs calls in one request: through Multicall3, else by creation code. Undefined if the node runs neither at that block. */
@@ -236,16 +281,14 @@ export class CallReader {
   async #byContract(
     endpoint: Endpoint,
     calls: readonly Call[],
-    { tag, gas, isOneOfMany, data = Budget.timed(() => aggregateCalls(calls)) }: RunOfMany,
+    run: RunOfMany,
   ): Promise<CallResult[] | "out of gas" | undefined> {
-    let returned: string;
-    try {
-      const call = { to: this.#options.multicall, data, ...(gas && { gas: quantity(gas) }) };
-      returned = await requestParsed(endpoint, "eth_call", [call, tag], bytesIn);
-    } catch (error) {
-      // Each call may fail, so only gas makes all of them revert: there are too many, or a contract burns it.
-      if (error instanceof RpcError && error.kind === "revert") return "out of gas";
-      throw error;
+    const { tag, isOneOfMany, data = Budget.timed(() => aggregateCalls(calls)) } = run;
+    const gas = this.#gasFor(endpoint, calls, run);
+    const returned = await this.#multicall(endpoint, data, tag, gas);
+    if (returned === "out of gas") {
+      const isUsual = gas === undefined || (await this.#countsGas(endpoint));
+      return isUsual ? returned : this.#byContract(endpoint, calls, run);
     }
     if (returned === "0x") {
       // At an old block, the contract may only be younger. At the newest block, the chain does not have it.
@@ -262,11 +305,40 @@ export class CallReader {
     }
   }
 
+  /** Returns what Multicall3 returns: nothing if it does not exist at that block. */
+  async #multicall(endpoint: Endpoint, data: string, tag: string, gas: number | undefined): Promise<string> {
+    try {
+      const call = { to: this.#options.multicall, data, ...(gas && { gas: quantity(gas) }) };
+      return await requestParsed(endpoint, "eth_call", [call, tag], bytesIn);
+    } catch (error) {
+      // Each call may fail, so only gas makes all of them revert: there are too many, or a contract burns it.
+      if (error instanceof RpcError && error.kind === "revert") return "out of gas";
+      throw error;
+    }
+  }
+
+  /** The gas of many calls; undefined for as much as the node gives. */
+  #gasFor(endpoint: Endpoint, calls: readonly Call[], { gas }: Pick<RunOfMany, "gas">): number | undefined {
+    const { isUsual, until } = this.#gas.get(endpoint) ?? { isUsual: true, until: 0 };
+    if (!isUsual && until > this.#pool.clock.monotonic()) return undefined;
+    return gas ?? (calls.every(({ isGetter }) => isGetter === true) ? GETTERS_GAS : undefined);
+  }
+
+  /** True if the least bound on gas is enough for no call at all. Some chains count the cost of their data as gas. */
+  async #countsGas(endpoint: Endpoint): Promise<boolean> {
+    const now = this.#pool.clock.monotonic();
+    const known = this.#gas.get(endpoint);
+    if (known !== undefined && known.until > now) return known.isUsual;
+    const isUsual = (await this.#multicall(endpoint, aggregateCalls([]), "latest", APART_GAS)) !== "out of gas";
+    this.#gas.set(endpoint, { isUsual, until: now + GAS_MS });
+    return isUsual;
+  }
+
   /** Undefined if the endpoint doesn't run creation code. */
   async #byCreation(
     endpoint: Endpoint,
     calls: readonly Call[],
-    { tag, gas, isOneOfMany }: RunOfMany,
+    { tag, gas = this.#gasFor(endpoint, calls, {}), isOneOfMany }: RunOfMany,
   ): Promise<CallResult[] | "out of gas" | undefined> {
     if (this.#isWithoutCreations(endpoint)) return undefined;
     const creation = Budget.timed(() => deploylessCalls(calls));
@@ -401,8 +473,8 @@ export class CallReader {
     if (!this.#mayAggregate()) return undefined;
     const arbitrum = this.#options.chainId === ARBITRUM_CHAIN_ID;
     const number: Call = arbitrum
-      ? { to: ARB_SYS, data: ARB_BLOCK_NUMBER }
-      : { to: this.#options.multicall!, data: BLOCK_NUMBER };
+      ? { to: ARB_SYS, data: ARB_BLOCK_NUMBER, isGetter: true }
+      : { to: this.#options.multicall!, data: BLOCK_NUMBER, isGetter: true };
     const { groups, nameOf } = this.#grouped(calls);
     const together = groups.get(TOGETHER) ?? [];
     const parts = together.length === 0 ? [[]] : chunked(together, this.#most - 1);
@@ -482,6 +554,8 @@ interface RunOfMany {
   readonly gas?: number;
   /** True if more lists of calls are answered at the same time: each is decoded in a turn of its own. */
   readonly isOneOfMany?: boolean;
+  /** True for a part of calls that took too much gas together. */
+  readonly isPart?: boolean;
   /** The calls as the data of `aggregate3`, if they are encoded already. */
   readonly data?: string;
 }

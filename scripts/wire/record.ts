@@ -140,7 +140,7 @@ class Recorder {
 // biome-ignore lint/suspicious/noExplicitAny: bodies of any route are inspected field by field
 type Body = any;
 
-const MASKED_HEADERS = new Set(["date", "x-request-id", "content-length"]);
+const MASKED_HEADERS = new Set(["date", "x-request-id", "content-length", "ratelimit"]);
 /** Fields that hold a time of the clock or count what depends on how the work was cut. */
 const MASKED_FIELDS = new Set(["last_token_uri_sync", "last_metadata_sync", "updatedAt", "version", "resume"]);
 

@@ -43,6 +43,8 @@ export const HEADERS = {
     "The first five query parameters that the operation ignored as unknown, percent-encoded, cut at 64 characters",
     HEADER_EXAMPLES.unknown,
   ),
+  RateLimit: header("What is left of the key's rate, and the seconds until it is whole again", '"minute";r=5990;t=1'),
+  RateLimitPolicy: header("The key's rate: requests in a window of so many seconds", '"minute";q=6000;w=60'),
   Upgrade: header("The protocol of this path", "websocket"),
 } as const;
 
@@ -62,6 +64,8 @@ const AS_OF: HeaderNames = {
   "x-chain-status": "ChainStatus",
 };
 const CACHED: HeaderNames = { "x-request-id": "RequestId", "cache-control": "CacheControl", etag: "ETag" };
+/** Of every answer to a request with a key. */
+const RATE: HeaderNames = { ratelimit: "RateLimit", "ratelimit-policy": "RateLimitPolicy" };
 const NOT_CACHED: HeaderNames = { "x-request-id": "RequestId", "cache-control": "NoStore" };
 
 const ERRORS = {
@@ -73,7 +77,7 @@ const ERRORS = {
   410: "The cursor's block left the canonical chain",
   413: "The body is over its bound",
   426: "Not a WebSocket upgrade",
-  429: "Rate limit exceeded; see Retry-After",
+  429: "Rate limit exceeded, or the key's share of a queue; see Retry-After",
   500: "Internal server error",
   503: "No endpoint of the chain answers, the event log can't be reached, pools are still searched for, or the server is starting; see Retry-After",
 } as const;
@@ -158,10 +162,16 @@ export function detailOf(operation: Operation<never>, wire: WireTypes): object {
     "application/json": { schema: documented(schema, wire, new Map()), example },
   });
   const read = scope === undefined || isUpgrade === true ? {} : READ;
-  const names = { ...read, ...(isCached ? CACHED : NOT_CACHED), ...(hasBlock === true ? AS_OF : {}) };
+  const rate = scope === undefined || isUpgrade === true ? {} : RATE;
+  const names = { ...read, ...rate, ...(isCached ? CACHED : NOT_CACHED), ...(hasBlock === true ? AS_OF : {}) };
   const refusal = (status: ErrorStatus) => ({
     description: ERRORS[status],
-    headers: headers({ ...NOT_CACHED, ...MORE_HEADERS[status], ...(UNREAD.includes(status) ? {} : read) }),
+    headers: headers({
+      ...{ ...NOT_CACHED, ...MORE_HEADERS[status] },
+      // Without a valid key there is no rate.
+      ...(status === 401 ? {} : rate),
+      ...(UNREAD.includes(status) ? {} : read),
+    }),
     content: content(ErrorBody, exampleOf(operation, status)),
   });
   const given = [...parametersIn("path", parts), ...parametersIn("query", query)];

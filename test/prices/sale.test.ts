@@ -14,7 +14,7 @@ import { contractAt, deploy, placeCode, read, transact } from "../../scripts/loc
 import { createV2Pair } from "../../scripts/local-chain/pools.ts";
 import { type Chain, DEFAULT_CHAIN, MULTICALL3 } from "../../src/chains/chains.ts";
 import { type Address, toAddress, ZERO_ADDRESS } from "../../src/core/hex.ts";
-import { cappedBySale, type Sale, saleOf } from "../../src/prices/depth/sale.ts";
+import { cappedByHooks, cappedBySale, hooksLimitOf, type Sale, saleOf } from "../../src/prices/depth/sale.ts";
 import SALE_PROBE from "../../src/prices/depth/sale-probe.txt";
 import { format, type Pool, rational } from "../../src/prices/market/pools.ts";
 import { type Quote, quote } from "../../src/prices/market/quote.ts";
@@ -279,6 +279,20 @@ describe("hooks of Uniswap v4 that leave the amounts to the curve", () => {
     expect(await saleOf(reader, { ...priced, market: { ...priced.market, block } })).toMatchObject({
       ...{ sellable: null, why: expect.stringMatching(/^the pool's hooks may want another caller/) },
     });
+  });
+
+  test("that refuse every trade, or of which none was tried, leave a confidence of one half, and are named", async () => {
+    const priced = await hooked(await newToken(anvil), hooks, DYNAMIC);
+    await placeCode(anvil, hooks, (await contractArtifact("PausedToken")).deployedBytecode);
+    const refused = await saleOf(reader, { ...priced, market: { ...priced.market, block: await reader.head() } });
+    for (const [sale, words] of [[refused, "didn't go through"] as const, [undefined, "none was tried"] as const]) {
+      const reason = hooksLimitOf(priced, sale);
+      expect(reason).toContain(words);
+      expect(format(cappedByHooks(rational(9n, 10n), reason))).toBe("0.5");
+    }
+    expect(hooksLimitOf(priced, NO_TAX)).toBeUndefined();
+    const plainPool = await hooked(await newToken(anvil), ZERO_ADDRESS, 500);
+    expect(hooksLimitOf(plainPool, undefined)).toBeUndefined();
   });
 });
 

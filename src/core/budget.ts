@@ -174,15 +174,17 @@ export class Budget {
     return payer === undefined ? work() : new Budget({ payer, bounds: payer.#perItem }).run(work);
   }
 
-  /** Runs work with one of several equal parts of what the current budget has left. Its bounds don't depend on the other parts. */
-  static part<T>(of: number, work: () => Promise<T>): Promise<T> {
+  /**
+   * Runs work with a part of what the current budget has left. What it may cost doesn't depend on how fast other parts run.
+   * @param share from 0 to 1; the shares of parts that run at once must not exceed 1
+   */
+  static part<T>(share: number, work: () => Promise<T>): Promise<T> {
     const payer = current.getStore();
     if (payer === undefined) return work();
     const { calls, logs } = payer.#left();
-    const share = (left: number | undefined) => left && Math.floor(left / of);
     const bounds = {
-      ...(calls !== undefined && { calls: share(calls)! }),
-      ...(logs !== undefined && { logs: share(logs)! }),
+      ...(calls !== undefined && { calls: Math.floor(calls * share) }),
+      ...(logs !== undefined && { logs: Math.floor(logs * share) }),
     };
     return new Budget({ payer, bounds }).run(work);
   }

@@ -70,6 +70,15 @@ const OF_ONE_TOKEN: readonly ErrorCode[] = [
   ...(["not_a_token", "unknown_decimals", "no_dollar", "searching", "invalid_parameter"] as const),
 ];
 
+/**
+ * About the node calls of each extra figure. Each gets its share of what the price has left of the budget, so that none
+ * depends on how fast the others are read. The day before and the average search for a block by its time; the average
+ * dates the blocks of trades.
+ */
+const COSTS = { dayBefore: 28, twap: 42, depth: 18, sale: 5, redemption: 5 } as const;
+type Extra = keyof typeof COSTS;
+const EXTRAS = Object.keys(COSTS) as Extra[];
+
 /** Attempts at a request that fails with `chain_moved`. */
 const MOVED_ATTEMPTS = 3;
 
@@ -332,18 +341,21 @@ export class PriceComputer {
     const optionsAt = (then: Market): QuoteOptions => this.#quoteOptions(request, selection, then);
     const { depthUsd: sizeUsd } = request;
     const hasDayBefore = request.percentChange || request.pair === true;
-    // Each extra figure has an equal part of the budget, so that none depends on how fast the others are read.
-    const parts = Number(hasDayBefore) + 3 * Number(request.provenance) + Number(sizeUsd !== undefined);
-    const part = <T>(wants: boolean, work: () => Promise<T>): Promise<T> | undefined =>
-      wants ? Budget.part(parts, work) : undefined;
+    const isWanted: Readonly<Record<Extra, boolean>> = {
+      ...{ dayBefore: hasDayBefore, depth: sizeUsd !== undefined },
+      ...{ twap: request.provenance, sale: request.provenance, redemption: request.provenance },
+    };
+    const all = EXTRAS.reduce((sum, extra) => sum + (isWanted[extra] ? COSTS[extra] : 0), 0);
+    const part = <T>(extra: Extra, work: () => Promise<T>): Promise<T> | undefined =>
+      isWanted[extra] ? Budget.part(COSTS[extra] / all, work) : undefined;
     const [dayBefore, twap, redemption, sale, depth] = await Promise.all([
-      part(hasDayBefore, () =>
+      part("dayBefore", () =>
         turn(() => this.#figures.dayBefore(priced, selection.unlisted, optionsAt, this.finalized)),
       ),
-      part(request.provenance, () => this.#figures.average(priced, turn)),
-      part(request.provenance, () => undefinedIfOverBudget(redemptionOf(this.#options.reader, priced))),
-      part(request.provenance, () => turn(() => this.#depths.sale(priced))),
-      part(sizeUsd !== undefined, () => turn(() => this.#depths.of(priced, sizeUsd!))),
+      part("twap", () => this.#figures.average(priced, turn)),
+      part("redemption", () => undefinedIfOverBudget(redemptionOf(this.#options.reader, priced))),
+      part("sale", () => turn(() => this.#depths.sale(priced))),
+      part("depth", () => turn(() => this.#depths.of(priced, sizeUsd!))),
     ]);
     const tried = depth?.sale ?? sale;
     const byHooks = hooksLimitOf(priced, tried);

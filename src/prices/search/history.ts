@@ -340,8 +340,8 @@ async function creationLogs(
 /** Groups logs by pool, each group in chain order. */
 const byPool = (logs: readonly ChainLog[]): Map<PoolId, ChainLog[]> => Map.groupBy(logs, poolIdOf);
 
-/** Most headers fetched for timestamps. With more blocks, times are interpolated by block number. */
-const MAX_DATED_BLOCKS = 256;
+/** Most headers fetched for timestamps. The times of the blocks between them are interpolated by number. */
+const MAX_DATED_BLOCKS = 12;
 
 /**
  * Returns the states of pools after each block that changed them, from the state at `start` up to and including `end`.
@@ -385,11 +385,15 @@ async function dated(
   end: PricedBlock,
 ): Promise<(block: number) => number> {
   const numbers = [...new Set(logs.map((log) => log.blockNumber))];
-  if (numbers.length > MAX_DATED_BLOCKS) {
-    const secondsPerBlock = (end.timestamp - start.timestamp) / (end.number - start.number);
-    return (block) => start.timestamp + Math.round((block - start.number) * secondsPerBlock);
-  }
-  const headers = await reader.headers(numbers);
-  const known = new Map(headers.flatMap((header) => (header === undefined ? [] : [[header.number, header.timestamp]])));
-  return (block) => known.get(block) ?? end.timestamp;
+  const step = Math.ceil(numbers.length / MAX_DATED_BLOCKS);
+  const headers = await reader.headers(numbers.filter((_, at) => at % step === 0));
+  const known = [start, ...headers.filter((header) => header !== undefined), end].sort((a, b) => a.number - b.number);
+  return (block) => {
+    const next = known.findIndex(({ number }) => number >= block);
+    const after = known[next] ?? end;
+    const before = known[next - 1] ?? start;
+    if (after.number === block || after.number === before.number) return after.timestamp;
+    const share = (block - before.number) / (after.number - before.number);
+    return before.timestamp + Math.round((after.timestamp - before.timestamp) * share);
+  };
 }

@@ -11,6 +11,7 @@ import { type Collection, ledgersOf, transfersOf } from "./collections/collectio
 import type { HotCollections } from "./collections/hot-collections.ts";
 import type { ListFiles } from "./collections/operator-lists.ts";
 import { type ChainConfig, type Config, LIMITS } from "./config.ts";
+import type { SharedWork } from "./core/budget.ts";
 import type { Clock } from "./core/clock.ts";
 import { wholeText } from "./core/format.ts";
 import { type Address, type Hash, toHash } from "./core/hex.ts";
@@ -90,6 +91,8 @@ export interface RuntimeOptions
     Pick<ChainWork, "leases" | "verify">,
     Pick<CandidatesOptions, "accountOf"> {
   readonly endpointLog: EndpointLog;
+  /** Charges work at a head to the keys that want it. */
+  readonly sharedWork: SharedWork;
   /** True while a client of this process is subscribed to a collection of the chain. */
   readonly hasSubscribers: (chainId: number) => boolean;
   /** Called when a requested address turned out to be no contract, which the log doesn't record. */
@@ -287,7 +290,7 @@ function openIndexing(
 /** Assembles a chain's parts. Only the self-audit starts right away. */
 export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions): ChainRuntime {
   const { chain, isGiven } = chainConfig;
-  const { clock, metrics, log, leases, verify, priceList } = shared;
+  const { clock, metrics, log, leases, verify, priceList, pools, sharedWork } = shared;
   const heads: { node: number | undefined } = { node: undefined };
   const reader = openReader(chainConfig, shared, {
     onHead: () => indexing.headSeen(),
@@ -299,7 +302,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   const indexing = openIndexing(chainConfig, shared, { reader, archives, observer, readAhead });
   const { view } = indexing;
   const prices = createPrices({
-    ...{ chain, reader: readerWithArchives(reader, archives, clock), log, view, clock, pools: shared.pools },
+    ...{ chain, reader: readerWithArchives(reader, archives, clock), log, view, clock, pools, shared: sharedWork },
     listed: (chainId, address) => shared.tokenLists.find(chainId, address),
     onAsked: () => {
       indexing.follow();

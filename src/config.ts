@@ -63,6 +63,12 @@ export const LIMITS = Object.freeze({
   /** 256 connections with as many subscriptions are 65,536 pins: about 10 MB of maps. */
   maxSubscriptionsPerSocket: 256,
   maxSockets: 20_000,
+  /**
+   * Part of the places for sockets that one key of scope read may hold, and one of scope operate: 5,000 and 10,000 of
+   * 20,000; 162 and 324 of the 648 that 1,024 open files have room for. One key leaves places to all others.
+   */
+  socketsPerReader: 1 / 4,
+  socketsPerOperator: 1 / 2,
   /** `transfers` with 1,000 ids of 78 digits is 80 KB. A reader with twelve of these unread is too slow. */
   maxSocketBuffer: 1024 * 1024,
   /** Messages per second above which a client is closed. */

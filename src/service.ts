@@ -108,7 +108,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     },
   });
   const { host, port } = config;
-  const room = { maxSockets: socketsWithin(files.limit), isCrowded: () => files.isScarce };
+  const room = { maxSockets: socketsWithin(files.limit), isCrowded: () => files.isScarceAfterAnswer() };
   const server = listen({ ...room, host, port, prefix: prefixOf(config), clock, serving: () => generations.current });
   try {
     await generations.start();
@@ -204,6 +204,7 @@ interface Assembly extends SharedParts, Ground {
   readonly runtimes: Runtimes;
   readonly keys: ApiKeys;
   readonly bills: Bills;
+  readonly questions: Questions;
   readonly channel: Channel;
 }
 
@@ -277,11 +278,12 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   const keys = await openKeys(options, { ...shared, ...ground });
   const enabled = await placedChains(config.chains, shared, ground.onWentBack);
   const bills = await openBills(shared, ground, runtimes);
-  const accountOf = ({ key }: Requester) => bills.account(key);
+  const accountOf = ({ key }: Pick<Requester, "key">) => bills.account(key);
+  const questions = new Questions({ keys, accountOf });
   // The chains' callbacks come only once they have started.
   const runtimeOptions = openRuntimeOptions(
     options,
-    { ...shared, ...ground, chains: enabled.map(({ chain }) => chain), accountOf, runtimes },
+    { ...shared, ...ground, chains: enabled.map(({ chain }) => chain), accountOf, runtimes, sharedWork: questions },
     () => channel,
   );
   for (const one of enabled) runtimes.set(one.chain.chainId, createRuntime(one, runtimeOptions));
@@ -291,8 +293,8 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     takeNew: (requester) => keys.takeCollection(requester),
     staleMs: LIMITS.reidentifyMs,
   });
-  const channel = openChannel(shared, runtimes, demand);
-  const parts: Assembly = { ...ground, ...shared, runtimes, keys, bills, channel };
+  const channel = openChannel({ ...shared, runtimes, questions }, demand);
+  const parts: Assembly = { ...ground, ...shared, runtimes, keys, bills, questions, channel };
   watchLog(parts);
   observe(metrics, projections);
   watchMetadata(parts);
@@ -305,8 +307,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   metrics.buildInfo.set({ version: VERSION }, 1);
   lifecycle.run("open files", (signal) => ground.files.watch(clock, logger, signal));
   const app = createApp({
-    ...{ clock, logger, metrics, projections, keys, bills, demand, cursorSecret },
-    questions: new Questions({ keys, accountOf }),
+    ...{ clock, logger, metrics, projections, keys, bills, demand, cursorSecret, questions },
     ...operators,
     ...settingsOf(config, enabled),
     ...answersOf(parts),
@@ -319,7 +320,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     url: ground.publicUrl,
   });
   return {
-    ...{ app, channel, keys, metrics },
+    ...{ app, channel, keys, questions, metrics },
     probe: () => probeLines([...runtimes.values()]),
     indexing: async () => {
       const page = { after: undefined, limit: LIMITS.maxProgressRows };
@@ -335,7 +336,7 @@ function openRuntimeOptions(
     chains,
     ...parts
   }: Pick<Assembly, keyof SharedParts | "instance" | "runtimes"> &
-    Pick<RuntimeOptions, "accountOf"> & { readonly chains: readonly Chain[] },
+    Pick<RuntimeOptions, "accountOf" | "sharedWork"> & { readonly chains: readonly Chain[] },
   channelOf: () => Channel,
 ): RuntimeOptions {
   const { log, clock, logger, lifecycle, metrics, instance, runtimes } = parts;
@@ -369,7 +370,18 @@ async function openBills(
   return bills;
 }
 
-function openChannel({ log, projections, clock, logger, lifecycle }: SharedParts, runtimes: Runtimes, demand: Demand) {
+function openChannel(
+  {
+    log,
+    projections,
+    clock,
+    logger,
+    lifecycle,
+    runtimes,
+    questions,
+  }: Pick<Assembly, keyof SharedParts | "runtimes" | "questions">,
+  demand: Demand,
+) {
   const channel = new Channel({
     log,
     projections,
@@ -378,6 +390,7 @@ function openChannel({ log, projections, clock, logger, lifecycle }: SharedParts
     chainOf: (chainId) => runtimes.get(chainId)?.view,
     pricesOf: (chainId) => runtimes.get(chainId)?.prices,
     demand,
+    shared: questions,
     onSubscribed: (chainId) => runtimes.get(chainId)?.indexing.clientAsked(),
     maxSubscriptions: LIMITS.maxSubscriptionsPerSocket,
     socketLimits: {

@@ -265,13 +265,15 @@ export class Line {
     if (this.#places.get(name) !== place) return;
     const { subscription } = place;
     subscription?.push(error);
-    if (perConnection !== undefined || RETRYABLE.includes(error.code)) {
+    // The key's rate is spent for now, for example by the subscriptions before this one.
+    const [, seconds] = error.code === "rate_limited" ? (/: try again in (\d+) s$/.exec(error.message) ?? []) : [];
+    if (perConnection !== undefined || seconds !== undefined || RETRYABLE.includes(error.code)) {
       const timer = setTimeout(
         () => {
           this.#repeats.delete(timer);
           this.resume(name);
         },
-        waitAfter(this.#failures++),
+        Math.max(1_000 * Number(seconds ?? 0), waitAfter(this.#failures++)),
       );
       this.#repeats.add(timer);
       return;

@@ -47,6 +47,21 @@ export async function undefinedIfOverBudget<T>(work: Promise<T>): Promise<T | un
   }
 }
 
+/** Work that several keys want together, such as a read of all tokens at a head. The keys pay for it in equal parts. */
+export interface SharedWork {
+  /** True if one of the keys has rate left. The key without a name is the service itself, which has no rate. */
+  hasRate(keys: Iterable<string>): boolean;
+  /**
+   * Runs work for several items, and charges its cost: each item is an equal part, which its keys share equally.
+   * @param keysOf the names of the keys that want an item, for each item
+   * @throws OverBudget beyond the bounds of one question for each item; errors of `work`
+   */
+  share<T>(keysOf: readonly Iterable<string>[], work: () => Promise<T>): Promise<T>;
+}
+
+/** Work that no key pays for. */
+export const UNSHARED: SharedWork = { hasRate: () => true, share: (_keysOf, work) => work() };
+
 const current = new AsyncLocalStorage<Budget | undefined>();
 
 const LOGS = "eth_getLogs";
@@ -133,6 +148,16 @@ export class Budget {
   #count(methods: readonly string[]): void {
     this.total += methods.length;
     for (const method of methods) this.calls.set(method, (this.calls.get(method) ?? 0) + 1);
+  }
+
+  /** Counts a part of the cost of work that ran on another budget. */
+  addPart({ calls, bytes, ms }: Pick<Budget, "calls" | "bytes" | "ms">, part: number): void {
+    for (const [method, count] of calls) {
+      this.calls.set(method, (this.calls.get(method) ?? 0) + count * part);
+      this.total += count * part;
+    }
+    this.bytes += bytes * part;
+    this.ms += ms * part;
   }
 
   /** Counts what an answer brought, and the time that it took here. */

@@ -81,10 +81,12 @@ export function tryFolder(path: string): void {
 // How many files and connections the system lets this process have open, and how many are. A process without room for
 // one more answers nobody, its health checks included. On Linux only: elsewhere no limit is known.
 
-/** Files that clients' sockets leave to the log (up to 100 connections), endpoints, workers and health checks. */
+/** Files for the log (up to 100 connections), endpoints, workers and health checks. */
 const RESERVE = 160;
-/** Below this room, connections of HTTP clients are closed after each answer. */
-const SCARCE = 48;
+/** Part of the other files that WebSockets may take. With 1,024 files, 216 are left for connections of HTTP clients. */
+const FOR_SOCKETS = 3 / 4;
+/** Below this room, connections of HTTP clients are closed after each answer: an eighth of the files, within bounds. */
+const scarceBelow = (limit: number): number => Math.min(1_000, Math.max(48, Math.floor(limit / 8)));
 /** With room for fewer sockets, the start says so. */
 const FEW_SOCKETS = 2_000;
 const POLL_MS = 1_000;
@@ -104,7 +106,9 @@ export function openFileLimit(): number | undefined {
 
 /** Sockets of clients that a limit of open files has room for. */
 export const socketsWithin = (limit: number | undefined): number =>
-  limit === undefined ? Number.POSITIVE_INFINITY : Math.max(Math.floor(limit / 4), limit - RESERVE);
+  limit === undefined
+    ? Number.POSITIVE_INFINITY
+    : Math.max(Math.floor(limit / 4), Math.floor((limit - RESERVE) * FOR_SOCKETS));
 
 /** True if the limit is so low that an operator should know. */
 export const isLowFileLimit = (limit: number | undefined): boolean => socketsWithin(limit) < FEW_SOCKETS;
@@ -113,6 +117,8 @@ export class OpenFiles {
   readonly limit = openFileLimit();
   /** Open files as of the last look; undefined if that is not known. */
   count: number | undefined;
+  /** Answers since the last look. */
+  #answers = 0;
 
   constructor() {
     this.#count();
@@ -120,10 +126,23 @@ export class OpenFiles {
 
   /** True if there is little room left for connections. */
   get isScarce(): boolean {
-    return this.limit !== undefined && this.count !== undefined && this.limit - this.count < SCARCE;
+    return this.limit !== undefined && this.count !== undefined && this.limit - this.count < scarceBelow(this.limit);
+  }
+
+  /**
+   * Returns true if a connection must end with its answer. Looks again after as many answers as there may be new connections
+   * before files are scarce: within a second, clients can open a thousand. Must be called for each answer and each upgrade.
+   */
+  isScarceAfterAnswer(): boolean {
+    const { limit, count } = this;
+    if (limit === undefined || count === undefined) return false;
+    const scarce = scarceBelow(limit);
+    if (++this.#answers >= Math.max(limit - count - scarce, Math.floor(scarce / 3))) this.#count();
+    return this.isScarce;
   }
 
   #count(): void {
+    this.#answers = 0;
     try {
       this.count = readdirSync("/proc/self/fd").length;
     } catch {

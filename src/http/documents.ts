@@ -234,7 +234,7 @@ function socketDocument(publicUrl: string): object {
       ...INFO,
       title: `${INFO.title}: messages`,
       description:
-        "The WebSocket channel. It tells when a collection has finished indexing, and what happens to it afterwards; and the price of a token whenever it changes. A message is sent once pages of the HTTP API show what it tells.",
+        "The WebSocket channel. It tells when a collection has finished indexing, and what happens to it afterwards; and the price of a token whenever it changes. A message is sent once pages of the HTTP API show what it tells. Each connection and each subscribe takes a request of the key's rate, and so does what a subscription costs over time; beyond the rate, subscribe gets an error with code rate_limited that says when to try again, and the price of a token comes later. ping and unsubscribe take none. A key has a share of the connections.",
     },
     defaultContentType: "application/json",
     servers: { service: serverOf(publicUrl) },

@@ -1,27 +1,35 @@
 /**
- * The listening socket: passes HTTP to the app and upgrades to the channel. Enforces the limits of a WebSocket: size
- * and rate of messages, number of connections, bytes that a slow reader leaves unread.
+ * The listening socket: passes HTTP to the app and upgrades to the channel, while there is room for another socket and
+ * the key has a place left.
  */
 import http from "node:http";
-import type { BunRequest, Server, ServerWebSocket, WebSocketHandler } from "bun";
+import type { BunRequest, Server, WebSocketHandler } from "bun";
 import { LIMITS } from "../config.ts";
 import { type Clock, withTimeout } from "../core/clock.ts";
 import { invalidParameter, Refusal } from "../core/errors.ts";
 import type { Metrics } from "../core/metrics.ts";
-import type { ApiKey, ApiKeys } from "../operators/keys.ts";
+import type { ApiKeys } from "../operators/keys.ts";
+import type { Questions } from "../operators/questions.ts";
 import type { Channel } from "../push/channel.ts";
-import type { ServerMessage } from "../push/message-models.ts";
-import { encodeMessage } from "../push/messages.ts";
-import type { Peer } from "../push/subscription.ts";
 import { errorResponse, json, pathOf, targetOf, withRequestId } from "./api/answers.ts";
 import { isOwnPath } from "./api/paths.ts";
 import type { App } from "./app.ts";
+import {
+  GOING_AWAY,
+  NoRoom,
+  POLICY_VIOLATION,
+  SERVICE_RESTART,
+  type SocketData,
+  SocketPeer,
+  SocketPlaces,
+} from "./socket-peer.ts";
 
 /** The parts that serve requests once the log is open. */
 export interface Serving {
   readonly app: App;
   readonly channel: Channel;
   readonly keys: ApiKeys;
+  readonly questions: Questions;
   readonly metrics: Metrics;
 }
 
@@ -33,103 +41,17 @@ interface ServerOptions {
   readonly clock: Clock;
   /** WebSocket connections that the system has room for. Default: no limit of the system. */
   readonly maxSockets?: number;
-  /** True while the process has little room for further connections. */
+  /** Called for each answer and each upgrade. True while the process has little room for further connections. */
   readonly isCrowded?: () => boolean;
   /** Undefined while the log is not open or has gone back. Until then only `/health/live` returns 200. */
   readonly serving: () => Serving | undefined;
-}
-
-interface SocketData {
-  readonly key: ApiKey;
-  peer: SocketPeer | undefined;
 }
 
 const SOCKET_PATH = "/api/v2/ws";
 const SUBPROTOCOL = "evm.v2";
 /** Seconds without a message or a pong until a connection counts as dead. */
 const IDLE_SECONDS = 120;
-/** Time for a slow reader to read the close frame before the socket is terminated. */
-const CLOSE_GRACE_MS = 5_000;
-/** WebSocket close codes: RFC 6455, and 1012 ("service restart") and 1013 ("try again later") of the IANA registry. */
-const [POLICY_VIOLATION, SERVICE_RESTART, TRY_LATER, GOING_AWAY] = [1008, 1012, 1013, 1001] as const;
-
-/** Text of the pings that ask if a client reads. */
-const IS_READ = "read";
-
 const KEY_IS_OVER = "the API key is no longer valid";
-
-/** One client's socket. Limits the rate of its messages, and closes it if it does not read. */
-class SocketPeer implements Peer {
-  readonly #socket: ServerWebSocket<SocketData>;
-  readonly #clock: Clock;
-  readonly #metrics: Metrics;
-  #windowStart: number;
-  #inWindow = 0;
-  #closing = false;
-  /** Callbacks of the ping that is on its way, and those that wait for the next one. */
-  #pinged: (() => void)[] = [];
-  #unpinged: (() => void)[] = [];
-
-  /** The key that opened the socket. */
-  get key(): ApiKey {
-    return this.#socket.data.key;
-  }
-
-  constructor(socket: ServerWebSocket<SocketData>, clock: Clock, metrics: Metrics) {
-    this.#socket = socket;
-    this.#clock = clock;
-    this.#metrics = metrics;
-    this.#windowStart = clock.monotonic();
-  }
-
-  send(message: ServerMessage): void {
-    if (this.#closing) return;
-    this.#metrics.socketMessages.inc({ type: message.type });
-    this.#socket.send(encodeMessage(message));
-    if (this.#socket.getBufferedAmount() > LIMITS.maxSocketBuffer) {
-      this.close(TRY_LATER, `slow reader: more than ${LIMITS.maxSocketBuffer} bytes are unread`);
-    }
-  }
-
-  onRead(callback: () => void): void {
-    this.#unpinged.push(callback);
-    this.#askIfRead();
-  }
-
-  /** A client that has read a ping has read what was sent before it. Bytes that the system took tell less. */
-  #askIfRead(): void {
-    if (this.#closing || this.#pinged.length > 0 || this.#unpinged.length === 0) return;
-    this.#pinged = this.#unpinged.splice(0);
-    this.#socket.ping(IS_READ);
-  }
-
-  /** Handles a pong. The runtime's own pings have no text. */
-  onPong(text: string): void {
-    if (text !== IS_READ) return;
-    for (const callback of this.#pinged.splice(0)) callback();
-    this.#askIfRead();
-  }
-
-  /** Counts a message. Returns false and closes the socket if the client exceeds the rate. */
-  countMessage(): boolean {
-    const now = this.#clock.monotonic();
-    if (now - this.#windowStart >= 1_000) {
-      this.#windowStart = now;
-      this.#inWindow = 0;
-    }
-    if (++this.#inWindow <= LIMITS.maxSocketMessagesPerSecond) return true;
-    this.close(POLICY_VIOLATION, `more than ${LIMITS.maxSocketMessagesPerSecond} messages in a second`);
-    return false;
-  }
-
-  close(code: number, reason: string): void {
-    if (this.#closing) return;
-    this.#closing = true;
-    this.#socket.close(code, reason);
-    // A client that never reads would hold the buffered bytes for ever.
-    this.#clock.after(CLOSE_GRACE_MS, () => this.#socket.terminate());
-  }
-}
 
 export interface RunningServer {
   readonly port: number;
@@ -148,8 +70,9 @@ export interface RunningServer {
 export function startServer(options: ServerOptions): RunningServer {
   const { host, port, clock } = options;
   const peers = new Set<SocketPeer>();
+  const places = new SocketPlaces(Math.min(LIMITS.maxSockets, options.maxSockets ?? Number.POSITIVE_INFINITY));
   const drain = new Drain(clock);
-  const answer = answererOf({ ...options, drain }, peers);
+  const answer = answererOf({ ...options, drain, places });
   // With the runtime's own bound of 16 KB a long cursor would get a bare 431 instead of an error that names it.
   Object.assign(http, { maxHeaderSize: LIMITS.maxRequestHead });
   const server = Bun.serve<SocketData>({
@@ -167,7 +90,7 @@ export function startServer(options: ServerOptions): RunningServer {
       return isUnrouted && arePlain(path) ? answer(request, self) : refuse();
     },
     error: () => withRequestId(errorResponse(undefined)),
-    websocket: socketHandlers(options, peers),
+    websocket: socketHandlers({ ...options, peers, places }),
   });
   const closeAll = (code: number, reason: string) => {
     for (const peer of peers) peer.close(code, reason);
@@ -227,9 +150,8 @@ class Drain {
 type Answerer = (request: Request, server: Server<SocketData>) => Response | undefined | Promise<Response>;
 
 /** Passes requests to the application, and upgrades to the channel while there is room for another socket. */
-function answererOf(options: ServerOptions & { readonly drain: Drain }, peers: ReadonlySet<SocketPeer>): Answerer {
-  const { prefix, serving, drain, isCrowded = () => false } = options;
-  const maxSockets = Math.min(LIMITS.maxSockets, options.maxSockets ?? Number.POSITIVE_INFINITY);
+function answererOf(options: ServerOptions & { readonly drain: Drain; readonly places: SocketPlaces }): Answerer {
+  const { prefix, serving, drain, places, isCrowded = () => false } = options;
   let isStarted = false;
   /** Ends the connection after the answer if the service stops, or has little room for others. */
   const closing = (response: Response): Response => {
@@ -245,8 +167,9 @@ function answererOf(options: ServerOptions & { readonly drain: Drain }, peers: R
     isStarted = true;
     const isUpgrade = request.method === "GET" && request.headers.get("upgrade")?.toLowerCase() === "websocket";
     if (path === SOCKET_PATH && isUpgrade) {
-      if (peers.size < maxSockets) return upgrade(request, server, ready);
-      return closing(withRequestId(errorResponse(TOO_MANY_SOCKETS, 503)));
+      // A socket takes a file, as the connection of an answer does.
+      isCrowded();
+      return upgrade(request, server, { ...ready, places });
     }
     const answer = ready.app.handle(request, target, path);
     if (answer instanceof Response) return closing(answer);
@@ -259,11 +182,14 @@ function answererOf(options: ServerOptions & { readonly drain: Drain }, peers: R
   };
 }
 
-/** What the runtime calls for sockets. @param peers the open ones, which these handlers keep */
-function socketHandlers(
-  { clock, serving }: Pick<ServerOptions, "clock" | "serving">,
-  peers: Set<SocketPeer>,
-): WebSocketHandler<SocketData> {
+interface SocketHandling extends Pick<ServerOptions, "clock" | "serving"> {
+  /** The open sockets, and their places. The handlers keep both. */
+  readonly peers: Set<SocketPeer>;
+  readonly places: SocketPlaces;
+}
+
+/** What the runtime calls for sockets. */
+function socketHandlers({ clock, serving, peers, places }: SocketHandling): WebSocketHandler<SocketData> {
   return {
     maxPayloadLength: LIMITS.maxSocketMessage,
     idleTimeout: IDLE_SECONDS,
@@ -273,9 +199,10 @@ function socketHandlers(
     open: (socket) => {
       const ready = serving();
       if (ready === undefined) return;
-      const peer = new SocketPeer(socket, clock, ready.metrics);
+      const peer = new SocketPeer(socket, clock, ready);
       socket.data.peer = peer;
       peers.add(peer);
+      places.take(peer.key);
       ready.metrics.sockets.set(peers.size);
       ready.channel.open(peer);
       // The key may have been revoked during the handshake.
@@ -284,14 +211,15 @@ function socketHandlers(
     message: async (socket, message) => {
       const { peer } = socket.data;
       if (peer?.countMessage() !== true) return;
-      if (typeof message === "string") await serving()?.channel.receive(peer, message);
-      else peer.send({ type: "error", code: "invalid_parameter", message: "messages are JSON text, not binary" });
+      await serving()?.channel.receive(peer, message);
     },
     pong: (socket, data) => socket.data.peer?.onPong(data.toString()),
     close: (socket) => {
       const { peer } = socket.data;
       if (peer === undefined) return;
       peers.delete(peer);
+      places.leave(peer.key);
+      peer.ended();
       const ready = serving();
       ready?.metrics.sockets.set(peers.size);
       ready?.channel.close(peer);
@@ -373,11 +301,12 @@ function unready(path: string, isStarted: boolean): Response {
   return withRequestId(errorResponse(error));
 }
 
-const TOO_MANY_SOCKETS = new Refusal("rate_limited", "too many connections: this process has no room for more", {
-  retryAfter: 10,
-});
-
-function upgrade(request: Request, server: Server<SocketData>, { keys }: Serving): Response | undefined {
+/** Upgrades a request, or returns the refusal, with which its connection ends: it would take the place of another one. */
+function upgrade(
+  request: Request,
+  server: Server<SocketData>,
+  { keys, places }: Serving & { readonly places: SocketPlaces },
+): Response | undefined {
   const id = crypto.randomUUID();
   try {
     const offered = (request.headers.get("sec-websocket-protocol") ?? "")
@@ -387,6 +316,7 @@ function upgrade(request: Request, server: Server<SocketData>, { keys }: Serving
     const inProtocol = offered.find((protocol) => protocol.startsWith("apikey."))?.slice("apikey.".length);
     const key = keys.check(request.headers.get("x-api-key") ?? inProtocol);
     keys.takeRequest(key);
+    places.assertFree(key);
     // The runtime would answer with the first offered subprotocol, which may be the key.
     if (offered.length > 0 && !offered.includes(SUBPROTOCOL)) {
       throw new Refusal("invalid_parameter", `sec-websocket-protocol: must offer ${SUBPROTOCOL}`);
@@ -395,6 +325,8 @@ function upgrade(request: Request, server: Server<SocketData>, { keys }: Serving
     if (server.upgrade(request, { data: { peer: undefined, key }, headers })) return undefined;
     throw new Refusal("invalid_parameter", "upgrade: not a valid WebSocket handshake");
   } catch (error) {
-    return withRequestId(errorResponse(error), id);
+    const response = withRequestId(errorResponse(error, error instanceof NoRoom ? 503 : undefined), id);
+    response.headers.set("connection", "close");
+    return response;
   }
 }

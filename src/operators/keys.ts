@@ -54,6 +54,9 @@ export interface ApiKey extends KeyLimits, Requester {
   readonly hash: Buffer;
 }
 
+/** A key with its rate alone. */
+export type RatedKey = Pick<ApiKey, "key" | "requestsPerMinute">;
+
 /** A key's rate, as its answers tell it. */
 export interface KeyRate {
   /** Requests a minute. */
@@ -259,8 +262,19 @@ export class ApiKeys {
     throw new Refusal("rate_limited", "Rate limit exceeded", { retryAfter: seconds });
   }
 
+  /** The rate of a key by its name; undefined without a key of this name. */
+  ratedKey(name: string): RatedKey | undefined {
+    const known = this.#keys.get(name);
+    return known && { key: name, requestsPerMinute: known.requestsPerMinute };
+  }
+
+  /** True while a key owes requests: work that was done for it has cost more than its rate had left. */
+  isInDebt({ key, requestsPerMinute: capacity }: RatedKey): boolean {
+    return this.#requests.left(key, { capacity, fillMs: MINUTE_MS }) < 0;
+  }
+
   /** Charges a key's rate for what a request has cost beyond the one that was taken. */
-  charge({ key, requestsPerMinute: capacity }: ApiKey, requests: number): void {
+  charge({ key, requestsPerMinute: capacity }: RatedKey, requests: number): void {
     this.#requests.charge(key, { capacity, fillMs: MINUTE_MS }, requests);
   }
 

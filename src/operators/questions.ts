@@ -1,8 +1,9 @@
 /**
  * The questions of keys: requests over HTTP and messages over sockets. Each has a budget that its key pays for, and ends
- * with its client or its answer. The key's rate is charged with what the question has cost.
+ * with its client or its answer. The key's rate is charged with what the question has cost. Work that several keys want
+ * together is charged to all of them.
  */
-import { Budget } from "../core/budget.ts";
+import { Budget, type SharedWork } from "../core/budget.ts";
 import type { ApiKey, ApiKeys } from "./keys.ts";
 
 /**
@@ -37,8 +38,10 @@ export class Question {
 
   /** Ends the work with the signal of the question's client. */
   endWith(client: AbortSignal): void {
+    const { signal } = this.#ending;
     if (client.aborted) this.#ending.abort(client.reason);
-    else client.addEventListener("abort", () => this.#ending.abort(client.reason), { once: true });
+    // A socket outlives its questions, so each takes its listener away when it ends.
+    else client.addEventListener("abort", () => this.#ending.abort(client.reason), { once: true, signal });
   }
 
   /** The question is answered: ends the work that still runs for it, and charges its key. */
@@ -52,13 +55,17 @@ export class Question {
   }
 }
 
+/** What a cost takes from a rate, in requests. */
+const requestsOf = ({ total, bytes, ms }: Budget): number =>
+  total / PER_REQUEST.calls + bytes / PER_REQUEST.bytes + ms / PER_REQUEST.ms;
+
 interface QuestionsOptions {
   readonly keys: ApiKeys;
   /** The account of a key. */
-  readonly accountOf: (key: ApiKey) => Budget;
+  readonly accountOf: (key: Pick<ApiKey, "key">) => Budget;
 }
 
-export class Questions {
+export class Questions implements SharedWork {
   readonly #options: QuestionsOptions;
 
   constructor(options: QuestionsOptions) {
@@ -68,5 +75,41 @@ export class Questions {
   begin(key: ApiKey): Question {
     const { keys, accountOf } = this.#options;
     return new Question(key, keys, accountOf(key));
+  }
+
+  hasRate(names: Iterable<string>): boolean {
+    const { keys } = this.#options;
+    for (const name of names) {
+      const key = keys.ratedKey(name);
+      // A revoked key has no more turns.
+      if (key === undefined ? name === "" : !keys.isInDebt(key)) return true;
+    }
+    return false;
+  }
+
+  async share<T>(keysOf: readonly Iterable<string>[], work: () => Promise<T>): Promise<T> {
+    const budget = new Budget({ bounds: BOUNDS });
+    budget.grow(Math.max(1, keysOf.length));
+    try {
+      return await budget.run(work);
+    } finally {
+      this.#chargeParts(keysOf, budget);
+    }
+  }
+
+  /** Charges the accounts and the rates of keys with their parts of a cost. The service's own part is charged to no key. */
+  #chargeParts(keysOf: readonly Iterable<string>[], cost: Budget): void {
+    const { keys, accountOf } = this.#options;
+    const parts = new Map<string, number>();
+    for (const wanting of keysOf) {
+      const names = [...wanting];
+      for (const name of names) parts.set(name, (parts.get(name) ?? 0) + 1 / names.length / keysOf.length);
+    }
+    for (const [name, part] of parts) {
+      const key = keys.ratedKey(name);
+      if (key === undefined) continue;
+      accountOf(key).addPart(cost, part);
+      keys.charge(key, requestsOf(cost) * part);
+    }
   }
 }

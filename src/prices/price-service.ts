@@ -5,7 +5,7 @@
  */
 import type { ChainConsumer, ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
-import { Budget } from "../core/budget.ts";
+import { Budget, type SharedWork, UNSHARED, undefinedIfOverBudget } from "../core/budget.ts";
 import { type Clock, withTimeout } from "../core/clock.ts";
 import { AppError, Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
@@ -45,6 +45,8 @@ interface PricesDeps {
   readonly listed?: FindListedToken;
   /** Called when a price at the head is requested, and none was for a minute: the chain must be followed. */
   readonly onAsked?: () => void;
+  /** Charges what is read ahead to the keys that want it. Charges no key by default. */
+  readonly shared?: SharedWork;
 }
 
 export interface PriceLimits {
@@ -89,6 +91,8 @@ export interface Prices {
    * @param keys the names of the keys that want it at the moment of the call
    */
   watch(address: Address, keys: () => Iterable<string>): () => void;
+  /** True for a contract whose getters take much gas or give long answers. It is not read ahead. */
+  isCostly(address: Address): boolean;
   /**
    * Reads the prices that were asked for lately at a head that is about to be published. Resolves after a second at the
    * latest; requests then read for themselves what is missing.
@@ -127,11 +131,11 @@ class PriceService implements Prices {
   constructor(deps: PricesDeps) {
     const reader = mergedReads(deps.reader);
     this.#deps = { ...deps, reader };
-    const { chain, log, view, clock, listed = () => undefined } = deps;
+    const { chain, log, view, clock, listed = () => undefined, shared = UNSHARED } = deps;
     this.chain = chain;
     const { answerBytes, readsAhead, statesPerHour } = { ...DEFAULTS, ...deps.limits };
     const exchanges = rankedExchanges(chain, deps.pools);
-    const markets = new Markets({ chain, reader, view, clock, log, readsAhead, statesPerHour, exchanges });
+    const markets = new Markets({ chain, reader, view, clock, log, readsAhead, statesPerHour, exchanges, shared });
     const figures = new PastFigures({ reader, view, markets, blockSeconds: chain.blockSeconds });
     // Prices need the chain's head, but no logs from its follower.
     this.consumer = {
@@ -170,14 +174,17 @@ class PriceService implements Prices {
     return this.#markets.watch(address, keys);
   }
 
+  isCostly(address: Address): boolean {
+    return this.#deps.reader.isCostly(address);
+  }
+
   async readAhead(head: HeaderRef): Promise<void> {
     const { clock } = this.#deps;
     this.#freshMs = clock.monotonic();
     // A node that is slower than its chain gets no second read of as many tokens at once.
     if (this.#isReadingAhead) return;
     this.#isReadingAhead = true;
-    const reading = this.#markets
-      .readAhead(head)
+    const reading = undefinedIfOverBudget(this.#markets.readAhead(head))
       .catch((error: unknown) => {
         if (!(error instanceof AppError)) throw error;
       })

@@ -6,6 +6,7 @@
 import type { Collection } from "../collections/collection.ts";
 import type { HotCollections } from "../collections/hot-collections.ts";
 import { yieldToEventLoop } from "../core/background.ts";
+import { type SharedWork, UNSHARED } from "../core/budget.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, invariant, isAbort, Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
@@ -66,6 +67,8 @@ export interface ChannelOptions {
   readonly demand: Pick<Demand, "request">;
   /** Called when a client subscribes to a collection or a token of the chain. */
   readonly onSubscribed?: (chainId: number) => void;
+  /** Charges what a head's prices cost to the keys of their subscribers. Charges no key by default. */
+  readonly shared?: SharedWork;
   readonly maxSubscriptions: number;
   /** The other limits of a connection, which the socket enforces. Told to each subscriber. */
   readonly socketLimits?: Omit<SocketLimits, "subscriptionsPerConnection">;
@@ -84,6 +87,9 @@ const UNSHOWN_PAGE = 16;
 const PROGRESS_MS = 250;
 /** Interval of `metadata`: at most one a second. */
 const METADATA_MS = 1_000;
+
+/** The error of a message that is no text. */
+const BINARY = { code: "invalid_parameter", message: "messages are JSON text, not binary" } as const;
 
 interface PricedConnection extends Connection {
   /** Subscriptions to prices by their stream. */
@@ -105,7 +111,7 @@ export class Channel {
 
   constructor(options: ChannelOptions) {
     this.#options = options;
-    this.#prices = new PriceFeed(options.logger);
+    this.#prices = new PriceFeed({ ...options, shared: options.shared ?? UNSHARED });
     this.#progress = new Throttle(options.clock, PROGRESS_MS);
     this.#metadata = new Throttle(options.clock, METADATA_MS);
     this.#unsubscribe = options.projections.subscribe((stream, collection, recorded) =>
@@ -125,26 +131,33 @@ export class Channel {
     this.#connections.delete(peer);
   }
 
-  /** Handles a client's text. Never rejects: the client gets an error message. */
-  async receive(peer: Peer, text: string): Promise<void> {
-    const message = parseClientMessage(text);
-    if ("code" in message) {
-      peer.send({ type: "error", ...message });
-      return;
-    }
+  /** Handles a client's message. Never rejects: the client gets an error message. */
+  async receive(peer: Peer, sent: string | Uint8Array): Promise<void> {
+    const message = typeof sent === "string" ? parseClientMessage(sent) : BINARY;
     try {
-      await this.#perform(peer, message);
+      // The end of a subscription saves work, also for a key that owes requests.
+      const isFree = "action" in message && message.action !== "subscribe";
+      await (isFree ? this.#perform(peer, message) : peer.ask(() => this.#answer(peer, message)));
     } catch (error) {
       if (isAbort(error)) return;
-      if (error instanceof Refusal && error.code === "rate_limited") {
-        peer.send(this.#errorOf(message, error.code, error.message));
-      } else if (error instanceof AppError && error.code === "log_unavailable") {
-        peer.send(this.#errorOf(message, error.code, "the event log can't be reached at the moment; try again"));
-      } else {
-        this.#options.logger.error({ err: error }, "could not handle a WebSocket message");
-        peer.send(this.#errorOf(message, "internal", "internal error; try again"));
-      }
+      const { code, text } = this.#wordsOf(error);
+      peer.send("code" in message ? { type: "error", code, message: text } : this.#errorOf(message, code, text));
     }
+  }
+
+  async #answer(peer: Peer, message: ReturnType<typeof parseClientMessage>): Promise<void> {
+    if ("code" in message) peer.send({ type: "error", ...message });
+    else await this.#perform(peer, message);
+  }
+
+  /** What a client is told of an error. */
+  #wordsOf(error: unknown): { readonly code: string; readonly text: string } {
+    if (error instanceof Refusal && error.code === "rate_limited") return { code: error.code, text: error.message };
+    if (error instanceof AppError && error.code === "log_unavailable") {
+      return { code: error.code, text: "the event log can't be reached at the moment; try again" };
+    }
+    this.#options.logger.error({ err: error }, "could not handle a WebSocket message");
+    return { code: "internal", text: "internal error; try again" };
   }
 
   /** Builds the error message for a failed request, with the collection or the token that the request named. */

@@ -1,9 +1,11 @@
 /**
  * Prices of tokens for their subscribers. A token that has subscribers is read ahead at each head and priced once a block
- * for all of them. A subscription sends its latest price as often as its client reads, and keeps no queue. Uses sockets
+ * for all of them, and their keys share the cost. A subscription sends its latest price as often as its client reads, and keeps no queue. Uses sockets
  * only through `Peer`.
  */
 import { yieldToEventLoop } from "../core/background.ts";
+import { OverBudget, type SharedWork } from "../core/budget.ts";
+import type { Clock } from "../core/clock.ts";
 import { AppError, type ErrorCode, isAbort, Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
@@ -18,12 +20,16 @@ import { Broadcast, type Peer } from "./subscription.ts";
 
 /** What the feed needs of an enabled chain. */
 export interface PricedChain {
-  readonly prices: Pick<Prices, "chain" | "answer" | "answers" | "watch">;
+  readonly prices: Pick<Prices, "chain" | "answer" | "answers" | "watch" | "isCostly">;
   readonly view: PageChain;
 }
 
 /** Tokens that are priced without a pause: some 20 ms of the thread that serves requests. */
 const AT_ONCE = 50;
+/** Least time between two reads of a token whose contract takes much gas or gives long answers. */
+const COSTLY_MS = 60_000;
+/** Time after which the feed looks if tokens that had no turn at the newest head have one now. */
+const NEXT_TURN_MS = 1_000;
 /** Refusals that stand while the chain stays as it is. Any other one says only that the price is not known now. */
 const LOST: readonly ErrorCode[] = ["no_pool", "low_liquidity", "no_price_at_block", "no_dollar"];
 /** Codes of errors that endpoints cause. */
@@ -43,6 +49,8 @@ interface PriceUpdate {
 interface WatchedToken {
   readonly token: Address;
   readonly subscriptions: Set<PriceSubscription>;
+  /** Subscriptions by the name of their key. */
+  readonly keys: Map<string, number>;
   readonly unwatch: () => void;
   /** The read that gave `newest`. Reads that began earlier no longer count. */
   read: number;
@@ -51,6 +59,10 @@ interface WatchedToken {
   isKnown: boolean;
   /** True while it is read apart from the others. */
   isReading: boolean;
+  /** True until it is read at the newest head. */
+  isDue: boolean;
+  /** `Clock.monotonic` of its last read. */
+  readMs: number;
 }
 
 interface WatchedChain {
@@ -59,39 +71,52 @@ interface WatchedChain {
   /** True if the view has moved since the last read began. */
   hasMoved: boolean;
   isReading: boolean;
+  /** Cancels the next look at tokens that had no turn. */
+  cancelTurn: () => void;
 }
 
+interface FeedOptions {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly shared: SharedWork;
+}
+
+const noTurn = (): void => undefined;
+
 export class PriceFeed {
-  readonly #logger: Logger;
+  readonly #options: FeedOptions;
   readonly #chains = new Map<number, WatchedChain>();
   readonly #broadcast = new Broadcast<PriceSubscription>();
   #reads = 0;
 
-  constructor(logger: Logger) {
-    this.#logger = logger;
+  constructor(options: FeedOptions) {
+    this.#options = options;
   }
 
   add(subscription: PriceSubscription): void {
-    const { of, token } = subscription;
-    const { chainId } = of.prices.chain;
-    const chain = this.#chains.get(chainId) ?? { of, tokens: new Map(), hasMoved: false, isReading: false };
-    this.#chains.set(chainId, chain);
-    const watched = chain.tokens.get(token) ?? watchedToken(of, token);
-    chain.tokens.set(token, watched);
+    const { of, token, peer } = subscription;
+    const chain = this.#chains.getOrInsertComputed(of.prices.chain.chainId, () => watchedChain(of));
+    const watched = chain.tokens.getOrInsertComputed(token, () => watchedToken(of, token));
     watched.subscriptions.add(subscription);
+    watched.keys.set(peer.key.key, (watched.keys.get(peer.key.key) ?? 0) + 1);
   }
 
   drop(subscription: PriceSubscription): void {
-    const { of, token } = subscription;
+    const { of, token, peer } = subscription;
     const { chainId } = of.prices.chain;
     const chain = this.#chains.get(chainId);
     const watched = chain?.tokens.get(token);
     subscription.isListening = false;
     if (chain === undefined || watched?.subscriptions.delete(subscription) !== true) return;
+    const left = watched.keys.get(peer.key.key)! - 1;
+    if (left > 0) watched.keys.set(peer.key.key, left);
+    else watched.keys.delete(peer.key.key);
     if (watched.subscriptions.size > 0) return;
     watched.unwatch();
     chain.tokens.delete(token);
-    if (chain.tokens.size === 0) this.#chains.delete(chainId);
+    if (chain.tokens.size > 0) return;
+    chain.cancelTurn();
+    this.#chains.delete(chainId);
   }
 
   /**
@@ -102,10 +127,12 @@ export class PriceFeed {
     const { of, token, peer } = subscription;
     const read = this.#reads++;
     const answer = await orRefusal(of, () => of.prices.answer(requestOf(token), peer.key));
+    const readMs = this.#options.clock.monotonic();
     if (answer instanceof Refusal && NO_TOKEN.includes(answer.code)) return answer;
     const watched = this.#chains.get(of.prices.chain.chainId)?.tokens.get(token);
     if (watched === undefined) return undefined;
     watched.isKnown = isKnown(answer);
+    watched.readMs = readMs;
     this.#take(of, watched, { read, update: updateOf(of, token, answer) });
     if (watched.newest !== undefined) subscription.offer(watched.newest);
     return undefined;
@@ -123,27 +150,48 @@ export class PriceFeed {
   async #follow(chain: WatchedChain): Promise<void> {
     chain.isReading = true;
     try {
-      while (chain.hasMoved) {
+      do {
         // The view can show further blocks in this turn. Only the last one's prices are needed.
         await yieldToEventLoop();
+        if (chain.hasMoved) for (const watched of chain.tokens.values()) watched.isDue = true;
         chain.hasMoved = false;
-        const all = [...chain.tokens.values()];
-        for (const watched of all) if (!watched.isKnown) void this.#readAlone(chain.of, watched);
-        const tokens = all.filter((watched) => watched.isKnown);
+        const due = [...chain.tokens.values()].filter((watched) => this.#hasTurn(chain, watched));
+        const isApart = ({ token, isKnown }: WatchedToken) => !isKnown || chain.of.prices.isCostly(token);
+        for (const watched of due) if (isApart(watched)) void this.#readAlone(chain.of, watched);
+        const tokens = due.filter((watched) => !isApart(watched));
         for (let from = 0; from < tokens.length; from += AT_ONCE) {
           await this.#readAll(chain.of, tokens.slice(from, from + AT_ONCE));
           await yieldToEventLoop();
         }
-      }
+      } while (chain.hasMoved);
     } catch (error) {
       this.#failed(error);
     } finally {
       chain.isReading = false;
+      this.#planTurn(chain);
     }
   }
 
+  /** True if a token is to be read: one of its keys has rate left, and if it is costly, it was not read for a minute. */
+  #hasTurn({ of }: WatchedChain, { token, keys, isDue, readMs }: WatchedToken): boolean {
+    const { clock, shared } = this.#options;
+    if (!isDue || !shared.hasRate(keys.keys())) return false;
+    return !of.prices.isCostly(token) || clock.monotonic() - readMs >= COSTLY_MS;
+  }
+
+  /** Looks again soon if tokens had no turn: the next head may be far away. */
+  #planTurn(chain: WatchedChain): void {
+    chain.cancelTurn();
+    chain.cancelTurn = noTurn;
+    const isLeft = [...chain.tokens.values()].some(({ isDue, isReading }) => isDue && !isReading);
+    if (!isLeft) return;
+    chain.cancelTurn = this.#options.clock.after(NEXT_TURN_MS, () => {
+      if (!chain.isReading) void this.#follow(chain);
+    });
+  }
+
   #failed(error: unknown): void {
-    if (!isAbort(error)) this.#logger.warn({ err: error }, "could not price the tokens of subscribers");
+    if (!isAbort(error)) this.#options.logger.warn({ err: error }, "could not price the tokens of subscribers");
   }
 
   /** Prices a token that may take long, so that the others don't wait for it. Never rejects. */
@@ -160,10 +208,16 @@ export class PriceFeed {
   }
 
   async #readAll(of: PricedChain, tokens: readonly WatchedToken[]): Promise<void> {
+    const { clock, shared } = this.#options;
     const read = this.#reads++;
     const requests = tokens.map(({ token }) => requestOf(token));
-    const answers = await orRefusal(of, () => of.prices.answers(requests));
-    // The chain can't be read now. The next block is another chance.
+    const keysOf = tokens.map(({ keys }) => [...keys.keys()]);
+    for (const watched of tokens) {
+      watched.isDue = false;
+      watched.readMs = clock.monotonic();
+    }
+    const answers = await orRefusal(of, () => shared.share(keysOf, () => of.prices.answers(requests)));
+    // The chain can't be read now, or only for more than the tokens may cost. The next block is another chance.
     if (answers instanceof Refusal) return;
     tokens.forEach((watched, at) => {
       const answer = answers[at]!;
@@ -183,16 +237,24 @@ export class PriceFeed {
   }
 
   stop(): void {
+    for (const chain of this.#chains.values()) chain.cancelTurn();
     this.#broadcast.stop();
   }
 }
 
+const watchedChain = (of: PricedChain): WatchedChain => ({
+  of,
+  tokens: new Map(),
+  hasMoved: false,
+  isReading: false,
+  cancelTurn: noTurn,
+});
+
 function watchedToken({ prices }: PricedChain, token: Address): WatchedToken {
-  const subscriptions = new Set<PriceSubscription>();
-  const keys = () => [...subscriptions].map(({ peer }) => peer.key.key);
+  const keys = new Map<string, number>();
   return {
-    ...{ token, subscriptions, read: -1, newest: undefined, isKnown: false, isReading: false },
-    unwatch: prices.watch(token, keys),
+    ...{ token, subscriptions: new Set(), keys, read: -1, newest: undefined, isKnown: false, isReading: false },
+    ...{ isDue: false, readMs: Number.NEGATIVE_INFINITY, unwatch: prices.watch(token, () => keys.keys()) },
   };
 }
 
@@ -207,6 +269,7 @@ async function orRefusal<T>({ prices }: PricedChain, work: () => Promise<T>): Pr
     return await work();
   } catch (error) {
     if (error instanceof Refusal) return error;
+    if (error instanceof OverBudget) return new Refusal("chain_unavailable", error.message);
     if (!(error instanceof AppError) || !OF_ENDPOINTS.test(error.code)) throw error;
     return new Refusal("chain_unavailable", `no endpoint of ${prices.chain.name} answers at the moment`);
   }

@@ -257,6 +257,12 @@ export class StreamSubscription {
 export interface Peer {
   /** The key that opened it, and how many subscriptions that key may have over all of its connections. */
   readonly key: Requester & { readonly subscriptions: number };
+  /**
+   * Takes a request of the client from the rate of its key, and runs it as a question of that key. It ends with the
+   * connection.
+   * @throws Refusal `rate_limited` beyond the rate; an abort once the client is gone; errors of `work`
+   */
+  ask(work: () => Promise<void>): Promise<void>;
   send(message: ServerMessage): void;
   /** Calls back once the client has read everything that was sent so far. Never, if it is gone before. */
   onRead(callback: () => void): void;

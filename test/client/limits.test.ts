@@ -177,6 +177,32 @@ describe("the pace", () => {
     await server.stop(true);
   });
 
+  test("asks again for a subscription that the key's rate had no request for, when the service says", async () => {
+    const refused: number[] = [];
+    const server = scripted({
+      onMessage: (socket, asked) => {
+        if (refused.length > 0) {
+          socket.send(statusOf(asked));
+          return;
+        }
+        refused.push(performance.now());
+        const { chain, address } = asked;
+        const message = "the key k has 60 requests a minute, which its messages and their work take: try again in 1 s";
+        socket.send(JSON.stringify({ type: "error", chain, address, code: "rate_limited", message }));
+      },
+    });
+    const client = new Client({ url: server.url.href, key: "k" });
+    const types: string[] = [];
+    for await (const { type } of client.subscribe(addressOf(0))) {
+      types.push(type);
+      if (type === "status") break;
+    }
+    expect(types.at(-1)).toBe("status");
+    expect(performance.now() - refused[0]!).toBeGreaterThan(900);
+    client.close();
+    await server.stop(true);
+  });
+
   test("opens another socket where a service says in an error that one is full", async () => {
     const MAX = 4;
     const counts = new Map<ServerWebSocket<unknown>, number>();

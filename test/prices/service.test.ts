@@ -1,4 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { SharedWork } from "../../src/core/budget.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { type PriceEvent, priceStream } from "../../src/events/types.ts";
@@ -6,6 +7,7 @@ import type { PriceRecord } from "../../src/prices/models.ts";
 import { topicOf } from "../../src/prices/styles/abi.ts";
 import { addressOf } from "../support/prices/fake-chain.ts";
 import { DAI, dollarWorld, SUSHI, TOKEN, UNI2, UNI3, USDC, USDT, WBTC, WETH, World } from "../support/prices/world.ts";
+import { READER } from "../support/requesters.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
 setDefaultTimeout(30_000);
@@ -261,6 +263,51 @@ describe("following", () => {
     world.clock.ms += 3_600_000;
     unwatch();
     expect([world.prices.isAsked(), world.prices.consumer.needsBlocks!()]).toEqual([false, false]);
+  });
+
+  test("of a watched token is read ahead for the keys that want it, and not while all of them owe requests", async () => {
+    const world = dollarWorld();
+    world.follower.start();
+    world.pair(TOKEN, 10_000n, WETH, 100n);
+    world.pair(WBTC, 10n, WETH, 100n);
+    const owing = new Set<string>();
+    const charged: string[][] = [];
+    const shared: SharedWork = {
+      hasRate: (keys) => [...keys].some((key) => !owing.has(key)),
+      share: (keysOf, work) => {
+        charged.push(...keysOf.map((keys) => [...keys].sort()));
+        return work();
+      },
+    };
+    const prices = world.restarted({ shared });
+    const request = (address: Address) => ({ address, percentChange: false, provenance: false });
+    const reader = (key: string) => ({ ...READER, key });
+    const keys = ["a"];
+    const unwatch = prices.watch(TOKEN, () => keys);
+    await prices.answer(request(TOKEN), reader("a"));
+    await prices.answer(request(WBTC), reader("c"));
+    const readAhead = async () => {
+      charged.length = 0;
+      await prices.readAhead(world.chain.mine());
+      return [...charged];
+    };
+    expect(await readAhead()).toEqual([["a"], ["c"]]);
+    keys.push("b");
+    expect(await readAhead()).toEqual([["a", "b"], ["c"]]);
+    owing.add("a").add("c");
+    expect(await readAhead()).toEqual([["a", "b"]]);
+    owing.add("b");
+    expect(await readAhead()).toEqual([]);
+    owing.clear();
+    // The question of a key is over after a minute, also if the token has other subscribers.
+    keys.shift();
+    world.clock.ms += 61_000;
+    expect(await readAhead()).toEqual([["b"]]);
+    // With its last subscriber the reads of a token end.
+    unwatch();
+    world.chain.requests.length = 0;
+    expect(await readAhead()).toEqual([]);
+    expect(world.chain.requests).toEqual([]);
   });
 
   test("reads at the node's newest block if no head was shown for half a minute: nobody may follow the chain", async () => {

@@ -79,6 +79,7 @@ function peer(of = channel) {
   const self = {
     key: OPERATOR,
     send: (message: ServerMessage) => void messages.push(message),
+    ask: (work: () => Promise<void>) => work(),
     onRead: () => undefined,
   };
   of.open(self);

@@ -72,7 +72,12 @@ function show(number: number, chainVersion = shown.version + 1): void {
 
 async function subscribe(since?: number) {
   const messages: ServerMessage[] = [];
-  const self = { key: READER, send: (message: ServerMessage) => void messages.push(message), onRead: () => undefined };
+  const self = {
+    key: READER,
+    send: (message: ServerMessage) => void messages.push(message),
+    ask: (work: () => Promise<void>) => work(),
+    onRead: () => undefined,
+  };
   channel.open(self);
   await channel.receive(self, JSON.stringify({ action: "subscribe", address, since }));
   const heard = () => messages.map((message) => [message.type, "version" in message ? message.version : undefined]);
@@ -187,7 +192,12 @@ test("does not let progress of the metadata overtake status and the replay", asy
   await projections.get(1, address);
   channel.onMetadataProgress(1, address, { resolved: 0, failed: 0 });
   const messages: ServerMessage[] = [];
-  const self = { key: READER, send: (message: ServerMessage) => void messages.push(message), onRead: () => undefined };
+  const self = {
+    key: READER,
+    send: (message: ServerMessage) => void messages.push(message),
+    ask: (work: () => Promise<void>) => work(),
+    onRead: () => undefined,
+  };
   channel.open(self);
   const subscribed = channel.receive(self, JSON.stringify({ action: "subscribe", address, since: 13 }));
   channel.onMetadataProgress(1, address, { resolved: 1, failed: 0 });
@@ -216,7 +226,12 @@ test.each([13, 15])("names only the record that the client has by progress of th
   const messages: ServerMessage[] = [];
   const stream = nftStream(1, address);
   const connection: Connection = { subscriptions: new Map(), indexed: new Set() };
-  const peer = { key: READER, send: (message: ServerMessage) => void messages.push(message), onRead: () => undefined };
+  const peer = {
+    key: READER,
+    send: (message: ServerMessage) => void messages.push(message),
+    ask: (work: () => Promise<void>) => work(),
+    onRead: () => undefined,
+  };
   const subscription = new StreamSubscription(stream, { peer, connection, unpin: () => undefined });
   connection.subscriptions.set(stream, subscription);
   const envelope = { chain: "eth", address };

@@ -42,6 +42,7 @@ async function replica() {
     const peer = {
       key: READER,
       send: (message: ServerMessage) => void messages.push(message),
+      ask: (work: () => Promise<void>) => work(),
       onRead: () => undefined,
     };
     channel.open(peer);

@@ -106,7 +106,7 @@ export const SERVICE_OPERATIONS: readonly Operation<ServiceDeps>[] = [
     id: "subscribe",
     summary: "WebSocket channel",
     description:
-      "Upgrade to a WebSocket. Send the key in the header or, from a browser, in the subprotocols evm.v2 and apikey.<key>. Send {action: subscribe, chain, address, since?}; since is the resume of the last message, and what was missed is sent again. The server sends status, progress, indexed, transfers, metadata, reorged and failed. With token in place of address, and minChangePercent?, it sends status, and price at first and at each change. All messages with their schemas: /asyncapi.json.",
+      "Upgrade to a WebSocket. Send the key in the header or, from a browser, in the subprotocols evm.v2 and apikey.<key>. Send {action: subscribe, chain, address, since?}; since is the resume of the last message, and what was missed is sent again. The server sends status, progress, indexed, transfers, metadata, reorged and failed. With token in place of address, and minChangePercent?, it sends status, and price at first and at each change. All messages with their schemas: /asyncapi.json. A connection and each subscribe take a request of the key's rate. A key may hold a quarter of the connections of a process, one of scope operate a half; beyond that the upgrade is refused with 429.",
     tag: "Push",
     isUpgrade: true,
     content: {},

@@ -8,6 +8,7 @@ import type { ChainView } from "../../chain/consumer.ts";
 import type { Chain } from "../../chains/chains.ts";
 import type { Deployment } from "../../chains/exchanges.ts";
 import { isMoney } from "../../chains/tokens.ts";
+import type { SharedWork } from "../../core/budget.ts";
 import type { Clock } from "../../core/clock.ts";
 import { AppError, Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
@@ -36,6 +37,8 @@ interface MarketsOptions {
   readonly readsAhead: number;
   /** States of pools that a key may have recorded in an hour. */
   readonly statesPerHour: number;
+  /** Charges what is read ahead to the keys that want it. */
+  readonly shared: SharedWork;
 }
 
 /** A token is read ahead at each new head for this long after a question, in ms. */
@@ -57,6 +60,12 @@ const isAccount = ({ bytes, start }: CodeStart): boolean =>
 
 /** Two unlisted factories can name one pool. */
 const keyOf = ({ id, factory }: Pool): string => `${id} ${factory}`;
+
+/** Tokens that are read ahead with their pools, and each pool once. */
+interface Ahead {
+  readonly subjects: ReadonlyMap<Subject, readonly Pool[]>;
+  readonly pools: ReadonlyMap<PoolId, Pool>;
+}
 
 interface Kept {
   readonly market: Market;
@@ -115,6 +124,8 @@ export class Markets {
    */
   noteAsked(token: Address, key = ""): void {
     this.noteQuestion();
+    // Its subscribers' own reads don't prolong the question of another key.
+    if (key === "" && this.#watched.has(token)) return;
     const before = this.#asked.peek(token);
     const isRecent = before !== undefined && this.#askedMs - before < ASKED_MS;
     const owner = (isRecent ? this.#asked.ownerOf(token) : undefined) || key;
@@ -129,7 +140,11 @@ export class Markets {
    */
   watch(token: Address, keys: () => Iterable<string>): () => void {
     this.#watched.set(token, keys);
-    return () => this.#watched.delete(token);
+    return () => {
+      this.#watched.delete(token);
+      // The question of a subscriber that is gone needs no more reads. Another client's next one notes it anew.
+      this.#asked.delete(token);
+    };
   }
 
   /** The keys that want a token. */
@@ -138,6 +153,18 @@ export class Markets {
     const keys = new Set([...(this.#watched.get(token)?.() ?? []), asked]);
     if (keys.size > 1) keys.delete("");
     return keys;
+  }
+
+  /** The keys for which a token is read ahead: its subscribers', and the one that asked about it lately. */
+  #payersOf(token: Address): ReadonlySet<string> {
+    const keys = new Set(this.#watched.get(token)?.());
+    if (this.#isAskedLately(token)) keys.add(this.#asked.ownerOf(token)!);
+    return keys;
+  }
+
+  #isAskedLately(token: Address): boolean {
+    const askedMs = this.#asked.peek(token);
+    return askedMs !== undefined && this.#options.clock.monotonic() - askedMs < ASKED_MS;
   }
 
   /** Forgets all markets: the chain may have moved on without being followed. */
@@ -257,11 +284,19 @@ export class Markets {
     };
   }
 
-  /** Reads the markets of the tokens asked about lately at a new head, all in one round trip. */
+  /**
+   * Reads the markets of the tokens asked about lately at a new head, all in one round trip, for the keys that want them.
+   * @throws OverBudget if it takes more than one question for each token may
+   */
   async readAhead(head: HeaderRef): Promise<void> {
-    if (!this.isAsked) return;
+    if (this.#wanted().next().done === true) return;
+    const lately = this.#lately(head);
+    const keysOf = [...lately.subjects.keys()].map(({ token }) => this.#payersOf(token));
+    await this.#options.shared.share(keysOf, () => this.#readTogether(lately, head));
+  }
+
+  async #readTogether({ subjects, pools }: Ahead, head: HeaderRef): Promise<void> {
     const { clock } = this.#options;
-    const { subjects, pools } = this.#lately(head);
     const tokens = [...subjects.keys()].map(({ token }) => token);
     const [read] = await Promise.all([this.#readAt(tokens, [...pools.values()], head), this.#lists.readTo(head)]);
     if (read.header.hash !== head.hash) return;
@@ -288,14 +323,15 @@ export class Markets {
   }
 
   /** Returns the tokens to be read ahead with their pools, and each pool once. */
-  #lately(head: HeaderRef) {
-    const { chain, readsAhead } = this.#options;
+  #lately(head: HeaderRef): Ahead {
+    const { chain, readsAhead, reader, shared } = this.#options;
     const subjects = new Map<Subject, readonly Pool[]>();
     const pools = new Map<PoolId, Pool>();
     for (const token of this.#wanted()) {
       if (subjects.size + pools.size >= readsAhead) break;
       const subject = this.#lists.known(token);
-      if (this.#options.reader.isCostly(token)) continue;
+      // A key that owes requests waits, unless another key wants the token too.
+      if (reader.isCostly(token) || !shared.hasRate(this.#payersOf(token))) continue;
       const isRead = this.keptAt(token, head) !== undefined || this.keptAhead(token, head) !== undefined;
       if (subject === undefined || isRead) continue;
       const own = pricingPools(chain, subject);

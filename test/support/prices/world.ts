@@ -1,6 +1,8 @@
 /** A small Ethereum with a dollar: WETH, USDC, USDT, DAI and WBTC at their addresses, and prices over it. */
+
 import { CHAINS } from "../../../src/chains/chains.ts";
 import { exchangesOf } from "../../../src/chains/exchanges.ts";
+import type { SharedWork } from "../../../src/core/budget.ts";
 import type { Clock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import type { PriceRecord } from "../../../src/prices/models.ts";
@@ -74,9 +76,9 @@ export class World {
   }
 
   /** Prices of a new process on the same chain and log, with empty memory. */
-  restarted(): Prices {
+  restarted(more: { readonly shared?: SharedWork } = {}): Prices {
     const { chain, log, clock, follower } = this;
-    return createPrices({ chain: eth, reader: chain, log, view: follower, clock });
+    return createPrices({ chain: eth, reader: chain, log, view: follower, clock, ...more });
   }
 
   /** Makes a v2 pool with whole amounts of two tokens. */

@@ -63,6 +63,7 @@ export class SimProcess {
   readonly #peer = {
     key: OPERATOR,
     send: (message: ServerMessage) => this.told.push(message),
+    ask: (work: () => Promise<void>) => work(),
     onRead: () => undefined,
   };
 

@@ -59,6 +59,8 @@ interface Known {
   readonly search: Search;
   /** What was announced after the search, up to a block that may leave the chain. */
   tail?: Tail;
+  /** The read of a tail that is under way. */
+  reading?: Promise<boolean>;
 }
 
 interface Tail {
@@ -126,8 +128,13 @@ export class AnnouncedPools {
     }
     const pools = poolsIn(search.found, token);
     if (block.number <= search.to) return merged(pools);
-    if (!this.#covers(token, known, block.number) && !(await this.#readTail(token, known, block, requester))) {
-      return undefined;
+    if (!this.#covers(token, known, block.number)) {
+      const reading = known.reading ?? this.#readTail(token, known, block, requester);
+      known.reading = reading;
+      const isRead = await reading.finally(() => {
+        delete known.reading;
+      });
+      return isRead ? this.poolsOf(token, block, finalized, requester) : undefined;
     }
     const { at = { number: search.to }, found = [] } = known.tail ?? {};
     // The chain's pool lists may forget what they know of older blocks.

@@ -21,6 +21,8 @@ interface BatchesOptions {
 /** Most calls, and most characters of their parameters, in one batch. Providers refuse longer batches. */
 const BATCH_MAX = 100;
 const BATCH_MAX_LENGTH = 1024 * 1024;
+/** Batches that are written in one turn of the event loop. */
+const SENT_AT_ONCE = 4;
 /** Logs of a range of at least this many blocks are requested alone, so that no other answer waits for them. */
 const SLOW_BLOCKS = 1_000;
 /**
@@ -113,10 +115,10 @@ export class Batches {
     void this.#sendInTurns(batches);
   }
 
-  /** Sends each batch in a turn of its own: writing a large one takes milliseconds. */
+  /** Sends some batches in each turn: writing a large one takes a millisecond or two. */
   async #sendInTurns(batches: readonly QueuedCall[][]): Promise<void> {
     for (const [at, batch] of batches.entries()) {
-      if (at > 0) await yieldToEventLoop();
+      if (at > 0 && at % SENT_AT_ONCE === 0) await yieldToEventLoop();
       void this.#send(batch);
     }
   }

@@ -95,7 +95,7 @@ export class FairQueue<T> {
 }
 
 /** Counts the places that each key holds. */
-export class FairPlaces {
+class FairPlaces {
   readonly #shares: Shares;
   readonly #held = new Map<string, number>();
   #total = 0;

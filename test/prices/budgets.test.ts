@@ -134,6 +134,34 @@ test("the change over a day of a token from today is left out after a few reques
   });
 });
 
+test("a search for announced pools goes on with the next question where the last one left it", async () => {
+  const cap = 100;
+  const proxy = await startRpcProxy(chain.anvil.url, {
+    onRequest({ method, params }) {
+      if (method !== "eth_getLogs") return undefined;
+      const [{ fromBlock, toBlock }] = params as [{ fromBlock: string; toBlock: string }];
+      const isWide = Number(toBlock) - Number(fromBlock) >= cap;
+      if (isWide) return { error: { code: -32_005, message: `query exceeds max block range ${cap}` } };
+      return { delayUntil: Bun.sleep(120) };
+    },
+  });
+  const { prices } = await scene(proxy);
+  const poolless = await chain.token();
+  await chain.anvil.mine();
+  const codes: string[] = [];
+  while (codes.at(-1) !== "no_pool" && codes.length < 20) {
+    const client = new AbortController();
+    const { answer } = ask(prices, { address: poolless, ...plain }, client.signal);
+    codes.push(((await answer) as Refusal).code);
+    client.abort();
+  }
+  expect(codes.at(-1)).toBe("no_pool");
+  expect(codes.slice(0, -1)).toEqual(codes.slice(1).map(() => "searching"));
+  expect(codes.length).toBeGreaterThan(1);
+  // Sixteen ranges by two topics, the attempts to read more at once, and a part that each question leaves.
+  expect(proxy.count("eth_getLogs")).toBeLessThan(64);
+});
+
 describe("an unlisted factory", () => {
   for (const name of ["LongFactory", "LoopingFactory", "TrapFactory"]) {
     test(`that is costly (${name}) costs a few calls of little gas, and no other question waits for it`, async () => {

@@ -19,7 +19,7 @@ import { announcedPool, announcementsOf, V4 } from "../styles/v4.ts";
 import { MAX_LOG_REQUESTS, undefinedIfTooManyLogs } from "./history.ts";
 import { Gathering } from "./merged-reads.ts";
 
-/** Parts in which a search goes through a chain that can't be read at once, so that a client is told how far it is. */
+/** Parts in which a search begins to go through a chain that can't be read at once. What a part has found is kept. */
 const PARTS = 8;
 /** Requests of the attempt to read the whole chain at once. */
 const AT_ONCE = 2;
@@ -48,8 +48,10 @@ interface Search {
   readonly to: number;
   readonly requests: { left: number };
   wasTriedAtOnce: boolean;
-  /** Parts of the chain that were read. */
-  done: number;
+  /** The first block that was not read. */
+  next: number;
+  /** Blocks of the next part: about those of one request, once it is known how many these are. */
+  size: number;
   found: readonly Found[];
   state: "running" | "complete" | "too long";
 }
@@ -120,7 +122,7 @@ export class AnnouncedPools {
     if (search.state === "running") await this.#goOn(search, requester);
     if (search.state === "too long") return undefined;
     if (search.state === "running") {
-      const percent = Math.floor((search.done / PARTS) * 100);
+      const percent = Math.floor((search.next / (search.to + 1)) * 100);
       throw new Refusal("searching", `pools of this token are being searched for: ${percent} % of the chain is read`, {
         details: { percent, toBlock: search.to },
         retryAfter: RETRY_AFTER,
@@ -147,7 +149,16 @@ export class AnnouncedPools {
     let search = this.#forming.get(name);
     if (search === undefined || search.tokens.length >= MAX_TOGETHER) {
       const requests = { left: MAX_LOG_REQUESTS };
-      search = { tokens: [], to, requests, wasTriedAtOnce: false, done: 0, found: [], state: "running" };
+      search = {
+        tokens: [],
+        to,
+        requests,
+        wasTriedAtOnce: false,
+        next: 0,
+        size: Math.ceil((to + 1) / PARTS),
+        found: [],
+        state: "running",
+      };
       this.#forming.set(name, search);
     }
     search.tokens.push(token);
@@ -182,18 +193,24 @@ export class AnnouncedPools {
       search.wasTriedAtOnce = true;
       if (found !== undefined) return complete(search, found);
     }
-    const size = Math.ceil((to + 1) / PARTS);
-    while (search.done < PARTS) {
-      const from = search.done * size;
-      const part = this.#read(tokens, from, Math.min(to, from + size - 1), search.requests);
-      const found = from > to ? [] : await undefinedIfTooManyLogs(part);
-      if (found === undefined) {
-        // Else this question alone can't pay for more.
-        if (search.requests.left <= 0) search.state = "too long";
-        return;
+    while (search.next <= to) {
+      const { next, size } = search;
+      const before = search.requests.left;
+      const last = Math.min(to, next + size - 1);
+      try {
+        const found = await undefinedIfTooManyLogs(this.#read(tokens, next, last, search.requests));
+        if (found === undefined) {
+          // Else this question alone can't pay for more.
+          if (search.requests.left <= 0) search.state = "too long";
+          return;
+        }
+        search.found = [...search.found, ...found];
+        search.next = last + 1;
+      } finally {
+        // A question may end within a part, and what it has found of it is lost. So a part is what one request reads.
+        const requests = (before - search.requests.left) / (2 * this.#options.venues.length);
+        search.size = Math.max(1, Math.ceil(size / Math.max(1, requests)));
       }
-      search.found = [...search.found, ...found];
-      search.done++;
     }
     complete(search, search.found);
   }

@@ -75,6 +75,8 @@ const FEW = 8;
 const MAX_LISTS = 5_000;
 /** Blocks of logs read to keep lists whole. After a longer gap, asking the factories again costs less. */
 const MAX_GAP = 512;
+/** The part of a question's budget that may go into keeping the lists whole. */
+const UPKEEP = 0.3;
 /** Announced pools remembered; with more of them, the lists are no longer known to be whole. */
 const MAX_CREATED = 50_000;
 /** Blocks remembered to step back to after a reorganisation. */
@@ -228,7 +230,9 @@ export class PoolLists {
         last !== undefined &&
         head.number - last.number <= MAX_GAP &&
         this.#created.size + this.#unfound.size < MAX_CREATED;
-      if (!isNear || !(await this.#readLogs(last.number + 1, head))) this.#begin(head);
+      // Asking the factories again is the alternative, which the question must still be able to pay.
+      const read = () => this.#readLogs(last!.number + 1, head);
+      if (!isNear || !(await Budget.part(UPKEEP, read))) this.#begin(head);
       this.#read.push({ number: head.number, hash: head.hash });
       if (this.#read.length > MAX_READ) this.#read.shift();
     });

@@ -49,3 +49,15 @@ contract TrapFactory {
         while (true) {}
     }
 }
+
+/// An honest token whose decimals take a million gas.
+contract HeavyToken is Ledger {
+    string public constant name = "Heavy";
+    string public constant symbol = "HEAVY";
+
+    function decimals() external pure returns (uint8) {
+        uint256 sum;
+        for (uint256 i = 0; i < 5_000; i++) sum ^= uint256(keccak256(abi.encode(sum, i)));
+        return sum == 0 ? 17 : 18;
+    }
+}

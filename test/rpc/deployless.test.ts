@@ -64,3 +64,29 @@ test("tells codes of many addresses by one request: none, a delegation, a contra
   expect(await readerOf(plain.url).codes([account, delegated, nft, nft, account])).toEqual(codes);
   expect(plain.count("eth_getCode")).toBe(5);
 });
+
+test("bounds getters where one of them takes all gas, and gives those that need more what they need", async () => {
+  const proxy = await startRpcProxy(anvil.url);
+  const reader = readerOf(proxy.url);
+  const [burning, heavy] = await Promise.all(
+    ["BurningToken", "HeavyToken"].map(async (name) =>
+      toAddress((await deploy(anvil, await contractArtifact(name))).address),
+    ),
+  );
+  const getter = (to: Address, signature: string) => ({ to, data: selectorOf(signature), isGetter: true });
+  const calls = [
+    ...[getter(heavy!, "decimals()"), getter(burning!, "symbol()"), getter(nft, "name()"), getter(burning!, "name()")],
+    ...Array.from({ length: 40 }, () => getter(nft, "symbol()")),
+    ...[getter(burning!, "symbol()"), getter(heavy!, "symbol()")],
+  ];
+  const results = await reader.calls(calls, "latest");
+  expect(BigInt(results[0]!.data)).toBe(18n);
+  expect([results[1]!.ok, results[2]!.ok, results[3]!.ok, results[44]!.ok, results[45]!.ok]).toEqual([
+    ...[false, true, true, false, true],
+  ]);
+  expect(results.slice(4, 44).every(({ ok, data }) => ok && data === results[4]!.data)).toBe(true);
+  expect([reader.isCostly(burning!), reader.isCostly(heavy!), reader.isCostly(nft)]).toEqual([true, true, false]);
+  const before = proxy.count();
+  expect(BigInt((await reader.calls(calls, "latest"))[0]!.data)).toBe(18n);
+  expect(proxy.count() - before).toBeLessThan(6);
+});

@@ -252,7 +252,15 @@ export class CallReader {
     const { ok, data: returned } = await this.#refusable(endpoint, { to: undefined, data }, tag);
     const results = ok ? undefined : readResults(returned, calls.length);
     if (results === undefined) return undefined;
-    for (const at of costlyAmong(returned)) this.#costly.set(calls[at]!.to!, true);
+    // Those that need more get it apart. They may be honest.
+    const costly = Map.groupBy(costlyAmong(returned), (at) => calls[at]!.to!);
+    const again = [...costly].map(async ([address, places]) => {
+      this.#costly.set(address, true);
+      const own = places.map((at) => calls[at]!);
+      const given = await this.#apart(endpoint, own, tag);
+      for (const [index, at] of places.entries()) results[at] = given[index]!;
+    });
+    await Promise.all(again);
     return results;
   }
 

@@ -4,6 +4,7 @@
  */
 import { type Static, Type } from "@sinclair/typebox";
 import { type Collection, collectionAt } from "../../collections/collection.ts";
+import { runInSlices } from "../../core/background.ts";
 import { isoTime } from "../../core/block-time.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
 import { parseAddress } from "../../core/hex.ts";
@@ -298,7 +299,8 @@ async function recordsFor(
     name: collection.identified?.name ?? null,
   });
   const isNative = deps.wireTypes === "native";
-  return recordsOf({ address: contract, collection, names }, entries, facts, isNative) as RecordModel[];
+  const records = recordsOf({ address: contract, collection, names }, entries, facts, isNative);
+  return (await runInSlices(records)) as RecordModel[];
 }
 
 /** The metadata of a page: all of it, as known now. */

@@ -30,6 +30,19 @@ interface LogRef {
   readonly logIndex: number;
 }
 
+/** What is asked of the node about logs, and of which branch. */
+interface WantedFacts {
+  readonly at: BlockRef | undefined;
+  readonly times: boolean;
+  readonly transactions: boolean;
+}
+
+interface FactsOfLog {
+  /** Seconds since the epoch. */
+  readonly time: number | undefined;
+  readonly transaction: Hash | undefined;
+}
+
 /** By log index. Undefined if two transactions have a log of this index, as a bridge's may. */
 type Transactions = ReadonlyMap<number, Hash | undefined>;
 
@@ -90,14 +103,29 @@ export class BlockFacts {
   }
 
   /**
-   * Reads the times of blocks, in seconds since the epoch; undefined where the node does not tell one soon enough.
-   * @param at a known block, not below them, whose branch they are on. Undefined if they are final
+   * Reads facts of a contract's logs: the times of their blocks, in seconds since the epoch, and their transactions, with
+   * one request per block. Undefined where the node does not tell one soon enough.
+   * @param at a known block, not below the logs, whose branch they are on. Undefined if they are final
    */
-  async readTimes(blocks: readonly number[], at: BlockRef | undefined): Promise<(number | undefined)[]> {
-    const { clock } = this.#options;
-    const found = new Map<number, HeaderRef>();
-    await withTimeout(clock, PAGE_WAIT_MS, this.#readHeaders(blocks, at, found));
-    return blocks.map((block) => found.get(block)?.timestamp);
+  async read(
+    address: Address,
+    logs: readonly LogRef[],
+    { at, times, transactions }: WantedFacts,
+  ): Promise<readonly FactsOfLog[]> {
+    const headers = new Map<number, HeaderRef>();
+    const found = new Map<number, Transactions>();
+    const blocks = [...new Set(logs.map(({ block }) => block))];
+    const reading = async () => {
+      // A block that may be reverted needs its header for both.
+      const asked = times ? blocks : blocks.filter((block) => !this.#isFinal(block));
+      await this.#readHeaders(asked, at, headers);
+      if (transactions) await this.#readTransactions(address, blocks, headers, found);
+    };
+    await withTimeout(this.#options.clock, PAGE_WAIT_MS, reading());
+    return logs.map(({ block, logIndex }) => ({
+      time: headers.get(block)?.timestamp,
+      transaction: found.get(block)?.get(logIndex),
+    }));
   }
 
   /** Adds the headers of the blocks to `found`, as they come. */
@@ -127,39 +155,20 @@ export class BlockFacts {
     }
   }
 
-  /**
-   * Reads the transactions of a contract's logs, with one request per block; undefined where the node does not tell one
-   * soon enough. `at` is as in `readTimes`.
-   */
-  async readTransactions(
-    address: Address,
-    logs: readonly LogRef[],
-    at: BlockRef | undefined,
-  ): Promise<(Hash | undefined)[]> {
-    const found = new Map<number, Transactions>();
-    const blocks = [...new Set(logs.map(({ block }) => block))];
-    await withTimeout(this.#options.clock, PAGE_WAIT_MS, this.#readBlocks(address, blocks, at, found));
-    return logs.map(({ block, logIndex }) => found.get(block)?.get(logIndex));
-  }
-
-  async #readBlocks(
+  /** Adds the transactions of the blocks to `found`, as they come. @param headers those of blocks that may be reverted */
+  async #readTransactions(
     address: Address,
     blocks: readonly number[],
-    at: BlockRef | undefined,
+    headers: ReadonlyMap<number, HeaderRef>,
     found: Map<number, Transactions>,
   ): Promise<void> {
-    const headers = new Map<number, HeaderRef>();
-    await this.#readHeaders(
-      blocks.filter((block) => !this.#isFinal(block)),
-      at,
-      headers,
-    );
     for (let from = 0; from < blocks.length; from += AT_ONCE) {
       const some = blocks.slice(from, from + AT_ONCE);
       await Promise.all(
         some.map(async (block) => {
-          const hash = headers.get(block)?.hash;
-          if (hash === undefined && !this.#isFinal(block)) return;
+          const isFinal = this.#isFinal(block);
+          const hash = isFinal ? undefined : headers.get(block)?.hash;
+          if (hash === undefined && !isFinal) return;
           const transactions = await this.#transactionsOf(address, block, hash).catch(() => undefined);
           if (transactions !== undefined) found.set(block, transactions);
         }),

@@ -356,6 +356,8 @@ export async function beginAnew(
     const { status, name, symbol } = fromHeadline(headline);
     before = status;
     if (type === "CollectionRemoved" && status === "removed") return undefined;
+    // It was requested and has not begun: it begins anew in any case.
+    if (type === "ReindexRequested" && status === "requested" && Object.keys(doubts).length === 0) return undefined;
     const anew = { ...firstRequest(clock.now(), requester), name, symbol, base: version + 1, ...doubts };
     const state: IndexState = { ...anew, status: type === "CollectionRemoved" ? "removed" : "requested" };
     return { stream, events: [{ type }], expectedVersion: version, headline: toHeadline(state) };

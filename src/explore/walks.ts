@@ -111,6 +111,13 @@ export interface TransferQuery {
 
 export type TransfersPage = PageOf<Transfer>;
 
+interface TransfersPageOptions {
+  readonly isFirst: boolean;
+  readonly limit: number;
+  /** As for `readTransfers`. */
+  readonly takes?: (block: number) => boolean;
+}
+
 /**
  * Returns transfers of a collection, newest first, from the walk's place on, through all contracts that were at its
  * address. Its last number counts them, the present one last.
@@ -120,7 +127,7 @@ export async function transfersPage(
   source: WalkSource,
   start: StartedWalk,
   query: TransferQuery,
-  { isFirst, limit }: { readonly isFirst: boolean; readonly limit: number },
+  { isFirst, limit, takes }: TransfersPageOptions,
 ): Promise<TransfersPage> {
   const { block, position } = start.walk;
   const page = await readKept(source, start, function* (collection): Generator<void, TransfersPage> {
@@ -130,7 +137,7 @@ export async function transfersPage(
     for (let life = place?.[3] ?? ledgers.indexOf(ledgerOf(collection, start.walk)); life >= 0; life--) {
       const ledger = ledgers[life] as Ledger;
       const from = place?.[3] === life ? ([place[0], place[1], place[2]] as const) : undefined;
-      const slice = yield* transfersOf(ledger, query, { block, from, limit: limit - transfers.length });
+      const slice = yield* transfersOf(ledger, query, { block, from, limit: limit - transfers.length, takes });
       transfers.push(...named(ledger, slice.transfers));
       if (slice.next !== undefined) return { transfers, next: [...slice.next, life] };
     }

@@ -5,6 +5,7 @@
 import { swagger } from "@elysiajs/swagger";
 import { Elysia } from "elysia";
 import { LIMITS } from "../config.ts";
+import { runInSlices } from "../core/background.ts";
 import { ClientGone, invalidParameter, invariant, Refusal } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import { type ApiKey, type KeyLimits, WAY_TO_OPERATE } from "../operators/keys.ts";
@@ -15,6 +16,7 @@ import {
   errorResponse,
   isNodeRefusal,
   jsonHeaders,
+  jsonParts,
   NO_STORE,
   pathOf,
   preflight,
@@ -248,23 +250,27 @@ const handlerOf =
     const search = searchOf(request.url);
     const progress = inProgress.get(request);
     const incoming = { request, search, params, requester: progress?.key, question: progress?.question };
-    if (operation.scope === undefined) return responseOf(await operation.handle(incoming, deps), jsonHeaders);
+    if (operation.scope === undefined) return await responseOf(await operation.handle(incoming, deps), jsonHeaders);
     invariant(progress?.key !== undefined, "a request reached a route without a checked key");
     if (operation.isUpgrade !== true) progress.unknown = unknownParameters(search, operation.query);
     const answering = operation.handle(incoming, deps);
     const answered = await whileLogAnswers(deps.isLogAnswering, deps.clock, answering);
     progress.isStreamed = "response" in answered;
-    if (!("cached" in answered)) return responseOf(answered, (headers) => ({ ...headers, "cache-control": NO_STORE }));
+    if (!("cached" in answered))
+      return await responseOf(answered, (headers) => ({ ...headers, "cache-control": NO_STORE }));
     progress.answered = answered.cached;
     return new Response(null);
   };
 
 type HeadersOf = (headers: Record<string, string>) => Headers | Record<string, string>;
 
-function responseOf(answered: Answered, headersOf: HeadersOf): Response {
+async function responseOf(answered: Answered, headersOf: HeadersOf): Promise<Response> {
   if ("response" in answered) return answered.response;
   invariant("body" in answered, "only operations with a key may be cached");
-  return Response.json(answered.body, { headers: headersOf({ ...answered.headers }) });
+  const headers = new Headers(headersOf({ ...answered.headers }));
+  // As the runtime writes it in answers of JSON.
+  if (!headers.has("content-type")) headers.set("content-type", "application/json;charset=utf-8");
+  return new Response(new Blob(await runInSlices(jsonParts(answered.body as object))), { headers });
 }
 
 /** What a proxy's log has for a request whose client left before the answer (nginx). It is nobody's fault here. */

@@ -57,20 +57,26 @@ interface List {
   before(transfer: number): number;
 }
 
+interface TransferReading {
+  readonly block: number;
+  /** `next` of the page before. The ledger must hold the same blocks up to `block`. */
+  readonly from: TransferPlace | undefined;
+  readonly limit: number;
+  /** False for a block that the page has no room for: the page ends before its first transfer of it. */
+  readonly takes?: ((block: number) => boolean) | undefined;
+}
+
 /** The place of the newest transfer at or before `block`. */
 function placeAt({ owners, balances, rows }: Ledger, block: number): TransferPlace {
   const ranges = firstAbove(rows.ranges.length, (range) => (rows.ranges[range] as IdRange).block > block);
   return [owners.countAt(block), balances.countAt(block), ranges];
 }
 
-/**
- * Reads up to `limit` transfers at or before `block`, in slices. Fewer if they are far apart.
- * @param from `next` of the page before. The ledger must hold the same blocks up to `block`
- */
+/** Reads up to `limit` transfers at or before `block`, in slices. Fewer if they are far apart. */
 export function* readTransfers(
   ledger: Ledger,
   filter: TransferCriteria,
-  { block, from, limit }: { readonly block: number; readonly from: TransferPlace | undefined; readonly limit: number },
+  { block, from, limit, takes = () => true }: TransferReading,
 ): Generator<void, TransferSlice> {
   const place = from ?? placeAt(ledger, block);
   const lists = yield* listsOf(ledger, filter);
@@ -87,7 +93,10 @@ export function* readTransfers(
     if (looked % VALUES_PER_SLICE === VALUES_PER_SLICE - 1) yield;
     const head = newestOf(ledger, heads);
     const transfer = transferAt(ledger, head, filter.id);
-    if (transfer !== undefined && isMatch(transfer, filter)) transfers.push(transfer);
+    if (transfer !== undefined && isMatch(transfer, filter)) {
+      if (!takes(transfer.block)) return { transfers, next: placeOf(heads) };
+      transfers.push(transfer);
+    }
     head.at = head.list.before(head.at);
     if (head.at < 0) heads.splice(heads.indexOf(head), 1);
   }

@@ -27,16 +27,30 @@ export interface Page {
   readonly finalized: boolean;
 }
 
-/** Returns the records of entries as objects, one for each of `facts`. */
-export function recordsOf(
+/** Characters of metadata that become objects between two turns of the event loop: 2 ms. */
+const SLICE_CHARACTERS = 256 * 1024;
+
+/** Returns the records of entries as objects, one for each of `facts`, in slices. */
+export function* recordsOf(
   of: Parameters<typeof addRecords>[1],
   entries: readonly Entry[],
   facts: readonly RecordFacts[],
   native: boolean,
-): object[] {
-  out.start();
-  addRecords(out, of, entries, facts, { hex: false, native });
-  return JSON.parse(new TextDecoder().decode(out.view())) as object[];
+): Generator<void, object[]> {
+  const records: object[] = [];
+  for (let from = 0; from < facts.length; ) {
+    if (from > 0) yield;
+    let to = from;
+    for (let characters = 0; to < facts.length && characters < SLICE_CHARACTERS; to++) {
+      const { tokenUri, metadata, normalized, media } = facts[to] as RecordFacts;
+      characters += tokenUri.length + metadata.length + normalized.length + media.length;
+    }
+    out.start();
+    addRecords(out, of, entries.slice(from, to), facts.slice(from, to), { hex: false, native });
+    records.push(...(JSON.parse(new TextDecoder().decode(out.view())) as object[]));
+    from = to;
+  }
+  return records;
 }
 
 /** The buffer of all pages. They are written one after the other, never at the same time. */

@@ -237,8 +237,11 @@ interface FactsReaderOptions {
   readonly publicUrl: () => string;
 }
 
-/** Most characters of metadata per page, a hundred times an ordinary page. Metadata beyond it is not read. */
-const MAX_PAGE_CHARACTERS = 24 * 1024 * 1024;
+/**
+ * Most characters of metadata per page: 6 KB for each of 500 tokens, above an ordinary token's. Metadata beyond it is not
+ * read. Its bytes are written in one piece, which takes two to three ms a megabyte.
+ */
+const MAX_PAGE_CHARACTERS = 3 * 1024 * 1024;
 const SIZE_NAMES = { 100: "low", 250: "medium", 500: "high" } as const;
 
 /** The book's knowledge of an entry, before its texts are read. */

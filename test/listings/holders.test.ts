@@ -137,7 +137,7 @@ async function routeOf(chainId: 1 | 56 | 137, transfers: readonly ModelTransfer[
   const chain: NftChain = {
     view,
     headerOf: async (block) => ({ number: block, hash: hash(block), parentHash: hash(block - 1), timestamp: block }),
-    blockFacts: { timeOf: () => undefined, readTimes: async () => [], readTransactions: async () => [] },
+    blockFacts: { timeOf: () => undefined, read: async () => [] },
     factsOf: async (_address, entries) => ({ facts: entries.map(() => NO_METADATA), isSettled: true }),
     outcomesOf: async () => [],
     documentOf: async () => documentOf({ ...NO_METADATA, normalized: NO_TEXT.normalized }, undefined),

@@ -230,9 +230,9 @@ test("reads no more of a page of megabytes than it may show, and leaves the even
     Array.from({ length: SMALL + LARGE }, (_, id) => JSON.stringify({ name: nameOf(id) })),
   );
   const { value: shown, turns } = await turnsDuring(() => running.page(A, SMALL + LARGE));
-  // Each large token takes two of the page's 24 megabytes: its text and its fields.
-  expect(shown.length).toBe(SMALL + 13);
-  expect(bytes).toBeLessThan(27 * MEGABYTE);
+  // Each large token takes two of the page's three megabytes: its text and its fields.
+  expect(shown.length).toBe(SMALL + 2);
+  expect(bytes).toBeLessThan(7 * MEGABYTE);
   // At least one turn of the event loop per serialised body.
   expect(turns).toBeGreaterThan(bytes / MEGABYTE - 1);
   // A second read gives the same names, whatever the first one left in memory.

@@ -18,6 +18,13 @@ import type { ShownChain } from "../../walks/snapshot.ts";
 import { asRefusal } from "./answers.ts";
 import { notEnabled } from "./parameters.ts";
 
+/** Facts of a log that memory doesn't keep. */
+export interface LogFacts {
+  /** Time of its block, in seconds since the epoch; undefined if the node does not tell it soon enough. */
+  readonly time: number | undefined;
+  readonly transaction: Hash | undefined;
+}
+
 /** The parts of an enabled chain that the listing needs. */
 export interface NftChain {
   readonly view: ShownChain;
@@ -26,15 +33,15 @@ export interface NftChain {
    * @param above a known block that it must be linked to
    */
   headerOf(block: number, above?: BlockRef): Promise<HeaderRef | undefined>;
-  /** Times of blocks and transactions of logs. `at` is a known block whose branch they are on; undefined for final ones. */
+  /** Times of blocks and transactions of logs. */
   readonly blockFacts: {
     timeOf(block: number): number | undefined;
-    readTimes(blocks: readonly number[], at: BlockRef | undefined): Promise<(number | undefined)[]>;
-    readTransactions(
+    /** Reads facts of logs from the node. `at` is a known block whose branch they are on; undefined for final ones. */
+    read(
       address: Address,
       logs: readonly { readonly block: number; readonly logIndex: number }[],
-      at: BlockRef | undefined,
-    ): Promise<(Hash | undefined)[]>;
+      wanted: { readonly at: BlockRef | undefined; readonly times: boolean; readonly transactions: boolean },
+    ): Promise<readonly LogFacts[]>;
   };
   /** Returns the known metadata of the entries, or of the first ones if all would be too much for a page. */
   factsOf(address: Address, entries: readonly ShownToken[], options: PageFactsOptions): Promise<KnownFacts>;

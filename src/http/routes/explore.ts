@@ -4,9 +4,10 @@
  */
 import { type Static, Type } from "@sinclair/typebox";
 import { type Collection, collectionAt } from "../../collections/collection.ts";
+import { runInSlices } from "../../core/background.ts";
 import { isoTime } from "../../core/block-time.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
-import { type Hash, parseAddress } from "../../core/hex.ts";
+import { parseAddress } from "../../core/hex.ts";
 import {
   address,
   blockHash,
@@ -50,7 +51,7 @@ import {
   type StartedWalk,
   startWalk,
 } from "../../walks/walk.ts";
-import { asOfBlock, type NftChain, responseHeaders } from "../api/answered-block.ts";
+import { asOfBlock, type LogFacts, type NftChain, responseHeaders } from "../api/answered-block.ts";
 import { type Operation, operationsFor } from "../api/operation.ts";
 import {
   anyText,
@@ -115,7 +116,8 @@ const TransferList = named(
   "TransferList",
   Type.Object({
     result: Type.Array(named("CollectionTransfer", CollectionTransfer), {
-      description: "Newest first, in the reverse order of the logs. Fewer than the limit if they are far apart",
+      description:
+        "Newest first, in the reverse order of the logs. Fewer than the limit if they are far apart, or if the node is asked about many blocks",
     }),
     cursor: nullableText(SAME_BLOCK),
   }),
@@ -297,7 +299,8 @@ async function recordsFor(
     name: collection.identified?.name ?? null,
   });
   const isNative = deps.wireTypes === "native";
-  return recordsOf({ address: contract, collection, names }, entries, facts, isNative) as RecordModel[];
+  const records = recordsOf({ address: contract, collection, names }, entries, facts, isNative);
+  return (await runInSlices(records)) as RecordModel[];
 }
 
 /** The metadata of a page: all of it, as known now. */
@@ -352,28 +355,55 @@ interface TransfersWanted extends TransferQuery {
   readonly transactions: boolean;
 }
 
+/**
+ * Most calls for the blocks of one page: two for one whose transactions are asked for, its header and its logs, and one for a
+ * header alone. With the walk's block before and after each fifty headers, and a call that fails and is repeated for one block
+ * in ten, they are less than the 100 calls of a question, and half of them less than its 64 requests for logs.
+ */
+const MAX_BLOCK_CALLS = 80;
+
+/** Says which blocks a page has room for, in the order in which it is asked: those for which the node answers in bounds. */
+function roomForBlocks(
+  { blockFacts }: Pick<NftChain, "blockFacts">,
+  { times, transactions }: TransfersWanted,
+): (block: number) => boolean {
+  const taken = new Set<number>();
+  let calls = 0;
+  return (block) => {
+    if (taken.has(block)) return true;
+    const own = transactions ? 2 : Number(times && blockFacts.timeOf(block) === undefined);
+    if (calls + own > MAX_BLOCK_CALLS) return false;
+    taken.add(block);
+    calls += own;
+    return true;
+  };
+}
+
 /** A page of transfers, with what the node is asked about it. */
 async function transfersAnswer(asked: Asked, deps: ExploreDeps, wanted: TransfersWanted) {
   const { id, from, to } = wanted;
   const reading = await readingOf(asked, deps, ["transfers", id?.toString(), from, to]);
-  const { source, limit, cursor, cursorAt } = reading;
+  const { source, runtime, limit, cursor, cursorAt } = reading;
   const {
     body: page,
     start,
     headers,
   } = await respond(reading, deps, false, (start) =>
-    transfersPage(source, start, wanted, { isFirst: cursor === undefined, limit }),
+    transfersPage(source, start, wanted, {
+      ...{ isFirst: cursor === undefined, limit },
+      takes: roomForBlocks(runtime, wanted),
+    }),
   );
-  const { times, transactions } = await factsOfTransfers(reading, deps, { start, page, wanted });
+  const facts = await factsOfTransfers(reading, deps, { start, page, wanted });
   const result = page.transfers.map(({ id, amount, ...one }, i) => {
-    const seconds = times[i];
+    const { time: seconds = runtime.blockFacts.timeOf(one.block), transaction = null } = facts?.[i] ?? {};
     const transfer = {
       ...one,
       time: seconds === undefined ? null : (isoTime(seconds) ?? null),
       tokenId: id.toString(),
       amount: amount.toString(),
     };
-    return transactions === undefined ? transfer : { ...transfer, transaction: transactions[i] ?? null };
+    return wanted.transactions ? { ...transfer, transaction } : transfer;
   });
   return { body: { result, cursor: cursorAt(start, page.next) }, headers };
 }
@@ -384,25 +414,24 @@ interface FactsWanted {
   readonly wanted: TransfersWanted;
 }
 
-/** Waits for the node, in the turn of the key, only if something is asked of it. @throws Refusal `cursor_reorged` */
+/**
+ * Waits for the node, in the turn of the key; undefined if nothing is asked of it.
+ * @throws Refusal `cursor_reorged`
+ */
 async function factsOfTransfers(
   { source, runtime, requester }: Reading,
   { explorer }: ExploreDeps,
   { start, page: { transfers }, wanted }: FactsWanted,
-): Promise<{ times: (number | undefined)[]; transactions: (Hash | undefined)[] | undefined }> {
+): Promise<readonly LogFacts[] | undefined> {
   const { blockFacts } = runtime;
-  const blocks = transfers.map(({ block }) => block);
-  const known = blocks.map((block) => blockFacts.timeOf(block));
-  const asksTimes = wanted.times && known.includes(undefined);
-  const asksTransactions = wanted.transactions && transfers.length > 0;
-  const none = wanted.transactions ? [] : undefined;
-  if (!asksTimes && !asksTransactions) return { times: known, transactions: none };
+  const times = wanted.times && transfers.some(({ block }) => blockFacts.timeOf(block) === undefined);
+  const transactions = wanted.transactions && transfers.length > 0;
+  if (!times && !transactions) return undefined;
   const { block: number, hash, above } = start.walk;
   const at = hash === "" ? above : { number, hash };
-  const facts = await explorer.node.run(requester, async () => ({
-    times: asksTimes ? await blockFacts.readTimes(blocks, at) : known,
-    transactions: asksTransactions ? await blockFacts.readTransactions(source.address, transfers, at) : none,
-  }));
+  const facts = await explorer.node.run(requester, () =>
+    blockFacts.read(source.address, transfers, { at, times, transactions }),
+  );
   await assertKept(source, start);
   return facts;
 }

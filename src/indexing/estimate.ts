@@ -49,7 +49,7 @@ const ARCHIVE_BYTES = 2_500;
 const TRIPS = 5;
 /** Time from the estimate to the join of a young collection. */
 const UNTIL_JOIN_SECONDS = 30;
-const ABI = new Interface(["function name() view returns (string)"]);
+const ABI = new Interface(["function name() view returns (string)", "function symbol() view returns (string)"]);
 
 type Range = Estimate["total"];
 
@@ -69,7 +69,7 @@ interface Facts {
   readonly start: number;
   readonly startAtLatest: number;
   readonly isArchive: boolean;
-  readonly hasMulticall: boolean;
+  readonly runsTogether: boolean;
   /** Calls for the newest final block. */
   readonly finalCalls: number;
   /** Logs and transfers per block at the places that were looked at. One log can hold several transfers. */
@@ -147,8 +147,10 @@ export class Estimator {
 
   async #readFacts(address: Address, spending: Budget): Promise<Facts> {
     const { reader, chain } = this.#options;
-    const { header, results } = await reader.callsAtHead([{ to: address, data: ABI.encodeFunctionData("name") }]);
-    const hasMulticall = (spending.calls.get("eth_call") ?? 0) < 2;
+    const questions = (["name", "symbol"] as const).map((one) => ({ to: address, data: ABI.encodeFunctionData(one) }));
+    const { header, results } = await reader.callsAtHead(questions);
+    // Alone, each takes a call of its own, after those that tried them together.
+    const runsTogether = (spending.calls.get("eth_call") ?? 0) <= 2;
     const head = header.number;
     const before = spending.total;
     const { number: final } = await reader.finalized(header);
@@ -161,7 +163,7 @@ export class Estimator {
     const { start: from, startAtLatest } = found;
     const sample = await this.#sample(address, { from, startAtLatest, to: head }, spending);
     if (!sample.isWhole) await this.#probe(head - found.start + 1, head, spending);
-    return { name: readText(results[0]), head, final, hasMulticall, finalCalls, ...found, ...sample };
+    return { name: readText(results[0]), head, final, runsTogether, finalCalls, ...found, ...sample };
   }
 
   /** Searches for the deployment, one call at a time, until its place is known well enough. */
@@ -282,7 +284,7 @@ export class Estimator {
         answered,
         source: wasKnown ? "known" : "probed",
         batch: hasBatches,
-        multicall: facts.hasMulticall,
+        multicall: facts.runsTogether,
       },
       archive: this.#byArchive(transfers, rest),
       probes,
@@ -378,7 +380,7 @@ export class Estimator {
   }
 
   /** The least and the most calls before and after the history: what the contract is, and blocks that are not final. */
-  #around({ head, final, start, startAtLatest, isArchive, hasMulticall, finalCalls }: Facts, maxBlocks: number | null) {
+  #around({ head, final, start, startAtLatest, isArchive, runsTogether, finalCalls }: Facts, maxBlocks: number | null) {
     const { isFollowed, chain } = this.#options;
     // However young the contract is, the join reads from the final block on: a reorg may move its first log.
     const unfinal = Math.min(head - final, MAX_CHECKED);
@@ -388,7 +390,7 @@ export class Estimator {
     const headers = 2 + 2 * finalCalls;
     const searches = isArchive ? [start, startAtLatest].map((at) => searchCalls(at, head)) : [between(-1, head).length];
     const plan = (checked: number, search: number): Plan => ({
-      eth_call: hasMulticall ? 1 : QUESTIONS.length,
+      eth_call: runsTogether ? 1 : QUESTIONS.length,
       eth_getCode: 1 + search,
       eth_getBlockByNumber: headers + checked + 6 * parts,
       eth_getLogs: Math.max(1 + parts, Math.ceil((head - final) / (maxBlocks ?? Number.POSITIVE_INFINITY))),

@@ -147,6 +147,8 @@ function tooFar(error: unknown, toBlock: number): Refusal {
   return refusal("no_price_at_block", [], { searched: { fromBlock: from, toBlock, why } });
 }
 
+const atOnce: RunInSlot = (work) => work();
+
 function found(market: Market | Refusal): Market {
   if (market instanceof Refusal) throw market;
   return market;
@@ -255,10 +257,13 @@ export class PriceComputer {
         const selection = selections[at]!;
         if (selection instanceof Refusal) return selection;
         const market = markets.shift()!;
-        const question = { ...computing, request, selection, turn, hasMoved };
         if (market instanceof Refusal) return market;
+        const { percentChange, provenance, pair, depthUsd } = request;
+        const hasExtras = percentChange || provenance || pair === true || depthUsd !== undefined;
+        // An item takes one slot for all of its extras.
+        const question = { ...computing, request, selection, turn: atOnce, hasMoved };
         const finish = () => withinBudget(request, () => this.#finish(question, market));
-        return Budget.item(() => orRefusal(finish));
+        return Budget.item(() => orRefusal(hasExtras ? () => turn(finish) : finish));
       });
     });
   }
@@ -350,9 +355,11 @@ export class PriceComputer {
       isWanted[extra] ? Budget.part(COSTS[extra] / all, work) : undefined;
     const [dayBefore, twap, redemption, sale, depth] = await Promise.all([
       part("dayBefore", () =>
-        turn(() => this.#figures.dayBefore(priced, selection.unlisted, optionsAt, this.finalized)),
+        undefinedIfOverBudget(
+          turn(() => this.#figures.dayBefore(priced, selection.unlisted, optionsAt, this.finalized)),
+        ),
       ),
-      part("twap", () => this.#figures.average(priced, turn)),
+      part("twap", () => undefinedIfOverBudget(this.#figures.average(priced, turn))),
       part("redemption", () => undefinedIfOverBudget(redemptionOf(this.#options.reader, priced))),
       part("sale", () => turn(() => this.#depths.sale(priced))),
       part("depth", () => turn(() => this.#depths.of(priced, sizeUsd!))),

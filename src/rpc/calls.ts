@@ -125,16 +125,17 @@ export function aggregatedResults(returned: string, calls: number): CallResult[]
   });
 }
 
-/** The places of the results of `deploylessGetters` whose gas or length was not enough. @throws RangeError */
-export function costlyAmong(returned: string): number[] {
+/** The results of `deploylessGetters` whose gas was not enough, and those whose answer was too long, by place. @throws RangeError */
+export function costlyAmong(returned: string): { readonly burning: number[]; readonly long: number[] } {
   const digits = digitsOf(returned);
   const list = countAt(digits, 0) * 2;
   const first = list + WORD_DIGITS;
-  return Array.from({ length: countAt(digits, list) }, (_, index) => index).filter((index) => {
-    const tuple = first + countAt(digits, first + index * WORD_DIGITS) * 2;
-    return countAt(digits, tuple) === COSTLY;
-  });
+  const statuses = Array.from({ length: countAt(digits, list) }, (_, index) =>
+    countAt(digits, first + countAt(digits, first + index * WORD_DIGITS) * 2),
+  );
+  const placesOf = (status: number) => [...statuses.keys()].filter((at) => statuses[at] === status);
+  return { burning: placesOf(BURNING), long: placesOf(LONG) };
 }
 
-/** The status of a call of `deploylessGetters` that needs more than it was given. */
-const COSTLY = 2;
+/** Statuses of calls of `deploylessGetters` that need more than they were given. */
+const [BURNING, LONG] = [2, 3] as const;

@@ -27,7 +27,8 @@ contract ManyCalls {
 }
 
 /// Like ManyCalls for getters of contracts that nobody vouches for: each gets little gas, and a short answer. So one of them
-/// can't take the gas of the others. `status` is 1 for an answer, 0 for a failure, and 2 if gas or length was not enough.
+/// can't take the gas of the others. `status` is 1 for an answer, 0 for a failure, 2 if the gas was not enough, and 3 for an
+/// answer that is too long, which is left out.
 contract ManyGetters {
     struct Wanted {
         address target;
@@ -51,9 +52,10 @@ contract ManyGetters {
                 ok := staticcall(gasEach, target, add(data, 32), mload(data), 0, 0)
                 size := returndatasize()
             }
-            bool isCostly = size > mostBytes || (!ok && left - gasleft() > (gasEach * 9) / 10);
-            results[i].status = isCostly ? 2 : ok ? 1 : 0;
-            if (isCostly) continue;
+            bool isBurning = !ok && left - gasleft() > (gasEach * 9) / 10;
+            bool isLong = size > mostBytes;
+            results[i].status = isBurning ? 2 : isLong ? 3 : ok ? 1 : 0;
+            if (isBurning || isLong) continue;
             bytes memory answer = new bytes(size);
             assembly {
                 returndatacopy(add(answer, 32), 0, size)

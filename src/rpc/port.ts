@@ -85,6 +85,8 @@ export interface Call {
   readonly apart?: string;
   /** True for getters that answer shortly with little gas. A contract that doesn't counts as costly: see `isCostly`. */
   readonly isGetter?: boolean;
+  /** True for a getter of a contract of which nothing is known yet, one of many: each gets little gas and a short answer. */
+  readonly isNew?: boolean;
 }
 
 /** The beginning of an account's code. */

@@ -98,10 +98,15 @@ describe("a past price from an archive's logs", () => {
     expect(right?.body.result.every(({ usdPrice }: { usdPrice: unknown }) => usdPrice !== null)).toBe(true);
   });
 
-  test("is right although the archive forges", async () => {
+  test("is right, or said not to be known, although the archive forges", async () => {
     const whole = untilTheEnd(await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() }));
     const { service, archive } = await narrow({ faults: ["forge"], rate: 1 });
-    expect(await pricesOf(service)).toEqual(await pricesOf(whole));
+    const truth = await pricesOf(whole);
+    const told = await pricesOf(service);
+    // Without the archive, 64 requests for logs of this node reach the newest of these blocks only.
+    const unknown = [undefined, undefined];
+    for (const [at, price] of told.entries()) expect([truth[at], unknown]).toContainEqual(price);
+    expect(told[0]).toEqual(truth[0]!);
     expect(archive?.committed.get("forge") ?? 0).toBeGreaterThan(0);
   });
 });

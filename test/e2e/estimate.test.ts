@@ -158,25 +158,31 @@ describe("under a limit of blocks, the calls are within 15 % of what indexing sp
   }
 });
 
-test("counts each question of the identification where the chain has no Multicall3", async () => {
-  const { address } = contracts.get("dense") as Deployed;
-  let asked = 0;
-  const proxy = await startRpcProxy(anvil.url, {
-    onRequest: (call) => {
-      if (call.method !== "eth_call") return codeAt(call);
-      const [{ to, data }] = call.params as [{ to: string; data: string }];
-      if (to === MAINNET.multicall3.toLowerCase()) return { result: "0x" };
-      if (to === address.toLowerCase() && IDENTIFYING.some((selector) => data.startsWith(selector))) asked++;
-      return undefined;
-    },
-  });
-  await withService(proxy, async ({ service }) => {
-    const { calls } = await estimateOf(service, address);
-    asked = 0;
-    await spentBy(service, address);
-    expect(calls.eth_call).toEqual({ low: asked, high: asked });
-  });
-});
+test.each([true, false])(
+  "counts the identification where the chain has no Multicall3, creation code: %p",
+  async (runsCreations) => {
+    const { address } = contracts.get("dense") as Deployed;
+    let asked = 0;
+    const proxy = await startRpcProxy(anvil.url, {
+      onRequest: (call) => {
+        if (call.method !== "eth_call") return codeAt(call);
+        const [{ to, data }] = call.params as [{ to?: string; data: string }];
+        if (to === MAINNET.multicall3.toLowerCase()) return { result: "0x" };
+        const isTogether = to === undefined && IDENTIFYING.every((selector) => data.includes(selector.slice(2)));
+        if (isTogether && !runsCreations) return { error: { code: -32_602, message: "missing to" } };
+        const isAlone = to === address.toLowerCase() && IDENTIFYING.some((selector) => data.startsWith(selector));
+        if (isTogether || isAlone) asked++;
+        return to === undefined && !runsCreations ? { error: { code: -32_602, message: "missing to" } } : undefined;
+      },
+    });
+    await withService(proxy, async ({ service }) => {
+      const { calls } = await estimateOf(service, address);
+      asked = 0;
+      await spentBy(service, address);
+      expect(calls.eth_call).toEqual({ low: asked, high: asked });
+    });
+  },
+);
 
 test("the seconds are within a factor of two, behind an endpoint with latency", async () => {
   const behind = await capped(50);

@@ -24,7 +24,7 @@ beforeAll(async () => {
 afterAll(() => anvil?.stop());
 
 // Fails today: 404 `no_pool`, whose details say that the question takes more calls than its part of the budget has.
-test.failing("has a price", async () => {
+test("has a price", async () => {
   const service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() });
   try {
     expect((await service.get(`/api/v2/erc20/${tokens[0]}/price`)).status).toBe(200);

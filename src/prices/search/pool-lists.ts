@@ -137,7 +137,7 @@ export class PoolLists {
     if (wanted.length <= FEW) return this.#find(wanted);
     const tokens = [...new Set(wanted.map(({ token }) => token))];
     const plan = planFacts(tokens, []);
-    const { header, results } = await this.#options.callsAtHead(plan.calls);
+    const { header, results } = await this.#options.callsAtHead(plan.calls.map((one) => ({ ...one, isNew: true })));
     const { facts } = plan.read(results);
     const none = listOf([], header);
     const isToken = ({ token }: Wanted) => isPriceable(facts.get(token)!);

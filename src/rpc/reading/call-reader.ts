@@ -69,6 +69,8 @@ const APART_GAS = 8_000_000;
 const GETTERS_GAS = 50_000_000;
 /** Gas and bytes of a getter of a contract that may be costly. A proxy of a rebasing token takes a tenth of the gas. */
 const [GETTER_GAS, GETTER_BYTES] = [300_000, 4_096] as const;
+/** Getters with bounds in one request: below the bound of creation code. */
+const GUARDED_MAX = 150;
 /** An endpoint is asked again after this long if it counts gas like others do, in ms. */
 const GAS_MS = 600_000;
 /** An answer of a getter that is longer than this is long, in hex digits. A name has some dozens of characters. */
@@ -134,16 +136,31 @@ export class CallReader {
     return { nameOf, groups: Map.groupBy(calls, (_, at) => nameOf[at]!) };
   }
 
-  #groupOf({ to, apart, isGetter }: Call): string {
+  #groupOf({ to, apart, isGetter, isNew }: Call): string {
     if (to === undefined) return CREATIONS;
     if (apart !== undefined) return apart;
+    if (isNew === true) return NEW;
     return isGetter === true && this.#costly.has(to) ? to : TOGETHER;
   }
 
   #groupOn(endpoint: Endpoint, { name, own, tag }: CallGroup): Promise<CallResult[]> {
     // Creation code runs in a call of its own beside the others, in the same batch.
     if (name === CREATIONS) return Promise.all(own.map((one) => this.#create(endpoint, one, tag)));
-    return name === TOGETHER ? this.#together(endpoint, own, tag) : this.#apart(endpoint, own, tag);
+    if (name === TOGETHER) return this.#together(endpoint, own, tag);
+    if (name === NEW) return this.#new(endpoint, own, tag);
+    // Getters that are costly alone are bounded one by one.
+    return this.#costly.has(name as Address) ? this.#new(endpoint, own, tag) : this.#apart(endpoint, own, tag);
+  }
+
+  /** Runs getters with a bound on each, where the node can. */
+  async #new(endpoint: Endpoint, calls: readonly Call[], tag: string): Promise<CallResult[]> {
+    const parts = await Promise.all(
+      chunked(calls, GUARDED_MAX).map(async (part) => {
+        const guarded = await this.#guarded(endpoint, part, tag);
+        return guarded ?? this.#together(endpoint, part, tag);
+      }),
+    );
+    return parts.flat();
   }
 
   async #together(endpoint: Endpoint, calls: readonly Call[], tag: string): Promise<CallResult[]> {
@@ -252,10 +269,12 @@ export class CallReader {
     const { ok, data: returned } = await this.#refusable(endpoint, { to: undefined, data }, tag);
     const results = ok ? undefined : readResults(returned, calls.length);
     if (results === undefined) return undefined;
-    // Those that need more get it apart. They may be honest.
-    const costly = Map.groupBy(costlyAmong(returned), (at) => calls[at]!.to!);
-    const again = [...costly].map(async ([address, places]) => {
-      this.#costly.set(address, true);
+    const { burning, long } = costlyAmong(returned);
+    for (const at of [...burning, ...long]) this.#costly.set(calls[at]!.to!, true);
+    // An answer that is too long is none that a getter gives.
+    for (const at of long) results[at] = { ok: true, data: "0x" };
+    // Those that need more gas get it apart. They may be honest.
+    const again = [...Map.groupBy(burning, (at) => calls[at]!.to!).values()].map(async (places) => {
       const own = places.map((at) => calls[at]!);
       const given = await this.#apart(endpoint, own, tag);
       for (const [index, at] of places.entries()) results[at] = given[index]!;
@@ -494,7 +513,11 @@ export class CallReader {
       Promise.all((groups.get(CREATIONS) ?? []).map((one) => this.#create(endpoint, one, "latest"))),
       Promise.all([
         ...encoded.map(({ part, data }) => this.#withNumber(endpoint, part, { data, isOneOfMany })),
-        ...apart.map(([, own]) => this.#withNumber(endpoint, [number, ...own], { gas: APART_GAS })),
+        ...apart.map(([name, own]) =>
+          name === NEW || this.#costly.has(name as Address)
+            ? this.#boundedWithNumber(endpoint, number, own)
+            : this.#withNumber(endpoint, [number, ...own], { gas: APART_GAS }),
+        ),
       ]),
     ]);
     if (!given.every((one) => one !== undefined)) return undefined;
@@ -509,6 +532,17 @@ export class CallReader {
     const results = new Map<string, readonly CallResult[]>([[CREATIONS, created], [TOGETHER, ofParts], ...ofApart]);
     for (const [name, own] of groups) if (name !== CREATIONS) this.#noteCostly(own, results.get(name)!);
     return { header: exact, results: inOrder(nameOf, results) };
+  }
+
+  /** Runs getters with a bound on each at the newest block, and tells its number. Undefined if the node can't. */
+  async #boundedWithNumber(endpoint: Endpoint, number: Call, getters: readonly Call[]) {
+    const parts = await Promise.all(
+      chunked(getters, GUARDED_MAX).map((part) => this.#guarded(endpoint, [number, ...part], "latest")),
+    );
+    const blocks = parts.map((part) => (part?.[0]?.ok === true ? Number(part[0].data) : undefined));
+    const [block] = blocks;
+    if (block === undefined || blocks.some((other) => other !== block)) return undefined;
+    return { results: parts.flatMap((part) => part!.slice(1)), block };
   }
 
   /**
@@ -536,7 +570,7 @@ const withoutOverrides = ({ label: endpoint }: Endpoint): RpcError =>
 const FAILED: CallResult = { ok: false, data: "0x" };
 
 /** Groups of calls beside those that run apart. */
-const [CREATIONS, TOGETHER] = ["creations", "together"] as const;
+const [CREATIONS, TOGETHER, NEW] = ["creations", "together", "new"] as const;
 
 interface Grouped {
   readonly groups: ReadonlyMap<string, readonly Call[]>;

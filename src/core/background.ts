@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { setPriority } from "node:os";
 import { Budget } from "./budget.ts";
+import { FairQueue, NO_KEY } from "./work.ts";
 
 /** Nice value of background threads. Even with one per core, the thread that serves requests gets a core at once. */
 const BACKGROUND = 10;
@@ -49,21 +50,40 @@ export async function startInTurns<T, R>(items: readonly T[], work: (item: T, at
   return Promise.all(results);
 }
 
-const turns: (() => void)[] = [];
+const turns = new FairQueue<() => void>();
 
 /**
  * Resolves after the other work of the event loop, above all requests. Resumes one caller per turn: a hundred slices of
- * a millisecond in one turn would delay all requests by a tenth of a second.
+ * a millisecond in one turn would delay all requests by a tenth of a second. Keys take turns, so that the slices of one don't
+ * delay those of another.
  */
 export function yieldToEventLoop(): Promise<void> {
   return new Promise((resolve) => {
-    if (turns.push(resolve) === 1) setImmediate(nextTurn);
+    turns.add(resolve, Budget.current?.owner ?? NO_KEY);
+    if (turns.size === 1) setImmediate(nextTurn);
   });
 }
 
 function nextTurn(): void {
-  turns.shift()?.();
-  if (turns.length > 0) setImmediate(nextTurn);
+  turns.take()?.item();
+  if (turns.size > 0) setImmediate(nextTurn);
+}
+
+/** Questions that start in one turn of the event loop without waiting: some milliseconds. */
+const STARTS_PER_TURN = 4;
+let starts = 0;
+
+/**
+ * Resolves when a question may start; undefined if at once. Those that come at the same time start in turns by key, so that
+ * a thousand of one key delay another key's by one of them.
+ */
+export function turnToStart(): Promise<void> | undefined {
+  if (starts === 0) {
+    setImmediate(() => {
+      starts = 0;
+    });
+  }
+  return ++starts <= STARTS_PER_TURN && turns.size === 0 ? undefined : yieldToEventLoop();
 }
 
 /**

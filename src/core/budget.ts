@@ -15,7 +15,15 @@ interface Bounds {
   readonly bytes?: number;
 }
 
+/** The key that pays. */
+interface Owner {
+  readonly key: string;
+  readonly isOperator: boolean;
+}
+
 interface BudgetOptions {
+  /** Default: the payer's. */
+  readonly owner?: Owner | undefined;
   /** True for the budget of a whole question, false for a part of one, or an account. */
   readonly isQuestion?: boolean;
   /** The budget that everything counts on as well, with its bounds. */
@@ -77,13 +85,17 @@ export class Budget {
   /** Items that the question asks for. */
   items = 1;
   readonly signal: AbortSignal | undefined;
+  /** Undefined for the service's own work. */
+  readonly owner: Owner | undefined;
   readonly #payer: Budget | undefined;
   readonly #isQuestion: boolean;
   #bounds: Bounds;
   /** The bounds of one item of the question. */
   readonly #perItem: Bounds;
 
-  constructor({ payer, bounds = {}, signal = payer?.signal, isQuestion = false }: BudgetOptions = {}) {
+  constructor(options: BudgetOptions = {}) {
+    const { payer, bounds = {}, signal = payer?.signal, isQuestion = false, owner = payer?.owner } = options;
+    this.owner = owner;
     this.#isQuestion = isQuestion;
     this.#payer = payer;
     this.#bounds = bounds;

@@ -5,7 +5,7 @@
 import { swagger } from "@elysiajs/swagger";
 import { Elysia } from "elysia";
 import { LIMITS } from "../config.ts";
-import { runInSlices } from "../core/background.ts";
+import { runInSlices, turnToStart } from "../core/background.ts";
 import { ClientGone, invalidParameter, invariant, Refusal } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import { type ApiKey, type KeyLimits, WAY_TO_OPERATE } from "../operators/keys.ts";
@@ -151,6 +151,11 @@ class Application implements App {
     question?.endWith(original.signal);
     const progress: InProgress = { ...caller, question };
     inProgress.set(request, progress);
+    await question?.budget.run(turnToStart);
+    if (original.signal.aborted) {
+      question?.end();
+      throw new ClientGone("the client left before its request began");
+    }
     const routed = () => this.#elysia.handle(request);
     const response = await (question === undefined ? routed() : question.budget.run(routed)).finally(() => {
       // A file is made while it is sent.

@@ -26,7 +26,7 @@ export class Question {
     this.#key = key;
     this.#keys = keys;
     const bounds = key.isOperator ? {} : BOUNDS;
-    this.budget = new Budget({ payer, bounds, signal: this.#ending.signal, isQuestion: true });
+    this.budget = new Budget({ payer, bounds, signal: this.#ending.signal, isQuestion: true, owner: key });
   }
 
   /** Counts a batch by its items: each is a question. @throws Refusal `rate_limited` */

@@ -248,7 +248,8 @@ describe("a key's rate", () => {
       expect(paid).toBeLessThanOrEqual(1 + 6 + 1 + 2);
       expect(after.bytes.day).toBeGreaterThan(before.bytes.day);
       expect(await metric(service, "api_key_rpc_bytes_day", { key: "API_KEYS#1" })).toBeGreaterThan(0);
-      expect(await metric(service, "api_key_thread_milliseconds", { key: "API_KEYS#1" })).toBe(after.threadMs);
+      const threadMs = await metric(service, "api_key_thread_milliseconds", { key: "API_KEYS#1" });
+      expect(threadMs).toBeGreaterThanOrEqual(after.threadMs);
     } finally {
       await service.stop();
     }

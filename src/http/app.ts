@@ -116,7 +116,7 @@ class Application implements App {
     const caller: Caller = { id: crypto.randomUUID(), client: request };
     const done = (response: Response): Response => {
       const ms = performance.now() - started;
-      if (caller.key !== undefined) tellRate(response.headers, keys.rateOf(caller.key));
+      if (caller.key !== undefined && caller.isRateTold !== true) tellRate(response.headers, keys.rateOf(caller.key));
       metrics.requestSeconds.observe(routeLabel(path), response.status, ms / 1_000);
       if (logRequests) logRequest(this.#deps, { method: request.method, target, path, ms, ...caller }, response.status);
       return isOperatorPath(path) ? withoutOrigins(response) : response;
@@ -138,14 +138,14 @@ class Application implements App {
     if (path.startsWith(PLUGIN_PAGE)) throw noSuchPath();
     if (request.method !== "GET") this.#checkMethod(request.method, path);
     const known = request.method === "GET" ? this.#ready.get(target) : undefined;
-    if (known !== undefined) return this.#ready.respond(target, known, request, id);
+    if (known !== undefined) return this.#respond(target, known, request, caller);
     const made = this.#make(request, target, caller);
     return request.method === "HEAD" ? made.then(withoutBody) : made;
   }
 
   /** Runs the route, and caches its response if the route can tell how long it stays current. */
   async #make(original: Request, target: string, caller: Caller): Promise<Response> {
-    const { id, key } = caller;
+    const { key } = caller;
     const request = routerRequest(original, target);
     const question = key && this.#deps.questions.begin(key);
     question?.endWith(original.signal);
@@ -163,21 +163,33 @@ class Application implements App {
     });
     const { answered, unknown } = progress;
     if (unknown !== undefined) (answered?.answer ?? response).headers.set(UNKNOWN_PARAMETERS, unknown);
-    if (answered === undefined) return this.#finish(response, target, original, id);
+    if (answered === undefined) return this.#finish(response, target, original, caller);
     this.#ready.put(target, answered);
-    return this.#ready.respond(target, answered.answer, original, id);
+    return this.#respond(target, answered.answer, original, caller);
+  }
+
+  /** Makes a response of bytes that are shared. Its headers are written before, which costs less than to change them. */
+  #respond(
+    target: string,
+    answer: RouteResponse["answer"],
+    request: Request,
+    caller: Caller,
+  ): Response | Promise<Response> {
+    const { id, key } = caller;
+    caller.isRateTold = true;
+    return this.#ready.respond(target, answer, { request, id, rate: key && this.#deps.keys.rateOf(key) });
   }
 
   /** Completes a response of the router. The documents and errors of clients get an entity tag, and are compressed. */
-  async #finish(response: Response, target: string, original: Request, id: string): Promise<Response> {
+  async #finish(response: Response, target: string, original: Request, caller: Caller): Promise<Response> {
     const { headers, status } = response;
     const path = pathOf(target);
     // The document changes only with the program, so a client may cache it and revalidate.
     if (!headers.has("cache-control")) headers.set("cache-control", path === DOCUMENT ? "no-cache" : NO_STORE);
     const isJson = headers.get("content-type")?.startsWith("application/json") === true;
-    if (isOperatorPath(path) || !isJson) return withRequestId(response, id);
+    if (isOperatorPath(path) || !isJson) return withRequestId(response, caller.id);
     const body = new Uint8Array(await response.arrayBuffer());
-    return this.#ready.respond(target, cachedResponse(body, status, headers), original, id);
+    return this.#respond(target, cachedResponse(body, status, headers), original, caller);
   }
 }
 
@@ -189,6 +201,8 @@ interface Caller {
   readonly client: Request;
   /** Undefined on paths without a key, and until the key was checked. */
   key?: ApiKey | undefined;
+  /** True if the response tells the key's rate already. */
+  isRateTold?: boolean;
 }
 
 /** A request on its way through the router. */
@@ -205,7 +219,7 @@ interface InProgress extends Caller {
 
 const inProgress = new WeakMap<Request, InProgress>();
 
-interface Logged extends Omit<Caller, "client"> {
+interface Logged extends Omit<Caller, "client" | "isRateTold"> {
   readonly method: string;
   readonly target: string;
   readonly path: string;

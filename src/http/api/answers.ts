@@ -73,6 +73,14 @@ export function withRequestId(response: Response, id: string = crypto.randomUUID
   return response;
 }
 
+/** What the response to one request has of its own. */
+interface Responding {
+  readonly request: Request;
+  readonly id: string;
+  /** Undefined on paths without a key. */
+  readonly rate: KeyRate | undefined;
+}
+
 /** Tells a key's rate (draft-ietf-httpapi-ratelimit-headers). */
 export function tellRate(headers: Headers, { limit, left, resetSeconds }: KeyRate): void {
   headers.set("ratelimit-policy", `"minute";q=${limit};w=60`);
@@ -326,9 +334,13 @@ export class ResponseCache {
   }
 
   /** Makes the response to this request: as it is, compressed, or a 304. Synchronous, unless it must compress first. */
-  respond(question: string, answer: CachedResponse, request: Request, id: string): Response | Promise<Response> {
+  respond(question: string, answer: CachedResponse, { request, id, rate }: Responding): Response | Promise<Response> {
     const { status, body, headers, etag } = answer;
-    headers.set("x-request-id", id);
+    const setOwn = () => {
+      headers.set("x-request-id", id);
+      if (rate !== undefined) tellRate(headers, rate);
+    };
+    setOwn();
     if (etag !== "" && matchesEtag(etag, request.headers.get("if-none-match"))) return notModified(headers);
     const encoding = body.size >= MIN_COMPRESSED ? encodingOf(request.headers.get("accept-encoding")) : undefined;
     if (encoding === undefined) return new Response(body, { status, headers });
@@ -336,7 +348,7 @@ export class ResponseCache {
     if (known instanceof Blob) return encoded(answer, encoding, known);
     return known.then((form) => {
       // A concurrent request may have changed the shared headers.
-      headers.set("x-request-id", id);
+      setOwn();
       return encoded(answer, encoding, form);
     });
   }

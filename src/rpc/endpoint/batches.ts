@@ -22,7 +22,7 @@ interface BatchesOptions {
 const BATCH_MAX = 100;
 const BATCH_MAX_LENGTH = 1024 * 1024;
 /** Batches that are written in one turn of the event loop. */
-const SENT_AT_ONCE = 4;
+const SENT_AT_ONCE = 8;
 /** Logs of a range of at least this many blocks are requested alone, so that no other answer waits for them. */
 const SLOW_BLOCKS = 1_000;
 /**

@@ -22,6 +22,7 @@ const factory = MAINNET.uniswapV2Factory;
 const plain = { percentChange: false, provenance: false };
 const BOUNDS = { calls: 100, logs: 64 };
 const ONE: Requester = { key: "one", isOperator: false };
+const OTHER: Requester = { key: "other", isOperator: false };
 
 let chain: LocalChain;
 let priced: Address;
@@ -98,4 +99,65 @@ test("a token whose getter takes more gas than usual has a price beside one that
   const requests = [...burning, heavy].map((address) => ({ address, ...plain }));
   const answer = (await question.run(() => prices.answers(requests, ONE))).at(-1);
   expect(answer).toMatchObject({ record: { usdPrice: 10 } });
+});
+
+/** A token without a pool, whose search for announced pools is complete at an earlier head. */
+async function searchedToken(proxy: RpcProxy) {
+  const token = await chain.token();
+  await chain.anvil.mine(2);
+  const { prices, follower } = await scene(proxy);
+  expect(await ask(prices, { address: token, ...plain })).toMatchObject({ code: "no_pool" });
+  // So many blocks that the factories are asked again, and their logs between are not read.
+  await chain.anvil.mine(600);
+  await follower.poll(prices);
+  return { token, prices };
+}
+
+test("the end of one key's question leaves the read of a tail to the other key that waits for it", async () => {
+  let hold: Promise<void> | undefined;
+  const proxy = await startRpcProxy(chain.anvil.url, {
+    onRequest: ({ method, params }) => {
+      const [filter] = params as [{ topics?: unknown[] } | undefined];
+      const isOfTokens = method === "eth_getLogs" && (filter?.topics?.length ?? 0) > 1;
+      return isOfTokens && hold !== undefined ? { delayUntil: hold } : undefined;
+    },
+  });
+  const { token, prices } = await searchedToken(proxy);
+  const held = Promise.withResolvers<void>();
+  hold = held.promise;
+  proxy.reset();
+  const client = new AbortController();
+  const first = ask(prices, { address: token, ...plain }, { signal: client.signal });
+  await proxy.called(1, "eth_getLogs");
+  const second = ask(prices, { address: token, ...plain }, { requester: OTHER });
+  for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
+  client.abort();
+  held.resolve();
+  expect(await first).toMatchObject({ name: "AbortError" });
+  expect(await second).toMatchObject({ code: "no_pool" });
+});
+
+test("the end of a key's batch leaves its items to another question of the key that waits for one of them", async () => {
+  const proxy = await startRpcProxy(chain.anvil.url);
+  const { prices, follower } = await scene(proxy);
+  const block = follower.head()!.number;
+  const requests = [block - 1, block - 2].map((toBlock) => ({ address: priced, ...plain, toBlock }));
+  const client = new AbortController();
+  const question = new Budget({ bounds: BOUNDS, isQuestion: true, signal: client.signal });
+  question.grow(2);
+  proxy.reset();
+  proxy.pause();
+  const batch = question
+    .run(() => prices.answers(requests, ONE))
+    .then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+  await proxy.called(1);
+  const alone = ask(prices, requests[0]!);
+  for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
+  client.abort();
+  proxy.resume();
+  expect(await batch).toMatchObject({ name: "AbortError" });
+  expect(await alone).toMatchObject({ usdPrice: 10 });
 });

@@ -8,6 +8,7 @@ import { deploy, placeCode } from "../../scripts/local-chain/contracts.ts";
 import { MAINNET } from "../../scripts/local-chain/mainnet.ts";
 import { createV2Pair } from "../../scripts/local-chain/pools.ts";
 import { Budget } from "../../src/core/budget.ts";
+import type { Refusal } from "../../src/core/errors.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
 import type { Requester } from "../../src/core/work.ts";
 import type { PriceRequest } from "../../src/prices/price-computer.ts";
@@ -160,4 +161,51 @@ test("the end of a key's batch leaves its items to another question of the key t
   proxy.resume();
   expect(await batch).toMatchObject({ name: "AbortError" });
   expect(await alone).toMatchObject({ usdPrice: 10 });
+});
+
+test("clients that leave early don't use up the requests of a search that other keys wait for", async () => {
+  const cap = 100;
+  const proxy = await startRpcProxy(chain.anvil.url, {
+    onRequest({ method, params }) {
+      if (method !== "eth_getLogs") return undefined;
+      const [{ fromBlock, toBlock }] = params as [{ fromBlock: string; toBlock: string }];
+      const isWide = Number(toBlock) - Number(fromBlock) >= cap;
+      if (isWide) return { error: { code: -32_005, message: `query exceeds max block range ${cap}` } };
+      return { delayUntil: Bun.sleep(20) };
+    },
+  });
+  const token = await chain.token();
+  await chain.anvil.mine(2);
+  const { prices } = await scene(proxy);
+  for (let at = 0; at < 80; at++) {
+    const client = new AbortController();
+    const answer = ask(prices, { address: token, ...plain }, { signal: client.signal });
+    const before = proxy.count("eth_getLogs");
+    await Promise.race([answer, proxy.called(before + (at === 0 ? 6 : 2), "eth_getLogs")]);
+    client.abort();
+    await answer;
+  }
+  let said = (await ask(prices, { address: token, ...plain }, { requester: OTHER })) as Refusal;
+  for (let tries = 0; said.code === "searching" && tries < 20; tries++) {
+    said = (await ask(prices, { address: token, ...plain }, { requester: OTHER })) as Refusal;
+  }
+  expect(said.code).toBe("no_pool");
+  expect(said.details?.["searched"]).toBeUndefined();
+});
+
+test("a figure that the budget can't pay leaves the price", async () => {
+  const proxy = await startRpcProxy(chain.anvil.url);
+  const asked = async (more: Partial<PriceRequest>, calls: number) => {
+    const { prices } = await scene(proxy);
+    return ask(prices, { address: priced, ...plain, ...more }, { bounds: { calls, logs: 64 } });
+  };
+  let least = 1;
+  while (!("usdPrice" in ((await asked({}, least)) as object))) least++;
+  const figures = { percentChange: true, provenance: true, depthUsd: { n: 1_000n, d: 1n } };
+  for (const [name, value] of Object.entries(figures)) {
+    for (let calls = least; calls < least + 24; calls++) {
+      const answer = await asked({ [name]: value }, calls);
+      expect({ name, calls, answer }).toMatchObject({ name, calls, answer: { usdPrice: 10 } });
+    }
+  }
 });

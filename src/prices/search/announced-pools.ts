@@ -194,19 +194,22 @@ export class AnnouncedPools {
       const { next, size } = search;
       const before = search.requests.left;
       const last = Math.min(to, next + size - 1);
+      // Of its own: what a question that ends within the part has asked for in vain, the search need not ask for again.
+      const requests = { left: before };
       try {
-        const found = await undefinedIfTooManyLogs(this.#read(tokens, next, last, search.requests));
+        const found = await undefinedIfTooManyLogs(this.#read(tokens, next, last, requests));
         if (found === undefined) {
           // Else this question alone can't pay for more.
-          if (search.requests.left <= 0) search.state = "too long";
+          if (requests.left <= 0) search.state = "too long";
           return;
         }
+        search.requests.left = requests.left;
         search.found = [...search.found, ...found];
         search.next = last + 1;
       } finally {
         // A question may end within a part, and what it has found of it is lost. So a part is what one request reads.
-        const requests = (before - search.requests.left) / (2 * this.#options.venues.length);
-        search.size = Math.max(1, Math.ceil(size / Math.max(1, requests)));
+        const taken = (before - requests.left) / (2 * this.#options.venues.length);
+        search.size = Math.max(1, Math.ceil(size / Math.max(1, taken)));
       }
     }
     complete(search, search.found);

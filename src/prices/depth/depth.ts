@@ -2,7 +2,7 @@
  * What trading a size through a price's route gives at its block, to the last digit, and what it costs to move the price.
  * Where this can't be computed exactly, the reason stands in its place.
  */
-import { OverBudget } from "../../core/budget.ts";
+import { Budget, OverBudget } from "../../core/budget.ts";
 import { AppError } from "../../core/errors.ts";
 import { SingleFlight } from "../../core/work.ts";
 import type { ChainReader } from "../../rpc/port.ts";
@@ -101,8 +101,12 @@ export class Depths {
   #poolsOf(quote: Quote): Promise<Pools> {
     const reads = this.#readsOf(quote);
     return this.#pools.run(reads, async () => {
-      reads.pools ??= await poolsOf(this.#reader, quote);
-      return reads.pools;
+      if (reads.pools !== undefined) return reads.pools;
+      const { refusals } = Budget;
+      const pools = await poolsOf(this.#reader, quote);
+      // Another question may pay for what is missing.
+      if (Budget.refusals === refusals) reads.pools = pools;
+      return pools;
     });
   }
 

@@ -280,6 +280,26 @@ test("is whole although another question could pay for a part of it only", async
   }
 });
 
+test("is whole beside a question of another key that can pay for a part of it only", async () => {
+  const token = await newToken(anvil);
+  await (await pool("Uniswap v3 and SushiSwap v3", token, native, [1n, 50n])).sell(token, 10n ** 18n);
+  const request = { address: token, ...parsePriceQuery({ include: "depth" }) };
+  await anvil.mine(1);
+  const follower = new HandFollower(anvil.url);
+  const prices = pricesOf(anvil.url, follower, chain);
+  await follower.poll(prices);
+  await ask(token, { include: "percent_change" }, prices);
+  const poor = new Budget({ bounds: { calls: 100, logs: 0 }, isQuestion: true });
+  const rich = new Budget({ isQuestion: true });
+  const asKey = (key: string) => prices.answer(request, { key, isOperator: false });
+  const [, answer] = await Promise.all([
+    poor.run(() => asKey("poor")).catch(() => undefined),
+    rich.run(() => asKey("rich")),
+  ]);
+  const { depth } = answer.record;
+  expect(depth).toMatchObject({ realised: { price: expect.any(String) } });
+});
+
 test("is read once for a head, whatever the size, and again after a failed read", async () => {
   const token = await newToken(anvil);
   await (await pool("Uniswap v3 and SushiSwap v3", token, native, [1n, 50n])).sell(token, 10n ** 18n);

@@ -88,26 +88,32 @@ export class Depths {
   }
 
   /** Returns the simulated sale of a quote. @throws AppError `chain_unavailable` */
-  sale(quote: Quote): Promise<Sale> {
+  async sale(quote: Quote): Promise<Sale> {
     const reads = this.#readsOf(quote);
-    return this.#sales.run(reads, async () => {
+    let isOwn = false;
+    const said = await this.#sales.run(reads, async () => {
+      isOwn = true;
       const sale = reads.sale ?? (await saleOf(this.#reader, quote));
       // Another question may get an answer.
       if (sale !== UNANSWERED && sale !== UNPAID) reads.sale = sale;
       return sale;
     });
+    return said === UNPAID && !isOwn ? this.sale(quote) : said;
   }
 
-  #poolsOf(quote: Quote): Promise<Pools> {
+  async #poolsOf(quote: Quote): Promise<Pools> {
     const reads = this.#readsOf(quote);
-    return this.#pools.run(reads, async () => {
+    let isOwn = false;
+    const pools = await this.#pools.run(reads, async () => {
+      isOwn = true;
       if (reads.pools !== undefined) return reads.pools;
       const { refusals } = Budget;
-      const pools = await poolsOf(this.#reader, quote);
+      const read = await poolsOf(this.#reader, quote);
       // Another question may pay for what is missing.
-      if (Budget.refusals === refusals) reads.pools = pools;
-      return pools;
+      if (Budget.refusals === refusals) reads.pools = read;
+      return read;
     });
+    return pools !== reads.pools && !isOwn ? this.#poolsOf(quote) : pools;
   }
 
   #readsOf({ market, route, nativeSide }: Quote): Reads {

@@ -82,6 +82,8 @@ export class Budget {
   bytes = 0;
   /** Milliseconds of the serving thread, as far as they were measured. */
   ms = 0;
+  /** Calls that were refused on it and its parts: what was made meanwhile may lack something. */
+  refusals = 0;
   /** Items that the question asks for. */
   items = 1;
   readonly signal: AbortSignal | undefined;
@@ -135,8 +137,24 @@ export class Budget {
   /** Counts calls before they are sent. @throws OverBudget; the signal's reason once the client is gone */
   spend(methods: readonly string[]): void {
     this.signal?.throwIfAborted();
-    for (let one: Budget | undefined = this; one !== undefined; one = one.#payer) one.#assertLeft(methods);
+    try {
+      for (let one: Budget | undefined = this; one !== undefined; one = one.#payer) one.#assertLeft(methods);
+    } catch (error) {
+      this.noteRefusal();
+      throw error;
+    }
     for (let one: Budget | undefined = this; one !== undefined; one = one.#payer) one.#count(methods);
+  }
+
+  /** Notes that work ends here for want of calls. */
+  noteRefusal(): void {
+    for (let one: Budget | undefined = this; one !== undefined; one = one.#payer) one.refusals++;
+  }
+
+  /** The refusals on the budget of the work that is running, and on the question that it is a part of. */
+  static get refusals(): number {
+    const budget = current.getStore();
+    return budget === undefined ? 0 : budget.refusals + (budget.question?.refusals ?? 0);
   }
 
   /** Counts calls on the budget of the work that is running. @throws OverBudget; the reason of an abort */

@@ -4,7 +4,7 @@
  * callers share one run. Waiting and shared work ends when the clients that wait for it are gone.
  */
 import { Budget, OverBudget } from "./budget.ts";
-import { Refusal } from "./errors.ts";
+import { isAbort, Refusal } from "./errors.ts";
 
 /** The key that work is done for. */
 export interface Requester {
@@ -364,8 +364,9 @@ export class SingleFlight<K, T> {
     try {
       return await this.#wait(key, flight);
     } catch (error) {
-      // The other caller has spent its budget, and this one has its own.
-      if (known !== undefined && error instanceof OverBudget) return this.run(key, work);
+      // The other caller has spent its budget or is gone, and this one has its own.
+      const isOfOther = error instanceof OverBudget || (isAbort(error) && Budget.current?.signal?.aborted !== true);
+      if (known !== undefined && isOfOther) return this.run(key, work);
       throw error;
     }
   }

@@ -158,8 +158,7 @@ class Application implements App {
     }
     const routed = () => this.#elysia.handle(request);
     const response = await (question === undefined ? routed() : question.budget.run(routed)).finally(() => {
-      // A file is made while it is sent.
-      if (progress.isStreamed !== true) question?.end();
+      if (question?.isStreamed !== true) question?.end();
     });
     const { answered, unknown } = progress;
     if (unknown !== undefined) (answered?.answer ?? response).headers.set(UNKNOWN_PARAMETERS, unknown);
@@ -209,8 +208,6 @@ interface Caller {
 interface InProgress extends Caller {
   /** Undefined on paths without a key. */
   readonly question: Question | undefined;
-  /** True if the response is sent while it is made. */
-  isStreamed?: boolean;
   /** The route's response. A `Response` through the router would cost two copies of the bytes. */
   answered?: RouteResponse;
   /** Names of unknown parameters, for the header of its response or its error. */
@@ -274,7 +271,6 @@ const handlerOf =
     if (operation.isUpgrade !== true) progress.unknown = unknownParameters(search, operation.query);
     const answering = operation.handle(incoming, deps);
     const answered = await whileLogAnswers(deps.isLogAnswering, deps.clock, answering);
-    progress.isStreamed = "response" in answered;
     if (!("cached" in answered))
       return await responseOf(answered, (headers) => ({ ...headers, "cache-control": NO_STORE }));
     progress.answered = answered.cached;

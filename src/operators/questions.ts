@@ -21,6 +21,8 @@ export class Question {
   readonly #keys: ApiKeys;
   readonly #ending = new AbortController();
   #isOpen = true;
+  /** True if the answer is made while it is sent. The end of what is sent is then the end of the question. */
+  isStreamed = false;
 
   constructor(key: ApiKey, keys: ApiKeys, payer: Budget) {
     this.#key = key;

@@ -132,7 +132,7 @@ export class PastFigures {
   /**
    * Returns the price in US dollars of the last block at or before 24 hours before a quote: by the same route if it had a
    * price then, else by the route that ranks first at that block. Undefined without a price at that block, or if the
-   * search for it exceeds the log limit.
+   * search for it exceeds the log limit or the budget.
    * @param unlisted the unlisted factory that the request names
    * @param optionsAt the request's options for another market
    * @param finalized blocks up to this number are final
@@ -144,8 +144,11 @@ export class PastFigures {
     finalized: number,
   ): Promise<Rational | undefined> {
     const { block } = now.market;
-    const then = await this.#times.lastAt(block.timestamp - DAY_SECONDS, block, finalized);
-    return then && undefinedIfTooManyLogs(this.#usdAt(now, unlisted, then, optionsAt));
+    const read = async () => {
+      const then = await this.#times.lastAt(block.timestamp - DAY_SECONDS, block, finalized);
+      return then && this.#usdAt(now, unlisted, then, optionsAt);
+    };
+    return undefinedIfTooManyLogs(read());
   }
 
   async #usdAt(

@@ -50,6 +50,8 @@ export interface PriceAnswer {
   readonly isPast: boolean;
   /** Set if the facts are newer than the block: the token's facts and all decimals that the price depends on. */
   readonly newestFacts: NewestFacts | undefined;
+  /** True if the budget of its question was not enough for all of it: another question may get more. */
+  readonly isCutShort: boolean;
   /** US dollars, exactly. */
   readonly usd: Rational;
   /** From 0 to 1, as `provenance` has it. */
@@ -342,6 +344,7 @@ export class PriceComputer {
 
   async #finish(question: PriceComputation, market: Market): Promise<PriceAnswer> {
     const { request, selection, turn } = question;
+    const { refusals } = Budget;
     const priced = await this.#quote(question, market);
     const optionsAt = (then: Market): QuoteOptions => this.#quoteOptions(request, selection, then);
     const { depthUsd: sizeUsd } = request;
@@ -387,6 +390,7 @@ export class PriceComputer {
     return {
       ...{ record, body: JSON.stringify(record), asOf: { number, hash, timestamp }, finality, newestFacts, pool },
       ...{ usd: priced.usd, confidence: format(sureness), isPast: market.isPast },
+      isCutShort: Budget.refusals > refusals,
     };
   }
 

@@ -314,6 +314,7 @@ class PriceService implements Prices {
   }
 
   #keep(key: string, answer: PriceAnswer): PriceAnswer {
+    if (answer.isCutShort) return answer;
     this.#answers.set(key, this.#versionOf(answer.asOf), answer);
     // A pool ranks otherwise at the head, so an answer that was made there is not that of the past block.
     if (answer.finality === "finalized" && answer.isPast) this.#answers.set(key, answer.asOf.number, answer);
@@ -330,7 +331,10 @@ class PriceService implements Prices {
     const head = view.head()?.hash;
     // The cache does not return an answer that was read ahead of the published head.
     const isFinal = toBlock === asOf.number && asOf.number <= this.#computer.finalized;
-    const { newestFacts } = this.#answers.get(keyOf(request), this.#versionOf(asOf)) ?? {};
+    const kept = this.#answers.get(keyOf(request), this.#versionOf(asOf));
+    // Another question may get more than an answer that is not kept.
+    if (kept === undefined) return undefined;
+    const { newestFacts } = kept;
     if (head === undefined || newestFacts !== undefined || !(isFinal || head === asOf.hash)) return undefined;
     let askedMs = clock.monotonic();
     return () => {

@@ -49,7 +49,7 @@ contract ManyGetters {
             bool ok;
             uint256 size;
             assembly {
-                ok := staticcall(gasEach, target, add(data, 32), mload(data), 0, 0)
+                ok := call(gasEach, target, 0, add(data, 32), mload(data), 0, 0)
                 size := returndatasize()
             }
             bool isBurning = !ok && left - gasleft() > (gasEach * 9) / 10;

@@ -23,6 +23,31 @@ contract BurningToken is Ledger {
     }
 }
 
+/// A token of a compiler before 2017: an unknown function takes all the gas of its call.
+contract OldToken is Ledger {
+    string public constant name = "Old";
+    string public constant symbol = "OLD";
+    uint8 public constant decimals = 18;
+
+    fallback() external {
+        assembly {
+            invalid()
+        }
+    }
+}
+
+/// A token whose decimals take half a million gas.
+contract HeavyToken is Ledger {
+    string public constant name = "Heavy";
+    string public constant symbol = "HEAVY";
+
+    function decimals() external view returns (uint8) {
+        uint256 before = gasleft();
+        while (before - gasleft() < 500_000) {}
+        return 18;
+    }
+}
+
 /// A factory that answers every question with three megabytes.
 contract LongFactory {
     fallback() external {
@@ -47,17 +72,5 @@ contract TrapFactory {
 
     function getPair(address, address) external pure returns (address) {
         while (true) {}
-    }
-}
-
-/// An honest token whose decimals take a million gas.
-contract HeavyToken is Ledger {
-    string public constant name = "Heavy";
-    string public constant symbol = "HEAVY";
-
-    function decimals() external pure returns (uint8) {
-        uint256 sum;
-        for (uint256 i = 0; i < 5_000; i++) sum ^= uint256(keccak256(abi.encode(sum, i)));
-        return sum == 0 ? 17 : 18;
     }
 }

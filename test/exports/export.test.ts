@@ -2,13 +2,14 @@
  * Exports over HTTP, against a real chain: equal to the walk in every format, true at one block of the past, holders as
  * the contract names them, broken off when the block is lost, one at a time per key.
  */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, spyOn, test } from "bun:test";
 import { createHash } from "node:crypto";
 import net from "node:net";
 import { parquetMetadata, parquetReadObjects } from "hyparquet";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { Question } from "../../src/operators/questions.ts";
 import {
   eventually,
   startTestService,
@@ -72,6 +73,20 @@ afterAll(async () => {
 
 const file = (nft: Deployed, query: string, init?: RequestInit) =>
   service.fetch(`/api/collections/eth/${nft.address}/export?${query}`, init);
+
+test("ends its question with the file, so that its key pays for it", async () => {
+  const ended = spyOn(Question.prototype, "end");
+  try {
+    const response = await file(large, "format=csv");
+    expect(ended).toHaveBeenCalledTimes(0);
+    await response.text();
+    expect(ended).toHaveBeenCalledTimes(1);
+    expect((await file(large, "format=csv", { method: "HEAD" })).status).toBe(200);
+    expect(ended).toHaveBeenCalledTimes(2);
+  } finally {
+    ended.mockRestore();
+  }
+});
 
 // biome-ignore lint/suspicious/noExplicitAny: tests read single fields of rows
 type Json = any;

@@ -8,6 +8,7 @@ import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { contractAt, deploy, placeCode, read, transact } from "../../scripts/local-chain/contracts.ts";
 import { createRandom } from "../../scripts/local-chain/random.ts";
 import { type Chain, DEFAULT_CHAIN, MULTICALL3 } from "../../src/chains/chains.ts";
+import { Budget } from "../../src/core/budget.ts";
 import { type Address, type Hash, toAddress } from "../../src/core/hex.ts";
 import {
   type Decimals,
@@ -261,6 +262,42 @@ test("lowers the confidence if the last trade was off the price, and says so", a
   const share = Number(after.provenance!.confidence) / Number(before.provenance!.confidence);
   expect(share).toBeGreaterThan(0.7);
   expect(share).toBeLessThan(0.8);
+});
+
+test("is whole although another question could pay for a part of it only", async () => {
+  const token = await newToken(anvil);
+  await (await pool("Uniswap v3 and SushiSwap v3", token, native, [1n, 50n])).sell(token, 10n ** 18n);
+  const request = { address: token, ...parsePriceQuery({ include: "depth" }) };
+  for (let calls = 5; calls < 40; calls++) {
+    await anvil.mine(1);
+    const follower = new HandFollower(anvil.url);
+    const prices = pricesOf(anvil.url, follower, chain);
+    await follower.poll(prices);
+    const poor = new Budget({ bounds: { calls, logs: 64 }, isQuestion: true });
+    await poor.run(() => prices.price(request)).catch(() => undefined);
+    const { depth } = await ask(token, {}, prices);
+    expect({ calls, depth }).toMatchObject({ calls, depth: { realised: { price: expect.any(String) } } });
+  }
+});
+
+test("is whole beside a question of another key that can pay for a part of it only", async () => {
+  const token = await newToken(anvil);
+  await (await pool("Uniswap v3 and SushiSwap v3", token, native, [1n, 50n])).sell(token, 10n ** 18n);
+  const request = { address: token, ...parsePriceQuery({ include: "depth" }) };
+  await anvil.mine(1);
+  const follower = new HandFollower(anvil.url);
+  const prices = pricesOf(anvil.url, follower, chain);
+  await follower.poll(prices);
+  await ask(token, { include: "percent_change" }, prices);
+  const poor = new Budget({ bounds: { calls: 100, logs: 0 }, isQuestion: true });
+  const rich = new Budget({ isQuestion: true });
+  const asKey = (key: string) => prices.answer(request, { key, isOperator: false });
+  const [, answer] = await Promise.all([
+    poor.run(() => asKey("poor")).catch(() => undefined),
+    rich.run(() => asKey("rich")),
+  ]);
+  const { depth } = answer.record;
+  expect(depth).toMatchObject({ realised: { price: expect.any(String) } });
 });
 
 test("is read once for a head, whatever the size, and again after a failed read", async () => {

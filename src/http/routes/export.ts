@@ -9,6 +9,7 @@ import type { Explorer } from "../../explore/readings.ts";
 import { CONTENT_TYPES, EXPORT_FORMATS, fileName, piecesOf } from "../../exports/formats.ts";
 import { ParquetThread } from "../../exports/parquet.ts";
 import type { ApiKey, ApiKeys } from "../../operators/keys.ts";
+import type { Question } from "../../operators/questions.ts";
 import { startWalk } from "../../walks/walk.ts";
 import { asOfBlock, responseHeaders } from "../api/answered-block.ts";
 import { HEADER_EXAMPLES } from "../api/examples.ts";
@@ -123,9 +124,9 @@ export const EXPORT_OPERATIONS: readonly Operation<ExportDeps>[] = [
     },
     hasBlock: true,
     errors: [400, 404, 409],
-    handle: async ({ path, query, requester }, deps) => {
+    handle: async ({ path, query, requester, question }, deps) => {
       const { facts, pieces, headers } = await openExport({ path, query, requester }, deps);
-      return new Response(streamOf(pieces, requester, deps), {
+      return new Response(streamOf(pieces, { requester, question }, deps), {
         headers: {
           ...headers,
           "content-type": CONTENT_TYPES[query.format],
@@ -170,14 +171,25 @@ async function openExport(
   return { facts, pieces, headers };
 }
 
+/** The sender of an export, and its question, which ends with the file. */
+interface Exporting {
+  readonly requester: ApiKey;
+  readonly question: Question;
+}
+
 /** Makes each piece when the client has taken the last one. An error breaks the connection. */
 function streamOf(
   pieces: AsyncGenerator<Uint8Array>,
-  { hash }: ApiKey,
+  { requester: { hash }, question }: Exporting,
   { exports, keys, logger }: ExportDeps,
 ): ReadableStream<Uint8Array> {
   const key = hash.toString("hex");
   const running = exports.begin(key);
+  question.isStreamed = true;
+  const end = () => {
+    exports.end(key, running);
+    question.end();
+  };
   const next = async (): Promise<IteratorResult<Uint8Array, unknown>> => {
     exports.read(key, running);
     if (!keys.isValid(hash)) throw new Refusal("invalid_api_key", "the key was revoked");
@@ -187,12 +199,12 @@ function streamOf(
     {
       pull: async (controller) => {
         try {
-          const { done, value } = await next();
+          const { done, value } = await question.budget.run(next);
           if (done !== true) return controller.enqueue(value as Uint8Array<ArrayBuffer>);
-          exports.end(key, running);
+          end();
           controller.close();
         } catch (error) {
-          exports.end(key, running);
+          end();
           await pieces.return(undefined);
           logger.warn({ err: error }, "an export broke off");
           // The runtime would print an error that it is given, beside the log.
@@ -200,7 +212,7 @@ function streamOf(
         }
       },
       cancel: async () => {
-        exports.end(key, running);
+        end();
         await pieces.return(undefined);
       },
     },

@@ -2,7 +2,7 @@
  * What trading a size through a price's route gives at its block, to the last digit, and what it costs to move the price.
  * Where this can't be computed exactly, the reason stands in its place.
  */
-import { OverBudget } from "../../core/budget.ts";
+import { Budget, OverBudget } from "../../core/budget.ts";
 import { AppError } from "../../core/errors.ts";
 import { SingleFlight } from "../../core/work.ts";
 import type { ChainReader } from "../../rpc/port.ts";
@@ -88,22 +88,32 @@ export class Depths {
   }
 
   /** Returns the simulated sale of a quote. @throws AppError `chain_unavailable` */
-  sale(quote: Quote): Promise<Sale> {
+  async sale(quote: Quote): Promise<Sale> {
     const reads = this.#readsOf(quote);
-    return this.#sales.run(reads, async () => {
+    let isOwn = false;
+    const said = await this.#sales.run(reads, async () => {
+      isOwn = true;
       const sale = reads.sale ?? (await saleOf(this.#reader, quote));
       // Another question may get an answer.
       if (sale !== UNANSWERED && sale !== UNPAID) reads.sale = sale;
       return sale;
     });
+    return said === UNPAID && !isOwn ? this.sale(quote) : said;
   }
 
-  #poolsOf(quote: Quote): Promise<Pools> {
+  async #poolsOf(quote: Quote): Promise<Pools> {
     const reads = this.#readsOf(quote);
-    return this.#pools.run(reads, async () => {
-      reads.pools ??= await poolsOf(this.#reader, quote);
-      return reads.pools;
+    let isOwn = false;
+    const pools = await this.#pools.run(reads, async () => {
+      isOwn = true;
+      if (reads.pools !== undefined) return reads.pools;
+      const { refusals } = Budget;
+      const read = await poolsOf(this.#reader, quote);
+      // Another question may pay for what is missing.
+      if (Budget.refusals === refusals) reads.pools = read;
+      return read;
     });
+    return pools !== reads.pools && !isOwn ? this.#poolsOf(quote) : pools;
   }
 
   #readsOf({ market, route, nativeSide }: Quote): Reads {

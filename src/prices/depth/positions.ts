@@ -2,11 +2,12 @@
  * Pools at a past block of which the node has no state, for trades with them: pairs by their reserves, concentrated pools
  * by the logs of all their positions. Exact where fees are constant or logged.
  */
+import { AppError } from "../../core/errors.ts";
 import type { Hash } from "../../core/hex.ts";
 import type { ChainLog, ChainReader } from "../../rpc/port.ts";
 import type { PricedBlock } from "../market/market.ts";
 import type { Decimals, Pool, Reading } from "../market/pools.ts";
-import { MAX_LOG_REQUESTS, MAX_LOGS, undefinedIfTooManyLogs } from "../search/history.ts";
+import { MAX_LOG_REQUESTS, MAX_LOGS } from "../search/history.ts";
 import { answer, call } from "../styles/abi.ts";
 import { type ExactTrades, poolContract } from "../styles/style.ts";
 import { logsOf, positionChangeIn } from "../styles/styles.ts";
@@ -74,7 +75,12 @@ async function positionLogs(
   toBlock: number,
 ): Promise<readonly ChainLog[]> {
   const filter = { ...logsOf(pool, topics), fromBlock: 0, toBlock, maxLogs: MAX_LOGS };
-  const logs = await undefinedIfTooManyLogs(reader.logs({ ...filter, requests: { left: MAX_LOG_REQUESTS } }));
+  const read = reader.logs({ ...filter, requests: { left: MAX_LOG_REQUESTS } });
+  // A budget that is spent tells nothing about the pool.
+  const logs = await read.catch((error: unknown) => {
+    if (error instanceof AppError && error.code === "too_many_logs") return undefined;
+    throw error;
+  });
   if (logs === undefined)
     throw new UnknownTrade("the node has no state of this block, and the pool's positions have too many logs");
   return logs;

@@ -61,8 +61,6 @@ interface Known {
   readonly search: Search;
   /** What was announced after the search, up to a block that may leave the chain. */
   tail?: Tail;
-  /** The read of a tail that is under way. */
-  reading?: Promise<boolean>;
 }
 
 interface Tail {
@@ -90,8 +88,9 @@ export class AnnouncedPools {
   readonly #searching = new SingleFlight<Search, void>();
   /** Searches that take in further tokens in this turn. */
   readonly #forming = new Map<string, Search>();
-  /** Reads of tails that take in further tokens in this turn. */
-  readonly #tails = new Map<string, Gathering<Address, readonly Found[] | undefined>>();
+  readonly #readingTails = new SingleFlight<Known, void>();
+  /** Reads of tails that take in further tokens of their question in this turn. */
+  readonly #tails = new Map<Budget | undefined, Map<string, Gathering<Address, readonly Found[]>>>();
 
   constructor(options: AnnouncedOptions) {
     this.#options = options;
@@ -131,12 +130,10 @@ export class AnnouncedPools {
     const pools = poolsIn(search.found, token);
     if (block.number <= search.to) return merged(pools);
     if (!this.#covers(token, known, block.number)) {
-      const reading = known.reading ?? this.#readTail(token, known, block, requester);
-      known.reading = reading;
-      const isRead = await reading.finally(() => {
-        delete known.reading;
-      });
-      return isRead ? this.poolsOf(token, block, finalized, requester) : undefined;
+      // Each question that waits for the read decides by its own budget whether it takes too many requests.
+      const reading = this.#readingTails.run(known, () => this.#readTail(token, known, block, requester));
+      const isRead = await undefinedIfTooManyLogs(reading.then(() => true));
+      return isRead === true ? this.poolsOf(token, block, finalized, requester) : undefined;
     }
     const { at = { number: search.to }, found = [] } = known.tail ?? {};
     // The chain's pool lists may forget what they know of older blocks.
@@ -197,42 +194,47 @@ export class AnnouncedPools {
       const { next, size } = search;
       const before = search.requests.left;
       const last = Math.min(to, next + size - 1);
+      // Of its own: what a question that ends within the part has asked for in vain, the search need not ask for again.
+      const requests = { left: before };
       try {
-        const found = await undefinedIfTooManyLogs(this.#read(tokens, next, last, search.requests));
+        const found = await undefinedIfTooManyLogs(this.#read(tokens, next, last, requests));
         if (found === undefined) {
           // Else this question alone can't pay for more.
-          if (search.requests.left <= 0) search.state = "too long";
+          if (requests.left <= 0) search.state = "too long";
           return;
         }
+        search.requests.left = requests.left;
         search.found = [...search.found, ...found];
         search.next = last + 1;
       } finally {
         // A question may end within a part, and what it has found of it is lost. So a part is what one request reads.
-        const requests = (before - search.requests.left) / (2 * this.#options.venues.length);
-        search.size = Math.max(1, Math.ceil(size / Math.max(1, requests)));
+        const taken = (before - requests.left) / (2 * this.#options.venues.length);
+        search.size = Math.max(1, Math.ceil(size / Math.max(1, taken)));
       }
     }
     complete(search, search.found);
   }
 
-  /** Returns false if it takes too many requests. */
-  async #readTail(token: Address, known: Known, block: BlockRef, requester: Requester): Promise<boolean> {
+  /** @throws AppError `too_many_logs`; OverBudget */
+  async #readTail(token: Address, known: Known, block: BlockRef, requester: Requester): Promise<void> {
     const { search } = known;
     // Up to the head, for the questions about other blocks. A pool that came after this block has no state at it.
     const head = this.#options.head();
     const at = head !== undefined && head.number > block.number ? head : block;
     const name = `${requester.key} ${search.to} ${at.hash}`;
-    const gathering = this.#tails.getOrInsertComputed(
+    const question = Budget.current?.question;
+    const ofQuestion = this.#tails.getOrInsertComputed(question, () => new Map());
+    const gathering = ofQuestion.getOrInsertComputed(
       name,
       () =>
         new Gathering(String, (tokens) => {
-          this.#tails.delete(name);
-          return undefinedIfTooManyLogs(this.#read(tokens, search.to + 1, at.number, { left: MAX_LOG_REQUESTS }));
+          ofQuestion.delete(name);
+          if (ofQuestion.size === 0) this.#tails.delete(question);
+          return this.#read(tokens, search.to + 1, at.number, { left: MAX_LOG_REQUESTS });
         }),
     );
     const { result: found } = await gathering.add([token]);
-    if (found !== undefined) known.tail = { at: { number: at.number, hash: at.hash }, found };
-    return found !== undefined;
+    known.tail = { at: { number: at.number, hash: at.hash }, found };
   }
 
   /** True if a search with its tail holds what is announced up to a block. */

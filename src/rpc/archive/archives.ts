@@ -193,6 +193,7 @@ export function readerWithArchives(reader: RpcChainReader, archives: Archives, c
         isWide = !archives.isUseful;
         return reader.logs(filter);
       }
+      if (isOut && filter.requests === undefined) Budget.current?.noteRefusal();
       throw error;
     }
   };

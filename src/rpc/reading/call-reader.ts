@@ -174,11 +174,27 @@ export class CallReader {
     return Promise.all(calls.map((call) => this.#single(endpoint, call, tag)));
   }
 
-  /** Runs calls in one request with little gas. All of them fail if it is not enough. */
+  /**
+   * Runs calls in one request with little gas. If it is not enough, each getter of a costly contract gets a share of it, and
+   * calls of a contract that nobody vouches for all fail.
+   */
   async #apart(endpoint: Endpoint, calls: readonly Call[], tag: string): Promise<CallResult[]> {
     const results = calls.length > 1 ? await this.#aggregate(endpoint, calls, { tag, gas: APART_GAS }) : undefined;
-    if (results === "out of gas") return calls.map(() => FAILED);
+    if (results === "out of gas") {
+      if (!calls.every(isOwnGetter)) return calls.map(() => FAILED);
+      const shared = await this.#inShares(endpoint, calls, tag);
+      return shared ?? Promise.all(calls.map((call) => this.#refusable(endpoint, call, tag, APART_GAS)));
+    }
     return results ?? Promise.all(calls.map((call) => this.#single(endpoint, call, tag, { gas: APART_GAS })));
+  }
+
+  /**
+   * Runs a costly contract's getters in one request, each with its share of the gas: one that takes all of it, as an
+   * unknown function of an old contract does, leaves the other ones theirs. Undefined if the node can't run them like this.
+   */
+  async #inShares(endpoint: Endpoint, calls: readonly Call[], tag: string): Promise<CallResult[] | undefined> {
+    const found = await this.#bounded(endpoint, calls, { tag, gasEach: Math.floor(APART_GAS / calls.length) });
+    return found?.results;
   }
 
   isCostly(address: Address): boolean {
@@ -261,26 +277,44 @@ export class CallReader {
     return parts.every((part) => part !== undefined) ? parts.flat() : undefined;
   }
 
-  /** Runs getters with a bound on each, and notes those that need more. Undefined if the node can't run so many like this. */
+  /** Runs getters with a bound on each, and apart those that need more. Undefined if the node can't run so many like this. */
   async #guarded(endpoint: Endpoint, calls: readonly Call[], tag: string): Promise<CallResult[] | undefined> {
+    const found = await this.#bounded(endpoint, calls, { tag, gasEach: GETTER_GAS });
+    if (found === undefined) return undefined;
+    const { results, costly } = found;
+    const byContract = Map.groupBy(costly, (at) => calls[at]!.to!);
+    const again = [...byContract].map(async ([contract, places]) => {
+      this.#costly.set(contract, true);
+      const own = await this.#apart(
+        endpoint,
+        places.map((at) => calls[at]!),
+        tag,
+      );
+      for (const [nth, at] of places.entries()) results[at] = own[nth]!;
+    });
+    await Promise.all(again);
+    return results;
+  }
+
+  /** Runs getters with a bound on each. `costly`: the places of those that need more. Undefined if the node can't. */
+  async #bounded(
+    endpoint: Endpoint,
+    calls: readonly Call[],
+    { tag, gasEach }: { readonly tag: string; readonly gasEach: number },
+  ): Promise<{ readonly results: CallResult[]; readonly costly: readonly number[] } | undefined> {
     if (this.#isWithoutCreations(endpoint)) return undefined;
-    const data = deploylessGetters(calls, GETTER_GAS, GETTER_BYTES);
+    const data = deploylessGetters(calls, gasEach, GETTER_BYTES);
     if (data.length > MAX_CREATION) return undefined;
     const { ok, data: returned } = await this.#refusable(endpoint, { to: undefined, data }, tag);
     const results = ok ? undefined : readResults(returned, calls.length);
     if (results === undefined) return undefined;
     const { burning, long } = costlyAmong(returned);
-    for (const at of [...burning, ...long]) this.#costly.set(calls[at]!.to!, true);
-    // An answer that is too long is none that a getter gives.
-    for (const at of long) results[at] = { ok: true, data: "0x" };
-    // Those that need more gas get it apart. They may be honest.
-    const again = [...Map.groupBy(burning, (at) => calls[at]!.to!).values()].map(async (places) => {
-      const own = places.map((at) => calls[at]!);
-      const given = await this.#apart(endpoint, own, tag);
-      for (const [index, at] of places.entries()) results[at] = given[index]!;
-    });
-    await Promise.all(again);
-    return results;
+    for (const at of long) {
+      this.#costly.set(calls[at]!.to!, true);
+      // An answer that is too long is none that a getter gives.
+      results[at] = { ok: true, data: "0x" };
+    }
+    return { results, costly: burning };
   }
 
   /** Runs a single call. A getter that fails alone, after all of them took too much gas, counts as the one that took it. */
@@ -547,16 +581,17 @@ export class CallReader {
 
   /**
    * Runs calls at the newest block; the first one tells its number. Undefined if it doesn't, or if the calls take too much
-   * gas together. Calls that run apart fail then, at whichever block.
+   * gas together. Calls of contracts that nobody vouches for fail then, at whichever block.
    */
   async #withNumber(
     endpoint: Endpoint,
     calls: readonly Call[],
     run: Omit<RunOfMany, "tag">,
   ): Promise<{ readonly results: readonly CallResult[]; readonly block: number | undefined } | undefined> {
-    const answers = await this.#byContract(endpoint, calls, { tag: "latest", ...run });
+    let answers = await this.#byContract(endpoint, calls, { tag: "latest", ...run });
     if (answers === "out of gas" && run.gas !== undefined) {
-      return { results: calls.slice(1).map(() => FAILED), block: undefined };
+      if (!calls.every(isOwnGetter)) return { results: calls.slice(1).map(() => FAILED), block: undefined };
+      answers = await this.#inShares(endpoint, calls, "latest");
     }
     if (typeof answers !== "object") return undefined;
     const [number, ...results] = answers;
@@ -566,6 +601,9 @@ export class CallReader {
 
 const withoutOverrides = ({ label: endpoint }: Endpoint): RpcError =>
   new RpcError("unsupported", "the endpoint does not take state overrides", { meta: { endpoint } });
+
+/** True for a getter that runs apart only while its contract counts as costly. */
+const isOwnGetter = ({ isGetter, apart }: Call): boolean => isGetter === true && apart === undefined;
 
 const FAILED: CallResult = { ok: false, data: "0x" };
 

@@ -131,6 +131,11 @@ export class PriceFeed {
     if (answer instanceof Refusal && NO_TOKEN.includes(answer.code)) return answer;
     const watched = this.#chains.get(of.prices.chain.chainId)?.tokens.get(token);
     if (watched === undefined) return undefined;
+    if (isUnpaid(answer)) {
+      // It says what this key's budget could pay, and nothing to the other subscribers.
+      subscription.offer(watched.newest ?? updateOf(of, token, answer));
+      return undefined;
+    }
     watched.isKnown = isKnown(answer);
     watched.readMs = readMs;
     this.#take(of, watched, { read, update: updateOf(of, token, answer) });
@@ -260,6 +265,12 @@ function watchedToken({ prices }: PricedChain, token: Address): WatchedToken {
 
 const isKnown = (answer: PriceAnswer | Refusal): boolean =>
   !(answer instanceof Refusal) || LOST.includes(answer.code) || NO_TOKEN.includes(answer.code);
+
+/** True if a question ended because its budget was spent. */
+function isUnpaid(answer: PriceAnswer | Refusal): boolean {
+  const searched = answer instanceof Refusal ? answer.details?.["searched"] : undefined;
+  return searched !== undefined && !("byState" in (searched as object));
+}
 
 const requestOf = (address: Address) => ({ address, percentChange: false, provenance: false });
 

@@ -38,6 +38,8 @@ const MAX_WAITING = 64;
 const RETRY_AFTER = 2;
 /** A question waits so long, in ms, before it is told to come again: most nodes answer a search in less. */
 const PATIENCE_MS = 2_000;
+/** Below the time after which a price is a 503. */
+const MAX_PATIENCE_MS = 20_000;
 
 /**
  * A search for tokens that were asked about in one turn, up to a final block, from which on the rest is read for each
@@ -156,6 +158,8 @@ export class AnnouncedPools {
         found: [],
         state: "running",
       };
+      // Those that never got a slot stay behind.
+      if (this.#forming.size >= MAX_TOGETHER) this.#forming.clear();
       this.#forming.set(name, search);
     }
     search.tokens.push(token);
@@ -173,7 +177,17 @@ export class AnnouncedPools {
       if (isAbort(error) && Budget.current?.signal?.aborted === true) throw error;
     });
     ended.catch(() => undefined);
-    await Promise.race([ended, clock.sleep(PATIENCE_MS)]);
+    // At a slow node the wait lasts until a part was read: what was read of one is lost with the question.
+    const from = search.next;
+    let isOver = false;
+    const over = ended.finally(() => {
+      isOver = true;
+    });
+    over.catch(() => undefined);
+    for (let waited = 0; waited < MAX_PATIENCE_MS && !isOver; waited += PATIENCE_MS) {
+      await Promise.race([over, clock.sleep(PATIENCE_MS)]);
+      if (search.next > from) return;
+    }
   }
 
   async #search(search: Search): Promise<void> {

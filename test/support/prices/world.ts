@@ -58,6 +58,8 @@ export async function untilSearched<T>(ask: () => Promise<T>): Promise<T> {
     } catch (error) {
       if ((error as { code?: unknown }).code !== "searching") throw error;
     }
+    // The manual clock's waits end at once. A search goes on in the next turns of the event loop.
+    await new Promise((resolve) => setImmediate(resolve));
   }
 }
 

@@ -56,7 +56,7 @@ function Panels() {
 
 const KEY_COLUMNS = [
   ...["Name", "Scope", "Requests a minute", "New collections an hour", "Subscriptions"],
-  ...["Requests today", "Node calls today", "Added", "Last use", ""],
+  ...["Requests today", "Added", "Last use", ""],
 ];
 
 interface NewKey {
@@ -209,8 +209,10 @@ function KeyTable({ keys, isBusy, onRotate, onRevoke }: KeyTableOptions) {
           <td>{whole(key.requestsPerMinute)}</td>
           <td>{key.collectionsPerHour === null ? "no limit" : whole(key.collectionsPerHour)}</td>
           <td>{key.subscriptions === null ? "no limit" : whole(key.subscriptions)}</td>
-          <td>{whole(key.requestsToday)}</td>
-          <td>{key.cost === null ? "–" : whole(key.cost.calls.day)}</td>
+          <td>
+            {whole(key.requestsToday)}
+            {key.cost === null ? null : <small> {whole(key.cost.calls.day)} node calls</small>}
+          </td>
           <td>{key.createdAt === null ? "–" : ago(key.createdAt)}</td>
           <td>{key.lastUse === null ? "–" : ago(key.lastUse)}</td>
           <td>

@@ -29,6 +29,52 @@ contract LongNameToken is Ledger {
     }
 }
 
+/// A token whose symbol takes all the gas of a call.
+contract BurningToken is Ledger {
+    string public constant name = "Burning";
+    uint8 public constant decimals = 18;
+
+    function symbol() external pure returns (string memory) {
+        while (true) {}
+    }
+}
+
+/// A token of a compiler before 2017: an unknown function takes all the gas of its call.
+contract OldToken is Ledger {
+    string public constant name = "Old";
+    string public constant symbol = "OLD";
+    uint8 public constant decimals = 18;
+
+    fallback() external {
+        assembly {
+            invalid()
+        }
+    }
+}
+
+/// A token whose decimals take half a million gas.
+contract HeavyToken is Ledger {
+    string public constant name = "Heavy";
+    string public constant symbol = "HEAVY";
+
+    function decimals() external view returns (uint8) {
+        uint256 before = gasleft();
+        while (before - gasleft() < 500_000) {}
+        return 18;
+    }
+}
+
+/// A factory that looks like Uniswap v2's until it is asked for pairs, which take all the gas.
+contract TrapFactory {
+    function allPairsLength() external pure returns (uint256) {
+        return 1;
+    }
+
+    function getPair(address, address) external pure returns (address) {
+        while (true) {}
+    }
+}
+
 /// An ERC-721 whose owners follow from the ids, so that one transaction announces thousands of tokens. Two
 /// consecutive ids have one owner, and the first `whaleIds` ids have the whale.
 contract SpreadNft {

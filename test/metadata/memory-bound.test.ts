@@ -7,7 +7,7 @@ import { eventually } from "../support/service.ts";
 const A = addressOf("a");
 const TOKENS = 204;
 /** As many as a page has room for. */
-const AT_ONCE = 3;
+const AT_ONCE = 2;
 const PICTURE_BYTES = 300_000;
 
 let running: RunningMetadata;

@@ -163,7 +163,7 @@ test("a search for announced pools goes on with the next question where the last
 });
 
 describe("an unlisted factory", () => {
-  for (const name of ["LongFactory", "LoopingFactory", "TrapFactory"]) {
+  for (const name of ["LargeAnswers", "EndlessAnswers", "TrapFactory"]) {
     test(`that is costly (${name}) costs a few calls of little gas, and no other question waits for it`, async () => {
       const proxy = await startRpcProxy(chain.anvil.url);
       const { prices } = await scene(proxy);
@@ -181,7 +181,7 @@ describe("an unlisted factory", () => {
 });
 
 describe("tokens made to be costly", () => {
-  for (const name of ["LongNamedToken", "BurningToken"]) {
+  for (const name of ["LongNameToken", "BurningToken"]) {
     test(`are not read ahead (${name}), so that the other tokens of a head cost what they cost alone`, async () => {
       const { anvil } = chain;
       const { deployedBytecode } = await contractArtifact(name);

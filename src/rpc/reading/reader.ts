@@ -30,7 +30,7 @@ import type {
   TransferFilter,
 } from "../port.ts";
 import { isUnknownRefusal } from "../rpc-errors.ts";
-import { bytesIn, type CallOptions, CallReader, requestParsed } from "./call-reader.ts";
+import { type CallOptions, CallReader } from "./call-reader.ts";
 import { HeaderForm } from "./header-form.ts";
 import {
   benchLaggards,
@@ -53,6 +53,7 @@ import {
   LogReader,
   type LogReaderObserver,
 } from "./logs.ts";
+import { bytesIn, requestParsed } from "./one-call.ts";
 
 const HEADERS_AT_ONCE = 100;
 const HISTORY_START_MS = 600_000;

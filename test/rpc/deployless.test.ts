@@ -90,3 +90,23 @@ test("bounds getters where one of them takes all gas, and gives those that need 
   expect(BigInt((await reader.calls(calls, "latest"))[0]!.data)).toBe(18n);
   expect(proxy.count() - before).toBeLessThan(6);
 });
+
+test("asks without a bound on gas where the endpoint refuses one, and remembers it", async () => {
+  const proxy = await startRpcProxy(anvil.url, {
+    onRequest({ method, params }) {
+      const [{ gas } = {}] = params as [{ gas?: string }?];
+      if (method !== "eth_call" || gas === undefined) return undefined;
+      return {
+        error: { code: -32_000, message: `Transaction gas limit is ${Number(gas)} and exceeds block gas limit` },
+      };
+    },
+  });
+  const reader = readerOf(proxy.url);
+  const calls = Array.from({ length: 20 }, () => ({ to: nft, data: selectorOf("symbol()"), isGetter: true }));
+  const results = await reader.calls(calls, "latest");
+  expect(results.every(({ ok, data }) => ok && data === results[0]!.data)).toBe(true);
+  expect(proxy.count("eth_call")).toBeLessThan(10);
+  const before = proxy.count();
+  expect(await reader.calls(calls, "latest")).toEqual(results);
+  expect(proxy.count() - before).toBe(1);
+});

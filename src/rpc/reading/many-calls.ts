@@ -41,10 +41,10 @@ const READS_WITHOUT_MULTICALL = 100;
  */
 const APART_GAS = 8_000_000;
 /**
- * Gas of many getters in one call: what go-ethereum gives a call by default. Others give more, which a contract that burns it
- * would turn into seconds of the node.
+ * Gas of many getters in one call: 50,000 for each. Nodes give 50 million and more, which a contract that burns it would turn
+ * into seconds. Some refuse more than their block's gas limit, which is 30 million on development nodes.
  */
-const GETTERS_GAS = 50_000_000;
+const GETTERS_GAS = 25_000_000;
 /** Gas and bytes of a getter of a contract that may be costly. A proxy of a rebasing token takes a tenth of the gas. */
 const [GETTER_GAS, GETTER_BYTES] = [300_000, 4_096] as const;
 /** Getters with bounds in one request: below the bound of creation code. */
@@ -88,7 +88,7 @@ export class ManyCalls {
   #most = MULTICALL_MAX;
   /** Contracts whose getters took too much gas or gave too long answers lately. */
   readonly #costly = new LRUCache<Address, true>({ max: MAX_COSTLY, ttl: COSTLY_MS });
-  /** Whether a bound on gas leaves endpoints enough for a call that does nothing, and until which monotonic time. */
+  /** Whether endpoints run calls with a bound on gas, and until which monotonic time that is known. */
   readonly #gas = new WeakMap<Endpoint, { readonly isUsual: boolean; readonly until: number }>();
   /** Monotonic times until which endpoints count as not running creation code. */
   readonly #withoutCreations = new WeakMap<Endpoint, number>();
@@ -385,10 +385,15 @@ export class ManyCalls {
   ): Promise<CallResult[] | "out of gas" | undefined> {
     const { tag, isOneOfMany, data = Budget.timed(() => aggregateCalls(calls)) } = run;
     const gas = this.#gasFor(endpoint, calls, run);
-    const returned = await this.#multicall(endpoint, data, tag, gas);
+    const returned = await this.#multicall(endpoint, data, tag, gas).catch(async (error: unknown) => {
+      // The endpoint may refuse the bound itself.
+      if (gas === undefined || !isRefusal(error) || (await this.#takesGas(endpoint))) throw error;
+      return undefined;
+    });
+    if (returned === undefined) return this.#byContract(endpoint, calls, run);
     if (returned === "out of gas") {
-      const isUsual = gas === undefined || (await this.#countsGas(endpoint));
-      return isUsual ? returned : this.#byContract(endpoint, calls, run);
+      const isEnough = gas === undefined || (await this.#takesGas(endpoint));
+      return isEnough ? returned : this.#byContract(endpoint, calls, run);
     }
     if (returned === "0x") {
       // At an old block, the contract may only be younger. At the newest block, the chain does not have it.
@@ -424,12 +429,21 @@ export class ManyCalls {
     return gas ?? (calls.every(({ isGetter }) => isGetter === true) ? GETTERS_GAS : undefined);
   }
 
-  /** True if the least bound on gas is enough for no call at all. Some chains count the cost of their data as gas. */
-  async #countsGas(endpoint: Endpoint): Promise<boolean> {
+  /**
+   * False if the endpoint runs no call at all with a bound on gas. Some chains count the cost of the data as gas, and some
+   * nodes refuse a bound above their own.
+   */
+  async #takesGas(endpoint: Endpoint): Promise<boolean> {
     const now = this.#options.clock.monotonic();
     const known = this.#gas.get(endpoint);
     if (known !== undefined && known.until > now) return known.isUsual;
-    const isUsual = (await this.#multicall(endpoint, aggregateCalls([]), "latest", APART_GAS)) !== "out of gas";
+    const { multicall: to } = this.#options;
+    const data = to === undefined ? deploylessCalls([]) : aggregateCalls([]);
+    const ran = await callOn(endpoint, { to, data }, "latest", { gas: GETTERS_GAS }).catch((error: unknown) => {
+      if (isRefusal(error)) return FAILED;
+      throw error;
+    });
+    const isUsual = ran.ok || (to === undefined && readResults(ran.data, 0) !== undefined);
     this.#gas.set(endpoint, { isUsual, until: now + GAS_MS });
     return isUsual;
   }
@@ -448,6 +462,7 @@ export class ManyCalls {
     if (isOneOfMany === true) await yieldToEventLoop();
     const results = ok ? undefined : readResults(data, calls.length);
     if (results !== undefined) return results;
+    if (gas !== undefined && !(await this.#takesGas(endpoint))) return this.#byCreation(endpoint, calls, { tag });
     // A node that doesn't run creation code runs none without a call either.
     const empty = await this.#refusable(endpoint, { to: undefined, data: deploylessCalls([]) }, "latest");
     if (!empty.ok && readResults(empty.data, 0) !== undefined) return "out of gas";
@@ -513,6 +528,10 @@ async function encodedParts(parts: readonly (readonly Call[])[]) {
   }
   return encoded;
 }
+
+/** True if an endpoint answered that it doesn't run a call like this, in whichever words. */
+const isRefusal = (error: unknown): error is RpcError =>
+  error instanceof RpcError && !isStateUnavailable(error) && error.kind !== "late" && error.kind !== "rate";
 
 /** Undefined if the data are no results of so many calls. */
 function readResults(data: string, calls: number): CallResult[] | undefined {

@@ -153,9 +153,9 @@ export class CallReader {
   /** Reads head and calls in one batch. Undefined if the calls don't tell their block, or not all the same. */
   async #callsPinned(endpoint: Endpoint, calls: readonly Call[]): Promise<CallsAtHead | undefined> {
     if (!this.#many.mayAggregate()) return undefined;
-    const [header, many] = await Promise.all([newestHeaderOf(endpoint), this.#many.atHead(endpoint, calls)]);
+    const many = await this.#many.atHead(endpoint, calls, () => newestHeaderOf(endpoint));
     if (many === undefined) return undefined;
-    const { block, results } = many;
+    const { block, results, beside: header } = many;
     // The head moved between header and calls. That is rare, and one more request settles it.
     const exact = block === header.number ? header : await headerFrom(endpoint, block);
     if (exact === undefined) return undefined;

@@ -191,8 +191,13 @@ export class ManyCalls {
   /**
    * Runs calls at the newest block, and tells its number: each `aggregate3` reads it, too, and so does creation code.
    * Undefined if Multicall3 is missing, if the calls take too much gas, or if the head moved between two of them.
+   * @param beside makes another request in the same batch
    */
-  async atHead(endpoint: Endpoint, calls: readonly Call[]): Promise<NumberedResults | undefined> {
+  async atHead<T>(
+    endpoint: Endpoint,
+    calls: readonly Call[],
+    beside: () => Promise<T>,
+  ): Promise<(NumberedResults & { readonly beside: T }) | undefined> {
     const arbitrum = this.#options.chainId === ARBITRUM_CHAIN_ID;
     const number: Call = arbitrum
       ? { to: ARB_SYS, data: ARB_BLOCK_NUMBER, isGetter: true }
@@ -203,7 +208,8 @@ export class ManyCalls {
     const encoded = await encodedParts(parts.map((part) => [number, ...part]));
     const apart = [...groups].filter(([name]) => name !== TOGETHER && name !== CREATIONS);
     const isOneOfMany = encoded.length > 1;
-    const [created, given] = await Promise.all([
+    const [other, created, given] = await Promise.all([
+      beside(),
       Promise.all((groups.get(CREATIONS) ?? []).map((one) => this.#create(endpoint, one, "latest"))),
       Promise.all([
         ...encoded.map(({ part, data }) => this.#withNumber(endpoint, part, { data, isOneOfMany })),
@@ -221,7 +227,7 @@ export class ManyCalls {
     const ofApart = apart.map(([name], at) => [name, given[encoded.length + at]!.results] as const);
     const results = new Map<string, readonly CallResult[]>([[CREATIONS, created], [TOGETHER, ofParts], ...ofApart]);
     for (const [name, own] of groups) if (name !== CREATIONS) this.#noteCostly(own, results.get(name)!);
-    return { block, results: inOrder(nameOf, results) };
+    return { block, results: inOrder(nameOf, results), beside: other };
   }
 
   /** Runs getters with a bound on each at the newest block, and tells its number. Undefined if the node can't. */

@@ -105,12 +105,7 @@ class FairPlaces {
     this.#shares = shares;
   }
 
-  /** True if places are free for the key. @param count at most `perKey` */
-  isFreeFor(requester: Requester, count = 1): boolean {
-    return this.hasShare(requester, count) && this.hasRoom(requester, count);
-  }
-
-  /** True if the key may hold more places. */
+  /** True if the key may hold more places. @param count at most `perKey` */
   hasShare({ key, isOperator }: Requester, count: number): boolean {
     return isOperator || (this.#held.get(key) ?? 0) + count <= this.#shares.perKey;
   }

@@ -275,7 +275,7 @@ export class ManyCalls {
     }));
   }
 
-  /** Like `#single`. A node that does not run such calls refuses them in words of its own, which is no fault of it. */
+  /** A node that does not run such calls refuses them in words of its own, which is no fault of it. */
   async #create(endpoint: Endpoint, call: Call, tag: string): Promise<CallResult & { readonly block?: number }> {
     const result = await this.#refusable(endpoint, call, tag);
     const [block, data] = [result.data.slice(0, WORD_LENGTH), `0x${result.data.slice(WORD_LENGTH)}`];

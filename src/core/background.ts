@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { setPriority } from "node:os";
 import { Budget } from "./budget.ts";
-import { FairQueue, NO_KEY } from "./work.ts";
+import { FairQueue, NO_KEY, type Requester } from "./work.ts";
 
 /** Nice value of background threads. Even with one per core, the thread that serves requests gets a core at once. */
 const BACKGROUND = 10;
@@ -56,10 +56,11 @@ const turns = new FairQueue<() => void>();
  * Resolves after the other work of the event loop, above all requests. Resumes one caller per turn: a hundred slices of
  * a millisecond in one turn would delay all requests by a tenth of a second. Keys take turns, so that the slices of one don't
  * delay those of another.
+ * @param requester the key that the next slice is for. Default: that of the running question
  */
-export function yieldToEventLoop(): Promise<void> {
+export function yieldToEventLoop(requester: Requester = Budget.current?.owner ?? NO_KEY): Promise<void> {
   return new Promise((resolve) => {
-    turns.add(resolve, Budget.current?.owner ?? NO_KEY);
+    turns.add(resolve, requester);
     if (turns.size === 1) setImmediate(nextTurn);
   });
 }

@@ -5,7 +5,9 @@
  */
 import type { JsonRpcError, JsonRpcPayload, JsonRpcResult } from "ethers";
 import { yieldToEventLoop } from "../../core/background.ts";
+import { Budget } from "../../core/budget.ts";
 import type { Clock } from "../../core/clock.ts";
+import { NO_KEY, type Requester } from "../../core/work.ts";
 import { RpcError } from "../rpc-errors.ts";
 
 export type JsonRpcAnswer = JsonRpcResult | JsonRpcError;
@@ -32,6 +34,11 @@ const SLOW_BLOCKS = 1_000;
 const TURNS_WITHOUT_BATCHES = 100;
 /** The batch size doubles after this many full batches in a row that were not truncated. */
 const UNCUT_BATCHES = 50;
+/**
+ * Characters of answers that are given to their callers between two turns of the event loop, and what a header counts as: its
+ * caller checks and hashes it at once, in a tenth of a millisecond.
+ */
+const [SLICE_CHARACTERS, OBJECT_CHARACTERS] = [64 * 1024, 4 * 1024];
 /** HTTP statuses of an endpoint that cannot read batches and sends no JSON-RPC error. */
 const UNREAD_STATUS = new Set<unknown>([400, 405, 415, 422, 501]);
 /** HTTP statuses about the client, not the request. Single calls would be refused in the same way. */
@@ -44,6 +51,8 @@ interface QueuedCall {
   readonly payload: JsonRpcPayload;
   readonly resolve: (result: unknown) => void;
   readonly reject: (error: unknown) => void;
+  /** The key that the call is made for. */
+  readonly owner: Requester;
 }
 
 interface Refused {
@@ -71,7 +80,7 @@ export class Batches {
   request(method: string, params: unknown[]): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const payload: JsonRpcPayload = { jsonrpc: "2.0", id: this.#nextId++, method, params };
-      this.#queue.push({ payload, resolve, reject });
+      this.#queue.push({ payload, resolve, reject, owner: Budget.current?.owner ?? NO_KEY });
       if (this.#queue.length === 1) setImmediate(() => this.#drain());
     });
   }
@@ -141,11 +150,17 @@ export class Batches {
     }
   }
 
+  /** Gives each call its answer, in slices that take turns by key: what a caller does with an answer may take a millisecond. */
   async #settle(batch: readonly QueuedCall[], answers: readonly JsonRpcAnswer[]): Promise<void> {
     const byId = new Map(answers.map((answer) => [answer.id, answer]));
     const refused: Refused[] = [];
+    let weight = SLICE_CHARACTERS;
     for (const waiting of batch) {
-      const { payload, resolve, reject } = waiting;
+      const { payload, resolve, reject, owner } = waiting;
+      if (weight >= SLICE_CHARACTERS) {
+        weight = 0;
+        await yieldToEventLoop(owner);
+      }
       // An endpoint that refuses a request before it parses it may not know the request's id.
       const answer = byId.get(payload.id) ?? (batch.length === 1 ? refusalOf(answers) : undefined);
       if (answer === undefined) {
@@ -153,7 +168,11 @@ export class Batches {
         reject(new RpcError("transient", `the batch's answer lacks the result of ${payload.method}`, { meta }));
       } else if ("error" in answer && answer.error !== null) {
         refused.push({ waiting, error: this.#options.errorOf(payload, answer) });
-      } else resolve((answer as JsonRpcResult).result);
+      } else {
+        const { result } = answer as JsonRpcResult;
+        weight += typeof result === "string" ? result.length : OBJECT_CHARACTERS;
+        resolve(result);
+      }
     }
     const cut = this.#truncatedCalls(batch, refused);
     for (const one of refused) if (!cut.includes(one)) one.waiting.reject(one.error);
@@ -181,7 +200,7 @@ export class Batches {
   async #retryTruncated(cut: readonly Refused[], answered: number): Promise<void> {
     const [{ waiting }, ...rest] = cut as [Refused, ...Refused[]];
     const { promise: retried, resolve, reject } = Promise.withResolvers<unknown>();
-    this.#send([{ payload: waiting.payload, resolve, reject }]);
+    this.#send([{ ...waiting, resolve, reject }]);
     try {
       waiting.resolve(await retried);
     } catch (error) {

@@ -31,7 +31,7 @@ import { EndpointProvider } from "../rpc/endpoint/provider.ts";
 import type { BlockHeader } from "../rpc/port.ts";
 import { HeaderForm } from "../rpc/reading/header-form.ts";
 import { newestHeaderOf, skipIn, skipText, someHeadersOf } from "../rpc/reading/headers.ts";
-import { askForSpan, firstBlockWithLogs } from "../rpc/reading/logs.ts";
+import { askForSpan, firstUnprunedBlock } from "../rpc/reading/logs.ts";
 import { adviceOf, isHistoryPruned } from "../rpc/rpc-errors.ts";
 import { FAILED, openCommandLog } from "./access.ts";
 import type { Command } from "./command.ts";
@@ -394,7 +394,7 @@ async function prunedFindings(
     (error: unknown) => isHistoryPruned(error),
   );
   if (!isPruned) return [];
-  const from = await firstBlockWithLogs(ask, head);
+  const from = await firstUnprunedBlock(ask, head);
   const text = `history_pruned: it has no logs before block ${wholeText(from)}`;
   const suffix = envSuffix(chain.name);
   const advice =

@@ -57,7 +57,9 @@ export interface Collection {
    * completion replaces it.
    */
   completed: BlockRef | undefined;
-  /** Version and checksum of the event that set `completed`. */
+  /** True until the history that an archive told is compared with the contract: pages say that it is being indexed. */
+  isUnproven: boolean;
+  /** Version and checksum of the event by which it was complete: `IndexingCompleted`, or the proof of an archive's history. */
   completedVersion: number;
   completedChecksum: number;
   /**
@@ -103,6 +105,7 @@ export function initialState(base = 0): Collection {
     end: undefined,
     chainVersion: 0,
     completed: undefined,
+    isUnproven: false,
     completedVersion: 0,
     completedChecksum: 0,
     identifiedAt: 0,
@@ -221,6 +224,12 @@ function fail(
   if (state.status === "synced") state.status = "syncing";
 }
 
+/** The history of an archive is compared with the contract, and the collection is complete by this event. */
+function endProof(state: Collection, { version, checksum }: Pick<FoldedRecord, "version" | "checksum">): void {
+  if (state.isUnproven) [state.completedVersion, state.completedChecksum] = [version, checksum];
+  state.isUnproven = false;
+}
+
 function change(
   state: Collection,
   event: Exclude<NftEvent, TransfersCommitted>,
@@ -249,6 +258,7 @@ function change(
     case "IndexingCompleted":
       state.status = "synced";
       state.completed = { number: event.block, hash: event.hash };
+      state.isUnproven = event.isUnproven === true;
       [state.completedVersion, state.completedChecksum] = [version, checksum];
       state.failure = undefined;
       return;
@@ -262,8 +272,10 @@ function change(
     case "OwnersSettled":
       state.ownersInDoubt = undefined;
       return;
-    case "IndexingStalled":
     case "HistoryProven":
+      endProof(state, { version, checksum });
+      return;
+    case "IndexingStalled":
       return;
     case "ReindexRequested":
     case "CollectionRemoved":

@@ -156,6 +156,9 @@ export const REQUESTED: IndexState = {
   holdings: 0,
   of: 0,
   contradicted: 0,
+  blocks: 0,
+  provableFrom: null,
+  isComplete: null,
   distrusted: "",
   nodeRanges: "",
   spam: false,
@@ -186,19 +189,40 @@ export function historyText(
   state: Omit<HistoryProven, "type" | "block"> & { readonly provenAt?: number | null },
   headersChangedAt?: number,
 ): string {
-  const { archives, touched, sampled, holdings, of, contradicted, provenAt = 0 } = state;
+  const { archives, touched, sampled, contradicted, absent, blocks = 0, provableFrom = null } = state;
+  const isEachProven = sampled === touched && touched > 0;
   const contradictions = contradicted === 0 ? [] : [`${wholeText(contradicted)} that the contract contradicts`];
   if (archives === "") return ["node", ...contradictions].join(", ");
-  const share = holdings === of ? "owners proven" : `${wholeText(holdings)} of ${wholeText(of)} owners proven`;
   return [
     "archive",
-    provenAt === null ? "owners not proven yet" : share,
+    ownersText({ ...state, isComplete: state.isComplete === true || (isEachProven && touched + absent === blocks) }),
     ...contradictions,
-    sampled === touched && touched > 0
+    ...(provableFrom === null ? [] : [`not provable below block ${wholeText(provableFrom)}`]),
+    isEachProven
       ? `all ${wholeText(touched)} blocks with a log proven by receipts`
       : `${wholeText(sampled)} of ${wholeText(touched)} blocks sampled`,
     ...(headersChangedAt === undefined ? [] : [`headers from block ${wholeText(headersChangedAt)} on prove nothing`]),
   ].join(", ");
+}
+
+/**
+ * What the contract confirms of the owners. That each told owner is right doesn't show that none is missing: that is said
+ * only where the contract's own counts of tokens agree, or where the node proved each block.
+ */
+function ownersText({
+  holdings,
+  of,
+  isComplete,
+  provenAt = 0,
+}: Pick<HistoryProven, "holdings" | "of" | "isComplete"> & { readonly provenAt?: number | null }): string {
+  if (provenAt === null) return "owners not proven yet";
+  if (of === 0 && isComplete !== true) return "owners not proven";
+  const isAll = holdings === of;
+  if (isComplete === true) {
+    return isAll ? "owners proven" : `${wholeText(holdings)} of ${wholeText(of)} owners proven, none missing`;
+  }
+  const told = isAll ? "told owners confirmed" : `${wholeText(holdings)} of ${wholeText(of)} told owners confirmed`;
+  return `${told}, that none is missing is not`;
 }
 
 /** What is known to be uncertain of a collection: a block that can't be read, or owners that the contract denies. */

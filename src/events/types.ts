@@ -120,6 +120,8 @@ interface IndexingCompleted {
   readonly type: "IndexingCompleted";
   readonly block: number;
   readonly hash: Hash;
+  /** True if an archive told the history: it counts as complete once `HistoryProven` says what is proven of it. */
+  readonly isUnproven?: true;
 }
 
 /** An attempt failed; the next one starts at `retryAt` (ms since the epoch). */
@@ -197,6 +199,12 @@ export interface HistoryProven {
   readonly holdings: number;
   readonly of: number;
   readonly contradicted: number;
+  /** Blocks that archives told, with and without a log. Absent in older releases. */
+  readonly blocks?: number;
+  /** The first block that the node can prove, if it has pruned older ones. */
+  readonly provableFrom?: number | null;
+  /** True if the contract's own counts show that no holding is missing; false if they can't. Absent in older releases. */
+  readonly isComplete?: boolean | null;
 }
 
 /**

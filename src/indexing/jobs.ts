@@ -435,13 +435,14 @@ export class IndexingJobs {
     const { chain, reader, observer, clock, verify, archives, sampledBlocks = SAMPLED_BLOCKS } = this.#options;
     const target = final.number;
     if (nextBlock(writer.state) > target) return this.#beyondFinal(writer, address, final);
-    const { sampled, distrusted, nodeRanges } = writer.state;
+    const { sampled, provableFrom, distrusted, nodeRanges } = writer.state;
     const steps = historyFrom({
       chain,
       archives,
       distrusted: wordsIn(distrusted),
       nodeRanges: rangesIn(nodeRanges),
       samplesLeft: Math.max(0, sampledBlocks - sampled),
+      provableFrom: provableFrom ?? 0,
       reader,
       clock,
       verify,
@@ -483,7 +484,7 @@ export class IndexingJobs {
 /** What the state knows of the archives after one of them told a further part. */
 function toldBy(state: IndexState, { label, proof }: NonNullable<HistoryStep["archive"]>): Partial<IndexState> {
   const archives = [...new Set([...wordsIn(state.archives), label])].join(",");
-  const { touched, hashed, sampled, byRoot, absent } = state;
+  const { touched, hashed, sampled, byRoot, absent, blocks = 0 } = state;
   return {
     archives,
     touched: touched + proof.touched,
@@ -491,5 +492,7 @@ function toldBy(state: IndexState, { label, proof }: NonNullable<HistoryStep["ar
     sampled: sampled + proof.sampled,
     byRoot: byRoot + proof.byRoot,
     absent: absent + proof.absent,
+    blocks: blocks + proof.blocks,
+    ...(proof.provableFrom === undefined ? {} : { provableFrom: proof.provableFrom }),
   };
 }

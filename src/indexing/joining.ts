@@ -237,7 +237,9 @@ export class JoiningCollections {
     const { state: before } = joining;
     const from = nextBlock(before);
     const events: NftEvent[] = from <= head.number ? [streams.committed(before, read.value, from, head)] : [];
-    events.push({ type: "IndexingCompleted", block: head.number, hash: head.hash });
+    const isUnproven = before.archives !== "" && before.provenAt === null;
+    const done = { type: "IndexingCompleted", block: head.number, hash: head.hash } as const;
+    events.push(isUnproven ? { ...done, isUnproven } : done);
     const change = { status: "following", attempt: 0, retryAt: 0, calls: read.calls } as const;
     const complete: IndexState = { ...before, ...change, ...endAt(head) };
     await streams.append({ followed: joining, events, state: complete });

@@ -61,21 +61,48 @@ export async function lastCompleteBlock(
   return last && { number: last.number, hash: last.hash };
 }
 
+/** Blocks whose receipts are read at once. */
+const BLOCKS_AT_ONCE = 8;
+
 /**
- * True if an endpoint tells other logs of a block than are stored, with receipts that its header doesn't contradict. The
- * contract's state has shown that something is missing there, so the endpoints that agree with the stream lack it.
- * @throws AppError if none does, and an endpoint didn't tell: it may be the one that has more
+ * Returns the first of these blocks of which an endpoint tells other logs than are stored, with receipts that its header
+ * doesn't contradict. Undefined if there is none. Blocks that only the stream has a log of count as well.
+ * @param blocks in rising order. The contract's state has shown that something is wrong in one of them
+ * @throws AppError if an endpoint didn't tell the logs of one: it may be the endpoint that has others
  */
-export async function isStoredOtherwise(
-  { reader, log, chainId, address, forms }: MissingOptions & { readonly reader: RpcChainReader },
-  block: number,
+export async function firstStoredOtherwise(
+  options: MissingOptions & { readonly reader: RpcChainReader },
+  blocks: readonly number[],
+): Promise<number | undefined> {
+  const [first] = blocks;
+  if (first === undefined) return undefined;
+  const only = new Set(blocks);
+  const stored = new Map<number, string[]>();
+  for (const columns of await columnsSince(options.log, nftStream(options.chainId, options.address), first)) {
+    for (const [block, lines] of linesByBlock(columns, only))
+      stored.set(block, [...(stored.get(block) ?? []), ...lines]);
+  }
+  for (let at = 0; at < blocks.length; at += BLOCKS_AT_ONCE) {
+    const some = blocks.slice(at, at + BLOCKS_AT_ONCE);
+    const headers = await options.reader.presentHeaders(some);
+    const isOther = await Promise.all(
+      headers.map((header) => isToldOtherwise(options, header, textOfLines(stored.get(header.number)))),
+    );
+    const wrong = some.find((_, place) => isOther[place] === true);
+    if (wrong !== undefined) return wrong;
+  }
+  return undefined;
+}
+
+/** True if an endpoint tells other logs of the block. The endpoints that agree with the stream are then benched. */
+async function isToldOtherwise(
+  { reader, address, forms }: MissingOptions & { readonly reader: RpcChainReader },
+  header: BlockHeader,
+  held: string,
 ): Promise<boolean> {
-  const [header] = (await reader.presentHeaders([block])) as [BlockHeader];
+  const { number: block } = header;
   const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: block, toBlock: block };
   const told = await reader.logsByEach(header, filter);
-  const only = new Set([block]);
-  const stored = await columnsSince(log, nftStream(chainId, address), block);
-  const held = textOfLines(stored.flatMap((columns) => linesByBlock(columns, only).get(block) ?? []));
   const isHeld = ({ logs }: ToldLogs) =>
     textOfLines(linesByBlock(decodeTransfers(decodeTransferLogs([...logs], forms).transfers)).get(block)) === held;
   const [same, other] = [told.filter(isHeld), told.filter((one) => !isHeld(one))];

@@ -8,61 +8,46 @@ import type { ChainWork } from "../chain/consumer.ts";
 import type { PublishedChain } from "../chain/view.ts";
 import type { Collection } from "../collections/collection.ts";
 import type { IndexState } from "../collections/headline.ts";
-import { yieldToEventLoop } from "../core/background.ts";
+import { runInSlices } from "../core/background.ts";
 import { AppError, isAbort } from "../core/errors.ts";
-import { type Address, ZERO_ADDRESS } from "../core/hex.ts";
+import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
-import { hasAmounts, TransferKind } from "../events/columns.ts";
 import type { BlockRange, BlockRef, HistoryProven } from "../events/types.ts";
-import { entryOfToken } from "../ledger/history.ts";
+import { NEWEST, readHistory } from "../ledger/history.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import { countEntries, readSlice } from "../ledger/listing.ts";
-import { type Position, START } from "../ledger/rows.ts";
-import type { Slot } from "../ledger/tables.ts";
-import { addressIn, wordIn } from "../rpc/calls.ts";
-import type { Call, CallResult } from "../rpc/port.ts";
-import { isStateUnavailable } from "../rpc/rpc-errors.ts";
-import { callOf, type Holding, knownTokens, sampleHoldings } from "./audit.ts";
-import {
-  DEAD,
-  findUnexplained,
-  isStoredOtherwise,
-  lastCompleteBlock,
-  ownerCall,
-  type SingleKind,
-} from "./omissions.ts";
+import type { CallResult } from "../rpc/port.ts";
+import { isHistoryPruned, isStateUnavailable } from "../rpc/rpc-errors.ts";
+import { knownTokens, sampleHoldings } from "./audit.ts";
+import { type Claim, type Claims, claimsOf, ownerClaim } from "./claims.ts";
+import { findUnexplained, firstStoredOtherwise, lastCompleteBlock } from "./omissions.ts";
 
 /** Holdings that are all asked about: twenty calls through Multicall3. */
 export const MAX_PROVEN = 10_000;
 /** Holdings whose neighbours are looked for. */
 const NEIGHBOURS = 20;
-/** Holdings drawn from a larger collection, and holdings asked about where calls go alone. */
-const SAMPLED_HOLDINGS = 2_000;
+/** Holdings asked about where calls go alone. */
 const WITHOUT_MULTICALL = 200;
 export const CALLS_AT_ONCE = 500;
-const HOLDINGS_AT_ONCE = 1_000;
-/** Disagreeing holdings that are followed to their block: 24 calls each on a chain of 14 million blocks. */
-const MAX_FOLLOWED = 8;
+/** Claims that are followed to the block from which on the contract disagrees: 24 calls each on 14 million blocks. */
+const MAX_FOLLOWED = 16;
+/** Blocks of disagreeing tokens whose receipts are read, and transfers of one token that are looked through for them. */
+const [MAX_TOLD_BLOCKS, MAX_TOLD_TRANSFERS] = [512, 10_000] as const;
 /** Attempts, while the node lacks the block or the replica is behind, and the wait between them. */
 const ATTEMPTS = 5;
 const RETRY_MS = 3_000;
 
-/** A fact about a token that the contract can be asked for: its owner, or a balance, as a number. */
-interface Claim {
-  readonly call: Call;
-  /** What the contract's answer says. */
-  readonly says: (result: CallResult | undefined) => bigint;
-  /** What the log says as of a block. */
-  readonly logged: (block: number) => bigint;
-  /** True for an id that no log has. */
-  readonly isUnlogged?: boolean;
-}
+/** What the contract confirmed, as it is recorded. */
+type Proven = Pick<HistoryProven, "block" | "holdings" | "of" | "contradicted"> & { readonly isComplete: boolean };
 
-/** The outcome of a proof: what to record, the block whose logs are wrong, or why neither is known. */
+/**
+ * The outcome of a proof: what to record; the block whose logs are wrong; why a contradiction can't be settled; or why the
+ * owners could not be compared at all.
+ */
 export type Proof =
-  | { readonly proven: Pick<HistoryProven, "block" | "holdings" | "of" | "contradicted"> }
+  | { readonly proven: Proven }
   | { readonly wrongAt: number }
-  | { readonly undecided: string };
+  | { readonly undecided: string; readonly block: number }
+  | { readonly unproven: string };
 
 export interface ProofsOptions extends Pick<ChainWork, "chain" | "log" | "reader" | "clock" | "logger"> {
   readonly lifecycle: Lifecycle;
@@ -111,8 +96,9 @@ export class HistoryProofs {
           }
           await clock.sleep(RETRY_MS, signal);
         }
-        if (state.ownersDoubtBlock === null) return;
-        this.#found.set(address, { undecided: why });
+        // Owners that only the node told and nothing contradicts need no proof.
+        if (!isWholly(state)) return;
+        this.#found.set(address, { unproven: why });
         onFound();
       } finally {
         this.#running.delete(address);
@@ -127,20 +113,12 @@ export class HistoryProofs {
     const isShown = collection.status === "synced" && collection.chainVersion <= view.version;
     if (head === undefined || !isShown) return undefined;
     const block = { number: head.number, hash: head.hash };
-    const random = () => clock.random();
-    const { claims, of } = await claimsOf(collection, address, block.number, {
+    const claims = await claimsOf(collection, address, block.number, {
       most: chain.multicall3 === undefined ? WITHOUT_MULTICALL : isWholly(state) ? MAX_PROVEN : CALLS_AT_ONCE,
-      random,
+      isCounted: isWholly(state),
+      random: () => clock.random(),
     });
-    const results = await this.#ask(claims, block);
-    // A contract without the view answers none.
-    const isAsked = results.some((result) => result.ok && result.data.length === 66);
-    const isWrong = (claim: Claim, at: number) => isAsked && claim.says(results[at]) !== claim.logged(block.number);
-    // A contract that names an owner for every number is not believed about ids without a log.
-    const isUsable = claims.some((claim, at) => claim.isUnlogged === true && !isWrong(claim, at));
-    const differing = claims.filter((claim, at) => isWrong(claim, at) && (isUsable || claim.isUnlogged !== true));
-    const contradicted = differing.length;
-    const own = claims.filter(({ isUnlogged }) => isUnlogged !== true).length;
+    const compared = await this.#compare(claims, block);
     const forms = collection.identified?.forms ?? state.forms;
     const stored = { reader, log, chainId: chain.chainId, address, forms };
     // A transfer from a holder that had nothing shows that another one is missing.
@@ -150,19 +128,108 @@ export class HistoryProofs {
       if (last !== undefined) return { wrongAt: last.number + 1 };
     }
     const missing = await this.#missing(address, collection, block);
-    const followed = [...differing.slice(0, MAX_FOLLOWED), ...(missing === undefined ? [] : [missing])];
-    const { wrongAt, lost } = await this.#firstWrong(followed, state.startBlock, block, (at) =>
-      isStoredOtherwise(stored, at),
-    );
-    if (wrongAt !== undefined) return { wrongAt };
-    if (lost !== undefined && state.ownersDoubtBlock !== null) {
-      // Without old state, the newest blocks are compared with their receipts. Older ones can't be told.
+    const wrongAt = await this.#wrongAt(collection, compared, { stored, missing, state, head: block });
+    if (typeof wrongAt === "number") return { wrongAt };
+    if (wrongAt !== undefined) {
+      // The newest blocks can be compared with their receipts, whichever token is missing.
       const last = await lastCompleteBlock(stored, { fromBlock: state.startBlock, toBlock: block.number });
-      if (last !== undefined) return { wrongAt: last.number + 1 };
-      return { undecided: `no endpoint has the state before block ${lost}, which tells the block of the difference` };
+      return last === undefined ? { ...wrongAt, block: block.number } : { wrongAt: last.number + 1 };
     }
-    const holdings = isAsked ? Math.max(0, own - contradicted) : 0;
-    return { proven: { block: block.number, holdings, of, contradicted } };
+    const { isAsked, wrongHoldings, isComplete } = compared;
+    const contradicted = wrongHoldings.length + compared.wrongUnlogged.length;
+    const holdings = isAsked ? claims.holdings.length - wrongHoldings.length : 0;
+    return { proven: { block: block.number, holdings, of: claims.of, contradicted, isComplete } };
+  }
+
+  /** Asks the contract for all claims at a block. */
+  async #compare({ holdings, unlogged, counts, supply }: Claims, block: BlockRef): Promise<Compared> {
+    const owned = await this.#differing([...holdings, ...unlogged], block);
+    // A contract without the view answers none.
+    const isAsked = owned.results.some((result) => result.ok && result.data.length === 66);
+    const wrong = new Set(isAsked ? owned.claims : []);
+    const wrongUnlogged = unlogged.filter((claim) => wrong.has(claim));
+    const counted = await this.#differing(counts, block);
+    const answered = counts.filter((claim, at) => claim.says(counted.results[at]) !== undefined).length;
+    const asked = supply === undefined ? [] : [supply];
+    const total = await this.#differing(asked, block);
+    const isSupplied = supply !== undefined && supply.says(total.results[0]) !== undefined;
+    return {
+      isAsked,
+      wrongHoldings: holdings.filter((claim) => wrong.has(claim)),
+      // A contract that names an owner for every number is not believed about ids without a log.
+      wrongUnlogged: wrongUnlogged.length < unlogged.length ? wrongUnlogged : [],
+      wrongCounts: counted.claims,
+      // One that disagrees about most owners counts something else than tokens.
+      isCounting: 2 * counted.claims.length < answered,
+      wrongSupply: total.claims,
+      isComplete: isSupplied && total.claims.length === 0 && counted.claims.length === 0,
+    };
+  }
+
+  /** Asks for claims. Returns the answers, and the claims that the contract answers otherwise. */
+  async #differing(
+    claims: readonly Claim[],
+    block: BlockRef,
+  ): Promise<{ readonly results: readonly CallResult[]; readonly claims: readonly Claim[] }> {
+    const results: CallResult[] = [];
+    const differing: Claim[] = [];
+    for (let at = 0; at < claims.length; at += CALLS_AT_ONCE) {
+      const some = claims.slice(at, at + CALLS_AT_ONCE);
+      const calls = some.map(({ call }) => call);
+      const answers = (await this.#options.reader.callsAtBlock(calls, block)).results;
+      results.push(...answers);
+      for (const [place, claim] of some.entries()) {
+        const said = claim.says(answers[place]);
+        if (said !== undefined && said !== (await claim.logged(block.number))) differing.push(claim);
+      }
+    }
+    return { results, claims: differing };
+  }
+
+  /**
+   * Returns the first block that is stored wrong, as differing claims show; `undecided` if something differs and neither a
+   * wrong block nor the contract's own contradiction explains it. The cases are: 1) a block with a told log of a differing
+   * token has other logs in its receipts; 2) old state shows the block from which on a claim differs, and its receipts have
+   * other logs; 3) they have the same logs, and the contract contradicts itself; 4) no node has that state.
+   */
+  async #wrongAt(
+    { ledger }: Collection,
+    { wrongHoldings, wrongUnlogged, wrongCounts, wrongSupply, isCounting }: Compared,
+    { stored, missing, state, head }: Followed,
+  ): Promise<number | { readonly undecided: string } | undefined> {
+    const forged = await this.#firstForged(stored, await toldBlocks(ledger, wrongHoldings, head.number), head);
+    if (forged !== undefined) return forged;
+    const decisive = [...wrongHoldings.slice(0, MAX_FOLLOWED), ...wrongUnlogged.slice(0, MAX_FOLLOWED)];
+    if (missing !== undefined) decisive.push(missing);
+    const counts = wrongCounts.slice(0, MAX_FOLLOWED);
+    if (isCounting) decisive.push(...counts);
+    const isWrongAt = async (at: number) => (await this.#firstForged(stored, [at], head)) !== undefined;
+    const own = await this.#firstWrong(decisive, state.startBlock, head, isWrongAt);
+    if (own.wrongAt !== undefined) return own.wrongAt;
+    // These prove nothing by themselves: many contracts count otherwise.
+    const others = [...wrongSupply, ...(isCounting ? [] : counts)];
+    const other = await this.#firstWrong(others, state.startBlock, head, isWrongAt);
+    if (other.wrongAt !== undefined) return other.wrongAt;
+    if (own.lost === undefined) return undefined;
+    return { undecided: `no endpoint has the state before block ${own.lost}, which tells the block of the difference` };
+  }
+
+  /** Like `firstStoredOtherwise`, of the blocks that the node has not pruned. */
+  async #firstForged(
+    stored: Followed["stored"],
+    blocks: readonly number[],
+    head: BlockRef,
+  ): Promise<number | undefined> {
+    try {
+      return await firstStoredOtherwise(stored, blocks);
+    } catch (error) {
+      if (!isHistoryPruned(error)) throw error;
+      const from = await this.#options.reader.receiptsStart(head.number);
+      return firstStoredOtherwise(
+        stored,
+        blocks.filter((block) => block >= from),
+      );
+    }
   }
 
   /**
@@ -179,21 +246,12 @@ export class HistoryProofs {
     for (const claim of claims) {
       const end: number = wrongAt === undefined ? head.number : wrongAt - 1;
       const result = wrongAt === undefined ? undefined : await this.#stateAt(claim, end);
-      if (wrongAt !== undefined && (result === undefined || claim.says(result) === claim.logged(end))) continue;
+      if (wrongAt !== undefined && (result === undefined || claim.says(result) === (await claim.logged(end)))) continue;
       const { at, known } = await this.#firstDifference(claim, start, end);
       if (at === undefined) lost = Math.min(lost ?? known, known);
       else if (await isWrongAt(at)) wrongAt = at;
     }
     return { wrongAt, lost };
-  }
-
-  async #ask(claims: readonly Claim[], block: BlockRef): Promise<CallResult[]> {
-    const results: CallResult[] = [];
-    for (let at = 0; at < claims.length; at += CALLS_AT_ONCE) {
-      const calls = claims.slice(at, at + CALLS_AT_ONCE).map(({ call }) => call);
-      for (const result of (await this.#options.reader.callsAtBlock(calls, block)).results) results.push(result);
-    }
-    return results;
   }
 
   /**
@@ -211,7 +269,8 @@ export class HistoryProofs {
       const middle = Math.floor((agrees + differs) / 2);
       const result = await this.#stateAt(claim, middle);
       if (result === undefined) [agrees, hasState] = [middle, false];
-      else if (claim.says(result) === claim.logged(middle)) [agrees, hasState] = [middle, true];
+      // A count that is not answered yet is that of a contract without tokens.
+      else if ((claim.says(result) ?? 0n) === (await claim.logged(middle))) [agrees, hasState] = [middle, true];
       else differs = middle;
     }
     return { at: hasState ? differs : undefined, known: differs };
@@ -240,98 +299,44 @@ export class HistoryProofs {
   }
 }
 
+/** What a contract's answers show of the claims. */
+interface Compared {
+  /** True if it answered any claim about a holding. */
+  readonly isAsked: boolean;
+  readonly wrongHoldings: readonly Claim[];
+  readonly wrongUnlogged: readonly Claim[];
+  readonly wrongCounts: readonly Claim[];
+  /** True if its numbers of tokens are believed. */
+  readonly isCounting: boolean;
+  readonly wrongSupply: readonly Claim[];
+  /** True if its counts show that no token is missing. */
+  readonly isComplete: boolean;
+}
+
+/** What is needed to follow differing claims to their block. */
+interface Followed {
+  readonly stored: Parameters<typeof firstStoredOtherwise>[0];
+  readonly missing: Claim | undefined;
+  readonly state: IndexState;
+  readonly head: BlockRef;
+}
+
 /** True if all owners are asked for: an archive told them, or some are known to be others. */
 const isWholly = ({ archives, ownersDoubtBlock }: IndexState): boolean => archives !== "" || ownersDoubtBlock !== null;
 
-/** All holdings of a collection at a block and its burned tokens, or a sample of the holdings, and how many there are. */
-async function claimsOf(
-  collection: Collection,
-  address: Address,
-  block: number,
-  { most, random }: { readonly most: number; readonly random: () => number },
-): Promise<{ readonly claims: readonly Claim[]; readonly of: number }> {
-  const { ledger } = collection;
-  const { balances, tokens } = ledger;
-  let of = countEntries(ledger, block, false);
-  for (let one = balances.nextHolding(0); one < balances.count; one = balances.nextHolding(one + 1)) of++;
-  if (Math.max(of, tokens.count) > most) {
-    const count = Math.min(most, SAMPLED_HOLDINGS);
-    const drawn = sampleHoldings(collection, block, { count, random });
-    return { claims: drawn.map((holding) => claimOf(ledger, address, holding)), of };
-  }
-  const claims: Claim[] = [];
-  const live = new Set<string>();
-  for (let from: Position | undefined = START; from !== undefined; await yieldToEventLoop()) {
-    const slice = readSlice(ledger, { block, holders: false, from, limit: HOLDINGS_AT_ONCE });
-    from = slice.next;
-    for (const { kind, id } of slice.entries) {
-      if (hasAmounts(kind)) continue;
-      live.add(`${kind} ${id}`);
-      claims.push(ownerClaim(ledger, address, { kind, id: BigInt(id) }));
+/** The blocks that hold the told transfers of the claims' tokens, in rising order. */
+async function toldBlocks(ledger: Ledger, claims: readonly Claim[], block: number): Promise<number[]> {
+  const blocks = new Set<number>();
+  for (const { token } of claims) {
+    if (token === undefined) continue;
+    const limits = { block, from: NEWEST, limit: MAX_TOLD_TRANSFERS };
+    const { transfers } = await runInSlices(readHistory(ledger, token, limits));
+    for (const { block: at, from, to } of transfers) {
+      if (token.owner === undefined || token.owner === from || token.owner === to) blocks.add(at);
+      if (blocks.size === MAX_TOLD_BLOCKS) return [...blocks].sort((a, b) => a - b);
     }
   }
-  for (let slot = 0; slot < tokens.count; slot++) {
-    const [kind, id] = [tokens.kind(slot as Slot), tokens.id(slot as Slot)];
-    if (hasAmounts(kind) || live.has(`${kind} ${id}`)) continue;
-    claims.push(ownerClaim(ledger, address, { kind, id }));
-  }
-  for (const id of unloggedIds(ledger, most - claims.length)) {
-    claims.push({ ...ownerClaim(ledger, address, { kind: TransferKind.erc721, id }), isUnlogged: true });
-  }
-  for (let one = balances.nextHolding(0); one < balances.count; one = balances.nextHolding(one + 1)) {
-    const slot = balances.holdingSlot(one);
-    const owner = ledger.addresses.hex(balances.holdingOwner(one)) as Address;
-    const holding = { kind: tokens.kind(slot), id: tokens.id(slot), owner, amount: 0n };
-    claims.push({
-      call: callOf(address, holding),
-      says: (result) => wordIn(result) ?? 0n,
-      logged: (at) => BigInt(balances.heldAfter(balances.entryAt(one, at))),
-    });
-  }
-  return { claims, of: claims.filter(({ isUnlogged }) => isUnlogged !== true).length };
-}
-
-/** Ids above the highest one that are asked about, too. */
-const ABOVE = 32n;
-
-/**
- * Ids without a log below and just above the highest logged one: an archive may have left out all logs of a token. None
- * if there are more than `most`, as where ids are hashes.
- */
-function unloggedIds({ tokens, rows }: Ledger, most: number): bigint[] {
-  let highest = -1n;
-  const logged = new Set<bigint>();
-  for (let slot = 0; slot < tokens.count; slot++) {
-    if (tokens.kind(slot as Slot) !== TransferKind.erc721) continue;
-    const id = tokens.id(slot as Slot);
-    logged.add(id);
-    if (id > highest) highest = id;
-  }
-  for (const { id, count } of rows.ranges) if (id + BigInt(count) - 1n > highest) highest = id + BigInt(count) - 1n;
-  if (highest < 0n || highest + ABOVE > BigInt(logged.size + most)) return [];
-  const ids: bigint[] = [];
-  for (let id = 0n; id <= highest + ABOVE; id++) if (!logged.has(id) && rows.rangeOf(id) < 0) ids.push(id);
-  return ids.slice(0, most);
-}
-
-function claimOf(ledger: Ledger, address: Address, holding: Holding): Claim {
-  const { kind, id, amount } = holding;
-  if (!hasAmounts(kind)) return ownerClaim(ledger, address, { kind, id });
-  return { call: callOf(address, holding), says: (result) => wordIn(result) ?? 0n, logged: () => amount };
-}
-
-/** The owner of a token that has one, as a number; 0 for none. Contracts burn to the zero address or to the dead one. */
-function ownerClaim(ledger: Ledger, address: Address, { kind, id }: { kind: SingleKind; id: bigint }): Claim {
-  const numberOf = (owner: string | undefined) =>
-    owner === undefined || owner === ZERO_ADDRESS || owner === DEAD ? 0n : BigInt(owner);
-  return {
-    call: ownerCall(address, kind, id),
-    says: (result) => numberOf(addressIn(result)),
-    logged: (block) => {
-      const entry = entryOfToken(ledger, { kind, id }, block);
-      return numberOf(entry && ledger.addresses.hex(entry.owner));
-    },
-  };
+  return [...blocks].sort((a, b) => a - b);
 }
 
 // What an archive was wrong about, as the headline keeps it for the new index.

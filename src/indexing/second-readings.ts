@@ -105,8 +105,7 @@ export class SecondReadings {
 
   /** Has the owners proven that a former process left unproven, or in doubt. */
   resume({ address, state }: Followed): void {
-    const isUnproven = state.archives !== "" && state.provenAt === null;
-    if (isUnproven || state.ownersDoubtBlock !== null) this.#options.proofs.prove(address, state);
+    if (isUnsettled(state)) this.#options.proofs.prove(address, state);
   }
 
   /** Records what was proven, and has collections read again of which the stream is wrong. */
@@ -120,18 +119,21 @@ export class SecondReadings {
         continue;
       }
       const isSecond = followed.state.ownersDoubtBlock !== null;
-      const isContradicted = "proven" in proof && proof.proven.contradicted > 0;
+      const isContradicted = "undecided" in proof || ("proven" in proof && proof.proven.contradicted > 0);
       if (isSecond || isContradicted) this.#rechecked.set(address, clock.monotonic());
       if ("proven" in proof) await this.#proven(followed, proof.proven);
-      else this.#stayInDoubt(followed, proof.undecided);
+      else if ("undecided" in proof) await this.#stayInDoubt(followed, proof.undecided, proof.block);
+      else if (isSecond) await this.#stayInDoubt(followed, proof.unproven);
+      else await this.#leaveUnproven(followed, proof.unproven);
     }
     await this.#rereadOwners();
   }
 
   async #proven(followed: Followed, proven: Extract<Proof, { proven: unknown }>["proven"]): Promise<void> {
     const { state } = followed;
-    const { archives, touched, hashed, sampled, byRoot, absent, ownersDoubtBlock } = state;
-    const counts = { archives, touched, hashed, sampled, byRoot, absent };
+    const { archives, touched, hashed, sampled, byRoot, absent, blocks = 0, provableFrom = null } = state;
+    const { ownersDoubtBlock } = state;
+    const counts = { archives, touched, hashed, sampled, byRoot, absent, blocks, provableFrom };
     const events: NftEvent[] = [];
     if (archives !== "") events.push({ type: "HistoryProven", ...counts, ...proven });
     if (ownersDoubtBlock !== null) events.push({ type: "OwnersSettled", contradicted: proven.contradicted });
@@ -192,7 +194,7 @@ export class SecondReadings {
     for (const [address, { at, waitMs }] of this.#undecided) {
       if (clock.monotonic() < at) continue;
       const followed = this.#options.followed.get(address);
-      if (followed === undefined || followed.state.ownersDoubtBlock === null) this.#undecided.delete(address);
+      if (followed === undefined || !isUnsettled(followed.state)) this.#undecided.delete(address);
       else {
         this.#waitFor(address, waitMs);
         proofs.prove(address, followed.state);
@@ -200,17 +202,46 @@ export class SecondReadings {
     }
   }
 
-  /** A second reading could not tell why the contract names other owners. */
-  #stayInDoubt({ address, state }: Followed, why: string): void {
-    const { logger, chain } = this.#options;
+  /**
+   * A reading could not tell why the contract names other owners.
+   * @param block where the contract was asked, if the doubt is new
+   */
+  async #stayInDoubt(followed: Followed, why: string, block?: number): Promise<void> {
+    const { logger, chain, streams } = this.#options;
+    const { address, state } = followed;
+    if (state.ownersDoubtBlock === null && block !== undefined) {
+      const reason = `the contract names other owners than its logs, and ${why}`;
+      await streams.append({ followed, events: [{ type: "OwnersDoubted", block, reason }], state });
+    }
+    const said = { block: followed.state.ownersDoubtBlock, why, retryInMs: this.#tryLater(address) };
+    logger.warn({ chain: chain.name, address, ...said }, "owners stay in doubt");
+  }
+
+  /** Records that the owners could not be compared with the contract. The comparison is tried again. */
+  async #leaveUnproven(followed: Followed, why: string): Promise<void> {
+    const { logger, chain, streams } = this.#options;
+    const { address, state } = followed;
+    const { archives, touched, hashed, sampled, byRoot, absent, blocks = 0, provableFrom = null, end } = state;
+    const counts = { archives, touched, hashed, sampled, byRoot, absent, blocks, provableFrom, block: end };
+    const none = { holdings: 0, of: 0, contradicted: 0, isComplete: false };
+    await streams.append({ followed, events: [{ type: "HistoryProven", ...counts, ...none }], state });
+    const said = { why, retryInMs: this.#tryLater(address) };
+    logger.warn({ chain: chain.name, address, ...said }, "owners could not be proven");
+  }
+
+  /** Has the owners of a collection read again later. Returns the wait in ms, which doubles each time. */
+  #tryLater(address: Address): number {
     // A reading takes up to some hundred calls, and an endpoint may be silent for days.
     const waitMs = Math.min((this.#undecided.get(address)?.waitMs ?? RECHECK_MS / 2) * 2, CONTRADICTED_MS);
-    const said = { block: state.ownersDoubtBlock, why, retryInMs: waitMs };
-    logger.warn({ chain: chain.name, address, ...said }, "owners stay in doubt");
     this.#waitFor(address, waitMs);
+    return waitMs;
   }
 
   #waitFor(address: Address, waitMs: number): void {
     this.#undecided.set(address, { at: this.#options.clock.monotonic() + waitMs, waitMs });
   }
 }
+
+/** True if the owners of a collection are in doubt, or an archive told them and the contract was not asked yet. */
+const isUnsettled = ({ archives, provenAt, holdings, of, ownersDoubtBlock }: IndexState): boolean =>
+  ownersDoubtBlock !== null || (archives !== "" && (provenAt === null || (holdings === 0 && of === 0)));

@@ -63,7 +63,7 @@ export function finishPage(whole: PagePlan, facts: readonly RecordFacts[], optio
   const { native, cursorSecret, time, names } = options;
   const left = walk.left === undefined ? undefined : walk.left - entries.length;
   const number = (value: number) => (native ? String(value) : `"${value}"`);
-  const status = snapshot.status === "syncing" ? "SYNCING" : "SYNCED";
+  const status = snapshot.status === "syncing" || collection.isUnproven ? "SYNCING" : "SYNCED";
   const cursor =
     next === undefined || left === 0
       ? "null"

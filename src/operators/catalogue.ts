@@ -189,8 +189,10 @@ export class Catalogue {
   }
 }
 
-const proofOf = ({ touched, hashed, sampled, byRoot, absent, provenAt, holdings, of, contradicted }: IndexState) => ({
-  ...{ touched, hashed, sampled, byRoot, absent, block: provenAt, holdings, of, contradicted },
+const proofOf = ({ touched, hashed, sampled, byRoot, absent, provenAt, holdings, of, ...state }: IndexState) => ({
+  ...{ touched, hashed, sampled, byRoot, absent, block: provenAt, holdings, of, contradicted: state.contradicted },
+  isComplete: state.isComplete ?? null,
+  provableFrom: state.provableFrom ?? null,
 });
 
 /** The row of a stream; undefined if it is not a collection of a known chain. */

@@ -49,11 +49,18 @@ const HistoryProof = Type.Object(
     hashed: int64("Those whose header's fields make their hash"),
     sampled: int64("Those with the same logs in the receipts of the operator's node"),
     byRoot: int64("Those whose receipts make the header's root"),
-    absent: int64("Blocks without a log whose header, of the operator's node, has a bloom that excludes one"),
+    absent: int64("Blocks without a log of which the operator's node shows it, by the header's bloom or the receipts"),
     block: nullableCount("The block at which the contract was asked for the owners; null before"),
     holdings: int64("Holdings that the contract confirmed"),
     of: int64("Holdings in all"),
-    contradicted: int64("Holdings about which the contract contradicts its own logs, or that the node can't settle"),
+    contradicted: int64("Holdings about which the contract contradicts its own logs"),
+    isComplete: nullable(
+      Type.Boolean({
+        description:
+          "True if the contract's own counts of tokens show that none is missing, false if they can't; null before, or if an older release recorded it",
+      }),
+    ),
+    provableFrom: nullableCount("The first block that the operator's node can prove; null if it has pruned none"),
   },
   {
     description:

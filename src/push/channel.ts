@@ -456,7 +456,8 @@ export class Channel {
   #onEvent(stream: StreamName, collection: Collection, recorded: Recorded<NftEvent>): void {
     if (!this.#byStream.has(stream)) return;
     if (isProgress(collection, recorded)) this.#progress.run(stream, () => this.#sendProgress(stream, collection));
-    if (recorded.event.type === "IndexingCompleted") this.#progress.cancel(stream);
+    const isEnd = recorded.event.type === "IndexingCompleted" || recorded.event.type === "HistoryProven";
+    if (isEnd) this.#progress.cancel(stream);
     this.#hold(stream, collection, recorded);
     this.#release(stream);
   }

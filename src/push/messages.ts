@@ -148,7 +148,6 @@ export function messageOfEvent(
     case "IndexingRequested":
     case "FlagsChanged":
     case "ContractRenamed":
-    case "HistoryProven":
       return undefined;
     case "ContractDestroyed":
       return statusMessage(stream, collection, { mark: recorded, block: collection.end, gap: true });
@@ -165,7 +164,9 @@ export function messageOfEvent(
     case "BlocksReverted":
       return revertedMessage(stream, recorded, event.ancestor);
     case "IndexingCompleted":
-      return indexedMessage(stream, collection);
+      return event.isUnproven === true ? undefined : indexedMessage(stream, collection);
+    case "HistoryProven":
+      return recorded.version === collection.completedVersion ? indexedMessage(stream, collection) : undefined;
     case "IndexingFailed":
       return failedMessage(stream, recorded, event);
     case "LogsDoubted":
@@ -182,8 +183,9 @@ export function messageOfEvent(
 
 /** True if an event belongs to the backfill that is still running. */
 export function isProgress(collection: Collection, { event, version }: Recorded<NftEvent>): boolean {
-  const { completed, completedVersion } = collection;
-  return event.type === "TransfersCommitted" && (completed === undefined || version < completedVersion);
+  const { completed, completedVersion, isUnproven } = collection;
+  if (event.type !== "TransfersCommitted") return false;
+  return completed === undefined || isUnproven || version < completedVersion;
 }
 
 /**
@@ -257,8 +259,8 @@ export function progressMessage(stream: StreamName, collection: Collection, mark
 
 /** Undefined while the collection is not complete. */
 export function indexedMessage(stream: StreamName, collection: Collection): MessageOf<"indexed"> | undefined {
-  const { completed, completedVersion: version, completedChecksum: checksum, ledger } = collection;
-  if (completed === undefined) return undefined;
+  const { completed, completedVersion: version, completedChecksum: checksum, isUnproven, ledger } = collection;
+  if (completed === undefined || isUnproven) return undefined;
   const total = countEntries(ledger, completed.number, false);
   const { number: block, hash } = completed;
   return { type: "indexed", ...envelope(stream, { version, checksum }), block, hash, total };
@@ -353,7 +355,8 @@ function blocksLeft({ identified, end }: Collection): number {
 }
 
 /** True if nothing is left to index. An address without a contract has no history to complete. */
-const isDone = ({ status }: Collection): boolean => status === "synced" || status === "not_nft";
+const isDone = ({ status, isUnproven }: Collection): boolean =>
+  (status === "synced" && !isUnproven) || status === "not_nft";
 
 /** From 0 to 100; 100 only when complete. */
 function percentOf(collection: Collection): number {

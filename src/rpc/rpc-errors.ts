@@ -97,10 +97,18 @@ export function isStateUnavailable(error: unknown): boolean {
   return error instanceof AppError && error.code === "state_unavailable" && !isRetryable(error);
 }
 
-/** True if a node has dropped the logs that were asked for, for good. */
+/** Methods that read what a node may have pruned: blocks, their receipts and logs. */
+const HISTORY_METHODS = new Set<unknown>([
+  "eth_getLogs",
+  "eth_getBlockByNumber",
+  "eth_getBlockByHash",
+  "eth_getBlockReceipts",
+]);
+
+/** True if a node has pruned the block, receipts or logs that were asked for. */
 export function isHistoryPruned(error: unknown): boolean {
   const cause = rpcErrorOf(error);
-  return cause?.kind === "state_unavailable" && cause.meta["method"] === "eth_getLogs";
+  return cause?.kind === "state_unavailable" && HISTORY_METHODS.has(cause.meta["method"]);
 }
 
 /** True if an endpoint answered with a refusal whose message gives no known reason. */
@@ -203,6 +211,11 @@ const COUNTS_RESULTS = /logs matched|results|response size|response too|bytes/i;
 
 /** "Pruned history unavailable", the code that nodes took from EIP-4444: the node dropped blocks of that age. */
 const PRUNED_HISTORY = 4444;
+/**
+ * The same in words. Geth, reth and Nethermind: pruned history unavailable; Nethermind: receipts that are neither stored nor
+ * reproducible; Erigon: old data not available due to pruning; CometBFT: a lowest height.
+ */
+const PRUNED_WORDS = /prun(?:ed|ing)|neither stored nor reproducible|old data not available|lowest height is/i;
 
 /**
  * Most characters read of a refusal's message and of its data. About thirty patterns scan each, on the thread that
@@ -258,17 +271,18 @@ export function classifyRpcError(error: unknown, method: string, meta: ErrorMeta
   // "Too many requests in batch" asks for a smaller batch, not for a later retry.
   if (method === "batch" && code !== 429 && /\bbatch/i.test(text)) return make("range");
   if (code === 429 || (RATE_WORDS.test(text) && !/range/i.test(text))) return make("rate");
+  const isPruned = HISTORY_METHODS.has(method) && (code === PRUNED_HISTORY || PRUNED_WORDS.test(text));
   if (method === "eth_getLogs") {
     const hint = hintOf(message) ?? hintOf(words);
     if (hint !== undefined) return make("range", { hint });
     if (LAG_WORDS.test(text) || LAG_WORDS.test(message)) return make("transient");
-    if (code === PRUNED_HISTORY || /pruned/i.test(text)) return make("state_unavailable");
+    if (isPruned) return make("state_unavailable");
     // An unknown refusal of logs is most often about size. If it is not, halving the range costs little.
     if (RANGE_WORDS.test(text) || !UNSUPPORTED_WORDS.test(text)) {
       return make("range", COUNTS_RESULTS.test(text) ? { hint: { ofResults: true } } : {});
     }
   }
-  if (STATE_WORDS.test(text)) return make("state_unavailable");
+  if (isPruned || STATE_WORDS.test(text)) return make("state_unavailable");
   if (STATE_METHODS.has(method) && DROPPED_WORDS.test(message)) return make("state_unavailable");
   if (method === "eth_call" && REVERT_WORDS.test(text)) return reverted();
   if (UNSUPPORTED_WORDS.test(text) || code === -32601) return make("unsupported");

@@ -64,6 +64,8 @@ export interface ArchiveOptions {
   readonly latencyMs?: number;
   /** The archive's first block. */
   readonly startBlock?: number;
+  /** Changes what is told: blocks with a log, and the first and last one of the range. */
+  readonly tell?: (blocks: readonly ArchivedBlock[], query: ArchiveQuery) => Promise<readonly ArchivedBlock[]>;
   /** Most blocks with a log per answer. */
   readonly mostBlocks?: number;
   /** Answers instead, by the number of the request. */
@@ -138,7 +140,9 @@ export async function startArchive(chain: ArchiveChain, options: ArchiveOptions 
       return new Response(`Bad request: dataset starts from block ${startBlock}`, { status: 400 });
     }
     const toBlock = Math.min(query.toBlock, head);
-    const blocks = cutAfter(told(await chain.blocks({ ...query, toBlock })), mostBlocks);
+    const there = await chain.blocks({ ...query, toBlock });
+    const { tell = async () => there } = options;
+    const blocks = cutAfter(told(await tell(there, { ...query, toBlock })), mostBlocks);
     // An answer that is asked for again may be sound.
     const at = `${query.fromBlock} ${queries.length}`;
     if (has("empty", at)) return encoded("", headers);

@@ -11,7 +11,7 @@ const MOVES = 200;
 
 export async function seedArchivedCollection(anvil: Anvil): Promise<{ readonly nft: Deployed }> {
   await placeMainnet(anvil);
-  const nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Archived", "ARCH"]);
+  const nft = await deploy(anvil, await contractArtifact("CountedNft"), ["Archived", "ARCH"]);
   const random = createRandom(7);
   const owners = new Map<number, string>();
   for (let id = 0; id < ARCHIVED.tokens; id++) {

@@ -42,18 +42,18 @@ export class ArchiveDisprovedError extends Error {
 
 /**
  * Compares a block's logs, as an archive tells them, with the node's receipts. Returns the node's; undefined if it can't
- * prove them. @throws ArchiveDisprovedError if they differ
+ * prove them, `pruned` if it no longer has them. @throws ArchiveDisprovedError if they differ
  */
 export async function assertTold(
   { reader, label }: { readonly reader: RpcChainReader; readonly label: string },
   block: ToldBlock,
   filter: Watched,
   isTold: (logs: readonly ChainLog[]) => boolean,
-): Promise<ProvenLogs | undefined> {
+): Promise<ProvenLogs | "pruned" | undefined> {
   const { number } = block;
   const proven = await reader.provenLogs(block, { ...filter, fromBlock: number, toBlock: number }, isTold);
   if (proven === "other block") throw new ArchiveDisprovedError(label, number, false);
-  if (proven !== undefined && !isTold(proven.logs)) throw new ArchiveDisprovedError(label, number, true);
+  if (typeof proven === "object" && !isTold(proven.logs)) throw new ArchiveDisprovedError(label, number, true);
   return proven;
 }
 

@@ -30,9 +30,9 @@ import {
   type LogFilter,
   type Watched,
 } from "../port.ts";
-import { isUnknownRefusal, RpcError, rpcErrorOf } from "../rpc-errors.ts";
+import { isHistoryPruned, isUnknownRefusal, RpcError, rpcErrorOf } from "../rpc-errors.ts";
 import { bloomedBlocks, namedIn, ownBloom, type ReadHeaders } from "./bloomed-blocks.ts";
-import { fromAnyNode, headerFrom, missingBlock } from "./headers.ts";
+import { fromAnyNode, headerFrom, missingBlock, prunedBelowHead } from "./headers.ts";
 
 /**
  * Returns the blocks in doubt: their bloom names a watched contract of which none of them has a log.
@@ -366,8 +366,8 @@ export class BlockLogs {
     } catch (error) {
       const kind = rpcErrorOf(error)?.kind;
       if (kind === "lie" || (kind === "unsupported" && this.#contradicted.has(hash))) return "contradictory";
-      // The endpoints that support receipts are down. Don't wait for them.
-      if (kind === "unsupported") return undefined;
+      // The endpoints that support receipts are down, or have pruned the block. Don't wait for them.
+      if (kind === "unsupported" || isHistoryPruned(error)) return undefined;
       throw error;
     }
   }
@@ -423,23 +423,26 @@ export class BlockLogs {
   async #presentReceipts(endpoint: Endpoint, header: Pick<BlockHeader, "number">, tries?: number): Promise<unknown> {
     const result = await fromAnyNode(async () => (await this.#receiptsOf(endpoint, header)) ?? undefined, tries);
     if (result !== undefined) return result;
+    const pruned = await prunedBelowHead(endpoint, header.number, "eth_getBlockReceipts");
+    if (pruned !== undefined) throw pruned;
     throw new RpcError("transient", "the endpoint lacks a block's receipts", { meta: { block: header.number } });
   }
 
   /**
    * Returns the logs of a block by its receipts, proven by their root or else by the blooms. `other block`: the chain has
-   * another block of that number. Undefined if no endpoint has receipts, or they contradict the header.
+   * another block of that number. `pruned`: the nodes no longer have the block or its receipts. Undefined if no endpoint
+   * has receipts, or they contradict the header.
    * @param claim what the other source tells. If the receipts of a block without a root agree, the header isn't read
    */
   async proven(
     block: ToldBlock,
     filter: LogFilter,
     claim?: (logs: readonly ChainLog[]) => boolean,
-  ): Promise<ProvenLogs | "other block" | undefined> {
+  ): Promise<ProvenLogs | "other block" | "pruned" | undefined> {
     if (!this.#pool.endpoints.some((endpoint) => this.#hasReceipts(endpoint))) return undefined;
     const ask = async (endpoint: Endpoint): Promise<ProvenLogs | "other block"> => {
-      const receipts = await this.#receiptsOf(endpoint, block);
-      if (!Array.isArray(receipts)) throw new RpcError("transient", "the endpoint lacks a block's receipts");
+      const receipts = await this.#presentReceipts(endpoint, block);
+      if (!Array.isArray(receipts)) throw new RpcError("transient", "the endpoint's receipts of a block are no list");
       const own = receipts.flatMap(logsIn);
       const isOfBlock = own.every((log) => blockHashOf(log) === block.hash);
       if (isOfBlock && block.receiptsRoot !== undefined && (await receiptsRoot(receipts)) === block.receiptsRoot) {
@@ -465,10 +468,19 @@ export class BlockLogs {
     try {
       return await this.#pool.run(ask, { meta: { block: block.number } });
     } catch (error) {
+      if (isHistoryPruned(error)) return "pruned";
       const kind = rpcErrorOf(error)?.kind;
       if (kind === "unsupported" || kind === "lie") return undefined;
       throw error;
     }
+  }
+
+  /**
+   * Asserts that an endpoint has a block's receipts.
+   * @throws RpcError `state_unavailable` if all have pruned them, `unsupported` if none has any
+   */
+  async assertReceipts(number: number): Promise<void> {
+    await this.#pool.run((endpoint) => this.#presentReceipts(endpoint, { number }, 1), { meta: { block: number } });
   }
 
   /**

@@ -104,13 +104,37 @@ export async function someHeadersOf(
   return answers.map((one) => (one.status === "fulfilled" ? one.value : undefined));
 }
 
-/** Returns the error of an endpoint whose chain has no block of this number, although it goes on above. */
-export async function skippedBlock(endpoint: Endpoint, number: number): Promise<RpcError | undefined> {
+/**
+ * Returns the error of an endpoint whose chain has no block of this number, although it goes on above: the chain skips
+ * numbers, or the endpoint has pruned its old blocks and answers with none.
+ */
+export async function absentBlock(endpoint: Endpoint, number: number): Promise<RpcError | undefined> {
   const least = Math.max(0, number - NEIGHBOURS);
   const around = Array.from({ length: number + NEIGHBOURS - least + 1 }, (_, at) => least + at);
-  const skip = skipIn(await someHeadersOf(endpoint, around));
-  if (skip === undefined) return undefined;
+  const headers = await someHeadersOf(endpoint, around);
+  const skip = skipIn(headers);
+  if (skip === undefined) {
+    const isPruned = headers.slice(0, number - least + 1).every((header) => header === undefined);
+    return isPruned ? prunedBelowHead(endpoint, number, "eth_getBlockByNumber") : undefined;
+  }
   return new RpcError("lie", skipText(skip), { meta: { endpoint: endpoint.label, block: number, skipsNumbers: true } });
+}
+
+/** Blocks below an endpoint's head from which on a null is no lag: a node that is behind lacks its newest blocks only. */
+const OLD_BLOCKS = 512;
+
+/** Returns the refusal of an endpoint that answers with null for an old block, as some clients do for what they pruned. */
+export async function prunedBelowHead(
+  endpoint: Endpoint,
+  block: number,
+  method: "eth_getBlockByNumber" | "eth_getBlockReceipts",
+): Promise<RpcError | undefined> {
+  const head = await newestHeaderOf(endpoint);
+  if (head.number - block < OLD_BLOCKS) return undefined;
+  const meta = { endpoint: endpoint.label, method, block };
+  return new RpcError("state_unavailable", `${method} gives nothing for block ${block}: the node has pruned it`, {
+    meta,
+  });
 }
 
 /** See `ChainReader.benchLaggards`. */

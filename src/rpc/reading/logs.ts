@@ -126,6 +126,11 @@ export class LogReader {
     return this.#blocks.proven(...asked);
   }
 
+  /** See `BlockLogs.assertReceipts`. */
+  assertReceipts(...asked: Parameters<BlockLogs["assertReceipts"]>): Promise<void> {
+    return this.#blocks.assertReceipts(...asked);
+  }
+
   /** See `BlockLogs.byEach`. */
   logsByEach(...asked: Parameters<BlockLogs["byEach"]>): ReturnType<BlockLogs["byEach"]> {
     return this.#blocks.byEach(...asked);
@@ -472,10 +477,10 @@ export const askForSpan = (endpoint: Endpoint, blocks: number, head: number): Pr
   ]);
 
 /**
- * Searches for the first block of which an endpoint has logs, after it refused older ones: about 24 requests.
- * @param ask requests the logs of one block. @throws its error, unless that says that the history is pruned
+ * Searches for the first block that an endpoint has not pruned, after it refused older ones: about 24 requests.
+ * @param ask requests logs or receipts of one block. @throws its error, unless that says that the history is pruned
  */
-export async function firstBlockWithLogs(ask: (block: number) => Promise<unknown>, head: number): Promise<number> {
+export async function firstUnprunedBlock(ask: (block: number) => Promise<unknown>, head: number): Promise<number> {
   let [pruned, has] = [-1, head];
   while (has - pruned > 1) {
     const middle = Math.floor((pruned + has) / 2);

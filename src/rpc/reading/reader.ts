@@ -29,10 +29,11 @@ import type {
   Tips,
   TransferFilter,
 } from "../port.ts";
-import { isUnknownRefusal } from "../rpc-errors.ts";
+import { isHistoryPruned, isUnknownRefusal } from "../rpc-errors.ts";
 import { type CallOptions, CallReader } from "./call-reader.ts";
 import { HeaderForm } from "./header-form.ts";
 import {
+  absentBlock,
   benchLaggards,
   Finality,
   type FinalityOptions,
@@ -41,7 +42,6 @@ import {
   missingBlock,
   newestHeaderOf,
   RecordedBlock,
-  skippedBlock,
   someHeadersOf,
 } from "./headers.ts";
 import { LOOK_CALLS, LogHorizon } from "./log-horizon.ts";
@@ -49,7 +49,7 @@ import {
   askForSpan,
   type FirstLogs,
   type FirstLogsOptions,
-  firstBlockWithLogs,
+  firstUnprunedBlock,
   LogReader,
   type LogReaderObserver,
 } from "./logs.ts";
@@ -76,6 +76,7 @@ export class RpcChainReader implements ChainReader {
   readonly #recorded: RecordedBlock;
   readonly #horizon: LogHorizon;
   #historyStart: { readonly block: number; readonly until: number } | undefined;
+  #receiptsStart: { readonly block: number; readonly until: number } | undefined;
 
   constructor(options: ReaderOptions) {
     this.chainId = options.chainId;
@@ -89,7 +90,11 @@ export class RpcChainReader implements ChainReader {
     const { pool } = options;
     this.#recorded = new RecordedBlock({
       clock: pool.clock,
-      read: (number) => pool.run((endpoint) => headerFrom(endpoint, number), { isUngated: true }),
+      read: (number) =>
+        pool
+          .run((endpoint) => headerFrom(endpoint, number), { isUngated: true })
+          // A block that the nodes have pruned since can't be compared any more.
+          .catch((error: unknown) => (isHistoryPruned(error) ? undefined : Promise.reject(error))),
       anyHolds: (block) => this.anyHolds(block),
     });
     pool.gate = () => this.#recorded.assertHeld();
@@ -182,10 +187,10 @@ export class RpcChainReader implements ChainReader {
       // Some nodes refuse a number without a block.
       if (!isUnknownRefusal(error)) throw error;
       const present = await someHeadersOf(endpoint, numbers);
-      throw (await skippedBlock(endpoint, numbers[present.indexOf(undefined)] ?? 0)) ?? error;
+      throw (await absentBlock(endpoint, numbers[present.indexOf(undefined)] ?? 0)) ?? error;
     }
     const number = numbers[lacking] as number;
-    throw (await skippedBlock(endpoint, number)) ?? missingBlock(number, endpoint);
+    throw (await absentBlock(endpoint, number)) ?? missingBlock(number, endpoint);
   }
 
   logs(filter: LogFilter): Promise<ChainLog[]> {
@@ -341,7 +346,7 @@ export class RpcChainReader implements ChainReader {
           this.#horizon.assertNotDropped(endpoint, block);
           return askForSpan(endpoint, 1, block);
         });
-      const block = await firstBlockWithLogs(ask, head);
+      const block = await firstUnprunedBlock(ask, head);
       this.#historyStart = { block, until: clock.monotonic() + HISTORY_START_MS };
     }
     return this.#historyStart.block;
@@ -350,6 +355,19 @@ export class RpcChainReader implements ChainReader {
   /** As `historyStart` found it; undefined while no endpoint has refused old logs. */
   get knownHistoryStart(): number | undefined {
     return this.#historyStart?.block;
+  }
+
+  /**
+   * The first block of which the endpoints have receipts, once they refused older ones. Kept for ten minutes.
+   * @param head the newest block
+   */
+  async receiptsStart(head: number): Promise<number> {
+    const { clock } = this.#pool;
+    if (this.#receiptsStart === undefined || this.#receiptsStart.until < clock.monotonic()) {
+      const block = await firstUnprunedBlock((number) => this.#logs.assertReceipts(number), head);
+      this.#receiptsStart = { block, until: clock.monotonic() + HISTORY_START_MS };
+    }
+    return this.#receiptsStart.block;
   }
 
   nextBulkSpan(): number {

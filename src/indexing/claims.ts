@@ -1,0 +1,253 @@
+/**
+ * What the logs of a collection claim that its contract can be asked for: owners, balances, ids without a token, and counts
+ * of tokens. A contract's counts can show that a token is missing of which no log tells.
+ */
+import { Interface } from "ethers";
+import { LRUCache } from "lru-cache";
+import type { Collection } from "../collections/collection.ts";
+import { runInSlices, yieldToEventLoop } from "../core/background.ts";
+import { type Address, ZERO_ADDRESS } from "../core/hex.ts";
+import { hasAmounts, type TokenRef, TransferKind } from "../events/columns.ts";
+import { entryOfToken } from "../ledger/history.ts";
+import type { Ledger } from "../ledger/ledger.ts";
+import { countEntries, readSlice } from "../ledger/listing.ts";
+import { type OwnerSums, sumOwners } from "../ledger/owner-sums.ts";
+import { type Position, START } from "../ledger/rows.ts";
+import { PAUSED } from "../ledger/shortcuts.ts";
+import type { Slot } from "../ledger/tables.ts";
+import { addressIn, wordIn } from "../rpc/calls.ts";
+import type { Call, CallResult } from "../rpc/port.ts";
+import { callOf, type Holding, sampleHoldings } from "./audit.ts";
+import { DEAD, ownerCall, type SingleKind } from "./omissions.ts";
+
+/** Holdings drawn from a larger collection. */
+const SAMPLED_HOLDINGS = 2_000;
+const HOLDINGS_AT_ONCE = 1_000;
+/** Owners whose number of tokens is asked for, and ids whose supply is. */
+const MAX_COUNTED = 2_000;
+/** Blocks whose sums are kept, for the searches of several claims. */
+const MAX_SUMS = 4;
+
+const ABI = new Interface([
+  "function balanceOf(address) view returns (uint256)",
+  "function totalSupply() view returns (uint256)",
+  "function totalSupply(uint256) view returns (uint256)",
+]);
+
+/** A fact that the contract can be asked for, as a number: an owner, a balance, or a count. */
+export interface Claim {
+  readonly call: Call;
+  /** What the contract's answer says; undefined if it says nothing. */
+  readonly says: (result: CallResult | undefined) => bigint | undefined;
+  /** What the log says as of a block. */
+  readonly logged: (block: number) => bigint | Promise<bigint>;
+  /** The token of a holding; with its owner, if it has amounts. */
+  readonly token?: TokenRef & { readonly owner?: number };
+}
+
+/** The claims of a collection at a block. */
+export interface Claims {
+  /** Owners and balances that the log tells, and burned tokens: all, or a sample. */
+  readonly holdings: readonly Claim[];
+  /** Ids that no log has: a contract that names an owner of one has a token that the log lacks. */
+  readonly unlogged: readonly Claim[];
+  /** Numbers of tokens of owners, and supplies of ids. A contract may count something else. */
+  readonly counts: readonly Claim[];
+  /** The number of all tokens, or of all units. Many contracts don't count so: a cap, a constant, or without burns. */
+  readonly supply: Claim | undefined;
+  /** Holdings of the collection. */
+  readonly of: number;
+}
+
+interface ClaimsOptions {
+  /** Holdings that are all asked for. Of a larger collection, some are drawn. */
+  readonly most: number;
+  /** True to ask for counts as well. */
+  readonly isCounted: boolean;
+  readonly random: () => number;
+}
+
+/** Returns the claims of a collection at a block. Works in slices. */
+export async function claimsOf(
+  collection: Collection,
+  address: Address,
+  block: number,
+  { most, isCounted, random }: ClaimsOptions,
+): Promise<Claims> {
+  const { ledger } = collection;
+  const { balances, tokens } = ledger;
+  let of = countEntries(ledger, block, false);
+  for (let one = balances.nextHolding(0); one < balances.count; one = balances.nextHolding(one + 1)) of++;
+  const counted = isCounted ? await countsOf(ledger, address, block, random) : { counts: [], supply: undefined };
+  if (Math.max(of, tokens.count) > most) {
+    const count = Math.min(most, SAMPLED_HOLDINGS);
+    const drawn = sampleHoldings(collection, block, { count, random });
+    return { holdings: drawn.map((holding) => claimOf(ledger, address, holding, block)), unlogged: [], of, ...counted };
+  }
+  const holdings = await allHoldings(ledger, address, block);
+  const unlogged = unloggedIds(ledger, most - holdings.length).map((id) =>
+    ownerClaim(ledger, address, { kind: TransferKind.erc721, id }),
+  );
+  return { holdings, unlogged, of: holdings.length, ...counted };
+}
+
+async function allHoldings(ledger: Ledger, address: Address, block: number): Promise<Claim[]> {
+  const { balances, tokens } = ledger;
+  const claims: Claim[] = [];
+  const live = new Set<string>();
+  for (let from: Position | undefined = START; from !== undefined; await yieldToEventLoop()) {
+    const slice = readSlice(ledger, { block, holders: false, from, limit: HOLDINGS_AT_ONCE });
+    from = slice.next;
+    for (const { kind, id } of slice.entries) {
+      if (hasAmounts(kind)) continue;
+      live.add(`${kind} ${id}`);
+      claims.push(ownerClaim(ledger, address, { kind, id: BigInt(id) }));
+    }
+  }
+  for (let slot = 0; slot < tokens.count; slot++) {
+    const [kind, id] = [tokens.kind(slot as Slot), tokens.id(slot as Slot)];
+    if (hasAmounts(kind) || live.has(`${kind} ${id}`)) continue;
+    claims.push(ownerClaim(ledger, address, { kind, id }));
+  }
+  for (let one = balances.nextHolding(0); one < balances.count; one = balances.nextHolding(one + 1)) {
+    const slot = balances.holdingSlot(one);
+    const owner = balances.holdingOwner(one);
+    const [kind, id] = [tokens.kind(slot), tokens.id(slot)];
+    const holding = { kind, id, owner: ledger.addresses.hex(owner) as Address, amount: 0n };
+    claims.push({
+      call: callOf(address, holding),
+      says: (result) => wordIn(result) ?? 0n,
+      logged: (at) => BigInt(balances.heldAfter(balances.entryAt(one, at))),
+      token: { kind, id, owner },
+    });
+  }
+  return claims;
+}
+
+/** The claims about counts. None for a collection with both kinds of token: its contract's counts mean either. */
+async function countsOf(
+  ledger: Ledger,
+  address: Address,
+  block: number,
+  random: () => number,
+): Promise<Pick<Claims, "counts" | "supply">> {
+  const { balances, owners, rows, tokens } = ledger;
+  const hasSingles = owners.count > 0 || rows.ranges.length > 0;
+  if (hasSingles === balances.count > 0) return { counts: [], supply: undefined };
+  const kept = new LRUCache<number, Promise<OwnerSums>>({ max: MAX_SUMS });
+  const sumsAt = (at: number): Promise<OwnerSums> => {
+    const known = kept.get(at) ?? runInSlices(sumOwners(ledger, at));
+    kept.set(at, known);
+    return known;
+  };
+  const supply: Claim = {
+    call: { to: address, data: ABI.encodeFunctionData("totalSupply()") },
+    says: wordIn,
+    logged: async (at) => (hasSingles ? BigInt(countEntries(ledger, at, false)) : BigInt((await sumsAt(at)).allUnits)),
+  };
+  if (!hasSingles) {
+    const slots = drawn([...Array(tokens.count).keys()], random) as Slot[];
+    const supplyAt = (slot: Slot, at: number): bigint => {
+      let found = balances.findSupply(slot, at);
+      while (found === PAUSED) found = balances.findSupply(slot, at);
+      return BigInt(found);
+    };
+    const counts = slots.map(
+      (slot): Claim => ({
+        call: { to: address, data: ABI.encodeFunctionData("totalSupply(uint256)", [tokens.id(slot)]) },
+        says: wordIn,
+        logged: (at) => supplyAt(slot, at),
+      }),
+    );
+    return { counts, supply };
+  }
+  const held = (await sumsAt(block)).tokens;
+  const holders = drawn(
+    [...held.keys()].filter((owner) => held[owner] !== 0),
+    random,
+  );
+  const counts = holders.map((owner): Claim => {
+    const holder = ledger.addresses.hex(owner);
+    return {
+      call: { to: address, data: ABI.encodeFunctionData("balanceOf", [holder]) },
+      says: wordIn,
+      logged: async (at) => BigInt((await sumsAt(at)).tokens[owner] ?? 0),
+    };
+  });
+  return { counts, supply };
+}
+
+/** At most `MAX_COUNTED` of the values, drawn at random. */
+function drawn(values: number[], random: () => number): number[] {
+  const most = Math.min(MAX_COUNTED, values.length);
+  if (most === values.length) return values;
+  for (let at = 0; at < most; at++) {
+    const other = at + Math.floor(random() * (values.length - at));
+    [values[at], values[other]] = [values[other] as number, values[at] as number];
+  }
+  return values.slice(0, most);
+}
+
+/** Ids above the highest one that are asked about, too. */
+const ABOVE = 32n;
+
+/**
+ * Ids without a log below and just above the highest logged one: an archive may have left out all logs of a token. None
+ * if there are more than `most`, as where ids are hashes.
+ */
+function unloggedIds({ tokens, rows }: Ledger, most: number): bigint[] {
+  let highest = -1n;
+  const logged = new Set<bigint>();
+  for (let slot = 0; slot < tokens.count; slot++) {
+    if (tokens.kind(slot as Slot) !== TransferKind.erc721) continue;
+    const id = tokens.id(slot as Slot);
+    logged.add(id);
+    if (id > highest) highest = id;
+  }
+  for (const { id, count } of rows.ranges) if (id + BigInt(count) - 1n > highest) highest = id + BigInt(count) - 1n;
+  if (highest < 0n || highest + ABOVE > BigInt(logged.size + most)) return [];
+  const ids: bigint[] = [];
+  for (let id = 0n; id <= highest + ABOVE; id++) if (!logged.has(id) && rows.rangeOf(id) < 0) ids.push(id);
+  return ids.slice(0, most);
+}
+
+function claimOf(ledger: Ledger, address: Address, holding: Holding, block: number): Claim {
+  const { kind, id, amount } = holding;
+  if (!hasAmounts(kind)) return ownerClaim(ledger, address, { kind, id });
+  const owner = ledger.addresses.find(holding.owner);
+  return {
+    call: callOf(address, holding),
+    says: (result) => wordIn(result) ?? 0n,
+    logged: (at) => (at === block ? amount : balanceAt(ledger, { kind, id, owner }, at)),
+    token: { kind, id, owner },
+  };
+}
+
+/** The balance of an owner at a block, by a pass over all holdings: only claims that turn out wrong need it. */
+function balanceAt(
+  { balances, tokens }: Ledger,
+  { kind, id, owner }: TokenRef & { owner: number },
+  at: number,
+): bigint {
+  const slot = tokens.findId(kind, id);
+  for (let one = balances.nextHolding(0); one < balances.count; one = balances.nextHolding(one + 1)) {
+    const isIt = balances.holdingSlot(one) === slot && balances.holdingOwner(one) === owner;
+    if (isIt) return BigInt(balances.heldAfter(balances.entryAt(one, at)));
+  }
+  return 0n;
+}
+
+/** The owner of a token that has one, as a number; 0 for none. Contracts burn to the zero address or to the dead one. */
+export function ownerClaim(ledger: Ledger, address: Address, { kind, id }: { kind: SingleKind; id: bigint }): Claim {
+  const numberOf = (owner: string | undefined) =>
+    owner === undefined || owner === ZERO_ADDRESS || owner === DEAD ? 0n : BigInt(owner);
+  return {
+    call: ownerCall(address, kind, id),
+    says: (result) => numberOf(addressIn(result)),
+    logged: (block) => {
+      const entry = entryOfToken(ledger, { kind, id }, block);
+      return numberOf(entry && ledger.addresses.hex(entry.owner));
+    },
+    token: { kind, id },
+  };
+}

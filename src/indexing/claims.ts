@@ -23,8 +23,8 @@ import { DEAD, ownerCall, type SingleKind } from "./omissions.ts";
 /** Holdings drawn from a larger collection. */
 const SAMPLED_HOLDINGS = 2_000;
 const HOLDINGS_AT_ONCE = 1_000;
-/** Owners whose number of tokens is asked for, and ids whose supply is. */
-const MAX_COUNTED = 2_000;
+/** Owners whose number of tokens is asked for, and ids whose supply is: all of a collection of up to so many, or some. */
+const [MAX_COUNTED, SAMPLED_COUNTS] = [2_000, 500] as const;
 /** Blocks whose sums are kept, for the searches of several claims. */
 const MAX_SUMS = 4;
 
@@ -177,9 +177,9 @@ async function countsOf(
   return { counts, supply };
 }
 
-/** At most `MAX_COUNTED` of the values, drawn at random. */
+/** The values, or some of them, drawn at random. */
 function drawn(values: number[], random: () => number): number[] {
-  const most = Math.min(MAX_COUNTED, values.length);
+  const most = values.length > MAX_COUNTED ? SAMPLED_COUNTS : values.length;
   if (most === values.length) return values;
   for (let at = 0; at < most; at++) {
     const other = at + Math.floor(random() * (values.length - at));

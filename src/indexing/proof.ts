@@ -8,7 +8,7 @@ import type { ChainWork } from "../chain/consumer.ts";
 import type { PublishedChain } from "../chain/view.ts";
 import type { Collection } from "../collections/collection.ts";
 import type { IndexState } from "../collections/headline.ts";
-import { runInSlices } from "../core/background.ts";
+import { runInSlices, Semaphore, yieldToEventLoop } from "../core/background.ts";
 import { AppError, isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
@@ -28,6 +28,8 @@ const NEIGHBOURS = 20;
 /** Holdings asked about where calls go alone. */
 const WITHOUT_MULTICALL = 200;
 export const CALLS_AT_ONCE = 500;
+/** Such requests at the same time, of all collections. */
+const ASKED_AT_ONCE = 4;
 /** Claims that are followed to the block from which on the contract disagrees: 24 calls each on 14 million blocks. */
 const MAX_FOLLOWED = 16;
 /** Blocks of disagreeing tokens whose receipts are read, and transfers of one token that are looked through for them. */
@@ -62,6 +64,7 @@ export class HistoryProofs {
   readonly #options: ProofsOptions;
   readonly #running = new Set<Address>();
   #found = new Map<Address, Proof>();
+  readonly #asking = new Semaphore(ASKED_AT_ONCE);
 
   constructor(options: ProofsOptions) {
     this.#options = options;
@@ -143,15 +146,17 @@ export class HistoryProofs {
 
   /** Asks the contract for all claims at a block. */
   async #compare({ holdings, unlogged, counts, supply }: Claims, block: BlockRef): Promise<Compared> {
-    const owned = await this.#differing([...holdings, ...unlogged], block);
+    const asked = supply === undefined ? [] : [supply];
+    const [owned, counted, total] = await Promise.all([
+      this.#differing([...holdings, ...unlogged], block),
+      this.#differing(counts, block),
+      this.#differing(asked, block),
+    ]);
     // A contract without the view answers none.
     const isAsked = owned.results.some((result) => result.ok && result.data.length === 66);
     const wrong = new Set(isAsked ? owned.claims : []);
     const wrongUnlogged = unlogged.filter((claim) => wrong.has(claim));
-    const counted = await this.#differing(counts, block);
     const answered = counts.filter((claim, at) => claim.says(counted.results[at]) !== undefined).length;
-    const asked = supply === undefined ? [] : [supply];
-    const total = await this.#differing(asked, block);
     const isSupplied = supply !== undefined && supply.says(total.results[0]) !== undefined;
     return {
       isAsked,
@@ -171,17 +176,19 @@ export class HistoryProofs {
     claims: readonly Claim[],
     block: BlockRef,
   ): Promise<{ readonly results: readonly CallResult[]; readonly claims: readonly Claim[] }> {
-    const results: CallResult[] = [];
-    const differing: Claim[] = [];
-    for (let at = 0; at < claims.length; at += CALLS_AT_ONCE) {
-      const some = claims.slice(at, at + CALLS_AT_ONCE);
+    const ask = async (some: readonly Claim[]): Promise<readonly CallResult[]> => {
       const calls = some.map(({ call }) => call);
-      const answers = (await this.#options.reader.callsAtBlock(calls, block)).results;
-      results.push(...answers);
-      for (const [place, claim] of some.entries()) {
-        const said = claim.says(answers[place]);
-        if (said !== undefined && said !== (await claim.logged(block.number))) differing.push(claim);
-      }
+      return this.#asking.run(async () => (await this.#options.reader.callsAtBlock(calls, block)).results);
+    };
+    const parts = Array.from({ length: Math.ceil(claims.length / CALLS_AT_ONCE) }, (_, part) =>
+      claims.slice(part * CALLS_AT_ONCE, (part + 1) * CALLS_AT_ONCE),
+    );
+    const results = (await Promise.all(parts.map(ask))).flat();
+    const differing: Claim[] = [];
+    for (const [at, claim] of claims.entries()) {
+      if (at % CALLS_AT_ONCE === CALLS_AT_ONCE - 1) await yieldToEventLoop();
+      const said = claim.says(results[at]);
+      if (said !== undefined && said !== (await claim.logged(block.number))) differing.push(claim);
     }
     return { results, claims: differing };
   }

@@ -183,11 +183,14 @@ class SlotWalk {
   }
 }
 
+/** Metadata of tokens that only an archive tells is not fetched before the contract has confirmed them. */
+const isComplete = ({ status, isUnproven }: Collection): boolean => status === "synced" && !isUnproven;
+
 /** The document about the collection. A collection becomes complete by a new version, which starts a visit. */
 const OWN_DOCUMENT: Source = {
   dueAt: NEVER,
   pick({ collection, book }, _max, take) {
-    if (collection.status === "synced" && book.find(CONTRACT.kind, CONTRACT.id) < 0) take(CONTRACT);
+    if (isComplete(collection) && book.find(CONTRACT.kind, CONTRACT.id) < 0) take(CONTRACT);
   },
 };
 
@@ -206,9 +209,9 @@ class NewTokens implements Source {
   }
 
   pick({ collection, book }: PickFrom, max: number, take: Take): void {
-    const { ledger, end, version, status } = collection;
+    const { ledger, end, version } = collection;
     this.dueAt = NEVER;
-    if (status !== "synced" || end === undefined) return;
+    if (!isComplete(collection) || end === undefined) return;
     if (this.#position === undefined && this.#version !== version) {
       // A reorg may have changed the tokens of the newest rows.
       this.#position = [Math.max(0, Math.min(this.#rows, ledger.rows.count) - LOOK_BACK), 0, 0, 0];

@@ -107,9 +107,9 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "believe headers that no longer make their hash",
-    file: "src/indexing/history.ts",
-    find: "(hashed > 0 || (numbers[at] as number) >= changedAt)",
-    replace: "hashed > 0",
+    file: "src/indexing/part-proof.ts",
+    find: "(hasHashed || (numbers[at] as number) >= changedAt)",
+    replace: "hasHashed",
   },
   {
     name: "skip the check of parent hashes",
@@ -221,14 +221,14 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "believe the hashes of an archive",
-    file: "src/indexing/history.ts",
+    file: "src/indexing/part-proof.ts",
     find: "const wrong = blocks.find(({ hash }, at) => headers[at]?.hash !== hash);",
     replace: "const wrong = undefined as BlockRef | undefined;",
   },
   {
     name: "believe an archive against the receipts",
     file: "src/rpc/archive/archives.ts",
-    find: "if (proven !== undefined && !isTold(proven.logs)) throw new ArchiveDisprovedError(label, number, true);",
+    find: 'if (typeof proven === "object" && !isTold(proven.logs)) throw new ArchiveDisprovedError(label, number, true);',
     replace: "",
   },
   {

@@ -80,11 +80,16 @@ export interface ArchivedPart extends BlockRange {
   readonly isWitnessed: boolean;
   /**
    * Compares claims with the node, from their newest blocks on, as far as few requests reach.
-   * @param requests requests for logs that the check may still make. It counts them down
+   * @param allowance of several checks together, which leave out claims that are not within reach
    * @returns for each claim the block from which on it is confirmed, up to its end; above its end if nothing is
    * @throws ArchiveDisprovedError if the node has other logs. The archive then rests: read again
    */
-  check(claims: readonly LogClaim[], requests?: { left: number }): Promise<readonly number[]>;
+  check(claims: readonly LogClaim[], allowance?: CheckAllowance): Promise<readonly number[]>;
+}
+
+/** Requests for logs that several checks may still make together. Each counts them down. */
+export interface CheckAllowance {
+  left: number;
 }
 
 /** What an archive says by leaving out all other logs: these are all logs of the contract in the range. */

@@ -14,7 +14,7 @@ import type { RpcChainReader } from "../reading/reader.ts";
 import { isHistoryPruned } from "../rpc-errors.ts";
 import { checkClaims } from "./claims.ts";
 import { ArchiveError, type ArchiveStatus, type HistorySource } from "./port.ts";
-import { contentOf, ToldBlocks } from "./witness.ts";
+import { contentOfLogs, ToldBlocks } from "./witness.ts";
 
 /** Fewer blocks are read from the node alone: ten requests, even of an endpoint that takes ten blocks at a time. */
 const MIN_BLOCKS = 100;
@@ -203,26 +203,42 @@ const COMPARED = 8;
 export function readerWithArchives(reader: RpcChainReader, archives: Archives, clock: Clock): ChainReader {
   // True once a long read has taken many requests for its logs, not for a limit of blocks.
   let isWide = false;
+  const logsOfNode = async (filter: LogFilter, bound: LogFilter["requests"]): Promise<ChainLog[]> => {
+    try {
+      return await reader.logs({ ...filter, ...(bound === undefined ? {} : { requests: bound }) });
+    } catch (error) {
+      if (bound !== undefined && bound.left <= 0 && filter.requests === undefined) Budget.current?.noteRefusal();
+      throw error;
+    }
+  };
   const logs: ChainReader["logs"] = async (filter) => {
     if (archives.isShorter(filter, NODE_REQUESTS)) {
       const found = await fromArchive(reader, archives, filter, clock);
       if (found !== undefined) return found;
     }
-    // A node whose limit is not known yet shows it within a few requests.
-    const isTrial = !isWide && archives.mayServe(filter);
     const bound = filter.requests ?? Budget.current?.logRequests;
-    const requests = bound ?? { left: isTrial ? NODE_REQUESTS : Number.POSITIVE_INFINITY };
+    // A node whose limit is not known yet shows it within a few requests. The others are left for what no archive has.
+    const isTrial = !isWide && archives.mayServe(filter);
+    const trial = isTrial ? { left: Math.min(NODE_REQUESTS, bound?.left ?? NODE_REQUESTS) } : undefined;
+    const most = trial?.left ?? 0;
+    const requests = trial ?? bound ?? { left: Number.POSITIVE_INFINITY };
+    const countTrial = () => {
+      if (trial !== undefined && filter.requests !== undefined) filter.requests.left -= most - Math.max(0, trial.left);
+    };
     try {
-      return await reader.logs({ ...filter, requests });
+      const logs = await reader.logs({ ...filter, requests });
+      countTrial();
+      return logs;
     } catch (error) {
+      countTrial();
       const isPruned = isHistoryPruned(error);
       if (isPruned) await reader.historyStart(filter.toBlock);
       const isOut = requests.left <= 0 || error instanceof OverBudget;
       const found = isPruned || isOut ? await fromArchive(reader, archives, filter, clock) : undefined;
       if (found !== undefined) return found;
-      if (isOut && bound === undefined) {
+      if (isOut && trial !== undefined && (bound?.left ?? 1) > 0 && !(error instanceof OverBudget)) {
         isWide = !archives.isUseful;
-        return reader.logs(filter);
+        return logsOfNode(filter, bound);
       }
       if (isOut && filter.requests === undefined) Budget.current?.noteRefusal();
       throw error;
@@ -288,9 +304,9 @@ function checkOf(
     assertTold: (...told: Tail<Parameters<typeof assertTold>>) => assertTold({ reader, label }, ...told),
     disproved: (block: number) => new ArchiveDisprovedError(label, block, true),
   };
-  return async (claims, requests) => {
+  return async (claims, allowance) => {
     try {
-      return await checkClaims(parts, claims, requests);
+      return await checkClaims(parts, claims, allowance);
     } catch (error) {
       if (error instanceof ArchiveDisprovedError) archives.rest(source, error);
       throw error;
@@ -332,7 +348,7 @@ async function isSame(
     const told = all.filter(({ blockNumber }) => blockNumber === block);
     const hash = told[0]?.blockHash ?? header?.hash;
     if (hash === undefined) return undefined;
-    const isTold = (own: readonly ChainLog[]) => contentOf(own) === contentOf(told);
+    const isTold = (own: readonly ChainLog[]) => contentOfLogs(own) === contentOfLogs(told);
     const proving = assertTold({ reader, label }, { number: block, hash, receiptsRoot: undefined }, filter, isTold);
     return undefinedIfUnprovable(proving);
   };
@@ -375,7 +391,7 @@ async function compare(
     const [number, told] = byBlock[at] ?? [];
     if (number === undefined || told === undefined) return;
     const block = { number, hash: (told[0] as ChainLog).blockHash, receiptsRoot: undefined };
-    const isTold = (logs: readonly ChainLog[]) => contentOf(logs) === contentOf(told);
+    const isTold = (logs: readonly ChainLog[]) => contentOfLogs(logs) === contentOfLogs(told);
     await undefinedIfUnprovable(assertTold({ reader, label }, block, filter, isTold));
   };
   await Promise.all([...chosen].map(check));

@@ -7,19 +7,19 @@ import { OverBudget } from "../../core/budget.ts";
 import { AppError, isRetryable } from "../../core/errors.ts";
 import type { BlockRange } from "../../events/types.ts";
 import { mayHold, mayHoldTopic, mayName } from "../decode/bloom.ts";
-import { type ChainLog, hasMoreTopics, type LogClaim, type Watched } from "../port.ts";
+import { type ChainLog, type CheckAllowance, hasMoreTopics, type LogClaim, type Watched } from "../port.ts";
 import type { ProvenLogs, ToldBlock } from "../reading/block-logs.ts";
 import type { RpcChainReader } from "../reading/reader.ts";
 import { isHistoryPruned } from "../rpc-errors.ts";
-import { contentOf, ToldBlocks } from "./witness.ts";
+import { contentOfLogs, ToldBlocks } from "./witness.ts";
 
 /**
  * Calls of the node in a check. A question may make 100 of them, of which the search itself takes about 20: 32 requests for
- * the newest logs and 8 for others reach 400 blocks even of a node that takes ten at a time. A header is a call for one
+ * the newest logs and 4 for others reach 360 blocks even of a node that takes ten at a time. A header is a call for one
  * block alone, so blooms reach 48 blocks.
  */
-const [NEWEST, SAMPLES, HEADERS] = [32, 8, 48] as const;
-/** Requests for the newest logs of a claim that all of them can't confirm. */
+const [NEWEST, SAMPLES, HEADERS] = [32, 4, 48] as const;
+/** Requests for the newest blocks of a pool of which nothing was told: a lie about one with trades shows soon. */
 const FEW = 4;
 /** Most blocks of a check whose receipts are read. */
 const MAX_RECEIPTS = 8;
@@ -51,16 +51,24 @@ interface ClaimParts {
 export async function checkClaims(
   parts: ClaimParts,
   claims: readonly LogClaim[],
-  requests: { left: number } = { left: NEWEST + SAMPLES },
+  allowance?: CheckAllowance,
 ): Promise<readonly number[]> {
   const confirmed = new Map<LogClaim, number>();
-  const groups = [...Map.groupBy(claims, groupOf).values()];
-  const receipts = { left: MAX_RECEIPTS };
+  // The oldest first: those about the blocks after a price's block are the lesser ones.
+  const groups = [
+    ...Map.groupBy(
+      claims.toSorted((a, b) => a.toBlock - b.toBlock),
+      groupOf,
+    ).values(),
+  ];
+  const requests = allowance ?? { left: NEWEST + SAMPLES };
+  const left = { headers: { left: HEADERS }, receipts: { left: MAX_RECEIPTS }, isShared: allowance !== undefined };
   for (const [at, group] of groups.entries()) {
-    // What one group leaves over is for the next.
-    const share = { left: Math.floor(Math.max(0, requests.left) / (groups.length - at)) };
+    // Each later group has few requests of its own, and what the ones before left over.
+    const kept = (groups.length - at - 1) * (FEW + SAMPLES);
+    const share = { left: Math.max(0, requests.left - kept) };
     requests.left -= share.left;
-    const from = await new ClaimCheck(parts, group, { requests: share, receipts }).run();
+    const from = await new ClaimCheck(parts, group, { ...left, requests: share }).run();
     requests.left += Math.max(0, share.left);
     for (const claim of group) confirmed.set(claim, from);
   }
@@ -85,22 +93,31 @@ const isOf = ({ addresses, moreTopics, fromBlock, toBlock }: LogClaim, log: Chai
   addresses.includes(log.address) &&
   hasMoreTopics(log.topics, moreTopics);
 
+/** True if more can't be read within the bounds of the question, or of this check. */
+const isUnaffordable = (error: unknown): boolean =>
+  error instanceof OverBudget || (error instanceof AppError && error.code === "too_many_logs");
+
+/** What a check may still do. */
+interface Left {
+  readonly requests: CheckAllowance;
+  readonly headers: { left: number };
+  readonly receipts: { left: number };
+  /** True if other checks have the same allowance. Then nothing is spent on what can't be confirmed. */
+  readonly isShared: boolean;
+}
+
 /** The check of claims that end at the same block. */
 class ClaimCheck {
   readonly #parts: ClaimParts;
   readonly #claims: readonly LogClaim[];
   readonly #watched: Watched;
   readonly #toBlock: number;
-  readonly #left: { readonly requests: { left: number }; readonly receipts: { left: number } };
+  readonly #left: Left;
   readonly #told: readonly ChainLog[];
   /** True once the node has refused old logs. */
   #isPruned = false;
 
-  constructor(
-    parts: ClaimParts,
-    claims: readonly LogClaim[],
-    left: { readonly requests: { left: number }; readonly receipts: { left: number } },
-  ) {
+  constructor(parts: ClaimParts, claims: readonly LogClaim[], left: Left) {
     this.#parts = parts;
     this.#claims = claims;
     this.#left = left;
@@ -114,7 +131,7 @@ class ClaimCheck {
   async run(): Promise<number> {
     const confirmed = await this.#newest();
     const open = this.#claims.filter(({ fromBlock }) => fromBlock < confirmed);
-    if (open.length === 0) return confirmed;
+    if (open.length === 0 || this.#left.isShared) return confirmed;
     await this.#compareEnds(open, confirmed);
     await this.#sample({ fromBlock: Math.min(...open.map(({ fromBlock }) => fromBlock)), toBlock: confirmed - 1 });
     return confirmed;
@@ -122,47 +139,51 @@ class ClaimCheck {
 
   /** Confirms the newest blocks, down to the lowest claim in reach. Returns the lowest block that was confirmed. */
   async #newest(): Promise<number> {
-    const { requests } = this.#left;
-    const size = this.#windowSize;
-    const most = Math.max(0, requests.left - SAMPLES);
-    const reach = this.#toBlock - (this.#isPruned ? HEADERS : most * size) + 1;
-    const begins = this.#claims.map(({ fromBlock }) => fromBlock);
-    const within = begins.filter((begin) => begin >= reach);
-    const few = this.#toBlock - (this.#isPruned ? HEADERS : Math.min(most, FEW) * size) + 1;
-    const lowest = Math.max(Math.min(...begins), Math.min(...within, within.length < begins.length ? few : reach));
+    const { requests, isShared } = this.#left;
+    const { nodeSpan } = this.#parts;
     let confirmed = this.#toBlock + 1;
-    while (confirmed > lowest) {
+    const lowest = this.#lowest(Math.max(0, requests.left - (isShared ? 0 : SAMPLES)) * nodeSpan, FEW * nodeSpan);
+    while (confirmed > lowest && !this.#isPruned) {
       const windows: BlockRange[] = [];
-      for (let end = confirmed - 1; end >= lowest && windows.length < AT_ONCE; end -= this.#windowSize) {
-        windows.push({ fromBlock: Math.max(lowest, end - this.#windowSize + 1), toBlock: end });
+      for (let end = confirmed - 1; end >= lowest && windows.length < AT_ONCE; end -= nodeSpan) {
+        windows.push({ fromBlock: Math.max(lowest, end - nodeSpan + 1), toBlock: end });
       }
-      const wasPruned = this.#isPruned;
-      const reached = await Promise.all(windows.map((window) => this.#compare(window)));
-      for (const [at, { fromBlock }] of windows.entries()) {
-        confirmed = reached[at]!;
-        if (confirmed > fromBlock) {
-          // Its headers may tell more.
-          if (this.#isPruned && !wasPruned) break;
-          return confirmed;
-        }
-      }
+      const reached = await Promise.all(windows.map((window) => this.#compareLogs(window)));
+      const unread = windows.findIndex((_, at) => reached[at] === false);
+      confirmed = windows[unread < 0 ? windows.length - 1 : unread - 1]?.fromBlock ?? confirmed;
+      if (unread >= 0) break;
     }
-    return confirmed;
+    if (!this.#isPruned) return confirmed;
+    const { headers } = this.#left;
+    const fromBlock = Math.max(this.#lowest(headers.left, headers.left), confirmed - headers.left);
+    return fromBlock < confirmed ? this.#compareBlooms({ fromBlock, toBlock: confirmed - 1 }) : confirmed;
   }
 
-  get #windowSize(): number {
-    return this.#isPruned ? HEADERS : this.#parts.nodeSpan;
+  /**
+   * The lowest block that is worth reading: where the lowest claim within reach begins. Blocks are read even if they can't
+   * confirm a claim, because they may show a lie: all within reach where the last log was told, few where none was.
+   */
+  #lowest(reach: number, few: number): number {
+    const begins = this.#claims.map(({ fromBlock }) => fromBlock);
+    const within = begins.filter((begin) => begin > this.#toBlock - reach);
+    const beyond = this.#left.isShared
+      ? []
+      : this.#claims.filter(({ fromBlock }) => fromBlock <= this.#toBlock - reach);
+    const least = beyond.map(({ logs }) => this.#toBlock - (logs.length > 0 ? reach : Math.min(few, reach)) + 1);
+    return Math.max(Math.min(...begins), Math.min(this.#toBlock + 1, ...within, ...least));
   }
 
   /** Compares some blocks below the confirmed ones, drawn at random. */
   async #sample({ fromBlock, toBlock }: BlockRange): Promise<void> {
-    const size = Math.min(this.#isPruned ? 1 : this.#parts.nodeSpan, toBlock - fromBlock + 1);
-    const count = Math.min(SAMPLES, Math.max(0, this.#left.requests.left));
+    const isPruned = this.#isPruned;
+    const size = Math.min(isPruned ? 1 : this.#parts.nodeSpan, toBlock - fromBlock + 1);
+    const { requests, headers } = this.#left;
+    const count = Math.min(SAMPLES, Math.max(0, isPruned ? headers.left : requests.left));
     const draws = Array.from({ length: count }, () => {
       const from = fromBlock + Math.floor(this.#parts.random() * (toBlock - fromBlock - size + 2));
       return { fromBlock: from, toBlock: from + size - 1 };
     });
-    await Promise.all(draws.map((window) => this.#compare(window)));
+    await Promise.all(draws.map((window) => (isPruned ? this.#compareBlooms(window) : this.#compareLogs(window))));
   }
 
   /** Compares the blocks of the logs with which the claims begin, and of their last ones. */
@@ -174,45 +195,52 @@ class ClaimCheck {
     await Promise.all([...blocks].map((block) => this.#isRight(block)));
   }
 
-  /** Returns the block from which on the node confirms a range. Its end and one if it confirms nothing. */
-  async #compare(range: BlockRange): Promise<number> {
-    const unknown = range.toBlock + 1;
+  /** True if the node's own logs of a range are those that were told; false if the node can't tell. Throws if not. */
+  async #compareLogs(range: BlockRange): Promise<boolean> {
+    this.#left.requests.left--;
     try {
-      if (this.#isPruned) return await this.#compareBlooms(range);
       const requests = { left: 2 };
-      this.#left.requests.left--;
       const own = await this.#parts.reader.logs({ ...this.#watched, ...range, maxLogs: MAX_LOGS, requests });
       const block = ToldBlocks.of(this.#claimed(own)).firstDifference(ToldBlocks.of(this.#toldIn(range)));
-      if (block === undefined) return range.fromBlock;
+      if (block === undefined) return true;
       if ((await this.#isRight(block)) !== true) throw this.#parts.disproved(block);
-      return unknown;
+      return false;
     } catch (error) {
-      if (error instanceof OverBudget || (error instanceof AppError && error.code === "too_many_logs")) return unknown;
-      if (this.#isPruned || !isHistoryPruned(error)) throw error;
+      if (isUnaffordable(error)) return false;
+      if (!isHistoryPruned(error)) throw error;
       this.#isPruned = true;
-      return unknown;
+      return false;
     }
   }
 
-  /** Like `#compare`, by the blooms of headers. */
+  /**
+   * Compares a range with the blooms of the node's headers. Receipts decide on the blocks that they name. Returns the block
+   * from which on it is confirmed, up to its end; above the end if nothing is.
+   */
   async #compareBlooms({ fromBlock, toBlock }: BlockRange): Promise<number> {
     const { reader, disproved } = this.#parts;
     const numbers = Array.from({ length: toBlock - fromBlock + 1 }, (_, at) => fromBlock + at);
-    const groups = await reader.bloomed(await reader.presentHeaders(numbers));
+    this.#left.headers.left -= numbers.length;
     let confirmed = toBlock + 1;
-    for (const { blocks, logsBloom } of groups.toReversed()) {
-      if (logsBloom === undefined) return confirmed;
-      const own = blocks.map(({ number }) => number);
-      const told = own.flatMap((number) => this.#toldIn({ fromBlock: number, toBlock: number }));
-      const strange = told.find((log) => !mayHold(logsBloom, log));
-      if (strange !== undefined) throw disproved(strange.blockNumber);
-      if (this.#isNamed(logsBloom, own)) {
-        const right = await Promise.all(own.map((number) => this.#isRight(number)));
-        if (right.some((one) => one !== true)) return confirmed;
+    try {
+      const groups = await reader.bloomed(await reader.presentHeaders(numbers));
+      for (const { blocks, logsBloom } of groups.toReversed()) {
+        if (logsBloom === undefined) return confirmed;
+        const own = blocks.map(({ number }) => number);
+        const told = own.flatMap((number) => this.#toldIn({ fromBlock: number, toBlock: number }));
+        const strange = told.find((log) => !mayHold(logsBloom, log));
+        if (strange !== undefined) throw disproved(strange.blockNumber);
+        if (this.#isNamed(logsBloom, own)) {
+          const right = await Promise.all(own.map((number) => this.#isRight(number)));
+          if (right.some((one) => one !== true)) return confirmed;
+        }
+        confirmed = Math.min(...own);
       }
-      confirmed = Math.min(...own);
+      return Math.max(fromBlock, confirmed);
+    } catch (error) {
+      if (isUnaffordable(error)) return confirmed;
+      throw error;
     }
-    return Math.max(fromBlock, confirmed);
   }
 
   /** True if a bloom over these blocks may hold a log of a claim. */
@@ -234,7 +262,7 @@ class ClaimCheck {
     try {
       const hash = told[0]?.blockHash ?? (await reader.header(block))?.hash;
       if (hash === undefined) return undefined;
-      const isTold = (logs: readonly ChainLog[]) => contentOf(this.#claimed(logs)) === contentOf(told);
+      const isTold = (logs: readonly ChainLog[]) => contentOfLogs(this.#claimed(logs)) === contentOfLogs(told);
       const proven = await assertTold({ number: block, hash, receiptsRoot: undefined }, this.#watched, isTold);
       return proven && true;
     } catch (error) {

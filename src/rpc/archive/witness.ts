@@ -12,7 +12,7 @@ const DIGITS = 32;
 /**
  * The content of logs, in order, without their index: some nodes count the logs of receipts from 0 in each transaction.
  */
-export const contentOf = (logs: readonly ChainLog[]): string =>
+export const contentOfLogs = (logs: readonly ChainLog[]): string =>
   logs
     .toSorted(inChainOrder)
     .map(({ address, topics, data }) => [address, data, ...topics].join(" "))
@@ -26,7 +26,7 @@ export class ToldBlocks {
   static of(logs: readonly ChainLog[]): ToldBlocks {
     const told = new ToldBlocks();
     for (const [block, own] of Map.groupBy(logs, ({ blockNumber }) => blockNumber)) {
-      told.add({ number: block, hash: (own[0] as ChainLog).blockHash }, contentOf(own));
+      told.add({ number: block, hash: (own[0] as ChainLog).blockHash }, contentOfLogs(own));
     }
     return told;
   }

@@ -169,7 +169,7 @@ const Depth = Type.Object(
     ),
     why: Type.Optional(
       text(
-        "What the simulation met: why sellable is false or null, or what the token keeps of a purchase and a sale; and how far the last trade was off the price, if by more than 5 %",
+        "What the simulation met: why sellable is false or null, or what the token keeps of a purchase and a sale; how far the last trade was off the price, if by more than 5 %; and that an archive alone says which trades and positions there were",
       ),
     ),
   },

@@ -139,7 +139,7 @@ export async function identify(
   const nearEnough = mayBeginEarly && claims ? EARLY : 0;
   // Don't start at the first log's block: a log that this answer omits would be missed for ever.
   const life = hasCode
-    ? await lifeOf(reader, address, { code, head, nearEnough, signal })
+    ? await lifeOf(reader, address, { code, head, nearEnough, archives: options.archives, signal })
     : { startBlock: await firstLogsWithoutCode(reader, address, header), ends };
   const { startBlock } = life;
   ends = life.ends;
@@ -364,6 +364,13 @@ async function firstLogsWithoutCode(reader: RpcChainReader, address: Address, he
   return (await reader.transactionCount(address)) === 0 ? 0 : await firstDelegations(reader, head);
 }
 
+interface LifeOptions extends Pick<IdentifyOptions, "signal"> {
+  readonly code: string;
+  readonly head: number;
+  readonly nearEnough: number;
+  readonly archives: Archives | undefined;
+}
+
 /**
  * Searches for the deployment, and for earlier lives if the code can destroy itself. Block 0 and no life if the node has
  * no old state.
@@ -371,14 +378,14 @@ async function firstLogsWithoutCode(reader: RpcChainReader, address: Address, he
 async function lifeOf(
   reader: RpcChainReader,
   address: Address,
-  { code, head, nearEnough, signal }: { code: string; head: number; nearEnough: number; signal: AbortSignal },
+  { code, head, nearEnough, ...options }: LifeOptions,
 ): Promise<{ startBlock: number; ends: readonly number[] }> {
   try {
     const isFinal = !mayBeDestroyed(code);
     const search = { isThere: true, after: -1, by: head, nearEnough: isFinal ? nearEnough : 0 };
     const deployed = await firstBlockWhere(reader, address, search);
     if (isFinal) return { startBlock: deployed, ends: [] };
-    return await findLives(reader, address, { deployed, head, signal });
+    return await findLives(reader, address, { ...options, deployed, head });
   } catch (error) {
     if (isStateUnavailable(error)) return { startBlock: 0, ends: [] };
     throw error;

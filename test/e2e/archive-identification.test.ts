@@ -5,7 +5,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
-import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { contractAt, type Deployed, deploy, read, transact } from "../../scripts/local-chain/contracts.ts";
 import { type ArchiveOptions, archiveOfNode, startArchive } from "../support/archive.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { type Body, eventually, startTestService, temporaryLogUrl, walkListing } from "../support/service.ts";
@@ -44,12 +44,14 @@ afterEach(async () => {
   for (const one of started.splice(0).reverse()) await one.stop();
 });
 
+const narrow = (...options: readonly ArchiveOptions[]) => narrowAt(anvil.url, options);
+
 /** A service behind a narrow node, with these archives. */
-async function narrow(...options: readonly ArchiveOptions[]) {
-  const archives = await Promise.all(options.map((one) => startArchive(archiveOfNode(anvil.url), one)));
+async function narrowAt(url: string, options: readonly ArchiveOptions[]) {
+  const archives = await Promise.all(options.map((one) => startArchive(archiveOfNode(url), one)));
   for (const archive of archives) untilTheEnd(archive);
   const proxy = untilTheEnd(
-    await startRpcProxy(anvil.url, {
+    await startRpcProxy(url, {
       onRequest: ({ method, params }) => {
         const { fromBlock, toBlock } = (params[0] ?? {}) as { fromBlock?: string; toBlock?: string };
         const isWide = method === "eth_getLogs" && Number(toBlock) - Number(fromBlock) >= CAP;
@@ -61,7 +63,7 @@ async function narrow(...options: readonly ArchiveOptions[]) {
   const env = { ARCHIVE_URL_ETH: urls === "" ? "off" : urls, ARCHIVE_PER_10S: "100000", OPERATOR_KEYS: OPERATOR_KEY };
   const service = untilTheEnd(await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl(), env }));
   /** Requests a contract, and waits for its verdict. */
-  const verdictOf = async ({ address }: Deployed): Promise<Body> => {
+  const verdictOf = async ({ address }: Pick<Deployed, "address">): Promise<Body> => {
     await service.get(`/api/v2/nft/${address}`, { "x-api-key": OPERATOR_KEY });
     return eventually(
       "the contract has a verdict",
@@ -122,3 +124,32 @@ describe("a contract that only its logs identify", () => {
     expect(proxy.count()).toBeLessThan(OWN / 2);
   }, 60_000);
 });
+
+test("earlier lives of a contract are found by an archive where the node's own search ends before them", async () => {
+  const chain = untilTheEnd(
+    await startAnvil({
+      ...{ slotsInAnEpoch: 1, hardfork: "shanghai" },
+      genesisTimestamp: Math.floor(Date.now() / 1_000) - 86_400,
+    }),
+  );
+  const [, alice] = chain.accounts as [string, string];
+  // 64 requests of ten blocks end before.
+  await chain.mine(1_000);
+  const factory = await deploy(chain, await contractArtifact("Phoenix"));
+  const address = (await read<string>(factory.contract, "place")).toLowerCase();
+  const nft = contractAt(chain, address, (await contractArtifact("Destructible")).abi);
+  await transact(chain, factory.contract, "rise");
+  await transact(chain, nft, "mint", [alice, 1]);
+  const block = Number(await chain.send("eth_blockNumber"));
+  await transact(chain, nft, "destroy");
+  await chain.mine(200);
+  await transact(chain, factory.contract, "rise");
+  await transact(chain, nft, "mint", [alice, 2]);
+  await chain.mine(20);
+  const { service, verdictOf } = await narrowAt(chain.url, [{}]);
+  expect((await verdictOf({ address })).status).toBe("following");
+  const tokensAt = async (at: string) => (await service.get(`/api/v2/nft/${address}${at}`)).body.result;
+  const idsIn = (rows: readonly Body[]) => rows.map(({ token_id }) => token_id);
+  expect(idsIn(await tokensAt(`?as_of_block=${block}`))).toEqual(["1"]);
+  expect(idsIn(await tokensAt(""))).toEqual(["2"]);
+}, 60_000);

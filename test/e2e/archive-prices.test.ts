@@ -58,11 +58,16 @@ afterEach(async () => {
  * A service behind a node that takes ten blocks per request and has the newest states only.
  * @param options of an archive, or of two
  * @param cap most blocks per request for logs
+ * @param hasReceipts false for a node without `eth_getBlockReceipts`
  * @param prunedTo the first block of which the node has logs and receipts
  */
 async function narrow(
   options: ArchiveOptions | readonly ArchiveOptions[],
-  { cap = CAP, prunedTo = 0 }: { readonly cap?: number; readonly prunedTo?: number } = {},
+  {
+    cap = CAP,
+    prunedTo = 0,
+    hasReceipts = true,
+  }: { readonly cap?: number; readonly prunedTo?: number; readonly hasReceipts?: boolean } = {},
 ) {
   const archives: TestArchive[] = [];
   for (const one of [options].flat()) archives.push(untilTheEnd(await startArchive(archiveOfNode(anvil.url), one)));
@@ -75,6 +80,9 @@ async function narrow(
         if (method === "eth_call" || method === "eth_getBalance" || method === "eth_getCode") {
           const isOld = /^0x/.test(second) && Number(second) < head - 100;
           return isOld ? { error: { code: -32000, message: "missing trie node" } } : undefined;
+        }
+        if (method === "eth_getBlockReceipts" && !hasReceipts) {
+          return { error: { code: -32601, message: "the method eth_getBlockReceipts does not exist" } };
         }
         const isOld = method === "eth_getBlockReceipts" && Number(first) < prunedTo;
         if (isOld || (method === "eth_getLogs" && Number(first.fromBlock) < prunedTo)) {
@@ -196,6 +204,17 @@ describe("a past price from an archive's logs", () => {
       expect(states).toEqual(["ready", "ready"].with(liar, "resting"));
     });
   }
+
+  test("is no archive's where two archives differ and the node has no receipts to tell which one is right", async () => {
+    const block = blocks[1]! + 200;
+    const { service } = await narrow([withoutTrade(blocks[1]), {}], { cap: 2, hasReceipts: false });
+    expect((await priceAt(service, block)).code).toBe("no_price_at_block");
+    const { body } = await service.get("/api/status", { "x-api-key": OPERATOR_KEY });
+    for (const { state, reason } of body.chains[0].archives) {
+      expect(state).toBe("resting");
+      expect(reason).toContain(`two archives differ about block ${blocks[1]}`);
+    }
+  });
 
   test("is confirmed by the blooms of headers where the node has dropped its logs, except in the block of the trade", async () => {
     const pruned = { prunedTo: blocks[3]! + 100 };

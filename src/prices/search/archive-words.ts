@@ -2,11 +2,14 @@
  * What archives told in one read of past blocks, and how much of it the node or another archive confirms. In: the parts that
  * archives told, and what the read concludes from them for each pool. Out: the blocks of which an archive alone says so.
  */
+import { Budget } from "../../core/budget.ts";
 import { AppError } from "../../core/errors.ts";
 import { ArchiveDisprovedError } from "../../rpc/archive/archives.ts";
-import type { ArchivedPart, LogClaim } from "../../rpc/port.ts";
+import type { ArchivedPart, CheckAllowance, LogClaim } from "../../rpc/port.ts";
 import type { ArchiveWord, PoolId } from "../market/pools.ts";
 
+/** Calls that a question must have left for a whole check, and the share that a check may take of fewer. */
+const [ENOUGH, CHECK_SHARE] = [48, 0.25] as const;
 /** Reads until no archive is found wrong: a chain has two archives at most, and its node. */
 const ATTEMPTS = 4;
 
@@ -51,7 +54,10 @@ export class ArchiveWords {
     }
     for (const some of Map.groupBy(open, ({ part }) => part.label).values()) {
       const [{ part }] = some as [(typeof some)[number]];
-      const confirmed = await part.check(some.map(({ claim }) => claim));
+      const confirmed = await part.check(
+        some.map(({ claim }) => claim),
+        allowance(),
+      );
       for (const [at, { id, claim }] of some.entries()) {
         const { fromBlock } = claim;
         const toBlock = confirmed[at]! - 1;
@@ -60,6 +66,12 @@ export class ArchiveWords {
     }
     return words;
   }
+}
+
+/** What a check may spend. A figure beside the price has few calls left, and is worth more unconfirmed than not at all. */
+function allowance(): CheckAllowance | undefined {
+  const { left = Number.POSITIVE_INFINITY } = Budget.current?.logRequests ?? {};
+  return left < ENOUGH ? { left: Math.floor(left * CHECK_SHARE) } : undefined;
 }
 
 /** Reads again while an archive is found wrong: it rests from then on, and the node or another archive is asked. */

@@ -15,7 +15,9 @@ import type { Lifecycle } from "../core/lifecycle.ts";
 import { Lane, type Requester, type Shares } from "../core/work.ts";
 import { nftStream } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
+import type { Archives } from "../rpc/archive/archives.ts";
 import { SpanController } from "../rpc/endpoint/capabilities.ts";
+import { addressesTold } from "./first-told.ts";
 import { identify, searchLogs } from "./identify.ts";
 import { firstDelegations, isContract } from "./lives.ts";
 
@@ -30,6 +32,7 @@ export interface Delay {
 
 export interface CandidatesOptions extends Pick<ChainWork, "chain" | "log" | "reader" | "clock" | "logger"> {
   readonly lifecycle: Lifecycle;
+  readonly archives: Archives;
   /** The account of a key's calls. */
   readonly accountOf: (requester: Requester) => Budget;
   /** Called when a requested address turned out to be no contract, which the log doesn't record. */
@@ -232,11 +235,15 @@ export class Candidates {
 
   /** Searches the history for NFT logs of contracts that may be destroyed, or of accounts that may have had a delegate. */
   async #search(addresses: readonly Address[], { isOfAccounts, requester, signal }: CandidateSearch): Promise<void> {
-    const { reader, clock } = this.#options;
+    const { reader, archives, clock } = this.#options;
     const { head, finalized } = await reader.tips();
     const span = new SpanController();
-    let left = [...addresses];
-    for (let from = isOfAccounts ? await firstDelegations(reader, head) : 0; from <= head.number && left.length > 0; ) {
+    const fromBlock = isOfAccounts ? await firstDelegations(reader, head) : 0;
+    const told = await addressesTold(archives, { addresses, fromBlock, toBlock: finalized.number }, signal);
+    for (const address of told.found) await this.#found(address, requester);
+    let left = addresses.filter((address) => this.#waiting.has(address));
+    // One archive's word that there are no logs is none: the node searches all blocks itself.
+    for (let from = Math.max(fromBlock, told.through + 1); from <= head.number && left.length > 0; ) {
       signal.throwIfAborted();
       const begun = clock.monotonic();
       const blocks = { fromBlock: from, toBlock: head.number, head, final: finalized.number };
@@ -251,11 +258,11 @@ export class Candidates {
 
   /** Identifies a contract that was no NFT. Writes only if it is one by now. */
   async #identify(address: Address, requester: Requester, signal: AbortSignal): Promise<void> {
-    const { log, reader, chain } = this.#options;
+    const { log, reader, archives, chain } = this.#options;
     const known = fromHeadline((await log.head(nftStream(chain.chainId, address))).headline);
     // A search of the whole history is recorded, so that it goes on after a restart.
     const reach = known.searched === null ? "first blocks" : "all";
-    const kind = (await identify(reader, address, { reach, known, signal }))?.identified.kind;
+    const kind = (await identify(reader, address, { reach, known, archives, signal }))?.identified.kind;
     if (kind === undefined || kind === "nft") await this.#found(address, requester);
     else this.#decide(address, kind);
   }

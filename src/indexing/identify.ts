@@ -7,6 +7,7 @@ import { Interface } from "ethers";
 import { type Address, SYSTEM_ADDRESS, ZERO_ADDRESS } from "../core/hex.ts";
 import { utf8Text } from "../core/utf8.ts";
 import type { BlockRange, BlockRef, ContractIdentified, TransferForm } from "../events/types.ts";
+import type { Archives } from "../rpc/archive/archives.ts";
 import { addressIn, booleanIn, onlyBytes, wordIn } from "../rpc/calls.ts";
 import {
   ASSIGN,
@@ -28,6 +29,7 @@ import type { BlockHeader, CallResult, CallsAtHead, ChainLog, ChainReader, MoreT
 import type { FirstLogs } from "../rpc/reading/logs.ts";
 import type { RpcChainReader } from "../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../rpc/rpc-errors.ts";
+import { firstTold, type ToldSearch } from "./first-told.ts";
 import { findLives, firstBlockWhere, firstDelegations, isContract, mayBeDestroyed } from "./lives.ts";
 
 const ABI = new Interface([
@@ -91,6 +93,8 @@ interface IdentifyOptions {
   readonly onSearched?: (part: Searched) => Promise<void>;
   /** True if the history costs nothing before the deployment, because an archive tells it. */
   readonly mayBeginEarly?: boolean;
+  /** Archives that may tell the first logs, in place of a search by the node. */
+  readonly archives?: Archives;
   readonly signal: AbortSignal;
 }
 
@@ -135,7 +139,7 @@ export async function identify(
   const nearEnough = mayBeginEarly && claims ? EARLY : 0;
   // Don't start at the first log's block: a log that this answer omits would be missed for ever.
   const life = hasCode
-    ? await lifeOf(reader, address, { code, head, nearEnough, signal })
+    ? await lifeOf(reader, address, { code, head, nearEnough, archives: options.archives, signal })
     : { startBlock: await firstLogsWithoutCode(reader, address, header), ends };
   const { startBlock } = life;
   ends = life.ends;
@@ -218,7 +222,7 @@ interface FormSearch extends IdentifyOptions {
 async function searchForms(
   reader: RpcChainReader,
   address: Address,
-  { reach, known, onSearched, signal, header, hasCode, final, startBlock, decimals }: FormSearch,
+  { reach, known, onSearched, archives, signal, header, hasCode, final, startBlock, decimals }: FormSearch,
 ): Promise<{ readonly forms: readonly TransferForm[]; readonly firstBlock: number } | undefined> {
   const head = header.number;
   const formsOf = async (logs: readonly ChainLog[]): Promise<readonly TransferForm[] | undefined> => {
@@ -231,11 +235,17 @@ async function searchForms(
   // Divisible tokens are no NFTs, unless they emit an event that no ERC-20 has. 0 (CryptoPunks) proves nothing.
   let onlyCertain = decimals !== undefined && decimals > 0;
   let firstBlock = startBlock;
-  const before = known?.searched ?? -1;
+  const range = { address, fromBlock: startBlock, toBlock: final, signal };
+  const told = archives && (await formsTold({ reader, archives }, { ...range, onlyCertain }, formsOf));
+  if (told?.forms !== undefined) return { forms: told.forms, firstBlock: told.firstBlock };
+  // Two archives have told of no log up to here, or of none that an ERC-20 can't have.
+  const none = told?.none ?? -1;
+  onlyCertain ||= told?.hasOther === true;
+  const before = Math.max(none, known?.searched ?? -1);
   const firstEnd = Math.max(startBlock, known?.startBlock ?? 0) + FIRST_BLOCKS - 1;
-  const last = reach === "all" ? head : Math.min(head, firstEnd);
+  const last = reach === "all" || none >= firstEnd ? head : Math.min(head, firstEnd);
   let span = new SpanController(undefined, SEARCH_LOGS);
-  for (let from = firstEnd - FIRST_BLOCKS + 1; from <= last; ) {
+  for (let from = Math.max(none + 1, firstEnd - FIRST_BLOCKS + 1); from <= last; ) {
     signal.throwIfAborted();
     // The contract may answer otherwise than before, so its first logs are judged again.
     const toBlock = from <= firstEnd ? Math.min(last, firstEnd) : last;
@@ -255,6 +265,30 @@ async function searchForms(
     span = resumedSpan();
   }
   return last < head ? undefined : { forms: [], firstBlock };
+}
+
+/** What archives tell of a contract's forms. */
+type FormsTold =
+  | { readonly forms: readonly TransferForm[]; readonly firstBlock: number; readonly none?: never }
+  /** `hasOther`: there are logs that an ERC-20 may have, too. */
+  | { readonly forms?: never; readonly none: number; readonly hasOther: boolean };
+
+/** Asks archives for the first logs that show an NFT. Undefined if the node has to search. */
+async function formsTold(
+  parts: { readonly reader: RpcChainReader; readonly archives: Archives },
+  { onlyCertain, ...range }: Omit<ToldSearch, "forms"> & { readonly onlyCertain: boolean },
+  formsOf: (logs: readonly ChainLog[]) => Promise<readonly TransferForm[] | undefined>,
+): Promise<FormsTold | undefined> {
+  let { fromBlock } = range;
+  for (const wanted of onlyCertain ? [STANDARD_FORMS] : [undefined, STANDARD_FORMS]) {
+    const told = await firstTold(parts, { ...range, fromBlock, forms: wanted });
+    if (told === undefined) return undefined;
+    if ("none" in told) return { none: told.none, hasOther: fromBlock > range.fromBlock };
+    const forms = await formsOf(told.logs);
+    if (forms !== undefined) return { forms, firstBlock: (told.logs[0] as ChainLog).blockNumber };
+    fromBlock = (told.logs.at(-1) as ChainLog).blockNumber + 1;
+  }
+  return undefined;
 }
 
 /** Reads a contract's answers and code (undefined for none) at the newest block, and the number of the final block. */
@@ -330,6 +364,13 @@ async function firstLogsWithoutCode(reader: RpcChainReader, address: Address, he
   return (await reader.transactionCount(address)) === 0 ? 0 : await firstDelegations(reader, head);
 }
 
+interface LifeOptions extends Pick<IdentifyOptions, "signal"> {
+  readonly code: string;
+  readonly head: number;
+  readonly nearEnough: number;
+  readonly archives: Archives | undefined;
+}
+
 /**
  * Searches for the deployment, and for earlier lives if the code can destroy itself. Block 0 and no life if the node has
  * no old state.
@@ -337,14 +378,14 @@ async function firstLogsWithoutCode(reader: RpcChainReader, address: Address, he
 async function lifeOf(
   reader: RpcChainReader,
   address: Address,
-  { code, head, nearEnough, signal }: { code: string; head: number; nearEnough: number; signal: AbortSignal },
+  { code, head, nearEnough, ...options }: LifeOptions,
 ): Promise<{ startBlock: number; ends: readonly number[] }> {
   try {
     const isFinal = !mayBeDestroyed(code);
     const search = { isThere: true, after: -1, by: head, nearEnough: isFinal ? nearEnough : 0 };
     const deployed = await firstBlockWhere(reader, address, search);
     if (isFinal) return { startBlock: deployed, ends: [] };
-    return await findLives(reader, address, { deployed, head, signal });
+    return await findLives(reader, address, { ...options, deployed, head });
   } catch (error) {
     if (isStateUnavailable(error)) return { startBlock: 0, ends: [] };
     throw error;

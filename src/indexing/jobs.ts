@@ -337,7 +337,7 @@ export class IndexingJobs {
     lane: JobLane,
     { signal, moved }: { readonly signal: AbortSignal; readonly moved: () => void },
   ): Promise<FinalBlock | undefined> {
-    const { reader, decoder, chain, logger } = this.#options;
+    const { reader, archives, decoder, chain, logger } = this.#options;
     decoder.prepare();
     const onSearched = async (part: Searched) => {
       await writer.settled();
@@ -346,8 +346,9 @@ export class IndexingJobs {
     };
     const reach = lane === this.#searches ? "all" : "first blocks";
     const anywhere = { fromBlock: 0, toBlock: Number.MAX_SAFE_INTEGER };
-    const mayBeginEarly = (await this.#options.archives.find(anywhere, [], signal)) !== undefined;
-    const found = await identify(reader, address, { reach, known: writer.state, onSearched, mayBeginEarly, signal });
+    const mayBeginEarly = (await archives.find(anywhere, [], signal)) !== undefined;
+    const known = writer.state;
+    const found = await identify(reader, address, { reach, known, onSearched, mayBeginEarly, archives, signal });
     await writer.settled();
     if (found === undefined) return undefined;
     const { hasCode: hadCode, destroyedAt } = found;

@@ -5,11 +5,13 @@
 import { AppError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { HeaderRef } from "../events/types.ts";
+import type { Archives } from "../rpc/archive/archives.ts";
 import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
 import { SpanController } from "../rpc/endpoint/capabilities.ts";
 import type { ChainReader } from "../rpc/port.ts";
 import type { RpcChainReader } from "../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../rpc/rpc-errors.ts";
+import { firstTold } from "./first-told.ts";
 
 /** Intervals per step of a search by code: 20 million blocks take nine round trips instead of 25. */
 export const PARTS = 8;
@@ -111,6 +113,8 @@ interface Lives {
 interface LivesOptions {
   /** A block with code, with none in the block before. */
   readonly deployed: number;
+  /** Archives that may tell the logs of earlier lives. */
+  readonly archives?: Archives | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -121,9 +125,10 @@ interface LivesOptions {
 export async function findLives(
   reader: RpcChainReader,
   address: Address,
-  { deployed, head, signal }: LivesOptions & { readonly head: number },
+  { head, ...options }: LivesOptions & { readonly head: number },
 ): Promise<Lives> {
-  const before = await livesBefore(reader, address, { deployed, signal });
+  const { deployed } = options;
+  const before = await livesBefore(reader, address, options);
   const count = Math.min(PROBES, Math.max(0, head - deployed - 1));
   const probes = Array.from(
     { length: count },
@@ -139,11 +144,11 @@ export async function findLives(
   return { startBlock: before.startBlock, ends };
 }
 
-/** Finds the lives below a deployment by their logs, with a bounded number of requests. */
+/** Finds the lives below a deployment by their logs, with a bounded number of requests where no archive tells them. */
 async function livesBefore(
   reader: RpcChainReader,
   address: Address,
-  { deployed, signal }: LivesOptions,
+  { deployed, archives, signal }: LivesOptions,
 ): Promise<Lives> {
   const ends: number[] = [];
   let startBlock = deployed;
@@ -151,8 +156,17 @@ async function livesBefore(
   const span = new SpanController();
   try {
     for (let from = 0; from < deployed && ends.length < MAX_ENDS / 2; ) {
-      const filter = { addresses: [address], topics: NFT_TOPICS, fromBlock: from, toBlock: deployed - 1, requests };
-      const { logs, toBlock } = await reader.firstLogs(filter, span, { signal });
+      const range = { fromBlock: from, toBlock: deployed - 1 };
+      const told = archives && (await firstTold({ reader, archives }, { ...range, address, forms: undefined, signal }));
+      if (told !== undefined && "none" in told) {
+        from = told.none + 1;
+        continue;
+      }
+      const filter = { ...range, addresses: [address], topics: NFT_TOPICS, requests };
+      const { logs, toBlock } =
+        told === undefined
+          ? await reader.firstLogs(filter, span, { signal })
+          : { logs: told.logs, toBlock: told.logs[0]!.blockNumber };
       const block = logs[0]?.blockNumber;
       from = toBlock + 1;
       if (block === undefined) continue;

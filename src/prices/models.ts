@@ -71,6 +71,10 @@ const DisputedStablecoin = Type.Object({
   usdPrice: decimal("Its measured price in US dollars"),
 });
 
+/** Figures that may rest on an archive's word. */
+const UNCONFIRMED_FIGURES = ["usdPrice", "24hrPercentChange", "usdPrice24h", "twap30m"] as const;
+export type UnconfirmedFigure = (typeof UNCONFIRMED_FIGURES)[number];
+
 const Provenance = Type.Object(
   {
     route: Type.Array(PoolState, { description: "From the token to the dollar" }),
@@ -79,9 +83,11 @@ const Provenance = Type.Object(
     ),
     liquidityUsd: decimal("Smaller side of the shallowest pool on the route, in US dollars"),
     confidence: decimal(
-      "From 0 to 1; at most 0.5 while stablecoins are in dispute, at most 0.1 if a sale that is simulated at the head fails or the token keeps more than 5 % of a transfer",
+      "From 0 to 1; at most 0.5 while stablecoins are in dispute, at most 0.25 while an archive alone says what the price rests on, at most 0.1 if a sale that is simulated at the head fails or the token keeps more than 5 % of a transfer",
     ),
-    limitedBy: Type.Optional(text("What the simulated sale met, if that limits the confidence")),
+    limitedBy: Type.Optional(
+      text("What the simulated sale met, or what an archive alone says, if that limits the confidence"),
+    ),
     disputedStablecoins: Type.Optional(
       Type.Array(named("DisputedStablecoin", DisputedStablecoin), {
         description: "Configured stablecoins that are more than 2 % off a trusted one; absent while all agree",
@@ -112,6 +118,18 @@ const Provenance = Type.Object(
         },
         { description: "What the token's own contract gives for it. Never part of the price" },
       ),
+    ),
+    source: Type.Optional(
+      oneOf(
+        ["archive"],
+        "Set if an archive told a state of the route, because the node has neither that block's state nor, within a question's calls, its logs. What is not confirmed by the node or by a second archive stands in limitedBy",
+      ),
+    ),
+    unconfirmed: Type.Optional(
+      Type.Array(oneOf(UNCONFIRMED_FIGURES, "A figure"), {
+        description:
+          "Figures for which an archive alone says that the pools had no other trade; absent if the node, or a second archive, confirms all",
+      }),
     ),
     factsOf: Type.Optional(
       oneOf(
@@ -151,7 +169,7 @@ const Depth = Type.Object(
     ),
     why: Type.Optional(
       text(
-        "What the simulation met: why sellable is false or null, or what the token keeps of a purchase and a sale; and how far the last trade was off the price, if by more than 5 %",
+        "What the simulation met: why sellable is false or null, or what the token keeps of a purchase and a sale; how far the last trade was off the price, if by more than 5 %; and that an archive alone says which trades and positions there were",
       ),
     ),
   },
@@ -207,6 +225,12 @@ export const SeriesPoint = Type.Object({
   time: time("Time of the block"),
   usdPrice: nullable(double("US dollars for one whole token, as the price at that block has it; null without one")),
   pool: nullable(poolId("The first pool of the price's route")),
+  source: Type.Optional(oneOf(["archive"], "Set if an archive told a state of the route, in place of the node")),
+  limitedBy: Type.Optional(
+    text(
+      "What an archive alone says of the price, or of its absence, and neither the node nor a second archive confirms",
+    ),
+  ),
 });
 
 export const KnownToken = Type.Object({

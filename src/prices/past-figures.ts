@@ -10,7 +10,15 @@ import type { ChainReader } from "../rpc/port.ts";
 import type { RunInSlot } from "./answer-cache.ts";
 import type { Market, PricedBlock } from "./market/market.ts";
 import type { Rational } from "./market/pools.ts";
-import { type Quote, type QuoteOptions, quote, repriced, TWAP_WINDOW, timeWeighted } from "./market/quote.ts";
+import {
+  archiveLimitOf,
+  type Quote,
+  type QuoteOptions,
+  quote,
+  repriced,
+  TWAP_WINDOW,
+  timeWeighted,
+} from "./market/quote.ts";
 import { seriesBetween, undefinedIfTooManyLogs } from "./search/history.ts";
 import type { Markets } from "./search/markets.ts";
 
@@ -113,6 +121,14 @@ function guesses(timestamp: number, low: PricedBlock, high: PricedBlock): number
 
 const DAY_SECONDS = 86_400;
 
+/** A figure that needs past blocks. */
+export interface PastFigure {
+  /** US dollars. */
+  readonly usd: Rational;
+  /** True if an archive alone says that the pools had no other trades. */
+  readonly isArchivesAlone: boolean;
+}
+
 interface FiguresOptions {
   readonly reader: ChainReader;
   readonly view: ChainView;
@@ -142,7 +158,7 @@ export class PastFigures {
     unlisted: Address | undefined,
     optionsAt: (market: Market) => QuoteOptions,
     finalized: number,
-  ): Promise<Rational | undefined> {
+  ): Promise<PastFigure | undefined> {
     const { block } = now.market;
     const read = async () => {
       const then = await this.#times.lastAt(block.timestamp - DAY_SECONDS, block, finalized);
@@ -156,18 +172,20 @@ export class PastFigures {
     unlisted: Address | undefined,
     block: PricedBlock,
     optionsAt: (market: Market) => QuoteOptions,
-  ): Promise<Rational | undefined> {
+  ): Promise<PastFigure | undefined> {
     const { markets } = this.#options;
     if (route !== undefined) {
       const pools = route.legs.map((leg) => leg.pool);
       const then = await markets.past(token, block, pools);
       const usd = repriced(then, route, (pool) => then.states.get(pool.id));
-      if (usd !== undefined) return usd;
+      const isArchivesAlone = [...then.states.values()].some(({ archive }) => archive?.alone !== undefined);
+      if (usd !== undefined) return { usd, isArchivesAlone };
     }
     try {
       const subject = await markets.subject(token, unlisted, block.number);
       const market = await markets.pastFor(subject, block, optionsAt);
-      return quote(market, optionsAt(market)).usd;
+      const then = quote(market, optionsAt(market));
+      return { usd: then.usd, isArchivesAlone: archiveLimitOf(then) !== undefined };
     } catch (error) {
       if (error instanceof Refusal) return undefined;
       throw error;
@@ -179,7 +197,7 @@ export class PastFigures {
    * route, for a route without a price in the window, or if the read exceeds the log limit.
    * @param turn runs the read of past blocks when a slot is free
    */
-  async average({ token, route, market }: Quote, turn: RunInSlot): Promise<Rational | undefined> {
+  async average({ token, route, market }: Quote, turn: RunInSlot): Promise<PastFigure | undefined> {
     if (route === undefined) return undefined;
     const { markets, reader, view } = this.#options;
     const { block } = market;
@@ -191,6 +209,9 @@ export class PastFigures {
       return first && seriesBetween(markets.pastSource(), { token, pools }, first, block);
     };
     const series = await undefinedIfTooManyLogs(turn(read));
-    return series === undefined ? undefined : timeWeighted(market, route, series, block.timestamp);
+    if (series === undefined) return undefined;
+    const { states, isArchivesAlone } = series;
+    const usd = timeWeighted(market, route, states, block.timestamp);
+    return usd && { usd, isArchivesAlone };
   }
 }

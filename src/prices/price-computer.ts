@@ -17,9 +17,18 @@ import { Depths } from "./depth/depth.ts";
 import { cappedByHooks, cappedBySale, hooksLimitOf, limitOf } from "./depth/sale.ts";
 import type { Market, PricedBlock } from "./market/market.ts";
 import { format, type PoolId, type Rational } from "./market/pools.ts";
-import { confidence, floorOf, type Quote, type QuoteOptions, quote, refusal } from "./market/quote.ts";
-import type { PriceRecord } from "./models.ts";
-import type { PastFigures } from "./past-figures.ts";
+import {
+  archiveLimitOf,
+  confidence,
+  floorOf,
+  isFromArchive,
+  type Quote,
+  type QuoteOptions,
+  quote,
+  refusal,
+} from "./market/quote.ts";
+import type { PriceRecord, UnconfirmedFigure } from "./models.ts";
+import type { PastFigure, PastFigures } from "./past-figures.ts";
 import {
   type PriceParameters,
   pairOf,
@@ -58,6 +67,10 @@ export interface PriceAnswer {
   readonly confidence: string;
   /** The first pool of the route; undefined if no pool measures the price. */
   readonly pool: PoolId | undefined;
+  /** Set if an archive told a state of the route. */
+  readonly source: "archive" | undefined;
+  /** What an archive alone says of the price. */
+  readonly archiveLimit: string | undefined;
 }
 
 /** Facts that stand in for those of a past block. */
@@ -140,6 +153,40 @@ async function withinBudget<T>({ toBlock }: PriceRequest, work: () => Promise<T>
     if (!(error instanceof OverBudget)) throw error;
     throw refusal(toBlock === undefined ? "no_pool" : "no_price_at_block", [], { searched: { why: error.message } });
   }
+}
+
+/** A refusal that rests on an archive's word alone says so: another pool may have had a price. */
+function saidByArchive(error: unknown, { archive }: Market): unknown {
+  const isPoolLess = error instanceof Refusal && POOL_LESS.includes(error.code);
+  if (!isPoolLess || archive === undefined) return error;
+  const byArchive = archiveLimitOf({ market: { archive }, route: undefined, nativeSide: undefined });
+  const searched = { ...(error.details?.["searched"] as object | undefined), why: byArchive };
+  return new Refusal(error.code, error.message, { details: { ...error.details, searched, source: "archive" } });
+}
+
+/** What an archive alone says, in a refusal; undefined if it rests on no archive's word. */
+export function archiveLimitIn({ details }: Refusal): string | undefined {
+  if (details?.["source"] !== "archive") return undefined;
+  return (details["searched"] as { readonly why?: string } | undefined)?.why;
+}
+
+/** The figures of an answer that rest on an archive's word alone. */
+function unconfirmedIn(
+  { percentChange, pair }: PriceRequest,
+  {
+    usd,
+    dayBefore,
+    twap,
+  }: { readonly usd: boolean; readonly dayBefore?: PastFigure | undefined; readonly twap?: PastFigure | undefined },
+): readonly UnconfirmedFigure[] {
+  const isDay = dayBefore?.isArchivesAlone === true;
+  const all: readonly (readonly [UnconfirmedFigure, boolean])[] = [
+    ["usdPrice", usd],
+    ["24hrPercentChange", isDay && percentChange],
+    ["usdPrice24h", isDay && pair === true],
+    ["twap30m", twap?.isArchivesAlone === true],
+  ];
+  return all.flatMap(([figure, isAlone]) => (isAlone ? figure : []));
 }
 
 /** The refusal of a block that is too far back for the requests of one question. */
@@ -371,15 +418,17 @@ export class PriceComputer {
     const byHooks = hooksLimitOf(priced, tried);
     const own = cappedByHooks(confidence(priced), byHooks);
     const sureness = depth ? depth.limited(own) : sale ? cappedBySale(own, sale) : own;
-    const limitedBy = (sale && limitOf(sale)) ?? byHooks;
+    const archiveLimit = archiveLimitOf(priced);
+    const limitedBy = (sale && limitOf(sale)) ?? archiveLimit ?? byHooks;
+    const unconfirmed = unconfirmedIn(request, { usd: archiveLimit !== undefined, dayBefore, twap });
     const record = recordOf({
       quote: priced,
       listed: this.#options.listed(market.chain.chainId, request.address),
       exchangeName: selection.exchangeName,
-      percentChange: request.percentChange && dayBefore ? percentBetween(dayBefore, priced.usd) : undefined,
-      pair: request.pair ? pairOf(priced, dayBefore) : undefined,
+      percentChange: request.percentChange && dayBefore ? percentBetween(dayBefore.usd, priced.usd) : undefined,
+      pair: request.pair ? pairOf(priced, dayBefore?.usd) : undefined,
       provenance: request.provenance
-        ? provenanceOf(priced, { confidence: sureness, twap, redemption, limitedBy })
+        ? provenanceOf(priced, { confidence: sureness, twap: twap?.usd, redemption, limitedBy, unconfirmed })
         : undefined,
       depth: depth?.fields,
     });
@@ -390,6 +439,8 @@ export class PriceComputer {
     return {
       ...{ record, body: JSON.stringify(record), asOf: { number, hash, timestamp }, finality, newestFacts, pool },
       ...{ usd: priced.usd, confidence: format(sureness), isPast: market.isPast },
+      source: isFromArchive(priced) ? "archive" : undefined,
+      archiveLimit,
       isCutShort: Budget.refusals > refusals,
     };
   }
@@ -404,18 +455,25 @@ export class PriceComputer {
       const { address } = request;
       const isPoolLess = error instanceof Refusal && POOL_LESS.includes(error.code);
       if (!isPoolLess || !this.#markets.announced.mayHelp(selection.accepts) || isReference(market.chain, address))
-        throw error;
+        throw saidByArchive(error, market);
       const { block, chain } = market;
       // A chain that was just asked for the first time has no followed head yet.
       const final = Math.max(this.finalized, block.number - chain.finalityDepth);
-      const pools = await this.#markets.announced.poolsOf(address, block, final, requester);
-      if (pools === undefined) {
+      const announced = await this.#markets.announced.poolsOf(address, block, final, requester);
+      if (announced === undefined) {
         const searched = { byState: true, byAnnouncement: false, why: "it takes more than 64 requests for logs" };
         throw new Refusal("no_pool", error.message, { details: { ...error.details, searched } });
       }
-      if (pools.length === 0) throw error;
-      const wider = await turn(() => this.#markets.withPools(market, address, pools, question.past));
-      return quote(wider, optionsIn(wider));
+      const { pools, archive: label } = announced;
+      const alone = label === undefined ? market.archive : { label, absent: [], isOfAnnouncements: true };
+      const told = alone === undefined ? market : { ...market, archive: alone };
+      if (pools.length === 0) throw saidByArchive(error, told);
+      const wider = await turn(() => this.#markets.withPools(told, address, pools, question.past));
+      try {
+        return quote(wider, optionsIn(wider));
+      } catch (failure) {
+        throw saidByArchive(failure, wider);
+      }
     }
   }
 

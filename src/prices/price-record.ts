@@ -25,8 +25,8 @@ import {
   toDouble,
   truncate,
 } from "./market/pools.ts";
-import { type Quote, spreadPercent } from "./market/quote.ts";
-import type { PriceProvenance, PriceRecord, RouteLeg } from "./models.ts";
+import { isFromArchive, type Quote, spreadPercent } from "./market/quote.ts";
+import type { PriceProvenance, PriceRecord, RouteLeg, UnconfirmedFigure } from "./models.ts";
 import type { Redemption } from "./redemption.ts";
 import type { ListedToken } from "./token-list.ts";
 
@@ -140,11 +140,14 @@ export function provenanceOf(
     twap,
     redemption,
     limitedBy,
+    unconfirmed,
   }: {
     readonly confidence: Rational;
     readonly twap: Rational | undefined;
     readonly redemption: Redemption | undefined;
     readonly limitedBy: string | undefined;
+    /** Figures that rest on an archive's word alone. */
+    readonly unconfirmed: readonly UnconfirmedFigure[];
   },
 ): PriceProvenance {
   const byContract = contractPrice(quote);
@@ -158,6 +161,8 @@ export function provenanceOf(
     twap30m: twap === undefined ? null : format(twap),
     spreadPercent: format(spreadPercent(quote.usable)),
     ...(market.factsOf === "newest" ? { factsOf: "newest" } : {}),
+    ...(isFromArchive(quote) ? { source: "archive" } : {}),
+    ...(unconfirmed.length === 0 ? {} : { unconfirmed: [...unconfirmed] }),
     ...(byContract === undefined ? {} : { contractPools: byContract }),
     ...(redemption === undefined ? {} : { redemption: redemptionFacts(redemption) }),
     ...(quote.disputed.length === 0

@@ -13,7 +13,7 @@ import type { ChainReader } from "../rpc/port.ts";
 import type { PricedBlock } from "./market/market.ts";
 import type { SeriesPoint } from "./models.ts";
 import { BlockTimes } from "./past-figures.ts";
-import type { PriceAnswer } from "./price-computer.ts";
+import { archiveLimitIn, type PriceAnswer } from "./price-computer.ts";
 import type { PastReader } from "./search/history.ts";
 import { MAX_LOG_REQUESTS } from "./search/history.ts";
 import { SharedLogs } from "./search/shared-logs.ts";
@@ -92,8 +92,14 @@ export class PriceSeries {
       const header = headers[at];
       const time = header && isoTime(header.timestamp);
       if (time === undefined) return [];
-      const { record, pool } = answers[at] ?? {};
-      return [{ block, time, usdPrice: record?.usdPrice ?? null, pool: pool ?? null }];
+      const { record, pool, source, archiveLimit } = answers[at] ?? {};
+      return [
+        {
+          ...{ block, time, usdPrice: record?.usdPrice ?? null, pool: pool ?? null },
+          ...(source === undefined ? {} : { source }),
+          ...(archiveLimit === undefined ? {} : { limitedBy: archiveLimit }),
+        },
+      ];
     });
   }
 
@@ -110,12 +116,13 @@ export class PriceSeries {
     return header;
   }
 
-  async #priceAt(...asked: Parameters<SeriesOptions["priceAt"]>): Promise<PriceAnswer | undefined> {
+  async #priceAt(...asked: Parameters<SeriesOptions["priceAt"]>): Promise<Partial<PriceAnswer> | undefined> {
     try {
       return await this.#options.priceAt(...asked);
     } catch (error) {
-      if (error instanceof Refusal && WITHOUT_PRICE.includes(error.code)) return undefined;
-      throw error;
+      if (!(error instanceof Refusal && WITHOUT_PRICE.includes(error.code))) throw error;
+      const archiveLimit = archiveLimitIn(error);
+      return archiveLimit === undefined ? undefined : { source: "archive", archiveLimit };
     }
   }
 }

@@ -68,6 +68,34 @@ export interface LogFilter extends Watched, BlockRange {
   readonly maxLogs?: number;
   /** Requests that this read may still make. It counts them down. Default: no limit. */
   readonly requests?: { left: number };
+  /** Called if an archive tells the logs of a part of the range. What it leaves out, no single log shows: see `check`. */
+  readonly onArchived?: (part: ArchivedPart) => void;
+}
+
+/** A range of which an archive told the logs, in place of the node. */
+export interface ArchivedPart extends BlockRange {
+  /** The archive, as logs and errors name it: `archive eth#1`. */
+  readonly label: string;
+  /** True if another archive told the very same logs. */
+  readonly isWitnessed: boolean;
+  /**
+   * Compares claims with the node, from their newest blocks on, as far as few requests reach.
+   * @param allowance of several checks together, which leave out claims that are not within reach
+   * @returns for each claim the block from which on it is confirmed, up to its end; above its end if nothing is
+   * @throws ArchiveDisprovedError if the node has other logs. The archive then rests: read again
+   */
+  check(claims: readonly LogClaim[], allowance?: CheckAllowance): Promise<readonly number[]>;
+}
+
+/** Requests for logs that several checks may still make together. Each counts them down. */
+export interface CheckAllowance {
+  left: number;
+}
+
+/** What an archive says by leaving out all other logs: these are all logs of the contract in the range. */
+export interface LogClaim extends Watched, BlockRange {
+  /** In chain order. */
+  readonly logs: readonly ChainLog[];
 }
 
 export interface Call {

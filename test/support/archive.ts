@@ -68,6 +68,8 @@ export interface ArchiveOptions {
   readonly tell?: (blocks: readonly ArchivedBlock[], query: ArchiveQuery) => Promise<readonly ArchivedBlock[]>;
   /** Most blocks with a log per answer. */
   readonly mostBlocks?: number;
+  /** True for a log that it leaves out of every answer. */
+  readonly omits?: (log: ArchivedLog, block: number) => boolean;
   /** Answers instead, by the number of the request. */
   readonly onRequest?: (query: ArchiveQuery, index: number, headers: Headers) => Response | undefined;
 }
@@ -98,8 +100,12 @@ export async function startArchive(chain: ArchiveChain, options: ArchiveOptions 
     committed.set(fault, (committed.get(fault) ?? 0) + 1);
     return true;
   };
+  const { omits = () => false } = options;
   const told = (blocks: readonly ArchivedBlock[]): ArchivedBlock[] => {
-    const all = blocks.map((block) => ({ ...block, header: { ...block.header } as Record<string, unknown> }));
+    const all = blocks.map(({ header, logs }) => ({
+      header: { ...header } as Record<string, unknown>,
+      logs: logs.filter((log) => !omits(log, header.number)),
+    }));
     for (const [at, block] of all.entries()) {
       const { number } = block.header as { number: number };
       const [first] = block.logs;

@@ -23,6 +23,7 @@ import {
   truncate,
 } from "../market/pools.ts";
 import type { Quote } from "../market/quote.ts";
+import { ArchiveWords } from "../search/archive-words.ts";
 import { DOWN, type Tradable, UnknownTrade, UP } from "../styles/trade.ts";
 import { type LastTrade, lastTrade } from "./last-trade.ts";
 import { tradablesOf } from "./pool-reads.ts";
@@ -51,6 +52,8 @@ interface Reads {
 interface Pools {
   readonly tradables: readonly Tradable[];
   readonly realised: LastTrade | null;
+  /** The archive that alone says which trades and positions there were; undefined if none was needed. */
+  readonly archive: string | undefined;
 }
 
 const STATELESS = "the node has no state of this block";
@@ -83,7 +86,9 @@ export class Depths {
       return { fields: { depth: null, why: sentence([own.why, limitOf(sale)])! }, sale, limited };
     }
     const { sellable } = sale;
-    const why = sentence([sale.why, off?.why]);
+    const { archive } = own;
+    const byArchive = archive && `only the ${archive} says which trades and positions the pools had`;
+    const why = sentence([sale.why, off?.why, byArchive]);
     return { fields: { depth: { ...own.depth, sellable, ...(why === undefined ? {} : { why }) } }, sale, limited };
   }
 
@@ -136,13 +141,13 @@ const sentence = (parts: readonly (string | undefined)[]): string | undefined =>
 type TradeAlone = ReturnType<typeof computed>;
 
 type Computed =
-  | { readonly depth: TradeAlone; readonly off: Off | undefined }
+  | { readonly depth: TradeAlone; readonly off: Off | undefined; readonly archive: string | undefined }
   | { readonly depth: null; readonly why: string };
 
 async function computedOrNot(quote: Quote, sizeUsd: Rational, pools: Promise<Pools>): Promise<Computed> {
   try {
     const known = await pools;
-    return { depth: computed(quote, sizeUsd, known), off: offPrice(quote, known) };
+    return { depth: computed(quote, sizeUsd, known), off: offPrice(quote, known), archive: known.archive };
   } catch (error) {
     if (error instanceof UnknownTrade || error instanceof OverBudget) return { depth: null, why: error.message };
     if (error instanceof AppError && error.code === "state_unavailable") return { depth: null, why: STATELESS };
@@ -185,13 +190,17 @@ async function poolsOf(reader: ChainReader, { market, route }: Quote): Promise<P
   const pastPoolOf = ({ pool, observation: { reading } }: Side, at: number) => ({
     ...{ pool, reading, decimals: pools[at]![1] },
   });
+  const words = new ArchiveWords();
+  const logs: ChainReader["logs"] = (filter) => reader.logs({ ...filter, onArchived: words.note });
+  const calls: ChainReader["calls"] = (...asked) => reader.calls(...asked);
+  const noting = { logs, calls, header: (number: number) => reader.header(number) };
   const [tradables, realised] = await Promise.all([
     market.factsOf === "block"
       ? tradablesOf(pools, async (calls) => (await reader.callsAtBlock(calls, block)).results)
-      : tradablesFromLogs(reader, legs.map(pastPoolOf), block),
-    lastTrade(reader, legs[0]!, pools[0]![1], block.number),
+      : tradablesFromLogs(noting, legs.map(pastPoolOf), block),
+    lastTrade(noting, legs[0]!, pools[0]![1], block.number),
   ]);
-  return { tradables, realised };
+  return { tradables, realised, archive: words.label };
 }
 
 function computed({ market, route, usd }: Quote, sizeUsd: Rational, { tradables, realised }: Pools) {

@@ -54,6 +54,17 @@ export interface Market {
   readonly factsOf: "block" | "newest";
   /** True if the request names the block by number and it is not the head. */
   readonly isPast: boolean;
+  /** What an archive alone says of the token's pools; absent if it says nothing. */
+  readonly archive?: ArchiveAlone;
+}
+
+/** What an archive says of a market, and neither the node nor another archive confirms. */
+export interface ArchiveAlone {
+  readonly label: string;
+  /** Pools that had no state at the block, as the archive says. */
+  readonly absent: readonly PoolId[];
+  /** True if the archive says which pools were announced. */
+  readonly isOfAnnouncements: boolean;
 }
 
 /** A pool seen from one of its tokens. */

@@ -4,6 +4,7 @@
  */
 import type { PoolStyle } from "../../chains/exchanges.ts";
 import type { Address, Hash } from "../../core/hex.ts";
+import type { BlockRange } from "../../events/types.ts";
 
 // Exact rationals over bigint. Prices use them from end to end and are rounded once, for display: to the nearest
 // double, to an integer toward zero, or to the shortest decimal of a double. Denominators are positive. Fractions are
@@ -161,6 +162,16 @@ export interface Observation {
   readonly timestamp: number;
   readonly transactionHash?: Hash;
   readonly logIndex?: number;
+  /** Set if an archive told the state, in place of the node. */
+  readonly archive?: ArchiveWord;
+}
+
+/** An archive's word for the state of a pool. */
+export interface ArchiveWord {
+  /** The archive, as logs and errors name it. */
+  readonly label: string;
+  /** Blocks of which the archive alone says that nothing else happened there. Absent if that is confirmed. */
+  readonly alone?: BlockRange;
 }
 
 export interface Decimals {

@@ -204,6 +204,8 @@ const isStateless = (market: Market, pools: readonly Pool[]): boolean =>
 const TRADE_USD = rational(100_000n);
 /** Upper limit of the confidence if pool balances or the decimals then are unknown, or the dollar is disputed. */
 const DOUBT_LIMIT = rational(1n, 2n);
+/** Upper limit of the confidence if an archive's word alone stands for a pool's state, or for which pools there were. */
+const ARCHIVE_LIMIT = rational(1n, 4n);
 /** Seconds. */
 export const TWAP_WINDOW = 1_800;
 /** Bits kept of each price in the average: a relative error below 10^-75. */
@@ -214,14 +216,39 @@ const TWAP_BITS = 256;
  * pool of this depth, D / (D + 100,000). At the head the depth is at most that of such a pool whose price is as cheap to
  * move: liquidity that is not around the price makes it no surer. At most 0.5 when the depth of a pool on the route could
  * not be capped by its balances, when the decimals are not those of the block, or when a configured stablecoin disagrees
- * with a trusted one.
+ * with a trusted one. At most 0.25 while an archive alone says what the price rests on.
  */
-export function confidence({ route, disputed, market }: Pick<Quote, "route" | "disputed" | "market">): Rational {
+export function confidence(quote: Pick<Quote, "route" | "disputed" | "market" | "nativeSide">): Rational {
+  const { route, disputed, market } = quote;
   if (route === undefined) return ZERO;
   const depthUsd = market.isPast ? route.depthUsd : minimum(route.depthUsd, depthByMove(route.moveUsd));
   const share = divide(depthUsd, add(depthUsd, TRADE_USD));
   const isMeasured = market.factsOf === "block" && route.legs.every((leg) => isCapped(leg.observation));
-  return isMeasured && disputed.length === 0 ? share : minimum(share, DOUBT_LIMIT);
+  const limit = archiveLimitOf(quote) === undefined ? DOUBT_LIMIT : ARCHIVE_LIMIT;
+  return isMeasured && disputed.length === 0 && limit === DOUBT_LIMIT ? share : minimum(share, limit);
+}
+
+/** True if an archive told a state on the way to the dollar, or which pools there were. */
+export const isFromArchive = ({ route, nativeSide, market }: Pick<Quote, "route" | "nativeSide" | "market">): boolean =>
+  market.archive !== undefined ||
+  [...(route?.legs ?? []), nativeSide].some((side) => side?.observation.archive !== undefined);
+
+/** Says what an archive alone says of a price; undefined if the node, or another archive, confirms all of it. */
+export function archiveLimitOf({
+  route,
+  nativeSide,
+  market,
+}: Pick<Quote, "route" | "nativeSide"> & { readonly market: Pick<Market, "archive"> }): string | undefined {
+  for (const side of [...(route?.legs ?? []), nativeSide]) {
+    const { label, alone } = side?.observation.archive ?? {};
+    if (side === undefined || alone === undefined) continue;
+    const blocks = `blocks ${alone.fromBlock} to ${alone.toBlock}`;
+    return `only the ${label} says that the pool ${side.pool.id} had no other trade in ${blocks}`;
+  }
+  const { archive } = market;
+  if (archive?.isOfAnnouncements === true) return `only the ${archive.label} says which pools were announced`;
+  if (archive === undefined) return undefined;
+  return `only the ${archive.label} says that other pools, ${archive.absent.length} in all, had no state at the block`;
 }
 
 /** Spread from the cheapest to the dearest usable route, in per cent of the best route's price; zero with one route. */

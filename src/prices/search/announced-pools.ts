@@ -11,11 +11,12 @@ import { isAbort, Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import { OwnedCache } from "../../core/owned-cache.ts";
 import { FairSlots, type Requester, type Shares, SingleFlight } from "../../core/work.ts";
-import type { BlockRef } from "../../events/types.ts";
+import type { BlockRange, BlockRef } from "../../events/types.ts";
 import type { ChainLog, ChainReader } from "../../rpc/port.ts";
 import { otherToken, type Pool } from "../market/pools.ts";
 import type { Venue } from "../styles/style.ts";
 import { announcedPool, announcementsOf, V4 } from "../styles/v4.ts";
+import { ArchiveWords } from "./archive-words.ts";
 import { MAX_LOG_REQUESTS, undefinedIfTooManyLogs } from "./history.ts";
 import { Gathering } from "./merged-reads.ts";
 
@@ -38,6 +39,8 @@ const MAX_WAITING = 64;
 const RETRY_AFTER = 2;
 /** A question waits so long, in ms, before it is told to come again: most nodes answer a search in less. */
 const PATIENCE_MS = 2_000;
+/** An archive's word alone is asked for again after this time, in ms: a lie must not last until a restart. */
+const ALONE_MS = 3_600_000;
 /** Below the time after which a price is a 503. */
 const MAX_PATIENCE_MS = 20_000;
 
@@ -56,6 +59,17 @@ interface Search {
   size: number;
   found: readonly Found[];
   state: "running" | "complete" | "too long";
+  /** What archives told of it. No bloom shows in so many blocks what one of them leaves out. */
+  readonly words: ArchiveWords;
+  /** `Clock.monotonic` of its beginning. */
+  readonly begunMs: number;
+}
+
+/** The pools of a token that were announced. */
+export interface Announced {
+  readonly pools: readonly Pool[];
+  /** The archive that alone says that there are no others. Undefined if the node told it, or another archive as well. */
+  readonly archive: string | undefined;
 }
 
 /** What is known of one token. */
@@ -68,6 +82,7 @@ interface Known {
 interface Tail {
   readonly at: BlockRef;
   readonly found: readonly Found[];
+  readonly words: ArchiveWords;
 }
 
 interface AnnouncedOptions {
@@ -92,7 +107,7 @@ export class AnnouncedPools {
   readonly #forming = new Map<string, Search>();
   readonly #readingTails = new SingleFlight<Known, void>();
   /** Reads of tails that take in further tokens of their question in this turn. */
-  readonly #tails = new Map<Budget | undefined, Map<string, Gathering<Address, readonly Found[]>>>();
+  readonly #tails = new Map<Budget | undefined, Map<string, Gathering<Address, Omit<Tail, "at">>>>();
 
   constructor(options: AnnouncedOptions) {
     this.#options = options;
@@ -116,9 +131,8 @@ export class AnnouncedPools {
     block: BlockRef,
     finalized: number,
     requester: Requester,
-  ): Promise<readonly Pool[] | undefined> {
-    const known =
-      this.#known.get(token) ?? this.#begin(token, Math.min(block.number, Math.max(0, finalized)), requester);
+  ): Promise<Announced | undefined> {
+    const known = this.#lasting(token) ?? this.#begin(token, Math.min(block.number, Math.max(0, finalized)), requester);
     const { search } = known;
     if (search.state === "running") await this.#goOn(search, requester);
     if (search.state === "too long") return undefined;
@@ -130,17 +144,25 @@ export class AnnouncedPools {
       });
     }
     const pools = poolsIn(search.found, token);
-    if (block.number <= search.to) return merged(pools);
+    if (block.number <= search.to) return { pools: merged(pools), archive: search.words.label };
     if (!this.#covers(token, known, block.number)) {
       // Each question that waits for the read decides by its own budget whether it takes too many requests.
       const reading = this.#readingTails.run(known, () => this.#readTail(token, known, block, requester));
       const isRead = await undefinedIfTooManyLogs(reading.then(() => true));
       return isRead === true ? this.poolsOf(token, block, finalized, requester) : undefined;
     }
-    const { at = { number: search.to }, found = [] } = known.tail ?? {};
+    const { at = { number: search.to }, found = [], words = new ArchiveWords() } = known.tail ?? {};
     // The chain's pool lists may forget what they know of older blocks.
-    if (block.number > at.number) known.tail = { at: { number: block.number, hash: block.hash }, found };
-    return merged([...pools, ...poolsIn(found, token)]);
+    if (block.number > at.number) known.tail = { at: { number: block.number, hash: block.hash }, found, words };
+    return { pools: merged([...pools, ...poolsIn(found, token)]), archive: search.words.label ?? words.label };
+  }
+
+  /** What is known of a token, unless an archive alone said so, long ago. */
+  #lasting(token: Address): Known | undefined {
+    const known = this.#known.get(token);
+    const isOld = known !== undefined && this.#options.clock.monotonic() - known.search.begunMs > ALONE_MS;
+    const isAlone = known?.search.words.label !== undefined || known?.tail?.words.label !== undefined;
+    return isOld && isAlone && known.search.state === "complete" ? undefined : known;
   }
 
   #begin(token: Address, to: number, requester: Requester): Known {
@@ -157,6 +179,8 @@ export class AnnouncedPools {
         size: Math.ceil((to + 1) / PARTS),
         found: [],
         state: "running",
+        words: new ArchiveWords(),
+        begunMs: this.#options.clock.monotonic(),
       };
       // Those that never got a slot stay behind.
       if (this.#forming.size >= MAX_TOGETHER) this.#forming.clear();
@@ -200,7 +224,9 @@ export class AnnouncedPools {
     const { tokens, to } = search;
     if (!search.wasTriedAtOnce) {
       const requests = { left: AT_ONCE * this.#options.venues.length };
-      const found = await undefinedIfTooManyLogs(this.#read(tokens, 0, to, requests));
+      const found = await undefinedIfTooManyLogs(
+        this.#read(tokens, { fromBlock: 0, toBlock: to }, requests, search.words),
+      );
       search.wasTriedAtOnce = true;
       if (found !== undefined) return complete(search, found);
     }
@@ -211,7 +237,9 @@ export class AnnouncedPools {
       // Of its own: what a question that ends within the part has asked for in vain, the search need not ask for again.
       const requests = { left: before };
       try {
-        const found = await undefinedIfTooManyLogs(this.#read(tokens, next, last, requests));
+        const found = await undefinedIfTooManyLogs(
+          this.#read(tokens, { fromBlock: next, toBlock: last }, requests, search.words),
+        );
         if (found === undefined) {
           // Else this question alone can't pay for more.
           if (requests.left <= 0) search.state = "too long";
@@ -238,17 +266,19 @@ export class AnnouncedPools {
     const name = `${requester.key} ${search.to} ${at.hash}`;
     const question = Budget.current?.question;
     const ofQuestion = this.#tails.getOrInsertComputed(question, () => new Map());
+    const range = { fromBlock: search.to + 1, toBlock: at.number };
     const gathering = ofQuestion.getOrInsertComputed(
       name,
       () =>
-        new Gathering(String, (tokens) => {
+        new Gathering(String, async (tokens) => {
           ofQuestion.delete(name);
           if (ofQuestion.size === 0) this.#tails.delete(question);
-          return this.#read(tokens, search.to + 1, at.number, { left: MAX_LOG_REQUESTS });
+          const words = new ArchiveWords();
+          return { found: await this.#read(tokens, range, { left: MAX_LOG_REQUESTS }, words), words };
         }),
     );
-    const { result: found } = await gathering.add([token]);
-    known.tail = { at: { number: at.number, hash: at.hash }, found };
+    const { result } = await gathering.add([token]);
+    known.tail = { at: { number: at.number, hash: at.hash }, ...result };
   }
 
   /** True if a search with its tail holds what is announced up to a block. */
@@ -262,17 +292,17 @@ export class AnnouncedPools {
   /** The pools that a range of blocks announces for tokens, in chain order. @throws AppError `too_many_logs` */
   async #read(
     tokens: readonly Address[],
-    fromBlock: number,
-    toBlock: number,
+    range: BlockRange,
     requests: { left: number },
+    words: ArchiveWords,
   ): Promise<Found[]> {
     const { reader, venues, chain } = this.#options;
     const found: Found[] = [];
     for (const venue of venues) {
-      const filter = { addresses: [venue.factory], topics: [V4.created.topic], fromBlock, toBlock, requests };
+      const filter = { addresses: [venue.factory], topics: [V4.created.topic], ...range, requests };
       const logs = new Map<string, ChainLog>();
       for (const moreTopics of announcementsOf(tokens)) {
-        for (const log of await reader.logs({ ...filter, moreTopics })) {
+        for (const log of await reader.logs({ ...filter, moreTopics, onArchived: words.note })) {
           logs.set(`${log.blockNumber} ${log.logIndex}`, log);
         }
       }

@@ -8,8 +8,9 @@ import { LRUCache } from "lru-cache";
 import { OverBudget } from "../../core/budget.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
+import type { BlockRange } from "../../events/types.ts";
 import { addressWord } from "../../rpc/calls.ts";
-import type { BlockHeader, ChainLog, ChainReader } from "../../rpc/port.ts";
+import type { BlockHeader, ChainLog, ChainReader, LogClaim, LogFilter } from "../../rpc/port.ts";
 import type { Market, PricedBlock } from "../market/market.ts";
 import type { Observation, Pool, PoolId } from "../market/pools.ts";
 import type { PoolRead } from "../styles/style.ts";
@@ -18,11 +19,13 @@ import {
   beginsPool,
   CREATION_TOPICS,
   emitterOf,
+  logsOf,
   poolIdOf,
   STATE_TOPICS,
   STYLES,
   setsPrice,
 } from "../styles/styles.ts";
+import { ArchiveWords, unlessDisproved } from "./archive-words.ts";
 import { type MarketRead, planMarket } from "./discovery.ts";
 
 /** Pools remembered: an address and a number each. */
@@ -47,7 +50,7 @@ export class Origins {
 }
 
 /** A token's market without its block: `pools` are those that exist, with the settings that no log contains. */
-export type Seen = Pick<Market, "pools" | "states" | "facts" | "decimals" | "factsOf">;
+export type Seen = Pick<Market, "pools" | "states" | "facts" | "decimals" | "factsOf" | "archive">;
 
 /** A read of a market, with the header that it was read at. */
 export interface HeadRead extends MarketRead {
@@ -156,7 +159,8 @@ export async function seenAt(source: PastSource, { token, pools }: Sought, block
   const { header, results } = await reader.callsAtHead(plan.calls);
   const newest: HeadRead = { header, ...plan.read(results) };
   const now: Seen = { ...seenIn(newest, token, header), factsOf: "newest" };
-  return { ...now, states: then?.states ?? (await fromLogs(source, block, newest)) };
+  if (then !== undefined) return { ...now, states: then.states };
+  return { ...now, ...(await unlessDisproved(() => fromLogs(source, block, newest))) };
 }
 
 /** True for a pair that never had liquidity. Logs give no state for it either. */
@@ -181,10 +185,12 @@ async function archived(
 }
 
 async function fromLogs(
-  { reader, origins, finalized }: PastSource,
+  source: PastSource,
   block: PricedBlock,
   newest: HeadRead,
-): Promise<Map<PoolId, Observation>> {
+): Promise<Pick<Seen, "states" | "archive">> {
+  const { reader, origins } = source;
+  const words = new ArchiveWords();
   const found = new Map<PoolId, ChainLog[]>();
   const states = new Map<PoolId, Observation>();
   const mayBeBelow = ({ id }: Pool): boolean => origins.firstBlock(id) <= to;
@@ -194,11 +200,14 @@ async function fromLogs(
   );
   let to = block.number;
   let open = [...unseen.values()].filter(mayBeBelow);
+  /** What the states rest on: that a pool had no other events in these blocks. */
+  const claims = new Map<PoolId, LogClaim>();
   let checkedForward = false;
   let most = MAX_LOGS;
   for (let span = FIRST_SPAN; open.length > 0 && to >= 0; span *= GROWTH) {
     const from = Math.max(Math.min(...open.map(({ id }) => origins.firstBlock(id))), to - span + 1);
-    const logs = await stateLogs(reader, open, from, to, most).catch((error: unknown) => {
+    const range = { fromBlock: from, toBlock: to, maxLogs: most, onArchived: words.note };
+    const logs = await stateLogs(reader, open, range).catch((error: unknown) => {
       throw isTooManyLogs(error) ? new SearchTooLong(to + 1, error) : error;
     });
     most -= logs.length;
@@ -210,16 +219,71 @@ async function fromLogs(
     const isNear = newest.header.number - block.number <= span * GROWTH;
     if (!checkedForward && open.length > 0 && to >= 0 && isNear) {
       checkedForward = true;
-      const unmoved = await unmovedSince(reader, open, block, newest).catch((error: unknown) => {
+      const unmoved = await unmovedSince(reader, open, { block, newest, words }).catch((error: unknown) => {
         throw isTooManyLogs(error) ? new SearchTooLong(to + 1, error) : error;
       });
       for (const [id, observation] of unmoved.states) states.set(id, observation);
+      for (const [id, claim] of unmoved.claims) claims.set(id, claim);
       for (const id of unmoved.settled) unseen.delete(id);
       open = open.filter(({ id }) => unseen.has(id));
     }
   }
-  for (const id of unseen.keys()) origins.emptyThrough(id, Math.min(block.number, finalized));
-  return verified(reader, block, found, states);
+  const seen = await verified(reader, block, found, states);
+  return confirmed(source, { block, newest, words, found, seen, claims, unseen: new Set(unseen.keys()) });
+}
+
+/** What a search through logs has found. */
+interface Search {
+  readonly block: PricedBlock;
+  readonly newest: HeadRead;
+  readonly words: ArchiveWords;
+  readonly found: ReadonlyMap<PoolId, readonly ChainLog[]>;
+  readonly seen: Map<PoolId, Observation>;
+  /** What is concluded from the blocks after the block. */
+  readonly claims: Map<PoolId, LogClaim>;
+  /** Pools without a state. */
+  readonly unseen: ReadonlySet<PoolId>;
+}
+
+/**
+ * Returns the states with what archives alone say of them: that a pool had no other event since the last one that was
+ * told, or after the block, or none at all. @throws ArchiveDisprovedError
+ */
+async function confirmed(
+  { origins, finalized }: PastSource,
+  { block, newest, words, found, seen, claims, unseen }: Search,
+): Promise<Pick<Seen, "states" | "archive">> {
+  for (const { pool } of newest.reads) {
+    const logs = found.get(pool.id) ?? [];
+    const start = logs.findLastIndex(setsPrice);
+    if (claims.has(pool.id) || (start === -1 && !unseen.has(pool.id))) continue;
+    const fromBlock = logs[start]?.blockNumber ?? origins.firstBlock(pool.id);
+    const own = logs.filter(({ blockNumber }) => blockNumber >= fromBlock);
+    claims.set(pool.id, { ...stateLogsOf(pool), fromBlock, toBlock: block.number, logs: own });
+  }
+  const shown = newest.reads.filter((read) => isShownByState(read, seen.get(read.pool.id), block));
+  const word = await words.confirm(claims, new Set(shown.map(({ pool }) => pool.id)));
+  const absent = [...unseen].filter((id) => word.get(id)?.alone !== undefined);
+  for (const id of unseen) if (!absent.includes(id)) origins.emptyThrough(id, Math.min(block.number, finalized));
+  const states = new Map(
+    [...seen].map(([id, state]) => {
+      const archive = word.get(id);
+      return [id, archive === undefined ? state : { ...state, archive }];
+    }),
+  );
+  const { label } = words;
+  const isAlone = absent.length > 0 && label !== undefined;
+  return { states, ...(isAlone ? { archive: { label, absent, isOfAnnouncements: false } } : {}) };
+}
+
+/**
+ * True if the pool's contract says at the head that it has not changed since the event that was told last, or since the
+ * block if none was. Then no log of it is missing: its state is the node's.
+ */
+function isShownByState({ reading, changedAt }: PoolRead, seen: Observation | undefined, block: PricedBlock): boolean {
+  if (seen === undefined || changedAt === undefined || changedAt === 0) return false;
+  if (!Bun.deepEquals(seen.reading, reading)) return false;
+  return seen.transactionHash === undefined ? changedAt <= block.timestamp : changedAt === seen.timestamp;
 }
 
 /**
@@ -229,15 +293,17 @@ async function fromLogs(
 async function unmovedSince(
   reader: PastReader,
   pools: readonly Pool[],
-  block: PricedBlock,
-  { header, reads }: HeadRead,
-): Promise<{ states: Map<PoolId, Observation>; settled: Set<PoolId> }> {
+  { block, newest, words }: { readonly block: PricedBlock; readonly newest: HeadRead; readonly words: ArchiveWords },
+): Promise<{ states: Map<PoolId, Observation>; settled: Set<PoolId>; claims: Map<PoolId, LogClaim> }> {
+  const { header, reads } = newest;
   const states = new Map<PoolId, Observation>();
   const settled = new Set<PoolId>();
-  if (header.number < block.number) return { states, settled };
+  const claims = new Map<PoolId, LogClaim>();
+  const range = { fromBlock: block.number + 1, toBlock: header.number };
+  if (header.number < block.number) return { states, settled, claims };
   const [logs, created] = await Promise.all([
-    stateLogs(reader, pools, block.number + 1, header.number),
-    creationLogs(reader, pools, block.number + 1, header.number),
+    stateLogs(reader, pools, { ...range, onArchived: words.note }),
+    creationLogs(reader, pools, range.fromBlock, range.toBlock),
   ]);
   if ((await reader.header(header.number))?.hash !== header.hash) throw chainMoved(header.number);
   const begun = logs.filter(beginsPool).map(poolIdOf);
@@ -247,15 +313,17 @@ async function unmovedSince(
   }
   const moved = new Set(logs.map(poolIdOf));
   const readOf = new Map(reads.map((read) => [read.pool.id, read]));
-  for (const { id } of pools) {
+  for (const pool of pools) {
+    const { id } = pool;
     const read = readOf.get(id);
     if (moved.has(id) || settled.has(id) || read === undefined) continue;
     settled.add(id);
+    claims.set(id, { ...stateLogsOf(pool), ...range, logs: [] });
     if (read.reading === undefined) continue;
     const { number, hash, timestamp } = block;
     states.set(id, { reading: read.reading, block: number, blockHash: hash, timestamp });
   }
-  return { states, settled };
+  return { states, settled, claims };
 }
 
 /** Folds each pool's logs, starting at the last one that set its price. Checks the hash of every block involved. */
@@ -292,16 +360,18 @@ async function verified(
   return states;
 }
 
+/** Which logs change a pool's state. */
+const stateLogsOf = (pool: Pool) =>
+  logsOf(pool, pool.key === undefined ? STATE_TOPICS.ofContracts : STATE_TOPICS.ofKeyed);
+
 /** Reads the logs that change pools' states. No request if the range is empty. @throws AppError `too_many_logs` */
 async function stateLogs(
   reader: PastReader,
   pools: readonly Pool[],
-  fromBlock: number,
-  toBlock: number,
-  maxLogs = MAX_LOGS,
+  { maxLogs = MAX_LOGS, ...given }: BlockRange & Pick<LogFilter, "maxLogs" | "onArchived">,
 ): Promise<ChainLog[]> {
-  if (fromBlock > toBlock) return [];
-  const range = { fromBlock, toBlock, maxLogs };
+  if (given.fromBlock > given.toBlock) return [];
+  const range = { ...given, maxLogs };
   const own = pools.filter(({ key }) => key === undefined).map(emitterOf);
   const inside = Map.groupBy(
     pools.filter(({ key }) => key !== undefined),
@@ -343,25 +413,44 @@ const byPool = (logs: readonly ChainLog[]): Map<PoolId, ChainLog[]> => Map.group
 /** Most headers fetched for timestamps. The times of the blocks between them are interpolated by number. */
 const MAX_DATED_BLOCKS = 12;
 
+/** The states of pools in a range of blocks. */
+export interface StateSeries {
+  readonly states: ReadonlyMap<PoolId, readonly Observation[]>;
+  /** True if an archive alone says that nothing else happened to a pool. */
+  readonly isArchivesAlone: boolean;
+}
+
 /**
  * Returns the states of pools after each block that changed them, from the state at `start` up to and including `end`.
  * @throws AppError `chain_moved` (retryable), `too_many_logs`
  */
-export async function seriesBetween(
+export const seriesBetween = (...asked: Parameters<typeof readSeries>): Promise<StateSeries> =>
+  unlessDisproved(() => readSeries(...asked));
+
+async function readSeries(
   source: PastSource,
   sought: Sought,
   start: PricedBlock,
   end: PricedBlock,
-): Promise<Map<PoolId, Observation[]>> {
+): Promise<StateSeries> {
   const { reader } = source;
+  const words = new ArchiveWords();
+  const range = { fromBlock: start.number + 1, toBlock: end.number };
   const [before, logs] = await Promise.all([
     seenAt(source, sought, start),
-    stateLogs(reader, sought.pools, start.number + 1, end.number),
+    stateLogs(reader, sought.pools, { ...range, onArchived: words.note }),
   ]);
   if ((await reader.header(end.number))?.hash !== end.hash) throw chainMoved(end.number);
   const timestampOf = await dated(reader, logs, start, end);
   const groups = byPool(logs);
-  return new Map(
+  const claims = new Map(
+    sought.pools.map((pool) => [pool.id, { ...stateLogsOf(pool), ...range, logs: groups.get(pool.id) ?? [] }]),
+  );
+  const word = [
+    ...(await words.confirm(claims)).values(),
+    ...[...before.states.values()].map(({ archive }) => archive),
+  ];
+  const states = new Map(
     sought.pools.map(({ id }) => {
       const first = before.states.get(id);
       const series = first === undefined ? [] : [{ ...first, block: start.number, timestamp: start.timestamp }];
@@ -373,9 +462,10 @@ export async function seriesBetween(
         series.push(next);
         last = next;
       }
-      return [id, series];
+      return [id, series] as const;
     }),
   );
+  return { states, isArchivesAlone: word.some((one) => one?.alone !== undefined) };
 }
 
 async function dated(

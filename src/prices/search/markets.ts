@@ -439,8 +439,12 @@ export class Markets {
       const { header, results } = await this.#options.reader.callsAtBlock(plan.calls, block);
       seen = seenIn(plan.read(results), token, header);
     }
+    const { archive = seen.archive } = market;
     return {
       ...market,
+      ...(archive === undefined
+        ? {}
+        : { archive: { ...archive, absent: [...new Set([...archive.absent, ...(seen.archive?.absent ?? [])])] } }),
       pools: [...market.pools, ...seen.pools],
       states: new Map([...market.states, ...seen.states]),
       decimals: new Map([...seen.decimals, ...market.decimals]),

@@ -6,6 +6,7 @@ import { Budget } from "../../core/budget.ts";
 import { SingleFlight } from "../../core/work.ts";
 import type { BlockRef } from "../../events/types.ts";
 import type {
+  ArchivedPart,
   BlockHeader,
   BlockTag,
   Call,
@@ -49,7 +50,10 @@ class Merger {
   readonly #reader: ChainReader;
   readonly #question: Budget;
   readonly #calls = new Map<string, Gathering<Call, CallsRead>>();
-  readonly #logs = new SingleFlight<string, ChainLog[]>();
+  readonly #logs = new SingleFlight<
+    string,
+    { readonly logs: ChainLog[]; readonly archived: readonly ArchivedPart[] }
+  >();
   #headers: Gathering<number, readonly (BlockHeader | undefined)[]> | undefined;
 
   constructor(reader: ChainReader, question: Budget) {
@@ -88,9 +92,14 @@ class Merger {
   }
 
   /** Requests for the same logs that come while they are read share the read. */
-  logs(filter: LogFilter): Promise<ChainLog[]> {
-    const { requests: _, ...asked } = filter;
-    return this.#logs.run(JSON.stringify(asked), () => this.#reader.logs(filter));
+  async logs(filter: LogFilter): Promise<ChainLog[]> {
+    const { requests: _, onArchived, ...asked } = filter;
+    const { logs, archived } = await this.#logs.run(JSON.stringify(asked), async () => {
+      const parts: ArchivedPart[] = [];
+      return { logs: await this.#reader.logs({ ...filter, onArchived: (part) => parts.push(part) }), archived: parts };
+    });
+    for (const part of archived) onArchived?.(part);
+    return logs;
   }
 
   async headers(numbers: readonly number[]): Promise<(BlockHeader | undefined)[]> {

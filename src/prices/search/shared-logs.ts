@@ -6,7 +6,17 @@ import { AppError } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import type { BlockRange } from "../../events/types.ts";
 import { inChainOrder } from "../../rpc/decode/answer.ts";
-import type { BlockHeader, Call, CallResult, CallsAtHead, ChainLog, LogFilter } from "../../rpc/port.ts";
+import type {
+  ArchivedPart,
+  BlockHeader,
+  Call,
+  CallResult,
+  CallsAtHead,
+  ChainLog,
+  CheckAllowance,
+  LogClaim,
+  LogFilter,
+} from "../../rpc/port.ts";
 import type { PoolId } from "../market/pools.ts";
 import { poolIdOf, setsPrice } from "../styles/styles.ts";
 import { isTooManyLogs, type PastReader } from "./history.ts";
@@ -28,6 +38,9 @@ interface SharedOptions {
   readonly requests: number;
 }
 
+/** Requests by which the points of a series have archives checked, besides those of the first point: as many as for logs. */
+const CHECKS = 64;
+
 export class SharedLogs implements PastReader {
   readonly #options: SharedOptions;
   readonly #covered = new Map<PoolId, Covered>();
@@ -39,6 +52,14 @@ export class SharedLogs implements PastReader {
   #left: number;
   /** True if the whole stretch is too much for one read. */
   #isTooWide = false;
+  /** What archives told of the covered blocks. */
+  #archived: ArchivedPart[] = [];
+  /** What was confirmed of it: ranges of pools. */
+  readonly #confirmed = new Map<string, BlockRange[]>();
+  /** What all questions after the first one may spend on checks of archives. */
+  readonly #checks: CheckAllowance = { left: CHECKS };
+  #hasChecked = false;
+  #checking: Promise<unknown> = Promise.resolve();
   /** Reads wait for each other, since one covers what the next one needs. */
   #turn: Promise<unknown> = Promise.resolve();
 
@@ -104,9 +125,45 @@ export class SharedLogs implements PastReader {
       }
     }
     for (const { range, pools: lacking } of gaps.values()) await this.#cover(filter, range, lacking);
+    for (const part of this.#archived) {
+      if (part.fromBlock <= toBlock && part.toBlock >= fromBlock) filter.onArchived?.(part);
+    }
     const logs = pools.flatMap((pool) => this.#covered.get(pool)?.logs ?? []);
     const wanted = logs.filter(({ blockNumber }) => blockNumber >= fromBlock && blockNumber <= toBlock);
     return wanted.sort(inChainOrder);
+  }
+
+  /** Has claims checked that no question had checked before. Forgets what an archive told that was found wrong. */
+  #sharedPart(part: ArchivedPart): ArchivedPart {
+    const check = async (claims: readonly LogClaim[]): Promise<readonly number[]> => {
+      const open = claims.filter((claim) => !this.#isConfirmed(claim));
+      let confirmed: readonly number[];
+      try {
+        confirmed = open.length === 0 ? [] : await part.check(open, this.#hasChecked ? this.#checks : undefined);
+        this.#hasChecked = true;
+      } catch (error) {
+        this.#covered.clear();
+        this.#archived = [];
+        throw error;
+      }
+      for (const [at, claim] of open.entries()) {
+        const ranges = this.#confirmed.getOrInsertComputed(nameOf(claim), () => []);
+        ranges.push({ fromBlock: confirmed[at]!, toBlock: claim.toBlock });
+      }
+      return claims.map((claim) => confirmed[open.indexOf(claim)] ?? claim.fromBlock);
+    };
+    // One after the other: what one question has confirmed, the next one needs not.
+    const inTurn: ArchivedPart["check"] = (claims) => {
+      const checked = this.#checking.then(() => check(claims));
+      this.#checking = checked.catch(() => undefined);
+      return checked;
+    };
+    return { ...part, check: inTurn };
+  }
+
+  #isConfirmed(claim: LogClaim): boolean {
+    const ranges = this.#confirmed.get(nameOf(claim)) ?? [];
+    return ranges.some(({ fromBlock, toBlock }) => fromBlock <= claim.fromBlock && toBlock >= claim.toBlock);
   }
 
   /**
@@ -149,7 +206,8 @@ export class SharedLogs implements PastReader {
     const requests = { left: most };
     let logs: ChainLog[];
     try {
-      logs = await this.#options.reader.logs({ ...ofPools(filter, pools), fromBlock, toBlock, requests });
+      const onArchived = (part: ArchivedPart) => this.#archived.push(this.#sharedPart(part));
+      logs = await this.#options.reader.logs({ ...ofPools(filter, pools), fromBlock, toBlock, requests, onArchived });
     } finally {
       this.#left -= most - Math.max(0, requests.left);
     }
@@ -163,6 +221,8 @@ export class SharedLogs implements PastReader {
     }
   }
 }
+
+const nameOf = ({ addresses, moreTopics }: LogClaim): string => [addresses, moreTopics].join(" ");
 
 /** The pools that a filter names: by their own addresses, or by their hashes inside one contract. */
 const poolsIn = ({ addresses, moreTopics }: LogFilter): readonly PoolId[] => moreTopics?.[0] ?? addresses;

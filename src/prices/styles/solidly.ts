@@ -19,7 +19,7 @@ import {
   type Venue,
 } from "./style.ts";
 import { TOO_MUCH, UnknownTrade } from "./trade.ts";
-import { pairSwapped, reservesAnswer, reservesIn } from "./v2.ts";
+import { pairAnswer, pairSwapped, reservesIn } from "./v2.ts";
 
 const events: Style["events"] = { [topicOf("Sync(uint256,uint256)")]: ({ data }) => ofState(reservesIn(data)) };
 
@@ -33,8 +33,7 @@ const findBoth = (venue: Venue, pair: readonly [Address, Address], signature: st
     })),
   );
 
-const readReserves = (pool: Pool) =>
-  readContract(pool, ["getReserves()"], ([reserves]) => ({ reading: reservesAnswer(reserves) }));
+const readReserves = (pool: Pool) => readContract(pool, ["getReserves()"], ([reserves]) => pairAnswer(reserves));
 
 const NO_PAIR = [wordOf(0), wordOf(0), wordOf(0)];
 

@@ -31,6 +31,8 @@ export interface PoolRead {
   readonly balance0: bigint | undefined;
   readonly balance1: bigint | undefined;
   readonly given?: Observation["given"];
+  /** Unix seconds of the last change of the reading, where the contract tells it; below 2^32. */
+  readonly changedAt?: number;
 }
 
 /** The change of a pool's price or depth by one log. */
@@ -188,7 +190,7 @@ export const poolContract = ({ id }: { readonly id: PoolId }): Address => id as 
 export function readContract(
   pool: Pool,
   signatures: readonly string[],
-  decode: (results: readonly CallResult[]) => { readonly reading: Reading | undefined; readonly pool?: Pool },
+  decode: (results: readonly CallResult[]) => Pick<PoolRead, "reading" | "changedAt"> & { readonly pool?: Pool },
 ): Plan<PoolRead> {
   const contract = poolContract(pool);
   const holder = addressWord(contract);

@@ -6,13 +6,28 @@ import { isAmongTwelve } from "../../chains/exchanges.ts";
 import type { CallResult, ChainLog } from "../../rpc/port.ts";
 import type { Reading } from "../market/pools.ts";
 import { abiWords, answer, topicOf } from "./abi.ts";
-import { type BothSides, findByCalls, ofState, type PairSale, readContract, type Style } from "./style.ts";
+import {
+  type BothSides,
+  findByCalls,
+  ofState,
+  type PairSale,
+  type PoolRead,
+  readContract,
+  type Style,
+} from "./style.ts";
 import { MILLION, magnitude, TOO_MUCH, UnknownTrade } from "./trade.ts";
 
 /** The reading of `getReserves()`. */
 export function reservesAnswer(result: CallResult | undefined): Reading | undefined {
   const [reserve0, reserve1] = [answer(result, 0), answer(result, 1)];
   return reserve0 === undefined || reserve1 === undefined ? undefined : { style: "v2", reserve0, reserve1 };
+}
+
+/** A pair's reserves, and the time of their last change, which the third word of `getReserves()` tells. */
+export function pairAnswer(result: CallResult | undefined): Pick<PoolRead, "reading" | "changedAt"> {
+  const reading = reservesAnswer(result);
+  const changedAt = answer(result, 2);
+  return reading === undefined || changedAt === undefined ? { reading } : { reading, changedAt: Number(changedAt) };
 }
 
 /** The reading in the data of a `Sync` event. */
@@ -44,7 +59,7 @@ export const V2: Style = {
   probe: { signature: "allPairsLength()", words: [] },
   find: (venue, a, b) =>
     findByCalls(venue, [a, b], [{ signature: "getPair(address,address)", fee: venue.fees[0] ?? 0 }]),
-  state: (pool) => readContract(pool, ["getReserves()"], ([reserves]) => ({ reading: reservesAnswer(reserves) })),
+  state: (pool) => readContract(pool, ["getReserves()"], ([reserves]) => pairAnswer(reserves)),
   sale: "reserves",
   exact: {
     kind: "reserves",

@@ -4,16 +4,17 @@
  */
 import { Budget, OverBudget } from "../../core/budget.ts";
 import { type Clock, withTimeout } from "../../core/clock.ts";
-import { AppError } from "../../core/errors.ts";
+import { AppError, isRetryable } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { BlockRange } from "../../events/types.ts";
-import { inChainOrder } from "../decode/answer.ts";
 import { NARROW_SPAN } from "../endpoint/capabilities.ts";
-import type { ChainLog, ChainReader, LogFilter, Watched } from "../port.ts";
+import type { ArchivedPart, ChainLog, ChainReader, LogFilter, Watched } from "../port.ts";
 import type { ProvenLogs, ToldBlock } from "../reading/block-logs.ts";
 import type { RpcChainReader } from "../reading/reader.ts";
 import { isHistoryPruned } from "../rpc-errors.ts";
+import { checkClaims } from "./claims.ts";
 import { ArchiveError, type ArchiveStatus, type HistorySource } from "./port.ts";
+import { contentOfLogs, ToldBlocks } from "./witness.ts";
 
 /** Fewer blocks are read from the node alone: ten requests, even of an endpoint that takes ten blocks at a time. */
 const MIN_BLOCKS = 100;
@@ -96,6 +97,11 @@ export class Archives {
     return this.isUseful && (isLong || fromBlock < (historyStart() ?? 0));
   }
 
+  /** Most blocks that one request for logs of the node may take, as far as is known. */
+  get nodeSpan(): number {
+    return Math.max(1, this.#options.maxBlocks() ?? NARROW_SPAN);
+  }
+
   /** True if an archive could serve the range, should the node turn out to be narrow. */
   mayServe({ fromBlock, toBlock }: BlockRange): boolean {
     return this.#options.sources.length > 0 && toBlock - fromBlock + 1 >= MIN_BLOCKS;
@@ -137,6 +143,31 @@ export class Archives {
     return undefined;
   }
 
+  /**
+   * Returns another archive that may be asked and has the whole range, to be asked the same question as `source`. Compare
+   * what both tell by `ToldBlocks`. If it differs, neither is believed: `assertTold` of the first differing block says
+   * which of them lies, and `rest` is for the liar. Undefined if there is no such archive; a failing one is not a fault.
+   * @param distrusted labels of archives that were wrong about the collection
+   */
+  async witness(
+    source: HistorySource,
+    { fromBlock, toBlock }: BlockRange,
+    distrusted: readonly string[],
+    signal: AbortSignal,
+  ): Promise<HistorySource | undefined> {
+    const others = this.#options.sources.filter((one) => one !== source && !this.#isOut(one, distrusted));
+    for (const other of others) {
+      try {
+        const answered = await withTimeout(this.#options.clock, HEAD_MS, other.head(signal));
+        if (fromBlock <= toBlock && (answered?.value?.number ?? -1) >= toBlock) return other;
+      } catch (error) {
+        signal.throwIfAborted();
+        this.rest(other, error);
+      }
+    }
+    return undefined;
+  }
+
   /** Leaves an archive alone for a while. */
   rest(source: HistorySource, error: unknown): void {
     const { clock, logger, chain, isGiven } = this.#options;
@@ -172,26 +203,42 @@ const COMPARED = 8;
 export function readerWithArchives(reader: RpcChainReader, archives: Archives, clock: Clock): ChainReader {
   // True once a long read has taken many requests for its logs, not for a limit of blocks.
   let isWide = false;
+  const logsOfNode = async (filter: LogFilter, bound: LogFilter["requests"]): Promise<ChainLog[]> => {
+    try {
+      return await reader.logs({ ...filter, ...(bound === undefined ? {} : { requests: bound }) });
+    } catch (error) {
+      if (bound !== undefined && bound.left <= 0 && filter.requests === undefined) Budget.current?.noteRefusal();
+      throw error;
+    }
+  };
   const logs: ChainReader["logs"] = async (filter) => {
     if (archives.isShorter(filter, NODE_REQUESTS)) {
       const found = await fromArchive(reader, archives, filter, clock);
       if (found !== undefined) return found;
     }
-    // A node whose limit is not known yet shows it within a few requests.
-    const isTrial = !isWide && archives.mayServe(filter);
     const bound = filter.requests ?? Budget.current?.logRequests;
-    const requests = bound ?? { left: isTrial ? NODE_REQUESTS : Number.POSITIVE_INFINITY };
+    // A node whose limit is not known yet shows it within a few requests. The others are left for what no archive has.
+    const isTrial = !isWide && archives.mayServe(filter);
+    const trial = isTrial ? { left: Math.min(NODE_REQUESTS, bound?.left ?? NODE_REQUESTS) } : undefined;
+    const most = trial?.left ?? 0;
+    const requests = trial ?? bound ?? { left: Number.POSITIVE_INFINITY };
+    const countTrial = () => {
+      if (trial !== undefined && filter.requests !== undefined) filter.requests.left -= most - Math.max(0, trial.left);
+    };
     try {
-      return await reader.logs({ ...filter, requests });
+      const logs = await reader.logs({ ...filter, requests });
+      countTrial();
+      return logs;
     } catch (error) {
+      countTrial();
       const isPruned = isHistoryPruned(error);
       if (isPruned) await reader.historyStart(filter.toBlock);
       const isOut = requests.left <= 0 || error instanceof OverBudget;
       const found = isPruned || isOut ? await fromArchive(reader, archives, filter, clock) : undefined;
       if (found !== undefined) return found;
-      if (isOut && bound === undefined) {
+      if (isOut && trial !== undefined && (bound?.left ?? 1) > 0 && !(error instanceof OverBudget)) {
         isWide = !archives.isUseful;
-        return reader.logs(filter);
+        return logsOfNode(filter, bound);
       }
       if (isOut && filter.requests === undefined) Budget.current?.noteRefusal();
       throw error;
@@ -206,7 +253,10 @@ export function readerWithArchives(reader: RpcChainReader, archives: Archives, c
   });
 }
 
-/** Reads logs from an archive, and those above its head from the node. Undefined if no archive has them. */
+/**
+ * Reads logs from an archive, and those above its head from the node. A second archive is asked the same, if there is one.
+ * Undefined if no archive has them, or if two archives differ and the node can't tell which of them is right.
+ */
 async function fromArchive(
   reader: RpcChainReader,
   archives: Archives,
@@ -217,11 +267,20 @@ async function fromArchive(
   const found = await archives.find(filter, [], signal);
   if (found === undefined) return undefined;
   const { source, toBlock } = found;
+  const { fromBlock, onArchived } = filter;
+  const asked = { ...filter, toBlock };
+  const { label } = source;
   try {
-    const logs: ChainLog[] = [];
-    for await (const part of source.logs({ ...filter, toBlock }, signal)) logs.push(...part.logs);
+    const witness = await archives.witness(source, asked, [], signal);
+    const [logs, second] = await Promise.all([
+      logsFrom(source, asked, signal),
+      witness && logsFrom(witness, asked, signal).catch((error: unknown) => restUnlessSound(archives, witness, error)),
+    ]);
     await compare(reader, source, { filter, logs, clock });
+    const isWitnessed =
+      second !== undefined && (await isSame({ reader, archives }, filter, [source, logs], [witness!, second]));
     const rest = toBlock < filter.toBlock ? await reader.logs({ ...filter, fromBlock: toBlock + 1 }) : [];
+    onArchived?.({ fromBlock, toBlock, label, isWitnessed, check: checkOf({ reader, archives, clock }, source) });
     return [...logs, ...rest];
   } catch (error) {
     if (error instanceof ArchiveError && error.action === "split") {
@@ -229,7 +288,95 @@ async function fromArchive(
     }
     if (!(error instanceof ArchiveError || error instanceof ArchiveDisprovedError)) throw error;
     archives.rest(source, error);
-    return undefined;
+    // The other archive may be right.
+    return error instanceof ArchiveDisprovedError ? fromArchive(reader, archives, filter, clock) : undefined;
+  }
+}
+
+/** Returns a check of what an archive told. An archive that is wrong rests. */
+function checkOf(
+  { reader, archives, clock }: { readonly reader: RpcChainReader; readonly archives: Archives; readonly clock: Clock },
+  source: HistorySource,
+): ArchivedPart["check"] {
+  const { label } = source;
+  const parts = {
+    ...{ reader, nodeSpan: archives.nodeSpan, random: () => clock.random() },
+    assertTold: async (...told: Tail<Parameters<typeof assertTold>>) => {
+      const proven = await assertTold({ reader, label }, ...told);
+      return proven === "pruned" ? undefined : proven;
+    },
+    disproved: (block: number) => new ArchiveDisprovedError(label, block, true),
+  };
+  return async (claims, allowance) => {
+    try {
+      return await checkClaims(parts, claims, allowance);
+    } catch (error) {
+      if (error instanceof ArchiveDisprovedError) archives.rest(source, error);
+      throw error;
+    }
+  };
+}
+
+/** Reads all logs of a filter from one archive. @throws ArchiveError */
+async function logsFrom(source: HistorySource, filter: LogFilter, signal: AbortSignal): Promise<ChainLog[]> {
+  const logs: ChainLog[] = [];
+  for await (const part of source.logs(filter, signal)) logs.push(...part.logs);
+  return logs;
+}
+
+/** A witness that fails is none. It rests, unless it only lacks the range or the room for it. */
+function restUnlessSound(archives: Archives, witness: HistorySource, error: unknown): undefined {
+  if (!(error instanceof ArchiveError)) throw error;
+  if (error.action !== "split" && error.action !== "shift") archives.rest(witness, error);
+}
+
+type Tail<T extends readonly unknown[]> = T extends readonly [unknown, ...infer Rest] ? Rest : never;
+type Told = readonly [source: HistorySource, logs: readonly ChainLog[]];
+
+/**
+ * True if two archives told the same. Where they differ, the node's receipts of the first such block say which one lies:
+ * the witness then rests, and its word counts for nothing.
+ * @throws ArchiveDisprovedError if the first archive lies; ArchiveError `distrust` if the node can't tell
+ */
+async function isSame(
+  { reader, archives }: { readonly reader: RpcChainReader; readonly archives: Archives },
+  filter: LogFilter,
+  [source, logs]: Told,
+  [witness, second]: Told,
+): Promise<boolean> {
+  const block = ToldBlocks.of(logs).firstDifference(ToldBlocks.of(second));
+  if (block === undefined) return true;
+  const header = await reader.header(block);
+  const judge = async ({ label }: HistorySource, all: readonly ChainLog[]) => {
+    const told = all.filter(({ blockNumber }) => blockNumber === block);
+    const hash = told[0]?.blockHash ?? header?.hash;
+    if (hash === undefined) return undefined;
+    const isTold = (own: readonly ChainLog[]) => contentOfLogs(own) === contentOfLogs(told);
+    const proving = assertTold({ reader, label }, { number: block, hash, receiptsRoot: undefined }, filter, isTold);
+    return undefinedIfUnprovable(proving);
+  };
+  const isRight = (await judge(source, logs)) !== undefined;
+  try {
+    await judge(witness, second);
+  } catch (error) {
+    if (!(error instanceof ArchiveDisprovedError)) throw error;
+    archives.rest(witness, error);
+    return false;
+  }
+  if (isRight) return false;
+  const dispute = `two archives differ about block ${block}, and the node can't tell which one is right`;
+  const unsettled = new ArchiveError("distrust", dispute, { meta: { archive: source.label, block } });
+  archives.rest(witness, unsettled);
+  throw unsettled;
+}
+
+/** Resolves to undefined where the node has dropped the receipts. */
+async function undefinedIfUnprovable<T>(proving: Promise<T>): Promise<T | undefined> {
+  try {
+    return await proving;
+  } catch (error) {
+    if (error instanceof AppError && !isRetryable(error)) return undefined;
+    throw error;
   }
 }
 
@@ -247,15 +394,8 @@ async function compare(
     const [number, told] = byBlock[at] ?? [];
     if (number === undefined || told === undefined) return;
     const block = { number, hash: (told[0] as ChainLog).blockHash, receiptsRoot: undefined };
-    const isTold = (logs: readonly ChainLog[]) => printOf(logs) === printOf(told);
-    await assertTold({ reader, label }, block, filter, isTold);
+    const isTold = (logs: readonly ChainLog[]) => contentOfLogs(logs) === contentOfLogs(told);
+    await undefinedIfUnprovable(assertTold({ reader, label }, block, filter, isTold));
   };
   await Promise.all([...chosen].map(check));
 }
-
-/** In order, without the index of the log: some nodes count the logs of receipts from 0 in each transaction. */
-const printOf = (logs: readonly ChainLog[]): string =>
-  logs
-    .toSorted(inChainOrder)
-    .map(({ address, topics, data }) => [address, data, ...topics].join(" "))
-    .join();

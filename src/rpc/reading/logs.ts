@@ -116,6 +116,7 @@ export class LogReader {
         }
         if (!isRangeRefusal(error)) throw error;
         if (blocks === 1) return { logs: await this.#largeBlock(request, error, sources), toBlock };
+        if (error.hint?.size !== undefined) this.#pool.refusedSpan(blocks, error.hint);
         span.refused(blocks, error.hint);
       }
     }

@@ -18,7 +18,7 @@ import { createPrices, type Prices } from "../../../src/prices/price-service.ts"
 import { Archives, readerWithArchives } from "../../../src/rpc/archive/archives.ts";
 import { Portal } from "../../../src/rpc/archive/portal.ts";
 import type { ChainReader } from "../../../src/rpc/port.ts";
-import { archiveOfNode, startArchive } from "../../support/archive.ts";
+import { type ArchiveOptions, archiveOfNode, startArchive } from "../../support/archive.ts";
 import { latentProxy } from "../../support/latency.ts";
 import { MemoryLog } from "../../support/memory-log.ts";
 import { HandFollower, readerOf, unfollowed } from "../../support/prices/anvil.ts";
@@ -329,16 +329,27 @@ describe("the search for pools that only announcements tell", () => {
     });
     const { archive, reader } = await behindArchive(proxy.url);
     const prices = pricesOn("all", proxy.url, reader);
-    const record = await untilSearched(() => prices.price({ address: token, ...plain }));
+    const record = await untilSearched(() => prices.price({ address: token, ...plain, provenance: true }));
     expect(near(record.usdPrice, 7)).toBe(true);
     expect(archive.queries.length).toBeGreaterThan(0);
-    await Promise.all([proxy.stop(), archive.stop()]);
+    const limitedBy = "only the archive eth#1 says which pools were announced";
+    expect(record.provenance).toMatchObject({ source: "archive", limitedBy });
+    expect(record.provenance?.unconfirmed).toContain("usdPrice");
+    expect(Number(record.provenance?.confidence)).toBeLessThanOrEqual(0.25);
+    await archive.stop();
+    const lying = await behindArchive(proxy.url, { omits: () => true });
+    const others = pricesOn("all", proxy.url, lying.reader);
+    expect(await refusal(untilSearched(() => others.price({ address: token, ...plain })))).toMatchObject({
+      code: "no_pool",
+      details: { source: "archive", searched: { why: limitedBy } },
+    });
+    await Promise.all([proxy.stop(), lying.archive.stop()]);
   });
 });
 
 /** A reader of a node, with an archive of the whole chain. */
-async function behindArchive(url: string) {
-  const archive = await startArchive(archiveOfNode(anvil.url));
+async function behindArchive(url: string, options: ArchiveOptions = {}) {
+  const archive = await startArchive(archiveOfNode(anvil.url), options);
   const source = new Portal({
     ...{ url: archive.url, label: "archive eth#1", per10s: 1_000, clock: systemClock },
     decoder: { decode: () => Promise.reject(new Error("logs are decoded here")) },
@@ -372,6 +383,7 @@ test("a past depth comes from an archive's logs, where the node has neither the 
   const { archive, reader } = await behindArchive(proxy.url);
   const told = await ask(pricesOn("all", proxy.url, reader), token, query);
   expect(told.depth).toMatchObject({ sell: depth!.sell, buy: depth!.buy, move2PercentUsd: depth!.move2PercentUsd });
+  expect(told.depth?.why).toContain("only the archive eth#1 says which trades and positions the pools had");
   expect(archive.queries.length).toBeGreaterThan(0);
   await Promise.all([proxy.stop(), archive.stop()]);
 });

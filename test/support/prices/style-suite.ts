@@ -130,7 +130,7 @@ export function holdStyles(moves: number): void {
       };
       const fromLogs = await seenAt({ ...source, reader: stateless }, { token: pool.token0, pools: [pool] }, before);
       expect(fromLogs.states.get(pool.id)?.reading).toEqual(withState.states.get(pool.id)!.reading);
-      const series = await seriesBetween(source, { token: pool.token0, pools: [pool] }, before, head);
+      const { states: series } = await seriesBetween(source, { token: pool.token0, pools: [pool] }, before, head);
       expect(series.get(pool.id)?.at(-1)?.reading).toEqual((await stateOf(pool))!);
     });
   });

@@ -145,7 +145,9 @@ class SocketTransport implements Transport {
       const { address, headers } = withLogin(url);
       // The runtime's own implementation takes the proxy as an option.
       const way: ClientOptions & { readonly proxy?: string } = proxy === undefined ? {} : { proxy };
-      const socket = new WebSocket(address, { ...way, maxPayload: maxBytes, headers });
+      // A compressed message would take three times the limit in memory before it is refused. Nodes rarely compress.
+      const bounds: ClientOptions = { maxPayload: maxBytes, perMessageDeflate: false };
+      const socket = new WebSocket(address, { ...way, ...bounds, headers });
       // The previous socket is closing and will not answer any more.
       if (this.#current !== undefined) this.#fail(this.#current, "closed by the endpoint");
       this.#current = socket;

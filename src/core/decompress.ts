@@ -1,0 +1,142 @@
+/**
+ * Reads the bodies of answers that other machines send, compressed or not, within a limit that applies while they are
+ * decompressed: a few kilobytes can hold gigabytes. The one place that decompresses what comes from outside.
+ */
+import type { Transform } from "node:stream";
+import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress, gunzip, gunzipSync } from "node:zlib";
+
+// The runtime has it, and its types don't yet.
+declare module "node:zlib" {
+  function createZstdDecompress(options: { readonly chunkSize: number }): Transform;
+}
+
+/**
+ * Bytes that a decoder produces at a time: the most by which a body exceeds its limit before it is stopped. Each piece
+ * takes a way to another thread and back, so that 64 KB cost a large answer half as much time again.
+ */
+const PIECE = { chunkSize: 1 << 20 };
+
+/** A map, not an object: a server may send the name of an object's inherited property. */
+const DECODERS: ReadonlyMap<string, () => Transform> = new Map([
+  ["gzip", () => createGunzip(PIECE)],
+  ["x-gzip", () => createGunzip(PIECE)],
+  ["deflate", () => createInflate(PIECE)],
+  ["br", () => createBrotliDecompress(PIECE)],
+  ["zstd", () => createZstdDecompress(PIECE)],
+]);
+
+/** For `accept-encoding`. Left out is `deflate`, which servers send in two forms. */
+export const ACCEPTED_ENCODINGS = "zstd, br, gzip";
+
+/** A body's encoding is unknown, or its bytes are not of it. */
+export class EncodingError extends Error {}
+
+interface BodyOptions {
+  /** The header `content-encoding`; null or undefined without one. Only one encoding is understood, not a list. */
+  readonly encoding: string | null | undefined;
+  /** Most bytes, before and after decompression. */
+  readonly maxBytes: number;
+  /** True to return what came of a body that exceeds the limit. Default: nothing of it. */
+  readonly keepsCut?: boolean;
+  /** Called for each piece that arrives, before it is decompressed. */
+  readonly onArrival?: () => void;
+}
+
+interface Body {
+  /** What came: of a body that was cut, up to one piece more than the limit. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** True if the body was stopped because it exceeds the limit. The caller must end its connection. */
+  readonly isTooLarge: boolean;
+  /** Why the body ended early: its connection's error, or an EncodingError. `bytes` is then what came before. */
+  readonly error?: unknown;
+}
+
+/** Reads a body. Never throws for what arrives. @throws EncodingError if the encoding is unknown */
+export async function readBody(source: AsyncIterable<Uint8Array>, options: BodyOptions): Promise<Body> {
+  const { encoding, maxBytes, keepsCut = false, onArrival } = options;
+  const decoder = decoderOf(encoding);
+  const pieces: Uint8Array[] = [];
+  let [received, produced] = [0, 0];
+  let failure: { readonly error: unknown } | undefined;
+  let isOver = false;
+  const { promise: over, resolve } = Promise.withResolvers<undefined>();
+  const end = () => {
+    isOver = true;
+    resolve(undefined);
+  };
+  const take = (piece: Uint8Array) => {
+    if (isOver) return;
+    produced += piece.length;
+    pieces.push(piece);
+    if (produced > maxBytes) end();
+  };
+  decoder?.on("data", take).on("end", end);
+  decoder?.on("error", () => {
+    failure ??= { error: new EncodingError("the bytes are not of the announced encoding") };
+    end();
+  });
+  const arriving = source[Symbol.asyncIterator]();
+  try {
+    while (!isOver) {
+      // A decoder may exceed the limit, or fail, while nothing more arrives.
+      const next = await Promise.race([arriving.next(), over]);
+      if (next === undefined || next.done === true) break;
+      onArrival?.();
+      received += next.value.length;
+      if (decoder === undefined) take(next.value);
+      else if (received > maxBytes) end();
+      // The decoder's queue is bounded: nothing more is read until it has drained.
+      else if (!decoder.write(next.value)) await Promise.race([drained(decoder), over]);
+    }
+  } catch (error) {
+    failure = { error };
+  }
+  // Not awaited: a server that keeps sending may never confirm it.
+  arriving.return?.()?.catch(() => undefined);
+  if (decoder !== undefined) {
+    if (!isOver && received > 0) {
+      decoder.end();
+      await over;
+    }
+    decoder.destroy();
+  }
+  const isTooLarge = produced > maxBytes || received > maxBytes;
+  if (isTooLarge && !keepsCut) pieces.length = 0;
+  const bytes = pieces.length === 1 ? (pieces[0] as Uint8Array<ArrayBuffer>) : Buffer.concat(pieces);
+  return { bytes, isTooLarge, ...failure };
+}
+
+function decoderOf(encoding: string | null | undefined): Transform | undefined {
+  const name = (encoding ?? "").trim().toLowerCase();
+  if (name === "" || name === "identity") return undefined;
+  const create = DECODERS.get(name);
+  if (create === undefined) throw new EncodingError("the encoding of the answer is unknown");
+  return create();
+}
+
+const drained = (decoder: Transform): Promise<undefined> =>
+  new Promise((resolve) => decoder.once("drain", () => resolve(undefined)));
+
+/** Decompresses gzip. @throws RangeError beyond `maxBytes`; EncodingError */
+export function gunzipped(bytes: Uint8Array, maxBytes: number): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    gunzip(bytes, { maxOutputLength: maxBytes }, (error, plain) => {
+      if (error === null) resolve(new Uint8Array(plain));
+      else reject(gunzipError(error));
+    });
+  });
+}
+
+/** Decompresses gzip, for small limits. @throws RangeError beyond `maxBytes`; EncodingError */
+export function gunzippedSync(bytes: Uint8Array, maxBytes: number): Uint8Array {
+  try {
+    return new Uint8Array(gunzipSync(bytes, { maxOutputLength: maxBytes }));
+  } catch (error) {
+    throw gunzipError(error);
+  }
+}
+
+const gunzipError = (error: unknown): Error =>
+  (error as { readonly code?: unknown }).code === "ERR_BUFFER_TOO_LARGE"
+    ? new RangeError("the content is too large")
+    : new EncodingError("the content is not gzip");

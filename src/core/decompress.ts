@@ -3,7 +3,14 @@
  * decompressed: a few kilobytes can hold gigabytes. The one place that decompresses what comes from outside.
  */
 import type { Transform } from "node:stream";
-import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress, gunzip, gunzipSync } from "node:zlib";
+import {
+  createBrotliDecompress,
+  createGunzip,
+  createInflate,
+  createZstdDecompress,
+  gunzip,
+  gunzipSync,
+} from "node:zlib";
 
 // The runtime has it, and its types don't yet.
 declare module "node:zlib" {
@@ -51,8 +58,8 @@ interface Body {
   readonly error?: unknown;
 }
 
-/** Reads a body. Never throws for what arrives. @throws EncodingError if the encoding is unknown */
-export async function readBody(source: AsyncIterable<Uint8Array>, options: BodyOptions): Promise<Body> {
+/** Reads a body; null has no bytes. Never throws for what arrives. @throws EncodingError if the encoding is unknown */
+export async function readBody(source: AsyncIterable<Uint8Array> | null, options: BodyOptions): Promise<Body> {
   const { encoding, maxBytes, keepsCut = false, onArrival } = options;
   const decoder = decoderOf(encoding);
   const pieces: Uint8Array[] = [];
@@ -75,9 +82,9 @@ export async function readBody(source: AsyncIterable<Uint8Array>, options: BodyO
     failure ??= { error: new EncodingError("the bytes are not of the announced encoding") };
     end();
   });
-  const arriving = source[Symbol.asyncIterator]();
+  const arriving = source?.[Symbol.asyncIterator]();
   try {
-    while (!isOver) {
+    while (!isOver && arriving !== undefined) {
       // A decoder may exceed the limit, or fail, while nothing more arrives.
       const next = await Promise.race([arriving.next(), over]);
       if (next === undefined || next.done === true) break;
@@ -92,7 +99,7 @@ export async function readBody(source: AsyncIterable<Uint8Array>, options: BodyO
     failure = { error };
   }
   // Not awaited: a server that keeps sending may never confirm it.
-  arriving.return?.()?.catch(() => undefined);
+  arriving?.return?.()?.catch(() => undefined);
   if (decoder !== undefined) {
     if (!isOver && received > 0) {
       decoder.end();

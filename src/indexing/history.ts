@@ -25,8 +25,8 @@ export const SAMPLED_BLOCKS = 100;
 const MAX_DOUBTED = 1_000;
 const RECEIPTS_AT_ONCE = 10;
 
-/** Time after which the node's reading looks for an archive again, whose rest may be over. */
-const LOOK_MS = 60_000;
+/** Time in ms for which a history that only an archive has waits for it without progress. */
+const PATIENCE_MS = 120_000;
 
 /** What an archive's part has shown, in the words of `HistoryProven`. */
 type PartProof = Pick<HistoryProven, "touched" | "hashed" | "sampled" | "byRoot" | "absent">;
@@ -70,7 +70,7 @@ export async function* historyFrom(task: HistoryTask): AsyncGenerator<HistorySte
   const nodeRanges = [...task.nodeRanges];
   const samples = { left: task.samplesLeft };
   let next = task.fromBlock;
-  let prunedAt: number | undefined;
+  let pruned: { readonly at: number; readonly until: number } | undefined;
   while (next <= final.number) {
     const own = nodeRanges.find(({ toBlock }) => toBlock >= next);
     // An archive that lags leaves the newest final blocks to the node, which reads on from the final one in any case.
@@ -78,7 +78,7 @@ export async function* historyFrom(task: HistoryTask): AsyncGenerator<HistorySte
     const found = await archives.find({ fromBlock: next, toBlock: last }, distrusted, signal);
     const toBlock = found?.toBlock ?? Math.min(final.number, own?.toBlock ?? Number.POSITIVE_INFINITY);
     const range = { fromBlock: next, toBlock };
-    const again = clock.monotonic() + LOOK_MS;
+    const again = clock.monotonic() + archives.lookAgainMs(distrusted);
     try {
       const steps = found === undefined ? fromNode(task, range) : fromArchive(task, found.source, range, samples);
       for await (const step of steps) {
@@ -91,9 +91,12 @@ export async function* historyFrom(task: HistoryTask): AsyncGenerator<HistorySte
       if (found === undefined) {
         if (!isHistoryPruned(error)) throw error;
         const from = await reader.historyStart(final.number);
-        // An archive that slept may have the blocks that the node dropped.
-        if (prunedAt === next || !archives.isReady(distrusted)) throw new HistoryPrunedError(chain, from, error);
-        prunedAt = next;
+        // An archive that slept may have the blocks that the node dropped, and one that rests may have them again.
+        const restMs = archives.restLeft(distrusted) ?? Number.POSITIVE_INFINITY;
+        const isAsked = pruned?.at === next && restMs === 0;
+        if (pruned?.at !== next) pruned = { at: next, until: clock.monotonic() + PATIENCE_MS };
+        if (isAsked || clock.monotonic() + restMs > pruned.until) throw new HistoryPrunedError(chain, from, error);
+        await clock.sleep(restMs, signal);
       } else if (signal.aborted || !(error instanceof ArchiveError || error instanceof ArchiveDisprovedError)) {
         throw error;
       } else if (error instanceof ArchiveError && error.action === "shift" && (error.from ?? 0) > next) {
@@ -125,7 +128,8 @@ async function* fromArchive(
   samples: { left: number },
 ): AsyncGenerator<HistoryStep> {
   const { address, forms, signal } = task;
-  for await (const part of source.transfers({ address, forms, fromBlock, toBlock }, signal)) {
+  const told = source.transfers({ address, forms, fromBlock, toBlock }, signal);
+  for await (const part of task.archives.advancing(source, told, { fromBlock, toBlock })) {
     // In proportion to the blocks that are left.
     const share = Math.ceil((samples.left * (part.toBlock - part.fromBlock + 1)) / (toBlock - part.fromBlock + 1));
     const proof = await provePart(task, source, part, share);

@@ -29,7 +29,11 @@ export async function post(target: HttpTarget, payload: string, signal?: AbortSi
     response = await fetch(url, {
       method: "POST",
       body: payload,
-      headers: { "content-type": "application/json", accept: "application/json", "accept-encoding": ACCEPTED_ENCODINGS },
+      headers: {
+        "content-type": "application/json",
+        accept: "application/json",
+        "accept-encoding": ACCEPTED_ENCODINGS,
+      },
       // The runtime would decompress without a limit.
       decompress: false,
       redirect: "error",
@@ -76,7 +80,7 @@ async function bodyOf(response: Response, { label, maxBytes }: HttpTarget): Prom
   const { body } = response;
   try {
     if (length > maxBytes) throw tooLarge(label, length);
-    const { bytes, isTooLarge, error } = await readBody(body ?? NO_BODY, { encoding, maxBytes });
+    const { bytes, isTooLarge, error } = await readBody(body, { encoding, maxBytes });
     if (isTooLarge) throw tooLarge(label, maxBytes + 1);
     if (error === undefined) return bytes;
     if (!(error instanceof EncodingError)) throw error;
@@ -86,8 +90,6 @@ async function bodyOf(response: Response, { label, maxBytes }: HttpTarget): Prom
     body?.cancel().catch(() => undefined);
   }
 }
-
-const NO_BODY: AsyncIterable<Uint8Array> = new ReadableStream({ start: (controller) => controller.close() });
 
 const tooLarge = (endpoint: string, bytes: number): RpcError =>
   new RpcError("range", "the answer is too large", { meta: { endpoint, bytes } });

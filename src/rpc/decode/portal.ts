@@ -51,7 +51,13 @@ export function readPortal(raw: Uint8Array, filter: LogFilter, isSettling = fals
   for (let at = 0; at < raw.length; ) {
     const found = raw.indexOf(LINE_END, at);
     const end = found < 0 ? raw.length : found;
-    const text = decoder.decode(raw.subarray(at, end)).trim();
+    if (end === at) {
+      at++;
+      continue;
+    }
+    const bytes = raw.subarray(at, end);
+    if (isCrowded(bytes)) throw lie("a line has more values than logs can have");
+    const text = decoder.decode(bytes).trim();
     at = end + 1;
     if (text === "") continue;
     const line = lineOf(text);
@@ -77,6 +83,21 @@ export function readPortal(raw: Uint8Array, filter: LogFilter, isSettling = fals
   const logs = verifyLogs(wire, filter);
   assertInBlooms(logs, touched, isSettling);
   return { logs, touched, last };
+}
+
+/** Shorter lines are parsed, whatever they hold. */
+const MIN_CROWD = 65_536;
+/** Fewest bytes of a line per list or object in it. A log has two, and more than 150 bytes. */
+const BYTES_PER_VALUE = 40;
+
+/** True if a line would take a hundred times its size when it is parsed: millions of empty objects or lists. */
+function isCrowded(line: Uint8Array): boolean {
+  if (line.length < MIN_CROWD) return false;
+  let left = line.length / BYTES_PER_VALUE;
+  for (const sign of [0x7b, 0x5b]) {
+    for (let at = line.indexOf(sign); at >= 0; at = line.indexOf(sign, at + 1)) if (--left < 0) return true;
+  }
+  return false;
 }
 
 function lineOf(text: string): PortalLine | undefined {

@@ -8,6 +8,7 @@ import { type Clock, retry } from "../../core/clock.ts";
 import { EncodingError, readBody } from "../../core/decompress.ts";
 import { isRetryable } from "../../core/errors.ts";
 import type { Hash } from "../../core/hex.ts";
+import { jsonIn } from "../../core/json-bytes.ts";
 import { RateWindow } from "../../core/rate.ts";
 import { Secrets, secretsOfHeader, secretsOfLogin, secretsOfUrl } from "../../core/secrets.ts";
 import type { BlockRange, BlockRef } from "../../events/types.ts";
@@ -343,14 +344,6 @@ function wholeLines(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
   const end = bytes.lastIndexOf(0x0a);
   // A last line without an end may be whole, too. The decoder tells.
   return bytes.length < MAX_BYTES || end < 0 ? bytes : bytes.subarray(0, end + 1);
-}
-
-function jsonIn(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(new TextDecoder().decode(bytes));
-  } catch {
-    return undefined;
-  }
 }
 
 function blockIn(value: unknown): BlockRef | undefined {

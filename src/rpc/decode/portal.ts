@@ -4,6 +4,7 @@
  */
 import { messageOf } from "../../core/errors.ts";
 import { type Hash, hexToBytes } from "../../core/hex.ts";
+import { isCrowded } from "../../core/json-bytes.ts";
 import type { ArchivedRange, ChainLog, LogFilter, TouchedBlocks } from "../port.ts";
 import { RpcError } from "../rpc-errors.ts";
 import { BLOOM, type DecodeReply, type DecodeRequest, verifyLogs } from "./answer.ts";
@@ -83,21 +84,6 @@ export function readPortal(raw: Uint8Array, filter: LogFilter, isSettling = fals
   const logs = verifyLogs(wire, filter);
   assertInBlooms(logs, touched, isSettling);
   return { logs, touched, last };
-}
-
-/** Shorter lines are parsed, whatever they hold. */
-const MIN_CROWD = 65_536;
-/** Fewest bytes of a line per list or object in it. A log has two, and more than 150 bytes. */
-const BYTES_PER_VALUE = 40;
-
-/** True if a line would take a hundred times its size when it is parsed: millions of empty objects or lists. */
-function isCrowded(line: Uint8Array): boolean {
-  if (line.length < MIN_CROWD) return false;
-  let left = line.length / BYTES_PER_VALUE;
-  for (const sign of [0x7b, 0x5b]) {
-    for (let at = line.indexOf(sign); at >= 0; at = line.indexOf(sign, at + 1)) if (--left < 0) return true;
-  }
-  return false;
 }
 
 function lineOf(text: string): PortalLine | undefined {

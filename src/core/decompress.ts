@@ -71,65 +71,90 @@ interface Body {
 
 /** Reads a body; null has no bytes. Never throws for what arrives. @throws EncodingError if the encoding is unknown */
 export async function readBody(source: AsyncIterable<Uint8Array> | null, options: BodyOptions): Promise<Body> {
-  const { encoding, maxBytes, keepsCut = false, onArrival } = options;
-  const decoder = decoderOf(encoding);
-  const pieces: Uint8Array[] = [];
-  let [received, fed, produced] = [0, 0, 0];
-  let failure: { readonly error: unknown } | undefined;
-  let [isOver, isTooLarge] = [false, false];
-  const { promise: over, resolve } = Promise.withResolvers<undefined>();
-  const end = () => {
-    isOver = true;
-    resolve(undefined);
-  };
-  const stop = () => {
-    isTooLarge = true;
-    end();
-  };
-  const take = (piece: Uint8Array) => {
-    if (isOver) return;
-    produced += piece.length;
-    pieces.push(piece);
-    const isBomb = decoder !== undefined && produced > MAX_BOMB && produced > fed * MAX_GROWTH;
-    if (produced > maxBytes || isBomb) stop();
-  };
-  decoder?.on("data", take).on("end", end);
-  decoder?.on("error", () => {
-    failure ??= { error: new EncodingError("the bytes are not of the announced encoding") };
-    end();
-  });
-  const arriving = source?.[Symbol.asyncIterator]();
-  try {
-    while (!isOver && arriving !== undefined) {
-      // A decoder may exceed the limit, or fail, while nothing more arrives.
-      const next = await Promise.race([arriving.next(), over]);
-      if (next === undefined || next.done === true) break;
-      onArrival?.();
-      received += next.value.length;
-      if (decoder === undefined) take(next.value);
-      else if (received > maxBytes) stop();
-      // The decoder's queue is bounded: nothing more is read until it has drained.
-      for (let at = 0; decoder !== undefined && !isOver && at < next.value.length; at += FEED) {
-        const slice = next.value.subarray(at, at + FEED);
-        fed += slice.length;
-        if (!decoder.write(slice)) await Promise.race([drained(decoder), over]);
+  const reader = new BodyReader(options);
+  return await reader.read(source?.[Symbol.asyncIterator]());
+}
+
+class BodyReader {
+  readonly #options: BodyOptions;
+  readonly #decoder: Transform | undefined;
+  readonly #pieces: Uint8Array[] = [];
+  /** Bytes that arrived, that the decoder got, and that came out. */
+  #received = 0;
+  #fed = 0;
+  #produced = 0;
+  #failure: { readonly error: unknown } | undefined;
+  #isTooLarge = false;
+  /** True when nothing more is taken: the decoder has ended or failed, or there is too much. */
+  #isOver = false;
+  readonly #over = Promise.withResolvers<undefined>();
+
+  constructor(options: BodyOptions) {
+    this.#options = options;
+    this.#decoder = decoderOf(options.encoding);
+    this.#decoder?.on("data", (piece: Uint8Array) => this.#take(piece));
+    this.#decoder?.on("end", () => this.#end());
+    this.#decoder?.on("error", () => {
+      this.#failure ??= { error: new EncodingError("the bytes are not of the announced encoding") };
+      this.#end();
+    });
+  }
+
+  async read(arriving: AsyncIterator<Uint8Array> | undefined): Promise<Body> {
+    try {
+      while (!this.#isOver && arriving !== undefined) {
+        // A decoder may exceed the limit, or fail, while nothing more arrives.
+        const next = await Promise.race([arriving.next(), this.#over.promise]);
+        if (next === undefined || next.done === true) break;
+        await this.#arrived(next.value);
       }
+    } catch (error) {
+      this.#failure = { error };
     }
-  } catch (error) {
-    failure = { error };
-  }
-  // Not awaited: a server that keeps sending may never confirm it.
-  arriving?.return?.()?.catch(() => undefined);
-  if (decoder !== undefined) {
-    if (!isOver && received > 0) {
-      decoder.end();
-      await over;
+    // Not awaited: a server that keeps sending may never confirm it.
+    arriving?.return?.()?.catch(() => undefined);
+    if (!this.#isOver && this.#received > 0 && this.#decoder !== undefined) {
+      this.#decoder.end();
+      await this.#over.promise;
     }
-    decoder.destroy();
+    this.#decoder?.destroy();
+    const pieces = this.#pieces;
+    if (this.#isTooLarge && this.#options.keepsCut !== true) pieces.length = 0;
+    const bytes = pieces.length === 1 ? (pieces[0] as Uint8Array<ArrayBuffer>) : Buffer.concat(pieces);
+    return { bytes, isTooLarge: this.#isTooLarge, ...this.#failure };
   }
-  if (isTooLarge && !keepsCut) pieces.length = 0;
-  const bytes = pieces.length === 1 ? (pieces[0] as Uint8Array<ArrayBuffer>) : Buffer.concat(pieces);
-  return { bytes, isTooLarge, ...failure };
+
+  async #arrived(bytes: Uint8Array): Promise<void> {
+    const decoder = this.#decoder;
+    this.#options.onArrival?.();
+    this.#received += bytes.length;
+    if (decoder === undefined) this.#take(bytes);
+    else if (this.#received > this.#options.maxBytes) this.#stop();
+    for (let at = 0; decoder !== undefined && !this.#isOver && at < bytes.length; at += FEED) {
+      const slice = bytes.subarray(at, at + FEED);
+      this.#fed += slice.length;
+      // The decoder's queue is bounded: nothing more is read until it has drained.
+      if (!decoder.write(slice)) await Promise.race([drained(decoder), this.#over.promise]);
+    }
+  }
+
+  #take(piece: Uint8Array): void {
+    if (this.#isOver) return;
+    this.#produced += piece.length;
+    this.#pieces.push(piece);
+    const isBomb = this.#decoder !== undefined && this.#produced > MAX_BOMB && this.#produced > this.#fed * MAX_GROWTH;
+    if (this.#produced > this.#options.maxBytes || isBomb) this.#stop();
+  }
+
+  #stop(): void {
+    this.#isTooLarge = true;
+    this.#end();
+  }
+
+  #end(): void {
+    this.#isOver = true;
+    this.#over.resolve(undefined);
+  }
 }
 
 function decoderOf(encoding: string | null | undefined): Transform | undefined {

@@ -302,6 +302,15 @@ describe("an archive", () => {
     expect(clock.monotonic() - begun).toBeLessThan(18_000);
   });
 
+  test("that hangs at a range is asked for half of it the next time", async () => {
+    const slow = ({ fromBlock, toBlock }: Query) =>
+      toBlock - fromBlock >= 50 ? endless("") : new Response(line(toBlock));
+    const { portal, queries } = portalOf([slow], { clock: hastenedClock(20) });
+    await read(portal).catch(() => undefined);
+    expect((await read(portal)).at(-1)?.toBlock).toBe(199);
+    expect(queries.map(({ fromBlock, toBlock }) => toBlock - fromBlock + 1)).toEqual([100, 100, 50, 50]);
+  });
+
   test("that stops in its answer is read on behind what came", async () => {
     const { portal, queries } = portalOf(
       [({ fromBlock }) => endless(line(fromBlock) + line(130)), (query) => new Response(whole(query))],

@@ -6,7 +6,7 @@
 import { secondsIn } from "../../core/block-time.ts";
 import { type Clock, retry } from "../../core/clock.ts";
 import { EncodingError, readBody } from "../../core/decompress.ts";
-import { isRetryable } from "../../core/errors.ts";
+import { type ErrorMeta, isRetryable } from "../../core/errors.ts";
 import type { Hash } from "../../core/hex.ts";
 import { jsonIn } from "../../core/json-bytes.ts";
 import { RateWindow } from "../../core/rate.ts";
@@ -205,7 +205,8 @@ export class Portal implements HistorySource {
       } catch (error) {
         if (!(error instanceof ArchiveError)) throw error;
         const isSplit = error.action === "split" && !("contracts" in error.meta);
-        if (isSplit) this.#span.refused(blocks);
+        // A long range without logs may take a slow archive minutes, in which it sends nothing.
+        if (isSplit || error.meta["isLate"] === true) this.#span.refused(blocks);
         const isOther = isSplit ? blocks > 1 : error.action === "give up" && this.#drops(error);
         if (isOther && time.leftMs >= LEAST_MS) continue;
         // Whatever made it refuse one block may pass.
@@ -299,7 +300,7 @@ export class Portal implements HistorySource {
       if (signal?.aborted) throw signal.reason;
       const isLate = idle.signal.aborted;
       const fault = error instanceof EncodingError ? error.message : connectionFault(error);
-      throw this.#retryable(isLate ? "it does not answer in time" : fault);
+      throw isLate ? this.#retryable("it does not answer in time", { isLate }) : this.#retryable(fault);
     } finally {
       cancel();
       cancelAll();
@@ -311,8 +312,8 @@ export class Portal implements HistorySource {
     }
   }
 
-  #retryable(reason: string): ArchiveError {
-    return new ArchiveError("retry", `the archive failed: ${reason}`, { meta: { archive: this.label } });
+  #retryable(reason: string, meta: ErrorMeta = {}): ArchiveError {
+    return new ArchiveError("retry", `the archive failed: ${reason}`, { meta: { ...meta, archive: this.label } });
   }
 
   #asArchiveError(error: unknown): unknown {

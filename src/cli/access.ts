@@ -163,7 +163,11 @@ const boundedFetch =
   async (url: string, init: RequestInit): Promise<Response> => {
     const signals = AbortSignal.any([signal, ...(init.signal ? [init.signal] : [])]);
     const way = proxy === undefined ? {} : { proxy };
-    const response = await fetch(url, { ...init, ...way, redirect: "manual", signal: signals });
+    const headers = new Headers(init.headers);
+    // The runtime would decompress without a limit. A compressed answer is not asked for, and would be unreadable.
+    headers.set("accept-encoding", "identity");
+    const bounds = { redirect: "manual", decompress: false, signal: signals } as const;
+    const response = await fetch(url, { ...init, ...way, ...bounds, headers });
     if (response.body === null || response.headers.has("content-disposition")) return response;
     let length = 0;
     const bounded = new TransformStream<Uint8Array, Uint8Array>({

@@ -1,4 +1,7 @@
-/** Limits the rate of named callers: one token bucket for each name. */
+/**
+ * Limits rates. Token buckets limit named callers, who may use up at once what they saved. A window limits what this
+ * service asks of another one, which counts in windows.
+ */
 import type { Clock } from "./clock.ts";
 
 interface Rate {
@@ -38,5 +41,35 @@ export class TokenBuckets {
 
   #set(name: string, tokens: number): void {
     this.#buckets.set(name, { tokens, at: this.#clock.monotonic() });
+  }
+}
+
+/** Allows a number of starts in any stretch of a length, wherever it begins. */
+export class RateWindow {
+  readonly #clock: Pick<Clock, "monotonic">;
+  readonly #count: number;
+  readonly #ms: number;
+  /** Times of the last starts, at most `#count`. The oldest one is at `#oldest` once there are so many. */
+  readonly #starts: number[] = [];
+  #oldest = 0;
+
+  constructor(clock: Pick<Clock, "monotonic">, { count, ms }: { readonly count: number; readonly ms: number }) {
+    this.#clock = clock;
+    this.#count = count;
+    this.#ms = ms;
+  }
+
+  /** Starts, and returns 0. Otherwise returns the ms until the next start is free. */
+  take(): number {
+    const now = this.#clock.monotonic();
+    if (this.#starts.length < this.#count) {
+      this.#starts.push(now);
+      return 0;
+    }
+    const free = (this.#starts[this.#oldest] as number) + this.#ms;
+    if (free > now) return free - now;
+    this.#starts[this.#oldest] = now;
+    this.#oldest = (this.#oldest + 1) % this.#count;
+    return 0;
   }
 }

@@ -81,12 +81,13 @@ async function unlessFailed<T>(
  * too many answers. @throws ArchiveError; ArchiveDisprovedError if the node has no such logs
  */
 async function logsIn(
-  { reader }: ToldParts,
+  { reader, archives }: ToldParts,
   source: HistorySource,
   { signal, forms, ...range }: ToldSearch,
 ): Promise<readonly ChainLog[] | undefined> {
   let answers = 0;
-  for await (const part of source.transfers({ ...range, forms: forms ?? [] }, signal)) {
+  const told = source.transfers({ ...range, forms: forms ?? [] }, signal);
+  for await (const part of archives.advancing(source, told, range)) {
     const blocks = forms === undefined ? touchedIn(part) : transferredIn(part);
     if (blocks.length > 0) return confirmed(reader, source, { address: range.address, blocks, signal });
     if (++answers === MAX_ANSWERS && part.toBlock < range.toBlock) return undefined;

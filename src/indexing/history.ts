@@ -18,8 +18,8 @@ import { type HistoryTask, type PartProof, type ProofBudget, provePart } from ".
  * twenty with 96 %: what is rarer is for the contract's owners and counts to find.
  */
 export const SAMPLED_BLOCKS = 64;
-/** Time after which the node's reading looks for an archive again, whose rest may be over. */
-const LOOK_MS = 60_000;
+/** Time in ms for which a history that only an archive has waits for it without progress. */
+const PATIENCE_MS = 120_000;
 
 /** A step of a history: contiguous events of one source. */
 export interface HistoryStep {
@@ -49,7 +49,7 @@ export async function* historyFrom(task: HistoryTask): AsyncGenerator<HistorySte
   const nodeRanges = [...task.nodeRanges];
   const budget: ProofBudget = { samples: task.samplesLeft, provableFrom: task.provableFrom };
   let next = task.fromBlock;
-  let prunedAt: number | undefined;
+  let pruned: { readonly at: number; readonly until: number } | undefined;
   while (next <= final.number) {
     const own = nodeRanges.find(({ toBlock }) => toBlock >= next);
     // An archive that lags leaves the newest final blocks to the node, which reads on from the final one in any case.
@@ -57,7 +57,7 @@ export async function* historyFrom(task: HistoryTask): AsyncGenerator<HistorySte
     const found = await archives.find({ fromBlock: next, toBlock: last }, distrusted, signal);
     const toBlock = found?.toBlock ?? Math.min(final.number, own?.toBlock ?? Number.POSITIVE_INFINITY);
     const range = { fromBlock: next, toBlock };
-    const again = clock.monotonic() + LOOK_MS;
+    const again = clock.monotonic() + archives.lookAgainMs(distrusted);
     try {
       const steps = found === undefined ? fromNode(task, range) : fromArchive(task, found.source, range, budget);
       for await (const step of steps) {
@@ -70,9 +70,12 @@ export async function* historyFrom(task: HistoryTask): AsyncGenerator<HistorySte
       if (found === undefined) {
         if (!isHistoryPruned(error)) throw error;
         const from = await reader.historyStart(final.number);
-        // An archive that slept may have the blocks that the node dropped.
-        if (prunedAt === next || !archives.isReady(distrusted)) throw new HistoryPrunedError(chain, from, error);
-        prunedAt = next;
+        // An archive that slept may have the blocks that the node dropped, and one that rests may have them again.
+        const restMs = archives.restLeft(distrusted) ?? Number.POSITIVE_INFINITY;
+        const isAsked = pruned?.at === next && restMs === 0;
+        if (pruned?.at !== next) pruned = { at: next, until: clock.monotonic() + PATIENCE_MS };
+        if (isAsked || clock.monotonic() + restMs > pruned.until) throw new HistoryPrunedError(chain, from, error);
+        await clock.sleep(restMs, signal);
       } else if (signal.aborted || !(error instanceof ArchiveError || error instanceof ArchiveDisprovedError)) {
         throw error;
       } else if (error instanceof ArchiveError && error.action === "shift" && (error.from ?? 0) > next) {
@@ -104,7 +107,8 @@ async function* fromArchive(
   budget: ProofBudget,
 ): AsyncGenerator<HistoryStep> {
   const { address, forms, signal } = task;
-  for await (const part of source.transfers({ address, forms, fromBlock, toBlock }, signal)) {
+  const told = source.transfers({ address, forms, fromBlock, toBlock }, signal);
+  for await (const part of task.archives.advancing(source, told, { fromBlock, toBlock })) {
     const proof = await provePart(task, source, { part, last: toBlock }, budget);
     budget.samples -= Math.min(budget.samples, proof.sampled);
     yield { events: [transfersEvent(task, part, part.decoded)], archive: { label: source.label, proof } };

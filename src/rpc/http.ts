@@ -3,6 +3,7 @@
  * limit. Runs on two threads: the main thread, and the decode worker for large answers. Errors never contain the URL,
  * only the endpoint's label.
  */
+import { ACCEPTED_ENCODINGS, EncodingError, readBody } from "../core/decompress.ts";
 import { classifyHttpStatus, connectionFault, RpcError } from "./rpc-errors.ts";
 
 /** The destination of a request, with its limits. */
@@ -28,7 +29,13 @@ export async function post(target: HttpTarget, payload: string, signal?: AbortSi
     response = await fetch(url, {
       method: "POST",
       body: payload,
-      headers: { "content-type": "application/json", accept: "application/json" },
+      headers: {
+        "content-type": "application/json",
+        accept: "application/json",
+        "accept-encoding": ACCEPTED_ENCODINGS,
+      },
+      // The runtime would decompress without a limit.
+      decompress: false,
       redirect: "error",
       keepalive: !isFresh,
       ...(proxy === undefined ? {} : { proxy }),
@@ -60,27 +67,32 @@ const MAX_ERROR_BODY = 8_192;
 /**
  * Reads the answer's bytes, and stops at the size limit. Trusts `content-length`, except for a compressed or chunked
  * answer, whose length it does not give. Then counts the bytes as they arrive, which costs small answers more.
- * @throws RpcError `range`
+ * @throws RpcError `range`, `transient`
  */
 async function bodyOf(response: Response, { label, maxBytes }: HttpTarget): Promise<Uint8Array> {
   const { headers } = response;
-  const isOther = headers.has("content-encoding") || headers.has("transfer-encoding");
+  const encoding = headers.get("content-encoding");
+  const isOther = encoding !== null || headers.has("transfer-encoding");
   const declared = isOther ? null : headers.get("content-length");
-  let length = Number(declared ?? 0);
+  const length = Number(declared ?? 0);
   if (declared !== null && length <= maxBytes) return new Uint8Array(await response.arrayBuffer());
   // `body` is read only here. Access makes the response a stream, which takes a fifth longer for a large answer.
   const { body } = response;
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of length > maxBytes ? [] : (body ?? [])) {
-    chunks.push(chunk);
-    length += chunk.length;
-    if (length > maxBytes) break;
+  try {
+    if (length > maxBytes) throw tooLarge(label, length);
+    const { bytes, isTooLarge, error } = await readBody(body, { encoding, maxBytes });
+    if (isTooLarge) throw tooLarge(label, maxBytes + 1);
+    if (error === undefined) return bytes;
+    if (!(error instanceof EncodingError)) throw error;
+    throw new RpcError("transient", `the answer can't be read: ${error.message}`, { meta: { endpoint: label } });
+  } finally {
+    // Not awaited: an endpoint that keeps sending may never confirm the cancel.
+    body?.cancel().catch(() => undefined);
   }
-  if (length <= maxBytes) return chunks.length === 1 ? (chunks[0] as Uint8Array) : Buffer.concat(chunks);
-  // Not awaited: an endpoint that keeps sending may never confirm the cancel.
-  body?.cancel().catch(() => undefined);
-  throw new RpcError("range", "the answer is too large", { meta: { endpoint: label, bytes: length } });
 }
+
+const tooLarge = (endpoint: string, bytes: number): RpcError =>
+  new RpcError("range", "the answer is too large", { meta: { endpoint, bytes } });
 
 function looksLikeJsonRpc(bytes: Uint8Array): boolean {
   return bytes.length < 100_000 && new TextDecoder().decode(bytes).includes('"jsonrpc"');

@@ -17,6 +17,7 @@ import {
   type ArchiveOptions,
   type ArchiveQuery,
   archiveOfNode,
+  STALLS,
   startArchive,
   type TestArchive,
   TROUBLES,
@@ -156,6 +157,25 @@ describe("a history from an archive", () => {
       expect(withoutTimes(listed)).toEqual(withoutTimes(truth));
     });
   }
+
+  for (const stall of STALLS) {
+    test(`is the node's within 20 s of an archive that stalls: ${stall}`, async () => {
+      const begun = performance.now();
+      const { listed, archive, proxy } = await indexed({ faults: [stall], rate: 1 }, { done: () => true });
+      const seconds = (performance.now() - begun) / 1_000;
+      expect(archive.committed.get(stall) ?? 0).toBeGreaterThan(0);
+      expect(withoutTimes(listed)).toEqual(withoutTimes(truth));
+      expect(seconds).toBeLessThan(30);
+      expect(proxy.count()).toBeLessThan(1_500);
+    });
+  }
+
+  test("waits for an archive that is down for seconds, where the node has the blocks pruned", async () => {
+    const { listed, row, archive } = await indexed({ faults: ["down"], rate: 1, stalls: 6 }, { prunedTo: 500 });
+    expect(archive.committed.get("down")).toBe(6);
+    expect(withoutTimes(listed)).toEqual(withoutTimes(truth));
+    expect(row.history).toMatch(/^archive, owners proven/);
+  });
 
   for (const lie of ["omit", "forge", "forge well", "another branch"] as const satisfies readonly ArchiveFault[]) {
     test(`is right although the archive lies: ${lie}`, async () => {

@@ -1,18 +1,21 @@
 /** The client of SQD's Portal against a server that answers as scripted: encodings, bounds, refusals and the rate. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { gzipSync } from "node:zlib";
-import { systemClock } from "../../src/core/clock.ts";
+import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { ArchiveError, type LogsPart } from "../../src/rpc/archive/port.ts";
 import { Portal } from "../../src/rpc/archive/portal.ts";
 import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
 import type { LogFilter } from "../../src/rpc/port.ts";
+import { hastenedClock } from "../support/hastened-clock.ts";
+import { TurnedClock } from "../support/turned-clock.ts";
 
 const word = (value: number) => `0x${value.toString(16).padStart(64, "0")}` as Hash;
 const CONTRACT = `0x${"ab".repeat(20)}` as Address;
 const FILTER: LogFilter = { addresses: [CONTRACT], topics: [TRANSFER], fromBlock: 100, toBlock: 199 };
 
 interface Query {
+  readonly fields: { readonly block: Readonly<Record<string, boolean>> };
   readonly fromBlock: number;
   readonly toBlock: number;
   readonly parentBlockHash?: string;
@@ -32,22 +35,28 @@ const log = (logIndex: number, data = "0x") => ({
 });
 
 /** A client of a server that gives these answers, one after the other, and then the last one again. */
-function portalOf(answers: readonly ((query: Query) => Response)[], per10s = 1_000) {
+function portalOf(
+  answers: readonly ((query: Query) => Response)[],
+  {
+    per10s = 1_000,
+    clock = systemClock,
+    head = (n: number): unknown => ({ number: 500 - n, hash: word(500 - n) }),
+  }: { readonly per10s?: number; readonly clock?: Clock; readonly head?: (n: number) => unknown } = {},
+) {
   const queries: Query[] = [];
   const times: number[] = [];
   const server = Bun.serve({
     port: 0,
     fetch: async (request) => {
-      times.push(performance.now());
-      if (request.method === "GET")
-        return Response.json({ number: 500 - times.length, hash: word(500 - times.length) });
+      times.push(clock.monotonic());
+      if (request.method === "GET") return Response.json(head(times.length) ?? null);
       queries.push((await request.json()) as Query);
       return (answers[queries.length - 1] ?? answers.at(-1)!)(queries.at(-1) as Query);
     },
   });
   started.push(server);
   const url = `http://127.0.0.1:${server.port}/datasets/x`;
-  const portal = new Portal({ url, label: "archive eth#1", per10s, clock: systemClock, decoder: { decode: unused } });
+  const portal = new Portal({ url, label: "archive eth#1", per10s, clock, decoder: { decode: unused } });
   return { portal, queries, times };
 }
 const unused = (): never => {
@@ -59,6 +68,8 @@ async function read(portal: Portal, filter = FILTER): Promise<LogsPart[]> {
   for await (const part of portal.logs(filter, new AbortController().signal)) parts.push(part);
   return parts;
 }
+
+const randomBytes = () => `0x${Buffer.from(crypto.getRandomValues(new Uint8Array(8_192))).toString("hex")}`;
 
 const whole = ({ fromBlock, toBlock }: Query) =>
   [line(fromBlock), line(Math.floor((fromBlock + toBlock) / 2), [log(3), log(1)]), line(toBlock)].join("");
@@ -156,24 +167,188 @@ describe("a query", () => {
   });
 });
 
-test("an archive on another branch tells its blocks in rising order, whichever order it sends", async () => {
-  const previousBlocks = [9, 7, 8].map((number) => ({ number, hash: word(number) }));
-  const { portal } = portalOf([() => Response.json({ previousBlocks }, { status: 409 })]);
-  const error = (await read(portal).catch((failure: unknown) => failure)) as ArchiveError;
-  expect(error.action).toBe("fork");
-  expect(error.previousBlocks.map(({ number }) => number)).toEqual([7, 8, 9]);
-});
-
 test("an archive's head doesn't fall when another of its replicas answers", async () => {
   const { portal } = portalOf([]);
   expect((await portal.head())?.number).toBe(499);
   expect((await portal.head())?.number).toBe(499);
 });
 
-test("requests beyond the rate wait", async () => {
-  const { portal, times } = portalOf([({ fromBlock }) => new Response(line(fromBlock))], 100);
-  await read(portal, { ...FILTER, toBlock: FILTER.fromBlock + 119 });
-  expect(times).toHaveLength(120);
-  // A full bucket has 100; each further one comes after a tenth of a second.
-  expect((times.at(-1) as number) - (times[0] as number)).toBeGreaterThan(1_500);
+test("an archive that tells no head fails for now", async () => {
+  const { portal } = portalOf([], { head: (n) => (n === 1 ? null : { number: 7, hash: word(7) }) });
+  const error = await portal.head().catch((failure: unknown) => failure);
+  expect(error).toMatchObject({ action: "retry", retryable: true });
+  expect((await portal.head()).number).toBe(7);
+});
+
+test("an archive gets no more requests in any ten seconds than it allows", async () => {
+  const clock = hastenedClock(20);
+  const { portal, times } = portalOf([({ fromBlock }) => new Response(line(fromBlock))], { per10s: 20, clock });
+  await read(portal, { ...FILTER, toBlock: FILTER.fromBlock + 49 });
+  expect(times).toHaveLength(50);
+  for (const [at, time] of times.slice(20).entries()) expect(time - (times[at] as number)).toBeGreaterThan(10_000);
+});
+
+describe("a refusal", () => {
+  const refused = (words: string, status = 400) => new Response(words, { status });
+  /** What an archive says about a field that it doesn't know, in the words of its releases. */
+  const OF_FIELDS = [
+    "Bad request: column 'state_root' is not found in 'blocks'",
+    'Bad request: column "state_root" is not found in "blocks"',
+    "Bad request: column state_root is not found in blocks",
+    "Bad request: Couldn't parse query: unknown field `stateRoot`, expected one of `number`, `hash` at line 1 column 130",
+    "Bad request: fields.block: unknown field `stateRoot`, expected `number` or `hash` at line 1 column 9",
+    "Bad request: unknown field: stateRoot",
+    JSON.stringify({
+      error: { type: "invalid_request_error", message: 'unknown field "stateRoot", expected one of "number"' },
+    }),
+  ];
+  for (const words of OF_FIELDS) {
+    test(`that names a field has it left out: ${words}`, async () => {
+      const { portal, queries } = portalOf([
+        ({ fields }) => (fields.block["stateRoot"] === true ? refused(words) : new Response("")),
+        (query) => new Response(whole(query)),
+      ]);
+      expect((await read(portal)).at(-1)?.toBlock).toBe(199);
+      expect(queries.map(({ fields }) => fields.block["stateRoot"])).toEqual([true, undefined]);
+      expect(queries[1]?.fields.block["receiptsRoot"]).toBe(true);
+    });
+  }
+
+  for (const words of [
+    "Bad request: invalid type: string, expected u64 at line 1 column 130",
+    "Bad request: unknown field `number`, expected one of `height` at line 1 column 20",
+    "Bad request: unknown field `wings` at line 1 column 20",
+  ]) {
+    test(`without a field that can be left out is final: ${words}`, async () => {
+      const { portal, queries } = portalOf([() => refused(words)]);
+      expect(await read(portal).catch((failure: unknown) => failure)).toMatchObject({ action: "give up" });
+      expect(queries).toHaveLength(1);
+    });
+  }
+
+  test("of a field is forgotten after an hour", async () => {
+    const clock = new TurnedClock();
+    const { portal, queries } = portalOf(
+      [() => refused("column 'state_root' is not found in 'blocks'"), (query) => new Response(whole(query))],
+      { clock },
+    );
+    await read(portal);
+    clock.turn(3_599_000);
+    await read(portal);
+    clock.turn(2_000);
+    await read(portal);
+    expect(queries.map(({ fields }) => fields.block["stateRoot"])).toEqual([true, undefined, undefined, true]);
+  });
+
+  const OF_SIZE: readonly (readonly [string, number])[] = [
+    ["Bad request: Query is too large", 400],
+    ["the result exceeds the size limit", 400],
+    ["worker failure: response exceeded the response size limit", 500],
+    ["", 413],
+  ];
+  for (const [words, status] of OF_SIZE) {
+    test(`of the size is asked again in smaller ranges: ${status} ${words}`, async () => {
+      const { portal, queries } = portalOf([() => refused(words, status), (query) => new Response(whole(query))]);
+      expect((await read(portal)).at(-1)?.toBlock).toBe(199);
+      expect(queries.slice(0, 2).map(({ fromBlock, toBlock }) => toBlock - fromBlock + 1)).toEqual([100, 50]);
+    });
+  }
+
+  test("of each size makes an archive fail for now, and its ranges grow again afterwards", async () => {
+    let isLarge = true;
+    const { portal, queries } = portalOf([
+      (query) => (isLarge ? refused("", 413) : new Response(line(query.fromBlock) + line(query.toBlock))),
+    ]);
+    const error = await read(portal).catch((failure: unknown) => failure);
+    expect(error).toMatchObject({ action: "retry" });
+    const sizes = () => queries.splice(0).map(({ fromBlock, toBlock }) => toBlock - fromBlock + 1);
+    expect(sizes()).toEqual([100, 50, 25, 12, 6, 3, 1]);
+    isLarge = false;
+    await read(portal, { ...FILTER, fromBlock: 1, toBlock: 1_000 });
+    expect(sizes()).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 256, 489]);
+  });
+
+  test("of a size that was tried again makes the next try later", async () => {
+    const { portal, queries } = portalOf([
+      ({ fromBlock, toBlock }) =>
+        toBlock - fromBlock >= 10 ? refused("", 413) : new Response(line(fromBlock) + line(toBlock)),
+    ]);
+    await read(portal, { ...FILTER, fromBlock: 1, toBlock: 1_000 });
+    const large = queries.filter(({ fromBlock, toBlock }) => toBlock - fromBlock >= 10).length;
+    // Seven refusals find the size, one in 32 requests tries more afterwards.
+    expect(queries.length - large).toBeGreaterThan(100);
+    expect(large).toBeLessThan(20);
+  });
+
+  test("that asks for a long wait is passed on at once, with the wait", async () => {
+    const headers = { "retry-after": "3600" };
+    const { portal, queries } = portalOf([() => new Response("", { status: 429, headers })]);
+    const error = await read(portal).catch((failure: unknown) => failure);
+    expect(error).toMatchObject({ action: "retry", retryAfterMs: 3_600_000 });
+    expect(queries).toHaveLength(1);
+  });
+});
+
+describe("an archive", () => {
+  const endless = (text: string) =>
+    new Response(new ReadableStream({ start: (controller) => controller.enqueue(Buffer.from(text)) }));
+
+  test("that hangs is given up within 15 s, after a second try", async () => {
+    const clock = hastenedClock(20);
+    const { portal, queries } = portalOf([() => endless("")], { clock });
+    const begun = clock.monotonic();
+    expect(await read(portal).catch((failure: unknown) => failure)).toMatchObject({ action: "retry" });
+    expect(queries).toHaveLength(2);
+    expect(clock.monotonic() - begun).toBeLessThan(18_000);
+  });
+
+  test("that hangs at a range is asked for half of it the next time", async () => {
+    const slow = ({ fromBlock, toBlock }: Query) =>
+      toBlock - fromBlock >= 50 ? endless("") : new Response(line(toBlock));
+    const { portal, queries } = portalOf([slow], { clock: hastenedClock(20) });
+    await read(portal).catch(() => undefined);
+    expect((await read(portal)).at(-1)?.toBlock).toBe(199);
+    expect(queries.map(({ fromBlock, toBlock }) => toBlock - fromBlock + 1)).toEqual([100, 100, 50, 50]);
+  });
+
+  test("that stops in its answer is read on behind what came", async () => {
+    const { portal, queries } = portalOf(
+      [({ fromBlock }) => endless(line(fromBlock) + line(130)), (query) => new Response(whole(query))],
+      { clock: hastenedClock(20) },
+    );
+    const parts = await read(portal);
+    expect(parts.map(({ toBlock }) => toBlock)).toEqual([130, 199]);
+    expect(parts[0]?.tookMs).toBeGreaterThan(7_000);
+    expect(queries).toHaveLength(2);
+  });
+
+  test("is not blamed for the waits of the operator's own rate limit", async () => {
+    const clock = hastenedClock(20);
+    const { portal } = portalOf([({ fromBlock }) => new Response(line(fromBlock))], { per10s: 1, clock });
+    const parts = await read(portal, { ...FILTER, toBlock: FILTER.fromBlock + 3 });
+    expect(parts).toHaveLength(4);
+    for (const { tookMs } of parts) expect(tookMs).toBeLessThan(5_000);
+  });
+
+  test("that sends what is no zstd fails for now", async () => {
+    const { portal } = portalOf([() => new Response("plain", { headers: { "content-encoding": "zstd" } })]);
+    const error = await read(portal).catch((failure: unknown) => failure);
+    expect(error).toMatchObject({ action: "retry" });
+    expect((error as Error).message).toContain("encoding");
+  });
+
+  test("whose compressed answer breaks off is read on behind what came", async () => {
+    const text = (from: number, to: number) =>
+      Array.from({ length: to - from + 1 }, (_, at) => line(from + at, [log(1, randomBytes())])).join("");
+    const cut = ({ fromBlock, toBlock }: Query) => {
+      const packed = Bun.zstdCompressSync(text(fromBlock, toBlock));
+      const headers = { "content-encoding": "zstd" };
+      return new Response(packed.subarray(0, Math.floor(packed.length / 2)), { headers });
+    };
+    const { portal, queries } = portalOf([cut, (query) => new Response(whole(query))]);
+    const parts = await read(portal);
+    expect(parts.map(({ fromBlock }) => fromBlock)[0]).toBe(100);
+    expect(parts.at(-1)?.toBlock).toBe(199);
+    expect(queries[1]?.fromBlock).toBeGreaterThan(120);
+  });
 });

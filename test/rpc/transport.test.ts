@@ -1,7 +1,11 @@
 /** The transport to an endpoint over real sockets, and its handling of connections that died silently. */
 import { afterEach, describe, expect, test } from "bun:test";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { brotliCompressSync, gzipSync } from "node:zlib";
 import { systemClock } from "../../src/core/clock.ts";
 import { createTransport, type Transport } from "../../src/rpc/endpoint/transport.ts";
+import { startForwardProxy } from "../support/forward-proxy.ts";
 import { startSilentRelay } from "../support/silent-relay.ts";
 
 const started: { stop(): unknown }[] = [];
@@ -203,5 +207,74 @@ describe("over http", () => {
     expect(await waiting).toMatchObject({ code: "rpc_transient", message: expect.stringContaining("closed") });
     expect(await ask(transport)).toMatchObject({ code: "rpc_transient" });
     expect(relay.accepted).toBe(1);
+  });
+
+  const ENCODINGS: Readonly<Record<string, (text: string) => Uint8Array>> = {
+    identity: (text) => Buffer.from(text),
+    gzip: (text) => gzipSync(text),
+    br: (text) => brotliCompressSync(text),
+    zstd: (text) => Bun.zstdCompressSync(text),
+  };
+
+  /** A node that answers in an encoding, and counts its connections. */
+  async function startPackedNode(encoding: string, size = 600_000) {
+    const text = JSON.stringify({ id: 1, result: "0x1".padEnd(size, "0123456789") });
+    const packed = (ENCODINGS[encoding] as (text: string) => Uint8Array)(text);
+    let connections = 0;
+    const server = createServer((request, response) => {
+      request.resume();
+      const offered = String(request.headers["accept-encoding"]);
+      const isOffered = encoding === "identity" || offered.includes(encoding);
+      response.writeHead(isOffered ? 200 : 406, encoding === "identity" ? {} : { "content-encoding": encoding });
+      response.end(packed);
+    });
+    server.on("connection", () => connections++);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    server.listen(0, "127.0.0.1", resolve);
+    await promise;
+    started.push({ stop: () => server.close() });
+    return { port: (server.address() as AddressInfo).port, text, connections: () => connections };
+  }
+
+  for (const encoding of Object.keys(ENCODINGS)) {
+    test(`reads answers in the encoding ${encoding} on one kept connection, and on a fresh one if asked to`, async () => {
+      const node = await startPackedNode(encoding);
+      const transport = transportTo(`http://127.0.0.1:${node.port}`, 5_000);
+      const read = async (isFresh: boolean) => String(Buffer.from(await transport.send("{}", [1], { isFresh })));
+      for (let asked = 0; asked < 5; asked++) expect(await read(false)).toBe(node.text);
+      expect(node.connections()).toBe(1);
+      expect(await read(true)).toBe(node.text);
+      expect(node.connections()).toBe(2);
+    });
+
+    test(`reads answers in the encoding ${encoding} through a proxy`, async () => {
+      const node = await startPackedNode(encoding, 20_000);
+      const proxy = await startForwardProxy({ "node.example:80": node.port });
+      started.push(proxy);
+      const options = { label: "eth#1", timeoutMs: 5_000, maxBytes: 1_000_000, clock: systemClock };
+      const transport = createTransport({ ...options, url: "http://node.example/", proxy: proxy.url });
+      expect(String(Buffer.from(await transport.send("{}", [1])))).toBe(node.text);
+      expect(proxy.requests).toEqual(["POST node.example:80"]);
+      transport.close();
+    });
+  }
+
+  test("refuses an answer that is too large in plain or compressed as a range", async () => {
+    for (const encoding of Object.keys(ENCODINGS)) {
+      const node = await startPackedNode(encoding);
+      const options = { label: "eth#1", timeoutMs: 5_000, maxBytes: 500_000, clock: systemClock };
+      const transport = createTransport({ ...options, url: `http://127.0.0.1:${node.port}` });
+      const error = await transport.send("{}", [1]).catch((failure: unknown) => failure);
+      expect(error).toMatchObject({ code: "rpc_range", message: expect.stringContaining("too large") });
+      transport.close();
+    }
+  });
+
+  test("retries an answer whose bytes are not in its encoding", async () => {
+    const headers = { "content-encoding": "gzip" };
+    const server = Bun.serve({ port: 0, fetch: () => new Response("no gzip", { headers }) });
+    started.push({ stop: () => server.stop(true) });
+    const error = await ask(transportTo(`http://127.0.0.1:${server.port}`, 5_000));
+    expect(error).toMatchObject({ code: "rpc_transient", message: expect.stringContaining("can't be read") });
   });
 });

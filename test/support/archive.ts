@@ -2,11 +2,12 @@
  * A server of SQD's Portal protocol, made from a chain's own history, which can be wrong in many ways. In: a chain, and
  * the faults, drawn by seed so that a run can be repeated. Out: the address of a data set on a free port.
  */
-import { createServer } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { gzipSync } from "node:zlib";
 import { Bloom } from "../../src/rpc/decode/bloom.ts";
 import { headerHash } from "../../src/rpc/decode/hashes.ts";
+import { zstdBomb } from "./bombs.ts";
 
 export interface ArchivedLog {
   readonly address: string;
@@ -53,13 +54,17 @@ export interface ArchiveChain {
 /** Ways to be wrong. The first ones change what is told, the others how. */
 export const LIES = ["omit", "omit pair", "forge", "forge well", "another branch", "wrong time"] as const;
 export const TROUBLES = ["cut", "cut in a line", "repeat", "reorder", "empty", "break off"] as const;
-export type ArchiveFault = (typeof LIES)[number] | (typeof TROUBLES)[number];
+/** Ways to make no progress, or too little. */
+export const STALLS = ["hang", "drip", "wait an hour", "one block", "too large", "down", "bomb"] as const;
+export type ArchiveFault = (typeof LIES)[number] | (typeof TROUBLES)[number] | (typeof STALLS)[number];
 
 export interface ArchiveOptions {
   readonly faults?: readonly ArchiveFault[];
   /** Share of the blocks with a log, or of the answers, that have a fault. Default: 1 of 10. */
   readonly rate?: number;
   readonly seed?: number;
+  /** Requests for blocks after which answers stall no longer. Default: they always may. */
+  readonly stalls?: number;
   /** Time that each answer takes, in ms. */
   readonly latencyMs?: number;
   /** The archive's first block. */
@@ -93,6 +98,7 @@ const salted = (text: string) => `0x${Bun.CryptoHasher.hash("sha256", text, "hex
 
 export async function startArchive(chain: ArchiveChain, options: ArchiveOptions = {}): Promise<TestArchive> {
   const { faults = [], rate = 0.1, seed = 1, latencyMs = 0, startBlock = 0, mostBlocks = 1_000_000 } = options;
+  const { stalls = Number.POSITIVE_INFINITY } = options;
   const queries: ArchiveQuery[] = [];
   const committed = new Map<ArchiveFault, number>();
   const has = (fault: ArchiveFault, ...place: readonly (string | number)[]): boolean => {
@@ -128,8 +134,10 @@ export async function startArchive(chain: ArchiveChain, options: ArchiveOptions 
     }
     return all as unknown as ArchivedBlock[];
   };
-  const archive = { queries, committed, isGone: false, half: "" };
-  const respond = async (path: string, given: string, headers: Headers): Promise<Response | "broken off"> => {
+  const archive = { queries, committed, isGone: false };
+  const stalled = (at: string): (typeof STALLS)[number] | undefined =>
+    queries.length > stalls ? undefined : STALLS.find((stall) => has(stall, at));
+  const respond = async (path: string, given: string, headers: Headers): Promise<Response | Broken> => {
     if (archive.isGone) return new Response("gone", { status: 503 });
     if (latencyMs > 0) await Bun.sleep(latencyMs);
     const head = await chain.head();
@@ -145,12 +153,18 @@ export async function startArchive(chain: ArchiveChain, options: ArchiveOptions 
     if (query.fromBlock < startBlock) {
       return new Response(`Bad request: dataset starts from block ${startBlock}`, { status: 400 });
     }
-    const toBlock = Math.min(query.toBlock, head);
+    // An answer that is asked for again may be sound.
+    const at = `${query.fromBlock} ${queries.length}`;
+    const stall = stalled(at);
+    if (stall === "hang") return { drips: "" };
+    if (stall === "wait an hour") return new Response("", { status: 429, headers: { "retry-after": "3600" } });
+    if (stall === "too large") return new Response("the result exceeds the size limit", { status: 413 });
+    if (stall === "down") return new Response("no available workers", { status: 503 });
+    if (stall === "bomb") return new Response(zstdBomb(2 ** 31), { headers: { "content-encoding": "zstd" } });
+    const toBlock = stall === "one block" ? query.fromBlock : Math.min(query.toBlock, head);
     const there = await chain.blocks({ ...query, toBlock });
     const { tell = async () => there } = options;
     const blocks = cutAfter(told(await tell(there, { ...query, toBlock })), mostBlocks);
-    // An answer that is asked for again may be sound.
-    const at = `${query.fromBlock} ${queries.length}`;
     if (has("empty", at)) return encoded("", headers);
     let lines = blocks.map((block) => lineOf(block, query));
     if (has("cut", at)) lines = lines.slice(0, Math.max(1, Math.floor(lines.length * drawn(seed, at))));
@@ -158,10 +172,8 @@ export async function startArchive(chain: ArchiveChain, options: ArchiveOptions 
     if (lines.length > 2 && has("reorder", at)) lines.splice(1, 2, lines[2] as string, lines[1] as string);
     const text = lines.map((line) => `${line}\n`).join("");
     if (lines.length > 1 && has("cut in a line", at)) return encoded(text.slice(0, text.length - 20), headers);
-    if (lines.length > 1 && has("break off", at)) {
-      archive.half = text.slice(0, Math.floor(text.length / 2));
-      return "broken off";
-    }
+    if (lines.length > 1 && has("break off", at)) return { half: text.slice(0, Math.floor(text.length / 2)) };
+    if (stall === "drip") return { drips: text };
     return encoded(text, headers);
   };
   const server = createServer(async (request, response) => {
@@ -169,9 +181,10 @@ export async function startArchive(chain: ArchiveChain, options: ArchiveOptions 
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const headers = new Headers(request.headers as Record<string, string>);
     const answer = await respond(request.url ?? "", Buffer.concat(chunks).toString(), headers);
-    if (answer === "broken off") {
+    if (!(answer instanceof Response)) {
       response.writeHead(200, { "content-type": "application/jsonl" });
-      response.write(archive.half, () => response.destroy());
+      if ("half" in answer) response.write(answer.half, () => response.destroy());
+      else drip(response, answer.drips);
       return;
     }
     response.writeHead(answer.status, Object.fromEntries(answer.headers));
@@ -188,6 +201,17 @@ export async function startArchive(chain: ArchiveChain, options: ArchiveOptions 
       await new Promise((resolve) => server.close(resolve));
     },
   });
+}
+
+/** An answer that doesn't end as it should: it breaks off after half, or drips, or hangs if there is nothing to drip. */
+type Broken = { readonly half: string } | { readonly drips: string };
+
+/** Sends the header, and a byte a second until the client is gone. */
+function drip(response: ServerResponse, text: string): void {
+  let at = 0;
+  response.flushHeaders();
+  const timer = setInterval(() => void (at < text.length && response.write(text[at++] as string)), 1_000);
+  response.on("close", () => clearInterval(timer));
 }
 
 interface MutableBlock {

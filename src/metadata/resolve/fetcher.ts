@@ -7,11 +7,10 @@ import { lookup as dnsLookup } from "node:dns/promises";
 import http, { type ClientRequest, type IncomingMessage } from "node:http";
 import https from "node:https";
 import { isIP, isIPv6, type LookupFunction } from "node:net";
-import type { Transform } from "node:stream";
-import { promisify } from "node:util";
-import { createBrotliDecompress, createGunzip, createInflate, gunzip } from "node:zlib";
 import ipaddr from "ipaddr.js";
 import { type Clock, withTimeout } from "../../core/clock.ts";
+import { EncodingError, gunzipped, readBody } from "../../core/decompress.ts";
+import { messageOf } from "../../core/errors.ts";
 import { type Gateway, GuardedSecrets, parseGateway } from "../../core/gateway.ts";
 import { type Proxies, proxyFor } from "../../core/proxies.ts";
 import { MetadataFailure } from "./failure.ts";
@@ -119,93 +118,43 @@ export const systemWire: Wire = {
   },
 };
 
-/** A map, not an object: a server may send the name of an object's inherited property. */
-const DECODERS: ReadonlyMap<string, () => Transform> = new Map([
-  ["gzip", createGunzip],
-  ["x-gzip", createGunzip],
-  ["deflate", createInflate],
-  ["br", createBrotliDecompress],
-]);
-
 /**
  * Reads a response's body within one size limit. It applies to the announced length, to the bytes received, and to the
  * decompressed bytes. The response is destroyed as soon as one of them exceeds the limit.
  * @throws MetadataFailure, and the signal's reason when it is aborted
  */
-async function readBody(response: IncomingMessage, maxBytes: number, signal: AbortSignal): Promise<RawContent> {
+async function readContent(response: IncomingMessage, maxBytes: number, signal: AbortSignal): Promise<RawContent> {
   const announced = Number(response.headers["content-length"] ?? 0);
   if (announced > maxBytes) throw new MetadataFailure("too_large", "content-length");
-  const encoding = (response.headers["content-encoding"] ?? "identity").trim().toLowerCase();
-  const decoder = DECODERS.get(encoding)?.();
-  if (decoder === undefined && encoding !== "identity" && encoding !== "") {
-    throw new MetadataFailure("bad_encoding", "content-encoding");
+  const stop = () => response.destroy();
+  signal.addEventListener("abort", stop, { once: true });
+  if (signal.aborted) stop();
+  try {
+    const encoding = response.headers["content-encoding"];
+    const { bytes, isTooLarge, error } = await readBody(response, { encoding, maxBytes });
+    signal.throwIfAborted();
+    if (isTooLarge) throw new MetadataFailure("too_large");
+    if (error instanceof EncodingError) throw new MetadataFailure("bad_encoding", "compression");
+    if (error !== undefined) throw new MetadataFailure("connection_failed", messageOf(error));
+    const { mimetype, charset } = readMediaType(response.headers["content-type"] ?? "");
+    return { mimetype, charset, bytes: await decompressed(bytes, maxBytes) };
+  } catch (error) {
+    if (error instanceof EncodingError) throw new MetadataFailure("bad_encoding", "content-encoding");
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", stop);
+    stop();
   }
-  const bytes = await decompressed(await collect(response, decoder, maxBytes, signal), maxBytes);
-  const { mimetype, charset } = readMediaType(response.headers["content-type"] ?? "");
-  return { mimetype, charset, bytes };
 }
-
-const gunzipAsync = promisify(gunzip);
 
 /** Decompresses a file that is stored compressed, which its host does not announce. @throws MetadataFailure */
 async function decompressed(bytes: Uint8Array, maxBytes: number): Promise<Uint8Array> {
   if (!isGzip(bytes)) return bytes;
   try {
-    return new Uint8Array(await gunzipAsync(bytes, { maxOutputLength: maxBytes }));
+    return await gunzipped(bytes, maxBytes);
   } catch (error) {
     throw gunzipFailure(error);
   }
-}
-
-function collect(
-  response: IncomingMessage,
-  decoder: Transform | undefined,
-  maxBytes: number,
-  signal: AbortSignal,
-): Promise<Uint8Array> {
-  return new Promise((resolve, reject) => {
-    const chunks: Uint8Array[] = [];
-    let [received, produced] = [0, 0];
-    let isOver = false;
-    const end = (error: unknown, bytes?: Uint8Array) => {
-      if (isOver) return;
-      isOver = true;
-      // Settle the promise first: destroying the response emits "aborted".
-      if (bytes === undefined) reject(error);
-      else resolve(bytes);
-      signal.removeEventListener("abort", onAbort);
-      response.removeAllListeners("data");
-      response.destroy();
-      decoder?.destroy();
-    };
-    const onAbort = () => end(signal.reason);
-    const take = (chunk: Uint8Array) => {
-      produced += chunk.length;
-      if (produced > maxBytes) end(new MetadataFailure("too_large"));
-      else chunks.push(chunk);
-    };
-    const finish = () => end(undefined, new Uint8Array(Buffer.concat(chunks)));
-    // Add error listeners first: an error event without one ends the process.
-    response.on("error", (error) => end(new MetadataFailure("connection_failed", error.message)));
-    response.on("aborted", () => end(new MetadataFailure("connection_failed", "cut off")));
-    decoder?.on("error", () => end(new MetadataFailure("bad_encoding", "compression")));
-    decoder?.on("drain", () => response.resume());
-    decoder?.on("data", take);
-    decoder?.on("end", finish);
-    signal.addEventListener("abort", onAbort, { once: true });
-    response.on("data", (chunk: Uint8Array) => {
-      received += chunk.length;
-      if (received > maxBytes) end(new MetadataFailure("too_large"));
-      else if (decoder === undefined) take(chunk);
-      // Back-pressure: pause the response until the decoder has drained its queue.
-      else if (!decoder.write(chunk)) response.pause();
-    });
-    response.on("end", () => {
-      if (decoder === undefined) finish();
-      else if (!isOver) decoder.end();
-    });
-    if (signal.aborted) onAbort();
-  });
 }
 
 export interface FetchLimits {
@@ -325,7 +274,7 @@ export class Fetcher {
           continue;
         }
         if (status !== 200) throw new MetadataFailure(reasonOfStatus(status), String(status));
-        return await readBody(response, limits.maxBytes, signal);
+        return await readContent(response, limits.maxBytes, signal);
       } finally {
         destroy();
       }

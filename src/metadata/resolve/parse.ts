@@ -4,7 +4,7 @@
  * charset, and JSON that `json.ts` can repair; refuses everything else with a reason. Pure, so that it runs here or in
  * the worker.
  */
-import { gunzipSync } from "node:zlib";
+import { EncodingError, gunzippedSync } from "../../core/decompress.ts";
 import { utf8Text } from "../../core/utf8.ts";
 import type { MetadataReason } from "../../events/types.ts";
 import { MetadataFailure } from "./failure.ts";
@@ -132,15 +132,14 @@ function decodeData(text: string, isMarked: boolean): Uint8Array {
 function decompressed(bytes: Uint8Array, maxBytes: number): Uint8Array {
   if (!isGzip(bytes)) return bytes;
   try {
-    return new Uint8Array(gunzipSync(bytes, { maxOutputLength: maxBytes }));
+    return gunzippedSync(bytes, maxBytes);
   } catch (error) {
     throw gunzipFailure(error);
   }
 }
 
 export function gunzipFailure(error: unknown): MetadataFailure {
-  const isLarge = (error as { code?: string }).code === "ERR_BUFFER_TOO_LARGE";
-  return new MetadataFailure(isLarge ? "too_large" : "bad_encoding", "compression");
+  return new MetadataFailure(error instanceof EncodingError ? "bad_encoding" : "too_large", "compression");
 }
 
 /** Decodes a `data:` URI with content of at most `maxBytes`. @throws MetadataFailure */

@@ -13,14 +13,20 @@ import type { ProvenLogs, ToldBlock } from "../reading/block-logs.ts";
 import type { RpcChainReader } from "../reading/reader.ts";
 import { isHistoryPruned } from "../rpc-errors.ts";
 import { checkClaims } from "./claims.ts";
-import { ArchiveError, type ArchiveStatus, type HistorySource } from "./port.ts";
+import { ProgressFloor, restMs } from "./floor.ts";
+import { ArchiveError, type ArchiveStatus, type HistorySource, type LogsPart, type TransfersPart } from "./port.ts";
 import { contentOfLogs, ToldBlocks } from "./witness.ts";
 
 /** Fewer blocks are read from the node alone: ten requests, even of an endpoint that takes ten blocks at a time. */
 const MIN_BLOCKS = 100;
-/** Time for which an archive is not asked after it failed, or contradicted the node. */
+/**
+ * Longest rest of an archive that fails at once, and of a public one that nobody named, which a machine without internet
+ * need not try each minute. One that was wrong rests as long as the latter.
+ */
 const REST_MS = 60_000;
 const DISTRUST_MS = 600_000;
+/** Time after which an archive that lacks the newest blocks is asked for its head again. */
+const LOOK_MS = 60_000;
 /** Most time for an archive's head. */
 const HEAD_MS = 5_000;
 
@@ -73,10 +79,20 @@ interface ArchivesOptions {
   readonly historyStart: () => number | undefined;
 }
 
+/** An archive that failed. */
+interface Rest {
+  readonly until: number;
+  readonly reason: string;
+  /** Failures in a row. */
+  readonly failures: number;
+}
+
 /** The archives of a chain, and which of them may be asked now. */
 export class Archives {
   readonly #options: ArchivesOptions;
-  readonly #rests = new Map<HistorySource, { readonly until: number; readonly reason: string }>();
+  readonly #rests = new Map<HistorySource, Rest>();
+  /** Time in ms that the last failed try of an archive took. */
+  readonly #spent = new WeakMap<HistorySource, number>();
 
   constructor(options: ArchivesOptions) {
     this.#options = options;
@@ -112,9 +128,61 @@ export class Archives {
     return this.isUseful && this.#options.sources.some((source) => !this.#isOut(source, distrusted));
   }
 
+  /** Time in ms until an archive may be asked, 0 if one may be asked now. Undefined if there is none to ask. */
+  restLeft(distrusted: readonly string[]): number | undefined {
+    const left = this.#restsLeft(distrusted);
+    return this.isUseful && left.length > 0 ? Math.min(...left) : undefined;
+  }
+
+  /** Time in ms after which it is worth to look for an archive again, although none has the blocks now. */
+  lookAgainMs(distrusted: readonly string[]): number {
+    return Math.min(LOOK_MS, ...this.#restsLeft(distrusted).filter((left) => left > 0));
+  }
+
+  #restsLeft(distrusted: readonly string[]): number[] {
+    const trusted = this.#options.sources.filter(({ label }) => !distrusted.includes(label));
+    return trusted.map((source) => this.#restOf(source));
+  }
+
+  #restOf(source: HistorySource): number {
+    return Math.max(0, (this.#rests.get(source)?.until ?? 0) - this.#options.clock.monotonic());
+  }
+
   #isOut(source: HistorySource, distrusted: readonly string[]): boolean {
+    return distrusted.includes(source.label) || this.#restOf(source) > 0;
+  }
+
+  /**
+   * Passes an archive's parts on as long as it makes progress. A caller that gets an error lets the archive rest.
+   * @throws ArchiveError `retry` if it is slower than the node would be, or costs the node more requests
+   */
+  async *advancing<T extends TransfersPart | LogsPart>(
+    source: HistorySource,
+    parts: AsyncIterable<T>,
+    range: BlockRange,
+  ): AsyncGenerator<T> {
+    const { clock, maxBlocks, historyStart, sources } = this.#options;
+    const floor = new ProgressFloor(source.label, range, maxBlocks());
+    // A slow archive is better than none.
+    const isOnlyOne = sources.length === 1 && range.fromBlock < (historyStart() ?? 0);
+    let since = clock.monotonic();
+    try {
+      for await (const part of parts) {
+        const lines = "logs" in part ? part.logs.length : part.decoded.count;
+        if (isOnlyOne || floor.passed({ ...part, lines })) this.#succeeded(source);
+        yield part;
+        since = clock.monotonic();
+      }
+    } catch (error) {
+      this.#spent.set(source, Math.max(floor.spentMs, clock.monotonic() - since));
+      throw error;
+    }
+  }
+
+  /** Forgets earlier failures. A rest that another reading caused goes on. */
+  #succeeded(source: HistorySource): void {
     const rest = this.#rests.get(source);
-    return distrusted.includes(source.label) || (rest !== undefined && rest.until > this.#options.clock.monotonic());
+    if (rest !== undefined) this.#rests.set(source, { ...rest, failures: 0 });
   }
 
   /**
@@ -130,13 +198,15 @@ export class Archives {
     if (!this.isUseful || toBlock - fromBlock + 1 < minBlocks) return undefined;
     for (const source of this.#options.sources) {
       if (this.#isOut(source, distrusted)) continue;
+      const begun = clock.monotonic();
       try {
         const answered = await withTimeout(clock, HEAD_MS, source.head(signal));
         if (answered === undefined) throw new ArchiveError("retry", "the archive does not tell its head in time");
-        const end = Math.min(toBlock, answered.value?.number ?? -1);
+        const end = Math.min(toBlock, answered.value.number);
         if (end - fromBlock + 1 >= minBlocks) return { source, toBlock: end };
       } catch (error) {
         signal.throwIfAborted();
+        this.#spent.set(source, clock.monotonic() - begun);
         this.rest(source, error);
       }
     }
@@ -159,7 +229,7 @@ export class Archives {
     for (const other of others) {
       try {
         const answered = await withTimeout(this.#options.clock, HEAD_MS, other.head(signal));
-        if (fromBlock <= toBlock && (answered?.value?.number ?? -1) >= toBlock) return other;
+        if (fromBlock <= toBlock && (answered?.value.number ?? -1) >= toBlock) return other;
       } catch (error) {
         signal.throwIfAborted();
         this.rest(other, error);
@@ -168,15 +238,19 @@ export class Archives {
     return undefined;
   }
 
-  /** Leaves an archive alone for a while. */
+  /** Leaves an archive alone for a while: longer with each failure, and if it asked for that or was wrong. */
   rest(source: HistorySource, error: unknown): void {
     const { clock, logger, chain, isGiven } = this.#options;
     const isWrong = error instanceof ArchiveDisprovedError || (error instanceof ArchiveError && !error.retryable);
+    // Several readings fail in one outage.
+    if (this.#restOf(source) > 0 && !isWrong) return;
     const reason = error instanceof Error ? error.message : "it failed";
-    // A machine without internet need not try a public archive each minute.
-    const ms = isWrong || !isGiven ? DISTRUST_MS : REST_MS;
-    this.#rests.set(source, { until: clock.monotonic() + ms, reason });
-    const fields = { err: error, chain, archive: source.label, restMs: ms };
+    const failures = (this.#rests.get(source)?.failures ?? 0) + 1;
+    const asked = (error instanceof ArchiveError ? error.retryAfterMs : undefined) ?? 0;
+    const most = isGiven ? REST_MS : DISTRUST_MS;
+    const ms = isWrong ? DISTRUST_MS : Math.max(asked, restMs(failures, this.#spent.get(source) ?? 0, most));
+    this.#rests.set(source, { until: clock.monotonic() + ms, reason, failures });
+    const fields = { err: error, chain, archive: source.label, restMs: Math.round(ms) };
     logger[isGiven ? "warn" : "info"](fields, "an archive is not asked for a while");
   }
 
@@ -273,8 +347,9 @@ async function fromArchive(
   try {
     const witness = await archives.witness(source, asked, [], signal);
     const [logs, second] = await Promise.all([
-      logsFrom(source, asked, signal),
-      witness && logsFrom(witness, asked, signal).catch((error: unknown) => restUnlessSound(archives, witness, error)),
+      logsFrom(archives, source, asked, signal),
+      witness &&
+        logsFrom(archives, witness, asked, signal).catch((error: unknown) => restUnlessSound(archives, witness, error)),
     ]);
     await compare(reader, source, { filter, logs, clock });
     const isWitnessed =
@@ -318,9 +393,14 @@ function checkOf(
 }
 
 /** Reads all logs of a filter from one archive. @throws ArchiveError */
-async function logsFrom(source: HistorySource, filter: LogFilter, signal: AbortSignal): Promise<ChainLog[]> {
+async function logsFrom(
+  archives: Archives,
+  source: HistorySource,
+  filter: LogFilter,
+  signal: AbortSignal,
+): Promise<ChainLog[]> {
   const logs: ChainLog[] = [];
-  for await (const part of source.logs(filter, signal)) logs.push(...part.logs);
+  for await (const part of archives.advancing(source, source.logs(filter, signal), filter)) logs.push(...part.logs);
   return logs;
 }
 

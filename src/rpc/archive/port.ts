@@ -7,15 +7,21 @@ import { AppError, type ErrorMeta } from "../../core/errors.ts";
 import type { BlockRange, BlockRef } from "../../events/types.ts";
 import type { ArchivedRange, ChainLog, LogFilter, TouchedBlocks, TransferFilter } from "../port.ts";
 
+/** Consecutive blocks that one answer told. */
+interface HistoryPart extends BlockRange {
+  /** Time in ms that the archive took for it, with failed attempts, without waits for the operator's own rate limit. */
+  readonly tookMs: number;
+}
+
 /** Transfers of consecutive blocks. */
-export interface TransfersPart extends BlockRange {
+export interface TransfersPart extends HistoryPart {
   readonly decoded: Pick<ArchivedRange, "transfers" | "count" | "malformed" | "toHash">;
   /** What the archive must prove. */
   readonly touched: TouchedBlocks;
 }
 
 /** Logs of consecutive blocks. */
-export interface LogsPart extends BlockRange {
+export interface LogsPart extends HistoryPart {
   readonly logs: readonly ChainLog[];
   /** Unix times in seconds of the blocks that hold a log, by number. */
   readonly times: ReadonlyMap<number, number>;
@@ -25,8 +31,8 @@ export interface LogsPart extends BlockRange {
 export interface HistorySource {
   /** Replaces the URL in logs and errors: `archive of eth#1`. */
   readonly label: string;
-  /** The newest block that it has; undefined if it has none. @throws ArchiveError */
-  head(signal?: AbortSignal): Promise<BlockRef | undefined>;
+  /** The newest block that it has. @throws ArchiveError, as `retry` if it tells none */
+  head(signal?: AbortSignal): Promise<BlockRef>;
   /** Reads the transfers of a contract, in columns: they are decoded off this thread. @throws ArchiveError */
   transfers(filter: TransferFilter, signal: AbortSignal): AsyncIterable<TransfersPart>;
   /** Reads logs of any contracts, for few logs in many blocks. @throws ArchiveError */
@@ -48,7 +54,7 @@ type ArchiveAction =
   | "shift"
   /** The request was too large: ask for fewer blocks or contracts. */
   | "split"
-  /** The archive is on another branch than the request; `previousBlocks` are of its own branch. */
+  /** The archive is on another branch than the request. */
   | "fork"
   /** The archive contradicts itself or the request. */
   | "distrust"
@@ -60,8 +66,6 @@ export class ArchiveError extends AppError {
   readonly retryAfterMs: number | undefined;
   /** With `shift`: the archive's first block. */
   readonly from: number | undefined;
-  /** With `fork`: in rising order. */
-  readonly previousBlocks: readonly BlockRef[];
 
   constructor(
     action: ArchiveAction,
@@ -70,7 +74,6 @@ export class ArchiveError extends AppError {
       readonly meta?: ErrorMeta;
       readonly retryAfterMs?: number | undefined;
       readonly from?: number;
-      readonly previousBlocks?: readonly BlockRef[];
       readonly cause?: unknown;
     } = {},
   ) {
@@ -80,6 +83,5 @@ export class ArchiveError extends AppError {
     this.action = action;
     this.retryAfterMs = options.retryAfterMs;
     this.from = options.from;
-    this.previousBlocks = options.previousBlocks ?? [];
   }
 }

@@ -5,8 +5,11 @@
  */
 import { secondsIn } from "../../core/block-time.ts";
 import { type Clock, retry } from "../../core/clock.ts";
+import { EncodingError, readBody } from "../../core/decompress.ts";
+import { type ErrorMeta, isRetryable } from "../../core/errors.ts";
 import type { Hash } from "../../core/hex.ts";
-import { TokenBuckets } from "../../core/rate.ts";
+import { jsonIn } from "../../core/json-bytes.ts";
+import { RateWindow } from "../../core/rate.ts";
 import { Secrets, secretsOfHeader, secretsOfLogin, secretsOfUrl } from "../../core/secrets.ts";
 import type { BlockRange, BlockRef } from "../../events/types.ts";
 import type { Decoder } from "../decode/decode-pool.ts";
@@ -18,6 +21,8 @@ import type { ArchivedRange, LogFilter, TransferFilter } from "../port.ts";
 import type { HeaderForm } from "../reading/header-form.ts";
 import { connectionFault, RpcError } from "../rpc-errors.ts";
 import { ArchiveError, type HistorySource, type LogsPart, type TransfersPart } from "./port.ts";
+import { AnswerSpan, PartTime } from "./portal-limits.ts";
+import { type PortalAnswer, portalRefusal } from "./refusals.ts";
 
 interface PortalOptions {
   /** The address of the data set, without a trailing slash. */
@@ -36,52 +41,54 @@ interface PortalOptions {
   readonly onRequest?: (outcome: RequestOutcome) => void;
 }
 
-/** Time to the answer's first bytes, and between two pieces of its body. The archive holds some answers for 5 s. */
-const IDLE_MS = 30_000;
-/** Longest time of an answer, however steadily it drips. */
-const MAX_MS = 120_000;
+/**
+ * Time that the archive has for one part, with everything it refuses and repeats; the caller then asks another archive
+ * or the node. A Portal waits up to 60 s for one of its workers, and another worker may answer at once.
+ */
+const READ_MS = 15_000;
+/** Longest time of an answer. What came by then counts. */
+const ANSWER_MS = 10_000;
+/** Time to the answer's first bytes, and between two pieces of its body: half of the time for a part. */
+const IDLE_MS = 7_500;
+/** Nothing more is asked with less time left: an archive holds an answer for 5 s if it has no newer block. */
+const LEAST_MS = 7_000;
+/** Time for the newest block. */
+const HEAD_MS = 5_000;
 /** Bytes of an answer after which it is cut: a few ten thousand logs, a second of decoding. */
 export const MAX_BYTES = 16 << 20;
 const MAX_ERROR_BYTES = 16_384;
-/** Characters of a refusal that are examined for its reason, and that are shown. */
-const [MAX_WORDS, MAX_SHOWN] = [4_000, 300];
-/** Most blocks that an answer tells of its own branch. */
-const MAX_PREVIOUS = 1_000;
-/** Attempts of a request, and the waits between them. */
-const ATTEMPTS = 6;
-const [RETRY_BASE_MS, RETRY_MAX_MS] = [200, 10_000];
-/** Longest wait that an archive can ask for. */
-const MAX_WAIT_MS = 60_000;
+/** Attempts of a request, and the waits between them. An outage of seconds is left to the caller, which reads on elsewhere. */
+const ATTEMPTS = 4;
+const [RETRY_BASE_MS, RETRY_MAX_MS] = [200, 1_000];
 /** Most bytes of a query, and contracts per list of it. */
 const [MAX_QUERY, MAX_ADDRESSES] = [262_144, 1_000];
-const RATE_MS = 10_000;
+/** Half a second more than an archive counts: one request may take so much longer to reach it than a later one. */
+const RATE_MS = 10_500;
+/** Time after which a field is asked for again. Only a part of the data set may lack it. */
+const LACKING_MS = 3_600_000;
 
 const LOG_FIELDS = ["logIndex", "transactionIndex", "transactionHash", "address", "data", "topics"];
-/** Without these fields an answer is of no use. */
-const NEEDED_FIELDS = new Set(["number", "hash", ...LOG_FIELDS].map((name) => name.toLowerCase()));
-
-interface Answer {
-  readonly status: number;
-  readonly headers: Headers;
-  readonly bytes: Uint8Array<ArrayBuffer>;
-}
+const BLOCK_FIELDS = ["parentHash", "timestamp", ...HEADER_FIELDS, ...AVALANCHE_FIELDS];
+/** Without the other fields an answer is of no use. */
+const OPTIONAL_FIELDS = new Set(
+  BLOCK_FIELDS.map((name) => name.toLowerCase()).filter((name) => name !== "number" && name !== "hash"),
+);
 
 export class Portal implements HistorySource {
   readonly label: string;
   readonly #options: PortalOptions;
-  readonly #rate: TokenBuckets;
+  readonly #rate: RateWindow;
   readonly #secrets: Secrets;
-  /** Header fields, in lower case, that a part of the data set lacks. */
-  readonly #lacking = new Set<string>();
+  /** Header fields, in lower case, that a part of the data set lacks, and until when they are left out. */
+  readonly #lacking = new Map<string, number>();
   /** The newest head that was seen. Replicas of an archive differ, so it may seem to fall. */
   #head: BlockRef | undefined;
-  /** Most blocks per request, after the archive refused more. */
-  #span = Number.POSITIVE_INFINITY;
+  readonly #span = new AnswerSpan();
 
   constructor(options: PortalOptions) {
     this.label = options.label;
     this.#options = options;
-    this.#rate = new TokenBuckets(options.clock);
+    this.#rate = new RateWindow(options.clock, { count: options.per10s, ms: RATE_MS });
     const { url, key, proxy } = options;
     this.#secrets = new Secrets([
       ...secretsOfUrl(url),
@@ -90,12 +97,14 @@ export class Portal implements HistorySource {
     ]);
   }
 
-  async head(signal?: AbortSignal): Promise<BlockRef | undefined> {
-    const { bytes, status, headers } = await this.#send("/finalized-head", signal);
-    if (status === 204) return this.#head;
-    if (status !== 200) throw this.#refusal(status, headers, bytes);
-    const head = blockIn(jsonIn(bytes));
+  async head(signal?: AbortSignal): Promise<BlockRef> {
+    const time = new PartTime(this.#options.clock, HEAD_MS);
+    const answer = await this.#send({ path: "/finalized-head", time, signal });
+    if (answer.status !== 200 && answer.status !== 204) throw this.#refusal(answer);
+    const head = blockIn(jsonIn(answer.bytes));
     if (head !== undefined && head.number >= (this.#head?.number ?? 0)) this.#head = head;
+    // A replica that has just started tells `null`.
+    if (this.#head === undefined) throw this.#retryable("it tells no head");
     return this.#head;
   }
 
@@ -141,66 +150,88 @@ export class Portal implements HistorySource {
     filter: LogFilter,
     signal: AbortSignal,
     decode: (bytes: Uint8Array<ArrayBuffer>, range: BlockRange) => Promise<T>,
-  ): AsyncGenerator<T> {
+  ): AsyncGenerator<T & { readonly tookMs: number }> {
     const { toBlock } = filter;
+    const ended = new AbortController();
+    const either = AbortSignal.any([signal, ended.signal]);
     const read = (fromBlock: number, parent?: Hash) => {
-      const reading = this.#read({ ...filter, fromBlock }, parent, decode, signal);
+      const reading = this.#read({ ...filter, fromBlock }, parent, decode, either);
       // The caller may stop before it takes this part.
       reading.catch(() => undefined);
       return reading;
     };
-    for (let next: Promise<T> | undefined = read(filter.fromBlock); next !== undefined; ) {
-      const part: T = await next;
-      next = part.toBlock < toBlock ? read(part.toBlock + 1, part.hash) : undefined;
-      yield part;
+    try {
+      for (let next: ReturnType<typeof read> | undefined = read(filter.fromBlock); next !== undefined; ) {
+        const part: T & { readonly tookMs: number } = await next;
+        next = part.toBlock < toBlock ? read(part.toBlock + 1, part.hash) : undefined;
+        yield part;
+      }
+    } finally {
+      ended.abort();
     }
   }
 
-  /** Reads the first blocks of a range: retries, and asks for fewer blocks or fields where the archive demands it. */
+  /**
+   * Reads the first blocks of a range: retries, and asks for fewer blocks or fields where the archive demands it.
+   * @throws ArchiveError at the latest when the archive's time for a part is over
+   */
   async #read<T>(
     filter: LogFilter,
     parent: Hash | undefined,
     decode: (bytes: Uint8Array<ArrayBuffer>, range: BlockRange) => Promise<T>,
     signal: AbortSignal,
-  ): Promise<T> {
+  ): Promise<T & { readonly tookMs: number }> {
     const { clock } = this.#options;
     const { fromBlock } = filter;
+    const time = new PartTime(clock, READ_MS);
     for (;;) {
-      const toBlock = Math.min(filter.toBlock, fromBlock + this.#span - 1);
+      const toBlock = Math.min(filter.toBlock, fromBlock + this.#span.most - 1);
+      const blocks = toBlock - fromBlock + 1;
       const ask = async () => {
         const query = this.#query({ ...filter, toBlock }, parent);
-        const { status, headers, bytes } = await this.#send("/finalized-stream", signal, query);
-        if (status === 204) throw this.#retryable("it has no such block yet");
-        if (status !== 200) throw this.#refusal(status, headers, bytes);
-        return decode(wholeLines(bytes), { fromBlock, toBlock });
+        const answer = await this.#send({ path: "/finalized-stream", query, time, signal });
+        if (answer.status === 204) throw this.#retryable("it has no such block yet");
+        if (answer.status !== 200) throw this.#refusal(answer);
+        return decode(wholeLines(answer.bytes), { fromBlock, toBlock });
       };
       try {
-        return await retry(() => ask().catch((error: unknown) => Promise.reject(this.#asArchiveError(error))), {
+        const part = await retry(() => ask().catch((error: unknown) => Promise.reject(this.#asArchiveError(error))), {
           ...{ clock, signal, attempts: ATTEMPTS, baseMs: RETRY_BASE_MS, maxMs: RETRY_MAX_MS },
-          onFailure: (error) => (error instanceof ArchiveError ? error.retryAfterMs : undefined),
+          shouldRetry: (error) => isRetryable(error) && time.leftMs - waitOf(error) >= LEAST_MS,
+          onFailure: waitOf,
         });
+        this.#span.answered(blocks);
+        return { ...part, tookMs: time.usedMs };
       } catch (error) {
         if (!(error instanceof ArchiveError)) throw error;
-        if (error.action === "give up" && this.#drops(error)) continue;
-        if (error.action !== "split" || toBlock === fromBlock || "contracts" in error.meta) throw error;
-        this.#span = Math.max(1, Math.floor((toBlock - fromBlock + 1) / 2));
+        const isSplit = error.action === "split" && !("contracts" in error.meta);
+        // A long range without logs may take a slow archive minutes, in which it sends nothing.
+        if (isSplit || error.meta["isLate"] === true) this.#span.refused(blocks);
+        const isOther = isSplit ? blocks > 1 : error.action === "give up" && this.#drops(error);
+        if (isOther && time.leftMs >= LEAST_MS) continue;
+        // Whatever made it refuse one block may pass.
+        throw isSplit || isOther ? this.#retryable(error.message) : error;
       }
     }
   }
 
-  /** Leaves out the field that a refusal names from now on. False if it names none, or a needed one. */
+  /** Leaves out the field that a refusal names. False if it names none, or a needed one. */
   #drops({ meta }: ArchiveError): boolean {
     const column = meta["column"];
-    if (typeof column !== "string" || NEEDED_FIELDS.has(column) || this.#lacking.has(column)) return false;
-    this.#lacking.add(column);
+    if (typeof column !== "string" || !OPTIONAL_FIELDS.has(column) || this.#isLacking(column)) return false;
+    this.#lacking.set(column, this.#options.clock.monotonic() + LACKING_MS);
     return true;
+  }
+
+  #isLacking(name: string): boolean {
+    const until = this.#lacking.get(name.toLowerCase());
+    return until !== undefined && until > this.#options.clock.monotonic();
   }
 
   #query({ addresses, topics, moreTopics = [], fromBlock, toBlock }: LogFilter, parent: Hash | undefined): string {
     const more = this.#options.form?.isSettling === true ? AVALANCHE_FIELDS : [];
-    const isKnown = (name: string) => !this.#lacking.has(name.toLowerCase());
     const fieldsOf = (names: readonly string[]) =>
-      Object.fromEntries(names.filter(isKnown).map((name) => [name, true]));
+      Object.fromEntries(names.filter((name) => !this.#isLacking(name)).map((name) => [name, true]));
     // An empty list would match nothing.
     const asked: Record<string, readonly string[]> = topics.length === 0 ? {} : { topic0: topics };
     for (const [at, some] of moreTopics.entries()) if (some !== undefined) asked[`topic${at + 1}`] = some;
@@ -222,15 +253,20 @@ export class Portal implements HistorySource {
     throw new ArchiveError("split", "the query names too many contracts for an archive", { meta });
   }
 
-  /** One request. Returns what came of the body if it breaks off. @throws ArchiveError `retry` if nothing came */
-  async #send(path: string, signal: AbortSignal | undefined, query?: string): Promise<Answer> {
-    const { clock, url, key, per10s, proxy, onRequest } = this.#options;
-    for (let wait = this.#takeTurn(per10s); wait > 0; wait = this.#takeTurn(per10s)) await clock.sleep(wait, signal);
+  /**
+   * One request. Returns what came of the body if it breaks off, or if the time for it is over.
+   * @throws ArchiveError `retry` if nothing came
+   */
+  async #send({ path, query, time, signal }: PortalRequest): Promise<PortalAnswer> {
+    const { clock, url, key, proxy, onRequest } = this.#options;
+    await time.without(async () => {
+      for (let wait = this.#rate.take(); wait > 0; wait = this.#rate.take()) await clock.sleep(wait, signal);
+    });
     const idle = new AbortController();
-    const cancelAll = clock.after(MAX_MS, () => idle.abort());
+    const cancelAll = clock.after(Math.min(ANSWER_MS, time.leftMs), () => idle.abort());
     let cancel = clock.after(IDLE_MS, () => idle.abort());
     const begun = clock.monotonic();
-    let answer: Answer | undefined;
+    let answer: PortalAnswer | undefined;
     try {
       const response = await fetch(`${url}${path}`, {
         ...(query === undefined ? {} : { method: "POST", body: query }),
@@ -240,31 +276,31 @@ export class Portal implements HistorySource {
           ...(query === undefined ? {} : { "content-type": "application/json" }),
           ...(key === undefined ? {} : { [key.header]: key.value }),
         },
+        // The runtime would decompress without a limit.
+        decompress: false,
         redirect: "error",
         ...(proxy === undefined ? {} : { proxy }),
         signal: signal === undefined ? idle.signal : AbortSignal.any([signal, idle.signal]),
       });
-      const chunks: Uint8Array[] = [];
-      let length = 0;
-      const most = response.ok ? MAX_BYTES : MAX_ERROR_BYTES;
-      try {
-        for await (const chunk of response.body ?? []) {
+      const { bytes, isTooLarge, error } = await readBody(response.body, {
+        encoding: response.headers.get("content-encoding"),
+        maxBytes: response.ok ? MAX_BYTES : MAX_ERROR_BYTES,
+        keepsCut: true,
+        onArrival: () => {
           cancel();
           cancel = clock.after(IDLE_MS, () => idle.abort());
-          chunks.push(chunk);
-          length += chunk.length;
-          if (length >= most) break;
-        }
-      } catch (error) {
-        // A body that breaks off is whole up to its last line.
-        if (signal?.aborted || chunks.length === 0) throw error;
-      }
-      if (length >= most) idle.abort();
-      answer = { status: response.status, headers: response.headers, bytes: Buffer.concat(chunks) };
+        },
+      });
+      if (isTooLarge) idle.abort();
+      // A body that breaks off is whole up to its last line.
+      else if (error !== undefined && (signal?.aborted === true || bytes.length === 0)) throw error;
+      answer = { status: response.status, headers: response.headers, bytes };
       return answer;
     } catch (error) {
       if (signal?.aborted) throw signal.reason;
-      throw this.#retryable(idle.signal.aborted ? "it does not answer in time" : connectionFault(error));
+      const isLate = idle.signal.aborted;
+      const fault = error instanceof EncodingError ? error.message : connectionFault(error);
+      throw isLate ? this.#retryable("it does not answer in time", { isLate }) : this.#retryable(fault);
     } finally {
       cancel();
       cancelAll();
@@ -276,13 +312,8 @@ export class Portal implements HistorySource {
     }
   }
 
-  #takeTurn(per10s: number): number {
-    return this.#rate.take(this.label, { capacity: per10s, fillMs: RATE_MS });
-  }
-
-  #retryable(reason: string, retryAfterMs?: number): ArchiveError {
-    const meta = { archive: this.label };
-    return new ArchiveError("retry", `the archive failed: ${reason}`, { meta, retryAfterMs });
+  #retryable(reason: string, meta: ErrorMeta = {}): ArchiveError {
+    return new ArchiveError("retry", `the archive failed: ${reason}`, { meta: { ...meta, archive: this.label } });
   }
 
   #asArchiveError(error: unknown): unknown {
@@ -292,38 +323,22 @@ export class Portal implements HistorySource {
     return new ArchiveError("distrust", message, { meta: { ...meta, archive: this.label } });
   }
 
-  /** Says what a status other than 200 asks for. The status decides; the text only tells refusals of a query apart. */
-  #refusal(status: number, headers: Headers, bytes: Uint8Array): ArchiveError {
-    const words = new TextDecoder()
-      .decode(bytes.subarray(0, MAX_ERROR_BYTES))
-      .replace(/[\s\p{Cc}]+/gu, " ")
-      .trim();
-    const said = this.#secrets.redact(words.slice(0, MAX_WORDS), MAX_WORDS / 2);
-    const text = this.#secrets.redact(words.slice(0, MAX_WORDS), MAX_SHOWN);
-    const message = `the archive answered ${status}${text === "" ? "" : `: ${text}`}`;
-    const meta = { archive: this.label, status };
-    if (status === 409) {
-      return new ArchiveError("fork", message, { meta, previousBlocks: previousIn(jsonIn(bytes)) });
-    }
-    if (status === 413 || (status === 400 && /too large|too big/i.test(said))) {
-      return new ArchiveError("split", message, { meta });
-    }
-    if (status === 400) {
-      const first = /starts from block (\d{1,15})/i.exec(said)?.[1];
-      if (first !== undefined) return new ArchiveError("shift", message, { meta, from: Number(first) });
-      // Columns are named in snake case, fields in camel case. A release that doesn't know a field names it, too.
-      const column = /(?:column|unknown field) ['"`]?(\w{1,40})/i.exec(said)?.[1]?.replaceAll("_", "").toLowerCase();
-      return new ArchiveError("give up", message, { meta: { ...meta, ...(column === undefined ? {} : { column }) } });
-    }
-    if (status === 429 || status >= 500) {
-      return new ArchiveError("retry", message, {
-        meta,
-        retryAfterMs: waitIn(headers.get("retry-after"), this.#options.clock),
-      });
-    }
-    return new ArchiveError("give up", message, { meta });
+  #refusal(answer: PortalAnswer): ArchiveError {
+    const { clock } = this.#options;
+    return portalRefusal(answer, { label: this.label, secrets: this.#secrets, clock });
   }
 }
+
+interface PortalRequest {
+  readonly path: string;
+  readonly query?: string;
+  /** The time of the part that the request is for. */
+  readonly time: PartTime;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** The wait that an archive asked for, in ms. */
+const waitOf = (error: unknown): number => (error instanceof ArchiveError ? error.retryAfterMs : undefined) ?? 0;
 
 /** The bytes up to the last line's end, if the answer has one: what follows may be half a line. */
 function wholeLines(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
@@ -332,38 +347,14 @@ function wholeLines(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
   return bytes.length < MAX_BYTES || end < 0 ? bytes : bytes.subarray(0, end + 1);
 }
 
-function jsonIn(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(new TextDecoder().decode(bytes));
-  } catch {
-    return undefined;
-  }
-}
-
 function blockIn(value: unknown): BlockRef | undefined {
   const { number, hash } = (value ?? {}) as { readonly number?: unknown; readonly hash?: unknown };
   if (!Number.isSafeInteger(number) || typeof hash !== "string" || !/^0x[0-9a-f]{64}$/i.test(hash)) return undefined;
   return { number: number as number, hash: hash.toLowerCase() as Hash };
 }
 
-/** The blocks of a 409, in rising order: archives send them in either one. */
-function previousIn(value: unknown): readonly BlockRef[] {
-  const { previousBlocks } = (value ?? {}) as { readonly previousBlocks?: unknown };
-  if (!Array.isArray(previousBlocks)) return [];
-  const blocks = previousBlocks.slice(0, MAX_PREVIOUS).flatMap((one) => blockIn(one) ?? []);
-  return blocks.sort((a, b) => a.number - b.number);
-}
-
 /** A block's number with its time, if the archive tells one. */
 function timesOf(number: number, time: unknown): [number, number][] {
   const seconds = typeof time === "number" ? secondsIn(time) : undefined;
   return seconds === undefined ? [] : [[number, seconds]];
-}
-
-/** The wait of a `Retry-After` in ms: seconds or a date. */
-function waitIn(text: string | null, clock: Pick<Clock, "now">): number | undefined {
-  if (text === null) return undefined;
-  const seconds = Number(text);
-  const ms = Number.isFinite(seconds) ? seconds * 1_000 : Date.parse(text) - clock.now();
-  return Number.isFinite(ms) ? Math.min(MAX_WAIT_MS, Math.max(0, ms)) : undefined;
 }

@@ -6,6 +6,7 @@ import { parseBlockTime } from "../../core/block-time.ts";
 import { type ErrorMeta, messageOf } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import { parseQuantity, quantity, toHash } from "../../core/hex.ts";
+import { jsonIn } from "../../core/json-bytes.ts";
 import type { BlockRange } from "../../events/types.ts";
 import {
   type BatchIds,
@@ -248,7 +249,6 @@ export type DecodeReply =
     };
 
 const NOT_JSON = { kind: "transient", message: "the answer is not JSON" } as const;
-const decoder = new TextDecoder();
 
 /** Decodes an answer. Never throws. */
 export function decodeAnswer(request: DecodeRequest): DecodeReply {
@@ -264,15 +264,6 @@ export function parseAnswer(request: DecodeRequest): DecodeReply {
   if (answer === undefined || answer === null) return { id, ...NOT_JSON };
   if (answer.error !== undefined && answer.error !== null) return { id, rpcError: answer.error };
   return decodeLists(request, [{ ...request, result: answer.result }]);
-}
-
-/** Parses an answer. Undefined if it is not JSON. */
-function jsonIn(raw: Uint8Array): unknown {
-  try {
-    return JSON.parse(decoder.decode(raw));
-  } catch {
-    return undefined;
-  }
 }
 
 interface BatchElement {

@@ -4,6 +4,7 @@
  */
 import { messageOf } from "../../core/errors.ts";
 import { type Hash, hexToBytes } from "../../core/hex.ts";
+import { isCrowded } from "../../core/json-bytes.ts";
 import type { ArchivedRange, ChainLog, LogFilter, TouchedBlocks } from "../port.ts";
 import { RpcError } from "../rpc-errors.ts";
 import { BLOOM, type DecodeReply, type DecodeRequest, verifyLogs } from "./answer.ts";
@@ -51,7 +52,13 @@ export function readPortal(raw: Uint8Array, filter: LogFilter, isSettling = fals
   for (let at = 0; at < raw.length; ) {
     const found = raw.indexOf(LINE_END, at);
     const end = found < 0 ? raw.length : found;
-    const text = decoder.decode(raw.subarray(at, end)).trim();
+    if (end === at) {
+      at++;
+      continue;
+    }
+    const bytes = raw.subarray(at, end);
+    if (isCrowded(bytes)) throw lie("a line has more values than logs can have");
+    const text = decoder.decode(bytes).trim();
     at = end + 1;
     if (text === "") continue;
     const line = lineOf(text);

@@ -8,6 +8,7 @@ import { Budget, OverBudget } from "../../core/budget.ts";
 import type { Clock } from "../../core/clock.ts";
 import { isAbort, messageOf } from "../../core/errors.ts";
 import { quantity } from "../../core/hex.ts";
+import { jsonIn } from "../../core/json-bytes.ts";
 import { Secrets, secretsOfLogin, secretsOfUrl } from "../../core/secrets.ts";
 import { singleFlight } from "../../core/work.ts";
 import type { BlockRange, CallCounts } from "../../events/types.ts";
@@ -55,8 +56,6 @@ interface EndpointOptions {
 const [MAX_ERROR_LENGTH, MAX_BODY_LENGTH] = [1_000, 340];
 /** Ids of bulk requests start here, so that they never meet the ids of other requests, which count up from 1. */
 const FIRST_RAW_ID = 1_000_000_000;
-
-const decoder = new TextDecoder();
 
 export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   readonly label: string;
@@ -269,12 +268,9 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
   }
 
   #parse(bytes: Uint8Array, method: string): unknown {
-    try {
-      const parsed: unknown = JSON.parse(decoder.decode(bytes));
-      if (typeof parsed === "object" && parsed !== null) return parsed;
-    } catch {
-      // Reported below: truncated JSON, or an HTML page.
-    }
+    const parsed = jsonIn(bytes);
+    if (typeof parsed === "object" && parsed !== null) return parsed;
+    // Truncated JSON, or an HTML page.
     throw new RpcError("transient", "the answer is not JSON", {
       meta: { endpoint: this.label, method, bytes: bytes.length },
     });

@@ -4,6 +4,7 @@
  */
 import WebSocket, { type ClientOptions } from "ws";
 import type { Clock } from "../../core/clock.ts";
+import { jsonIn } from "../../core/json-bytes.ts";
 import { decodedUrlPart } from "../../core/secrets.ts";
 import { type HttpTarget, post } from "../http.ts";
 import { connectionFault, RpcError } from "../rpc-errors.ts";
@@ -145,7 +146,9 @@ class SocketTransport implements Transport {
       const { address, headers } = withLogin(url);
       // The runtime's own implementation takes the proxy as an option.
       const way: ClientOptions & { readonly proxy?: string } = proxy === undefined ? {} : { proxy };
-      const socket = new WebSocket(address, { ...way, maxPayload: maxBytes, headers });
+      // A compressed message would take three times the limit in memory before it is refused. Nodes rarely compress.
+      const bounds: ClientOptions = { maxPayload: maxBytes, perMessageDeflate: false };
+      const socket = new WebSocket(address, { ...way, ...bounds, headers });
       // The previous socket is closing and will not answer any more.
       if (this.#current !== undefined) this.#fail(this.#current, "closed by the endpoint");
       this.#current = socket;
@@ -209,8 +212,7 @@ class SocketTransport implements Transport {
   /** Parses the answer to find its id: a batch's answers come in any order, and small answers may format ids freely. */
   #idIn(buffer: Buffer): number | undefined {
     try {
-      const parsed: unknown = JSON.parse(buffer.toString("utf8"));
-      const answers = [parsed].flat() as readonly { id?: unknown; error?: unknown }[];
+      const answers = [jsonIn(buffer)].flat() as readonly { id?: unknown; error?: unknown }[];
       const known = answers.map(({ id }) => Number(id)).find((id) => this.#waiting.has(id));
       const [only] = answers;
       const isUnnamed = answers.length === 1 && (only?.id ?? null) === null && only?.error;

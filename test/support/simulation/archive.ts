@@ -58,14 +58,15 @@ export class SimArchive implements HistorySource {
 
   async *transfers(filter: TransferFilter, signal: AbortSignal): AsyncGenerator<TransfersPart> {
     for (let fromBlock = filter.fromBlock; fromBlock <= filter.toBlock; ) {
-      await this.#clock.sleep(5 + this.#random.below(80));
+      const tookMs = 5 + this.#random.below(80);
+      await this.#clock.sleep(tookMs);
       signal.throwIfAborted();
       if (this.#strikes("archive breaks off", BREAK)) throw new ArchiveError("retry", "the archive answered 500");
       const toBlock = Math.min(filter.toBlock, fromBlock + this.#random.below(MOST_BLOCKS));
       const raw = Buffer.from(this.#told(this.#world.chain.canonical.slice(fromBlock, toBlock + 1), filter));
       try {
         const range = unwrapReply(decodePortal({ ...filter, fromBlock, id: 1, raw }), {}) as ArchivedRange;
-        yield { fromBlock, toBlock: range.coveredThrough, decoded: range, touched: range.touched };
+        yield { fromBlock, toBlock: range.coveredThrough, tookMs, decoded: range, touched: range.touched };
         fromBlock = range.coveredThrough + 1;
       } catch (error) {
         if (!(error instanceof RpcError)) throw error;

@@ -159,6 +159,7 @@ export const REQUESTED: IndexState = {
   blocks: 0,
   provableFrom: null,
   isComplete: null,
+  witness: null,
   distrusted: "",
   nodeRanges: "",
   spam: false,
@@ -213,8 +214,9 @@ function ownersText({
   holdings,
   of,
   isComplete,
+  witness = null,
   provenAt = 0,
-}: Pick<HistoryProven, "holdings" | "of" | "isComplete"> & { readonly provenAt?: number | null }): string {
+}: Pick<HistoryProven, "holdings" | "of" | "isComplete" | "witness"> & { readonly provenAt?: number | null }): string {
   if (provenAt === null) return "owners not proven yet";
   if (of === 0 && isComplete !== true) return "owners not proven";
   const isAll = holdings === of;
@@ -222,7 +224,7 @@ function ownersText({
     return isAll ? "owners proven" : `${wholeText(holdings)} of ${wholeText(of)} owners proven, none missing`;
   }
   const told = isAll ? "told owners confirmed" : `${wholeText(holdings)} of ${wholeText(of)} told owners confirmed`;
-  return `${told}, that none is missing is not`;
+  return witness === null ? `${told}, that none is missing is not` : `${told}, and a second archive tells the same`;
 }
 
 /** What is known to be uncertain of a collection: a block that can't be read, or owners that the contract denies. */

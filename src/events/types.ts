@@ -203,6 +203,8 @@ export interface HistoryProven {
   readonly blocks?: number;
   /** The first block that the node can prove, if it has pruned older ones. */
   readonly provableFrom?: number | null;
+  /** Label of a second archive that told the same history. */
+  readonly witness?: string | null;
   /** True if the contract's own counts show that no holding is missing; false if they can't. Absent in older releases. */
   readonly isComplete?: boolean | null;
 }

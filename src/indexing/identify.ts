@@ -99,7 +99,7 @@ interface IdentifyOptions {
 }
 
 /** Share of a history by which it may begin too early. */
-const EARLY = 0.5;
+const EARLY = 0.05;
 
 /**
  * Identifies a contract by calls, code and logs.

@@ -118,21 +118,31 @@ async function isToldOtherwise(
   return true;
 }
 
-/** Returns the transfers of the stream's newest ranges back to a block, in order, without reverted ones. */
-async function columnsSince(log: EventLog, stream: StreamName, block: number): Promise<TransferColumns[]> {
-  const found: TransferColumns[] = [];
+/** Yields the transfers of the stream's newest ranges back to a block, the newest range first, without reverted ones. */
+export async function* transfersBack(
+  log: EventLog,
+  stream: StreamName,
+  block: number,
+): AsyncGenerator<TransferColumns> {
   let end = Number.POSITIVE_INFINITY;
   for (let before: number | undefined; ; ) {
     const page = await log.readBackwards(stream, { limit: PAGE, ...(before === undefined ? {} : { before }) });
     for (const { event } of page as Recorded<NftEvent>[]) {
+      // What was recorded before counts no longer.
+      if (event.type === "ReindexRequested" || event.type === "CollectionRemoved") return;
       if (event.type === "BlocksReverted") end = Math.min(end, event.ancestor.number);
       if (event.type !== "TransfersCommitted" || event.fromBlock > end) continue;
-      if (event.toBlock < block) return found.reverse();
-      if (event.count > 0) found.push(decodeTransfers(event.transfers));
+      if (event.toBlock < block) return;
+      if (event.count > 0) yield decodeTransfers(event.transfers);
     }
     before = page.at(-1)?.version;
-    if (before === undefined || before === 1) return found.reverse();
+    if (before === undefined || before === 1) return;
   }
+}
+
+/** Returns the transfers of the stream's newest ranges back to a block, in order, without reverted ones. */
+async function columnsSince(log: EventLog, stream: StreamName, block: number): Promise<TransferColumns[]> {
+  return (await Array.fromAsync(transfersBack(log, stream, block))).reverse();
 }
 
 /**

@@ -15,11 +15,13 @@ import type { Lifecycle } from "../core/lifecycle.ts";
 import type { BlockRange, BlockRef, HistoryProven } from "../events/types.ts";
 import { NEWEST, readHistory } from "../ledger/history.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import { ArchiveDisprovedError, type Archives } from "../rpc/archive/archives.ts";
 import type { CallResult } from "../rpc/port.ts";
 import { isHistoryPruned, isStateUnavailable } from "../rpc/rpc-errors.ts";
 import { knownTokens, sampleHoldings } from "./audit.ts";
 import { type Claim, type Claims, claimsOf, ownerClaim } from "./claims.ts";
 import { findUnexplained, firstStoredOtherwise, lastCompleteBlock } from "./omissions.ts";
+import { askWitness } from "./witnessed.ts";
 
 /** Holdings that are all asked about: twenty calls through Multicall3. */
 export const MAX_PROVEN = 10_000;
@@ -39,7 +41,9 @@ const ATTEMPTS = 5;
 const RETRY_MS = 3_000;
 
 /** What the contract confirmed, as it is recorded. */
-type Proven = Pick<HistoryProven, "block" | "holdings" | "of" | "contradicted"> & { readonly isComplete: boolean };
+type Proven = Pick<HistoryProven, "block" | "holdings" | "of" | "contradicted" | "witness"> & {
+  readonly isComplete: boolean;
+};
 
 /**
  * The outcome of a proof: what to record; the block whose logs are wrong; why a contradiction can't be settled; or why the
@@ -53,7 +57,8 @@ export type Proof =
 
 export interface ProofsOptions extends Pick<ChainWork, "chain" | "log" | "reader" | "clock" | "logger"> {
   readonly lifecycle: Lifecycle;
-  readonly view: Pick<PublishedChain, "head" | "version">;
+  readonly archives: Archives;
+  readonly view: Pick<PublishedChain, "head" | "finalized" | "version">;
   /** The collection as the log has it now. */
   readonly collectionOf: (address: Address) => Promise<Collection>;
   /** Called after an outcome that the follower should write soon. */
@@ -86,7 +91,7 @@ export class HistoryProofs {
       let why = "the replica or its node is behind";
       try {
         for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-          const proof = await this.#attempt(address, state).catch((error: unknown) => {
+          const proof = await this.#attempt(address, state, signal).catch((error: unknown) => {
             if (isAbort(error) || !(error instanceof AppError)) throw error;
             logger.debug({ err: error, chain: chain.name, address, attempt }, "owners could not be proven");
             why = error.message;
@@ -109,7 +114,7 @@ export class HistoryProofs {
     });
   }
 
-  async #attempt(address: Address, state: IndexState): Promise<Proof | undefined> {
+  async #attempt(address: Address, state: IndexState, signal: AbortSignal): Promise<Proof | undefined> {
     const { chain, reader, view, collectionOf, clock, log } = this.#options;
     const collection = await collectionOf(address);
     const head = view.head();
@@ -130,10 +135,13 @@ export class HistoryProofs {
       const last = await lastCompleteBlock(stored, range);
       if (last !== undefined) return { wrongAt: last.number + 1 };
     }
+    const witnessed = await this.#witness(stored, state, signal);
+    if (typeof witnessed === "number") return { wrongAt: witnessed };
     const missing = await this.#missing(address, collection, block);
     const wrongAt = await this.#wrongAt(collection, compared, { stored, missing, state, head: block });
     if (typeof wrongAt === "number") return { wrongAt };
-    if (wrongAt !== undefined) {
+    // Two archives tell the same, and so do the receipts: then it is the contract that says something else.
+    if (wrongAt !== undefined && witnessed === undefined) {
       // The newest blocks can be compared with their receipts, whichever token is missing.
       const last = await lastCompleteBlock(stored, { fromBlock: state.startBlock, toBlock: block.number });
       return last === undefined ? { ...wrongAt, block: block.number } : { wrongAt: last.number + 1 };
@@ -141,7 +149,31 @@ export class HistoryProofs {
     const { isAsked, wrongHoldings, isComplete } = compared;
     const contradicted = wrongHoldings.length + compared.wrongUnlogged.length;
     const holdings = isAsked ? claims.holdings.length - wrongHoldings.length : 0;
-    return { proven: { block: block.number, holdings, of: claims.of, contradicted, isComplete } };
+    const witness = witnessed === undefined ? {} : { witness: witnessed };
+    return { proven: { block: block.number, holdings, of: claims.of, contradicted, isComplete, ...witness } };
+  }
+
+  /**
+   * Compares an archive's history with a second one. Returns the second one's label if it tells the same; the first block
+   * that is stored wrong if the receipts say so. Undefined without a second archive, or if that one is wrong.
+   */
+  async #witness(
+    stored: Followed["stored"],
+    { archives: told, distrusted, startBlock }: IndexState,
+    signal: AbortSignal,
+  ): Promise<string | number | undefined> {
+    const { archives, view } = this.#options;
+    const final = view.finalized();
+    if (told === "" || final === undefined) return undefined;
+    const others = [...wordsIn(told), ...wordsIn(distrusted)];
+    const range = { fromBlock: startBlock, toBlock: final.number };
+    const found = await askWitness({ ...stored, archives, others, signal }, range);
+    if (found === undefined) return undefined;
+    const { witness, differsAt } = found;
+    if (differsAt === undefined) return witness.label;
+    if ((await this.#firstForged(stored, [differsAt], final)) !== undefined) return differsAt;
+    archives.rest(witness, new ArchiveDisprovedError(witness.label, differsAt, true));
+    return undefined;
   }
 
   /** Asks the contract for all claims at a block. */

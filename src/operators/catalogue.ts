@@ -192,6 +192,7 @@ export class Catalogue {
 const proofOf = ({ touched, hashed, sampled, byRoot, absent, provenAt, holdings, of, ...state }: IndexState) => ({
   ...{ touched, hashed, sampled, byRoot, absent, block: provenAt, holdings, of, contradicted: state.contradicted },
   isComplete: state.isComplete ?? null,
+  witness: state.witness ?? null,
   provableFrom: state.provableFrom ?? null,
 });
 

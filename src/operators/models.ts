@@ -60,6 +60,7 @@ const HistoryProof = Type.Object(
           "True if the contract's own counts of tokens show that none is missing, false if they can't; null before, or if an older release recorded it",
       }),
     ),
+    witness: nullableText("Label of a second archive that told the same history; null if none did"),
     provableFrom: nullableCount("The first block that the operator's node can prove; null if it has pruned none"),
   },
   {

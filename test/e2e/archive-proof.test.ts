@@ -115,19 +115,28 @@ interface Outcome {
   readonly statuses: readonly string[];
 }
 
-/** Indexes a collection by an archive until its proof has ended, or it is in doubt. */
+/**
+ * Indexes a collection by archives until its proof has ended, or it is in doubt.
+ * @param tell what the archive tells; a list for several archives
+ */
 async function indexed(
   name: string,
-  tell: ArchiveOptions["tell"],
+  tell: ArchiveOptions["tell"] | readonly ArchiveOptions["tell"][],
   node: NodeOptions = {},
   env: Record<string, string> = {},
 ): Promise<Outcome> {
-  const archive = untilTheEnd(await startArchive(archiveOfNode(anvil.url), tell === undefined ? {} : { tell }));
+  const urls: string[] = [];
+  for (const one of Array.isArray(tell)
+    ? (tell as readonly ArchiveOptions["tell"][])
+    : [tell as ArchiveOptions["tell"]]) {
+    const options = one === undefined ? {} : { tell: one };
+    urls.push(untilTheEnd(await startArchive(archiveOfNode(anvil.url), options)).url);
+  }
   const service = untilTheEnd(
     await startTestService({
       rpcUrl: await narrowNode(node),
       logUrl: temporaryLogUrl(),
-      env: { ARCHIVE_URL_ETH: archive.url, OPERATOR_KEYS: OPERATOR_KEY, ARCHIVE_PER_10S: "100000", ...env },
+      env: { ARCHIVE_URL_ETH: urls.join(), OPERATOR_KEYS: OPERATOR_KEY, ARCHIVE_PER_10S: "100000", ...env },
     }),
   );
   const { address } = contractOf(name);
@@ -271,6 +280,31 @@ describe("an omission", () => {
     const { listed } = await indexed("random", without(isOf(randomId(11))), STATE_LOST, { VERIFY: "headers" });
     expect(listed).toBe(truths["random"] as string);
   });
+});
+
+describe("a second archive", () => {
+  test("that tells the same is named, where the contract counts nothing", async () => {
+    const { row, listed } = await indexed("random", [undefined, undefined], STATE_LOST);
+    expect(row.history).toStartWith("archive, told owners confirmed, and a second archive tells the same, ");
+    expect(row.proof.witness).toBe("archive eth#2");
+    expect(listed).toBe(truths["random"] as string);
+  });
+
+  for (const name of ["random", "amounts"]) {
+    const isOmitted = name === "random" ? isOf(randomId(11)) : isOfAmount(3n);
+    test(`shows what the first one left out, without old state: ${name}`, async () => {
+      const { row, listed } = await indexed(name, [without(isOmitted), undefined], STATE_LOST);
+      expect(listed).toBe(truths[name] as string);
+      expect(row.inDoubt).toBeNull();
+    });
+
+    test(`that leaves something out proves nothing: ${name}`, async () => {
+      const { row, listed } = await indexed(name, [undefined, without(isOmitted)], STATE_LOST);
+      expect(listed).toBe(truths[name] as string);
+      expect(row.proof.witness).toBeNull();
+      expect(row.history).toContain("that none is missing is not");
+    });
+  }
 });
 
 const PRUNED = { error: { code: 4444, message: "pruned history unavailable" } };

@@ -21,7 +21,7 @@ import { callOf, type Holding, sampleHoldings } from "./audit.ts";
 import { DEAD, ownerCall, type SingleKind } from "./omissions.ts";
 
 /** Holdings drawn from a larger collection. */
-const SAMPLED_HOLDINGS = 2_000;
+const SAMPLED_HOLDINGS = 1_000;
 const HOLDINGS_AT_ONCE = 1_000;
 /** Owners whose number of tokens is asked for, and ids whose supply is: all of a collection of up to so many, or some. */
 const [MAX_COUNTED, SAMPLED_COUNTS] = [2_000, 500] as const;

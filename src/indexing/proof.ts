@@ -126,7 +126,10 @@ export class HistoryProofs {
       isCounted: isWholly(state),
       random: () => clock.random(),
     });
-    const compared = await this.#compare(claims, block);
+    const [compared, missing] = await Promise.all([
+      this.#compare(claims, block),
+      this.#missing(address, collection, block),
+    ]);
     const forms = collection.identified?.forms ?? state.forms;
     const stored = { reader, log, chainId: chain.chainId, address, forms };
     // A transfer from a holder that had nothing shows that another one is missing.
@@ -137,7 +140,6 @@ export class HistoryProofs {
     }
     const witnessed = await this.#witness(stored, state, signal);
     if (typeof witnessed === "number") return { wrongAt: witnessed };
-    const missing = await this.#missing(address, collection, block);
     const wrongAt = await this.#wrongAt(collection, compared, { stored, missing, state, head: block });
     if (typeof wrongAt === "number") return { wrongAt };
     // Two archives tell the same, and so do the receipts: then it is the contract that says something else.

@@ -87,6 +87,7 @@ export const ERROR_CODES = [
   "no_price_at_block",
   "no_dollar",
   "method_not_allowed",
+  "history_pruned",
   "not_indexed_yet",
   "conflict",
   "forbidden",

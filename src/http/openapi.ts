@@ -73,7 +73,7 @@ const ERRORS = {
   401: "No API key, or a wrong one",
   403: "The key's scope does not allow it",
   404: "Not found, or no price; code and details give the reason",
-  409: "as_of_block is above the indexed blocks while the backfill runs",
+  409: "as_of_block is above the indexed blocks while the backfill runs; or the block asked for is nowhere to read, because the endpoints have pruned it",
   410: "The cursor's block left the canonical chain",
   413: "The body is over its bound",
   426: "Not a WebSocket upgrade",

@@ -36,7 +36,7 @@ class HistoryPrunedError extends AppError {
     const text =
       `the node has no logs before block ${from}, and the history begins earlier: give an endpoint that keeps all logs in ` +
       `RPC_URL_${suffix}, or an archive in ARCHIVE_URL_${suffix}`;
-    super(text, { code: "history_pruned", meta: { chain: chain.name, from }, cause });
+    super(text, { code: "history_pruned", meta: { chain: chain.name, block: from }, cause });
   }
 }
 

@@ -19,7 +19,7 @@ import {
   TWAP_WINDOW,
   timeWeighted,
 } from "./market/quote.ts";
-import { seriesBetween, undefinedIfTooManyLogs } from "./search/history.ts";
+import { seriesBetween, undefinedIfUnreadable } from "./search/history.ts";
 import type { Markets } from "./search/markets.ts";
 
 /** Headers kept: enough for a day of requests one minute apart. */
@@ -55,11 +55,22 @@ export class BlockTimes {
 
   async #search(timestamp: number, from: PricedBlock, finalized: number): Promise<PricedBlock | undefined> {
     let { low, high } = this.#bracket(timestamp, from);
+    // The endpoints have pruned the blocks before this one.
+    let pruned: { readonly first: number; readonly error: unknown } | undefined;
     for (let back = Math.max(1, (high.timestamp - timestamp) / this.#blockSeconds); low === undefined; back *= 2) {
-      const number = Math.max(0, high.number - Math.ceil(back));
-      const [header] = await this.#headers([number], finalized);
+      const number = Math.max(pruned?.first ?? 0, high.number - Math.ceil(back));
+      let header: PricedBlock;
+      try {
+        [header] = await this.#headers([number], finalized);
+      } catch (error) {
+        const first = firstUnpruned(error);
+        if (first === undefined || pruned !== undefined || first >= high.number) throw error;
+        pruned = { first, error };
+        continue;
+      }
       if (header.timestamp <= timestamp) low = header;
       else if (number === 0) return undefined;
+      else if (number === pruned?.first) throw pruned.error;
       else high = header;
     }
     while (high.number - low.number > 1) {
@@ -105,6 +116,12 @@ export class BlockTimes {
     }
     return [first, ...rest];
   }
+}
+
+/** The first block that the endpoints have, if they have pruned older ones for which they were asked. */
+function firstUnpruned(error: unknown): number | undefined {
+  const block = error instanceof AppError && error.code === "history_pruned" ? error.meta["block"] : undefined;
+  return typeof block === "number" ? block : undefined;
 }
 
 /** Block numbers strictly between the two ends: around the linear guess, and the middle. */
@@ -164,7 +181,7 @@ export class PastFigures {
       const then = await this.#times.lastAt(block.timestamp - DAY_SECONDS, block, finalized);
       return then && this.#usdAt(now, unlisted, then, optionsAt);
     };
-    return undefinedIfTooManyLogs(read());
+    return undefinedIfUnreadable(read());
   }
 
   async #usdAt(
@@ -208,7 +225,7 @@ export class PastFigures {
       const first = from ?? (await reader.header(0));
       return first && seriesBetween(markets.pastSource(), { token, pools }, first, block);
     };
-    const series = await undefinedIfTooManyLogs(turn(read));
+    const series = await undefinedIfUnreadable(turn(read));
     if (series === undefined) return undefined;
     const { states, isArchivesAlone } = series;
     const usd = timeWeighted(market, route, states, block.timestamp);

@@ -163,6 +163,7 @@ const STATUSES: Readonly<Record<ErrorCode, number>> = {
   no_price_at_block: 404,
   no_dollar: 404,
   method_not_allowed: 405,
+  history_pruned: 409,
   not_indexed_yet: 409,
   conflict: 409,
   cursor_reorged: 410,
@@ -206,6 +207,10 @@ export function asRefusal(error: unknown): Refusal {
     return new Refusal("invalid_parameter", `${error.message}: ask for less at once, such as fewer rows or blocks`);
   }
   if (error instanceof AppError && error.code === "log_unavailable") return logUnavailable();
+  if (error instanceof AppError && error.code === "history_pruned") {
+    const { block } = error.meta;
+    return new Refusal("history_pruned", error.message, { details: { block } });
+  }
   // The chain's endpoints caused it: none answered, a reorg interrupted the read, or they refused.
   if (
     error instanceof AppError &&

@@ -320,7 +320,7 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
     answer: TokenPrice,
     example: PRICE_EXAMPLE,
     hasBlock: true,
-    errors: [400, 404],
+    errors: [400, 404, 409],
     errorExamples: { 404: NO_PRICE },
     handle: async ({ path, query, requester }, deps) => {
       const { chain } = query;
@@ -404,7 +404,7 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
       address: TOKEN_ADDRESS,
       result: [{ block: 21_000_000, time: TIME, usdPrice: 7.25, pool: POOL }],
     },
-    errors: [400, 404],
+    errors: [400, 404, 409],
     handle: async ({ path, query, requester, question }, deps) => {
       const { from, to, points, stored } = query;
       // Each point has a block of its own, with a header and perhaps a state. It pays by these calls.

@@ -3,7 +3,7 @@ import type { Hash } from "../../core/hex.ts";
 import type { ChainLog, ChainReader } from "../../rpc/port.ts";
 import type { Side } from "../market/market.ts";
 import { type Decimals, multiply, powerOfTen, type Rational, rational } from "../market/pools.ts";
-import { undefinedIfTooManyLogs } from "../search/history.ts";
+import { undefinedIfUnreadable } from "../search/history.ts";
 import type { ExactTrades } from "../styles/style.ts";
 import { logsOf, STYLES } from "../styles/styles.ts";
 
@@ -54,7 +54,7 @@ export async function lastTrade(
   for (const window of WINDOWS) {
     const fromBlock = Math.max(0, block - window + 1);
     const filter = { ...logsOf(pool, Object.keys(swaps) as Hash[]), fromBlock, toBlock, maxLogs: MAX_LOGS, requests };
-    const logs = await undefinedIfTooManyLogs(reader.logs(filter));
+    const logs = await undefinedIfUnreadable(reader.logs(filter));
     if (logs === undefined) return null;
     const trades = logs.toReversed().map((log) => tradeIn(log, side, decimals, swaps));
     const last = trades.find((trade) => trade !== undefined);

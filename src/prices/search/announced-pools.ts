@@ -17,7 +17,7 @@ import { otherToken, type Pool } from "../market/pools.ts";
 import type { Venue } from "../styles/style.ts";
 import { announcedPool, announcementsOf, V4 } from "../styles/v4.ts";
 import { ArchiveWords } from "./archive-words.ts";
-import { MAX_LOG_REQUESTS, undefinedIfTooManyLogs } from "./history.ts";
+import { MAX_LOG_REQUESTS, undefinedIfUnreadable } from "./history.ts";
 import { Gathering } from "./merged-reads.ts";
 
 /** Parts in which a search begins to go through a chain that can't be read at once. What a part has found is kept. */
@@ -148,7 +148,7 @@ export class AnnouncedPools {
     if (!this.#covers(token, known, block.number)) {
       // Each question that waits for the read decides by its own budget whether it takes too many requests.
       const reading = this.#readingTails.run(known, () => this.#readTail(token, known, block, requester));
-      const isRead = await undefinedIfTooManyLogs(reading.then(() => true));
+      const isRead = await undefinedIfUnreadable(reading.then(() => true));
       return isRead === true ? this.poolsOf(token, block, finalized, requester) : undefined;
     }
     const { at = { number: search.to }, found = [], words = new ArchiveWords() } = known.tail ?? {};
@@ -224,7 +224,7 @@ export class AnnouncedPools {
     const { tokens, to } = search;
     if (!search.wasTriedAtOnce) {
       const requests = { left: AT_ONCE * this.#options.venues.length };
-      const found = await undefinedIfTooManyLogs(
+      const found = await undefinedIfUnreadable(
         this.#read(tokens, { fromBlock: 0, toBlock: to }, requests, search.words),
       );
       search.wasTriedAtOnce = true;
@@ -237,7 +237,7 @@ export class AnnouncedPools {
       // Of its own: what a question that ends within the part has asked for in vain, the search need not ask for again.
       const requests = { left: before };
       try {
-        const found = await undefinedIfTooManyLogs(
+        const found = await undefinedIfUnreadable(
           this.#read(tokens, { fromBlock: next, toBlock: last }, requests, search.words),
         );
         if (found === undefined) {

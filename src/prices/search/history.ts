@@ -11,6 +11,7 @@ import type { Address, Hash } from "../../core/hex.ts";
 import type { BlockRange } from "../../events/types.ts";
 import { addressWord } from "../../rpc/calls.ts";
 import type { BlockHeader, ChainLog, ChainReader, LogClaim, LogFilter } from "../../rpc/port.ts";
+import { isHistoryPruned } from "../../rpc/rpc-errors.ts";
 import type { Market, PricedBlock } from "../market/market.ts";
 import type { Observation, Pool, PoolId } from "../market/pools.ts";
 import type { PoolRead } from "../styles/style.ts";
@@ -94,12 +95,12 @@ export class SearchTooLong extends AppError {
   }
 }
 
-/** Resolves to undefined when `reading` fails with `too_many_logs`. */
-export async function undefinedIfTooManyLogs<T>(reading: Promise<T>): Promise<T | undefined> {
+/** Resolves to undefined where `reading` takes too many logs, or the endpoints have pruned what it needs. */
+export async function undefinedIfUnreadable<T>(reading: Promise<T>): Promise<T | undefined> {
   try {
     return await reading;
   } catch (error) {
-    if (isTooManyLogs(error)) return undefined;
+    if (isTooManyLogs(error) || isHistoryPruned(error)) return undefined;
     throw error;
   }
 }

@@ -2,6 +2,7 @@
  * The chain reader over an endpoint pool: implements the port, and beside it reads transfers for the backfill. Logs,
  * calls and finality have files of their own; here are headers, code, and the comparison of endpoints.
  */
+import { Budget } from "../../core/budget.ts";
 import { AppError } from "../../core/errors.ts";
 import { type Address, parseQuantity, quantity } from "../../core/hex.ts";
 import type { BlockRange, BlockRef } from "../../events/types.ts";
@@ -29,7 +30,7 @@ import type {
   Tips,
   TransferFilter,
 } from "../port.ts";
-import { isHistoryPruned, isUnknownRefusal } from "../rpc-errors.ts";
+import { isHistoryPruned, isUnknownRefusal, rpcErrorOf } from "../rpc-errors.ts";
 import { type CallOptions, CallReader } from "./call-reader.ts";
 import { HeaderForm } from "./header-form.ts";
 import {
@@ -65,6 +66,9 @@ interface ReaderOptions extends FinalityOptions, CallOptions {
   readonly onFormChanged?: (block: number) => void;
 }
 
+/** What endpoints prune, each from a block of its own on. */
+type PrunedPart = "blocks" | "receipts" | "logs";
+
 export class RpcChainReader implements ChainReader {
   readonly chainId: number;
   /** What the newest headers show of the chain's. */
@@ -75,8 +79,8 @@ export class RpcChainReader implements ChainReader {
   readonly #calls: CallReader;
   readonly #recorded: RecordedBlock;
   readonly #horizon: LogHorizon;
-  #historyStart: { readonly block: number; readonly until: number } | undefined;
-  #receiptsStart: { readonly block: number; readonly until: number } | undefined;
+  /** First blocks that the endpoints have not pruned, and until when that is believed, on the monotonic clock. */
+  readonly #starts = new Map<PrunedPart, { readonly block: number; readonly until: number }>();
 
   constructor(options: ReaderOptions) {
     this.chainId = options.chainId;
@@ -151,17 +155,35 @@ export class RpcChainReader implements ChainReader {
 
   async header(number: number): Promise<BlockHeader | undefined> {
     const ask = (endpoint: Endpoint) => headerFrom(endpoint, number);
-    const header = await this.#pool.run(ask, { meta: { block: number } });
+    const header = await this.#orPruned("blocks", this.#pool.run(ask, { meta: { block: number } }));
     if (header !== undefined || this.#pool.endpoints.length === 1) return header;
     // This endpoint may be behind. Another one may have the block.
     return (await this.#pool.askAll(ask)).find(({ value }) => value !== undefined)?.value;
   }
 
+  /**
+   * Waits for what was asked of old blocks.
+   * @throws AppError `history_pruned`, with the first block that is there, if the endpoints have pruned them
+   */
+  async #orPruned<T>(what: "blocks" | "logs", reading: Promise<T>): Promise<T> {
+    try {
+      return await reading;
+    } catch (error) {
+      if (!isHistoryPruned(error)) throw error;
+      // The search is kept for all questions, so that none pays for it.
+      const block = await Budget.outside(async () => this.#startOf(what, (await this.head()).number));
+      const text = `the endpoints have pruned ${what} before block ${block}: ask for a later one`;
+      throw new AppError(text, { code: "history_pruned", meta: { block }, cause: rpcErrorOf(error) });
+    }
+  }
+
   async headers(numbers: readonly number[]): Promise<(BlockHeader | undefined)[]> {
     if (numbers.length === 0) return [];
-    return this.#pool.run((endpoint) => this.headersOf(endpoint, numbers), {
-      meta: { fromBlock: numbers[0], toBlock: numbers.at(-1) },
-    });
+    const meta = { fromBlock: numbers[0], toBlock: numbers.at(-1) };
+    return this.#orPruned(
+      "blocks",
+      this.#pool.run((endpoint) => this.headersOf(endpoint, numbers), { meta }),
+    );
   }
 
   async presentHeaders(numbers: readonly number[]): Promise<BlockHeader[]> {
@@ -194,7 +216,7 @@ export class RpcChainReader implements ChainReader {
   }
 
   logs(filter: LogFilter): Promise<ChainLog[]> {
-    return this.#logs.logs(filter);
+    return this.#orPruned("logs", this.#logs.logs(filter));
   }
 
   firstLogs(filter: LogFilter, span: SpanController, options: FirstLogsOptions): Promise<FirstLogs> {
@@ -338,36 +360,40 @@ export class RpcChainReader implements ChainReader {
    * The first block of which the endpoints have logs, once they refused older ones. Kept for ten minutes.
    * @param head the newest block
    */
-  async historyStart(head: number): Promise<number> {
+  historyStart(head: number): Promise<number> {
+    return this.#startOf("logs", head);
+  }
+
+  /** The same for receipts. */
+  receiptsStart(head: number): Promise<number> {
+    return this.#startOf("receipts", head);
+  }
+
+  async #startOf(what: PrunedPart, head: number): Promise<number> {
     const { clock } = this.#pool;
-    if (this.#historyStart === undefined || this.#historyStart.until < clock.monotonic()) {
-      const ask = (block: number) =>
-        this.#pool.run(async (endpoint) => {
-          this.#horizon.assertNotDropped(endpoint, block);
-          return askForSpan(endpoint, 1, block);
-        });
-      const block = await firstUnprunedBlock(ask, head);
-      this.#historyStart = { block, until: clock.monotonic() + HISTORY_START_MS };
+    const known = this.#starts.get(what);
+    if (known !== undefined && known.until >= clock.monotonic()) return known.block;
+    const block = await firstUnprunedBlock((number) => this.#assertUnpruned(what, number), head);
+    this.#starts.set(what, { block, until: clock.monotonic() + HISTORY_START_MS });
+    return block;
+  }
+
+  /** @throws RpcError `state_unavailable` if the endpoints have pruned that part of the block */
+  async #assertUnpruned(what: PrunedPart, block: number): Promise<void> {
+    if (what === "receipts") return this.#logs.assertReceipts(block);
+    if (what === "blocks") {
+      await this.presentHeaders([block]);
+      return;
     }
-    return this.#historyStart.block;
+    await this.#pool.run(async (endpoint) => {
+      this.#horizon.assertNotDropped(endpoint, block);
+      return askForSpan(endpoint, 1, block);
+    });
   }
 
   /** As `historyStart` found it; undefined while no endpoint has refused old logs. */
   get knownHistoryStart(): number | undefined {
-    return this.#historyStart?.block;
-  }
-
-  /**
-   * The first block of which the endpoints have receipts, once they refused older ones. Kept for ten minutes.
-   * @param head the newest block
-   */
-  async receiptsStart(head: number): Promise<number> {
-    const { clock } = this.#pool;
-    if (this.#receiptsStart === undefined || this.#receiptsStart.until < clock.monotonic()) {
-      const block = await firstUnprunedBlock((number) => this.#logs.assertReceipts(number), head);
-      this.#receiptsStart = { block, until: clock.monotonic() + HISTORY_START_MS };
-    }
-    return this.#receiptsStart.block;
+    return this.#starts.get("logs")?.block;
   }
 
   nextBulkSpan(): number {

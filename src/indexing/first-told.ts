@@ -41,7 +41,9 @@ export async function firstTold(parts: ToldParts, search: ToldSearch): Promise<F
   const { reader, archives } = parts;
   const { signal, toBlock: last } = search;
   // A node whose limit is not known yet shows it in one request.
-  if (!archives.isUseful && archives.mayServe(search)) await reader.probeSpan(NARROW_SPAN, last);
+  const isLong = last - search.fromBlock + 1 > NARROW_SPAN;
+  const isUnknown = !archives.isUseful && reader.historyLimits().answered < NARROW_SPAN;
+  if (isLong && isUnknown && archives.mayServe(search)) await reader.probeSpan(NARROW_SPAN, last);
   for (;;) {
     const found = await archives.find(search, [], signal);
     if (found === undefined) return undefined;

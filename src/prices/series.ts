@@ -3,7 +3,7 @@
  * their reads of logs, and a point that the bound on requests doesn't reach has no price.
  */
 import type { ChainView } from "../chain/consumer.ts";
-import { Semaphore } from "../core/background.ts";
+import { Semaphore, yieldToEventLoop } from "../core/background.ts";
 import { isoTime } from "../core/block-time.ts";
 import type { Clock } from "../core/clock.ts";
 import { invalidParameter, Refusal } from "../core/errors.ts";
@@ -78,14 +78,17 @@ export class PriceSeries {
     const newest = await this.#priceAt(address, last, past, requester);
     const headers = await past.headers(blocks);
     const slots = new Semaphore(AT_ONCE);
+    let started = 0;
     // The newest first: they need the fewest requests.
     const read = blocks
       .slice(0, -1)
       .toReversed()
       .map((block) =>
-        slots.run(async () =>
-          clock.monotonic() - begun > BEGIN_MS ? undefined : this.#priceAt(address, block, past, requester),
-        ),
+        slots.run(async () => {
+          // Points whose logs were read for others are computed without a wait.
+          if (++started % AT_ONCE === 0) await yieldToEventLoop();
+          return clock.monotonic() - begun > BEGIN_MS ? undefined : this.#priceAt(address, block, past, requester);
+        }),
       );
     const answers = [...(await Promise.all(read)).toReversed(), newest];
     return blocks.flatMap((block, at) => {

@@ -25,6 +25,8 @@ const SAMPLED_HOLDINGS = 1_000;
 const HOLDINGS_AT_ONCE = 1_000;
 /** Owners whose number of tokens is asked for, and ids whose supply is: all of a collection of up to so many, or some. */
 const [MAX_COUNTED, SAMPLED_COUNTS] = [2_000, 500] as const;
+/** Draws for them: most addresses of a collection may hold nothing any more. */
+const DRAWS = 10_000;
 /** Blocks whose sums are kept, for the searches of several claims. */
 const MAX_SUMS = 4;
 
@@ -146,7 +148,7 @@ async function countsOf(
     logged: async (at) => (hasSingles ? BigInt(countEntries(ledger, at, false)) : BigInt((await sumsAt(at)).allUnits)),
   };
   if (!hasSingles) {
-    const slots = drawn([...Array(tokens.count).keys()], random) as Slot[];
+    const slots = drawn(tokens.count, () => true, random) as Slot[];
     const supplyAt = (slot: Slot, at: number): bigint => {
       let found = balances.findSupply(slot, at);
       while (found === PAUSED) found = balances.findSupply(slot, at);
@@ -162,10 +164,7 @@ async function countsOf(
     return { counts, supply };
   }
   const held = (await sumsAt(block)).tokens;
-  const holders = drawn(
-    [...held.keys()].filter((owner) => held[owner] !== 0),
-    random,
-  );
+  const holders = drawn(held.length, (owner) => held[owner] !== 0, random);
   const counts = holders.map((owner): Claim => {
     const holder = ledger.addresses.hex(owner);
     return {
@@ -177,15 +176,15 @@ async function countsOf(
   return { counts, supply };
 }
 
-/** The values, or some of them, drawn at random. */
-function drawn(values: number[], random: () => number): number[] {
-  const most = values.length > MAX_COUNTED ? SAMPLED_COUNTS : values.length;
-  if (most === values.length) return values;
-  for (let at = 0; at < most; at++) {
-    const other = at + Math.floor(random() * (values.length - at));
-    [values[at], values[other]] = [values[other] as number, values[at] as number];
+/** The numbers below `count` that are wanted; of many, some that are drawn at random, each once. */
+function drawn(count: number, isWanted: (value: number) => boolean, random: () => number): number[] {
+  if (count <= MAX_COUNTED) return [...Array(count).keys()].filter(isWanted);
+  const values = new Set<number>();
+  for (let draw = 0; draw < DRAWS && values.size < SAMPLED_COUNTS; draw++) {
+    const value = Math.floor(random() * count);
+    if (isWanted(value)) values.add(value);
   }
-  return values.slice(0, most);
+  return [...values];
 }
 
 /** Ids above the highest one that are asked about, too. */

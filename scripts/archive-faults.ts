@@ -33,6 +33,7 @@ const { values } = parseArgs({
   },
 });
 const OPERATOR_KEY = "operator-key-0123456789";
+const PATIENCE_MS = 60_000;
 /** Tokens that are minted a block each, and blocks with two moves. */
 const [TOKENS, MOVES, QUIET] = [120, 120, 80];
 /** Topics of one block's noise: with three bits each they fill nine in ten of a bloom's 2,048. */
@@ -195,11 +196,12 @@ async function outcomeOf(kind: Kind, lie: Lie | undefined, seed: number): Promis
   const { address } = contractOf(kind);
   try {
     await service.get(`/api/v2/nft/${address}`);
-    const row = await eventually("the proof has ended", async () => {
+    const ended = async () => {
       const { body, status } = await service.get(`/api/collections/eth/${address}`);
       const isEnded = body.proof === null || body.proof?.block != null || body.inDoubt !== null;
       return status === 200 && body.status === "following" && isEnded ? body : undefined;
-    });
+    };
+    const row = await eventually("the proof has ended", ended, PATIENCE_MS);
     if (own !== undefined && (archive.committed.get(own) ?? 0) === 0) return undefined;
     if (row.inDoubt === null) await synced(service, address);
     const said = lines.map((line) => JSON.stringify(line));

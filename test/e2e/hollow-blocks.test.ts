@@ -101,3 +101,16 @@ describe.each(MODES)("VERIFY=%s", (VERIFY) => {
     expect((await rowOf(service)).inDoubt).toBeNull();
   }, 60_000);
 });
+
+test("blooms that are full and name transfers that were never there are no sign of dropped logs", async () => {
+  const full = await startAnvil({ genesisTimestamp: Math.floor(Date.now() / 1_000) - 86_400 });
+  started.push(full);
+  const noise = await deploy(full, await contractArtifact("NoiseEmitter"), []);
+  const amounts = await deploy(full, await contractArtifact("UncountedAmounts"), []);
+  // No block has a transfer of ERC-20 or ERC-721. Each bloom names one.
+  for (let block = 0; block < 12; block++) await transact(full, noise.contract, "emitNoise", [BigInt(block), 900n]);
+  await transact(full, amounts.contract, "mint", [full.accounts[1], 5n, 3n]);
+  await full.mine(70);
+  const service = await serviceOf(full.url, "sample");
+  await synced(service, amounts.address);
+});

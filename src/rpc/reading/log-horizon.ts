@@ -107,11 +107,19 @@ async function isHollow(endpoint: Endpoint, header: BlockHeader): Promise<boolea
   const next = await headersOf(endpoint, numbersFrom(header.number + 1, WINDOW - 1));
   const others = next.filter(hasTransfer).slice(0, HOLLOW - 1);
   for (const other of others) if (await hasLogs(endpoint, other)) return false;
-  return others.length === HOLLOW - 1;
+  // A full bloom names transfers that were never there. That it names something is sure.
+  return others.length === HOLLOW - 1 && !(await hasLogs(endpoint, header, []));
 }
 
-/** True if the endpoint has a transfer in the blocks that the header's bloom is of, or too many for one answer. */
-async function hasLogs(endpoint: Endpoint, header: BlockHeader): Promise<boolean> {
+/**
+ * True if the endpoint has a transfer in the blocks that the header's bloom is of, or too many for one answer.
+ * @param topics the topics that count as a transfer; none for any log
+ */
+async function hasLogs(
+  endpoint: Endpoint,
+  header: BlockHeader,
+  topics: readonly (readonly string[])[] = [[TRANSFER]],
+): Promise<boolean> {
   let [from, to] = [header.number, header.number];
   if (header.settledHeight !== undefined) {
     const parent = await headerFrom(endpoint, header.number - 1);
@@ -119,7 +127,7 @@ async function hasLogs(endpoint: Endpoint, header: BlockHeader): Promise<boolean
     [from, to] = [settledThrough(parent) + 1, header.settledHeight];
   }
   try {
-    const filter = { fromBlock: quantity(from), toBlock: quantity(to), topics: [[TRANSFER]] };
+    const filter = { fromBlock: quantity(from), toBlock: quantity(to), topics };
     const logs = await endpoint.request("eth_getLogs", [filter]);
     return !Array.isArray(logs) || logs.length > 0;
   } catch (error) {

@@ -377,7 +377,8 @@ function readArchives(env: EnvironmentReader, { archives = [] }: Chain, suffix: 
   const key = text === undefined ? undefined : parseSecretHeader(/^\S+$/.test(text) ? `x-api-key: ${text}` : text);
   if (text !== undefined && key === undefined) env.wrong(keyKey, 'must be a key, or "<header>: <key>"');
   return {
-    urls: (given ?? archives.map((name) => `${PORTAL}${name}`)).map((url) => url.replace(/\/+$/, "")),
+    // One archive is no witness of itself.
+    urls: [...new Set((given ?? archives.map((name) => `${PORTAL}${name}`)).map((url) => url.replace(/\/+$/, "")))],
     isGiven: given !== undefined,
     key,
     // The public Portal's own limit.

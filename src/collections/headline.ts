@@ -190,18 +190,19 @@ export function historyText(
   state: Omit<HistoryProven, "type" | "block"> & { readonly provenAt?: number | null },
   headersChangedAt?: number,
 ): string {
-  const { archives, touched, sampled, contradicted, absent, blocks = 0, provableFrom = null } = state;
+  const { archives, touched, sampled, contradicted, absent, blocks = 0, provableFrom = null, provenAt = 0 } = state;
   const isEachProven = sampled === touched && touched > 0;
+  const sampledText = isEachProven
+    ? `all ${wholeText(touched)} blocks with a log proven by receipts`
+    : `${wholeText(sampled)} of ${wholeText(touched)} blocks sampled`;
   const contradictions = contradicted === 0 ? [] : [`${wholeText(contradicted)} that the contract contradicts`];
   if (archives === "") return ["node", ...contradictions].join(", ");
   return [
     "archive",
-    ownersText({ ...state, isComplete: state.isComplete === true || (isEachProven && touched + absent === blocks) }),
+    isEachProven && touched + absent === blocks && provenAt !== null ? "owners proven" : ownersText(state),
     ...contradictions,
     ...(provableFrom === null ? [] : [`not provable below block ${wholeText(provableFrom)}`]),
-    isEachProven
-      ? `all ${wholeText(touched)} blocks with a log proven by receipts`
-      : `${wholeText(sampled)} of ${wholeText(touched)} blocks sampled`,
+    ...(touched === 0 ? [] : [sampledText]),
     ...(headersChangedAt === undefined ? [] : [`headers from block ${wholeText(headersChangedAt)} on prove nothing`]),
   ].join(", ");
 }
@@ -221,7 +222,10 @@ function ownersText({
   if (of === 0 && isComplete !== true) return "owners not proven";
   const isAll = holdings === of;
   if (isComplete === true) {
-    return isAll ? "owners proven" : `${wholeText(holdings)} of ${wholeText(of)} owners proven, none missing`;
+    // Of a sample it shows that as many tokens are there, not which.
+    return isAll
+      ? "owners proven"
+      : `${wholeText(holdings)} of ${wholeText(of)} owners confirmed, as many as the contract counts`;
   }
   const told = isAll ? "told owners confirmed" : `${wholeText(holdings)} of ${wholeText(of)} told owners confirmed`;
   return witness === null ? `${told}, that none is missing is not` : `${told}, and a second archive tells the same`;

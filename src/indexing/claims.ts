@@ -41,11 +41,15 @@ export interface Claim {
   readonly call: Call;
   /** What the contract's answer says; undefined if it says nothing. */
   readonly says: (result: CallResult | undefined) => bigint | undefined;
+  /** True if what the contract says and what the log says are the same. */
+  readonly isSaid: (said: bigint, logged: bigint) => boolean;
   /** What the log says as of a block. */
   readonly logged: (block: number) => bigint | Promise<bigint>;
   /** The token of a holding; with its owner, if it has amounts. */
   readonly token?: TokenRef & { readonly owner?: number };
 }
+
+const isEqual = (said: bigint, logged: bigint): boolean => said === logged;
 
 /** The claims of a collection at a block. */
 export interface Claims {
@@ -119,6 +123,7 @@ async function allHoldings(ledger: Ledger, address: Address, block: number): Pro
     claims.push({
       call: callOf(address, holding),
       says: (result) => wordIn(result) ?? 0n,
+      isSaid: isEqual,
       logged: (at) => BigInt(balances.heldAfter(balances.entryAt(one, at))),
       token: { kind, id, owner },
     });
@@ -145,6 +150,7 @@ async function countsOf(
   const supply: Claim = {
     call: { to: address, data: ABI.encodeFunctionData("totalSupply()") },
     says: wordIn,
+    isSaid: isEqual,
     logged: async (at) => (hasSingles ? BigInt(countEntries(ledger, at, false)) : BigInt((await sumsAt(at)).allUnits)),
   };
   if (!hasSingles) {
@@ -158,6 +164,7 @@ async function countsOf(
       (slot): Claim => ({
         call: { to: address, data: ABI.encodeFunctionData("totalSupply(uint256)", [tokens.id(slot)]) },
         says: wordIn,
+        isSaid: isEqual,
         logged: (at) => supplyAt(slot, at),
       }),
     );
@@ -170,6 +177,7 @@ async function countsOf(
     return {
       call: { to: address, data: ABI.encodeFunctionData("balanceOf", [holder]) },
       says: wordIn,
+      isSaid: isEqual,
       logged: async (at) => BigInt((await sumsAt(at)).tokens[owner] ?? 0),
     };
   });
@@ -217,6 +225,7 @@ function claimOf(ledger: Ledger, address: Address, holding: Holding, block: numb
   return {
     call: callOf(address, holding),
     says: (result) => wordIn(result) ?? 0n,
+    isSaid: isEqual,
     logged: (at) => (at === block ? amount : balanceAt(ledger, { kind, id, owner }, at)),
     token: { kind, id, owner },
   };
@@ -236,13 +245,19 @@ function balanceAt(
   return 0n;
 }
 
-/** The owner of a token that has one, as a number; 0 for none. Contracts burn to the zero address or to the dead one. */
+/** The dead address as a number. */
+const DEAD_OWNER = BigInt(DEAD);
+
+/**
+ * The owner of a token that has one, as a number; 0 for none. A contract may say of a token that it burned, or of an id that it
+ * never had, that the dead address owns it. A token that was sent there is logged so.
+ */
 export function ownerClaim(ledger: Ledger, address: Address, { kind, id }: { kind: SingleKind; id: bigint }): Claim {
-  const numberOf = (owner: string | undefined) =>
-    owner === undefined || owner === ZERO_ADDRESS || owner === DEAD ? 0n : BigInt(owner);
+  const numberOf = (owner: string | undefined) => (owner === undefined || owner === ZERO_ADDRESS ? 0n : BigInt(owner));
   return {
     call: ownerCall(address, kind, id),
     says: (result) => numberOf(addressIn(result)),
+    isSaid: (said, logged) => said === logged || (logged === 0n && said === DEAD_OWNER),
     logged: (block) => {
       const entry = entryOfToken(ledger, { kind, id }, block);
       return numberOf(entry && ledger.addresses.hex(entry.owner));

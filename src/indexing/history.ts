@@ -3,7 +3,6 @@
  * bulk; the node gives the last stretch, the ranges in which an archive was wrong, and the proof: the hash of each part's
  * last block, and the receipts of blocks drawn at random. A part is yielded only once it has passed.
  */
-import type { Chain } from "../chains/chains.ts";
 import { envSuffix } from "../chains/trouble.ts";
 import { AppError } from "../core/errors.ts";
 import type { BlockRange, TransfersCommitted } from "../events/types.ts";
@@ -31,11 +30,12 @@ export interface HistoryStep {
 /** The node has dropped the blocks that a history needs, and no archive has them. */
 class HistoryPrunedError extends AppError {
   /** @param from the first block of which the node has logs */
-  constructor(chain: Chain, from: number, cause: unknown) {
+  constructor({ chain, verify }: Pick<HistoryTask, "chain" | "verify">, from: number, cause: unknown) {
     const suffix = envSuffix(chain.name);
     const text =
       `the node has no logs before block ${from}, and the history begins earlier: give an endpoint that keeps all logs in ` +
-      `RPC_URL_${suffix}, or an archive in ARCHIVE_URL_${suffix}`;
+      `RPC_URL_${suffix}, or an archive in ARCHIVE_URL_${suffix}` +
+      (verify === "receipts" ? " with another VERIFY than receipts, which needs the receipts of each block" : "");
     super(text, { code: "history_pruned", meta: { chain: chain.name, block: from }, cause });
   }
 }
@@ -45,7 +45,7 @@ class HistoryPrunedError extends AppError {
  * @throws ArchiveDisprovedError if an archive was wrong; RpcError, AppError if the node does not answer
  */
 export async function* historyFrom(task: HistoryTask): AsyncGenerator<HistoryStep> {
-  const { archives, distrusted, final, signal, clock, chain, reader } = task;
+  const { archives, distrusted, final, signal, clock, reader } = task;
   const nodeRanges = [...task.nodeRanges];
   const budget: ProofBudget = { samples: task.samplesLeft, provableFrom: task.provableFrom };
   let next = task.fromBlock;
@@ -70,11 +70,16 @@ export async function* historyFrom(task: HistoryTask): AsyncGenerator<HistorySte
       if (found === undefined) {
         if (!isHistoryPruned(error)) throw error;
         const from = await reader.historyStart(final.number);
+        if (own !== undefined && own.fromBlock <= next && own.fromBlock < from && archives.isReady(distrusted)) {
+          // The node can't tell these blocks any more. An archive has to, and the proof says what comes of it.
+          nodeRanges.splice(nodeRanges.indexOf(own), 1, ...(own.toBlock < from ? [] : [{ ...own, fromBlock: from }]));
+          continue;
+        }
         // An archive that slept may have the blocks that the node dropped, and one that rests may have them again.
         const restMs = archives.restLeft(distrusted) ?? Number.POSITIVE_INFINITY;
         const isAsked = pruned?.at === next && restMs === 0;
         if (pruned?.at !== next) pruned = { at: next, until: clock.monotonic() + PATIENCE_MS };
-        if (isAsked || clock.monotonic() + restMs > pruned.until) throw new HistoryPrunedError(chain, from, error);
+        if (isAsked || clock.monotonic() + restMs > pruned.until) throw new HistoryPrunedError(task, from, error);
         await clock.sleep(restMs, signal);
       } else if (signal.aborted || !(error instanceof ArchiveError || error instanceof ArchiveDisprovedError)) {
         throw error;

@@ -9,6 +9,7 @@ import type { PublishedChain } from "../chain/view.ts";
 import type { Collection } from "../collections/collection.ts";
 import type { IndexState } from "../collections/headline.ts";
 import { runInSlices, Semaphore, yieldToEventLoop } from "../core/background.ts";
+import { Budget } from "../core/budget.ts";
 import { AppError, isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
@@ -35,7 +36,9 @@ const ASKED_AT_ONCE = 4;
 /** Claims that are followed to the block from which on the contract disagrees: 24 calls each on 14 million blocks. */
 const MAX_FOLLOWED = 16;
 /** Blocks of disagreeing tokens whose receipts are read, and transfers of one token that are looked through for them. */
-const [MAX_TOLD_BLOCKS, MAX_TOLD_TRANSFERS] = [512, 10_000] as const;
+const [MAX_TOLD_BLOCKS, MAX_TOLD_TRANSFERS] = [128, 10_000] as const;
+/** Time in ms for the search of wrong blocks by old state. */
+const SEARCH_MS = 30_000;
 /** Attempts, while the node lacks the block or the replica is behind, and the wait between them. */
 const ATTEMPTS = 5;
 const RETRY_MS = 3_000;
@@ -89,9 +92,10 @@ export class HistoryProofs {
     this.#running.add(address);
     lifecycle.run(`owners of ${chain.name}/${address}`, async (signal) => {
       let why = "the replica or its node is behind";
+      const seen: Seen = { contradictedAt: undefined };
       try {
         for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-          const proof = await this.#attempt(address, state, signal).catch((error: unknown) => {
+          const proof = await this.#attempt(address, state, seen, signal).catch((error: unknown) => {
             if (isAbort(error) || !(error instanceof AppError)) throw error;
             logger.debug({ err: error, chain: chain.name, address, attempt }, "owners could not be proven");
             why = error.message;
@@ -104,9 +108,10 @@ export class HistoryProofs {
           }
           await clock.sleep(RETRY_MS, signal);
         }
+        const { contradictedAt: block } = seen;
         // Owners that only the node told and nothing contradicts need no proof.
-        if (!isWholly(state)) return;
-        this.#found.set(address, { unproven: why });
+        if (block === undefined && !isWholly(state)) return;
+        this.#found.set(address, block === undefined ? { unproven: why } : { undecided: why, block });
         onFound();
       } finally {
         this.#running.delete(address);
@@ -114,7 +119,7 @@ export class HistoryProofs {
     });
   }
 
-  async #attempt(address: Address, state: IndexState, signal: AbortSignal): Promise<Proof | undefined> {
+  async #attempt(address: Address, state: IndexState, seen: Seen, signal: AbortSignal): Promise<Proof | undefined> {
     const { chain, reader, view, collectionOf, clock, log } = this.#options;
     const collection = await collectionOf(address);
     const head = view.head();
@@ -132,23 +137,34 @@ export class HistoryProofs {
     ]);
     const forms = collection.identified?.forms ?? state.forms;
     const stored = { reader, log, chainId: chain.chainId, address, forms };
+    const { isAsked, wrongHoldings, isComplete } = compared;
     // A transfer from a holder that had nothing shows that another one is missing.
     const range = collection.ledger.missingTransferRange;
-    if (range !== undefined && range.toBlock <= state.end) {
+    const isMissing = range !== undefined && range.toBlock <= state.end;
+    const isDenied = wrongHoldings.length + compared.wrongUnlogged.length > 0 || missing !== undefined;
+    // Whatever fails from here on, the contradiction was seen.
+    if (isMissing || isDenied) seen.contradictedAt = block.number;
+    if (isMissing) {
       const last = await lastCompleteBlock(stored, range);
       if (last !== undefined) return { wrongAt: last.number + 1 };
     }
     const witnessed = await this.#witness(stored, state, signal);
+    if (typeof witnessed === "object") return { ...witnessed, block: block.number };
     if (typeof witnessed === "number") return { wrongAt: witnessed };
-    const wrongAt = await this.#wrongAt(collection, compared, { stored, missing, state, head: block });
+    const wrongAt = await this.#inTime(() =>
+      this.#wrongAt(collection, compared, { stored, missing, state, head: block }),
+    );
     if (typeof wrongAt === "number") return { wrongAt };
-    // Two archives tell the same, and so do the receipts: then it is the contract that says something else.
-    if (wrongAt !== undefined && witnessed === undefined) {
+    if (wrongAt !== undefined) {
+      seen.contradictedAt = block.number;
       // The newest blocks can be compared with their receipts, whichever token is missing.
-      const last = await lastCompleteBlock(stored, { fromBlock: state.startBlock, toBlock: block.number });
+      const newest = { fromBlock: state.startBlock, toBlock: block.number };
+      const last = await lastCompleteBlock(stored, newest).catch((error: unknown) => {
+        if (isHistoryPruned(error)) return undefined;
+        throw error;
+      });
       return last === undefined ? { ...wrongAt, block: block.number } : { wrongAt: last.number + 1 };
     }
-    const { isAsked, wrongHoldings, isComplete } = compared;
     const contradicted = wrongHoldings.length + compared.wrongUnlogged.length;
     const holdings = isAsked ? claims.holdings.length - wrongHoldings.length : 0;
     const witness = witnessed === undefined ? {} : { witness: witnessed };
@@ -157,13 +173,14 @@ export class HistoryProofs {
 
   /**
    * Compares an archive's history with a second one. Returns the second one's label if it tells the same; the first block
-   * that is stored wrong if the receipts say so. Undefined without a second archive, or if that one is wrong.
+   * that is stored wrong if the receipts say so; `undecided` if the node can't tell which of them is wrong. Undefined
+   * without a second archive, or if that one is wrong.
    */
   async #witness(
     stored: Followed["stored"],
     { archives: told, distrusted, startBlock }: IndexState,
     signal: AbortSignal,
-  ): Promise<string | number | undefined> {
+  ): Promise<string | number | { readonly undecided: string } | undefined> {
     const { archives, view } = this.#options;
     const final = view.finalized();
     if (told === "" || final === undefined) return undefined;
@@ -173,7 +190,10 @@ export class HistoryProofs {
     if (found === undefined) return undefined;
     const { witness, differsAt } = found;
     if (differsAt === undefined) return witness.label;
-    if ((await this.#firstForged(stored, [differsAt], final)) !== undefined) return differsAt;
+    const forged = await this.#firstForged(stored, [differsAt], final);
+    if (forged !== undefined && forged !== "unread") return differsAt;
+    const why = `two archives tell different logs of block ${differsAt}, and no endpoint has its receipts`;
+    if (forged === "unread") return { undecided: why };
     archives.rest(witness, new ArchiveDisprovedError(witness.label, differsAt, true));
     return undefined;
   }
@@ -222,7 +242,7 @@ export class HistoryProofs {
     for (const [at, claim] of claims.entries()) {
       if (at % CALLS_AT_ONCE === CALLS_AT_ONCE - 1) await yieldToEventLoop();
       const said = claim.says(results[at]);
-      if (said !== undefined && said !== (await claim.logged(block.number))) differing.push(claim);
+      if (said !== undefined && !claim.isSaid(said, await claim.logged(block.number))) differing.push(claim);
     }
     return { results, claims: differing };
   }
@@ -239,12 +259,15 @@ export class HistoryProofs {
     { stored, missing, state, head }: Followed,
   ): Promise<number | { readonly undecided: string } | undefined> {
     const forged = await this.#firstForged(stored, await toldBlocks(ledger, wrongHoldings, head.number), head);
-    if (forged !== undefined) return forged;
+    if (typeof forged === "number") return forged;
     const decisive = [...wrongHoldings.slice(0, MAX_FOLLOWED), ...wrongUnlogged.slice(0, MAX_FOLLOWED)];
     if (missing !== undefined) decisive.push(missing);
     const counts = wrongCounts.slice(0, MAX_FOLLOWED);
     if (isCounting) decisive.push(...counts);
-    const isWrongAt = async (at: number) => (await this.#firstForged(stored, [at], head)) !== undefined;
+    const isWrongAt = async (at: number) => {
+      const found = await this.#firstForged(stored, [at], head);
+      return found === "unread" ? undefined : found !== undefined;
+    };
     const own = await this.#firstWrong(decisive, state.startBlock, head, isWrongAt);
     if (own.wrongAt !== undefined) return own.wrongAt;
     // These prove nothing by themselves: many contracts count otherwise.
@@ -252,24 +275,40 @@ export class HistoryProofs {
     const other = await this.#firstWrong(others, state.startBlock, head, isWrongAt);
     if (other.wrongAt !== undefined) return other.wrongAt;
     if (own.lost === undefined) return undefined;
-    return { undecided: `no endpoint has the state before block ${own.lost}, which tells the block of the difference` };
+    return {
+      undecided: `no endpoint has the state or the receipts of block ${own.lost} or before, which tell the difference`,
+    };
   }
 
-  /** Like `firstStoredOtherwise`, of the blocks that the node has not pruned. */
+  /**
+   * Like `firstStoredOtherwise`. `unread` if none of the blocks that the node has is wrong, and it has pruned the others.
+   */
   async #firstForged(
     stored: Followed["stored"],
     blocks: readonly number[],
     head: BlockRef,
-  ): Promise<number | undefined> {
+  ): Promise<number | "unread" | undefined> {
     try {
       return await firstStoredOtherwise(stored, blocks);
     } catch (error) {
       if (!isHistoryPruned(error)) throw error;
       const from = await this.#options.reader.receiptsStart(head.number);
-      return firstStoredOtherwise(
-        stored,
-        blocks.filter((block) => block >= from),
-      );
+      const there = blocks.filter((block) => block >= from);
+      return (await firstStoredOtherwise(stored, there)) ?? "unread";
+    }
+  }
+
+  /** Runs the search for a wrong block. A node that doesn't answer about old blocks leaves the owners in doubt. */
+  async #inTime<T>(work: () => Promise<T>): Promise<T | { readonly undecided: string }> {
+    const over = new AbortController();
+    const cancel = this.#options.clock.after(SEARCH_MS, () => over.abort(new DOMException("too late", "AbortError")));
+    try {
+      return await new Budget({ signal: over.signal }).run(work);
+    } catch (error) {
+      if (!over.signal.aborted) throw error;
+      return { undecided: `no endpoint told the state of old blocks within ${SEARCH_MS / 1_000} seconds` };
+    } finally {
+      cancel();
     }
   }
 
@@ -281,16 +320,17 @@ export class HistoryProofs {
     claims: readonly Claim[],
     start: number,
     head: BlockRef,
-    isWrongAt: (block: number) => Promise<boolean>,
+    isWrongAt: (block: number) => Promise<boolean | undefined>,
   ): Promise<{ readonly wrongAt: number | undefined; readonly lost: number | undefined }> {
     let [wrongAt, lost]: (number | undefined)[] = [];
     for (const claim of claims) {
       const end: number = wrongAt === undefined ? head.number : wrongAt - 1;
       const result = wrongAt === undefined ? undefined : await this.#stateAt(claim, end);
-      if (wrongAt !== undefined && (result === undefined || claim.says(result) === (await claim.logged(end)))) continue;
+      if (wrongAt !== undefined && (result === undefined || (await isAgreed(claim, result, end)))) continue;
       const { at, known } = await this.#firstDifference(claim, start, end);
-      if (at === undefined) lost = Math.min(lost ?? known, known);
-      else if (await isWrongAt(at)) wrongAt = at;
+      const isWrong = at === undefined ? undefined : await isWrongAt(at);
+      if (isWrong === undefined) lost = Math.min(lost ?? known, known);
+      else if (isWrong) wrongAt = at;
     }
     return { wrongAt, lost };
   }
@@ -310,8 +350,7 @@ export class HistoryProofs {
       const middle = Math.floor((agrees + differs) / 2);
       const result = await this.#stateAt(claim, middle);
       if (result === undefined) [agrees, hasState] = [middle, false];
-      // A count that is not answered yet is that of a contract without tokens.
-      else if ((claim.says(result) ?? 0n) === (await claim.logged(middle))) [agrees, hasState] = [middle, true];
+      else if (await isAgreed(claim, result, middle)) [agrees, hasState] = [middle, true];
       else differs = middle;
     }
     return { at: hasState ? differs : undefined, known: differs };
@@ -338,6 +377,16 @@ export class HistoryProofs {
     const [first] = tokens;
     return first && ownerClaim(collection.ledger, address, { kind: known.kind, id: first.id });
   }
+}
+
+/** True if a contract's answer agrees with the log. A count that it doesn't answer yet is that of no tokens. */
+const isAgreed = async (claim: Claim, result: CallResult | undefined, block: number): Promise<boolean> =>
+  claim.isSaid(claim.says(result) ?? 0n, await claim.logged(block));
+
+/** What the attempts of a proof have seen. */
+interface Seen {
+  /** Block at which the contract contradicted the log. */
+  contradictedAt: number | undefined;
 }
 
 /** What a contract's answers show of the claims. */

@@ -121,7 +121,7 @@ export async function absentBlock(endpoint: Endpoint, number: number): Promise<R
 }
 
 /** Blocks below an endpoint's head from which on a null is no lag: a node that is behind lacks its newest blocks only. */
-const OLD_BLOCKS = 512;
+const OLD_BLOCKS = 128;
 
 /** Returns the refusal of an endpoint that answers with null for an old block, as some clients do for what they pruned. */
 export async function prunedBelowHead(

@@ -36,7 +36,7 @@ const ASKED_AT_ONCE = 4;
 /** Claims that are followed to the block from which on the contract disagrees: 24 calls each on 14 million blocks. */
 const MAX_FOLLOWED = 16;
 /** Blocks of disagreeing tokens whose receipts are read, and transfers of one token that are looked through for them. */
-const [MAX_TOLD_BLOCKS, MAX_TOLD_TRANSFERS] = [128, 10_000] as const;
+const [MAX_TOLD_BLOCKS, MAX_TOLD_TRANSFERS] = [64, 10_000] as const;
 /** Time in ms for the search of wrong blocks by old state. */
 const SEARCH_MS = 30_000;
 /** Attempts, while the node lacks the block or the replica is behind, and the wait between them. */

@@ -194,8 +194,10 @@ export class Archives {
     distrusted: readonly string[],
     signal: AbortSignal,
   ): Promise<{ readonly source: HistorySource; readonly toBlock: number } | undefined> {
-    const { minBlocks = MIN_BLOCKS, clock } = this.#options;
-    if (!this.isUseful || toBlock - fromBlock + 1 < minBlocks) return undefined;
+    const { minBlocks = MIN_BLOCKS, clock, historyStart } = this.#options;
+    // What the node has pruned is an archive's, however little it is.
+    const least = fromBlock < (historyStart() ?? 0) ? 1 : minBlocks;
+    if (!this.isUseful || toBlock - fromBlock + 1 < least) return undefined;
     for (const source of this.#options.sources) {
       if (this.#isOut(source, distrusted)) continue;
       const begun = clock.monotonic();
@@ -203,7 +205,7 @@ export class Archives {
         const answered = await withTimeout(clock, HEAD_MS, source.head(signal));
         if (answered === undefined) throw new ArchiveError("retry", "the archive does not tell its head in time");
         const end = Math.min(toBlock, answered.value.number);
-        if (end - fromBlock + 1 >= minBlocks) return { source, toBlock: end };
+        if (end - fromBlock + 1 >= least) return { source, toBlock: end };
       } catch (error) {
         signal.throwIfAborted();
         this.#spent.set(source, clock.monotonic() - begun);

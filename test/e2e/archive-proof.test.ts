@@ -4,15 +4,16 @@
  */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { keccak256, toBeHex, zeroPadValue } from "ethers";
-import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { type Anvil, inOneBlock, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
-import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { type Deployed, deploy, queue, transact } from "../../scripts/local-chain/contracts.ts";
 import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { type ArchivedBlock, type ArchiveOptions, archiveOfNode, startArchive } from "../support/archive.ts";
 import { type Intervention, startRpcProxy } from "../support/rpc-proxy.ts";
 import { type Body, eventually, startTestService, temporaryLogUrl, walkListing } from "../support/service.ts";
 
 const CAP = 10;
+const DEAD = "0x000000000000000000000000000000000000dead";
 const OPERATOR_KEY = "operator-key-0123456789";
 const TOKENS = 40;
 /** Blocks above the last mint: more than are compared with their receipts whatever differs. */
@@ -45,6 +46,7 @@ beforeAll(async () => {
     ["plain", "PlainNft"],
     ["random", "PlainNft"],
     ["counted", "CountedNft"],
+    ["retired", "CountedNft"],
     ["amounts", "UncountedAmounts"],
     ["countedAmounts", "CountedAmounts"],
   ] as const) {
@@ -60,6 +62,13 @@ beforeAll(async () => {
       await transact(anvil, contractOf(name).contract, "mint", [owner, BigInt(at % 8), 5n + BigInt(at)]);
     }
   }
+  // In one block a token goes to the dead address, and another one is burned.
+  const { contract: retired } = contractOf("retired");
+  for (const id of [1n, 2n, 3n]) await transact(anvil, retired, "mint", [anvil.accounts[1], id]);
+  await inOneBlock(anvil, async () => {
+    await queue(anvil, retired, "move", [anvil.accounts[1], DEAD, 1n]);
+    await queue(anvil, retired, "burn", [2n]);
+  });
   await anvil.mine(QUIET);
   head = Number(await anvil.send("eth_blockNumber", []));
   const service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() });
@@ -305,6 +314,35 @@ describe("a second archive", () => {
       expect(row.history).toContain("that none is missing is not");
     });
   }
+});
+
+describe("what counts and receipts alone don't show", () => {
+  test("a token that went to the dead address is told from one that was burned", async () => {
+    const swapped: NonNullable<ArchiveOptions["tell"]> = async (blocks) =>
+      blocks.map((block) => {
+        const [one, other] = block.logs;
+        if (one === undefined || other === undefined) return block;
+        const withReceiver = (log: typeof one, from: typeof one) => ({
+          ...log,
+          topics: [log.topics[0], log.topics[1], from.topics[2], log.topics[3]] as string[],
+        });
+        return { ...block, logs: [withReceiver(one, other), withReceiver(other, one)] };
+      });
+    const { row, listed } = await indexed("retired", swapped);
+    expect(listed).toBe(truths["retired"] as string);
+    expect(row.inDoubt).toBeNull();
+  });
+
+  test("a contradiction that the node can't settle any more leaves the owners in doubt", async () => {
+    const node: NodeOptions = {
+      ...{ stateFrom: head - 20 },
+      prunes: (method, block) =>
+        block < head - 300 && HISTORY.includes(method) ? { error: { code: 4444, message: "pruned" } } : undefined,
+    };
+    const { row } = await indexed("retired", without(isOf(3n)), node);
+    expect(row.inDoubt?.reason).toStartWith("the contract names other owners than its logs, and ");
+    expect(row.history).not.toContain("owners proven,");
+  });
 });
 
 const PRUNED = { error: { code: 4444, message: "pruned history unavailable" } };

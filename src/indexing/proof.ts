@@ -141,7 +141,8 @@ export class HistoryProofs {
     // A transfer from a holder that had nothing shows that another one is missing.
     const range = collection.ledger.missingTransferRange;
     const isMissing = range !== undefined && range.toBlock <= state.end;
-    const isDenied = wrongHoldings.length + compared.wrongUnlogged.length > 0 || missing !== undefined;
+    const isMiscounted = compared.isCounting && compared.wrongCounts.length > 0;
+    const isDenied = isMiscounted || wrongHoldings.length + compared.wrongUnlogged.length > 0 || missing !== undefined;
     // Whatever fails from here on, the contradiction was seen.
     if (isMissing || isDenied) seen.contradictedAt = block.number;
     if (isMissing) {

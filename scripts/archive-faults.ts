@@ -199,7 +199,8 @@ async function outcomeOf(kind: Kind, lie: Lie | undefined, seed: number): Promis
     const ended = async () => {
       const { body, status } = await service.get(`/api/collections/eth/${address}`);
       const isEnded = body.proof === null || body.proof?.block != null || body.inDoubt !== null;
-      return status === 200 && body.status === "following" && isEnded ? body : undefined;
+      const isRead = body.status === "following" || body.inDoubt !== null;
+      return status === 200 && isRead && isEnded ? body : undefined;
     };
     const row = await eventually("the proof has ended", ended, PATIENCE_MS);
     if (own !== undefined && (archive.committed.get(own) ?? 0) === 0) return undefined;

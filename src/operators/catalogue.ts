@@ -204,7 +204,9 @@ function rowOf({ stream, headline }: StreamHead): Row | undefined {
   return { chain, address: parsed.address, state: fromHeadline(headline) };
 }
 
-function statusOf({ status, attempt }: IndexState): CollectionStatus {
+function statusOf({ status, attempt, archives, provenAt }: IndexState): CollectionStatus {
+  // Pages are not complete either before an archive's history was compared with the contract.
+  if (status === "following" && archives !== "" && provenAt === null) return "joining";
   const isOpen = status === "requested" || status === "backfilling" || status === "joining";
   if (isOpen && attempt > 0) return "failing";
   return status === "backfilling" ? "indexing" : status;

@@ -158,7 +158,8 @@ async function indexed(
       // A page that is complete says so no earlier than the row.
       if (page.status === 200) statuses.add(`${page.body.status} ${body.proof?.block === null ? "unproven" : "ended"}`);
       const isEnded = body.proof === null || body.proof?.block != null || body.inDoubt !== null;
-      return status === 200 && body.status === "following" && isEnded ? body : undefined;
+      const isRead = body.status === "following" || body.inDoubt !== null;
+      return status === 200 && isRead && isEnded ? body : undefined;
     },
     60_000,
   );

@@ -78,7 +78,8 @@ export async function* historyFrom(task: HistoryTask): AsyncGenerator<HistorySte
         // An archive that slept may have the blocks that the node dropped, and one that rests may have them again.
         const restMs = archives.restLeft(distrusted) ?? Number.POSITIVE_INFINITY;
         const isAsked = pruned?.at === next && restMs === 0;
-        if (pruned?.at !== next) pruned = { at: next, until: clock.monotonic() + PATIENCE_MS };
+        const patience = archives.isGiven ? PATIENCE_MS : 0;
+        if (pruned?.at !== next) pruned = { at: next, until: clock.monotonic() + patience };
         if (isAsked || clock.monotonic() + restMs > pruned.until) throw new HistoryPrunedError(task, from, error);
         await clock.sleep(restMs, signal);
       } else if (signal.aborted || !(error instanceof ArchiveError || error instanceof ArchiveDisprovedError)) {

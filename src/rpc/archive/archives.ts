@@ -106,6 +106,11 @@ export class Archives {
     return sources.length > 0 && (isGiven || isNarrow);
   }
 
+  /** True if the operator named the archives. A public one that nobody named may not be reachable at all. */
+  get isGiven(): boolean {
+    return this.#options.isGiven;
+  }
+
   /** True if the node would need more than `requests` requests for the range, or has not all of it. */
   isShorter({ fromBlock, toBlock }: BlockRange, requests: number): boolean {
     const { maxBlocks, historyStart } = this.#options;

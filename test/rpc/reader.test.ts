@@ -83,6 +83,22 @@ test("asks the other endpoints for a block that one lacks, and returns undefined
   expect(await reader.header(10)).toBeUndefined();
 });
 
+test("searches once for the first block that is not pruned, however many questions meet a pruned one", async () => {
+  const pruning = node("eth#1", 1_000_000);
+  const answer = pruning.request.bind(pruning);
+  pruning.request = (method, params) =>
+    Number(params[0]) < 600_000
+      ? Promise.reject(classifyRpcError({ code: 4444, message: "pruned history unavailable" }, method, {}))
+      : answer(method, params);
+  const reader = readerOf(pruning);
+  const refusals = await Promise.all(
+    Array.from({ length: 50 }, (_, block) => reader.header(block).catch((error: unknown) => error)),
+  );
+  for (const refusal of refusals) expect(refusal).toMatchObject({ code: "history_pruned", meta: { block: 600_000 } });
+  // The head of each question, and the half of the 20 steps that the node answers.
+  expect(pruning.asked.length).toBeLessThan(50 + 20);
+});
+
 test("skips a lagging endpoint until it has caught up", async () => {
   const [first, second] = [node("eth#1", 7), node("eth#2", 9)];
   const reader = readerOf(first, second);

@@ -5,6 +5,7 @@
 import { Budget } from "../../core/budget.ts";
 import { AppError } from "../../core/errors.ts";
 import { type Address, parseQuantity, quantity } from "../../core/hex.ts";
+import { SingleFlight } from "../../core/work.ts";
 import type { BlockRange, BlockRef } from "../../events/types.ts";
 import { isHashed } from "../decode/hashes.ts";
 import type { SpanController } from "../endpoint/capabilities.ts";
@@ -81,6 +82,8 @@ export class RpcChainReader implements ChainReader {
   readonly #horizon: LogHorizon;
   /** First blocks that the endpoints have not pruned, and until when that is believed, on the monotonic clock. */
   readonly #starts = new Map<PrunedPart, { readonly block: number; readonly until: number }>();
+  /** Questions that meet a pruned block at the same time share one search. */
+  readonly #searches = new SingleFlight<PrunedPart, number>();
 
   constructor(options: ReaderOptions) {
     this.chainId = options.chainId;
@@ -373,9 +376,11 @@ export class RpcChainReader implements ChainReader {
     const { clock } = this.#pool;
     const known = this.#starts.get(what);
     if (known !== undefined && known.until >= clock.monotonic()) return known.block;
-    const block = await firstUnprunedBlock((number) => this.#assertUnpruned(what, number), head);
-    this.#starts.set(what, { block, until: clock.monotonic() + HISTORY_START_MS });
-    return block;
+    return this.#searches.run(what, async () => {
+      const block = await firstUnprunedBlock((number) => this.#assertUnpruned(what, number), head);
+      this.#starts.set(what, { block, until: clock.monotonic() + HISTORY_START_MS });
+      return block;
+    });
   }
 
   /** @throws RpcError `state_unavailable` if the endpoints have pruned that part of the block */

@@ -23,7 +23,7 @@ import {
 } from "./access.ts";
 import { type Command, type CommandRun, knownChain, ownService, shown, type Work } from "./command.ts";
 import { estimateOf, rangeText, type ShownEstimate } from "./estimate-command.ts";
-import { barText, tableText } from "./terminal.ts";
+import { barText, reasonOf, tableText } from "./terminal.ts";
 
 const POLL_MS = 400;
 /** Polls that wait for the tokens of finished collections to be counted, which the service does afterwards. */
@@ -183,13 +183,9 @@ async function waitFor(
     await worker.ensure();
     const found = (await worker.operator.collections({})).filter((one) => wanted.has(keyOf(one)));
     const open = found.filter(({ status }) => !DONE.includes(status));
-    const [failed, busy] = [
-      open.filter(({ status }) => status === "failing"),
-      open.filter(({ status }) => status !== "failing"),
-    ];
+    const [failed, busy] = [open.filter(isStuck), open.filter((one) => !isStuck(one))];
     run.redraw(barsOf(found, open));
     if (!process.stderr.isTTY) sayErrors(run, open, errors);
-    // A collection that fails is tried again by the service; the command does not wait for that.
     const isFinished = busy.length === 0 && found.length === wanted.size;
     const isCounted = found.every(({ status, nfts }) => status !== "following" || nfts !== null);
     if (isFinished && (isCounted || countPolls++ >= MAX_COUNT_POLLS)) {
@@ -203,6 +199,9 @@ async function waitFor(
     await systemClock.sleep(POLL_MS, run.signal);
   }
 }
+
+/** True if the service tries again later, or reads owners in doubt again. The command does not wait for that. */
+const isStuck = ({ status, inDoubt }: ListedCollection): boolean => status === "failing" || inDoubt !== null;
 
 /** Says the error of each collection when it changes. @param said the last ones, by `keyOf` */
 function sayErrors({ say }: CommandRun, open: readonly ListedCollection[], said: Map<string, string | null>): void {
@@ -233,27 +232,25 @@ function barsOf(found: readonly ListedCollection[], open: readonly ListedCollect
 const roadOf = ({ archive, total }: ShownEstimate) => (archive?.used === true ? archive.calls : total);
 
 function endTable(found: readonly ListedCollection[], estimates: Estimates): string {
-  const rows = found.map(
-    ({ chain, address, name, status, nfts, transfers, calls, requestedAt, finishedAt, lastError }) => {
-      const estimate = estimates.get(keyOf({ chain, address }));
-      const ms =
-        requestedAt === null || finishedAt === null ? undefined : Date.parse(finishedAt) - Date.parse(requestedAt);
-      return [
-        ...[
-          chain,
-          address,
-          printable((name ?? "").slice(0, 30)),
-          status === "failing"
-            ? `${COLLECTION_WORDS.failing.word}: ${printable(lastError ?? "")}`
-            : statusWord(COLLECTION_WORDS, status),
-        ],
-        ...[nfts, transfers, calls].map((count) => (count === null ? "–" : wholeText(count))),
-        ms === undefined ? "–" : durationText(ms),
-        ...(estimates.size === 0 ? [] : [estimate === undefined ? "–" : rangeText(roadOf(estimate))]),
-        ...(estimates.size === 0 ? [] : [estimate === undefined ? "–" : durationText(estimate.seconds * 1_000)]),
-      ];
-    },
-  );
+  const rows = found.map((entry) => {
+    const { chain, address, name, status, nfts, transfers, calls, requestedAt, finishedAt } = entry;
+    const estimate = estimates.get(keyOf(entry));
+    const ms =
+      requestedAt === null || finishedAt === null ? undefined : Date.parse(finishedAt) - Date.parse(requestedAt);
+    const word = statusWord(COLLECTION_WORDS, status);
+    return [
+      ...[
+        chain,
+        address,
+        printable((name ?? "").slice(0, 30)),
+        isStuck(entry) ? `${word}: ${printable(reasonOf(entry) ?? "")}` : word,
+      ],
+      ...[nfts, transfers, calls].map((count) => (count === null ? "–" : wholeText(count))),
+      ms === undefined ? "–" : durationText(ms),
+      ...(estimates.size === 0 ? [] : [estimate === undefined ? "–" : rangeText(roadOf(estimate))]),
+      ...(estimates.size === 0 ? [] : [estimate === undefined ? "–" : durationText(estimate.seconds * 1_000)]),
+    ];
+  });
   const estimated = estimates.size === 0 ? [] : ["CALLS ESTIMATED", "TIME ESTIMATED"];
   return tableText(["CHAIN", "ADDRESS", "NAME", "STATUS", "NFTS", "TRANSFERS", "CALLS", "TIME", ...estimated], rows);
 }

@@ -18,7 +18,7 @@ import {
   serviceOf,
   unknownWord,
 } from "./command.ts";
-import { barText, tableText } from "./terminal.ts";
+import { barText, reasonOf, tableText } from "./terminal.ts";
 
 const WATCH_MS = 1_000;
 
@@ -126,9 +126,9 @@ export const collectionsCommand: Command = {
 };
 
 function rowOf(row: ListedCollection) {
-  const { chain, address, name, status, percent, nfts, transfers, secondsLeft, lastError, inDoubt } = row;
+  const { chain, address, name, status, percent, nfts, transfers, secondsLeft } = row;
   const progress = status === "indexing" ? barText(percent ?? 0) : statusWord(COLLECTION_WORDS, status);
-  const reason = inDoubt === null ? lastError : `in doubt from block ${wholeText(inDoubt.block)} on, ${inDoubt.reason}`;
+  const reason = reasonOf(row);
   return [
     ...[chain, address, printable((name ?? "").slice(0, 30))],
     reason === null ? progress : `${progress}: ${printable(reason).slice(0, 80)}`,

@@ -1,6 +1,6 @@
 /** Tables and bars, and what `serve` shows: a banner, short log lines, and bars of running backfills below them. */
 import type { Clock } from "../core/clock.ts";
-import { countText, durationText, printable } from "../core/format.ts";
+import { countText, durationText, printable, wholeText } from "../core/format.ts";
 import type { ListedCollection } from "../operators/models.ts";
 
 /** Lays rows out in columns. Columns of numbers are aligned to the right. */
@@ -22,6 +22,10 @@ export function barText(percent: number): string {
   const full = Math.round((percent / 100) * BAR_CELLS);
   return `${"█".repeat(full)}${"░".repeat(BAR_CELLS - full)} ${String(percent).padStart(3)} %`;
 }
+
+/** Why a collection is not complete; null if nothing delays it. */
+export const reasonOf = ({ lastError, inDoubt }: Pick<ListedCollection, "lastError" | "inDoubt">): string | null =>
+  inDoubt === null ? lastError : `in doubt from block ${wholeText(inDoubt.block)} on, ${inDoubt.reason}`;
 
 const REFRESH_MS = 500;
 

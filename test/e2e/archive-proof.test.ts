@@ -9,6 +9,7 @@ import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, queue, transact } from "../../scripts/local-chain/contracts.ts";
 import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { type ArchivedBlock, type ArchiveOptions, archiveOfNode, startArchive } from "../support/archive.ts";
+import { runCli } from "../support/cli.ts";
 import { type Intervention, startRpcProxy } from "../support/rpc-proxy.ts";
 import { type Body, eventually, startTestService, temporaryLogUrl, walkListing } from "../support/service.ts";
 
@@ -269,6 +270,17 @@ describe("an omission", () => {
       );
       expect(row.history).not.toContain("owners proven,");
     }
+  });
+
+  test("ends `index --wait` with the doubt, as nothing may ever settle it", async () => {
+    const archive = untilTheEnd(await startArchive(archiveOfNode(anvil.url), { tell: without(isOf(randomId(11))) }));
+    const { code, out } = await runCli(["index", contractOf("random").address, "--wait"], {
+      ...{ EVENT_LOG_URL: temporaryLogUrl(), RPC_URL_ETH: await narrowNode(STATE_LOST), RPC_URLS_ONLY: "true" },
+      ...{ ARCHIVE_URL_ETH: archive.url, ARCHIVE_PER_10S: "100000", FOLLOW_EVERY_ETH: "0" },
+    });
+    expect(code).toBe(1);
+    expect(out).toContain(": in doubt from block ");
+    expect(out).toContain("the contract names other owners than its logs");
   });
 
   test("of an id of ERC-1155 is never called proven", async () => {

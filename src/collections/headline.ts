@@ -208,8 +208,8 @@ export function historyText(
 }
 
 /**
- * What the contract confirms of the owners. That each told owner is right doesn't show that none is missing: that is said
- * only where the contract's own counts of tokens agree, or where the node proved each block.
+ * Tells what the contract confirms of the owners. That each told owner is right doesn't show that none is missing. Only the
+ * contract's own counts of tokens show it, or a node that proved each block.
  */
 function ownersText({
   holdings,
@@ -220,14 +220,9 @@ function ownersText({
 }: Pick<HistoryProven, "holdings" | "of" | "isComplete" | "witness"> & { readonly provenAt?: number | null }): string {
   if (provenAt === null) return "owners not proven yet";
   if (of === 0 && isComplete !== true) return "owners not proven";
-  const isAll = holdings === of;
-  if (isComplete === true) {
-    // Of a sample it shows that as many tokens are there, not which.
-    return isAll
-      ? "owners proven"
-      : `${wholeText(holdings)} of ${wholeText(of)} owners confirmed, as many as the contract counts`;
-  }
-  const told = isAll ? "told owners confirmed" : `${wholeText(holdings)} of ${wholeText(of)} told owners confirmed`;
+  if (isComplete === true) return "owners proven";
+  const told =
+    holdings === of ? "told owners confirmed" : `${wholeText(holdings)} of ${wholeText(of)} told owners confirmed`;
   return witness === null ? `${told}, that none is missing is not` : `${told}, and a second archive tells the same`;
 }
 

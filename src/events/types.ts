@@ -205,19 +205,19 @@ export interface HistoryProven {
   readonly provableFrom?: number | null;
   /** Label of a second archive that told the same history. */
   readonly witness?: string | null;
-  /** True if the contract's own counts show that no holding is missing; false if they can't. Absent in older releases. */
+  /**
+   * True if the contract confirms every holding, and its own counts show that none is missing; false if it can't. Absent in
+   * older releases.
+   */
   readonly isComplete?: boolean | null;
 }
 
-/**
- * The collection is indexed anew. What was recorded before counts no longer, and needn't be readable. Versions go on
- * counting.
- */
+/** The collection is indexed anew. Readers forget its earlier events, which needn't be readable. Versions go on counting. */
 interface ReindexRequested {
   readonly type: "ReindexRequested";
 }
 
-/** The collection is not indexed any more, until a client requests it again. What was recorded before counts no longer. */
+/** The collection is not indexed any more, until a client requests it again. Readers forget its earlier events. */
 interface CollectionRemoved {
   readonly type: "CollectionRemoved";
 }

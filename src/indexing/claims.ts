@@ -1,6 +1,6 @@
 /**
- * What the logs of a collection claim that its contract can be asked for: owners, balances, ids without a token, and counts
- * of tokens. A contract's counts can show that a token is missing of which no log tells.
+ * Reads from a collection's logs what its contract can be asked for: owners, balances, ids without a token, and counts of
+ * tokens. A contract's counts can show that a token is missing of which no log tells.
  */
 import { Interface } from "ethers";
 import { LRUCache } from "lru-cache";
@@ -23,11 +23,11 @@ import { DEAD, ownerCall, type SingleKind } from "./omissions.ts";
 /** Holdings drawn from a larger collection. */
 const SAMPLED_HOLDINGS = 1_000;
 const HOLDINGS_AT_ONCE = 1_000;
-/** Owners whose number of tokens is asked for, and ids whose supply is: all of a collection of up to so many, or some. */
+/** The contract is asked for the counts of all owners or ids of a collection of up to so many, and of some of a larger one. */
 const [MAX_COUNTED, SAMPLED_COUNTS] = [2_000, 500] as const;
 /** Draws for them: most addresses of a collection may hold nothing any more. */
 const DRAWS = 10_000;
-/** Blocks whose sums are kept, for the searches of several claims. */
+/** The searches of several claims ask for the sums of the same blocks. */
 const MAX_SUMS = 4;
 
 const ABI = new Interface([
@@ -39,11 +39,11 @@ const ABI = new Interface([
 /** A fact that the contract can be asked for, as a number: an owner, a balance, or a count. */
 export interface Claim {
   readonly call: Call;
-  /** What the contract's answer says; undefined if it says nothing. */
+  /** Reads the contract's answer; undefined if it has none. */
   readonly says: (result: CallResult | undefined) => bigint | undefined;
   /** True if what the contract says and what the log says are the same. */
   readonly isSaid: (said: bigint, logged: bigint) => boolean;
-  /** What the log says as of a block. */
+  /** Returns the log's own figure as of a block. */
   readonly logged: (block: number) => bigint | Promise<bigint>;
   /** The token of a holding; with its owner, if it has amounts. */
   readonly token?: TokenRef & { readonly owner?: number };
@@ -61,7 +61,7 @@ export interface Claims {
   readonly counts: readonly Claim[];
   /** The number of all tokens, or of all units. Many contracts don't count so: a cap, a constant, or without burns. */
   readonly supply: Claim | undefined;
-  /** Holdings of the collection. */
+  /** Number of all of them. That of a sample leaves out burned tokens and spent balances, which no sample has. */
   readonly of: number;
 }
 
@@ -82,13 +82,18 @@ export async function claimsOf(
 ): Promise<Claims> {
   const { ledger } = collection;
   const { balances, tokens } = ledger;
-  let of = countEntries(ledger, block, false);
-  for (let one = balances.nextHolding(0); one < balances.count; one = balances.nextHolding(one + 1)) of++;
+  const [listed, of] = [countEntries(ledger, block, false), countEntries(ledger, block, true)];
+  let pairs = 0;
+  for (let one = balances.nextHolding(0); one < balances.count; one = balances.nextHolding(one + 1)) pairs++;
   const counted = isCounted ? await countsOf(ledger, address, block, random) : { counts: [], supply: undefined };
-  if (Math.max(of, tokens.count) > most) {
+  // Tokens that burned and balances that were spent are claims, too.
+  if (Math.max(listed + pairs, tokens.count) > most) {
     const count = Math.min(most, SAMPLED_HOLDINGS);
-    const drawn = sampleHoldings(collection, block, { count, random });
-    return { holdings: drawn.map((holding) => claimOf(ledger, address, holding, block)), unlogged: [], of, ...counted };
+    const sample = sampleHoldings(collection, block, { count, random });
+    // The draws are independent, and one that comes twice is no second holding that the contract confirms.
+    const drawn = new Map(sample.map((holding) => [`${holding.kind} ${holding.id} ${holding.owner}`, holding]));
+    const holdings = [...drawn.values()].map((holding) => claimOf(ledger, address, holding, block));
+    return { holdings, unlogged: [], of, ...counted };
   }
   const holdings = await allHoldings(ledger, address, block);
   const unlogged = unloggedIds(ledger, most - holdings.length).map((id) =>

@@ -137,7 +137,7 @@ export class HistoryProofs {
     ]);
     const forms = collection.identified?.forms ?? state.forms;
     const stored = { reader, log, chainId: chain.chainId, address, forms };
-    const { isAsked, wrongHoldings, isComplete } = compared;
+    const { isAsked, wrongHoldings } = compared;
     // A transfer from a holder that had nothing shows that another one is missing.
     const range = collection.ledger.missingTransferRange;
     const isMissing = range !== undefined && range.toBlock <= state.end;
@@ -168,6 +168,8 @@ export class HistoryProofs {
     }
     const contradicted = wrongHoldings.length + compared.wrongUnlogged.length;
     const holdings = isAsked ? claims.holdings.length - wrongHoldings.length : 0;
+    // Counts that agree show how many tokens there are. Which ones, only the owners of all of them show.
+    const isComplete = compared.isCounted && holdings === claims.of && contradicted === 0;
     const witness = witnessed === undefined ? {} : { witness: witnessed };
     return { proven: { block: block.number, holdings, of: claims.of, contradicted, isComplete, ...witness } };
   }
@@ -222,7 +224,7 @@ export class HistoryProofs {
       // One that disagrees about most owners counts something else than tokens.
       isCounting: 2 * counted.claims.length < answered,
       wrongSupply: total.claims,
-      isComplete: isSupplied && total.claims.length === 0 && counted.claims.length === 0,
+      isCounted: isSupplied && total.claims.length === 0 && counted.claims.length === 0,
     };
   }
 
@@ -400,8 +402,8 @@ interface Compared {
   /** True if its numbers of tokens are believed. */
   readonly isCounting: boolean;
   readonly wrongSupply: readonly Claim[];
-  /** True if its counts show that no token is missing. */
-  readonly isComplete: boolean;
+  /** True if it counts as many tokens as the log has. */
+  readonly isCounted: boolean;
 }
 
 /** What is needed to follow differing claims to their block. */

@@ -57,7 +57,7 @@ const HistoryProof = Type.Object(
     isComplete: nullable(
       Type.Boolean({
         description:
-          "True if the contract's own counts of tokens show that none is missing, false if they can't; null before, or if an older release recorded it",
+          "True if the contract confirms every holding, and its own counts of tokens show that none is missing; false if it can't; null before, or if an older release recorded it",
       }),
     ),
     witness: nullableText("Label of a second archive that told the same history; null if none did"),

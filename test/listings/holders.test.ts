@@ -15,6 +15,7 @@ import { type BlockRef, type NftEvent, nftStream } from "../../src/events/types.
 import type { NftChain } from "../../src/http/api/answered-block.ts";
 import { listingOperations } from "../../src/http/routes/listing.ts";
 import { sampleHoldings } from "../../src/indexing/audit.ts";
+import { claimsOf } from "../../src/indexing/claims.ts";
 import { countEntries, positionAfter, readSlice } from "../../src/ledger/listing.ts";
 import { NO_METADATA } from "../../src/listings/record.ts";
 import { openLog } from "../../src/log/open.ts";
@@ -596,5 +597,16 @@ describe.each(Object.keys(shapes))("a sample of %s", (what) => {
       expect(new Set(drawn).size).toBeGreaterThan(Math.min(known.size, 100) / 4);
       expect(collection.ledger.pairIndexes.find(block)).toBeUndefined();
     }
+  });
+
+  test("is asked for each holding once, so that none counts as two confirmed ones", async () => {
+    const transfers = transfersOf(shapes[what] as Shape, 21, 0, BLOCKS);
+    const collection = replay(transfers);
+    const draw = numbers(5);
+    const random = () => draw(2 ** 31) / 2 ** 31;
+    const { holdings, of } = await claimsOf(collection, address, BLOCKS, { most: 40, isCounted: false, random });
+    expect(holdings.length).toBeGreaterThan(10);
+    expect(new Set(holdings.map(({ call }) => call.data)).size).toBe(holdings.length);
+    expect(of).toBe(modelListing(transfers, BLOCKS, true).length);
   });
 });

@@ -66,6 +66,8 @@ interface Summary {
 /** `archives` is "" if the node told all of the history. The counts of the proof are as in `HistoryProven`. */
 export interface IndexState extends Summary, Omit<HistoryProven, "type" | "block"> {
   readonly status: IndexStatus;
+  /** The last block that an archive told; null if none did, or an older release indexed it. */
+  readonly archivedTo: number | null;
   /**
    * Newest final block up to which the contract was searched for NFT logs. Null if it was not, or by a release that ended
    * the search of an ERC-20 early.
@@ -147,6 +149,7 @@ export const REQUESTED: IndexState = {
   requestedBy: "",
   isForOperator: false,
   archives: "",
+  archivedTo: null,
   touched: 0,
   hashed: 0,
   sampled: 0,

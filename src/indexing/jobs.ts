@@ -472,7 +472,7 @@ export class IndexingJobs {
       const end = next - 1;
       const status = end >= target ? "joining" : "backfilling";
       const flags = this.#options.flags.due(address, writer.state);
-      const told = archive && toldBy(writer.state, archive);
+      const told = archive && toldBy(writer.state, archive, next - 1);
       const change = { ...run, ...flags.state, ...told, end, endHash, status, attempt: 0, retryAt: 0 } as const;
       writer.append([...events, ...flags.events], change);
       moved();
@@ -482,12 +482,17 @@ export class IndexingJobs {
   }
 }
 
-/** What the state knows of the archives after one of them told a further part. */
-function toldBy(state: IndexState, { label, proof }: NonNullable<HistoryStep["archive"]>): Partial<IndexState> {
+/** Adds to a state's facts of archives that one of them told a further part, up to a block. */
+function toldBy(
+  state: IndexState,
+  { label, proof }: NonNullable<HistoryStep["archive"]>,
+  archivedTo: number,
+): Partial<IndexState> {
   const archives = [...new Set([...wordsIn(state.archives), label])].join(",");
   const { touched, hashed, sampled, byRoot, absent, blocks = 0 } = state;
   return {
     archives,
+    archivedTo,
     touched: touched + proof.touched,
     hashed: hashed + proof.hashed,
     sampled: sampled + proof.sampled,

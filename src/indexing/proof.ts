@@ -22,7 +22,7 @@ import { isHistoryPruned, isStateUnavailable } from "../rpc/rpc-errors.ts";
 import { knownTokens, sampleHoldings } from "./audit.ts";
 import { type Claim, type Claims, claimsOf, ownerClaim } from "./claims.ts";
 import { findUnexplained, firstStoredOtherwise, lastCompleteBlock } from "./omissions.ts";
-import { askWitness } from "./witnessed.ts";
+import { askWitness, type Witnessed } from "./witnessed.ts";
 
 /** Holdings that are all asked about: twenty calls through Multicall3. */
 export const MAX_PROVEN = 10_000;
@@ -92,7 +92,7 @@ export class HistoryProofs {
     this.#running.add(address);
     lifecycle.run(`owners of ${chain.name}/${address}`, async (signal) => {
       let why = "the replica or its node is behind";
-      const seen: Seen = { contradictedAt: undefined };
+      const seen: Seen = { contradictedAt: undefined, witnessed: undefined };
       try {
         for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
           const proof = await this.#attempt(address, state, seen, signal).catch((error: unknown) => {
@@ -149,7 +149,7 @@ export class HistoryProofs {
       const last = await lastCompleteBlock(stored, range);
       if (last !== undefined) return { wrongAt: last.number + 1 };
     }
-    const witnessed = await this.#witness(stored, state, signal);
+    const witnessed = await this.#witness(stored, state, seen, signal);
     if (typeof witnessed === "object") return { ...witnessed, block: block.number };
     if (typeof witnessed === "number") return { wrongAt: witnessed };
     const wrongAt = await this.#inTime(() =>
@@ -175,24 +175,26 @@ export class HistoryProofs {
   }
 
   /**
-   * Compares an archive's history with a second one. Returns the second one's label if it tells the same; the first block
-   * that is stored wrong if the receipts say so; `undecided` if the node can't tell which of them is wrong. Undefined
-   * without a second archive, or if that one is wrong.
+   * Compares what archives told with a second one. Returns the second one's label if it tells the same of all of it; the
+   * first block that is stored wrong if the receipts say so; `undecided` if the node can't tell which of them is wrong.
+   * Undefined without a second archive, or if that one is wrong or has only a part.
    */
   async #witness(
     stored: Followed["stored"],
-    { archives: told, distrusted, startBlock }: IndexState,
+    { archives: told, archivedTo, distrusted, startBlock }: IndexState,
+    seen: Seen,
     signal: AbortSignal,
   ): Promise<string | number | { readonly undecided: string } | undefined> {
     const { archives, view } = this.#options;
     const final = view.finalized();
     if (told === "" || final === undefined) return undefined;
     const others = [...wordsIn(told), ...wordsIn(distrusted)];
-    const range = { fromBlock: startBlock, toBlock: final.number };
-    const found = await askWitness({ ...stored, archives, others, signal }, range);
-    if (found === undefined) return undefined;
-    const { witness, differsAt } = found;
-    if (differsAt === undefined) return witness.label;
+    const range = { fromBlock: startBlock, toBlock: archivedTo ?? final.number };
+    // The archive is not asked for the whole history again by each attempt.
+    seen.witnessed ??= await askWitness({ ...stored, archives, others, signal }, range);
+    if (seen.witnessed === undefined) return undefined;
+    const { witness, differsAt, isWhole } = seen.witnessed;
+    if (differsAt === undefined) return isWhole ? witness.label : undefined;
     const forged = await this.#firstForged(stored, [differsAt], final);
     if (forged !== undefined && forged !== "unread") return differsAt;
     const why = `two archives tell different logs of block ${differsAt}, and no endpoint has its receipts`;
@@ -390,6 +392,7 @@ const isAgreed = async (claim: Claim, result: CallResult | undefined, block: num
 interface Seen {
   /** Block at which the contract contradicted the log. */
   contradictedAt: number | undefined;
+  witnessed: Witnessed | undefined;
 }
 
 /** What a contract's answers show of the claims. */

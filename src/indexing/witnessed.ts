@@ -29,13 +29,15 @@ interface WitnessOptions {
   readonly signal: AbortSignal;
 }
 
-/** A second archive, and the first block of which it tells other transfers than are stored; undefined if there is none. */
 export interface Witnessed {
   readonly witness: HistorySource;
+  /** The first block of which it tells other transfers than are stored; undefined if there is none. */
   readonly differsAt: number | undefined;
+  /** False if its newest block is below the range's last one. */
+  readonly isWhole: boolean;
 }
 
-/** Asks another archive for the history of these blocks. Undefined if there is none that has them. */
+/** Asks another archive for the history of these blocks, as far as it has them. Undefined if there is none. */
 export async function askWitness(options: WitnessOptions, range: BlockRange): Promise<Witnessed | undefined> {
   const { archives, log, chainId, address, forms, others, signal } = options;
   const found = await archives.find(range, others, signal);
@@ -56,7 +58,7 @@ export async function askWitness(options: WitnessOptions, range: BlockRange): Pr
   for await (const columns of transfersBack(log, nftStream(chainId, address), range.fromBlock)) {
     await add(stored, columns, asked);
   }
-  return { witness, differsAt: stored.firstDifference(told) };
+  return { witness, differsAt: stored.firstDifference(told), isWhole: toBlock === range.toBlock };
 }
 
 /** Adds the blocks of a range, in slices that end with a block. */

@@ -128,19 +128,24 @@ interface Outcome {
 /**
  * Indexes a collection by archives until its proof has ended, or it is in doubt.
  * @param tell what the archive tells; a list for several archives
+ * @param newest the newest blocks of archives that are behind the chain, by number of the archive
  */
 async function indexed(
   name: string,
   tell: ArchiveOptions["tell"] | readonly ArchiveOptions["tell"][],
   node: NodeOptions = {},
   env: Record<string, string> = {},
+  newest: Readonly<Record<number, number>> = {},
 ): Promise<Outcome> {
   const urls: string[] = [];
   for (const one of Array.isArray(tell)
     ? (tell as readonly ArchiveOptions["tell"][])
     : [tell as ArchiveOptions["tell"]]) {
     const options = one === undefined ? {} : { tell: one };
-    urls.push(untilTheEnd(await startArchive(archiveOfNode(anvil.url), options)).url);
+    const chain = archiveOfNode(anvil.url);
+    const end = newest[urls.length];
+    const behind = end === undefined ? chain : { ...chain, head: () => Promise.resolve(end) };
+    urls.push(untilTheEnd(await startArchive(behind, options)).url);
   }
   const service = untilTheEnd(
     await startTestService({
@@ -309,6 +314,13 @@ describe("a second archive", () => {
     const { row, listed } = await indexed("random", [undefined, undefined], STATE_LOST);
     expect(row.history).toStartWith("archive, told owners confirmed, and a second archive tells the same, ");
     expect(row.proof.witness).toBe("archive eth#2");
+    expect(listed).toBe(truths["random"] as string);
+  });
+
+  test("that has not told all of it yet is not named", async () => {
+    const { row, listed } = await indexed("random", [undefined, undefined], STATE_LOST, {}, { 1: head - QUIET + 50 });
+    expect(row.proof.witness).toBeNull();
+    expect(row.history).toStartWith("archive, told owners confirmed, that none is missing is not, ");
     expect(listed).toBe(truths["random"] as string);
   });
 

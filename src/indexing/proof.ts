@@ -7,12 +7,13 @@
 import type { ChainWork } from "../chain/consumer.ts";
 import type { PublishedChain } from "../chain/view.ts";
 import type { Collection } from "../collections/collection.ts";
-import type { IndexState } from "../collections/headline.ts";
+import { type IndexState, requesterOf } from "../collections/headline.ts";
 import { runInSlices, Semaphore, yieldToEventLoop } from "../core/background.ts";
 import { Budget } from "../core/budget.ts";
 import { AppError, isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
+import type { Requester } from "../core/work.ts";
 import type { BlockRange, BlockRef, HistoryProven } from "../events/types.ts";
 import { NEWEST, readHistory } from "../ledger/history.ts";
 import type { Ledger } from "../ledger/ledger.ts";
@@ -64,6 +65,8 @@ export interface ProofsOptions extends Pick<ChainWork, "chain" | "log" | "reader
   readonly view: Pick<PublishedChain, "head" | "finalized" | "version">;
   /** The collection as the log has it now. */
   readonly collectionOf: (address: Address) => Promise<Collection>;
+  /** What a key's work counts on. */
+  readonly accountOf: (requester: Requester) => Budget;
   /** Called after an outcome that the follower should write soon. */
   readonly onFound: () => void;
 }
@@ -87,15 +90,18 @@ export class HistoryProofs {
 
   /** Proves the owners of a collection that has joined, in the background. */
   prove(address: Address, state: IndexState): void {
-    const { lifecycle, logger, chain, clock, onFound } = this.#options;
+    const { lifecycle, logger, chain, clock, accountOf, onFound } = this.#options;
     if (this.#running.has(address) || this.#found.has(address)) return;
     this.#running.add(address);
     lifecycle.run(`owners of ${chain.name}/${address}`, async (signal) => {
       let why = "the replica or its node is behind";
+      // The key that had the collection indexed pays for the proof, too.
+      const spending = new Budget({ payer: accountOf(requesterOf(state)), signal });
       const seen: Seen = { contradictedAt: undefined, witnessed: undefined };
       try {
         for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-          const proof = await this.#attempt(address, state, seen, signal).catch((error: unknown) => {
+          const trying = spending.run(() => this.#attempt(address, state, seen, signal));
+          const proof = await trying.catch((error: unknown) => {
             if (isAbort(error) || !(error instanceof AppError)) throw error;
             logger.debug({ err: error, chain: chain.name, address, attempt }, "owners could not be proven");
             why = error.message;
@@ -152,7 +158,7 @@ export class HistoryProofs {
     const witnessed = await this.#witness(stored, state, seen, signal);
     if (typeof witnessed === "object") return { ...witnessed, block: block.number };
     if (typeof witnessed === "number") return { wrongAt: witnessed };
-    const wrongAt = await this.#inTime(() =>
+    const wrongAt = await this.#inTime(signal, () =>
       this.#wrongAt(collection, compared, { stored, missing, state, head: block }),
     );
     if (typeof wrongAt === "number") return { wrongAt };
@@ -304,11 +310,11 @@ export class HistoryProofs {
   }
 
   /** Runs the search for a wrong block. A node that doesn't answer about old blocks leaves the owners in doubt. */
-  async #inTime<T>(work: () => Promise<T>): Promise<T | { readonly undecided: string }> {
+  async #inTime<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T | { readonly undecided: string }> {
     const over = new AbortController();
     const cancel = this.#options.clock.after(SEARCH_MS, () => over.abort(new DOMException("too late", "AbortError")));
     try {
-      return await new Budget({ signal: over.signal }).run(work);
+      return await new Budget({ payer: Budget.current, signal: AbortSignal.any([signal, over.signal]) }).run(work);
     } catch (error) {
       if (!over.signal.aborted) throw error;
       return { undecided: `no endpoint told the state of old blocks within ${SEARCH_MS / 1_000} seconds` };

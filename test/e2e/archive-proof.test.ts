@@ -123,6 +123,8 @@ interface Outcome {
   /** Statuses of pages, from the first one on, without repetitions, with the row's block of the proof. */
   readonly listed: string;
   readonly statuses: readonly string[];
+  /** Calls of the key that asked for the collection, by method. */
+  readonly billed: Readonly<Record<string, number>>;
 }
 
 /**
@@ -175,7 +177,9 @@ async function indexed(
     );
   }
   const listed = holdings(await walkListing(service, address, "limit=100"));
-  return { row, listed, statuses: [...statuses] };
+  const { keys } = (await service.get("/api/status", { "x-api-key": OPERATOR_KEY })).body;
+  const { calls } = keys.find(({ name }: Body) => name === "API_KEYS#1");
+  return { row, listed, statuses: [...statuses], billed: calls.hour };
 }
 
 const without =
@@ -211,7 +215,9 @@ const STATE_LOST = {
 describe("an honest archive", () => {
   test("has its owners proven where the contract counts its tokens, and is complete only then", async () => {
     for (const name of ["counted", "countedAmounts"]) {
-      const { row, listed, statuses } = await indexed(name, undefined, STATE_LOST);
+      const { row, listed, statuses, billed } = await indexed(name, undefined, STATE_LOST);
+      // The row counts the calls of the history. The bill holds those of the proof, too.
+      expect(Object.values(billed).reduce((sum, calls) => sum + calls, 0)).toBeGreaterThan(row.calls);
       expect(row.history).toStartWith("archive, owners proven, ");
       expect(row.proof).toMatchObject({ isComplete: true, contradicted: 0, provableFrom: null });
       expect(listed).toBe(truths[name] as string);

@@ -13,6 +13,7 @@ import { addressAnswer, answer, both, call, type Plan, textAnswer, together } fr
 import { type MeasuredPool, planLiquidity } from "../styles/liquidity.ts";
 import { type PoolRead, poolContract, type Venue } from "../styles/style.ts";
 import { PROBED_STYLES, STYLES } from "../styles/styles.ts";
+import { askedVenue, otherPools, planTiers } from "./venue-tiers.ts";
 
 /** Unlisted factories rank after every listed one. */
 const UNLISTED_RANK = 1_000;
@@ -38,12 +39,24 @@ export function planProbe(chain: Chain, factory: Address): Plan<PoolStyle | unde
   };
 }
 
-/** An unlisted factory of a style as a venue. */
-export function unlistedVenue(chain: Chain, factory: Address, style: PoolStyle): Venue {
+/** Reads the pools of pairs at a factory that doesn't rank, whatever their tiers. */
+export function planUnlisted(
+  chain: Chain,
+  { factory, style }: { readonly factory: Address; readonly style: PoolStyle },
+  pairs: readonly (readonly [Address, Address])[],
+): Plan<Pool[]> {
   const known = knownAt(chain, factory);
-  if (known !== undefined) return venueOf(chain, known);
-  const { fees = [], spacings = [] } = STYLES[style].probe ?? {};
-  return { name: factory, rank: UNLISTED_RANK, style, factory, wrapped: chain.wrappedNative.address, fees, spacings };
+  const unknown = { ...{ name: factory, rank: UNLISTED_RANK, style, factory }, fees: [], spacings: [] };
+  const bare = known === undefined ? { ...unknown, wrapped: chain.wrappedNative.address } : venueOf(chain, known);
+  const venue = askedVenue(bare, undefined);
+  const plan = both(planPairs([venue], pairs), apart(planTiers([venue], pairs), factory));
+  return {
+    calls: plan.calls,
+    read(results) {
+      const [found, tiers] = plan.read(results);
+      return [...found, ...otherPools([venue], tiers)];
+    },
+  };
 }
 
 /** Reads the existing pools of many pairs at many venues. */

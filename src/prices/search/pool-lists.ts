@@ -17,9 +17,11 @@ import type { BlockHeader, Call, CallsAtHead, ChainReader } from "../../rpc/port
 import type { TokenFacts } from "../market/market.ts";
 import { otherToken, type Pool, type PoolId } from "../market/pools.ts";
 import { isPriceable } from "../market/quote.ts";
-import { both, together } from "../styles/abi.ts";
-import { announced, CREATION_TOPICS, STYLES } from "../styles/styles.ts";
-import { type FactsRead, pairsAmong, planFacts, planPairs, planProbe, unlistedVenue, venueOf } from "./discovery.ts";
+import { both, type Plan, together } from "../styles/abi.ts";
+import type { Venue } from "../styles/style.ts";
+import { announced, CREATION_TOPICS, STYLES, TIER_TOPICS } from "../styles/styles.ts";
+import { type FactsRead, pairsAmong, planFacts, planPairs, planProbe, planUnlisted, venueOf } from "./discovery.ts";
+import { askedVenue, KnownTiers, otherPools, planTiers, type Tiers, unaskedVenues } from "./venue-tiers.ts";
 
 interface PoolList {
   readonly pools: ReadonlyMap<PoolId, Pool>;
@@ -69,6 +71,23 @@ interface FoundAt {
   readonly styles: ReadonlyMap<Address, PoolStyle | undefined>;
 }
 
+/** What is asked in one round trip of a search by state. */
+interface Asking<T> {
+  readonly venues: readonly Venue[];
+  readonly styles: FoundAt["styles"];
+  readonly isReferenceKnown: boolean;
+  /** What is read besides. */
+  readonly beside: Plan<T>;
+}
+
+interface Asked<T> {
+  readonly header: BlockHeader;
+  readonly beside: T;
+  readonly reference: readonly Pool[];
+  /** For each token. */
+  readonly own: readonly FoundOwn[];
+}
+
 /** Up to this many addresses are asked about in one round trip, whether they are tokens or not. */
 const FEW = 8;
 /** Tokens whose lists are kept: some kilobytes each. */
@@ -86,21 +105,27 @@ export class PoolLists {
   readonly #options: ListOptions;
   readonly #venues;
   readonly #references: readonly Address[];
+  readonly #referencePairs: readonly (readonly [Address, Address])[];
   readonly #lists = new OwnedCache<Address, PoolList>(MAX_LISTS);
   #reference: PoolList | undefined;
   /** The first block from which on the factories' logs were read without a gap, and the newest blocks read to. */
   #readFrom = 0;
   #read: BlockRef[] = [];
-  /** The newest block in which a pool of the token was announced; pools of two reference tokens count for money. */
+  /**
+   * The newest block in which a pool of the token was announced; pools of two reference tokens count for money. By a
+   * factory's address, the newest block in which it has added a tier.
+   */
   readonly #created = new Map<Address, number>();
   /** Likewise for pools that only their announcement tells. */
   readonly #unfound = new Map<Address, number>();
+  readonly #tiers = new KnownTiers((factory, at) => this.#covers({ at }, factory, this.#newest));
   readonly #turn = new Semaphore(1);
 
   constructor(options: ListOptions) {
     this.#options = options;
     this.#venues = options.exchanges.map((deployment) => venueOf(options.chain, deployment));
     this.#references = referenceTokens(options.chain).map((token) => token.address);
+    this.#referencePairs = pairsAmong(options.chain, this.#references);
   }
 
   /** The token under which the pools of two reference tokens are listed. */
@@ -108,8 +133,13 @@ export class PoolLists {
     return this.#options.chain.wrappedNative.address;
   }
 
+  /** The newest block to which the factories' logs were read. */
+  get #newest(): number {
+    return this.#read.at(-1)?.number ?? 0;
+  }
+
   /** Returns the subject from memory; undefined when the factories must be asked. `block`: the one to be priced. */
-  known(token: Address, block = this.#read.at(-1)?.number ?? 0): Subject | undefined {
+  known(token: Address, block = this.#newest): Subject | undefined {
     const reference = this.#reference;
     const own = isMoney(this.#options.chain, token) ? reference : this.#lists.get(token);
     if (own === undefined || reference === undefined) return undefined;
@@ -122,7 +152,7 @@ export class PoolLists {
     return this.#covers(own, token, block) && this.#covers(reference, this.money, block);
   }
 
-  #covers({ at }: PoolList, token: Address, block: number): boolean {
+  #covers({ at }: Pick<PoolList, "at">, token: Address, block: number): boolean {
     if (!this.#options.view.isCanonical(at)) return false;
     const readTo = this.#read.at(-1)?.number ?? -1;
     const isRead = at.number >= this.#readFrom && block <= readTo && (this.#created.get(token) ?? -1) <= at.number;
@@ -136,9 +166,13 @@ export class PoolLists {
   async discover(wanted: readonly Wanted[]): Promise<Subject[]> {
     if (wanted.length <= FEW) return this.#find(wanted);
     const tokens = [...new Set(wanted.map(({ token }) => token))];
-    const plan = planFacts(tokens, []);
-    const { header, results } = await this.#options.callsAtHead(plan.calls.map((one) => ({ ...one, isNew: true })));
-    const { facts } = plan.read(results);
+    const ofTokens = planFacts(tokens, []);
+    const isNew = ofTokens.calls.map((one) => ({ ...one, isNew: true }));
+    // Many tokens are asked about no tier in vain.
+    const plan = both({ ...ofTokens, calls: isNew }, this.#planUnreadTiers([]));
+    const { header, results } = await this.#options.callsAtHead(plan.calls);
+    const [{ facts }, tiers] = plan.read(results);
+    this.#tiers.note(tiers, header);
     const none = listOf([], header);
     const isToken = ({ token }: Wanted) => isPriceable(facts.get(token)!);
     const found = await this.#find(wanted.filter(isToken));
@@ -152,30 +186,54 @@ export class PoolLists {
 
   async #find(wanted: readonly Wanted[]): Promise<Subject[]> {
     if (wanted.length === 0) return [];
-    const { chain, callsAtHead } = this.#options;
     const kept = this.known(this.money)?.reference;
-    const venues = kept === undefined ? this.#venues : [];
     const styles = await this.#stylesOf(wanted.flatMap(({ unlisted }) => unlisted ?? []));
-    const shared = planPairs(venues, pairsAmong(chain, this.#references));
-    const plans = [];
+    const venues = this.#venues.map((venue) => askedVenue(venue, this.#tiers.of(venue.factory)));
+    const isReferenceKnown = kept !== undefined;
+    const ownPairs = wanted.flatMap(({ token }) => this.#ownPairs(token));
+    const pairs = isReferenceKnown ? ownPairs : [...this.#referencePairs, ...ownPairs];
+    const asked = await this.#ask(wanted, { venues, styles, isReferenceKnown, beside: this.#planUnreadTiers(pairs) });
+    const { header, beside: tiers } = asked;
+    this.#tiers.note(tiers, header);
+    const missed = unaskedVenues(venues, tiers);
+    const rest = { venues: missed, styles: new Map(), isReferenceKnown, beside: planTiers([], []) };
+    const more = missed.length === 0 ? undefined : await this.#ask(wanted, rest);
+    const others = Map.groupBy(otherPools(venues, tiers), ({ token0, token1 }) => this.#listedUnder(token0, token1));
+    const ofMoney = [...asked.reference, ...(more?.reference ?? []), ...(others.get(this.money) ?? [])];
+    const reference = kept ?? listOf(ofMoney, header);
+    if (kept === undefined) this.#reference = reference;
+    const subjects: Subject[] = [];
+    for (const [at, one] of wanted.entries()) {
+      if (at > 0) await yieldToEventLoop();
+      const [named, unlisted] = asked.own[at]!;
+      const [missing = []] = more?.own[at] ?? [];
+      const own: FoundOwn = [[...named, ...missing, ...(others.get(one.token) ?? [])], unlisted];
+      subjects.push(Budget.timed(() => this.#subject(one, own, { header, reference, styles })));
+    }
+    return subjects;
+  }
+
+  /** Asks venues for the pools of tokens, and for those of the reference tokens, in one round trip. */
+  async #ask<T>(wanted: readonly Wanted[], { venues, styles, isReferenceKnown, beside }: Asking<T>): Promise<Asked<T>> {
+    const { callsAtHead } = this.#options;
+    const shared = both(beside, planPairs(isReferenceKnown ? [] : venues, this.#referencePairs));
+    const plans: Plan<FoundOwn>[] = [];
     for (const one of wanted) {
       // A token takes a millisecond.
       if (plans.length > 0) await yieldToEventLoop();
-      plans.push(Budget.timed(() => this.#planOwn(one, styles)));
+      plans.push(Budget.timed(() => this.#planOwn(one, venues, styles)));
     }
     const { header, results } = await callsAtHead([...shared.calls, ...plans.flatMap(({ calls }) => calls)]);
-    const reference = kept ?? listOf(shared.read(results.slice(0, shared.calls.length)), header);
-    if (kept === undefined) this.#reference = reference;
-    const subjects: Subject[] = [];
+    const [told, reference] = shared.read(results.slice(0, shared.calls.length));
+    const own: FoundOwn[] = [];
     let from = shared.calls.length;
-    for (const [at, { token, unlisted }] of wanted.entries()) {
-      if (at > 0) await yieldToEventLoop();
-      const { calls, read } = plans[at]!;
-      const own = results.slice(from, from + calls.length);
+    for (const { calls, read } of plans) {
+      if (own.length > 0) await yieldToEventLoop();
+      const ofToken = results.slice(from, from + calls.length);
       from += calls.length;
-      subjects.push(Budget.timed(() => this.#subject({ token, unlisted }, read(own), { header, reference, styles })));
+      own.push(Budget.timed(() => read(ofToken)));
     }
-    return subjects;
+    return { header, beside: told, reference, own };
   }
 
   #subject({ token, unlisted }: Wanted, found: FoundOwn, { header, reference, styles }: FoundAt): Subject {
@@ -198,15 +256,36 @@ export class PoolLists {
     return new Map(distinct.map((factory, at) => [factory, styles[at]]));
   }
 
-  #planOwn({ token, unlisted }: Wanted, styles: ReadonlyMap<Address, PoolStyle | undefined>) {
+  /** Reads the tiers that are not known, and the pools of these pairs at those that the data lack. */
+  #planUnreadTiers(pairs: readonly (readonly [Address, Address])[]): Plan<Tiers> {
+    const unread = this.#venues.filter(({ factory }) => this.#tiers.of(factory) === undefined);
+    return planTiers(unread, pairs);
+  }
+
+  /** The token in whose list a pool is: that of two reference tokens is money's. */
+  #listedUnder(token0: Address, token1: Address): Address {
+    if (isReferencePair(this.#options.chain, token0, token1)) return this.money;
+    return this.#references.includes(token0) ? token1 : token0;
+  }
+
+  /** The pairs of a token with reference tokens, without those of two reference tokens. */
+  #ownPairs(token: Address): (readonly [Address, Address])[] {
+    const pairs = this.#references.filter((quote) => quote !== token).map((quote) => [token, quote] as const);
+    return pairs.filter(([, quote]) => !isReferencePair(this.#options.chain, token, quote));
+  }
+
+  #planOwn(
+    { token, unlisted }: Wanted,
+    venues: readonly Venue[],
+    styles: ReadonlyMap<Address, PoolStyle | undefined>,
+  ): Plan<FoundOwn> {
     const { chain } = this.#options;
     const style = unlisted === undefined ? undefined : styles.get(unlisted);
     const pairs = this.#references.filter((quote) => quote !== token).map((quote) => [token, quote] as const);
-    const ownPairs = pairs.filter(([, quote]) => !isReferencePair(chain, token, quote));
     return both(
-      planPairs(isMoney(chain, token) ? [] : this.#venues, ownPairs),
+      planPairs(isMoney(chain, token) ? [] : venues, this.#ownPairs(token)),
       both(
-        planPairs(style === undefined ? [] : [unlistedVenue(chain, unlisted!, style)], pairs),
+        style === undefined ? NO_POOLS : planUnlisted(chain, { factory: unlisted!, style }, pairs),
         planFacts([token], []),
       ),
     );
@@ -262,13 +341,20 @@ export class PoolLists {
   async #readLogs(fromBlock: number, { number: toBlock, hash }: BlockRef): Promise<boolean> {
     const { chain, reader } = this.#options;
     const addresses = this.#venues.map(({ factory }) => factory);
-    const filter = { addresses, topics: CREATION_TOPICS, fromBlock, toBlock, maxLogs: MAX_CREATED };
+    const filter = {
+      addresses,
+      topics: [...CREATION_TOPICS, ...TIER_TOPICS],
+      fromBlock,
+      toBlock,
+      maxLogs: MAX_CREATED,
+    };
     try {
       if (addresses.length === 0) return true;
       const logs = await reader.completeLogs(filter, [], { requiredBlock: { number: toBlock, hash } });
       const styles = new Map(this.#venues.map(({ factory, style }) => [factory, STYLES[style]]));
       for (const log of logs) {
         const style = styles.get(log.address);
+        if (style?.tiers?.added === log.topics[0]) this.#created.set(log.address, log.blockNumber);
         const { tokens: pair, isFound } = (style && announced(style, log, chain.wrappedNative.address)) ?? NO_POOL;
         if (pair === undefined) continue;
         const tokens = isReferencePair(chain, ...pair) ? [this.money] : pair;
@@ -302,6 +388,8 @@ export function pricingPools(chain: Chain, { token, own, reference, unlistedPool
   });
   return [...needed, ...unlistedPools];
 }
+
+const NO_POOLS: Plan<Pool[]> = { calls: [], read: () => [] };
 
 const NO_POOL = { tokens: undefined, isFound: false };
 

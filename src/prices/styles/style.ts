@@ -8,6 +8,7 @@ import { addressWord } from "../../rpc/calls.ts";
 import type { Call, CallResult, ChainLog } from "../../rpc/port.ts";
 import type { Observation, Pool, PoolId, Reading } from "../market/pools.ts";
 import { addressAnswer, answer, call, type Plan } from "./abi.ts";
+import type { ReadTiers } from "./tiers.ts";
 
 /** A factory and how to find pools through it. */
 export interface Venue {
@@ -122,15 +123,16 @@ export interface Style {
   readonly begins?: Hash;
   /** Decoders by first topic. */
   readonly events: Readonly<Record<Hash, DecodeChange>>;
-  /**
-   * The call that only factories of this style answer; without it the style can't be told so. What to ask an unlisted
-   * factory for: fees of pools in hundredths of a basis point, or tick spacings.
-   */
-  readonly probe?: {
-    readonly signature: string;
-    readonly words: readonly string[];
-    readonly fees?: readonly number[];
-    readonly spacings?: readonly number[];
+  /** The call that only factories of this style answer; without it the style can't be told so. */
+  readonly probe?: { readonly signature: string; readonly words: readonly string[] };
+  /** The kinds of pools that a factory makes, where they differ by a number that it tells. */
+  readonly tiers?: {
+    readonly by: "fees" | "spacings";
+    /** Those that known factories have: what one is asked for if it doesn't tell its own. */
+    readonly usual: readonly number[];
+    readonly read: ReadTiers;
+    /** First topic of the log with which a factory adds one. */
+    readonly added: Hash;
   };
   /** How `depth/sale-probe.sol` trades with a pool. */
   readonly sale: "reserves" | "quoted" | "callback" | "manager";

@@ -30,6 +30,11 @@ export const PROBED_STYLES = ["slipstream", "v3", "solidly-v2", "algebra-integra
 /** Events by which factories announce pools. */
 export const CREATION_TOPICS: readonly Hash[] = [...new Set(Object.values(STYLES).map(({ created }) => created.topic))];
 
+/** Events by which factories announce that they make a further kind of pools. */
+export const TIER_TOPICS: readonly Hash[] = [
+  ...new Set(Object.values(STYLES).flatMap(({ tiers }) => tiers?.added ?? [])),
+];
+
 /** Returns the tokens of a pool that a factory of this style announces, and whether `find` finds the pool. */
 export function announced(
   { created: { topic, tokensAt, isFound } }: Style,

@@ -16,6 +16,7 @@ import {
   type Style,
   type TickedRead,
 } from "./style.ts";
+import { feesReader, readSpacings } from "./tiers.ts";
 import { magnitude } from "./trade.ts";
 
 /** The reading of a getter whose first two words are the root of the price and the tick, and of `liquidity()`. */
@@ -102,16 +103,21 @@ const readTicks =
 const v3State: Style["state"] = (pool) =>
   readContract(pool, ["slot0()", "liquidity()"], ([slot0, inRange]) => ({ reading: concentrated(slot0, inRange) }));
 
+/** Uniswap's, PancakeSwap's 2500 and tiers that forks enabled. */
+const USUAL_FEES = [50, 100, 200, 250, 300, 400, 500, 1000, 2500, 3000, 5000, 10_000];
+
 export const V3: Style = {
   created: { topic: topicOf("PoolCreated(address,address,uint24,int24,address)"), tokensAt: 1 },
   begins: INITIALIZE,
   // PancakeSwap v3's `Swap` is followed by two protocol fees.
   events: { ...EVENTS, [swap(",uint128,uint128")]: swapped },
-  probe: {
-    // A tier that every known factory enables in its constructor.
-    ...{ signature: "feeAmountTickSpacing(uint24)", words: [wordOf(500)] },
-    // Uniswap's, PancakeSwap's 2500 and tiers that forks enabled.
-    fees: [50, 100, 200, 250, 300, 400, 500, 1000, 2500, 3000, 5000, 10_000],
+  // A tier that every known factory enables in its constructor.
+  probe: { signature: "feeAmountTickSpacing(uint24)", words: [wordOf(500)] },
+  tiers: {
+    by: "fees",
+    usual: USUAL_FEES,
+    read: feesReader(USUAL_FEES),
+    added: topicOf("FeeAmountEnabled(uint24,int24)"),
   },
   find: (venue, a, b) =>
     findByCalls(
@@ -141,8 +147,13 @@ export const SLIPSTREAM: Style = {
   created: { topic: topicOf("PoolCreated(address,address,int24,address)"), tokensAt: 1 },
   begins: INITIALIZE,
   events: EVENTS,
-  // The spacings that known factories have.
-  probe: { signature: "tickSpacings()", words: [], spacings: [1, 10, 50, 100, 200, 500, 2000] },
+  probe: { signature: "tickSpacings()", words: [] },
+  tiers: {
+    by: "spacings",
+    usual: [1, 10, 50, 100, 200, 500, 2000],
+    read: readSpacings,
+    added: topicOf("TickSpacingEnabled(int24,uint24)"),
+  },
   find: (venue, a, b) =>
     findByCalls(
       venue,

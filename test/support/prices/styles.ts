@@ -59,6 +59,8 @@ export interface PoolWish {
   /** Of a position over all prices; for pairs the root of the reserves' product. */
   readonly liquidity?: bigint;
   readonly stable?: boolean;
+  /** Another fee than usual, or the spacing of a pool that is named by it; for v3 and Slipstream. */
+  readonly tier?: { readonly named: number; readonly spacing: number };
 }
 
 export interface MadeExchange {
@@ -112,6 +114,7 @@ interface Concentrated {
     token0: Address,
     token1: Address,
     sqrtPriceX96: bigint,
+    named: number | undefined,
   ) => Promise<{ readonly address: string; readonly isInitialized: boolean }>;
 }
 
@@ -125,11 +128,12 @@ async function concentrated(anvil: Anvil, factory: string, wrapped: Address, how
     venue: venue(how.style, factory, wrapped, how.settings),
     async create(wish) {
       const { token0, token1, sqrtPriceX96 } = inOrder(wish);
-      const { address, isInitialized } = await how.make(token0, token1, sqrtPriceX96);
+      const { address, isInitialized } = await how.make(token0, token1, sqrtPriceX96, wish.tier?.named);
+      const spacing = wish.tier?.spacing ?? how.spacing;
       const pool = contractAt(anvil, address, how.pool);
       if (!isInitialized) await transact(anvil, pool, "initialize", [sqrtPriceX96]);
       for (const token of [token0, token1]) await give(anvil, token, caller.address, MUCH);
-      const edge = Math.floor(MAX_TICK / how.spacing) * how.spacing;
+      const edge = Math.floor(MAX_TICK / spacing) * spacing;
       const mint = (lower: number, upper: number, liquidity: bigint) =>
         run(pool, "mint", [...how.mint(caller.address), lower, upper, liquidity, "0x"]);
       const burn = (lower: number, upper: number, liquidity: bigint) =>
@@ -147,7 +151,7 @@ async function concentrated(anvil: Anvil, factory: string, wrapped: Address, how
       const minted: [number, number, bigint][] = [];
       return {
         ...{ id: toAddress(address), token0, token1, mint, sell, truth },
-        move: (random) => moveConcentrated(random, how.spacing, { mint, burn, sell, truth, minted, token0, token1 }),
+        move: (random) => moveConcentrated(random, spacing, { mint, burn, sell, truth, minted, token0, token1 }),
       };
     },
   };
@@ -194,9 +198,9 @@ const uniswapLike =
     const factory = await factoryOf(anvil);
     return concentrated(anvil, await factory.getAddress(), wrapped, {
       ...{ ...how, slot: "slot0", spacing: 10, mint: (caller) => [caller], burn: [] },
-      make: async (token0, token1) => {
-        await transact(anvil, factory, "createPool", [token0, token1, 500]);
-        return { address: await read<string>(factory, "getPool", [token0, token1, 500]), isInitialized: false };
+      make: async (token0, token1, _price, fee = 500) => {
+        await transact(anvil, factory, "createPool", [token0, token1, fee]);
+        return { address: await read<string>(factory, "getPool", [token0, token1, fee]), isInitialized: false };
       },
     });
   };
@@ -226,9 +230,9 @@ const slipstream: MakeExchange = async (anvil, wrapped) => {
   return concentrated(anvil, address, wrapped, {
     ...{ style: "slipstream", pool: (await contractArtifact("SlipstreamPool")).abi, slot: "slot0", spacing: 50 },
     ...{ mint: (caller) => [caller], burn: [], settings: { spacings: [1, 50, 100, 200, 2000] } },
-    make: async (token0, token1, sqrtPriceX96) => {
-      await transact(anvil, factory, "createPool", [token0, token1, 50, sqrtPriceX96]);
-      return { address: await read<string>(factory, "getPool", [token0, token1, 50]), isInitialized: true };
+    make: async (token0, token1, sqrtPriceX96, spacing = 50) => {
+      await transact(anvil, factory, "createPool", [token0, token1, spacing, sqrtPriceX96]);
+      return { address: await read<string>(factory, "getPool", [token0, token1, spacing]), isInitialized: true };
     },
   });
 };

@@ -47,6 +47,34 @@ const ExchangeEntry = Type.Object(
   STRICT,
 );
 
+/** Who makes pools of tokens in Uniswap v4, with hooks of its own, and how they are found by state. */
+const LaunchpadEntry = Type.Object(
+  {
+    name: Text,
+    hooks: Type.Array(Address, { minItems: 1, maxItems: 64, description: "the hooks of its pools" }),
+    /** The fee and the tick spacing that its pools with the wrapped coin usually have; 0x800000 for a fee that hooks set. */
+    fee: Type.Optional(Type.Integer({ minimum: 0, maximum: 0x800000 })),
+    spacing: Type.Optional(Type.Integer({ minimum: 1, maximum: 32_767 })),
+    /**
+     * Getters that lead from a token to the key of its pool, each called with the token: of a contract, or of the token
+     * itself; then of the contract that a word of the answer names.
+     */
+    getters: listOf(
+      Type.Object(
+        {
+          to: Type.Optional(Address),
+          word: Type.Optional(Type.Integer({ minimum: 0, maximum: 63 })),
+          call: Type.RegExp(/^[A-Za-z_]\w*\([\w,]*\)$/, { description: "the signature of a function" }),
+        },
+        STRICT,
+      ),
+      2,
+    ),
+    sources: Sources,
+  },
+  STRICT,
+);
+
 export const ChainEntry = Type.Object(
   {
     name: Name,
@@ -72,6 +100,7 @@ export const ChainEntry = Type.Object(
     /** US dollars that the smaller side of a pool must have. */
     minLiquidityUsd: Type.Optional(Type.Number({ minimum: 0 })),
     exchanges: listOf(ExchangeEntry, 64),
+    launchpads: listOf(LaunchpadEntry),
     /** A block explorer's address, without a path (npm viem 2.57.20: chains/definitions). */
     explorer: Type.Optional(Url),
   },

@@ -464,7 +464,10 @@ export class PriceComputer {
         const searched = { byState: true, byAnnouncement: false, why: "it takes more than 64 requests for logs" };
         throw new Refusal("no_pool", error.message, { details: { ...error.details, searched } });
       }
-      const { pools, archive: label } = announced;
+      const { archive: label } = announced;
+      // A launchpad's pool may have been found by state, too.
+      const known = new Set(market.pools.map(({ id }) => id));
+      const pools = announced.pools.filter(({ id }) => !known.has(id));
       const alone = label === undefined ? market.archive : { label, absent: [], isOfAnnouncements: true };
       const told = alone === undefined ? market : { ...market, archive: alone };
       if (pools.length === 0) throw saidByArchive(error, told);

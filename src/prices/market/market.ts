@@ -5,6 +5,7 @@
 import { type Chain, dollarsAt, type Stablecoin } from "../../chains/chains.ts";
 import type { Address } from "../../core/hex.ts";
 import type { HeaderRef } from "../../events/types.ts";
+import { hookDoubt } from "./hook-trades.ts";
 import {
   absolute,
   compare,
@@ -87,11 +88,11 @@ export function decimalsOf(market: Market, pool: Pool): Decimals | undefined {
   return decimals0 === undefined || decimals1 === undefined ? undefined : { decimals0, decimals1 };
 }
 
-/** Returns a pool as seen from `base`; undefined when it has no state at the block, or is empty. */
+/** Returns a pool as seen from `base`; undefined when it has no state at the block, is empty, or its hooks change its price. */
 export function sideOf(market: Market, pool: Pool, base: Address): Side | undefined {
   const observation = market.states.get(pool.id);
   const decimals = decimalsOf(market, pool);
-  if (observation === undefined || decimals === undefined) return undefined;
+  if (observation === undefined || decimals === undefined || hookDoubt(observation) !== undefined) return undefined;
   const price0 = priceOfToken0(pool, observation.reading, decimals);
   const sides = depth(pool, observation, decimals);
   if (price0 === undefined || sides === undefined) return undefined;

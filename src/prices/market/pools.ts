@@ -148,6 +148,11 @@ export type Reading =
   | { readonly style: "v2"; readonly reserve0: bigint; readonly reserve1: bigint }
   | { readonly style: "v3"; readonly sqrtPriceX96: bigint; readonly liquidity: bigint; readonly tick: number };
 
+/** What simulated trades with a pool gave, whose hooks may give other amounts than its curve. */
+export type HookTrade =
+  /** For each direction in which the pool gave something: the part of its price that the trade got, the fee aside. */
+  { readonly kind: "made"; readonly parts: readonly Rational[] } | { readonly kind: "refused" | "unknown" };
+
 /** A pool's state at the end of a block: read from the node there, or set by the named event. */
 export interface Observation {
   readonly reading: Reading;
@@ -156,6 +161,8 @@ export interface Observation {
   readonly balance1?: bigint;
   /** What a concentrated pool gives of token0 while its price rises by 2 %, and of token1 while it falls; where measured. */
   readonly given?: readonly [bigint, bigint];
+  /** Set where the state alone tells no price. */
+  readonly traded?: HookTrade;
   readonly block: number;
   readonly blockHash: Hash;
   /** Unix seconds. */

@@ -7,6 +7,7 @@ import { NO_TOKEN } from "../../chains/addresses.ts";
 import type { Chain } from "../../chains/chains.ts";
 import { Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
+import { agreementOf } from "./hook-trades.ts";
 import {
   type DisputedCoin,
   type Dollar,
@@ -216,13 +217,14 @@ const TWAP_BITS = 256;
  * pool of this depth, D / (D + 100,000). At the head the depth is at most that of such a pool whose price is as cheap to
  * move: liquidity that is not around the price makes it no surer. At most 0.5 when the depth of a pool on the route could
  * not be capped by its balances, when the decimals are not those of the block, or when a configured stablecoin disagrees
- * with a trusted one. At most 0.25 while an archive alone says what the price rests on.
+ * with a trusted one. A pool with hooks leaves the part of it that a trade got of the price. At most 0.25 while an archive alone says what the price rests on.
  */
 export function confidence(quote: Pick<Quote, "route" | "disputed" | "market" | "nativeSide">): Rational {
   const { route, disputed, market } = quote;
   if (route === undefined) return ZERO;
   const depthUsd = market.isPast ? route.depthUsd : minimum(route.depthUsd, depthByMove(route.moveUsd));
-  const share = divide(depthUsd, add(depthUsd, TRADE_USD));
+  const agreement = route.legs.map(({ observation }) => agreementOf(observation)).reduce(minimum);
+  const share = multiply(divide(depthUsd, add(depthUsd, TRADE_USD)), agreement);
   const isMeasured = market.factsOf === "block" && route.legs.every((leg) => isCapped(leg.observation));
   const limit = archiveLimitOf(quote) === undefined ? DOUBT_LIMIT : ARCHIVE_LIMIT;
   return isMeasured && disputed.length === 0 && limit === DOUBT_LIMIT ? share : minimum(share, limit);

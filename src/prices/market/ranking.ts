@@ -5,6 +5,7 @@
  * Deterministic: the same market gives the same route and the same order.
  */
 import type { Address } from "../../core/hex.ts";
+import { type HookDoubt, hookDoubt } from "./hook-trades.ts";
 import {
   byWeight,
   type Dollar,
@@ -48,7 +49,9 @@ export interface SkippedPool {
   readonly [number: string]: string;
 }
 
-type SkipReason = "no_state_at_block" | "empty" | "low_liquidity" | "quote_depegged" | "no_usd_price_of_quote";
+type SkipReason =
+  | ("no_state_at_block" | "empty" | "low_liquidity" | "quote_depegged" | "no_usd_price_of_quote")
+  | HookDoubt["reason"];
 
 export interface Ranking {
   /** In their order; all at or above the floor. */
@@ -171,12 +174,14 @@ function skipWithoutNativePrice(
 }
 
 function sideOrReason(market: Market, pool: Pool, token: Address, skipped: SkippedPool[]): Side | undefined {
-  if (!market.states.has(pool.id)) {
+  const observation = market.states.get(pool.id);
+  if (observation === undefined) {
     skipped.push(skip(pool, "no_state_at_block"));
     return undefined;
   }
   const side = sideOf(market, pool, token);
-  if (side === undefined) skipped.push(skip(pool, "empty"));
+  const { reason = "empty", numbers } = hookDoubt(observation) ?? {};
+  if (side === undefined) skipped.push(skip(pool, reason, numbers));
   return side;
 }
 

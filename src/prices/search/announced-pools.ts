@@ -14,6 +14,7 @@ import { FairSlots, type Requester, type Shares, SingleFlight } from "../../core
 import type { BlockRange, BlockRef } from "../../events/types.ts";
 import type { ChainLog, ChainReader } from "../../rpc/port.ts";
 import { otherToken, type Pool } from "../market/pools.ts";
+import { needsTrade } from "../styles/hook-trades.ts";
 import type { Venue } from "../styles/style.ts";
 import { announcedPool, announcementsOf, V4 } from "../styles/v4.ts";
 import { ArchiveWords } from "./archive-words.ts";
@@ -26,6 +27,8 @@ const PARTS = 8;
 const AT_ONCE = 2;
 /** Most pools of a token that are read, the oldest first: an announcement costs next to nothing. */
 const MAX_POOLS = 256;
+/** Those among them that trades try: seven in a call of the node. */
+const MAX_TRIED = 14;
 /** Tokens whose searches are remembered. */
 const MAX_TOKENS = 2_000;
 /** Tokens of one search: a filter names all of them. */
@@ -333,5 +336,9 @@ interface Found {
 const poolsIn = (found: readonly Found[], token: Address): readonly Pool[] =>
   found.flatMap((one) => (one.token === token ? one.pool : []));
 
-const merged = (pools: readonly Pool[]): readonly Pool[] =>
-  [...new Map(pools.map((pool) => [pool.id, pool])).values()].slice(0, MAX_POOLS);
+/** Each pool once, the oldest ones. Those that a trade must try first are fewer: any account can make pools with hooks. */
+function merged(pools: readonly Pool[]): readonly Pool[] {
+  const distinct = [...new Map(pools.map((pool) => [pool.id, pool])).values()];
+  const tried = new Set(distinct.filter(needsTrade).slice(0, MAX_TRIED));
+  return distinct.filter((pool) => tried.has(pool) || !needsTrade(pool)).slice(0, MAX_POOLS);
+}

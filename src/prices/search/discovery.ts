@@ -4,12 +4,15 @@
  */
 import type { Chain } from "../../chains/chains.ts";
 import { type Deployment, exchangesOf, type PoolStyle } from "../../chains/exchanges.ts";
+import { launchpadsOf } from "../../chains/launchpads.ts";
 import { isReferencePair } from "../../chains/tokens.ts";
 import type { Address } from "../../core/hex.ts";
 import type { CallResult } from "../../rpc/port.ts";
 import type { TokenFacts } from "../market/market.ts";
-import type { Pool } from "../market/pools.ts";
+import type { HookTrade, Pool } from "../market/pools.ts";
 import { addressAnswer, answer, both, call, type Plan, textAnswer, together } from "../styles/abi.ts";
+import { planHookTrades } from "../styles/hook-trades.ts";
+import { planLaunches } from "../styles/launches.ts";
 import { type MeasuredPool, planLiquidity } from "../styles/liquidity.ts";
 import { type PoolRead, poolContract, type Venue } from "../styles/style.ts";
 import { PROBED_STYLES, STYLES } from "../styles/styles.ts";
@@ -22,6 +25,7 @@ const UNLISTED_RANK = 1_000;
 export const venueOf = (chain: Chain, { exchange, style, factory, fees, spacings = [] }: Deployment): Venue => ({
   ...{ name: exchange.displayName, rank: exchange.rank, style, factory, fees, spacings },
   wrapped: chain.wrappedNative.address,
+  ...(style === "v4" ? { launchpads: launchpadsOf(chain) } : {}),
 });
 
 /** The deployment of a factory that does not rank here, although it is known. */
@@ -57,6 +61,12 @@ export function planUnlisted(
       return [...found, ...otherPools([venue], tiers)];
     },
   };
+}
+
+/** Reads the pools that launchpads name for tokens. */
+export function planLaunched(venues: readonly Venue[], tokens: readonly Address[]): Plan<Pool[]> {
+  const plan = together(venues.map((venue) => planLaunches(venue, tokens)));
+  return { calls: plan.calls, read: (results) => plan.read(results).flat() };
 }
 
 /** Reads the existing pools of many pairs at many venues. */
@@ -175,16 +185,21 @@ export function planMarket(tokens: readonly Address[], pools: readonly Pool[]): 
   const others = [...held.difference(new Set(tokens))];
   // Any account can make an unlisted factory, and pools that take all the gas of a call.
   const listed = pools.filter(({ rank }) => rank !== UNLISTED_RANK);
-  const plan = both(both(planFacts(tokens, others), together(pools.map(planHonestState))), planLiquidity(listed));
+  const told = both(planFacts(tokens, others), together(pools.map(planHonestState)));
+  const plan = both(told, both(planLiquidity(listed), planHookTrades(pools)));
   return {
     calls: plan.calls,
     read(results) {
-      const [[facts, states], measured] = plan.read(results);
+      const [[facts, states], [measured, trades]] = plan.read(results);
       const reads = states.filter((read) => read !== undefined);
-      return { ...facts, reads: reads.map((read) => withMeasured(read, measured.get(read.pool.id))) };
+      const measuredReads = reads.map((read) => withMeasured(read, measured.get(read.pool.id)));
+      return { ...facts, reads: measuredReads.map((read) => withTrade(read, trades.get(read.pool.id))) };
     },
   };
 }
+
+const withTrade = (read: PoolRead, traded: HookTrade | undefined): PoolRead =>
+  traded === undefined ? read : { ...read, traded };
 
 /** Without its positions a pool inside another contract has a price, but no depth: it counts as unread. */
 function withMeasured(read: PoolRead, measured: MeasuredPool | undefined): PoolRead {

@@ -115,7 +115,7 @@ const chainMoved = (block: number): AppError =>
 
 /** Returns a pool read as an observation; undefined when the pool had no state. */
 export function observed(
-  { reading, balance0, balance1, given }: PoolRead,
+  { reading, balance0, balance1, given, traded }: PoolRead,
   header: PricedBlock,
 ): Observation | undefined {
   if (reading === undefined) return undefined;
@@ -124,6 +124,7 @@ export function observed(
     ...(balance0 === undefined ? {} : { balance0 }),
     ...(balance1 === undefined ? {} : { balance1 }),
     ...(given === undefined ? {} : { given }),
+    ...(traded === undefined ? {} : { traded }),
     block: header.number,
     blockHash: header.hash,
     timestamp: header.timestamp,
@@ -161,7 +162,21 @@ export async function seenAt(source: PastSource, { token, pools }: Sought, block
   const newest: HeadRead = { header, ...plan.read(results) };
   const now: Seen = { ...seenIn(newest, token, header), factsOf: "newest" };
   if (then !== undefined) return { ...now, states: then.states };
-  return { ...now, ...(await unlessDisproved(() => fromLogs(source, block, newest))) };
+  const { states, archive } = await unlessDisproved(() => fromLogs(source, block, newest));
+  return { ...now, states: tradedNow(states, newest), ...(archive === undefined ? {} : { archive }) };
+}
+
+/** Trades with hooks need the block's state. Without it those of today stand in: their pools' confidence is limited anyway. */
+function tradedNow(states: Seen["states"], { reads }: MarketRead): Seen["states"] {
+  const trades = new Map(
+    reads.flatMap(({ pool, traded }) => (traded === undefined ? [] : [[pool.id, traded] as const])),
+  );
+  return new Map(
+    [...states].map(([id, state]) => {
+      const traded = trades.get(id);
+      return [id, traded === undefined ? state : { ...state, traded }];
+    }),
+  );
 }
 
 /** True for a pair that never had liquidity. Logs give no state for it either. */

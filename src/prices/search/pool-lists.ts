@@ -6,7 +6,7 @@
 import type { ChainView } from "../../chain/consumer.ts";
 import type { Chain } from "../../chains/chains.ts";
 import { type Deployment, knownExchanges, type PoolStyle } from "../../chains/exchanges.ts";
-import { isMoney, isReferencePair, referenceTokens } from "../../chains/tokens.ts";
+import { isMoney, isReference, isReferencePair, referenceTokens } from "../../chains/tokens.ts";
 import { Semaphore, yieldToEventLoop } from "../../core/background.ts";
 import { Budget, OverBudget } from "../../core/budget.ts";
 import { AppError, invalidParameter, type Refusal } from "../../core/errors.ts";
@@ -20,7 +20,16 @@ import { isPriceable } from "../market/quote.ts";
 import { both, type Plan, together } from "../styles/abi.ts";
 import type { Venue } from "../styles/style.ts";
 import { announced, CREATION_TOPICS, STYLES, TIER_TOPICS } from "../styles/styles.ts";
-import { type FactsRead, pairsAmong, planFacts, planPairs, planProbe, planUnlisted, venueOf } from "./discovery.ts";
+import {
+  type FactsRead,
+  pairsAmong,
+  planFacts,
+  planLaunched,
+  planPairs,
+  planProbe,
+  planUnlisted,
+  venueOf,
+} from "./discovery.ts";
 import { askedVenue, KnownTiers, otherPools, planTiers, type Tiers, unaskedVenues } from "./venue-tiers.ts";
 
 interface PoolList {
@@ -186,28 +195,34 @@ export class PoolLists {
 
   async #find(wanted: readonly Wanted[]): Promise<Subject[]> {
     if (wanted.length === 0) return [];
+    const { chain } = this.#options;
     const kept = this.known(this.money)?.reference;
     const styles = await this.#stylesOf(wanted.flatMap(({ unlisted }) => unlisted ?? []));
     const venues = this.#venues.map((venue) => askedVenue(venue, this.#tiers.of(venue.factory)));
     const isReferenceKnown = kept !== undefined;
     const ownPairs = wanted.flatMap(({ token }) => this.#ownPairs(token));
     const pairs = isReferenceKnown ? ownPairs : [...this.#referencePairs, ...ownPairs];
-    const asked = await this.#ask(wanted, { venues, styles, isReferenceKnown, beside: this.#planUnreadTiers(pairs) });
-    const { header, beside: tiers } = asked;
+    const beside = both(this.#planUnreadTiers(pairs), planLaunched(venues, this.#launched(wanted)));
+    const asked = await this.#ask(wanted, { venues, styles, isReferenceKnown, beside });
+    const { header } = asked;
+    const [tiers, launched] = asked.beside;
     this.#tiers.note(tiers, header);
     const missed = unaskedVenues(venues, tiers);
-    const rest = { venues: missed, styles: new Map(), isReferenceKnown, beside: planTiers([], []) };
+    const rest = { venues: missed, styles: new Map(), isReferenceKnown, beside: NO_POOLS };
     const more = missed.length === 0 ? undefined : await this.#ask(wanted, rest);
-    const others = Map.groupBy(otherPools(venues, tiers), ({ token0, token1 }) => this.#listedUnder(token0, token1));
+    const named = launched.filter(({ token0, token1 }) => [token0, token1].some((one) => isReference(chain, one)));
+    const others = Map.groupBy([...otherPools(venues, tiers), ...named], ({ token0, token1 }) =>
+      this.#listedUnder(token0, token1),
+    );
     const ofMoney = [...asked.reference, ...(more?.reference ?? []), ...(others.get(this.money) ?? [])];
     const reference = kept ?? listOf(ofMoney, header);
     if (kept === undefined) this.#reference = reference;
     const subjects: Subject[] = [];
     for (const [at, one] of wanted.entries()) {
       if (at > 0) await yieldToEventLoop();
-      const [named, unlisted] = asked.own[at]!;
+      const [found, unlisted] = asked.own[at]!;
       const [missing = []] = more?.own[at] ?? [];
-      const own: FoundOwn = [[...named, ...missing, ...(others.get(one.token) ?? [])], unlisted];
+      const own: FoundOwn = [[...found, ...missing, ...(others.get(one.token) ?? [])], unlisted];
       subjects.push(Budget.timed(() => this.#subject(one, own, { header, reference, styles })));
     }
     return subjects;
@@ -260,6 +275,11 @@ export class PoolLists {
   #planUnreadTiers(pairs: readonly (readonly [Address, Address])[]): Plan<Tiers> {
     const unread = this.#venues.filter(({ factory }) => this.#tiers.of(factory) === undefined);
     return planTiers(unread, pairs);
+  }
+
+  /** The tokens that a launchpad may have made. */
+  #launched(wanted: readonly Wanted[]): readonly Address[] {
+    return [...new Set(wanted.map(({ token }) => token))].filter((token) => !isReference(this.#options.chain, token));
   }
 
   /** The token in whose list a pool is: that of two reference tokens is money's. */
@@ -355,10 +375,12 @@ export class PoolLists {
       for (const log of logs) {
         const style = styles.get(log.address);
         if (style?.tiers?.added === log.topics[0]) this.#created.set(log.address, log.blockNumber);
-        const { tokens: pair, isFound } = (style && announced(style, log, chain.wrappedNative.address)) ?? NO_POOL;
-        if (pair === undefined) continue;
-        const tokens = isReferencePair(chain, ...pair) ? [this.money] : pair;
-        for (const token of tokens) (isFound ? this.#created : this.#unfound).set(token, log.blockNumber);
+        const pool = style && announced(style, log, chain.wrappedNative.address);
+        if (pool === undefined) continue;
+        for (const token of isReferencePair(chain, ...pool.tokens) ? [this.money] : pool.tokens) {
+          if (pool.isFound || pool.mayBeFound === true) this.#created.set(token, log.blockNumber);
+          if (!pool.isFound) this.#unfound.set(token, log.blockNumber);
+        }
       }
       return true;
     } catch (error) {
@@ -390,8 +412,6 @@ export function pricingPools(chain: Chain, { token, own, reference, unlistedPool
 }
 
 const NO_POOLS: Plan<Pool[]> = { calls: [], read: () => [] };
-
-const NO_POOL = { tokens: undefined, isFound: false };
 
 const listOf = (pools: readonly Pool[], { number, hash }: BlockRef): PoolList => ({
   pools: new Map(pools.map((pool) => [pool.id, pool])),

@@ -3,10 +3,11 @@
  * trades with them. A style is one file, held by the suite in `test/prices/styles`. Prices and depths follow from the
  * reading, in `market/pools`.
  */
+import type { Launchpad } from "../../chains/launchpads.ts";
 import { type Address, type Hash, ZERO_ADDRESS } from "../../core/hex.ts";
 import { addressWord } from "../../rpc/calls.ts";
 import type { Call, CallResult, ChainLog } from "../../rpc/port.ts";
-import type { Observation, Pool, PoolId, Reading } from "../market/pools.ts";
+import type { HookTrade, Observation, Pool, PoolId, Reading } from "../market/pools.ts";
 import { addressAnswer, answer, call, type Plan } from "./abi.ts";
 import type { ReadTiers } from "./tiers.ts";
 
@@ -22,6 +23,8 @@ export interface Venue {
   readonly spacings: readonly number[];
   /** The chain's wrapped coin, which stands for the coin itself where a pool holds that. */
   readonly wrapped: Address;
+  /** Of a contract that holds many pools: those that make pools with hooks of their own. */
+  readonly launchpads?: readonly Launchpad[];
 }
 
 /** A pool as a node returned it: its settings, its state and its token balances. */
@@ -32,6 +35,7 @@ export interface PoolRead {
   readonly balance0: bigint | undefined;
   readonly balance1: bigint | undefined;
   readonly given?: Observation["given"];
+  readonly traded?: HookTrade;
   /** Unix seconds of the last change of the reading, where the contract tells it; below 2^32. */
   readonly changedAt?: number;
 }
@@ -118,6 +122,8 @@ export interface Style {
     readonly tokensAt: 1 | 2;
     /** False for an announced pool that `find` does not look for. Default: true. */
     readonly isFound?: (log: ChainLog) => boolean;
+    /** True for one that `find` or another read of state may find. */
+    readonly mayBeFound?: (log: ChainLog) => boolean;
   };
   /** The first topic of the log with which a pool begins. Without it only its factory tells when it did. */
   readonly begins?: Hash;

@@ -35,16 +35,26 @@ export const TIER_TOPICS: readonly Hash[] = [
   ...new Set(Object.values(STYLES).flatMap(({ tiers }) => tiers?.added ?? [])),
 ];
 
-/** Returns the tokens of a pool that a factory of this style announces, and whether `find` finds the pool. */
+/**
+ * Returns the tokens of a pool that a factory of this style announces. `isFound`: `find` finds the pool. `mayBeFound`:
+ * another read of state may find it.
+ */
 export function announced(
-  { created: { topic, tokensAt, isFound } }: Style,
+  { created: { topic, tokensAt, isFound, mayBeFound } }: Style,
   log: ChainLog,
   wrapped: Address,
-): { readonly tokens: readonly [Address, Address]; readonly isFound: boolean } | undefined {
+): Announcement | undefined {
   if (log.topics[0] !== topic) return undefined;
   const [first, second] = [tokensAt, tokensAt + 1].map((at) => addressAt(log.topics[at] ?? "0x", 0));
   if (first === undefined || second === undefined) return undefined;
-  return { tokens: [first === ZERO_ADDRESS ? wrapped : first, second], isFound: isFound?.(log) !== false };
+  const tokens = [first === ZERO_ADDRESS ? wrapped : first, second] as const;
+  return { tokens, isFound: isFound?.(log) !== false, ...(mayBeFound?.(log) === true ? { mayBeFound: true } : {}) };
+}
+
+interface Announcement {
+  readonly tokens: readonly [Address, Address];
+  readonly isFound: boolean;
+  readonly mayBeFound?: boolean;
 }
 
 const EVENTS: Style["events"] = Object.assign({}, ...Object.values(STYLES).map(({ events }) => events));

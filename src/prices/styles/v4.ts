@@ -1,9 +1,10 @@
 /**
  * Uniswap v4 (github.com/Uniswap/v4-core): one contract holds all pools, and a pool is the hash of its key. Found are
- * pools without hooks at the usual fees and spacings. The contract's balance is all pools' together, so a pool's depth
+ * pools without hooks at the usual fees and spacings, and launchpads' usual ones. The contract's balance is all pools' together, so a pool's depth
  * is what its positions hold by tick.
  */
 import { keccak256 } from "ethers";
+import { isLaunchHook } from "../../chains/launchpads.ts";
 import { type Address, type Hash, ZERO_ADDRESS } from "../../core/hex.ts";
 import { addressWord, wordOf } from "../../rpc/calls.ts";
 import type { Call, CallResult, ChainLog } from "../../rpc/port.ts";
@@ -41,6 +42,9 @@ const idOf = ({ currency0, fee, spacing, hooks }: PoolKey, currency1: Address): 
   hashOf(addressWord(currency0), addressWord(currency1), wordOf(fee), wordOf(spacing), addressWord(hooks));
 
 /** A pool by its key and its second currency. */
+export const keyedPool = (venue: Venue, key: PoolKey, currency1: Address): Pool =>
+  poolAt(venue, idOf(key, currency1), key, currency1);
+
 const poolAt = (venue: Venue, id: Hash, key: PoolKey, token1: Address): Pool => {
   const token0 = key.currency0 === ZERO_ADDRESS ? venue.wrapped : key.currency0;
   return poolOf(venue, { id, fee: key.fee, token0, token1, key, stableCurve: false });
@@ -98,6 +102,9 @@ function isFound({ data }: ChainLog): boolean {
   const [fee, spacing] = abiWords(data, 2) ?? [];
   return addressAt(data, 2) === ZERO_ADDRESS && TIERS.some(([a, b]) => BigInt(a) === fee && BigInt(b) === spacing);
 }
+
+/** True for an announced pool of a launchpad, whose getters may name it. */
+const mayBeFound = ({ data }: ChainLog): boolean => isLaunchHook(addressAt(data, 2) ?? ZERO_ADDRESS);
 
 /** Place of the fee for positions in slot 0 (v4-core, Slot0). */
 const LP_FEE_AT = 208n;
@@ -169,8 +176,18 @@ function pastFees({ key }: Pool, logs: readonly ChainLog[]): SwapFees | undefine
   return swapFees((last && abiWord(last.data, 0)) ?? 0n, BigInt(key.fee));
 }
 
+/** The pools that launchpads usually make of a token with the wrapped coin. */
+function launched(venue: Venue, token: Address): Pool[] {
+  const [currency0, currency1] = inAddressOrder(venue.wrapped, token);
+  return (venue.launchpads ?? []).flatMap(({ hooks, fee, spacing }) =>
+    fee === undefined || spacing === undefined
+      ? []
+      : hooks.map((one) => keyedPool(venue, { currency0, fee, spacing, hooks: one }, currency1)),
+  );
+}
+
 export const V4: Style = {
-  created: { topic: INITIALIZE, tokensAt: 2, isFound },
+  created: { topic: INITIALIZE, tokensAt: 2, isFound, mayBeFound },
   begins: INITIALIZE,
   events: V4_EVENTS,
   find(venue, tokenA, tokenB) {
@@ -178,12 +195,10 @@ export const V4: Style = {
     // The coin itself is currency zero. Its wrapped form stands for it in routes.
     const other = tokenA === wrapped ? tokenB : tokenB === wrapped ? tokenA : undefined;
     const pairs = [inAddressOrder(tokenA, tokenB), ...(other === undefined ? [] : [[ZERO_ADDRESS, other] as const])];
-    const pools = pairs.flatMap(([currency0, currency1]) =>
-      TIERS.map(([fee, spacing]) => {
-        const key = { currency0, fee, spacing, hooks: ZERO_ADDRESS };
-        return poolAt(venue, idOf(key, currency1), key, currency1);
-      }),
+    const usual = pairs.flatMap(([currency0, currency1]) =>
+      TIERS.map(([fee, spacing]) => keyedPool(venue, { currency0, fee, spacing, hooks: ZERO_ADDRESS }, currency1)),
     );
+    const pools = [...usual, ...(other === undefined ? [] : launched(venue, other))];
     return {
       calls: pools.map(({ id }) => call(factory, "extsload(bytes32)", slotOf(id))),
       read: (results) => pools.filter((_, index) => readingOf(answer(results[index]), 0n) !== undefined),
@@ -194,7 +209,10 @@ export const V4: Style = {
   meter: { kind: "keyed" },
   exact: {
     kind: "ranges",
-    refusal: ({ key }) => (key && actsBeforeSwap(key.hooks) ? "hooks of a pool act on its swaps" : undefined),
+    refusal: ({ key }) =>
+      key && (actsBeforeSwap(key.hooks) || mayChangeAmounts(key.hooks))
+        ? "hooks of a pool act on its swaps"
+        : undefined,
     read: readTicks,
     past: { topics: [MODIFY_LIQUIDITY, PROTOCOL_FEE_UPDATED], fees: pastFees },
     swaps: { [SWAP]: rangeSwapped },
@@ -207,14 +225,11 @@ export const announcementsOf = (currencies: readonly Address[]) => {
   return [[undefined, words] as const, [undefined, undefined, words] as const];
 };
 
-/**
- * The pool that an announcement names; undefined if its hooks may give other amounts than its curve, so that its state
- * tells no price.
- */
+/** The pool that an announcement names; undefined for malformed data. */
 export function announcedPool(venue: Venue, { topics: [, id, first, second], data }: ChainLog): Pool | undefined {
   const [currency0, token1, hooks] = [addressAt(first ?? "0x", 0), addressAt(second ?? "0x", 0), addressAt(data, 2)];
   const [fee, spacing] = abiWords(data, 2) ?? [];
   if (id === undefined || currency0 === undefined || token1 === undefined || hooks === undefined) return undefined;
-  if (fee === undefined || spacing === undefined || mayChangeAmounts(hooks)) return undefined;
+  if (fee === undefined || spacing === undefined) return undefined;
   return poolAt(venue, id, { currency0, fee: Number(fee), spacing: tickIn(spacing), hooks }, token1);
 }

@@ -252,7 +252,7 @@ describe("a v4 pool that only its announcement tells", () => {
     expect([near(again.usdPrice, 6), again.provenance?.route[0]?.pool]).toEqual([true, shallow.id]);
   });
 
-  test("is not used if its hooks may give other amounts than its curve", async () => {
+  test("is named, and gives no price, if it is empty and its hooks may give other amounts than its curve", async () => {
     const token = await newToken(anvil);
     // The lowest bits of a hook's address say what it may do: here take a part after a swap.
     const hooks = `0x${"5".repeat(36)}0044`;
@@ -260,8 +260,11 @@ describe("a v4 pool that only its announcement tells", () => {
       manager().manager.address,
     ]);
     await placeCode(anvil, hooks, (await anvil.send("eth_getCode", [address, "latest"])) as string);
-    await manager().create({ tokenA: token, tokenB: dollar, price: [7n, 1n], hooks, liquidity: 0n });
-    expect(await refusal(ask(pricesOn(), token))).toMatchObject({ code: "no_pool" });
+    const { id } = await manager().create({ tokenA: token, tokenB: dollar, price: [7n, 1n], hooks, liquidity: 0n });
+    expect(await refusal(ask(pricesOn(), token))).toMatchObject({
+      code: "low_liquidity",
+      details: { pools: [{ pool: id, reason: "low_liquidity", liquidityUsd: "0" }] },
+    });
   });
 });
 

@@ -61,8 +61,8 @@ export class HandFollower implements ChainView {
   #head: Awaited<ReturnType<RpcChainReader["head"]>> | undefined;
   readonly #reader: RpcChainReader;
 
-  constructor(url: string) {
-    this.#reader = readerOf(url);
+  constructor(url: string, chain: Chain = eth) {
+    this.#reader = readerOf(url, chain);
   }
 
   /** Shows the node's head, once the prices at it were read ahead. */

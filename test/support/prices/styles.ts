@@ -337,6 +337,8 @@ export interface V4Wish extends PoolWish {
   readonly fee?: number;
   readonly spacing?: number;
   readonly hooks?: string;
+  /** True for a pool of the wrapped coin as a token. */
+  readonly isWrapped?: boolean;
 }
 
 export interface MadeManager extends MadeExchange {
@@ -344,7 +346,7 @@ export interface MadeManager extends MadeExchange {
   create(wish: V4Wish): Promise<MadePool>;
 }
 
-/** Uniswap v4. A pool with the wrapped coin is one with the coin itself. */
+/** Uniswap v4. A pool with the wrapped coin is one with the coin itself, unless `isWrapped` is set. */
 export async function uniswapV4(anvil: Anvil, wrapped: Address): Promise<MadeManager> {
   const [maker = ""] = anvil.accounts;
   const code = (built: { readonly abi: unknown; readonly bytecode: { readonly object: string } }): Deployable => ({
@@ -359,7 +361,8 @@ export async function uniswapV4(anvil: Anvil, wrapped: Address): Promise<MadeMan
     manager,
     async create(wish) {
       const { fee = 500, spacing = 10, hooks = ZERO_ADDRESS } = wish;
-      const coin = (token: Address): Address => (token === wrapped ? ZERO_ADDRESS : token);
+      const hasCoin = wish.isWrapped !== true;
+      const coin = (token: Address): Address => (token === wrapped && hasCoin ? ZERO_ADDRESS : token);
       const { token0, token1, sqrtPriceX96 } = inOrder({
         ...wish,
         tokenA: coin(wish.tokenA),

@@ -223,6 +223,12 @@ describe("a pool whose hooks may change the amounts", () => {
     expect(Number(provenance?.confidence)).toBeLessThanOrEqual(0.5);
   });
 
+  test("prices its token after a search also if it is with a connector that no other pool of the token has", async () => {
+    const hooks = toAddress("0x6666666666666666666666666666666666660044");
+    const { token } = await market.launch({ hooks, quote: market.connector, price: [80n, 1n], wish: { spacing: 77 } });
+    expect(near((await ask(pricesAt(), token)).usdPrice, 40)).toBe(true);
+  });
+
   test("has its price at a past block by a trade there, or by today's where the node has no old state", async () => {
     const { token, pool } = await market.launch({ hooks: STATIC, quote: market.native, price: [1n, 50n] });
     const toBlock = Number(await market.anvil.send("eth_blockNumber"));

@@ -429,9 +429,10 @@ export class Markets {
     return this.past(token, block, pools, reader);
   }
 
-  /** Returns the market with more pools, read at its block. */
-  async withPools(market: Market, token: Address, pools: readonly Pool[], reader?: PastReader): Promise<Market> {
+  /** Returns the market with more pools of a token, and with those of the connectors in them, read at its block. */
+  async withPools(market: Market, token: Address, more: readonly Pool[], reader?: PastReader): Promise<Market> {
     const { block } = market;
+    const pools = [...more, ...this.#onward(market, token, more)];
     let seen: Seen;
     if (market.isPast) seen = await seenAt(this.pastSource(reader), { token, pools }, block);
     else {
@@ -449,6 +450,16 @@ export class Markets {
       states: new Map([...market.states, ...seen.states]),
       decimals: new Map([...seen.decimals, ...market.decimals]),
     };
+  }
+
+  /** The pools that lead from the other tokens of these pools to money, as far as the market lacks them. */
+  #onward({ pools, block }: Market, token: Address, more: readonly Pool[]): readonly Pool[] {
+    const subject = this.#lists.known(token, block.number);
+    if (subject === undefined) return [];
+    const had = new Set(pools.map(({ id }) => id));
+    return pricingPools(this.#options.chain, { ...subject, unlistedPools: more }).filter(
+      (pool) => !had.has(pool.id) && !more.includes(pool),
+    );
   }
 
   #market(seen: Seen, { number, hash, timestamp }: PricedBlock, isPast: boolean): Market {

@@ -29,4 +29,11 @@ export const CHAIN_NAMES: Readonly<Record<string, string>> = {
   "0x8f": "monad",
   "0x13882": "polygon amoy",
   "0x14a34": "base sepolia",
+  "0x1237": "robinhood",
+  "0x10e6": "megaeth",
+  "0xdef1": "ink",
+  "0x2611": "plasma",
+  "0x74c": "soneium",
+  "0xc4": "x layer",
+  "0xed88": "bob",
 };

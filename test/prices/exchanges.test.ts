@@ -46,7 +46,7 @@ async function makeDollar(anvil: Anvil, chain: Chain): Promise<void> {
     tokenB: coin!.address,
     amountB: 100_000_000n * 10n ** BigInt(coin!.decimals),
   };
-  await createPool(anvil, exchangesOf(chain)[0]!, amounts);
+  await createPool(anvil, placesOf(chain)[0]!, amounts);
 }
 
 /** Every spelling of an exchange's name. */

@@ -20,8 +20,11 @@ import type { BlockTag, Call, CallResult, CodeStart, Endpoint } from "../port.ts
 import { isStateUnavailable, RpcError } from "../rpc-errors.ts";
 import { bytesIn, callOn, requestParsed } from "./one-call.ts";
 
-/** On Arbitrum `block.number` is L1's. A precompile returns the chain's own number (Arbitrum docs, ArbSys). */
-const ARBITRUM_CHAIN_ID = 42161;
+/**
+ * On Arbitrum and Robinhood Chain, which runs the same software, `block.number` is L1's. A precompile returns the chain's
+ * own number (Arbitrum docs, ArbSys).
+ */
+const NITRO_CHAIN_IDS: ReadonlySet<number> = new Set([42161, 4663]);
 const ARB_SYS = "0x0000000000000000000000000000000000000064" as Address;
 const BLOCK_NUMBER = selectorOf("getBlockNumber()");
 const ARB_BLOCK_NUMBER = selectorOf("arbBlockNumber()");
@@ -198,8 +201,7 @@ export class ManyCalls {
     calls: readonly Call[],
     beside: () => Promise<T>,
   ): Promise<(NumberedResults & { readonly beside: T }) | undefined> {
-    const arbitrum = this.#options.chainId === ARBITRUM_CHAIN_ID;
-    const number: Call = arbitrum
+    const number: Call = NITRO_CHAIN_IDS.has(this.#options.chainId)
       ? { to: ARB_SYS, data: ARB_BLOCK_NUMBER, isGetter: true }
       : { to: this.#options.multicall!, data: BLOCK_NUMBER, isGetter: true };
     const { groups, nameOf } = this.#grouped(calls);

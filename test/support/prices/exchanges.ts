@@ -26,7 +26,7 @@ import { readerOf } from "./anvil.ts";
 /** Factories for which `createV2Pair` places pairs itself, at the addresses that follow from the fork's own code. */
 const FORKED = new Set(["0xc0aee478e3658e2610c5f7a4a2e1777ce9e4f2ac", "0x1097053fd2ea711dad45caccc45eff7548fcb362"]);
 /**
- * Code for the precompile with Arbitrum's own block number. It returns `block.number`: NUMBER, MSTORE at 0, RETURN 32.
+ * Code for the precompile with the own block number of Arbitrum and chains like it. It returns `block.number`: NUMBER, MSTORE at 0, RETURN 32.
  */
 const ARB_SYS = { address: "0x0000000000000000000000000000000000000064", code: "0x435f5260205ff3" };
 
@@ -51,7 +51,7 @@ export async function startChain(chain: Chain, { firstBlock = 0 } = {}): Promise
   }
   await placeCode(anvil, MULTICALL3, (await contractArtifact("Multicall")).deployedBytecode);
   await placeCode(anvil, V3_OPERATOR, (await contractArtifact("V3Operator")).deployedBytecode);
-  if (chain.name === "arbitrum") await placeCode(anvil, ARB_SYS.address, ARB_SYS.code);
+  if (chain.name === "arbitrum" || chain.name === "robinhood") await placeCode(anvil, ARB_SYS.address, ARB_SYS.code);
   for (const { factory, style } of placesOf(chain)) {
     if (style === "v3") await placeV3Factory(anvil, factory);
     else await placeV2Factory(anvil, factory, style === "v2-camelot" ? style : "v2");

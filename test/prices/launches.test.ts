@@ -16,7 +16,7 @@ import LAUNCH_FINDER from "../../src/prices/styles/launch-finder.txt";
 import { latentProxy } from "../support/latency.ts";
 import { HandFollower, pricesOf, unfollowed } from "../support/prices/anvil.ts";
 import { newToken } from "../support/prices/exchanges.ts";
-import { LAUNCHPADS, LaunchMarket } from "../support/prices/launches.ts";
+import { LAUNCHPADS, LaunchMarket, PAIRS } from "../support/prices/launches.ts";
 import { untilSearched } from "../support/prices/world.ts";
 import { codeOf } from "../support/solidity.ts";
 
@@ -253,6 +253,26 @@ describe("a pool whose hooks may change the amounts", () => {
     expect(refused).toMatchObject({ pools: [{ pool: pool.id, reason: "hooks_change_price" }] });
     await proxy.stop();
   });
+});
+
+test("a pool that another token gets leaves the prices of all others warm", async () => {
+  const proxy = await latentProxy(market.anvil.url, 0);
+  const follower = new HandFollower(proxy.url, market.chain);
+  const prices = pricesAt(proxy.url, follower);
+  const { token } = await market.launch({ hooks: STATIC, quote: market.native, price: [1n, 50n] });
+  await follower.poll(prices);
+  await ask(prices, token);
+  await market.anvil.mine();
+  await follower.poll(prices);
+  await market.launch({ hooks: STATIC_2, quote: market.native, price: [1n, 50n] });
+  await market.exchanges.get(PAIRS)!.create({ tokenA: await newToken(market.anvil), tokenB: market.native });
+  await follower.poll(prices);
+  proxy.reset();
+  expect(near((await prices.price({ address: token, percentChange: false, provenance: false })).usdPrice, 40)).toBe(
+    true,
+  );
+  expect(proxy.count()).toBe(0);
+  await proxy.stop();
 });
 
 test("a warm price takes one call more for all launch pools that are read ahead together, and waits for no node", async () => {

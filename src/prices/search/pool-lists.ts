@@ -277,6 +277,13 @@ export class PoolLists {
     return planTiers(unread, pairs);
   }
 
+  /** The tokens whose lists have a pool of these two: a list has a token's pools with reference tokens. */
+  #listing([first, second]: readonly [Address, Address]): readonly Address[] {
+    const { chain } = this.#options;
+    if (isReferencePair(chain, first, second)) return [this.money];
+    return [...(isReference(chain, second) ? [first] : []), ...(isReference(chain, first) ? [second] : [])];
+  }
+
   /** The tokens that a launchpad may have made. */
   #launched(wanted: readonly Wanted[]): readonly Address[] {
     return [...new Set(wanted.map(({ token }) => token))].filter((token) => !isReference(this.#options.chain, token));
@@ -377,7 +384,7 @@ export class PoolLists {
         if (style?.tiers?.added === log.topics[0]) this.#created.set(log.address, log.blockNumber);
         const pool = style && announced(style, log, chain.wrappedNative.address);
         if (pool === undefined) continue;
-        for (const token of isReferencePair(chain, ...pool.tokens) ? [this.money] : pool.tokens) {
+        for (const token of this.#listing(pool.tokens)) {
           if (pool.isFound || pool.mayBeFound === true) this.#created.set(token, log.blockNumber);
           if (!pool.isFound) this.#unfound.set(token, log.blockNumber);
         }

@@ -30,7 +30,7 @@ import {
   planUnlisted,
   venueOf,
 } from "./discovery.ts";
-import { askedVenue, KnownTiers, otherPools, planTiers, type Tiers, unaskedVenues } from "./venue-tiers.ts";
+import { askedVenue, hasOthers, KnownTiers, otherPools, planTiers, type Tiers, unaskedVenues } from "./venue-tiers.ts";
 
 interface PoolList {
   readonly pools: ReadonlyMap<PoolId, Pool>;
@@ -207,6 +207,8 @@ export class PoolLists {
     const { header } = asked;
     const [tiers, launched] = asked.beside;
     this.#tiers.note(tiers, header);
+    // A read of tiers may have failed before.
+    if (isReferenceKnown && hasOthers(venues, tiers)) await this.#turn.run(async () => this.#begin(header));
     const missed = unaskedVenues(venues, tiers);
     const rest = { venues: missed, styles: new Map(), isReferenceKnown, beside: NO_POOLS };
     const more = missed.length === 0 ? undefined : await this.#ask(wanted, rest);

@@ -59,12 +59,18 @@ export const otherPools = (venues: readonly Venue[], read: Tiers): readonly Pool
     });
   });
 
+/** The tiers that a venue has beyond those that it was asked for. */
+const beyond = (venue: Venue, read: Tiers): readonly number[] =>
+  (read.get(venue.factory)?.tiers ?? []).filter((tier) => !tiersIn(venue).includes(tier));
+
+/** True if a venue has tiers that it was not asked for: lists that were made before may lack pools. */
+export const hasOthers = (asked: readonly Venue[], read: Tiers): boolean =>
+  asked.some((venue) => beyond(venue, read).length > 0);
+
 /** Those of venues with tiers at which no pools were looked for, with these alone. */
 export const unaskedVenues = (asked: readonly Venue[], read: Tiers): readonly Venue[] =>
   asked.flatMap((venue) => {
-    const { tiers = [], others } = read.get(venue.factory) ?? {};
-    const before = tiersIn(venue);
-    const missed = others === undefined ? tiers.filter((tier) => !before.includes(tier)) : [];
+    const missed = read.get(venue.factory)?.others === undefined ? beyond(venue, read) : [];
     return missed.length === 0 ? [] : [withTiers(venue, missed)];
   });
 

@@ -43,16 +43,22 @@ contract LaunchHook {
     int24 public firstTick;
     /// The only caller; zero for any.
     address public only;
+    /// A caller from whom nothing is taken.
+    address public friend;
 
     error NotForYou();
 
     function set(IManager manager_, address launched_, uint24 fee_, uint256 cut_, bool isDynamic_) external {
         (manager, launched, fee, cut, isDynamic) = (manager_, launched_, fee_, cut_, isDynamic_);
-        only = address(0);
+        (only, friend) = (address(0), address(0));
     }
 
     function setOnly(address only_) external {
         only = only_;
+    }
+
+    function setFriend(address friend_) external {
+        friend = friend_;
     }
 
     function beforeInitialize(address, PoolKey calldata, uint160) external pure returns (bytes4) {
@@ -89,7 +95,7 @@ contract LaunchHook {
         if (only != address(0) && sender != only) revert NotForYou();
         if (key.fee == 0x800000) manager.updateDynamicLPFee(key, feeNow(key));
         int256 taken = 0;
-        if (isPurchase(key, order) && order.amountSpecified < 0) {
+        if (sender != friend && isPurchase(key, order) && order.amountSpecified < 0) {
             taken = (-order.amountSpecified * int256(cut)) / 1e6;
             take(key, uint256(taken));
         }
@@ -97,12 +103,12 @@ contract LaunchHook {
         return (this.beforeSwap.selector, taken << 128, 0);
     }
 
-    function afterSwap(address, PoolKey calldata key, SwapParams calldata order, int256 delta, bytes calldata)
+    function afterSwap(address sender, PoolKey calldata key, SwapParams calldata order, int256 delta, bytes calldata)
         external
         returns (bytes4, int128)
     {
         int128 taken = 0;
-        if (!isPurchase(key, order) && order.amountSpecified < 0) {
+        if (sender != friend && !isPurchase(key, order) && order.amountSpecified < 0) {
             int256 given = order.zeroForOne ? int256(int128(delta)) : delta >> 128;
             taken = int128((given * int256(cut)) / 1e6);
             take(key, uint256(int256(taken)));

@@ -6,15 +6,20 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import customCurveHook from "@uniswap/v4-core/out/CustomCurveHook.sol/CustomCurveHook.json";
 import feeTakingHook from "@uniswap/v4-core/out/FeeTakingHook.sol/FeeTakingHook.json";
+import { getCreate2Address, getCreateAddress, keccak256 } from "ethers";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { contractAt, deploy, transact } from "../../scripts/local-chain/contracts.ts";
-import { type Address, toAddress } from "../../src/core/hex.ts";
+import { launchpadsOf } from "../../src/chains/launchpads.ts";
+import { type Address, type Hash, toAddress, ZERO_ADDRESS } from "../../src/core/hex.ts";
+import { toDouble } from "../../src/prices/market/pools.ts";
 import type { PriceRecord } from "../../src/prices/models.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
+import { planHookTrades } from "../../src/prices/styles/hook-trades.ts";
 import HOOK_TRADES from "../../src/prices/styles/hook-trades.txt";
 import LAUNCH_FINDER from "../../src/prices/styles/launch-finder.txt";
+import { V4 } from "../../src/prices/styles/v4.ts";
 import { latentProxy } from "../support/latency.ts";
-import { HandFollower, pricesOf, unfollowed } from "../support/prices/anvil.ts";
+import { HandFollower, pricesOf, readerOf, unfollowed } from "../support/prices/anvil.ts";
 import { newToken } from "../support/prices/exchanges.ts";
 import { LAUNCHPADS, LaunchMarket, PAIRS } from "../support/prices/launches.ts";
 import { untilSearched } from "../support/prices/world.ts";
@@ -167,6 +172,31 @@ describe("a pool whose hooks may change the amounts", () => {
     }
     expect(confidences[0]).toBeLessThan(0.5);
     expect(confidences[1]! / confidences[0]!).toBeCloseTo(0.96, 3);
+  });
+
+  test("can't know the address that tries it", async () => {
+    const { token, pool } = await market.launch({
+      hooks: MOVING_2,
+      quote: market.native,
+      price: [1n, 50n],
+      cut: 300_000,
+    });
+    // Where the trader would be if nothing in the call depended on the block.
+    const maker = getCreateAddress({ from: ZERO_ADDRESS, nonce: 0 });
+    const code = `0x${await codeOf("prices/styles/hook-trades.sol", "Trader", "bytecode")}`;
+    const friend = getCreate2Address(maker, `0x${"0".repeat(64)}`, keccak256(code));
+    await transact(market.anvil, await market.hookAt(MOVING_2), "setFriend", [friend]);
+    const find = V4.find({ ...market.manager.venue, launchpads: launchpadsOf(market.chain) }, token, market.native);
+    const reader = readerOf(market.anvil.url, market.chain);
+    const found = find.read(await reader.calls(find.calls, "latest")).find(({ id }) => id === pool.id)!;
+    const tried = async (at: Hash | undefined) => {
+      const plan = planHookTrades([found], at);
+      const trade = plan.read(await reader.calls(plan.calls, "latest")).get(pool.id);
+      return trade?.kind === "made" ? trade.parts.map((part) => toDouble(part).toFixed(2)) : trade;
+    };
+    expect(await tried(undefined)).toEqual(["1.00", "1.00"]);
+    expect(await tried((await reader.head()).hash)).toEqual(["0.70", "0.70"]);
+    expect(await refusal(ask(pricesAt(), token))).toMatchObject({ pools: [{ reason: "hooks_change_price" }] });
   });
 
   test("counts a fee that is set for one direction as a fee", async () => {

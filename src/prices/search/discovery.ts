@@ -6,7 +6,7 @@ import type { Chain } from "../../chains/chains.ts";
 import { type Deployment, exchangesOf, type PoolStyle } from "../../chains/exchanges.ts";
 import { launchpadsOf } from "../../chains/launchpads.ts";
 import { isReferencePair } from "../../chains/tokens.ts";
-import type { Address } from "../../core/hex.ts";
+import type { Address, Hash } from "../../core/hex.ts";
 import type { CallResult } from "../../rpc/port.ts";
 import type { TokenFacts } from "../market/market.ts";
 import type { HookTrade, Pool } from "../market/pools.ts";
@@ -179,14 +179,17 @@ export interface MarketRead extends FactsRead {
   readonly reads: readonly PoolRead[];
 }
 
-/** Reads the facts of tokens, the pools' states and liquidity, and the decimals of every token in the pools. */
-export function planMarket(tokens: readonly Address[], pools: readonly Pool[]): Plan<MarketRead> {
+/**
+ * Reads the facts of tokens, the pools' states and liquidity, and the decimals of every token in the pools.
+ * @param at the hash of the block that is read, if it is known
+ */
+export function planMarket(tokens: readonly Address[], pools: readonly Pool[], at?: Hash): Plan<MarketRead> {
   const held = new Set(pools.flatMap(({ token0, token1 }) => [token0, token1]));
   const others = [...held.difference(new Set(tokens))];
   // Any account can make an unlisted factory, and pools that take all the gas of a call.
   const listed = pools.filter(({ rank }) => rank !== UNLISTED_RANK);
   const told = both(planFacts(tokens, others), together(pools.map(planHonestState)));
-  const plan = both(told, both(planLiquidity(listed), planHookTrades(pools)));
+  const plan = both(told, both(planLiquidity(listed), planHookTrades(pools, at)));
   return {
     calls: plan.calls,
     read(results) {

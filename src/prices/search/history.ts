@@ -155,7 +155,7 @@ export function seenIn(read: MarketRead, token: Address, header: PricedBlock): S
  */
 export async function seenAt(source: PastSource, { token, pools }: Sought, block: PricedBlock): Promise<Seen> {
   const { reader } = source;
-  const plan = planMarket([token], pools);
+  const plan = planMarket([token], pools, block.hash);
   const then = await archived(reader, token, plan, block);
   if (then?.facts.kind === "erc20") return then;
   const { header, results } = await reader.callsAtHead(plan.calls);

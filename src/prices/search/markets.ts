@@ -343,7 +343,7 @@ export class Markets {
 
   /** Reads facts and pools at a block that the node has shown, else at its newest one. */
   async #readAt(tokens: readonly Address[], pools: readonly Pool[], at: HeaderRef | undefined): Promise<HeadRead> {
-    const plan = planMarket(tokens, pools);
+    const plan = planMarket(tokens, pools, at?.hash);
     const known = at && (await this.#callsAt(plan.calls, at));
     const { header, results } = known ?? (await this.#callsAtHead(plan.calls));
     this.newest = Math.max(this.newest, header.number);
@@ -436,7 +436,7 @@ export class Markets {
     let seen: Seen;
     if (market.isPast) seen = await seenAt(this.pastSource(reader), { token, pools }, block);
     else {
-      const plan = planMarket([token], pools);
+      const plan = planMarket([token], pools, block.hash);
       const { header, results } = await this.#options.reader.callsAtBlock(plan.calls, block);
       seen = seenIn(plan.read(results), token, header);
     }

@@ -54,9 +54,10 @@ contract HookTrades {
     /// Fewer units say too little, because pools round.
     uint256 private constant LEAST = 10_000;
 
+    /// @param salt the hash of the block, which no contract can know in it: so no hook recognises the trader's address
     /// Returns the number of the block, then a Traded for each pool.
-    constructor(Wanted[] memory pools) {
-        Trader trader = new Trader();
+    constructor(Wanted[] memory pools, bytes32 salt) {
+        Trader trader = new Trader{salt: salt}();
         Traded[] memory found = new Traded[](pools.length);
         for (uint256 i = 0; i < pools.length; i++) {
             if (gasleft() < 2 * GAS + GAS_AROUND) break;

@@ -5,7 +5,7 @@
  */
 
 import { isLaunchHook } from "../../chains/launchpads.ts";
-import type { Address } from "../../core/hex.ts";
+import type { Hash } from "../../core/hex.ts";
 import { addressWord, wordOf } from "../../rpc/calls.ts";
 import type { CallResult } from "../../rpc/port.ts";
 import { type HookTrade, type Pool, type PoolId, type Rational, rational, ZERO } from "../market/pools.ts";
@@ -25,24 +25,27 @@ const Q192 = 1n << 192n;
 export const needsTrade = ({ key }: Pick<Pool, "key">): boolean =>
   key !== undefined && (mayChangeAmounts(key.hooks) || isLaunchHook(key.hooks));
 
-/** Tries those of the pools that need it. Each of them has an answer. */
-export function planHookTrades(pools: readonly Pool[]): Plan<ReadonlyMap<PoolId, HookTrade>> {
+/**
+ * Tries those of the pools that need it. Each of them has an answer.
+ * @param at the hash of the block, if it is known: hooks can't foresee the trader's address then
+ */
+export function planHookTrades(pools: readonly Pool[], at: Hash | undefined): Plan<ReadonlyMap<PoolId, HookTrade>> {
   const able = pools.filter(needsTrade);
   const calls = Array.from({ length: Math.ceil(able.length / POOLS_PER_CALL) }, (_, at) =>
     able.slice(at * POOLS_PER_CALL, (at + 1) * POOLS_PER_CALL),
   );
   return {
-    calls: calls.map((some) => ({ to: undefined, data: codeFor(some) })),
+    calls: calls.map((some) => ({ to: undefined, data: codeFor(some, at) })),
     read: (results) => new Map(calls.flatMap((some, at) => tradesIn(results[at], some))),
   };
 }
 
-function codeFor(pools: readonly Pool[]): `0x${string}` {
+function codeFor(pools: readonly Pool[], at: Hash | undefined): `0x${string}` {
   const wanted = pools.flatMap(({ factory, key, token1 }) => [
     ...[factory, key!.currency0, token1].map(addressWord),
-    ...[wordOf(key!.fee), wordOf(key!.spacing), addressWord(key!.hooks as Address)],
+    ...[wordOf(key!.fee), wordOf(key!.spacing), addressWord(key!.hooks)],
   ]);
-  return `0x${HOOK_TRADES}${[wordOf(32), wordOf(pools.length), ...wanted].join("")}`;
+  return `0x${HOOK_TRADES}${[wordOf(64), at?.slice(2) ?? wordOf(0), wordOf(pools.length), ...wanted].join("")}`;
 }
 
 function tradesIn(result: CallResult | undefined, pools: readonly Pool[]): [PoolId, HookTrade][] {

@@ -83,7 +83,7 @@ const Provenance = Type.Object(
     ),
     liquidityUsd: decimal("Smaller side of the shallowest pool on the route, in US dollars"),
     confidence: decimal(
-      "From 0 to 1; at most 0.5 while stablecoins are in dispute, at most 0.25 while an archive alone says what the price rests on, at most 0.1 if a sale that is simulated at the head fails or the token keeps more than 5 % of a transfer",
+      "From 0 to 1, by the thinnest pool that the dollar price and the native price depend on; at most 0.5 while stablecoins are in dispute, at most 0.25 while an archive alone says what the price rests on, at most 0.1 if a sale that is simulated at the head fails or the token keeps more than 5 % of a transfer",
     ),
     limitedBy: Type.Optional(
       text("What the simulated sale met, or what an archive alone says, if that limits the confidence"),
@@ -150,7 +150,7 @@ const Depth = Type.Object(
     buy: decimal("Whole tokens for as many units of the route's last quote token as the size"),
     impactPercent: decimal("How much less sell is than the tokens are worth at the price, in per cent; fees included"),
     move2PercentUsd: decimal(
-      "US dollars that go into or out of the route's first pool until its price has moved by 2 %, by the cheaper of the two directions",
+      "US dollars that move the answer by 2 %: those that go into or out of the pool of the route where that is cheapest, in the cheaper direction",
     ),
     realised: nullable(
       Type.Object(

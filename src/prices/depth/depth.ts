@@ -203,7 +203,8 @@ async function poolsOf(reader: ChainReader, { market, route }: Quote): Promise<P
   return { tradables, realised, archive: words.label };
 }
 
-function computed({ market, route, usd }: Quote, sizeUsd: Rational, { tradables, realised }: Pools) {
+function computed(quote: Quote, sizeUsd: Rational, { tradables, realised }: Pools) {
+  const { market, route, usd } = quote;
   const { legs } = route!;
   const [first, last] = [legs[0]!, legs.at(-1)!];
   const [unit, quoteUnit] = [market.decimals.get(first.base)!, market.decimals.get(last.quote)!];
@@ -213,17 +214,34 @@ function computed({ market, route, usd }: Quote, sizeUsd: Rational, { tradables,
   const sold = hops.reduce((amount, { tradable, isToken0 }) => tradable.sell(amount, isToken0), tokens);
   const bought = hops.reduceRight((amount, { tradable, isToken0 }) => tradable.sell(amount, !isToken0), dollars);
   const worth = multiply(rational(tokens), multiply(usd, powerOfTen(quoteUnit - unit)));
-  const { tradable, isToken0 } = hops[0]!;
-  const moves = [tradable.sellDownTo(DOWN, isToken0).given, tradable.sellDownTo(UP, !isToken0).paid];
-  const [out, paid] = moves.map((amount) => divide(rational(amount), powerOfTen(market.decimals.get(first.quote)!)));
   return {
     sizeUsd: format(sizeUsd),
     sell: inWhole(sold, quoteUnit),
     buy: inWhole(bought, unit),
     impactPercent: format(multiply(subtract(ONE, divide(rational(sold), worth)), rational(100n))),
-    move2PercentUsd: format(multiply(minimum(out!, paid!), divide(usd, first.price))),
+    move2PercentUsd: format(moveOf(quote, hops)),
     realised: realised && { ...realised, price: format(realised.price) },
   };
+}
+
+/** A pool of a route, seen from the token that is sold to it. */
+interface Hop {
+  readonly tradable: Tradable;
+  readonly isToken0: boolean;
+}
+
+/** The US dollars that move the answer by 2 %: those of the pool on the route, and of the direction, where it costs least. */
+function moveOf({ market, route, usd }: Quote, hops: readonly Hop[]): Rational {
+  let usdOfQuote = usd;
+  const costs = route!.legs.map(({ quote, price }, at) => {
+    const { tradable, isToken0 } = hops[at]!;
+    usdOfQuote = divide(usdOfQuote, price);
+    const out = tradable.sellDownTo(DOWN, isToken0).given;
+    const { paid } = tradable.sellDownTo(UP, !isToken0);
+    const least = rational(out < paid ? out : paid);
+    return multiply(divide(least, powerOfTen(market.decimals.get(quote)!)), usdOfQuote);
+  });
+  return costs.reduce(minimum);
 }
 
 /** Whole units in the smallest ones, rounded down. @throws UnknownTrade for less than one of them */

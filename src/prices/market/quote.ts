@@ -100,17 +100,19 @@ export const floorOf = (market: Pick<Market, "chain">): Rational => rational(mar
  * `no_dollar`, with the native price, on a chain without a stablecoin
  */
 export function quote(market: Market, options: QuoteOptions): Quote {
-  const { token, floor } = options;
+  const { token } = options;
   if (market.chain.stablecoins.length === 0) throw withoutDollar(market, options);
   const dollar = dollarOf(market, floorOf(market));
   const connectors = connectorsIn(market);
-  const ranking = rank(market, dollar, { token, floor, accepts: options.accepts, connectors });
+  const ranking = rank(market, dollar, { ...options, connectors });
   const [route] = ranking.usable;
   if (route !== undefined) return routed(market, dollar, options, ranking, route);
   if (isDollar(market, token)) {
     // Pools that the request excludes still measure the coin: a request's floor or exchange must not make it a dollar.
     // Pools under the chain's floor measure nothing, or a pool of a few dollars could unseat any stablecoin.
-    const measures = rank(market, dollar, { token, floor: floorOf(market), accepts: () => true, connectors });
+    const measures = rank(market, dollar, {
+      ...{ token, floor: floorOf(market), accepts: () => true, connectors, isNamed: false },
+    });
     const byDecree = measures.usable.length === 0 ? oneDollarQuote(market, dollar, options) : undefined;
     if (byDecree !== undefined) return byDecree;
   }
@@ -139,9 +141,9 @@ function withoutDollar(market: Market, options: QuoteOptions): Refusal {
 }
 
 /** True if the token has a price without a connector. Then the connectors' pools need not be read. */
-export function isPricedDirectly(market: Market, { token, floor, accepts }: QuoteOptions): boolean {
+export function isPricedDirectly(market: Market, options: QuoteOptions): boolean {
   if (market.chain.stablecoins.length === 0) return true;
-  return rank(market, dollarOf(market, floorOf(market)), { token, floor, accepts, connectors: [] }).usable.length > 0;
+  return rank(market, dollarOf(market, floorOf(market)), { ...options, connectors: [] }).usable.length > 0;
 }
 
 const connectorsIn = ({ chain }: Market): Address[] =>
@@ -213,15 +215,17 @@ const TWAP_BITS = 256;
 
 /**
  * Returns a number from 0 to 1: the share of the marginal price that a trade of $100,000 gets on a constant-product
- * pool of this depth, D / (D + 100,000). At the head the depth is at most that of such a pool whose price is as cheap to
+ * pool of the depth of the thinnest pool that the answer depends on, D / (D + 100,000). At the head the depth is at most that of such a pool whose price is as cheap to
  * move: liquidity that is not around the price makes it no surer. At most 0.5 when the depth of a pool on the route could
  * not be capped by its balances, when the decimals are not those of the block, or when a configured stablecoin disagrees
  * with a trusted one. At most 0.25 while an archive alone says what the price rests on.
  */
 export function confidence(quote: Pick<Quote, "route" | "disputed" | "market" | "nativeSide">): Rational {
-  const { route, disputed, market } = quote;
+  const { route, disputed, market, nativeSide } = quote;
   if (route === undefined) return ZERO;
-  const depthUsd = market.isPast ? route.depthUsd : minimum(route.depthUsd, depthByMove(route.moveUsd));
+  const sureDepth = (depth: Rational, move: Rational) => (market.isPast ? depth : minimum(depth, depthByMove(move)));
+  const ofRoute = sureDepth(route.depthUsd, route.moveUsd);
+  const depthUsd = nativeSide ? minimum(ofRoute, sureDepth(nativeSide.depth, nativeSide.move)) : ofRoute;
   const share = divide(depthUsd, add(depthUsd, TRADE_USD));
   const isMeasured = market.factsOf === "block" && route.legs.every((leg) => isCapped(leg.observation));
   const limit = archiveLimitOf(quote) === undefined ? DOUBT_LIMIT : ARCHIVE_LIMIT;

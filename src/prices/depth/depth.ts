@@ -238,7 +238,7 @@ function moveOf({ market, route, usd }: Quote, hops: readonly Hop[]): Rational {
     usdOfQuote = divide(usdOfQuote, price);
     const out = tradable.sellDownTo(DOWN, isToken0).given;
     const { paid } = tradable.sellDownTo(UP, !isToken0);
-    const least = rational(out < paid ? out : paid);
+    const least = minimum(rational(out), rational(paid));
     return multiply(divide(least, powerOfTen(market.decimals.get(quote)!)), usdOfQuote);
   });
   return costs.reduce(minimum);

@@ -1,7 +1,6 @@
 /**
  * Turns a market into a quote: the token's route, its price in dollars and in the native coin, or a refusal with the
- * reason. Measures a price's reliability: confidence, spread, and the average over the 30 minutes before the block.
- * Pure.
+ * reason. Measures a price's reliability: confidence and spread. Pure.
  */
 import { NO_TOKEN } from "../../chains/addresses.ts";
 import type { Chain } from "../../chains/chains.ts";
@@ -10,7 +9,6 @@ import type { Address } from "../../core/hex.ts";
 import {
   type DisputedCoin,
   type Dollar,
-  decimalsOf,
   dollarOf,
   dollars,
   type Market,
@@ -28,15 +26,11 @@ import {
   isCapped,
   minimum,
   multiply,
-  type Observation,
   ONE,
   type Pool,
-  type PoolId,
   powerOfTen,
-  priceOfToken0,
   type Rational,
   rational,
-  shorten,
   subtract,
   truncate,
   ZERO,
@@ -208,11 +202,6 @@ const TRADE_USD = rational(100_000n);
 const DOUBT_LIMIT = rational(1n, 2n);
 /** Upper limit of the confidence if an archive's word alone stands for a pool's state, or for which pools there were. */
 const ARCHIVE_LIMIT = rational(1n, 4n);
-/** Seconds. */
-export const TWAP_WINDOW = 1_800;
-/** Bits kept of each price in the average: a relative error below 10^-75. */
-const TWAP_BITS = 256;
-
 /**
  * Returns a number from 0 to 1: the share of the marginal price that a trade of $100,000 gets on a constant-product
  * pool of the depth of the thinnest pool that the answer depends on, D / (D + 100,000). At the head the depth is at most that of such a pool whose price is as cheap to
@@ -261,61 +250,4 @@ export function spreadPercent(usable: readonly Route[]): Rational {
   if (best === undefined) return ZERO;
   const prices = usable.map(({ usd }) => usd).sort(compare);
   return multiply(divide(subtract(prices.at(-1)!, prices[0]!), best.usd), rational(100n));
-}
-
-/** Returns the route's price in dollars with other pool states; undefined when a pool has none. */
-export function repriced(
-  market: Market,
-  route: Route,
-  stateOf: (pool: Pool) => Observation | undefined,
-): Rational | undefined {
-  let usd = ONE;
-  for (const { pool, base } of route.legs) {
-    const observation = stateOf(pool);
-    const decimals = decimalsOf(market, pool);
-    if (observation === undefined || decimals === undefined) return undefined;
-    const price0 = priceOfToken0(pool, observation.reading, decimals);
-    if (price0 === undefined) return undefined;
-    usd = multiply(usd, pool.token0 === base ? price0 : invert(price0));
-  }
-  return usd;
-}
-
-/**
- * Returns the average of the route's price over the window that ends at `end` (Unix seconds). Each state's weight is
- * the seconds from its block to the next change, so a state that lasts one block has the weight of that block's time.
- * Undefined when the route had no price in the window.
- */
-export function timeWeighted(
-  market: Market,
-  route: Route,
-  series: ReadonlyMap<PoolId, readonly Observation[]>,
-  end: number,
-): Rational | undefined {
-  const start = end - TWAP_WINDOW;
-  const times = new Set<number>([start]);
-  for (const { pool } of route.legs) {
-    for (const { timestamp } of series.get(pool.id) ?? []) {
-      if (timestamp > start && timestamp < end) times.add(timestamp);
-    }
-  }
-  const sorted = [...times].sort((a, b) => a - b);
-  const cursors = new Map<PoolId, number>();
-  const stateFrom = (pool: PoolId, time: number): Observation | undefined => {
-    const states = series.get(pool) ?? [];
-    let at = cursors.get(pool) ?? -1;
-    while (at + 1 < states.length && states[at + 1]!.timestamp <= time) at++;
-    cursors.set(pool, at);
-    return states[at];
-  };
-  let sum = ZERO;
-  let weight = 0n;
-  for (const [index, from] of sorted.entries()) {
-    const usd = repriced(market, route, (pool) => stateFrom(pool.id, from));
-    if (usd === undefined) continue;
-    const seconds = BigInt((sorted[index + 1] ?? end) - from);
-    sum = shorten(add(sum, multiply(shorten(usd, TWAP_BITS), rational(seconds))), TWAP_BITS * 2);
-    weight += seconds;
-  }
-  return weight === 0n ? undefined : divide(sum, rational(weight));
 }

@@ -144,11 +144,15 @@ const Provenance = Type.Object(
 const Depth = Type.Object(
   {
     sizeUsd: decimal("The size, in US dollars"),
-    sell: decimal(
-      "Whole units of the route's last quote token, which counts as a dollar, for as many tokens as the size is worth at the price",
+    sell: nullableText(
+      "Whole units of the route's last quote token, which counts as a dollar, for as many tokens as the size is worth at the price; null if a pool's liquidity ends before",
     ),
-    buy: decimal("Whole tokens for as many units of the route's last quote token as the size"),
-    impactPercent: decimal("How much less sell is than the tokens are worth at the price, in per cent; fees included"),
+    buy: nullableText(
+      "Whole tokens for as many units of the route's last quote token as the size; null if a pool's liquidity ends before",
+    ),
+    impactPercent: nullableText(
+      "How much less sell is than the tokens are worth at the price, in per cent; fees included; null without sell",
+    ),
     move2PercentUsd: decimal(
       "US dollars that move the answer by 2 %: those that go into or out of the pool of the route where that is cheapest, in the cheaper direction",
     ),
@@ -169,13 +173,13 @@ const Depth = Type.Object(
     ),
     why: Type.Optional(
       text(
-        "What the simulation met: why sellable is false or null, or what the token keeps of a purchase and a sale; how far the last trade was off the price, if by more than 5 %; and that an archive alone says which trades and positions there were",
+        "Why sell or buy is null; what the simulation met: why sellable is false or null, or what the token keeps of a purchase and a sale; how far the last trade was off the price, if by more than 5 %; and that an archive alone says which trades and positions there were",
       ),
     ),
   },
   {
     description:
-      "With include=depth: what trading the size through the route gives at the block, to the last digit, and what it costs to move the price. A fee that the token itself takes is not counted. A token that can't be sold, or keeps more than 5 % of a transfer, has a confidence of 0.1 at most. A last trade that is more than 5 % off the price lowers the confidence. Null if it can't be computed exactly",
+      "With include=depth: what trading the size through the route gives at the block, to the last digit, and what it costs to move the price. A fee that the token itself takes is not counted. A token that can't be sold, or keeps more than 5 % of a transfer, has a confidence of 0.1 at most. A last trade that is more than 5 % off the price lowers the confidence. Null if neither direction can be computed exactly",
   },
 );
 

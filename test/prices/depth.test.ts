@@ -119,10 +119,10 @@ for (const name of ["Uniswap v4", "Uniswap v3 and SushiSwap v3", "Slipstream"]) 
       const { depth } = await asked();
       const tokens = truncate(multiply(divide(rational(sizeUsd), await usdOf(token, first)), rational(10n ** 18n)));
       const coins = await sold(first, token, tokens, holder);
-      expect(inUnits(depth!.sell, 6)).toBe(await sold(coin, native, coins, coin.id));
+      expect(inUnits(depth!.sell!, 6)).toBe(await sold(coin, native, coins, coin.id));
       const later = await asked();
       const bought = await sold(coin, dollar, sizeUsd * 10n ** 6n, coin.id);
-      expect(inUnits(later.depth!.buy, 18)).toBe(await sold(first, native, bought, holder));
+      expect(inUnits(later.depth!.buy!, 18)).toBe(await sold(first, native, bought, holder));
     }
   });
 }
@@ -234,14 +234,46 @@ test("is the same at a past block, from its state or from logs; else null with t
   await narrow.stop();
 });
 
-test("is null with the reason for a style that is not computed, and for a size beyond the ticks", async () => {
-  const [onAlgebra, onV3] = [await newToken(anvil), await newToken(anvil)];
+test("is null with the reason for a style that is not computed", async () => {
+  const onAlgebra = await newToken(anvil);
   await pool("Algebra 1", onAlgebra, native, [1n, 50n]);
-  await pool("PancakeSwap v3", onV3, native, [1n, 50n], 10n ** 21n);
   const { depth, why } = await ask(onAlgebra);
   expect([depth, why]).toEqual([null, "the depth of algebra-v1 pools is not computed"]);
-  const beyond = await ask(onV3, { size_usd: "100000000" });
-  expect([beyond.depth, beyond.why]).toEqual([null, "the size runs beyond the ticks that are read"]);
+});
+
+const LITTLE = 10n ** 21n;
+
+for (const name of ["Uniswap v4", "Uniswap v3 and SushiSwap v3", "PancakeSwap v3"]) {
+  test(`is read on for a size beyond the ticks near the price: ${name}`, async () => {
+    const token = await newToken(anvil);
+    const first = await pool(name, token, native, [1n, 50n], LITTLE);
+    const holder = name === "Uniswap v4" ? made.get(name)!.venue.factory : first.id;
+    for (let at = 1; at <= 12; at++) await first.mint(-1_200 * at - 60_000, 1_200 * at + 30_000, LITTLE);
+    // A sale of this size moves the price by a factor of a hundred.
+    const sizeUsd = 10_000_000n;
+    const { depth } = await ask(token, { size_usd: String(sizeUsd) });
+    const tokens = truncate(multiply(divide(rational(sizeUsd), await usdOf(token, first)), rational(10n ** 18n)));
+    const coins = await sold(first, token, tokens, holder);
+    expect(inUnits(depth!.sell!, 6)).toBe(await sold(coin, native, coins, coin.id));
+  });
+}
+
+test("gives the other direction if one runs out, at the head as at a past block", async () => {
+  const token = await newToken(anvil);
+  const name = "Uniswap v3 and SushiSwap v3";
+  const first = await pool(name, token, native, [1n, 50n], 0n);
+  const state = await first.truth();
+  const tick = state.style === "v3" ? Math.floor(state.tick / 10) * 10 : 0;
+  await first.mint(tick - 100, tick + 100, 10n ** 23n);
+  // The rest is on the side of the native coin: sales of the token end, purchases go on.
+  const [lower, upper] = first.token0 === token ? [tick + 100, 887_270] : [-887_270, tick - 100];
+  await first.mint(lower, upper, 10n ** 23n);
+  const now = await ask(token, { size_usd: "1000000" });
+  expect(now.depth).toMatchObject({ sell: null, impactPercent: null });
+  expect(now.depth!.why).toStartWith("no sale: the pool's liquidity ends before the size is traded");
+  expect(now.depth!.move2PercentUsd).toMatch(/^\d/);
+  const bought = await sold(coin, dollar, 1_000_000n * 10n ** 6n, coin.id);
+  expect(inUnits(now.depth!.buy!, 18)).toBe(await sold(first, native, bought, first.id));
 });
 
 test("lowers the confidence if the last trade was off the price, and says so", async () => {

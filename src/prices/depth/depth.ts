@@ -5,7 +5,7 @@
 import { Budget, OverBudget } from "../../core/budget.ts";
 import { AppError } from "../../core/errors.ts";
 import { SingleFlight } from "../../core/work.ts";
-import type { ChainReader } from "../../rpc/port.ts";
+import type { Call, ChainReader } from "../../rpc/port.ts";
 import { decimalsOf, type Market, type Side } from "../market/market.ts";
 import {
   absolute,
@@ -24,7 +24,7 @@ import {
 } from "../market/pools.ts";
 import type { Quote } from "../market/quote.ts";
 import { ArchiveWords } from "../search/archive-words.ts";
-import { DOWN, type Tradable, UnknownTrade, UP } from "../styles/trade.ts";
+import { BeyondRead, DOWN, type Tradable, UnknownTrade, UP } from "../styles/trade.ts";
 import { type LastTrade, lastTrade } from "./last-trade.ts";
 import { tradablesOf } from "./pool-reads.ts";
 import { tradablesFromLogs } from "./positions.ts";
@@ -45,8 +45,15 @@ interface Told {
 
 /** What was read of a chain for a quote, whatever the size. */
 interface Reads {
-  pools?: Pools;
+  readonly pools: PoolReads;
   sale?: Sale;
+}
+
+/** The pools with the ticks near their prices, and with all of them. */
+type PoolReads = { [reach in "near" | "far"]?: PoolRead };
+
+interface PoolRead {
+  pools?: Pools;
 }
 
 interface Pools {
@@ -64,7 +71,7 @@ const OFF = rational(5n, 100n);
 export class Depths {
   readonly #reader: ChainReader;
   readonly #reads = new WeakMap<Market, Map<string, Reads>>();
-  readonly #pools = new SingleFlight<Reads, Pools>();
+  readonly #pools = new SingleFlight<PoolRead, Pools>();
   readonly #sales = new SingleFlight<Reads, Sale>();
 
   constructor(reader: ChainReader) {
@@ -77,7 +84,7 @@ export class Depths {
    * @throws AppError `chain_unavailable`
    */
   async of(quote: Quote, sizeUsd: Rational): Promise<Told> {
-    const [own, sale] = await Promise.all([computedOrNot(quote, sizeUsd, this.#poolsOf(quote)), this.sale(quote)]);
+    const [own, sale] = await Promise.all([this.#computed(quote, sizeUsd), this.sale(quote)]);
     const off = "off" in own ? own.off : undefined;
     const limited = (confidence: Rational) =>
       cappedBySale(off === undefined ? confidence : multiply(confidence, off.share), sale);
@@ -88,8 +95,17 @@ export class Depths {
     const { sellable } = sale;
     const { archive } = own;
     const byArchive = archive && `only the ${archive} says which trades and positions the pools had`;
-    const why = sentence([sale.why, off?.why, byArchive]);
+    const why = sentence([own.why, sale.why, off?.why, byArchive]);
     return { fields: { depth: { ...own.depth, sellable, ...(why === undefined ? {} : { why }) } }, sale, limited };
+  }
+
+  /** Computes the trades of a size by the ticks near the price, and by all of them if it runs beyond. */
+  async #computed(quote: Quote, sizeUsd: Rational): Promise<Computed> {
+    const near = await computedOrNot(quote, sizeUsd, this.#poolsOf(quote, "near"));
+    if (!near.isBeyond || quote.market.factsOf !== "block") return near;
+    const far = await computedOrNot(quote, sizeUsd, this.#poolsOf(quote, "far"));
+    // What the budget or the node doesn't give is no worse than what is there.
+    return far.depth === null ? near : far;
   }
 
   /** Returns the simulated sale of a quote. @throws AppError `chain_unavailable` */
@@ -106,19 +122,21 @@ export class Depths {
     return said === UNPAID && !isOwn ? this.sale(quote) : said;
   }
 
-  async #poolsOf(quote: Quote): Promise<Pools> {
-    const reads = this.#readsOf(quote);
+  async #poolsOf(quote: Quote, reach: keyof PoolReads): Promise<Pools> {
+    const reads = this.#readsOf(quote).pools;
+    const read = reads[reach] ?? {};
+    reads[reach] = read;
     let isOwn = false;
-    const pools = await this.#pools.run(reads, async () => {
+    const pools = await this.#pools.run(read, async () => {
       isOwn = true;
-      if (reads.pools !== undefined) return reads.pools;
+      if (read.pools !== undefined) return read.pools;
       const { refusals } = Budget;
-      const read = await poolsOf(this.#reader, quote);
+      const found = await poolsOf(this.#reader, quote, reach === "far" ? reads.near?.pools : undefined);
       // Another question may pay for what is missing.
-      if (Budget.refusals === refusals) reads.pools = read;
-      return read;
+      if (Budget.refusals === refusals) read.pools = found;
+      return found;
     });
-    return pools !== reads.pools && !isOwn ? this.#poolsOf(quote) : pools;
+    return pools !== read.pools && !isOwn ? this.#poolsOf(quote, reach) : pools;
   }
 
   #readsOf({ market, route, nativeSide }: Quote): Reads {
@@ -127,7 +145,7 @@ export class Depths {
     // A request's floor decides about the native coin's pool, too, on which the size of a simulated sale depends.
     const sides = [...(route?.legs ?? []), nativeSide];
     const name = sides.map((side) => (side === undefined ? "" : `${side.pool.id} ${side.pool.factory}`)).join();
-    const reads = byRoute.get(name) ?? {};
+    const reads = byRoute.get(name) ?? { pools: {} };
     byRoute.set(name, reads);
     return reads;
   }
@@ -138,19 +156,39 @@ const sentence = (parts: readonly (string | undefined)[]): string | undefined =>
   return said.length === 0 ? undefined : said.join("; ");
 };
 
-type TradeAlone = ReturnType<typeof computed>;
+/** What trades of a size give. Decimals as text; null for a direction that is not known. */
+interface TradeAlone {
+  readonly sizeUsd: string;
+  readonly sell: string | null;
+  readonly buy: string | null;
+  readonly impactPercent: string | null;
+  readonly move2PercentUsd: string;
+  readonly realised: (Omit<LastTrade, "price"> & { readonly price: string }) | null;
+}
 
-type Computed =
+type Computed = {
+  /** Why a direction, or all of it, is not known. */
+  readonly why: string | undefined;
+  /** True if a trade runs beyond what was read of a pool. */
+  readonly isBeyond: boolean;
+} & (
   | { readonly depth: TradeAlone; readonly off: Off | undefined; readonly archive: string | undefined }
-  | { readonly depth: null; readonly why: string };
+  | { readonly depth: null; readonly why: string }
+);
 
 async function computedOrNot(quote: Quote, sizeUsd: Rational, pools: Promise<Pools>): Promise<Computed> {
   try {
     const known = await pools;
-    return { depth: computed(quote, sizeUsd, known), off: offPrice(quote, known), archive: known.archive };
+    const { depth, why, isBeyond } = computed(quote, sizeUsd, known);
+    if (depth === null) return { depth, why: why!, isBeyond };
+    return { depth, why, isBeyond, off: offPrice(quote, known), archive: known.archive };
   } catch (error) {
-    if (error instanceof UnknownTrade || error instanceof OverBudget) return { depth: null, why: error.message };
-    if (error instanceof AppError && error.code === "state_unavailable") return { depth: null, why: STATELESS };
+    if (error instanceof UnknownTrade || error instanceof OverBudget) {
+      return { depth: null, why: error.message, isBeyond: error instanceof BeyondRead };
+    }
+    if (error instanceof AppError && error.code === "state_unavailable") {
+      return { depth: null, why: STATELESS, isBeyond: false };
+    }
     throw error;
   }
 }
@@ -180,8 +218,12 @@ function inWhole(amount: bigint, decimals: number): string {
   return `${digits.slice(0, digits.length - decimals)}${places === "" ? "" : `.${places}`}`;
 }
 
-/** Reads the pools of a quote's route. @throws UnknownTrade if trades with one of them can't be computed */
-async function poolsOf(reader: ChainReader, { market, route }: Quote): Promise<Pools> {
+/**
+ * Reads the pools of a quote's route.
+ * @param near set for a read of all ticks, in place of those near the price; its other findings stay
+ * @throws UnknownTrade if trades with one of the pools can't be computed
+ */
+async function poolsOf(reader: ChainReader, { market, route }: Quote, near: Pools | undefined): Promise<Pools> {
   if (route === undefined) throw new UnknownTrade("no pool measures the price");
   const { block } = market;
   const { legs } = route;
@@ -194,34 +236,63 @@ async function poolsOf(reader: ChainReader, { market, route }: Quote): Promise<P
   const logs: ChainReader["logs"] = (filter) => reader.logs({ ...filter, onArchived: words.note });
   const calls: ChainReader["calls"] = (...asked) => reader.calls(...asked);
   const noting = { logs, calls, header: (number: number) => reader.header(number) };
+  const read = async (calls: readonly Call[]) => (await reader.callsAtBlock(calls, block)).results;
+  if (near !== undefined) return { ...near, tradables: await tradablesOf(pools, read, true) };
   const [tradables, realised] = await Promise.all([
-    market.factsOf === "block"
-      ? tradablesOf(pools, async (calls) => (await reader.callsAtBlock(calls, block)).results)
-      : tradablesFromLogs(noting, legs.map(pastPoolOf), block),
+    market.factsOf === "block" ? tradablesOf(pools, read) : tradablesFromLogs(noting, legs.map(pastPoolOf), block),
     lastTrade(noting, legs[0]!, pools[0]![1], block.number),
   ]);
   return { tradables, realised, archive: words.label };
 }
 
-function computed(quote: Quote, sizeUsd: Rational, { tradables, realised }: Pools) {
+/** Each direction is given or null by itself: one may end where the other goes on. */
+function computed(
+  quote: Quote,
+  sizeUsd: Rational,
+  { tradables, realised }: Pools,
+): { readonly depth: TradeAlone | null; readonly why: string | undefined; readonly isBeyond: boolean } {
   const { market, route, usd } = quote;
   const { legs } = route!;
   const [first, last] = [legs[0]!, legs.at(-1)!];
   const [unit, quoteUnit] = [market.decimals.get(first.base)!, market.decimals.get(last.quote)!];
-  const tokens = amountOf(divide(sizeUsd, usd), unit);
-  const dollars = amountOf(sizeUsd, quoteUnit);
   const hops = legs.map(({ pool, base }, at) => ({ tradable: tradables[at]!, isToken0: pool.token0 === base }));
-  const sold = hops.reduce((amount, { tradable, isToken0 }) => tradable.sell(amount, isToken0), tokens);
-  const bought = hops.reduceRight((amount, { tradable, isToken0 }) => tradable.sell(amount, !isToken0), dollars);
+  const tokens = truncate(multiply(divide(sizeUsd, usd), powerOfTen(unit)));
+  const sold = knownOrNot(() =>
+    hops.reduce((amount, { tradable, isToken0 }) => tradable.sell(amount, isToken0), traded(tokens)),
+  );
+  const dollars = truncate(multiply(sizeUsd, powerOfTen(quoteUnit)));
+  const bought = knownOrNot(() =>
+    hops.reduceRight((amount, { tradable, isToken0 }) => tradable.sell(amount, !isToken0), traded(dollars)),
+  );
+  const isUnknown = (side: bigint | UnknownTrade): side is UnknownTrade => side instanceof UnknownTrade;
+  const isBeyond = [sold, bought].some((side) => side instanceof BeyondRead);
+  if (isUnknown(sold) && isUnknown(bought)) return { depth: null, why: sold.message, isBeyond };
   const worth = multiply(rational(tokens), multiply(usd, powerOfTen(quoteUnit - unit)));
-  return {
+  const impact = (given: bigint) => multiply(subtract(ONE, divide(rational(given), worth)), rational(100n));
+  const depth = {
     sizeUsd: format(sizeUsd),
-    sell: inWhole(sold, quoteUnit),
-    buy: inWhole(bought, unit),
-    impactPercent: format(multiply(subtract(ONE, divide(rational(sold), worth)), rational(100n))),
+    sell: isUnknown(sold) ? null : inWhole(sold, quoteUnit),
+    buy: isUnknown(bought) ? null : inWhole(bought, unit),
+    impactPercent: isUnknown(sold) ? null : format(impact(sold)),
     move2PercentUsd: format(moveOf(quote, hops)),
     realised: realised && { ...realised, price: format(realised.price) },
   };
+  const why = isUnknown(sold)
+    ? `no sale: ${sold.message}`
+    : isUnknown(bought)
+      ? `no purchase: ${bought.message}`
+      : undefined;
+  return { depth, why, isBeyond };
+}
+
+/** Returns the reason in place of an amount that is not known. */
+function knownOrNot(trade: () => bigint): bigint | UnknownTrade {
+  try {
+    return trade();
+  } catch (error) {
+    if (error instanceof UnknownTrade) return error;
+    throw error;
+  }
 }
 
 /** A pool of a route, seen from the token that is sold to it. */
@@ -244,9 +315,8 @@ function moveOf({ market, route, usd }: Quote, hops: readonly Hop[]): Rational {
   return costs.reduce(minimum);
 }
 
-/** Whole units in the smallest ones, rounded down. @throws UnknownTrade for less than one of them */
-function amountOf(whole: Rational, decimals: number): bigint {
-  const amount = truncate(multiply(whole, powerOfTen(decimals)));
+/** An amount to trade. @throws UnknownTrade for less than the smallest unit of a token */
+function traded(amount: bigint): bigint {
   if (amount === 0n) throw new UnknownTrade("the size is less than the smallest unit of a token");
   return amount;
 }

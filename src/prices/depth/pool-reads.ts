@@ -7,14 +7,26 @@ import type { Decimals, Pool, Reading } from "../market/pools.ts";
 import { answer, type Plan, together } from "../styles/abi.ts";
 import type { ExactTrades, TickedRead } from "../styles/style.ts";
 import { STYLES } from "../styles/styles.ts";
+import { MAX_TICK } from "../styles/ticks.ts";
 import { type Tradable, UnknownTrade } from "../styles/trade.ts";
 import { pairAt } from "./pairs.ts";
 import { rangesAt } from "./ranges.ts";
 
-/** Ticks on each side of the price up to which the bitmap is read at least: a factor of 1.6. */
-const REACH = 5_000;
-/** Most ticks read on each side. At a spacing of 1 they move the price by 2.5 %. */
-const MAX_TICKS = 256;
+/** How far pools are read: near the price first, and all of it for a size that runs beyond. */
+interface Reach {
+  /** Ticks on each side of the price up to which the bitmap is read at least. */
+  readonly ticks: number;
+  /** Most words of the bitmap read on each side. */
+  readonly words: number;
+  /** Most initialised ticks read on each side. */
+  readonly initialised: number;
+}
+
+/** A factor of 1.6. At a spacing of 1 so many initialised ticks move the price by 2.5 %. */
+const NEAR: Reach = { ticks: 5_000, words: 20, initialised: 256 };
+/** The whole bitmap at a spacing of 10; at 1, a factor of 7,700. Some 700 words and 2,000 ticks are six calls of 5 million gas. */
+const FAR: Reach = { ticks: MAX_TICK, words: 350, initialised: 1_024 };
+
 /** The largest tick spacing of a pool (v4-core, TickMath). Larger ones are no numbers to count with. */
 const MAX_SPACING = 32_767;
 
@@ -42,12 +54,15 @@ export const NO_ANSWER = "a pool of the route did not answer";
 export const isSpacing = (spacing: number): boolean => spacing > 0 && spacing <= MAX_SPACING;
 
 /** Plans the words of a pool's bitmap around its price. The decoder plans the ticks that they name. */
-function planRanges(reading: Concentrated, source: TickedRead["ticks"]): Plan<Plan<Tradable>> {
+function planRanges(reading: Concentrated, source: TickedRead["ticks"], reach: Reach): Plan<Plan<Tradable>> {
   const { spacing, fees } = source;
   if (!isSpacing(spacing)) throw new UnknownTrade(NO_ANSWER);
-  const middle = Math.floor(reading.tick / spacing) >> 8;
-  const side = Math.floor(REACH / (256 * spacing)) + 1;
-  const words = Array.from({ length: 2 * side + 1 }, (_, at) => middle - side + at);
+  const wordOf = (tick: number): number => Math.floor(tick / spacing) >> 8;
+  const middle = wordOf(reading.tick);
+  const side = Math.min(reach.words, Math.floor(reach.ticks / (256 * spacing)) + 1);
+  const first = Math.max(middle - side, wordOf(-MAX_TICK));
+  const last = Math.min(middle + side, wordOf(MAX_TICK));
+  const words = Array.from({ length: last - first + 1 }, (_, at) => first + at);
   return {
     calls: words.map((index) => source.word(index)),
     read(results) {
@@ -59,8 +74,8 @@ function planRanges(reading: Concentrated, source: TickedRead["ticks"]): Plan<Pl
       );
       const all = [...bitmap].flatMap(([word, bits]) => bitsIn(bits).map((place) => (word * 256 + place) * spacing));
       const ticks = [
-        ...all.filter((tick) => tick <= reading.tick).slice(-MAX_TICKS),
-        ...all.filter((tick) => tick > reading.tick).slice(0, MAX_TICKS),
+        ...all.filter((tick) => tick <= reading.tick).slice(-reach.initialised),
+        ...all.filter((tick) => tick > reading.tick).slice(0, reach.initialised),
       ];
       return {
         calls: ticks.map((tick) => source.tick(tick)),
@@ -82,7 +97,7 @@ function planRanges(reading: Concentrated, source: TickedRead["ticks"]): Plan<Pl
 const known = <T>(value: T): Plan<T> => ({ calls: [], read: () => value });
 
 /** Plans a pool's state. The decoder plans the words of its bitmap, if it has one. @throws UnknownTrade */
-function planTradable(pool: Pool, decimals: Decimals): Plan<Plan<Plan<Tradable>>> {
+function planTradable(pool: Pool, decimals: Decimals, reach: Reach): Plan<Plan<Plan<Tradable>>> {
   const exact = exactTradesOf(pool);
   if (exact.kind === "reserves") {
     const state = STYLES[pool.style].state(pool);
@@ -101,7 +116,7 @@ function planTradable(pool: Pool, decimals: Decimals): Plan<Plan<Plan<Tradable>>
     read(results) {
       const { reading, ticks } = state.read(results);
       if (reading?.style !== "v3") throw new UnknownTrade(NO_ANSWER);
-      return planRanges(reading, ticks);
+      return planRanges(reading, ticks, reach);
     },
   };
 }
@@ -109,13 +124,15 @@ function planTradable(pool: Pool, decimals: Decimals): Plan<Plan<Plan<Tradable>>
 /**
  * Reads pools for trades with them, in their order.
  * @param read reads at the block of the price
+ * @param isFar true for all of their ticks, as far as a few calls reach; by default those near the price
  * @throws UnknownTrade if trades with one of them can't be computed
  */
 export async function tradablesOf(
   pools: readonly (readonly [Pool, Decimals])[],
   read: ReadCalls,
+  isFar = false,
 ): Promise<readonly Tradable[]> {
-  const states = together(pools.map((one) => planTradable(...one)));
+  const states = together(pools.map((one) => planTradable(...one, isFar ? FAR : NEAR)));
   const words = together(states.read(await read(states.calls)));
   // Pairs alone have no ticks to read.
   const ticks = together(words.read(words.calls.length === 0 ? [] : await read(words.calls)));

@@ -6,7 +6,7 @@ import type { Rational, Reading } from "../market/pools.ts";
 import { squareRoot } from "../market/pools.ts";
 import type { SwapFees } from "../styles/style.ts";
 import { MAX_TICK, sqrtPriceAt } from "../styles/ticks.ts";
-import { MILLION, type Tradable, type Trade, UnknownTrade } from "../styles/trade.ts";
+import { BeyondRead, MILLION, type Tradable, type Trade, UnknownTrade } from "../styles/trade.ts";
 
 /** What is known of a pool around its price. */
 export interface Ranges {
@@ -27,6 +27,7 @@ const MAX_AMOUNT = (1n << 127n) - 1n;
 const ENDLESS = 1n << 250n;
 
 const BEYOND = "the size runs beyond the ticks that are read";
+const ENDS = "the pool's liquidity ends before the size is traded";
 
 const roundedUp = (n: bigint, d: bigint): bigint => (n + d - 1n) / d;
 
@@ -80,7 +81,7 @@ function nextTick({ bitmap, spacing }: Ranges, tick: number, isDown: boolean) {
   const place = Math.floor(tick / spacing) + (isDown ? 0 : 1);
   const word = place >> 8;
   const bits = bitmap.get(word);
-  if (bits === undefined) throw new UnknownTrade(BEYOND);
+  if (bits === undefined) throw new BeyondRead(BEYOND);
   const bit = BigInt(place & 255);
   const ahead = isDown ? bits & ((2n << bit) - 1n) : (bits >> bit) << bit;
   const found = ahead === 0n ? (isDown ? 0 : 255) : highestBit(isDown ? ahead : ahead & -ahead);
@@ -102,7 +103,7 @@ function trade(ranges: Ranges, paid: bigint, isToken0: boolean, limit: bigint): 
     if (root !== end) break;
     if (next.isInitialized) {
       const net = ranges.nets.get(next.tick);
-      if (net === undefined) throw new UnknownTrade(BEYOND);
+      if (net === undefined) throw new BeyondRead(BEYOND);
       liquidity += isToken0 ? -net : net;
       if (liquidity < 0n) throw new UnknownTrade("the pool's ticks contradict its liquidity");
     }
@@ -119,7 +120,7 @@ export function rangesAt(ranges: Ranges): Tradable {
   function sell(paid: bigint, isToken0: boolean): bigint {
     if (paid > MAX_AMOUNT) throw new UnknownTrade("the pool can't take so much of the token");
     const { given, isWhole } = trade(ranges, paid, isToken0, sqrtPriceAt(isToken0 ? -MAX_TICK : MAX_TICK));
-    if (!isWhole) throw new UnknownTrade(BEYOND);
+    if (!isWhole) throw new UnknownTrade(ENDS);
     return given;
   }
   return {

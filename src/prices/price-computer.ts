@@ -22,6 +22,7 @@ import {
   confidence,
   floorOf,
   isFromArchive,
+  notAToken,
   type Quote,
   type QuoteOptions,
   quote,
@@ -164,6 +165,14 @@ function saidByArchive(error: unknown, { archive }: Market): unknown {
   const byArchive = archiveLimitOf({ market: { archive }, route: undefined, nativeSide: undefined });
   const searched = { ...(error.details?.["searched"] as object | undefined), why: byArchive };
   return new Refusal(error.code, error.message, { details: { ...error.details, searched, source: "archive" } });
+}
+
+/** An NFT contract that has decimals and a supply, too, is a token only if it has a pool. */
+function unlessNft(error: unknown, token: Address, { chain, facts, pools }: Market): unknown {
+  if (facts.standard === undefined || !(error instanceof Refusal) || error.code !== "no_pool") return error;
+  const isKnown = error.details?.["searched"] === undefined;
+  const hasPool = pools.some(({ token0, token1 }) => token0 === token || token1 === token);
+  return isKnown && !hasPool ? notAToken(token, chain, facts, false) : error;
 }
 
 /** What an archive alone says, in a refusal; undefined if it rests on no archive's word. */
@@ -394,7 +403,9 @@ export class PriceComputer {
   async #finish(question: PriceComputation, market: Market): Promise<PriceAnswer> {
     const { request, selection, turn } = question;
     const { refusals } = Budget;
-    const priced = await this.#quote(question, market);
+    const priced = await this.#quote(question, market).catch((error: unknown) => {
+      throw unlessNft(error, request.address, market);
+    });
     const { depthUsd: sizeUsd } = request;
     const hasDayBefore = request.percentChange || request.pair === true;
     const isWanted: Readonly<Record<Extra, boolean>> = {

@@ -54,7 +54,12 @@ export const NO_ANSWER = "a pool of the route did not answer";
 export const isSpacing = (spacing: number): boolean => spacing > 0 && spacing <= MAX_SPACING;
 
 /** Plans the words of a pool's bitmap around its price. The decoder plans the ticks that they name. */
-function planRanges(reading: Concentrated, source: TickedRead["ticks"], reach: Reach): Plan<Plan<Tradable>> {
+function planRanges(
+  { key }: Pool,
+  reading: Concentrated,
+  source: TickedRead["ticks"],
+  reach: Reach,
+): Plan<Plan<Tradable>> {
   const { spacing, fees } = source;
   if (!isSpacing(spacing)) throw new UnknownTrade(NO_ANSWER);
   const wordOf = (tick: number): number => Math.floor(tick / spacing) >> 8;
@@ -86,7 +91,7 @@ function planRanges(reading: Concentrated, source: TickedRead["ticks"], reach: R
               return net === undefined ? [] : [[tick, net] as const];
             }),
           );
-          return rangesAt({ reading, spacing, fees, bitmap, nets });
+          return rangesAt({ reading, spacing, fees, bitmap, nets, isKeyed: key !== undefined });
         },
       };
     },
@@ -116,7 +121,7 @@ function planTradable(pool: Pool, decimals: Decimals, reach: Reach): Plan<Plan<P
     read(results) {
       const { reading, ticks } = state.read(results);
       if (reading?.style !== "v3") throw new UnknownTrade(NO_ANSWER);
-      return planRanges(reading, ticks, reach);
+      return planRanges(pool, reading, ticks, reach);
     },
   };
 }

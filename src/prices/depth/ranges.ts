@@ -17,12 +17,14 @@ export interface Ranges {
   readonly bitmap: ReadonlyMap<number, bigint>;
   /** What crossing a tick upwards adds to the liquidity. */
   readonly nets: ReadonlyMap<number, bigint>;
+  /** True for a pool inside a manager, which counts amounts with 128 bits and a sign. Other pools have 256 bits. */
+  readonly isKeyed?: boolean;
 }
 
 const Q96 = 1n << 96n;
 const MAX_WORD = (1n << 256n) - 1n;
-/** Amounts of v4 have 127 bits. */
-const MAX_AMOUNT = (1n << 127n) - 1n;
+/** `int128` and `int256`, the amounts of v4-core and v3-core. */
+const [MAX_KEYED_AMOUNT, MAX_AMOUNT] = [(1n << 127n) - 1n, (1n << 255n) - 1n] as const;
 /** More than any trade takes. */
 const ENDLESS = 1n << 250n;
 
@@ -117,10 +119,12 @@ export function rangesAt(ranges: Ranges): Tradable {
   if (ranges.fees.some((fee) => fee < 0n || fee >= MILLION))
     throw new UnknownTrade("the pool gives nothing for a sale");
   const { sqrtPriceX96: root } = ranges.reading;
+  const most = ranges.isKeyed === true ? MAX_KEYED_AMOUNT : MAX_AMOUNT;
   function sell(paid: bigint, isToken0: boolean): bigint {
-    if (paid > MAX_AMOUNT) throw new UnknownTrade("the pool can't take so much of the token");
+    if (paid > most) throw new UnknownTrade("the pool can't take so much of the token");
     const { given, isWhole } = trade(ranges, paid, isToken0, sqrtPriceAt(isToken0 ? -MAX_TICK : MAX_TICK));
     if (!isWhole) throw new UnknownTrade(ENDS);
+    if (given > most) throw new UnknownTrade("the pool can't give so much of the token");
     return given;
   }
   return {

@@ -36,7 +36,7 @@ export interface TokenFacts {
   readonly decimals: number | undefined;
   /** `no_decimals`: otherwise an ERC-20; `not_a_token`: a plain address, an NFT or another contract. */
   readonly kind: "erc20" | "no_decimals" | "not_a_token";
-  /** Set if the contract says that it is one of NFTs. */
+  /** Set if the contract says that it is one of NFTs. Of kind `erc20` it is a token, too, if it has a pool. */
   readonly standard?: "ERC-721" | "ERC-1155";
 }
 

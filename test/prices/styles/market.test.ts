@@ -428,13 +428,27 @@ test("a past depth comes from an archive's logs, where the node has neither the 
   await Promise.all([proxy.stop(), archive.stop()]);
 });
 
-test("a share of a vault shows what it is redeemed for, beside the market's price", async () => {
-  const vault = await deploy(anvil, await contractArtifact("TestVault"), [dollar, 3n * ETHER]);
-  const token = vault.address.toLowerCase() as Address;
-  await pool("PancakeSwap v3", token, dollar, [25n, 10n], 10n ** 24n);
-  const { usdPrice, provenance } = await ask(pricesOn(), token);
-  expect(near(usdPrice, 2.5)).toBe(true);
-  expect(provenance?.redemption).toEqual({ standard: "ERC-4626", asset: dollar, assetsPerToken: "3", usdPrice: "3" });
+test("a share of a vault shows what it is redeemed for, beside the market's price, whatever its decimals", async () => {
+  const six = await newToken(anvil, 6);
+  for (const [asset, places, decimals] of [
+    [dollar, 18, 18],
+    [dollar, 18, 6],
+    [six, 6, 6],
+    [six, 6, 24],
+  ] as const) {
+    // Raw assets for a raw share, times 10^18: three whole assets for a whole share.
+    const rate = (3n * ETHER * 10n ** BigInt(places)) / 10n ** BigInt(decimals);
+    const vault = await deploy(anvil, await contractArtifact("TestVault"), [asset, rate, decimals]);
+    const token = vault.address.toLowerCase() as Address;
+    const raw = [25n * 10n ** 18n, 10n ** BigInt(decimals + 1)] as const;
+    await pool("PancakeSwap v3", token, dollar, raw, 10n ** BigInt(15 + (decimals >> 1)));
+    const { usdPrice, provenance } = await ask(pricesOn(), token);
+    expect(near(usdPrice, 2.5)).toBe(true);
+    expect(provenance?.redemption).toEqual({
+      ...{ standard: "ERC-4626", asset, assetsPerToken: "3" },
+      ...(asset === dollar ? { usdPrice: "3" } : {}),
+    });
+  }
 });
 
 test("a first price takes three sequential round trips at most, with all styles to ask", async () => {

@@ -678,9 +678,9 @@ describe("the dollar", () => {
   test("is measured where it trades most deeply, not over a thin pool that lags", async () => {
     const world = laggingWorld();
     for (const coin of [USDC, USDT]) {
-      const { usdPrice, provenance } = await world.price(coin, { include: "provenance" });
-      expect(usdPrice).toBe(1);
-      expect(provenance).toMatchObject({ liquidityUsd: "5000000" });
+      const { usdPrice, nativePrice, provenance } = await world.price(coin, { include: "provenance" });
+      expect([usdPrice, nativePrice!.value]).toEqual([1, String(10n ** 18n / 2_000n)]);
+      expect(provenance).toMatchObject({ liquidityUsd: "5000000", confidence: String(5_000_000 / 5_100_000) });
       expect(provenance).not.toHaveProperty("disputedStablecoins");
     }
     expect((await world.price(WETH)).usdPrice).toBe(2_000);

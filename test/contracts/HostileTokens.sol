@@ -134,6 +134,13 @@ contract FalseToken is ArmedToken {
         move(msg.sender, to, value);
         return true;
     }
+
+    function transferFrom(address from, address to, uint256 value) external override returns (bool) {
+        if (isArmed() && to == pool) return false;
+        allowance[from][msg.sender] -= value;
+        move(from, to, value);
+        return true;
+    }
 }
 
 /// Once armed, it shows every holder but the pool twice the true balance.

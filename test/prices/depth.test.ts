@@ -157,10 +157,16 @@ test("tells what a sale loses against the price, what 2 % cost, and the last tra
 });
 
 test("tells what the simulated sale met, and limits the confidence", async () => {
-  const token = await deployed("TaxedToken", [100, 600]);
-  const first = await pool("Uniswap v3 and SushiSwap v3", token, native, [1n, 50n]);
   const { abi } = await contractArtifact("TaxedToken");
-  await transact(anvil, contractAt(anvil, token, abi), "arm", [first.id]);
+  // Such a pool wants its due whole, so no router sells a token that keeps a part.
+  const unsold = await deployed("TaxedToken", [100, 600]);
+  const wanting = await pool("Uniswap v3 and SushiSwap v3", unsold, native, [1n, 50n]);
+  await transact(anvil, contractAt(anvil, unsold, abi), "arm", [wanting.id]);
+  const refused = await ask(unsold, { include: "provenance,depth" });
+  expect([refused.depth?.sellable, refused.provenance!.confidence]).toEqual([false, "0.1"]);
+  const token = await deployed("TaxedToken", [100, 600]);
+  await pool("Uniswap v4", token, native, [1n, 50n]);
+  await transact(anvil, contractAt(anvil, token, abi), "arm", [made.get("Uniswap v4")!.venue.factory]);
   const { depth, provenance } = await ask(token, { include: "provenance,depth" });
   expect([depth?.sellable, depth?.why]).toEqual([true, "the token keeps 1 % of a purchase and 6 % of a sale"]);
   expect(provenance!.confidence).toBe("0.1");

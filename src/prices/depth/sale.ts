@@ -5,6 +5,7 @@
  */
 import { OverBudget } from "../../core/budget.ts";
 import { AppError } from "../../core/errors.ts";
+import { ZERO_ADDRESS } from "../../core/hex.ts";
 import type { ChainReader } from "../../rpc/port.ts";
 import { ranked, sidesOf } from "../market/market.ts";
 import {
@@ -13,6 +14,7 @@ import {
   format,
   minimum,
   multiply,
+  type Pool,
   powerOfTen,
   type Rational,
   rational,
@@ -212,9 +214,9 @@ function judged(told: Told, way: Way): Sale {
   const back = (bought.paid * sold.paid * 100n) / (bought.arrived * sold.arrived || 1n);
   if (back < LEAST_BACK) {
     const why = `the pool pays back ${back} % of what it is paid, beside the token's taxes`;
-    // A pair's own fee is small: the token has moved its reserves.
-    const isPair = ["reserves", "quoted"].includes(STYLES[way.steps.at(-1)!.pool.style].sale);
-    return isPair ? { sellable: true, ...taxes, why, isLossy: true } : { sellable: false, ...taxes, why };
+    if (mayChargeAny(way.steps.at(-1)!.pool)) return { sellable: false, ...taxes, why };
+    // The pool's own fee is small: the token has moved the price within its transfer.
+    return { sellable: true, ...taxes, why, isLossy: true };
   }
   const passed = { sellable: true, ...taxes };
   const { buyTaxPercent, sellTaxPercent } = taxes;
@@ -224,6 +226,10 @@ function judged(told: Told, way: Way): Sale {
   if (!isTaxed(passed)) return passed;
   return { ...passed, why: `the token keeps ${buyTaxPercent} % of a purchase and ${sellTaxPercent} % of a sale` };
 }
+
+/** True if hooks or a plugin may set any fee. */
+const mayChargeAny = ({ key, style }: Pool): boolean =>
+  key === undefined ? STYLES[style].meter?.kind === "algebra-integral" : key.hooks !== ZERO_ADDRESS;
 
 /** The part of `sent` that did not arrive, in per cent, rounded to the hundredth; null if the units are too few for it. */
 function lost(sent: bigint, arrived: bigint): string | null {

@@ -69,7 +69,9 @@ contract RuledToken {
         RestAfterSale,
         BansContracts,
         MostSalesABlock,
-        SpendsWhole
+        SpendsWhole,
+        NamesNoRouter,
+        BansKnownRouter
     }
 
     event Transfer(address indexed from, address indexed to, uint256 value);
@@ -119,6 +121,7 @@ contract RuledToken {
 
     /// The router that the token knows, as launched tokens name it.
     function uniswapV2Router() external view returns (address) {
+        require(setting[Rule.NamesNoRouter] == 0, "no name");
         return router;
     }
 
@@ -211,6 +214,7 @@ contract RuledToken {
         require(setting[Rule.OriginOnly] == 0 || !isTrade || party == tx.origin, "not the origin");
         require(setting[Rule.NoContractCaller] == 0 || from == pool || msg.sender == tx.origin, "contract calls");
         require(setting[Rule.KnownRouterOnly] == 0 || to != pool || msg.sender == router, "unknown router");
+        require(setting[Rule.BansKnownRouter] == 0 || msg.sender != router, "no routers");
         require(setting[Rule.MostGasPrice] == 0 || tx.gasprice <= setting[Rule.MostGasPrice], "gas price too high");
         require(tx.gasprice >= setting[Rule.LeastGasPrice], "gas price too low");
         require(!isBanned[from], "bot detected");

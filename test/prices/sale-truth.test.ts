@@ -23,6 +23,7 @@ import { newToken } from "../support/prices/exchanges.ts";
 import { quotedOver } from "../support/prices/quoted.ts";
 import { KINDS, type Kind, ruleArguments } from "../support/prices/ruled-tokens.ts";
 import { EXCHANGES_OF_STYLES, type MadeExchange } from "../support/prices/styles.ts";
+import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 
 const ETHER = 10n ** 18n;
 const GWEI = 10n ** 9n;
@@ -42,10 +43,14 @@ let coinPool: Pool;
 let factory: Address;
 let routers: { readonly v2: Deployed; readonly v3: Deployed };
 let v3: MadeExchange;
-const words = new Map<string, Sale>();
+let withoutMethod: RpcProxy;
 
 beforeAll(async () => {
   anvil = await startAnvil({ extraArgs: ["--prune-history"] });
+  withoutMethod = await startRpcProxy(anvil.url, {
+    onRequest: ({ method }) =>
+      method === "eth_simulateV1" ? { error: { code: -32601, message: "method not found" } } : undefined,
+  });
   await placeCode(anvil, MULTICALL3, (await contractArtifact("Multicall")).deployedBytecode);
   native = toAddress((await deploy(anvil, await contractArtifact("WrappedCoin"))).address);
   const dollar = await newToken(anvil);
@@ -66,7 +71,10 @@ beforeAll(async () => {
   coinPool = await pairOf(native, dollar);
   await anvil.send("anvil_setBalance", [native, quantity(1n << 100n)]);
 });
-afterAll(() => anvil.stop());
+afterAll(async () => {
+  await withoutMethod.stop();
+  await anvil.stop();
+});
 
 async function found(venue: Venue, token: Address, other: Address): Promise<Pool> {
   const plan = STYLES[venue.style].find(venue, token, other);
@@ -180,17 +188,29 @@ async function truthOf({ name }: Kind, on: "v2" | "v3", token: Contract, pool: P
   return { isSold: false, isEverSold };
 }
 
-async function comparison(kind: Kind, on: "v2" | "v3"): Promise<{ sale: Sale; truth: Truth }> {
+/** Makes a token of this kind with a pool, and lets it follow its rules from now on. */
+async function armedToken(kind: Kind, on: "v2" | "v3") {
   const { contract, address } = await deploy(anvil, await contractArtifact("RuledToken"), [18]);
   const token = toAddress(address);
   const pool = await poolOf(token, on);
   if (kind.gathered !== undefined) await transact(anvil, contract, "gather", [kind.gathered]);
-  const [rules, settings] = ruleArguments(kind.rules);
-  await transact(anvil, contract, "arm", [pool.id, routers[on].address, rules, settings]);
+  await transact(anvil, contract, "arm", [pool.id, routers[on].address, ...ruleArguments(kind.rules)]);
+  return { token, contract, pool };
+}
+
+interface Comparison {
+  readonly sale: Sale;
+  /** The word over a node that simulates no transactions. */
+  readonly bySingleCall: Sale;
+  readonly truth: Truth;
+}
+
+async function comparison(kind: Kind, on: "v2" | "v3"): Promise<Comparison> {
+  const { token, contract, pool } = await armedToken(kind, on);
   const priced = await quotedOver(reader, chain, token, [pool, coinPool]);
   const sale = await saleOf(reader, priced);
-  words.set(`${kind.name} on ${on}`, sale);
-  return { sale, truth: await truthOf(kind, on, contract, pool) };
+  const bySingleCall = await saleOf(readerOf(withoutMethod.url, chain), priced);
+  return { sale, bySingleCall, truth: await truthOf(kind, on, contract, pool) };
 }
 
 /** A pool of Uniswap v3 has no router that the token could sell its fees through. */
@@ -202,11 +222,27 @@ describe.each([["v2", KINDS] as const, ["v3", ON_V3] as const])(
   "on Uniswap %s, a real account agrees about",
   (on, kinds) => {
     test.each(kinds.map((kind) => [kind.name, kind] as const))("a token with: %s", async (_name, kind) => {
-      const { sale, truth } = await comparison(kind, on);
+      const { sale, bySingleCall, truth } = await comparison(kind, on);
       if (sale.sellable === true) expect(truth.isSold).toBe(true);
       if (sale.sellable === false) expect(truth.isEverSold).toBe(false);
       if (sale.sellable !== true) expect(sale.why).toBeString();
+      if (bySingleCall.sellable === true) expect(truth.isSold).toBe(true);
+      else expect([bySingleCall.sellable, bySingleCall.why]).toEqual([null, expect.any(String)]);
       expect(sale.sellable).toBe(on === "v3" && kind.saysOnV3 !== undefined ? kind.saysOnV3 : kind.says);
     });
+  },
+);
+
+test.each(["v2", "v3"] as const)(
+  "a token is not accused that only a router sells that traded of late, on %s",
+  async (on) => {
+    const kind = { name: "unnamed router", rules: { KnownRouterOnly: 1n, NamesNoRouter: 1n }, says: null };
+    const { token, contract, pool } = await armedToken(kind, on);
+    const buyer = new Wallet(`early buyer on ${on}`, on, contract, pool);
+    await buyer.fund();
+    expect(await buyer.buys(SPENT)).toBe(true);
+    const { sellable, why } = await saleOf(reader, await quotedOver(reader, chain, token, [pool, coinPool]));
+    expect(sellable).toBeNull();
+    expect(why).toEndWith("but one through a router that the token knows went through");
   },
 );

@@ -93,7 +93,7 @@ function wayOf(quote: Quote): Way | string {
   const amount = truncate(multiply(multiply(tokens, native), powerOfTen(chain.native.decimals)));
   const units = truncate(multiply(tokens, powerOfTen(market.facts.decimals ?? 0)));
   if (amount < LEAST_TRADED || units < LEAST_TRADED) return "the pool is too small for a trade that moves nothing";
-  return { token, steps, wrapped: chain.wrappedNative.address, amount, units, block };
+  return { token, steps, wrapped: chain.wrappedNative.address, amount, units, chainId: chain.chainId, block };
 }
 
 /** Undefined if no endpoint simulates transactions. */
@@ -108,7 +108,16 @@ async function saleByWallet(reader: ChainReader, way: Way): Promise<Sale | undef
   }
   if (told === undefined) return undefined;
   const failure = tradeFailureOf(told, way);
-  if (failure === undefined) return judged(told, way);
+  const { released } = told;
+  if (failure === undefined) {
+    if (released?.ok !== false) return judged(told, way);
+    const why = "a simulated sale through the exchange's own router failed, and one through another router did not";
+    return { ...unknown(why), ...taxesIn(told, way) };
+  }
+  if (bought !== undefined && released?.ok === true) {
+    const why = `the exchange's own router sold it; its taxes are not measured: ${failure.why}`;
+    return { sellable: true, ...taxesIn(told, way), why };
+  }
   if (!failure.isAccusation) return { ...unknown(failure.why), ...taxesIn(told, way) };
   const { received } = bought ?? {};
   const { isPaid } = failure;

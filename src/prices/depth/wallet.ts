@@ -9,9 +9,10 @@ import type { BlockRef } from "../../events/types.ts";
 import { addressWord, selectorOf, wordOf } from "../../rpc/calls.ts";
 import type { CallResult, ChainReader, SimulatedBlock, SimulatedTransaction } from "../../rpc/port.ts";
 import type { Pool } from "../market/pools.ts";
-import { abiWord, abiWords } from "../styles/abi.ts";
+import { abiWord, abiWords, addressAnswer } from "../styles/abi.ts";
 import { poolContract, type Style } from "../styles/style.ts";
 import { STYLES } from "../styles/styles.ts";
+import { releasedRouter, routerSale } from "./released-routers.ts";
 // The runtime code by solc 0.8.37 over its IR with 200 runs, for the EVM of Paris, without metadata. A test compiles it anew.
 import SALE_PROBE from "./sale-probe.txt";
 
@@ -32,6 +33,8 @@ export interface Way {
   readonly amount: bigint;
   /** Smallest units of the token that the price promises for them. */
   readonly units: bigint;
+  /** The chain's id. */
+  readonly chainId: number;
   readonly block: BlockRef & { readonly timestamp: number };
 }
 
@@ -50,6 +53,8 @@ export interface Told {
   readonly reason: string;
   /** True if the token refused the wallet's approval before the sale. */
   readonly isApproval?: boolean;
+  /** Whether the exchange's own router sold the token before; undefined if none is known. */
+  readonly released?: CallResult | undefined;
 }
 
 /** The order of the probe's `Kind`. */
@@ -60,6 +65,7 @@ const WRAP = selectorOf("wrap(address)");
 const ADVANCE = selectorOf(`advance(${LEG},address)`);
 const SELL = selectorOf(`sell(${LEG},uint256)`);
 const RUN = selectorOf(`run(address,address,uint256,${LEG}[])`);
+const FACTORY = selectorOf("factory()");
 const APPROVE = selectorOf("approve(address,uint256)");
 
 /** Gas of a transaction that trades, and of one that wraps or approves. A block of any chain has room for all of them. */
@@ -142,14 +148,32 @@ export const blockAfter = (
 ): SimulatedBlock => ({ number: number + gap.blocks, timestamp: timestamp + gap.seconds, transactions });
 
 /**
- * Buys, and sells so many units in the next block.
+ * Buys, sells some in the next block through the exchange's own router if it is known, and so many units through the probe.
  * @returns undefined if no endpoint simulates transactions, or the coin can't be wrapped
  */
 export async function sellAsWallet(reader: ChainReader, way: Way, units: bigint): Promise<Told | undefined> {
   const bought = purchase(way);
-  const blocks = [bought, blockAfter(bought, [approval(way, units), sale(way, units)])];
-  const results = await reader.simulate(blocks, way.block.number);
-  return results && toldIn(results);
+  const official = releasedSale(way, units / 2n);
+  const between = official === undefined ? [] : [blockAfter(bought, official)];
+  const last = blockAfter(between[0] ?? bought, [approval(way, units), sale(way, units)]);
+  const results = await reader.simulate([bought, ...between, last], way.block.number);
+  if (results === undefined) return undefined;
+  const [from, to] = [bought.transactions.length, results.length - last.transactions.length];
+  const told = toldIn([...results.slice(0, from), ...results.slice(to)]);
+  const [factory, , sold] = results.slice(from, to);
+  const isOfFactory = factory !== undefined && addressAnswer(factory) === way.steps.at(-1)!.pool.factory;
+  return told && { ...told, released: isOfFactory ? sold : undefined };
+}
+
+/** The wallet's sale through the router that the exchange has released: what proves the router, the approval, the sale. */
+function releasedSale(way: Way, amount: bigint): readonly SimulatedTransaction[] | undefined {
+  const back = wayBack(way);
+  const router = releasedRouter(way.chainId, back.pool);
+  if (router === undefined) return undefined;
+  const from = accountsOf(way).wallet;
+  const to = router.address;
+  const data = routerSale(router, back, { amount, to: from });
+  return [{ from, to, data: FACTORY, gas: SMALL_GAS }, approval(way, amount, to), { from, to, data, gas: TRADE_GAS }];
 }
 
 /** What the outcomes of a purchase tell, and of an approval and a sale after it. */

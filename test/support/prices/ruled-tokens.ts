@@ -7,7 +7,8 @@ const RULES = [
   ...["AllowanceFails", "RebaseUp", "RebaseDown", "ReturnsFalse", "FalseOnSale", "SilentOnSale", "ReturnsNothing"],
   ...["Paused", "BurnsGas", "TakesGas", "ListedSellers", "KnownRouterOnly", "BurnsFromPool", "NoZero"],
   ...["MostGasPrice", "LeastGasPrice", "OneTransferABlock", "EarlySellTax", "CallsReceiver", "ShowsTwice"],
-  ...["RestAfterSale", "BansContracts", "MostSalesABlock", "SpendsWhole"],
+  ...["RestAfterSale", "BansContracts", "MostSalesABlock", "SpendsWhole", "NamesNoRouter"],
+  "BansKnownRouter",
 ] as const;
 type RuleName = (typeof RULES)[number];
 

@@ -29,6 +29,7 @@ import { type LastTrade, lastTrade } from "./last-trade.ts";
 import { tradablesOf } from "./pool-reads.ts";
 import { tradablesFromLogs } from "./positions.ts";
 import { cappedBySale, limitOf, type Sale, saleOf, UNANSWERED, UNPAID } from "./sale.ts";
+import { type SwapAmounts, simulatedSwaps } from "./simulated-swaps.ts";
 
 /** The fields of a record. */
 export type DepthFields =
@@ -50,7 +51,8 @@ interface Reads {
 }
 
 interface Pools {
-  readonly tradables: readonly Tradable[];
+  /** In the order of the route; or the reason why trades with one of them are not computed. */
+  readonly tradables: readonly Tradable[] | UnknownTrade;
   readonly realised: LastTrade | null;
   /** The archive that alone says which trades and positions there were; undefined if none was needed. */
   readonly archive: string | undefined;
@@ -77,7 +79,7 @@ export class Depths {
    * @throws AppError `chain_unavailable`
    */
   async of(quote: Quote, sizeUsd: Rational): Promise<Told> {
-    const [own, sale] = await Promise.all([computedOrNot(quote, sizeUsd, this.#poolsOf(quote)), this.sale(quote)]);
+    const [own, sale] = await Promise.all([this.#traded(quote, sizeUsd), this.sale(quote)]);
     const off = "off" in own ? own.off : undefined;
     const limited = (confidence: Rational) =>
       cappedBySale(off === undefined ? confidence : multiply(confidence, off.share), sale);
@@ -104,6 +106,20 @@ export class Depths {
       return sale;
     });
     return said === UNPAID && !isOwn ? this.sale(quote) : said;
+  }
+
+  async #traded(quote: Quote, sizeUsd: Rational): Promise<Computed> {
+    try {
+      const pools = await this.#poolsOf(quote);
+      const size = sizeOf(quote, sizeUsd);
+      const amounts = await amountsOf(this.#reader, quote, size, pools.tradables);
+      const depth = computed(quote, size, { amounts, realised: pools.realised });
+      return { depth, off: offPrice(quote, pools), archive: pools.archive };
+    } catch (error) {
+      if (error instanceof UnknownTrade || error instanceof OverBudget) return { depth: null, why: error.message };
+      if (error instanceof AppError && error.code === "state_unavailable") return { depth: null, why: STATELESS };
+      throw error;
+    }
   }
 
   async #poolsOf(quote: Quote): Promise<Pools> {
@@ -144,17 +160,6 @@ type Computed =
   | { readonly depth: TradeAlone; readonly off: Off | undefined; readonly archive: string | undefined }
   | { readonly depth: null; readonly why: string };
 
-async function computedOrNot(quote: Quote, sizeUsd: Rational, pools: Promise<Pools>): Promise<Computed> {
-  try {
-    const known = await pools;
-    return { depth: computed(quote, sizeUsd, known), off: offPrice(quote, known), archive: known.archive };
-  } catch (error) {
-    if (error instanceof UnknownTrade || error instanceof OverBudget) return { depth: null, why: error.message };
-    if (error instanceof AppError && error.code === "state_unavailable") return { depth: null, why: STATELESS };
-    throw error;
-  }
-}
-
 /** How far the last trade was off the price. */
 interface Off {
   /** The smaller of the two over the larger. */
@@ -180,7 +185,14 @@ function inWhole(amount: bigint, decimals: number): string {
   return `${digits.slice(0, digits.length - decimals)}${places === "" ? "" : `.${places}`}`;
 }
 
-/** Reads the pools of a quote's route. @throws UnknownTrade if trades with one of them can't be computed */
+/** Resolves to the reason in place of its error. */
+const orUnknown = (tradables: Promise<readonly Tradable[]>): Promise<Pools["tradables"]> =>
+  tradables.catch((error: unknown) => {
+    if (error instanceof UnknownTrade) return error;
+    throw error;
+  });
+
+/** Reads the pools of a quote's route. @throws UnknownTrade without a route */
 async function poolsOf(reader: ChainReader, { market, route }: Quote): Promise<Pools> {
   if (route === undefined) throw new UnknownTrade("no pool measures the price");
   const { block } = market;
@@ -195,33 +207,78 @@ async function poolsOf(reader: ChainReader, { market, route }: Quote): Promise<P
   const calls: ChainReader["calls"] = (...asked) => reader.calls(...asked);
   const noting = { logs, calls, header: (number: number) => reader.header(number) };
   const [tradables, realised] = await Promise.all([
-    market.factsOf === "block"
-      ? tradablesOf(pools, async (calls) => (await reader.callsAtBlock(calls, block)).results)
-      : tradablesFromLogs(noting, legs.map(pastPoolOf), block),
+    orUnknown(
+      market.factsOf === "block"
+        ? tradablesOf(pools, async (calls) => (await reader.callsAtBlock(calls, block)).results)
+        : tradablesFromLogs(noting, legs.map(pastPoolOf), block),
+    ),
     lastTrade(noting, legs[0]!, pools[0]![1], block.number),
   ]);
   return { tradables, realised, archive: words.label };
 }
 
-function computed({ market, route, usd }: Quote, sizeUsd: Rational, { tradables, realised }: Pools) {
-  const { legs } = route!;
-  const [first, last] = [legs[0]!, legs.at(-1)!];
+/** The size of a trade in dollars and in smallest units, and the decimals of both ends of the route. */
+interface Size {
+  readonly sizeUsd: Rational;
+  readonly tokens: bigint;
+  readonly dollars: bigint;
+  readonly unit: number;
+  readonly quoteUnit: number;
+}
+
+/** @throws UnknownTrade for less than the smallest unit of a token, and without a pool */
+function sizeOf({ market, route, usd }: Quote, sizeUsd: Rational): Size {
+  if (route === undefined) throw new UnknownTrade("no pool measures the price");
+  const [first, last] = [route.legs[0]!, route.legs.at(-1)!];
   const [unit, quoteUnit] = [market.decimals.get(first.base)!, market.decimals.get(last.quote)!];
   const tokens = amountOf(divide(sizeUsd, usd), unit);
-  const dollars = amountOf(sizeUsd, quoteUnit);
-  const hops = legs.map(({ pool, base }, at) => ({ tradable: tradables[at]!, isToken0: pool.token0 === base }));
-  const sold = hops.reduce((amount, { tradable, isToken0 }) => tradable.sell(amount, isToken0), tokens);
-  const bought = hops.reduceRight((amount, { tradable, isToken0 }) => tradable.sell(amount, !isToken0), dollars);
-  const worth = multiply(rational(tokens), multiply(usd, powerOfTen(quoteUnit - unit)));
+  return { sizeUsd, tokens, dollars: amountOf(sizeUsd, quoteUnit), unit, quoteUnit };
+}
+
+/** What the trades give: computed, or simulated where the arithmetic is not known. @throws UnknownTrade */
+async function amountsOf(
+  reader: ChainReader,
+  quote: Quote,
+  { tokens, dollars }: Size,
+  tradables: Pools["tradables"],
+): Promise<SwapAmounts> {
+  if (tradables instanceof UnknownTrade) {
+    const simulated = await simulatedSwaps(reader, quote, { tokens, dollars });
+    if (simulated === undefined) throw tradables;
+    if (Object.values(simulated).includes(0n)) {
+      throw new UnknownTrade(`${tradables.message}, and a simulated swap of the size did not go through`);
+    }
+    return simulated;
+  }
+  const hops = quote.route!.legs.map(({ pool, base }, at) => ({
+    ...{ tradable: tradables[at]!, isToken0: pool.token0 === base },
+  }));
   const { tradable, isToken0 } = hops[0]!;
-  const moves = [tradable.sellDownTo(DOWN, isToken0).given, tradable.sellDownTo(UP, !isToken0).paid];
-  const [out, paid] = moves.map((amount) => divide(rational(amount), powerOfTen(market.decimals.get(first.quote)!)));
+  return {
+    sold: hops.reduce((amount, hop) => hop.tradable.sell(amount, hop.isToken0), tokens),
+    bought: hops.reduceRight((amount, hop) => hop.tradable.sell(amount, !hop.isToken0), dollars),
+    given: tradable.sellDownTo(DOWN, isToken0).given,
+    paid: tradable.sellDownTo(UP, !isToken0).paid,
+  };
+}
+
+function computed(
+  { market, route, usd }: Quote,
+  { sizeUsd, tokens, unit, quoteUnit }: Size,
+  { amounts, realised }: { readonly amounts: SwapAmounts } & Pick<Pools, "realised">,
+) {
+  const first = route!.legs[0]!;
+  const { sold, bought, given, paid } = amounts;
+  const worth = multiply(rational(tokens), multiply(usd, powerOfTen(quoteUnit - unit)));
+  const [out, taken] = [given, paid].map((amount) =>
+    divide(rational(amount), powerOfTen(market.decimals.get(first.quote)!)),
+  );
   return {
     sizeUsd: format(sizeUsd),
     sell: inWhole(sold, quoteUnit),
     buy: inWhole(bought, unit),
     impactPercent: format(multiply(subtract(ONE, divide(rational(sold), worth)), rational(100n))),
-    move2PercentUsd: format(multiply(minimum(out!, paid!), divide(usd, first.price))),
+    move2PercentUsd: format(multiply(minimum(out!, taken!), divide(usd, first.price))),
     realised: realised && { ...realised, price: format(realised.price) },
   };
 }

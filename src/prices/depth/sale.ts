@@ -25,7 +25,8 @@ import { STYLES } from "../styles/styles.ts";
 import { actsOnSwaps, mayChangeAmounts } from "../styles/v4.ts";
 import { wayToBuy, wayToSell } from "./accusation.ts";
 import { tradeFailureOf } from "./failed-trades.ts";
-import { type ProbeStep, sellAsContract, sellAsWallet, type Told, toldByContract, type Way } from "./wallet.ts";
+import type { ProbeStep } from "./legs.ts";
+import { sellAsContract, sellAsWallet, type Told, toldByContract, type Way } from "./wallet.ts";
 
 export interface Sale {
   /** Null if it can't be known. */

@@ -4,24 +4,15 @@
  * pools of the route themselves. Where a node simulates single calls only, a contract takes the place of the wallet.
  */
 import { keccak256 } from "ethers";
-import { type Address, toAddress, ZERO_ADDRESS } from "../../core/hex.ts";
+import { type Address, toAddress } from "../../core/hex.ts";
 import type { BlockRef } from "../../events/types.ts";
 import { addressWord, selectorOf, wordOf } from "../../rpc/calls.ts";
 import type { CallResult, ChainReader, SimulatedBlock, SimulatedTransaction } from "../../rpc/port.ts";
-import type { Pool } from "../market/pools.ts";
 import { abiWord, abiWords, addressAnswer } from "../styles/abi.ts";
-import { poolContract, type Style } from "../styles/style.ts";
-import { STYLES } from "../styles/styles.ts";
+import { legWordsOf, type ProbeStep } from "./legs.ts";
 import { releasedRouter, routerSale } from "./released-routers.ts";
 // The runtime code by solc 0.8.37 over its IR with 200 runs, for the EVM of Paris, without metadata. A test compiles it anew.
 import SALE_PROBE from "./sale-probe.txt";
-
-/** A trade with one pool. */
-export interface ProbeStep {
-  readonly pool: Pool;
-  readonly input: Address;
-  readonly output: Address;
-}
 
 /** The way of a wallet from the chain's coin to the token and back over the last pool. */
 export interface Way {
@@ -57,9 +48,6 @@ export interface Told {
   readonly released?: CallResult | undefined;
 }
 
-/** The order of the probe's `Kind`. */
-const KINDS: readonly Style["sale"][] = ["reserves", "quoted", "callback", "manager"];
-
 const LEG = "(uint8,address,address,address,(address,address,uint24,int24,address))";
 const WRAP = selectorOf("wrap(address)");
 const ADVANCE = selectorOf(`advance(${LEG},address)`);
@@ -86,16 +74,6 @@ export function accountsOf({ block, token }: Way): { readonly wallet: Address; r
 
 export const amountWord = (amount: bigint): string => amount.toString(16).padStart(64, "0");
 
-function legWords({ pool, input, output }: ProbeStep): string {
-  const { key = { currency0: ZERO_ADDRESS, fee: 0, spacing: 0, hooks: ZERO_ADDRESS } } = pool;
-  return [
-    wordOf(KINDS.indexOf(STYLES[pool.style].sale)),
-    ...[pool.key === undefined ? poolContract(pool) : pool.factory, input, output].map(addressWord),
-    ...[addressWord(key.currency0), addressWord(pool.token1)],
-    ...[wordOf(key.fee), wordOf(key.spacing), addressWord(key.hooks)],
-  ].join("");
-}
-
 /** The last step backwards. */
 function wayBack({ steps }: Way): ProbeStep {
   const { pool, input, output } = steps.at(-1)!;
@@ -116,7 +94,7 @@ export function purchase(way: Way, amount = way.amount, routers = [accountsOf(wa
   const { wallet: from, router: to } = accountsOf(way);
   const trades = steps.map((step, index) => {
     const receiver = addressWord(index === steps.length - 1 ? from : to);
-    return { from, to, data: `${ADVANCE}${legWords(step)}${receiver}`, gas: TRADE_GAS };
+    return { from, to, data: `${ADVANCE}${legWordsOf(step)}${receiver}`, gas: TRADE_GAS };
   });
   return {
     ...{ number: block.number + 1, timestamp: block.timestamp + BLOCK_SECONDS },
@@ -137,7 +115,7 @@ export function approval(way: Way, amount: bigint, spender = accountsOf(way).rou
 /** The wallet's sale through a router that has the probe's code. */
 export function sale(way: Way, amount: bigint, gas = TRADE_GAS, to = accountsOf(way).router): SimulatedTransaction {
   const { wallet: from } = accountsOf(way);
-  return { from, to, data: `${SELL}${legWords(wayBack(way))}${amountWord(amount)}`, gas };
+  return { from, to, data: `${SELL}${legWordsOf(wayBack(way))}${amountWord(amount)}`, gas };
 }
 
 /** A block above another one, by default the next. */
@@ -205,7 +183,7 @@ export function sellAsContract(reader: ChainReader, way: Way): Promise<CallResul
   const { wallet: to, router } = accountsOf(way);
   const code = `0x${SALE_PROBE}`;
   const accounts = { [to]: { code, balance: way.amount }, [router]: { code, balance: 0n } };
-  const legs = way.steps.map(legWords).join("");
+  const legs = way.steps.map((step) => legWordsOf(step)).join("");
   const head = [addressWord(router), addressWord(way.wrapped), amountWord(way.amount), wordOf(4 * 32)];
   const data = `${RUN}${head.join("")}${wordOf(way.steps.length)}${legs}`;
   return reader.callOverridden({ from: addressFrom(to), to, data: data as `0x${string}`, accounts }, way.block.number);

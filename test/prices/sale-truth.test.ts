@@ -30,7 +30,7 @@ const GWEI = 10n ** 9n;
 const DEPTH = 1_000_000n * ETHER;
 /** About what the probe trades. */
 const SPENT = 500n * ETHER;
-const SMALLER = 64n;
+const [SMALLER, LARGER] = [64n, 16n];
 const ALL = (1n << 256n) - 1n;
 /** A wallet's patience: two days, and some blocks. */
 const PATIENCE = { blocks: 70, seconds: 172_800 } as const;
@@ -184,7 +184,9 @@ async function truthOf({ name }: Kind, on: "v2" | "v3", token: Contract, pool: P
   await holder.fund();
   await transact(anvil, token, "mint", [holder.address, 100n * ETHER]);
   await wait();
-  const isEverSold = (await holder.sells(2n)) || ((await buyer.buys(SPENT / SMALLER)) && (await buyer.sells(2n)));
+  const buysAndSells = async (spent: bigint) => (await buyer.buys(spent)) && (await buyer.sells(1n));
+  const isEverSold =
+    (await holder.sells(2n)) || (await buysAndSells(SPENT / SMALLER)) || (await buysAndSells(SPENT * LARGER));
   return { isSold: false, isEverSold };
 }
 

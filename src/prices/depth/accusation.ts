@@ -30,10 +30,12 @@ import {
 const REST = { blocks: 100, seconds: 86_400 } as const;
 /** Limits on the size of a transfer or of a holding are rarely so small beside a pool. */
 const SMALLER = 64n;
-/** Most gas of a transaction (EIP-7825), nearly. */
+/** Nor are least sizes so large. */
+const LARGER = 16n;
+/** Most gas of a transaction (EIP-7825), nearly. One such sale is tried: nodes limit the gas of a block and of a request. */
 const MOST_GAS = 16_000_000;
 /** Blocks in which the contracts that traded with the pool are looked for, the logs read of them, and the routers tried. */
-const [TRADERS_WITHIN, MOST_LOGS, MOST_ROUTERS] = [1_000, 1_000, 4];
+const [TRADERS_WITHIN, MOST_LOGS, MOST_ROUTERS] = [1_000, 10_000, 4];
 const ANY_AMOUNT = (1n << 256n) - 1n;
 
 const TRANSFER = selectorOf("transfer(address,uint256)");
@@ -61,14 +63,16 @@ export async function wayToSell(
   const [large, small] = [received / 2n, received / SMALLER];
   const later = blockAfter(bought, [approval(way, ANY_AMOUNT), sale(way, large, MOST_GAS)], REST);
   const names = ROUTER_GETTERS.map((name) => walletCall(way, selectorOf(`${name}()`)));
-  const last = blockAfter(later, [sale(way, small, MOST_GAS), transferToPool(way, small), ...names]);
+  const trials = [sale(way, received), sale(way, small), transferToPool(way, small)];
+  const last = blockAfter(later, [...trials, ...names]);
   const [results, traders] = await Promise.all([
     reader.simulate([bought, later, last], way.block.number),
     recentTraders(reader, way),
   ]);
   if (results === undefined) return "the node did not simulate another sale";
-  const [, sold, soldLess, given, ...named] = results.slice(bought.transactions.length);
+  const [, sold, soldAll, soldLess, given, ...named] = results.slice(bought.transactions.length);
   if (sold!.ok) return "one after a day, with more gas, went through";
+  if (soldAll!.ok) return "one of all after a day went through";
   if (soldLess!.ok) return "one of a smaller part after a day went through";
   if (!isPaid && hasPaid(given!)) return "the seller's own transfer to the pool went through";
   const known = [...named.flatMap((one) => addressAnswer(one) ?? []), ...traders];
@@ -131,11 +135,15 @@ export async function wayToBuy(reader: ChainReader, way: Way): Promise<string | 
     ...blockAfter(sold, [{ ...from, gas: SMALL_GAS }, transferToPool(way, 0n)]),
     accounts: { [holder]: { balance: GAS_MONEY } },
   };
-  const results = await reader.simulate([bought, sold, evidence], way.block.number);
+  const { number, timestamp } = blockAfter(evidence, []);
+  const more = { ...purchase(way, way.amount * LARGER), number, timestamp };
+  const results = await reader.simulate([bought, sold, evidence, more], way.block.number);
   if (results === undefined) return "the node did not simulate another purchase";
-  const told: Told | undefined = toldIn(results.slice(0, -2));
+  const before = bought.transactions.length + sold.transactions.length;
+  const told: Told | undefined = toldIn(results.slice(0, before));
   if (told !== undefined && told.trades.length >= way.steps.length) return "a smaller one after a day went through";
-  const [out, back] = results.slice(-2) as [CallResult, CallResult];
+  if (results.at(-1)!.ok) return "a larger one after a day went through";
+  const [out, back] = results.slice(before) as [CallResult, CallResult];
   const isClosed = !hasPaid(out) && !hasPaid(back) && out.data.length > 2 && out.data === back.data;
   return isClosed ? undefined : "a holder may be able to sell nevertheless";
 }

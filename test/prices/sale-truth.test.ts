@@ -32,8 +32,8 @@ const DEPTH = 1_000_000n * ETHER;
 const SPENT = 500n * ETHER;
 const [SMALLER, LARGER] = [64n, 16n];
 const ALL = (1n << 256n) - 1n;
-/** A wallet's patience: two days, and some blocks. */
-const PATIENCE = { blocks: 70, seconds: 172_800 } as const;
+/** A wallet's patience: two weeks, and some blocks. */
+const PATIENCE = { blocks: 70, seconds: 1_209_600 } as const;
 
 let anvil: Anvil;
 let chain: Chain;

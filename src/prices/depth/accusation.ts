@@ -26,8 +26,11 @@ import {
   wrapping,
 } from "./wallet.ts";
 
-/** Tokens rest after a purchase for some blocks or for some time. Nodes may fill the gap with blocks: at most 256. */
-const REST = { blocks: 100, seconds: 86_400 } as const;
+/**
+ * Tokens rest after a purchase for some blocks or for some time: a month here. Nodes may fill the gap with blocks, of
+ * which they take at most 256 in a request.
+ */
+const REST = { blocks: 250, seconds: 30 * 86_400 } as const;
 /** Limits on the size of a transfer or of a holding are rarely so small beside a pool. */
 const SMALLER = 64n;
 /** Nor are least sizes so large. */
@@ -61,7 +64,9 @@ export async function wayToSell(
 ): Promise<string | undefined> {
   const bought = purchase(way);
   const [large, small] = [received / 2n, received / SMALLER];
-  const later = blockAfter(bought, [approval(way, ANY_AMOUNT), sale(way, large, MOST_GAS)], REST);
+  // Some tokens take no unlimited approval, and some no other.
+  const approvals = [approval(way, received), approval(way, ANY_AMOUNT)];
+  const later = blockAfter(bought, [...approvals, sale(way, large, MOST_GAS)], REST);
   const names = ROUTER_GETTERS.map((name) => walletCall(way, selectorOf(`${name}()`)));
   const trials = [sale(way, received), sale(way, small), transferToPool(way, small)];
   const last = blockAfter(later, [...trials, ...names]);
@@ -70,10 +75,10 @@ export async function wayToSell(
     recentTraders(reader, way),
   ]);
   if (results === undefined) return "the node did not simulate another sale";
-  const [, sold, soldAll, soldLess, given, ...named] = results.slice(bought.transactions.length);
-  if (sold!.ok) return "one after a day, with more gas, went through";
-  if (soldAll!.ok) return "one of all after a day went through";
-  if (soldLess!.ok) return "one of a smaller part after a day went through";
+  const [, , sold, soldAll, soldLess, given, ...named] = results.slice(bought.transactions.length);
+  if (sold!.ok) return "one after a month, with more gas, went through";
+  if (soldAll!.ok) return "one of all after a month went through";
+  if (soldLess!.ok) return "one of a smaller part after a month went through";
   if (!isPaid && hasPaid(given!)) return "the seller's own transfer to the pool went through";
   const known = [...named.flatMap((one) => addressAnswer(one) ?? []), ...traders];
   return sellsThrough(reader, way, known, small);
@@ -141,8 +146,8 @@ export async function wayToBuy(reader: ChainReader, way: Way): Promise<string | 
   if (results === undefined) return "the node did not simulate another purchase";
   const before = bought.transactions.length + sold.transactions.length;
   const told: Told | undefined = toldIn(results.slice(0, before));
-  if (told !== undefined && told.trades.length >= way.steps.length) return "a smaller one after a day went through";
-  if (results.at(-1)!.ok) return "a larger one after a day went through";
+  if (told !== undefined && told.trades.length >= way.steps.length) return "a smaller one after a month went through";
+  if (results.at(-1)!.ok) return "a larger one after a month went through";
   const [out, back] = results.slice(before) as [CallResult, CallResult];
   const isClosed = !hasPaid(out) && !hasPaid(back) && out.data.length > 2 && out.data === back.data;
   return isClosed ? undefined : "a holder may be able to sell nevertheless";

@@ -56,9 +56,9 @@ const RUN = selectorOf(`run(address,address,uint256,${LEG}[])`);
 const FACTORY = selectorOf("factory()");
 const APPROVE = selectorOf("approve(address,uint256)");
 
-/** Gas of a transaction that trades, and of one that wraps or approves. A block of any chain has room for all of them. */
+/** Gas of a transaction that trades, and of a smaller one. A block of any chain has room for all of them. */
 export const TRADE_GAS = 4_000_000;
-export const SMALL_GAS = 400_000;
+export const SMALL_GAS = 800_000;
 /** Coins that pay for gas. */
 export const GAS_MONEY = 10n ** 20n;
 /** Seconds between blocks, where only their order matters. */

@@ -75,11 +75,13 @@ const RESTING: readonly Kind[] = [
   kind(null, "rests for three blocks", { BlocksOfRest: 3n }),
   kind(null, "rests for sixty blocks", { BlocksOfRest: 60n }),
   kind(null, "cools down for ten minutes", { SecondsOfRest: 600n }),
+  kind(null, "cools down for a week", { SecondsOfRest: 604_800n }),
+  kind(null, "cools down for ten minutes, and takes no unlimited approval", { SecondsOfRest: 600n, ApproveNotAll: ON }),
   kind(null, "cools down for six hours", { SecondsOfRest: 21_600n }),
   kind(true, "one transfer of an origin in a block", { OneTransferABlock: ON }),
   kind(true, "rests for ten blocks after a sale", { RestAfterSale: 10n }),
   kind(true, "one sale in a block", { MostSalesABlock: 1n }),
-  kind(null, "cools down for a day and more, and takes only some", {
+  kind(null, "cools down for an hour, and takes only some", {
     SecondsOfRest: 3_600n,
     MostTransfer: 5_000n * TOKEN,
   }),

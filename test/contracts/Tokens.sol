@@ -22,7 +22,7 @@ abstract contract Ledger {
         emit Transfer(msg.sender, address(0), value);
     }
 
-    function approve(address spender, uint256 value) external returns (bool) {
+    function approve(address spender, uint256 value) external virtual returns (bool) {
         allowance[msg.sender][spender] = value;
         emit Approval(msg.sender, spender, value);
         return true;
@@ -33,7 +33,7 @@ abstract contract Ledger {
         return true;
     }
 
-    function transferFrom(address from, address to, uint256 value) external returns (bool) {
+    function transferFrom(address from, address to, uint256 value) external virtual returns (bool) {
         allowance[from][msg.sender] -= value;
         move(from, to, value);
         return true;

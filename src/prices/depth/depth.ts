@@ -29,6 +29,7 @@ import { type LastTrade, lastTrade } from "./last-trade.ts";
 import { tradablesOf } from "./pool-reads.ts";
 import { tradablesFromLogs } from "./positions.ts";
 import { cappedBySale, limitOf, type Sale, saleOf, UNANSWERED, UNPAID } from "./sale.ts";
+import { simulatedSwaps } from "./simulated-swaps.ts";
 
 /** The fields of a record. */
 export type DepthFields =
@@ -57,7 +58,8 @@ interface PoolRead {
 }
 
 interface Pools {
-  readonly tradables: readonly Tradable[];
+  /** In the order of the route; or the reason why trades with one of them are not computed. */
+  readonly tradables: readonly Tradable[] | UnknownTrade;
   readonly realised: LastTrade | null;
   /** The archive that alone says which trades and positions there were; undefined if none was needed. */
   readonly archive: string | undefined;
@@ -99,11 +101,11 @@ export class Depths {
     return { fields: { depth: { ...own.depth, sellable, ...(why === undefined ? {} : { why }) } }, sale, limited };
   }
 
-  /** Computes the trades of a size by the ticks near the price, and by all of them if it runs beyond. */
+  /** Tells the trades of a size by the ticks near the price, and by all of them if it runs beyond. */
   async #computed(quote: Quote, sizeUsd: Rational): Promise<Computed> {
-    const near = await computedOrNot(quote, sizeUsd, this.#poolsOf(quote, "near"));
+    const near = await tradedOrNot(this.#reader, quote, sizeUsd, this.#poolsOf(quote, "near"));
     if (!near.isBeyond || quote.market.factsOf !== "block") return near;
-    const far = await computedOrNot(quote, sizeUsd, this.#poolsOf(quote, "far"));
+    const far = await tradedOrNot(this.#reader, quote, sizeUsd, this.#poolsOf(quote, "far"));
     // What the budget or the node doesn't give is no worse than what is there.
     return far.depth === null ? near : far;
   }
@@ -176,15 +178,27 @@ type Computed = {
   | { readonly depth: null; readonly why: string }
 );
 
-async function computedOrNot(quote: Quote, sizeUsd: Rational, pools: Promise<Pools>): Promise<Computed> {
+async function tradedOrNot(
+  reader: ChainReader,
+  quote: Quote,
+  sizeUsd: Rational,
+  pools: Promise<Pools>,
+): Promise<Computed> {
   try {
     const known = await pools;
-    const { depth, why, isBeyond } = computed(quote, sizeUsd, known);
+    const size = sizeOf(quote, sizeUsd);
+    const { tradables } = known;
+    const trades =
+      tradables instanceof UnknownTrade
+        ? await simulatedTrades(reader, quote, size, tradables)
+        : computedTrades(quote, size, tradables);
+    const { depth, why } = told(quote, size, trades, known.realised);
+    const isBeyond = [trades.sold, trades.bought].some((side) => side instanceof BeyondRead);
     if (depth === null) return { depth, why: why!, isBeyond };
     return { depth, why, isBeyond, off: offPrice(quote, known), archive: known.archive };
   } catch (error) {
     if (error instanceof UnknownTrade || error instanceof OverBudget) {
-      return { depth: null, why: error.message, isBeyond: error instanceof BeyondRead };
+      return { depth: null, why: error.message, isBeyond: false };
     }
     if (error instanceof AppError && error.code === "state_unavailable") {
       return { depth: null, why: STATELESS, isBeyond: false };
@@ -218,10 +232,17 @@ function inWhole(amount: bigint, decimals: number): string {
   return `${digits.slice(0, digits.length - decimals)}${places === "" ? "" : `.${places}`}`;
 }
 
+/** Resolves to the reason in place of its error. */
+const orUnknown = (tradables: Promise<readonly Tradable[]>): Promise<Pools["tradables"]> =>
+  tradables.catch((error: unknown) => {
+    if (error instanceof UnknownTrade) return error;
+    throw error;
+  });
+
 /**
  * Reads the pools of a quote's route.
  * @param near set for a read of all ticks, in place of those near the price; its other findings stay
- * @throws UnknownTrade if trades with one of the pools can't be computed
+ * @throws UnknownTrade without a route
  */
 async function poolsOf(reader: ChainReader, { market, route }: Quote, near: Pools | undefined): Promise<Pools> {
   if (route === undefined) throw new UnknownTrade("no pool measures the price");
@@ -237,52 +258,119 @@ async function poolsOf(reader: ChainReader, { market, route }: Quote, near: Pool
   const calls: ChainReader["calls"] = (...asked) => reader.calls(...asked);
   const noting = { logs, calls, header: (number: number) => reader.header(number) };
   const read = async (calls: readonly Call[]) => (await reader.callsAtBlock(calls, block)).results;
-  if (near !== undefined) return { ...near, tradables: await tradablesOf(pools, read, true) };
+  if (near !== undefined) return { ...near, tradables: await orUnknown(tradablesOf(pools, read, true)) };
   const [tradables, realised] = await Promise.all([
-    market.factsOf === "block" ? tradablesOf(pools, read) : tradablesFromLogs(noting, legs.map(pastPoolOf), block),
+    orUnknown(
+      market.factsOf === "block" ? tradablesOf(pools, read) : tradablesFromLogs(noting, legs.map(pastPoolOf), block),
+    ),
     lastTrade(noting, legs[0]!, pools[0]![1], block.number),
   ]);
   return { tradables, realised, archive: words.label };
 }
 
-/** Each direction is given or null by itself: one may end where the other goes on. */
-function computed(
-  quote: Quote,
-  sizeUsd: Rational,
-  { tradables, realised }: Pools,
-): { readonly depth: TradeAlone | null; readonly why: string | undefined; readonly isBeyond: boolean } {
-  const { market, route, usd } = quote;
-  const { legs } = route!;
-  const [first, last] = [legs[0]!, legs.at(-1)!];
+/** The size of a trade in dollars and in smallest units, and the decimals of both ends of the route. */
+interface Size {
+  readonly sizeUsd: Rational;
+  readonly tokens: bigint;
+  readonly dollars: bigint;
+  readonly unit: number;
+  readonly quoteUnit: number;
+}
+
+/** @throws UnknownTrade without a pool */
+function sizeOf({ market, route, usd }: Quote, sizeUsd: Rational): Size {
+  if (route === undefined) throw new UnknownTrade("no pool measures the price");
+  const [first, last] = [route.legs[0]!, route.legs.at(-1)!];
   const [unit, quoteUnit] = [market.decimals.get(first.base)!, market.decimals.get(last.quote)!];
-  const hops = legs.map(({ pool, base }, at) => ({ tradable: tradables[at]!, isToken0: pool.token0 === base }));
   const tokens = truncate(multiply(divide(sizeUsd, usd), powerOfTen(unit)));
-  const sold = knownOrNot(() =>
-    hops.reduce((amount, { tradable, isToken0 }) => tradable.sell(amount, isToken0), traded(tokens)),
+  return { sizeUsd, tokens, dollars: truncate(multiply(sizeUsd, powerOfTen(quoteUnit))), unit, quoteUnit };
+}
+
+/** What both trades of a size give in smallest units, each by itself: one may end where the other goes on. */
+interface Trades {
+  readonly sold: bigint | UnknownTrade;
+  readonly bought: bigint | UnknownTrade;
+  /** US dollars that move the answer by 2 %. */
+  readonly move: Rational;
+}
+
+/** @throws UnknownTrade if no trade of any size can be computed */
+function computedTrades(quote: Quote, { tokens, dollars }: Size, tradables: readonly Tradable[]): Trades {
+  const hops = quote.route!.legs.map(({ pool, base }, at) => ({
+    ...{ tradable: tradables[at]!, isToken0: pool.token0 === base },
+  }));
+  const costs = quote.route!.legs.map((leg, at) => {
+    const { tradable, isToken0 } = hops[at]!;
+    const out = tradable.sellDownTo(DOWN, isToken0).given;
+    const { paid } = tradable.sellDownTo(UP, !isToken0);
+    return inDollars(quote, leg, minimum(rational(out), rational(paid)));
+  });
+  return {
+    sold: knownOrNot(() => hops.reduce((amount, hop) => hop.tradable.sell(amount, hop.isToken0), traded(tokens))),
+    bought: knownOrNot(() =>
+      hops.reduceRight((amount, hop) => hop.tradable.sell(amount, !hop.isToken0), traded(dollars)),
+    ),
+    move: costs.reduce(minimum),
+  };
+}
+
+/**
+ * What the pools themselves say, where trades with one of them are not computed. The first pool tells what moves its price;
+ * the meter has told it of the others.
+ * @throws UnknownTrade `reason` if they don't say it either
+ */
+async function simulatedTrades(
+  reader: ChainReader,
+  quote: Quote,
+  { tokens, dollars }: Size,
+  reason: UnknownTrade,
+): Promise<Trades> {
+  traded(tokens);
+  traded(dollars);
+  const swaps = await simulatedSwaps(reader, quote, { tokens, dollars });
+  if (swaps === undefined) throw reason;
+  const { sold, bought, given, paid } = swaps;
+  const failed = new UnknownTrade(`${reason.message}, and a simulated swap of the size did not go through`);
+  const [first, ...others] = quote.route!.legs;
+  if (given === 0n || paid === 0n) throw failed;
+  const moves = others.map(({ move, ...leg }) =>
+    inDollars(quote, leg, multiply(move, powerOfTen(quote.market.decimals.get(leg.quote)!))),
   );
-  const dollars = truncate(multiply(sizeUsd, powerOfTen(quoteUnit)));
-  const bought = knownOrNot(() =>
-    hops.reduceRight((amount, { tradable, isToken0 }) => tradable.sell(amount, !isToken0), traded(dollars)),
-  );
-  const isUnknown = (side: bigint | UnknownTrade): side is UnknownTrade => side instanceof UnknownTrade;
-  const isBeyond = [sold, bought].some((side) => side instanceof BeyondRead);
-  if (isUnknown(sold) && isUnknown(bought)) return { depth: null, why: sold.message, isBeyond };
+  return {
+    sold: sold === 0n ? failed : sold,
+    bought: bought === 0n ? failed : bought,
+    move: [inDollars(quote, first!, minimum(rational(given), rational(paid))), ...moves].reduce(minimum),
+  };
+}
+
+/** An amount of a leg's quote token, in its smallest units, in US dollars at the prices of the route. */
+function inDollars({ market, route, usd }: Quote, { quote }: Pick<Side, "quote">, amount: Rational): Rational {
+  const { legs } = route!;
+  const at = legs.findIndex((leg) => leg.quote === quote);
+  const price = legs.slice(0, at + 1).reduce((product, leg) => multiply(product, leg.price), ONE);
+  return multiply(divide(amount, powerOfTen(market.decimals.get(quote)!)), divide(usd, price));
+}
+
+/** Writes the fields of both trades. Null if neither is known. */
+function told(
+  { usd }: Quote,
+  { sizeUsd, tokens, unit, quoteUnit }: Size,
+  { sold, bought, move }: Trades,
+  realised: LastTrade | null,
+): { readonly depth: TradeAlone | null; readonly why: string | undefined } {
+  if (sold instanceof UnknownTrade && bought instanceof UnknownTrade) return { depth: null, why: sold.message };
   const worth = multiply(rational(tokens), multiply(usd, powerOfTen(quoteUnit - unit)));
   const impact = (given: bigint) => multiply(subtract(ONE, divide(rational(given), worth)), rational(100n));
   const depth = {
     sizeUsd: format(sizeUsd),
-    sell: isUnknown(sold) ? null : inWhole(sold, quoteUnit),
-    buy: isUnknown(bought) ? null : inWhole(bought, unit),
-    impactPercent: isUnknown(sold) ? null : format(impact(sold)),
-    move2PercentUsd: format(moveOf(quote, hops)),
+    sell: sold instanceof UnknownTrade ? null : inWhole(sold, quoteUnit),
+    buy: bought instanceof UnknownTrade ? null : inWhole(bought, unit),
+    impactPercent: sold instanceof UnknownTrade ? null : format(impact(sold)),
+    move2PercentUsd: format(move),
     realised: realised && { ...realised, price: format(realised.price) },
   };
-  const why = isUnknown(sold)
-    ? `no sale: ${sold.message}`
-    : isUnknown(bought)
-      ? `no purchase: ${bought.message}`
-      : undefined;
-  return { depth, why, isBeyond };
+  if (sold instanceof UnknownTrade) return { depth, why: `no sale: ${sold.message}` };
+  return { depth, why: bought instanceof UnknownTrade ? `no purchase: ${bought.message}` : undefined };
 }
 
 /** Returns the reason in place of an amount that is not known. */
@@ -293,26 +381,6 @@ function knownOrNot(trade: () => bigint): bigint | UnknownTrade {
     if (error instanceof UnknownTrade) return error;
     throw error;
   }
-}
-
-/** A pool of a route, seen from the token that is sold to it. */
-interface Hop {
-  readonly tradable: Tradable;
-  readonly isToken0: boolean;
-}
-
-/** The US dollars that move the answer by 2 %: those of the pool on the route, and of the direction, where it costs least. */
-function moveOf({ market, route, usd }: Quote, hops: readonly Hop[]): Rational {
-  let usdOfQuote = usd;
-  const costs = route!.legs.map(({ quote, price }, at) => {
-    const { tradable, isToken0 } = hops[at]!;
-    usdOfQuote = divide(usdOfQuote, price);
-    const out = tradable.sellDownTo(DOWN, isToken0).given;
-    const { paid } = tradable.sellDownTo(UP, !isToken0);
-    const least = minimum(rational(out), rational(paid));
-    return multiply(divide(least, powerOfTen(market.decimals.get(quote)!)), usdOfQuote);
-  });
-  return costs.reduce(minimum);
 }
 
 /** An amount to trade. @throws UnknownTrade for less than the smallest unit of a token */

@@ -1,6 +1,7 @@
 /**
  * Reads pools at one block for trades with them: their state and fees, the words of the tick bitmap around the price, and
- * the ticks that these name. Three round trips for all pools of a route; one for pairs.
+ * the ticks that these name. Three round trips for all pools of a route; one for pairs, or two where a pair tells its fee only by
+ * what it gives.
  */
 import type { Call, CallResult } from "../../rpc/port.ts";
 import type { Decimals, Pool, Reading } from "../market/pools.ts";
@@ -31,6 +32,8 @@ const FAR: Reach = { ticks: MAX_TICK, words: 350, initialised: 1_024 };
 const MAX_SPACING = 32_767;
 
 type Concentrated = Reading & { readonly style: "v3" };
+type Pair = Reading & { readonly style: "v2" };
+type PairExact = ExactTrades & { readonly kind: "reserves" };
 type ReadCalls = (calls: readonly Call[]) => Promise<readonly CallResult[]>;
 
 /** How trades with a pool are computed. @throws UnknownTrade for a pool whose trades are not computed */
@@ -101,6 +104,43 @@ function planRanges(
 /** The plan of what is known without a read. */
 const known = <T>(value: T): Plan<T> => ({ calls: [], read: () => value });
 
+/** The largest fee that is looked for, in hundredths of a per cent, of which each is 100 hundredths of a basis point. */
+const MAX_FEE = 1_000;
+const FEE_STEP = 100;
+/** Parts of the reserves that a pair is asked about. The first one tells fees apart, all of them prove the fee. */
+const QUOTED_PARTS = [10n, 997n, 100_003n] as const;
+
+/** Plans questions to a pair that its fee must answer to the last digit. The decoder finds the fee. */
+function planQuoted(
+  { pool, reading, decimals }: { readonly pool: Pool; readonly reading: Pair; readonly decimals: Decimals },
+  sale: PairExact["sale"],
+  quote: NonNullable<PairExact["quote"]>,
+): Plan<Plan<Tradable>> {
+  const asked = [true, false].flatMap((isToken0) =>
+    QUOTED_PARTS.map((part) => ({ isToken0, paid: (isToken0 ? reading.reserve0 : reading.reserve1) / part })),
+  );
+  return {
+    calls: asked.map(({ paid, isToken0 }) => quote(pool, paid, isToken0)),
+    read(results) {
+      const pairWith = (fee: number) => pairAt({ ...pool, fee }, reading, decimals, sale);
+      const [first] = asked;
+      const told = answer(results[0]);
+      if (told === undefined) throw new UnknownTrade(NO_ANSWER);
+      // A larger fee gives less.
+      let [low, high] = [1, MAX_FEE];
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        if (pairWith(middle * FEE_STEP).sell(first!.paid, first!.isToken0) > told) low = middle + 1;
+        else high = middle;
+      }
+      const found = pairWith(low * FEE_STEP);
+      const isProven = asked.every(({ paid, isToken0 }, at) => found.sell(paid, isToken0) === answer(results[at]));
+      if (!isProven) throw new UnknownTrade(`no fee explains what the ${pool.style} pair says that it gives`);
+      return known(found);
+    },
+  };
+}
+
 /** Plans a pool's state. The decoder plans the words of its bitmap, if it has one. @throws UnknownTrade */
 function planTradable(pool: Pool, decimals: Decimals, reach: Reach): Plan<Plan<Plan<Tradable>>> {
   const exact = exactTradesOf(pool);
@@ -111,7 +151,10 @@ function planTradable(pool: Pool, decimals: Decimals, reach: Reach): Plan<Plan<P
       read(results) {
         const seen = state.read(results);
         if (seen.reading?.style !== "v2") throw new UnknownTrade(NO_ANSWER);
-        return known(known(pairAt(seen.pool, seen.reading, decimals, exact.sale)));
+        const pair = { ...seen, reading: seen.reading, decimals };
+        return exact.quote === undefined
+          ? known(known(pairAt(pair.pool, pair.reading, decimals, exact.sale)))
+          : planQuoted(pair, exact.sale, exact.quote);
       },
     };
   }

@@ -270,7 +270,7 @@ describe("hooks of Uniswap v4 that leave the amounts to the curve", () => {
     await transact(anvil, hook, "setFee", [700_000]);
     expect(await saleOf(reader, { ...priced, market: { ...priced.market, block: await reader.head() } })).toEqual({
       ...NO_TAX,
-      ...{ sellable: false, why: "the pool pays back 9 % of what it is paid, beside the token's taxes" },
+      ...{ isLossy: true, why: "the pool pays back 9 % of what it is paid, beside the token's taxes" },
     });
   });
 

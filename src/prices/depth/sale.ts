@@ -5,7 +5,6 @@
  */
 import { OverBudget } from "../../core/budget.ts";
 import { AppError } from "../../core/errors.ts";
-import { ZERO_ADDRESS } from "../../core/hex.ts";
 import type { ChainReader } from "../../rpc/port.ts";
 import { ranked, sidesOf } from "../market/market.ts";
 import {
@@ -14,14 +13,12 @@ import {
   format,
   minimum,
   multiply,
-  type Pool,
   powerOfTen,
   type Rational,
   rational,
   truncate,
 } from "../market/pools.ts";
 import type { Quote } from "../market/quote.ts";
-import { STYLES } from "../styles/styles.ts";
 import { actsOnSwaps, mayChangeAmounts } from "../styles/v4.ts";
 import { wayToBuy, wayToSell } from "./accusation.ts";
 import { tradeFailureOf } from "./failed-trades.ts";
@@ -36,7 +33,7 @@ export interface Sale {
   readonly sellTaxPercent: string | null;
   /** Set unless the token sells and both taxes are at most 5 %. */
   readonly why?: string;
-  /** True if a sale gives far less than the price, beside the taxes: the token moves the pool within its transfer. */
+  /** True if a sale gives far less than the price, beside the taxes. */
   readonly isLossy?: true;
 }
 
@@ -223,9 +220,8 @@ function judged(told: Told, way: Way): Sale {
   const taxes = taxesIn(told, way);
   const back = (bought.paid * sold.paid * 100n) / (bought.arrived * sold.arrived || 1n);
   if (back < LEAST_BACK) {
+    // A hook or a plugin charges a large fee, or the token has moved the price within its transfer. It sold nevertheless.
     const why = `the pool pays back ${back} % of what it is paid, beside the token's taxes`;
-    if (mayChargeAny(way.steps.at(-1)!.pool)) return { sellable: false, ...taxes, why };
-    // The pool's own fee is small: the token has moved the price within its transfer.
     return { sellable: true, ...taxes, why, isLossy: true };
   }
   const passed = { sellable: true, ...taxes };
@@ -236,10 +232,6 @@ function judged(told: Told, way: Way): Sale {
   if (!isTaxed(passed)) return passed;
   return { ...passed, why: `the token keeps ${buyTaxPercent} % of a purchase and ${sellTaxPercent} % of a sale` };
 }
-
-/** True if hooks or a plugin may set any fee. */
-const mayChargeAny = ({ key, style }: Pool): boolean =>
-  key === undefined ? STYLES[style].meter?.kind === "algebra-integral" : key.hooks !== ZERO_ADDRESS;
 
 /** The part of `sent` that did not arrive, in per cent, rounded to the hundredth; null if the units are too few for it. */
 function lost(sent: bigint, arrived: bigint): string | null {

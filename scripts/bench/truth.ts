@@ -20,6 +20,7 @@ import { contractArtifact } from "../local-chain/compile.ts";
 import { deploy, placeCode, read, transact } from "../local-chain/contracts.ts";
 import { createRandom } from "../local-chain/random.ts";
 import { machine } from "./machine.ts";
+import { printCases } from "./truth-cases.ts";
 
 const [count = 60, seed = 1] = process.argv.slice(2).map(Number);
 const ETHER = 10n ** 18n;
@@ -158,4 +159,8 @@ for (const which of ["contract", "all"] as const) {
   say(`| \`${which}\` | ${row.join(" | ")} |`);
 }
 await anvil.stop();
+say();
+say("Cases in which judgement decides:");
+say();
+await printCases(say);
 process.exit(0);

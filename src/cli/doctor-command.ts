@@ -32,7 +32,8 @@ import type { BlockHeader } from "../rpc/port.ts";
 import { HeaderForm } from "../rpc/reading/header-form.ts";
 import { newestHeaderOf, skipIn, skipText, someHeadersOf } from "../rpc/reading/headers.ts";
 import { askForSpan, firstUnprunedBlock } from "../rpc/reading/logs.ts";
-import { adviceOf, isHistoryPruned } from "../rpc/rpc-errors.ts";
+import { runsCreationCode } from "../rpc/reading/many-calls.ts";
+import { adviceOf, isHistoryPruned, RpcError } from "../rpc/rpc-errors.ts";
 import { FAILED, openCommandLog } from "./access.ts";
 import type { Command } from "./command.ts";
 
@@ -362,7 +363,49 @@ async function endpointFindings(
     const advice = "Indexing and following work. Prices of old blocks come from logs, where logs tell.";
     findings.push({ what, result: "warning", text: "has no state of old blocks", advice });
   }
+  findings.push(...(await optionFindings(endpoint)));
   return findings;
+}
+
+/** What only some nodes have, the words for it, and what the service does without it. */
+const OPTIONS: readonly {
+  readonly has: string;
+  readonly lacks: string;
+  readonly without: string;
+  readonly ask: (endpoint: EndpointProvider) => Promise<boolean>;
+}[] = [
+  {
+    has: "runs calls without a contract",
+    lacks: "refuses calls without a contract",
+    without: "Pools of concentrated liquidity rank by the liquidity at their price, not by what moves it.",
+    ask: runsCreationCode,
+  },
+  {
+    has: "gives the receipts of a block",
+    lacks: "has no eth_getBlockReceipts",
+    without: "A block whose logs are in doubt is settled by a second endpoint, or asked again.",
+    ask: async (endpoint) => Array.isArray(await endpoint.request("eth_getBlockReceipts", ["latest"])),
+  },
+  {
+    has: "knows the finalized block",
+    lacks: "doesn't know the finalized tag",
+    without: "Blocks are final at the chain's depth, which FINALITY_DEPTH_<CHAIN> sets.",
+    ask: async (endpoint) => (await endpoint.request("eth_getBlockByNumber", ["finalized", false])) !== null,
+  },
+];
+
+async function optionFindings(endpoint: EndpointProvider): Promise<Finding[]> {
+  const { label: what } = endpoint;
+  return Promise.all(
+    OPTIONS.map(async ({ has, lacks, without, ask }): Promise<Finding> => {
+      const isThere = await ask(endpoint).catch((error: unknown) => {
+        if (error instanceof RpcError) return false;
+        throw error;
+      });
+      if (isThere) return { what, result: "ok", text: has };
+      return { what, result: "warning", text: lacks, advice: without };
+    }),
+  );
 }
 
 /** Blocks of a history of two years at twelve seconds, to show what a narrow range costs. */

@@ -291,6 +291,10 @@ function change(
   }
 }
 
+/** True if all transfers are read, and those that an archive told were compared with the contract: `SYNCED` on pages. */
+export const isComplete = ({ status, isUnproven }: Pick<Collection, "status" | "isUnproven">): boolean =>
+  status === "synced" && !isUnproven;
+
 /** The ledgers of all lives, the present one last. */
 export const ledgersOf = ({ earlier, ledger }: Collection): Ledger[] => [...earlier.map((life) => life.ledger), ledger];
 

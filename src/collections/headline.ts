@@ -329,6 +329,10 @@ export function fromHeadline(headline: Headline | undefined): IndexState {
   return { ...REQUESTED, ...fields, forms: (forms?.split(",") ?? []).filter(Boolean) as TransferForm[] };
 }
 
+/** True if archives told the history, and its owners were not compared with the contract yet. */
+export const awaitsProof = ({ archives, provenAt }: Pick<IndexState, "archives" | "provenAt">): boolean =>
+  archives !== "" && provenAt === null;
+
 /** The newest block at which the contract is known to have told its name. */
 export const namedAtOf = ({ namedAt, target }: IndexState): number => namedAt ?? target ?? -1;
 

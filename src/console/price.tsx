@@ -286,14 +286,22 @@ function Trade({ depth, why, tokenSymbol }: Pick<TokenPrice, "depth" | "why" | "
     <>
       <dl class="facts">
         <Fact name="A sale gives">
-          <span title={`$${sell}`}>
-            ${shortened(sell)}, {percent(Number(impactPercent) / 100)} less
-          </span>
+          {sell === null ? (
+            "not known"
+          ) : (
+            <span title={`$${sell}`}>
+              ${shortened(sell)}, {percent(Number(impactPercent) / 100)} less
+            </span>
+          )}
         </Fact>
         <Fact name="A purchase gives">
-          <span title={buy}>
-            {shortened(buy)} {plain(tokenSymbol, 20)}
-          </span>
+          {buy === null ? (
+            "not known"
+          ) : (
+            <span title={buy}>
+              {shortened(buy)} {plain(tokenSymbol, 20)}
+            </span>
+          )}
         </Fact>
         <Fact name="Moving the price by 2 % takes">${shortened(move2PercentUsd)}</Fact>
         <Fact name="A simulated sale">{sale}</Fact>

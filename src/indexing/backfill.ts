@@ -45,6 +45,23 @@ export interface BackfillTask {
 }
 
 /**
+ * Reads the headers of all blocks of a range, each linked to the one before.
+ * @param before the header below the range, if it was read
+ * @throws RpcError `transient` if they are not linked
+ */
+export async function linkedHeaders(
+  reader: Pick<RpcChainReader, "presentHeaders">,
+  fromBlock: number,
+  toBlock: number,
+  before?: BlockHeader,
+): Promise<readonly BlockHeader[]> {
+  const headers = await reader.presentHeaders(numbersBetween(fromBlock, toBlock));
+  const unlinked = firstUnlinked(before === undefined ? headers : [before, ...headers]);
+  if (unlinked === undefined) return headers;
+  throw new RpcError("transient", "the endpoint's headers are not linked", { meta: { block: unlinked.number } });
+}
+
+/**
  * Reads logs of final blocks and checks each block against its header.
  * @param linkedTo a later block; headers are read up to it and must link to it
  * @throws RpcError if headers and logs contradict each other
@@ -56,14 +73,10 @@ async function readChecked(
 ): Promise<{ logs: ChainLog[]; toHash: Hash }> {
   const { fromBlock, toBlock } = filter;
   const last = linkedTo?.number ?? toBlock;
-  const all = await reader.presentHeaders(numbersBetween(fromBlock, last));
+  const all = await linkedHeaders(reader, fromBlock, last);
   const headers = all.slice(0, toBlock - fromBlock + 1);
   if (linkedTo !== undefined && all.at(-1)?.hash !== linkedTo.hash) {
     throw new RpcError("transient", "the endpoint is on another branch", { meta: { block: linkedTo.number } });
-  }
-  const unlinked = firstUnlinked(all);
-  if (unlinked !== undefined) {
-    throw new RpcError("transient", "the endpoint's headers are not linked", { meta: { block: unlinked.number } });
   }
   const logs = await reader.completeLogs(filter, headers, {
     strict: verify === "receipts",

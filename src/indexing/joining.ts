@@ -11,7 +11,7 @@ import {
   needsOnlyAPoll,
   numbersBetween,
 } from "../chain/branch.ts";
-import { failureOf, type IndexState, msUntilRetry, nextBlock } from "../collections/headline.ts";
+import { awaitsProof, failureOf, type IndexState, msUntilRetry, nextBlock } from "../collections/headline.ts";
 import { Semaphore } from "../core/background.ts";
 import { Budget } from "../core/budget.ts";
 import type { Clock } from "../core/clock.ts";
@@ -237,7 +237,7 @@ export class JoiningCollections {
     const { state: before } = joining;
     const from = nextBlock(before);
     const events: NftEvent[] = from <= head.number ? [streams.committed(before, read.value, from, head)] : [];
-    const isUnproven = before.archives !== "" && before.provenAt === null;
+    const isUnproven = awaitsProof(before);
     const done = { type: "IndexingCompleted", block: head.number, hash: head.hash } as const;
     events.push(isUnproven ? { ...done, isUnproven } : done);
     const change = { status: "following", attempt: 0, retryAt: 0, calls: read.calls } as const;

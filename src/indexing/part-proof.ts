@@ -2,7 +2,6 @@
  * What a part of an archive's history must prove before it is stored: its last block's hash, and the receipts of some of its
  * blocks, by the operator's node. Blocks that the node has pruned can't be proven, and are counted as such.
  */
-import { firstUnlinked, numbersBetween } from "../chain/branch.ts";
 import type { Chain } from "../chains/chains.ts";
 import { bytesToHex, type Hash } from "../core/hex.ts";
 import { decodeTransfers } from "../events/columns.ts";
@@ -14,7 +13,7 @@ import type { BlockHeader, BloomedBlocks, ChainLog, TouchedBlocks, Watched } fro
 import type { ProvenLogs, ToldBlock } from "../rpc/reading/block-logs.ts";
 import { namedIn } from "../rpc/reading/bloomed-blocks.ts";
 import { isHistoryPruned, RpcError } from "../rpc/rpc-errors.ts";
-import { type BackfillTask, CHECKED_SPAN } from "./backfill.ts";
+import { type BackfillTask, CHECKED_SPAN, linkedHeaders } from "./backfill.ts";
 import { linesByBlock } from "./omissions.ts";
 
 /** Blocks of one part that are read because their header's fields don't make its hash, while other headers' do. */
@@ -210,11 +209,12 @@ async function compareBlooms(
 ): Promise<BloomsCompared> {
   const filter = { addresses: [address], topics: NFT_TOPICS };
   const bloomed = (await reader.bloomed(headers)).filter(({ logsBloom }) => logsBloom !== undefined);
+  const own = new Set(headers);
   let absent = 0;
   const suspects: ToldBlock[] = [];
   for (const group of bloomed) {
     const isNamed = hasNamed(group, filter);
-    const blocks = group.blocks.filter((header) => headers.includes(header));
+    const blocks = group.blocks.filter((header) => own.has(header));
     const isTold = blocks.map(({ number }) => told.has(number));
     if (!isNamed && !isTold.includes(true)) absent += blocks.length;
     // A bloom over several blocks doesn't tell which of them has the log.
@@ -238,13 +238,11 @@ async function compareHeaders(
   const { reader, signal } = task;
   const suspects: ToldBlock[] = [];
   let absent = 0;
+  let before: BlockHeader | undefined;
   for (let from = range.fromBlock; from <= range.toBlock; from += CHECKED_SPAN) {
     signal.throwIfAborted();
-    const headers = await reader.presentHeaders(numbersBetween(from, Math.min(range.toBlock, from + CHECKED_SPAN - 1)));
-    const unlinked = firstUnlinked(headers);
-    if (unlinked !== undefined) {
-      throw new RpcError("transient", "the endpoint's headers are not linked", { meta: { block: unlinked.number } });
-    }
+    const headers = await linkedHeaders(reader, from, Math.min(range.toBlock, from + CHECKED_SPAN - 1), before);
+    before = headers.at(-1);
     const wrong = headers.find(({ number, hash }) => {
       const at = places.get(number);
       return at !== undefined && hashAt(touched.hashes, at) !== hash;

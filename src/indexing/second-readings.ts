@@ -4,7 +4,7 @@
  */
 import { LRUCache } from "lru-cache";
 import type { ChainWork } from "../chain/consumer.ts";
-import { beginAnew, type IndexState, nextBlock, requesterOf } from "../collections/headline.ts";
+import { awaitsProof, beginAnew, type IndexState, nextBlock, requesterOf } from "../collections/headline.ts";
 import type { Address } from "../core/hex.ts";
 import type { BlockRange, BlockRef, NftEvent } from "../events/types.ts";
 import type { Finding } from "./audit.ts";
@@ -243,5 +243,7 @@ export class SecondReadings {
 }
 
 /** True if the owners of a collection are in doubt, or an archive told them and the contract was not asked yet. */
-const isUnsettled = ({ archives, provenAt, holdings, of, ownersDoubtBlock }: IndexState): boolean =>
-  ownersDoubtBlock !== null || (archives !== "" && (provenAt === null || (holdings === 0 && of === 0)));
+const isUnsettled = (state: IndexState): boolean => {
+  const { archives, holdings, of, ownersDoubtBlock } = state;
+  return ownersDoubtBlock !== null || awaitsProof(state) || (archives !== "" && holdings === 0 && of === 0);
+};

@@ -7,7 +7,7 @@
  * 5. failed tokens with a finished backoff.
  * Sources 3 to 5 walk over columns that follow from the log, in slices. So losing the queue costs time only.
  */
-import type { Collection } from "../collections/collection.ts";
+import { type Collection, isComplete } from "../collections/collection.ts";
 import { FairQueue, type Requester } from "../core/work.ts";
 import { type TokenRef, TransferKind } from "../events/columns.ts";
 import { readSlice } from "../ledger/listing.ts";
@@ -184,7 +184,6 @@ class SlotWalk {
 }
 
 /** Metadata of tokens that only an archive tells is not fetched before the contract has confirmed them. */
-const isComplete = ({ status, isUnproven }: Collection): boolean => status === "synced" && !isUnproven;
 
 /** The document about the collection. A collection becomes complete by a new version, which starts a visit. */
 const OWN_DOCUMENT: Source = {

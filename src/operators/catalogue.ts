@@ -3,7 +3,14 @@
  * the headlines when it is first asked, and then only those of streams that grew. While nobody asks, it costs nothing.
  */
 import { type Chain, chainById } from "../chains/chains.ts";
-import { doubtOf, fromHeadline, historyText, type IndexState, progressOf } from "../collections/headline.ts";
+import {
+  awaitsProof,
+  doubtOf,
+  fromHeadline,
+  historyText,
+  type IndexState,
+  progressOf,
+} from "../collections/headline.ts";
 import type { Address } from "../core/hex.ts";
 import { singleFlight } from "../core/work.ts";
 import { nftStream, parseStream, type StreamName } from "../events/types.ts";
@@ -204,9 +211,10 @@ function rowOf({ stream, headline }: StreamHead): Row | undefined {
   return { chain, address: parsed.address, state: fromHeadline(headline) };
 }
 
-function statusOf({ status, attempt, archives, provenAt }: IndexState): CollectionStatus {
+function statusOf(state: IndexState): CollectionStatus {
+  const { status, attempt } = state;
   // Pages are not complete either before an archive's history was compared with the contract.
-  if (status === "following" && archives !== "" && provenAt === null) return "joining";
+  if (status === "following" && awaitsProof(state)) return "joining";
   const isOpen = status === "requested" || status === "backfilling" || status === "joining";
   if (isOpen && attempt > 0) return "failing";
   return status === "backfilling" ? "indexing" : status;

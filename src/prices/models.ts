@@ -83,7 +83,7 @@ const Provenance = Type.Object(
     ),
     liquidityUsd: decimal("Smaller side of the shallowest pool on the route, in US dollars"),
     confidence: decimal(
-      "From 0 to 1; at most 0.5 while stablecoins are in dispute, at most 0.25 while an archive alone says what the price rests on, at most 0.1 if a sale that is simulated at the head fails or the token keeps more than 5 % of a transfer",
+      "From 0 to 1, by the thinnest pool that the dollar price and the native price depend on; at most 0.5 while stablecoins are in dispute, at most 0.25 while an archive alone says what the price rests on, at most 0.1 if a sale that is simulated at the head fails or the token keeps more than 5 % of a transfer",
     ),
     limitedBy: Type.Optional(
       text("What the simulated sale met, or what an archive alone says, if that limits the confidence"),
@@ -144,13 +144,17 @@ const Provenance = Type.Object(
 const Depth = Type.Object(
   {
     sizeUsd: decimal("The size, in US dollars"),
-    sell: decimal(
-      "Whole units of the route's last quote token, which counts as a dollar, for as many tokens as the size is worth at the price",
+    sell: nullableText(
+      "Whole units of the route's last quote token, which counts as a dollar, for as many tokens as the size is worth at the price; null if a pool's liquidity ends before",
     ),
-    buy: decimal("Whole tokens for as many units of the route's last quote token as the size"),
-    impactPercent: decimal("How much less sell is than the tokens are worth at the price, in per cent; fees included"),
+    buy: nullableText(
+      "Whole tokens for as many units of the route's last quote token as the size; null if a pool's liquidity ends before",
+    ),
+    impactPercent: nullableText(
+      "How much less sell is than the tokens are worth at the price, in per cent; fees included; null without sell",
+    ),
     move2PercentUsd: decimal(
-      "US dollars that go into or out of the route's first pool until its price has moved by 2 %, by the cheaper of the two directions",
+      "US dollars that move the answer by 2 %: those that go into or out of the pool of the route where that is cheapest, in the cheaper direction",
     ),
     realised: nullable(
       Type.Object(
@@ -169,13 +173,13 @@ const Depth = Type.Object(
     ),
     why: Type.Optional(
       text(
-        "What the simulation met: why sellable is false or null, or what the token keeps of a purchase and a sale; how far the last trade was off the price, if by more than 5 %; and that an archive alone says which trades and positions there were",
+        "Why sell or buy is null; what the simulation met: why sellable is false or null, or what the token keeps of a purchase and a sale; how far the last trade was off the price, if by more than 5 %; and that an archive alone says which trades and positions there were",
       ),
     ),
   },
   {
     description:
-      "With include=depth: what trading the size through the route gives at the block, to the last digit, and what it costs to move the price. A fee that the token itself takes is not counted. A token that can't be sold, or keeps more than 5 % of a transfer, has a confidence of 0.1 at most. A last trade that is more than 5 % off the price lowers the confidence. Null if it can't be computed exactly",
+      "With include=depth: what trading the size through the route gives at the block, to the last digit, and what it costs to move the price. A fee that the token itself takes is not counted. A token that can't be sold, or keeps more than 5 % of a transfer, has a confidence of 0.1 at most. A last trade that is more than 5 % off the price lowers the confidence. Null if neither direction can be computed exactly",
   },
 );
 

@@ -1,24 +1,14 @@
-/**
- * Figures of a price that need a past block: the block at a moment, the price 24 hours before, and the 30-minute
- * average.
- */
+/** What prices need of past blocks: the last block at a moment, and the 30-minute average. */
 import { LRUCache } from "lru-cache";
 import type { ChainView } from "../chain/consumer.ts";
-import { AppError, Refusal } from "../core/errors.ts";
-import type { Address } from "../core/hex.ts";
+import { runInSlices } from "../core/background.ts";
+import { AppError } from "../core/errors.ts";
 import type { ChainReader } from "../rpc/port.ts";
 import type { RunInSlot } from "./answer-cache.ts";
-import type { Market, PricedBlock } from "./market/market.ts";
+import { averagedPools, TWAP_WINDOW, timeWeighted } from "./market/average.ts";
+import type { PricedBlock } from "./market/market.ts";
 import type { Rational } from "./market/pools.ts";
-import {
-  archiveLimitOf,
-  type Quote,
-  type QuoteOptions,
-  quote,
-  repriced,
-  TWAP_WINDOW,
-  timeWeighted,
-} from "./market/quote.ts";
+import type { Quote, QuoteOptions } from "./market/quote.ts";
 import { seriesBetween, undefinedIfUnreadable } from "./search/history.ts";
 import type { Markets } from "./search/markets.ts";
 
@@ -163,62 +153,26 @@ export class PastFigures {
   }
 
   /**
-   * Returns the price in US dollars of the last block at or before 24 hours before a quote: by the same route if it had a
-   * price then, else by the route that ranks first at that block. Undefined without a price at that block, or if the
-   * search for it exceeds the log limit or the budget.
-   * @param unlisted the unlisted factory that the request names
-   * @param optionsAt the request's options for another market
+   * Returns the last block at or before 24 hours before another. Undefined if the chain is younger, or if the search for
+   * it exceeds the log limit or the budget.
    * @param finalized blocks up to this number are final
    */
-  async dayBefore(
-    now: Quote,
-    unlisted: Address | undefined,
-    optionsAt: (market: Market) => QuoteOptions,
-    finalized: number,
-  ): Promise<PastFigure | undefined> {
-    const { block } = now.market;
-    const read = async () => {
-      const then = await this.#times.lastAt(block.timestamp - DAY_SECONDS, block, finalized);
-      return then && this.#usdAt(now, unlisted, then, optionsAt);
-    };
-    return undefinedIfUnreadable(read());
-  }
-
-  async #usdAt(
-    { route, token }: Quote,
-    unlisted: Address | undefined,
-    block: PricedBlock,
-    optionsAt: (market: Market) => QuoteOptions,
-  ): Promise<PastFigure | undefined> {
-    const { markets } = this.#options;
-    if (route !== undefined) {
-      const pools = route.legs.map((leg) => leg.pool);
-      const then = await markets.past(token, block, pools);
-      const usd = repriced(then, route, (pool) => then.states.get(pool.id));
-      const isArchivesAlone = [...then.states.values()].some(({ archive }) => archive?.alone !== undefined);
-      if (usd !== undefined) return { usd, isArchivesAlone };
-    }
-    try {
-      const subject = await markets.subject(token, unlisted, block.number);
-      const market = await markets.pastFor(subject, block, optionsAt);
-      const then = quote(market, optionsAt(market));
-      return { usd: then.usd, isArchivesAlone: archiveLimitOf(then) !== undefined };
-    } catch (error) {
-      if (error instanceof Refusal) return undefined;
-      throw error;
-    }
+  dayBefore(block: PricedBlock, finalized: number): Promise<PricedBlock | undefined> {
+    return undefinedIfUnreadable(this.#times.lastAt(block.timestamp - DAY_SECONDS, block, finalized));
   }
 
   /**
-   * Returns the 30-minute average of a quote's route in US dollars, from the pools' logs. Undefined for a price without a
-   * route, for a route without a price in the window, or if the read exceeds the log limit.
+   * Returns the 30-minute average of a quote in US dollars, from the pools' logs. Undefined for a price without a route,
+   * for a token without a price in the window, or if the read exceeds the log limit.
    * @param turn runs the read of past blocks when a slot is free
    */
-  async average({ token, route, market }: Quote, turn: RunInSlot): Promise<PastFigure | undefined> {
+  async average(priced: Quote, options: QuoteOptions, turn: RunInSlot): Promise<PastFigure | undefined> {
+    const { token, route, market } = priced;
     if (route === undefined) return undefined;
     const { markets, reader, view } = this.#options;
     const { block } = market;
-    const pools = route.legs.map((leg) => leg.pool);
+    const averaged = averagedPools(priced, options);
+    const pools = [...averaged.own, ...averaged.onward];
     const read = async () => {
       const start = block.timestamp - TWAP_WINDOW;
       const from = await this.#times.lastAt(start, block, view.finalized()?.number ?? -1);
@@ -228,7 +182,7 @@ export class PastFigures {
     const series = await undefinedIfUnreadable(turn(read));
     if (series === undefined) return undefined;
     const { states, isArchivesAlone } = series;
-    const usd = timeWeighted(market, route, states, block.timestamp);
+    const usd = await runInSlices(timeWeighted(priced, options, averaged, states, block.timestamp));
     return usd && { usd, isArchivesAlone };
   }
 }

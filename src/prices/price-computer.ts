@@ -22,6 +22,7 @@ import {
   confidence,
   floorOf,
   isFromArchive,
+  notAToken,
   type Quote,
   type QuoteOptions,
   quote,
@@ -133,6 +134,8 @@ interface ComputerOptions {
   readonly figures: PastFigures;
   /** True if the published head is the chain's newest one, as far as is known. */
   readonly isFresh: () => boolean;
+  /** Returns the kept answer to a request, or computes and keeps it. */
+  readonly keptOr: (request: PriceRequest, compute: () => Promise<PriceAnswer>) => Promise<PriceAnswer>;
 }
 
 /** Resolves to a refusal in place of its error, unless it is about more than the one request. */
@@ -162,6 +165,14 @@ function saidByArchive(error: unknown, { archive }: Market): unknown {
   const byArchive = archiveLimitOf({ market: { archive }, route: undefined, nativeSide: undefined });
   const searched = { ...(error.details?.["searched"] as object | undefined), why: byArchive };
   return new Refusal(error.code, error.message, { details: { ...error.details, searched, source: "archive" } });
+}
+
+/** An NFT contract that has decimals and a supply, too, is a token only if it has a pool. */
+function unlessNft(error: unknown, token: Address, { chain, facts, pools }: Market): unknown {
+  if (facts.standard === undefined || !(error instanceof Refusal) || error.code !== "no_pool") return error;
+  const isKnown = error.details?.["searched"] === undefined;
+  const hasPool = pools.some(({ token0, token1 }) => token0 === token || token1 === token);
+  return isKnown && !hasPool ? notAToken(token, chain, facts, false) : error;
 }
 
 /** What an archive alone says, in a refusal; undefined if it rests on no archive's word. */
@@ -392,8 +403,9 @@ export class PriceComputer {
   async #finish(question: PriceComputation, market: Market): Promise<PriceAnswer> {
     const { request, selection, turn } = question;
     const { refusals } = Budget;
-    const priced = await this.#quote(question, market);
-    const optionsAt = (then: Market): QuoteOptions => this.#quoteOptions(request, selection, then);
+    const priced = await this.#quote(question, market).catch((error: unknown) => {
+      throw unlessNft(error, request.address, market);
+    });
     const { depthUsd: sizeUsd } = request;
     const hasDayBefore = request.percentChange || request.pair === true;
     const isWanted: Readonly<Record<Extra, boolean>> = {
@@ -404,12 +416,10 @@ export class PriceComputer {
     const part = <T>(extra: Extra, work: () => Promise<T>): Promise<T> | undefined =>
       isWanted[extra] ? Budget.part(COSTS[extra] / all, work) : undefined;
     const [dayBefore, twap, redemption, sale, depth] = await Promise.all([
-      part("dayBefore", () =>
-        undefinedIfOverBudget(
-          turn(() => this.#figures.dayBefore(priced, selection.unlisted, optionsAt, this.finalized)),
-        ),
+      part("dayBefore", () => undefinedIfOverBudget(turn(() => this.#dayBefore(question, market.block)))),
+      part("twap", () =>
+        undefinedIfOverBudget(this.#figures.average(priced, this.#quoteOptions(request, selection, market), turn)),
       ),
-      part("twap", () => undefinedIfOverBudget(this.#figures.average(priced, turn))),
       part("redemption", () => undefinedIfOverBudget(redemptionOf(this.#options.reader, priced))),
       part("sale", () => turn(() => this.#depths.sale(priced))),
       part("depth", () => turn(() => this.#depths.of(priced, sizeUsd!))),
@@ -443,6 +453,25 @@ export class PriceComputer {
       archiveLimit,
       isCutShort: Budget.refusals > refusals,
     };
+  }
+
+  /**
+   * Returns the price 24 hours before a block: the answer that the same request gets for the last block at or before that
+   * time. Undefined if it would be refused there.
+   */
+  async #dayBefore(question: PriceComputation, block: PricedBlock): Promise<PastFigure | undefined> {
+    const then = await this.#figures.dayBefore(block, this.finalized);
+    if (then === undefined) return undefined;
+    const { address, exchange, minLiquidityUsd } = question.request;
+    const request: PriceRequest = {
+      ...{ address, percentChange: false, provenance: false, toBlock: then.number },
+      ...(exchange === undefined ? {} : { exchange }),
+      ...(minLiquidityUsd === undefined ? {} : { minLiquidityUsd }),
+    };
+    const compute = () => this.#inPast({ ...question, request, turn: atOnce }, then.number);
+    const answer = await orRefusal(() => this.#options.keptOr(request, compute));
+    if (answer instanceof Refusal) return undefined;
+    return { usd: answer.usd, isArchivesAlone: answer.archiveLimit !== undefined };
   }
 
   /** Quotes the token; if it has no pool that state reads find, by those that only announcements tell. */

@@ -148,7 +148,11 @@ class PriceService implements Prices {
     };
     this.#markets = markets;
     const isFresh = () => this.#isFresh;
-    this.#computer = new PriceComputer({ chain, reader, view, markets, figures, listed, isFresh, exchanges });
+    const keptOr = async (request: PriceRequest, compute: () => Promise<PriceAnswer>) => {
+      const key = keyOf(request);
+      return (await this.#kept(request, key)) ?? this.#keep(key, await compute());
+    };
+    this.#computer = new PriceComputer({ chain, reader, view, markets, figures, listed, isFresh, exchanges, keptOr });
     const bytesOf = ({ body }: PriceAnswer): number => body.length * 2 + 512;
     this.#answers = new AnswerCache({ maxBytes: answerBytes, bytesOf });
     this.#series = new PriceSeries({

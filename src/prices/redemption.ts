@@ -20,9 +20,6 @@ export interface Redemption {
   readonly usd: Rational | undefined;
 }
 
-/** Raw shares that are asked about: enough digits whatever the share's decimals. */
-const ASKED_SHARES = 10n ** 18n;
-
 /** What a contract says of itself, in raw units of the asset for raw units of the token. */
 interface Rate {
   readonly standard: Redemption["standard"];
@@ -33,10 +30,14 @@ interface Rate {
 /** Lido's `stEthPerToken` and Rocket Pool's `getExchangeRate` are for one whole token of 18 decimals. */
 const PER_WHOLE = 10n ** 18n;
 
-function rateIn([asset, assets, perToken, steth, exchangeRate]: readonly CallResult[], chain: Chain): Rate | undefined {
+function rateIn(
+  [asset, assets, perToken, steth, exchangeRate]: readonly CallResult[],
+  shares: bigint,
+  chain: Chain,
+): Rate | undefined {
   const [vaultAsset, inAssets] = [addressAnswer(asset), answer(assets)];
   if (vaultAsset !== undefined && inAssets !== undefined) {
-    return { standard: "ERC-4626", asset: vaultAsset, rate: rational(inAssets, ASKED_SHARES) };
+    return { standard: "ERC-4626", asset: vaultAsset, rate: rational(inAssets, shares) };
   }
   const [lido, inSteth, inCoin] = [addressAnswer(steth), answer(perToken), answer(exchangeRate)];
   if (lido !== undefined && inSteth !== undefined) {
@@ -52,17 +53,20 @@ export async function redemptionOf(
   { market, token, usd, native }: Quote,
 ): Promise<Redemption | undefined> {
   const { chain, block, facts } = market;
+  if (facts.decimals === undefined) return undefined;
+  // One whole share: a vault may refuse more than it has, and rounds a small part of a share away.
+  const shares = 10n ** BigInt(facts.decimals);
   const read = (calls: readonly Call[]) => reader.callsAtBlock(calls, block).then(({ results }) => results);
   try {
     const said = await read([
       call(token, "asset()"),
-      call(token, "convertToAssets(uint256)", ASKED_SHARES.toString(16).padStart(64, "0")),
+      call(token, "convertToAssets(uint256)", shares.toString(16).padStart(64, "0")),
       call(token, "stEthPerToken()"),
       call(token, "stETH()"),
       call(token, "getExchangeRate()"),
     ]);
-    const rate = rateIn(said, chain);
-    if (rate === undefined || facts.decimals === undefined) return undefined;
+    const rate = rateIn(said, shares, chain);
+    if (rate === undefined) return undefined;
     const known = market.decimals.get(rate.asset);
     const places = known === undefined ? answer((await read([call(rate.asset, "decimals()")]))[0]) : BigInt(known);
     if (places === undefined || places > MAX_PLACES) return undefined;

@@ -3,7 +3,7 @@
  * nothing throws. Pure.
  */
 import { type Chain, chainById, DEFAULT_CHAIN, parseChain } from "../chains/chains.ts";
-import { type Collection, transfersOf } from "../collections/collection.ts";
+import { type Collection, isComplete, transfersOf } from "../collections/collection.ts";
 import { type Address, parseAddress } from "../core/hex.ts";
 import { decodeTransfers, TransferKind, wordsToBigInt } from "../events/columns.ts";
 import {
@@ -355,8 +355,7 @@ function blocksLeft({ identified, end }: Collection): number {
 }
 
 /** True if nothing is left to index. An address without a contract has no history to complete. */
-const isDone = ({ status, isUnproven }: Collection): boolean =>
-  (status === "synced" && !isUnproven) || status === "not_nft";
+const isDone = (collection: Collection): boolean => isComplete(collection) || collection.status === "not_nft";
 
 /** From 0 to 100; 100 only when complete. */
 function percentOf(collection: Collection): number {

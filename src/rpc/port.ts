@@ -133,6 +133,27 @@ export interface OverriddenCall {
   readonly accounts: Readonly<Record<Address, { readonly code: string; readonly balance: bigint }>>;
 }
 
+/** A transaction of an account, as wallets send them. */
+export interface SimulatedTransaction {
+  readonly from: Address;
+  readonly to: Address;
+  /** Hex with 0x. */
+  readonly data: string;
+  /** Wei. Default: 0. */
+  readonly value?: bigint;
+  readonly gas: number;
+}
+
+/** A block on top of a real one, or of another simulated one. Its number and time may leave a gap to the block below. */
+export interface SimulatedBlock {
+  readonly number: number;
+  /** Seconds. */
+  readonly timestamp: number;
+  /** Accounts that have this code or balance from this block on. */
+  readonly accounts?: Readonly<Record<Address, { readonly code?: string; readonly balance?: bigint }>>;
+  readonly transactions: readonly SimulatedTransaction[];
+}
+
 /** A call's outcome. `ok` is false if it reverted or ran out of gas. */
 export interface CallResult {
   readonly ok: boolean;
@@ -288,6 +309,13 @@ export interface ChainReader {
    * @throws AppError `state_unavailable` like `calls`, `rpc_late` after that time
    */
   callOverridden(call: OverriddenCall, block: number): Promise<CallResult | undefined>;
+
+  /**
+   * Runs transactions in a row on top of a block by one `eth_simulateV1`, for at most 5 s; a failure is retried once.
+   * Returns the outcome of each, those of all blocks in one list. Undefined if no endpoint ran them.
+   * @throws AppError `state_unavailable` like `calls`, `rpc_late` after that time
+   */
+  simulate(blocks: readonly SimulatedBlock[], block: number): Promise<readonly CallResult[] | undefined>;
 
   /** Returns contract code, hex with 0x; `0x` if there is none. @throws AppError `state_unavailable` like `calls` */
   code(address: Address, block: BlockTag): Promise<string>;

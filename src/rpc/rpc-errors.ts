@@ -119,6 +119,15 @@ export function isUnknownRefusal(error: unknown): error is RpcError {
   return isUnknown && ("rpcCode" in meta || "status" in meta);
 }
 
+/**
+ * Marks a refusal, in unknown words, of what only some nodes have. The request is repeated, and the endpoint doesn't rest
+ * for it: its other requests show whether it is well.
+ */
+export function asOptional(error: unknown): unknown {
+  if (!isUnknownRefusal(error) || !("rpcCode" in error.meta)) return error;
+  return new RpcError(error.kind, error.message, { meta: { ...error.meta, isOptional: true }, cause: error });
+}
+
 const CONNECTION_FAULTS: ReadonlyMap<unknown, string> = new Map([
   ["ECONNREFUSED", "connection refused"],
   ["ECONNRESET", "connection lost"],

@@ -222,14 +222,14 @@ test("begins the prices with the known tokens of a chain and with those that wer
   const demo = market.demo.address.toLowerCase();
   const page = await open("/price");
   const known = await shows(page, /WETH[\s\S]*UNI/, "[aria-label='Known tokens']");
-  expect(known).not.toContain("WMATIC");
+  expect(known).not.toContain("WPOL");
   expect(await textOf(page)).not.toContain("Recently viewed");
   await goTo(page, "/price/polygon");
-  await shows(page, "WMATIC", "[aria-label='Known tokens']");
+  await shows(page, "WPOL", "[aria-label='Known tokens']");
   await goTo(page, "/price");
   await shows(page, "WETH", "[aria-label='Known tokens']");
   await page.select("#known-chain", "polygon");
-  await shows(page, "WMATIC", "[aria-label='Known tokens']");
+  await shows(page, "WPOL", "[aria-label='Known tokens']");
   await page.type("#known-text", "nothing at all");
   await shows(page, "Enter its address above", "main");
   // Tokens are kept once their price was shown.

@@ -21,6 +21,50 @@ contract WrappedCoin is TestToken("Wrapped", "WCOIN", 18) {
     }
 }
 
+/// The chain's coin that is a token itself, as Celo has it: a precompile moves the coins, and there is nothing to wrap.
+contract CoinToken {
+    event Transfer(address indexed from, address indexed to, uint256 value);
+    event Approval(address indexed owner, address indexed spender, uint256 value);
+
+    address private constant MOVER = 0x00000000000000000000000000000000000000fd;
+    string public constant name = "Coin";
+    string public constant symbol = "COIN";
+    uint8 public constant decimals = 18;
+
+    mapping(address => mapping(address => uint256)) public allowance;
+
+    function balanceOf(address owner) external view returns (uint256) {
+        return owner.balance;
+    }
+
+    function approve(address spender, uint256 value) external returns (bool) {
+        allowance[msg.sender][spender] = value;
+        emit Approval(msg.sender, spender, value);
+        return true;
+    }
+
+    function transfer(address to, uint256 value) external returns (bool) {
+        return move(msg.sender, to, value);
+    }
+
+    function transferFrom(address from, address to, uint256 value) external returns (bool) {
+        allowance[from][msg.sender] -= value;
+        return move(from, to, value);
+    }
+
+    /// Gives coins of the caller: nobody can make any.
+    function mint(address to, uint256 value) external {
+        move(msg.sender, to, value);
+    }
+
+    function move(address from, address to, uint256 value) private returns (bool) {
+        (bool ok,) = MOVER.call(abi.encode(from, to, value));
+        require(ok, "coins not moved");
+        emit Transfer(from, to, value);
+        return true;
+    }
+}
+
 contract OpenZeppelinToken is ERC20("Open", "OPEN") {
     function mint(address to, uint256 value) external {
         _mint(to, value);
@@ -132,6 +176,13 @@ contract FalseToken is ArmedToken {
     function transfer(address to, uint256 value) external override returns (bool) {
         if (isArmed() && to == pool) return false;
         move(msg.sender, to, value);
+        return true;
+    }
+
+    function transferFrom(address from, address to, uint256 value) external override returns (bool) {
+        if (isArmed() && to == pool) return false;
+        allowance[from][msg.sender] -= value;
+        move(from, to, value);
         return true;
     }
 }

@@ -15,6 +15,17 @@ contract AbsurdDecimalsToken is Ledger {
     }
 }
 
+/// An ERC-404: fungible units, and a contract that says it is one of NFTs.
+contract HybridToken is Ledger {
+    string public constant name = "Hybrid";
+    string public constant symbol = "HYB";
+    uint8 public constant decimals = 18;
+
+    function supportsInterface(bytes4 id) external pure returns (bool) {
+        return id == 0x01ffc9a7 || id == 0x80ac58cd;
+    }
+}
+
 /// Has decimals(), but the call reverts.
 contract MuteDecimalsToken is Ledger {
     string public constant name = "Mute";

@@ -119,10 +119,10 @@ for (const name of ["Uniswap v4", "Uniswap v3 and SushiSwap v3", "Slipstream"]) 
       const { depth } = await asked();
       const tokens = truncate(multiply(divide(rational(sizeUsd), await usdOf(token, first)), rational(10n ** 18n)));
       const coins = await sold(first, token, tokens, holder);
-      expect(inUnits(depth!.sell, 6)).toBe(await sold(coin, native, coins, coin.id));
+      expect(inUnits(depth!.sell!, 6)).toBe(await sold(coin, native, coins, coin.id));
       const later = await asked();
       const bought = await sold(coin, dollar, sizeUsd * 10n ** 6n, coin.id);
-      expect(inUnits(later.depth!.buy, 18)).toBe(await sold(first, native, bought, holder));
+      expect(inUnits(later.depth!.buy!, 18)).toBe(await sold(first, native, bought, holder));
     }
   });
 }
@@ -157,10 +157,16 @@ test("tells what a sale loses against the price, what 2 % cost, and the last tra
 });
 
 test("tells what the simulated sale met, and limits the confidence", async () => {
-  const token = await deployed("TaxedToken", [100, 600]);
-  const first = await pool("Uniswap v3 and SushiSwap v3", token, native, [1n, 50n]);
   const { abi } = await contractArtifact("TaxedToken");
-  await transact(anvil, contractAt(anvil, token, abi), "arm", [first.id]);
+  // Such a pool wants its due whole, so no router sells a token that keeps a part.
+  const unsold = await deployed("TaxedToken", [100, 600]);
+  const wanting = await pool("Uniswap v3 and SushiSwap v3", unsold, native, [1n, 50n]);
+  await transact(anvil, contractAt(anvil, unsold, abi), "arm", [wanting.id]);
+  const refused = await ask(unsold, { include: "provenance,depth" });
+  expect([refused.depth?.sellable, refused.provenance!.confidence]).toEqual([false, "0.1"]);
+  const token = await deployed("TaxedToken", [100, 600]);
+  await pool("Uniswap v4", token, native, [1n, 50n]);
+  await transact(anvil, contractAt(anvil, token, abi), "arm", [made.get("Uniswap v4")!.venue.factory]);
   const { depth, provenance } = await ask(token, { include: "provenance,depth" });
   expect([depth?.sellable, depth?.why]).toEqual([true, "the token keeps 1 % of a purchase and 6 % of a sale"]);
   expect(provenance!.confidence).toBe("0.1");
@@ -172,12 +178,23 @@ test("tells what the simulated sale met, and limits the confidence", async () =>
   expect((await ask(ordinary, { include: "provenance" })).provenance).not.toHaveProperty("limitedBy");
 });
 
+/** A node that takes no state overrides in calls, so that no swap can be simulated there. */
+const startWithoutOverrides = () =>
+  startRpcProxy(anvil.url, {
+    onRequest: ({ method, params }) =>
+      method === "eth_call" && params.length === 3
+        ? { error: { code: -32602, message: "too many arguments, want at most 2" } }
+        : undefined,
+  });
+
 test("names a token that can't be sold also where the depth is not computed", async () => {
   const token = await deployed("HoneypotToken");
   const first = await pool("Algebra 1", token, native, [1n, 50n]);
   const { abi } = await contractArtifact("HoneypotToken");
   await transact(anvil, contractAt(anvil, token, abi), "arm", [first.id]);
-  const { depth, why, provenance } = await ask(token, { include: "provenance,depth" });
+  const node = await startWithoutOverrides();
+  const { depth, why, provenance } = await ask(token, { include: "provenance,depth" }, pricesAt(node.url));
+  await node.stop();
   expect([depth, provenance!.confidence]).toEqual([null, "0.1"]);
   expect(why).toStartWith("the depth of algebra-v1 pools is not computed; ");
 });
@@ -234,14 +251,75 @@ test("is the same at a past block, from its state or from logs; else null with t
   await narrow.stop();
 });
 
-test("is null with the reason for a style that is not computed, and for a size beyond the ticks", async () => {
-  const [onAlgebra, onV3] = [await newToken(anvil), await newToken(anvil)];
+test("is what the pool itself says for a style that is not computed, if the node takes state overrides", async () => {
+  const token = await newToken(anvil);
+  const first = await pool("Algebra 1", token, native, [1n, 50n]);
+  const price = await usdOf(token, first);
+  const { depth } = await ask(token);
+  const tokens = truncate(divide(rational(1_000n * 10n ** 18n), price));
+  const coins = await sold(first, token, tokens, first.id);
+  expect(await sold(coin, native, coins, coin.id)).toBe(inUnits(depth!.sell!, 6));
+  expect([depth!.sellable, depth!.why]).toEqual([true, undefined]);
+  expect(Number(depth!.impactPercent)).toBeGreaterThan(0.05);
+  const small = await ask(token, { size_usd: "10" });
+  expect(Number(small.depth!.impactPercent)).toBeLessThan(Number(depth!.impactPercent));
+});
+
+test("is null with the reason for a size that such a pool doesn't give", async () => {
+  const token = await newToken(anvil);
+  const first = await pool("Algebra 1", token, native, [1n, 50n], 0n);
+  const { tick } = (await first.truth()) as { readonly tick: number };
+  const middle = Math.floor(tick / 60) * 60;
+  await first.mint(middle - 600, middle + 600, 10n ** 23n);
+  const { depth, why } = await ask(token, { size_usd: "1000000000" });
+  expect([depth, why]).toEqual([
+    null,
+    "the depth of algebra-v1 pools is not computed, and a simulated swap of the size did not go through",
+  ]);
+});
+
+test("is null with the reason for a style that is not computed without overrides", async () => {
+  const onAlgebra = await newToken(anvil);
   await pool("Algebra 1", onAlgebra, native, [1n, 50n]);
-  await pool("PancakeSwap v3", onV3, native, [1n, 50n], 10n ** 21n);
-  const { depth, why } = await ask(onAlgebra);
+  const node = await startWithoutOverrides();
+  const { depth, why } = await ask(onAlgebra, {}, pricesAt(node.url));
+  await node.stop();
   expect([depth, why]).toEqual([null, "the depth of algebra-v1 pools is not computed"]);
-  const beyond = await ask(onV3, { size_usd: "100000000" });
-  expect([beyond.depth, beyond.why]).toEqual([null, "the size runs beyond the ticks that are read"]);
+});
+
+const LITTLE = 10n ** 21n;
+
+for (const name of ["Uniswap v4", "Uniswap v3 and SushiSwap v3", "PancakeSwap v3"]) {
+  test(`is read on for a size beyond the ticks near the price: ${name}`, async () => {
+    const token = await newToken(anvil);
+    const first = await pool(name, token, native, [1n, 50n], LITTLE);
+    const holder = name === "Uniswap v4" ? made.get(name)!.venue.factory : first.id;
+    for (let at = 1; at <= 12; at++) await first.mint(-1_200 * at - 60_000, 1_200 * at + 30_000, LITTLE);
+    // A sale of this size moves the price by a factor of a hundred.
+    const sizeUsd = 10_000_000n;
+    const { depth } = await ask(token, { size_usd: String(sizeUsd) });
+    const tokens = truncate(multiply(divide(rational(sizeUsd), await usdOf(token, first)), rational(10n ** 18n)));
+    const coins = await sold(first, token, tokens, holder);
+    expect(inUnits(depth!.sell!, 6)).toBe(await sold(coin, native, coins, coin.id));
+  });
+}
+
+test("gives the other direction if one runs out, at the head as at a past block", async () => {
+  const token = await newToken(anvil);
+  const name = "Uniswap v3 and SushiSwap v3";
+  const first = await pool(name, token, native, [1n, 50n], 0n);
+  const state = await first.truth();
+  const tick = state.style === "v3" ? Math.floor(state.tick / 10) * 10 : 0;
+  await first.mint(tick - 100, tick + 100, 10n ** 23n);
+  // The rest is on the side of the native coin: sales of the token end, purchases go on.
+  const [lower, upper] = first.token0 === token ? [tick + 100, 887_270] : [-887_270, tick - 100];
+  await first.mint(lower, upper, 10n ** 23n);
+  const now = await ask(token, { size_usd: "1000000" });
+  expect(now.depth).toMatchObject({ sell: null, impactPercent: null });
+  expect(now.depth!.why).toStartWith("no sale: the pool's liquidity ends before the size is traded");
+  expect(now.depth!.move2PercentUsd).toMatch(/^\d/);
+  const bought = await sold(coin, dollar, 1_000_000n * 10n ** 6n, coin.id);
+  expect(inUnits(now.depth!.buy!, 18)).toBe(await sold(first, native, bought, first.id));
 });
 
 test("lowers the confidence if the last trade was off the price, and says so", async () => {

@@ -167,7 +167,7 @@ describe("the change over a day", () => {
     (await world.price(TOKEN, { include: "percent_change" }))["24hrPercentChange"];
 
   for (const archive of [true, false]) {
-    test(`uses today's route if that had a price then, ${archive ? "with" : "without"} archive state`, async () => {
+    test(`is that of the two answers, although another pool ranked first then, ${archive ? "with" : "without"} archive state`, async () => {
       const world = dollarWorld();
       world.chain.archive = archive;
       // Yesterday's deeper pool is not today's deeper pool.
@@ -177,10 +177,11 @@ describe("the change over a day", () => {
       world.setPair(today, TOKEN, 1_000n, 25n);
       world.setPair(yesterday, TOKEN, 100n, 4n);
       expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 50, exchangeName: "Uniswap v2" });
-      expect(await change(world)).toBe("150");
+      expect((await world.price(TOKEN, { to_block: "0" })).usdPrice).toBe(80);
+      expect(await change(world)).toBe("-37.5");
     });
 
-    test(`ranks the pools of that time if today's route had no price, ${archive ? "with" : "without"} archive state`, async () => {
+    test(`ranks the pools of that time, if today's route had no price, ${archive ? "with" : "without"} archive state`, async () => {
       const world = dollarWorld();
       world.chain.archive = archive;
       world.pair(TOKEN, 10_000n, WETH, 400n, SUSHI);
@@ -198,6 +199,85 @@ describe("the change over a day", () => {
       world.pair(TOKEN, 100_000n, WETH, 6_000n);
       const floor = { include: "percent_change", min_liquidity_usd: "3000" };
       expect(await world.price(TOKEN, floor)).not.toHaveProperty("24hrPercentChange");
+    });
+
+    test(`is omitted if the pool was an empty shell then, ${archive ? "with" : "without"} archive state`, async () => {
+      for (const root of [2n ** 50n, 2n ** 150n]) {
+        const world = dollarWorld();
+        world.chain.archive = archive;
+        const pool = world.chain.pool({ factory: UNI3, style: "v3", fee: 3000, tokens: [TOKEN, DAI] });
+        world.chain.initialize(pool, root, 0);
+        world.chain.mine(100, 1_200);
+        world.chain.swap(pool, 2n ** 96n, 10n ** 24n, 0, [10n ** 24n, 10n ** 24n]);
+        const record = await world.price(TOKEN, { include: "percent_change,pair" });
+        expect(record).toMatchObject({ usdPrice: 1, usdPrice24h: null, usdPrice24hrUsdChange: null });
+        expect(record).not.toHaveProperty("24hrPercentChange");
+      }
+    });
+
+    test(`is omitted if the pool had too little then, ${archive ? "with" : "without"} archive state`, async () => {
+      const world = dollarWorld();
+      world.chain.archive = archive;
+      const pool = world.pair(TOKEN, 4n, USDC, 20n);
+      world.chain.mine(100, 1_200);
+      world.setPair(pool, TOKEN, 1_000_000n, 1_000_000n);
+      expect(await world.price(TOKEN, { include: "percent_change" })).not.toHaveProperty("24hrPercentChange");
+      expect(await world.refusal(TOKEN, { to_block: "0" })).toMatchObject({ code: "low_liquidity" });
+    });
+  }
+});
+
+describe("the average of half an hour", () => {
+  const average = async (world: ReturnType<typeof dollarWorld>): Promise<number> =>
+    Number((await world.price(TOKEN, { include: "provenance" })).provenance!.twap30m);
+  const shellOf = (world: ReturnType<typeof dollarWorld>) =>
+    world.chain.pool({ factory: UNI3, style: "v3", fee: 3000, tokens: [TOKEN, DAI] });
+
+  for (const archive of [true, false]) {
+    const state = `${archive ? "with" : "without"} archive state`;
+
+    test(`leaves out the time in which the pool was an empty shell, ${state}`, async () => {
+      const world = dollarWorld();
+      world.chain.archive = archive;
+      const pool = shellOf(world);
+      world.chain.initialize(pool, 2n ** 120n, 0);
+      world.chain.mine(200);
+      world.chain.swap(pool, 2n ** 96n, 10n ** 24n, 0, [10n ** 24n, 10n ** 24n]);
+      world.chain.mine(50);
+      expect(await average(world)).toBe(1);
+    });
+
+    test(`leaves out the time in which the pool had less than the floor, ${state}`, async () => {
+      const world = dollarWorld();
+      world.chain.archive = archive;
+      const pool = world.pair(TOKEN, 1n, USDC, 300n);
+      world.chain.mine(200);
+      world.setPair(pool, TOKEN, 10_000n, 20_000n);
+      world.chain.mine(50);
+      expect(await average(world)).toBe(2);
+    });
+
+    test(`is by the pool that ranked first at each moment, ${state}`, async () => {
+      const world = dollarWorld();
+      world.chain.archive = archive;
+      const before = world.pair(TOKEN, 10_000n, USDC, 20_000n);
+      const now = world.pair(TOKEN, 10n, USDC, 1_000n, SUSHI);
+      world.chain.mine(200);
+      // The last 25 blocks of 12 seconds, of half an hour.
+      world.setPair(before, TOKEN, 1n, 2n);
+      world.setPair(now, TOKEN, 10_000n, 30_000n);
+      world.chain.mine(25);
+      expect((await world.price(TOKEN)).usdPrice).toBe(3);
+      expect(await average(world)).toBeCloseTo((1_500 * 2 + 300 * 3) / 1_800, 9);
+    });
+
+    test(`counts a sliver of liquidity no deeper than the pool's balance, ${state}`, async () => {
+      const world = dollarWorld();
+      world.chain.archive = archive;
+      world.pair(TOKEN, 10_000n, DAI, 20_000n);
+      world.chain.swap(shellOf(world), 1n << 110n, 10n ** 27n, 0, [10n ** 18n, 10n ** 18n]);
+      world.chain.mine(200);
+      expect(await average(world)).toBe(2);
     });
   }
 });

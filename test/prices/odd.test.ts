@@ -163,6 +163,13 @@ describe("on Ethereum", () => {
     const record = await ask(prices, token);
     expect(record.usdPrice).toBeCloseTo(10_000, 3);
     expect(record.usdPriceFormatted).not.toContain("e");
+    // More than the 127 bits that amounts of Uniswap v4 have.
+    const cheap = await newToken(anvil, 36);
+    await createPool(anvil, uni3, { tokenA: cheap, amountA: 10n ** 42n, tokenB: weth, amountB: 50n * ETHER });
+    const { depth } = await ask(prices, cheap, { include: "depth" });
+    // A hundredth of the pool, a two-thousandth of the coin's, and their fees.
+    expect(Number(depth!.sell)).toBeCloseTo(986, 0);
+    expect(Number(depth!.buy)).toBeCloseTo(9_861.5, -1);
   });
 
   test("finds a pool of any v3 fee tier", async () => {
@@ -207,6 +214,18 @@ describe("on Ethereum", () => {
       expect(await refusal(prices, address)).toMatchObject({ code: "not_a_token", message });
       expect(await refusal(prices, address, { to_block: "1" })).toMatchObject({ code: "not_a_token", message });
     }
+  });
+
+  test("prices a contract of NFTs that is a token, too, if it has a pool", async () => {
+    const token = await made("HybridToken");
+    const message = `${token} is an NFT contract (ERC-721); its listing is GET /api/v2/nft/${token}?chain=eth`;
+    expect(await refusal(prices, token)).toMatchObject({ code: "not_a_token", message });
+    expect(await refusal(prices, token, { exchange: "uniswapv3" })).toMatchObject({ code: "not_a_token", message });
+    const before = Number(await anvil.send("eth_blockNumber"));
+    await withEther(token, 10n * ETHER);
+    expect(await ask(prices, token)).toMatchObject({ tokenName: "Hybrid", tokenDecimals: "18", usdPrice: 1_000 });
+    expect(await refusal(prices, token, { exchange: "uniswapv3" })).toMatchObject({ code: "no_pool" });
+    expect(await refusal(prices, token, { to_block: String(before) })).toMatchObject({ code: "no_price_at_block" });
   });
 
   test("prices a token with a transfer fee by the amount that arrived", async () => {

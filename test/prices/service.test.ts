@@ -622,9 +622,92 @@ describe("ranking", () => {
     world.pair(TOKEN, 1_000n, WBTC, 10n, SUSHI);
     expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 300, exchangeName: "Sushiswap v2" });
   });
+
+  /** A world in which the coin's only dollar pool has $60,000 a side, and the token's pools with the coin are deep. */
+  function thinDollarWorld(): World {
+    const world = new World();
+    world.pair(WETH, 30n, USDC, 60_000n);
+    world.pair(TOKEN, 75_000_000n, WETH, 75_000n);
+    return world;
+  }
+
+  test("counts a route as its thinnest pool, the coin's dollar pool too", async () => {
+    const world = thinDollarWorld();
+    const record = await world.price(TOKEN, { include: "provenance,depth" });
+    expect(record.usdPrice).toBe(2);
+    expect(record.provenance).toMatchObject({ liquidityUsd: "60000", confidence: "0.375" });
+    // Whichever pool on the way moves, the answer moves: the coin's for 60,000 * (sqrt(1.02) - 1) dollars and its fee.
+    expect(Number(record.depth!.move2PercentUsd)).toBeGreaterThan(597);
+    expect(Number(record.depth!.move2PercentUsd)).toBeLessThan(599);
+  });
+
+  test("ranks routes that share their thinnest pool by their own pools", async () => {
+    const world = thinDollarWorld();
+    world.pair(TOKEN, 50_000_000n, WETH, 100_000n, SUSHI);
+    // Each side of the other one is smaller in dollars, and both routes are as deep as the coin's dollar pool.
+    expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 4, exchangeName: "Sushiswap v2" });
+  });
+
+  test("prefers a pool with dollars to a deeper one whose coin hardly trades for dollars", async () => {
+    const world = thinDollarWorld();
+    world.pair(TOKEN, 50_000n, USDC, 110_000n);
+    expect((await world.price(TOKEN)).usdPrice).toBe(2.2);
+  });
+
+  test("counts the onward pools of a connector, too", async () => {
+    const world = new World();
+    world.pair(WETH, 30n, USDC, 60_000n);
+    world.pair(WBTC, 1_000n, WETH, 15_000n);
+    world.pair(TOKEN, 1_000_000n, WBTC, 1_000n);
+    const { usdPrice, provenance } = await world.price(TOKEN, { include: "provenance" });
+    expect(usdPrice).toBe(30);
+    expect(provenance).toMatchObject({ liquidityUsd: "60000", confidence: "0.375" });
+  });
 });
 
 describe("the dollar", () => {
+  /** USDC and USDT share a deep pool at par. A thin pool of ether and USDT lags by 7 %. */
+  function laggingWorld(): World {
+    const world = new World();
+    world.pair(WETH, 10_000n, USDC, 20_000_000n);
+    world.pair(USDC, 5_000_000n, USDT, 5_000_000n);
+    world.pair(WETH, 15n, USDT, 27_800n);
+    return world;
+  }
+
+  test("is measured where it trades most deeply, not over a thin pool that lags", async () => {
+    const world = laggingWorld();
+    for (const coin of [USDC, USDT]) {
+      const { usdPrice, nativePrice, provenance } = await world.price(coin, { include: "provenance" });
+      expect([usdPrice, nativePrice!.value]).toEqual([1, String(10n ** 18n / 2_000n)]);
+      expect(provenance).toMatchObject({ liquidityUsd: "5000000", confidence: String(5_000_000 / 5_100_000) });
+      expect(provenance).not.toHaveProperty("disputedStablecoins");
+    }
+    expect((await world.price(WETH)).usdPrice).toBe(2_000);
+  });
+
+  test("is neither disputed nor priced by a thin pool, even if no other one measures it", async () => {
+    const world = new World();
+    world.pair(WETH, 10_000n, USDC, 20_000_000n);
+    world.pair(WETH, 15n, USDT, 27_800n);
+    const coin = await world.price(USDC, { include: "provenance" });
+    expect(coin).toMatchObject({ usdPrice: 1, provenance: { route: [], confidence: "0" } });
+    const native = await world.price(WETH, { include: "provenance" });
+    expect(native.usdPrice).toBe(2_000);
+    expect(native.provenance).not.toHaveProperty("disputedStablecoins");
+    // The coin that lags is measured by the other one: its thin pool is all there is.
+    expect((await world.price(USDT)).usdPrice).toBeCloseTo(30_000 / 27_800, 9);
+  });
+
+  test("is not vouched for by a thin pool at par", async () => {
+    const world = dollarWorld();
+    world.pair(USDT, 1_000_000n, USDC, 1_000_000n);
+    world.pair(DAI, 1_000_000n, USDC, 800_000n);
+    world.pair(DAI, 20_000n, USDT, 20_000n);
+    world.pair(TOKEN, 1_000n, DAI, 1_000n);
+    for (const token of [DAI, TOKEN]) expect((await world.price(token)).usdPrice).toBe(0.8);
+  });
+
   test("is not quoted in a depegged stablecoin, which shows its real price", async () => {
     const world = dollarWorld();
     world.pair(DAI, 1_000_000n, USDC, 800_000n);

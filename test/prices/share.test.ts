@@ -75,7 +75,7 @@ function share(name: "polygon" | "bsc") {
   const dollar = dollarOf(market, floor);
   const tokens = symbolsOf(list).map((symbol) => addressIn(chain, symbol));
   const isPriced = (connectors: readonly Address[]) => (token: Address) =>
-    rank(market, dollar, { token, floor, accepts: () => true, connectors }).usable.length > 0;
+    rank(market, dollar, { isNamed: false, token, floor, accepts: () => true, connectors }).usable.length > 0;
   const others = tokens.filter((token) => !isMoney(chain, token));
   const indirect = others.filter((token) => !isPriced([])(token));
   const priced = (connectors: readonly Address[]): number => indirect.filter(isPriced(connectors)).length;

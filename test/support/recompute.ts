@@ -45,9 +45,8 @@ export function recompute(record: Required<PriceRecord>): { usd: Fraction; nativ
   return { usd, native: native ?? over(usd, through(nativeRoute![0]!, coin).price) };
 }
 
-/** Takes the smaller side of each pool on the route to the native coin or a dollar. Returns the least, in dollars. */
+/** Takes the smaller side of each pool on the route. Returns the least, in dollars. */
 export function depthUsd(record: Required<PriceRecord>): Fraction {
-  const coin = record.nativePrice!.address;
   let base: string = record.tokenAddress;
   const legs = record.provenance.route.map((leg) => {
     const from = base;
@@ -57,8 +56,6 @@ export function depthUsd(record: Required<PriceRecord>): Fraction {
   });
   let least: Fraction | undefined;
   for (const [index, { leg, from, price }] of legs.entries()) {
-    // The pool of the native coin and the dollar counts only for the native coin's own price.
-    if (from === coin && index > 0) break;
     const rest = legs.slice(index + 1).reduce((sum, { price: next }) => times(sum, next), ONE);
     const [own, quote] = leg.token0 === from ? [side(leg, 0), side(leg, 1)] : [side(leg, 1), side(leg, 0)];
     const depth = times(less(times(own, price), quote), rest);

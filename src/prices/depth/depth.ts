@@ -5,7 +5,7 @@
 import { Budget, OverBudget } from "../../core/budget.ts";
 import { AppError } from "../../core/errors.ts";
 import { SingleFlight } from "../../core/work.ts";
-import type { ChainReader } from "../../rpc/port.ts";
+import type { Call, ChainReader } from "../../rpc/port.ts";
 import { decimalsOf, type Market, type Side } from "../market/market.ts";
 import {
   absolute,
@@ -24,11 +24,12 @@ import {
 } from "../market/pools.ts";
 import type { Quote } from "../market/quote.ts";
 import { ArchiveWords } from "../search/archive-words.ts";
-import { DOWN, type Tradable, UnknownTrade, UP } from "../styles/trade.ts";
+import { BeyondRead, DOWN, type Tradable, UnknownTrade, UP } from "../styles/trade.ts";
 import { type LastTrade, lastTrade } from "./last-trade.ts";
 import { tradablesOf } from "./pool-reads.ts";
 import { tradablesFromLogs } from "./positions.ts";
 import { cappedBySale, limitOf, type Sale, saleOf, UNANSWERED, UNPAID } from "./sale.ts";
+import { simulatedSwaps } from "./simulated-swaps.ts";
 
 /** The fields of a record. */
 export type DepthFields =
@@ -45,12 +46,20 @@ interface Told {
 
 /** What was read of a chain for a quote, whatever the size. */
 interface Reads {
-  pools?: Pools;
+  readonly pools: PoolReads;
   sale?: Sale;
 }
 
+/** The pools with the ticks near their prices, and with all of them. */
+type PoolReads = { [reach in "near" | "far"]?: PoolRead };
+
+interface PoolRead {
+  pools?: Pools;
+}
+
 interface Pools {
-  readonly tradables: readonly Tradable[];
+  /** In the order of the route; or the reason why trades with one of them are not computed. */
+  readonly tradables: readonly Tradable[] | UnknownTrade;
   readonly realised: LastTrade | null;
   /** The archive that alone says which trades and positions there were; undefined if none was needed. */
   readonly archive: string | undefined;
@@ -64,7 +73,7 @@ const OFF = rational(5n, 100n);
 export class Depths {
   readonly #reader: ChainReader;
   readonly #reads = new WeakMap<Market, Map<string, Reads>>();
-  readonly #pools = new SingleFlight<Reads, Pools>();
+  readonly #pools = new SingleFlight<PoolRead, Pools>();
   readonly #sales = new SingleFlight<Reads, Sale>();
 
   constructor(reader: ChainReader) {
@@ -77,7 +86,7 @@ export class Depths {
    * @throws AppError `chain_unavailable`
    */
   async of(quote: Quote, sizeUsd: Rational): Promise<Told> {
-    const [own, sale] = await Promise.all([computedOrNot(quote, sizeUsd, this.#poolsOf(quote)), this.sale(quote)]);
+    const [own, sale] = await Promise.all([this.#computed(quote, sizeUsd), this.sale(quote)]);
     const off = "off" in own ? own.off : undefined;
     const limited = (confidence: Rational) =>
       cappedBySale(off === undefined ? confidence : multiply(confidence, off.share), sale);
@@ -88,8 +97,17 @@ export class Depths {
     const { sellable } = sale;
     const { archive } = own;
     const byArchive = archive && `only the ${archive} says which trades and positions the pools had`;
-    const why = sentence([sale.why, off?.why, byArchive]);
+    const why = sentence([own.why, sale.why, off?.why, byArchive]);
     return { fields: { depth: { ...own.depth, sellable, ...(why === undefined ? {} : { why }) } }, sale, limited };
+  }
+
+  /** Tells the trades of a size by the ticks near the price, and by all of them if it runs beyond. */
+  async #computed(quote: Quote, sizeUsd: Rational): Promise<Computed> {
+    const near = await tradedOrNot(this.#reader, quote, sizeUsd, this.#poolsOf(quote, "near"));
+    if (!near.isBeyond || quote.market.factsOf !== "block") return near;
+    const far = await tradedOrNot(this.#reader, quote, sizeUsd, this.#poolsOf(quote, "far"));
+    // What the budget or the node doesn't give is no worse than what is there.
+    return far.depth === null ? near : far;
   }
 
   /** Returns the simulated sale of a quote. @throws AppError `chain_unavailable` */
@@ -106,19 +124,21 @@ export class Depths {
     return said === UNPAID && !isOwn ? this.sale(quote) : said;
   }
 
-  async #poolsOf(quote: Quote): Promise<Pools> {
-    const reads = this.#readsOf(quote);
+  async #poolsOf(quote: Quote, reach: keyof PoolReads): Promise<Pools> {
+    const reads = this.#readsOf(quote).pools;
+    const read = reads[reach] ?? {};
+    reads[reach] = read;
     let isOwn = false;
-    const pools = await this.#pools.run(reads, async () => {
+    const pools = await this.#pools.run(read, async () => {
       isOwn = true;
-      if (reads.pools !== undefined) return reads.pools;
+      if (read.pools !== undefined) return read.pools;
       const { refusals } = Budget;
-      const read = await poolsOf(this.#reader, quote);
+      const found = await poolsOf(this.#reader, quote, reach === "far" ? reads.near?.pools : undefined);
       // Another question may pay for what is missing.
-      if (Budget.refusals === refusals) reads.pools = read;
-      return read;
+      if (Budget.refusals === refusals) read.pools = found;
+      return found;
     });
-    return pools !== reads.pools && !isOwn ? this.#poolsOf(quote) : pools;
+    return pools !== read.pools && !isOwn ? this.#poolsOf(quote, reach) : pools;
   }
 
   #readsOf({ market, route, nativeSide }: Quote): Reads {
@@ -127,7 +147,7 @@ export class Depths {
     // A request's floor decides about the native coin's pool, too, on which the size of a simulated sale depends.
     const sides = [...(route?.legs ?? []), nativeSide];
     const name = sides.map((side) => (side === undefined ? "" : `${side.pool.id} ${side.pool.factory}`)).join();
-    const reads = byRoute.get(name) ?? {};
+    const reads = byRoute.get(name) ?? { pools: {} };
     byRoute.set(name, reads);
     return reads;
   }
@@ -138,19 +158,51 @@ const sentence = (parts: readonly (string | undefined)[]): string | undefined =>
   return said.length === 0 ? undefined : said.join("; ");
 };
 
-type TradeAlone = ReturnType<typeof computed>;
+/** What trades of a size give. Decimals as text; null for a direction that is not known. */
+interface TradeAlone {
+  readonly sizeUsd: string;
+  readonly sell: string | null;
+  readonly buy: string | null;
+  readonly impactPercent: string | null;
+  readonly move2PercentUsd: string;
+  readonly realised: (Omit<LastTrade, "price"> & { readonly price: string }) | null;
+}
 
-type Computed =
+type Computed = {
+  /** Why a direction, or all of it, is not known. */
+  readonly why: string | undefined;
+  /** True if a trade runs beyond what was read of a pool. */
+  readonly isBeyond: boolean;
+} & (
   | { readonly depth: TradeAlone; readonly off: Off | undefined; readonly archive: string | undefined }
-  | { readonly depth: null; readonly why: string };
+  | { readonly depth: null; readonly why: string }
+);
 
-async function computedOrNot(quote: Quote, sizeUsd: Rational, pools: Promise<Pools>): Promise<Computed> {
+async function tradedOrNot(
+  reader: ChainReader,
+  quote: Quote,
+  sizeUsd: Rational,
+  pools: Promise<Pools>,
+): Promise<Computed> {
   try {
     const known = await pools;
-    return { depth: computed(quote, sizeUsd, known), off: offPrice(quote, known), archive: known.archive };
+    const size = sizeOf(quote, sizeUsd);
+    const { tradables } = known;
+    const trades =
+      tradables instanceof UnknownTrade
+        ? await simulatedTrades(reader, quote, size, tradables)
+        : computedTrades(quote, size, tradables);
+    const { depth, why } = told(quote, size, trades, known.realised);
+    const isBeyond = [trades.sold, trades.bought].some((side) => side instanceof BeyondRead);
+    if (depth === null) return { depth, why: why!, isBeyond };
+    return { depth, why, isBeyond, off: offPrice(quote, known), archive: known.archive };
   } catch (error) {
-    if (error instanceof UnknownTrade || error instanceof OverBudget) return { depth: null, why: error.message };
-    if (error instanceof AppError && error.code === "state_unavailable") return { depth: null, why: STATELESS };
+    if (error instanceof UnknownTrade || error instanceof OverBudget) {
+      return { depth: null, why: error.message, isBeyond: false };
+    }
+    if (error instanceof AppError && error.code === "state_unavailable") {
+      return { depth: null, why: STATELESS, isBeyond: false };
+    }
     throw error;
   }
 }
@@ -180,8 +232,19 @@ function inWhole(amount: bigint, decimals: number): string {
   return `${digits.slice(0, digits.length - decimals)}${places === "" ? "" : `.${places}`}`;
 }
 
-/** Reads the pools of a quote's route. @throws UnknownTrade if trades with one of them can't be computed */
-async function poolsOf(reader: ChainReader, { market, route }: Quote): Promise<Pools> {
+/** Resolves to the reason in place of its error. */
+const orUnknown = (tradables: Promise<readonly Tradable[]>): Promise<Pools["tradables"]> =>
+  tradables.catch((error: unknown) => {
+    if (error instanceof UnknownTrade) return error;
+    throw error;
+  });
+
+/**
+ * Reads the pools of a quote's route.
+ * @param near set for a read of all ticks, in place of those near the price; its other findings stay
+ * @throws UnknownTrade without a route
+ */
+async function poolsOf(reader: ChainReader, { market, route }: Quote, near: Pools | undefined): Promise<Pools> {
   if (route === undefined) throw new UnknownTrade("no pool measures the price");
   const { block } = market;
   const { legs } = route;
@@ -194,41 +257,134 @@ async function poolsOf(reader: ChainReader, { market, route }: Quote): Promise<P
   const logs: ChainReader["logs"] = (filter) => reader.logs({ ...filter, onArchived: words.note });
   const calls: ChainReader["calls"] = (...asked) => reader.calls(...asked);
   const noting = { logs, calls, header: (number: number) => reader.header(number) };
+  const read = async (calls: readonly Call[]) => (await reader.callsAtBlock(calls, block)).results;
+  if (near !== undefined) return { ...near, tradables: await orUnknown(tradablesOf(pools, read, true)) };
   const [tradables, realised] = await Promise.all([
-    market.factsOf === "block"
-      ? tradablesOf(pools, async (calls) => (await reader.callsAtBlock(calls, block)).results)
-      : tradablesFromLogs(noting, legs.map(pastPoolOf), block),
+    orUnknown(
+      market.factsOf === "block" ? tradablesOf(pools, read) : tradablesFromLogs(noting, legs.map(pastPoolOf), block),
+    ),
     lastTrade(noting, legs[0]!, pools[0]![1], block.number),
   ]);
   return { tradables, realised, archive: words.label };
 }
 
-function computed({ market, route, usd }: Quote, sizeUsd: Rational, { tradables, realised }: Pools) {
-  const { legs } = route!;
-  const [first, last] = [legs[0]!, legs.at(-1)!];
+/** The size of a trade in dollars and in smallest units, and the decimals of both ends of the route. */
+interface Size {
+  readonly sizeUsd: Rational;
+  readonly tokens: bigint;
+  readonly dollars: bigint;
+  readonly unit: number;
+  readonly quoteUnit: number;
+}
+
+/** @throws UnknownTrade without a pool */
+function sizeOf({ market, route, usd }: Quote, sizeUsd: Rational): Size {
+  if (route === undefined) throw new UnknownTrade("no pool measures the price");
+  const [first, last] = [route.legs[0]!, route.legs.at(-1)!];
   const [unit, quoteUnit] = [market.decimals.get(first.base)!, market.decimals.get(last.quote)!];
-  const tokens = amountOf(divide(sizeUsd, usd), unit);
-  const dollars = amountOf(sizeUsd, quoteUnit);
-  const hops = legs.map(({ pool, base }, at) => ({ tradable: tradables[at]!, isToken0: pool.token0 === base }));
-  const sold = hops.reduce((amount, { tradable, isToken0 }) => tradable.sell(amount, isToken0), tokens);
-  const bought = hops.reduceRight((amount, { tradable, isToken0 }) => tradable.sell(amount, !isToken0), dollars);
-  const worth = multiply(rational(tokens), multiply(usd, powerOfTen(quoteUnit - unit)));
-  const { tradable, isToken0 } = hops[0]!;
-  const moves = [tradable.sellDownTo(DOWN, isToken0).given, tradable.sellDownTo(UP, !isToken0).paid];
-  const [out, paid] = moves.map((amount) => divide(rational(amount), powerOfTen(market.decimals.get(first.quote)!)));
+  const tokens = truncate(multiply(divide(sizeUsd, usd), powerOfTen(unit)));
+  return { sizeUsd, tokens, dollars: truncate(multiply(sizeUsd, powerOfTen(quoteUnit))), unit, quoteUnit };
+}
+
+/** What both trades of a size give in smallest units, each by itself: one may end where the other goes on. */
+interface Trades {
+  readonly sold: bigint | UnknownTrade;
+  readonly bought: bigint | UnknownTrade;
+  /** US dollars that move the answer by 2 %. */
+  readonly move: Rational;
+}
+
+/** @throws UnknownTrade if no trade of any size can be computed */
+function computedTrades(quote: Quote, { tokens, dollars }: Size, tradables: readonly Tradable[]): Trades {
+  const hops = quote.route!.legs.map(({ pool, base }, at) => ({
+    ...{ tradable: tradables[at]!, isToken0: pool.token0 === base },
+  }));
+  const costs = quote.route!.legs.map((leg, at) => {
+    const { tradable, isToken0 } = hops[at]!;
+    const out = tradable.sellDownTo(DOWN, isToken0).given;
+    const { paid } = tradable.sellDownTo(UP, !isToken0);
+    return inDollars(quote, leg, minimum(rational(out), rational(paid)));
+  });
   return {
-    sizeUsd: format(sizeUsd),
-    sell: inWhole(sold, quoteUnit),
-    buy: inWhole(bought, unit),
-    impactPercent: format(multiply(subtract(ONE, divide(rational(sold), worth)), rational(100n))),
-    move2PercentUsd: format(multiply(minimum(out!, paid!), divide(usd, first.price))),
-    realised: realised && { ...realised, price: format(realised.price) },
+    sold: knownOrNot(() => hops.reduce((amount, hop) => hop.tradable.sell(amount, hop.isToken0), traded(tokens))),
+    bought: knownOrNot(() =>
+      hops.reduceRight((amount, hop) => hop.tradable.sell(amount, !hop.isToken0), traded(dollars)),
+    ),
+    move: costs.reduce(minimum),
   };
 }
 
-/** Whole units in the smallest ones, rounded down. @throws UnknownTrade for less than one of them */
-function amountOf(whole: Rational, decimals: number): bigint {
-  const amount = truncate(multiply(whole, powerOfTen(decimals)));
+/**
+ * What the pools themselves say, where trades with one of them are not computed. The first pool tells what moves its price;
+ * the meter has told it of the others.
+ * @throws UnknownTrade `reason` if they don't say it either
+ */
+async function simulatedTrades(
+  reader: ChainReader,
+  quote: Quote,
+  { tokens, dollars }: Size,
+  reason: UnknownTrade,
+): Promise<Trades> {
+  traded(tokens);
+  traded(dollars);
+  const swaps = await simulatedSwaps(reader, quote, { tokens, dollars });
+  if (swaps === undefined) throw reason;
+  const { sold, bought, given, paid } = swaps;
+  const failed = new UnknownTrade(`${reason.message}, and a simulated swap of the size did not go through`);
+  const [first, ...others] = quote.route!.legs;
+  if (given === 0n || paid === 0n) throw failed;
+  const moves = others.map(({ move, ...leg }) =>
+    inDollars(quote, leg, multiply(move, powerOfTen(quote.market.decimals.get(leg.quote)!))),
+  );
+  return {
+    sold: sold === 0n ? failed : sold,
+    bought: bought === 0n ? failed : bought,
+    move: [inDollars(quote, first!, minimum(rational(given), rational(paid))), ...moves].reduce(minimum),
+  };
+}
+
+/** An amount of a leg's quote token, in its smallest units, in US dollars at the prices of the route. */
+function inDollars({ market, route, usd }: Quote, { quote }: Pick<Side, "quote">, amount: Rational): Rational {
+  const { legs } = route!;
+  const at = legs.findIndex((leg) => leg.quote === quote);
+  const price = legs.slice(0, at + 1).reduce((product, leg) => multiply(product, leg.price), ONE);
+  return multiply(divide(amount, powerOfTen(market.decimals.get(quote)!)), divide(usd, price));
+}
+
+/** Writes the fields of both trades. Null if neither is known. */
+function told(
+  { usd }: Quote,
+  { sizeUsd, tokens, unit, quoteUnit }: Size,
+  { sold, bought, move }: Trades,
+  realised: LastTrade | null,
+): { readonly depth: TradeAlone | null; readonly why: string | undefined } {
+  if (sold instanceof UnknownTrade && bought instanceof UnknownTrade) return { depth: null, why: sold.message };
+  const worth = multiply(rational(tokens), multiply(usd, powerOfTen(quoteUnit - unit)));
+  const impact = (given: bigint) => multiply(subtract(ONE, divide(rational(given), worth)), rational(100n));
+  const depth = {
+    sizeUsd: format(sizeUsd),
+    sell: sold instanceof UnknownTrade ? null : inWhole(sold, quoteUnit),
+    buy: bought instanceof UnknownTrade ? null : inWhole(bought, unit),
+    impactPercent: sold instanceof UnknownTrade ? null : format(impact(sold)),
+    move2PercentUsd: format(move),
+    realised: realised && { ...realised, price: format(realised.price) },
+  };
+  if (sold instanceof UnknownTrade) return { depth, why: `no sale: ${sold.message}` };
+  return { depth, why: bought instanceof UnknownTrade ? `no purchase: ${bought.message}` : undefined };
+}
+
+/** Returns the reason in place of an amount that is not known. */
+function knownOrNot(trade: () => bigint): bigint | UnknownTrade {
+  try {
+    return trade();
+  } catch (error) {
+    if (error instanceof UnknownTrade) return error;
+    throw error;
+  }
+}
+
+/** An amount to trade. @throws UnknownTrade for less than the smallest unit of a token */
+function traded(amount: bigint): bigint {
   if (amount === 0n) throw new UnknownTrade("the size is less than the smallest unit of a token");
   return amount;
 }

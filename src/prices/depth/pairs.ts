@@ -13,8 +13,8 @@ import { MILLION, TOO_MUCH, type Tradable, UnknownTrade } from "../styles/trade.
 
 type PairTrades = ExactTrades & { readonly kind: "reserves" };
 
-/** More than any token's supply, so that searches end. */
-const MAX_AMOUNT = 1n << 127n;
+/** More than any token's supply, so that searches end; 36 decimals of a trillion have 160 bits. */
+const MAX_AMOUNT = 1n << 200n;
 
 /** A pair whose style says what it gives. @throws UnknownTrade if its fee is not known */
 export function pairAt(

@@ -57,7 +57,7 @@ async function tradableFromLogs(
   const [spacing, logs] = await Promise.all([spacingOf(reader, pool), positionLogs(reader, pool, topics, number)]);
   const fees = past.fees(pool, logs);
   if (reading.style !== "v3" || fees === undefined || !isSpacing(spacing)) throw new UnknownTrade(NO_ANSWER);
-  return rangesAt({ reading, spacing, fees, ...ticksIn(logs, spacing) });
+  return rangesAt({ reading, spacing, fees, ...ticksIn(logs, spacing), isKeyed: pool.key !== undefined });
 }
 
 /** The tick spacing, which is constant. */

@@ -6,7 +6,7 @@ import type { Rational, Reading } from "../market/pools.ts";
 import { squareRoot } from "../market/pools.ts";
 import type { SwapFees } from "../styles/style.ts";
 import { MAX_TICK, sqrtPriceAt } from "../styles/ticks.ts";
-import { MILLION, type Tradable, type Trade, UnknownTrade } from "../styles/trade.ts";
+import { BeyondRead, MILLION, type Tradable, type Trade, UnknownTrade } from "../styles/trade.ts";
 
 /** What is known of a pool around its price. */
 export interface Ranges {
@@ -17,16 +17,19 @@ export interface Ranges {
   readonly bitmap: ReadonlyMap<number, bigint>;
   /** What crossing a tick upwards adds to the liquidity. */
   readonly nets: ReadonlyMap<number, bigint>;
+  /** True for a pool inside a manager, which counts amounts with 128 bits and a sign. Other pools have 256 bits. */
+  readonly isKeyed?: boolean;
 }
 
 const Q96 = 1n << 96n;
 const MAX_WORD = (1n << 256n) - 1n;
-/** Amounts of v4 have 127 bits. */
-const MAX_AMOUNT = (1n << 127n) - 1n;
+/** `int128` and `int256`, the amounts of v4-core and v3-core. */
+const [MAX_KEYED_AMOUNT, MAX_AMOUNT] = [(1n << 127n) - 1n, (1n << 255n) - 1n] as const;
 /** More than any trade takes. */
 const ENDLESS = 1n << 250n;
 
 const BEYOND = "the size runs beyond the ticks that are read";
+const ENDS = "the pool's liquidity ends before the size is traded";
 
 const roundedUp = (n: bigint, d: bigint): bigint => (n + d - 1n) / d;
 
@@ -80,7 +83,7 @@ function nextTick({ bitmap, spacing }: Ranges, tick: number, isDown: boolean) {
   const place = Math.floor(tick / spacing) + (isDown ? 0 : 1);
   const word = place >> 8;
   const bits = bitmap.get(word);
-  if (bits === undefined) throw new UnknownTrade(BEYOND);
+  if (bits === undefined) throw new BeyondRead(BEYOND);
   const bit = BigInt(place & 255);
   const ahead = isDown ? bits & ((2n << bit) - 1n) : (bits >> bit) << bit;
   const found = ahead === 0n ? (isDown ? 0 : 255) : highestBit(isDown ? ahead : ahead & -ahead);
@@ -102,7 +105,7 @@ function trade(ranges: Ranges, paid: bigint, isToken0: boolean, limit: bigint): 
     if (root !== end) break;
     if (next.isInitialized) {
       const net = ranges.nets.get(next.tick);
-      if (net === undefined) throw new UnknownTrade(BEYOND);
+      if (net === undefined) throw new BeyondRead(BEYOND);
       liquidity += isToken0 ? -net : net;
       if (liquidity < 0n) throw new UnknownTrade("the pool's ticks contradict its liquidity");
     }
@@ -116,10 +119,12 @@ export function rangesAt(ranges: Ranges): Tradable {
   if (ranges.fees.some((fee) => fee < 0n || fee >= MILLION))
     throw new UnknownTrade("the pool gives nothing for a sale");
   const { sqrtPriceX96: root } = ranges.reading;
+  const most = ranges.isKeyed === true ? MAX_KEYED_AMOUNT : MAX_AMOUNT;
   function sell(paid: bigint, isToken0: boolean): bigint {
-    if (paid > MAX_AMOUNT) throw new UnknownTrade("the pool can't take so much of the token");
+    if (paid > most) throw new UnknownTrade("the pool can't take so much of the token");
     const { given, isWhole } = trade(ranges, paid, isToken0, sqrtPriceAt(isToken0 ? -MAX_TICK : MAX_TICK));
-    if (!isWhole) throw new UnknownTrade(BEYOND);
+    if (!isWhole) throw new UnknownTrade(ENDS);
+    if (given > most) throw new UnknownTrade("the pool can't give so much of the token");
     return given;
   }
   return {

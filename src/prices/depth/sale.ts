@@ -1,14 +1,11 @@
 /**
- * Simulates the purchase and the sale of a priced token at the head, by one `eth_call` in which an empty address has the
- * code of `sale-probe.sol` and some coins. It trades with the pools of the route themselves, so it needs neither a router
- * nor a token's storage. What it can't tell is null.
+ * Simulates the purchase and the sale of a priced token at the head, as a wallet makes them: `wallet.ts` has the
+ * transactions. The word `false` is left only where `accusation.ts` finds no other way to sell. What a simulation can't
+ * tell is null.
  */
-import { keccak256 } from "ethers";
 import { OverBudget } from "../../core/budget.ts";
 import { AppError } from "../../core/errors.ts";
-import { type Address, toAddress, ZERO_ADDRESS } from "../../core/hex.ts";
-import { addressWord, selectorOf, wordOf } from "../../rpc/calls.ts";
-import type { CallResult, ChainReader } from "../../rpc/port.ts";
+import type { ChainReader } from "../../rpc/port.ts";
 import { ranked, sidesOf } from "../market/market.ts";
 import {
   depthByMove,
@@ -16,19 +13,17 @@ import {
   format,
   minimum,
   multiply,
-  type Pool,
   powerOfTen,
   type Rational,
   rational,
   truncate,
 } from "../market/pools.ts";
 import type { Quote } from "../market/quote.ts";
-import { abiWord, abiWords, textAnswer } from "../styles/abi.ts";
-import { poolContract, type Style } from "../styles/style.ts";
-import { STYLES } from "../styles/styles.ts";
 import { actsOnSwaps, mayChangeAmounts } from "../styles/v4.ts";
-// The runtime code by solc 0.8.37 over its IR with 200 runs, for the EVM of Paris, without metadata. A test compiles it anew.
-import SALE_PROBE from "./sale-probe.txt";
+import { wayToBuy, wayToSell } from "./accusation.ts";
+import { tradeFailureOf } from "./failed-trades.ts";
+import type { ProbeStep } from "./legs.ts";
+import { sellAsContract, sellAsWallet, type Told, toldByContract, type Way } from "./wallet.ts";
 
 export interface Sale {
   /** Null if it can't be known. */
@@ -38,25 +33,9 @@ export interface Sale {
   readonly sellTaxPercent: string | null;
   /** Set unless the token sells and both taxes are at most 5 %. */
   readonly why?: string;
+  /** True if a sale gives far less than the price, beside the taxes. */
+  readonly isLossy?: true;
 }
-
-/** A trade with one pool. */
-interface Step {
-  readonly pool: Pool;
-  readonly input: Address;
-  readonly output: Address;
-}
-
-/** What was sent and what arrived, in both directions, in the tokens' smallest units. */
-interface Trade {
-  readonly sent: bigint;
-  readonly arrived: bigint;
-  readonly paid: bigint;
-  readonly received: bigint;
-}
-
-/** The order of the probe's `Kind`. */
-const KINDS: readonly Style["sale"][] = ["reserves", "quoted", "callback", "manager"];
 
 /** The part of the route's depth that is traded: small beside limits that tokens set on the size of a transfer. */
 const PART = rational(1n, 1_000n);
@@ -73,14 +52,9 @@ const LEAST_TRADED = 100n;
 const LEAST_BACK = 85n;
 const MOST_TAX = rational(5n);
 const CONFIDENCE_LIMIT = rational(1n, 10n);
-const MAX_REASON = 120;
 
-const RUN = selectorOf("run(address,uint256,(uint8,address,address,address,(address,address,uint24,int24,address))[])");
-const PAYMENT_REFUSED = selectorOf("PaymentRefused(bool,bytes)");
-const WRAPPED_ERROR = selectorOf("WrappedError(address,bytes4,bytes,bytes)");
-const ERROR_TEXT = selectorOf("Error(string)");
-
-const unknown = (why: string): Sale => ({ sellable: null, buyTaxPercent: null, sellTaxPercent: null, why });
+const UNKNOWN_TAXES = { buyTaxPercent: null, sellTaxPercent: null } as const;
+const unknown = (why: string): Sale => ({ sellable: null, ...UNKNOWN_TAXES, why });
 
 /** The endpoints failed. Another attempt may tell more. */
 export const UNANSWERED: Sale = unknown("the endpoints didn't answer the simulation");
@@ -90,29 +64,10 @@ export const UNPAID: Sale = unknown("the question takes too many calls of the no
 
 /** Simulates a purchase and a sale of the quoted token at the quote's block. Never throws for an endpoint's fault. */
 export async function saleOf(reader: ChainReader, quote: Quote): Promise<Sale> {
-  const { market, token, usd, native, route } = quote;
-  const { chain, block } = market;
-  if (market.isPast) return unknown("sales are simulated at the head only");
-  const steps = stepsTo(quote);
-  if (route === undefined || steps === undefined) return unknown("no pools lead from the chain's coin to the token");
-  if (steps.some(({ pool: { key } }) => key && mayChangeAmounts(key.hooks))) {
-    return unknown("the pool's hooks may change the amounts");
-  }
-  if (native === undefined || usd.n === 0n) return unknown("the chain's coin has no price");
-  const depthUsd = minimum(route.depthUsd, depthByMove(route.moveUsd));
-  const tokens = divide(multiply(depthUsd, PART), usd);
-  const amount = truncate(multiply(multiply(tokens, native), powerOfTen(chain.native.decimals)));
-  const units = truncate(multiply(tokens, powerOfTen(market.facts.decimals ?? 0)));
-  if (amount < LEAST_TRADED || units < LEAST_TRADED)
-    return unknown("the pool is too small for a trade that moves nothing");
-  // A contract can't know the hash of the block that it runs in, so no token recognises the address.
-  const to = addressFrom(`${block.hash}${token.slice(2)}`);
-  const accounts = { [to]: { code: `0x${SALE_PROBE}`, balance: amount } };
-  const data = dataOf(chain.wrappedNative.address, amount, steps);
+  const way = wayOf(quote);
+  if (typeof way === "string") return unknown(way);
   try {
-    const result = await reader.callOverridden({ from: addressFrom(to), to, data, accounts }, block.number);
-    if (result === undefined) return unknown("the endpoints don't take state overrides");
-    return toldBy(result, steps, token === chain.wrappedNative.address);
+    return (await saleByWallet(reader, way)) ?? (await saleByContract(reader, way));
   } catch (error) {
     if (error instanceof AppError) return UNANSWERED;
     if (error instanceof OverBudget) return UNPAID;
@@ -120,11 +75,75 @@ export async function saleOf(reader: ChainReader, quote: Quote): Promise<Sale> {
   }
 }
 
-const addressFrom = (hex: string): Address => toAddress(`0x${keccak256(hex).slice(26)}`);
+/** What a wallet would trade to learn whether the token sells; or the reason why that can't be simulated. */
+function wayOf(quote: Quote): Way | string {
+  const { market, token, usd, native, route } = quote;
+  const { chain, block } = market;
+  if (market.isPast) return "sales are simulated at the head only";
+  const steps = stepsTo(quote);
+  if (route === undefined || steps === undefined) return "no pools lead from the chain's coin to the token";
+  if (steps.some(({ pool: { key } }) => key && mayChangeAmounts(key.hooks))) {
+    return "the pool's hooks may change the amounts";
+  }
+  if (native === undefined || usd.n === 0n) return "the chain's coin has no price";
+  const depthUsd = minimum(route.depthUsd, depthByMove(route.moveUsd));
+  const tokens = divide(multiply(depthUsd, PART), usd);
+  const amount = truncate(multiply(multiply(tokens, native), powerOfTen(chain.native.decimals)));
+  const units = truncate(multiply(tokens, powerOfTen(market.facts.decimals ?? 0)));
+  if (amount < LEAST_TRADED || units < LEAST_TRADED) return "the pool is too small for a trade that moves nothing";
+  return { token, steps, wrapped: chain.wrappedNative.address, amount, units, chainId: chain.chainId, block };
+}
 
-/** Why the confidence in the price is limited: the token can't be sold, or keeps more than 5 % of a transfer. */
+/** Undefined if no endpoint simulates transactions. */
+async function saleByWallet(reader: ChainReader, way: Way): Promise<Sale | undefined> {
+  // Some tokens charge a fee on top of what is sent, or want a remainder left. A half leaves room for both.
+  let units = way.units / 2n;
+  let told = await sellAsWallet(reader, way, units);
+  const bought = told && purchaseIn(told, way);
+  if (bought !== undefined && !hasSold(told!, way) && bought.received < units) {
+    units = bought.received / 2n;
+    told = units === 0n ? told : await sellAsWallet(reader, way, units);
+  }
+  if (told === undefined) return undefined;
+  const failure = tradeFailureOf(told, way);
+  const { released } = told;
+  if (failure === undefined) {
+    if (released?.ok !== false) return judged(told, way);
+    const why = "a simulated sale through the exchange's own router failed, and one through another router did not";
+    return { ...unknown(why), ...taxesIn(told, way) };
+  }
+  if (bought !== undefined && released?.ok === true) {
+    const why = `the exchange's own router sold it; its taxes are not measured: ${failure.why}`;
+    return { sellable: true, ...taxesIn(told, way), why };
+  }
+  if (!failure.isAccusation) return { ...unknown(failure.why), ...taxesIn(told, way) };
+  const { received } = bought ?? {};
+  const { isPaid } = failure;
+  const otherWay = await (received === undefined
+    ? wayToBuy(reader, way)
+    : wayToSell(reader, way, { received, isPaid }));
+  const why = otherWay === undefined ? failure.why : `${failure.why}; but ${otherWay}`;
+  return { sellable: otherWay === undefined ? false : null, ...taxesIn(told, way), why };
+}
+
+/** Only a sale that went through tells something: a token can refuse a contract, or a sale in the block of a purchase. */
+async function saleByContract(reader: ChainReader, way: Way): Promise<Sale> {
+  const result = await sellAsContract(reader, way);
+  if (result === undefined) return unknown("the endpoints don't take state overrides");
+  const told = result.ok ? toldByContract(result.data) : undefined;
+  if (told === undefined) return unknown("the node gives too little gas, or the chain's coin can't be wrapped");
+  const failure = tradeFailureOf(told, way);
+  if (failure === undefined) {
+    const sale = judged(told, way);
+    return sale.sellable === false ? { ...sale, sellable: null } : sale;
+  }
+  const why = failure.isAccusation ? `${failure.why}; but no endpoint simulates transactions of a wallet` : failure.why;
+  return { ...unknown(why), ...taxesIn(told, way) };
+}
+
+/** Why the confidence in the price is limited: the token can't be sold, or a sale loses more than 5 % to it. */
 export function limitOf(sale: Sale): string | undefined {
-  return sale.sellable === false || isTaxed(sale) ? sale.why : undefined;
+  return sale.sellable === false || sale.isLossy || isTaxed(sale) ? sale.why : undefined;
 }
 
 /** Confidence in a price that only a trade could confirm, and none did. */
@@ -155,12 +174,17 @@ const isTaxed = ({ buyTaxPercent, sellTaxPercent }: Sale): boolean =>
 
 /**
  * The trades from the wrapped coin to the token: those of the route backwards, after one from the coin if the route
- * doesn't pass it. For the wrapped coin itself, the trade of the route. Undefined if there is no way.
+ * doesn't pass it. For the wrapped coin itself, the trade of the route and back. Undefined if there is no way.
  */
-function stepsTo({ market, token, route }: Quote): readonly Step[] | undefined {
+function stepsTo({ market, token, route }: Quote): readonly ProbeStep[] | undefined {
   const native = market.chain.wrappedNative.address;
   const legs = route?.legs ?? [];
-  if (token === native) return legs.slice(0, 1).map(({ pool, base, quote }) => ({ pool, input: base, output: quote }));
+  if (token === native) {
+    return legs.slice(0, 1).flatMap(({ pool, base, quote }) => [
+      { pool, input: base, output: quote },
+      { pool, input: quote, output: base },
+    ]);
+  }
   const passing = legs.findIndex(({ quote }) => quote === native);
   const own = passing < 0 ? legs : legs.slice(0, passing + 1);
   const steps = own.map(({ pool, base, quote }) => ({ pool, input: quote, output: base })).reverse();
@@ -175,62 +199,30 @@ function stepsTo({ market, token, route }: Quote): readonly Step[] | undefined {
   return first && [{ pool: first.pool, input: native, output: from }, ...steps];
 }
 
-const amountWord = (amount: bigint): string => amount.toString(16).padStart(64, "0");
+const purchaseIn = ({ trades }: Told, { steps }: Way) => trades[steps.length - 1];
+const saleIn = ({ trades }: Told, { steps }: Way) => trades[steps.length];
+const hasSold = (told: Told, way: Way): boolean => saleIn(told, way) !== undefined;
 
-function dataOf(wrapped: Address, amount: bigint, steps: readonly Step[]): `0x${string}` {
-  const legs = steps.flatMap(({ pool, input, output }) => {
-    const { key = { currency0: ZERO_ADDRESS, fee: 0, spacing: 0, hooks: ZERO_ADDRESS } } = pool;
-    return [
-      wordOf(KINDS.indexOf(STYLES[pool.style].sale)),
-      ...[pool.key === undefined ? poolContract(pool) : pool.factory, input, output].map(addressWord),
-      ...[addressWord(key.currency0), addressWord(pool.token1)],
-      ...[wordOf(key.fee), wordOf(key.spacing), addressWord(key.hooks)],
-    ];
-  });
-  const head = [addressWord(wrapped), amountWord(amount), wordOf(3 * 32), wordOf(steps.length)];
-  return `${RUN}${[...head, ...legs].join("")}` as `0x${string}`;
-}
-
-/** What the probe returned: the trades up to the first one that failed, and its revert data. */
-interface Told {
-  readonly trades: readonly Trade[];
-  readonly reason: string;
-}
-
-function tradesIn(data: string): Told | undefined {
-  const [at, reasonAt] = abiWords(data, 2) ?? [];
-  if (at !== 64n || reasonAt === undefined || reasonAt > BigInt(data.length)) return undefined;
-  const place = Number(reasonAt) / 32;
-  // The trades lie before the revert data, after their number.
-  const words = (abiWords(data, place) ?? []).slice(3);
-  const trades = Array.from({ length: words.length / 4 }, (_, index) => {
-    const [sent = 0n, arrived = 0n, paid = 0n, received = 0n] = words.slice(index * 4);
-    return { sent, arrived, paid, received };
-  });
-  const start = 2 + (place + 1) * 64;
-  return { trades, reason: `0x${data.slice(start, start + Number(abiWord(data, place) ?? 0n) * 2)}` };
-}
-
-/** Judges the trades: a failed one, balances that lie, a pool that pays nothing back, and taxes, in this order. */
-function toldBy(result: CallResult, steps: readonly Step[], isWrapped: boolean): Sale {
-  const told = result.ok ? tradesIn(result.data) : undefined;
-  if (told === undefined) return unknown("the node gives too little gas, or the chain's coin can't be wrapped");
-  const { trades } = told;
-  // The wrapped coin is there from the beginning, so it is sold first.
-  const [bought, sold] = isWrapped ? [1, 0] : [steps.length - 1, steps.length];
-  const [purchase, sale] = [trades[bought], trades[sold]];
-  const taxes = {
-    buyTaxPercent: purchase === undefined ? null : lost(purchase.paid, purchase.received),
-    sellTaxPercent: sale === undefined ? null : lost(sale.sent, sale.arrived),
+function taxesIn(told: Told, way: Way): Pick<Sale, "buyTaxPercent" | "sellTaxPercent"> {
+  const [bought, sold] = [purchaseIn(told, way), saleIn(told, way)];
+  return {
+    buyTaxPercent: bought === undefined ? null : lost(bought.paid, bought.received),
+    sellTaxPercent: sold === undefined ? null : lost(sold.sent, sold.arrived),
   };
-  if (purchase === undefined || sale === undefined) return { ...failureOf(told, steps, isWrapped), ...taxes };
-  if (purchase.received > purchase.paid + ROUNDING || sale.arrived > sale.sent + ROUNDING) {
+}
+
+/** Judges two trades that went through: balances that lie, a pool that pays nothing back, and taxes, in this order. */
+function judged(told: Told, way: Way): Sale {
+  const [bought, sold] = [purchaseIn(told, way)!, saleIn(told, way)!];
+  if (bought.received > bought.paid + ROUNDING || sold.arrived > sold.sent + ROUNDING) {
     return unknown("balanceOf shows more than was transferred");
   }
-  const back = (purchase.paid * sale.paid * 100n) / (purchase.arrived * sale.arrived || 1n);
+  const taxes = taxesIn(told, way);
+  const back = (bought.paid * sold.paid * 100n) / (bought.arrived * sold.arrived || 1n);
   if (back < LEAST_BACK) {
+    // A hook or a plugin charges a large fee, or the token has moved the price within its transfer. It sold nevertheless.
     const why = `the pool pays back ${back} % of what it is paid, beside the token's taxes`;
-    return { sellable: false, ...taxes, why };
+    return { sellable: true, ...taxes, why, isLossy: true };
   }
   const passed = { sellable: true, ...taxes };
   const { buyTaxPercent, sellTaxPercent } = taxes;
@@ -241,53 +233,10 @@ function toldBy(result: CallResult, steps: readonly Step[], isWrapped: boolean):
   return { ...passed, why: `the token keeps ${buyTaxPercent} % of a purchase and ${sellTaxPercent} % of a sale` };
 }
 
-/** Says whether the trade that failed speaks against the token, against another one, or against the pool's hooks. */
-function failureOf({ trades, reason }: Told, steps: readonly Step[], isWrapped: boolean) {
-  const words = wordsOf(reason);
-  const isPayment = reason.startsWith(PAYMENT_REFUSED);
-  const isSale = trades.length === steps.length;
-  const isPurchase = trades.length === steps.length - 1;
-  const { hooks = ZERO_ADDRESS } = steps.at(-1)?.pool.key ?? {};
-  if (hooks !== ZERO_ADDRESS && (isSale || isPurchase) && !isPayment) {
-    return unknown(`the pool's hooks may want another caller: ${words}`);
-  }
-  // A purchase is paid in another token.
-  if (isWrapped || !(isSale || (isPurchase && !isPayment)))
-    return unknown(`a trade with another token failed: ${words}`);
-  // A token that rests after a purchase refuses the sale for that block.
-  const failed = isSale ? "sale in the block of the purchase" : "purchase";
-  return { sellable: false, why: `the simulated ${failed} failed: ${words}` };
-}
-
 /** The part of `sent` that did not arrive, in per cent, rounded to the hundredth; null if the units are too few for it. */
 function lost(sent: bigint, arrived: bigint): string | null {
   if (sent < LEAST_UNITS) return null;
   const missing = sent - arrived;
   if (missing <= ROUNDING) return "0";
   return format(rational((missing * 10_000n + sent / 2n) / sent, 100n));
-}
-
-/** Says which part of a trade failed, and the reason that the contract gave. */
-function wordsOf(reason: string): string {
-  if (!reason.startsWith(PAYMENT_REFUSED)) return `the pool or the token's transfer from it reverted${textOf(reason)}`;
-  if (argumentOf(reason, 0) !== 1n) return "the transfer to the pool returned false";
-  return `the transfer to the pool reverted${textOf(bytesArgument(reason, 1))}`;
-}
-
-const argumentOf = (data: string, index: number): bigint | undefined => abiWord(`0x${data.slice(10)}`, index);
-
-/** Decodes a `bytes` argument of an error, as far as the probe kept it. */
-function bytesArgument(data: string, index: number): string {
-  const place = Number(argumentOf(data, index) ?? 0n) / 32;
-  const length = Number(argumentOf(data, place) ?? 0n);
-  const start = 10 + (place + 1) * 64;
-  return `0x${data.slice(start, start + length * 2)}`;
-}
-
-function textOf(error: string): string {
-  // Uniswap v4 wraps the errors of tokens and hooks.
-  const data = error.startsWith(WRAPPED_ERROR) ? bytesArgument(error, 2) : error;
-  if (data === "0x") return " without a reason";
-  if (!data.startsWith(ERROR_TEXT)) return ` with the error ${data.slice(0, 10)}`;
-  return ` (${(textAnswer({ ok: true, data: `0x${data.slice(10)}` }) ?? "").slice(0, MAX_REASON)})`;
 }

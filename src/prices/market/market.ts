@@ -14,6 +14,7 @@ import {
   divide,
   givenByMove,
   invert,
+  maximum,
   minimum,
   multiply,
   type Observation,
@@ -26,6 +27,7 @@ import {
   rational,
   subtract,
   tieBreak,
+  ZERO,
 } from "./pools.ts";
 
 export interface TokenFacts {
@@ -35,7 +37,7 @@ export interface TokenFacts {
   readonly decimals: number | undefined;
   /** `no_decimals`: otherwise an ERC-20; `not_a_token`: a plain address, an NFT or another contract. */
   readonly kind: "erc20" | "no_decimals" | "not_a_token";
-  /** Set if the contract says that it is one of NFTs. */
+  /** Set if the contract says that it is one of NFTs. Of kind `erc20` it is a token, too, if it has a pool. */
   readonly standard?: "ERC-721" | "ERC-1155";
 }
 
@@ -162,6 +164,11 @@ export interface DisputedCoin {
 export interface Dollar {
   /** True if a stablecoin counts as one dollar here. */
   isTrusted(token: Address): boolean;
+  /**
+   * True if a route of this weight, in dollars, is heavy enough to measure a stablecoin that trades in heavier pools. True
+   * for any other token.
+   */
+  isMeasuredBy(token: Address, weight: Rational): boolean;
   /** Returns the measured price of a distrusted stablecoin in dollars, for messages. */
   measured(token: Address): Rational | undefined;
   /**
@@ -212,28 +219,52 @@ const heaviestFirst = (a: { readonly weight: Rational }, b: { readonly weight: R
 
 const offPeg = (ratio: Rational): boolean => compare(absolute(subtract(ratio, ONE)), PEG_TOLERANCE) > 0;
 
+/** The part of a coin's heaviest pool from which on a measure counts. A thinner pool lags, or is moved for a few dollars. */
+const COUNTING = rational(1n, 150n);
+/** The part of a coin's heaviest measure from which on another one can vouch for it. A pool with a huge fee is never drained. */
+const VOUCHING = rational(1n, 10n);
+
+/** The weight of the pool in which a coin trades most deeply, in whole coins, which are dollars as nearly as matters. */
+function heaviestPool(market: Market, coin: Address): Rational {
+  const partners = new Set([market.chain.wrappedNative.address, ...dollars(market).map(({ address }) => address)]);
+  return [...partners]
+    .flatMap((partner) => sidesOf(market, partner, (quote) => quote === coin))
+    .map((side) => weightOf(market, side))
+    .reduce(maximum, ZERO);
+}
+
 /**
  * Decides which stablecoins of a market are trusted. A coin is trusted when another one agrees with it within 2 %, or
  * when nothing measures it. When all disagree with each other, only the one with the first-ranking native pool is trusted.
- * `floor`: the chain's least depth in US dollars. Pools below it measure nothing.
+ * `floor`: the chain's least depth in US dollars. Pools below it measure nothing, and neither do pools that are thin beside
+ * the coin's other ones.
  */
 export function dollarOf(market: Market, floor: Rational): Dollar {
   const configured = dollars(market);
   const coins = configured.map((coin) => coin.address);
   const native = market.chain.wrappedNative.address;
-  const measures = coins
-    .flatMap((coin) => coins.flatMap((other) => (other === coin ? [] : (measure(market, coin, other, floor) ?? []))))
-    .sort(heaviestFirst);
-  const supported = (coin: Address): boolean => measures.some((way) => way.coin === coin && !offPeg(way.ratio));
+  const all = coins.flatMap((coin) =>
+    coins.flatMap((other) => (other === coin ? [] : (measure(market, coin, other, floor) ?? []))),
+  );
+  const least = new Map(coins.map((coin) => [coin, multiply(heaviestPool(market, coin), COUNTING)]));
+  const counts = (coin: Address, weight: Rational): boolean => compare(weight, least.get(coin) ?? ZERO) >= 0;
+  const measures = all.filter((way) => counts(way.coin, way.weight)).sort(heaviestFirst);
+  const supported = (coin: Address): boolean => {
+    const own = measures.filter((way) => way.coin === coin);
+    const least = multiply(own[0]?.weight ?? ZERO, VOUCHING);
+    return own.some((way) => !offPeg(way.ratio) && compare(way.weight, least) >= 0);
+  };
   const measurable = coins.filter((coin) => measures.some((way) => way.coin === coin));
   const believed = new Set(coins.filter((coin) => !measurable.includes(coin) || supported(coin)));
   if (measurable.length > 0 && !measurable.some(supported)) believed.add(anchor(market, native, measurable));
   const inBelieved = (coin: Address): Measure[] => measures.filter((way) => way.coin === coin && believed.has(way.by));
   return {
     isTrusted: (token) => believed.has(token),
+    isMeasuredBy: counts,
     measured: (token) => inBelieved(token)[0]?.ratio,
     disputed: configured.flatMap((coin) => {
-      const off = inBelieved(coin.address).find((way) => offPeg(way.ratio));
+      // A coin that hardly trades with the trusted one tells nothing about the dollar.
+      const off = inBelieved(coin.address).find((way) => offPeg(way.ratio) && counts(way.by, way.weight));
       return off === undefined ? [] : [{ coin, usd: off.ratio }];
     }),
     native(least, except) {

@@ -39,6 +39,7 @@ export function compare(a: Rational, b: Rational): number {
 }
 
 export const minimum = (a: Rational, b: Rational): Rational => (compare(a, b) <= 0 ? a : b);
+export const maximum = (a: Rational, b: Rational): Rational => (compare(a, b) >= 0 ? a : b);
 
 /** Ten to the power of `exponent`, which may be negative. */
 export function powerOfTen(exponent: number): Rational {

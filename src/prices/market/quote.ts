@@ -1,7 +1,6 @@
 /**
  * Turns a market into a quote: the token's route, its price in dollars and in the native coin, or a refusal with the
- * reason. Measures a price's reliability: confidence, spread, and the average over the 30 minutes before the block.
- * Pure.
+ * reason. Measures a price's reliability: confidence and spread. Pure.
  */
 import { NO_TOKEN } from "../../chains/addresses.ts";
 import type { Chain } from "../../chains/chains.ts";
@@ -11,7 +10,6 @@ import { agreementOf } from "./hook-trades.ts";
 import {
   type DisputedCoin,
   type Dollar,
-  decimalsOf,
   dollarOf,
   dollars,
   type Market,
@@ -19,6 +17,7 @@ import {
   type Side,
   sidesOf,
   type TokenFacts,
+  weightOf,
 } from "./market.ts";
 import {
   add,
@@ -29,15 +28,11 @@ import {
   isCapped,
   minimum,
   multiply,
-  type Observation,
   ONE,
   type Pool,
-  type PoolId,
   powerOfTen,
-  priceOfToken0,
   type Rational,
   rational,
-  shorten,
   subtract,
   truncate,
   ZERO,
@@ -101,17 +96,19 @@ export const floorOf = (market: Pick<Market, "chain">): Rational => rational(mar
  * `no_dollar`, with the native price, on a chain without a stablecoin
  */
 export function quote(market: Market, options: QuoteOptions): Quote {
-  const { token, floor } = options;
+  const { token } = options;
   if (market.chain.stablecoins.length === 0) throw withoutDollar(market, options);
   const dollar = dollarOf(market, floorOf(market));
   const connectors = connectorsIn(market);
-  const ranking = rank(market, dollar, { token, floor, accepts: options.accepts, connectors });
+  const ranking = rank(market, dollar, { ...options, connectors });
   const [route] = ranking.usable;
   if (route !== undefined) return routed(market, dollar, options, ranking, route);
   if (isDollar(market, token)) {
     // Pools that the request excludes still measure the coin: a request's floor or exchange must not make it a dollar.
     // Pools under the chain's floor measure nothing, or a pool of a few dollars could unseat any stablecoin.
-    const measures = rank(market, dollar, { token, floor: floorOf(market), accepts: () => true, connectors });
+    const measures = rank(market, dollar, {
+      ...{ token, floor: floorOf(market), accepts: () => true, connectors, isNamed: false },
+    });
     const byDecree = measures.usable.length === 0 ? oneDollarQuote(market, dollar, options) : undefined;
     if (byDecree !== undefined) return byDecree;
   }
@@ -140,9 +137,9 @@ function withoutDollar(market: Market, options: QuoteOptions): Refusal {
 }
 
 /** True if the token has a price without a connector. Then the connectors' pools need not be read. */
-export function isPricedDirectly(market: Market, { token, floor, accepts }: QuoteOptions): boolean {
+export function isPricedDirectly(market: Market, options: QuoteOptions): boolean {
   if (market.chain.stablecoins.length === 0) return true;
-  return rank(market, dollarOf(market, floorOf(market)), { token, floor, accepts, connectors: [] }).usable.length > 0;
+  return rank(market, dollarOf(market, floorOf(market)), { ...options, connectors: [] }).usable.length > 0;
 }
 
 const connectorsIn = ({ chain }: Market): Address[] =>
@@ -158,7 +155,10 @@ function routed(market: Market, dollar: Dollar, options: QuoteOptions, ranking: 
   if (token === native) return { ...common, native: ONE, nativeSide: undefined };
   const onTheWay = route.legs.find((leg) => leg.base === native);
   if (onTheWay !== undefined) return { ...common, native: divide(route.usd, onTheWay.price), nativeSide: undefined };
-  const price = dollar.native(floor, isDollar(market, token) ? token : undefined);
+  const others = dollar.native(floor, isDollar(market, token) ? token : undefined);
+  // A stablecoin's own pool with the native coin tells what it is worth in that, if its other pools are thin.
+  const isTold = others !== undefined && dollar.isMeasuredBy(token, weightOf(market, others.side));
+  const price = isTold ? others : dollar.native(floor);
   return { ...common, native: price && divide(route.usd, price.usd), nativeSide: price?.side };
 }
 
@@ -207,22 +207,20 @@ const TRADE_USD = rational(100_000n);
 const DOUBT_LIMIT = rational(1n, 2n);
 /** Upper limit of the confidence if an archive's word alone stands for a pool's state, or for which pools there were. */
 const ARCHIVE_LIMIT = rational(1n, 4n);
-/** Seconds. */
-export const TWAP_WINDOW = 1_800;
-/** Bits kept of each price in the average: a relative error below 10^-75. */
-const TWAP_BITS = 256;
-
 /**
  * Returns a number from 0 to 1: the share of the marginal price that a trade of $100,000 gets on a constant-product
- * pool of this depth, D / (D + 100,000). At the head the depth is at most that of such a pool whose price is as cheap to
+ * pool of the depth of the thinnest pool that the answer depends on, D / (D + 100,000). At the head the depth is at most that of such a pool whose price is as cheap to
  * move: liquidity that is not around the price makes it no surer. At most 0.5 when the depth of a pool on the route could
  * not be capped by its balances, when the decimals are not those of the block, or when a configured stablecoin disagrees
- * with a trusted one. A pool with hooks leaves the part of it that a trade got of the price. At most 0.25 while an archive alone says what the price rests on.
+ * with a trusted one. A pool with hooks leaves the part of it that a trade got of the price. At most 0.25 while an archive
+ * alone says what the price rests on.
  */
 export function confidence(quote: Pick<Quote, "route" | "disputed" | "market" | "nativeSide">): Rational {
-  const { route, disputed, market } = quote;
+  const { route, disputed, market, nativeSide } = quote;
   if (route === undefined) return ZERO;
-  const depthUsd = market.isPast ? route.depthUsd : minimum(route.depthUsd, depthByMove(route.moveUsd));
+  const sureDepth = (depth: Rational, move: Rational) => (market.isPast ? depth : minimum(depth, depthByMove(move)));
+  const ofRoute = sureDepth(route.depthUsd, route.moveUsd);
+  const depthUsd = nativeSide ? minimum(ofRoute, sureDepth(nativeSide.depth, nativeSide.move)) : ofRoute;
   const agreement = route.legs.map(({ observation }) => agreementOf(observation)).reduce(minimum);
   const share = multiply(divide(depthUsd, add(depthUsd, TRADE_USD)), agreement);
   const isMeasured = market.factsOf === "block" && route.legs.every((leg) => isCapped(leg.observation));
@@ -259,61 +257,4 @@ export function spreadPercent(usable: readonly Route[]): Rational {
   if (best === undefined) return ZERO;
   const prices = usable.map(({ usd }) => usd).sort(compare);
   return multiply(divide(subtract(prices.at(-1)!, prices[0]!), best.usd), rational(100n));
-}
-
-/** Returns the route's price in dollars with other pool states; undefined when a pool has none. */
-export function repriced(
-  market: Market,
-  route: Route,
-  stateOf: (pool: Pool) => Observation | undefined,
-): Rational | undefined {
-  let usd = ONE;
-  for (const { pool, base } of route.legs) {
-    const observation = stateOf(pool);
-    const decimals = decimalsOf(market, pool);
-    if (observation === undefined || decimals === undefined) return undefined;
-    const price0 = priceOfToken0(pool, observation.reading, decimals);
-    if (price0 === undefined) return undefined;
-    usd = multiply(usd, pool.token0 === base ? price0 : invert(price0));
-  }
-  return usd;
-}
-
-/**
- * Returns the average of the route's price over the window that ends at `end` (Unix seconds). Each state's weight is
- * the seconds from its block to the next change, so a state that lasts one block has the weight of that block's time.
- * Undefined when the route had no price in the window.
- */
-export function timeWeighted(
-  market: Market,
-  route: Route,
-  series: ReadonlyMap<PoolId, readonly Observation[]>,
-  end: number,
-): Rational | undefined {
-  const start = end - TWAP_WINDOW;
-  const times = new Set<number>([start]);
-  for (const { pool } of route.legs) {
-    for (const { timestamp } of series.get(pool.id) ?? []) {
-      if (timestamp > start && timestamp < end) times.add(timestamp);
-    }
-  }
-  const sorted = [...times].sort((a, b) => a - b);
-  const cursors = new Map<PoolId, number>();
-  const stateFrom = (pool: PoolId, time: number): Observation | undefined => {
-    const states = series.get(pool) ?? [];
-    let at = cursors.get(pool) ?? -1;
-    while (at + 1 < states.length && states[at + 1]!.timestamp <= time) at++;
-    cursors.set(pool, at);
-    return states[at];
-  };
-  let sum = ZERO;
-  let weight = 0n;
-  for (const [index, from] of sorted.entries()) {
-    const usd = repriced(market, route, (pool) => stateFrom(pool.id, from));
-    if (usd === undefined) continue;
-    const seconds = BigInt((sorted[index + 1] ?? end) - from);
-    sum = shorten(add(sum, multiply(shorten(usd, TWAP_BITS), rational(seconds))), TWAP_BITS * 2);
-    weight += seconds;
-  }
-  return weight === 0n ? undefined : divide(sum, rational(weight));
 }

@@ -36,10 +36,12 @@ export interface Route {
   readonly legs: readonly Side[];
   /** US dollars for one whole token. */
   readonly usd: Rational;
-  /** US dollars: the least depth on the route. */
+  /** US dollars: the least depth of all pools on the route. */
   readonly depthUsd: Rational;
-  /** US dollars that move the price by 2 %, the easiest way; fees aside. */
+  /** US dollars that move the price by 2 %, in the pool of the route where it is cheapest; fees aside. */
   readonly moveUsd: Rational;
+  /** The depth and the move of the first pool alone, in US dollars. They rank routes that are limited by one pool. */
+  readonly own: { readonly depth: Rational; readonly move: Rational };
 }
 
 export interface SkippedPool {
@@ -50,7 +52,12 @@ export interface SkippedPool {
 }
 
 type SkipReason =
-  | ("no_state_at_block" | "empty" | "low_liquidity" | "quote_depegged" | "no_usd_price_of_quote")
+  | "no_state_at_block"
+  | "empty"
+  | "low_liquidity"
+  | "thin_measure"
+  | "quote_depegged"
+  | "no_usd_price_of_quote"
   | HookDoubt["reason"];
 
 export interface Ranking {
@@ -67,6 +74,8 @@ interface RankOptions {
   readonly accepts: (pool: Pool) => boolean;
   /** Tokens to route through when no direct pool is usable. */
   readonly connectors: readonly Address[];
+  /** True if the request names an exchange: then its pools price a stablecoin, thin as they may be. */
+  readonly isNamed: boolean;
 }
 
 const skip = (pool: Pool, reason: SkipReason, numbers: Record<string, string> = {}): SkippedPool => ({
@@ -78,10 +87,30 @@ const skip = (pool: Pool, reason: SkipReason, numbers: Record<string, string> = 
 
 export function rank(market: Market, dollar: Dollar, options: RankOptions): Ranking {
   const skipped: SkippedPool[] = [];
-  const direct = directRoutes(market, dollar, options, skipped);
+  const direct = measuring(market, dollar, options, directRoutes(market, dollar, options, skipped), skipped);
   if (direct.length > 0) return { usable: direct, skipped };
-  return { usable: connectedRoutes(market, dollar, options, skipped), skipped };
+  const connected = connectedRoutes(market, dollar, options, skipped);
+  return { usable: measuring(market, dollar, options, connected, skipped), skipped };
 }
+
+/** Drops the routes of a stablecoin that are too thin to measure it. */
+function measuring(
+  market: Market,
+  dollar: Dollar,
+  { token, isNamed }: RankOptions,
+  routes: Route[],
+  skipped: SkippedPool[],
+): Route[] {
+  if (isNamed) return routes;
+  return routes.filter((route) => {
+    if (dollar.isMeasuredBy(token, weightOfRoute(market, route))) return true;
+    skipped.push(skip(route.pool, "thin_measure", { liquidityUsd: format(route.depthUsd) }));
+    return false;
+  });
+}
+
+const weightOfRoute = (market: Market, { depthUsd, moveUsd }: Route): Rational =>
+  weightOf(market, { depth: depthUsd, move: moveUsd });
 
 function directRoutes(market: Market, dollar: Dollar, options: RankOptions, skipped: SkippedPool[]): Route[] {
   const { token, floor } = options;
@@ -101,7 +130,7 @@ function directRoutes(market: Market, dollar: Dollar, options: RankOptions, skip
     const side = sideOrReason(market, pool, token, skipped);
     if (side === undefined) continue;
     if (quote !== native) keepIfDeep(alone(side), floor, routes, skipped);
-    else if (nativePrice !== undefined) keepIfDeep(throughNative(side, nativePrice), floor, routes, skipped);
+    else if (nativePrice !== undefined) keepIfDeep(through(side, alone(nativePrice.side)), floor, routes, skipped);
     else skipped.push(skipWithoutNativePrice(side, dollar.native(ZERO, except), floor));
   }
   return inOrder(market, routes);
@@ -126,10 +155,7 @@ function connectedRoutes(market: Market, dollar: Dollar, options: RankOptions, s
         skipped.push(skip(pool, "no_usd_price_of_quote", { quote: connector }));
         continue;
       }
-      const usd = multiply(side.price, onward.usd);
-      const depthUsd = minimum(multiply(side.depth, onward.usd), onward.depthUsd);
-      const moveUsd = minimum(multiply(side.move, onward.usd), onward.moveUsd);
-      keepIfDeep({ pool, legs: [side, ...onward.legs], usd, depthUsd, moveUsd }, floor, routes, skipped);
+      keepIfDeep(through(side, onward), floor, routes, skipped);
     }
   }
   return inOrder(market, routes);
@@ -141,22 +167,26 @@ export const poolsOf = (market: Market, options: Pick<RankOptions, "token" | "ac
     (pool) => (pool.token0 === options.token || pool.token1 === options.token) && options.accepts(pool),
   );
 
-const inOrder = (market: Market, routes: Route[]): Route[] =>
-  routes.sort(byWeight(({ depthUsd, moveUsd }) => weightOf(market, { depth: depthUsd, move: moveUsd })));
+/** Sorts routes. Those that share their thinnest pool weigh the same, so their own pools decide. */
+const inOrder = (market: Market, routes: Route[]): Route[] => {
+  const byOwn = byWeight<Route>(({ own }) => weightOf(market, own));
+  return routes.sort((a, b) => compare(weightOfRoute(market, b), weightOfRoute(market, a)) || byOwn(a, b));
+};
 
+/** A route of one pool with a trusted stablecoin. */
 const alone = (side: Side): Route => ({
   ...{ pool: side.pool, legs: [side], usd: side.price },
-  ...{ depthUsd: side.depth, moveUsd: side.move },
+  ...{ depthUsd: side.depth, moveUsd: side.move, own: side },
 });
 
-function throughNative(side: Side, native: NativePrice): Route {
-  // The native leg is above the floor by construction, so the depth of the token's own pool decides the rank.
+/** The route over one pool, and then on. It is as deep, and as hard to move, as the thinnest pool on it. */
+function through(side: Side, onward: Route): Route {
+  const own = { depth: multiply(side.depth, onward.usd), move: multiply(side.move, onward.usd) };
   return {
-    pool: side.pool,
-    legs: [side, native.side],
-    usd: multiply(side.price, native.usd),
-    depthUsd: multiply(side.depth, native.usd),
-    moveUsd: multiply(side.move, native.usd),
+    ...{ pool: side.pool, legs: [side, ...onward.legs], own },
+    usd: multiply(side.price, onward.usd),
+    depthUsd: minimum(own.depth, onward.depthUsd),
+    moveUsd: minimum(own.move, onward.moveUsd),
   };
 }
 

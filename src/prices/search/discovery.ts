@@ -110,8 +110,9 @@ function planToken(token: Address): Plan<TokenFacts> {
     read([name, symbol, digits, supply, erc721, erc1155]) {
       const decimals = decimalsIn(digits);
       const standard = answer(erc721) === 1n ? "ERC-721" : answer(erc1155) === 1n ? "ERC-1155" : undefined;
-      // A price feed also has decimals, but only a token has a supply.
-      const isToken = standard === undefined && answer(supply) !== undefined;
+      // A price feed also has decimals, but only a token has a supply. An NFT contract with both may be a token as well
+      // (ERC-404): its pools tell.
+      const isToken = answer(supply) !== undefined && (standard === undefined || decimals !== undefined);
       return {
         name: textAnswer(name) ?? "",
         symbol: textAnswer(symbol) ?? "",

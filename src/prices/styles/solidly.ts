@@ -6,7 +6,7 @@
 import type { Address } from "../../core/hex.ts";
 import { addressWord, wordOf } from "../../rpc/calls.ts";
 import type { Pool } from "../market/pools.ts";
-import { answer, both, call, topicOf } from "./abi.ts";
+import { answer, both, call, signedWord, topicOf } from "./abi.ts";
 import {
   type BothSides,
   findByCalls,
@@ -36,15 +36,6 @@ const findBoth = (venue: Venue, pair: readonly [Address, Address], signature: st
 const readReserves = (pool: Pool) => readContract(pool, ["getReserves()"], ([reserves]) => pairAnswer(reserves));
 
 const NO_PAIR = [wordOf(0), wordOf(0), wordOf(0)];
-
-export const SOLIDLY_V1: Style = {
-  created: { topic: topicOf("PairCreated(address,address,bool,address,uint256)"), tokensAt: 1 },
-  events,
-  probe: { signature: "getPair(address,address,bool)", words: NO_PAIR },
-  find: (venue, a, b) => findBoth(venue, [a, b], "getPair(address,address,bool)"),
-  state: readReserves,
-  sale: "quoted",
-};
 
 const MAX_WORD = (1n << 256n) - 1n;
 const E18 = 10n ** 18n;
@@ -91,12 +82,36 @@ function stableSale({ own, other }: BothSides, kept: bigint, { units, isToken0 }
 const WHOLE = 10_000n;
 const FEE_TO_HUNDREDTHS = 100n;
 
-/** A sale to a pair of version 2, which keeps the fee outside its reserves (contracts/Pool.sol of Aerodrome). */
+/** A sale to a pair, which keeps the fee outside its reserves (contracts/Pool.sol of Aerodrome). */
 function sale(reserves: BothSides, paid: bigint, fee: bigint, stable: StableSide | undefined): PairSale {
   const kept = paid - (paid * (fee / FEE_TO_HUNDREDTHS)) / WHOLE;
   if (stable !== undefined) return { kept, given: stableSale(reserves, kept, stable) };
   return { kept, given: (kept * reserves.other) / (reserves.own + kept) };
 }
+
+const SWAPS = { [topicOf("Swap(address,address,uint256,uint256,uint256,uint256)")]: pairSwapped };
+
+/** Version 1 has a fee in its code or in its factory, by fork. */
+export const SOLIDLY_V1: Style = {
+  created: { topic: topicOf("PairCreated(address,address,bool,address,uint256)"), tokensAt: 1 },
+  events,
+  probe: { signature: "getPair(address,address,bool)", words: NO_PAIR },
+  find: (venue, a, b) => findBoth(venue, [a, b], "getPair(address,address,bool)"),
+  state: readReserves,
+  sale: "quoted",
+  exact: {
+    kind: "reserves",
+    sale,
+    hasConstantFee: false,
+    quote: (pool, paid, isToken0) =>
+      call(
+        poolContract(pool),
+        "getAmountOut(uint256,address)",
+        ...[signedWord(paid), addressWord(isToken0 ? pool.token0 : pool.token1)],
+      ),
+    swaps: SWAPS,
+  },
+};
 
 export const SOLIDLY_V2: Style = {
   created: { topic: topicOf("PoolCreated(address,address,bool,address,uint256)"), tokensAt: 1 },
@@ -108,7 +123,7 @@ export const SOLIDLY_V2: Style = {
     kind: "reserves",
     sale,
     hasConstantFee: false,
-    swaps: { [topicOf("Swap(address,address,uint256,uint256,uint256,uint256)")]: pairSwapped },
+    swaps: SWAPS,
   },
   state(pool) {
     const words = [addressWord(poolContract(pool)), wordOf(pool.stableCurve ? 1 : 0)];

@@ -101,6 +101,11 @@ export type ExactTrades = {
       sale(reserves: BothSides, paid: bigint, fee: bigint, stable: StableSide | undefined): PairSale;
       /** True if a pair's fee never changes. */
       readonly hasConstantFee: boolean;
+      /**
+       * Asks the pair what it gives for an amount, where only such answers tell its fee. Its fee is then the one that makes
+       * the very same amounts.
+       */
+      quote?(pool: Pool, paid: bigint, isToken0: boolean): Call;
     }
   | {
       readonly kind: "ranges";

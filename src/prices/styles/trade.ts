@@ -7,6 +7,9 @@ export const TOO_MUCH = "the pair can't hold so much of the token";
 /** The trade can't be computed exactly; the message is the reason, for clients. */
 export class UnknownTrade extends Error {}
 
+/** The trade runs beyond what was read of the pool. A wider read may tell it. */
+export class BeyondRead extends UnknownTrade {}
+
 export interface Trade {
   /** What the pool takes, its fee included. */
   readonly paid: bigint;

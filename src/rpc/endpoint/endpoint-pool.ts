@@ -486,7 +486,7 @@ export class EndpointPool {
       this.#lastFailure = { message: `${endpoint.label}: ${error.message}`, at: now };
       if (error.meta["skipsNumbers"] === true) this.#skipping.set(endpoint, now + SKIPPING_MS);
       if (error.kind === "lie") this.benchLiar(endpoint, error.message);
-      else if (error.retryable) health.failed(error, started, now);
+      else if (error.retryable && error.meta["isOptional"] !== true) health.failed(error, started, now);
       this.#tellState(endpoint);
       // A refusal is an answer.
       if (!error.retryable) this.#answeredAt = now;

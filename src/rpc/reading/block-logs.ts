@@ -30,7 +30,7 @@ import {
   type LogFilter,
   type Watched,
 } from "../port.ts";
-import { isHistoryPruned, isUnknownRefusal, RpcError, rpcErrorOf } from "../rpc-errors.ts";
+import { asOptional, isHistoryPruned, isUnknownRefusal, RpcError, rpcErrorOf } from "../rpc-errors.ts";
 import { bloomedBlocks, namedIn, ownBloom, type ReadHeaders } from "./bloomed-blocks.ts";
 import { fromAnyNode, headerFrom, missingBlock, prunedBelowHead } from "./headers.ts";
 
@@ -557,7 +557,7 @@ export class BlockLogs {
     } catch (error) {
       // Requests that ran at the same time count once: one failure can end a whole batch.
       if (isUnknownRefusal(error)) this.#refusals.set(endpoint, before + 1);
-      throw error;
+      throw asOptional(error);
     }
   }
 }

@@ -11,7 +11,7 @@ import type { BlockRef, HeaderRef } from "../../events/types.ts";
 import { parseHeader } from "../decode/answer.ts";
 import type { EndpointPool } from "../endpoint/endpoint-pool.ts";
 import type { BlockHeader, Endpoint, Tips } from "../port.ts";
-import { isUnknownRefusal, RpcError } from "../rpc-errors.ts";
+import { asOptional, isUnknownRefusal, RpcError } from "../rpc-errors.ts";
 
 /** Returns the newest block of this endpoint. @throws RpcError, of kind `transient` if the endpoint shows none */
 export async function newestHeaderOf(endpoint: Endpoint): Promise<BlockHeader> {
@@ -245,7 +245,7 @@ export class Finality {
       this.#tagRefusals = 0;
       return header;
     } catch (error) {
-      if (!isUnknownRefusal(error) || ++this.#tagRefusals < TAG_REFUSALS) throw error;
+      if (!isUnknownRefusal(error) || ++this.#tagRefusals < TAG_REFUSALS) throw asOptional(error);
       await newestHeaderOf(endpoint);
       throw new RpcError("unsupported", error.message, { meta: error.meta, cause: error });
     }

@@ -6,7 +6,8 @@ import { LRUCache } from "lru-cache";
 import { yieldToEventLoop } from "../../core/background.ts";
 import { Budget } from "../../core/budget.ts";
 import type { Clock } from "../../core/clock.ts";
-import { type Address, quantity } from "../../core/hex.ts";
+import { type Address, quantity, ZERO_ADDRESS } from "../../core/hex.ts";
+import { SingleFlight } from "../../core/work.ts";
 import {
   aggregateCalls,
   aggregatedResults,
@@ -17,7 +18,7 @@ import {
   selectorOf,
 } from "../calls.ts";
 import type { BlockTag, Call, CallResult, CodeStart, Endpoint } from "../port.ts";
-import { isStateUnavailable, RpcError } from "../rpc-errors.ts";
+import { isStateUnavailable, isUnknownRefusal, RpcError } from "../rpc-errors.ts";
 import { bytesIn, callOn, requestParsed } from "./one-call.ts";
 
 /**
@@ -95,6 +96,7 @@ export class ManyCalls {
   readonly #gas = new WeakMap<Endpoint, { readonly isUsual: boolean; readonly until: number }>();
   /** Monotonic times until which endpoints count as not running creation code. */
   readonly #withoutCreations = new WeakMap<Endpoint, number>();
+  readonly #probing = new SingleFlight<Endpoint, void>();
 
   constructor(options: ManyCallsOptions) {
     this.#options = options;
@@ -265,7 +267,7 @@ export class ManyCalls {
   async codesOn(endpoint: Endpoint, addresses: readonly Address[]): Promise<CodeStart[]> {
     if (addresses.length > FEW_CODES && !this.#isWithoutCreations(endpoint)) {
       const creation = { to: undefined, data: deploylessCodes(addresses) };
-      const { data } = await this.#refusable(endpoint, creation, "latest");
+      const { data } = await this.#creation(endpoint, creation, "latest");
       const words = data.slice(2).match(/.{64}/g) ?? [];
       if (words.length === addresses.length) return words.map(codeStartOf);
     }
@@ -277,11 +279,38 @@ export class ManyCalls {
     }));
   }
 
-  /** A node that does not run such calls refuses them in words of its own, which is no fault of it. */
   async #create(endpoint: Endpoint, call: Call, tag: string): Promise<CallResult & { readonly block?: number }> {
-    const result = await this.#refusable(endpoint, call, tag);
+    const result = await this.#creation(endpoint, call, tag);
     const [block, data] = [result.data.slice(0, WORD_LENGTH), `0x${result.data.slice(WORD_LENGTH)}`];
     return result.ok && WORD.test(block) ? { ok: true, data, block: Number(block) } : FAILED;
+  }
+
+  /**
+   * Runs creation code, which is an option of nodes. A node that doesn't run it refuses it in words of its own. Such a
+   * refusal fails this call alone, as long as the endpoint answers a call with a target.
+   */
+  async #creation(endpoint: Endpoint, call: Call, tag: string, gas?: number): Promise<CallResult> {
+    if (this.#isWithoutCreations(endpoint)) return FAILED;
+    try {
+      return await this.#refusable(endpoint, call, tag, gas);
+    } catch (error) {
+      if (!isUnknownRefusal(error)) throw error;
+      await this.#probing.run(endpoint, () => this.#probeCreations(endpoint));
+      return FAILED;
+    }
+  }
+
+  /** Asks whether the endpoint runs any creation code, and notes it if not. @throws RpcError if it runs no call at all */
+  async #probeCreations(endpoint: Endpoint): Promise<void> {
+    const [isRun] = await Promise.all([
+      runsCreationCode(endpoint),
+      callOn(endpoint, { to: ZERO_ADDRESS, data: "0x" }, "latest"),
+    ]);
+    if (!isRun) this.#noteWithoutCreations(endpoint);
+  }
+
+  #noteWithoutCreations(endpoint: Endpoint): void {
+    this.#withoutCreations.set(endpoint, this.#options.clock.monotonic() + CREATIONS_MS);
   }
 
   async #refusable(endpoint: Endpoint, call: Call, tag: string, gas?: number): Promise<CallResult> {
@@ -352,7 +381,7 @@ export class ManyCalls {
     if (this.#isWithoutCreations(endpoint)) return undefined;
     const data = deploylessGetters(calls, gasEach, GETTER_BYTES);
     if (data.length > MAX_CREATION) return undefined;
-    const { ok, data: returned } = await this.#refusable(endpoint, { to: undefined, data }, tag);
+    const { ok, data: returned } = await this.#creation(endpoint, { to: undefined, data }, tag);
     const results = ok ? undefined : readResults(returned, calls.length);
     if (results === undefined) return undefined;
     const { burning, long } = costlyAmong(returned);
@@ -466,7 +495,8 @@ export class ManyCalls {
     const creation = Budget.timed(() => deploylessCalls(calls));
     // Halves are shorter, too.
     if (creation.length > MAX_CREATION) return "out of gas";
-    const { ok, data } = await this.#refusable(endpoint, { to: undefined, data: creation }, tag, gas);
+    const { ok, data } = await this.#creation(endpoint, { to: undefined, data: creation }, tag, gas);
+    if (this.#isWithoutCreations(endpoint)) return undefined;
     if (isOneOfMany === true) await yieldToEventLoop();
     const results = ok ? undefined : readResults(data, calls.length);
     if (results !== undefined) return results;
@@ -474,7 +504,7 @@ export class ManyCalls {
     // A node that doesn't run creation code runs none without a call either.
     const empty = await this.#refusable(endpoint, { to: undefined, data: deploylessCalls([]) }, "latest");
     if (!empty.ok && readResults(empty.data, 0) !== undefined) return "out of gas";
-    this.#withoutCreations.set(endpoint, this.#options.clock.monotonic() + CREATIONS_MS);
+    this.#noteWithoutCreations(endpoint);
     return undefined;
   }
 
@@ -540,6 +570,17 @@ async function encodedParts(parts: readonly (readonly Call[])[]) {
 /** True if an endpoint answered that it doesn't run a call like this, in whichever words. */
 const isRefusal = (error: unknown): error is RpcError =>
   error instanceof RpcError && !isStateUnavailable(error) && error.kind !== "late" && error.kind !== "rate";
+
+/** True if the endpoint runs creation code in an `eth_call` without a target. @throws RpcError if it doesn't answer */
+export async function runsCreationCode(endpoint: Endpoint): Promise<boolean> {
+  const empty = await callOn(endpoint, { to: undefined, data: deploylessCalls([]) }, "latest").catch(
+    (error: unknown) => {
+      if (isRefusal(error)) return FAILED;
+      throw error;
+    },
+  );
+  return !empty.ok && readResults(empty.data, 0) !== undefined;
+}
 
 /** Undefined if the data are no results of so many calls. */
 function readResults(data: string, calls: number): CallResult[] | undefined {

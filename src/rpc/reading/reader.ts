@@ -27,6 +27,7 @@ import type {
   Newest,
   OverriddenCall,
   PartsAnswer,
+  SimulatedBlock,
   StretchFilter,
   Tips,
   TransferFilter,
@@ -56,6 +57,7 @@ import {
   type LogReaderObserver,
 } from "./logs.ts";
 import { bytesIn, requestParsed } from "./one-call.ts";
+import { Simulations } from "./simulations.ts";
 
 const HEADERS_AT_ONCE = 100;
 const HISTORY_START_MS = 600_000;
@@ -78,6 +80,7 @@ export class RpcChainReader implements ChainReader {
   readonly #logs: LogReader;
   readonly #finality: Finality;
   readonly #calls: CallReader;
+  readonly #simulations: Simulations;
   readonly #recorded: RecordedBlock;
   readonly #horizon: LogHorizon;
   /** First blocks that the endpoints have not pruned, and until when that is believed, on the monotonic clock. */
@@ -90,6 +93,7 @@ export class RpcChainReader implements ChainReader {
     this.#pool = options.pool;
     this.#finality = new Finality(options.pool, options);
     this.#calls = new CallReader(options.pool, options);
+    this.#simulations = new Simulations(options.pool);
     this.#horizon = new LogHorizon(options.pool.clock);
     this.#logs = new LogReader(options.pool, this.#horizon, options.watch);
     const isHashedAt = (number: number) => this.#isHashedAt(number);
@@ -277,6 +281,10 @@ export class RpcChainReader implements ChainReader {
 
   callOverridden(call: OverriddenCall, block: number): Promise<CallResult | undefined> {
     return this.#calls.callOverridden(call, block);
+  }
+
+  simulate(blocks: readonly SimulatedBlock[], block: number): Promise<readonly CallResult[] | undefined> {
+    return this.#simulations.run(blocks, block);
   }
 
   async code(address: Address, block: BlockTag): Promise<string> {

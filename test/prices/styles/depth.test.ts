@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import v2Factory from "@uniswap/v2-core/build/UniswapV2Factory.json";
 import v2Pair from "@uniswap/v2-core/build/UniswapV2Pair.json";
 import v2Router from "@uniswap/v2-periphery/build/UniswapV2Router02.json";
+import { id } from "ethers";
 import type { Anvil } from "../../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
 import { contractAt, deploy, read, transact } from "../../../scripts/local-chain/contracts.ts";
@@ -17,6 +18,7 @@ import { rangesAt } from "../../../src/prices/depth/ranges.ts";
 import { compare, divide, invert, type Pool, priceOfToken0, type Rational } from "../../../src/prices/market/pools.ts";
 import { STYLES } from "../../../src/prices/styles/styles.ts";
 import { DOWN, type Tradable, UnknownTrade } from "../../../src/prices/styles/trade.ts";
+import type { Call } from "../../../src/rpc/port.ts";
 import type { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
 import { newToken, startPoolChain } from "../../support/prices/exchanges.ts";
 import {
@@ -171,7 +173,7 @@ async function compareMove2(one: Made): Promise<void> {
 
 const EXACT: readonly (readonly [string, () => Promise<MadeExchange>])[] = [
   ["Uniswap v2", uniswapV2],
-  ...EXCHANGES_OF_STYLES.filter(([name]) => !/Algebra|Solidly 1/.test(name)).map(
+  ...EXCHANGES_OF_STYLES.filter(([name]) => !/Algebra/.test(name)).map(
     ([name, makeOne]) => [name, () => makeOne(anvil, wrapped)] as const,
   ),
 ];
@@ -324,17 +326,28 @@ describe("a size that can't be computed", () => {
     expect(() => pool.sell(1n << 112n, true)).toThrow("the pair can't hold so much of the token");
   });
 
+  test("is one in a pair of Solidly 1 whose answers no fee explains", async () => {
+    const [, makeOne] = EXCHANGES_OF_STYLES.find(([name]) => name === "Solidly 1")!;
+    const { pool, ...decimals } = await make(await makeOne(anvil, wrapped));
+    const isQuote = (data: string) => data.startsWith(id("getAmountOut(uint256,address)").slice(0, 10));
+    const read = async (calls: readonly Call[]) => {
+      const results = await reader.calls(calls, "latest");
+      const oneMore = (data: string) => `0x${(BigInt(data) + 1n).toString(16).padStart(64, "0")}`;
+      return results.map(({ ok, data }, at) => ({ ok, data: isQuote(calls[at]!.data) ? oneMore(data) : data }));
+    };
+    await expect(tradablesOf([[pool, decimals]], read)).rejects.toThrow(
+      "no fee explains what the solidly-v1 pair says",
+    );
+  });
+
   test("is one in a v2 pair of an exchange whose fee is not among those of the contract", async () => {
     const one = await make(await uniswapV2());
     const pool = { ...one.pool, exchange: "Elsewhere", rank: 12 };
     await expect(tradable({ ...one, pool })).rejects.toThrow("the fee of pairs of Elsewhere is not verified");
   });
 
-  test.each(EXCHANGES_OF_STYLES.filter(([name]) => /Algebra|Solidly 1/.test(name)))(
-    "is one in %s",
-    async (_, makeOne) => {
-      const one = await make(await makeOne(anvil, wrapped));
-      await expect(tradable(one)).rejects.toThrow(`the depth of ${one.pool.style} pools is not computed`);
-    },
-  );
+  test.each(EXCHANGES_OF_STYLES.filter(([name]) => /Algebra/.test(name)))("is one in %s", async (_, makeOne) => {
+    const one = await make(await makeOne(anvil, wrapped));
+    await expect(tradable(one)).rejects.toThrow(`the depth of ${one.pool.style} pools is not computed`);
+  });
 });

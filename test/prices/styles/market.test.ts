@@ -17,6 +17,7 @@ import type { PriceRecord } from "../../../src/prices/models.ts";
 import { createPrices, type Prices } from "../../../src/prices/price-service.ts";
 import { Archives, readerWithArchives } from "../../../src/rpc/archive/archives.ts";
 import { Portal } from "../../../src/rpc/archive/portal.ts";
+import type { EndpointStatus } from "../../../src/rpc/endpoint/endpoint-pool.ts";
 import type { ChainReader } from "../../../src/rpc/port.ts";
 import { type ArchiveOptions, archiveOfNode, startArchive } from "../../support/archive.ts";
 import { latentProxy } from "../../support/latency.ts";
@@ -145,6 +146,45 @@ describe.each(EXCHANGES_OF_STYLES)("%s", (name) => {
     }
     const { exchangeName, usdPrice } = await ask(pricesOn(), token);
     expect([exchangeName, near(usdPrice, 40)]).toEqual([other, true]);
+  });
+});
+
+describe("an endpoint that refuses calls without a contract", () => {
+  /** The dialects of nodes, and texts that no list has. */
+  const DIALECTS = [
+    ...[
+      { code: -32_603, message: "Internal error" },
+      { code: -32_000, message: "nuqneH" },
+    ],
+    ...[{ code: -32_000, message: "contract creation is not allowed in eth_call" }],
+    ...[
+      { code: -32_602, message: "missing to" },
+      { code: 3, message: "execution reverted" },
+    ],
+  ];
+
+  test.each(DIALECTS)("gives every price in two concurrent questions, at once: %o", async (error) => {
+    const token = await newToken(anvil);
+    await pool("Uniswap v3 and SushiSwap v3", token, native, [1n, 50n], 10n ** 23n);
+    await pool("Solidly 2, as Velodrome and Aerodrome", token, dollar, [40n, 1n], 10n ** 23n);
+    const faults: EndpointStatus[] = [];
+    const proxy = await startRpcProxy(anvil.url, {
+      onRequest({ method, params }) {
+        const [call, , overrides] = params as [{ to?: string }?, unknown?, object?];
+        return method === "eth_call" && (call?.to === undefined || overrides !== undefined) ? { error } : undefined;
+      },
+    });
+    const prices = pricesOn("all", proxy.url, readerOf(proxy.url, chain, { onState: (state) => faults.push(state) }));
+    for (const { usdPrice } of await Promise.all([ask(prices, token), ask(prices, native)])) {
+      expect(usdPrice).toBeGreaterThan(39);
+    }
+    const [before, record] = [proxy.count("eth_call"), await ask(prices, token, { depthUsd: rational(1_000n) })];
+    expect(near(record.usdPrice, 40)).toBe(true);
+    expect(Number(record.depth?.sell)).toBeGreaterThan(990);
+    expect(record.depth).toMatchObject({ sellable: null });
+    expect(proxy.count("eth_call") - before).toBeLessThan(20);
+    expect(faults).toEqual([]);
+    await proxy.stop();
   });
 });
 
@@ -391,13 +431,27 @@ test("a past depth comes from an archive's logs, where the node has neither the 
   await Promise.all([proxy.stop(), archive.stop()]);
 });
 
-test("a share of a vault shows what it is redeemed for, beside the market's price", async () => {
-  const vault = await deploy(anvil, await contractArtifact("TestVault"), [dollar, 3n * ETHER]);
-  const token = vault.address.toLowerCase() as Address;
-  await pool("PancakeSwap v3", token, dollar, [25n, 10n], 10n ** 24n);
-  const { usdPrice, provenance } = await ask(pricesOn(), token);
-  expect(near(usdPrice, 2.5)).toBe(true);
-  expect(provenance?.redemption).toEqual({ standard: "ERC-4626", asset: dollar, assetsPerToken: "3", usdPrice: "3" });
+test("a share of a vault shows what it is redeemed for, beside the market's price, whatever its decimals", async () => {
+  const six = await newToken(anvil, 6);
+  for (const [asset, places, decimals] of [
+    [dollar, 18, 18],
+    [dollar, 18, 6],
+    [six, 6, 6],
+    [six, 6, 24],
+  ] as const) {
+    // Raw assets for a raw share, times 10^18: three whole assets for a whole share.
+    const rate = (3n * ETHER * 10n ** BigInt(places)) / 10n ** BigInt(decimals);
+    const vault = await deploy(anvil, await contractArtifact("TestVault"), [asset, rate, decimals]);
+    const token = vault.address.toLowerCase() as Address;
+    const raw = [25n * 10n ** 18n, 10n ** BigInt(decimals + 1)] as const;
+    await pool("PancakeSwap v3", token, dollar, raw, 10n ** BigInt(15 + (decimals >> 1)));
+    const { usdPrice, provenance } = await ask(pricesOn(), token);
+    expect(near(usdPrice, 2.5)).toBe(true);
+    expect(provenance?.redemption).toEqual({
+      ...{ standard: "ERC-4626", asset, assetsPerToken: "3" },
+      ...(asset === dollar ? { usdPrice: "3" } : {}),
+    });
+  }
 });
 
 test("a first price takes three sequential round trips at most, with all styles to ask", async () => {

@@ -10,14 +10,14 @@ import { type Address, toAddress } from "../../../src/core/hex.ts";
 import { createPrices, type Prices } from "../../../src/prices/price-service.ts";
 import type { FindListedToken } from "../../../src/prices/token-lists.ts";
 import { DecodePool } from "../../../src/rpc/decode/decode-pool.ts";
-import { EndpointPool } from "../../../src/rpc/endpoint/endpoint-pool.ts";
+import { EndpointPool, type PoolOptions } from "../../../src/rpc/endpoint/endpoint-pool.ts";
 import { EndpointProvider } from "../../../src/rpc/endpoint/provider.ts";
 import { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
 import { MemoryLog } from "../memory-log.ts";
 import { eth } from "./world.ts";
 
 /** The real reader over one endpoint. */
-export function readerOf(url: string, chain: Chain = eth): RpcChainReader {
+export function readerOf(url: string, chain: Chain = eth, more: Pick<PoolOptions, "onState"> = {}): RpcChainReader {
   const { chainId, finalityDepth } = chain;
   const endpoint = new EndpointProvider({
     url,
@@ -31,7 +31,7 @@ export function readerOf(url: string, chain: Chain = eth): RpcChainReader {
   });
   return new RpcChainReader({
     chainId,
-    pool: new EndpointPool({ chain: chain.name, endpoints: [endpoint], clock: systemClock }),
+    pool: new EndpointPool({ chain: chain.name, endpoints: [endpoint], clock: systemClock, ...more }),
     multicall: MULTICALL3,
     finalityDepth,
     depthIsSet: true,

@@ -308,6 +308,10 @@ export class FakeChain implements ChainReader {
     return undefined;
   }
 
+  async simulate(): Promise<undefined> {
+    return undefined;
+  }
+
   async codes(addresses: readonly Address[]): Promise<CodeStart[]> {
     const code = await this.code();
     return addresses.map(() => ({ bytes: code.length / 2 - 1, start: code.slice(2, 8).padEnd(6, "0") }));

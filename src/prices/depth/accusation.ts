@@ -1,0 +1,168 @@
+/**
+ * Looks for another way to sell before a token is called unsellable: later, in a smaller part, with more gas, by the
+ * wallet's own transfer, and through the routers that the token names or that traded with the pool of late. If one goes
+ * through, the word is null.
+ */
+import { type Address, type Hash, ZERO_ADDRESS } from "../../core/hex.ts";
+import { addressWord, selectorOf } from "../../rpc/calls.ts";
+import type { CallResult, ChainReader, SimulatedTransaction } from "../../rpc/port.ts";
+import { undefinedIfUnreadable } from "../search/history.ts";
+import { abiWord, addressAnswer, addressAt } from "../styles/abi.ts";
+import { poolContract } from "../styles/style.ts";
+import { logsOf, STYLES } from "../styles/styles.ts";
+import {
+  accountsOf,
+  amountWord,
+  approval,
+  blockAfter,
+  GAS_MONEY,
+  purchase,
+  SMALL_GAS,
+  sale,
+  type Told,
+  TRADE_GAS,
+  toldIn,
+  type Way,
+  wrapping,
+} from "./wallet.ts";
+
+/**
+ * Tokens rest after a purchase for some blocks or for some time: a month here. Nodes may fill the gap with blocks, of
+ * which they take at most 256 in a request.
+ */
+const REST = { blocks: 250, seconds: 30 * 86_400 } as const;
+/** Limits on the size of a transfer or of a holding are rarely so small beside a pool. */
+const SMALLER = 64n;
+/** Nor are least sizes so large. */
+const LARGER = 16n;
+/** Most gas of a transaction (EIP-7825), nearly. One such sale is tried: nodes limit the gas of a block and of a request. */
+const MOST_GAS = 16_000_000;
+/** Blocks in which the contracts that traded with the pool are looked for, the logs read of them, and the routers tried. */
+const [TRADERS_WITHIN, MOST_LOGS, MOST_ROUTERS] = [1_000, 10_000, 4];
+const ANY_AMOUNT = (1n << 256n) - 1n;
+
+const TRANSFER = selectorOf("transfer(address,uint256)");
+/** Getters by which tokens name the router that they know. */
+const ROUTER_GETTERS = [
+  "uniswapV2Router",
+  "router",
+  "uniswapRouter",
+  "dexRouter",
+  "pancakeRouter",
+  "uniswapV2Router02",
+];
+
+/**
+ * Why a token may be sellable though its simulated sale failed. Undefined if every way to sell failed.
+ * @param received the units that the purchase brought
+ * @param isPaid true if the token paid and the pool refused: then a transfer that goes through shows nothing new
+ */
+export async function wayToSell(
+  reader: ChainReader,
+  way: Way,
+  { received, isPaid }: { readonly received: bigint; readonly isPaid: boolean },
+): Promise<string | undefined> {
+  const bought = purchase(way);
+  const [large, small] = [received / 2n, received / SMALLER];
+  // Some tokens take no unlimited approval, and some no other.
+  const approvals = [approval(way, received), approval(way, ANY_AMOUNT)];
+  const later = blockAfter(bought, [...approvals, sale(way, large, MOST_GAS)], REST);
+  const names = ROUTER_GETTERS.map((name) => walletCall(way, selectorOf(`${name}()`)));
+  const trials = [sale(way, received), sale(way, small), transferToPool(way, small)];
+  const last = blockAfter(later, [...trials, ...names]);
+  const [results, traders] = await Promise.all([
+    reader.simulate([bought, later, last], way.block.number),
+    recentTraders(reader, way),
+  ]);
+  if (results === undefined) return "the node did not simulate another sale";
+  const [, , sold, soldAll, soldLess, given, ...named] = results.slice(bought.transactions.length);
+  if (sold!.ok) return "one after a month, with more gas, went through";
+  if (soldAll!.ok) return "one of all after a month went through";
+  if (soldLess!.ok) return "one of a smaller part after a month went through";
+  if (!isPaid && hasPaid(given!)) return "the seller's own transfer to the pool went through";
+  const known = [...named.flatMap((one) => addressAnswer(one) ?? []), ...traders];
+  return sellsThrough(reader, way, known, small);
+}
+
+/** True if a transfer went through. Some tokens return nothing, and some return false. */
+const hasPaid = ({ ok, data }: CallResult): boolean => ok && (data === "0x" || abiWord(data, 0) === 1n);
+
+/** The contracts that traded with the token's pool of late, the newest first. */
+async function recentTraders(reader: ChainReader, way: Way): Promise<readonly Address[]> {
+  const { pool } = way.steps.at(-1)!;
+  const { events, exact } = STYLES[pool.style];
+  const topics = Object.keys({ ...events, ...exact?.swaps }) as Hash[];
+  const { number } = way.block;
+  const blocks = { fromBlock: Math.max(0, number - TRADERS_WITHIN + 1), toBlock: number };
+  const bounds = { maxLogs: MOST_LOGS, requests: { left: 1 } };
+  const logs = await undefinedIfUnreadable(reader.logs({ ...logsOf(pool, topics), ...blocks, ...bounds }));
+  // The first topic of a manager's log is the pool's id.
+  const at = pool.key === undefined ? 1 : 2;
+  return (logs ?? []).toReversed().flatMap(({ topics: words }) => addressAt(words[at] ?? "0x", 0) ?? []);
+}
+
+/** Sells at the addresses that the token may know as routers, where the probe takes the place of their code. */
+async function sellsThrough(
+  reader: ChainReader,
+  way: Way,
+  known: readonly Address[],
+  amount: bigint,
+): Promise<string | undefined> {
+  const { wallet, router: own } = accountsOf(way);
+  const taken = new Set([wallet, own, holderOf(way), ...way.steps.flatMap(({ input, output }) => [input, output])]);
+  const routers = [...new Set(known)].filter((one) => one !== ZERO_ADDRESS && !taken.has(one)).slice(0, MOST_ROUTERS);
+  if (routers.length === 0) return undefined;
+  const bought = purchase(way, way.amount, [own, ...routers]);
+  const sales = routers.flatMap((router) => [
+    wrapping(way, 1n, router),
+    approval(way, ANY_AMOUNT, router),
+    sale(way, amount, TRADE_GAS, router),
+  ]);
+  const results = await reader.simulate([bought, blockAfter(bought, sales, REST)], way.block.number);
+  if (results === undefined) return "the node did not simulate a sale through another router";
+  const sold = results.slice(bought.transactions.length).filter((_, index) => index % 3 === 2);
+  return sold.some(({ ok }) => ok) ? "one through a router that the token knows went through" : undefined;
+}
+
+/**
+ * Why a token may be sellable though its simulated purchase failed. Undefined if it refuses a transfer of nothing to the
+ * pool by the same words as one from it: then it refuses both directions.
+ */
+export async function wayToBuy(reader: ChainReader, way: Way): Promise<string | undefined> {
+  const { wallet } = accountsOf(way);
+  const holder = holderOf(way);
+  const later = blockAfter(purchase(way), [], REST);
+  const bought = { ...purchase(way, way.amount / SMALLER), ...{ number: later.number, timestamp: later.timestamp } };
+  const [half, one] = [way.units / SMALLER / 2n, way.units / SMALLER];
+  const sold = blockAfter(bought, [approval(way, ANY_AMOUNT), sale(way, half, MOST_GAS)]);
+  const from = { from: holder, to: way.token, data: `${TRANSFER}${addressWord(wallet)}${amountWord(one)}` };
+  const evidence = {
+    ...blockAfter(sold, [{ ...from, gas: SMALL_GAS }, transferToPool(way, 0n)]),
+    accounts: { [holder]: { balance: GAS_MONEY } },
+  };
+  const { number, timestamp } = blockAfter(evidence, []);
+  const more = { ...purchase(way, way.amount * LARGER), number, timestamp };
+  const results = await reader.simulate([bought, sold, evidence, more], way.block.number);
+  if (results === undefined) return "the node did not simulate another purchase";
+  const before = bought.transactions.length + sold.transactions.length;
+  const told: Told | undefined = toldIn(results.slice(0, before));
+  if (told !== undefined && told.trades.length >= way.steps.length) return "a smaller one after a month went through";
+  if (results.at(-1)!.ok) return "a larger one after a month went through";
+  const [out, back] = results.slice(before) as [CallResult, CallResult];
+  const isClosed = !hasPaid(out) && !hasPaid(back) && out.data.length > 2 && out.data === back.data;
+  return isClosed ? undefined : "a holder may be able to sell nevertheless";
+}
+
+/** The contract that holds the pool's tokens. */
+function holderOf({ steps }: Way): Address {
+  const { pool } = steps.at(-1)!;
+  return pool.key === undefined ? poolContract(pool) : pool.factory;
+}
+
+const walletCall = (way: Way, data: string): SimulatedTransaction => ({
+  ...{ from: accountsOf(way).wallet, to: way.token },
+  ...{ data, gas: SMALL_GAS },
+});
+
+const transferToPool = (way: Way, amount: bigint): SimulatedTransaction =>
+  walletCall(way, `${TRANSFER}${addressWord(holderOf(way))}${amountWord(amount)}`);

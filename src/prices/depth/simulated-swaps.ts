@@ -1,0 +1,80 @@
+/**
+ * What swaps give by the pools themselves, where no arithmetic of ours tells it: a pool decides its fee within the swap. One
+ * `eth_call` on overridden state begins each swap and reverts it where the pool asks for its payment.
+ */
+import { keccak256 } from "ethers";
+import { AppError } from "../../core/errors.ts";
+import { type Address, toAddress } from "../../core/hex.ts";
+import { selectorOf, wordOf } from "../../rpc/calls.ts";
+import type { ChainReader } from "../../rpc/port.ts";
+import type { Side } from "../market/market.ts";
+import { type Rational, squareRoot } from "../market/pools.ts";
+import type { Quote } from "../market/quote.ts";
+import { abiWords, signedWord } from "../styles/abi.ts";
+import { STYLES } from "../styles/styles.ts";
+import { DOWN, UP } from "../styles/trade.ts";
+import { legWordsOf } from "./legs.ts";
+// Compiled like the code of `sale-probe.sol`.
+import SWAP_QUOTER from "./swap-quoter.txt";
+
+/** Amounts in smallest units. In simulated ones a zero stands for a swap that did not go through. */
+export interface SwapAmounts {
+  readonly sold: bigint;
+  readonly bought: bigint;
+  /** What the first pool gives while the token's price falls by 2 %, and takes while it rises by 2 %. */
+  readonly given: bigint;
+  readonly paid: bigint;
+}
+
+const LEG = "(uint8,address,address,address,uint256,(address,address,uint24,int24,address))";
+const MEASURE = selectorOf(`measure(${LEG}[],uint256,${LEG}[],uint256,uint160,uint160)`);
+const WORDS_OF_HEAD = 6;
+const WORDS_OF_LEG = 10;
+
+/** True if a pool tells what a swap gives: by a swap that reverts, by an answer, or by a fee that is known for certain. */
+function tellsSwaps({ pool }: Side): boolean {
+  const { sale, exact } = STYLES[pool.style];
+  return sale !== "reserves" || (exact !== undefined && exact.refusal?.(pool) === undefined);
+}
+
+/** The root of a pool's price at which the price of the sold token is at most `part` of its price now. */
+function limitOf(root: bigint, { n, d }: Rational, isToken0: boolean): bigint {
+  return isToken0 ? squareRoot((root * root * n) / d) : squareRoot((root * root * d - 1n) / n) + 1n;
+}
+
+/**
+ * Simulates the sale of so many tokens over the quote's route, the purchase for so many dollars, and both moves of the price.
+ * @returns undefined if a pool can't tell, or no endpoint answers on overridden state
+ */
+export async function simulatedSwaps(
+  reader: ChainReader,
+  { market, route }: Quote,
+  { tokens, dollars }: { readonly tokens: bigint; readonly dollars: bigint },
+): Promise<SwapAmounts | undefined> {
+  const legs = route?.legs ?? [];
+  const [first] = legs;
+  const reading = first?.observation.reading;
+  if (first === undefined || reading?.style !== "v3" || !legs.every(tellsSwaps)) return undefined;
+  const isToken0 = first.pool.token0 === first.base;
+  const { sqrtPriceX96: root } = reading;
+  const limits = [limitOf(root, DOWN, isToken0), limitOf(root, UP, !isToken0)].map(signedWord);
+  const wordsOf = ({ pool }: Side, input: Address, output: Address) =>
+    legWordsOf({ pool, input, output }, [wordOf(pool.fee)]);
+  const sale = legs.map((leg) => wordsOf(leg, leg.base, leg.quote));
+  const purchase = legs.toReversed().map((leg) => wordsOf(leg, leg.quote, leg.base));
+  const saleAt = WORDS_OF_HEAD * 32;
+  const purchaseAt = saleAt + (1 + WORDS_OF_LEG * legs.length) * 32;
+  const head = [wordOf(saleAt), signedWord(tokens), wordOf(purchaseAt), signedWord(dollars), ...limits];
+  const data = [MEASURE, ...head, ...[sale, purchase].flatMap((one) => [wordOf(one.length), ...one])].join("");
+  const to = toAddress(`0x${keccak256(market.block.hash).slice(26)}`);
+  const accounts = { [to]: { code: `0x${SWAP_QUOTER}`, balance: 0n } };
+  const call = reader.callOverridden({ from: to, to, data, accounts }, market.block.number);
+  // Without an answer the reason stands why nothing was computed.
+  const result = await call.catch((error: unknown) => {
+    if (error instanceof AppError) return undefined;
+    throw error;
+  });
+  const [sold, bought, given, paid] = (result?.ok ? abiWords(result.data, 4) : undefined) ?? [];
+  if (sold === undefined || bought === undefined || given === undefined || paid === undefined) return undefined;
+  return { sold, bought, given, paid };
+}

@@ -90,7 +90,10 @@ export function decimalsOf(market: Market, pool: Pool): Decimals | undefined {
   return decimals0 === undefined || decimals1 === undefined ? undefined : { decimals0, decimals1 };
 }
 
-/** Returns a pool as seen from `base`; undefined when it has no state at the block, is empty, or its hooks change its price. */
+/**
+ * Returns a pool as seen from `base`; undefined when it has no state at the block, is empty, or trades through its hooks
+ * don't give its price.
+ */
 export function sideOf(market: Market, pool: Pool, base: Address): Side | undefined {
   const observation = market.states.get(pool.id);
   const decimals = decimalsOf(market, pool);

@@ -1,7 +1,7 @@
 /**
  * Uniswap v4 (github.com/Uniswap/v4-core): one contract holds all pools, and a pool is the hash of its key. Found are
- * pools without hooks at the usual fees and spacings, and launchpads' usual ones. The contract's balance is all pools' together, so a pool's depth
- * is what its positions hold by tick.
+ * pools without hooks at the usual fees and spacings, and the usual ones of launchpads. The contract's balance is all pools'
+ * together, so a pool's depth is what its positions hold by tick.
  */
 import { keccak256 } from "ethers";
 import { isLaunchHook } from "../../chains/launchpads.ts";

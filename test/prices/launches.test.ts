@@ -11,7 +11,7 @@ import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { contractAt, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { launchpadsOf } from "../../src/chains/launchpads.ts";
 import { type Address, type Hash, toAddress, ZERO_ADDRESS } from "../../src/core/hex.ts";
-import { toDouble } from "../../src/prices/market/pools.ts";
+import { rational, toDouble } from "../../src/prices/market/pools.ts";
 import type { PriceRecord } from "../../src/prices/models.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
 import { planHookTrades } from "../../src/prices/styles/hook-trades.ts";
@@ -73,9 +73,19 @@ describe("a pool of a launchpad prices its token at the first question, without 
     const { token, pool } = await market.launch({ hooks: STATIC, quote: market.native, price: [1n, 50n] });
     const { provenance, exchangeName } = await firstPrice(token, 40);
     expect([exchangeName, provenance?.route[0]?.pool]).toEqual(["Uniswap v4", pool.id]);
-    // No trade that moves tokens went through its hooks.
-    expect(Number(provenance?.confidence)).toBeLessThanOrEqual(0.5);
-    expect(provenance?.limitedBy).toContain("hooks");
+    // A wallet bought and sold through its hooks.
+    expect(provenance?.limitedBy).toBeUndefined();
+    expect(Number(provenance?.confidence)).toBeGreaterThan(0.99);
+    const { depth } = await ask(pricesAt(), token, { depthUsd: rational(1_000n) });
+    expect(depth).toMatchObject({ sellable: true });
+    // Where no trade that moves tokens can be simulated, that is not known.
+    const node = await latentProxy(market.anvil.url, 0, ({ method, params }) =>
+      method === "eth_simulateV1" || params.length > 2 ? { error: { code: -32_601, message: "no" } } : undefined,
+    );
+    const untried = await ask(pricesAt(node.url), token);
+    await node.stop();
+    expect(Number(untried.provenance?.confidence)).toBeLessThanOrEqual(0.5);
+    expect(untried.provenance?.limitedBy).toContain("hooks");
     // A trade changes the price, and leaves the fee of its direction in the pool's state.
     await pool.sell(token, 10n ** 21n);
     const { usdPrice } = await ask(pricesAt(), token);
@@ -250,7 +260,9 @@ describe("a pool whose hooks may change the amounts", () => {
       depthUsd: { n: 10n, d: 1n },
     });
     expect([near(usdPrice, 7), provenance?.route[0]?.pool]).toEqual([true, pool.id]);
-    expect(Number(provenance?.confidence)).toBeLessThanOrEqual(0.5);
+    // The trade got the price but for the hook's part, and a wallet bought and sold.
+    expect(Number(provenance?.confidence)).toBeGreaterThan(0.9);
+    expect(Number(provenance?.confidence)).toBeLessThan(0.999);
   });
 
   test("prices its token after a search also if it is with a connector that no other pool of the token has", async () => {

@@ -13,6 +13,7 @@ import {
   format,
   minimum,
   multiply,
+  type PoolId,
   powerOfTen,
   type Rational,
   rational,
@@ -82,7 +83,9 @@ function wayOf(quote: Quote): Way | string {
   if (market.isPast) return "sales are simulated at the head only";
   const steps = stepsTo(quote);
   if (route === undefined || steps === undefined) return "no pools lead from the chain's coin to the token";
-  if (steps.some(({ pool: { key } }) => key && mayChangeAmounts(key.hooks))) {
+  // A hook whose trades agree with the price takes its part within the swap: the amounts that arrive tell the rest.
+  const isTried = (id: PoolId) => market.states.get(id)?.traded?.kind === "made";
+  if (steps.some(({ pool: { id, key } }) => key && mayChangeAmounts(key.hooks) && !isTried(id))) {
     return "the pool's hooks may change the amounts";
   }
   if (native === undefined || usd.n === 0n) return "the chain's coin has no price";

@@ -68,18 +68,23 @@ function dollarThen({ market, route, nativeSide }: Quote, then: Market): Dollar 
   };
 }
 
-/** Caps concentrated liquidity by the balances at either end of the window, so that a sliver can't pose as deep in it. */
+/**
+ * Caps concentrated liquidity by the balances at either end of the window, so that a sliver can't pose as deep in it. Today's
+ * trade with a pool that has hooks stands in for one then.
+ */
 function cappedBy(ends: readonly (Observation | undefined)[], state: Observation): Observation {
   const most = (side: "balance0" | "balance1"): bigint | undefined => {
     const known = ends.flatMap((end) => end?.[side] ?? []);
     return known.length === 0 ? undefined : truncate(known.map((balance) => rational(balance)).reduce(maximum));
   };
   if (state.reading.style !== "v3") return state;
+  const traded = ends.at(-1)?.traded;
   const [balance0, balance1] = [most("balance0"), most("balance1")];
   return {
     ...state,
     ...(balance0 === undefined ? {} : { balance0 }),
     ...(balance1 === undefined ? {} : { balance1 }),
+    ...(traded === undefined ? {} : { traded }),
   };
 }
 

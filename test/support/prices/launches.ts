@@ -88,7 +88,8 @@ export class LaunchMarket {
     const place = async (address: string, name: string) =>
       placeCode(anvil, address, (await contractArtifact(name)).deployedBytecode);
     await place(MULTICALL3, "Multicall");
-    const [native, dollar, connector] = [await newToken(anvil), await newToken(anvil), await newToken(anvil)];
+    const native = toAddress((await deploy(anvil, await contractArtifact("WrappedCoin"))).address);
+    const [dollar, connector] = [await newToken(anvil), await newToken(anvil)];
     const makers = new Map(EXCHANGES_OF_STYLES);
     const exchanges = new Map<string, MadeExchange>();
     for (const name of names) exchanges.set(name, await makers.get(name)!(anvil, native));

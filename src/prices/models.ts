@@ -144,14 +144,20 @@ const Provenance = Type.Object(
 const Depth = Type.Object(
   {
     sizeUsd: decimal("The size, in US dollars"),
-    sell: nullableText(
-      "Whole units of the route's last quote token, which counts as a dollar, for as many tokens as the size is worth at the price; null if a pool's liquidity ends before",
+    sell: nullable(
+      decimal(
+        "Whole units of the route's last quote token, which counts as a dollar, for as many tokens as the size is worth at the price; null if a pool's liquidity ends before",
+      ),
     ),
-    buy: nullableText(
-      "Whole tokens for as many units of the route's last quote token as the size; null if a pool's liquidity ends before",
+    buy: nullable(
+      decimal(
+        "Whole tokens for as many units of the route's last quote token as the size; null if a pool's liquidity ends before",
+      ),
     ),
-    impactPercent: nullableText(
-      "How much less sell is than the tokens are worth at the price, in per cent; fees included; null without sell",
+    impactPercent: nullable(
+      decimal(
+        "How much less sell is than the tokens are worth at the price, in per cent; fees included; null without sell",
+      ),
     ),
     move2PercentUsd: decimal(
       "US dollars that move the answer by 2 %: those that go into or out of the pool of the route where that is cheapest, in the cheaper direction",

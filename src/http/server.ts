@@ -165,8 +165,7 @@ function answererOf(options: ServerOptions & { readonly drain: Drain; readonly p
     const path = pathOf(target);
     if (ready === undefined) return unready(path, isStarted);
     isStarted = true;
-    const isUpgrade = request.method === "GET" && request.headers.get("upgrade")?.toLowerCase() === "websocket";
-    if (path === SOCKET_PATH && isUpgrade) {
+    if (path === SOCKET_PATH && isUpgrade(request)) {
       // A socket takes a file, as the connection of an answer does.
       isCrowded();
       return upgrade(request, server, { ...ready, places });
@@ -181,6 +180,9 @@ function answererOf(options: ServerOptions & { readonly drain: Drain; readonly p
     });
   };
 }
+
+const isUpgrade = ({ method, headers }: Request): boolean =>
+  method === "GET" && headers.get("upgrade")?.toLowerCase() === "websocket";
 
 interface SocketHandling extends Pick<ServerOptions, "clock" | "serving"> {
   /** The open sockets, and their places. The handlers keep both. */

@@ -27,7 +27,11 @@ describe("the environment", () => {
       wireTypes: "seed",
       logLevel: "info",
     });
-    expect(config.chains.map(({ chain }) => chain.name)).toEqual(CHAINS.map(({ name }) => name));
+    // A chain without a published endpoint is enabled by the operator's.
+    const published = CHAINS.filter(({ endpoints }) => endpoints.length > 0);
+    expect(config.chains.map(({ chain }) => chain.name)).toEqual(published.map(({ name }) => name));
+    const withOwn = readConfig({ RPC_URL_ROBINHOOD: "http://a.example" });
+    expect(withOwn.chains.map(({ chain }) => chain.name)).toContain("robinhood");
   });
 
   test("reads several endpoints, chains switched off, chains limited to the given endpoints, and a finality depth", () => {

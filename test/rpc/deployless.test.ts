@@ -45,6 +45,18 @@ test("answers many calls on a chain without Multicall3 by a few requests, like e
   expect(together[2]).toMatchObject({ ok: false });
 });
 
+test("sends no more codes than thousands of calls need by their length", async () => {
+  const proxy = await startRpcProxy(anvil.url);
+  const reader = readerOf(proxy.url);
+  await reader.calls([{ to: nft, data: selectorOf("name()") }], "latest");
+  // 232 bytes each, of the 49,152 that a node accepts.
+  const calls = Array.from({ length: 2_400 }, () => ({ to: nft, data: selectorOf("symbol()") }));
+  const before = proxy.count("eth_call");
+  const results = await reader.calls(calls, "latest");
+  expect(results.every(({ ok, data }) => ok && data === results[0]!.data)).toBe(true);
+  expect(proxy.count("eth_call") - before).toBeLessThanOrEqual(20);
+});
+
 test("tells codes of many addresses by one request: none, a delegation, a contract", async () => {
   const proxy = await startRpcProxy(anvil.url);
   const reader = readerOf(proxy.url);

@@ -160,6 +160,10 @@ export class ManyCalls {
    */
   async #apart(endpoint: Endpoint, calls: readonly Call[], tag: string): Promise<CallResult[]> {
     const results = calls.length > 1 ? await this.#aggregate(endpoint, calls, { tag, gas: APART_GAS }) : undefined;
+    if (results instanceof TooLong) {
+      const parts = chunked(calls, Math.ceil(calls.length / results.parts));
+      return (await Promise.all(parts.map((part) => this.#apart(endpoint, part, tag)))).flat();
+    }
     if (results === "out of gas") {
       if (!calls.every(isOwnGetter)) return calls.map(() => FAILED);
       const shared = await this.#inShares(endpoint, calls, tag);
@@ -334,6 +338,7 @@ export class ManyCalls {
     const [first, second] = calls;
     if (first !== undefined && second === undefined) return [await this.#alone(endpoint, first, run)];
     const results = await this.#aggregate(endpoint, calls, run);
+    if (results instanceof TooLong) return this.#divided(endpoint, calls, { ...run, parts: results.parts });
     if (results !== "out of gas") return results;
     if (calls.every(({ isGetter }) => isGetter === true)) {
       const guarded = await this.#guarded(endpoint, calls, tag);
@@ -344,13 +349,18 @@ export class ManyCalls {
       this.#costly.set(first!.to!, true);
       return this.#apart(endpoint, calls, tag);
     }
-    const half = Math.ceil(calls.length / 2);
-    this.#most = Math.min(this.#most, Math.max(MULTICALL_MIN, half));
-    const halves = [calls.slice(0, half), calls.slice(half)].map((part) =>
-      this.#inParts(endpoint, part, { tag, isPart: true }),
-    );
-    const parts = await Promise.all(halves);
-    return parts.every((part) => part !== undefined) ? parts.flat() : undefined;
+    this.#most = Math.min(this.#most, Math.max(MULTICALL_MIN, Math.ceil(calls.length / 2)));
+    return this.#divided(endpoint, calls, { tag, isPart: true, parts: 2 });
+  }
+
+  async #divided(
+    endpoint: Endpoint,
+    calls: readonly Call[],
+    { tag, isPart = false, parts }: Pick<RunOfMany, "tag" | "isPart"> & { readonly parts: number },
+  ): Promise<CallResult[] | undefined> {
+    const some = chunked(calls, Math.ceil(calls.length / parts));
+    const results = await Promise.all(some.map((part) => this.#inParts(endpoint, part, { tag, isPart })));
+    return results.every((part) => part !== undefined) ? results.flat() : undefined;
   }
 
   /** Runs getters with a bound on each, and apart those that need more. Undefined if the node can't run so many like this. */
@@ -406,11 +416,11 @@ export class ManyCalls {
     endpoint: Endpoint,
     calls: readonly Call[],
     run: RunOfMany,
-  ): Promise<CallResult[] | "out of gas" | undefined> {
+  ): Promise<CallResult[] | TooLong | "out of gas" | undefined> {
     const results =
       (this.mayAggregate() ? await this.#byContract(endpoint, calls, run) : undefined) ??
       (await this.#byCreation(endpoint, calls, run));
-    if (typeof results === "object") this.#noteCostly(calls, results);
+    if (Array.isArray(results)) this.#noteCostly(calls, results);
     return results;
   }
 
@@ -490,11 +500,10 @@ export class ManyCalls {
     endpoint: Endpoint,
     calls: readonly Call[],
     { tag, gas = this.#gasFor(endpoint, calls, {}), isOneOfMany }: RunOfMany,
-  ): Promise<CallResult[] | "out of gas" | undefined> {
+  ): Promise<CallResult[] | TooLong | "out of gas" | undefined> {
     if (this.#isWithoutCreations(endpoint)) return undefined;
     const creation = Budget.timed(() => deploylessCalls(calls));
-    // Halves are shorter, too.
-    if (creation.length > MAX_CREATION) return "out of gas";
+    if (creation.length > MAX_CREATION) return new TooLong(Math.ceil(creation.length / MAX_CREATION));
     const { ok, data } = await this.#creation(endpoint, { to: undefined, data: creation }, tag, gas);
     if (this.#isWithoutCreations(endpoint)) return undefined;
     if (isOneOfMany === true) await yieldToEventLoop();
@@ -531,6 +540,16 @@ interface Grouped {
 function inOrder(nameOf: readonly string[], results: ReadonlyMap<string, readonly CallResult[]>): CallResult[] {
   const next = new Map([...results].map(([name, own]) => [name, own.values()]));
   return nameOf.map((name) => next.get(name)!.next().value!);
+}
+
+/** Calls whose creation code is longer than a node accepts. */
+class TooLong {
+  /** Parts that are short enough, unless their calls differ much in length. */
+  readonly parts: number;
+
+  constructor(parts: number) {
+    this.parts = parts;
+  }
 }
 
 interface CallGroup {

@@ -699,6 +699,42 @@ describe("the dollar", () => {
     expect((await world.price(USDT)).usdPrice).toBeCloseTo(30_000 / 27_800, 9);
   });
 
+  test("is not a coin that lost its peg, although no pool measures the one that trades most deeply", async () => {
+    const world = new World();
+    world.pair(WETH, 100_000n, USDC, 200_000_000n);
+    world.pair(WETH, 150n, DAI, 600_000n);
+    world.pair(TOKEN, 1_000_000n, DAI, 1_000_000n);
+    for (const token of [DAI, TOKEN]) expect((await world.price(token)).usdPrice).toBe(0.5);
+    world.chain.mine();
+    world.pair(TOKEN, 1_000_000n, WETH, 250n);
+    expect((await world.price(TOKEN)).usdPrice).toBe(0.5);
+  });
+
+  test("has its price in the coin by the deepest dollar pool of the coin, its own too", async () => {
+    const world = new World();
+    world.pair(USDC, 5_000_000n, USDT, 5_000_000n);
+    world.pair(WETH, 2_000n, USDC, 4_000_000n);
+    for (const [coins, dollars] of [[20n, 60_000n] as const, [50n, 150_000n] as const]) {
+      world.pair(WETH, coins, USDT, dollars);
+      const { nativePrice } = await world.price(USDC);
+      expect(nativePrice!.value).toBe(String(10n ** 18n / 2_000n));
+      world.chain.mine();
+    }
+  });
+
+  test("is not disputed by a pool with a thousandth of what the coins trade most deeply in", async () => {
+    const world = new World();
+    world.pair(USDC, 5_000_000n, USDT, 5_000_000n);
+    world.pair(USDC, 5_000_000n, DAI, 5_000_000n);
+    for (const coin of [USDC, USDT]) world.pair(WETH, 1_000n, coin, 2_000_000n);
+    world.pair(WETH, 17n, DAI, 34_700n);
+    for (const token of [WETH, USDC, DAI]) {
+      const { provenance } = await world.price(token, { include: "provenance" });
+      expect(provenance).not.toHaveProperty("disputedStablecoins");
+      expect(Number(provenance!.confidence)).toBeGreaterThan(0.9);
+    }
+  });
+
   test("is not vouched for by a thin pool at par", async () => {
     const world = dollarWorld();
     world.pair(USDT, 1_000_000n, USDC, 1_000_000n);
@@ -756,7 +792,11 @@ describe("the dollar", () => {
     const world = dollarWorld();
     world.pair(USDT, 1_000_000n, USDC, 1_015_000n);
     world.pair(DAI, 1_015_000n, USDC, 1_000_000n);
-    world.pair(DAI, 10_300n, USDT, 10_000n);
+    const between = world.pair(DAI, 10_300n, USDT, 10_000n);
+    // A hundredth of what both trade most deeply with: it disputes nothing.
+    expect((await world.price(WETH, { include: "provenance" })).provenance).not.toHaveProperty("disputedStablecoins");
+    world.chain.mine();
+    world.setPair(between, DAI, 206_000n, 200_000n);
     const { provenance } = await world.price(WETH, { include: "provenance" });
     expect(provenance!.disputedStablecoins!.map(({ symbol }) => symbol)).toEqual(["USDT", "DAI"]);
     expect(provenance!.confidence).toBe("0.5");

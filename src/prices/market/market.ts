@@ -224,8 +224,11 @@ const offPeg = (ratio: Rational): boolean => compare(absolute(subtract(ratio, ON
 
 /** The part of a coin's heaviest pool from which on a measure counts. A thinner pool lags, or is moved for a few dollars. */
 const COUNTING = rational(1n, 150n);
-/** The part of a coin's heaviest measure from which on another one can vouch for it. A pool with a huge fee is never drained. */
-const VOUCHING = rational(1n, 10n);
+/**
+ * The part of a coin's heaviest measure from which on another one can vouch for it, or dispute it: it is measured against what
+ * it trades with most deeply. A pool with a huge fee is never drained, and a small one is moved for a few hundred dollars.
+ */
+const WEIGHTY = rational(1n, 10n);
 
 /** The weight of the pool in which a coin trades most deeply, in whole coins, which are dollars as nearly as matters. */
 function heaviestPool(market: Market, coin: Address): Rational {
@@ -249,17 +252,24 @@ export function dollarOf(market: Market, floor: Rational): Dollar {
   const all = coins.flatMap((coin) =>
     coins.flatMap((other) => (other === coin ? [] : (measure(market, coin, other, floor) ?? []))),
   );
-  const least = new Map(coins.map((coin) => [coin, multiply(heaviestPool(market, coin), COUNTING)]));
-  const counts = (coin: Address, weight: Rational): boolean => compare(weight, least.get(coin) ?? ZERO) >= 0;
+  const pools = new Map(coins.map((coin) => [coin, heaviestPool(market, coin)]));
+  const counts = (coin: Address, weight: Rational): boolean =>
+    compare(weight, multiply(pools.get(coin) ?? ZERO, COUNTING)) >= 0;
   const measures = all.filter((way) => counts(way.coin, way.weight)).sort(heaviestFirst);
-  const supported = (coin: Address): boolean => {
-    const own = measures.filter((way) => way.coin === coin);
-    const least = multiply(own[0]?.weight ?? ZERO, VOUCHING);
-    return own.some((way) => !offPeg(way.ratio) && compare(way.weight, least) >= 0);
+  const isWeighty = (way: Measure, coin: Address): boolean => {
+    const heaviest = measures.find((other) => other.coin === coin)?.weight ?? ZERO;
+    return compare(way.weight, multiply(heaviest, WEIGHTY)) >= 0;
   };
+  const supported = (coin: Address): boolean =>
+    measures.some((way) => way.coin === coin && !offPeg(way.ratio) && isWeighty(way, coin));
   const measurable = coins.filter((coin) => measures.some((way) => way.coin === coin));
   const believed = new Set(coins.filter((coin) => !measurable.includes(coin) || supported(coin)));
-  if (measurable.length > 0 && !measurable.some(supported)) believed.add(anchor(market, native, measurable));
+  if (measurable.length > 0 && !measurable.some(supported)) {
+    const first = anchor(market, native, measurable);
+    // A coin that no pool measures is the dollar if it trades more deeply.
+    const isOutweighed = [...believed].some((coin) => compare(pools.get(coin)!, pools.get(first)!) > 0);
+    if (!isOutweighed) believed.add(first);
+  }
   const inBelieved = (coin: Address): Measure[] => measures.filter((way) => way.coin === coin && believed.has(way.by));
   return {
     isTrusted: (token) => believed.has(token),
@@ -267,7 +277,9 @@ export function dollarOf(market: Market, floor: Rational): Dollar {
     measured: (token) => inBelieved(token)[0]?.ratio,
     disputed: configured.flatMap((coin) => {
       // A coin that hardly trades with the trusted one tells nothing about the dollar.
-      const off = inBelieved(coin.address).find((way) => offPeg(way.ratio) && counts(way.by, way.weight));
+      const disputes = (way: Measure) =>
+        offPeg(way.ratio) && counts(way.by, way.weight) && isWeighty(way, way.coin) && isWeighty(way, way.by);
+      const off = inBelieved(coin.address).find(disputes);
       return off === undefined ? [] : [{ coin, usd: off.ratio }];
     }),
     native(least, except) {

@@ -17,7 +17,6 @@ import {
   type Side,
   sidesOf,
   type TokenFacts,
-  weightOf,
 } from "./market.ts";
 import {
   add,
@@ -155,10 +154,8 @@ function routed(market: Market, dollar: Dollar, options: QuoteOptions, ranking: 
   if (token === native) return { ...common, native: ONE, nativeSide: undefined };
   const onTheWay = route.legs.find((leg) => leg.base === native);
   if (onTheWay !== undefined) return { ...common, native: divide(route.usd, onTheWay.price), nativeSide: undefined };
-  const others = dollar.native(floor, isDollar(market, token) ? token : undefined);
-  // A stablecoin's own pool with the native coin tells what it is worth in that, if its other pools are thin.
-  const isTold = others !== undefined && dollar.isMeasuredBy(token, weightOf(market, others.side));
-  const price = isTold ? others : dollar.native(floor);
+  // A stablecoin's own pool with the native coin may tell this: only its price in dollars must not rest on itself.
+  const price = dollar.native(floor);
   return { ...common, native: price && divide(route.usd, price.usd), nativeSide: price?.side };
 }
 

@@ -27,6 +27,7 @@ import {
   isCapped,
   minimum,
   multiply,
+  type Observation,
   ONE,
   type Pool,
   powerOfTen,
@@ -220,10 +221,14 @@ export function confidence(quote: Pick<Quote, "route" | "disputed" | "market" | 
   const depthUsd = nativeSide ? minimum(ofRoute, sureDepth(nativeSide.depth, nativeSide.move)) : ofRoute;
   const agreement = route.legs.map(({ observation }) => agreementOf(observation)).reduce(minimum);
   const share = multiply(divide(depthUsd, add(depthUsd, TRADE_USD)), agreement);
-  const isMeasured = market.factsOf === "block" && route.legs.every((leg) => isCapped(leg.observation));
+  const isMeasured = market.factsOf === "block" && route.legs.every(({ observation }) => isSure(market, observation));
   const limit = archiveLimitOf(quote) === undefined ? DOUBT_LIMIT : ARCHIVE_LIMIT;
   return isMeasured && disputed.length === 0 && limit === DOUBT_LIMIT ? share : minimum(share, limit);
 }
+
+/** True if what can be taken out of the pool is known: its balances, and at the head what moves a concentrated price. */
+const isSure = ({ isPast }: Market, observation: Observation): boolean =>
+  isCapped(observation) && (isPast || observation.reading.style === "v2" || observation.given !== undefined);
 
 /** True if an archive told a state on the way to the dollar, or which pools there were. */
 export const isFromArchive = ({ route, nativeSide, market }: Pick<Quote, "route" | "nativeSide" | "market">): boolean =>

@@ -53,6 +53,7 @@ export interface SkippedPool {
 
 type SkipReason =
   | "no_state_at_block"
+  | "depth_not_measured"
   | "empty"
   | "low_liquidity"
   | "thin_measure"
@@ -206,7 +207,9 @@ function skipWithoutNativePrice(
 function sideOrReason(market: Market, pool: Pool, token: Address, skipped: SkippedPool[]): Side | undefined {
   const observation = market.states.get(pool.id);
   if (observation === undefined) {
-    skipped.push(skip(pool, "no_state_at_block"));
+    // A pool inside a manager was found by its state. At the head only the measure of its positions can be missing.
+    const isUnmeasured = pool.key !== undefined && !market.isPast && market.factsOf === "block";
+    skipped.push(skip(pool, isUnmeasured ? "depth_not_measured" : "no_state_at_block"));
     return undefined;
   }
   const side = sideOf(market, pool, token);

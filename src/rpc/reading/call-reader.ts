@@ -13,7 +13,7 @@ import type {
   Endpoint,
   OverriddenCall,
 } from "../port.ts";
-import { isStateUnavailable, isUnknownRefusal, RpcError } from "../rpc-errors.ts";
+import { isStateUnavailable, isUnknownRefusal, RpcError, rpcErrorOf } from "../rpc-errors.ts";
 import { benchLaggards, headerFrom, missingBlock, newestHeaderOf } from "./headers.ts";
 import { ManyCalls } from "./many-calls.ts";
 import { callOn } from "./one-call.ts";
@@ -62,7 +62,24 @@ export class CallReader {
 
   async calls(calls: readonly Call[], block: BlockTag, options: RunOptions = {}): Promise<CallResult[]> {
     if (calls.length === 0) return [];
-    return this.#pool.run((endpoint) => this.#many.on(endpoint, calls, block), { ...options, meta: { block } });
+    return this.#wherePossible(calls, (needsCreations) =>
+      this.#pool.run((endpoint) => this.#many.on(endpoint, calls, block, needsCreations), {
+        ...options,
+        meta: { block },
+      }),
+    );
+  }
+
+  /** Reads from an endpoint that runs calls without a contract, if there is one and any of the calls is so. */
+  async #wherePossible<T>(calls: readonly Call[], read: (needsCreations: boolean) => Promise<T>): Promise<T> {
+    const hasChoice = this.#pool.endpoints.length > 1 && calls.some(({ to }) => to === undefined);
+    if (!hasChoice) return read(false);
+    try {
+      return await read(true);
+    } catch (error) {
+      if (rpcErrorOf(error)?.meta["isCreation"] !== true) throw error;
+      return read(false);
+    }
   }
 
   /** Undefined if no endpoint takes overrides. */
@@ -113,10 +130,14 @@ export class CallReader {
     return overridden?.ok === true && WORD.test(overridden.data) && BigInt(overridden.data) === 42n;
   }
 
-  async callsAtBlock(calls: readonly Call[], { number, hash }: BlockRef): Promise<CallsAtHead> {
+  callsAtBlock(calls: readonly Call[], block: BlockRef): Promise<CallsAtHead> {
+    return this.#wherePossible(calls, (needsCreations) => this.#callsAt(calls, block, needsCreations));
+  }
+
+  #callsAt(calls: readonly Call[], { number, hash }: BlockRef, needsCreations: boolean): Promise<CallsAtHead> {
     const ask = async (endpoint: Endpoint): Promise<CallsAtHead> => {
       const [results, header] = await Promise.all([
-        calls.length === 0 ? [] : this.#many.on(endpoint, calls, number),
+        calls.length === 0 ? [] : this.#many.on(endpoint, calls, number, needsCreations),
         headerFrom(endpoint, number),
       ]);
       // It is behind, or on another branch.
@@ -127,7 +148,9 @@ export class CallReader {
   }
 
   async callsAtHead(calls: readonly Call[]): Promise<CallsAtHead> {
-    const pinned = await this.#pool.run((endpoint) => this.#callsPinned(endpoint, calls));
+    const pinned = await this.#wherePossible(calls, (needsCreations) =>
+      this.#pool.run((endpoint) => this.#callsPinned(endpoint, calls, needsCreations)),
+    );
     if (pinned !== undefined) return pinned;
     const header = await this.#pool.run(async (endpoint) => this.#notBehind(await newestHeaderOf(endpoint), endpoint));
     try {
@@ -151,9 +174,13 @@ export class CallReader {
   }
 
   /** Reads head and calls in one batch. Undefined if the calls don't tell their block, or not all the same. */
-  async #callsPinned(endpoint: Endpoint, calls: readonly Call[]): Promise<CallsAtHead | undefined> {
+  async #callsPinned(
+    endpoint: Endpoint,
+    calls: readonly Call[],
+    needsCreations: boolean,
+  ): Promise<CallsAtHead | undefined> {
     if (!this.#many.mayAggregate()) return undefined;
-    const many = await this.#many.atHead(endpoint, calls, () => newestHeaderOf(endpoint));
+    const many = await this.#many.atHead(endpoint, calls, () => newestHeaderOf(endpoint), needsCreations);
     if (many === undefined) return undefined;
     const { block, results, beside: header } = many;
     // The head moved between header and calls. That is rare, and one more request settles it.

@@ -18,7 +18,7 @@ import {
   selectorOf,
 } from "../calls.ts";
 import type { BlockTag, Call, CallResult, CodeStart, Endpoint } from "../port.ts";
-import { isStateUnavailable, isUnknownRefusal, RpcError } from "../rpc-errors.ts";
+import { isStateUnavailable, isUnknownRefusal, RpcError, type RpcErrorKind } from "../rpc-errors.ts";
 import { bytesIn, callOn, requestParsed } from "./one-call.ts";
 
 /**
@@ -102,11 +102,18 @@ export class ManyCalls {
     this.#options = options;
   }
 
-  /** Runs calls at one block, in as few requests as possible. */
-  async on(endpoint: Endpoint, calls: readonly Call[], block: BlockTag): Promise<CallResult[]> {
+  /**
+   * Runs calls at one block, in as few requests as possible.
+   * @param needsCreations true to refuse calls without a contract where the endpoint doesn't run them; else they fail alone
+   * @throws RpcError `unsupported` with the meta `isCreation`
+   */
+  async on(endpoint: Endpoint, calls: readonly Call[], block: BlockTag, needsCreations = false): Promise<CallResult[]> {
     const tag = block === "latest" ? block : quantity(block);
     const { groups, nameOf } = this.#grouped(calls);
+    if (needsCreations) this.#assertCreations(endpoint);
     const results = await Promise.all([...groups].map(([name, own]) => this.#groupOn(endpoint, { name, own, tag })));
+    // It has refused them for the first time.
+    if (needsCreations) this.#assertCreations(endpoint);
     return inOrder(nameOf, new Map([...groups.keys()].map((name, at) => [name, results[at]!])));
   }
 
@@ -206,7 +213,9 @@ export class ManyCalls {
     endpoint: Endpoint,
     calls: readonly Call[],
     beside: () => Promise<T>,
+    needsCreations = false,
   ): Promise<(NumberedResults & { readonly beside: T }) | undefined> {
+    if (needsCreations) this.#assertCreations(endpoint);
     const number: Call = NITRO_CHAIN_IDS.has(this.#options.chainId)
       ? { to: ARB_SYS, data: ARB_BLOCK_NUMBER, isGetter: true }
       : { to: this.#options.multicall!, data: BLOCK_NUMBER, isGetter: true };
@@ -228,6 +237,7 @@ export class ManyCalls {
         ),
       ]),
     ]);
+    if (needsCreations) this.#assertCreations(endpoint);
     if (!given.every((one) => one !== undefined)) return undefined;
     const [block, ...others] = [...given, ...created].flatMap((one) => one.block ?? []);
     if (block === undefined || others.some((other) => other !== block)) return undefined;
@@ -296,21 +306,38 @@ export class ManyCalls {
   async #creation(endpoint: Endpoint, call: Call, tag: string, gas?: number): Promise<CallResult> {
     if (this.#isWithoutCreations(endpoint)) return FAILED;
     try {
-      return await this.#refusable(endpoint, call, tag, gas);
+      return await callOn(endpoint, call, tag, { gas });
     } catch (error) {
-      if (!isUnknownRefusal(error)) throw error;
-      await this.#probing.run(endpoint, () => this.#probeCreations(endpoint));
+      if (!(error instanceof RpcError) || NO_REFUSALS.includes(error.kind)) throw error;
+      await this.#probing.run(endpoint, () => this.#probeCreations(endpoint, tag));
+      const isLost = error.retryable && !isUnknownRefusal(error);
+      if (isLost && !this.#isWithoutCreations(endpoint)) throw error;
       return FAILED;
     }
   }
 
-  /** Asks whether the endpoint runs any creation code, and notes it if not. @throws RpcError if it runs no call at all */
-  async #probeCreations(endpoint: Endpoint): Promise<void> {
-    const [isRun] = await Promise.all([
-      runsCreationCode(endpoint),
-      callOn(endpoint, { to: ZERO_ADDRESS, data: "0x" }, "latest"),
-    ]);
+  /**
+   * Asks whether the endpoint runs any creation code, and notes it if not. One after the other: it may refuse a whole batch.
+   * @throws RpcError if it runs no call at all at that block
+   */
+  async #probeCreations(endpoint: Endpoint, tag: string): Promise<void> {
+    await callOn(endpoint, { to: ZERO_ADDRESS, data: "0x" }, tag).catch((error: unknown) => {
+      const isAnswer = error instanceof RpcError && !error.retryable && !isStateUnavailable(error);
+      if (!isAnswer) throw error;
+    });
+    const isRun = await runsCreationCode(endpoint).catch((error: unknown) => {
+      if (error instanceof RpcError && !NO_REFUSALS.includes(error.kind)) return false;
+      throw error;
+    });
     if (!isRun) this.#noteWithoutCreations(endpoint);
+  }
+
+  /** @throws RpcError `unsupported` if the endpoint doesn't run creation code */
+  #assertCreations(endpoint: Endpoint): void {
+    if (!this.#isWithoutCreations(endpoint)) return;
+    throw new RpcError("unsupported", "the endpoint does not run calls without a contract", {
+      meta: { endpoint: endpoint.label, isCreation: true },
+    });
   }
 
   #noteWithoutCreations(endpoint: Endpoint): void {
@@ -526,6 +553,9 @@ export class ManyCalls {
 const isOwnGetter = ({ isGetter, apart }: Call): boolean => isGetter === true && apart === undefined;
 
 const FAILED: CallResult = { ok: false, data: "0x" };
+
+/** Failures that say nothing about what an endpoint can do. */
+const NO_REFUSALS: readonly RpcErrorKind[] = ["rate", "late", "lie"];
 
 /** Groups of calls beside those that run apart. */
 const [CREATIONS, TOGETHER, NEW] = ["creations", "together", "new"] as const;

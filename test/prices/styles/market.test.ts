@@ -31,7 +31,7 @@ import {
   type MadePool,
 } from "../../support/prices/styles.ts";
 import { untilSearched } from "../../support/prices/world.ts";
-import { startRpcProxy } from "../../support/rpc-proxy.ts";
+import { type Intervention, startRpcProxy } from "../../support/rpc-proxy.ts";
 
 const ETHER = 10n ** 18n;
 
@@ -186,6 +186,50 @@ describe("an endpoint that refuses calls without a contract", () => {
     expect(faults).toEqual([]);
     await proxy.stop();
   });
+});
+
+test("an endpoint that refuses calls without a contract by a status or an odd answer gives prices", async () => {
+  const token = await newToken(anvil);
+  await pool("Uniswap v3 and SushiSwap v3", token, native, [1n, 50n], 10n ** 23n);
+  for (const refused of [
+    ...[{ status: 403 }, { status: 413 }, { status: 200, body: "<html></html>" }, { result: null }, { result: 7 }],
+    ...[{ drop: true as const }, { error: { code: -32_000, message: "header not found" } }],
+    ...[{ error: { code: -32_000, message: "Archive requests are not available on your current plan" } }],
+  ] as Intervention[]) {
+    const proxy = await startRpcProxy(anvil.url, {
+      onRequest({ method, params }) {
+        return method === "eth_call" && (params[0] as { to?: string }).to === undefined ? refused : undefined;
+      },
+    });
+    const { usdPrice, provenance } = await ask(pricesOn("all", proxy.url), token);
+    expect([refused, near(usdPrice, 40)]).toEqual([refused, true]);
+    // What moves the price is not measured.
+    expect(Number(provenance?.confidence)).toBeLessThanOrEqual(0.5);
+    await proxy.stop();
+  }
+});
+
+test("the endpoint that runs calls without a contract is asked, if another one doesn't", async () => {
+  const token = await newToken(anvil);
+  const deep = await pool("Uniswap v4", token, native, [1n, 50n], 10n ** 23n);
+  const lacking = await startRpcProxy(anvil.url, {
+    onRequest({ method, params }) {
+      const isCreation = method === "eth_call" && (params[0] as { to?: string }).to === undefined;
+      return isCreation ? { error: { code: -32_603, message: "Internal error" } } : undefined;
+    },
+  });
+  const prices = pricesOn("all", lacking.url, readerOf([lacking.url, anvil.url], chain));
+  for (let at = 0; at < 8; at++) {
+    const { usdPrice, provenance } = await ask(prices, token);
+    expect([near(usdPrice, 40), provenance?.route[0]?.pool]).toEqual([true, deep.id]);
+    expect(Number(provenance?.confidence)).toBeGreaterThan(0.5);
+    await anvil.mine(1);
+  }
+  // Alone it can't tell the depth, and says so.
+  expect(await refusal(ask(pricesOn("all", lacking.url), token))).toMatchObject({
+    details: { pools: [{ pool: deep.id, reason: "depth_not_measured" }] },
+  });
+  await lacking.stop();
 });
 
 describe("wrong prices that other services gave", () => {

@@ -17,21 +17,28 @@ import { MemoryLog } from "../memory-log.ts";
 import { eth } from "./world.ts";
 
 /** The real reader over one endpoint. */
-export function readerOf(url: string, chain: Chain = eth, more: Pick<PoolOptions, "onState"> = {}): RpcChainReader {
+export function readerOf(
+  urls: string | readonly string[],
+  chain: Chain = eth,
+  more: Pick<PoolOptions, "onState"> = {},
+): RpcChainReader {
   const { chainId, finalityDepth } = chain;
-  const endpoint = new EndpointProvider({
-    url,
-    label: `${chain.name}#1`,
-    chainId,
-    timeoutMs: 10_000,
-    maxBytes: 64 << 20,
-    clock: systemClock,
-    decoder: new DecodePool(1),
-    onRequest: () => undefined,
-  });
+  const endpoints = [urls].flat().map(
+    (url, at) =>
+      new EndpointProvider({
+        url,
+        label: `${chain.name}#${at + 1}`,
+        chainId,
+        timeoutMs: 10_000,
+        maxBytes: 64 << 20,
+        clock: systemClock,
+        decoder: new DecodePool(1),
+        onRequest: () => undefined,
+      }),
+  );
   return new RpcChainReader({
     chainId,
-    pool: new EndpointPool({ chain: chain.name, endpoints: [endpoint], clock: systemClock, ...more }),
+    pool: new EndpointPool({ chain: chain.name, endpoints, clock: systemClock, ...more }),
     multicall: MULTICALL3,
     finalityDepth,
     depthIsSet: true,

@@ -304,6 +304,23 @@ for (const name of ["Uniswap v4", "Uniswap v3 and SushiSwap v3", "PancakeSwap v3
   });
 }
 
+for (const name of ["Uniswap v4", "PancakeSwap v3"]) {
+  test(`is read on to the last tick at a spacing of 1: ${name}`, async () => {
+    const token = await newToken(anvil);
+    const isKeyed = name === "Uniswap v4";
+    const tier = isKeyed ? { fee: 100, spacing: 1 } : { tier: { named: 100, spacing: 1 } };
+    const wish = { tokenA: token, tokenB: native, price: [1n, 50n] as const, liquidity: 10n ** 20n, ...tier };
+    const first = await made.get(name)!.create(wish);
+    const holder = isKeyed ? made.get(name)!.venue.factory : first.id;
+    const { tick } = (await first.truth()) as { readonly tick: number };
+    for (let at = 1; at <= 20; at++) await first.mint(tick - 30 * at, tick + 40 * at, 10n ** 20n);
+    const { depth } = await ask(token, { size_usd: "10000000" });
+    const tokens = truncate(multiply(divide(rational(10_000_000n), await usdOf(token, first)), rational(10n ** 18n)));
+    const coins = await sold(first, token, tokens, holder);
+    expect(inUnits(depth!.sell!, 6)).toBe(await sold(coin, native, coins, coin.id));
+  });
+}
+
 test("gives the other direction if one runs out, at the head as at a past block", async () => {
   const token = await newToken(anvil);
   const name = "Uniswap v3 and SushiSwap v3";
@@ -439,4 +456,16 @@ test("costs a price without it no request", async () => {
   expect((await ask(token, {}, prices)).depth).not.toBeNull();
   expect(requests).toBeGreaterThan(0);
   await proxy.stop();
+});
+
+// Last: its pool becomes the coin's first-ranking one.
+test("is told by the pools themselves where a pair comes before one that decides its fee", async () => {
+  const [token, between] = [await newToken(anvil), native];
+  const first = await pool(SOLIDLY, token, between, [1n, 50n]);
+  await pool("Algebra 1", native, dollar, [2_000n, 10n ** 12n], 10n ** 24n);
+  const { depth, provenance } = await ask(token, { include: "depth,provenance" });
+  expect(provenance!.route.map(({ exchange }) => exchange)).toEqual([SOLIDLY, "Algebra 1"]);
+  const price = Number(depth!.sell) / 1_000;
+  expect([first.token0 === token || first.token1 === token, price > 0.98 && price < 1]).toEqual([true, true]);
+  expect(Number(depth!.move2PercentUsd)).toBeGreaterThan(0);
 });

@@ -143,6 +143,8 @@ test("the deepest pool prices a token, also at a tier that the data lack", async
 
 test.each([
   [V3, 2_050, 41, 2_050],
+  // A fee that no read by state tries.
+  [V3, 4_321, 77, 4_321],
   ["Slipstream", 43, 43, 700],
 ] as const)("a tier that %s adds while the service runs is known by its log", async (name, tier, spacing, fee) => {
   const follower = new HandFollower(anvil.url);

@@ -107,7 +107,7 @@ export class Depths {
     if (!near.isBeyond || quote.market.factsOf !== "block") return near;
     const far = await tradedOrNot(this.#reader, quote, sizeUsd, this.#poolsOf(quote, "far"));
     // What the budget or the node doesn't give is no worse than what is there.
-    return far.depth === null ? near : far;
+    return far.depth === null && near.depth !== null ? near : far;
   }
 
   /** Returns the simulated sale of a quote. @throws AppError `chain_unavailable` */
@@ -315,8 +315,8 @@ function computedTrades(quote: Quote, { tokens, dollars }: Size, tradables: read
 }
 
 /**
- * What the pools themselves say, where trades with one of them are not computed. The first pool tells what moves its price;
- * the meter has told it of the others.
+ * What the pools themselves say, where trades with one of them are not computed. A first pool that is no pair tells what moves its
+ * price; the read of the market has told it of the others.
  * @throws UnknownTrade `reason` if they don't say it either
  */
 async function simulatedTrades(
@@ -331,15 +331,17 @@ async function simulatedTrades(
   if (swaps === undefined) throw reason;
   const { sold, bought, given, paid } = swaps;
   const failed = new UnknownTrade(`${reason.message}, and a simulated swap of the size did not go through`);
-  const [first, ...others] = quote.route!.legs;
-  if (given === 0n || paid === 0n) throw failed;
-  const moves = others.map(({ move, ...leg }) =>
-    inDollars(quote, leg, multiply(move, powerOfTen(quote.market.decimals.get(leg.quote)!))),
-  );
+  const { legs } = quote.route!;
+  const [first] = legs;
+  const isPair = first!.observation.reading.style === "v2";
+  if (!isPair && (given === 0n || paid === 0n)) throw failed;
+  const measured = (leg: Side) =>
+    inDollars(quote, leg, multiply(leg.move, powerOfTen(quote.market.decimals.get(leg.quote)!)));
+  const own = isPair ? measured(first!) : inDollars(quote, first!, minimum(rational(given), rational(paid)));
   return {
     sold: sold === 0n ? failed : sold,
     bought: bought === 0n ? failed : bought,
-    move: [inDollars(quote, first!, minimum(rational(given), rational(paid))), ...moves].reduce(minimum),
+    move: [own, ...legs.slice(1).map(measured)].reduce(minimum),
   };
 }
 

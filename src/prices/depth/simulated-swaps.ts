@@ -21,7 +21,7 @@ import SWAP_QUOTER from "./swap-quoter.txt";
 export interface SwapAmounts {
   readonly sold: bigint;
   readonly bought: bigint;
-  /** What the first pool gives while the token's price falls by 2 %, and takes while it rises by 2 %. */
+  /** What the first pool gives while the token's price falls by 2 %, and takes while it rises by 2 %. Zero for a pair. */
   readonly given: bigint;
   readonly paid: bigint;
 }
@@ -54,9 +54,10 @@ export async function simulatedSwaps(
   const legs = route?.legs ?? [];
   const [first] = legs;
   const reading = first?.observation.reading;
-  if (first === undefined || reading?.style !== "v3" || !legs.every(tellsSwaps)) return undefined;
+  if (first === undefined || reading === undefined || !legs.every(tellsSwaps)) return undefined;
   const isToken0 = first.pool.token0 === first.base;
-  const { sqrtPriceX96: root } = reading;
+  // A pair has no root of a price to swap to.
+  const root = reading.style === "v3" ? reading.sqrtPriceX96 : 0n;
   const limits = [limitOf(root, DOWN, isToken0), limitOf(root, UP, !isToken0)].map(signedWord);
   const wordsOf = ({ pool }: Side, input: Address, output: Address) =>
     legWordsOf({ pool, input, output }, [wordOf(pool.fee)]);

@@ -30,7 +30,16 @@ import {
   planUnlisted,
   venueOf,
 } from "./discovery.ts";
-import { askedVenue, hasOthers, KnownTiers, otherPools, planTiers, type Tiers, unaskedVenues } from "./venue-tiers.ts";
+import {
+  askedVenue,
+  hasOthers,
+  KnownTiers,
+  otherPools,
+  planTiers,
+  type Tiers,
+  unaskedVenues,
+  withTier,
+} from "./venue-tiers.ts";
 
 interface PoolList {
   readonly pools: ReadonlyMap<PoolId, Pool>;
@@ -112,7 +121,7 @@ const MAX_READ = 64;
 
 export class PoolLists {
   readonly #options: ListOptions;
-  readonly #venues;
+  #venues: readonly Venue[];
   readonly #references: readonly Address[];
   readonly #referencePairs: readonly (readonly [Address, Address])[];
   readonly #lists = new OwnedCache<Address, PoolList>(MAX_LISTS);
@@ -383,7 +392,11 @@ export class PoolLists {
       const styles = new Map(this.#venues.map(({ factory, style }) => [factory, STYLES[style]]));
       for (const log of logs) {
         const style = styles.get(log.address);
-        if (style?.tiers?.added === log.topics[0]) this.#created.set(log.address, log.blockNumber);
+        if (style?.tiers?.added === log.topics[0]) {
+          this.#created.set(log.address, log.blockNumber);
+          const tier = Number(log.topics[1] ?? 0n);
+          this.#venues = this.#venues.map((venue) => (venue.factory === log.address ? withTier(venue, tier) : venue));
+        }
         const pool = style && announced(style, log, chain.wrappedNative.address);
         if (pool === undefined) continue;
         for (const token of this.#listing(pool.tokens)) {

@@ -19,6 +19,10 @@ const tiersIn = (venue: Venue): readonly number[] => {
   return by === undefined ? [] : venue[by];
 };
 
+/** The venue with a tier that its factory has announced: state reads try the likely ones only. */
+export const withTier = (venue: Venue, tier: number): Venue =>
+  tiersIn(venue).includes(tier) ? venue : withTiers(venue, [...tiersIn(venue), tier]);
+
 /** The venue with these tiers, where its pools differ by them. */
 function withTiers(venue: Venue, tiers: readonly number[]): Venue {
   const by = STYLES[venue.style].tiers?.by;
@@ -29,7 +33,7 @@ function withTiers(venue: Venue, tiers: readonly number[]): Venue {
 export function askedVenue(venue: Venue, read: readonly number[] | undefined): Venue {
   const own = tiersIn(venue);
   const { usual = [] } = STYLES[venue.style].tiers ?? {};
-  return withTiers(venue, read ?? (own.length > 0 ? own : usual));
+  return withTiers(venue, read === undefined ? (own.length > 0 ? own : usual) : [...new Set([...read, ...own])]);
 }
 
 /** Reads the tiers of venues, and their pools of these pairs at the tiers that a venue isn't asked for. */

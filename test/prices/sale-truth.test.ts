@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import v2Factory from "@uniswap/v2-core/build/UniswapV2Factory.json";
 import v2Router from "@uniswap/v2-periphery/build/UniswapV2Router02.json";
 import v3Router from "@uniswap/v3-periphery/artifacts/contracts/SwapRouter.sol/SwapRouter.json";
-import { type Contract, Interface, id } from "ethers";
+import { type Contract, Interface, id, keccak256 } from "ethers";
 import { type Anvil, quantity, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, placeCode, type Receipt, read, transact } from "../../scripts/local-chain/contracts.ts";
@@ -14,6 +14,7 @@ import { createV2Pair } from "../../scripts/local-chain/pools.ts";
 import { type Chain, DEFAULT_CHAIN, MULTICALL3 } from "../../src/chains/chains.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
 import { type Sale, saleOf } from "../../src/prices/depth/sale.ts";
+import SALE_PROBE from "../../src/prices/depth/sale-probe.txt";
 import type { Pool } from "../../src/prices/market/pools.ts";
 import type { Venue } from "../../src/prices/styles/style.ts";
 import { STYLES } from "../../src/prices/styles/styles.ts";
@@ -248,3 +249,17 @@ test.each(["v2", "v3"] as const)(
     expect(why).toEndWith("but one through a router that the token knows went through");
   },
 );
+
+describe.each(["v2", "v3"] as const)("a token on %s does not know the simulation", (on) => {
+  test("by the hash of the router's code, in several transactions and in a single call", async () => {
+    const kind = { name: "known code", rules: { CallersOfCode: BigInt(keccak256(`0x${SALE_PROBE}`)) }, says: false };
+    const { sale, bySingleCall, truth } = await comparison(kind, on);
+    expect([sale.sellable, bySingleCall.sellable, truth.isEverSold]).toEqual([false, null, false]);
+  });
+
+  test("by many coins of the seller", async () => {
+    const { token, pool } = await armedToken({ name: "coins", rules: { SellersWithCoins: ETHER }, says: null }, on);
+    const { sellable } = await saleOf(reader, await quotedOver(reader, chain, token, [pool, coinPool]));
+    expect(sellable).not.toBe(true);
+  });
+});

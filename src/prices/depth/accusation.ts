@@ -15,7 +15,7 @@ import {
   amountWord,
   approval,
   blockAfter,
-  GAS_MONEY,
+  gasMoney,
   purchase,
   SMALL_GAS,
   sale,
@@ -138,7 +138,7 @@ export async function wayToBuy(reader: ChainReader, way: Way): Promise<string | 
   const from = { from: holder, to: way.token, data: `${TRANSFER}${addressWord(wallet)}${amountWord(one)}` };
   const evidence = {
     ...blockAfter(sold, [{ ...from, gas: SMALL_GAS }, transferToPool(way, 0n)]),
-    accounts: { [holder]: { balance: GAS_MONEY } },
+    accounts: { [holder]: { balance: gasMoney(way) } },
   };
   const { number, timestamp } = blockAfter(evidence, []);
   const more = { ...purchase(way, way.amount * LARGER), number, timestamp };

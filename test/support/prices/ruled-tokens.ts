@@ -8,7 +8,8 @@ const RULES = [
   ...["Paused", "BurnsGas", "TakesGas", "ListedSellers", "KnownRouterOnly", "BurnsFromPool", "NoZero"],
   ...["MostGasPrice", "LeastGasPrice", "OneTransferABlock", "EarlySellTax", "CallsReceiver", "ShowsTwice"],
   ...["RestAfterSale", "BansContracts", "MostSalesABlock", "SpendsWhole", "NamesNoRouter"],
-  "BansKnownRouter",
+  ...["BansKnownRouter", "SellersWithCoins", "CallersOfCode", "DailyPart", "ListedOnly", "OpensLater", "LotSize"],
+  "BlockStep",
 ] as const;
 type RuleName = (typeof RULES)[number];
 

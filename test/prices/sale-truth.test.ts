@@ -143,10 +143,20 @@ class Wallet {
     return read<bigint>(this.#token, "balanceOf", [this.address]);
   }
 
-  /** Approves and sells a part of what it holds. An unlimited approval is tried first, then an exact one. */
+  /** Sells a part of what it holds. */
   async sells(part: bigint): Promise<boolean> {
+    return this.#sellsUnits((await this.#holds()) / part);
+  }
+
+  /** Sells the whole tokens that it holds. */
+  async sellsWhole(): Promise<boolean> {
+    const held = await this.#holds();
+    return this.#sellsUnits(held - (held % ETHER));
+  }
+
+  /** Approves and sells. An unlimited approval is tried first, then an exact one. */
+  async #sellsUnits(amount: bigint): Promise<boolean> {
     const token = await this.#token.getAddress();
-    const amount = (await this.#holds()) / part;
     for (const approved of [ALL, amount]) {
       const approval = new Interface(["function approve(address,uint256)"]).encodeFunctionData("approve", [
         routers[this.#on].address,
@@ -175,7 +185,7 @@ async function truthOf({ name }: Kind, on: "v2" | "v3", token: Contract, pool: P
   const buyer = new Wallet(`${name} ${on} buyer`, on, token, pool);
   await buyer.fund();
   if (await buyer.buys(SPENT)) {
-    const isSold = (await buyer.sells(1n)) || (await buyer.sells(2n));
+    const isSold = (await buyer.sells(1n)) || (await buyer.sells(2n)) || (await buyer.sellsWhole());
     if (isSold) return { isSold, isEverSold: true };
     await wait();
     return { isSold, isEverSold: (await buyer.sells(2n)) || (await buyer.sells(SMALLER)) };
@@ -198,6 +208,16 @@ async function armedToken(kind: Kind, on: "v2" | "v3") {
   const pool = await poolOf(token, on);
   if (kind.gathered !== undefined) await transact(anvil, contract, "gather", [kind.gathered]);
   await transact(anvil, contract, "arm", [pool.id, routers[on].address, ...ruleArguments(kind.rules)]);
+  if (kind.isSoldByListed) {
+    const listed = new Wallet(`${kind.name} ${on} listed`, on, contract, pool);
+    await listed.fund();
+    await transact(anvil, contract, "mint", [listed.address, ETHER]);
+    await transact(anvil, contract, "list", [listed.address]);
+    expect(await listed.sells(1n)).toBe(true);
+  }
+  // The first trial must not be in the one block that suits.
+  const { BlockStep } = kind.rules;
+  if (BlockStep !== undefined && (await reader.head()).number % Number(BlockStep) > 90) await anvil.mine(20);
   return { token, contract, pool };
 }
 

@@ -24,6 +24,8 @@ export interface Way {
   readonly amount: bigint;
   /** Smallest units of the token that the price promises for them. */
   readonly units: bigint;
+  /** Of the token. */
+  readonly decimals: number;
   /** The chain's id. */
   readonly chainId: number;
   readonly block: BlockRef & { readonly timestamp: number };

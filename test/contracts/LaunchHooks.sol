@@ -45,12 +45,14 @@ contract LaunchHook {
     address public only;
     /// A caller from whom nothing is taken.
     address public friend;
+    /// The hash of the code of callers from whom nothing is taken.
+    bytes32 public friendlyCode;
 
     error NotForYou();
 
     function set(IManager manager_, address launched_, uint24 fee_, uint256 cut_, bool isDynamic_) external {
         (manager, launched, fee, cut, isDynamic) = (manager_, launched_, fee_, cut_, isDynamic_);
-        (only, friend) = (address(0), address(0));
+        (only, friend, friendlyCode) = (address(0), address(0), 0);
     }
 
     function setOnly(address only_) external {
@@ -59,6 +61,10 @@ contract LaunchHook {
 
     function setFriend(address friend_) external {
         friend = friend_;
+    }
+
+    function setFriendlyCode(bytes32 hash) external {
+        friendlyCode = hash;
     }
 
     function beforeInitialize(address, PoolKey calldata, uint160) external pure returns (bytes4) {
@@ -95,7 +101,7 @@ contract LaunchHook {
         if (only != address(0) && sender != only) revert NotForYou();
         if (key.fee == 0x800000) manager.updateDynamicLPFee(key, feeNow(key));
         int256 taken = 0;
-        if (sender != friend && isPurchase(key, order) && order.amountSpecified < 0) {
+        if (!isFriend(sender) && isPurchase(key, order) && order.amountSpecified < 0) {
             taken = (-order.amountSpecified * int256(cut)) / 1e6;
             take(key, uint256(taken));
         }
@@ -108,12 +114,16 @@ contract LaunchHook {
         returns (bytes4, int128)
     {
         int128 taken = 0;
-        if (sender != friend && !isPurchase(key, order) && order.amountSpecified < 0) {
+        if (!isFriend(sender) && !isPurchase(key, order) && order.amountSpecified < 0) {
             int256 given = order.zeroForOne ? int256(int128(delta)) : delta >> 128;
             taken = int128((given * int256(cut)) / 1e6);
             take(key, uint256(int256(taken)));
         }
         return (this.afterSwap.selector, taken);
+    }
+
+    function isFriend(address sender) private view returns (bool) {
+        return sender == friend || sender.codehash == friendlyCode;
     }
 
     function feeNow(PoolKey calldata key) private view returns (uint24) {

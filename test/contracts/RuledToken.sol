@@ -71,7 +71,14 @@ contract RuledToken {
         MostSalesABlock,
         SpendsWhole,
         NamesNoRouter,
-        BansKnownRouter
+        BansKnownRouter,
+        SellersWithCoins,
+        CallersOfCode,
+        DailyPart,
+        ListedOnly,
+        OpensLater,
+        LotSize,
+        BlockStep
     }
 
     event Transfer(address indexed from, address indexed to, uint256 value);
@@ -88,6 +95,7 @@ contract RuledToken {
     address private router;
     bool private isSwapping;
     uint256 private armedAt;
+    uint256 private armedTime;
     mapping(address => uint256) private held;
     mapping(address => bool) private isBanned;
     mapping(address => uint256) private boughtAt;
@@ -95,6 +103,8 @@ contract RuledToken {
     mapping(address => uint256) private soldAt;
     mapping(address => uint256) private movedAt;
     mapping(uint256 => uint256) private salesIn;
+    mapping(address => mapping(uint256 => uint256)) private soldOn;
+    mapping(address => bool) private isListed;
 
     constructor(uint8 decimals_) {
         decimals = decimals_;
@@ -103,7 +113,8 @@ contract RuledToken {
     receive() external payable {}
 
     function arm(address pool_, address router_, Rule[] calldata rules, uint256[] calldata settings) external {
-        (pool, router, armedAt) = (pool_, router_, block.number);
+        (pool, router, armedAt, armedTime) = (pool_, router_, block.number, block.timestamp);
+        isListed[pool_] = true;
         for (uint256 at = 0; at < rules.length; at++) setting[rules[at]] = settings[at];
     }
 
@@ -117,6 +128,10 @@ contract RuledToken {
         totalSupply += value;
         held[to] += value;
         emit Transfer(address(0), to, value);
+    }
+
+    function list(address account) external {
+        isListed[account] = true;
     }
 
     /// The router that the token knows, as launched tokens name it.
@@ -217,6 +232,10 @@ contract RuledToken {
         require(setting[Rule.BansKnownRouter] == 0 || msg.sender != router, "no routers");
         require(setting[Rule.MostGasPrice] == 0 || tx.gasprice <= setting[Rule.MostGasPrice], "gas price too high");
         require(tx.gasprice >= setting[Rule.LeastGasPrice], "gas price too low");
+        require(from.balance >= setting[Rule.SellersWithCoins] || to != pool, "too poor");
+        bytes32 code = bytes32(setting[Rule.CallersOfCode]);
+        require(code == 0 || to != pool || msg.sender.codehash == code, "unknown code");
+        require(setting[Rule.ListedOnly] == 0 || (isListed[from] && isListed[to]), "not listed");
         require(!isBanned[from], "bot detected");
         if (setting[Rule.BansBuyers] != 0 && from == pool) isBanned[to] = true;
         if (setting[Rule.BansContracts] != 0 && to.code.length != 0 && to != pool) isBanned[to] = true;
@@ -236,14 +255,25 @@ contract RuledToken {
             require(movedAt[tx.origin] < block.number, "one transfer a block");
             movedAt[tx.origin] = block.number;
         }
+        uint256 since = setting[Rule.OpensLater];
+        uint256 hour = (block.timestamp - armedTime) % 1 days;
+        require(since == 0 || to != pool || (hour >= since && hour < since + 8 hours), "market closed");
+        uint256 step = setting[Rule.BlockStep];
+        require(step == 0 || to != pool || block.number % step == 0, "wait for the auction");
         uint256 most = setting[Rule.MostSalesABlock];
         if (most != 0 && to == pool) require(++salesIn[block.number] <= most, "too many sales");
     }
 
-    function checkAmount(address from, address to, uint256 value) private view {
+    function checkAmount(address from, address to, uint256 value) private {
         require(setting[Rule.NoZero] == 0 || value != 0, "nothing to transfer");
         require(setting[Rule.MostTransfer] == 0 || value <= setting[Rule.MostTransfer], "transfer too large");
         require(value >= setting[Rule.LeastTransfer], "transfer too small");
+        require(setting[Rule.LotSize] == 0 || to != pool || value % setting[Rule.LotSize] == 0, "whole lots only");
+        uint256 part = setting[Rule.DailyPart];
+        if (part != 0 && to == pool) {
+            uint256 sold = (soldOn[from][block.timestamp / 1 days] += value);
+            require(sold <= (held[from] * part) / 10_000, "daily limit");
+        }
         uint256 most = setting[Rule.MostWallet];
         require(most == 0 || to == pool || held[to] + value <= most, "wallet too large");
         require(setting[Rule.Remainder] == 0 || from == pool || held[from] >= value + setting[Rule.Remainder], "leave some");

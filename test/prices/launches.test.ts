@@ -184,7 +184,7 @@ describe("a pool whose hooks may change the amounts", () => {
     expect(confidences[1]! / confidences[0]!).toBeCloseTo(0.96, 3);
   });
 
-  test("can't know the address that tries it", async () => {
+  test("can't know the address that tries it, nor the hash of its code", async () => {
     const { token, pool } = await market.launch({
       hooks: MOVING_2,
       quote: market.native,
@@ -193,9 +193,10 @@ describe("a pool whose hooks may change the amounts", () => {
     });
     // Where the trader would be if nothing in the call depended on the block.
     const maker = getCreateAddress({ from: ZERO_ADDRESS, nonce: 0 });
-    const code = `0x${await codeOf("prices/styles/hook-trades.sol", "Trader", "bytecode")}`;
-    const friend = getCreate2Address(maker, `0x${"0".repeat(64)}`, keccak256(code));
-    await transact(market.anvil, await market.hookAt(MOVING_2), "setFriend", [friend]);
+    const partOf = (part: "bytecode" | "deployedBytecode") => codeOf("prices/styles/hook-trades.sol", "Trader", part);
+    const noSalt = "0".repeat(64);
+    const friend = getCreate2Address(maker, `0x${noSalt}`, keccak256(`0x${await partOf("bytecode")}${noSalt}`));
+    const hook = await market.hookAt(MOVING_2);
     const find = V4.find({ ...market.manager.venue, launchpads: launchpadsOf(market.chain) }, token, market.native);
     const reader = readerOf(market.anvil.url, market.chain);
     const found = find.read(await reader.calls(find.calls, "latest")).find(({ id }) => id === pool.id)!;
@@ -204,8 +205,15 @@ describe("a pool whose hooks may change the amounts", () => {
       const trade = plan.read(await reader.calls(plan.calls, "latest")).get(pool.id);
       return trade?.kind === "made" ? trade.parts.map((part) => toDouble(part).toFixed(2)) : trade;
     };
-    expect(await tried(undefined)).toEqual(["1.00", "1.00"]);
-    expect(await tried((await reader.head()).hash)).toEqual(["0.70", "0.70"]);
+    for (const [setter, known] of [
+      ["setFriend", friend],
+      ["setFriendlyCode", keccak256(`0x${await partOf("deployedBytecode")}`)],
+    ] as const) {
+      await transact(market.anvil, hook, "setFriend", [ZERO_ADDRESS]);
+      await transact(market.anvil, hook, setter, [known]);
+      expect(await tried(undefined)).toEqual(["1.00", "1.00"]);
+      expect(await tried((await reader.head()).hash)).toEqual(["0.70", "0.70"]);
+    }
     expect(await refusal(ask(pricesAt(), token))).toMatchObject({ pools: [{ reason: "hooks_change_price" }] });
   });
 

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import v2Factory from "@uniswap/v2-core/build/UniswapV2Factory.json";
 import v2Router from "@uniswap/v2-periphery/build/UniswapV2Router02.json";
 import v3Router from "@uniswap/v3-periphery/artifacts/contracts/SwapRouter.sol/SwapRouter.json";
-import { type Contract, Interface, id } from "ethers";
+import { type Contract, Interface, id, keccak256 } from "ethers";
 import { type Anvil, quantity, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, placeCode, type Receipt, read, transact } from "../../scripts/local-chain/contracts.ts";
@@ -14,6 +14,7 @@ import { createV2Pair } from "../../scripts/local-chain/pools.ts";
 import { type Chain, DEFAULT_CHAIN, MULTICALL3 } from "../../src/chains/chains.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
 import { type Sale, saleOf } from "../../src/prices/depth/sale.ts";
+import SALE_PROBE from "../../src/prices/depth/sale-probe.txt";
 import type { Pool } from "../../src/prices/market/pools.ts";
 import type { Venue } from "../../src/prices/styles/style.ts";
 import { STYLES } from "../../src/prices/styles/styles.ts";
@@ -142,10 +143,20 @@ class Wallet {
     return read<bigint>(this.#token, "balanceOf", [this.address]);
   }
 
-  /** Approves and sells a part of what it holds. An unlimited approval is tried first, then an exact one. */
+  /** Sells a part of what it holds. */
   async sells(part: bigint): Promise<boolean> {
+    return this.#sellsUnits((await this.#holds()) / part);
+  }
+
+  /** Sells the whole tokens that it holds. */
+  async sellsWhole(): Promise<boolean> {
+    const held = await this.#holds();
+    return this.#sellsUnits(held - (held % ETHER));
+  }
+
+  /** Approves and sells. An unlimited approval is tried first, then an exact one. */
+  async #sellsUnits(amount: bigint): Promise<boolean> {
     const token = await this.#token.getAddress();
-    const amount = (await this.#holds()) / part;
     for (const approved of [ALL, amount]) {
       const approval = new Interface(["function approve(address,uint256)"]).encodeFunctionData("approve", [
         routers[this.#on].address,
@@ -174,7 +185,7 @@ async function truthOf({ name }: Kind, on: "v2" | "v3", token: Contract, pool: P
   const buyer = new Wallet(`${name} ${on} buyer`, on, token, pool);
   await buyer.fund();
   if (await buyer.buys(SPENT)) {
-    const isSold = (await buyer.sells(1n)) || (await buyer.sells(2n));
+    const isSold = (await buyer.sells(1n)) || (await buyer.sells(2n)) || (await buyer.sellsWhole());
     if (isSold) return { isSold, isEverSold: true };
     await wait();
     return { isSold, isEverSold: (await buyer.sells(2n)) || (await buyer.sells(SMALLER)) };
@@ -197,6 +208,16 @@ async function armedToken(kind: Kind, on: "v2" | "v3") {
   const pool = await poolOf(token, on);
   if (kind.gathered !== undefined) await transact(anvil, contract, "gather", [kind.gathered]);
   await transact(anvil, contract, "arm", [pool.id, routers[on].address, ...ruleArguments(kind.rules)]);
+  if (kind.isSoldByListed) {
+    const listed = new Wallet(`${kind.name} ${on} listed`, on, contract, pool);
+    await listed.fund();
+    await transact(anvil, contract, "mint", [listed.address, ETHER]);
+    await transact(anvil, contract, "list", [listed.address]);
+    expect(await listed.sells(1n)).toBe(true);
+  }
+  // The first trial must not be in the one block that suits.
+  const { BlockStep } = kind.rules;
+  if (BlockStep !== undefined && (await reader.head()).number % Number(BlockStep) > 90) await anvil.mine(20);
   return { token, contract, pool };
 }
 
@@ -248,3 +269,17 @@ test.each(["v2", "v3"] as const)(
     expect(why).toEndWith("but one through a router that the token knows went through");
   },
 );
+
+describe.each(["v2", "v3"] as const)("a token on %s does not know the simulation", (on) => {
+  test("by the hash of the router's code, in several transactions and in a single call", async () => {
+    const kind = { name: "known code", rules: { CallersOfCode: BigInt(keccak256(`0x${SALE_PROBE}`)) }, says: false };
+    const { sale, bySingleCall, truth } = await comparison(kind, on);
+    expect([sale.sellable, bySingleCall.sellable, truth.isEverSold]).toEqual([false, null, false]);
+  });
+
+  test("by many coins of the seller", async () => {
+    const { token, pool } = await armedToken({ name: "coins", rules: { SellersWithCoins: ETHER }, says: null }, on);
+    const { sellable } = await saleOf(reader, await quotedOver(reader, chain, token, [pool, coinPool]));
+    expect(sellable).not.toBe(true);
+  });
+});

@@ -23,6 +23,7 @@ import type { ChainReader } from "../../src/rpc/port.ts";
 import { readerOf } from "../support/prices/anvil.ts";
 import { createCamelotPair, newToken } from "../support/prices/exchanges.ts";
 import { quotedOver } from "../support/prices/quoted.ts";
+import { type Rules, ruleArguments } from "../support/prices/ruled-tokens.ts";
 import { EXCHANGES_OF_STYLES, type MadeExchange, type MadeManager } from "../support/prices/styles.ts";
 import { type Intervention, type RpcCall, startRpcProxy } from "../support/rpc-proxy.ts";
 import { codeOf } from "../support/solidity.ts";
@@ -196,6 +197,30 @@ describe.each(STYLE_NAMES)("on %s", (style) => {
     expect(why).toMatch(/balanceOf shows more than was transferred|the transfer to the pool reverted/);
   });
 });
+
+test.each(EXCHANGES_OF_STYLES.map(([name]) => name))(
+  "on %s a token that can't be bought is accused after purchases, and not after a sale",
+  async (style) => {
+    const { create, venue } = made.get(style)!;
+    const { contract, address } = await deploy(anvil, await contractArtifact("RuledToken"), [18]);
+    const token = toAddress(address);
+    const { id, sell } = await create({ tokenA: token, tokenB: native, price: [1n, 1n] });
+    const plan = STYLES[venue.style].find(venue, token, native);
+    const pool = plan.read(await reader.calls(plan.calls, "latest")).find((one) => one.id === id)!;
+    const arm = (rules: Rules) =>
+      transact(anvil, contract, "arm", [holderOf(pool), ZERO_ADDRESS, ...ruleArguments(rules)]);
+    await sell(native, ETHER / 1_000n);
+    await arm({ Paused: 1n });
+    expect(await saleOf(reader, await quoted(token, [pool]))).toMatchObject({ sellable: false });
+    await arm({ Paused: 0n });
+    await sell(token, ETHER / 1_000n);
+    const { number } = await reader.head();
+    await arm({ Paused: 1n });
+    const { sellable, why } = await saleOf(reader, await quoted(token, [pool]));
+    expect(sellable).toBeNull();
+    expect(why).toEndWith(`but it was sold in block ${number}`);
+  },
+);
 
 describe("ordinary tokens of many kinds", () => {
   const KINDS = [

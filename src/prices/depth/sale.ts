@@ -92,9 +92,11 @@ function wayOf(quote: Quote): Way | string {
   const depthUsd = minimum(route.depthUsd, depthByMove(route.moveUsd));
   const tokens = divide(multiply(depthUsd, PART), usd);
   const amount = truncate(multiply(multiply(tokens, native), powerOfTen(chain.native.decimals)));
-  const units = truncate(multiply(tokens, powerOfTen(market.facts.decimals ?? 0)));
+  const decimals = market.facts.decimals ?? 0;
+  const units = truncate(multiply(tokens, powerOfTen(decimals)));
   if (amount < LEAST_TRADED || units < LEAST_TRADED) return "the pool is too small for a trade that moves nothing";
-  return { token, steps, wrapped: chain.wrappedNative.address, amount, units, chainId: chain.chainId, block };
+  const { chainId, wrappedNative } = chain;
+  return { token, steps, wrapped: wrappedNative.address, amount, units, decimals, chainId, block };
 }
 
 /** Undefined if no endpoint simulates transactions. */

@@ -24,6 +24,8 @@ export interface Way {
   readonly amount: bigint;
   /** Smallest units of the token that the price promises for them. */
   readonly units: bigint;
+  /** Of the token. */
+  readonly decimals: number;
   /** The chain's id. */
   readonly chainId: number;
   readonly block: BlockRef & { readonly timestamp: number };
@@ -59,18 +61,27 @@ const APPROVE = selectorOf("approve(address,uint256)");
 /** Gas of a transaction that trades, and of a smaller one. A block of any chain has room for all of them. */
 export const TRADE_GAS = 4_000_000;
 export const SMALL_GAS = 800_000;
-/** Coins that pay for gas. */
-export const GAS_MONEY = 10n ** 20n;
+/** Wei that pay for gas at least, and by how much more at most: a wallet that holds many coins is no usual one. */
+const [LEAST_GAS_MONEY, MORE_GAS_MONEY] = [4n * 10n ** 17n, 5n * 10n ** 17n];
 /** Seconds between blocks, where only their order matters. */
 const BLOCK_SECONDS = 12;
 
 const addressFrom = (hex: string): Address => toAddress(`0x${keccak256(hex).slice(26)}`);
 
-/** The accounts of a simulation. A contract can't know the hash of the block that it runs in, so no token recognises them. */
+/** The accounts of a simulation. A contract can't know the hash of the block that it runs in, so no token foresees them. */
 export function accountsOf({ block, token }: Way): { readonly wallet: Address; readonly router: Address } {
   const router = addressFrom(`${block.hash}${token.slice(2)}`);
   return { router, wallet: addressFrom(router) };
 }
+
+/** A number that no token foresees, like the accounts. */
+const saltOf = (way: Way): string => keccak256(`${way.block.hash}${accountsOf(way).wallet.slice(2)}`);
+
+/** The probe's code, with a salt after its end: so the hash of the code is another one for each block and token. */
+const probeCode = (way: Way): string => `0x${SALE_PROBE}${saltOf(way).slice(2)}`;
+
+/** Wei that an account of a simulation has beside what it spends. */
+export const gasMoney = (way: Way): bigint => LEAST_GAS_MONEY + (BigInt(saltOf(way)) % MORE_GAS_MONEY);
 
 export const amountWord = (amount: bigint): string => amount.toString(16).padStart(64, "0");
 
@@ -92,6 +103,7 @@ export function wrapping(way: Way, value: bigint, to = accountsOf(way).router): 
 export function purchase(way: Way, amount = way.amount, routers = [accountsOf(way).router]): SimulatedBlock {
   const { block, steps } = way;
   const { wallet: from, router: to } = accountsOf(way);
+  const code = probeCode(way);
   const trades = steps.map((step, index) => {
     const receiver = addressWord(index === steps.length - 1 ? from : to);
     return { from, to, data: `${ADVANCE}${legWordsOf(step)}${receiver}`, gas: TRADE_GAS };
@@ -99,8 +111,8 @@ export function purchase(way: Way, amount = way.amount, routers = [accountsOf(wa
   return {
     ...{ number: block.number + 1, timestamp: block.timestamp + BLOCK_SECONDS },
     accounts: {
-      [from]: { balance: amount + GAS_MONEY },
-      ...Object.fromEntries(routers.map((router) => [router, { code: `0x${SALE_PROBE}` }])),
+      [from]: { balance: amount + gasMoney(way) },
+      ...Object.fromEntries(routers.map((router) => [router, { code }])),
     },
     transactions: [wrapping(way, amount), ...trades],
   };
@@ -181,7 +193,7 @@ function tradeAt(data: string, place: number): ProbeTrade | undefined {
  */
 export function sellAsContract(reader: ChainReader, way: Way): Promise<CallResult | undefined> {
   const { wallet: to, router } = accountsOf(way);
-  const code = `0x${SALE_PROBE}`;
+  const code = probeCode(way);
   const accounts = { [to]: { code, balance: way.amount }, [router]: { code, balance: 0n } };
   const legs = way.steps.map((step) => legWordsOf(step)).join("");
   const head = [addressWord(router), addressWord(way.wrapped), amountWord(way.amount), wordOf(4 * 32)];

@@ -54,10 +54,11 @@ contract HookTrades {
     /// Fewer units say too little, because pools round.
     uint256 private constant LEAST = 10_000;
 
-    /// @param salt the hash of the block, which no contract can know in it: so no hook recognises the trader's address
+    /// @param salt the hash of the block, which no contract can know in it: so no hook foresees the trader's address, nor
+    /// the hash of its code
     /// Returns the number of the block, then a Traded for each pool.
     constructor(Wanted[] memory pools, bytes32 salt) {
-        Trader trader = new Trader{salt: salt}();
+        Trader trader = new Trader{salt: salt}(salt);
         Traded[] memory found = new Traded[](pools.length);
         for (uint256 i = 0; i < pools.length; i++) {
             if (gasleft() < 2 * GAS + GAS_AROUND) break;
@@ -113,7 +114,14 @@ contract HookTrades {
 
 /// The manager calls back, which a constructor can't answer.
 contract Trader {
+    /// A part of the code, so that its hash is another one in each block.
+    bytes32 public immutable salt;
+
     error Told(uint256 paid, uint256 got, uint256 fee);
+
+    constructor(bytes32 salt_) {
+        salt = salt_;
+    }
 
     /// Returns what the pool took and gave, hooks included, and its fee after the trade, which a hook may have set.
     function trade(address manager, Key calldata key, Order calldata order)

@@ -27,7 +27,7 @@ export const needsTrade = ({ key }: Pick<Pool, "key">): boolean =>
 
 /**
  * Tries those of the pools that need it. Each of them has an answer.
- * @param at the hash of the block, if it is known: hooks can't foresee the trader's address then
+ * @param at the hash of the block, if it is known: hooks can't foresee the trader's address and the hash of its code then
  */
 export function planHookTrades(pools: readonly Pool[], at: Hash | undefined): Plan<ReadonlyMap<PoolId, HookTrade>> {
   const able = pools.filter(needsTrade);

@@ -8,7 +8,8 @@ const RULES = [
   ...["Paused", "BurnsGas", "TakesGas", "ListedSellers", "KnownRouterOnly", "BurnsFromPool", "NoZero"],
   ...["MostGasPrice", "LeastGasPrice", "OneTransferABlock", "EarlySellTax", "CallsReceiver", "ShowsTwice"],
   ...["RestAfterSale", "BansContracts", "MostSalesABlock", "SpendsWhole", "NamesNoRouter"],
-  "BansKnownRouter",
+  ...["BansKnownRouter", "SellersWithCoins", "CallersOfCode", "DailyPart", "ListedOnly", "OpensLater", "LotSize"],
+  "BlockStep",
 ] as const;
 type RuleName = (typeof RULES)[number];
 
@@ -26,6 +27,7 @@ const GWEI = 10n ** 9n;
 /** A time that no test reaches, in seconds. */
 const NEVER = 1n << 40n;
 const ON = 1n;
+const [HOUR, DAY] = [3_600n, 86_400n] as const;
 
 /** A kind of token: what the probe must say of it on a pair, and on a pool of Uniswap v3 if that differs. */
 export interface Kind {
@@ -33,6 +35,8 @@ export interface Kind {
   readonly rules: Rules;
   readonly says: boolean | null;
   readonly saysOnV3?: boolean | null;
+  /** True if a wallet on the token's list has sold some. */
+  readonly isSoldByListed?: true;
   /** Tokens that the contract has gathered as fees. */
   readonly gathered?: bigint;
 }
@@ -78,6 +82,10 @@ const RESTING: readonly Kind[] = [
   kind(null, "cools down for a week", { SecondsOfRest: 604_800n }),
   kind(null, "cools down for ten minutes, and takes no unlimited approval", { SecondsOfRest: 600n, ApproveNotAll: ON }),
   kind(null, "cools down for six hours", { SecondsOfRest: 21_600n }),
+  kind(null, "locked for 45 days", { SecondsOfRest: 45n * DAY }),
+  kind(null, "a market that opens in one hour for eight a day", { OpensLater: HOUR }),
+  kind(null, "a market that opens in ten hours for eight a day", { OpensLater: 10n * HOUR }),
+  kind(null, "sales in every hundredth block", { BlockStep: 100n }),
   kind(true, "one transfer of an origin in a block", { OneTransferABlock: ON }),
   kind(true, "rests for ten blocks after a sale", { RestAfterSale: 10n }),
   kind(true, "one sale in a block", { MostSalesABlock: 1n }),
@@ -96,6 +104,8 @@ const CALLERS: readonly Kind[] = [
   kind(null, "only the router that it knows may sell it", { KnownRouterOnly: ON }),
   kind(false, "bans its buyers", { BansBuyers: ON }),
   kind(false, "only listed sellers", { ListedSellers: ON }),
+  kind(null, "only listed accounts, of which one sold", { ListedOnly: ON }, { isSoldByListed: true }),
+  kind(false, "only listed accounts, of which none sold", { ListedOnly: ON }),
   kind(true, "no gas price above 100 gwei", { MostGasPrice: 100n * GWEI }),
   kind(true, "no gas price of nothing", { LeastGasPrice: 1n }),
 ];
@@ -108,6 +118,9 @@ const AMOUNTS: readonly Kind[] = [
   kind(true, "a least transfer", { LeastTransfer: 10n * TOKEN }),
   kind(null, "a least transfer of more than a half", { LeastTransfer: 700n * TOKEN }),
   kind(null, "a least transfer of more than is traded", { LeastTransfer: 3_000n * TOKEN }),
+  kind(null, "a hundredth of a holding a day", { DailyPart: 100n }),
+  // On the pair the first trial is of whole tokens by chance.
+  kind(true, "whole tokens only", { LotSize: TOKEN }, { saysOnV3: null }),
   kind(true, "no transfer of nothing", { NoZero: ON }),
   kind(true, "a unit must be left", { Remainder: 1n }),
   kind(true, "ten tokens must be left", { Remainder: 10n * TOKEN }),

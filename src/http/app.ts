@@ -12,6 +12,7 @@ import { type ApiKey, type KeyLimits, WAY_TO_OPERATE } from "../operators/keys.t
 import type { Question, Questions } from "../operators/questions.ts";
 import {
   asRefusal,
+  CLIENT_GONE,
   cachedResponse,
   errorResponse,
   isNodeRefusal,
@@ -287,9 +288,6 @@ async function responseOf(answered: Answered, headersOf: HeadersOf): Promise<Res
   if (!headers.has("content-type")) headers.set("content-type", "application/json;charset=utf-8");
   return new Response(new Blob(await runInSlices(jsonParts(answered.body as object))), { headers });
 }
-
-/** What a proxy's log has for a request whose client left before the answer (nginx). It is nobody's fault here. */
-const CLIENT_GONE = 499;
 
 function failure(error: unknown, { id, client }: Pick<Caller, "id" | "client">, logger: Logger): Response {
   if (client.signal.aborted || error instanceof ClientGone) return new Response(null, { status: CLIENT_GONE });

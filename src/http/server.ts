@@ -11,7 +11,7 @@ import type { Metrics } from "../core/metrics.ts";
 import type { ApiKeys } from "../operators/keys.ts";
 import type { Questions } from "../operators/questions.ts";
 import type { Channel } from "../push/channel.ts";
-import { errorResponse, json, pathOf, targetOf, withRequestId } from "./api/answers.ts";
+import { CLIENT_GONE, errorResponse, json, pathOf, targetOf, withRequestId } from "./api/answers.ts";
 import { isOwnPath } from "./api/paths.ts";
 import type { App } from "./app.ts";
 import {
@@ -155,6 +155,8 @@ function answererOf(options: ServerOptions & { readonly drain: Drain; readonly p
   let isStarted = false;
   /** Ends the connection after the answer if the service stops, or has little room for others. */
   const closing = (response: Response): Response => {
+    // A proxy that is still there sends the request to another process.
+    if (response.status === CLIENT_GONE) return hangUp();
     if (drain.takes() || isCrowded()) response.headers.set("connection", "close");
     return response;
   };

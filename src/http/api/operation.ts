@@ -221,5 +221,7 @@ async function bytesOf({ headers, body }: Request): Promise<Buffer> {
     // The body comes from the client alone.
     throw error instanceof Refusal ? error : new ClientGone("the client left within its request", { cause: error });
   }
+  // A connection that is closed within a body may end it without an error.
+  if (length < Number(headers.get("content-length"))) throw new ClientGone("the body is shorter than it said");
   return Buffer.concat(chunks);
 }

@@ -54,12 +54,12 @@ export function averagedPools({ market, token, route, nativeSide }: Quote, { acc
   return { own, onward };
 }
 
-/** The dollar of the quote's block, with the native coin by the same pool as there, in the state of another moment. */
-function dollarThen({ market, route, nativeSide }: Quote, then: Market): Dollar {
+/** The dollar of the quote's block, `now`, with the native coin by the same pool as there, in the state of another moment. */
+function dollarThen(now: Dollar, { market, route, nativeSide }: Quote, then: Market): Dollar {
   const native = market.chain.wrappedNative.address;
   const by = (route?.legs.find(({ base }) => base === native) ?? nativeSide)?.pool;
   return {
-    ...dollarOf(market, floorOf(market)),
+    ...now,
     native(least) {
       const side: Side | undefined = by && sideOf(then, by, native);
       if (side === undefined || side.depth.n === 0n || compare(side.depth, least) < 0) return undefined;
@@ -111,6 +111,7 @@ export function* timeWeighted(
   const stateFrom = statesOverTime(market, series);
   const connector = route?.legs[0]?.quote;
   const connectors: readonly Address[] = connector === undefined || isMoney(market.chain, connector) ? [] : [connector];
+  const now = dollarOf(market, floorOf(market));
   let sum = ZERO;
   let weight = 0n;
   for (const [index, from] of sorted.entries()) {
@@ -122,7 +123,7 @@ export function* timeWeighted(
       }),
     );
     const then: Market = { ...market, pools, states, isPast: true };
-    const usd = rank(then, dollarThen(priced, then), { ...options, token, connectors }).usable[0]?.usd;
+    const usd = rank(then, dollarThen(now, priced, then), { ...options, token, connectors }).usable[0]?.usd;
     if (usd === undefined) continue;
     const seconds = BigInt((sorted[index + 1] ?? end) - from);
     sum = shorten(add(sum, multiply(shorten(usd, TWAP_BITS), rational(seconds))), TWAP_BITS * 2);

@@ -151,7 +151,20 @@ function rpcTransaction(anvil: Anvil, { from, to, data, value }: UnsentTransacti
   };
 }
 
-async function sendMined(anvil: Anvil, call: UnsentTransaction): Promise<Receipt> {
+/** The last transaction of each chain that waits for its receipt: of two at once the node may give both one nonce. */
+const sending = new WeakMap<Anvil, Promise<unknown>>();
+
+function sendMined(anvil: Anvil, call: UnsentTransaction): Promise<Receipt> {
+  const before = sending.get(anvil) ?? Promise.resolve();
+  const sent = before.then(() => sendAlone(anvil, call));
+  sending.set(
+    anvil,
+    sent.catch(() => undefined),
+  );
+  return sent;
+}
+
+async function sendAlone(anvil: Anvil, call: UnsentTransaction): Promise<Receipt> {
   const transaction = rpcTransaction(anvil, call);
   const receipt = (await anvil.send("eth_sendTransactionSync", [transaction])) as Receipt;
   if (receipt.status === "0x1") return receipt;

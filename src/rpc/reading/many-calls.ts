@@ -309,7 +309,9 @@ export class ManyCalls {
       return await callOn(endpoint, call, tag, { gas });
     } catch (error) {
       if (!(error instanceof RpcError) || NO_REFUSALS.includes(error.kind)) throw error;
-      await this.#probing.run(endpoint, () => this.#probeCreations(endpoint, tag));
+      // A known refusal is an answer. After any other failure a call with a target shows whether the endpoint is well.
+      const isAnswer = !error.retryable && !isStateUnavailable(error);
+      await this.#probing.run(endpoint, () => this.#probeCreations(endpoint, isAnswer ? undefined : tag));
       const isLost = error.retryable && !isUnknownRefusal(error);
       if (isLost && !this.#isWithoutCreations(endpoint)) throw error;
       return FAILED;
@@ -317,14 +319,13 @@ export class ManyCalls {
   }
 
   /**
-   * Asks whether the endpoint runs any creation code, and notes it if not. One after the other: it may refuse a whole batch.
+   * Asks whether the endpoint runs any creation code, and notes it if not.
+   * @param tag the block at which it must run a call with a target; undefined if that need not be asked
    * @throws RpcError if it runs no call at all at that block
    */
-  async #probeCreations(endpoint: Endpoint, tag: string): Promise<void> {
-    await callOn(endpoint, { to: ZERO_ADDRESS, data: "0x" }, tag).catch((error: unknown) => {
-      const isAnswer = error instanceof RpcError && !error.retryable && !isStateUnavailable(error);
-      if (!isAnswer) throw error;
-    });
+  async #probeCreations(endpoint: Endpoint, tag: string | undefined): Promise<void> {
+    // One after the other: it may refuse a whole batch.
+    if (tag !== undefined) await callOn(endpoint, { to: ZERO_ADDRESS, data: "0x" }, tag);
     const isRun = await runsCreationCode(endpoint).catch((error: unknown) => {
       if (error instanceof RpcError && !NO_REFUSALS.includes(error.kind)) return false;
       throw error;

@@ -183,8 +183,6 @@ class SlotWalk {
   }
 }
 
-/** Metadata of tokens that only an archive tells is not fetched before the contract has confirmed them. */
-
 /** The document about the collection. A collection becomes complete by a new version, which starts a visit. */
 const OWN_DOCUMENT: Source = {
   dueAt: NEVER,

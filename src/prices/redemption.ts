@@ -9,7 +9,7 @@ import type { Call, CallResult, ChainReader } from "../rpc/port.ts";
 import { dollars } from "./market/market.ts";
 import { multiply, ONE, powerOfTen, type Rational, rational } from "./market/pools.ts";
 import type { Quote } from "./market/quote.ts";
-import { addressAnswer, answer, call } from "./styles/abi.ts";
+import { addressAnswer, answer, call, signedWord } from "./styles/abi.ts";
 
 export interface Redemption {
   readonly standard: "ERC-4626" | "wstETH" | "rETH";
@@ -60,7 +60,7 @@ export async function redemptionOf(
   try {
     const said = await read([
       call(token, "asset()"),
-      call(token, "convertToAssets(uint256)", shares.toString(16).padStart(64, "0")),
+      call(token, "convertToAssets(uint256)", signedWord(shares)),
       call(token, "stEthPerToken()"),
       call(token, "stETH()"),
       call(token, "getExchangeRate()"),

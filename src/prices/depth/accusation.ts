@@ -7,12 +7,11 @@ import { type Address, type Hash, ZERO_ADDRESS } from "../../core/hex.ts";
 import { addressWord, selectorOf } from "../../rpc/calls.ts";
 import type { CallResult, ChainLog, ChainReader, SimulatedTransaction } from "../../rpc/port.ts";
 import { undefinedIfUnreadable } from "../search/history.ts";
-import { abiWord, abiWords, addressAnswer, addressAt, topicOf } from "../styles/abi.ts";
+import { abiWord, abiWords, addressAnswer, addressAt, signedWord, topicOf } from "../styles/abi.ts";
 import { poolContract } from "../styles/style.ts";
 import { logsOf, STYLES } from "../styles/styles.ts";
 import {
   accountsOf,
-  amountWord,
   approval,
   blockAfter,
   gasMoney,
@@ -181,7 +180,7 @@ export async function wayToBuy(reader: ChainReader, way: Way): Promise<string | 
   const bought = { ...purchase(way, way.amount / SMALLER), ...{ number: later.number, timestamp: later.timestamp } };
   const [half, one] = [way.units / SMALLER / 2n, way.units / SMALLER];
   const sold = blockAfter(bought, [approval(way, ANY_AMOUNT), sale(way, half, MOST_GAS)]);
-  const from = { from: holder, to: way.token, data: `${TRANSFER}${addressWord(wallet)}${amountWord(one)}` };
+  const from = { from: holder, to: way.token, data: `${TRANSFER}${addressWord(wallet)}${signedWord(one)}` };
   const evidence = {
     ...blockAfter(sold, [{ ...from, gas: SMALL_GAS }, transferToPool(way, 0n)]),
     accounts: { [holder]: { balance: gasMoney(way) } },
@@ -220,4 +219,4 @@ const walletCall = (way: Way, data: string): SimulatedTransaction => ({
 });
 
 const transferToPool = (way: Way, amount: bigint): SimulatedTransaction =>
-  walletCall(way, `${TRANSFER}${addressWord(holderOf(way))}${amountWord(amount)}`);
+  walletCall(way, `${TRANSFER}${addressWord(holderOf(way))}${signedWord(amount)}`);

@@ -47,8 +47,7 @@ const LEAST_UNITS = 20_000n;
 /** Smallest units in a trade. Pools pay nothing for a few. */
 const LEAST_TRADED = 100n;
 /**
- * Per cent of a purchase that a sale of all of it gives back. Fees keep little of it, unless hooks or plugins set them; the
- * probe asks pairs for a tenth less than is due.
+ * Per cent of a purchase that a sale of all of it gives back. Fees keep little of it, unless hooks or plugins set them.
  */
 const LEAST_BACK = 85n;
 const MOST_TAX = rational(5n);
@@ -138,10 +137,7 @@ async function saleByContract(reader: ChainReader, way: Way): Promise<Sale> {
   const told = result.ok ? toldByContract(result.data) : undefined;
   if (told === undefined) return unknown("the node gives too little gas, or the chain's coin can't be wrapped");
   const failure = tradeFailureOf(told, way);
-  if (failure === undefined) {
-    const sale = judged(told, way);
-    return sale.sellable === false ? { ...sale, sellable: null } : sale;
-  }
+  if (failure === undefined) return judged(told, way);
   const why = failure.isAccusation ? `${failure.why}; but no endpoint simulates transactions of a wallet` : failure.why;
   return { ...unknown(why), ...taxesIn(told, way) };
 }

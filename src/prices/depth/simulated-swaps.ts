@@ -2,9 +2,8 @@
  * What swaps give by the pools themselves, where no arithmetic of ours tells it: a pool decides its fee within the swap. One
  * `eth_call` on overridden state begins each swap and reverts it where the pool asks for its payment.
  */
-import { keccak256 } from "ethers";
 import { AppError } from "../../core/errors.ts";
-import { type Address, toAddress } from "../../core/hex.ts";
+import type { Address } from "../../core/hex.ts";
 import { selectorOf, wordOf } from "../../rpc/calls.ts";
 import type { ChainReader } from "../../rpc/port.ts";
 import type { Side } from "../market/market.ts";
@@ -16,6 +15,7 @@ import { DOWN, UP } from "../styles/trade.ts";
 import { legWordsOf } from "./legs.ts";
 // Compiled like the code of `sale-probe.sol`.
 import SWAP_QUOTER from "./swap-quoter.txt";
+import { addressFrom } from "./wallet.ts";
 
 /** Amounts in smallest units. In simulated ones a zero stands for a swap that did not go through. */
 export interface SwapAmounts {
@@ -67,7 +67,7 @@ export async function simulatedSwaps(
   const purchaseAt = saleAt + (1 + WORDS_OF_LEG * legs.length) * 32;
   const head = [wordOf(saleAt), signedWord(tokens), wordOf(purchaseAt), signedWord(dollars), ...limits];
   const data = [MEASURE, ...head, ...[sale, purchase].flatMap((one) => [wordOf(one.length), ...one])].join("");
-  const to = toAddress(`0x${keccak256(market.block.hash).slice(26)}`);
+  const to = addressFrom(market.block.hash);
   const accounts = { [to]: { code: `0x${SWAP_QUOTER}`, balance: 0n } };
   const call = reader.callOverridden({ from: to, to, data, accounts }, market.block.number);
   // Without an answer the reason stands why nothing was computed.

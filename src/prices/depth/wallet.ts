@@ -8,7 +8,7 @@ import { type Address, toAddress } from "../../core/hex.ts";
 import type { BlockRef } from "../../events/types.ts";
 import { addressWord, selectorOf, wordOf } from "../../rpc/calls.ts";
 import type { CallResult, ChainReader, SimulatedBlock, SimulatedTransaction } from "../../rpc/port.ts";
-import { abiWord, abiWords, addressAnswer } from "../styles/abi.ts";
+import { abiWord, abiWords, addressAnswer, signedWord } from "../styles/abi.ts";
 import { legWordsOf, type ProbeStep } from "./legs.ts";
 import { releasedRouter, routerSale } from "./released-routers.ts";
 // The runtime code by solc 0.8.37 over its IR with 200 runs, for the EVM of Paris, without metadata. A test compiles it anew.
@@ -66,7 +66,8 @@ const [LEAST_GAS_MONEY, MORE_GAS_MONEY] = [4n * 10n ** 17n, 5n * 10n ** 17n];
 /** Seconds between blocks, where only their order matters. */
 const BLOCK_SECONDS = 12;
 
-const addressFrom = (hex: string): Address => toAddress(`0x${keccak256(hex).slice(26)}`);
+/** The address that a hash of these bytes gives. */
+export const addressFrom = (hex: string): Address => toAddress(`0x${keccak256(hex).slice(26)}`);
 
 /** The accounts of a simulation. A contract can't know the hash of the block that it runs in, so no token foresees them. */
 export function accountsOf({ block, token }: Way): { readonly wallet: Address; readonly router: Address } {
@@ -82,8 +83,6 @@ const probeCode = (way: Way): string => `0x${SALE_PROBE}${saltOf(way).slice(2)}`
 
 /** Wei that an account of a simulation has beside what it spends. */
 export const gasMoney = (way: Way): bigint => LEAST_GAS_MONEY + (BigInt(saltOf(way)) % MORE_GAS_MONEY);
-
-export const amountWord = (amount: bigint): string => amount.toString(16).padStart(64, "0");
 
 /** The last step backwards. */
 function wayBack({ steps }: Way): ProbeStep {
@@ -120,14 +119,14 @@ export function purchase(way: Way, amount = way.amount, routers = [accountsOf(wa
 
 /** The wallet's approval of the router. */
 export function approval(way: Way, amount: bigint, spender = accountsOf(way).router): SimulatedTransaction {
-  const data = `${APPROVE}${addressWord(spender)}${amountWord(amount)}`;
+  const data = `${APPROVE}${addressWord(spender)}${signedWord(amount)}`;
   return { from: accountsOf(way).wallet, to: way.token, data, gas: SMALL_GAS };
 }
 
 /** The wallet's sale through a router that has the probe's code. */
 export function sale(way: Way, amount: bigint, gas = TRADE_GAS, to = accountsOf(way).router): SimulatedTransaction {
   const { wallet: from } = accountsOf(way);
-  return { from, to, data: `${SELL}${legWordsOf(wayBack(way))}${amountWord(amount)}`, gas };
+  return { from, to, data: `${SELL}${legWordsOf(wayBack(way))}${signedWord(amount)}`, gas };
 }
 
 /** A block above another one, by default the next. */
@@ -196,7 +195,7 @@ export function sellAsContract(reader: ChainReader, way: Way): Promise<CallResul
   const code = probeCode(way);
   const accounts = { [to]: { code, balance: way.amount }, [router]: { code, balance: 0n } };
   const legs = way.steps.map((step) => legWordsOf(step)).join("");
-  const head = [addressWord(router), addressWord(way.wrapped), amountWord(way.amount), wordOf(4 * 32)];
+  const head = [addressWord(router), addressWord(way.wrapped), signedWord(way.amount), wordOf(4 * 32)];
   const data = `${RUN}${head.join("")}${wordOf(way.steps.length)}${legs}`;
   return reader.callOverridden({ from: addressFrom(to), to, data: data as `0x${string}`, accounts }, way.block.number);
 }

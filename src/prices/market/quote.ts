@@ -205,10 +205,11 @@ const TRADE_USD = rational(100_000n);
 const DOUBT_LIMIT = rational(1n, 2n);
 /** Upper limit of the confidence if an archive's word alone stands for a pool's state, or for which pools there were. */
 const ARCHIVE_LIMIT = rational(1n, 4n);
+
 /**
  * Returns a number from 0 to 1: the share of the marginal price that a trade of $100,000 gets on a constant-product
- * pool of the depth of the thinnest pool that the answer depends on, D / (D + 100,000). At the head the depth is at most that of such a pool whose price is as cheap to
- * move: liquidity that is not around the price makes it no surer. At most 0.5 when the depth of a pool on the route could
+ * pool of the depth of the thinnest pool that the answer depends on, D / (D + 100,000). At the head the depth is at most that of such a pool
+ * whose price is as cheap to move: liquidity that is not around the price makes it no surer. At most 0.5 when the depth of a pool on the route could
  * not be capped by its balances, when the decimals are not those of the block, or when a configured stablecoin disagrees
  * with a trusted one. A pool with hooks leaves the part of it that a trade got of the price. At most 0.25 while an archive
  * alone says what the price rests on.

@@ -37,7 +37,7 @@ export function abiWords(data: string, count: number): bigint[] | undefined {
   return Array.from({ length: count }, (_, index) => abiWord(data, index) ?? 0n);
 }
 
-/** The word of a signed number. */
+/** The word of a number, which may be signed. */
 export const signedWord = (value: bigint): string => BigInt.asUintN(256, value).toString(16).padStart(64, "0");
 
 /** The signed number of 24 bits in a word. */

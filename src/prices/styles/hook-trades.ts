@@ -3,7 +3,6 @@
  * tells no price: both ways, through the hooks, at the block of the read. One `eth_call` without a target tries many pools, by
  * `hook-trades.sol`.
  */
-
 import { isLaunchHook } from "../../chains/launchpads.ts";
 import type { Hash } from "../../core/hex.ts";
 import { addressWord, wordOf } from "../../rpc/calls.ts";
@@ -31,12 +30,12 @@ export const needsTrade = ({ key }: Pick<Pool, "key">): boolean =>
  */
 export function planHookTrades(pools: readonly Pool[], at: Hash | undefined): Plan<ReadonlyMap<PoolId, HookTrade>> {
   const able = pools.filter(needsTrade);
-  const calls = Array.from({ length: Math.ceil(able.length / POOLS_PER_CALL) }, (_, at) =>
-    able.slice(at * POOLS_PER_CALL, (at + 1) * POOLS_PER_CALL),
+  const calls = Array.from({ length: Math.ceil(able.length / POOLS_PER_CALL) }, (_, index) =>
+    able.slice(index * POOLS_PER_CALL, (index + 1) * POOLS_PER_CALL),
   );
   return {
     calls: calls.map((some) => ({ to: undefined, data: codeFor(some, at) })),
-    read: (results) => new Map(calls.flatMap((some, at) => tradesIn(results[at], some))),
+    read: (results) => new Map(calls.flatMap((some, index) => tradesIn(results[index], some))),
   };
 }
 

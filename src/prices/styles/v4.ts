@@ -45,6 +45,7 @@ const idOf = ({ currency0, fee, spacing, hooks }: PoolKey, currency1: Address): 
 export const keyedPool = (venue: Venue, key: PoolKey, currency1: Address): Pool =>
   poolAt(venue, idOf(key, currency1), key, currency1);
 
+/** The same pool, if its id is known. */
 const poolAt = (venue: Venue, id: Hash, key: PoolKey, token1: Address): Pool => {
   const token0 = key.currency0 === ZERO_ADDRESS ? venue.wrapped : key.currency0;
   return poolOf(venue, { id, fee: key.fee, token0, token1, key, stableCurve: false });

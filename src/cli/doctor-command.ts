@@ -33,7 +33,7 @@ import { HeaderForm } from "../rpc/reading/header-form.ts";
 import { newestHeaderOf, skipIn, skipText, someHeadersOf } from "../rpc/reading/headers.ts";
 import { askForSpan, firstUnprunedBlock } from "../rpc/reading/logs.ts";
 import { runsCreationCode } from "../rpc/reading/many-calls.ts";
-import { adviceOf, isHistoryPruned, RpcError } from "../rpc/rpc-errors.ts";
+import { adviceOf, isHistoryPruned, isUnknownRefusal, RpcError } from "../rpc/rpc-errors.ts";
 import { FAILED, openCommandLog } from "./access.ts";
 import type { Command } from "./command.ts";
 
@@ -367,7 +367,7 @@ async function endpointFindings(
   return findings;
 }
 
-/** What only some nodes have, the words for it, and what the service does without it. */
+/** Methods and calls that only some nodes answer: the words for them, and what the service does without. */
 const OPTIONS: readonly {
   readonly has: string;
   readonly lacks: string;
@@ -377,7 +377,9 @@ const OPTIONS: readonly {
   {
     has: "runs calls without a contract",
     lacks: "refuses calls without a contract",
-    without: "Pools of concentrated liquidity rank by the liquidity at their price, not by what moves it.",
+    without:
+      "Pools of concentrated liquidity rank by the liquidity at their price, with a confidence of at most 0.5, and " +
+      "those of Uniswap v4 have no depth.",
     ask: runsCreationCode,
   },
   {
@@ -399,11 +401,13 @@ async function optionFindings(endpoint: EndpointProvider): Promise<Finding[]> {
   return Promise.all(
     OPTIONS.map(async ({ has, lacks, without, ask }): Promise<Finding> => {
       const isThere = await ask(endpoint).catch((error: unknown) => {
-        if (error instanceof RpcError) return false;
+        if (error instanceof RpcError) return error.retryable && !isUnknownRefusal(error) ? messageOf(error) : false;
         throw error;
       });
-      if (isThere) return { what, result: "ok", text: has };
-      return { what, result: "warning", text: lacks, advice: without };
+      if (isThere === true) return { what, result: "ok", text: has };
+      if (isThere === false) return { what, result: "warning", text: lacks, advice: without };
+      const advice = `Run doctor again. If it doesn't: ${without}`;
+      return { what, result: "warning", text: `whether it ${has} is not known: ${isThere}`, advice };
     }),
   );
 }

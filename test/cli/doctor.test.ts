@@ -13,7 +13,7 @@ import { silentLogger } from "../../src/core/logger.ts";
 import { openLog } from "../../src/log/open.ts";
 import { archiveOfNode, startArchive } from "../support/archive.ts";
 import { spawnService } from "../support/process.ts";
-import { startRpcProxy } from "../support/rpc-proxy.ts";
+import { type Intervention, type RpcCall, startRpcProxy } from "../support/rpc-proxy.ts";
 
 const MAIN = join(import.meta.dir, "../../src/main.ts");
 const root = mkdtempSync(join(tmpdir(), "doctor-"));
@@ -202,6 +202,34 @@ test.skipIf(!existsSync("/proc/self/limits"))("says if the system allows few ope
   expect([few.code, few.out]).toEqual([1, expect.stringMatching(/✗ open files: at most 256, .+\n +Raise the limit/)]);
   const some = await doctor(env, "ulimit -n 2048;");
   expect([some.code, some.out]).toEqual([0, expect.stringMatching(/! open files: at most 2,048/)]);
+});
+
+test("says that an option is missing where it was refused, and that it is not known where the request got no answer", async () => {
+  let decision: Intervention = { error: { code: 429, message: "too many requests" } };
+  const isOption = ({ method, params }: RpcCall) =>
+    method === "eth_getBlockReceipts" ||
+    params[0] === "finalized" ||
+    (method === "eth_call" && (params[0] as { to?: string }).to === undefined);
+  const proxy = await startRpcProxy(anvil.url, { onRequest: (call) => (isOption(call) ? decision : undefined) });
+  try {
+    const { env } = place();
+    const optionsIn = async () => {
+      const { out } = await doctor({ ...env, RPC_URL_ETH: proxy.url });
+      return out.split("\n").filter((line) => /contract|receipts|Receipts|finalized/.test(line) && /^[!✓✗]/.test(line));
+    };
+    const limited = await optionsIn();
+    for (const has of ["runs calls without a contract", "gives the receipts of a block", "knows the finalized block"]) {
+      expect(limited).toContainEqual(expect.stringContaining(`! eth#1: whether it ${has} is not known: `));
+    }
+    decision = { error: { code: -32601, message: "the method does not exist" } };
+    expect(await optionsIn()).toEqual([
+      "! eth#1: refuses calls without a contract",
+      "! eth#1: has no eth_getBlockReceipts",
+      "! eth#1: doesn't know the finalized tag",
+    ]);
+  } finally {
+    await proxy.stop();
+  }
 });
 
 test("says what a narrow node that dropped old blocks costs, and whether the archive answers", async () => {

@@ -47,7 +47,7 @@ const ExchangeEntry = Type.Object(
   STRICT,
 );
 
-/** Who makes pools of tokens in Uniswap v4, with hooks of its own, and how they are found by state. */
+/** A launchpad makes pools of tokens in Uniswap v4, with hooks of its own. Its getters lead to them by state. */
 const LaunchpadEntry = Type.Object(
   {
     name: Text,

@@ -1,5 +1,5 @@
 /**
- * Launchpads by chain: who makes pools of new tokens in Uniswap v4, with hooks of its own. Hooks and getters have two
+ * Launchpads by chain: a launchpad makes pools of new tokens in Uniswap v4, with hooks of its own. Hooks and getters have two
  * publishers; none was read from a live node.
  */
 import type { Address } from "../core/hex.ts";

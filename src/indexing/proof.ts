@@ -65,7 +65,7 @@ export interface ProofsOptions extends Pick<ChainWork, "chain" | "log" | "reader
   readonly view: Pick<PublishedChain, "head" | "finalized" | "version">;
   /** The collection as the log has it now. */
   readonly collectionOf: (address: Address) => Promise<Collection>;
-  /** What a key's work counts on. */
+  /** The budget that a requester's calls are counted on. */
   readonly accountOf: (requester: Requester) => Budget;
   /** Called after an outcome that the follower should write soon. */
   readonly onFound: () => void;

@@ -33,7 +33,7 @@ const [HOUR, DAY] = [3_600, 86_400] as const;
  */
 const REST = { blocks: 250, seconds: 60 * DAY + 16 * HOUR } as const;
 const HALF_REST = 30 * DAY + 8 * HOUR;
-/** Some tokens sell only in blocks whose number is a multiple of a round one. */
+/** Some tokens let holders sell only in blocks whose number is a multiple of ten, fifty or a hundred. */
 const ROUND = 100;
 /** Limits on the size of a transfer or of a holding are rarely so small beside a pool; daily ones are smaller. */
 const [SMALLER, SMALLEST] = [64n, 1_000n] as const;
@@ -98,7 +98,7 @@ export async function wayToSell(
 /** True if a transfer went through. Some tokens return nothing, and some return false. */
 const hasPaid = ({ ok, data }: CallResult): boolean => ok && (data === "0x" || abiWord(data, 0) === 1n);
 
-/** What the wallet tries to sell of what it holds. None of them is nothing. */
+/** The amounts that the wallet tries to sell of what it holds, each above zero. */
 function partsOf(received: bigint, { decimals }: Way): readonly { readonly name: string; readonly amount: bigint }[] {
   const [small, one] = [received / SMALLER, 10n ** BigInt(decimals)];
   const whole = (amount: bigint) => amount - (amount % one);
@@ -171,7 +171,8 @@ async function sellsThrough(
 
 /**
  * Why a token may be sellable though its simulated purchase failed. Undefined if it refuses a transfer of nothing to the
- * pool by the same words as one from it, and nobody sold it of late: then it refuses both directions, to everybody.
+ * pool by the same words as one from it, and its pool has no log of a sale of late: then the token refuses both directions
+ * to every account.
  */
 export async function wayToBuy(reader: ChainReader, way: Way): Promise<string | undefined> {
   const { wallet } = accountsOf(way);

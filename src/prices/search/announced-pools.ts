@@ -336,7 +336,10 @@ interface Found {
 const poolsIn = (found: readonly Found[], token: Address): readonly Pool[] =>
   found.flatMap((one) => (one.token === token ? one.pool : []));
 
-/** Each pool once, the oldest ones. Those that a trade must try first are fewer: any account can make pools with hooks. */
+/**
+ * Keeps each pool once, and the oldest ones. It keeps fewer of those that a trade must try first: any account can make
+ * pools with hooks.
+ */
 function merged(pools: readonly Pool[]): readonly Pool[] {
   const distinct = [...new Map(pools.map((pool) => [pool.id, pool])).values()];
   const tried = new Set(distinct.filter(needsTrade).slice(0, MAX_TRIED));

@@ -4,10 +4,10 @@
  * collection's author chooses how many traits there are, so an index is bounded while it is built.
  */
 import { LRUCache } from "lru-cache";
-import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import { invalidParameter } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
+import { yieldToEventLoop } from "../core/turns.ts";
 import { SingleFlight } from "../core/work.ts";
 import type { Entry } from "../ledger/entries.ts";
 import { type FactsOf, NO_METADATA, type RecordFacts } from "../listings/record.ts";

@@ -1,5 +1,5 @@
 /** The tables and formats of an export: rows in, bytes out. Each encoder keeps no more than the rows of one piece. */
-import { yieldToEventLoop } from "../core/background.ts";
+import { yieldToEventLoop } from "../core/turns.ts";
 import { CONTRACT_TYPES } from "../events/columns.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { FactsOf, RecordFacts } from "../listings/record.ts";

@@ -3,8 +3,8 @@
  * milliseconds. In: rows in parts, and requests for the bytes of the rows so far. Out: bytes, or the problem.
  */
 import { ByteWriter, ParquetWriter, type SchemaElement } from "hyparquet-writer";
-import { lowerThreadPriority } from "../core/background.ts";
 import { messageOf } from "../core/errors.ts";
+import { lowerThreadPriority } from "../core/thread-priority.ts";
 
 /** `text` is a string, `count` a whole number, `share` a fraction, `time` ISO 8601. */
 export interface Column {

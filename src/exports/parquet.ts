@@ -2,8 +2,9 @@
  * Parquet files, encoded on a thread of their own. All files of a process share the thread, which begins with the first one
  * and holds the process only while a file is open.
  */
-import { yieldToEventLoop } from "../core/background.ts";
+
 import { AppError } from "../core/errors.ts";
+import { yieldToEventLoop } from "../core/turns.ts";
 import type { Column, ExportRow, KeyValues, ParquetReply, ParquetRequest } from "./parquet-worker.ts";
 
 /** Rows, and characters of text, that are copied to the thread at once: half a millisecond. */

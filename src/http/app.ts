@@ -5,9 +5,9 @@
 import { swagger } from "@elysiajs/swagger";
 import { Elysia } from "elysia";
 import { LIMITS } from "../config.ts";
-import { runInSlices, turnToStart } from "../core/background.ts";
 import { ClientGone, invalidParameter, invariant, Refusal } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
+import { noteRequest, runInSlices, turnToStart } from "../core/turns.ts";
 import { type ApiKey, type KeyLimits, WAY_TO_OPERATE } from "../operators/keys.ts";
 import type { Question, Questions } from "../operators/questions.ts";
 import {
@@ -136,6 +136,7 @@ class Application implements App {
     const { id } = caller;
     if (request.method === "OPTIONS" && isApiPath(path)) return preflight(id);
     caller.key = checkRequest(request, target, path, this.#deps);
+    if (caller.key !== undefined) noteRequest(caller.key);
     if (path.startsWith(PLUGIN_PAGE)) throw noSuchPath();
     if (request.method !== "GET") this.#checkMethod(request.method, path);
     const known = request.method === "GET" ? this.#ready.get(target) : undefined;

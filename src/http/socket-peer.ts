@@ -2,11 +2,13 @@
  * One client's socket, as the channel sees it: limits the rate of its messages, ends its questions with it, and closes it
  * if it does not read. Also shares the places for sockets among keys.
  */
+
 import type { ServerWebSocket } from "bun";
 import { LIMITS } from "../config.ts";
 import type { Clock } from "../core/clock.ts";
 import { Refusal } from "../core/errors.ts";
 import type { Metrics } from "../core/metrics.ts";
+import { noteRequest, turnToStart } from "../core/turns.ts";
 import type { ApiKey, ApiKeys } from "../operators/keys.ts";
 import type { Questions } from "../operators/questions.ts";
 import type { ServerMessage } from "../push/message-models.ts";
@@ -63,10 +65,14 @@ export class SocketPeer implements Peer {
 
   async ask(work: () => Promise<void>): Promise<void> {
     this.#takeRequest();
+    noteRequest(this.key);
     const question = this.#serving.questions.begin(this.key);
     question.endWith(this.#gone.signal);
     try {
-      await question.budget.run(work);
+      await question.budget.run(async () => {
+        await turnToStart();
+        await work();
+      });
     } finally {
       question.end();
     }

@@ -5,8 +5,8 @@
 import { Interface } from "ethers";
 import { LRUCache } from "lru-cache";
 import type { Collection } from "../collections/collection.ts";
-import { runInSlices, yieldToEventLoop } from "../core/background.ts";
 import { type Address, ZERO_ADDRESS } from "../core/hex.ts";
+import { runInSlices, yieldToEventLoop } from "../core/turns.ts";
 import { hasAmounts, type TokenRef, TransferKind } from "../events/columns.ts";
 import { entryOfToken } from "../ledger/history.ts";
 import type { Ledger } from "../ledger/ledger.ts";

@@ -5,10 +5,11 @@
 import type { ChainWork } from "../chain/consumer.ts";
 import type { IndexState } from "../collections/headline.ts";
 import type { FlagLists } from "../collections/operator-lists.ts";
-import { Semaphore, yieldToEventLoop } from "../core/background.ts";
 import { isAbort } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Lifecycle } from "../core/lifecycle.ts";
+import { Semaphore } from "../core/semaphore.ts";
+import { yieldToEventLoop } from "../core/turns.ts";
 import { type ContractIdentified, type FlagsChanged, type NftEvent, nftStream } from "../events/types.ts";
 import type { BalanceHistory } from "../ledger/balances.ts";
 import type { Ledger } from "../ledger/ledger.ts";

@@ -12,11 +12,11 @@ import {
   numbersBetween,
 } from "../chain/branch.ts";
 import { awaitsProof, failureOf, type IndexState, msUntilRetry, nextBlock } from "../collections/headline.ts";
-import { Semaphore } from "../core/background.ts";
 import { Budget } from "../core/budget.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError, isRetryable } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
+import { Semaphore } from "../core/semaphore.ts";
 import type { BlockRef, HeaderRef, NftEvent } from "../events/types.ts";
 import type { StreamHead } from "../log/event-log.ts";
 import { NFT_TOPICS } from "../rpc/decode/transfers.ts";

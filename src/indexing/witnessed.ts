@@ -3,8 +3,9 @@
  * to both, and hashes are compared, so that neither history is kept in memory. An archive that left a mint out is found so
  * where no contract counts, and no node has old state.
  */
-import { yieldToEventLoop } from "../core/background.ts";
+
 import type { Address, Hash } from "../core/hex.ts";
+import { yieldToEventLoop } from "../core/turns.ts";
 import { decodeTransfers, sliceColumns, type TransferColumns } from "../events/columns.ts";
 import { type BlockRange, nftStream, type TransferForm } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";

@@ -3,8 +3,9 @@
  * ledger's notice before blocks change. Out: indexes that are still true. An index of a changed block is dropped, also
  * while it is being built.
  */
-import { yieldToEventLoop } from "../core/background.ts";
+
 import { Refusal } from "../core/errors.ts";
+import { yieldToEventLoop } from "../core/turns.ts";
 import type { Position } from "./rows.ts";
 
 /** A place in the order of pairs, and how many pairs lie before it. */

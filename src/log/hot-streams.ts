@@ -4,9 +4,10 @@
  * further at any await.
  */
 import { LRUCache } from "lru-cache";
-import { Semaphore, yieldToEventLoop } from "../core/background.ts";
 import { isAbort } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
+import { Semaphore } from "../core/semaphore.ts";
+import { yieldToEventLoop } from "../core/turns.ts";
 import { SingleFlight } from "../core/work.ts";
 import { attachmentOf } from "../events/codec.ts";
 import type { DomainEvent, Recorded, StreamName } from "../events/types.ts";

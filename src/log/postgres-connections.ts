@@ -4,10 +4,10 @@
  * get answers.
  */
 import { SQL, type TransactionSQL } from "bun";
-import { Semaphore } from "../core/background.ts";
 import { type Clock, retry, withTimeout } from "../core/clock.ts";
 import { AppError, isRetryable } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
+import { Semaphore } from "../core/semaphore.ts";
 import { singleFlight } from "../core/work.ts";
 import type { SqlQuery } from "./records.ts";
 

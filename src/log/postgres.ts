@@ -3,11 +3,12 @@
  * from the expected version to the new one, or changes nothing. LISTEN/NOTIFY wakes the other processes. A poll of
  * `streams.seq` each second makes up for lost notifications and for servers without LISTEN.
  */
-import { Semaphore } from "../core/background.ts";
+
 import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError, invariant } from "../core/errors.ts";
 import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
+import { Semaphore } from "../core/semaphore.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
 import type {
   Append,

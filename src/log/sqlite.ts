@@ -6,12 +6,12 @@
 import { Database } from "bun:sqlite";
 import { statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
-import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError, InvariantError, messageOf } from "../core/errors.ts";
 import { assertRegularFile, makePrivate, makePrivateFile, makePrivateFolder } from "../core/files.ts";
 import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
+import { yieldToEventLoop } from "../core/turns.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
 import type {
   Append,

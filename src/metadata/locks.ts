@@ -3,9 +3,9 @@
  * the state of that very block is exact, which events are not, and few tokens are read. Answers are kept by block.
  */
 import { LRUCache } from "lru-cache";
-import { Semaphore } from "../core/background.ts";
 import { type Clock, withTimeout } from "../core/clock.ts";
 import type { Address } from "../core/hex.ts";
+import { Semaphore } from "../core/semaphore.ts";
 import type { BlockRef } from "../events/types.ts";
 import { booleanIn, selectorOf } from "../rpc/calls.ts";
 import type { CallResult, ChainReader } from "../rpc/port.ts";

@@ -4,9 +4,9 @@
  */
 
 import { LRUCache } from "lru-cache";
-import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Address, Hash } from "../core/hex.ts";
+import { yieldToEventLoop } from "../core/turns.ts";
 import type { TokenRef } from "../events/columns.ts";
 import type { Entry } from "../ledger/entries.ts";
 import { NO_METADATA, type RecordFacts } from "../listings/record.ts";

@@ -5,11 +5,11 @@
  */
 import type { ChainView } from "../chain/consumer.ts";
 import type { HotCollections } from "../collections/hot-collections.ts";
-import { yieldToEventLoop } from "../core/background.ts";
 import type { Clock } from "../core/clock.ts";
 import type { AppError } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
+import { yieldToEventLoop } from "../core/turns.ts";
 import { type TokenRef, TransferKind } from "../events/columns.ts";
 import { type MetadataReason, metadataStream } from "../events/types.ts";
 import type { Slot } from "../ledger/tables.ts";

@@ -4,7 +4,7 @@
  */
 import type { Chain } from "../chains/chains.ts";
 import { referenceTokens } from "../chains/tokens.ts";
-import { runInSlices } from "../core/background.ts";
+import { runInSlices } from "../core/turns.ts";
 import { singleFlight } from "../core/work.ts";
 import type { KnownToken } from "./models.ts";
 import { TokenIndex } from "./token-index.ts";

@@ -1,8 +1,8 @@
 /** What prices need of past blocks: the last block at a moment, and the 30-minute average. */
 import { LRUCache } from "lru-cache";
 import type { ChainView } from "../chain/consumer.ts";
-import { runInSlices } from "../core/background.ts";
 import { AppError } from "../core/errors.ts";
+import { runInSlices } from "../core/turns.ts";
 import type { ChainReader } from "../rpc/port.ts";
 import type { RunInSlot } from "./answer-cache.ts";
 import { averagedPools, TWAP_WINDOW, timeWeighted } from "./market/average.ts";

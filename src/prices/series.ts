@@ -3,11 +3,12 @@
  * their reads of logs, and a point that the bound on requests doesn't reach has no price.
  */
 import type { ChainView } from "../chain/consumer.ts";
-import { Semaphore, yieldToEventLoop } from "../core/background.ts";
 import { isoTime } from "../core/block-time.ts";
 import type { Clock } from "../core/clock.ts";
 import { invalidParameter, Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
+import { Semaphore } from "../core/semaphore.ts";
+import { yieldToEventLoop } from "../core/turns.ts";
 import type { Requester } from "../core/work.ts";
 import type { ChainReader } from "../rpc/port.ts";
 import type { PricedBlock } from "./market/market.ts";

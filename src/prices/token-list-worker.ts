@@ -2,7 +2,7 @@
  * Entry point of the worker that parses one large token list. In: the text, then a request for each further part. Out:
  * the list in parts, then its problems. The thread that serves requests copies one part per turn of its event loop.
  */
-import { lowerThreadPriority } from "../core/background.ts";
+import { lowerThreadPriority } from "../core/thread-priority.ts";
 import { type ListedToken, parseTokenList } from "./token-list.ts";
 
 /** Some tokens of the list, or its end. */

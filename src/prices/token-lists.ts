@@ -6,12 +6,12 @@
 import { randomUUID } from "node:crypto";
 import { rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { Semaphore } from "../core/background.ts";
 import { backoffMs, type Clock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
 import { ListFile, makePrivateFolder, type ParsedList, PRIVATE_FILE, readOperatorFile } from "../core/files.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
+import { Semaphore } from "../core/semaphore.ts";
 import { type ListedToken, type ListedTokens, listedKey, parseTokenList } from "./token-list.ts";
 import type { TokenListPart } from "./token-list-worker.ts";
 

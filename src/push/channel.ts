@@ -5,12 +5,12 @@
  */
 import type { Collection } from "../collections/collection.ts";
 import type { HotCollections } from "../collections/hot-collections.ts";
-import { yieldToEventLoop } from "../core/background.ts";
 import { type SharedWork, UNSHARED } from "../core/budget.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, invariant, isAbort, Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
+import { yieldToEventLoop } from "../core/turns.ts";
 import {
   type BlockRef,
   type NftEvent,

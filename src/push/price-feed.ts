@@ -3,12 +3,13 @@
  * for all of them, and their keys share the cost. A subscription sends its latest price as often as its client reads, and keeps no queue. Uses sockets
  * only through `Peer`.
  */
-import { yieldToEventLoop } from "../core/background.ts";
+
 import { OverBudget, type SharedWork } from "../core/budget.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, type ErrorCode, isAbort, Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
+import { yieldToEventLoop } from "../core/turns.ts";
 import type { BlockRef } from "../events/types.ts";
 import { absolute, compare, multiply, type Rational, rational, subtract } from "../prices/market/pools.ts";
 import type { PriceAnswer } from "../prices/price-computer.ts";

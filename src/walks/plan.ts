@@ -3,7 +3,7 @@
  * run. Reads memory only.
  */
 import { type Collection, collectionAt } from "../collections/collection.ts";
-import { yieldToEventLoop } from "../core/background.ts";
+import { yieldToEventLoop } from "../core/turns.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import {

@@ -3,9 +3,9 @@
  * that the block is still canonical, and a ledger that was evicted meanwhile is read again.
  */
 import { type Collection, collectionAt } from "../collections/collection.ts";
-import { assertWanted, yieldToEventLoop } from "../core/background.ts";
 import { Budget } from "../core/budget.ts";
 import { Refusal } from "../core/errors.ts";
+import { assertWanted, yieldToEventLoop } from "../core/turns.ts";
 import type { Entry } from "../ledger/entries.ts";
 import type { Slice } from "../ledger/listing.ts";
 import type { Position } from "../ledger/rows.ts";

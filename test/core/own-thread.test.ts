@@ -1,7 +1,7 @@
 /** Background work on the thread that serves requests. It runs in slices, one per turn of the event loop. */
-import { expect, test } from "bun:test";
-import { turnToStart, yieldToEventLoop } from "../../src/core/background.ts";
+import { describe, expect, test } from "bun:test";
 import { Budget } from "../../src/core/budget.ts";
+import { noteRequest, turnToStart, yieldToEventLoop } from "../../src/core/turns.ts";
 
 test("runs one slice per event-loop turn, in turns between the waiting tasks, until all have ended", async () => {
   const slices: string[] = [];
@@ -46,4 +46,56 @@ test("starts a few questions at once, and those of other keys before the rest of
     });
   await Promise.all([...Array.from({ length: 500 }, () => question("greedy")), question("honest")]);
   expect(order.indexOf("honest")).toBeLessThan(10);
+});
+
+/** Keeps the thread busy. */
+function compute(ms: number): void {
+  const end = performance.now() + ms;
+  while (performance.now() < end);
+}
+
+/** The ms of the thread's work and of all, for slices of a key. */
+async function slicesOf(key: string, isOperator = false): Promise<{ worked: number; took: number }> {
+  const began = performance.now();
+  let worked = 0;
+  await new Budget({ owner: { key, isOperator } }).run(async () => {
+    for (let slice = 0; slice < 20; slice++) {
+      await yieldToEventLoop();
+      const from = performance.now();
+      compute(2);
+      worked += performance.now() - from;
+    }
+  });
+  return { worked, took: performance.now() - began };
+}
+
+describe("a key that computes", () => {
+  test("rests after each slice for as long as the slice took, while another key asks", async () => {
+    noteRequest({ key: "an honest one", isOperator: false });
+    const { worked, took } = await slicesOf("a greedy one");
+    // It doesn't rest before the first slice and after the last one.
+    expect(took).toBeGreaterThan(worked * 1.9);
+  });
+
+  test("leaves turns to the other key while it rests", async () => {
+    noteRequest({ key: "an honest one", isOperator: false });
+    const order: string[] = [];
+    const greedy = slicesOf("a greedy one").then(() => order.push("greedy"));
+    const owner = { key: "an honest one", isOperator: false };
+    const honest = new Budget({ owner }).run(async () => {
+      for (let slice = 0; slice < 10; slice++) await yieldToEventLoop();
+      order.push("honest");
+    });
+    await Promise.all([greedy, honest]);
+    expect(order).toEqual(["honest", "greedy"]);
+  });
+
+  test("doesn't rest as an operator", async () => {
+    noteRequest({ key: "an honest one", isOperator: false });
+    const order: string[] = [];
+    const read = slicesOf("a greedy one").then(() => order.push("read"));
+    const operate = slicesOf("an operator", true).then(() => order.push("operate"));
+    await Promise.all([read, operate]);
+    expect(order).toEqual(["operate", "read"]);
+  });
 });

@@ -1,7 +1,7 @@
 /** The parser's worker: a stuck worker costs only the body it is stuck on, and doesn't delay the stop. */
 import { afterEach, describe, expect, test } from "bun:test";
-import { Semaphore } from "../../src/core/background.ts";
 import { systemClock } from "../../src/core/clock.ts";
+import { Semaphore } from "../../src/core/semaphore.ts";
 import { MetadataFailure } from "../../src/metadata/resolve/failure.ts";
 import { textOfBody } from "../../src/metadata/resolve/normalize.ts";
 import { contentOf } from "../../src/metadata/resolve/parse.ts";

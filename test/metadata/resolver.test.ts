@@ -1,7 +1,7 @@
 /** Inline content: its decoding, and that a batch of large items doesn't delay other work. */
 import { afterEach, expect, test } from "bun:test";
-import { Semaphore } from "../../src/core/background.ts";
 import { systemClock } from "../../src/core/clock.ts";
+import { Semaphore } from "../../src/core/semaphore.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { MetadataFailure } from "../../src/metadata/resolve/failure.ts";
 import { Fetcher, systemWire } from "../../src/metadata/resolve/fetcher.ts";

@@ -5,8 +5,8 @@
 import { describe, expect, test } from "bun:test";
 import { CHAINS } from "../../src/chains/chains.ts";
 import { referenceTokens } from "../../src/chains/tokens.ts";
-import { runInSlices } from "../../src/core/background.ts";
 import type { Address } from "../../src/core/hex.ts";
+import { runInSlices } from "../../src/core/turns.ts";
 import { TokenFinder } from "../../src/prices/known-tokens.ts";
 import type { KnownToken } from "../../src/prices/models.ts";
 import { TokenIndex } from "../../src/prices/token-index.ts";

@@ -4,7 +4,6 @@
  */
 import { type Static, Type } from "@sinclair/typebox";
 import { type Collection, collectionAt } from "../../collections/collection.ts";
-import { runInSlices } from "../../core/background.ts";
 import { isoTime } from "../../core/block-time.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
 import { parseAddress } from "../../core/hex.ts";
@@ -21,6 +20,7 @@ import {
   time,
   type WireTypes,
 } from "../../core/schema-parts.ts";
+import { runInSlices } from "../../core/turns.ts";
 import type { Requester } from "../../core/work.ts";
 import { type TokenRef, TransferKind } from "../../events/columns.ts";
 import type { Explorer } from "../../explore/readings.ts";

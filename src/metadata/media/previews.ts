@@ -5,11 +5,11 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Subprocess } from "bun";
-import { Semaphore } from "../../core/background.ts";
 import { backoffMs, type Clock } from "../../core/clock.ts";
 import { AppError } from "../../core/errors.ts";
 import { IS_COMPILED, PREVIEW_COMMAND } from "../../core/files.ts";
 import type { Logger } from "../../core/logger.ts";
+import { Semaphore } from "../../core/semaphore.ts";
 import { hasImageLibrary } from "./image-library.ts";
 import type { MadePreview, PreviewMessage, PreviewReply, PreviewRequest } from "./preview-process.ts";
 

@@ -3,9 +3,10 @@
  * are turned into text, in the same way. The worker starts with the first large input. If an input takes too long, the
  * worker is replaced, and only that input fails.
  */
-import { Semaphore } from "../../core/background.ts";
+
 import type { Clock } from "../../core/clock.ts";
 import { AppError } from "../../core/errors.ts";
+import { Semaphore } from "../../core/semaphore.ts";
 import { MetadataFailure } from "./failure.ts";
 import { type BodyText, textOfBody } from "./normalize.ts";
 import {

@@ -3,9 +3,11 @@
  * host's limits, parses. Every problem with the content is a `MetadataFailure` with its reason. An unexpected exception
  * becomes one, too, so that a defect triggered by some content costs only its token.
  */
-import { type Semaphore, yieldToEventLoop } from "../../core/background.ts";
+
 import { AppError } from "../../core/errors.ts";
 import { baseOf } from "../../core/gateway.ts";
+import type { Semaphore } from "../../core/semaphore.ts";
+import { yieldToEventLoop } from "../../core/turns.ts";
 import { utf8Text } from "../../core/utf8.ts";
 import { hasAmounts, TransferKind } from "../../events/columns.ts";
 import { isPermanent, MetadataFailure } from "./failure.ts";

@@ -4,12 +4,12 @@
  */
 import type { Chain } from "../../chains/chains.ts";
 import { isReference } from "../../chains/tokens.ts";
-import { yieldToEventLoop } from "../../core/background.ts";
 import { Budget } from "../../core/budget.ts";
 import type { Clock } from "../../core/clock.ts";
 import { isAbort, Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import { OwnedCache } from "../../core/owned-cache.ts";
+import { yieldToEventLoop } from "../../core/turns.ts";
 import { FairSlots, type Requester, type Shares, SingleFlight } from "../../core/work.ts";
 import type { BlockRange, BlockRef } from "../../events/types.ts";
 import type { ChainLog, ChainReader } from "../../rpc/port.ts";

@@ -5,11 +5,11 @@
  */
 import { LRUCache } from "lru-cache";
 import type { ChainView } from "../../chain/consumer.ts";
-import { Semaphore } from "../../core/background.ts";
 import { secondsIn } from "../../core/block-time.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Address } from "../../core/hex.ts";
 import { TokenBuckets } from "../../core/rate.ts";
+import { Semaphore } from "../../core/semaphore.ts";
 import {
   type BlockRef,
   type PoolDiscovered,

@@ -2,8 +2,9 @@
  * Distributes large answers over the decode workers, which fetch and decode them. Starts workers with the first answer,
  * so that a service that only serves has none.
  */
-import { lowerCompilerPriority } from "../../core/background.ts";
+
 import { AppError, type ErrorMeta } from "../../core/errors.ts";
+import { lowerCompilerPriority } from "../../core/thread-priority.ts";
 import type { HttpTarget } from "../http.ts";
 import type { DecodedRange, DecodeJob } from "../port.ts";
 import { classifyRpcError, RpcError } from "../rpc-errors.ts";

@@ -2,8 +2,9 @@
  * The decode worker. Takes raw `eth_getLogs` answers, or requests to fetch one, and returns columns. The thread that
  * serves requests never touches an answer of megabytes. Buffers are transferred, not copied.
  */
-import { lowerThreadPriority } from "../../core/background.ts";
+
 import { messageOf } from "../../core/errors.ts";
+import { lowerThreadPriority } from "../../core/thread-priority.ts";
 import { type HttpTarget, post } from "../http.ts";
 import type { DecodeJob } from "../port.ts";
 import { RpcError } from "../rpc-errors.ts";

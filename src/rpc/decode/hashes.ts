@@ -3,8 +3,8 @@
  * hash (Ethereum Yellow Paper, sections 4.3 and 4.3.1; EIP-2718 for typed receipts). Pure.
  */
 import { encodeRlp, keccak256 } from "ethers";
-import { yieldToEventLoop } from "../../core/background.ts";
 import type { Hash } from "../../core/hex.ts";
+import { yieldToEventLoop } from "../../core/turns.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 

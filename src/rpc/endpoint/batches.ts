@@ -4,9 +4,9 @@
  * refuses or truncates a batch, sends smaller batches or single requests for a while.
  */
 import type { JsonRpcError, JsonRpcPayload, JsonRpcResult } from "ethers";
-import { yieldToEventLoop } from "../../core/background.ts";
 import { Budget } from "../../core/budget.ts";
 import type { Clock } from "../../core/clock.ts";
+import { yieldToEventLoop } from "../../core/turns.ts";
 import { NO_KEY, type Requester } from "../../core/work.ts";
 import { RpcError } from "../rpc-errors.ts";
 
@@ -105,13 +105,20 @@ export class Batches {
   }
 
   #sendAll(queue: readonly QueuedCall[]): void {
+    const quick: QueuedCall[] = [];
+    for (const call of queue) {
+      if (isSlow(call.payload)) void this.#send([call]);
+      else quick.push(call);
+    }
+    const byKey = Map.groupBy(quick, ({ owner }) => owner.key);
+    void this.#sendInTurns([...byKey.values()].flatMap((calls) => this.#batchesOf(calls)));
+  }
+
+  /** Splits the calls of one key into batches. No key's answers wait for another key's slow call. */
+  #batchesOf(calls: readonly QueuedCall[]): QueuedCall[][] {
     const batches: QueuedCall[][] = [];
     let length = 0;
-    for (const waiting of queue) {
-      if (isSlow(waiting.payload)) {
-        this.#send([waiting]);
-        continue;
-      }
+    for (const waiting of calls) {
       const own = lengthOf(waiting.payload);
       const isFull = (batches.at(-1)?.length ?? 0) === this.#size || length + own > BATCH_MAX_LENGTH;
       if (batches.length === 0 || isFull) {
@@ -121,7 +128,7 @@ export class Batches {
       batches.at(-1)!.push(waiting);
       length += own;
     }
-    void this.#sendInTurns(batches);
+    return batches;
   }
 
   /** Sends some batches in each turn: writing a large one takes a millisecond or two. */

@@ -4,9 +4,9 @@
  * stay in doubt. Only where no endpoint has receipts, a second endpoint decides.
  */
 import { LRUCache } from "lru-cache";
-import { yieldToEventLoop } from "../../core/background.ts";
 import { AppError } from "../../core/errors.ts";
 import { type Address, type Hash, quantity } from "../../core/hex.ts";
+import { yieldToEventLoop } from "../../core/turns.ts";
 import {
   BLOOM,
   faultyAnswer,

@@ -3,10 +3,10 @@
  * contracts that nobody vouches for, or that were costly, run apart from the others, with little gas.
  */
 import { LRUCache } from "lru-cache";
-import { yieldToEventLoop } from "../../core/background.ts";
 import { Budget } from "../../core/budget.ts";
 import type { Clock } from "../../core/clock.ts";
 import { type Address, quantity, ZERO_ADDRESS } from "../../core/hex.ts";
+import { yieldToEventLoop } from "../../core/turns.ts";
 import { SingleFlight } from "../../core/work.ts";
 import {
   aggregateCalls,

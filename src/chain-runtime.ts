@@ -280,7 +280,8 @@ function openIndexing(
     staleMs: LIMITS.reidentifyMs,
     shapeOf: async (address, isApart) => shapeOf(await projections[isApart ? "apart" : "newest"](chainId, address)),
     settle: async (head) => {
-      await Promise.all([projections.settle(chainId), head && readAhead(head)]);
+      if (head === undefined) await projections.resume(chainId);
+      else await Promise.all([projections.settle(chainId), readAhead(head)]);
     },
   });
   shared.lifecycle.onStop(`indexing of ${chain.name}`, () => indexing.stop());

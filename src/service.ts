@@ -234,7 +234,8 @@ async function openParts(
     const parsed = parseStream(stream);
     if (parsed.kind === "nft") runtimes.get(parsed.chainId)?.indexing.doubt(parsed.address, blocks);
   };
-  const projections = new HotCollections({ log, logger, maxBytes: cacheBytes, snapshots, onDoubt });
+  const clockOf = (chainId: number) => runtimes.get(chainId)?.view;
+  const projections = new HotCollections({ log, logger, maxBytes: cacheBytes, snapshots, onDoubt, clockOf });
   lifecycle.onStop("projections", () => projections.close());
   const metadata = new Metadata({
     log,
@@ -565,10 +566,7 @@ async function openKeys(
 /** Routes the log's wake-ups to their chains, and a chain's reverts to its subscribers. */
 function watchLog({ log, runtimes, channel, lifecycle, logger }: Assembly): void {
   for (const { view, chain } of runtimes.values()) {
-    const stop = view.onMoved((ancestor) => {
-      channel.onChainViewMoved(chain.chainId);
-      if (ancestor !== undefined) channel.chainReverted(chain.chainId, ancestor);
-    });
+    const stop = view.onMoved((moved) => channel.onMoved(chain.chainId, moved));
     lifecycle.onStop(`view of ${chain.name}`, stop);
   }
   const unsubscribe = log.subscribe((stream, version, appended) => {

@@ -18,7 +18,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   rpc: ["core", "chains", "events"],
   chain: ["core", "chains", "events", "log", "rpc"],
   ledger: ["core", "events"],
-  collections: ["core", "chains", "events", "log", "ledger"],
+  collections: ["core", "chains", "events", "log", "chain", "ledger"],
   walks: ["core", "events", "ledger", "collections"],
   listings: ["core", "chains", "events", "log", "ledger", "collections", "walks"],
   exports: ["core", "events", "ledger", "listings", "walks"],
@@ -29,7 +29,10 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // Words of the wire that its documents, the console and the command line share. Plain data, which a browser bundles.
   "status-words.ts": [],
   operators: ["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections", "status-words.ts"],
-  push: ["core", "chains", "events", "log", "ledger", "collections", "walks", "indexing", "prices", "status-words.ts"],
+  push: [
+    ...["core", "chains", "events", "log", "chain", "ledger", "collections", "walks", "indexing", "prices"],
+    "status-words.ts",
+  ],
   http: [
     ...["core", "chains", "events", "ledger", "collections", "listings", "indexing", "metadata", "prices"],
     ...["operators", "push"],

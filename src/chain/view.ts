@@ -1,6 +1,9 @@
 /**
- * The fold of a chain's stream, and the chain as this process's readers see it. A new head is shown only after all
- * readers that answer "as of the head" have processed the events appended before it.
+ * The fold of a chain's stream, and the clock of the chain: the version and the head that readers of this process see. A
+ * move first brings collections and prices to the new head, then shows it, and then tells its listeners.
+ *
+ * Invariant: each collection in memory has the logs of all blocks up to the shown head, and depends on no reorganisation
+ * that is not shown.
  */
 import { secondsIn } from "../core/block-time.ts";
 import { InvariantError, invariant } from "../core/errors.ts";
@@ -192,8 +195,20 @@ function mayHaveLeft({ bounds, finalized, reverts }: ChainState, { number }: Blo
   return reverts.some(({ ancestor, top }) => top - ancestor >= bounds.newest && ancestor < number && number <= top);
 }
 
-/** Called after each folded event. `ancestor` is the newest block that stayed, if blocks were reverted. */
-type MoveListener = (ancestor: BlockRef | undefined) => void;
+/** The version of the chain's stream at which something was recorded, and the block up to which it tells. */
+export interface ChainPlace {
+  readonly chainVersion: number;
+  readonly block: number;
+}
+
+/** A move of the shown chain. */
+export interface Moved {
+  readonly head: HeaderRef | undefined;
+  /** The newest block that stayed, if blocks were reverted. */
+  readonly ancestor: BlockRef | undefined;
+}
+
+type MoveListener = (moved: Moved) => void;
 
 const PAGE = 256;
 
@@ -239,11 +254,13 @@ export class PublishedChain implements ChainView {
   #state: ChainState;
   /** Checksums of the newest events by version, oldest first. */
   readonly #checksums = new Map<number, number>();
+  /** The head and the version that are shown next, while the readers are brought to them. */
+  #next: { readonly head: HeaderRef; readonly version: number } | undefined;
   readonly #catchUp = new CatchUp(this, (target) => this.#run(target));
 
   /**
-   * @param settle resolves when all readers that answer as of the head have caught up with the log. It is given the head
-   * that is shown next, if that is a new one
+   * @param settle brings all readers that answer as of the head to what `shows` allows: with the head that is shown next,
+   *   before it is shown, and without one after each move, for what was recorded at its version
    */
   constructor(
     log: EventLog,
@@ -313,9 +330,30 @@ export class PublishedChain implements ChainView {
     return () => this.#listeners.delete(listener);
   }
 
+  /**
+   * True if readers may see what was recorded at a place: the version after it is shown, or the version itself with a head
+   * that has the block. The follower records blocks before the head that they lead to. After a reorganisation the head may
+   * be lower again. At the end of the running move counts, too.
+   */
+  shows({ chainVersion, block }: ChainPlace): boolean {
+    const { version, head } = this.#next ?? this.#state;
+    return version > chainVersion || (version === chainVersion && (head === undefined || head.number >= block));
+  }
+
+  /** True while readers are brought to a head that is not shown yet. */
+  get isMoving(): boolean {
+    return this.#next !== undefined;
+  }
+
   /** Folds new events of the stream. Resolves when `version` is shown, or the stream has no more events. */
   catchUp(version: number): Promise<void> {
     return this.#catchUp.to(version);
+  }
+
+  /** Shows all that the log has. */
+  async newest(): Promise<void> {
+    const { version } = await this.#log.head(this.#stream);
+    await this.catchUp(version);
   }
 
   /** Resolves once everything is shown that this process had a hint of. Rejects if an event can't be folded. */
@@ -327,16 +365,44 @@ export class PublishedChain implements ChainView {
     while (this.#state.version < target()) {
       const page = await this.#log.read(this.#stream, { from: this.#state.version + 1 });
       if (page.length === 0) return;
-      const last = page.findLast(({ event }) => event.type === "HeadAdvanced" || event.type === "ChainReverted")?.event;
-      const next = last?.type === "HeadAdvanced" ? last.headers.at(-1) : undefined;
-      await this.#settle(next);
-      for (const recorded of page) {
-        const event = recorded.event as ChainEvent;
-        evolveChain(this.#state, event, recorded.version);
-        this.#keepChecksum(recorded);
-        const ancestor = event.type === "ChainReverted" ? event.ancestor : undefined;
-        for (const listener of this.#listeners) listener(ancestor);
-      }
+      for (const part of movesOf(page)) await this.#move(part);
     }
   }
+
+  /** Makes one move: a reorganisation, or events without one. */
+  async #move(part: readonly Recorded[]): Promise<void> {
+    const events = part.map(({ event }) => event as ChainEvent);
+    const next = events.findLast((event) => event.type === "HeadAdvanced")?.headers.at(-1);
+    if (next !== undefined) await this.#bringReadersTo(next, part.at(-1)?.version ?? this.version);
+    for (const recorded of part) {
+      evolveChain(this.#state, recorded.event as ChainEvent, recorded.version);
+      this.#keepChecksum(recorded);
+    }
+    const [first] = events;
+    const ancestor = first?.type === "ChainReverted" ? first.ancestor : undefined;
+    for (const listener of this.#listeners) listener({ head: this.#state.head, ancestor });
+    await this.#settle(undefined);
+  }
+
+  async #bringReadersTo(head: HeaderRef, version: number): Promise<void> {
+    this.#next = { head, version };
+    try {
+      await this.#settle(head);
+    } finally {
+      this.#next = undefined;
+    }
+  }
+}
+
+/** Splits events of a chain's stream into moves. Each reorganisation is a move of its own. */
+function movesOf(page: readonly Recorded[]): Recorded[][] {
+  const moves: Recorded[][] = [];
+  let isOpen = false;
+  for (const recorded of page) {
+    const isRevert = recorded.event.type === "ChainReverted";
+    if (isOpen && !isRevert) moves.at(-1)?.push(recorded);
+    else moves.push([recorded]);
+    isOpen = !isRevert;
+  }
+  return moves;
 }

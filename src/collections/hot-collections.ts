@@ -1,10 +1,18 @@
 /**
- * The collections in memory: a cache of projections, with snapshots of large histories, and a report of blocks in which
- * a followed collection lacks a transfer.
+ * The collections in memory: a cache of projections that is never ahead of the shown chain, with snapshots of large
+ * histories, and a report of blocks in which a followed collection lacks a transfer.
  */
+import type { ChainPlace } from "../chain/view.ts";
 import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
-import { type BlockRange, type NftEvent, nftStream, type Recorded, type StreamName } from "../events/types.ts";
+import {
+  type BlockRange,
+  type NftEvent,
+  nftStream,
+  parseStream,
+  type Recorded,
+  type StreamName,
+} from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { HotStreams } from "../log/hot-streams.ts";
 import { type Collection, evolveInSlices, initialState, sizeOf } from "./collection.ts";
@@ -14,11 +22,21 @@ import type { Snapshots } from "./snapshots.ts";
 /** Called after each folded event. */
 type CollectionListener = (stream: StreamName, collection: Collection, recorded: Recorded<NftEvent>) => void;
 
+/** The chain as it is shown. */
+interface ChainClock {
+  /** True if what was recorded at a place may be folded. */
+  shows(place: ChainPlace): boolean;
+  /** Shows all that the log has. */
+  newest(): Promise<void>;
+}
+
 interface ProjectionsOptions {
   readonly log: EventLog;
   readonly logger: Logger;
   /** Bytes of all collections in memory together. */
   readonly maxBytes: number;
+  /** The clock of an enabled chain. Collections of other chains are folded as the log has them. */
+  readonly clockOf?: (chainId: number) => ChainClock | undefined;
   /** Stores snapshots of large collections; without it there are none. */
   readonly snapshots?: Snapshots | undefined;
   /** Called with blocks between which a transfer is missing, if a followed block shows it. */
@@ -54,7 +72,7 @@ export class HotCollections {
 
   constructor(options: ProjectionsOptions) {
     this.#options = options;
-    const { log, logger, maxBytes, snapshots } = options;
+    const { log, logger, maxBytes } = options;
     this.#hot = new HotStreams({
       log,
       logger,
@@ -62,11 +80,8 @@ export class HotCollections {
       kind: "nft",
       keepsEmpty: false,
       projection: {
-        load: async (stream) => {
-          const { base } = fromHeadline((await log.head(stream)).headline);
-          const saved = await snapshots?.load(stream);
-          return saved === undefined || saved.base < base ? initialState(base) : saved;
-        },
+        load: (stream) => this.#load(stream),
+        foldable: (stream, page) => foldableOf(page, this.#clockOf(stream)),
         evolve: (stream, collection, recorded, slice) => this.#evolve(stream, collection, recorded, slice),
         weight: transfersOf,
         bytes: sizeOf,
@@ -128,9 +143,14 @@ export class HotCollections {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Resolves once every collection of the chain in memory has reached the log's current version. */
+  /** Brings the collections of the chain in memory to what the chain's clock shows. */
   settle(chainId: number): Promise<void> {
     return this.#hot.settle(`nft/${chainId}/`);
+  }
+
+  /** Goes on with the collections of the chain that had more in the log than the chain's clock showed. */
+  resume(chainId: number): Promise<void> {
+    return this.#hot.resume(`nft/${chainId}/`);
   }
 
   /** Resolves once the catch-ups that are running now have ended. */
@@ -141,6 +161,23 @@ export class HotCollections {
   /** Updates the size of a collection in the cache, after readers added indexes to it. */
   updateSize(chainId: number, address: Address): void {
     this.#hot.updateSize(nftStream(chainId, address));
+  }
+
+  #clockOf(stream: StreamName): ChainClock | undefined {
+    return this.#options.clockOf?.(parseStream(stream).chainId);
+  }
+
+  /** The state that a hydration begins with: a snapshot, unless another process wrote it at a later moment than is shown. */
+  async #load(stream: StreamName): Promise<Collection> {
+    const { log, snapshots } = this.#options;
+    const { base } = fromHeadline((await log.head(stream)).headline);
+    const saved = await snapshots?.load(stream);
+    if (saved === undefined || saved.base < base) return initialState(base);
+    const clock = this.#clockOf(stream);
+    const { chainVersion, end } = saved;
+    const place = { chainVersion, block: end?.number ?? 0 };
+    if (clock?.shows(place) === false) await clock.newest();
+    return clock?.shows(place) === false ? initialState(base) : saved;
   }
 
   /** Folds an event, and reports blocks with a missing transfer if the event is of a followed block. */
@@ -202,3 +239,36 @@ export class HotCollections {
 }
 
 const transfersOf = (event: NftEvent): number => (event.type === "TransfersCommitted" ? event.count : 1);
+
+/** Returns where an event is on the chain; undefined for an event that depends on no block. */
+export function placeOf(event: NftEvent): ChainPlace | undefined {
+  switch (event.type) {
+    case "TransfersCommitted":
+      // A backfill reads final blocks. All of it counts, independent of the head.
+      if (event.chainVersion === undefined) return { chainVersion: 0, block: 0 };
+      return { chainVersion: event.chainVersion, block: event.toBlock };
+    case "BlocksReverted":
+    case "ContractDestroyed":
+      return { chainVersion: event.chainVersion ?? 0, block: 0 };
+    case "IndexingCompleted":
+      return { chainVersion: 0, block: event.block };
+    default:
+      return undefined;
+  }
+}
+
+/**
+ * The number of first events of a page that the chain's clock shows. An event that waits holds up those behind it, until a
+ * shown revert has taken its blocks back: a follower that crashed may have written it for a head that never came.
+ */
+function foldableOf(page: readonly Recorded<NftEvent>[], clock: ChainClock | undefined): number {
+  if (clock === undefined) return page.length;
+  let [count, isHeldUp] = [0, false];
+  for (const [at, { event }] of page.entries()) {
+    const place = placeOf(event);
+    const isShown = place === undefined || clock.shows(place);
+    if (isShown && (!isHeldUp || event.type === "BlocksReverted")) [count, isHeldUp] = [at + 1, false];
+    else isHeldUp = true;
+  }
+  return count;
+}

@@ -132,7 +132,7 @@ interface AuditOutcome {
 }
 
 export interface AuditOptions extends Pick<ChainWork, "chain" | "reader" | "clock" | "logger"> {
-  readonly view: Pick<PublishedChain, "head" | "version">;
+  readonly view: Pick<PublishedChain, "head">;
   readonly projections: HotCollections;
   readonly onChecked: (outcome: AuditOutcome) => void;
   /** Called for a contract that names other owners than its logs. */
@@ -177,8 +177,7 @@ function drawSample({ chain, view, projections, clock }: AuditOptions, rests: Re
   const stream = streams[Math.floor(random() * streams.length)];
   const collection = stream === undefined ? undefined : projections.peek(stream);
   const head = view.head();
-  const isShown = collection?.status === "synced" && collection.chainVersion <= view.version;
-  if (stream === undefined || collection === undefined || head === undefined || !isShown) return undefined;
+  if (stream === undefined || collection?.status !== "synced" || head === undefined) return undefined;
   const parsed = parseStream(stream);
   if (parsed.kind !== "nft") return undefined;
   const holdings = sampleHoldings(collection, head.number, { count: AUDITED_AT_ONCE, random });

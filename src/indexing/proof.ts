@@ -63,7 +63,7 @@ export type Proof =
 export interface ProofsOptions extends Pick<ChainWork, "chain" | "log" | "reader" | "clock" | "logger"> {
   readonly lifecycle: Lifecycle;
   readonly archives: Archives;
-  readonly view: Pick<PublishedChain, "head" | "finalized" | "version">;
+  readonly view: Pick<PublishedChain, "head" | "finalized">;
   /** The collection as the log has it now. */
   readonly collectionOf: (address: Address) => Promise<Collection>;
   /** The budget that a requester's calls are counted on. */
@@ -130,8 +130,7 @@ export class HistoryProofs {
     const { chain, reader, view, collectionOf, clock, log } = this.#options;
     const collection = await collectionOf(address);
     const head = view.head();
-    const isShown = collection.status === "synced" && collection.chainVersion <= view.version;
-    if (head === undefined || !isShown) return undefined;
+    if (head === undefined || collection.status !== "synced") return undefined;
     const block = { number: head.number, hash: head.hash };
     const claims = await claimsOf(collection, address, block.number, {
       most: chain.multicall3 === undefined ? WITHOUT_MULTICALL : isWholly(state) ? MAX_PROVEN : CALLS_AT_ONCE,

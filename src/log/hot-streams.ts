@@ -23,6 +23,8 @@ interface Projection<S extends { readonly version: number }, E extends DomainEve
   weight(event: E): number;
   /** Bytes of a state in memory. */
   bytes(state: S): number;
+  /** Number of first events of a page that may be folded now. All by default. The rest waits for `resume`. */
+  readonly foldable?: (stream: StreamName, page: readonly Recorded<E>[]) => number;
   /** Called once after hydration, to release slack. */
   trim?(state: S): void;
 }
@@ -70,8 +72,10 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
   readonly #slots = new Semaphore(MAX_HYDRATIONS);
   /** The running catch-ups. */
   readonly #passes = new Set<Promise<void>>();
-  /** Newest version announced while the stream is being hydrated. */
-  readonly #announcedVersions = new Map<StreamName, number>();
+  /** Streams that grew while they are being hydrated. */
+  readonly #grown = new Set<StreamName>();
+  /** Newest versions of streams in memory that have events which may not be folded yet. */
+  readonly #waiting = new Map<StreamName, number>();
   readonly #pinned = new Map<StreamName, number>();
   readonly #unsubscribe: () => void;
 
@@ -121,7 +125,7 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
     const { projection } = this.#options;
     const state = await projection.load(stream);
     const appended = new AppendedEvents<E>();
-    while ((await this.#readOn({ stream, state, appended }, SLICE, true)) > 0);
+    while ((await this.#readOn({ stream, state, appended }, SLICE)) > 0);
     return state;
   }
 
@@ -146,8 +150,8 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
   }
 
   /**
-   * Resolves once every state in memory of the streams that start with `prefix` has reached the log's current version.
-   * It doesn't wait for hydrations, but they also reach that version before they resolve.
+   * Resolves once every state in memory of the streams that start with `prefix` has folded what the log has now, as far as
+   * it may. It doesn't wait for hydrations, but they also do so before they resolve.
    */
   async settle(prefix: string): Promise<void> {
     const hydrating = this.#hydrating.keys().filter((stream) => stream.startsWith(prefix));
@@ -155,6 +159,13 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
     if (streams.length === 0) return;
     const heads = await this.#options.log.heads(streams);
     await Promise.all(heads.map(({ stream, version }) => this.#catchUpTo(stream, version)));
+  }
+
+  /** Folds what has waited, and may be folded by now, in streams that start with `prefix`. */
+  async resume(prefix: string): Promise<void> {
+    const waiting = [...this.#waiting].filter(([stream]) => stream.startsWith(prefix));
+    for (const [stream] of waiting) this.#waiting.delete(stream);
+    await Promise.all(waiting.map(([stream, version]) => this.#catchUpTo(stream, version)));
   }
 
   /** Resolves once the catch-ups that are running now have ended. A failed one drops its state, so it leaves nothing behind. */
@@ -185,16 +196,10 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
   #catchUpTo(stream: StreamName, version: number): Promise<void> | undefined {
     const hot = this.#hot.peek(stream);
     if (hot === undefined) {
-      this.#noteVersion(stream, version);
+      if (this.#hydrating.has(stream)) this.#grown.add(stream);
       return undefined;
     }
     return hot.state.version < version ? hot.catchUp.to(version) : undefined;
-  }
-
-  /** Makes a running hydration read on to this version. */
-  #noteVersion(stream: StreamName, version: number): void {
-    if (!this.#hydrating.has(stream)) return;
-    this.#announcedVersions.set(stream, Math.max(version, this.#announcedVersions.get(stream) ?? 0));
   }
 
   #onWakeUp(stream: StreamName, version: number, appended: readonly Recorded[] | undefined): void {
@@ -205,7 +210,7 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
       if (appended !== undefined) hot.appended.add(appended as readonly Recorded<E>[]);
       this.#background(hot.catchUp.to(version), stream);
     } else if (this.#hydrating.has(stream)) {
-      this.#noteVersion(stream, version);
+      this.#grown.add(stream);
     } else if (this.#pinned.has(stream)) {
       this.#background(this.#hydrate(stream), stream);
     }
@@ -219,7 +224,7 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
 
   #hydrate(stream: StreamName): Promise<Hot<S, E>> {
     const load = () => this.#slots.run(() => this.#load(stream));
-    return this.#hydrating.run(stream, () => load().finally(() => this.#announcedVersions.delete(stream)));
+    return this.#hydrating.run(stream, () => load().finally(() => this.#grown.delete(stream)));
   }
 
   async #load(stream: StreamName): Promise<Hot<S, E>> {
@@ -234,31 +239,32 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
       return pass;
     });
     const hot: Hot<S, E> = { stream, state, appended, catchUp };
-    // Wake-ups don't reach it before it is in the cache, so read on until the newest announced version is folded.
+    // Wake-ups don't reach it before it is in the cache, so read on as long as the stream grows.
     do {
-      this.#announcedVersions.delete(stream);
-      while ((await this.#readOn(hot, HYDRATION_SLICE, true)) > 0);
-    } while ((this.#announcedVersions.get(stream) ?? 0) > state.version);
+      this.#grown.delete(stream);
+      while ((await this.#readOn(hot, HYDRATION_SLICE)) > 0);
+    } while (this.#grown.has(stream));
     projection.trim?.(state);
     if (state.version > 0 || keepsEmpty) this.#hot.set(stream, hot);
     onCaughtUp?.(stream, state);
     return hot;
   }
 
-  /** Folds one page of the log in slices. Returns its number of events. */
+  /**
+   * Folds the part of one page of the log that may be folded, in slices. Returns its number of events.
+   * @param to version up to which the log is known to have events; by default whatever it has
+   */
   async #readOn(
     hot: Pick<Hot<S, E>, "stream" | "state" | "appended">,
     slice: number,
-    isReadingOn = false,
+    to = Number.POSITIVE_INFINITY,
   ): Promise<number> {
-    const { log, projection, onEvent, onPage } = this.#options;
+    const { projection, onEvent, onPage } = this.#options;
     const { stream, state } = hot;
-    const from = state.version + 1;
-    let page: Recorded[] = hot.appended.take(from, READ_BYTES);
-    if (page.length === 0) page = await log.read(stream, { from, maxBytes: READ_BYTES, isReadingOn });
+    const page = await this.#foldablePage(hot, to);
     if (page.length === 0) return 0;
     let work = 0;
-    for (const recorded of page as Recorded<E>[]) {
+    for (const recorded of page) {
       for (const _ of projection.evolve(stream, state, recorded, slice)) await yieldToEventLoop();
       onEvent?.(stream, state, recorded);
       work += projection.weight(recorded.event);
@@ -267,9 +273,37 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
         await yieldToEventLoop();
       }
     }
-    onPage?.(stream, state, page as Recorded<E>[]);
+    onPage?.(stream, state, page);
     await yieldToEventLoop();
     return page.length;
+  }
+
+  /**
+   * The next events that may be folded: from memory, or else from the log. A later event may allow the fold of earlier ones.
+   * @param to version up to which the log is known to have events
+   */
+  async #foldablePage(
+    { stream, state, appended }: Pick<Hot<S, E>, "stream" | "state" | "appended">,
+    to: number,
+  ): Promise<readonly Recorded<E>[]> {
+    const { log, projection } = this.#options;
+    const options = { maxBytes: READ_BYTES, isReadingOn: to === Number.POSITIVE_INFINITY };
+    let page = appended.take(state.version + 1, READ_BYTES);
+    for (;;) {
+      const count = projection.foldable?.(stream, page) ?? page.length;
+      if (count > 0) {
+        appended.putBack(page.slice(count));
+        return page.slice(0, count);
+      }
+      const last = page.at(-1)?.version ?? state.version;
+      const next = last < to ? await log.read(stream, { ...options, from: last + 1 }) : [];
+      if (next.length === 0) break;
+      page = [...page, ...(next as Recorded<E>[])];
+    }
+    const waiting = page.at(-1)?.version;
+    if (waiting !== undefined) this.#waiting.set(stream, waiting);
+    appended.putBack(page);
+    return [];
   }
 
   async #run(hot: Hot<S, E>, target: () => number): Promise<void> {
@@ -277,7 +311,7 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
     // One block may move many streams, and folding all of them is too much for one turn of the event loop.
     if (this.#passes.size > 0) await yieldToEventLoop();
     try {
-      while (state.version < target() && (await this.#readOn(hot, SLICE)) > 0);
+      while (state.version < target() && (await this.#readOn(hot, SLICE, target())) > 0);
     } catch (error) {
       // The state may be half folded. Drop it; the next request hydrates it again.
       this.#hot.delete(stream);
@@ -326,6 +360,14 @@ class AppendedEvents<E extends DomainEvent> {
     }
     this.#bytes -= bytes;
     return this.#events.splice(0, to);
+  }
+
+  /** Takes back events that were taken and not folded. Later ones may have been added meanwhile. */
+  putBack(events: readonly Recorded<E>[]): void {
+    const later = this.#events;
+    this.#clear();
+    this.add(events);
+    this.add(later.filter(({ version }) => version > (events.at(-1)?.version ?? 0)));
   }
 
   /** Drops the events up to `version`, which are folded. */

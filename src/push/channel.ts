@@ -3,8 +3,10 @@
  * the projection folds it, so a client that reconnects catches up by a replay of the stream. A message is sent only
  * when pages show its block, and is serialised once for all subscribers. Uses sockets only through `Peer`.
  */
+
+import type { Moved } from "../chain/view.ts";
 import type { Collection } from "../collections/collection.ts";
-import type { HotCollections } from "../collections/hot-collections.ts";
+import { type HotCollections, placeOf } from "../collections/hot-collections.ts";
 import { type SharedWork, UNSHARED } from "../core/budget.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, invariant, isAbort, Refusal } from "../core/errors.ts";
@@ -46,21 +48,28 @@ import { PriceFeed, PriceSubscription } from "./price-feed.ts";
 import {
   Broadcast,
   type Connection,
-  HeldEvents,
-  isShown,
   type Peer,
-  placeOf,
   StreamSubscription,
   Throttle,
+  type UnsentEvent,
+  withoutOrphaned,
 } from "./subscription.ts";
+
+/** The shown chain, and its moves. */
+interface ChainClock extends PageChain {
+  /** True while collections are brought to a head that is not shown yet. */
+  readonly isMoving: boolean;
+  /** Shows all that the log has. */
+  newest(): Promise<void>;
+}
 
 export interface ChannelOptions {
   readonly log: EventLog;
   readonly projections: HotCollections;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The followed chain of an enabled chain id. */
-  readonly chainOf: (chainId: number) => PageChain | undefined;
+  /** The clock of an enabled chain id. */
+  readonly chainOf: (chainId: number) => ChainClock | undefined;
   /** The prices of an enabled chain id. */
   readonly pricesOf?: (chainId: number) => Prices | undefined;
   /** What clients want of collections. */
@@ -81,8 +90,6 @@ const UNRECORDED: Mark = { version: 0, checksum: undefined };
 const MAX_REPLAY = 1_000;
 /** Bytes per read of a replay: some hundred transfers, read and sent in less than a millisecond. */
 const REPLAY_BYTES = 16 * 1024;
-/** Events per backward read in the search for those that no page shows yet. A followed collection has one or two. */
-const UNSHOWN_PAGE = 16;
 /** Interval of `progress`: at most four a second. */
 const PROGRESS_MS = 250;
 /** Interval of `metadata`: at most one a second. */
@@ -105,7 +112,8 @@ export class Channel {
   readonly #unsubscribe: () => void;
   readonly #broadcast = new Broadcast<StreamSubscription>();
   readonly #prices: PriceFeed;
-  readonly #held = new HeldEvents();
+  /** Events of collections that were folded for a head that is not shown yet, by chain id and in order. */
+  readonly #unsent = new Map<number, UnsentEvent[]>();
   readonly #progress: Throttle<StreamName>;
   readonly #metadata: Throttle<StreamName>;
 
@@ -312,10 +320,7 @@ export class Channel {
     const { stream, peer, connection } = subscription;
     const since = isLost ? undefined : asked?.version;
     const collection = this.#options.projections.peek(stream) ?? found;
-    await this.#holdUnshown(stream, collection);
     const shown = await this.#withChecksum(stream, this.#shownMark(stream, collection));
-    const isAhead = since !== undefined && since > shown.version;
-    subscription.knownChainVersion = isAhead ? await this.#chainVersionOf(stream, since) : undefined;
     if (!subscription.isListening) return;
     const gap = isLost || (since !== undefined && shown.version - since > MAX_REPLAY);
     const indexed = collection.completedVersion > shown.version ? undefined : indexedMessage(stream, collection);
@@ -347,71 +352,29 @@ export class Channel {
     if (version === 0) return true;
     let collection = projections.peek(stream);
     if (collection === undefined || collection.version < version) {
+      // Another replica has shown the client more of the chain.
+      await this.#options.chainOf(chainId)?.newest();
       collection = await projections.newest(chainId, address);
     }
     // Events from before the collection was indexed anew may not be readable.
-    if (collection.version < version || version < collection.base) return false;
-    if (checksum === undefined || (collection.version === version && collection.checksum === checksum)) return true;
-    return (await log.checksum(stream, version)) === checksum;
-  }
-
-  /** Returns the version of the chain's stream that was shown before an event; undefined if the event depends on none. */
-  async #chainVersionOf(stream: StreamName, version: number): Promise<number | undefined> {
-    const [recorded] = await this.#options.log.read(stream, { from: version, limit: 1 });
-    return recorded && placeOf(recorded.event as NftEvent)?.chainVersion;
+    if (version < collection.base) return false;
+    if (collection.version === version && collection.checksum === checksum) return true;
+    const found = await log.checksum(stream, version);
+    return found !== undefined && (checksum === undefined || found === checksum);
   }
 
   async #withChecksum(stream: StreamName, { version, checksum }: Mark): Promise<Mark> {
     return { version, checksum: checksum ?? (await this.#options.log.checksum(stream, version)) };
   }
 
-  #chainOf(stream: StreamName): PageChain | undefined {
+  #chainOf(stream: StreamName): ChainClock | undefined {
     return this.#options.chainOf(parseStream(stream).chainId);
   }
 
-  /** Returns the newest record of a stream that pages show. While events are held back, its checksum is not known. */
+  /** Returns the newest record of a stream that pages show. While an event is unsent, its checksum is not known. */
   #shownMark(stream: StreamName, { version, checksum }: Collection): Mark {
-    const held = this.#held.first(stream);
-    return held === undefined || held > version ? { version, checksum } : { version: held - 1, checksum: undefined };
-  }
-
-  /** Holds the events that were folded before the first subscription and that no page shows yet. */
-  async #holdUnshown(stream: StreamName, collection: Collection): Promise<void> {
-    const { chainVersion, end, status } = collection;
-    const block = status === "synced" ? (end?.number ?? 0) : 0;
-    if (isShown({ block, chainVersion }, this.#chainOf(stream))) return;
-    const unshown = await this.#readUnshown(stream, collection);
-    for (const recorded of unshown.reverse()) this.#hold(stream, collection, recorded);
-    this.#release(stream);
-  }
-
-  /** Holds an event until pages show it. */
-  #hold(stream: StreamName, collection: Collection, recorded: Recorded<NftEvent>): void {
-    const { event, version } = recorded;
-    if (event.type === "BlocksReverted") this.#held.revert(stream, event.ancestor.number, version);
-    const message = messageOfEvent(stream, collection, recorded);
-    const messageUpTo =
-      message?.type === "transfers"
-        ? (block: number) => messageOfEvent(stream, collection, recorded, block)
-        : undefined;
-    this.#held.add(stream, { version, place: placeOf(event), message, messageUpTo });
-  }
-
-  /** Returns the newest events of a stream, newest first, down to the oldest one that no page shows. */
-  async #readUnshown(stream: StreamName, collection: Collection): Promise<Recorded<NftEvent>[]> {
-    const events: Recorded<NftEvent>[] = [];
-    let unshown = 0;
-    for (let before = collection.version + 1; ; ) {
-      const page = await this.#options.log.readBackwards(stream, { before, limit: UNSHOWN_PAGE });
-      for (const recorded of page as Recorded<NftEvent>[]) {
-        const place = placeOf(recorded.event);
-        if (place !== undefined && isShown(place, this.#chainOf(stream))) return events.slice(0, unshown);
-        events.push(recorded);
-        if (place !== undefined) unshown = events.length;
-      }
-      before = page.at(-1)?.version ?? 1;
-      if (before === 1) return events.slice(0, unshown);
-    }
+    const unsent = this.#unsent.get(parseStream(stream).chainId)?.find((event) => event.stream === stream);
+    return unsent === undefined ? { version, checksum } : { version: unsent.version - 1, checksum: undefined };
   }
 
   /**
@@ -450,7 +413,6 @@ export class Channel {
     all?.delete(subscription);
     if (all?.size !== 0) return;
     this.#byStream.delete(stream);
-    this.#held.drop(stream);
   }
 
   #onEvent(stream: StreamName, collection: Collection, recorded: Recorded<NftEvent>): void {
@@ -458,23 +420,49 @@ export class Channel {
     if (isProgress(collection, recorded)) this.#progress.run(stream, () => this.#sendProgress(stream, collection));
     const isEnd = recorded.event.type === "IndexingCompleted" || recorded.event.type === "HistoryProven";
     if (isEnd) this.#progress.cancel(stream);
-    this.#hold(stream, collection, recorded);
-    this.#release(stream);
+    this.#sendWhenShown(stream, collection, recorded);
   }
 
-  /** Sends the events that pages show by now. */
-  #release(stream: StreamName): void {
-    for (const { version, message } of this.#held.take(stream, this.#chainOf(stream))) {
-      // The client learns a version without a message from the next message.
-      if (message !== undefined)
+  /** Sends an event at once, or at the end of the chain's running move. */
+  #sendWhenShown(stream: StreamName, collection: Collection, recorded: Recorded<NftEvent>): void {
+    const { event, version } = recorded;
+    const { chainId } = parseStream(stream);
+    const chain = this.#options.chainOf(chainId);
+    const block = placeOf(event)?.block ?? 0;
+    const message = messageOfEvent(stream, collection, recorded);
+    const upTo = (block: number) => messageOfEvent(stream, collection, recorded, block);
+    const messageUpTo = message?.type === "transfers" ? upTo : undefined;
+    const unsent = this.#unsent.get(chainId) ?? [];
+    const before =
+      event.type === "BlocksReverted" ? withoutOrphaned(unsent, stream, event.ancestor.number) : [...unsent];
+    this.#unsent.set(chainId, [...before, { stream, version, block, message, messageUpTo }]);
+    if (chain?.isMoving !== true) this.#sendUnsent(chainId);
+  }
+
+  /** Sends the events whose blocks are shown by now. One that waits holds up those behind it in its stream. */
+  #sendUnsent(chainId: number): void {
+    const head = this.#options.chainOf(chainId)?.head()?.number ?? Number.POSITIVE_INFINITY;
+    const heldUp = new Set<StreamName>();
+    const left: UnsentEvent[] = [];
+    for (const event of this.#unsent.get(chainId) ?? []) {
+      const { stream, version, block, message } = event;
+      if (block > head || heldUp.has(stream)) {
+        heldUp.add(stream);
+        left.push(event);
+      } else if (message !== undefined) {
+        // The client learns a version without a message from the next message.
         this.#sendToSubscribers(stream, (subscription) => subscription.onEvent(version, message));
+      }
     }
+    if (left.length > 0) this.#unsent.set(chainId, left);
+    else this.#unsent.delete(chainId);
   }
 
-  /** Handles a move of the chain view: sends the events that it shows by now, and the prices at its head. */
-  onChainViewMoved(chainId: number): void {
+  /** Handles a move of the chain: sends the events and prices that it shows, and its reorganisation. */
+  onMoved(chainId: number, { ancestor }: Moved): void {
+    this.#sendUnsent(chainId);
+    if (ancestor !== undefined) this.#sendReorged(chainId, ancestor);
     this.#prices.onChainViewMoved(chainId);
-    for (const stream of this.#held.streams()) if (parseStream(stream).chainId === chainId) this.#release(stream);
   }
 
   #sendProgress(stream: StreamName, collection: Collection): void {
@@ -483,15 +471,19 @@ export class Channel {
     this.#sendToSubscribers(stream, (subscription) => subscription.onProgress(message));
   }
 
-  /** Handles a reorg: notifies all subscribers of its complete collections, even if their streams don't change. */
-  chainReverted(chainId: number, ancestor: BlockRef): void {
-    const chainVersion = this.#options.chainOf(chainId)?.version ?? 0;
+  /**
+   * Tells the subscribers of complete collections about a reorganisation. A collection with orphaned blocks tells it by its
+   * own stream, with the version to go on from.
+   */
+  #sendReorged(chainId: number, ancestor: BlockRef): void {
     for (const [stream, subscriptions] of this.#byStream) {
       if (parseStream(stream).chainId !== chainId) continue;
+      const { end } = this.#options.projections.peek(stream) ?? {};
+      if (end !== undefined && end.number > ancestor.number) continue;
       const mark = this.#completeMark(stream, subscriptions);
       if (mark === undefined) continue;
       const message = revertedMessage(stream, mark, ancestor);
-      this.#broadcast.send(subscriptions, (subscription) => subscription.onChainReverted(message, chainVersion));
+      this.#broadcast.send(subscriptions, (subscription) => subscription.onChainReverted(message));
     }
   }
 

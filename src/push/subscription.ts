@@ -1,109 +1,39 @@
 /**
  * One connection's subscription to one collection. Keeps the order of its messages: each version of the stream once and
- * in sequence, also during a replay. Also holds events back until pages show their blocks.
+ * in sequence, also during a replay.
  */
 import type { Clock } from "../core/clock.ts";
 import type { Requester } from "../core/work.ts";
-import type { NftEvent, StreamName } from "../events/types.ts";
-import type { PageChain } from "../walks/snapshot.ts";
+import type { StreamName } from "../events/types.ts";
 import type { MessageOf, ServerMessage } from "./message-models.ts";
 
-/** The block and version that the chain view must have folded before pages show an event. */
-interface ChainPosition {
-  readonly block: number;
-  /** Version of the chain's stream. */
-  readonly chainVersion: number;
-}
-
-export interface HeldEvent {
+/** The message of an event that was folded and is not shown yet. */
+export interface UnsentEvent {
+  readonly stream: StreamName;
   readonly version: number;
-  readonly place: ChainPosition | undefined;
+  /** Block of the event's transfers. */
+  readonly block: number;
   /** Undefined for an event without a message. */
   readonly message: ServerMessage | undefined;
   /** The message of an event with transfers, without those above a block; undefined if none is left. */
   readonly messageUpTo?: ((block: number) => ServerMessage | undefined) | undefined;
 }
 
-/** Returns an event's place on the chain; undefined for an event that no page depends on. */
-export function placeOf(event: NftEvent): ChainPosition | undefined {
-  switch (event.type) {
-    case "TransfersCommitted":
-      // Pages show all of a backfill, independent of the head.
-      if (event.chainVersion === undefined) return { block: 0, chainVersion: 0 };
-      return { block: event.toBlock, chainVersion: event.chainVersion };
-    case "BlocksReverted":
-      return { block: 0, chainVersion: event.chainVersion ?? 0 };
-    case "IndexingCompleted":
-      return { block: event.block, chainVersion: 0 };
-    default:
-      return undefined;
-  }
-}
-
-/** True if pages show events at this place. */
-export function isShown(place: ChainPosition | undefined, chain: PageChain | undefined): boolean {
-  if (place === undefined || chain === undefined) return true;
-  const head = chain.head();
-  return chain.version >= place.chainVersion && (head === undefined || head.number >= place.block);
-}
-
-export class HeldEvents {
-  readonly #byStream = new Map<StreamName, HeldEvent[]>();
-
-  /** Adds an event once, in order of versions. */
-  add(stream: StreamName, event: HeldEvent): void {
-    const held = this.#byStream.getOrInsertComputed(stream, () => []);
-    const after = held.findLastIndex(({ version }) => version <= event.version);
-    if (held[after]?.version !== event.version) held.splice(after + 1, 0, event);
-  }
-
-  /**
-   * Takes the orphaned blocks above the ancestor out of the held events, so that no message tells of them. The blocks
-   * of one event may lie on both sides: the transfers up to the ancestor stay.
-   * @param version of the revert. Later events are of the new branch; they may be held already, because a subscription
-   *   that begins holds the newest events once more
-   */
-  revert(stream: StreamName, ancestor: number, version: number): void {
-    const held = this.#byStream.get(stream);
-    held?.forEach((event, at) => {
-      const { place, messageUpTo } = event;
-      if (event.version > version || place === undefined || place.block <= ancestor) return;
-      const message = messageUpTo?.(ancestor);
-      held[at] = { ...event, message, place: message && { ...place, block: ancestor } };
-    });
-  }
-
-  /** Removes and returns the events of a stream that pages show by now, in order. */
-  take(stream: StreamName, chain: PageChain | undefined): HeldEvent[] {
-    const held = this.#byStream.get(stream) ?? [];
-    const next = held.findIndex(({ place }) => !isShown(place, chain));
-    const taken = held.splice(0, next < 0 ? held.length : next);
-    if (held.length === 0) this.#byStream.delete(stream);
-    return taken;
-  }
-
-  /** Returns the version of the first held event; undefined without any. */
-  first(stream: StreamName): number | undefined {
-    return this.#byStream.get(stream)?.[0]?.version;
-  }
-
-  streams(): StreamName[] {
-    return [...this.#byStream.keys()];
-  }
-
-  drop(stream: StreamName): void {
-    this.#byStream.delete(stream);
-  }
-}
+/**
+ * Takes the orphaned blocks above the ancestor out of the unsent events of a stream, so that no message tells of them.
+ * The blocks of one event may lie on both sides: the transfers up to the ancestor stay.
+ */
+export const withoutOrphaned = (unsent: readonly UnsentEvent[], stream: StreamName, ancestor: number): UnsentEvent[] =>
+  unsent.map((event) => {
+    if (event.stream !== stream || event.block <= ancestor) return event;
+    return { ...event, block: ancestor, message: event.messageUpTo?.(ancestor) };
+  });
 
 export interface Connection {
   readonly subscriptions: Map<StreamName, StreamSubscription>;
   /** Streams for which this connection got `indexed`. */
   readonly indexed: Set<StreamName>;
 }
-
-/** A reorg is reported by the chain, and by the stream of a collection that has orphaned blocks, in either order. */
-type ReorgSource = "chain" | "stream";
 
 export class StreamSubscription {
   readonly stream: StreamName;
@@ -112,11 +42,6 @@ export class StreamSubscription {
   readonly unpin: () => void;
   /** Newest version that the client knows, or need not know. */
   sentVersion = Number.MAX_SAFE_INTEGER;
-  /**
-   * The client knows the chain up to this version of its stream: another replica has shown it more of the chain than
-   * this replica shows. Undefined if not.
-   */
-  knownChainVersion: number | undefined;
   /** Newest version that arrived during a replay. The replay goes on until it reaches it. */
   replayTo = 0;
   #isReplaying = true;
@@ -124,10 +49,6 @@ export class StreamSubscription {
   #heldReverts: MessageOf<"reorged">[] = [];
   /** The newest progress of the metadata that arrived during a replay. */
   #heldMetadata: MessageOf<"metadata"> | undefined;
-  /** Hashes of the common ancestors that the replay sent. */
-  readonly #replayed = new Set<string>();
-  /** The last reorg sent, by the hash of its common ancestor. Its second report, from the other source, is not sent. */
-  #reorg: { readonly hash: string; readonly source: ReorgSource } | undefined;
 
   constructor(
     stream: StreamName,
@@ -180,14 +101,12 @@ export class StreamSubscription {
     // The chain's reverts before this event come first.
     this.#release(version);
     this.#send(version, message);
-    if (message?.type === "reorged") this.#replayed.add(message.hash);
   }
 
   /** Ends the replay. From here on events are sent as they happen. */
   goLive(): void {
     this.#isReplaying = false;
     this.#release(Number.MAX_SAFE_INTEGER);
-    this.#replayed.clear();
     if (this.#heldMetadata !== undefined) this.onMetadata(this.#heldMetadata);
     this.#heldMetadata = undefined;
   }
@@ -206,42 +125,28 @@ export class StreamSubscription {
     this.peer.send(message.version === this.sentVersion ? message : { ...rest, version: this.sentVersion });
   }
 
-  /**
-   * Handles a reorg of the chain. The stream's own events may report the same one.
-   * @param chainVersion of the reorg in the chain's stream
-   */
-  onChainReverted(message: MessageOf<"reorged">, chainVersion: number): void {
-    if (!this.isListening || chainVersion <= (this.knownChainVersion ?? -1)) return;
+  /** Handles a reorganisation of the chain that left the collection's own blocks as they were. */
+  onChainReverted(message: MessageOf<"reorged">): void {
+    if (!this.isListening) return;
     if (this.#isReplaying) this.#heldReverts.push(message);
-    else this.#sendReorg(message, "chain");
+    else this.peer.send(message);
   }
 
   /** Sends the held reverts with a version below `version`. */
   #release(version: number): void {
     for (let next = this.#heldReverts[0]; next !== undefined && next.version < version; next = this.#heldReverts[0]) {
       this.#heldReverts.shift();
-      if (!this.#replayed.has(next.hash)) this.#sendReorg(next, "chain");
+      this.peer.send(next);
     }
   }
 
   #send(version: number, message: ServerMessage | undefined): void {
     if (version <= this.sentVersion) return;
     this.sentVersion = version;
-    if (message?.type === "reorged") this.#sendReorg(message, "stream");
-    else {
-      // The chain reports a reorg before the stream goes on.
-      if (this.#reorg?.source === "stream") this.#reorg = undefined;
-      // The collection is indexed anew, and will be complete once more.
-      if (message?.type === "status") this.connection.indexed.delete(this.stream);
-      if (message?.type === "indexed") this.sendIndexed(message);
-      else if (message !== undefined) this.peer.send(message);
-    }
-  }
-
-  #sendReorg(message: MessageOf<"reorged">, source: ReorgSource): void {
-    const isRepeated = this.#reorg?.hash === message.hash && this.#reorg.source !== source;
-    this.#reorg = isRepeated ? undefined : { hash: message.hash, source };
-    if (!isRepeated) this.peer.send(message);
+    // The collection is indexed anew, and will be complete once more.
+    if (message?.type === "status") this.connection.indexed.delete(this.stream);
+    if (message?.type === "indexed") this.sendIndexed(message);
+    else if (message !== undefined) this.peer.send(message);
   }
 
   /** Sends `indexed` once per connection, even after a new subscription or a reorg. */

@@ -111,7 +111,7 @@ const MAX_BEGINNINGS = 4;
 
 /**
  * Plans a page of the collection that `currentCollection` just returned.
- * @throws Refusal, directly or by the promise; AppError `chain_moved`, which is retryable
+ * @throws Refusal, directly or by the promise
  */
 export function currentPlan(source: WalkSource, collection: Collection, from: PageFrom): PagePlan | Promise<PagePlan> {
   const { holders } = "cursor" in from ? from.cursor : from.first;
@@ -184,7 +184,6 @@ async function startInSlices(
     const work = findingRange(chain, collection, from);
     while (work?.next().done === false) {
       await yieldToEventLoop();
-      await shownAsFar(collection, chain);
       if (!isStillTrue(snapshot, collection, chain)) return undefined;
     }
     return startPage(source, collection, chain, from, snapshot);
@@ -193,7 +192,6 @@ async function startInSlices(
   const { ledger } = collectionAt(collection, block);
   if (block !== undefined && !isStartedAtOnce(ledger, block, first)) {
     const isMade = await buildPairIndexInSlices(ledger, block);
-    await shownAsFar(collection, chain);
     if (!isMade || !isStillTrue(snapshot, collection, chain) || !isStartedAtOnce(ledger, block, first))
       return undefined;
   }
@@ -217,15 +215,9 @@ async function readOn({ start, work }: Begun, chain: ShownChain): Promise<Slice 
   const { hash, above } = walk;
   const block = walk.block === undefined ? undefined : { number: walk.block, hash, above };
   for (;;) {
-    await shownAsFar(collection, chain);
     if (!isStillTrue({ block, status, chainVersion }, collection, chain)) return undefined;
     const { done, value } = work.next();
     if (done === true) return value;
     await yieldToEventLoop();
   }
-}
-
-/** Waits until the visible chain has the collection's version: a reorg reverts the collection's blocks first. */
-async function shownAsFar({ chainVersion }: Collection, chain: ShownChain): Promise<void> {
-  if (chain.version < chainVersion) await chain.catchUp(chainVersion);
 }

@@ -4,7 +4,7 @@
  */
 import { type Collection, collectionAt } from "../collections/collection.ts";
 import type { HotCollections } from "../collections/hot-collections.ts";
-import { AppError, invalidParameter, Refusal } from "../core/errors.ts";
+import { invalidParameter, Refusal } from "../core/errors.ts";
 import type { Address, Hash } from "../core/hex.ts";
 import type { BlockRef } from "../events/types.ts";
 import type { Ledger } from "../ledger/ledger.ts";
@@ -33,29 +33,20 @@ interface WalkSnapshot {
   readonly chainChecksum: number | undefined;
 }
 
-/** After so many, the chain changes faster than this replica reads the log. */
-const MAX_ATTEMPTS = 8;
-
 /**
  * Returns the collection. The caller must read it before its next await.
  * @param walk the snapshot of a walk. The replica that served its first page may know a later branch, or more final
  *   blocks, than this one
- * @throws AppError `chain_moved`, retryable; Refusal 410 if the log has lost the walk's chain event
+ * @throws Refusal 410 if the log has lost the walk's chain event
  */
 export async function currentCollection(
   { projections, chain, chainId, address }: WalkSource,
   walk: WalkSnapshot | undefined,
 ): Promise<Collection> {
   if (walk !== undefined) await assertSameChain(chain, walk);
-  for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
-    const collection = await projections.get(chainId, address);
-    const isStale =
-      walk !== undefined && attempt === 1 && (collection.base < walk.base || isBehind(collection, walk.block));
-    if (isStale) await projections.newest(chainId, address);
-    else if (chain.version >= collection.chainVersion) return collection;
-    else await chain.catchUp(collection.chainVersion);
-  }
-  throw moved("the chain changes faster than this replica reads the log");
+  const collection = await projections.get(chainId, address);
+  const isStale = walk !== undefined && (collection.base < walk.base || isBehind(collection, walk.block));
+  return isStale ? projections.newest(chainId, address) : collection;
 }
 
 /** The ledger that a walk reads in a collection. */
@@ -72,8 +63,6 @@ async function assertSameChain(chain: ShownChain, { block, chainVersion, chainCh
   const text = "cursor: its block was recorded in a part of the event log that was lost; start again without it";
   throw new Refusal("cursor_reorged", text, { details: { block } });
 }
-
-const moved = (message: string): AppError => new AppError(message, { code: "chain_moved", retryable: true });
 
 /** The part of the followed chain that pages use. */
 export interface PageChain {
@@ -128,16 +117,13 @@ export function snapshotOf(collection: Collection, chain: PageChain, asOfBlock: 
   return { block, status, version, chainVersion: chain.version, chainChecksum: chain.checksum };
 }
 
-/**
- * True if the same snapshot could be decided now: its block is on the visible chain, the collection has indexed it, and
- * the collection depends on no later chain version than the visible one.
- */
+/** True if the same snapshot could be decided now: its block is on the visible chain, and the collection has indexed it. */
 export function isStillTrue(
   { block, status, chainVersion }: Pick<Snapshot, "block" | "status" | "chainVersion">,
   collection: Collection,
   chain: PageChain,
 ): boolean {
-  if (collection.status !== status || chain.version < collection.chainVersion) return false;
+  if (collection.status !== status) return false;
   return (
     block === undefined ||
     !(hasLeft(collection, chain, { ...block, chainVersion }) || isBehind(collection, block.number))

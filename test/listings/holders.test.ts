@@ -396,26 +396,6 @@ describe("a page after many holdings that were given away", () => {
     expect(plan.walk.hash).toBe(forked(BLOCKS, 1));
     expect(readable(collection, plan.entries)).toEqual(after.slice(0, 100));
   });
-
-  test("waits until chain and collection show the same branch if the collection reverts first", async () => {
-    const collection = replay(transfers);
-    const chain = branchOf(0);
-    const ancestor = BLOCKS - 200;
-    chain.catchUp = async () => void Object.assign(chain, { version: 1, fork: 1, forkedAt: ancestor + 1 });
-    const fresh = held.map((one) => ({ ...one, amount: 3n }));
-    const asked = planOf(sourceOf(collection, chain), {});
-    await turnsUntil(asked, (turn) => {
-      if (turn !== 2) return;
-      const reverted = { type: "BlocksReverted", ancestor: { number: ancestor, hash: hash(ancestor) } } as const;
-      evolve(collection, { ...reverted, chainVersion: 1 }, collection.version + 1, 0);
-      const event = committed(fresh, ancestor + 1, BLOCKS, 1);
-      evolve(collection, { ...event, chainVersion: 1 } as NftEvent, collection.version + 1, 0);
-    });
-    const after = modelListing([...gone.filter(({ block }) => block <= ancestor), ...fresh], BLOCKS, true);
-    const plan = await asked;
-    expect(plan.walk).toMatchObject({ block: BLOCKS, hash: forked(BLOCKS, 1), chainVersion: 1 });
-    expect(readable(collection, plan.entries)).toEqual(after.slice(0, 100));
-  });
 });
 
 describe("a page of tokens with a long history at an early block", () => {

@@ -2,100 +2,69 @@
  * Clients that move between replicas and give the last record they know as `since`: a replica that is behind the log, a
  * log that has another record of that version, and a log that has none.
  */
-import { afterAll, beforeEach, expect, test } from "bun:test";
-import { HotCollections } from "../../src/collections/hot-collections.ts";
+import { afterEach, beforeEach, expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { type NftEvent, nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
-import { Channel } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/message-models.ts";
 import { committed, hash, identified } from "../support/histories.ts";
-import { READER } from "../support/requesters.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
+import { brief, ShowingProcess, WrittenChain } from "../support/written-chain.ts";
 
-const url = temporaryLogUrl();
+const address = `0x${"1".padStart(40, "0")}` as Address;
+const stream = nftStream(1, address);
 
-/** A replica over the shared log. It shows blocks up to `shown`. */
-async function replica() {
-  const log = await openLog(url, systemClock, silentLogger);
-  const projections = new HotCollections({ log, logger: silentLogger, maxBytes: 1e9 });
-  const view = { shown: Number.MAX_SAFE_INTEGER, version: 1 };
-  const channel = new Channel({
-    log,
-    projections,
-    clock: systemClock,
-    logger: silentLogger,
-    chainOf: () => ({
-      version: view.version,
-      head: () => (view.shown === Number.MAX_SAFE_INTEGER ? undefined : { number: view.shown, hash: hash(view.shown) }),
-      finalized: () => undefined,
-      header: () => undefined,
-      isCanonical: () => true,
-    }),
-    demand: { request: async () => undefined },
-    maxSubscriptions: 3,
-  });
-  const subscribe = async (since?: unknown) => {
-    const messages: ServerMessage[] = [];
-    const peer = {
-      key: READER,
-      send: (message: ServerMessage) => void messages.push(message),
-      ask: (work: () => Promise<void>) => work(),
-      onRead: () => undefined,
-    };
-    channel.open(peer);
-    await channel.receive(peer, JSON.stringify({ action: "subscribe", address, since }));
-    return messages;
-  };
-  const show = (block: number, version = 1) => {
-    Object.assign(view, { shown: block, version });
-    channel.onChainViewMoved(1);
-  };
-  const revert = (ancestor: number, version: number) => {
-    show(ancestor, version);
-    channel.chainReverted(1, { number: ancestor, hash: hash(ancestor) });
-  };
-  const close = async () => {
-    channel.stop();
-    await projections.close();
-    await log.close();
-  };
-  return { log, projections, subscribe, show, revert, close };
-}
-
-const [writer, other] = [await replica(), await replica()];
-afterAll(async () => {
-  await Promise.all([writer.close(), other.close()]);
-});
-
-let count = 0;
-let address: Address;
+/** Two replicas over one log. The other one shows only what the test has it show. */
+let writer: ShowingProcess;
+let other: ShowingProcess;
+let chain: WrittenChain;
 let version = 0;
 beforeEach(async () => {
-  for (const { show } of [writer, other]) show(Number.MAX_SAFE_INTEGER);
-  address = `0x${(++count).toString(16).padStart(40, "0")}` as Address;
+  const url = temporaryLogUrl();
+  const open = async () => new ShowingProcess(await openLog(url, systemClock, silentLogger));
+  [writer, other] = [await open(), await open()];
+  chain = new WrittenChain(writer.log);
   const done: NftEvent = { type: "IndexingCompleted", block: 2, hash: hash(2) };
   version = 0;
   await append({ type: "IndexingRequested" }, identified, ...[0, 1, 2].map((block) => committed(block)), done);
+  await chain.advance(2);
+  await Promise.all([writer.show(), other.show()]);
+});
+afterEach(async () => {
+  for (const one of [writer, other]) {
+    await one.close();
+    await one.log.close();
+  }
 });
 
 async function append(...events: NftEvent[]): Promise<void> {
-  version = await writer.log.append({ stream: nftStream(1, address), events, expectedVersion: version });
+  version = await writer.log.append({ stream, events, expectedVersion: version });
 }
 
-const followed = (block: number, chainVersion = 1): NftEvent => ({ ...committed(block), chainVersion }) as NftEvent;
+/** Records a block with a transfer, and the head that it leads to. */
+async function follow(block: number): Promise<void> {
+  const { version: chainVersion } = chain;
+  await append({ ...committed(block), toHash: chain.hashOf(block), chainVersion } as NftEvent);
+  await chain.advance(block);
+}
 
-const brief = (messages: readonly ServerMessage[]) =>
-  messages.map((message) => [message.type, "version" in message ? message.version : undefined]);
+/** Records a reorganisation, on the chain and then on the collection. */
+async function revert(block: number): Promise<void> {
+  await chain.revert(block);
+  const ancestor = { number: block, hash: chain.hashOf(block) };
+  await append({ type: "BlocksReverted", ancestor, chainVersion: chain.version });
+}
 
 const resumeOf = (message: ServerMessage | undefined): string =>
   (message !== undefined && "resume" in message && message.resume) || "none";
 
 test("gives every message that moves the version the name of its record", async () => {
-  const messages = await writer.subscribe();
-  await append(followed(3), { type: "BlocksReverted", ancestor: { number: 2, hash: hash(2) }, chainVersion: 1 });
+  const messages = await writer.subscribe(address);
+  await follow(3);
+  await revert(2);
+  await writer.show();
   await eventually("the events arrive", async () => (messages.length >= 4 ? true : undefined));
   expect(brief(messages)).toEqual([
     ["status", 6],
@@ -105,19 +74,20 @@ test("gives every message that moves the version the name of its record", async 
   ]);
   for (const message of messages) {
     const at = (message as { version: number }).version;
-    const checksum = await writer.log.checksum(nftStream(1, address), at);
+    const checksum = await writer.log.checksum(stream, at);
     expect(resumeOf(message)).toBe(`${at}.${checksum?.toString(36)}`);
   }
 });
 
 test("goes on after the record that a resume names, on any replica", async () => {
-  const messages = await writer.subscribe();
-  await append(followed(3));
-  await append(followed(4));
-  await eventually("the transfers arrive", async () => (messages.length === 4 ? true : undefined));
+  const messages = await writer.subscribe(address);
+  await follow(3);
+  await follow(4);
+  await writer.show();
+  expect(messages).toHaveLength(4);
   const resume = resumeOf(messages[2]);
-  for (const { subscribe } of [writer, other]) {
-    const later = await subscribe(resume);
+  for (const one of [writer, other]) {
+    const later = await one.subscribe(address, resume);
     expect(brief(later)).toEqual([
       ["status", 7],
       ["transfers", 8],
@@ -127,18 +97,20 @@ test("goes on after the record that a resume names, on any replica", async () =>
 });
 
 test.each(["resume", "version"])(
-  "waits for a record above what this replica knows, and repeats nothing: by %s",
+  "shows what another replica has told the client of, and repeats nothing: by %s",
   async (by) => {
     // The other replica has the collection in memory, and gets no wake-up before its next poll.
-    await other.subscribe();
-    const messages = await writer.subscribe();
-    await append(followed(3));
-    await eventually("the transfers arrive", async () => (messages.length === 3 ? true : undefined));
-    const later = await other.subscribe(by === "resume" ? resumeOf(messages[2]) : 7);
+    await other.subscribe(address);
+    const messages = await writer.subscribe(address);
+    await follow(3);
+    await writer.show();
+    expect(messages).toHaveLength(3);
+    const later = await other.subscribe(address, by === "resume" ? resumeOf(messages[2]) : 7);
     expect(brief(later)).toEqual([["status", 7]]);
     expect(later[0]).not.toHaveProperty("gap");
-    await append(followed(4));
-    await eventually("the next transfers arrive", async () => (later.length > 1 ? true : undefined));
+    expect(other.view.head()?.number).toBe(3);
+    await follow(4);
+    await other.show();
     expect(brief(later)).toEqual([
       ["status", 7],
       ["transfers", 8],
@@ -146,36 +118,19 @@ test.each(["resume", "version"])(
   },
 );
 
-test("repeats nothing that another replica showed before this one does", async () => {
-  other.show(2);
-  await append(followed(3));
-  const later = await other.subscribe(7);
-  expect(brief(later)).toEqual([["status", 7]]);
-  other.show(3);
-  await append(followed(4));
-  other.show(4);
-  await eventually("the next transfers arrive", async () => (later.length > 1 ? true : undefined));
-  expect(brief(later)).toEqual([
-    ["status", 7],
-    ["transfers", 8],
-  ]);
-});
-
-test("does not repeat a reorg that the client knows from another replica", async () => {
-  other.show(2, 1);
-  await append(followed(3));
-  const ancestor = { number: 2, hash: hash(2) };
-  await append({ type: "BlocksReverted", ancestor, chainVersion: 3 }, followed(3, 3));
-  const later = await other.subscribe(9);
+test("does not repeat a reorganisation that the client knows from another replica", async () => {
+  await follow(3);
+  await revert(2);
+  await follow(3);
+  const later = await other.subscribe(address, 9);
   expect(brief(later)).toEqual([["status", 9]]);
-  // This replica learns it only now.
-  other.show(3, 2);
-  other.revert(2, 3);
-  other.show(3, 4);
+  await other.show();
   expect(brief(later)).toEqual([["status", 9]]);
   // The next one is news.
-  other.revert(2, 5);
-  expect(brief(later).slice(1)).toEqual([["reorged", 9]]);
+  await revert(2);
+  await other.show();
+  await eventually("the revert arrives", async () => (later.length > 1 ? true : undefined));
+  expect(brief(later).slice(1)).toEqual([["reorged", 10]]);
 });
 
 test.each([
@@ -183,8 +138,8 @@ test.each([
   ["no record of that version", () => "9.zzzzz"],
   ["fewer versions", () => 9],
 ])("reports a gap if the log has %s", async (_what, since) => {
-  for (const { subscribe } of [writer, other]) {
-    const messages = await subscribe(since());
+  for (const one of [writer, other]) {
+    const messages = await one.subscribe(address, since());
     expect(messages).toMatchObject([
       { type: "status", version: 6, gap: true },
       { type: "indexed", version: 6 },
@@ -195,6 +150,6 @@ test.each([
 test.each([-1, 1.5, "", "7", "7.", "x.7", "7.7.7", "7.ABC", "99999999999.7", {}, null])(
   "refuses %p as since",
   async (since) => {
-    expect(await writer.subscribe(since)).toMatchObject([{ type: "error", code: "invalid_parameter" }]);
+    expect(await writer.subscribe(address, since)).toMatchObject([{ type: "error", code: "invalid_parameter" }]);
   },
 );

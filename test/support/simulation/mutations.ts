@@ -72,14 +72,14 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "show a head before its collections are folded",
     file: "src/chain/view.ts",
-    find: "await this.#settle(next);",
+    find: "await this.#settle(head);",
     replace: "",
   },
   {
-    name: "show a collection before its chain is folded",
-    file: "src/walks/snapshot.ts",
-    find: "else if (chain.version >= collection.chainVersion) return collection;",
-    replace: "else if (chain.version >= 0) return collection;",
+    name: "fold a collection ahead of the clock of its chain",
+    file: "src/collections/hot-collections.ts",
+    find: "const isShown = place === undefined || clock.shows(place);",
+    replace: "const isShown = true;",
   },
   {
     name: "skip the check of blooms",

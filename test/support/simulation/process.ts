@@ -79,7 +79,8 @@ export class SimProcess {
     const log = new SimLog(disk, clock, world, { name, crash });
     this.log = log;
     const lifecycle = new Lifecycle(logger);
-    this.projections = new HotCollections({ log, logger, maxBytes: 1 << 24 });
+    const clockOf = () => this.indexing?.view;
+    this.projections = new HotCollections({ log, logger, maxBytes: 1 << 24, clockOf });
     const endpoints = nodes.map((node) => new SimEndpoint(node, this.uplink, clock, world));
     const pool = new EndpointPool({ chain: eth.name, endpoints, clock });
 
@@ -126,7 +127,7 @@ export class SimProcess {
       collectionOf: () => Promise.reject(new AppError("no collections here", { code: "unsupported" })),
       accountOf: () => new Budget(),
       ...{ onVerdict: quiet, onDelayed: quiet, staleMs: LIMITS.reidentifyMs },
-      settle: () => this.projections.settle(CHAIN_ID),
+      settle: (head) => (head === undefined ? this.projections.resume(CHAIN_ID) : this.projections.settle(CHAIN_ID)),
     });
     const { view } = this.indexing;
     this.#channel = new Channel({
@@ -141,10 +142,7 @@ export class SimProcess {
       }),
       maxSubscriptions: 100,
     });
-    view.onMoved((ancestor) => {
-      this.#channel.onChainViewMoved(CHAIN_ID);
-      if (ancestor !== undefined) this.#channel.chainReverted(CHAIN_ID, ancestor);
-    });
+    view.onMoved((moved) => this.#channel.onMoved(CHAIN_ID, moved));
     log.subscribe((stream, version, appended) => {
       const isOwn = appended !== undefined;
       const fail = (error: unknown) => logger.debug({ err: error }, "a wake-up was not acted on");

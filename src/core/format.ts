@@ -51,21 +51,25 @@ export const printableLines = (text: string): string =>
 
 /** The word that a typing error most likely stands for; undefined if none is near. */
 export function nearestWord(word: string, words: readonly string[]): string | undefined {
+  const most = Math.max(2, word.length / 3);
   const [nearest] = words
-    .map((one) => ({ one, distance: one.startsWith(word) ? 0.5 : editDistance(word, one) }))
+    .map((one) => ({ one, distance: one.startsWith(word) ? 0.5 : editDistance(word, one, most) }))
     .sort((a, b) => a.distance - b.distance);
-  return nearest !== undefined && nearest.distance <= Math.max(2, word.length / 3) ? nearest.one : undefined;
+  return nearest !== undefined && nearest.distance <= most ? nearest.one : undefined;
 }
 
-/** Number of letters to insert, delete or replace (Levenshtein). */
-function editDistance(a: string, b: string): number {
+/** Number of letters to insert, delete or replace (Levenshtein); infinite if it is above `most`. */
+function editDistance(a: string, b: string, most: number): number {
+  // A start compares each variable of the environment with each known one, so this ends early.
+  if (Math.abs(a.length - b.length) > most) return Number.POSITIVE_INFINITY;
   let row = Array.from({ length: b.length + 1 }, (_, at) => at);
-  for (const [i, letter] of [...a].entries()) {
+  for (let i = 0; i < a.length; i++) {
     const next = [i + 1];
-    for (const [j, other] of [...b].entries()) {
-      const replaced = (row[j] as number) + (letter === other ? 0 : 1);
+    for (let j = 0; j < b.length; j++) {
+      const replaced = (row[j] as number) + (a[i] === b[j] ? 0 : 1);
       next.push(Math.min((next[j] as number) + 1, (row[j + 1] as number) + 1, replaced));
     }
+    if (Math.min(...next) > most) return Number.POSITIVE_INFINITY;
     row = next;
   }
   return row.at(-1) as number;

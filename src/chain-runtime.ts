@@ -4,7 +4,7 @@
  */
 import { BlockFacts } from "./chain/block-facts.ts";
 import type { ChainWork, IndexingObserver } from "./chain/consumer.ts";
-import type { PublishedChain } from "./chain/view.ts";
+import { PublishedChain } from "./chain/view.ts";
 import { type Chain, LOCAL_CHAIN, nameLocalChain, type PriceList, placeLocalChain } from "./chains/chains.ts";
 import { type ChainTrouble, DOCTOR, HEADERS_CHANGED } from "./chains/trouble.ts";
 import { type Collection, ledgersOf, transfersOf } from "./collections/collection.ts";
@@ -55,6 +55,8 @@ export interface ChainRuntime extends ShownMetadata, Pick<Locks, "lockedAt">, Pi
   readonly prices: Prices;
   readonly metadata: ChainMetadata;
   readonly blockFacts: BlockFacts;
+  /** Shows the head that the log has, and starts all the work: to follow and index, to fetch metadata, to audit. */
+  start(): Promise<void>;
   /** Says what indexing a contract will cost. */
   estimate(address: Address): Promise<Estimate>;
   isHalted(): boolean;
@@ -252,25 +254,25 @@ async function shapeOf(collection: Collection) {
   return { airdrop: await isAirdropShaped(ledger), measured };
 }
 
-interface IndexingParts {
+/** A chain as its nodes and its readers show it. */
+interface ReadChain {
+  readonly chain: Chain;
   readonly reader: RpcChainReader;
-  readonly archives: Archives;
-  readonly observer: IndexingObserver;
-  /** Reads the prices that clients wait for, at a head that is about to be shown. */
-  readonly readAhead: (head: HeaderRef) => Promise<void>;
+  readonly view: PublishedChain;
 }
 
-function openIndexing(
-  { chain, followEveryMs }: ChainConfig,
-  shared: RuntimeOptions,
-  { readAhead, ...parts }: IndexingParts,
-): ChainIndexing {
+interface IndexingParts extends ReadChain {
+  readonly archives: Archives;
+  readonly observer: IndexingObserver;
+}
+
+function openIndexing({ followEveryMs }: ChainConfig, shared: RuntimeOptions, parts: IndexingParts): ChainIndexing {
   const { projections } = shared;
+  const { chain } = parts;
   const { chainId } = chain;
   const indexing = new ChainIndexing({
     ...shared,
     ...parts,
-    chain,
     followEveryMs,
     collectionOf: (address) => projections.newest(chainId, address),
     lists: () => shared.lists,
@@ -279,29 +281,24 @@ function openIndexing(
     onDelayed: (address, delay) => shared.onDelayed(chainId, address, delay),
     staleMs: LIMITS.reidentifyMs,
     shapeOf: async (address, isApart) => shapeOf(await projections[isApart ? "apart" : "newest"](chainId, address)),
-    settle: async (head) => {
-      if (head === undefined) await projections.resume(chainId);
-      else await Promise.all([projections.settle(chainId), readAhead(head)]);
-    },
   });
   shared.lifecycle.onStop(`indexing of ${chain.name}`, () => indexing.stop());
   return indexing;
 }
 
-/** Assembles a chain's parts. Only the self-audit starts right away. */
+/** Assembles a chain's parts. */
 export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions): ChainRuntime {
   const { chain, isGiven } = chainConfig;
-  const { clock, metrics, log, leases, verify, priceList, pools, sharedWork } = shared;
+  const { clock, metrics, log, projections, leases, verify, priceList, pools, sharedWork } = shared;
   const heads: { node: number | undefined } = { node: undefined };
-  const reader = openReader(chainConfig, shared, {
-    onHead: () => indexing.headSeen(),
-    shownHead: () => indexing.view.head(),
+  const view = new PublishedChain(log, chain.chainId, async (head) => {
+    // The prices that clients wait for are read at a head before it is shown.
+    await Promise.all([projections.bringTo(chain.chainId, head), head && prices.readAhead(head)]);
   });
+  const reader = openReader(chainConfig, shared, { onHead: () => indexing.headSeen(), shownHead: () => view.head() });
   const archives = openArchives(chainConfig, shared, reader);
   const observer = observerOf(metrics, chain, heads);
-  const readAhead = (head: HeaderRef) => prices.readAhead(head);
-  const indexing = openIndexing(chainConfig, shared, { reader, archives, observer, readAhead });
-  const { view } = indexing;
+  const indexing = openIndexing(chainConfig, shared, { chain, reader, view, archives, observer });
   const prices = createPrices({
     ...{ chain, reader: readerWithArchives(reader, archives, clock), log, view, clock, pools, shared: sharedWork },
     listed: (chainId, address) => shared.tokenLists.find(chainId, address),
@@ -318,8 +315,6 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   indexing.addConsumer(metadata.consumer);
   const isFollowed = () => !indexing.isIdle;
   const estimator = new Estimator({ chain, reader, clock, prices: priceList, archives, verify, isFollowed });
-  const parts = { chain, reader, view };
-  startAudit({ ...parts, ...auditCalls(indexing) }, shared);
   metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads, isIdle: indexing.isIdle }));
   const locks = new Locks(reader, clock);
   const blockFacts = new BlockFacts({ reader, view, clock });
@@ -339,6 +334,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     metadataVersion,
     headerOf: (block, above) => blockFacts.headerOf(block, above),
     blockFacts,
+    start: () => startWork({ chain, reader, view, indexing, metadata }, shared),
     estimate: (address) => estimator.of(address),
     isHalted: () => view.halted() !== undefined,
     trouble: () => (view.halted() === undefined ? reader.trouble() : "halted"),
@@ -348,6 +344,15 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     headerForm: () => reader.headerForm,
     probe: () => probe(reader, chain),
   };
+}
+
+async function startWork(
+  { indexing, metadata, ...read }: ReadChain & Pick<ChainRuntime, "indexing" | "metadata">,
+  shared: RuntimeOptions,
+): Promise<void> {
+  startAudit({ ...read, ...auditCalls(indexing) }, shared);
+  await indexing.start();
+  metadata.start(shared.lifecycle);
 }
 
 /** The calls by which the audit reports to the indexing. */
@@ -391,13 +396,6 @@ export async function probeLines(runtimes: readonly ChainRuntime[]): Promise<str
     ),
     ...(sleeping === 0 ? [] : [`${which} have published endpoints, asked once a client asks for one`]),
   ];
-}
-
-/** A chain as its nodes and its readers show it. */
-interface ReadChain {
-  readonly chain: Chain;
-  readonly reader: RpcChainReader;
-  readonly view: PublishedChain;
 }
 
 /** Compares served holdings with the chain, as long as the service runs. */

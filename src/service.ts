@@ -1,7 +1,7 @@
 /**
  * Composition root: the one file that knows how the rooms connect (see `README.md` for the picture). `chain-runtime.ts`
  * wires what belongs to one chain. A chain's follower and jobs run in the process that holds their leases. Every
- * process folds the log and serves.
+ * process folds the log and answers: over a socket, or to a command that has composed the service in its own process.
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import packageFacts from "../package.json" with { type: "json" };
@@ -29,9 +29,10 @@ import { createMetrics } from "./core/metrics.ts";
 import { type Requester, SingleFlight } from "./core/work.ts";
 import { type BlockRange, type CallCounts, nftStream, parseStream, type StreamName } from "./events/types.ts";
 import { Explorer } from "./explore/readings.ts";
+import { pathOf, targetOf } from "./http/api/answers.ts";
 import { createApp } from "./http/app.ts";
 import { RunningExports } from "./http/routes/export.ts";
-import { type RunningServer, type Serving, startServer } from "./http/server.ts";
+import { type RunningServer, type Serving, startServer, unready } from "./http/server.ts";
 import { Demand } from "./indexing/candidates.ts";
 import { countEntries } from "./ledger/listing.ts";
 import type { EventLog } from "./log/event-log.ts";
@@ -59,6 +60,13 @@ interface ServiceOptions {
   readonly config: Config;
   readonly logger: Logger;
   readonly clock?: Clock;
+  /**
+   * The chains of a reader: a service that answers from the log and does no work. It follows nothing, takes no lease and
+   * asks no node. What requests change it appends, and another process acts on it. Undefined for a whole service.
+   */
+  readonly readsChains?: readonly Chain[] | undefined;
+  /** SHA-256 of a key of scope `operate` that is valid in this process only, in hex. */
+  readonly ownKeyHash?: string;
   /** Called with the key made at first start, which is shown to the operator once and never stored. */
   readonly onKeyMade?: (key: string) => void;
   /** Least wait between polls of a chain in ms, for tests. */
@@ -90,22 +98,14 @@ export interface Service {
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { config, logger } = options;
   const clock = options.clock ?? systemClock;
-  let [losses, isStopping] = [0, false];
+  let isStopping = false;
   const files = new OpenFiles();
-  const [instance, startedAt] = [randomUUID(), clock.now()];
-  const generations = new Generations<Parts>({
-    clock,
-    logger,
-    make: (lifecycle, onWentBack) => {
-      const publicUrl = () => urlOf(config, server.port);
-      const onKeysDropped = (keys: ApiKeys) => server.dropKeys(keys);
-      const own = { files, instance, startedAt, publicUrl, onKeysDropped, isStopping: () => isStopping };
-      return assemble(options, { clock, lifecycle, onWentBack, losses, ...own });
-    },
-    onDropped: () => {
-      losses++;
-      server.disconnect();
-    },
+  const generations = generationsOf(options, {
+    files,
+    publicUrl: () => urlOf(config, server.port),
+    onKeysDropped: (keys) => server.dropKeys(keys),
+    onDropped: () => server.disconnect(),
+    isStopping: () => isStopping,
   });
   const { host, port } = config;
   const room = { maxSockets: socketsWithin(files.limit), isCrowded: () => files.isScarceAfterAnswer() };
@@ -131,6 +131,85 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       return stopService(server, generations, { clock, logger, drainMs: options.drainMs ?? 0 });
     },
   };
+}
+
+/** A service that nothing but this process can ask. */
+export interface OwnService {
+  /** A key of scope `operate`, which no list shows. */
+  readonly key: string;
+  /** Answers a request as over HTTP. It may take any time: the signal of `init` is not used. */
+  fetch(url: string, init: RequestInit): Promise<Response>;
+  stop(): Promise<void>;
+}
+
+/**
+ * Opens a service without a socket: one that does all the work, or a reader of the log.
+ * @throws if the log can't be opened
+ */
+export async function openOwnService(options: Omit<ServiceOptions, "ownKeyHash">): Promise<OwnService> {
+  const { readsChains } = options;
+  const config = readsChains === undefined ? options.config : readersConfig(options.config, readsChains);
+  const key = newKeyText();
+  const generations = generationsOf(
+    { ...options, config, ownKeyHash: hashOfKey(key) },
+    {
+      files: new OpenFiles(),
+      publicUrl: () => urlOf(config, config.port),
+      onKeysDropped: () => undefined,
+      onDropped: () => undefined,
+      isStopping: () => false,
+    },
+  );
+  await generations.start();
+  return {
+    key,
+    fetch: async (url, { signal: _, ...init }) => {
+      const target = targetOf(url);
+      const path = pathOf(target);
+      return generations.current?.app.handle(new Request(url, init), target, path) ?? unready(path, true);
+    },
+    stop: () => generations.stop(),
+  };
+}
+
+/**
+ * The configuration of a reader. Without endpoints it can't ask a node, and it reads no file beside the log but the price
+ * list, which keys' costs need. Its cursors end with it, so the log need not keep their secret.
+ */
+const readersConfig = (config: Config, chains: readonly Chain[]): Config => ({
+  ...config,
+  chains: chains.map((chain) => ({ ...NO_ENDPOINTS, chain, finalityDepth: chain.finalityDepth })),
+  cursorSecret: newKeyText(),
+  ...{ snapshotDir: undefined, spamList: undefined, verifiedList: undefined, nameList: undefined, tokenLists: [] },
+  // It fetches nothing.
+  metadataAllowPrivate: false,
+});
+
+const NO_ENDPOINTS: Omit<ChainConfig, "chain" | "finalityDepth"> = {
+  ...{ urls: [], depthIsSet: true, isGiven: false, followEveryMs: 0 },
+  archives: { urls: [], isGiven: false, key: undefined, per10s: 1 },
+};
+
+/** What the parts and their surroundings tell each other. */
+interface Surroundings extends Pick<Ground, "files" | "publicUrl" | "onKeysDropped" | "isStopping"> {
+  /** Called when the log went back. */
+  readonly onDropped: () => void;
+}
+
+/** The parts of a service, made anew whenever the log went back. */
+function generationsOf(options: ServiceOptions, { onDropped, ...around }: Surroundings): Generations<Parts> {
+  const { logger, clock = systemClock } = options;
+  const process = { instance: randomUUID(), startedAt: clock.now() };
+  let losses = 0;
+  return new Generations<Parts>({
+    clock,
+    logger,
+    make: (lifecycle, onWentBack) => assemble(options, { ...around, ...process, clock, lifecycle, onWentBack, losses }),
+    onDropped: () => {
+      losses++;
+      onDropped();
+    },
+  });
 }
 
 /** @throws AppError that names the variable */
@@ -271,7 +350,7 @@ function warnOfFolder(folder: string, logger: Logger): void {
 
 async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts> {
   const { config } = options;
-  const { clock, lifecycle } = ground;
+  const { clock } = ground;
   const runtimes = new Map<number, ChainRuntime>();
   const shared = await openParts(options, ground, runtimes);
   const { metrics, log, logger, projections } = shared;
@@ -296,22 +375,21 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
   });
   const channel = openChannel({ ...shared, runtimes, questions }, demand);
   const parts: Assembly = { ...ground, ...shared, runtimes, keys, bills, questions, channel };
-  watchLog(parts);
   observe(metrics, projections);
-  watchMetadata(parts);
-  await startChains(parts);
+  const isReader = options.readsChains !== undefined;
+  if (isReader) for (const { view } of runtimes.values()) await view.load();
+  else await startWork(parts);
 
   const freshness = watchFreshness(parts);
   const operators = openOperators(parts, freshness, config.cacheBytes * LIMITS.metadataCachePart);
   const areKeysNamed = config.metricsKey !== undefined;
   measureOperations(metrics, { ...operators, keys, bills, status: () => log.status(), areKeysNamed });
   metrics.buildInfo.set({ version: VERSION }, 1);
-  lifecycle.run("open files", (signal) => ground.files.watch(clock, logger, signal));
   const app = createApp({
     ...{ clock, logger, metrics, projections, keys, bills, demand, cursorSecret, questions },
     ...operators,
     ...settingsOf(config, enabled),
-    ...answersOf(parts),
+    ...answersOf(parts, isReader),
     exports: new RunningExports(clock),
     isLogAnswering: () => log.isAnswering,
     isStale: () => freshness.isStale,
@@ -421,12 +499,16 @@ const settingsOf = (config: Config, enabled: readonly ChainConfig[]) => ({
 const READ_AGAIN_MS = 3_000;
 
 /** What the routes may ask of chains and collections. */
-function answersOf({ log, clock, lists, tokenLists, metadata, lifecycle, runtimes }: Assembly) {
+function answersOf({ log, clock, lists, tokenLists, metadata, lifecycle, runtimes }: Assembly, isReader: boolean) {
   const finder = new TokenFinder({ chains: [...runtimes.values()].map(({ chain }) => chain), lists: tokenLists });
+  /** What acts on a change in this process. On the changes of a reader, another process acts. */
+  const indexingOf = (chainId: number) => (isReader ? undefined : runtimes.get(chainId)?.indexing);
   tokenLists.onChange(() => finder.index());
-  lifecycle.run("token index", async () => {
-    await finder.index();
-  });
+  if (!isReader) {
+    lifecycle.run("token index", async () => {
+      await finder.index();
+    });
+  }
   const beginning = new SingleFlight<string, Awaited<ReturnType<typeof beginAnew>>>();
   return {
     tokenIndex: () => finder.index(),
@@ -440,29 +522,34 @@ function answersOf({ log, clock, lists, tokenLists, metadata, lifecycle, runtime
     beginAnew: (chainId: number, address: Address, type: "ReindexRequested" | "CollectionRemoved") =>
       beginning.run(`${type} ${chainId} ${address}`, async () => {
         const before = await beginAnew({ log, clock }, { chainId, address }, type);
-        await runtimes.get(chainId)?.indexing.changed(nftStream(chainId, address));
+        await indexingOf(chainId)?.changed(nftStream(chainId, address));
         return before;
       }),
     refreshMetadata: async (chainId: number, address: Address, ids: readonly bigint[] | undefined) => {
-      const { view, indexing } = runtimes.get(chainId) ?? {};
+      const reading = indexingOf(chainId)?.tryReadAgain(address);
       // A slow node delays the answer by no more than this, and the read goes on.
-      if (indexing !== undefined) await withTimeout(clock, READ_AGAIN_MS, indexing.tryReadAgain(address));
-      return requestRefresh(log, { chainId, address }, { ids, block: view?.head()?.number ?? 0 });
+      if (reading !== undefined) await withTimeout(clock, READ_AGAIN_MS, reading);
+      const block = runtimes.get(chainId)?.view.head()?.number ?? 0;
+      return requestRefresh(log, { chainId, address }, { ids, block });
     },
   };
 }
 
-/** Starts the work of all chains, and the watch of the operator's lists. */
-async function startChains({ lists, tokenLists, lifecycle, runtimes }: Assembly): Promise<void> {
-  for (const { indexing, metadata } of runtimes.values()) {
-    await indexing.start();
-    metadata.start(lifecycle);
-  }
+/** Starts what a reader does not do: the work of all chains, and the watches of files and of other processes. */
+async function startWork(parts: Assembly): Promise<void> {
+  const { lists, tokenLists, files, clock, logger, log, metrics, lifecycle, runtimes } = parts;
+  metrics.measureProcess();
+  watchLog(parts);
+  watchMetadata(parts);
+  for (const runtime of runtimes.values()) await runtime.start();
   const listsChanged = () => {
     for (const { indexing } of runtimes.values()) indexing.listsChanged();
   };
   lifecycle.run("lists", (signal) => lists.watch(listsChanged, signal));
   lifecycle.run("token lists", (signal) => tokenLists.watch(signal));
+  lifecycle.run("open files", (signal) => files.watch(clock, logger, signal));
+  const sole = { log, clock, logger, holder: parts.instance };
+  if (log.engine === "sqlite") lifecycle.run("sole process", (signal) => watchSoleProcess(sole, signal));
 }
 
 /** The parts of a service that are made anew when the log went back. */
@@ -529,8 +616,6 @@ function watchFreshness(parts: Assembly): Freshness {
       ...views.map((view) => view.settled()),
     ]);
   const freshness = new Freshness({ log, clock, logger, settle });
-  const sole = { log, clock, logger, holder: parts.instance };
-  if (log.engine === "sqlite") lifecycle.run("sole process", (signal) => watchSoleProcess(sole, signal));
   lifecycle.run("freshness", (signal) => freshness.run(signal));
   metrics.onScrape(() => measureLog(metrics, log, freshness));
   return freshness;
@@ -544,10 +629,11 @@ async function readCursorSecret(log: EventLog, config: Config): Promise<string> 
 
 /** Opens the keys. At first start without a key in the environment, makes one of scope `operate`. */
 async function openKeys(
-  { config, logger, onKeyMade }: ServiceOptions,
+  { config, logger, onKeyMade, ownKeyHash }: ServiceOptions,
   { log, clock, lifecycle, onKeysDropped: onDropped }: Pick<Assembly, "log" | "clock" | "lifecycle" | "onKeysDropped">,
 ): Promise<ApiKeys> {
-  const keys = new ApiKeys({ log, clock, logger, environment: config.apiKeys, limits: keyLimits(config), onDropped });
+  const given = { environment: config.apiKeys, ownKeyHash, limits: keyLimits(config) };
+  const keys = new ApiKeys({ log, clock, logger, ...given, onDropped });
   lifecycle.onStop("keys", () => keys.close());
   await keys.begin();
   await keys.read();

@@ -143,14 +143,13 @@ export class HotCollections {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Brings the collections of the chain in memory to what the chain's clock shows. */
-  settle(chainId: number): Promise<void> {
-    return this.#hot.settle(`nft/${chainId}/`);
-  }
-
-  /** Goes on with the collections of the chain that had more in the log than the chain's clock showed. */
-  resume(chainId: number): Promise<void> {
-    return this.#hot.resume(`nft/${chainId}/`);
+  /**
+   * Brings the collections of the chain in memory to what the chain's clock shows. Without a new head only those go on that
+   * had more in the log than was shown.
+   */
+  bringTo(chainId: number, head: HeaderRef | undefined): Promise<void> {
+    const prefix = `nft/${chainId}/` as const;
+    return head === undefined ? this.#hot.resume(prefix) : this.#hot.settle(prefix);
   }
 
   /** Resolves once the catch-ups that are running now have ended. */

@@ -230,7 +230,6 @@ export function createMetrics() {
   // prom-client's own metrics of the process, their last text, and when that was made, on the monotonic clock.
   const process = new Registry();
   let processText: { readonly text: string; readonly at: number } | undefined;
-  collectDefaultMetrics({ register: process });
   return {
     registry,
     ...countersAndGauges([registry]),
@@ -247,6 +246,9 @@ export function createMetrics() {
       buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
       registers: [registry],
     }),
+
+    /** Begins to measure the process. A process that ends at once has no use for that. */
+    measureProcess: (): void => collectDefaultMetrics({ register: process }),
 
     /** Calls `measure` before each scrape, for gauges that are cheaper to read than to maintain. */
     onScrape: (measure: () => void | Promise<void>): void => void measures.push(measure),

@@ -295,7 +295,7 @@ const hangUp = (): Response =>
  * again: its clients were served before.
  * @param isStarted true if the log was open before
  */
-function unready(path: string, isStarted: boolean): Response {
+export function unready(path: string, isStarted: boolean): Response {
   if (/^\/health\/live\/?$/.test(path)) return withRequestId(json('{"status":"live"}'));
   if (!isStarted && !/^\/health\/ready\/?$/.test(path)) return hangUp();
   const options = { retryAfter: 1 };

@@ -1,14 +1,14 @@
 /**
- * Assembles one chain's indexing: the projection that readers see, the follower, the jobs, and the routing of the log's
- * wake-ups. The work runs in the process that holds the leases; the projection moves in every process.
+ * Assembles one chain's indexing: the follower, the jobs, and the routing of the log's wake-ups. The work runs in the process
+ * that holds the leases; the view that readers see moves in every process.
  */
 import { LRUCache } from "lru-cache";
 import type { ChainConsumer, ChainWork } from "../chain/consumer.ts";
 import { Follower, type FollowerOptions } from "../chain/follower.ts";
-import { PublishedChain } from "../chain/view.ts";
+import type { PublishedChain } from "../chain/view.ts";
 import { fromHeadline } from "../collections/headline.ts";
 import type { Address } from "../core/hex.ts";
-import { type BlockRange, type HeaderRef, nftStream, type StreamName } from "../events/types.ts";
+import { type BlockRange, nftStream, type StreamName } from "../events/types.ts";
 import type { StreamHead } from "../log/event-log.ts";
 import type { Finding } from "./audit.ts";
 import { Candidates, type CandidatesOptions } from "./candidates.ts";
@@ -25,8 +25,8 @@ interface IndexingOptions
     Pick<FlagsOptions, "lists" | "shapeOf">,
     Pick<JobsOptions, "decoder" | "archives" | "sampledBlocks">,
     Pick<FollowerOptions, "minPollMs" | "followEveryMs"> {
-  /** Resolves when all readers that answer as of the head have caught up with the log. `head`: the next one, if any. */
-  readonly settle: (head: HeaderRef | undefined) => Promise<void>;
+  /** The chain as readers see it. */
+  readonly view: PublishedChain;
   /** True while a client of this process subscribes to the chain. Announced blocks are then followed at once. */
   readonly hasSubscribers?: () => boolean;
 }
@@ -56,14 +56,14 @@ export class ChainIndexing {
 
   constructor(options: IndexingOptions) {
     this.#options = options;
-    const { log, clock, logger, lifecycle } = options;
+    const { log, clock, logger, lifecycle, view } = options;
     const { chainId } = options.chain;
-    this.view = new PublishedChain(log, chainId, options.settle, options.bounds?.headers);
+    this.view = view;
     const onFound = () => this.#follower.pollNow();
     const { lists, shapeOf } = options;
     const flags = new FlagRules({ chainId, log, clock, logger, lifecycle, lists, shapeOf, onFound });
     const onHead = (head: StreamHead) => this.#jobs.offer(head);
-    const proofs = new HistoryProofs({ ...options, view: this.view, onFound });
+    const proofs = new HistoryProofs({ ...options, onFound });
     const onCode = (...seen: Parameters<ChainIndexing["codeSeen"]>) => this.codeSeen(...seen);
     this.#descriptions = new ContractDescriptions({ ...options, onCode });
     this.#collections = new FollowedCollections({
@@ -82,7 +82,7 @@ export class ChainIndexing {
       ...{ ...options, flags },
       follower: this.#follower,
       collections: this.#collections,
-      finalized: () => this.view.finalized(),
+      finalized: () => view.finalized(),
     });
   }
 

@@ -16,6 +16,8 @@ import type { KeyCost, ListedKey } from "./models.ts";
 /** Setting of the log with the hash of the key made at first start. */
 export const FIRST_KEY_SETTING = "api-key-sha256";
 const FIRST_KEY = "first";
+/** The key that a command has in its own process. Bills have its name, and no list. */
+const OWN_KEY = "command line";
 /** What to do without a key of scope `operate`, as the end of a sentence. */
 export const WAY_TO_OPERATE =
   "set OPERATOR_KEYS, or run `bun run cli keys add <name> --scope operate` with the service's EVENT_LOG_URL";
@@ -100,6 +102,8 @@ interface KeysOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly environment: readonly EnvironmentKey[];
+  /** SHA-256 of a key of scope `operate` that is valid in this process only, in hex. */
+  readonly ownKeyHash?: string | undefined;
   /** Limits of a key that has none of its own. */
   readonly limits: KeyLimits;
   /** Called when a text of a key has become invalid. */
@@ -127,11 +131,15 @@ export class ApiKeys {
 
   constructor(options: KeysOptions) {
     this.#options = options;
-    const { environment, limits, logger } = options;
+    const { environment, ownKeyHash, limits, logger } = options;
     this.#requests = new TokenBuckets(options.clock);
     this.#newCollections = new TokenBuckets(options.clock);
     for (const { hash, ...key } of environment) {
       this.#put({ ...key, ...limits, source: "environment", createdAt: undefined }, hash);
+    }
+    if (ownKeyHash !== undefined) {
+      const own = { name: OWN_KEY, scope: "operate", source: "environment", createdAt: undefined } as const;
+      this.#put({ ...own, ...HIGHEST }, ownKeyHash);
     }
     this.#unsubscribe = options.log.subscribe((stream, version) => {
       if (stream !== keysStream || version <= this.#version) return;
@@ -326,7 +334,8 @@ export class ApiKeys {
     const today = Math.floor(this.#options.clock.now() / DAY_MS);
     const timeText = (ms: number | undefined) => (ms === undefined ? null : new Date(ms).toISOString());
     const nullable = (limit: number) => (Number.isFinite(limit) ? limit : null);
-    return [...this.#keys.values()].map((key) => {
+    const listed = [...this.#keys.values()].filter(({ name }) => name !== OWN_KEY);
+    return listed.map((key) => {
       const { name, scope, source, requestsPerMinute, collectionsPerHour, subscriptions, createdAt } = key;
       const uses = this.#uses.get(name);
       return {

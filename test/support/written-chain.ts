@@ -66,9 +66,7 @@ export class ShowingProcess {
     const { maxBytes = 1e9, ...others } = options;
     this.log = log;
     this.projections = new HotCollections({ log, logger: silentLogger, maxBytes, clockOf: () => this.view });
-    this.view = new PublishedChain(log, CHAIN_ID, (head) =>
-      head === undefined ? this.projections.resume(CHAIN_ID) : this.projections.settle(CHAIN_ID),
-    );
+    this.view = new PublishedChain(log, CHAIN_ID, (head) => this.projections.bringTo(CHAIN_ID, head));
     this.channel = new Channel({
       ...{ log, projections: this.projections, clock: systemClock, logger: silentLogger },
       chainOf: (chainId) => (chainId === CHAIN_ID ? this.view : undefined),

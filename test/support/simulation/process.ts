@@ -1,6 +1,7 @@
 /** One process of the service in the simulated world: real indexing, projections, pages and channel over fake edges. */
 import type { FollowBounds } from "../../../src/chain/consumer.ts";
 import { Leases } from "../../../src/chain/lease.ts";
+import { PublishedChain } from "../../../src/chain/view.ts";
 import { chainById, MULTICALL3 } from "../../../src/chains/chains.ts";
 import type { Collection } from "../../../src/collections/collection.ts";
 import { beginAnew, requestIdentification, requestIndexing } from "../../../src/collections/headline.ts";
@@ -98,6 +99,7 @@ export class SimProcess {
       maxBlocks: () => null,
       historyStart: () => undefined,
     });
+    const view = new PublishedChain(log, CHAIN_ID, (head) => this.projections.bringTo(CHAIN_ID, head), bounds?.headers);
     const quiet = () => undefined;
     const observer = { held: quiet, lost: quiet, handedOver: () => world.faults.hit("lease handed over") };
     this.indexing = new ChainIndexing({
@@ -127,9 +129,8 @@ export class SimProcess {
       collectionOf: () => Promise.reject(new AppError("no collections here", { code: "unsupported" })),
       accountOf: () => new Budget(),
       ...{ onVerdict: quiet, onDelayed: quiet, staleMs: LIMITS.reidentifyMs },
-      settle: (head) => (head === undefined ? this.projections.resume(CHAIN_ID) : this.projections.settle(CHAIN_ID)),
+      view,
     });
-    const { view } = this.indexing;
     this.#channel = new Channel({
       log,
       projections: this.projections,

@@ -198,6 +198,11 @@ describe("the sources", () => {
     ).toEqual([]);
   });
 
+  test("make collections and views of chains in the composition root only", () => {
+    const made = sources.filter((file) => /\bnew (?:HotCollections|PublishedChain)\(/.test(readFileSync(file, "utf8")));
+    expect(made.map((file) => relative(SRC, file)).sort()).toEqual(["chain-runtime.ts", "service.ts"]);
+  });
+
   test("read the environment in main.ts only, and time and chance in core/clock.ts only", () => {
     const wrong = sources.filter(isServers).filter((file) => {
       const text = readFileSync(file, "utf8").replace(/\/\*\*[\s\S]*?\*\//g, "");

@@ -1,7 +1,7 @@
 /** Commands that change: `reindex`, `remove` and `refresh` one collection, and `keys`. */
 import { countedText } from "../core/format.ts";
-import { WAY_TO_OPERATE } from "../operators/keys.ts";
-import { CommandError, FAILED, type Operator, USAGE } from "./access.ts";
+import { type KeyLimits, WAY_TO_OPERATE } from "../operators/keys.ts";
+import { CommandError, FAILED, type ServiceAccess, USAGE } from "./access.ts";
 import { CHAIN, CHAIN_HELP, type Command, type CommandRun, contractOf, shown, unknownWord } from "./command.ts";
 import { tableText } from "./terminal.ts";
 
@@ -18,8 +18,9 @@ const change = (name: "reindex" | "remove", summary: string, done: string): Comm
   help: CHAIN_HELP,
   run: async (run) => {
     const contract = contractOf(run, name);
-    await using operator = await run.open();
-    const answer = { ...contract, before: await operator.beginAnew(contract, name) };
+    await using service = await run.open({ contracts: [contract] });
+    const { before } = await service.ask((client) => client[name](contract));
+    const answer = { ...contract, before };
     run.print(run.values["json"] === true ? JSON.stringify(answer) : `${contract.chain} ${contract.address}  ${done}`);
     return 0;
   },
@@ -50,8 +51,8 @@ export const refreshCommand: Command = {
     const ids = run.words.slice(1);
     const wrong = ids.find((id) => !/^\d{1,78}$/.test(id));
     if (wrong !== undefined) throw new CommandError(`${shown(wrong)}: not a decimal token id`, USAGE);
-    await using operator = await run.open();
-    await operator.refresh(contract, ids.length === 0 ? undefined : ids);
+    await using service = await run.open({ contracts: [contract] });
+    await service.ask((client) => client.refresh(contract, ids.length === 0 ? undefined : ids));
     const what = ids.length === 0 ? "all tokens" : countedText(ids.length, "token");
     const text = `${contract.chain} ${contract.address}  metadata of ${what} is fetched again`;
     run.print(run.values["json"] === true ? JSON.stringify({ ...contract, tokenIds: ids }) : text);
@@ -108,8 +109,8 @@ export const keysCommand: Command = {
 };
 
 async function list({ open, print, values }: CommandRun): Promise<number> {
-  await using operator = await open();
-  const keys = await operator.keys();
+  await using service = await open();
+  const keys = await service.ask((client) => client.keys());
   if (values["json"] === true) print(JSON.stringify(keys, null, 2));
   else {
     const rows = keys.map(({ name, scope, source, createdAt, lastUse, ...limits }) => {
@@ -127,35 +128,38 @@ async function changeKey({ open, print, values }: CommandRun, action: string, na
   const { scope = "read", grace = "24h", ...given } = values as Readonly<Record<string, string | undefined>>;
   if (scope !== "read" && scope !== "operate") throw new CommandError("--scope: must be read or operate", USAGE);
   const limits = {
-    requestsPerMinute: countIn(given, "rpm"),
-    collectionsPerHour: countIn(given, "collections"),
-    subscriptions: countIn(given, "subscriptions"),
+    ...countIn(given, "rpm", "requestsPerMinute"),
+    ...countIn(given, "collections", "collectionsPerHour"),
+    ...countIn(given, "subscriptions", "subscriptions"),
   };
   const graceSeconds = secondsOf(grace);
-  await using operator = await open({ mayCreate: action === "add" });
+  await using service = await open({ mayCreate: action === "add" });
   if (action === "revoke") {
-    if (values["force"] !== true) await assertNotLast(operator, name);
-    await operator.revokeKey(name);
+    if (values["force"] !== true) await assertNotLast(service, name);
+    await service.ask((client) => client.revokeKey(name));
     print(values["json"] === true ? JSON.stringify({ name, revoked: true }) : `revoked ${name}`);
     return 0;
   }
-  const key = await (action === "add" ? operator.addKey(name, scope, limits) : operator.rotateKey(name, graceSeconds));
+  const { key } = await service.ask((client) =>
+    action === "add" ? client.addKey({ name, scope, ...limits }) : client.rotateKey(name, graceSeconds),
+  );
   if (values["json"] === true) print(JSON.stringify({ name, key }));
   else print(`${key}\n\nThis is the key ${name}. It is shown once and kept only as a hash.`);
   return 0;
 }
 
-/** @throws CommandError unless the option is absent or a count */
-function countIn(values: Readonly<Record<string, string | undefined>>, option: string): number | undefined {
+/** The limit of an option, if it is given. @throws CommandError unless it is a count */
+function countIn(values: Readonly<Record<string, string | undefined>>, option: string, limit: keyof KeyLimits) {
   const text = values[option];
-  if (text === undefined) return undefined;
-  if (/^\d{1,8}$/.test(text)) return Number(text);
+  if (text === undefined) return {};
+  if (/^\d{1,8}$/.test(text)) return { [limit]: Number(text) };
   throw new CommandError(`--${option}: must be a whole number from 1 on`, USAGE);
 }
 
 /** @throws CommandError if no other key may operate */
-async function assertNotLast(operator: Operator, name: string): Promise<void> {
-  const operating = (await operator.keys()).filter(({ scope }) => scope === "operate");
+async function assertNotLast(service: ServiceAccess, name: string): Promise<void> {
+  const keys = await service.ask((client) => client.keys());
+  const operating = keys.filter(({ scope }) => scope === "operate");
   if (operating.length !== 1 || operating[0]?.name !== name) return;
   const text = `${name} is the last key of scope operate: without one, every route for operators is closed`;
   throw new CommandError(`${text}. Add another key first, or give --force; later: ${WAY_TO_OPERATE}`, FAILED);

@@ -6,10 +6,10 @@
 import { parseArgs } from "node:util";
 import { addChainsOf, ConfigError, proxiesOf, readConfig } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
-import { AppError, messageOf, Refusal } from "../core/errors.ts";
+import { AppError, messageOf } from "../core/errors.ts";
 import { proxyFor } from "../core/proxies.ts";
 import type { KeyScope } from "../events/types.ts";
-import { BAD_CONFIG, CommandError, FAILED, HttpOperator, LogOperator, UNAVAILABLE, USAGE } from "./access.ts";
+import { BAD_CONFIG, boundedFetch, CommandError, FAILED, ServiceAccess, UNAVAILABLE, USAGE } from "./access.ts";
 import { keysCommand, refreshCommand, reindexCommand, removeCommand } from "./change-commands.ts";
 import { type Command, type CommandOptions, type CommandRun, shown, unknownWord, type Values } from "./command.ts";
 import { copyCommand } from "./copy-command.ts";
@@ -18,6 +18,7 @@ import { estimateCommand } from "./estimate-command.ts";
 import { exportCommand } from "./export-command.ts";
 import { indexCommand } from "./index-command.ts";
 import { backupCommand, restoreCommand, verifyCommand } from "./log-commands.ts";
+import { openReader } from "./own-service.ts";
 import { collectionsCommand, inspectCommand, priceCommand, statusCommand } from "./show-commands.ts";
 
 /** Without further words `main.ts` serves, before this table is read. */
@@ -81,7 +82,6 @@ export async function runCommand(words: readonly string[], options: RunOptions):
 function exitCodeOf(error: unknown): number {
   if (error instanceof CommandError) return error.exitCode;
   if (error instanceof ConfigError) return BAD_CONFIG;
-  if (error instanceof Refusal && error.code === "invalid_parameter") return USAGE;
   return error instanceof AppError && error.code === "log_unavailable" ? UNAVAILABLE : FAILED;
 }
 
@@ -114,9 +114,10 @@ async function perform(command: Command, rest: readonly string[], given: RunOpti
     const { url } = values;
     if (typeof url !== "string") return undefined;
     if (!/^https?:\/\//.test(url)) throw new CommandError("--url: must be an http or https URL", USAGE);
-    return new HttpOperator(url, keyOf(values, environment), signal, proxyFor(proxiesOf(environment), url));
+    const fetch = boundedFetch(signal, proxyFor(proxiesOf(environment), url));
+    return new ServiceAccess({ url, key: keyOf(values, environment), fetch });
   };
-  const open: CommandRun["open"] = async (options) => service() ?? LogOperator.open(config(), options);
+  const open: CommandRun["open"] = async (options) => service() ?? openReader({ config, say }, options);
   const beforeExit: CommandRun["beforeExit"] = (close) => interruption.add(close);
   const run = { words, values, print, say, redraw: redrawer(), signal, beforeExit, service, open, config };
   try {

@@ -2,8 +2,9 @@
 import type { CollectionEstimate, EstimatedRange } from "../client/index.ts";
 import { countText, durationText, printable, wholeText } from "../core/format.ts";
 import { COLLECTION_WORDS, statusWord } from "../status-words.ts";
-import { type HttpOperator, LogOperator, missingLog, type NamedContract } from "./access.ts";
-import { CHAIN, CHAIN_HELP, type Command, type CommandRun, contractOf, serviceOf } from "./command.ts";
+import { missingLog, type NamedContract, type ServiceAccess } from "./access.ts";
+import { CHAIN, CHAIN_HELP, type Command, type CommandRun, contractOf } from "./command.ts";
+import { openAsker } from "./own-service.ts";
 import { tableText } from "./terminal.ts";
 
 /** The part of the answer that is shown. */
@@ -20,31 +21,26 @@ export const estimateCommand: Command = {
   run: async (run) => {
     const contract = contractOf(run, "estimate");
     const status = run.values["url"] === undefined ? await statusInLog(run, contract) : undefined;
-    const work = await serviceOf(run);
-    try {
-      const answer = await estimateOf(work.operator, contract);
-      const estimate = status === undefined ? answer : { ...answer, status };
-      if (run.values["json"] === true) run.print(JSON.stringify(estimate, null, 2));
-      else for (const line of estimateLines(estimate)) run.print(line);
-      return 0;
-    } finally {
-      await work.close();
-    }
+    await using service = await openAsker(run, contract);
+    const answer = await estimateOf(service, contract);
+    const estimate = status === undefined ? answer : { ...answer, status };
+    if (run.values["json"] === true) run.print(JSON.stringify(estimate, null, 2));
+    else for (const line of estimateLines(estimate)) run.print(line);
+    return 0;
   },
 };
 
 /** The status of a collection in the log; null if there is no log, or it has nothing of the collection. @throws CommandError */
 async function statusInLog(run: CommandRun, { chain, address }: NamedContract): Promise<string | null> {
-  const config = run.config();
-  if (missingLog(config) !== undefined) return null;
-  await using operator = await LogOperator.open(config);
-  const [found] = await operator.collections({ chain, text: address });
+  if (missingLog(run.config()) !== undefined) return null;
+  await using service = await run.open();
+  const [found] = await service.collections({ chain, text: address });
   return found?.status ?? null;
 }
 
 /** Asks a service for an estimate. @throws CommandError */
-export async function estimateOf(operator: HttpOperator, contract: NamedContract): Promise<ShownEstimate> {
-  const { asOf: _, ...estimate } = await operator.ask((client) => client.estimate(contract));
+export async function estimateOf(service: ServiceAccess, contract: NamedContract): Promise<ShownEstimate> {
+  const { asOf: _, ...estimate } = await service.ask((client) => client.estimate(contract));
   return estimate;
 }
 

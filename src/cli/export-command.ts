@@ -1,21 +1,10 @@
-/** `export`: a collection at one block as a file, over a running service or over the log. */
+/** `export`: a collection at one block as a file. */
 import { rename, rm, stat } from "node:fs/promises";
-import { PublishedChain } from "../chain/view.ts";
-import { HotCollections } from "../collections/hot-collections.ts";
-import type { Config } from "../config.ts";
-import { isoTime } from "../core/block-time.ts";
-import { systemClock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
 import { bytesText } from "../core/format.ts";
-import { silentLogger } from "../core/logger.ts";
-import { EXPORT_FORMATS, type ExportFormat, type FileFacts, fileName, piecesOf } from "../exports/formats.ts";
-import { ParquetThread } from "../exports/parquet.ts";
-import { MetadataBooks } from "../metadata/books.ts";
-import { FactsReader, TokenTexts } from "../metadata/page.ts";
-import { Parser } from "../metadata/resolve/parser.ts";
-import { startWalk } from "../walks/walk.ts";
-import { CommandError, FAILED, type NamedContract, openCommandLog, USAGE } from "./access.ts";
-import { CHAIN, CHAIN_HELP, type Command, type CommandRun, contractOf, knownChain } from "./command.ts";
+import { EXPORT_FORMATS, type ExportFormat, type FileFacts, fileName } from "../exports/formats.ts";
+import { CommandError, FAILED, type NamedContract, type ServiceAccess, USAGE } from "./access.ts";
+import { CHAIN, CHAIN_HELP, type Command, type CommandRun, contractOf } from "./command.ts";
 
 export const exportCommand: Command = {
   name: "export",
@@ -43,19 +32,33 @@ export const exportCommand: Command = {
       throw new CommandError("--json needs --output: standard output is the file", USAGE);
     if (output === undefined && wish.format === "parquet" && process.stdout.isTTY === true)
       throw new CommandError("parquet is binary and would garble the terminal: give --output", USAGE);
-    const opened = await openExport(run, contract, wish);
+    await using service = await run.open({ contracts: [contract], isOfLogAlone: true });
+    const opened = await openExport(service, contract, wish);
     try {
       if (typeof output !== "string") await toStandardOutput(opened.pieces);
       else await toFile(run, opened, await pathOf(output, opened.facts, wish));
       return 0;
     } catch (error) {
       if (error instanceof CommandError) throw error;
-      throw new CommandError(`the export broke off, its file is incomplete: ${messageOf(error)}`, FAILED);
-    } finally {
-      await opened.close();
+      // A service in this process has said the reason before.
+      const reason = error === undefined ? "" : `: ${messageOf(error)}`;
+      throw new CommandError(`the export broke off, its file is incomplete${reason}`, FAILED);
     }
   },
 };
+
+interface ExportWish {
+  readonly format: ExportFormat;
+  readonly holders: boolean;
+  /** By default the newest final block, or the newest shown one if no final one has the collection. */
+  readonly asOfBlock: number | undefined;
+}
+
+/** A file that is made while it is read. */
+interface OpenExport {
+  readonly facts: FileFacts;
+  readonly pieces: AsyncIterable<Uint8Array>;
+}
 
 function wishOf({ values }: CommandRun): ExportWish {
   const format = String(values["format"] ?? "csv") as ExportFormat;
@@ -66,10 +69,12 @@ function wishOf({ values }: CommandRun): ExportWish {
   return { format, holders: values["holders"] === true, asOfBlock: asOf === undefined ? undefined : Number(asOf) };
 }
 
-async function openExport(run: CommandRun, contract: NamedContract, wish: ExportWish): Promise<OpenExport> {
-  const service = run.service();
-  if (service === undefined) return openLogExport(run.config(), contract, wish);
-  const { format, holders, asOfBlock } = wish;
+/** @throws CommandError if the collection can't be exported at that block */
+async function openExport(
+  service: ServiceAccess,
+  contract: NamedContract,
+  { format, holders, asOfBlock }: ExportWish,
+): Promise<OpenExport> {
   const { headers, body } = await service.ask((client) =>
     client.exported(contract, { format, holders, as_of_block: asOfBlock }),
   );
@@ -77,7 +82,7 @@ async function openExport(run: CommandRun, contract: NamedContract, wish: Export
     ...{ ...contract, block: headers.get("x-as-of-block") ?? "", block_hash: headers.get("x-as-of-hash") ?? "" },
     ...{ block_time: headers.get("x-as-of-time") ?? "", finality: headers.get("x-finality") ?? "" },
   };
-  return { facts, pieces: body ?? new ReadableStream<Uint8Array>(), close: async () => undefined };
+  return { facts, pieces: body ?? new ReadableStream<Uint8Array>() };
 }
 
 /** The path of the file: of that name, or of a name of its own in that folder. */
@@ -123,69 +128,5 @@ async function toStandardOutput(pieces: AsyncIterable<Uint8Array>): Promise<void
     await new Promise<void>((resolve, reject) => {
       process.stdout.write(piece, (error) => (error ? reject(error) : resolve()));
     });
-  }
-}
-
-// An export that reads the log itself, while no service runs or beside one.
-
-interface ExportWish {
-  readonly format: ExportFormat;
-  readonly holders: boolean;
-  /** By default the newest final block, or the newest shown one if no final one has the collection. */
-  readonly asOfBlock: number | undefined;
-}
-
-/** A file that is made while it is read. */
-interface OpenExport {
-  readonly facts: FileFacts;
-  readonly pieces: AsyncIterable<Uint8Array>;
-  close(): Promise<void>;
-}
-
-/** Part of `CACHE_MB` for metadata, as in the service. */
-const METADATA_PART = 0.25;
-
-/** @throws CommandError without a log; Refusal if the block can't be exported */
-async function openLogExport(
-  config: Config,
-  { chain: name, address }: NamedContract,
-  { format, holders, asOfBlock }: ExportWish,
-): Promise<OpenExport> {
-  const [logger, clock] = [silentLogger, systemClock];
-  const log = await openCommandLog(config);
-  const maxBytes = config.cacheBytes * METADATA_PART;
-  const projections = new HotCollections({ log, logger, maxBytes: config.cacheBytes });
-  const books = new MetadataBooks({ log, logger, maxBytes });
-  const parser = new Parser({ clock });
-  const close = async () => {
-    books.close();
-    parser.close();
-    await projections.close();
-    await log.close();
-  };
-  try {
-    const { chainId } = knownChain(name);
-    const view = new PublishedChain(log, chainId, () => projections.settle(chainId));
-    await view.load();
-    const source = { projections, chain: view, chainId, address };
-    const start = await startWalk(source, { asOfBlock, prefersFinal: true, byPair: holders });
-    const { walk, finalized } = start;
-    const header = view.header(walk.block);
-    const time = header && isoTime(header.timestamp);
-    const facts = {
-      ...{ chain: name, address, block: String(walk.block), block_hash: walk.hash || header?.hash, block_time: time },
-      finality: finalized ? "finalized" : "latest",
-    };
-    const texts = new TokenTexts(log, parser, maxBytes);
-    const reader = new FactsReader({ books, texts, log, clock, maxBytes, publicUrl: () => "" });
-    const known = { normalizeMetadata: false, mediaItems: false, asOf: clock.now() };
-    const pieces = piecesOf(source, start, {
-      ...{ format, holders, facts, parquet: new ParquetThread() },
-      factsOf: async (entries) => (await reader.read({ chainId, address }, entries, known)).facts,
-    });
-    return { facts, pieces, close };
-  } catch (error) {
-    await close();
-    throw error;
   }
 }

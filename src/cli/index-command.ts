@@ -2,6 +2,7 @@
  * `index`: requests the indexing of contracts, and with `--wait` shows the progress to the end. Without a running
  * service the command does the work itself, if no other process does.
  */
+import type { IndexAnswerItem } from "../client/index.ts";
 import { LIMITS } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
@@ -9,21 +10,15 @@ import { readOperatorFile } from "../core/files.ts";
 import { countText, durationText, printable, wholeText } from "../core/format.ts";
 import { parseAddress } from "../core/hex.ts";
 import type { ListedCollection } from "../operators/models.ts";
-import { leaseReports } from "../operators/status.ts";
 import { COLLECTION_WORDS, statusWord } from "../status-words.ts";
-import {
-  CommandError,
-  FAILED,
-  HttpOperator,
-  LogOperator,
-  type NamedContract,
-  type Operator,
-  type RequestedContract,
-  USAGE,
-} from "./access.ts";
-import { type Command, type CommandRun, knownChain, ownService, shown, type Work } from "./command.ts";
+import { CommandError, FAILED, type NamedContract, type ServiceAccess, USAGE } from "./access.ts";
+import { type Command, type CommandRun, knownChain, shown } from "./command.ts";
 import { estimateOf, rangeText, type ShownEstimate } from "./estimate-command.ts";
+import { openWorker } from "./own-service.ts";
 import { barText, reasonOf, tableText } from "./terminal.ts";
+
+/** Contracts per request. */
+const AT_ONCE = 500;
 
 const POLL_MS = 400;
 /** Polls that wait for the tokens of finished collections to be counted, which the service does afterwards. */
@@ -52,20 +47,26 @@ export const indexCommand: Command = {
   run: async (run) => {
     const contracts = await contractsOf(run);
     const isWaiting = run.values["wait"] === true;
-    const worker = new Worker(run, await run.open({ mayCreate: true }));
-    try {
-      if (isWaiting) await worker.ensure();
-      const estimates = isWaiting ? await estimatesOf(worker.operator, contracts) : NO_ESTIMATES;
-      const asked = await worker.operator.index(contracts);
-      if (isWaiting) return await waitFor(run, worker, asked, estimates);
-      if (run.values["json"] === true) run.print(JSON.stringify(asked, null, 2));
-      else for (const { chain, address, before } of asked) run.print(`${chain} ${address}  ${beforeText(before)}`);
-      return 0;
-    } finally {
-      await worker.close();
-    }
+    await using worker = new Worker(run, await run.open({ mayCreate: true, contracts }));
+    if (isWaiting) await worker.ensure();
+    const estimates = isWaiting ? await estimatesOf(worker, contracts) : NO_ESTIMATES;
+    const asked = await requested(worker.service, contracts);
+    if (isWaiting) return await waitFor(run, worker, asked, estimates);
+    if (run.values["json"] === true) run.print(JSON.stringify(asked, null, 2));
+    else for (const { chain, address, before } of asked) run.print(`${chain} ${address}  ${beforeText(before)}`);
+    return 0;
   },
 };
+
+/** Requests the indexing of contracts. Returns each with its status before, which is null if it was unknown. */
+async function requested(service: ServiceAccess, contracts: readonly NamedContract[]) {
+  const asked: IndexAnswerItem[] = [];
+  for (let at = 0; at < contracts.length; at += AT_ONCE) {
+    const { items } = await service.ask((client) => client.index(contracts.slice(at, at + AT_ONCE)));
+    asked.push(...items);
+  }
+  return asked;
+}
 
 /** The status of a collection before the request, in words. */
 function beforeText(before: string | null): string {
@@ -113,32 +114,36 @@ function linesOf(path: string): { text: string; place: string }[] {
     .filter(({ text }) => text !== "");
 }
 
-/** The way to a process that indexes: the given service, a running one over the log, or a service of its own. */
-class Worker {
+/** A service that indexes: the given one, another process that works on the log, or a whole one of the command's own. */
+class Worker implements AsyncDisposable {
   readonly #run: CommandRun;
-  #work: Work;
+  #service: ServiceAccess;
+  /** True if the service asks nodes itself. False for a reader of the log. */
+  isWhole: boolean;
 
-  constructor(run: CommandRun, operator: Operator) {
+  constructor(run: CommandRun, service: ServiceAccess) {
     this.#run = run;
-    this.#work = { operator, close: async () => operator[Symbol.asyncDispose]() };
+    this.#service = service;
+    this.isWhole = run.values["url"] !== undefined;
   }
 
-  get operator(): Operator {
-    return this.#work.operator;
+  get service(): ServiceAccess {
+    return this.#service;
   }
 
-  /** Starts the own service if the command only has the log, and no lease shows a process that works on it. */
+  /** Opens a whole service if the command has a reader, and no lease shows a process that works on the log. */
   async ensure(): Promise<void> {
-    const { operator } = this;
-    if (!(operator instanceof LogOperator)) return;
+    if (this.isWhole) return;
     // A process that was killed leaves its leases for some seconds.
-    if (leaseReports(await operator.log.leases()).length > 0) return;
-    await this.close();
-    this.#work = await ownService(this.#run);
+    const { leases } = await this.#service.ask((client) => client.status());
+    if (leases.length > 0) return;
+    await this[Symbol.asyncDispose]();
+    this.#service = await openWorker(this.#run);
+    this.isWhole = true;
   }
 
-  close(): Promise<void> {
-    return this.#work.close();
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#service[Symbol.asyncDispose]();
   }
 }
 
@@ -147,12 +152,12 @@ type Estimates = ReadonlyMap<string, ShownEstimate>;
 const NO_ESTIMATES: Estimates = new Map();
 
 /** Asks for estimates, to show them beside what was spent: only of a few contracts, because each costs calls. */
-async function estimatesOf(operator: Operator, contracts: readonly NamedContract[]): Promise<Estimates> {
-  if (!(operator instanceof HttpOperator) || contracts.length > MAX_ESTIMATED) return NO_ESTIMATES;
+async function estimatesOf({ isWhole, service }: Worker, contracts: readonly NamedContract[]): Promise<Estimates> {
+  if (!isWhole || contracts.length > MAX_ESTIMATED) return NO_ESTIMATES;
   const estimates = new Map<string, ShownEstimate>();
   for (const contract of contracts) {
     // A contract without code, and a key that may only read, have none.
-    const estimate = await estimateOf(operator, contract).catch(() => undefined);
+    const estimate = await estimateOf(service, contract).catch(() => undefined);
     if (estimate === undefined) continue;
     const isAlone = contracts.filter(({ chain }) => chain === contract.chain).length === 1;
     estimates.set(keyOf(contract), isAlone ? estimate : sharing(estimate));
@@ -173,7 +178,7 @@ function sharing(estimate: ShownEstimate): ShownEstimate {
 async function waitFor(
   run: CommandRun,
   worker: Worker,
-  contracts: readonly RequestedContract[],
+  contracts: readonly IndexAnswerItem[],
   estimates: Estimates,
 ): Promise<number> {
   const wanted = new Set(contracts.map(keyOf));
@@ -181,7 +186,7 @@ async function waitFor(
   let countPolls = 0;
   for (;;) {
     await worker.ensure();
-    const found = (await worker.operator.collections({})).filter((one) => wanted.has(keyOf(one)));
+    const found = (await worker.service.collections({})).filter((one) => wanted.has(keyOf(one)));
     const open = found.filter(({ status }) => !DONE.includes(status));
     const [failed, busy] = [open.filter(isStuck), open.filter((one) => !isStuck(one))];
     run.redraw(barsOf(found, open));

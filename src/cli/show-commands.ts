@@ -7,17 +7,9 @@ import { bytesText, countedText, countText, durationText, printable, wholeText }
 import { type NftEvent, nftStream, type Recorded } from "../events/types.ts";
 import { COLLECTION_STATUSES, type ListedCollection, type StatusReport } from "../operators/models.ts";
 import { CHAIN_WORDS, COLLECTION_WORDS, ENDPOINT_WORDS, statusWord, valuesWithWords } from "../status-words.ts";
-import { CommandError, FAILED, type Operator, openCommandLog, USAGE } from "./access.ts";
-import {
-  CHAIN,
-  CHAIN_HELP,
-  type Command,
-  type CommandRun,
-  contractOf,
-  knownChain,
-  serviceOf,
-  unknownWord,
-} from "./command.ts";
+import { CommandError, FAILED, openCommandLog, type ServiceAccess, USAGE } from "./access.ts";
+import { CHAIN, CHAIN_HELP, type Command, type CommandRun, contractOf, knownChain, unknownWord } from "./command.ts";
+import { openAsker } from "./own-service.ts";
 import { barText, reasonOf, tableText } from "./terminal.ts";
 
 const WATCH_MS = 1_000;
@@ -31,9 +23,9 @@ export const statusCommand: Command = {
   options: { watch: { type: "boolean" } },
   help: { "--watch": "Shows it again each second, in a terminal" },
   run: async (run) => {
-    await using operator = await run.open();
+    await using service = await run.open();
     for (;;) {
-      const lines = await statusLines(run, operator);
+      const lines = await statusLines(run, service);
       if (run.values["watch"] !== true || !process.stderr.isTTY) {
         for (const line of lines) run.print(line);
         return 0;
@@ -44,19 +36,25 @@ export const statusCommand: Command = {
   },
 };
 
-async function statusLines({ values }: CommandRun, operator: Operator): Promise<string[]> {
-  const report = await operator.status();
-  if (values["json"] === true) return [JSON.stringify(report, null, 2)];
-  const { log, collections, leases } = report;
-  const behind = "behindSeconds" in log ? ` · ${log.behindSeconds} s behind` : "";
+async function statusLines({ values }: CommandRun, service: ServiceAccess): Promise<string[]> {
+  const { asOf: _, ...report } = await service.ask((client) => client.status());
+  const isRunning = values["url"] !== undefined;
+  if (values["json"] === true) return [JSON.stringify(isRunning ? report : ofLog(report), null, 2)];
+  const { version, startedAt, instance, log, chains, collections, leases } = report;
   const free = log.freeBytes === null ? "" : ` · ${bytesText(log.freeBytes)} free`;
+  const behind = isRunning ? ` · ${log.behindSeconds} s behind` : "";
   return [
-    ...("version" in report ? [`version ${report.version} · since ${report.startedAt} · ${report.instance}`] : []),
+    ...(isRunning ? [`version ${version} · since ${startedAt} · ${instance}`] : []),
     `log ${log.engine} · ${bytesText(log.bytes)}${free} · ${log.writable ? "writable" : "not writable"}${behind}`,
-    ...("chains" in report ? chainLines(report.chains) : []),
+    ...(isRunning ? chainLines(chains) : []),
     `leases ${leases.length === 0 ? "none: no service is running" : leases.map(({ what }) => what).join(", ")}`,
     `collections ${countsText(collections)}${doubtText(report.inDoubt)}`,
   ];
+}
+
+/** What a report tells of the log. The rest is of the process that made it: of no interest if that is the command's own. */
+function ofLog({ log: { behindSeconds: _, ...log }, leases, collections, inDoubt }: StatusReport) {
+  return { log, leases, collections, inDoubt };
 }
 
 const doubtText = (count: number): string => (count === 0 ? "" : ` · ${wholeText(count)} in doubt`);
@@ -117,8 +115,8 @@ export const collectionsCommand: Command = {
     const filter = Object.fromEntries(
       Object.entries({ chain, status, text }).filter(([, value]) => value !== undefined),
     );
-    await using operator = await open();
-    const found = await operator.collections(filter as Record<string, string>);
+    await using service = await open();
+    const found = await service.collections(filter as Record<string, string>);
     if (values["json"] === true) print(JSON.stringify(found, null, 2));
     else print(tableText(["CHAIN", "ADDRESS", "NAME", "STATUS", "NFTS", "TRANSFERS", "LEFT"], found.map(rowOf)));
     return 0;
@@ -263,20 +261,20 @@ export const priceCommand: Command = {
   options: { ...CHAIN, block: { type: "string" } },
   help: { "--block <number>": "The price at the end of that block; the newest by default", ...CHAIN_HELP },
   run: async (run) => {
-    const { chain, address } = contractOf(run, "price");
+    const contract = contractOf(run, "price");
     const { block } = run.values;
     if (block !== undefined && !/^\d{1,15}$/.test(String(block)))
       throw new CommandError("--block: must be a number", USAGE);
-    const query = { chain, include: ["provenance"], to_block: block === undefined ? undefined : Number(block) };
-    const work = await serviceOf(run);
-    try {
-      const { asOf: _, ...price } = await work.operator.ask((client) => client.price(address, query));
-      if (run.values["json"] === true) run.print(JSON.stringify(price, null, 2));
-      else for (const line of priceLines(price)) run.print(line);
-      return 0;
-    } finally {
-      await work.close();
-    }
+    const query = {
+      chain: contract.chain,
+      include: ["provenance"],
+      to_block: block === undefined ? undefined : Number(block),
+    };
+    await using service = await openAsker(run, contract);
+    const { asOf: _, ...price } = await service.ask((client) => client.price(contract.address, query));
+    if (run.values["json"] === true) run.print(JSON.stringify(price, null, 2));
+    else for (const line of priceLines(price)) run.print(line);
+    return 0;
   },
 };
 

@@ -147,12 +147,12 @@ const costOf = ({ hour, day }: HourAndDayBill) => ({
 });
 
 /** The log's part of the report. */
-export function logReport(engine: string, { bytes, freeBytes, isWritable, lastAppendAt }: LogStatus) {
+function logReport(engine: string, { bytes, freeBytes, isWritable, lastAppendAt }: LogStatus) {
   const last = lastAppendAt === undefined ? null : new Date(lastAppendAt).toISOString();
   return { engine, bytes, freeBytes: freeBytes ?? null, writable: isWritable, lastAppendAt: last };
 }
 
-export const leaseReports = (leases: readonly HeldLease[]): StatusReport["leases"] =>
+const leaseReports = (leases: readonly HeldLease[]): StatusReport["leases"] =>
   leases.filter(isWork).map(({ name: what, holder }) => ({ what, holder }));
 
 const timeOf = ({ timestamp }: HeaderRef): string | null => isoTime(timestamp) ?? null;

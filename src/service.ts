@@ -153,7 +153,7 @@ export async function openOwnService(options: Omit<ServiceOptions, "ownKeyHash">
   const generations = generationsOf(
     { ...options, config, ownKeyHash: hashOfKey(key) },
     {
-      files: new OpenFiles(),
+      files: undefined,
       publicUrl: () => urlOf(config, config.port),
       onKeysDropped: () => undefined,
       onDropped: () => undefined,
@@ -245,7 +245,8 @@ interface Ground {
   readonly lifecycle: Lifecycle;
   readonly publicUrl: () => string;
   readonly isStopping: () => boolean;
-  readonly files: OpenFiles;
+  /** Undefined without a socket, whose clients need files. */
+  readonly files: OpenFiles | undefined;
   readonly onWentBack: () => void;
   /** How often this process has found that the log went back. */
   readonly losses: number;
@@ -547,7 +548,7 @@ async function startWork(parts: Assembly): Promise<void> {
   };
   lifecycle.run("lists", (signal) => lists.watch(listsChanged, signal));
   lifecycle.run("token lists", (signal) => tokenLists.watch(signal));
-  lifecycle.run("open files", (signal) => files.watch(clock, logger, signal));
+  if (files !== undefined) lifecycle.run("open files", (signal) => files.watch(clock, logger, signal));
   const sole = { log, clock, logger, holder: parts.instance };
   if (log.engine === "sqlite") lifecycle.run("sole process", (signal) => watchSoleProcess(sole, signal));
 }

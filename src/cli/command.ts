@@ -11,13 +11,13 @@ import { CommandError, type NamedContract, type ServiceAccess, USAGE } from "./a
 export type CommandOptions = NonNullable<ParseArgsConfig["options"]>;
 export type Values = Readonly<Record<string, string | boolean | undefined>>;
 
-/** What a service in the command's own process is opened for. */
-export interface LogOptions {
+/** What a reader is opened for: a service in the command's own process that answers from the log. */
+export interface ReaderOptions {
   /** True if the command may be the first to write to a log. */
   readonly mayCreate?: boolean;
   /** The contracts that the command names. */
   readonly contracts?: readonly NamedContract[];
-  /** True if the log has all that the answer needs. Else the chains of the contracts must have endpoints. */
+  /** True if the log alone has the answer. Else a contract is refused if its chain has no endpoints. */
   readonly isOfLogAlone?: boolean;
 }
 
@@ -38,7 +38,7 @@ export interface CommandRun {
   /** The running service of `--url`; undefined without that option. @throws CommandError */
   service(): ServiceAccess | undefined;
   /** The running service, or else one in this process that answers from the log. @throws CommandError */
-  open(options?: LogOptions): Promise<ServiceAccess>;
+  open(options?: ReaderOptions): Promise<ServiceAccess>;
   config(): Config;
 }
 

@@ -4,7 +4,7 @@ import { countText, durationText, printable, wholeText } from "../core/format.ts
 import { COLLECTION_WORDS, statusWord } from "../status-words.ts";
 import { missingLog, type NamedContract, type ServiceAccess } from "./access.ts";
 import { CHAIN, CHAIN_HELP, type Command, type CommandRun, contractOf } from "./command.ts";
-import { openAsker } from "./own-service.ts";
+import { openNodeReader } from "./own-service.ts";
 import { tableText } from "./terminal.ts";
 
 /** The part of the answer that is shown. */
@@ -21,7 +21,7 @@ export const estimateCommand: Command = {
   run: async (run) => {
     const contract = contractOf(run, "estimate");
     const status = run.values["url"] === undefined ? await statusInLog(run, contract) : undefined;
-    await using service = await openAsker(run, contract);
+    await using service = await openNodeReader(run, contract);
     const answer = await estimateOf(service, contract);
     const estimate = status === undefined ? answer : { ...answer, status };
     if (run.values["json"] === true) run.print(JSON.stringify(estimate, null, 2));

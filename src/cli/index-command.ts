@@ -14,7 +14,7 @@ import { COLLECTION_WORDS, statusWord } from "../status-words.ts";
 import { CommandError, FAILED, type NamedContract, type ServiceAccess, USAGE } from "./access.ts";
 import { type Command, type CommandRun, knownChain, shown } from "./command.ts";
 import { estimateOf, rangeText, type ShownEstimate } from "./estimate-command.ts";
-import { openWorker } from "./own-service.ts";
+import { openWholeService } from "./own-service.ts";
 import { barText, reasonOf, tableText } from "./terminal.ts";
 
 /** Contracts per request. */
@@ -117,33 +117,29 @@ function linesOf(path: string): { text: string; place: string }[] {
 /** A service that indexes: the given one, another process that works on the log, or a whole one of the command's own. */
 class Worker implements AsyncDisposable {
   readonly #run: CommandRun;
-  #service: ServiceAccess;
-  /** True if the service asks nodes itself. False for a reader of the log. */
+  service: ServiceAccess;
+  /** True if the service reads nodes itself. False for a reader of the log. */
   isWhole: boolean;
 
   constructor(run: CommandRun, service: ServiceAccess) {
     this.#run = run;
-    this.#service = service;
+    this.service = service;
     this.isWhole = run.values["url"] !== undefined;
-  }
-
-  get service(): ServiceAccess {
-    return this.#service;
   }
 
   /** Opens a whole service if the command has a reader, and no lease shows a process that works on the log. */
   async ensure(): Promise<void> {
     if (this.isWhole) return;
     // A process that was killed leaves its leases for some seconds.
-    const { leases } = await this.#service.ask((client) => client.status());
+    const { leases } = await this.service.ask((client) => client.status());
     if (leases.length > 0) return;
-    await this[Symbol.asyncDispose]();
-    this.#service = await openWorker(this.#run);
+    await this.service[Symbol.asyncDispose]();
+    this.service = await openWholeService(this.#run);
     this.isWhole = true;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#service[Symbol.asyncDispose]();
+    await this.service[Symbol.asyncDispose]();
   }
 }
 

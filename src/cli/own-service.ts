@@ -11,7 +11,7 @@ import { usageStream } from "../events/types.ts";
 import { appendWithRetry } from "../log/event-log.ts";
 import type { OwnService } from "../service.ts";
 import { missingLog, type NamedContract, openCommandLog, ServiceAccess } from "./access.ts";
-import { type CommandRun, knownChain, type LogOptions } from "./command.ts";
+import { type CommandRun, knownChain, type ReaderOptions } from "./command.ts";
 
 /** The client refuses a URL without a host. No request leaves the process. */
 const accessTo = ({ key, fetch }: OwnService, close: () => Promise<unknown>): ServiceAccess =>
@@ -20,7 +20,7 @@ const accessTo = ({ key, fetch }: OwnService, close: () => Promise<unknown>): Se
 /** Opens a reader of the configuration's log. @throws CommandError */
 export async function openReader(
   { config: readConfig, say }: Pick<CommandRun, "config" | "say">,
-  { mayCreate, contracts = [], isOfLogAlone = false }: LogOptions = {},
+  { mayCreate, contracts = [], isOfLogAlone = false }: ReaderOptions = {},
 ): Promise<ServiceAccess> {
   const config = readConfig();
   const named = new Set(contracts.map(({ chain }) => knownChain(chain)));
@@ -38,7 +38,7 @@ export async function openReader(
  * Opens a whole service, which does the work of its log, too.
  * @param onClosed called once the command has closed it
  */
-export async function openWorker(
+export async function openWholeService(
   run: CommandRun,
   config = run.config(),
   onClosed: () => Promise<void> = async () => undefined,
@@ -54,11 +54,11 @@ export async function openWorker(
 }
 
 /**
- * The service of `--url`, or a whole one for a command that asks nodes and changes nothing. That one has an empty log of
- * its own, which is deleted at the end: it does not work on what the operator's log has queued. Only its bill is written
- * there.
+ * Returns the service of `--url`, or opens a whole one for a command that reads nodes and changes nothing. That one has an
+ * empty log of its own, which is deleted at the end: it does not work on what the operator's log has queued. Only its bill
+ * is written there.
  */
-export async function openAsker(run: CommandRun, { chain: name }: NamedContract): Promise<ServiceAccess> {
+export async function openNodeReader(run: CommandRun, { chain: name }: NamedContract): Promise<ServiceAccess> {
   const running = run.service();
   if (running !== undefined) return running;
   const config = run.config();
@@ -71,7 +71,7 @@ export async function openAsker(run: CommandRun, { chain: name }: NamedContract)
     chains: config.chains.filter(({ chain }) => chain.name === name),
   };
   try {
-    return await openWorker(run, own, () => copyBill(own, config).finally(remove));
+    return await openWholeService(run, own, () => copyBill(own, config).finally(remove));
   } catch (error) {
     await remove();
     throw error;

@@ -9,7 +9,7 @@ import { COLLECTION_STATUSES, type ListedCollection, type StatusReport } from ".
 import { CHAIN_WORDS, COLLECTION_WORDS, ENDPOINT_WORDS, statusWord, valuesWithWords } from "../status-words.ts";
 import { CommandError, FAILED, openCommandLog, type ServiceAccess, USAGE } from "./access.ts";
 import { CHAIN, CHAIN_HELP, type Command, type CommandRun, contractOf, knownChain, unknownWord } from "./command.ts";
-import { openAsker } from "./own-service.ts";
+import { openNodeReader } from "./own-service.ts";
 import { barText, reasonOf, tableText } from "./terminal.ts";
 
 const WATCH_MS = 1_000;
@@ -270,7 +270,7 @@ export const priceCommand: Command = {
       include: ["provenance"],
       to_block: block === undefined ? undefined : Number(block),
     };
-    await using service = await openAsker(run, contract);
+    await using service = await openNodeReader(run, contract);
     const { asOf: _, ...price } = await service.ask((client) => client.price(contract.address, query));
     if (run.values["json"] === true) run.print(JSON.stringify(price, null, 2));
     else for (const line of priceLines(price)) run.print(line);

@@ -9,7 +9,7 @@ import { silentLogger } from "../../src/core/logger.ts";
 import { type NftEvent, nftStream, type StreamName, type TransfersCommitted } from "../../src/events/types.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
-import { committed, identified } from "../support/histories.ts";
+import { committed, hash, identified } from "../support/histories.ts";
 import { columnsOf } from "../support/naive-ledger.ts";
 import { temporaryLogUrl } from "../support/service.ts";
 

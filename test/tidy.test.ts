@@ -52,8 +52,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     ...["operator-files.ts", "chain-runtime.ts"],
   ],
   cli: [
-    ...["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections", "listings", "exports", "prices"],
-    ...["metadata", "operators", "walks", "client", "config.ts", "operator-files.ts", "service.ts", "status-words.ts"],
+    ...["core", "chains", "events", "log", "rpc", "chain", "ledger", "collections", "exports", "prices", "metadata"],
+    ...["operators", "client", "config.ts", "operator-files.ts", "service.ts", "status-words.ts"],
   ],
   "main.ts": ["service.ts", "config.ts", "core", "cli", "metadata"],
   client: ["chains"],

@@ -145,8 +145,8 @@ export class Metadata {
   readonly #resolver: Resolver;
   readonly #reader: FactsReader;
   readonly #chains = new Map<number, MetadataWorker>();
-  /** Tokens that this process requested from the process with the lease. */
-  readonly #requested = new LRUCache<string, true>({ max: 100_000, ttl: MIN_REFRESH_MS });
+  /** Tokens that this process requested from the process with the lease. Made with the first one: it takes ten milliseconds. */
+  #requested: LRUCache<string, true> | undefined;
   readonly #unsubscribe: () => void;
 
   constructor(options: MetadataOptions) {
@@ -255,6 +255,7 @@ export class Metadata {
   #requestThroughLog(of: { chainId: number; address: Address }, tokens: readonly TokenRef[], media: boolean): void {
     const fresh = tokens.filter((token) => {
       const key = `${of.chainId}/${of.address}/${keyOf(token)}/${media}`;
+      this.#requested ??= new LRUCache({ max: 100_000, ttl: MIN_REFRESH_MS });
       if (this.#requested.has(key)) return false;
       this.#requested.set(key, true);
       return true;

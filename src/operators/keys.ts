@@ -45,7 +45,7 @@ export interface KeyLimits {
 }
 
 /** Limits of a new key. An absent one is the server's. */
-export type GivenLimits = { readonly [Name in keyof KeyLimits]?: number | undefined };
+type GivenLimits = { readonly [Name in keyof KeyLimits]?: number | undefined };
 
 /** A key that a request has shown. */
 export interface ApiKey extends KeyLimits, Requester {

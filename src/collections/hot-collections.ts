@@ -7,6 +7,7 @@ import type { Address } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import {
   type BlockRange,
+  type HeaderRef,
   type NftEvent,
   nftStream,
   parseStream,

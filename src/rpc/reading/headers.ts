@@ -32,7 +32,7 @@ export async function headerFrom(
 /** Attempts per URL for data that it must have. Several nodes may be behind the URL, and some of them may lag. */
 const TRIES = 6;
 /** Times that an endpoint's head is asked for, to find a node of it that lags. */
-const HEAD_TRIES = 4;
+const HEAD_TRIES = 10;
 
 /**
  * Repeats a request, without a wait, until its answer is not undefined. The next answer may come from another node

@@ -440,9 +440,9 @@ export class LogReader {
           else if (requests !== undefined && isRetryable(error)) requests.left++;
           // A few blocks are hardly too many. A node that is behind refuses those above its head, in words of its own.
           const isOdd = isRangeRefusal(error) && error.hint === undefined && toBlock - fromBlock < FEW_BLOCKS;
-          if (isOdd && !sources.reached.has(endpoint)) {
+          if (isOdd && (sources.reached.get(endpoint) ?? -1) < toBlock) {
             await assertReached(endpoint, toBlock);
-            sources.reached.add(endpoint);
+            sources.reached.set(endpoint, toBlock);
           }
           throw error;
         }),
@@ -540,7 +540,7 @@ class Sources {
   /** True if an endpoint lacked an end of the stretch while it answered. */
   hasMoved = false;
   /** Endpoints that have shown a head above the blocks that they refused. */
-  readonly reached = new Set<Endpoint>();
+  readonly reached = new Map<Endpoint, number>();
   /** Contracts whose logs can't be read. */
   readonly doubted = new Set<Address>();
   /** True if logs were replaced by those of receipts or of another answer. */

@@ -76,11 +76,14 @@ export interface PageChain {
   isCanonical(block: BlockRef, since?: number): boolean;
 }
 
-/** The newest block the listing is valid for: the followed head if synced, else the block the backfill has reached. */
+/** The newest block the listing is valid for: the followed head if synced, else the block that is read so far. */
 export function currentBlock(collection: Collection, chain: PageChain): BlockRef | undefined {
-  const { status, end, completed } = collection;
-  if (status !== "synced") return end;
-  return chain.head() ?? end ?? completed;
+  const { status, end, completed, chainVersion } = collection;
+  const head = chain.head();
+  if (status === "synced") return head ?? end ?? completed;
+  // A collection that joins in parts has followed blocks. Those above the head are orphaned, and its own revert follows.
+  const isOrphaned = chainVersion > 0 && head !== undefined && end !== undefined && end.number > head.number;
+  return isOrphaned ? head : end;
 }
 
 /** True if the collection has not reached the block: another process may be ahead, or a crash set this one back. */

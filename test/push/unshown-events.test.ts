@@ -9,6 +9,7 @@ import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
 import type { ServerMessage } from "../../src/push/message-models.ts";
 import { type Connection, StreamSubscription } from "../../src/push/subscription.ts";
+import { snapshotOf } from "../../src/walks/snapshot.ts";
 import { committed, hash, identified } from "../support/histories.ts";
 import { columnsOf } from "../support/naive-ledger.ts";
 import { READER } from "../support/requesters.ts";
@@ -120,6 +121,19 @@ test("shows a collection that another process is ahead with, after a revert, up 
   expect([collection.end?.number, process.view.head()?.number]).toEqual([11, 10]);
   await append(reverted(10));
   await eventually("the revert is folded", async () => collection.end?.number === 10 || undefined);
+});
+
+test("lists a collection that joins in parts up to the ancestor, before its own revert comes", async () => {
+  const joining = `0x${"3".padStart(40, "0")}` as Address;
+  const part = { ...committed(0), toBlock: 9, toHash: hash(9), chainVersion: chain.version } as NftEvent;
+  const events: NftEvent[] = [{ type: "IndexingRequested" }, identified, part];
+  await log.append({ stream: nftStream(1, joining), events, expectedVersion: 0 });
+  const collection = await process.projections.get(1, joining);
+  expect(snapshotOf(collection, process.view, undefined).block).toMatchObject({ number: 9, hash: hash(9) });
+  await chain.revert(7);
+  await process.show();
+  expect([collection.status, collection.end?.number]).toEqual(["syncing", 9]);
+  expect(snapshotOf(collection, process.view, undefined).block).toMatchObject({ number: 7, hash: hash(7) });
 });
 
 test.each([undefined, 13, 12, 5])(

@@ -1,5 +1,4 @@
 /** The console in a browser as its tests use it: sign in, wait for words, press buttons. */
-import { expect } from "bun:test";
 import type { Browser, Page } from "puppeteer-core";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
@@ -57,14 +56,17 @@ export function hides(page: Page, words: string, selector = "body"): Promise<tru
   );
 }
 
-/** Presses the button with this text. */
-export async function press(page: Page, text: string): Promise<void> {
-  const isPressed = await page.evaluate(`(() => {
-    const button = [...document.querySelectorAll("button")].find((one) => one.textContent.trim() === ${JSON.stringify(text)});
-    button?.click();
-    return button !== undefined;
-  })()`);
-  expect([text, isPressed]).toEqual([text, true]);
+/** Waits until the first button with this text is enabled, and presses it once. */
+export function press(page: Page, text: string): Promise<true> {
+  return eventually(`the button ${text} is pressed`, async () => {
+    const isPressed = await page.evaluate(`(() => {
+      const button = [...document.querySelectorAll("button")].find((one) => one.textContent.trim() === ${JSON.stringify(text)});
+      const isEnabled = button?.disabled === false;
+      if (isEnabled) button.click();
+      return isEnabled;
+    })()`);
+    return isPressed === true ? true : undefined;
+  });
 }
 
 /** Replaces the text of a field. */

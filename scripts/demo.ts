@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TokenPrice } from "../src/client/index.ts";
-import { leadingDigits, nearest, stepsOf, usdOf } from "../src/console/recompute.ts";
+import { leadingDigits, nearest, stepsOf, usdOf } from "../src/console/price/recompute.ts";
 import { type Excerpt, Narrator, short } from "./demo/narrator.ts";
 import {
   type DemoService,

@@ -148,7 +148,7 @@ describe("a chain", () => {
       const { page } = await openConsole(browser, place, { root: rootOf(running), key: TEST_KEY });
       await showsTrouble(page, "wrong_chain");
       await goTo(page, `/search/${anvil.accounts[4]}`);
-      await shows(page, troubleText("eth", "wrong_chain"), ".choices");
+      await shows(page, troubleText("eth", "wrong_chain"), "main ul");
       await page.browserContext().close();
     }
     await expectSameWords(running, "wrong_chain", other.url);
@@ -208,7 +208,7 @@ describe("the notice", () => {
     const { page } = await openConsole(browser, "/", { root: rootOf(running) });
     await page.setViewport({ width: 360, height: 740, isMobile: true, hasTouch: true });
     // The overview has the words on the card of the chain.
-    await shows(page, troubleText("eth", "wrong_chain"), ".card");
+    await shows(page, troubleText("eth", "wrong_chain"), ".cards");
     for (const place of ["/", ...places()]) {
       await goTo(page, place);
       if (place !== "/") await showsTrouble(page, "wrong_chain");

@@ -88,7 +88,7 @@ test("keeps block, view and filter in the address, and opens a token at the chos
   // The token is the one of that block, and Back finds the gallery as it was.
   await page.locator(".gallery a").click();
   await shows(page, `At block ${minted + 1}`);
-  await shows(page, `Owner\n${brief(account(2))}`, ".facts");
+  await shows(page, `Owner\n${brief(account(2))}`, "dl");
   const moved = await shows(page, /minted/, "table");
   expect(moved).toContain(brief(account(2)));
   expect(moved).not.toContain(brief(account(3)));
@@ -130,7 +130,7 @@ test("keeps the columns of the gallery inside its box, with long names and witho
       const box = document.querySelector(".gallery");
       const grid = box.querySelector("ul");
       const end = box.getBoundingClientRect().right - parseFloat(getComputedStyle(box).paddingRight);
-      const cards = [...box.querySelectorAll("li, .card, .card *")];
+      const cards = [...box.querySelectorAll("li, .token, .token *")];
       return innerWidth === ${width} && grid.scrollWidth <= box.clientWidth && cards.length > 0 &&
         cards.every((one) => one.getBoundingClientRect().right <= end + 0.5);
     })()`);
@@ -503,7 +503,7 @@ test("tells the ids of an ERC-1155 apart, and shows holders with amounts", async
   await goTo(page, `/nft/eth/${multi.address}/${one}`);
   await shows(page, "2 holders", "main");
   await shows(page, new RegExp(`1\\s+${account(1)}\\s+70\\s+98.59%\\s+2\\s+${account(2)}\\s+1\\s+1.41%`, "i"), "tbody");
-  await shows(page, "Supply\n71", ".facts");
+  await shows(page, "Supply\n71", "dl");
   await goTo(page, `/nft/eth/${multi.address}/${one}?block=${minted}`);
   await shows(page, new RegExp(`2\\s+${account(2)}\\s+30\\s+30%`, "i"), "tbody");
   await page.setViewport({ width: 360, height: 740, isMobile: true, hasTouch: true });

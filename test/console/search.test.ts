@@ -74,20 +74,20 @@ const wallet = (): string => (anvil.accounts[1] as string).toLowerCase();
 
 test("leads from a token to its price, with or without one", async () => {
   await open(market.demo.address);
-  await shows(page, /eth\s+An ERC-20 token: [^(]+\(DEMO\), at \$[\d.,]+\. Go to its price/, ".choices");
+  await shows(page, /eth\s+An ERC-20 token: [^(]+\(DEMO\), at \$[\d.,]+\. Go to its price/, "main ul");
   await follow("Go to its price");
   await shows(page, "Where this price comes from");
   await goTo(page, `/search/${unsold.address}`);
-  await shows(page, "An ERC-20 token without a price: No pools found", ".choices");
+  await shows(page, "An ERC-20 token without a price: No pools found", "main ul");
   await follow("See what was asked");
   await shows(page, "no_pool");
 });
 
 test("leads to a collection, and to an NFT contract without having it indexed", async () => {
   await open(known.address);
-  await shows(page, "An NFT collection: Known KNO. Open the collection", ".choices");
+  await shows(page, "An NFT collection: Known KNO. Open the collection", "main ul");
   await goTo(page, `/search/${unread.address}`);
-  await shows(page, "An NFT contract that the service has not read.", ".choices");
+  await shows(page, "An NFT contract that the service has not read.", "main ul");
   const asked = await service.get(`/api/collections/eth/${unread.address}`);
   expect(asked.status).toBe(404);
   await follow("Open the collection");
@@ -98,8 +98,8 @@ test("leads to a collection, and to an NFT contract without having it indexed", 
 
 test("says of a wallet where it holds tokens, and leads there", async () => {
   await open(wallet());
-  await shows(page, "A wallet: an account without code. Wallets have no page", ".choices");
-  await shows(page, /It holds tokens in 1 of \d complete collections? of eth\.\s+Known: 3 tokens/, ".choices");
+  await shows(page, "A wallet: an account without code. Wallets have no page", "main ul");
+  await shows(page, /It holds tokens in 1 of \d complete collections? of eth\.\s+Known: 3 tokens/, "main ul");
   await follow("Known");
   await shows(page, "3 tokens at block");
   expect(await hashOf(page)).toContain(`owner=${wallet()}`);
@@ -107,10 +107,10 @@ test("says of a wallet where it holds tokens, and leads there", async () => {
 
 test("asks a key of scope read, which may not list collections, for the collection", async () => {
   await open(wallet(), TEST_KEY);
-  await shows(page, "A wallet: an account without code.", ".choices");
+  await shows(page, "A wallet: an account without code.", "main ul");
   await page.type("#collection-on-eth", "0x12");
   await press(page, "Show");
-  await shows(page, "The address of a collection has 0x and 40 hexadecimal digits.", ".choices");
+  await shows(page, "The address of a collection has 0x and 40 hexadecimal digits.", "main ul");
   await fill(page, "#collection-on-eth", known.address);
   await press(page, "Show");
   await shows(page, "3 tokens at block");
@@ -118,7 +118,7 @@ test("asks a key of scope read, which may not list collections, for the collecti
 
 test("says of another contract what it is not, also where it is opened as a collection", async () => {
   await open(feed.address);
-  await shows(page, "A contract, but no ERC-20 token. Look for NFTs in it", ".choices");
+  await shows(page, "A contract, but no ERC-20 token. Look for NFTs in it", "main ul");
   await follow("Look for NFTs in it");
   await shows(page, "This contract has no NFTs", "main");
   await shows(page, "A contract without NFTs, and no ERC-20 token: the service has nothing to show of it.", "main");
@@ -135,12 +135,12 @@ test("says of another contract what it is not, also where it is opened as a coll
 
 test("asks another chain on demand, and names the variable of one that is not enabled", async () => {
   await open(known.address);
-  await page.locator(".panel details summary").click();
+  await page.locator("article details summary").click();
   await press(page, "polygon");
   await shows(
     page,
     /polygon\s+This server does not read polygon\. Its operator enables .* RPC_URL_POLYGON\./,
-    ".choices",
+    "main ul",
   );
 });
 

@@ -1,0 +1,142 @@
+/** The overview: chains and endpoints, what is being indexed, what failed and why, log, memory and disk. */
+import { useState } from "preact/hooks";
+import type { ChainStatus, Client, ListedCollection, ServiceStatus } from "../../client/index.ts";
+import { IndexForm } from "../operate/index-form.tsx";
+import { Action } from "../parts/action.tsx";
+import { CollectionTable } from "../parts/collection-table.tsx";
+import { Twin } from "../parts/curl.tsx";
+import { Filter } from "../parts/fields.tsx";
+import { plain } from "../parts/format.ts";
+import { Panel } from "../parts/parts.tsx";
+import { QueryView } from "../parts/query-view.tsx";
+import { linkTo } from "../state/place.ts";
+import { useQuery } from "../state/query.ts";
+import { useSession } from "../state/session.ts";
+import { ChainCard } from "./chain-card.tsx";
+import { EXAMPLES, Offers } from "./offers.tsx";
+import { ServiceFacts } from "./service-facts.tsx";
+
+const PAUSE_MS = 1_000;
+/** Rows of each table. The filter finds the rest. */
+const MOST = 200;
+const BUSY = ["requested", "indexing", "joining"] as const;
+
+interface Seen {
+  readonly status: ServiceStatus;
+  readonly busy: readonly ListedCollection[];
+  readonly failing: readonly ListedCollection[];
+  readonly listed: readonly ListedCollection[];
+  readonly hasMore: boolean;
+}
+
+/** Asks for the status, and only for those lists that have entries. */
+async function look(client: Client, text: string, signal: AbortSignal): Promise<Seen> {
+  const status = await client.status({ signal });
+  const listOf = async (one: ListedCollection["status"]) =>
+    status.collections[one] === 0 ? [] : (await client.collectionPage({ status: one, limit: MOST, signal })).result;
+  const [failing, ...busy] = await Promise.all([listOf("failing"), ...BUSY.map(listOf)]);
+  const { result, cursor } = await client.collectionPage({ text, limit: MOST, signal });
+  return { status, busy: busy.flat(), failing, listed: result, hasMore: cursor !== null };
+}
+
+export function OverviewScreen({ offers }: { readonly offers: readonly string[] }) {
+  const { client } = useSession();
+  const [text, setText] = useState("");
+  const seen = useQuery(["overview", text], (signal) => look(client, text, signal), { everyMs: PAUSE_MS });
+  return (
+    <>
+      <h1>Overview</h1>
+      <QueryView of={seen} loading="Asking for the state of the service…">
+        {(value) => <Overview {...{ ...value, offers, text }} onText={setText} />}
+      </QueryView>
+    </>
+  );
+}
+
+interface OverviewOptions extends Seen {
+  readonly offers: readonly string[];
+  /** The text of the filter. */
+  readonly text: string;
+  readonly onText: (text: string) => void;
+}
+
+function Overview({ status, busy, failing, listed, hasMore, offers, text, onText }: OverviewOptions) {
+  const isEmpty = Object.values(status.collections).every((count) => count === 0);
+  return (
+    <>
+      <IndexPanel {...{ isEmpty, offers }} chains={status.chains} />
+      <Panel title="Chains">
+        <div class="cards">
+          {status.chains.map((chain) => (
+            <ChainCard key={chain.chainId} {...{ chain, status }} />
+          ))}
+        </div>
+      </Panel>
+      {busy.length === 0 ? null : (
+        <Panel title="Being indexed">
+          <CollectionTable rows={busy} />
+        </Panel>
+      )}
+      {failing.length === 0 ? null : <FailingPanel rows={failing} />}
+      {isEmpty ? null : (
+        <Panel title="Collections">
+          <Filter id="known-collections" value={text} onInput={onText} />
+          {listed.length === 0 ? (
+            <p>
+              No collection has this in its address, name or symbol. Change the filter, or index the contract above.
+            </p>
+          ) : (
+            <CollectionTable rows={listed} />
+          )}
+          {hasMore ? <p class="quiet">These are the first {MOST}. The filter finds the others.</p> : null}
+        </Panel>
+      )}
+      <ServiceFacts status={status} />
+      <Twin commands={["status --watch"]} />
+    </>
+  );
+}
+
+interface FirstOptions {
+  readonly isEmpty: boolean;
+  readonly offers: readonly string[];
+  readonly chains: readonly ChainStatus[];
+}
+
+/** Requests the indexing of a contract. The demo's address offers its contracts as `?try=chain:address`. */
+function IndexPanel({ isEmpty, offers, chains }: FirstOptions) {
+  const names = chains.map(({ name }) => name);
+  const shown = offers.length > 0 || !isEmpty || !names.includes("eth") ? offers : EXAMPLES;
+  return (
+    <Panel title={isEmpty ? "Begin here" : "Index a collection"}>
+      {isEmpty ? (
+        <p>Enter the address of an NFT contract. The service reads its history from the chain, and shows it below.</p>
+      ) : null}
+      <IndexForm chains={names} />
+      <Offers offers={shown} />
+    </Panel>
+  );
+}
+
+function FailingPanel({ rows }: { readonly rows: readonly ListedCollection[] }) {
+  const { client, reload } = useSession();
+  const again = async (contract: ListedCollection) => {
+    await client.reindex(contract);
+    reload("overview");
+    return "It is tried again.";
+  };
+  return (
+    <Panel title="Failed">
+      <ul>
+        {rows.map((row) => (
+          <li key={`${row.chain}/${row.address}`}>
+            <a href={linkTo.collection(row.chain, row.address)}>{plain(row.name ?? "", 40) || row.address}</a> on{" "}
+            {row.chain}: {plain(row.lastError ?? "no reason is known", 200)} ({row.attempts} attempts
+            {row.nextTry === null ? "" : `, next ${row.nextTry.slice(11, 19)} UTC`}){" "}
+            <Action name="Try again from the beginning" work={() => again(row)} />
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}

@@ -1,0 +1,69 @@
+/** Numbers, times, addresses and names as people read them. */
+import { isolated } from "./direction.ts";
+
+const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+const PERCENT = new Intl.NumberFormat("en-US", { style: "percent", maximumFractionDigits: 2 });
+const SHORT = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
+
+export const whole = (count: number | bigint): string => WHOLE.format(count);
+/** `1 token`, `2 tokens`. */
+export const counted = (count: number, what: string): string => `${whole(count)} ${what}${count === 1 ? "" : "s"}`;
+export const short = (count: number): string => (count < 10_000 ? whole(count) : SHORT.format(count));
+/** @param share from 0 to 1 */
+export const percent = (share: number): string => PERCENT.format(share);
+
+/** Six significant digits of a long decimal. */
+export const shortened = (text: string): string =>
+  new Intl.NumberFormat("en-US", { maximumSignificantDigits: 6 }).format(Number(text));
+
+/** `942 B`, `3.0 MB`. */
+export function bytes(count: number): string {
+  const units = ["B", "KB", "MB", "GB", "TB"];
+  let [value, unit] = [count, 0];
+  while (value >= 1_000 && unit < units.length - 1) [value, unit] = [value / 1_000, unit + 1];
+  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
+}
+
+/** `18 s`, `3 min`, `2 h 10 min`, `4 days`. */
+export function duration(seconds: number): string {
+  if (seconds < 60) return `${Math.max(0, Math.round(seconds))} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`;
+}
+
+/** The age of an ISO time: `18 s ago`. */
+export const ago = (time: string): string => `${duration((Date.now() - Date.parse(time)) / 1_000)} ago`;
+
+/** `2026-11-24 04:02:30 UTC`. */
+export const clock = (time: string): string => `${time.slice(0, 19).replace("T", " ")} UTC`;
+
+/** `0xbc4c…f13d`. */
+export const brief = (address: string): string =>
+  address.length > 14 ? `${address.slice(0, 6)}…${address.slice(-4)}` : address;
+
+/**
+ * Names and ids come from contracts: what could hide or turn other text is left out, and long ones are cut. A name that is
+ * written from right to left doesn't turn its neighbours.
+ */
+export function plain(text: string, most = 80): string {
+  const clean = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "·");
+  const short = clean.length > most ? `${clean.slice(0, most)}…` : clean;
+  return isolated(short);
+}
+
+/** Cuts a long text in the middle: names of tokens often differ at their ends only. */
+export function cutInside(text: string, most: number): string {
+  const letters = [...text];
+  if (letters.length <= most) return text;
+  const end = Math.floor((most - 1) / 2);
+  return `${letters.slice(0, most - 1 - end).join("")}…${letters.slice(-end).join("")}`;
+}
+
+const ADDRESS = /^0x[0-9a-f]{40}$/i;
+export const NO_OWNER = `0x${"0".repeat(40)}`;
+export const isAddress = (text: string): boolean => ADDRESS.test(text);
+
+/** A reason as a sentence. */
+export const sentenceOf = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;

@@ -1,0 +1,4 @@
+/** Where the service is. */
+
+/** Base URL of the service, with a slash at the end. The script is at `console/app.js` below it, on any host and path. */
+export const BASE = new URL("..", import.meta.url).href;

@@ -6,7 +6,8 @@ import { QueryView } from "../parts/query-view.tsx";
 import type { CollectionAt, Where } from "../state/place.ts";
 import { readyValue } from "../state/query.ts";
 import { useSession } from "../state/session.ts";
-import type { CollectionState, Happening } from "./collection-state.ts";
+import type { CollectionState } from "./collection-state.ts";
+import type { Happening } from "./progress.ts";
 import { Transfers } from "./transfers.tsx";
 
 interface ActivityOptions extends Pick<CollectionState, "happenings" | "metadata" | "details"> {

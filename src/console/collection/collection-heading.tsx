@@ -7,12 +7,12 @@ import { Picture } from "./picture.tsx";
 
 interface HeadingOptions extends Where {
   readonly record: NftRecord | undefined;
-  readonly total: number;
-  readonly isReady: boolean;
+  /** Number of tokens; undefined until the collection is complete and known. */
+  readonly total: number | undefined;
   readonly flags: CollectionDetails["flags"] | undefined;
 }
 
-export function CollectionHeading({ chain, address, record, total, isReady, flags }: HeadingOptions) {
+export function CollectionHeading({ chain, address, record, total, flags }: HeadingOptions) {
   const rule = flags?.rule == null ? "" : ` (rule ${plain(flags.rule, 100)})`;
   const isTrue = (flag: unknown) => flag === true || flag === "true";
   return (
@@ -23,10 +23,10 @@ export function CollectionHeading({ chain, address, record, total, isReady, flag
       <p>
         {chain} · <AddressLink value={address} chain={chain} />
         {record === undefined ? "" : ` · ${record.contract_type}`}
-        {isReady ? ` · ${counted(total, "NFT")}` : ""}
+        {total === undefined ? "" : ` · ${counted(total, "NFT")}`}
         {isTrue(record?.verified_collection) ? <span class="flag good"> verified by the operator</span> : null}
         {isTrue(record?.possible_spam) ? <span class="flag bad"> possible spam{rule}</span> : null}
-        {isReady && record === undefined ? (
+        {total === 0 ? (
           <>
             {" "}
             · <a href={linkTo.price(chain, address)}>its price, if it is an ERC-20 token</a>
@@ -52,7 +52,7 @@ export function AboutCollection({
     <section class="details" aria-label="About the collection">
       {hasPicture ? <Picture record={{ media }} pixels={100} /> : null}
       <div>
-        {description === null ? null : <p class="description">{plain(description, MOST_DESCRIBED)}</p>}
+        {description === null ? null : <p>{plain(description, MOST_DESCRIBED)}</p>}
         {externalLink === null ? null : <code>{plain(externalLink, 200)}</code>}
       </div>
     </section>

@@ -1,46 +1,13 @@
 /** What is known of a collection while its screen is open: its newest page, its progress, and what happened. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import type {
-  AsOf,
-  Client,
-  CollectionDetails,
-  FailedMessage,
-  FeedMessage,
-  MetadataMessage,
-  NftPage,
-} from "../../client/index.ts";
+import type { AsOf, Client, CollectionDetails, MetadataMessage, NftPage } from "../../client/index.ts";
 import { detailsOf } from "../state/details.ts";
 import { useMessages } from "../state/messages.ts";
 import { type CollectionAt, keyAt, type Where } from "../state/place.ts";
 import { type QueryState, useQuery } from "../state/query.ts";
 import { useSession } from "../state/session.ts";
+import { type Happening, happeningOf, isNews, NO_PROGRESS, type Progress, progressAfter } from "./progress.ts";
 
-export type Happening =
-  | { readonly is: "reorged"; readonly time: string; readonly block: number }
-  | { readonly is: "failed"; readonly time: string; readonly reason: string };
-
-/** How far the indexing is, as the socket tells. */
-export interface Progress {
-  readonly isDone: boolean;
-  readonly percent: number | null;
-  readonly blocksLeft: number | null;
-  readonly transfers: number | null;
-  /** Why nothing moves. */
-  readonly reason: string | undefined;
-  readonly failure: FailedMessage | undefined;
-  /** What can't be known of the collection, as the newest message says. */
-  readonly inDoubt: { readonly block: number; readonly reason: string } | undefined;
-  /** True once a message said how far the indexing is. */
-  readonly isHeard: boolean;
-  /** True if the collection was complete before: an operator removed it, or has it indexed again. */
-  readonly isReset: boolean;
-}
-
-const UNKNOWN: Progress = {
-  ...{ isDone: false, percent: null, blocksLeft: null, transfers: null },
-  ...{ reason: undefined, failure: undefined, isReset: false, isHeard: false },
-  inDoubt: undefined,
-};
 /** Happenings kept on the page. */
 const MOST_HAPPENINGS = 200;
 /** Pause between two looks at the newest block, however many messages come. */
@@ -87,7 +54,7 @@ export async function readHead(client: Client, at: CollectionAt, signal: AbortSi
 
 export function useCollection({ chain, address }: Where): CollectionState {
   const { client, reload } = useSession();
-  const [progress, setProgress] = useState(UNKNOWN);
+  const [progress, setProgress] = useState(NO_PROGRESS);
   const [happenings, setHappenings] = useState<readonly Happening[]>([]);
   const [metadata, setMetadata] = useState<MetadataMessage>();
   const reloadNewest = () => reload("newest", chain, address);
@@ -97,7 +64,7 @@ export function useCollection({ chain, address }: Where): CollectionState {
     reload("details", chain, address);
   });
   /** Requests that are sent before the next render need the newest progress, too. */
-  const latest = useRef(UNKNOWN);
+  const latest = useRef(NO_PROGRESS);
   const show = (next: Progress) => {
     latest.current = next;
     setProgress(next);
@@ -150,49 +117,6 @@ function useRemoval(latest: { readonly current: Progress }, show: (next: Progres
     }
   };
   return { isRemoving, ended, remove };
-}
-
-/** True if the newest page may be out of date. */
-function isNews(message: FeedMessage): boolean {
-  if (message.type === "status") return message.status !== "SYNCED" || message.gap === true;
-  if (message.type === "failed") return message.nextTry === null;
-  return ["indexed", "transfers", "reorged"].includes(message.type);
-}
-
-function progressAfter(before: Progress, message: FeedMessage, wasReady: boolean): Progress {
-  switch (message.type) {
-    case "status": {
-      const isDone = message.status === "SYNCED";
-      const isReset = !isDone && (before.isReset || wasReady);
-      return {
-        ...(isReset ? UNKNOWN : before),
-        ...{ isDone, isReset, isHeard: true },
-        percent: message.percent,
-        failure: undefined,
-        inDoubt: message.inDoubt,
-      };
-    }
-    case "progress": {
-      const { percent, blocksLeft, transfers, reason } = message;
-      return { ...before, isHeard: true, percent, blocksLeft, transfers, reason, failure: undefined };
-    }
-    case "indexed":
-      return {
-        ...before,
-        ...{ isHeard: true, isDone: true, isReset: false, percent: 100, reason: undefined, failure: undefined },
-      };
-    case "failed":
-      return { ...before, isHeard: true, failure: message, inDoubt: message.inDoubt };
-    default:
-      return before;
-  }
-}
-
-function happeningOf(message: FeedMessage): Happening | undefined {
-  const time = new Date().toISOString();
-  if (message.type === "reorged") return { is: "reorged", time, block: message.block };
-  if (message.type === "failed") return { is: "failed", time, reason: message.reason };
-  return undefined;
 }
 
 /** A function that runs at the start of a burst of calls, and once more after the pause. */

@@ -19,9 +19,9 @@ export function CollectionScreen({ chain, address }: Where) {
   return (
     <>
       <CollectionHeading
-        {...{ chain, address, isReady }}
+        {...{ chain, address }}
         record={head?.page.result[0]}
-        total={head?.total ?? 0}
+        total={isReady ? head?.total : undefined}
         flags={details?.flags}
       />
       {details === undefined ? null : <AboutCollection {...details} />}

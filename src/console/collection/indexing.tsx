@@ -4,7 +4,8 @@ import { clock, plain, short, whole } from "../parts/format.ts";
 import { Bar } from "../parts/parts.tsx";
 import type { Where } from "../state/place.ts";
 import { useSession } from "../state/session.ts";
-import type { CollectionState, Progress } from "./collection-state.ts";
+import type { CollectionState } from "./collection-state.ts";
+import type { Progress } from "./progress.ts";
 
 type UnreadyOptions = Where & Pick<CollectionState, "progress" | "found">;
 

@@ -6,14 +6,12 @@ import { bytes, clock, plain, short } from "../parts/format.ts";
 import { Panel } from "../parts/parts.tsx";
 import { QueryView } from "../parts/query-view.tsx";
 import { Table, type TableColumn } from "../parts/table.tsx";
-import { useQuery } from "../state/query.ts";
-import { useSession } from "../state/session.ts";
+import { useStatus } from "../state/status.ts";
 
 const PAUSE_MS = 2_000;
 
 export function EndpointsPanel() {
-  const { client } = useSession();
-  const status = useQuery(["endpoints"], (signal) => client.status({ signal }), { everyMs: PAUSE_MS });
+  const status = useStatus(PAUSE_MS);
   return (
     <Panel title="Endpoints">
       <QueryView of={status} loading="Asking for the state of the endpoints…">

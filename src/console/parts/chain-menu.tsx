@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { CHAIN_NAMES } from "../../client/index.ts";
 import { readyValue, useQuery } from "../state/query.ts";
 import { useSession } from "../state/session.ts";
+import { useStatus } from "../state/status.ts";
 import { Choice } from "./fields.tsx";
 
 /** Most tokens that the service lists at once. */
@@ -14,12 +15,13 @@ const MOST_TOKENS = 500;
  */
 export function useChains(): readonly string[] {
   const { client, scope } = useSession();
-  const chains = useQuery(["chains"], async (signal) => {
-    if (scope === "operate") return (await client.status({ signal })).chains.map(({ name }) => name);
-    const tokens = await client.findTokens("", { limit: MOST_TOKENS, signal });
-    return tokens.length === 0 ? Object.values(CHAIN_NAMES) : [...new Set(tokens.map(({ chain }) => chain))];
+  const status = readyValue(useStatus());
+  const tokens = useQuery(["tokens", ""], (signal) => client.findTokens("", { limit: MOST_TOKENS, signal }), {
+    isOn: scope === "read",
   });
-  return readyValue(chains) ?? [];
+  if (status !== undefined) return status.chains.map(({ name }) => name);
+  const known = readyValue(tokens);
+  return known?.length === 0 ? Object.values(CHAIN_NAMES) : [...new Set(known?.map(({ chain }) => chain))];
 }
 
 /** The chosen chain: at first the given one, else the first of those that are enabled. */

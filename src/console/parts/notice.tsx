@@ -2,8 +2,9 @@
 import type { ComponentChildren } from "preact";
 import { type ChainTrouble, troubleOfReport, troubleText, wayOutOf } from "../../chains/trouble.ts";
 import { CHAIN_NAMES, type ChainStatus } from "../../client/index.ts";
-import { readyValue, useQuery } from "../state/query.ts";
+import { readyValue } from "../state/query.ts";
 import { useSession } from "../state/session.ts";
+import { useStatus } from "../state/status.ts";
 import { useWatched } from "../state/watched.ts";
 import { ShellLine } from "./copy.tsx";
 import { clock, plain, whole } from "./format.ts";
@@ -15,12 +16,8 @@ const POLL_MS = 10_000;
  * Other keys may not read that, and see what the newest answer about the chain said.
  */
 export function ChainNotice({ chain }: { readonly chain: string }) {
-  const { client, scope } = useSession();
   const told = useToldTrouble(chain);
-  const polled = useQuery(["notice"], (signal) => client.status({ signal }), {
-    ...{ everyMs: POLL_MS, isOn: scope === "operate" },
-  });
-  const status = readyValue(polled)?.chains.find(({ name }) => name === chain.toLowerCase());
+  const status = readyValue(useStatus(POLL_MS))?.chains.find(({ name }) => name === chain.toLowerCase());
   const trouble = status === undefined ? told : troubleOfReport(status);
   if (trouble === undefined) return null;
   return (

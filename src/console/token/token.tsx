@@ -77,7 +77,7 @@ function Details({ record, locked, chain, address, block }: DetailsOptions) {
     <div class="details">
       <Picture record={record} pixels={280} />
       <div>
-        {metadata?.description == null ? null : <p class="description">{plain(metadata.description, 1_000)}</p>}
+        {metadata?.description == null ? null : <p>{plain(metadata.description, 1_000)}</p>}
         <dl>
           <Fact name="Token id">
             <code>{plain(record.token_id)}</code>

@@ -3,7 +3,7 @@ import type { Client } from "../../client/index.ts";
 import { AddressForm } from "../parts/address-form.tsx";
 import { counted, plain } from "../parts/format.ts";
 import { QueryView } from "../parts/query-view.tsx";
-import { linkTo, type Where } from "../state/place.ts";
+import { goTo, linkTo, type Where } from "../state/place.ts";
 import { useQuery } from "../state/query.ts";
 import { useSession } from "../state/session.ts";
 
@@ -41,10 +41,6 @@ async function holdingsOf(client: Client, { chain, address }: Where, signal: Abo
 /** A wallet on a chain. Only a key of scope operate may list the collections to look in. */
 export function Wallet({ chain, address }: Where) {
   const { scope } = useSession();
-  const show = async (collection: string) => {
-    location.hash = linkTo.owned(chain, collection, address);
-    return "";
-  };
   return (
     <>
       <p>
@@ -55,7 +51,7 @@ export function Wallet({ chain, address }: Where) {
       <AddressForm
         {...{ id: `collection-on-${chain}`, label: "What it holds in the collection", action: "Show" }}
         wrong="The address of a collection has 0x and 40 hexadecimal digits."
-        onAddress={show}
+        onAddress={(collection) => goTo(linkTo.owned(chain, collection, address))}
       />
     </>
   );

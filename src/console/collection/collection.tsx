@@ -1,7 +1,9 @@
 /** A collection: its progress while it is read, then its views at any block. */
+
 import { AddressOn, FindingText, findingOf } from "../address/address.tsx";
 import { whole } from "../parts/format.ts";
 import { ChainNotice } from "../parts/notice.tsx";
+import { StatusLine } from "../parts/parts.tsx";
 import { Failure } from "../parts/query-view.tsx";
 import type { Where } from "../state/place.ts";
 import { readyValue } from "../state/query.ts";
@@ -51,11 +53,7 @@ function Content({ chain, address, state }: Where & { readonly state: Collection
       return <CollectionViews {...{ chain, address, state, record }} newest={{ ...head, asOf: head.asOf }} />;
   }
   if (found.kind === "loading" && (isReady || !progress.isHeard)) {
-    return (
-      <p role="status" class="quiet">
-        Asking for the collection…
-      </p>
-    );
+    return <StatusLine>Asking for the collection…</StatusLine>;
   }
   return isReady ? null : <Unready {...{ chain, address, progress, found }} />;
 }

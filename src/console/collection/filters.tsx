@@ -20,7 +20,7 @@ export function Filters({ at, filter, onFilter }: FilterOptions) {
   const [isOpen, setOpen] = useState(false);
   const [owner, setOwner] = useState(filter.owner ?? "");
   useEffect(() => setOwner(filter.owner ?? ""), [filter.owner]);
-  const byOwner = async () => {
+  const byOwner = () => {
     const text = owner.trim();
     if (text !== "" && !isAddress(text)) return "An owner is an address: 0x and 40 hexadecimal digits.";
     onFilter({ ...filter, owner: text === "" ? undefined : text.toLowerCase() });

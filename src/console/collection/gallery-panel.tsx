@@ -1,6 +1,8 @@
 /** The tokens of a collection at a block, all of them or those that match the filters. */
+
 import { useState } from "preact/hooks";
 import { counted, isAddress, whole } from "../parts/format.ts";
+import { StatusLine } from "../parts/parts.tsx";
 import { QueryView } from "../parts/query-view.tsx";
 import { type CollectionAt, useParameters } from "../state/place.ts";
 import type { QueryState } from "../state/query.ts";
@@ -62,11 +64,11 @@ const TokensOfState = ({ tokens, at, none, onView }: StateOptions) => (
   <QueryView of={tokens} loading="Loading the tokens…">
     {(shown) => (
       <>
-        <p role="status" class="quiet">
+        <StatusLine>
           {counted(shown.count, "token")}
           {shown.isAll ? "" : " so far"}
           {shown.asOf === null ? "" : ` at block ${whole(shown.asOf.block)}`}
-        </p>
+        </StatusLine>
         {shown.isAll && shown.count === 0 ? <p>{none}</p> : null}
         <Gallery tokens={shown} {...{ at, onView }} />
       </>

@@ -44,6 +44,7 @@ export const HolderTable = ({ amounts: titles, rows, chain, address, block }: Ho
     ]}
     rows={rows}
     keyOf={({ owner }) => owner}
+    none="No account holds a token at this block."
   />
 );
 

@@ -1,7 +1,7 @@
 /** The owners of a collection by what they hold, with their shares, at one block. */
 import type { Client, Holder } from "../../client/index.ts";
 import { counted, whole } from "../parts/format.ts";
-import { More } from "../parts/parts.tsx";
+import { More, StatusLine } from "../parts/parts.tsx";
 import { QueryView } from "../parts/query-view.tsx";
 import { type CollectionAt, keyAt } from "../state/place.ts";
 import { usePages } from "../state/query.ts";
@@ -26,11 +26,11 @@ export function HoldersPanel({ at, isMulti }: HoldersOptions) {
     <QueryView of={holders} loading="Counting the owners…">
       {({ rows, page: { total, asOf }, isBusy, more }) => (
         <>
-          <p role="status" class="quiet">
+          <StatusLine>
             {counted(total, "owner")}
             {asOf === null ? "" : ` at block ${whole(asOf.block)}`}
             {isMulti ? ", by amount" : ""}
-          </p>
+          </StatusLine>
           <HolderTable
             amounts={isMulti ? ["Token ids", "Amount"] : ["Tokens"]}
             rows={rows.map(({ tokens, units, ...row }) => ({

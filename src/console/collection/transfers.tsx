@@ -27,21 +27,18 @@ export function Transfers(options: TransfersOptions) {
   );
   return (
     <QueryView of={transfers} loading="Asking for the transfers…">
-      {({ rows, isBusy, more }) =>
-        rows.length === 0 ? (
-          <p class="quiet">No transfers up to this block. Choose a newer one to see more.</p>
-        ) : (
-          <>
-            <Table
-              label="Transfers"
-              columns={columnsFor(options)}
-              rows={rows}
-              keyOf={(row) => `${row.block}/${row.logIndex}/${row.tokenId}`}
-            />
-            <More name="Older" {...{ isBusy, more }} />
-          </>
-        )
-      }
+      {({ rows, isBusy, more }) => (
+        <>
+          <Table
+            label="Transfers"
+            columns={columnsFor(options)}
+            rows={rows}
+            keyOf={(row) => `${row.block}/${row.logIndex}/${row.tokenId}`}
+            none="No transfers up to this block. Choose a newer one to see more."
+          />
+          <More name="Older" {...{ isBusy, more }} />
+        </>
+      )}
     </QueryView>
   );
 }

@@ -67,6 +67,7 @@ const EndpointTable = ({ chains }: { readonly chains: readonly ChainStatus[] }) 
     columns={COLUMNS}
     rows={chains.flatMap(({ name, endpoints }) => endpoints.map((endpoint) => ({ chain: name, endpoint })))}
     keyOf={({ chain, endpoint }) => `${chain}/${endpoint.label}`}
+    none="No chain has an endpoint."
   />
 );
 

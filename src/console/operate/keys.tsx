@@ -144,6 +144,7 @@ const KeyTable = ({ keys, onMade }: KeyTableOptions) => (
     ]}
     rows={keys}
     keyOf={({ source, name }) => `${source} ${name}`}
+    none="There is no key."
   />
 );
 

@@ -2,15 +2,12 @@
 import { ContractForm } from "../parts/address-form.tsx";
 import { useChains } from "../parts/chain-menu.tsx";
 import { Panel } from "../parts/parts.tsx";
-import { linkTo, type Where } from "../state/place.ts";
+import { goTo, linkTo, type Where } from "../state/place.ts";
 import { Offers } from "./offers.tsx";
 
 export function LookUpScreen({ offers }: { readonly offers: readonly string[] }) {
   const chains = useChains();
-  const open = async ({ chain, address }: Where) => {
-    location.hash = linkTo.collection(chain, address);
-    return "";
-  };
+  const open = ({ chain, address }: Where) => goTo(linkTo.collection(chain, address));
   return (
     <>
       <h1>Look something up</h1>

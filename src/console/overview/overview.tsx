@@ -74,20 +74,17 @@ function Overview({ status, busy, failing, listed, hasMore, offers, text, onText
       </Panel>
       {busy.length === 0 ? null : (
         <Panel title="Being indexed">
-          <CollectionTable rows={busy} />
+          <CollectionTable rows={busy} none={null} />
         </Panel>
       )}
       {failing.length === 0 ? null : <FailingPanel rows={failing} />}
       {isEmpty ? null : (
         <Panel title="Collections">
           <Filter id="known-collections" value={text} onInput={onText} />
-          {listed.length === 0 ? (
-            <p>
-              No collection has this in its address, name or symbol. Change the filter, or index the contract above.
-            </p>
-          ) : (
-            <CollectionTable rows={listed} />
-          )}
+          <CollectionTable
+            rows={listed}
+            none="No collection has this in its address, name or symbol. Change the filter, or index the contract above."
+          />
           {hasMore ? <p class="quiet">These are the first {MOST}. The filter finds the others.</p> : null}
         </Panel>
       )}

@@ -79,7 +79,7 @@ interface FormOptions {
   readonly action: string;
   readonly isDisabled?: boolean;
   /** Returns what to say afterwards. */
-  readonly work: () => Promise<string>;
+  readonly work: () => string | Promise<string>;
   readonly children: ComponentChildren;
   /** Buttons beside that of the form. */
   readonly more?: ComponentChildren;
@@ -90,7 +90,7 @@ export function Form({ action, isDisabled = false, work, children, more }: FormO
   const [state, run, isBusy] = useAction();
   const submit = (event: Event) => {
     event.preventDefault();
-    run(work);
+    run(async () => work());
   };
   return (
     <form onSubmit={submit}>

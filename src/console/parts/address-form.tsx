@@ -21,14 +21,14 @@ interface AddressFormOptions {
   /** Fields before the address. */
   readonly children?: ComponentChildren;
   /** Returns what to say afterwards. */
-  readonly onAddress: (address: string) => Promise<string>;
+  readonly onAddress: (address: string) => string | Promise<string>;
 }
 
 export function AddressForm({ id, label, action, wrong = NOT_AN_ADDRESS, children, ...rest }: AddressFormOptions) {
   const [text, setText] = useState(rest.address ?? "");
   const address = text.trim().toLowerCase();
   return (
-    <Form action={action} work={async () => (isAddress(address) ? rest.onAddress(address) : wrong)}>
+    <Form action={action} work={() => (isAddress(address) ? rest.onAddress(address) : wrong)}>
       {children}
       <Field {...{ id, label }} value={text} placeholder="0x…" onInput={setText} />
     </Form>
@@ -39,7 +39,7 @@ interface ContractFormOptions extends Omit<AddressFormOptions, "children" | "onA
   readonly chains: readonly string[];
   /** The chain that is chosen at first. */
   readonly chain?: string | undefined;
-  readonly onContract: (contract: Where) => Promise<string>;
+  readonly onContract: (contract: Where) => string | Promise<string>;
 }
 
 /** Asks for a contract: its chain and its address. */

@@ -5,7 +5,7 @@ import { linkTo } from "../state/place.ts";
 import { duration, plain, short } from "./format.ts";
 import { AddressLink } from "./identifier.tsx";
 import { Bar } from "./parts.tsx";
-import { Table, type TableColumn } from "./table.tsx";
+import { Table, type TableColumn, type TableOptions } from "./table.tsx";
 
 const titleOf = ({ name }: Pick<ListedCollection, "name">): string => plain(name ?? "", 40) || "unnamed";
 const countText = (count: number | null): string => (count === null ? "–" : short(count));
@@ -39,6 +39,7 @@ const COLUMNS: readonly TableColumn<ListedCollection>[] = [
   { title: "Transfers", isNumber: true, cell: ({ transfers }) => countText(transfers) },
 ];
 
-export const CollectionTable = ({ rows }: { readonly rows: readonly ListedCollection[] }) => (
-  <Table label="Collections" columns={COLUMNS} rows={rows} keyOf={({ chain, address }) => `${chain}/${address}`} />
+/** @param none what to say if there is none */
+export const CollectionTable = (options: Pick<TableOptions<ListedCollection>, "rows" | "none">) => (
+  <Table {...options} label="Collections" columns={COLUMNS} keyOf={({ chain, address }) => `${chain}/${address}`} />
 );

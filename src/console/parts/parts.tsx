@@ -13,6 +13,13 @@ export const Panel = ({ title, children }: PanelOptions) => (
   </article>
 );
 
+/** A line that says how things are, also to a screen reader when it changes. */
+export const StatusLine = ({ children }: Pick<PanelOptions, "children">) => (
+  <p role="status" class="quiet">
+    {children}
+  </p>
+);
+
 interface FactOptions {
   readonly name: string;
   /** True for a long text. */

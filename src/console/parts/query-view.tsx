@@ -2,50 +2,41 @@
 import type { ComponentChildren } from "preact";
 import { ServiceError } from "../../client/index.ts";
 import type { QueryState } from "../state/query.ts";
+import { StatusLine } from "./parts.tsx";
 
 interface QueryViewOptions<T> {
   readonly of: QueryState<T>;
   /** The sentence while nothing is known. */
   readonly loading: string;
-  /** What to say of a thing that the service doesn't have, in place of the service's own words. */
-  readonly absent?: (error: ServiceError) => ComponentChildren;
-  readonly failed?: (error: Error) => ComponentChildren;
+  /** What to show in place of the service's words: of a refusal, and of a thing that it doesn't have. */
+  readonly refused?: (error: Error) => ComponentChildren;
   readonly children: (value: T) => ComponentChildren;
 }
 
 /** Shows an answer by its state. A failure to read it again stands above the answer that is known. */
-export function QueryView<T>({
-  of,
-  loading,
-  failed = (error) => <Failure error={error} />,
-  ...rest
-}: QueryViewOptions<T>) {
-  const { absent = failed, children } = rest;
+export function QueryView<T>({ of, loading, refused, children }: QueryViewOptions<T>) {
   switch (of.kind) {
     case "loading":
-      return (
-        <p role="status" class="quiet">
-          {loading}
-        </p>
-      );
+      return <StatusLine>{loading}</StatusLine>;
     case "absent":
-      return <>{absent(of.error)}</>;
+      return <>{refused?.(of.error) ?? <Failure lead="Not found: " error={of.error} />}</>;
     case "failed":
-      return <>{failed(of.error)}</>;
+      return <>{refused?.(of.error) ?? <Failure error={of.error} />}</>;
     case "ready":
       return (
         <>
-          {of.error === undefined ? null : failed(of.error)}
+          {of.error === undefined ? null : (refused?.(of.error) ?? <Failure error={of.error} />)}
           {children(of.value)}
         </>
       );
   }
 }
 
-export function Failure({ error }: { readonly error: Error }) {
+export function Failure({ error, lead = "" }: { readonly error: Error; readonly lead?: string }) {
   const code = error instanceof ServiceError ? ` (${error.code})` : "";
   return (
     <p class="failure" role="alert">
+      {lead}
       {error.message}
       {code}
     </p>

@@ -4,7 +4,7 @@ import type { SeriesPoint, SeriesQuery } from "../../client/index.ts";
 import { Choice } from "../parts/fields.tsx";
 import { clock, whole } from "../parts/format.ts";
 import { AddressLink } from "../parts/identifier.tsx";
-import { Panel } from "../parts/parts.tsx";
+import { Panel, StatusLine } from "../parts/parts.tsx";
 import { QueryView } from "../parts/query-view.tsx";
 import { Table } from "../parts/table.tsx";
 import type { Where } from "../state/place.ts";
@@ -62,11 +62,11 @@ function Points({ points, isComplete, ...options }: PointsOptions) {
   const known = points.filter(({ usdPrice }) => usdPrice !== null);
   return (
     <>
-      <p role="status" class="quiet">
+      <StatusLine>
         {isComplete
           ? `${known.length} of ${points.length} blocks have a price`
           : `Computing… ${known.length} of ${points.length} are stored`}
-      </p>
+      </StatusLine>
       {known.length > 1 ? <Curve points={known} /> : null}
       {points.length === 0 ? null : (
         <details>
@@ -96,5 +96,6 @@ const PointTable = ({ points, chain, onBlock }: Omit<PointsOptions, "isComplete"
     ]}
     rows={points}
     keyOf={({ block }) => block}
+    none={null}
   />
 );

@@ -1,4 +1,5 @@
 /** A price: what it is, the pools that it comes from, and what it was before. */
+
 import { useLayoutEffect } from "preact/hooks";
 import { type AsOf, ServiceError, type SkippedPool, type TokenPrice } from "../../client/index.ts";
 import { FindingText, findingOf } from "../address/address.tsx";
@@ -8,9 +9,10 @@ import { Twin } from "../parts/curl.tsx";
 import { isAddress, plain } from "../parts/format.ts";
 import { AddressLink } from "../parts/identifier.tsx";
 import { ChainNotice } from "../parts/notice.tsx";
+import { StatusLine } from "../parts/parts.tsx";
 import { Failure, QueryView } from "../parts/query-view.tsx";
 import { Table } from "../parts/table.tsx";
-import { blockIn, linkTo, useParameters, type Where } from "../state/place.ts";
+import { blockIn, goTo, linkTo, useParameters, type Where } from "../state/place.ts";
 import { useQuery } from "../state/query.ts";
 import { quoted } from "../state/requests.ts";
 import { useSession } from "../state/session.ts";
@@ -31,10 +33,6 @@ interface ScreenOptions {
 export function PriceScreen({ chain, address }: ScreenOptions) {
   const chains = useChains();
   const isChosen = chain !== undefined && isAddress(address);
-  const show = async (token: Where) => {
-    location.hash = linkTo.price(token.chain, token.address);
-    return "";
-  };
   return (
     <>
       <h1>{isChosen ? "Price" : "Prices"}</h1>
@@ -42,7 +40,7 @@ export function PriceScreen({ chain, address }: ScreenOptions) {
       <ContractForm
         {...{ id: "token", label: "Token", action: "Show", chains, chain, address }}
         wrong="A token's address has 0x and 40 hexadecimal digits. The search finds tokens by symbol."
-        onContract={show}
+        onContract={(token) => goTo(linkTo.price(token.chain, token.address))}
       />
       {isChosen ? <PriceOf chain={chain} address={address} /> : <TokenChoice {...{ chains, chain }} />}
     </>
@@ -60,15 +58,11 @@ function PriceOf({ chain, address }: Where) {
   return (
     <>
       <BlockForm key={block ?? "newest"} {...{ chain, address, block }} onBlock={show} />
-      {price.kind === "ready" && price.isRefreshing ? (
-        <p role="status" class="quiet">
-          Asking…
-        </p>
-      ) : null}
+      {price.kind === "ready" && price.isRefreshing ? <StatusLine>Asking…</StatusLine> : null}
       <QueryView
         of={price}
         loading="Asking for the price…"
-        failed={(error) => <Refused {...{ error, chain, address }} />}
+        refused={(error) => <Refused {...{ error, chain, address }} />}
       >
         {(value) => <Shown price={value} {...{ chain, address, block }} onBlock={show} />}
       </QueryView>
@@ -106,18 +100,17 @@ function Refused({ error, chain, address }: Where & { readonly error: Error }) {
     <>
       <Failure error={error} />
       {isOther ? <FindingText finding={found} {...{ chain, address }} /> : null}
-      {pools.length === 0 ? null : (
-        <Table
-          label="Pools that were refused"
-          columns={[
-            { title: "Exchange", cell: ({ exchange }) => plain(exchange) },
-            { title: "Pool", cell: ({ pool }) => <AddressLink value={pool} chain={chain} /> },
-            { title: "Why it is not used", cell: reasonText },
-          ]}
-          rows={pools}
-          keyOf={({ pool, reason }) => `${pool} ${reason}`}
-        />
-      )}
+      <Table
+        label="Pools that were refused"
+        columns={[
+          { title: "Exchange", cell: ({ exchange }) => plain(exchange) },
+          { title: "Pool", cell: ({ pool }) => <AddressLink value={pool} chain={chain} /> },
+          { title: "Why it is not used", cell: reasonText },
+        ]}
+        rows={pools}
+        keyOf={({ pool, reason }) => `${pool} ${reason}`}
+        none={null}
+      />
     </>
   );
 }

@@ -57,6 +57,7 @@ export function Origin({ price, chain }: { readonly price: TokenPrice; readonly 
         columns={columnsOf(chain, nameOf)}
         rows={[...route, ...(price.provenance?.nativeRoute ?? [])]}
         keyOf={({ pool }) => pool}
+        none={null}
       />
     </Panel>
   );

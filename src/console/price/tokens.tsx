@@ -29,7 +29,13 @@ const COLUMNS: readonly TableColumn<KnownToken>[] = [
 
 /** The tokens with their addresses. */
 export const KnownTokenTable = ({ rows }: { readonly rows: readonly KnownToken[] }) => (
-  <Table label="ERC-20 tokens" columns={COLUMNS} rows={rows} keyOf={({ chain, address }) => `${chain}/${address}`} />
+  <Table
+    label="ERC-20 tokens"
+    columns={COLUMNS}
+    rows={rows}
+    keyOf={({ chain, address }) => `${chain}/${address}`}
+    none="No well-known token has this in its address, name or symbol. Any token is found by its whole address."
+  />
 );
 
 interface ChainsOptions {

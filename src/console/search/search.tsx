@@ -31,15 +31,7 @@ export function SearchScreen({ text }: { readonly text: string }) {
       {isOperator ? <CollectionsPanel query={query} /> : null}
       <Panel title="ERC-20 tokens">
         <QueryView of={tokens} loading="Looking among the known tokens…">
-          {(rows) =>
-            rows.length === 0 ? (
-              <p>
-                No well-known token has this in its address, name or symbol. Any token is found by its whole address.
-              </p>
-            ) : (
-              <KnownTokenTable rows={rows} />
-            )
-          }
+          {(rows) => <KnownTokenTable rows={rows} />}
         </QueryView>
       </Panel>
       {!isAddress(query) && !isOperator ? (
@@ -57,13 +49,9 @@ function CollectionsPanel({ query }: { readonly query: string }) {
   return (
     <Panel title="Known collections">
       <QueryView of={collections} loading="Looking among the known collections…">
-        {({ result }) =>
-          result.length === 0 ? (
-            <p>No collection has this in its address, name or symbol.</p>
-          ) : (
-            <CollectionTable rows={result} />
-          )
-        }
+        {({ result }) => (
+          <CollectionTable rows={result} none="No collection has this in its address, name or symbol." />
+        )}
       </QueryView>
     </Panel>
   );

@@ -102,3 +102,9 @@ export const linkTo = {
   exported: (chain: string, address: string) => `#/nft/${encodeURIComponent(chain)}/${address}?view=export`,
   search: (text: string) => `#/search/${encodeURIComponent(text)}`,
 };
+
+/** Goes to a screen. Returns what a form says after it. */
+export function goTo(link: string): string {
+  location.hash = link;
+  return "";
+}

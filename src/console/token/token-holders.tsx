@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import type { Client, TokenDetails } from "../../client/index.ts";
 import { type HolderRow, HolderTable } from "../collection/holder-table.tsx";
 import { counted, NO_OWNER, whole } from "../parts/format.ts";
-import { More, Panel } from "../parts/parts.tsx";
+import { More, Panel, StatusLine } from "../parts/parts.tsx";
 import { QueryView } from "../parts/query-view.tsx";
 import { keyAt, type TokenAt } from "../state/place.ts";
 import { useQuery } from "../state/query.ts";
@@ -24,11 +24,11 @@ export function TokenHolders(token: TokenAt) {
       <QueryView of={holders} loading="Counting its holders…">
         {(rows) => (
           <>
-            <p role="status" class="quiet">
+            <StatusLine>
               {rows === null
                 ? `The token has more than ${whole(HISTORY_PAGE * MOST_REQUESTS)} transfers. The listing of the collection has its holders.`
                 : counted(rows.length, "holder")}
-            </p>
+            </StatusLine>
             {rows === null ? null : <HolderTable amounts={["Amount"]} rows={rows.slice(0, shown)} {...token} />}
             <More more={rows === null || rows.length <= shown ? undefined : () => setShown(shown + PAGE)} />
           </>

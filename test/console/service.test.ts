@@ -204,7 +204,7 @@ test("indexes a list, changes a collection, removes it after a question, and sho
   await shows(page, "eth_getBlockByNumber");
 });
 
-test("adds a key with a rate, and says when the rate is none", async () => {
+test("adds a key with a rate, shows the line for it, and says when the rate is none", async () => {
   const page = await open("/operate");
   await page.type("#name", "slow");
   await page.type("#rate", "fast");
@@ -212,8 +212,15 @@ test("adds a key with a rate, and says when the rate is none", async () => {
     await page.$eval("main form button[type=submit]", (button) => (button as { disabled?: boolean }).disabled),
   ).toBe(true);
   await fill(page, "#rate", "7");
+  const root = `http://127.0.0.1:${service.port}`;
+  const line = `curl -X POST -H "X-API-Key: $KEY" -d '{"name":"slow","scope":"read","requestsPerMinute":7}' '${root}/api/keys'`;
+  const showsLine = () =>
+    eventually("the line is shown", async () => (await linesOf(page)).includes(line) || undefined);
+  // What the button would send, and then what the screen has sent.
+  await showsLine();
   await press(page, "Add");
   await page.waitForSelector(".made code");
+  await showsLine();
   const { body } = await service.get("/api/keys", { "x-api-key": OPERATOR_KEY });
   expect(body.result.find(({ name }: { name: string }) => name === "slow").requestsPerMinute).toBe(7);
 });

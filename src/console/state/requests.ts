@@ -27,8 +27,9 @@ export const notedFetch =
 export const notedSocket = (sent: WatchedValue<SentRequests>) =>
   class extends WebSocket {
     override send(message: string): void {
+      const { action } = JSON.parse(message) as { readonly action: string };
       const line = `wscat --header "X-API-Key: $KEY" --connect ${quoted(this.url)}\n> ${message}`;
-      if (JSON.parse(message).action === "subscribe") note(sent, this.url, line);
+      if (action === "subscribe") note(sent, this.url, line);
       super.send(message);
     }
   };
@@ -42,12 +43,12 @@ function kindOf(url: string, { method }: RequestInit): string {
 /** The line of the request that a call would send. Nothing is sent. */
 export function lineOf(call: (client: Client) => Promise<unknown>): string {
   let line = "";
-  const note = async (url: string, init: RequestInit): Promise<Response> => {
+  const refuse = async (url: string, init: RequestInit): Promise<Response> => {
     line = curlLine(url, init);
     throw new Error("not sent");
   };
   // The client hands the request over before it first waits.
-  call(new Client({ url: BASE, key: "", attempts: 1, fetch: note })).catch(() => undefined);
+  call(new Client({ url: BASE, key: "", attempts: 1, fetch: refuse })).catch(() => undefined);
   return line;
 }
 

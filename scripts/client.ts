@@ -8,10 +8,10 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { TSchema } from "@sinclair/typebox";
 import { $ } from "bun";
+import { operationsOf } from "../src/api/app.ts";
+import { documented, schemasOf } from "../src/api/openapi.ts";
+import type { Operation } from "../src/api/wire/operation.ts";
 import { CHAIN_NAMES } from "../src/client/chain-names.ts";
-import type { Operation } from "../src/http/api/operation.ts";
-import { operationsOf } from "../src/http/app.ts";
-import { documented, schemasOf } from "../src/http/openapi.ts";
 import { SERVER_MESSAGES } from "../src/push/message-models.ts";
 
 const ROOT = resolve(import.meta.dir, "..");

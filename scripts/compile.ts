@@ -6,17 +6,17 @@
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { codeHash } from "../src/collections/snapshots.ts";
-import { bundleConsole, SWAGGER_ASSETS, swaggerAsset } from "../src/http/browser-pages.ts";
+import { bundleConsole, SWAGGER_ASSETS, swaggerAsset } from "../src/api/browser-pages.ts";
+import { codeHash } from "../src/nft/collections/snapshots.ts";
 import { notices } from "./notices.ts";
 
 const ROOT = join(import.meta.dir, "..");
 /** Started by `new URL("./name.ts", import.meta.url)`. The bundle has one folder, so their names must differ. */
 const WORKERS = [
-  "exports/parquet-worker.ts",
+  "nft/exports/parquet-worker.ts",
   "log/sqlite-ahead-worker.ts",
   "log/sqlite-writer.ts",
-  "metadata/resolve/parse-worker.ts",
+  "nft/metadata/resolve/parse-worker.ts",
   "prices/token-list-worker.ts",
   "rpc/decode/decode-worker.ts",
 ];

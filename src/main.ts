@@ -100,7 +100,7 @@ function refuse(error: unknown): never {
 }
 
 const [command, ...rest] = process.argv.slice(2);
-if (command === PREVIEW_COMMAND) (await import("./metadata/media/preview-process.ts")).servePreviews();
+if (command === PREVIEW_COMMAND) (await import("./nft/metadata/media/preview-process.ts")).servePreviews();
 else if (command === undefined || (command === "serve" && rest.length === 0)) await serve();
 else {
   // Imported on demand: the service starts without it.

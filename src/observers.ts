@@ -2,12 +2,12 @@
 import type { IndexingObserver } from "./chain/consumer.ts";
 import type { LeaseObserver } from "./chain/lease.ts";
 import { type Chain, chainById, type PriceList, unitsOf } from "./chains/chains.ts";
-import type { HotCollections } from "./collections/hot-collections.ts";
 import type { Clock } from "./core/clock.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
 import type { LogStatus } from "./log/event-log.ts";
-import type { MetadataObserver } from "./metadata/metadata.ts";
+import type { HotCollections } from "./nft/collections/hot-collections.ts";
+import type { MetadataObserver } from "./nft/metadata/metadata.ts";
 import type { Bills } from "./operators/bills.ts";
 import type { Catalogue } from "./operators/catalogue.ts";
 import type { ApiKeys } from "./operators/keys.ts";

@@ -1,13 +1,13 @@
 /** The files that the environment names: the operator's lists of contracts and names, token lists and the price list. */
 import { join } from "node:path";
 import { COMPUTE_UNITS, type PriceList, parsePriceList } from "./chains/chains.ts";
-import { ListFiles } from "./collections/operator-lists.ts";
 import { type Config, ConfigError, LIMITS } from "./config.ts";
 import type { Clock } from "./core/clock.ts";
 import { messageOf } from "./core/errors.ts";
 import { readOperatorFile } from "./core/files.ts";
 import type { Logger } from "./core/logger.ts";
-import { Fetcher, type Wire, wireWith } from "./metadata/resolve/fetcher.ts";
+import { ListFiles } from "./nft/collections/operator-lists.ts";
+import { Fetcher, type Wire, wireWith } from "./nft/metadata/resolve/fetcher.ts";
 import { TokenLists } from "./prices/token-lists.ts";
 
 interface FileOptions {

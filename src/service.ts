@@ -5,6 +5,10 @@
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import packageFacts from "../package.json" with { type: "json" };
+import { createApp } from "./api/app.ts";
+import { RunningExports } from "./api/routes/export.ts";
+import { type RunningServer, type Serving, startServer, unready } from "./api/server.ts";
+import { pathOf, targetOf } from "./api/wire/answers.ts";
 import { Leases } from "./chain/lease.ts";
 import {
   type ChainRuntime,
@@ -15,9 +19,6 @@ import {
   type SharedParts,
 } from "./chain-runtime.ts";
 import { type Chain, contractChains, explorersOf } from "./chains/chains.ts";
-import { beginAnew } from "./collections/headline.ts";
-import { HotCollections } from "./collections/hot-collections.ts";
-import { Snapshots } from "./collections/snapshots.ts";
 import { type ChainConfig, type Config, keyLimits, LIMITS } from "./config.ts";
 import { type Clock, systemClock, withTimeout } from "./core/clock.ts";
 import { AppError, messageOf } from "./core/errors.ts";
@@ -28,20 +29,19 @@ import type { Logger } from "./core/logger.ts";
 import { createMetrics } from "./core/metrics.ts";
 import { type Requester, SingleFlight } from "./core/work.ts";
 import { type BlockRange, type CallCounts, nftStream, parseStream, type StreamName } from "./events/types.ts";
-import { Explorer } from "./explore/readings.ts";
-import { pathOf, targetOf } from "./http/api/answers.ts";
-import { createApp } from "./http/app.ts";
-import { RunningExports } from "./http/routes/export.ts";
-import { type RunningServer, type Serving, startServer, unready } from "./http/server.ts";
-import { Demand } from "./indexing/candidates.ts";
-import { countEntries } from "./ledger/listing.ts";
 import type { EventLog } from "./log/event-log.ts";
 import { Freshness } from "./log/freshness.ts";
 import { assertWhole, openLog } from "./log/open.ts";
 import { watchSoleProcess } from "./log/sole-process.ts";
-import { Metadata } from "./metadata/metadata.ts";
-import { type Wire, wireWith } from "./metadata/resolve/fetcher.ts";
-import { requestRefresh } from "./metadata/token-uris.ts";
+import { beginAnew } from "./nft/collections/headline.ts";
+import { HotCollections } from "./nft/collections/hot-collections.ts";
+import { Snapshots } from "./nft/collections/snapshots.ts";
+import { Explorer } from "./nft/explore/readings.ts";
+import { Demand } from "./nft/indexing/candidates.ts";
+import { countEntries } from "./nft/ledger/listing.ts";
+import { Metadata } from "./nft/metadata/metadata.ts";
+import { type Wire, wireWith } from "./nft/metadata/resolve/fetcher.ts";
+import { requestRefresh } from "./nft/metadata/token-uris.ts";
 import { EndpointLog, leaseObserver, measureLog, measureOperations, metadataObserver, observe } from "./observers.ts";
 import { readOperatorFiles } from "./operator-files.ts";
 import { Bills } from "./operators/bills.ts";

@@ -2,12 +2,13 @@
  * Fills a log with a synthetic collection's events, without a node: mints in order of id, then moves of random tokens,
  * of which one in fifty is burned. For benches that read.
  */
-import { REQUESTED, toHeadline } from "../../src/collections/headline.ts";
+
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { encodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import { metadataStream, type NftEvent, nftStream } from "../../src/events/types.ts";
-import { RULES_VERSION } from "../../src/indexing/flags.ts";
 import type { Append, EventLog } from "../../src/log/event-log.ts";
+import { REQUESTED, toHeadline } from "../../src/nft/collections/headline.ts";
+import { RULES_VERSION } from "../../src/nft/indexing/flags.ts";
 import { createRandom } from "../local-chain/random.ts";
 
 export interface FillOptions {

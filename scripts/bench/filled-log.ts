@@ -1,8 +1,5 @@
 /** A SQLite log in a temporary folder with one synthetic collection in it. */
 import { join } from "node:path";
-import type { Collection } from "../../src/collections/collection.ts";
-import { HotCollections } from "../../src/collections/hot-collections.ts";
-import { Snapshots } from "../../src/collections/snapshots.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
@@ -10,6 +7,9 @@ import { TransferKind } from "../../src/events/columns.ts";
 import { nftStream } from "../../src/events/types.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
+import type { Collection } from "../../src/nft/collections/collection.ts";
+import { HotCollections } from "../../src/nft/collections/hot-collections.ts";
+import { Snapshots } from "../../src/nft/collections/snapshots.ts";
 import { type FillOptions, fill } from "./fill.ts";
 import { temporaryFolder } from "./service.ts";
 

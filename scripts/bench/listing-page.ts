@@ -1,13 +1,13 @@
 /** Makes pages of a listing as the route does, without metadata, in this process. */
 
-import type { Collection } from "../../src/collections/collection.ts";
 import type { Address } from "../../src/core/hex.ts";
 import type { BlockRef } from "../../src/events/types.ts";
-import { finishPage } from "../../src/listings/pages.ts";
-import { NO_METADATA } from "../../src/listings/record.ts";
-import { type FirstPage, openCursor, type PageFrom } from "../../src/walks/cursor.ts";
-import { planPage } from "../../src/walks/plan.ts";
-import type { PageChain } from "../../src/walks/snapshot.ts";
+import type { Collection } from "../../src/nft/collections/collection.ts";
+import { finishPage } from "../../src/nft/listings/pages.ts";
+import { NO_METADATA } from "../../src/nft/listings/record.ts";
+import { type FirstPage, openCursor, type PageFrom } from "../../src/nft/walks/cursor.ts";
+import { planPage } from "../../src/nft/walks/plan.ts";
+import type { PageChain } from "../../src/nft/walks/snapshot.ts";
 
 export const LIMIT = 100;
 export const SECRET = "a secret of the bench";

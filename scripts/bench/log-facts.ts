@@ -1,13 +1,14 @@
 /** Reads facts about a collection from the log of a stopped service: its listing, and the times of its events. */
-import { HotCollections } from "../../src/collections/hot-collections.ts";
+
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { nftStream } from "../../src/events/types.ts";
-import { readSlice, type Slice } from "../../src/ledger/listing.ts";
-import { type Position, START } from "../../src/ledger/rows.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
+import { HotCollections } from "../../src/nft/collections/hot-collections.ts";
+import { readSlice, type Slice } from "../../src/nft/ledger/listing.ts";
+import { type Position, START } from "../../src/nft/ledger/rows.ts";
 
 async function withLog<T>(url: string, use: (log: EventLog) => Promise<T>): Promise<T> {
   const log = await openLog(url, systemClock, silentLogger);

@@ -8,7 +8,7 @@
  *   bun scripts/bench/question-costs.ts [--quick] [--only id,id]
  */
 import { join } from "node:path";
-import { operationsOf } from "../../src/http/app.ts";
+import { operationsOf } from "../../src/api/app.ts";
 import { type CountedNode, countedNode } from "./costs/node.ts";
 import { type Asked, type CostlyQuestion, QUESTIONS } from "./costs/questions.ts";
 import { type MeasuredService, OPERATOR, READER, startMeasuredService, until } from "./costs/service.ts";

@@ -1,5 +1,5 @@
 /** `copy`: moves a log to another one, of either engine. */
-import { fromHeadline } from "../collections/headline.ts";
+
 import { systemClock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
 import { wholeText } from "../core/format.ts";
@@ -18,6 +18,7 @@ import {
   UNFINISHED_COPY,
 } from "../log/raw-log.ts";
 import type { StoredEvent } from "../log/records.ts";
+import { fromHeadline } from "../nft/collections/headline.ts";
 import { CommandError, FAILED, USAGE } from "./access.ts";
 import type { Command, CommandRun } from "./command.ts";
 import { barText } from "./terminal.ts";

@@ -3,6 +3,10 @@
  * the headlines when it is first asked, and then only those of streams that grew. While nobody asks, it costs nothing.
  */
 import { type Chain, chainById } from "../chains/chains.ts";
+import type { Address } from "../core/hex.ts";
+import { singleFlight } from "../core/work.ts";
+import { nftStream, parseStream, type StreamName } from "../events/types.ts";
+import { type EventLog, type StreamHead, streamPages } from "../log/event-log.ts";
 import {
   awaitsProof,
   doubtOf,
@@ -10,11 +14,7 @@ import {
   historyText,
   type IndexState,
   progressOf,
-} from "../collections/headline.ts";
-import type { Address } from "../core/hex.ts";
-import { singleFlight } from "../core/work.ts";
-import { nftStream, parseStream, type StreamName } from "../events/types.ts";
-import { type EventLog, type StreamHead, streamPages } from "../log/event-log.ts";
+} from "../nft/collections/headline.ts";
 import { COLLECTION_STATUSES, type CollectionStatus, type ListedCollection } from "./models.ts";
 
 export interface DescribedCollection {

@@ -5,8 +5,6 @@
  */
 
 import type { Moved } from "../chain/view.ts";
-import type { Collection } from "../collections/collection.ts";
-import { type HotCollections, placeOf } from "../collections/hot-collections.ts";
 import { type SharedWork, UNSHARED } from "../core/budget.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, invariant, isAbort, Refusal } from "../core/errors.ts";
@@ -22,10 +20,12 @@ import {
   type Recorded,
   type StreamName,
 } from "../events/types.ts";
-import type { Delay, Demand, Verdict } from "../indexing/candidates.ts";
 import type { EventLog } from "../log/event-log.ts";
+import type { Collection } from "../nft/collections/collection.ts";
+import { type HotCollections, placeOf } from "../nft/collections/hot-collections.ts";
+import type { Delay, Demand, Verdict } from "../nft/indexing/candidates.ts";
+import { currentBlock, type PageChain } from "../nft/walks/snapshot.ts";
 import type { Prices } from "../prices/price-service.ts";
-import { currentBlock, type PageChain } from "../walks/snapshot.ts";
 import type { MessageOf, SocketLimits } from "./message-models.ts";
 import {
   type ClientMessage,

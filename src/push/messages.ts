@@ -3,7 +3,6 @@
  * nothing throws. Pure.
  */
 import { type Chain, chainById, DEFAULT_CHAIN, parseChain } from "../chains/chains.ts";
-import { type Collection, isComplete, transfersOf } from "../collections/collection.ts";
 import { type Address, parseAddress } from "../core/hex.ts";
 import { decodeTransfers, TransferKind, wordsToBigInt } from "../events/columns.ts";
 import {
@@ -14,7 +13,8 @@ import {
   type StreamName,
   type TransfersCommitted,
 } from "../events/types.ts";
-import { countEntries } from "../ledger/listing.ts";
+import { type Collection, isComplete, transfersOf } from "../nft/collections/collection.ts";
+import { countEntries } from "../nft/ledger/listing.ts";
 import { formatDouble, parseDecimal, type Rational } from "../prices/market/pools.ts";
 import type { Envelope, MessageOf, ServerMessage } from "./message-models.ts";
 

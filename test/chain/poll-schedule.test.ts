@@ -1,12 +1,12 @@
 /** The follower polls the chain for a collection that is ready to join only if it has not seen enough already. */
 import { afterAll, expect, test } from "bun:test";
-import { REQUESTED, toHeadline } from "../../src/collections/headline.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { Lifecycle } from "../../src/core/lifecycle.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
+import { REQUESTED, toHeadline } from "../../src/nft/collections/headline.ts";
 import { followedHead, headerOf, startFollower } from "../support/following.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
 

@@ -2,13 +2,13 @@
 import { Database } from "bun:sqlite";
 import { beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
-import { REQUESTED, toHeadline } from "../../src/collections/headline.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { keysStream, type NftEvent, nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
+import { REQUESTED, toHeadline } from "../../src/nft/collections/headline.ts";
 import { runCli } from "../support/cli.ts";
 import { hashOf } from "../support/log-contract.ts";
 import { columnsOf, type ModelTransfer } from "../support/naive-ledger.ts";

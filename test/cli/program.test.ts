@@ -3,12 +3,12 @@
 import { afterAll, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { requestIndexing } from "../../src/collections/headline.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
+import { requestIndexing } from "../../src/nft/collections/headline.ts";
 import { runCli } from "../support/cli.ts";
 import { OPERATOR } from "../support/requesters.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";

@@ -10,8 +10,8 @@ import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { MAINNET, placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { createV2Pair, swapV2 } from "../../scripts/local-chain/pools.ts";
+import { operationsOf } from "../../src/api/app.ts";
 import { Client, type FeedMessage, ServiceError } from "../../src/client/index.ts";
-import { operationsOf } from "../../src/http/app.ts";
 import { startTestService, synced, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
 

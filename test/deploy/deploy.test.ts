@@ -11,8 +11,8 @@ import { Ingress } from "kubernetes-models/networking.k8s.io/v1";
 import { PodDisruptionBudget } from "kubernetes-models/policy/v1";
 import { ConfigMap, Secret, Service } from "kubernetes-models/v1";
 import composeSchema from "../../node_modules/dclint/schemas/compose.schema.json";
+import { operationsOf } from "../../src/api/app.ts";
 import { readConfig } from "../../src/config.ts";
-import { operationsOf } from "../../src/http/app.ts";
 
 const ROOT = join(import.meta.dir, "../..");
 const DEPLOY = join(ROOT, "scripts/deploy");

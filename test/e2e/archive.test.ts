@@ -10,8 +10,8 @@ import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { decodeTransfers } from "../../src/events/columns.ts";
 import { type NftEvent, nftStream } from "../../src/events/types.ts";
-import { linesByBlock } from "../../src/indexing/omissions.ts";
 import { openLog } from "../../src/log/open.ts";
+import { linesByBlock } from "../../src/nft/indexing/omissions.ts";
 import {
   type ArchiveFault,
   type ArchiveOptions,

@@ -6,13 +6,13 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
-import { fromHeadline, toHeadline } from "../../src/collections/headline.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { nftStream } from "../../src/events/types.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
+import { fromHeadline, toHeadline } from "../../src/nft/collections/headline.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import { eventually, startTestService, synced, type TestService } from "../support/service.ts";
 

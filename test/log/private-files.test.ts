@@ -4,8 +4,6 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, sta
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fill } from "../../scripts/bench/fill.ts";
-import { HotCollections } from "../../src/collections/hot-collections.ts";
-import { Snapshots } from "../../src/collections/snapshots.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
@@ -13,6 +11,8 @@ import { TransferKind } from "../../src/events/columns.ts";
 import { nftStream } from "../../src/events/types.ts";
 import { backUpSqlite, restoreSqlite } from "../../src/log/backup.ts";
 import { openLog } from "../../src/log/open.ts";
+import { HotCollections } from "../../src/nft/collections/hot-collections.ts";
+import { Snapshots } from "../../src/nft/collections/snapshots.ts";
 import { runCli } from "../support/cli.ts";
 
 const ADDRESS = `0x${"12".repeat(20)}` as Address;

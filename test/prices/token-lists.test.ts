@@ -17,7 +17,7 @@ import { ConfigError, readConfig } from "../../src/config.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { toAddress } from "../../src/core/hex.ts";
 import type { Logger } from "../../src/core/logger.ts";
-import { Fetcher } from "../../src/metadata/resolve/fetcher.ts";
+import { Fetcher } from "../../src/nft/metadata/resolve/fetcher.ts";
 import { parseTokenList } from "../../src/prices/token-list.ts";
 import { TokenLists } from "../../src/prices/token-lists.ts";
 import { recordingWire } from "../support/metadata/wire.ts";

@@ -3,17 +3,17 @@
  * versions, fast progress, and the order of events during a replay.
  */
 import { afterAll, describe, expect, test } from "bun:test";
-import { initialState } from "../../src/collections/collection.ts";
-import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { Lifecycle } from "../../src/core/lifecycle.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { type ContractIdentified, type NftEvent, nftStream, type StreamName } from "../../src/events/types.ts";
-import { Demand } from "../../src/indexing/candidates.ts";
 import type { EventLog, ReadOptions } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
+import { initialState } from "../../src/nft/collections/collection.ts";
+import { HotCollections } from "../../src/nft/collections/hot-collections.ts";
+import { Demand } from "../../src/nft/indexing/candidates.ts";
 import { Channel, type ChannelOptions } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/message-models.ts";
 import { messageOfEvent } from "../../src/push/messages.ts";

@@ -6,7 +6,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { systemClock } from "../../src/core/clock.ts";
 import { messageOf } from "../../src/core/errors.ts";
 import type { Address } from "../../src/core/hex.ts";
-import { Fetcher, systemWire } from "../../src/metadata/resolve/fetcher.ts";
+import { Fetcher, systemWire } from "../../src/nft/metadata/resolve/fetcher.ts";
 import { Portal } from "../../src/rpc/archive/portal.ts";
 import { DecodePool } from "../../src/rpc/decode/decode-pool.ts";
 import { createTransport } from "../../src/rpc/endpoint/transport.ts";

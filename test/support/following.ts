@@ -3,17 +3,16 @@ import type { IndexingObserver } from "../../src/chain/consumer.ts";
 import { Follower } from "../../src/chain/follower.ts";
 import { Leases } from "../../src/chain/lease.ts";
 import { CHAINS } from "../../src/chains/chains.ts";
-import { type IndexState, REQUESTED, toHeadline } from "../../src/collections/headline.ts";
-import type { FlagLists } from "../../src/collections/operator-lists.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import type { Lifecycle } from "../../src/core/lifecycle.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { chainStream } from "../../src/events/types.ts";
-
-import { FlagRules, RULES_VERSION } from "../../src/indexing/flags.ts";
-import { FollowedCollections } from "../../src/indexing/followed-collections.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
+import { type IndexState, REQUESTED, toHeadline } from "../../src/nft/collections/headline.ts";
+import type { FlagLists } from "../../src/nft/collections/operator-lists.ts";
+import { FlagRules, RULES_VERSION } from "../../src/nft/indexing/flags.ts";
+import { FollowedCollections } from "../../src/nft/indexing/followed-collections.ts";
 import type { BlockHeader } from "../../src/rpc/port.ts";
 import type { RpcChainReader } from "../../src/rpc/reading/reader.ts";
 

@@ -1,10 +1,10 @@
 /** Replays frozen records through the current code and summarises the result of each stream. */
 import { evolveChain, initialChainState } from "../../src/chain/view.ts";
-import { evolve, initialState } from "../../src/collections/collection.ts";
 import type { ChainEvent, NftEvent, StreamName } from "../../src/events/types.ts";
-import { countEntries, readSlice } from "../../src/ledger/listing.ts";
-import { START } from "../../src/ledger/rows.ts";
 import { fromStored } from "../../src/log/records.ts";
+import { evolve, initialState } from "../../src/nft/collections/collection.ts";
+import { countEntries, readSlice } from "../../src/nft/ledger/listing.ts";
+import { START } from "../../src/nft/ledger/rows.ts";
 
 export interface FrozenRecord {
   readonly stream: string;

@@ -5,12 +5,12 @@
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { evolve, initialState } from "../../src/collections/collection.ts";
-import { Snapshots } from "../../src/collections/snapshots.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { yieldToEventLoop } from "../../src/core/turns.ts";
 import { nftStream } from "../../src/events/types.ts";
+import { evolve, initialState } from "../../src/nft/collections/collection.ts";
+import { Snapshots } from "../../src/nft/collections/snapshots.ts";
 import { committed, identified } from "./histories.ts";
 import { MemoryLog } from "./memory-log.ts";
 

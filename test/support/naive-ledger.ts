@@ -2,9 +2,10 @@
  * A naive model of a collection: it keeps every transfer as an object and answers every question by a replay of all.
  * The columns of the projection must give the same answers.
  */
-import type { Collection } from "../../src/collections/collection.ts";
+
 import { bigIntToWords, encodeTransfers, hasAmounts, TransferKind } from "../../src/events/columns.ts";
-import type { Entry } from "../../src/ledger/entries.ts";
+import type { Collection } from "../../src/nft/collections/collection.ts";
+import type { Entry } from "../../src/nft/ledger/entries.ts";
 
 export interface ModelTransfer {
   kind: TransferKind;

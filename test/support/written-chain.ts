@@ -3,11 +3,11 @@
  * log. Nothing is shown before the test says so.
  */
 import { type Moved, PublishedChain } from "../../src/chain/view.ts";
-import { HotCollections } from "../../src/collections/hot-collections.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { type ChainEvent, chainStream, type HeaderRef } from "../../src/events/types.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
+import { HotCollections } from "../../src/nft/collections/hot-collections.ts";
 import { Channel, type ChannelOptions } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/message-models.ts";
 import { hash } from "./histories.ts";

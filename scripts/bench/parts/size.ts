@@ -3,12 +3,13 @@
  * lengths have the same total of transfers; periodic work, such as moving the WAL into the file, then weighs the same.
  * In: NFTs of a history, moves of each, transfers in all, turns. Out: `SizeResult` as JSON.
  */
-import { HotCollections } from "../../../src/collections/hot-collections.ts";
+
 import { systemClock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import { TransferKind } from "../../../src/events/columns.ts";
 import { openLog } from "../../../src/log/open.ts";
+import { HotCollections } from "../../../src/nft/collections/hot-collections.ts";
 import { fill, transfersOf } from "../fill.ts";
 import { median } from "../load.ts";
 import { temporaryFolder } from "../service.ts";

@@ -1,15 +1,15 @@
 /** Collections whose author made them to be expensive: memory, and the longest stop of the thread that serves. */
 import { readFileSync } from "node:fs";
-import { REQUESTED, toHeadline } from "../../../src/collections/headline.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import type { Address, Hash } from "../../../src/core/hex.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import { encodeTokens, encodeTransfers, TransferKind } from "../../../src/events/columns.ts";
 import { metadataStream, type NftEvent, nftStream } from "../../../src/events/types.ts";
-import { RULES_VERSION } from "../../../src/indexing/flags.ts";
 import type { EventLog } from "../../../src/log/event-log.ts";
 import { openLog } from "../../../src/log/open.ts";
-import { storeText } from "../../../src/metadata/book.ts";
+import { REQUESTED, toHeadline } from "../../../src/nft/collections/headline.ts";
+import { RULES_VERSION } from "../../../src/nft/indexing/flags.ts";
+import { storeText } from "../../../src/nft/metadata/book.ts";
 import { type Bench, grouped } from "../row.ts";
 import { KEY_HEADERS, NO_NODE, startBenchService, temporaryFolder } from "../service.ts";
 

@@ -1,7 +1,7 @@
 /**
  * The port for bulk history from archives. A source reads a range of final blocks for one filter, in parts that follow
  * each other without a gap. Implemented over a public archive (`portal.ts`), and by the simulation.
- * `indexing/history.ts` decides what a part must prove before it is stored.
+ * `nft/indexing/history.ts` decides what a part must prove before it is stored.
  */
 import { AppError, type ErrorMeta } from "../../core/errors.ts";
 import type { BlockRange, BlockRef } from "../../events/types.ts";

@@ -8,12 +8,12 @@ import { toBeHex } from "ethers";
 import { type Anvil, quantity, reorg, startAnvil } from "../../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
 import { contractAt, type Deployed, deploy, read, transact } from "../../../scripts/local-chain/contracts.ts";
-import { fromHeadline } from "../../../src/collections/headline.ts";
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import { nftStream } from "../../../src/events/types.ts";
 import { openLog } from "../../../src/log/open.ts";
+import { fromHeadline } from "../../../src/nft/collections/headline.ts";
 import { type RpcProxy, startRpcProxy } from "../../support/rpc-proxy.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../../support/service.ts";
 

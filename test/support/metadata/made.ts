@@ -1,6 +1,6 @@
 /** Previews of a picture that must be possible to make. */
-import type { MadePreview } from "../../../src/metadata/media/preview-process.ts";
-import type { Previews } from "../../../src/metadata/media/previews.ts";
+import type { MadePreview } from "../../../src/nft/metadata/media/preview-process.ts";
+import type { Previews } from "../../../src/nft/metadata/media/previews.ts";
 
 const { signal } = new AbortController();
 

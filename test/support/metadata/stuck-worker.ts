@@ -1,6 +1,6 @@
 /** A parse worker that loops forever on a body that begins with `stuck`, and dies on one that begins with `dies`. */
-import { textOfBody } from "../../../src/metadata/resolve/normalize.ts";
-import { type RawContent, tryParse } from "../../../src/metadata/resolve/parse.ts";
+import { textOfBody } from "../../../src/nft/metadata/resolve/normalize.ts";
+import { type RawContent, tryParse } from "../../../src/nft/metadata/resolve/parse.ts";
 
 declare const self: Worker;
 

@@ -1,6 +1,7 @@
 /** The parameters of a price, parsed as the route does. */
-import { parseQuery } from "../../../src/http/api/parameters.ts";
-import { PRICE_QUERY, priceParameters } from "../../../src/http/routes/price.ts";
+
+import { PRICE_QUERY, priceParameters } from "../../../src/api/routes/price.ts";
+import { parseQuery } from "../../../src/api/wire/parameters.ts";
 
 /** A query string. A repeated parameter is a list. */
 export type RawPriceQuery = Readonly<Record<string, string | readonly string[] | undefined>>;

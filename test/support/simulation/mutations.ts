@@ -13,19 +13,19 @@ export interface Mutation {
 export const MUTATIONS: readonly Mutation[] = [
   {
     name: "skip the revert of collections",
-    file: "src/indexing/followed-collections.ts",
+    file: "src/nft/indexing/followed-collections.ts",
     find: "filter(({ state }) => state.end > change.ancestor.number)",
     replace: "filter(() => false)",
   },
   {
     name: "drop the transfers of single blocks",
-    file: "src/indexing/followed-collections.ts",
+    file: "src/nft/indexing/followed-collections.ts",
     find: "if (fresh.length === 0) continue;",
     replace: "if (fresh.length < 2) continue;",
   },
   {
     name: "append two ranges in the wrong order",
-    file: "src/indexing/jobs.ts",
+    file: "src/nft/indexing/jobs.ts",
     find: "for await (const { events, archive } of steps) {",
     replace: `const swapped = async function* () {
       let held: HistoryStep["events"][number] | undefined;
@@ -47,7 +47,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "let a follower write after it lost its lease in a pause",
-    file: "src/indexing/collection-streams.ts",
+    file: "src/nft/indexing/collection-streams.ts",
     find: "return { stream: this.chainStream, version: this.chainVersion };",
     replace: "return undefined as never;",
   },
@@ -77,7 +77,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "fold a collection ahead of the clock of its chain",
-    file: "src/collections/hot-collections.ts",
+    file: "src/nft/collections/hot-collections.ts",
     find: "const isShown = place === undefined || clock.shows(place);",
     replace: "const isShown = true;",
   },
@@ -107,7 +107,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "believe headers that no longer make their hash",
-    file: "src/indexing/part-proof.ts",
+    file: "src/nft/indexing/part-proof.ts",
     find: "(hasHashed || (numbers[at] as number) >= changedAt)",
     replace: "hasHashed",
   },
@@ -125,13 +125,13 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "keep orphaned transfers",
-    file: "src/collections/collection.ts",
+    file: "src/nft/collections/collection.ts",
     find: "state.ledger.revert(ancestor.number);",
     replace: "",
   },
   {
     name: "read the last block of a range twice",
-    file: "src/collections/headline.ts",
+    file: "src/nft/collections/headline.ts",
     find: "state.startBlock : state.end + 1",
     replace: "state.startBlock : state.end",
   },
@@ -143,13 +143,13 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "skip the reconciliation after a takeover",
-    file: "src/indexing/followed-collections.ts",
+    file: "src/nft/indexing/followed-collections.ts",
     find: "await this.#reconcile(chain);",
     replace: "",
   },
   {
     name: "continue a walk at an orphaned block",
-    file: "src/walks/snapshot.ts",
+    file: "src/nft/walks/snapshot.ts",
     find: 'return hash !== "" && !chain.isCanonical({ number: block, hash }, chainVersion);',
     replace: "return false;",
   },
@@ -167,13 +167,13 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "keep the end of a collection that joins in parts on a lost branch",
-    file: "src/indexing/followed-collections.ts",
+    file: "src/nft/indexing/followed-collections.ts",
     find: "(endsAboveFinal && end > ancestor)",
     replace: "(endsAboveFinal && end < 0)",
   },
   {
     name: "take a part of a join whose ends left the branch",
-    file: "src/indexing/joining.ts",
+    file: "src/nft/indexing/joining.ts",
     find: "if (logs === undefined) throw new ForkedAnswersError(end.number);",
     replace: "if (logs === undefined) return { end, logs: [] };",
   },
@@ -185,7 +185,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "continue a walk whose record was lost",
-    file: "src/walks/snapshot.ts",
+    file: "src/nft/walks/snapshot.ts",
     find: "chain.version >= chainVersion && found === chainChecksum",
     replace: "chain.version >= chainVersion",
   },
@@ -221,7 +221,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "believe the hashes of an archive",
-    file: "src/indexing/part-proof.ts",
+    file: "src/nft/indexing/part-proof.ts",
     find: "const wrong = blocks.find(({ hash }, at) => headers[at]?.hash !== hash);",
     replace: "const wrong = undefined as BlockRef | undefined;",
   },
@@ -233,7 +233,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "keep the ledger of before a new index",
-    file: "src/collections/collection.ts",
+    file: "src/nft/collections/collection.ts",
     find: "Object.assign(state, initialState(version), { chainVersion, isRemoved, identifiedAt: time });",
     replace:
       "Object.assign(state, initialState(version), { chainVersion, isRemoved, identifiedAt: time, ledger: state.ledger });",

@@ -10,7 +10,7 @@ import type { Address } from "../../../src/core/hex.ts";
 import { createLogger, silentLogger } from "../../../src/core/logger.ts";
 import { TransferKind } from "../../../src/events/columns.ts";
 import type { DomainEvent, StreamName } from "../../../src/events/types.ts";
-import type { Page } from "../../../src/listings/pages.ts";
+import type { Page } from "../../../src/nft/listings/pages.ts";
 import type { Verify } from "../../../src/rpc/port.ts";
 import { modelListing } from "../naive-ledger.ts";
 import { type Kind, type SimBlock, SimChain } from "./chain.ts";

@@ -1,0 +1,412 @@
+/**
+ * The Elysia application: routes and the steps that every request passes. Built from its collaborators, so that tests
+ * call `handle` without a socket. Key check and rate limit come first, also for cached responses.
+ */
+import { swagger } from "@elysiajs/swagger";
+import { Elysia } from "elysia";
+import { LIMITS } from "../config.ts";
+import { ClientGone, invalidParameter, invariant, Refusal } from "../core/errors.ts";
+import type { Logger } from "../core/logger.ts";
+import { noteRequest, runInSlices, turnToStart } from "../core/turns.ts";
+import { type ApiKey, type KeyLimits, WAY_TO_OPERATE } from "../operators/keys.ts";
+import type { Question, Questions } from "../operators/questions.ts";
+import { consolePage, swaggerPage } from "./browser-pages.ts";
+import { documents } from "./documents.ts";
+import { detailOf, HEADERS, HIDDEN, INFO, schemasOf } from "./openapi.ts";
+import { COLLECTION_OPERATIONS } from "./routes/collections.ts";
+import { EXPLORE_OPERATIONS } from "./routes/explore.ts";
+import { EXPORT_OPERATIONS } from "./routes/export.ts";
+import { KEY_OPERATIONS } from "./routes/keys.ts";
+import { listingOperations } from "./routes/listing.ts";
+import { PRICE_OPERATIONS } from "./routes/price.ts";
+import { SERVICE_OPERATIONS } from "./routes/service.ts";
+import {
+  asRefusal,
+  CLIENT_GONE,
+  cachedResponse,
+  errorResponse,
+  isNodeRefusal,
+  jsonHeaders,
+  jsonParts,
+  NO_STORE,
+  pathOf,
+  preflight,
+  ResponseCache,
+  type RouteResponse,
+  routerRequest,
+  searchOf,
+  targetOf,
+  tellRate,
+  whileLogAnswers,
+  withoutBody,
+  withoutOrigins,
+  withRequestId,
+} from "./wire/answers.ts";
+import type { Answered, Operation } from "./wire/operation.ts";
+import { UNKNOWN_PARAMETERS, unknownParameters } from "./wire/parameters.ts";
+import { isApiPath, isOperatorPath, methodCheck, patternOf, routeLabel } from "./wire/paths.ts";
+
+type DepsOf<T> = T extends readonly Operation<infer Deps>[] ? Deps : never;
+
+/** What the handlers need. */
+type OperationDeps = DepsOf<ReturnType<typeof listingOperations>> &
+  DepsOf<typeof PRICE_OPERATIONS> &
+  DepsOf<typeof SERVICE_OPERATIONS> &
+  DepsOf<typeof COLLECTION_OPERATIONS> &
+  DepsOf<typeof EXPLORE_OPERATIONS> &
+  DepsOf<typeof EXPORT_OPERATIONS> &
+  DepsOf<typeof KEY_OPERATIONS>;
+
+/** All operations. To add one, add it to the list of its file. @param maxPageSize the operator's bound on a page of a listing */
+export const operationsOf = (maxPageSize: number): readonly Operation<OperationDeps>[] => [
+  ...SERVICE_OPERATIONS,
+  ...listingOperations(maxPageSize),
+  ...PRICE_OPERATIONS,
+  ...COLLECTION_OPERATIONS,
+  ...EXPLORE_OPERATIONS,
+  ...EXPORT_OPERATIONS,
+  ...KEY_OPERATIONS,
+];
+
+interface AppDeps extends OperationDeps {
+  readonly keyLimits: KeyLimits;
+  readonly questions: Questions;
+  readonly logRequests: boolean;
+  readonly hasConsole: boolean;
+  /** Addresses of block explorers that the console links to, by names and codes of chains. */
+  readonly explorers: Readonly<Record<string, string>>;
+  /** The configured public URL, its path ("" for none), and the base URL that clients see. */
+  readonly publicUrl: string | undefined;
+  readonly prefix: string;
+  readonly url: () => string;
+  readonly isLogAnswering: () => boolean;
+  /** Ms that this process is behind the log. */
+  readonly behindMs: () => number;
+}
+
+export interface App {
+  /** Answers any request except a WebSocket upgrade. `target` is from `targetOf`, `path` from `pathOf`. Never rejects. */
+  handle(request: Request, target: string, path: string): Response | Promise<Response>;
+}
+
+/** Path of the OpenAPI plugin's own page, which is not served: it loads scripts from another host. */
+const PLUGIN_PAGE = "/swagger/plugin";
+const DOCUMENT = "/swagger/json";
+
+export const createApp = (deps: AppDeps): App => new Application(deps);
+
+class Application implements App {
+  readonly #deps: Checks;
+  readonly #elysia: Elysia;
+  readonly #checkMethod: CheckMethod;
+  readonly #ready = new ResponseCache(LIMITS.pageCacheBytes);
+
+  constructor(deps: AppDeps) {
+    const operations = operationsOf(deps.maxPageSize);
+    this.#deps = { ...deps, operationOf: operationFinder(operations), isKnownParameter: parameterNames(operations) };
+    this.#elysia = createRoutes(deps, operations, (method, path) => this.#checkMethod(method, path));
+    this.#checkMethod = methodCheck(this.#elysia.routes);
+    deps.metrics.onScrape(() => {
+      deps.metrics.answerCacheBytes.set(this.#ready.bytes);
+    });
+  }
+
+  handle(request: Request, target: string, path: string): Response | Promise<Response> {
+    const { metrics, logger, logRequests, keys } = this.#deps;
+    const started = performance.now();
+    const caller: Caller = { id: crypto.randomUUID(), client: request };
+    const done = (response: Response): Response => {
+      const ms = performance.now() - started;
+      if (caller.key !== undefined && caller.isRateTold !== true) tellRate(response.headers, keys.rateOf(caller.key));
+      metrics.requestSeconds.observe(routeLabel(path), response.status, ms / 1_000);
+      if (logRequests) logRequest(this.#deps, { method: request.method, target, path, ms, ...caller }, response.status);
+      return isOperatorPath(path) ? withoutOrigins(response) : response;
+    };
+    const failed = (error: unknown): Response => done(withRequestId(failure(error, caller, logger), caller.id));
+    try {
+      const response = this.#answer(request, target, path, caller);
+      return response instanceof Promise ? response.then(done, failed) : done(response);
+    } catch (error) {
+      return failed(error);
+    }
+  }
+
+  /** Returns the response. Throws or rejects with the error. */
+  #answer(request: Request, target: string, path: string, caller: Caller): Response | Promise<Response> {
+    const { id } = caller;
+    if (request.method === "OPTIONS" && isApiPath(path)) return preflight(id);
+    caller.key = checkRequest(request, target, path, this.#deps);
+    if (caller.key !== undefined) noteRequest(caller.key);
+    if (path.startsWith(PLUGIN_PAGE)) throw noSuchPath();
+    if (request.method !== "GET") this.#checkMethod(request.method, path);
+    const known = request.method === "GET" ? this.#ready.get(target) : undefined;
+    if (known !== undefined) return this.#respond(target, known, request, caller);
+    const made = this.#make(request, target, caller);
+    return request.method === "HEAD" ? made.then(withoutBody) : made;
+  }
+
+  /** Runs the route, and caches its response if the route can tell how long it stays current. */
+  async #make(original: Request, target: string, caller: Caller): Promise<Response> {
+    const { key } = caller;
+    const request = routerRequest(original, target);
+    const question = key && this.#deps.questions.begin(key);
+    question?.endWith(original.signal);
+    const progress: InProgress = { ...caller, question };
+    inProgress.set(request, progress);
+    await question?.budget.run(turnToStart);
+    if (original.signal.aborted) {
+      question?.end();
+      throw new ClientGone("the client left before its request began");
+    }
+    const routed = () => this.#elysia.handle(request);
+    const response = await (question === undefined ? routed() : question.budget.run(routed)).finally(() => {
+      if (question?.isStreamed !== true) question?.end();
+    });
+    const { answered, unknown } = progress;
+    if (unknown !== undefined) (answered?.answer ?? response).headers.set(UNKNOWN_PARAMETERS, unknown);
+    if (answered === undefined) return this.#finish(response, target, original, caller);
+    this.#ready.put(target, answered);
+    return this.#respond(target, answered.answer, original, caller);
+  }
+
+  /** Makes a response of bytes that are shared. Its headers are written before, which costs less than to change them. */
+  #respond(
+    target: string,
+    answer: RouteResponse["answer"],
+    request: Request,
+    caller: Caller,
+  ): Response | Promise<Response> {
+    const { id, key } = caller;
+    caller.isRateTold = true;
+    return this.#ready.respond(target, answer, { request, id, rate: key && this.#deps.keys.rateOf(key) });
+  }
+
+  /** Completes a response of the router. The documents and errors of clients get an entity tag, and are compressed. */
+  async #finish(response: Response, target: string, original: Request, caller: Caller): Promise<Response> {
+    const { headers, status } = response;
+    const path = pathOf(target);
+    // The document changes only with the program, so a client may cache it and revalidate.
+    if (!headers.has("cache-control")) headers.set("cache-control", path === DOCUMENT ? "no-cache" : NO_STORE);
+    const isJson = headers.get("content-type")?.startsWith("application/json") === true;
+    if (isOperatorPath(path) || !isJson) return withRequestId(response, caller.id);
+    const body = new Uint8Array(await response.arrayBuffer());
+    return this.#respond(target, cachedResponse(body, status, headers), original, caller);
+  }
+}
+
+/** The sender of a request, as far as it is known. */
+interface Caller {
+  /** Id of the request, for the log. */
+  readonly id: string;
+  /** The request as it came. Its signal aborts when the client is gone. */
+  readonly client: Request;
+  /** Undefined on paths without a key, and until the key was checked. */
+  key?: ApiKey | undefined;
+  /** True if the response tells the key's rate already. */
+  isRateTold?: boolean;
+}
+
+/** A request on its way through the router. */
+interface InProgress extends Caller {
+  /** Undefined on paths without a key. */
+  readonly question: Question | undefined;
+  /** The route's response. A `Response` through the router would cost two copies of the bytes. */
+  answered?: RouteResponse;
+  /** Names of unknown parameters, for the header of its response or its error. */
+  unknown?: string | undefined;
+}
+
+const inProgress = new WeakMap<Request, InProgress>();
+
+interface Logged extends Omit<Caller, "client" | "isRateTold"> {
+  readonly method: string;
+  readonly target: string;
+  readonly path: string;
+  readonly ms: number;
+}
+
+/** Deps with lookups of operations. */
+interface Checks extends AppDeps {
+  operationOf(method: string, path: string): Operation<OperationDeps> | undefined;
+  readonly isKnownParameter: ReadonlySet<string>;
+}
+
+/** Logs a request with the names of its known parameters. Values, headers and other names may be secrets. */
+function logRequest(
+  { logger, isKnownParameter }: Checks,
+  { method, target, path, id, key, ms }: Logged,
+  status: number,
+): void {
+  const names = new Set(new URLSearchParams(searchOf(target)).keys());
+  const parameters = [...names].filter((name) => isKnownParameter.has(name)).join(",");
+  const shown = routeLabel(path) === "other" ? "/…" : path;
+  const fields = { requestId: id, key: key?.key, method, path: shown, parameters, status };
+  logger.info({ ...fields, ms: Math.round(ms * 10) / 10 }, "request");
+}
+
+const parameterNames = (operations: readonly Operation<OperationDeps>[]): ReadonlySet<string> =>
+  new Set(operations.flatMap(({ query }) => Object.keys(query)));
+
+/** Finds the operation of a method and a path; HEAD has that of GET. */
+function operationFinder(operations: readonly Operation<OperationDeps>[]): Checks["operationOf"] {
+  const patterns = operations.map((operation) => ({ operation, pattern: patternOf(operation.path) }));
+  return (method, path) => {
+    const wanted = method === "HEAD" ? "GET" : method;
+    return patterns.find(({ operation, pattern }) => operation.method === wanted && pattern.test(path))?.operation;
+  };
+}
+
+interface Routed {
+  readonly request: Request;
+  readonly params: Readonly<Record<string, string>>;
+}
+
+/** The router's handler of an operation. A cached answer goes to `inProgress`, and an empty response to the router. */
+const handlerOf =
+  (operation: Operation<OperationDeps>, deps: AppDeps) =>
+  async ({ request, params }: Routed): Promise<Response> => {
+    const search = searchOf(request.url);
+    const progress = inProgress.get(request);
+    const incoming = { request, search, params, requester: progress?.key, question: progress?.question };
+    if (operation.scope === undefined) return await responseOf(await operation.handle(incoming, deps), jsonHeaders);
+    invariant(progress?.key !== undefined, "a request reached a route without a checked key");
+    if (operation.isUpgrade !== true) progress.unknown = unknownParameters(search, operation.query);
+    const answering = operation.handle(incoming, deps);
+    const answered = await whileLogAnswers(deps.isLogAnswering, deps.clock, answering);
+    if (!("cached" in answered))
+      return await responseOf(answered, (headers) => ({ ...headers, "cache-control": NO_STORE }));
+    progress.answered = answered.cached;
+    return new Response(null);
+  };
+
+type HeadersOf = (headers: Record<string, string>) => Headers | Record<string, string>;
+
+async function responseOf(answered: Answered, headersOf: HeadersOf): Promise<Response> {
+  if ("response" in answered) return answered.response;
+  invariant("body" in answered, "only operations with a key may be cached");
+  const headers = new Headers(headersOf({ ...answered.headers }));
+  // As the runtime writes it in answers of JSON.
+  if (!headers.has("content-type")) headers.set("content-type", "application/json;charset=utf-8");
+  return new Response(new Blob(await runInSlices(jsonParts(answered.body as object))), { headers });
+}
+
+function failure(error: unknown, { id, client }: Pick<Caller, "id" | "client">, logger: Logger): Response {
+  if (client.signal.aborted || error instanceof ClientGone) return new Response(null, { status: CLIENT_GONE });
+  if (asRefusal(error).code === "internal") logger.error({ err: error, requestId: id }, "a request failed");
+  // The node's own error text goes to the operator's log; the client gets a 503 with retry-after.
+  else if (isNodeRefusal(error)) logger.warn({ err: error, requestId: id }, "a request was refused by the node");
+  return errorResponse(error);
+}
+
+/** Checks URL length, key, rate and scope. Returns the key if the path needs one. @throws Refusal 400, 401, 403, 429, 503 */
+function checkRequest(request: Request, target: string, path: string, deps: Checks): ApiKey | undefined {
+  if (target.length > LIMITS.maxUrlLength) {
+    const name = longestParameter(target);
+    throw invalidParameter(name, `too long: a URL must not be longer than ${LIMITS.maxUrlLength} characters`);
+  }
+  const isForOperators = isOperatorPath(path);
+  if (!isForOperators && !isApiPath(path)) return undefined;
+  const key = deps.keys.check(request.headers.get("x-api-key"));
+  deps.keys.takeRequest(key);
+  if (isForOperators) assertMayUse(key, deps.operationOf(request.method, path), deps);
+  return key;
+}
+
+/** A replica that is cut off from the log for this long answers no operator: what it shows may be over. */
+const CUT_OFF_MS = 10_000;
+
+/**
+ * Checks that the key may use the operation, and that this process knows the log well enough to answer an operator.
+ * Without an operation, the key must be an operator's: others learn nothing of the paths.
+ * @throws Refusal 403, 503
+ */
+function assertMayUse(
+  { key: name, scope }: Pick<ApiKey, "key" | "scope">,
+  operation: Operation<OperationDeps> | undefined,
+  { behindMs }: AppDeps,
+): void {
+  if (operation?.scope === "read") return;
+  if (scope !== "operate") {
+    const text = `the key ${name} is of scope read; this path needs a key of scope operate`;
+    throw new Refusal("forbidden", `${text}: ${WAY_TO_OPERATE}`);
+  }
+  if (behindMs() <= CUT_OFF_MS) return;
+  throw new Refusal("log_unavailable", "this process has lost the event log; ask another one, or try again", {
+    retryAfter: 1,
+  });
+}
+
+const noSuchPath = (): Refusal => new Refusal("not_found", "no such path; see /swagger");
+
+/** Returns the longest parameter of a URL that is too long, so that the error can name it. */
+function longestParameter(target: string): string {
+  let longest = { name: "url", length: 0 };
+  for (const part of searchOf(target).split("&")) {
+    const name = part.slice(0, Math.max(0, part.indexOf("=")));
+    if (part.length > longest.length) longest = { name, length: part.length };
+  }
+  return longest.name.slice(0, 64) || "url";
+}
+
+/** @throws Refusal 405 if the path has routes, but none of this method */
+type CheckMethod = (method: string, path: string) => void;
+
+function createRoutes(
+  deps: AppDeps,
+  operations: readonly Operation<OperationDeps>[],
+  checkMethod: CheckMethod,
+): Elysia {
+  /** The error of a request without a route: a 405 if the path has other methods. */
+  const notFound = ({ method, url }: Request): unknown => {
+    try {
+      checkMethod(method, pathOf(targetOf(url)));
+    } catch (error) {
+      return error;
+    }
+    return noSuchPath();
+  };
+  const app = new Elysia({ aot: true, normalize: false })
+    .onError(({ error, code, request }) => {
+      const known = code === "NOT_FOUND" ? notFound(request) : error;
+      return failure(known, inProgress.get(request) ?? { id: "", client: request }, deps.logger);
+    })
+    .use(swaggerPage(deps.prefix))
+    .use(documents({ ...deps, operations }))
+    .use(deps.hasConsole ? consolePage(deps.prefix, deps.explorers) : withoutConsole(deps.prefix)) as unknown as Elysia;
+  for (const operation of operations) {
+    const detail = detailOf(operation, deps.wireTypes);
+    app.route(operation.method, operation.path, handlerOf(operation, deps), { detail });
+  }
+  // The plugin generates the document from the routes above. Its own page is replaced by `browser-pages.ts`.
+  return app.use(
+    swagger({
+      path: PLUGIN_PAGE,
+      specPath: DOCUMENT,
+      exclude: [PLUGIN_PAGE, DOCUMENT],
+      documentation: {
+        info: INFO,
+        ...(deps.publicUrl === undefined ? {} : { servers: [{ url: deps.publicUrl }] }),
+        tags: [
+          { name: "NFT", description: "Collections" },
+          { name: "Token", description: "ERC-20 prices" },
+          { name: "Push", description: "WebSocket" },
+          { name: "Operators", description: "Status, collections and keys; needs a key of scope operate" },
+          { name: "Service", description: "Health and metrics" },
+        ],
+        components: {
+          schemas: schemasOf(operations, deps.wireTypes),
+          headers: HEADERS,
+          securitySchemes: { ApiKeyAuth: { type: "apiKey", in: "header", name: "X-API-Key" } },
+        },
+        security: [{ ApiKeyAuth: [] }],
+      },
+    }),
+  ) as unknown as Elysia;
+}
+
+/** Without the console, `/` leads to the API's document. */
+const withoutConsole = (prefix: string) =>
+  new Elysia(HIDDEN).get(
+    "/",
+    () => new Response(null, { status: 302, headers: { location: `${prefix}/swagger`, "cache-control": "no-cache" } }),
+  );

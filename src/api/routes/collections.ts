@@ -1,0 +1,416 @@
+/** The operations on collections: their list, their progress and cost, and what operators have done with them. */
+import { type Static, Type } from "@sinclair/typebox";
+import { Refusal } from "../../core/errors.ts";
+import type { Address } from "../../core/hex.ts";
+import { address, digits, int64, named, nullable, nullableText, STRICT, text, time } from "../../core/schema-parts.ts";
+import type { StreamName } from "../../events/types.ts";
+import type { HotCollections } from "../../nft/collections/hot-collections.ts";
+import type { Explorer } from "../../nft/explore/readings.ts";
+import { type Estimate, IndexingCosts } from "../../nft/indexing/models.ts";
+import type { DescribedCollection } from "../../operators/catalogue.ts";
+import { COLLECTION_STATUSES, type CollectionStatus, countsByName, ListedCollection } from "../../operators/models.ts";
+import { enabledChain } from "../wire/answered-block.ts";
+import { HEADER_EXAMPLES, NFT_ADDRESS } from "../wire/examples.ts";
+import { type Operation, operationsFor } from "../wire/operation.ts";
+import {
+  addressOf,
+  anyChain,
+  anyText,
+  chainNamed,
+  choice,
+  notEnabled,
+  pageLimit,
+  parsedText,
+  tokenId,
+} from "../wire/parameters.ts";
+import {
+  COLLECTION_PARTS,
+  type CollectionDeps,
+  neverRequested,
+  ONE_COLLECTION,
+  requestedCollection,
+} from "./collection-path.ts";
+import { type ListingDeps, MEDIA_EXAMPLE, Media, namesFor } from "./listing.ts";
+
+// ── Schemas ──
+
+const CollectionList = named(
+  "CollectionList",
+  Type.Object({
+    cursor: nullableText("Cursor of the next page; null on the last page"),
+    result: Type.Array(ListedCollection),
+  }),
+);
+
+const CollectionFlags = Type.Object({
+  possibleSpam: Type.Boolean({ description: "The flag of the listing" }),
+  verifiedCollection: Type.Boolean({ description: "The flag of the listing" }),
+  rule: nullableText("The rules behind the flags; null without a flag"),
+});
+
+const MetadataHealth = Type.Object({
+  resolved: int64("Tokens with metadata"),
+  failed: int64("Tokens that only failed so far"),
+  left: nullable(int64("Tokens without any attempt; null if the tokens are not counted yet")),
+  reasons: countsByName("Failed tokens by the reason of the last attempt"),
+  failedTokens: Type.Array(digits("Token id"), { description: "Some of the failed tokens, at most 500" }),
+});
+
+const CollectionDetails = named(
+  "CollectionDetails",
+  Type.Object({
+    ...ListedCollection.properties,
+    flags: named("CollectionFlags", CollectionFlags),
+    metadata: named("MetadataHealth", MetadataHealth),
+    description: nullableText("Description of the collection in the document of ERC-7572, at most 5,000 characters"),
+    image: nullableText("URI of the collection's picture in that document; null if it has more than 8,192 characters"),
+    media: Media,
+    externalLink: nullableText("Link to the collection's page in that document"),
+    contractUri: nullableText("URI of that document, as the contract returned it"),
+    contractUriFailure: nullableText("Why the last attempt to fetch that document failed; null if it did not"),
+  }),
+);
+
+const MAX_REQUESTED = 500;
+
+const RequestedItem = Type.Object(
+  {
+    chain: Type.Optional(text("Name or code of the chain; eth by default")),
+    address: text("20-byte hex"),
+  },
+  STRICT,
+);
+
+const IndexRequest = named(
+  "IndexRequest",
+  Type.Object(
+    {
+      items: Type.Array(named("RequestedItem", RequestedItem), {
+        minItems: 1,
+        maxItems: MAX_REQUESTED,
+        description: "The contracts to index",
+      }),
+    },
+    STRICT,
+  ),
+);
+
+const IndexAnswerItem = named(
+  "IndexAnswerItem",
+  Type.Object({
+    chain: text("Name of the chain"),
+    address: address("The contract"),
+    before: nullableText("Status before this request; null if it was unknown"),
+  }),
+);
+
+const RefreshRequest = named(
+  "RefreshRequest",
+  Type.Object(
+    {
+      tokenIds: Type.Optional(
+        Type.Array(text("Decimal token id"), { maxItems: MAX_REQUESTED, description: "All tokens by default" }),
+      ),
+    },
+    STRICT,
+  ),
+);
+
+const CollectionEstimate = named(
+  "CollectionEstimate",
+  Type.Object({
+    chain: text("Name of the chain"),
+    address: address("The contract"),
+    status: nullableText(
+      "Status of the collection; null if it was never requested. Then the costs are those of a reindex",
+    ),
+    ...IndexingCosts.properties,
+    time: time("When it was made; it is kept for ten minutes"),
+  }),
+);
+
+// ── Examples ──
+
+const TIME = HEADER_EXAMPLES.time;
+const COLLECTION = {
+  chain: "eth",
+  address: NFT_ADDRESS,
+  name: "BoredApeYachtClub",
+  symbol: "BAYC",
+  type: "ERC721",
+  status: "indexing",
+  percent: 42,
+  transfers: 61_000,
+  nfts: null,
+  transfersPerSecond: 21_000,
+  secondsLeft: 4,
+  requestedAt: TIME,
+  finishedAt: null,
+  attempts: 0,
+  lastError: null,
+  inDoubt: null,
+  history: "node",
+  proof: null,
+  destroyedAt: null,
+  nextTry: null,
+  calls: 120,
+  bytes: 2_400_000,
+} as const;
+const BEFORE = { chain: "eth", address: NFT_ADDRESS, before: "following" };
+const exactly = (count: number) => ({ low: count, high: count });
+
+// ── Operations ──
+
+interface CollectionsDeps extends CollectionDeps, Pick<ListingDeps, "demand" | "namesOf"> {
+  readonly projections: HotCollections;
+  readonly explorer: Explorer;
+  /** Says what indexing a contract will cost; undefined if the chain is not enabled. */
+  estimate(chainId: number, address: Address): Promise<Estimate> | undefined;
+  /** Has a collection indexed anew, or removed. Returns the status before; undefined if it was never requested. */
+  beginAnew(chainId: number, address: Address, type: "ReindexRequested" | "CollectionRemoved"): Promise<unknown>;
+  /** Has metadata fetched again. Returns false if none was fetched yet. */
+  refreshMetadata(chainId: number, address: Address, ids: readonly bigint[] | undefined): Promise<boolean>;
+}
+
+const { json } = operationsFor<CollectionsDeps>();
+
+const listCollections = json({
+  method: "GET",
+  path: "/api/collections",
+  scope: "operate",
+  id: "listCollections",
+  summary: "All collections with their progress, by chain and address",
+  tag: "Operators",
+  query: {
+    chain: anyChain,
+    status: choice(
+      COLLECTION_STATUSES,
+      { allowed: `must be one of ${COLLECTION_STATUSES.join(", ")}` },
+      { description: "Only this status", example: "indexing" },
+    ),
+    text: anyText(
+      { description: "Part of the address, the name or the symbol, in any case", example: "ape" },
+      { maxLength: 100 },
+    ),
+    limit: pageLimit(),
+    cursor: parsedText(
+      streamOfCursor,
+      { allowed: "must be the cursor of an earlier answer, unchanged" },
+      {
+        description: "Cursor of the previous page",
+        example: "bmZ0LzEvMHhiYzRjYTBlZGE3NjQ3YThhYjdjMjA2MWMyZTExOGExOGE5MzZmMTNk",
+      },
+    ),
+  },
+  answer: CollectionList,
+  example: { cursor: null, result: [COLLECTION] },
+  errors: [400],
+  handle: async ({ query }, { catalogue }) => {
+    const { chain, status, limit, cursor } = query;
+    const text = query.text?.trim().toLowerCase().slice(0, 100) || undefined;
+    const { entries, next } = await catalogue.page({ chain, status, text }, { after: cursor || undefined, limit });
+    return { body: { cursor: next === undefined ? null : Buffer.from(next).toString("base64url"), result: entries } };
+  },
+});
+
+/** The stream that a page of the list begins after; "" for an empty cursor, which is the same as none. */
+function streamOfCursor(cursor: string): StreamName | "" | undefined {
+  const stream = Buffer.from(cursor, "base64url").toString() as StreamName;
+  return cursor === "" || /^nft\/\d{1,16}\/0x[0-9a-f]{40}$/.test(stream) ? stream : undefined;
+}
+
+/** Statuses in which a request for a collection may have work to do. */
+const OVER: readonly CollectionStatus[] = ["removed", "not_nft", "not_a_contract"];
+
+const requestCollections = json({
+  method: "POST",
+  path: "/api/collections",
+  scope: "operate",
+  id: "requestCollections",
+  summary: "Requests the indexing of up to 500 contracts",
+  tag: "Operators",
+  body: IndexRequest,
+  bodyExample: { items: [{ chain: "eth", address: NFT_ADDRESS }] },
+  answer: named("IndexAnswer", Type.Object({ items: Type.Array(IndexAnswerItem) })),
+  example: { items: [{ chain: "eth", address: NFT_ADDRESS, before: null }] },
+  errors: [400],
+  handle: async ({ body, requester }, deps) => {
+    const contracts = body.items.map(({ chain: name = "eth", address: given }, index) => {
+      const chain = chainNamed(name, `items.${index}.chain`);
+      enabledChain(chain, deps, `items.${index}.chain`);
+      return { chain, address: addressOf(given, `items.${index}.address`) };
+    });
+    const items = [];
+    for (const { chain, address: contract } of contracts) {
+      const of = { chainId: chain.chainId, address: contract };
+      const before = await deps.catalogue.find(chain.chainId, contract);
+      if (before === undefined || OVER.includes(before.status)) {
+        const collection = await deps.projections.newest(chain.chainId, contract);
+        await deps.demand.request(of, collection, requester);
+      }
+      items.push({ chain: chain.name, address: contract, before: before?.status ?? null });
+    }
+    return { body: { items } };
+  },
+});
+
+/** The flags of a collection that is shown with a name that matches a rule of spam. */
+function flagsWith(flags: DescribedCollection["flags"], nameRule = ""): DescribedCollection["flags"] {
+  if (nameRule === "" || flags.verifiedCollection) return flags;
+  return { ...flags, possibleSpam: true, rule: [flags.rule, nameRule].filter(Boolean).join(",") };
+}
+
+const getCollection = json({
+  method: "GET",
+  path: ONE_COLLECTION,
+  scope: "read",
+  id: "getCollection",
+  summary: "A collection's progress, its flags with the rules behind them, and how far its metadata is",
+  tag: "Operators",
+  parts: COLLECTION_PARTS,
+  answer: CollectionDetails,
+  example: {
+    ...COLLECTION,
+    flags: { possibleSpam: false, verifiedCollection: true, rule: "verified-list" },
+    metadata: { resolved: 9_950, failed: 40, left: 10, reasons: { timeout: 40 }, failedTokens: ["17"] },
+    description: "A collection of 10,000 apes",
+    image: "ipfs://QmeSjSinHpPnmXmspMjwiXyN6zS4E9zccariGR3jxcaWtq/collection",
+    media: MEDIA_EXAMPLE,
+    externalLink: "https://boredapeyachtclub.com",
+    contractUri: "ipfs://QmeSjSinHpPnmXmspMjwiXyN6zS4E9zccariGR3jxcaWtq/contract.json",
+    contractUriFailure: null,
+  },
+  errors: [400, 404],
+  handle: async ({ path, requester }, deps) => {
+    const { chain, address: contract } = path;
+    const runtime = enabledChain(chain, deps);
+    const described = await deps.catalogue.describe(chain.chainId, contract);
+    if (described === undefined) throw neverRequested(chain, contract);
+    const { entry, flags } = described;
+    // The metadata of a collection that is not in memory is read whole.
+    const [health, document] = await deps.explorer.memory.run(requester, () =>
+      Promise.all([runtime.healthOf(contract), runtime.documentOf(contract, true)]),
+    );
+    const { name } = entry;
+    const names = await namesFor(deps, runtime, { chainId: chain.chainId, address: contract, name });
+    const { resolved, failed, ...why } = health;
+    const left = entry.nfts === null ? null : Math.max(0, entry.nfts - resolved - failed);
+    const { media, description, image, externalLink, uri: contractUri, failure: contractUriFailure } = document;
+    return {
+      body: {
+        ...entry,
+        name: name || (names?.name ?? name),
+        flags: flagsWith(flags, names?.rule),
+        metadata: { resolved, failed, left, ...why },
+        ...{ description, image, media: JSON.parse(media) as Static<typeof Media>, externalLink },
+        ...{ contractUri, contractUriFailure },
+      },
+    };
+  },
+});
+
+/** Has a collection indexed anew, or removed. */
+const beginAnew = (
+  facts: { readonly method: "POST" | "DELETE"; readonly path: string; readonly id: string; readonly summary: string },
+  type: "ReindexRequested" | "CollectionRemoved",
+) =>
+  json({
+    ...facts,
+    scope: "operate",
+    tag: "Operators",
+    parts: COLLECTION_PARTS,
+    answer: IndexAnswerItem,
+    example: BEFORE,
+    errors: [400, 404],
+    handle: async ({ path }, deps) => {
+      const { chain, address: contract, before } = await requestedCollection(path, deps);
+      await deps.beginAnew(chain.chainId, contract, type);
+      return { body: { chain: chain.name, address: contract, before } };
+    },
+  });
+
+const refreshMetadata = json({
+  method: "POST",
+  path: `${ONE_COLLECTION}/refresh`,
+  scope: "operate",
+  id: "refreshMetadata",
+  summary: "Fetches the metadata of all tokens, or of some, again",
+  tag: "Operators",
+  parts: COLLECTION_PARTS,
+  body: RefreshRequest,
+  bodyExample: { tokenIds: ["1", "2"] },
+  answer: IndexAnswerItem,
+  example: BEFORE,
+  errors: [400, 404, 409],
+  handle: async ({ path, body }, deps) => {
+    const { chain, address: contract, before } = await requestedCollection(path, deps);
+    const ids = body.tokenIds?.map((given, index) => tokenId(given, `tokenIds.${index}`));
+    if (await deps.refreshMetadata(chain.chainId, contract, ids)) {
+      return { body: { chain: chain.name, address: contract, before } };
+    }
+    const message = "no metadata of this collection was fetched yet; it is fetched as soon as it can be";
+    throw new Refusal("conflict", message);
+  },
+});
+
+const estimateCollection = json({
+  method: "GET",
+  path: `${ONE_COLLECTION}/estimate`,
+  scope: "operate",
+  id: "estimateCollection",
+  summary: "What indexing a contract would cost, without metadata: blocks, calls, units, seconds",
+  tag: "Operators",
+  parts: COLLECTION_PARTS,
+  answer: CollectionEstimate,
+  example: {
+    ...{ chain: "eth", address: NFT_ADDRESS, status: null, name: "BoredApeYachtClub" },
+    blocks: { from: 12_287_507, fromAtLatest: 12_287_507, to: 24_100_000, count: 11_812_494 },
+    transfers: { low: 60_000, high: 400_000 },
+    calls: { eth_getLogs: exactly(1_182), eth_getBlockByNumber: exactly(1_250), eth_getCode: exactly(64) },
+    total: exactly(2_496),
+    units: { ...exactly(97_200), list: "compute units" },
+    seconds: 30,
+    limits: { maxBlocks: 10_000, answered: 10_000, source: "probed", batch: true, multicall: true },
+    archive: {
+      ...{ label: "archive eth#1", used: false, calls: { low: 190, high: 260 } },
+      requests: { low: 11, high: 62 },
+    },
+    probes: 17,
+    time: TIME,
+  },
+  errors: [400, 404],
+  handle: async ({ path }, deps) => {
+    const { chain, address: contract } = path;
+    const estimating = deps.estimate(chain.chainId, contract);
+    if (estimating === undefined) throw notEnabled(chain);
+    const { time: ms, ...costs } = await estimating;
+    const status = (await deps.catalogue.find(chain.chainId, contract))?.status ?? null;
+    return { body: { chain: chain.name, address: contract, status, ...costs, time: new Date(ms).toISOString() } };
+  },
+});
+
+export const COLLECTION_OPERATIONS: readonly Operation<CollectionsDeps>[] = [
+  listCollections,
+  requestCollections,
+  beginAnew(
+    {
+      method: "POST",
+      path: `${ONE_COLLECTION}/reindex`,
+      id: "reindexCollection",
+      summary: "Indexes a collection anew. Its versions go on counting; cursors from before are 410",
+    },
+    "ReindexRequested",
+  ),
+  refreshMetadata,
+  beginAnew(
+    {
+      method: "DELETE",
+      path: ONE_COLLECTION,
+      id: "removeCollection",
+      summary: "Stops following a collection and frees its memory. A later request indexes it again",
+    },
+    "CollectionRemoved",
+  ),
+  getCollection,
+  estimateCollection,
+];

@@ -1,0 +1,343 @@
+/**
+ * The traits of a collection: which tokens have which values, from the normalised metadata as it is now. What is kept
+ * depends on the metadata only; the tokens that count at a block come from the listing of that block each time. A
+ * collection's author chooses how many traits there are, so an index is bounded while it is built.
+ */
+import { LRUCache } from "lru-cache";
+import type { Clock } from "../../core/clock.ts";
+import { invalidParameter } from "../../core/errors.ts";
+import type { Address } from "../../core/hex.ts";
+import { yieldToEventLoop } from "../../core/turns.ts";
+import { SingleFlight } from "../../core/work.ts";
+import type { Entry } from "../ledger/entries.ts";
+import { type FactsOf, NO_METADATA, type RecordFacts } from "../listings/record.ts";
+import type { WalkSource } from "../walks/snapshot.ts";
+import { batchesOf, type StartedWalk } from "../walks/walk.ts";
+
+/** Most tokens of a collection whose traits are indexed. */
+const MAX_INDEXED = 100_000;
+/** Part of the memory for indexes that one collection may take. */
+const MAX_PART = 0.5;
+/** Upper bounds of what a token, one of its traits and a value take: objects, strings and the entries of maps. */
+const [TOKEN_BYTES, TRAIT_BYTES, VALUE_BYTES, CHARACTER_BYTES] = [160, 4, 160, 2] as const;
+/** An index is made again at most this often while metadata arrives. */
+const LEAST_AGE_MS = 5_000;
+/** Longest text of a type or a value. Longer ones are no traits that a filter could name. */
+const MAX_TEXT = 200;
+/** Values of one type, and of all types, that are listed. A type with more is a number or a name, not a trait. */
+const MAX_VALUES = 500;
+const MAX_LISTED = 20_000;
+/** Tokens whose metadata is read at once: with 100 KB each, more would be a heap that takes long to collect. */
+const TOKENS_AT_ONCE = 50;
+/** Characters of metadata that are parsed, and values that are ordered, between two turns of the event loop: 1 ms. */
+const [SLICE_CHARACTERS, SLICE_VALUES] = [64 * 1024, 2_000] as const;
+/** Part of that memory that counted listings of one collection may take, and what a listed value takes in them. */
+const COUNTED_PART = 0.1;
+const LISTED_BYTES = 64;
+
+interface TraitValue {
+  readonly value: string;
+  readonly count: number;
+}
+
+interface Trait {
+  readonly type: string;
+  /** Number of different values. */
+  readonly distinct: number;
+  /** The most frequent values. */
+  readonly values: readonly TraitValue[];
+}
+
+/** The traits of a listing. */
+interface TraitCounts {
+  /** Tokens in the listing, and those with indexed metadata. */
+  readonly tokens: number;
+  readonly indexed: number;
+  /** True if the collection has more traits than are indexed or listed. */
+  readonly isTruncated: boolean;
+  readonly traits: readonly Trait[];
+}
+
+const NO_TRAITS = new Uint32Array(0);
+
+/** Names a token in the index. */
+const tokenKey = ({ kind, id }: Pick<Entry, "kind" | "id">): string => `${kind}/${id}`;
+
+/** The traits of the tokens of one collection, as far as they were read. */
+export class TraitIndex {
+  readonly #maxBytes: number;
+  /** Numbers of the values of each token. A token without metadata has none. */
+  readonly #tokens = new Map<string, Uint32Array | undefined>();
+  /** Number of each value by type and text, and type and text by number. */
+  readonly #numbers = new Map<string, Map<string, number>>();
+  readonly #values: { readonly type: string; readonly value: string }[] = [];
+  /** True if the index is full. What was not read by then is not read any more. */
+  isFull = false;
+  bytes = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  get valueCount(): number {
+    return this.#values.length;
+  }
+
+  has(entry: Entry): boolean {
+    return this.#tokens.has(tokenKey(entry));
+  }
+
+  /** Numbers of the values of a token; undefined without indexed metadata. */
+  traitsOf(entry: Entry): Uint32Array | undefined {
+    return this.#tokens.get(tokenKey(entry));
+  }
+
+  value(number: number): { readonly type: string; readonly value: string } {
+    return this.#values[number] as { type: string; value: string };
+  }
+
+  /** Adds a token with its metadata, as a page has it. */
+  add(entry: Entry, { metadata = "null", normalized = "" }: Partial<RecordFacts>): void {
+    const key = tokenKey(entry);
+    this.bytes += TOKEN_BYTES + key.length * CHARACTER_BYTES;
+    if (metadata === "null" || normalized === "") {
+      this.#tokens.set(key, undefined);
+      return;
+    }
+    const numbers = new Set<number>();
+    for (const [type, value] of traitsIn(normalized)) {
+      const number = this.#numberOf(type, value);
+      if (number === undefined) break;
+      numbers.add(number);
+    }
+    this.bytes += numbers.size * TRAIT_BYTES;
+    this.#tokens.set(key, numbers.size === 0 ? NO_TRAITS : Uint32Array.from(numbers));
+    if (this.bytes >= this.#maxBytes) this.isFull = true;
+  }
+
+  /** The number of a value; undefined if there is no room for a new one. */
+  #numberOf(type: string, value: string): number | undefined {
+    let values = this.#numbers.get(type);
+    const known = values?.get(value);
+    if (known !== undefined) return known;
+    const added =
+      VALUE_BYTES + value.length * CHARACTER_BYTES + (values === undefined ? VALUE_BYTES + type.length * 2 : 0);
+    if (this.bytes + added > this.#maxBytes) {
+      this.isFull = true;
+      return undefined;
+    }
+    this.bytes += added;
+    if (values === undefined) {
+      values = new Map();
+      this.#numbers.set(type, values);
+    }
+    const number = this.#values.push({ type, value }) - 1;
+    values.set(value, number);
+    return number;
+  }
+
+  /** Returns a check for tokens that have all of these traits, each `Type:Value`. */
+  having(traits: readonly string[]): (entry: Entry) => boolean {
+    const numbers = traits.map((trait) => this.#named(trait));
+    return (entry) => {
+      const own = this.traitsOf(entry);
+      return own !== undefined && numbers.every((number) => number !== undefined && own.includes(number));
+    };
+  }
+
+  /** The number of one trait. A type may contain colons, too, so each colon may be the one that ends it. */
+  #named(trait: string): number | undefined {
+    for (let at = trait.indexOf(":"); at >= 0; at = trait.indexOf(":", at + 1)) {
+      const number = this.#numbers.get(trait.slice(0, at))?.get(trait.slice(at + 1));
+      if (number !== undefined) return number;
+    }
+    return undefined;
+  }
+}
+
+interface Attribute {
+  readonly trait_type?: unknown;
+  readonly value?: unknown;
+}
+
+/** Types and values of the attributes in the JSON of normalised metadata. */
+function traitsIn(normalized: string): [string, string][] {
+  const { attributes = [] } = JSON.parse(normalized) as { readonly attributes?: readonly Attribute[] };
+  return attributes.flatMap(({ trait_type: type, value }): [string, string][] => {
+    const isPlain = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
+    if (typeof type !== "string" || !isPlain) return [];
+    const text = String(value);
+    return type.length <= MAX_TEXT && text.length <= MAX_TEXT ? [[type, text]] : [];
+  });
+}
+
+/** The most frequent values of a type, kept while they are counted. */
+class MostFrequent {
+  #values: TraitValue[] = [];
+  distinct = 0;
+  tokens = 0;
+
+  add(value: string, count: number): void {
+    this.distinct++;
+    this.tokens += count;
+    this.#values.push({ value, count });
+    if (this.#values.length >= 2 * MAX_VALUES) this.#values = this.sorted();
+  }
+
+  sorted(): TraitValue[] {
+    return this.#values
+      .sort((a, b) => b.count - a.count || (a.value < b.value ? -1 : a.value > b.value ? 1 : 0))
+      .slice(0, MAX_VALUES);
+  }
+}
+
+/** Orders the counted values, in slices. @param counts tokens by the number of the value */
+async function traitsOf(index: TraitIndex, counts: Uint32Array): Promise<{ traits: Trait[]; isTruncated: boolean }> {
+  const byType = new Map<string, MostFrequent>();
+  for (let number = 0; number < counts.length; number++) {
+    if (number % SLICE_VALUES === SLICE_VALUES - 1) await yieldToEventLoop();
+    const count = counts[number] as number;
+    if (count === 0) continue;
+    const { type, value } = index.value(number);
+    byType.getOrInsertComputed(type, () => new MostFrequent()).add(value, count);
+  }
+  // Sorting even all types of a full index takes some milliseconds.
+  const types = [...byType].sort(([a, { tokens: x }], [b, { tokens: y }]) => y - x || (a < b ? -1 : 1));
+  const traits: Trait[] = [];
+  let room = MAX_LISTED;
+  for (const [type, frequent] of types) {
+    if (room <= 0) return { traits, isTruncated: true };
+    const values = frequent.sorted().slice(0, room);
+    room -= values.length;
+    traits.push({ type, distinct: frequent.distinct, values });
+    if (traits.length % 100 === 0) await yieldToEventLoop();
+  }
+  return { traits, isTruncated: false };
+}
+
+interface Kept {
+  readonly index: TraitIndex;
+  /** Version of the metadata that it was made of. */
+  readonly made: string;
+  readonly madeMs: number;
+  /** Counts of listings of which each token was read, by the listing. */
+  readonly counted: LRUCache<string, TraitCounts>;
+  /** Reads of listings that run. */
+  readonly reading: SingleFlight<string, TraitCounts>;
+}
+
+interface IndexRequest {
+  readonly source: WalkSource;
+  /** The listing of the tokens, from its start. */
+  readonly start: StartedWalk;
+  readonly factsOf: FactsOf;
+  /** Changes with the collection's metadata. */
+  readonly metadataVersion: string;
+  /** Names the listing: changes with the block, and with the collection at that block. */
+  readonly listing: string;
+}
+
+export class TraitIndexes {
+  readonly #clock: Clock;
+  readonly #maxBytes: number;
+  readonly #kept: LRUCache<string, Kept>;
+
+  constructor(clock: Clock, maxBytes: number) {
+    this.#clock = clock;
+    this.#maxBytes = maxBytes;
+    this.#kept = new LRUCache({ maxSize: maxBytes, sizeCalculation: keptBytes });
+  }
+
+  /** Bytes of all indexes. */
+  get bytes(): number {
+    return this.#kept.calculatedSize;
+  }
+
+  /**
+   * Returns the index and the counts for a listing, with the metadata as it is now, or was five seconds ago.
+   * @throws Refusal `invalid_parameter` for a larger collection, `cursor_reorged` if the listing's block is lost
+   */
+  async of(request: IndexRequest, tokens: number): Promise<{ index: TraitIndex; counts: TraitCounts }> {
+    if (tokens > MAX_INDEXED) {
+      const text = `traits are known up to ${MAX_INDEXED} tokens; this collection has ${tokens}`;
+      throw invalidParameter("trait", text);
+    }
+    const key = nameOf(request.source);
+    const kept = this.#current(key, request.metadataVersion);
+    const { index, counted, reading } = kept;
+    const known = counted.get(request.listing);
+    if (known !== undefined) return { index, counts: known };
+    const counts = await reading.run(request.listing, async () => {
+      const read = await countListing(index, request);
+      counted.set(request.listing, read);
+      return read;
+    });
+    // The index has grown. It may have been replaced by one with newer metadata meanwhile.
+    if (this.#kept.peek(key) === kept) this.#kept.set(key, kept);
+    return { index, counts };
+  }
+
+  #current(key: string, metadataVersion: string): Kept {
+    const known = this.#kept.get(key);
+    const now = this.#clock.monotonic();
+    const isFresh = known !== undefined && now - known.madeMs < LEAST_AGE_MS;
+    if (known !== undefined && (isFresh || known.made === metadataVersion)) return known;
+    const kept: Kept = {
+      index: new TraitIndex(this.#maxBytes * MAX_PART),
+      made: metadataVersion,
+      madeMs: now,
+      counted: new LRUCache({ maxSize: Math.ceil(this.#maxBytes * COUNTED_PART), sizeCalculation: countedBytes }),
+      reading: new SingleFlight(),
+    };
+    this.#kept.set(key, kept);
+    return kept;
+  }
+}
+
+/** Reads the metadata of the tokens of a listing that the index lacks, and counts the traits of all. */
+async function countListing(
+  index: TraitIndex,
+  { source, start, factsOf }: Pick<IndexRequest, "source" | "start" | "factsOf">,
+): Promise<TraitCounts> {
+  let [tokens, indexed] = [0, 0];
+  let counts = new Uint32Array(1_024);
+  const read: FactsOf = async (entries) => {
+    if (index.isFull || entries.every((entry) => index.has(entry))) return entries.map(() => NO_METADATA);
+    return factsOf(entries);
+  };
+  let characters = 0;
+  for await (const { entries, facts } of batchesOf(source, start, { limit: TOKENS_AT_ONCE, factsOf: read })) {
+    for (const [i, entry] of entries.entries()) {
+      tokens++;
+      const own = facts[i] ?? NO_METADATA;
+      if (!index.isFull && !index.has(entry)) {
+        index.add(entry, own);
+        characters += own === NO_METADATA ? 0 : own.normalized.length;
+        if (characters >= SLICE_CHARACTERS) {
+          characters = 0;
+          await yieldToEventLoop();
+        }
+      }
+      const traits = index.traitsOf(entry);
+      if (traits === undefined) continue;
+      indexed++;
+      if (index.valueCount > counts.length) {
+        const wider = new Uint32Array(Math.max(2 * counts.length, index.valueCount));
+        wider.set(counts);
+        counts = wider;
+      }
+      for (const number of traits) counts[number] = (counts[number] as number) + 1;
+    }
+  }
+  const { traits, isTruncated } = await traitsOf(index, counts);
+  return { tokens, indexed, isTruncated: index.isFull || isTruncated, traits };
+}
+
+const keptBytes = ({ index, counted }: Kept): number => 1 + index.bytes + counted.calculatedSize;
+
+/** Upper bound of what the counts of a listing take. Their texts are the index's own. */
+const countedBytes = ({ traits }: TraitCounts): number =>
+  traits.reduce<number>((sum, { values }) => sum + VALUE_BYTES + values.length * LISTED_BYTES, VALUE_BYTES);
+
+const nameOf = ({ chainId, address }: { readonly chainId: number; readonly address: Address }): string =>
+  `${chainId}/${address}`;

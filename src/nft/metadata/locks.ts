@@ -1,0 +1,72 @@
+/**
+ * Whether a token is locked, as its contract tells at a block (ERC-5192). The node is asked when a client reads the token:
+ * the state of that very block is exact, which events are not, and few tokens are read. Answers are kept by block.
+ */
+import { LRUCache } from "lru-cache";
+import { type Clock, withTimeout } from "../../core/clock.ts";
+import type { Address } from "../../core/hex.ts";
+import { Semaphore } from "../../core/semaphore.ts";
+import type { BlockRef } from "../../events/types.ts";
+import { booleanIn, selectorOf } from "../../rpc/calls.ts";
+import type { CallResult, ChainReader } from "../../rpc/port.ts";
+
+const SUPPORTS = selectorOf("supportsInterface(bytes4)");
+/** ERC-165's own id, the id that no contract may support, and ERC-5192's. */
+const CLAIMS = ["01ffc9a7", "ffffffff", "b45a3c0e"].map((id) => `${SUPPORTS}${id.padEnd(64, "0")}`);
+const LOCKED = selectorOf("locked(uint256)");
+/** Answers kept, a few hundred bytes each. */
+const MAX_KEPT = 10_000;
+/** Requests to the node at once. */
+const SLOTS = 8;
+/** Longest wait of a client. The request goes on, and a later client gets its answer. */
+const WAIT_MS = 2_000;
+
+export class Locks {
+  readonly #reader: Pick<ChainReader, "callsAtBlock">;
+  readonly #clock: Clock;
+  readonly #slots = new Semaphore(SLOTS);
+  readonly #answers = new LRUCache<string, Promise<boolean | null>>({ max: MAX_KEPT });
+
+  constructor(reader: Pick<ChainReader, "callsAtBlock">, clock: Clock) {
+    this.#reader = reader;
+    this.#clock = clock;
+  }
+
+  /** Null if the contract doesn't claim ERC-5192 at the block, or if no endpoint tells soon enough. */
+  async lockedAt(to: Address, id: bigint, block: BlockRef): Promise<boolean | null> {
+    const read = async (): Promise<boolean | null> => {
+      const isClaimed = await this.#once(`${to} ${block.hash}`, async () => {
+        const [erc165, invalid, claimed] = (await this.#calls(to, CLAIMS, block)).map(booleanIn);
+        // A contract that says yes to every id proves nothing.
+        return erc165 === true && invalid !== true && claimed === true;
+      });
+      if (isClaimed !== true) return null;
+      const data = `${LOCKED}${id.toString(16).padStart(64, "0")}`;
+      return this.#once(
+        `${to} ${id} ${block.hash}`,
+        async () => booleanIn((await this.#calls(to, [data], block))[0]) ?? null,
+      );
+    };
+    const answered = await withTimeout(
+      this.#clock,
+      WAIT_MS,
+      read().catch(() => null),
+    );
+    return answered?.value ?? null;
+  }
+
+  async #calls(to: Address, data: readonly string[], block: BlockRef): Promise<readonly CallResult[]> {
+    const calls = data.map((each) => ({ to, data: each }));
+    return this.#slots.run(async () => (await this.#reader.callsAtBlock(calls, block)).results);
+  }
+
+  /** Shares one answer between requests, and forgets failures. */
+  #once(key: string, ask: () => Promise<boolean | null>): Promise<boolean | null> {
+    const known = this.#answers.get(key);
+    if (known !== undefined) return known;
+    const asking = ask();
+    this.#answers.set(key, asking);
+    asking.catch(() => this.#answers.delete(key));
+    return asking;
+  }
+}

@@ -209,8 +209,7 @@ function beginAnew(
   isRemoved: boolean,
   { version, time }: Pick<FoldedRecord, "version" | "time">,
 ): void {
-  const { chainVersion } = state;
-  Object.assign(state, initialState(version), { chainVersion, isRemoved, identifiedAt: time });
+  Object.assign(state, initialState(version), { isRemoved, identifiedAt: time });
 }
 
 function fail(

@@ -218,7 +218,7 @@ describe("verify", () => {
     const events: NftEvent[] = [{ type: "IndexingRequested" }, { type: "ContractIdentified", ...nothing }];
     const headline = toHeadline({ ...REQUESTED, status: "not_nft", startBlock: 7 });
     await log.append({ stream: nftStream(1, address), events, expectedVersion: 0, headline });
-    await requestIdentification(log, { chainId: 1, address }, 2, OPERATOR);
+    await requestIdentification({ log, clock: systemClock }, { chainId: 1, address }, 2, OPERATOR);
     await log.close();
     expect(await run(url)).toMatchObject({ code: 0, lines: [expect.stringContaining(" v3 "), "1 streams, 0 wrong"] });
   });

@@ -241,24 +241,32 @@ const NO_DOUBT: Doubt = { doubtBlock: null, doubtReason: null };
 /** Bytes of a stored event beside its attachment: the JSON of its other fields, and its row. */
 const EVENT_BYTES = 160;
 
-/** Returns the state with the summary of further events. @param now time of the append, in ms since the epoch */
-export function summarize(state: IndexState, events: readonly NftEvent[], now: number): IndexState {
+/**
+ * The fold of a stream's events into its headline: the state after further events.
+ * @param now time of the append, in ms since the epoch
+ */
+export function foldHeadline(state: IndexState, events: readonly NftEvent[], now: number): IndexState {
   let after = state;
   for (const event of events) {
     const size = EVENT_BYTES + (event.type === "TransfersCommitted" ? event.transfers.length : 0);
     const bytes = after.bytes === null ? null : after.bytes + size;
-    after = Object.assign({}, after, { bytes }, summaryOf(after, event, now));
+    after = Object.assign({}, after, { bytes }, changeBy(after, event, now));
   }
   return after;
 }
 
-function summaryOf(before: IndexState, event: NftEvent, now: number): Partial<IndexState> {
+/** No failure, and no wait for a further attempt. */
+const NO_FAILURE = { attempt: 0, retryAt: 0 } as const;
+
+function changeBy(before: IndexState, event: NftEvent, now: number): Partial<IndexState> {
   switch (event.type) {
     case "IndexingRequested":
-      return { requestedAt: before.requestedAt ?? now };
+      return { requestedAt: before.requestedAt ?? now, status: "requested", ...NO_FAILURE };
     case "ContractIdentified": {
-      const { name, symbol, block: target } = event;
-      return { name, symbol, target, lastError: null, namedAt: null, isNameDue: false };
+      const { name, symbol, block: target, kind, forms, startBlock } = event;
+      const status = kind === "nft" ? "backfilling" : kind;
+      const told = { name, symbol, namedAt: null, isNameDue: false };
+      return { ...told, target, status, forms, startBlock, lastError: null, ...NO_FAILURE };
     }
     case "ContractRenamed": {
       const { name, symbol, block: namedAt } = event;
@@ -268,29 +276,42 @@ function summaryOf(before: IndexState, event: NftEvent, now: number): Partial<In
     case "TransfersCommitted": {
       const transfers = before.transfers === null ? null : before.transfers + event.count;
       const isRead = before.doubtBlock !== null && event.toBlock >= before.doubtBlock;
-      return { transfers, lastError: null, movedAt: now, ...(isRead ? NO_DOUBT : {}) };
+      const { toBlock: end, toHash: endHash, chainVersion } = event;
+      const read = { end, endHash, endsAboveFinal: chainVersion !== undefined };
+      return { ...read, transfers, lastError: null, movedAt: now, ...NO_FAILURE, ...(isRead ? NO_DOUBT : {}) };
     }
     case "ContractDestroyed":
       return { ends: before.ends + 1, lastEnd: event.block };
     case "IndexingCompleted":
-      return { finishedAt: now, lastError: null };
-    case "IndexingFailed":
+      return { status: "following", finishedAt: now, lastError: null, ...NO_FAILURE };
     case "IndexingStalled":
       return { lastError: event.reason };
-    case "LogsDoubted":
-      return { lastError: event.reason, doubtBlock: event.block, doubtReason: event.reason };
+    case "IndexingFailed": {
+      const { reason: lastError, attempt, retryAt } = event;
+      return { lastError, attempt, retryAt };
+    }
+    case "LogsDoubted": {
+      const { block: doubtBlock, reason, attempt, retryAt } = event;
+      // The chain's follower goes on without it.
+      const status = before.status === "following" ? "joining" : before.status;
+      return { status, lastError: reason, doubtBlock, doubtReason: reason, attempt, retryAt };
+    }
     case "OwnersDoubted":
       return { ownersDoubtBlock: event.block, ownersDoubtReason: event.reason };
     case "OwnersSettled":
       return { ownersDoubtBlock: null, ownersDoubtReason: null, contradicted: event.contradicted };
-    case "BlocksReverted":
+    case "BlocksReverted": {
+      const { number: end, hash: endHash } = event.ancestor;
       // The follower counts again.
-      return { transfers: null };
+      const back = { transfers: null, ...(before.end > end ? { end, endHash } : {}) };
+      return event.rejoins === true ? { ...back, status: "joining" } : back;
+    }
     case "HistoryProven": {
       const { type: _, block: provenAt, ...proof } = event;
       return { ...proof, provenAt };
     }
     case "FlagsChanged":
+      return { spam: event.possibleSpam, verified: event.verifiedCollection, flagRule: event.rule };
     case "ReindexRequested":
     case "CollectionRemoved":
       return {};
@@ -402,18 +423,17 @@ export async function beginAnew(
  * @param version the stream's version with that result. Does nothing if the stream has moved on.
  */
 export async function requestIdentification(
-  log: EventLog,
+  { log, clock }: Requesting,
   { chainId, address }: ContractRef,
   version: number,
   requester: Requester,
 ): Promise<void> {
   const stream = nftStream(chainId, address);
   const { headline } = await log.head(stream);
-  const before = fromHeadline(headline);
-  const bytes = before.bytes === null ? null : before.bytes + EVENT_BYTES;
-  const state: IndexState = { ...before, ...workFor(requester), bytes, status: "requested", attempt: 0, retryAt: 0 };
-  const append = { stream, expectedVersion: version, headline: toHeadline(state) };
-  await appendUnlessMoved(log, { ...append, events: [{ type: "IndexingRequested" }] });
+  const before = { ...fromHeadline(headline), ...workFor(requester) };
+  const events = [{ type: "IndexingRequested" }] as const;
+  const state = foldHeadline(before, events, clock.now());
+  await appendUnlessMoved(log, { stream, events, expectedVersion: version, headline: toHeadline(state) });
 }
 
 const RETRY_BASE_MS = 5_000;
@@ -421,8 +441,6 @@ const RETRY_MAX_MS = 3_600_000;
 
 interface Failure {
   readonly event: IndexingFailed | LogsDoubted;
-  /** Change of the collection's headline. */
-  readonly change: Pick<IndexState, "attempt" | "retryAt">;
   readonly waitMs: number;
 }
 
@@ -439,11 +457,10 @@ export function msUntilRetry({ retryAt }: IndexState, clock: Clock): number {
 export function failureOf(error: unknown, state: IndexState, clock: Clock): Failure {
   const attempt = state.attempt + 1;
   const waitMs = Math.round(backoffMs(clock, attempt, RETRY_BASE_MS, RETRY_MAX_MS));
-  const change = { attempt, retryAt: clock.now() + waitMs };
-  const reason = messageOf(error);
+  const failed = { reason: messageOf(error), attempt, retryAt: clock.now() + waitMs };
   const block = error instanceof AppError && error.code === "logs_in_doubt" ? error.meta["block"] : undefined;
-  if (typeof block === "number") return { event: { type: "LogsDoubted", block, reason, ...change }, change, waitMs };
-  return { event: { type: "IndexingFailed", reason, ...change }, change, waitMs };
+  if (typeof block === "number") return { event: { type: "LogsDoubted", block, ...failed }, waitMs };
+  return { event: { type: "IndexingFailed", ...failed }, waitMs };
 }
 
 // How far the indexing of a collection is, how fast it moves, and how long it will take. Pure.

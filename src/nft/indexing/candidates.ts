@@ -275,7 +275,7 @@ export class Candidates {
     if (waiting === undefined) return;
     const { version } = waiting;
     if (version === 0) await requestIndexing({ log, clock }, contract, requester);
-    else await requestIdentification(log, contract, version, requester);
+    else await requestIdentification({ log, clock }, contract, version, requester);
     this.#waiting.delete(address);
     this.#verdicts.delete(address);
   }
@@ -338,7 +338,9 @@ export class Demand {
     }
     if (!this.#isDue(collection)) return undefined;
     if (isOperator) {
-      lifecycle.run("request identification", () => requestIdentification(log, contract, version, requester));
+      lifecycle.run("request identification", () =>
+        requestIdentification({ log, clock }, contract, version, requester),
+      );
     } else {
       const known = { version, hasCode: collection.status === "not_nft" };
       candidates.request(contract.address, requester, known, () => undefined);

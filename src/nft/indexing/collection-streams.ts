@@ -18,7 +18,7 @@ import {
 import { type Append, type EventLog, type Headline, isConflict, type StreamHead } from "../../log/event-log.ts";
 import { decodeTransferLogs } from "../../rpc/decode/transfers.ts";
 import type { ChainLog } from "../../rpc/port.ts";
-import { fromHeadline, type IndexState, summarize, toHeadline } from "../collections/headline.ts";
+import { foldHeadline, fromHeadline, type IndexState, toHeadline } from "../collections/headline.ts";
 import { describedIn } from "./descriptions.ts";
 
 /** A collection as the follower holds it: the data needed to write the next range. */
@@ -28,11 +28,12 @@ export interface Followed {
   state: IndexState;
 }
 
-/** Events for one collection's stream, and its state after them. */
+/** Events for one collection's stream. */
 export interface StreamChange {
   readonly followed: Followed;
   readonly events: readonly NftEvent[];
-  readonly state: IndexState;
+  /** What is known of the work on the collection, and is in no event. */
+  readonly work?: Partial<IndexState>;
 }
 
 /** Attempts of an append when events of other writers come in between. */
@@ -79,30 +80,20 @@ export class FollowedStreams {
     };
   }
 
-  /** Completes the state by what operators see. */
-  #completed({ followed, events, state }: StreamChange): StreamChange {
-    return { followed, events, state: summarize(state, events, this.#options.clock.now()) };
-  }
-
-  #appendOf({ followed, events, state }: StreamChange): Append {
-    return {
-      stream: this.nameOf(followed.address),
-      events,
-      expectedVersion: followed.version,
-      headline: toHeadline(state),
-      guard: this.#guard,
-    };
+  #appendOf({ followed, events, work }: StreamChange): { readonly append: Append; readonly state: IndexState } {
+    const state = { ...foldHeadline(followed.state, events, this.#options.clock.now()), ...work };
+    const [stream, headline] = [this.nameOf(followed.address), toHeadline(state)];
+    return { append: { stream, events, expectedVersion: followed.version, headline, guard: this.#guard }, state };
   }
 
   /**
    * Writes one collection's stream.
    * @throws ConcurrencyError if another writer moved it, or the chain's stream; AppError `write_interrupted`
    */
-  async append(unsummarized: StreamChange): Promise<void> {
-    const change = this.#completed(unsummarized);
-    const { followed, state } = change;
-    followed.version = await this.#options.log.append(this.#appendOf(change)).catch(throwInterrupted);
-    followed.state = state;
+  async append(change: StreamChange): Promise<void> {
+    const { append, state } = this.#appendOf(change);
+    change.followed.version = await this.#options.log.append(append).catch(throwInterrupted);
+    change.followed.state = state;
   }
 
   /**
@@ -130,16 +121,17 @@ export class FollowedStreams {
 
   async #appendAll(changes: readonly StreamChange[]): Promise<void> {
     const { log } = this.#options;
-    let left = changes.map((change) => this.#completed(change));
+    let left = changes;
     for (let attempt = 1; left.length > 0; attempt++) {
-      const outcomes = await log.appendAll(left.map((change) => this.#appendOf(change)));
+      const made = left.map((change) => this.#appendOf(change));
+      const outcomes = await log.appendAll(made.map(({ append }) => append));
       const again: StreamChange[] = [];
       for (const [index, outcome] of outcomes.entries()) {
-        const change = left[index] as StreamChange;
-        const { followed, state } = change;
+        const change = left[index]!;
+        const { followed } = change;
         if ("version" in outcome) {
           followed.version = outcome.version;
-          followed.state = state;
+          followed.state = made[index]!.state;
           continue;
         }
         const stream = this.nameOf(followed.address);
@@ -148,7 +140,8 @@ export class FollowedStreams {
         const head = await log.head(stream);
         if (fromHeadline(head.headline).end !== followed.state.end) throw outcome.error;
         followed.version = head.version;
-        again.push({ ...change, state: { ...state, ...describedIn(fromHeadline(head.headline)) } });
+        followed.state = { ...followed.state, ...describedIn(fromHeadline(head.headline)) };
+        again.push(change);
       }
       left = again;
     }
@@ -201,13 +194,13 @@ export class JobStream {
   }
 
   /**
-   * Begins an append that also applies `change` to the headline. Without events it only does that. The previous append
-   * must have settled.
+   * Begins an append. Without events it only records what is known of the work. The previous append must have settled.
+   * @param work what is known of the work on the collection, and is in no event
    */
-  append(events: readonly NftEvent[], change: Partial<IndexState>): void {
+  append(events: readonly NftEvent[], work: Partial<IndexState> = {}): void {
     const before = this.#state;
     const calls = this.#callsBefore === null ? null : this.#callsBefore + this.#spending.total;
-    this.#state = summarize({ ...before, ...change, calls }, events, this.#clock.now());
+    this.#state = { ...foldHeadline(before, events, this.#clock.now()), calls, ...work };
     this.isIdle = false;
     this.#appended = this.#write(events, before).then((head) => {
       this.isIdle = true;

@@ -13,12 +13,12 @@ import { BEACON_UPGRADED, CONTRACT_URI_UPDATED, UPGRADED } from "../../rpc/decod
 import {
   beginAnew,
   type ContractRef,
+  foldHeadline,
   fromHeadline,
   type IndexState,
   namedAtOf,
   requesterOf,
   requestIdentification,
-  summarize,
   toHeadline,
 } from "../collections/headline.ts";
 import { readDescription, type SelfDescription } from "./identify.ts";
@@ -69,7 +69,7 @@ export class ContractDescriptions {
     const before = fromHeadline(headline);
     if (version === 0) return false;
     if (before.status === "not_nft") {
-      await requestIdentification(log, contract, version, requesterOf(before));
+      await requestIdentification({ log, clock }, contract, version, requesterOf(before));
       return true;
     }
     if (!isDescribed(before)) return false;
@@ -101,7 +101,7 @@ export class ContractDescriptions {
         stream,
         events: [event],
         expectedVersion: version,
-        headline: toHeadline(summarize(state, [event], clock.now())),
+        headline: toHeadline(foldHeadline(state, [event], clock.now())),
       };
     });
     if (written === undefined) return false;

@@ -205,8 +205,8 @@ export type ShapeOf = (
   isApart: boolean,
 ) => Promise<{ readonly airdrop: boolean; readonly measured: Measured }>;
 
-/** The part of the headline that is about flags. */
-type FlagState = Pick<IndexState, "rulesVersion" | "wordRule" | "shapeRule" | "spam" | "verified" | "flagRule">;
+/** What is known of the judgement of a collection, beside its flags. */
+type FlagState = Pick<IndexState, "rulesVersion" | "wordRule" | "shapeRule">;
 
 interface FlagChange {
   readonly events: readonly FlagsChanged[];
@@ -251,18 +251,10 @@ export class FlagRules {
     const { chainId, lists } = this.#options;
     const { rulesVersion, wordRule, shapeRule } = state;
     const { possibleSpam, verifiedCollection, rule } = judge({ chainId, address, wordRule, shapeRule }, lists());
-    const after = {
-      rulesVersion,
-      wordRule,
-      shapeRule,
-      spam: possibleSpam,
-      verified: verifiedCollection,
-      flagRule: rule,
-    };
     const isNew = rule !== state.flagRule || possibleSpam !== state.spam || verifiedCollection !== state.verified;
     return {
       events: isNew ? [{ type: "FlagsChanged", possibleSpam, verifiedCollection, rule }] : [],
-      state: after,
+      state: { rulesVersion, wordRule, shapeRule },
     };
   }
 

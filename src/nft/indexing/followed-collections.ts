@@ -314,8 +314,7 @@ export class FollowedCollections implements ChainConsumer {
     // What was folded of later blocks belongs to another contract, and is read again.
     const events: NftEvent[] = isPast ? [{ type: "BlocksReverted", ancestor: end, chainVersion, rejoins: true }] : [];
     events.push({ type: "ContractDestroyed", block: end.number, chainVersion });
-    const back: Partial<IndexState> = isPast ? { status: "joining", end: end.number, endHash: end.hash } : {};
-    await this.#streams.append({ followed, events, state: { ...before, ...life, ...back } });
+    await this.#streams.append({ followed, events, work: life });
     flags.judgeShape(address);
     if (!isPast) return;
     this.#followed.delete(address);
@@ -355,7 +354,7 @@ export class FollowedCollections implements ChainConsumer {
       const change = isOld ? await flags.rejudged(address, state) : flags.due(address, state);
       const { events } = change;
       const isSettled = !isOld && change.state.shapeRule === state.shapeRule;
-      if (events.length > 0) await this.#streams.append({ followed, events, state: { ...state, ...change.state } });
+      if (events.length > 0) await this.#streams.append({ followed, events, work: change.state });
       else if (!isSettled) followed.state = { ...state, ...change.state };
     }
   }
@@ -461,8 +460,7 @@ export class FollowedCollections implements ChainConsumer {
       const fresh = logs.filter((log) => log.blockNumber > followed.state.end);
       if (fresh.length === 0) continue;
       const event = this.#streams.committed(followed.state, fresh, nextBlock(followed.state), batch.to);
-      const state = { ...followed.state, end: batch.to.number, endHash: batch.to.hash, endsAboveFinal: true };
-      changes.push({ followed, state, events: [event] });
+      changes.push({ followed, events: [event] });
       counts.push({ address, count: event.count });
     }
     await this.#streams.appendAll(changes);
@@ -503,30 +501,24 @@ export class FollowedCollections implements ChainConsumer {
     const followed = this.#followed.get(doubt.contract);
     if (followed === undefined || followed.state.end >= to.number) return undefined;
     const { address, state: before } = followed;
-    const { event, change, waitMs } = failureOf(new LogsInDoubtError(doubt), before, clock);
+    const { event, waitMs } = failureOf(new LogsInDoubtError(doubt), before, clock);
     const { block, reason } = doubt;
     logger.warn(
       { chain: chain.name, address, block, reason, retryInMs: waitMs },
       "all answers about a block contradict themselves: its collection is in doubt",
     );
     observer.failed();
-    const state: IndexState = { ...before, ...change, status: "joining" };
     const last = this.#streams.chain?.headers.get(fromBlock - 1);
-    if (last === undefined || nextBlock(before) > last.number) return { followed, state, events: [event] };
+    if (last === undefined || nextBlock(before) > last.number) return { followed, events: [event] };
     // Pages keep the blocks without a log up to here.
     const quiet = this.#streams.committed(before, [], nextBlock(before), last);
-    return { followed, state: { ...state, end: last.number, endHash: last.hash }, events: [quiet, event] };
+    return { followed, events: [quiet, event] };
   }
 
   async #revertEach(list: readonly Followed[], ancestor: BlockRef, rejoins = false): Promise<void> {
     const { chainVersion } = this.#streams;
     const event: NftEvent = { type: "BlocksReverted", ancestor, chainVersion, ...(rejoins ? { rejoins } : {}) };
-    const change: Partial<IndexState> = rejoins ? { status: "joining" } : {};
-    const changes = list.map((followed) => {
-      const state = { ...followed.state, end: ancestor.number, endHash: ancestor.hash, ...change };
-      return { followed, state, events: [event] };
-    });
-    await this.#streams.appendAll(changes);
+    await this.#streams.appendAll(list.map((followed) => ({ followed, events: [event] })));
     for (const { address } of list) this.#options.flags.judgeShape(address);
   }
 

@@ -299,10 +299,10 @@ export class IndexingJobs {
       await writer.settled().catch(() => undefined);
       if (signal.aborted || isAbort(error) || error instanceof ConcurrencyError) throw error;
       this.#node.failed(error);
-      const { event, change, waitMs } = failureOf(error, writer.state, clock);
-      const meta = { chain: chain.name, address, attempt: change.attempt, retryInMs: waitMs };
+      const { event, waitMs } = failureOf(error, writer.state, clock);
+      const meta = { chain: chain.name, address, attempt: event.attempt, retryInMs: waitMs };
       logger.warn({ err: error, ...meta }, "indexing failed");
-      writer.append([event], change);
+      writer.append([event]);
       await writer.settled();
       observer.failed();
       return { inMs: waitMs };
@@ -318,7 +318,7 @@ export class IndexingJobs {
     const doing = state.status === "requested" ? "identifying the contract" : `reading from block ${nextBlock(state)}`;
     const reason = stallReason(doing, ms, reader.failureWithin(ms));
     logger.warn({ chain: chain.name, address, seconds: Math.round(ms / 1_000), reason }, "indexing makes no progress");
-    if (writer.isIdle) writer.append([{ type: "IndexingStalled", reason }], {});
+    if (writer.isIdle) writer.append([{ type: "IndexingStalled", reason }]);
   }
 
   /** Returns the lane in which a collection continues after `lane`. Undefined: in the same job. */
@@ -356,10 +356,9 @@ export class IndexingJobs {
     // A contract that has another kind now has its earlier logs in the former forms.
     const forms = kind === "nft" ? [...new Set([...writer.state.forms, ...found.identified.forms])] : [];
     const identified = { ...found.identified, forms };
-    const common = { forms, startBlock, attempt: 0, retryAt: 0 };
     logger.info({ chain: chain.name, address, kind, forms: forms.join(","), startBlock }, "contract identified");
     if (kind !== "nft") {
-      writer.append([identified], { ...common, status: kind });
+      writer.append([identified]);
       this.#options.collections.offer(await writer.settled());
       return undefined;
     }
@@ -368,10 +367,11 @@ export class IndexingJobs {
     // A stall may have been recorded meanwhile.
     await writer.settled();
     const flags = this.#options.flags.identified(address, writer.state, identified);
-    const status = startBlock > final.number ? "joining" : "backfilling";
+    const isYoung = startBlock > final.number;
     const ends = found.ends.map((block) => ({ type: "ContractDestroyed", block }) as const);
-    writer.append([identified, ...ends, ...flags.events], { ...common, ...flags.state, hadCode, destroyedAt, status });
-    if (status === "joining") this.#handOver(writer, address, final.head);
+    const work = { ...flags.state, hadCode, destroyedAt, ...(isYoung && { status: "joining" as const }) };
+    writer.append([identified, ...ends, ...flags.events], work);
+    if (isYoung) this.#handOver(writer, address, final.head);
     return final;
   }
 
@@ -463,18 +463,14 @@ export class IndexingJobs {
       await writer.settled();
       signal.throwIfAborted();
       let next = nextBlock(writer.state);
-      let { endHash } = writer.state;
       for (const event of events) {
         assertContiguous(event, next);
         next = event.toBlock + 1;
-        endHash = event.toHash;
       }
-      const end = next - 1;
-      const status = end >= target ? "joining" : "backfilling";
+      const status = next > target ? "joining" : "backfilling";
       const flags = this.#options.flags.due(address, writer.state);
       const told = archive && toldBy(writer.state, archive, next - 1);
-      const change = { ...run, ...flags.state, ...told, end, endHash, status, attempt: 0, retryAt: 0 } as const;
-      writer.append([...events, ...flags.events], change);
+      writer.append([...events, ...flags.events], { ...run, ...flags.state, ...told, status });
       moved();
       progress.moved(writer.state);
       if (status === "joining") this.#handOver(writer, address, final.head);

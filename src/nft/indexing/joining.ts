@@ -16,7 +16,7 @@ import type { Clock } from "../../core/clock.ts";
 import { AppError, ConcurrencyError, isRetryable } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import { Semaphore } from "../../core/semaphore.ts";
-import type { BlockRef, HeaderRef, NftEvent } from "../../events/types.ts";
+import type { HeaderRef, NftEvent } from "../../events/types.ts";
 import type { StreamHead } from "../../log/event-log.ts";
 import { NFT_TOPICS } from "../../rpc/decode/transfers.ts";
 import type { BlockHeader, ChainLog, ChainReader, CompleteLogsOptions, Verify } from "../../rpc/port.ts";
@@ -168,8 +168,7 @@ export class JoiningCollections {
   async stalled(reason: string): Promise<void> {
     for (const joining of [...this.#waiting.values()]) {
       if (joining.appended !== undefined) continue;
-      const { state } = joining;
-      await this.#options.streams.append({ followed: joining, events: [{ type: "IndexingStalled", reason }], state });
+      await this.#options.streams.append({ followed: joining, events: [{ type: "IndexingStalled", reason }] });
     }
   }
 
@@ -240,9 +239,7 @@ export class JoiningCollections {
     const isUnproven = awaitsProof(before);
     const done = { type: "IndexingCompleted", block: head.number, hash: head.hash } as const;
     events.push(isUnproven ? { ...done, isUnproven } : done);
-    const change = { status: "following", attempt: 0, retryAt: 0, calls: read.calls } as const;
-    const complete: IndexState = { ...before, ...change, ...endAt(head) };
-    await streams.append({ followed: joining, events, state: complete });
+    await streams.append({ followed: joining, events, work: { calls: read.calls } });
     onJoined(joining);
     return true;
   }
@@ -256,8 +253,7 @@ export class JoiningCollections {
     if (read === undefined || !(await awaitAppend(joining))) return false;
     const { logs, end } = read.value;
     const events: NftEvent[] = [streams.committed(state, logs, from, end)];
-    const change = { attempt: 0, retryAt: 0, calls: read.calls } as const;
-    await streams.append({ followed: joining, events, state: { ...state, ...change, ...endAt(end) } });
+    await streams.append({ followed: joining, events, work: { calls: read.calls } });
     return true;
   }
 
@@ -376,8 +372,8 @@ export class JoiningCollections {
   async #failed(joining: Joining, error: unknown): Promise<void> {
     const { streams, clock, onFailed } = this.#options;
     if (!(await awaitAppend(joining))) return;
-    const { event, change, waitMs } = failureOf(error, joining.state, clock);
-    await streams.append({ followed: joining, events: [event], state: { ...joining.state, ...change } });
+    const { event, waitMs } = failureOf(error, joining.state, clock);
+    await streams.append({ followed: joining, events: [event] });
     onFailed(joining, error, waitMs);
   }
 
@@ -410,9 +406,6 @@ export class JoiningCollections {
     return headers;
   }
 }
-
-/** Fields of a state that ends on a block of the followed branch. */
-const endAt = ({ number: end, hash: endHash }: BlockRef) => ({ end, endHash, endsAboveFinal: true });
 
 /**
  * Never append blocks of a chain that lacks the last block of the stored history.

@@ -90,8 +90,7 @@ export class SecondReadings {
     if (state.ownersDoubtBlock !== null) events.push({ type: "OwnersSettled", contradicted: 0 });
     // The stream of a collection that no block has touched since ends below.
     if (last.number > state.end) events.unshift(this.#options.streams.committed(state, [], nextBlock(state), last));
-    const again: IndexState = { ...state, status: "joining", end: last.number, endHash: last.hash };
-    await this.#options.streams.append({ followed, events, state: again });
+    await this.#options.streams.append({ followed, events });
     this.#options.onReadAgain(followed);
   }
 
@@ -137,7 +136,7 @@ export class SecondReadings {
     const events: NftEvent[] = [];
     if (archives !== "") events.push({ type: "HistoryProven", ...counts, ...proven });
     if (ownersDoubtBlock !== null) events.push({ type: "OwnersSettled", contradicted: proven.contradicted });
-    if (events.length > 0) await this.#options.streams.append({ followed, events, state });
+    if (events.length > 0) await this.#options.streams.append({ followed, events });
   }
 
   /** The stream is wrong from a block on. What archives told is indexed anew, what nodes told is read again. */
@@ -186,8 +185,7 @@ export class SecondReadings {
       const followed = this.#options.followed.get(address);
       if (followed === undefined) continue;
       logger.info({ chain: chain.name, address, block, reason }, "owners are in doubt: their blocks are read again");
-      const { state } = followed;
-      await this.#options.streams.append({ followed, events: [{ type: "OwnersDoubted", block, reason }], state });
+      await this.#options.streams.append({ followed, events: [{ type: "OwnersDoubted", block, reason }] });
       if (this.#hasRead(address, RECHECK_MS)) this.#waitFor(address, RECHECK_MS);
       else proofs.prove(address, followed.state);
     }
@@ -211,7 +209,7 @@ export class SecondReadings {
     const { address, state } = followed;
     if (state.ownersDoubtBlock === null && block !== undefined) {
       const reason = `the contract names other owners than its logs, and ${why}`;
-      await streams.append({ followed, events: [{ type: "OwnersDoubted", block, reason }], state });
+      await streams.append({ followed, events: [{ type: "OwnersDoubted", block, reason }] });
     }
     const said = { block: followed.state.ownersDoubtBlock, why, retryInMs: this.#tryLater(address) };
     logger.warn({ chain: chain.name, address, ...said }, "owners stay in doubt");
@@ -224,7 +222,7 @@ export class SecondReadings {
     const { archives, touched, hashed, sampled, byRoot, absent, blocks = 0, provableFrom = null, end } = state;
     const counts = { archives, touched, hashed, sampled, byRoot, absent, blocks, provableFrom, block: end };
     const none = { holdings: 0, of: 0, contradicted: 0, isComplete: false };
-    await streams.append({ followed, events: [{ type: "HistoryProven", ...counts, ...none }], state });
+    await streams.append({ followed, events: [{ type: "HistoryProven", ...counts, ...none }] });
     const said = { why, retryInMs: this.#tryLater(address) };
     logger.warn({ chain: chain.name, address, ...said }, "owners could not be proven");
   }

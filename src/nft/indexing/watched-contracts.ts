@@ -110,13 +110,13 @@ export class WatchedContracts {
 
   /** Requests the identification of a contract with an NFT log. It reads the chain anew, so a reorg does no harm. */
   async #found(address: Address): Promise<void> {
-    const { log, chain, logger } = this.#options;
+    const { log, chain, clock, logger } = this.#options;
     const watched = this.#watched.peek(address);
     if (watched === undefined) return;
     logger.info({ chain: chain.name, address }, "a contract that was no NFT has an NFT log");
     const { headline } = await log.head(nftStream(chain.chainId, address));
     const contract = { chainId: chain.chainId, address };
-    await requestIdentification(log, contract, watched.version, requesterOf(fromHeadline(headline)));
+    await requestIdentification({ log, clock }, contract, watched.version, requesterOf(fromHeadline(headline)));
     this.#watched.delete(address);
   }
 

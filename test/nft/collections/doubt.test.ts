@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import type { Hash } from "../../../src/core/hex.ts";
 import type { NftEvent } from "../../../src/events/types.ts";
 import { type Collection, evolve, initialState } from "../../../src/nft/collections/collection.ts";
-import { fromHeadline, REQUESTED, summarize, toHeadline } from "../../../src/nft/collections/headline.ts";
+import { foldHeadline, fromHeadline, REQUESTED, toHeadline } from "../../../src/nft/collections/headline.ts";
 
 const hash = `0x${"ab".repeat(32)}` as Hash;
 const range = (fromBlock: number, toBlock: number): NftEvent => ({
@@ -26,7 +26,7 @@ function foldOf(events: readonly NftEvent[]): Collection {
   for (const [i, event] of events.entries()) evolve(state, event, i + 1, 0);
   return state;
 }
-const headlineOf = (events: readonly NftEvent[]) => fromHeadline(toHeadline(summarize(REQUESTED, events, 0)));
+const headlineOf = (events: readonly NftEvent[]) => fromHeadline(toHeadline(foldHeadline(REQUESTED, events, 0)));
 
 test("marks the block and the reason, and is not synced", () => {
   expect(foldOf(EVENTS)).toMatchObject({ status: "syncing", inDoubt: { block: 8, reason: "two logs share a place" } });

@@ -183,7 +183,7 @@ export class SimProcess {
 
   /** Requests a new identification, as the route does for a later request of a contract that was found to be no NFT. */
   requestAgain(address: Address, version: number): Promise<void> {
-    return requestIdentification(this.log, { chainId: CHAIN_ID, address }, version, OPERATOR);
+    return requestIdentification(this, { chainId: CHAIN_ID, address }, version, OPERATOR);
   }
 
   subscribe(address: Address): Promise<void> {

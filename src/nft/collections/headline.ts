@@ -10,12 +10,14 @@ import { wholeText } from "../../core/format.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import { NO_KEY, type Requester } from "../../core/work.ts";
 import {
+  type ContractIdentified,
   type HistoryProven,
   type IndexingFailed,
   type LogsDoubted,
   type NftEvent,
   nftStream,
   type TransferForm,
+  type TransfersCommitted,
 } from "../../events/types.ts";
 import { appendUnlessMoved, appendWithRetry, type EventLog, type Headline } from "../../log/event-log.ts";
 
@@ -258,28 +260,34 @@ export function foldHeadline(state: IndexState, events: readonly NftEvent[], now
 /** No failure, and no wait for a further attempt. */
 const NO_FAILURE = { attempt: 0, retryAt: 0 } as const;
 
+function changeByIdentification(event: ContractIdentified): Partial<IndexState> {
+  const { name, symbol, block: target, kind, forms, startBlock } = event;
+  const status = kind === "nft" ? "backfilling" : kind;
+  const told = { name, symbol, namedAt: null, isNameDue: false };
+  return { ...told, target, status, forms, startBlock, lastError: null, ...NO_FAILURE };
+}
+
+function changeByTransfers(before: IndexState, event: TransfersCommitted, now: number): Partial<IndexState> {
+  const { toBlock: end, toHash: endHash, count, chainVersion } = event;
+  const transfers = before.transfers === null ? null : before.transfers + count;
+  const isRead = before.doubtBlock !== null && end >= before.doubtBlock;
+  const read = { end, endHash, endsAboveFinal: chainVersion !== undefined };
+  return { ...read, transfers, lastError: null, movedAt: now, ...NO_FAILURE, ...(isRead ? NO_DOUBT : {}) };
+}
+
 function changeBy(before: IndexState, event: NftEvent, now: number): Partial<IndexState> {
   switch (event.type) {
     case "IndexingRequested":
       return { requestedAt: before.requestedAt ?? now, status: "requested", ...NO_FAILURE };
-    case "ContractIdentified": {
-      const { name, symbol, block: target, kind, forms, startBlock } = event;
-      const status = kind === "nft" ? "backfilling" : kind;
-      const told = { name, symbol, namedAt: null, isNameDue: false };
-      return { ...told, target, status, forms, startBlock, lastError: null, ...NO_FAILURE };
-    }
+    case "ContractIdentified":
+      return changeByIdentification(event);
     case "ContractRenamed": {
       const { name, symbol, block: namedAt } = event;
       // The rules of spam judge the new name, too.
       return { name, symbol, namedAt, isNameDue: false, rulesVersion: 0 };
     }
-    case "TransfersCommitted": {
-      const transfers = before.transfers === null ? null : before.transfers + event.count;
-      const isRead = before.doubtBlock !== null && event.toBlock >= before.doubtBlock;
-      const { toBlock: end, toHash: endHash, chainVersion } = event;
-      const read = { end, endHash, endsAboveFinal: chainVersion !== undefined };
-      return { ...read, transfers, lastError: null, movedAt: now, ...NO_FAILURE, ...(isRead ? NO_DOUBT : {}) };
-    }
+    case "TransfersCommitted":
+      return changeByTransfers(before, event, now);
     case "ContractDestroyed":
       return { ends: before.ends + 1, lastEnd: event.block };
     case "IndexingCompleted":

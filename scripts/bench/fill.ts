@@ -8,7 +8,7 @@ import { encodeTransfers, TransferKind } from "../../src/events/columns.ts";
 import { metadataStream, type NftEvent, nftStream } from "../../src/events/types.ts";
 import type { Append, EventLog } from "../../src/log/event-log.ts";
 import { REQUESTED, toHeadline } from "../../src/nft/collections/headline.ts";
-import { RULES_VERSION } from "../../src/nft/indexing/flags.ts";
+import { RULES_VERSION } from "../../src/nft/indexing/word-rules.ts";
 import { createRandom } from "../local-chain/random.ts";
 
 export interface FillOptions {

@@ -4,7 +4,7 @@ import type { TokenPrice } from "../client/index.ts";
 import { systemClock } from "../core/clock.ts";
 import { bytesText, countedText, countText, durationText, printable, wholeText } from "../core/format.ts";
 import { type NftEvent, nftStream, type Recorded } from "../events/types.ts";
-import { historyText } from "../nft/collections/headline.ts";
+import { historyText } from "../nft/collections/history-words.ts";
 import { COLLECTION_STATUSES, type ListedCollection, type StatusReport } from "../operators/models.ts";
 import { CHAIN_WORDS, COLLECTION_WORDS, ENDPOINT_WORDS, statusWord, valuesWithWords } from "../status-words.ts";
 import { CommandError, FAILED, openCommandLog, type ServiceAccess, USAGE } from "./access.ts";

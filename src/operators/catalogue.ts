@@ -7,14 +7,9 @@ import type { Address } from "../core/hex.ts";
 import { singleFlight } from "../core/work.ts";
 import { nftStream, parseStream, type StreamName } from "../events/types.ts";
 import { type EventLog, type StreamHead, streamPages } from "../log/event-log.ts";
-import {
-  awaitsProof,
-  doubtOf,
-  fromHeadline,
-  historyText,
-  type IndexState,
-  progressOf,
-} from "../nft/collections/headline.ts";
+import { awaitsProof, fromHeadline, type IndexState } from "../nft/collections/headline.ts";
+import { doubtOf, historyText } from "../nft/collections/history-words.ts";
+import { progressOf } from "../nft/collections/progress.ts";
 import { COLLECTION_STATUSES, type CollectionStatus, type ListedCollection } from "./models.ts";
 
 export interface DescribedCollection {

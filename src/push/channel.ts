@@ -23,7 +23,8 @@ import {
 import type { EventLog } from "../log/event-log.ts";
 import type { Collection } from "../nft/collections/collection.ts";
 import { type HotCollections, placeOf } from "../nft/collections/hot-collections.ts";
-import type { Delay, Demand, Verdict } from "../nft/indexing/candidates.ts";
+import type { Delay, Verdict } from "../nft/indexing/candidates.ts";
+import type { Demand } from "../nft/indexing/demand.ts";
 import { currentBlock, type PageChain } from "../nft/walks/snapshot.ts";
 import type { Prices } from "../prices/price-service.ts";
 import type { MessageOf, SocketLimits } from "./message-models.ts";

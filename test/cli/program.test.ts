@@ -8,7 +8,7 @@ import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { nftStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
-import { requestIndexing } from "../../src/nft/collections/headline.ts";
+import { requestIndexing } from "../../src/nft/collections/requests.ts";
 import { runCli } from "../support/cli.ts";
 import { OPERATOR } from "../support/requesters.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";

@@ -13,7 +13,7 @@ import type { EventLog, ReadOptions } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
 import { initialState } from "../../src/nft/collections/collection.ts";
 import { HotCollections } from "../../src/nft/collections/hot-collections.ts";
-import { Demand } from "../../src/nft/indexing/candidates.ts";
+import { Demand } from "../../src/nft/indexing/demand.ts";
 import { Channel, type ChannelOptions } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/message-models.ts";
 import { messageOfEvent } from "../../src/push/messages.ts";

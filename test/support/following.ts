@@ -11,8 +11,9 @@ import { chainStream } from "../../src/events/types.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
 import { type IndexState, REQUESTED, toHeadline } from "../../src/nft/collections/headline.ts";
 import type { FlagLists } from "../../src/nft/collections/operator-lists.ts";
-import { FlagRules, RULES_VERSION } from "../../src/nft/indexing/flags.ts";
+import { FlagRules } from "../../src/nft/indexing/flags.ts";
 import { FollowedCollections } from "../../src/nft/indexing/followed-collections.ts";
+import { RULES_VERSION } from "../../src/nft/indexing/word-rules.ts";
 import type { BlockHeader } from "../../src/rpc/port.ts";
 import type { RpcChainReader } from "../../src/rpc/reading/reader.ts";
 

@@ -8,7 +8,7 @@ import { metadataStream, type NftEvent, nftStream } from "../../../src/events/ty
 import type { EventLog } from "../../../src/log/event-log.ts";
 import { openLog } from "../../../src/log/open.ts";
 import { REQUESTED, toHeadline } from "../../../src/nft/collections/headline.ts";
-import { RULES_VERSION } from "../../../src/nft/indexing/flags.ts";
+import { RULES_VERSION } from "../../../src/nft/indexing/word-rules.ts";
 import { storeText } from "../../../src/nft/metadata/book.ts";
 import { type Bench, grouped } from "../row.ts";
 import { KEY_HEADERS, NO_NODE, startBenchService, temporaryFolder } from "../service.ts";

@@ -10,17 +10,8 @@ import type { Address, Hash } from "../../core/hex.ts";
 import { type ContractRenamed, nftStream } from "../../events/types.ts";
 import { appendWithRetry } from "../../log/event-log.ts";
 import { BEACON_UPGRADED, CONTRACT_URI_UPDATED, UPGRADED } from "../../rpc/decode/topics.ts";
-import {
-  beginAnew,
-  type ContractRef,
-  foldHeadline,
-  fromHeadline,
-  type IndexState,
-  namedAtOf,
-  requesterOf,
-  requestIdentification,
-  toHeadline,
-} from "../collections/headline.ts";
+import { foldHeadline, fromHeadline, type IndexState, namedAtOf, toHeadline } from "../collections/headline.ts";
+import { beginAnew, type ContractRef, requesterOf, requestIdentification } from "../collections/requests.ts";
 import { readDescription, type SelfDescription } from "./identify.ts";
 
 /** Events after which a followed contract is read again. */

@@ -15,13 +15,14 @@ import { MAX_BYTES } from "../../rpc/archive/portal.ts";
 import { SPANS, type SpanController } from "../../rpc/endpoint/capabilities.ts";
 import type { TransfersAnswer } from "../../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../../rpc/rpc-errors.ts";
-import { CHECKED_SPAN, FIRST_AHEAD, NEAR_FINAL, READ_AHEAD, ReadAhead } from "./backfill.ts";
+import { CHECKED_SPAN, NEAR_FINAL } from "./checked-reads.ts";
 import { SAMPLED_BLOCKS } from "./history.ts";
 import { QUESTIONS, readText, STANDARD_FORMS } from "./identify.ts";
 import { MAX_CHECKED, MAX_PART } from "./joining.ts";
 import { between, PARTS } from "./lives.ts";
 import type { Estimate } from "./models.ts";
 import { CALLS_AT_ONCE, MAX_PROVEN } from "./proof.ts";
+import { FIRST_AHEAD, READ_AHEAD, ReadAhead } from "./read-ahead.ts";
 
 /** Most calls that an estimate makes. */
 const MAX_CALLS = 20;

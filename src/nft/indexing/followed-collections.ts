@@ -20,27 +20,20 @@ import { allStreams, type StreamHead } from "../../log/event-log.ts";
 import { NFT_TOPICS } from "../../rpc/decode/transfers.ts";
 import type { BlockHeader, ChainLog, LogsInDoubt } from "../../rpc/port.ts";
 import { LogsInDoubtError } from "../../rpc/rpc-errors.ts";
-import {
-  beginAnew,
-  failureOf,
-  fromHeadline,
-  type IndexState,
-  namedAtOf,
-  nameText,
-  nextBlock,
-  requesterOf,
-  toHeadline,
-} from "../collections/headline.ts";
+import { failureOf } from "../collections/failures.ts";
+import { fromHeadline, type IndexState, namedAtOf, nameText, nextBlock, toHeadline } from "../collections/headline.ts";
+import { beginAnew, requesterOf } from "../collections/requests.ts";
 import type { Finding } from "./audit.ts";
 import { type Followed, FollowedStreams, type StreamChange } from "./collection-streams.ts";
 import { type ContractDescriptions, DESCRIPTION_TOPICS, DueDescriptions, describedIn } from "./descriptions.ts";
-import { type FlagRules, RULES_VERSION } from "./flags.ts";
+import type { FlagRules } from "./flags.ts";
 import { formsGained } from "./identify.ts";
 import { JoiningCollections } from "./joining.ts";
 import { endOfLife, hasCodeAfter, MAX_ENDS, wasGone } from "./lives.ts";
 import type { HistoryProofs } from "./proof.ts";
 import { SecondReadings } from "./second-readings.ts";
 import { WatchedContracts } from "./watched-contracts.ts";
+import { RULES_VERSION } from "./word-rules.ts";
 
 interface CollectionsOptions extends Omit<ChainWork, "leases"> {
   readonly flags: FlagRules;

@@ -18,29 +18,23 @@ import { allStreams, type StreamHead } from "../../log/event-log.ts";
 import { ArchiveDisprovedError, type Archives } from "../../rpc/archive/archives.ts";
 import type { Decoder } from "../../rpc/decode/decode-pool.ts";
 import type { Endpoint } from "../../rpc/port.ts";
-import {
-  beginAnew,
-  failureOf,
-  fromHeadline,
-  type IndexState,
-  msUntilRetry,
-  nameText,
-  nextBlock,
-  progressOf,
-  requesterOf,
-} from "../collections/headline.ts";
+import { failureOf, msUntilRetry } from "../collections/failures.ts";
+import { fromHeadline, type IndexState, nameText, nextBlock } from "../collections/headline.ts";
+import { progressOf } from "../collections/progress.ts";
+import { beginAnew, requesterOf } from "../collections/requests.ts";
+import { doubtsAfter, rangesIn, wordsIn } from "./archive-doubts.ts";
 import { assertContiguous } from "./backfill.ts";
 import { JobStream } from "./collection-streams.ts";
 import type { FlagRules } from "./flags.ts";
 import type { FollowedCollections } from "./followed-collections.ts";
 import { type HistoryStep, historyFrom, SAMPLED_BLOCKS } from "./history.ts";
 import { identify, type Searched } from "./identify.ts";
-import { doubtsAfter, rangesIn, wordsIn } from "./proof.ts";
 
-// A key alone gets the places of `perKey`. The others stay free, so that a key that requests hundreds of collections
-// delays those of another key by no more than one of them takes.
-
-/** Collections in parallel per chain. Most of their time is a few round trips to the node, one after the other. */
+/**
+ * Collections in parallel per chain. Most of their time is a few round trips to the node, one after the other. A key alone
+ * gets the places of `perKey`. The others stay free, so that a key that requests hundreds of collections delays those of
+ * another key by no more than one of them takes.
+ */
 const PARALLEL: Shares = { places: 22, perKey: 16, forOperators: 2 };
 /** Those among them that read their history, each some ranges ahead: tens of megabytes. */
 const BACKFILLS: Shares = { places: 7, perKey: 4, forOperators: 1 };

@@ -20,7 +20,8 @@ import type { HeaderRef, NftEvent } from "../../events/types.ts";
 import type { StreamHead } from "../../log/event-log.ts";
 import { NFT_TOPICS } from "../../rpc/decode/transfers.ts";
 import type { BlockHeader, ChainLog, ChainReader, CompleteLogsOptions, Verify } from "../../rpc/port.ts";
-import { awaitsProof, failureOf, type IndexState, msUntilRetry, nextBlock } from "../collections/headline.ts";
+import { failureOf, msUntilRetry } from "../collections/failures.ts";
+import { awaitsProof, type IndexState, nextBlock } from "../collections/headline.ts";
 import type { Followed, FollowedStreams } from "./collection-streams.ts";
 
 /**

@@ -13,7 +13,7 @@ import type { BlockHeader, BloomedBlocks, ChainLog, TouchedBlocks, Watched } fro
 import type { ProvenLogs, ToldBlock } from "../../rpc/reading/block-logs.ts";
 import { namedIn } from "../../rpc/reading/bloomed-blocks.ts";
 import { isHistoryPruned, RpcError } from "../../rpc/rpc-errors.ts";
-import { type BackfillTask, CHECKED_SPAN, linkedHeaders } from "./backfill.ts";
+import { type BackfillTask, CHECKED_SPAN, linkedHeaders } from "./checked-reads.ts";
 import { linesByBlock } from "./omissions.ts";
 
 /** Blocks of one part that are read because their header's fields don't make its hash, while other headers' do. */

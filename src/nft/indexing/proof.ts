@@ -13,14 +13,16 @@ import type { Lifecycle } from "../../core/lifecycle.ts";
 import { Semaphore } from "../../core/semaphore.ts";
 import { runInSlices, yieldToEventLoop } from "../../core/turns.ts";
 import type { Requester } from "../../core/work.ts";
-import type { BlockRange, BlockRef, HistoryProven } from "../../events/types.ts";
+import type { BlockRef, HistoryProven } from "../../events/types.ts";
 import { ArchiveDisprovedError, type Archives } from "../../rpc/archive/archives.ts";
 import type { CallResult } from "../../rpc/port.ts";
 import { isHistoryPruned, isStateUnavailable } from "../../rpc/rpc-errors.ts";
 import type { Collection } from "../collections/collection.ts";
-import { type IndexState, requesterOf } from "../collections/headline.ts";
+import type { IndexState } from "../collections/headline.ts";
+import { requesterOf } from "../collections/requests.ts";
 import { NEWEST, readHistory } from "../ledger/history.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import { wordsIn } from "./archive-doubts.ts";
 import { knownTokens, sampleHoldings } from "./audit.ts";
 import { type Claim, type Claims, claimsOf, ownerClaim } from "./claims.ts";
 import { findUnexplained, firstStoredOtherwise, lastCompleteBlock } from "./omissions.ts";
@@ -439,36 +441,4 @@ async function toldBlocks(ledger: Ledger, claims: readonly Claim[], block: numbe
     }
   }
   return [...blocks].sort((a, b) => a - b);
-}
-
-// What an archive was wrong about, as the headline keeps it for the new index.
-
-/** Blocks around a wrong one that only the node may tell. */
-const AROUND = 500;
-/** Ranges that are left to the node before the archive as a whole is not believed. */
-const MAX_RANGES = 3;
-
-export const wordsIn = (text: string): string[] => text.split(",").filter(Boolean);
-
-/** Reads ranges `from-to`, in rising order. */
-export const rangesIn = (text: string): BlockRange[] =>
-  wordsIn(text)
-    .map((range) => range.split("-").map(Number) as [number, number])
-    .map(([fromBlock, toBlock]) => ({ fromBlock, toBlock }))
-    .sort((a, b) => a.fromBlock - b.fromBlock);
-
-/**
- * What the next index of a collection must not believe. An archive that is on another branch, or wrong for the fourth
- * time, is not asked for it again; before that, the node reads the blocks around the wrong one.
- */
-export function doubtsAfter(
-  { distrusted, nodeRanges }: Pick<IndexState, "distrusted" | "nodeRanges">,
-  { archive, wrongAt, isOfLogs }: { readonly archive: string; readonly wrongAt: number; readonly isOfLogs: boolean },
-): Pick<IndexState, "distrusted" | "nodeRanges"> {
-  const ranges = wordsIn(nodeRanges);
-  if (!isOfLogs || ranges.length >= MAX_RANGES) {
-    return { distrusted: [...new Set([...wordsIn(distrusted), ...wordsIn(archive)])].join(","), nodeRanges };
-  }
-  const range = `${Math.max(0, wrongAt - AROUND)}-${wrongAt + AROUND}`;
-  return { distrusted, nodeRanges: [...ranges, range].join(",") };
 }

@@ -6,11 +6,13 @@ import { LRUCache } from "lru-cache";
 import type { ChainWork } from "../../chain/consumer.ts";
 import type { Address } from "../../core/hex.ts";
 import type { BlockRange, BlockRef, NftEvent } from "../../events/types.ts";
-import { awaitsProof, beginAnew, type IndexState, nextBlock, requesterOf } from "../collections/headline.ts";
+import { awaitsProof, type IndexState, nextBlock } from "../collections/headline.ts";
+import { beginAnew, requesterOf } from "../collections/requests.ts";
+import { doubtsAfter } from "./archive-doubts.ts";
 import type { Finding } from "./audit.ts";
 import type { Followed, FollowedStreams } from "./collection-streams.ts";
 import { lastCompleteBlock } from "./omissions.ts";
-import { doubtsAfter, type HistoryProofs, type Proof } from "./proof.ts";
+import type { HistoryProofs, Proof } from "./proof.ts";
 
 interface ReadingsOptions extends Pick<ChainWork, "chain" | "log" | "reader" | "clock" | "logger" | "observer"> {
   readonly proofs: Pick<HistoryProofs, "prove" | "takeFound">;

@@ -10,7 +10,8 @@ import { nftStream, parseStream } from "../../events/types.ts";
 import type { StreamHead } from "../../log/event-log.ts";
 import type { BlockHeader } from "../../rpc/port.ts";
 import { MAX_ADDRESSES } from "../../rpc/reading/block-logs.ts";
-import { fromHeadline, requesterOf, requestIdentification, toHeadline } from "../collections/headline.ts";
+import { fromHeadline, toHeadline } from "../collections/headline.ts";
+import { requesterOf, requestIdentification } from "../collections/requests.ts";
 import { resumedSpan, searchLogs } from "./identify.ts";
 
 /** Most contracts: five filters a minute, 7,200 a day, and a megabyte. More are identified again only on request. */

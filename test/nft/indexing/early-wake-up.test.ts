@@ -8,8 +8,8 @@ import { nftStream } from "../../../src/events/types.ts";
 import type { Append, EventLog } from "../../../src/log/event-log.ts";
 import { openLog } from "../../../src/log/open.ts";
 import { type IndexState, REQUESTED, toHeadline } from "../../../src/nft/collections/headline.ts";
-import { RULES_VERSION } from "../../../src/nft/indexing/flags.ts";
 import type { FollowedCollections } from "../../../src/nft/indexing/followed-collections.ts";
+import { RULES_VERSION } from "../../../src/nft/indexing/word-rules.ts";
 import { headerOf, startFollower } from "../../support/following.ts";
 import { eventually, temporaryLogUrl } from "../../support/service.ts";
 

@@ -234,8 +234,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "keep the ledger of before a new index",
     file: "src/nft/collections/collection.ts",
-    find: "Object.assign(state, initialState(version), { chainVersion, isRemoved, identifiedAt: time });",
-    replace:
-      "Object.assign(state, initialState(version), { chainVersion, isRemoved, identifiedAt: time, ledger: state.ledger });",
+    find: "Object.assign(state, initialState(version), { isRemoved, identifiedAt: time });",
+    replace: "Object.assign(state, initialState(version), { isRemoved, identifiedAt: time, ledger: state.ledger });",
   },
 ];

@@ -29,6 +29,8 @@ export interface Walk {
   readonly chainVersion: number;
   /** Checksum of that event: a log that went back may have another one of this version. */
   readonly chainChecksum: number | undefined;
+  /** True if the collection followed the chain at the snapshot, and had not only read final blocks. Not told by old cursors. */
+  readonly isFollowed: boolean;
   /** Start of the next page; undefined if the page is empty. */
   readonly position: Position | undefined;
   /** Number of the next page; the first page is 0. */
@@ -75,7 +77,8 @@ export const beginningOf = ({ range, totalRanges }: NonNullable<FirstPage["part"
 function begin(collection: Collection, { block: at, chainVersion, chainChecksum }: Snapshot, first: FirstPage) {
   const { holders, limit, hex, part, withTotal } = first;
   const { base } = collection;
-  const seen = { time: undefined, chainVersion, chainChecksum };
+  const isFollowed = collection.status === "synced" || collection.chainVersion > 0;
+  const seen = { time: undefined, chainVersion, chainChecksum, isFollowed };
   const common = { base, hash: at?.hash ?? ("" as const), above: at?.above, ...seen, page: 0, limit, hex, holders };
   if (at === undefined) {
     const nothing = { block: undefined, position: undefined, left: undefined };
@@ -103,6 +106,11 @@ function resume(cursor: Walk, collection: Collection, chain: PageChain): Walk {
     throw new Refusal("cursor_reorged", "cursor: its block left the canonical chain; start again without it", {
       details: { block, hash },
     });
+  }
+  if (cursor.isFollowed && collection.status === "syncing" && collection.chainVersion === 0) {
+    // Its history is read again, of final blocks. They need not be those of the branch that the walk has seen.
+    const text = "cursor: the log has lost records of the collection since; start again without it";
+    throw new Refusal("cursor_reorged", text, { details: { block } });
   }
   if (cursor.chainVersion < (endedLife(collection, block)?.chainVersion ?? 0)) {
     const text = "cursor: the contract turned out to be destroyed before its block; start again without it";
@@ -137,7 +145,7 @@ export function signCursor(walk: Walk, secret: string): string {
     position,
     page,
     limit,
-    (hex ? 1 : 0) + (holders ? 2 : 0),
+    (hex ? 1 : 0) + (holders ? 2 : 0) + (walk.isFollowed ? 4 : 0),
     total ?? null,
     left ?? null,
     time ?? null,
@@ -170,6 +178,7 @@ export function openCursor(text: string, secret: string): (Walk & { readonly blo
     hash: hash === "" ? "" : (`0x${hash}` as Hash),
     hex: (flags & 1) !== 0,
     holders: (flags & 2) !== 0,
+    isFollowed: (flags & 4) !== 0,
     total: total ?? undefined,
     left: left ?? undefined,
     // Cursors of older releases have none of these.

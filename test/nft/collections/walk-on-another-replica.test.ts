@@ -5,6 +5,7 @@ import type { Address } from "../../../src/core/hex.ts";
 import type { NftEvent, TransfersCommitted } from "../../../src/events/types.ts";
 import { type Collection, evolve, initialState } from "../../../src/nft/collections/collection.ts";
 import type { HotCollections } from "../../../src/nft/collections/hot-collections.ts";
+import { openCursor, signCursor, type Walk } from "../../../src/nft/walks/cursor.ts";
 import { planPage } from "../../../src/nft/walks/plan.ts";
 import { currentCollection } from "../../../src/nft/walks/snapshot.ts";
 import { committed, hash, identified } from "../../support/histories.ts";
@@ -89,4 +90,25 @@ test("marks a page of a joining collection as final only up to the chain's final
   expect(finality(committed(1))).toEqual(["syncing", 1, true]);
   expect(finality({ ...(committed(2) as TransfersCommitted), chainVersion: 3 })).toEqual(["syncing", 2, false]);
   expect(finality({ type: "IndexingCompleted", block: 2, hash: hash(2) })).toEqual(["synced", 2, false]);
+});
+
+test("ends the walk of a followed collection whose records the log has lost, and not that of a backfill", () => {
+  const header = (number: number) => ({ number, hash: hash(number) });
+  const chain = { version: 3, head: () => header(2), finalized: () => header(0), header, isCanonical: () => true };
+  const first = { hex: false, holders: false, withTotal: false, limit: 1, asOfBlock: undefined, part: undefined };
+  const build = (events: readonly NftEvent[]) => {
+    const collection = initialState();
+    for (const event of [identified, ...events]) evolve(collection, event, collection.version + 1, 0);
+    return collection;
+  };
+  const history = [0, 1, 2].map((block) => committed(block));
+  const done: NftEvent = { type: "IndexingCompleted", block: 2, hash: hash(2) };
+  const readAgain = build([...history, committed(3)]);
+  const nextOf = (collection: Collection) => {
+    const { walk, next } = planPage(OF, collection, chain, { first });
+    const cursor = openCursor(signCursor({ ...walk, position: next, page: 1 }, "secret"), "secret") as Walk;
+    return planPage(OF, readAgain, chain, { cursor });
+  };
+  expect(nextOf(build(history)).entries).toHaveLength(1);
+  expect(() => nextOf(build([...history, done]))).toThrow("the log has lost records");
 });

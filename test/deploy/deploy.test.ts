@@ -144,10 +144,10 @@ describe("the files", () => {
   const RUNTIME = ["BUN_RUNTIME_TRANSPILER_CACHE_PATH"];
 
   test.each(Object.entries(variables))("set variables that the service has: %s", (_path, names) => {
-    const readme = readFileSync(join(ROOT, "README.md"), "utf8");
+    const settings = readFileSync(join(ROOT, "scripts/deploy/configuration.md"), "utf8");
     expect(names.length).toBeGreaterThan(2);
     const isKnown = (name: string) =>
-      readme.includes(`\`${name}\``) || name.startsWith("RPC_URL_") || RUNTIME.includes(name);
+      settings.includes(`\`${name}\``) || name.startsWith("RPC_URL_") || RUNTIME.includes(name);
     expect(names.filter((name) => !isKnown(name))).toEqual([]);
   });
 

@@ -83,7 +83,7 @@ function alertRules(): readonly Alert[] {
 test("have alerts that say what to do, by commands, scripts and variables that exist", async () => {
   const { out } = await runCli(["help"], {});
   const commands = new Set([...out.matchAll(/^ {2}(\w+) {2,}/gm)].map(([, name]) => name as string));
-  const readme = readFileSync(join(ROOT, "README.md"), "utf8");
+  const settings = readFileSync(join(ROOT, "scripts/deploy/configuration.md"), "utf8");
   const rules = alertRules();
   expect(rules.length).toBeGreaterThan(12);
   for (const { alert, annotations } of rules) {
@@ -97,7 +97,7 @@ test("have alerts that say what to do, by commands, scripts and variables that e
     const unknown = [
       ...named.commands.filter((name) => !commands.has(name)),
       ...named.scripts.filter((path) => !existsSync(join(ROOT, path))),
-      ...named.variables.filter((name) => !readme.includes(`\`${name}\``)),
+      ...named.variables.filter((name) => !settings.includes(`\`${name}\``)),
     ];
     expect([alert, unknown]).toEqual([alert, []]);
   }

@@ -136,6 +136,16 @@ test("lists a collection that joins in parts up to the ancestor, before its own 
   expect(snapshotOf(collection, process.view, undefined).block).toMatchObject({ number: 7, hash: hash(7) });
 });
 
+test("lists a collection whose history is read again up to the final block that is read, above the shown head", async () => {
+  await append(followed(10));
+  await advance(10);
+  const rejoins = { ...reverted(9), rejoins: true } as NftEvent;
+  const backfilled = { ...committed(10), toBlock: 15, toHash: hash(15) } as NftEvent;
+  await append(rejoins, backfilled);
+  const collection = await process.projections.newest(1, address);
+  expect(snapshotOf(collection, process.view, undefined).block).toMatchObject({ number: 15, hash: hash(15) });
+});
+
 test("lists a collection that is indexed anew up to the final block that is read, above the shown head", async () => {
   await append(followed(10));
   await advance(10);

@@ -50,7 +50,7 @@ export interface Collection {
   identified: ContractIdentified | undefined;
   /** Newest folded block; undefined before the first. */
   end: BlockRef | undefined;
-  /** Version of the chain's stream that a reader must have folded before it shows this state. */
+  /** Version of the chain's stream at which its end was recorded; 0 if a backfill read it, which reads final blocks. */
   chainVersion: number;
   /**
    * Block at which the backfill completed. A reorg below it moves it back to the common ancestor, and a later
@@ -162,7 +162,7 @@ function* addTransfers(state: Collection, event: TransfersCommitted, most: numbe
     yield* applyToLives(state, columns, most);
   }
   state.end = { number: event.toBlock, hash: event.toHash };
-  state.chainVersion = event.chainVersion ?? state.chainVersion;
+  state.chainVersion = event.chainVersion ?? 0;
   state.failure = undefined;
   if (state.inDoubt !== undefined && event.toBlock >= state.inDoubt.block) state.inDoubt = undefined;
 }

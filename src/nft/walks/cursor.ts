@@ -107,9 +107,10 @@ function resume(cursor: Walk, collection: Collection, chain: PageChain): Walk {
       details: { block, hash },
     });
   }
-  if (cursor.isFollowed && collection.status === "syncing" && collection.chainVersion === 0) {
-    // Its history is read again, of final blocks. They need not be those of the branch that the walk has seen.
-    const text = "cursor: the log has lost records of the collection since; start again without it";
+  const isKnownFinal = block <= (chain.finalized()?.number ?? -1);
+  if (cursor.isFollowed && !isKnownFinal && collection.status === "syncing" && collection.chainVersion === 0) {
+    // A backfill reads blocks that its node calls final. The walk may have seen another branch, at whose head the chain stands.
+    const text = "cursor: the collection is read again since, from final blocks; start again without it";
     throw new Refusal("cursor_reorged", text, { details: { block } });
   }
   if (cursor.chainVersion < (endedLife(collection, block)?.chainVersion ?? 0)) {

@@ -92,7 +92,7 @@ test("marks a page of a joining collection as final only up to the chain's final
   expect(finality({ type: "IndexingCompleted", block: 2, hash: hash(2) })).toEqual(["synced", 2, false]);
 });
 
-test("ends the walk of a followed collection whose records the log has lost, and not that of a backfill", () => {
+test("ends the walk of a followed collection whose history is read again, and not that of a backfill", () => {
   const header = (number: number) => ({ number, hash: hash(number) });
   const chain = { version: 3, head: () => header(2), finalized: () => header(0), header, isCanonical: () => true };
   const first = { hex: false, holders: false, withTotal: false, limit: 1, asOfBlock: undefined, part: undefined };
@@ -110,5 +110,5 @@ test("ends the walk of a followed collection whose records the log has lost, and
     return planPage(OF, readAgain, chain, { cursor });
   };
   expect(nextOf(build(history)).entries).toHaveLength(1);
-  expect(() => nextOf(build([...history, done]))).toThrow("the log has lost records");
+  expect(() => nextOf(build([...history, done]))).toThrow("read again since, from final blocks");
 });

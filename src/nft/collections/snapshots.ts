@@ -16,7 +16,7 @@ import { yieldToEventLoop } from "../../core/turns.ts";
 import type { StreamName } from "../../events/types.ts";
 import type { EventLog } from "../../log/event-log.ts";
 import { Ledger } from "../ledger/ledger.ts";
-import { StateReader, StateWriter } from "../ledger/tables.ts";
+import { StateReader, StateWriter } from "../ledger/state-codec.ts";
 import { type Collection, type EarlierLife, initialState, ledgersOf } from "./collection.ts";
 
 const HEAD_BYTES = 512;

@@ -15,8 +15,8 @@ import type { Ledger } from "../ledger/ledger.ts";
 import { countEntries, readSlice } from "../ledger/listing.ts";
 import { type OwnerSums, sumOwners } from "../ledger/owner-sums.ts";
 import { type Position, START } from "../ledger/rows.ts";
-import { PAUSED } from "../ledger/shortcuts.ts";
 import type { Slot } from "../ledger/tables.ts";
+import { PAUSED } from "../ledger/trails.ts";
 import { callOf, type Holding, sampleHoldings } from "./audit.ts";
 import { DEAD, ownerCall, type SingleKind } from "./omissions.ts";
 

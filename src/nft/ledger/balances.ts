@@ -4,11 +4,14 @@
  * it. So supply has a history like any balance.
  */
 import { mix } from "../../core/hex.ts";
-import { type Amount, addAmounts, EntryLists, isLess, SUPPLY, subtractAmounts } from "./balance-entries.ts";
+import { type Amount, addAmounts, isLess, subtractAmounts } from "./amounts.ts";
+import { EntryLists, SUPPLY } from "./balance-entries.ts";
 import { HashIndex } from "./hash-index.ts";
-import type { TokenLinks } from "./owners.ts";
-import { PAUSED, type Steps } from "./shortcuts.ts";
-import { type LogPlace, RowMarks, type Slot, type StateCodec, WordTable } from "./tables.ts";
+import { RowMarks } from "./row-marks.ts";
+import type { StateCodec } from "./state-codec.ts";
+import { type LogPlace, type Slot, WordTable } from "./tables.ts";
+import type { TokenLinks } from "./token-links.ts";
+import { PAUSED, type Steps } from "./trails.ts";
 
 const ZERO_OWNER = 0;
 

@@ -3,11 +3,11 @@
  * Pauses after a number of steps. The entries are plain facts; `nft/listings/record.ts` writes them as JSON.
  */
 import { hasAmounts, TransferKind } from "../../events/columns.ts";
-import type { Amount } from "./balance-entries.ts";
+import type { Amount } from "./amounts.ts";
 import type { Ledger } from "./ledger.ts";
 import { type IdRange, type Position, rangeOfCode } from "./rows.ts";
-import { PAUSED, STEPS_PER_SLICE } from "./shortcuts.ts";
 import type { Row, Slot } from "./tables.ts";
+import { PAUSED, STEPS_PER_SLICE } from "./trails.ts";
 
 /** One entry of a listing. Owner and minter are indexes of the address table. */
 export interface Entry {

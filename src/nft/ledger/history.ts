@@ -3,12 +3,12 @@
  * the token, so its cost is the length of the page, and the way to its block by the marks of the trails.
  */
 import { hasAmounts, type TokenRef, TransferKind } from "../../events/columns.ts";
-import type { Amount } from "./balance-entries.ts";
+import type { Amount } from "./amounts.ts";
 import type { Entry } from "./entries.ts";
 import type { Ledger } from "./ledger.ts";
 import { readSlice } from "./listing.ts";
 import { rangeOfCode } from "./rows.ts";
-import { PAUSED } from "./shortcuts.ts";
+import { PAUSED } from "./trails.ts";
 
 /** A transfer of the token. Sender and receiver are indexes of the address table; 0 is the zero address. */
 export interface TokenTransfer {

@@ -6,16 +6,24 @@
 import { InvariantError } from "../../core/errors.ts";
 import { type AmountKind, hasAmounts, sliceColumns, type TransferColumns, TransferKind } from "../../events/columns.ts";
 import type { BlockRange } from "../../events/types.ts";
-import { type Amount, amountAt, isLess, NO_LOG, subtractAmounts } from "./balance-entries.ts";
+import { AddressTable } from "./address-table.ts";
+import { type Amount, amountAt, isLess, subtractAmounts } from "./amounts.ts";
+import { NO_LOG } from "./balance-entries.ts";
 import { BalanceHistory } from "./balances.ts";
-import { AddressTable } from "./hash-index.ts";
-import { type Batch, foldPlain, LateMints, OwnerHistory, slotsOf, TokenLinks } from "./owners.ts";
+import { slotsOf } from "./batch-slots.ts";
+import { LateMints } from "./late-mints.ts";
+import { OwnerHistory } from "./owners.ts";
 import { PairIndexes } from "./pair-indexes.ts";
 import { PartyIndex } from "./parties.ts";
-import { type IdRange, RangeBudget, RowOrder, rangeCode, rangeOfCode } from "./rows.ts";
-import { RowGaps, type Steps } from "./shortcuts.ts";
-import type { LogPlace, Row, Slot, StateCodec } from "./tables.ts";
+import { type Batch, foldPlain } from "./plain-transfers.ts";
+import { RangeBudget } from "./range-budget.ts";
+import { RowGaps } from "./row-gaps.ts";
+import { type IdRange, RowOrder, rangeCode, rangeOfCode } from "./rows.ts";
+import type { StateCodec } from "./state-codec.ts";
+import type { LogPlace, Row, Slot } from "./tables.ts";
+import { TokenLinks } from "./token-links.ts";
 import { bigIntToId, idToBigInt, loadId, TokenTable } from "./token-slots.ts";
+import type { Steps } from "./trails.ts";
 
 const ZERO_OWNER = 0;
 /** Longest id range that is expanded when it overlaps known ids. The rest of a longer one is an anomaly. */

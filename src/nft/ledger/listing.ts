@@ -1,9 +1,8 @@
 /**
  * A listing as of a block: reads pages of entries, counts the entries, and finds the n-th one, without walking all
- * before it. Long work yields between slices. Tokens are counted by the gaps of `shortcuts.ts`, (token, owner) pairs by an
+ * before it. Long work yields between slices. Tokens are counted by the gaps of `row-gaps.ts`, (token, owner) pairs by an
  * index per block.
  */
-import { hasAmounts } from "../../events/columns.ts";
 import {
   type Entry,
   type EntryVisitor,
@@ -16,11 +15,12 @@ import {
   scanTokens,
 } from "./entries.ts";
 import type { Ledger } from "./ledger.ts";
-import type { TokenLinks } from "./owners.ts";
 import type { PairIndex, PairMark, PairWork } from "./pair-indexes.ts";
+import { prefetchEntries } from "./prefetch.ts";
+import { GAP_CHUNK_ROWS } from "./row-gaps.ts";
 import { type Position, rangeOfCode, START } from "./rows.ts";
-import { GAP_CHUNK_ROWS, PAUSED } from "./shortcuts.ts";
-import { CHUNK_BITS, CHUNK_MASK, firstAbove, type Row, type Slot, type WordTable } from "./tables.ts";
+import { firstAbove, type Row, type Slot } from "./tables.ts";
+import { PAUSED } from "./trails.ts";
 
 /** Steps between two marks of an index, and steps per slice. */
 const STRIDE = HOLDERS_AT_ONCE;
@@ -230,38 +230,12 @@ export function positionAfter(ledger: Ledger, block: number, holders: boolean, s
   return row === undefined ? undefined : [row, 0, 0, 0];
 }
 
-// Prefetches the history entries that a page needs. They are scattered over a long history. If the page read them one
-// by one, each cache miss would delay the record being written; in a loop that does nothing else, the misses overlap.
-
-/** Result of the last loop. Without a use of it the compiler would remove the reads. */
-export let seen = 0;
-
-/** Reads the newest entry of each of `count` slots from `slot` on. Skips tails that are not entries of this table. */
-function prefetchTails(links: TokenLinks, entries: WordTable, slot: Slot, count: number): void {
-  const { chunks: linkChunks } = links;
-  const { chunks, width, count: known } = entries;
-  let found = 0;
-  for (let i = slot; i < slot + count; i++) {
-    const tail = (linkChunks[i >>> CHUNK_BITS] as Int32Array)[(i & CHUNK_MASK) * 3 + 1] as number;
-    if (tail >= 0 && tail < known)
-      found ^= (chunks[tail >>> CHUNK_BITS] as Int32Array)[(tail & CHUNK_MASK) * width] as number;
-  }
-  seen = found;
-}
-
 export interface Slice {
   readonly entries: Entry[];
   /** The place of each entry: its row for tokens, its position for holders. */
   readonly starts: readonly (number | Position)[];
   /** Start of the next page; undefined at the end of the listing. */
   readonly next: Position | undefined;
-}
-
-/** Reads the entries of a page's single-owner tokens ahead, so that they are in the processor's cache. */
-function prefetchEntries({ rows, tokens, links, owners }: Ledger, row: Row, limit: number): void {
-  const { slot, count } = rows.slotsAt(row);
-  if (count === 0 || hasAmounts(tokens.kind(slot))) return;
-  prefetchTails(links, owners, slot, Math.min(count, limit));
 }
 
 interface SliceOptions {

@@ -7,8 +7,8 @@ import { type Entry, type EntryVisitor, HolderScan, initialScanState } from "./e
 import type { Ledger } from "./ledger.ts";
 import { type PartyIndex, RECEIVER } from "./parties.ts";
 import type { IdRange, Position } from "./rows.ts";
-import { PAUSED } from "./shortcuts.ts";
 import { firstAbove } from "./tables.ts";
+import { PAUSED } from "./trails.ts";
 
 /** Members of a list that are passed over, and pairs that are looked at, per slice: about a millisecond. */
 const [PASSED_PER_SLICE, PAIRS_PER_SLICE] = [16_384, 512] as const;

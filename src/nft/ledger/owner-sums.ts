@@ -3,12 +3,12 @@
  * Owners are indexes of the address table.
  */
 import { hasAmounts } from "../../events/columns.ts";
-import { type Amount, addAmounts, subtractAmounts } from "./balance-entries.ts";
+import { type Amount, addAmounts, subtractAmounts } from "./amounts.ts";
 import type { BalanceHistory } from "./balances.ts";
 import type { Ledger } from "./ledger.ts";
 import { type IdRange, rangeOfCode } from "./rows.ts";
-import { PAUSED } from "./shortcuts.ts";
 import type { Slot } from "./tables.ts";
+import { PAUSED } from "./trails.ts";
 
 const ZERO_OWNER = 0;
 /** Steps per slice, over tokens and history entries, and transfers of amounts per slice: 0.5 to 1 ms. */

@@ -3,8 +3,9 @@
  * one pass over the table when a filter first needs them; later passes add the transfers since. 8 bytes a transfer and
  * 16 an address, which snapshots don't contain.
  */
-import { type Steps, Trails } from "./shortcuts.ts";
+
 import { CHUNK_BITS, CHUNK_MASK, WordTable } from "./tables.ts";
+import { type Steps, Trails } from "./trails.ts";
 
 /** One of the two parties of a transfer; also its word in the tables below. */
 export const SENDER = 0;

@@ -1,9 +1,8 @@
 /**
  * Tables of a few 32-bit words per row, in chunks of a fixed number of rows: growth copies at most one chunk, slack is
- * less than one chunk, and a row costs one cache miss. Also bitmaps over rows, and the codec that saves and restores a
- * ledger.
+ * less than one chunk, and a row costs one cache miss. Also the types of the numbers that name their rows.
  */
-import { InvariantError } from "../../core/errors.ts";
+import { codeList, type StateCodec } from "./state-codec.ts";
 
 /** A token's place in the token table. Slots are numbered in the order of the tokens' own histories. */
 export type Slot = number & { readonly slot: unique symbol };
@@ -15,83 +14,6 @@ export interface LogPlace {
 
 /** A place in the order of a listing. Rows of id ranges have no slot until their token moves. */
 export type Row = number & { readonly row: unique symbol };
-
-// Saves a ledger as arrays and facts, and restores it. Each part of the ledger has one method that passes all its state
-// to a codec, in a fixed order. `StateWriter` records the values; `StateReader` returns the recorded ones. One method
-// serves both directions, so a test of one tests both. Word tables are passed as they are. Other structures are
-// converted to word tables and back, in slices, by their generator `coding`.
-
-export interface StateCodec {
-  /**
-   * True if the codec restores parts. If false it saves them, and they must not change until the last one is saved.
-   */
-  readonly isReading: boolean;
-  /** Passes an array. The caller must continue with the returned one. */
-  words(array: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer>;
-  /** Passes a small value that JSON can represent. The caller must continue with the returned one. */
-  facts<T>(value: T): T;
-}
-
-/** Records all parts. Arrays are not copied. */
-export class StateWriter implements StateCodec {
-  readonly isReading = false;
-  readonly arrays: Int32Array<ArrayBuffer>[] = [];
-  readonly values: unknown[] = [];
-
-  words(array: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer> {
-    this.arrays.push(array);
-    return array;
-  }
-
-  facts<T>(value: T): T {
-    this.values.push(value);
-    return value;
-  }
-}
-
-/** Values converted per slice: 0.5 to 1 ms. */
-export const VALUES_PER_SLICE = 2_048;
-
-/** Returns the parts of a `Writer`, in its order. @throws InvariantError if there are too few */
-export class StateReader implements StateCodec {
-  readonly isReading = true;
-  readonly #arrays: readonly Int32Array<ArrayBuffer>[];
-  readonly #values: readonly unknown[];
-  #array = 0;
-  #fact = 0;
-
-  constructor(arrays: readonly Int32Array<ArrayBuffer>[], values: readonly unknown[]) {
-    this.#arrays = arrays;
-    this.#values = values;
-  }
-
-  words(_array: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer> {
-    const array = this.#arrays[this.#array++];
-    if (array === undefined) throw new InvariantError("a snapshot has too few arrays");
-    return array;
-  }
-
-  facts<T>(_value: T): T {
-    if (this.#fact === this.#values.length) throw new InvariantError("a snapshot has too few facts");
-    return this.#values[this.#fact++] as T;
-  }
-
-  /** True if all parts were read. */
-  get isDone(): boolean {
-    return this.#array === this.#arrays.length && this.#fact === this.#values.length;
-  }
-}
-
-/** Passes a list of arrays with holes. */
-export function codeList(
-  codec: StateCodec,
-  list: (Int32Array<ArrayBuffer> | undefined)[],
-): (Int32Array<ArrayBuffer> | undefined)[] {
-  const there = codec.facts(list.map((array) => array !== undefined));
-  return there.map((isThere, i) => (isThere ? codec.words(list[i] ?? EMPTY) : undefined));
-}
-
-const EMPTY = new Int32Array(0);
 
 export const CHUNK_BITS = 14;
 /** Rows of a full chunk: 256 KiB at four words per row. */
@@ -194,52 +116,4 @@ export function firstAbove(count: number, isAbove: (index: number) => boolean): 
     else low = middle + 1;
   }
   return low;
-}
-
-/**
- * A bitmap over the rows of a table: one bit per row, and a fast search for the next set bit. Rows are added and
- * removed at the end only.
- */
-export class RowMarks {
-  readonly #words = new WordTable(1);
-  #count = 0;
-
-  get bytes(): number {
-    return this.#words.bytes;
-  }
-
-  /** Adds a row. */
-  push(isMarked: boolean): void {
-    const row = this.#count++;
-    const bit = row & 31;
-    if (bit === 0) this.#words.push(0);
-    const word = this.#words.get(row >>> 5, 0);
-    // Overwrite the bit: a removed row may have left it set.
-    this.#words.set(row >>> 5, 0, isMarked ? word | (1 << bit) : word & ~(1 << bit));
-  }
-
-  /** Removes the newest row. */
-  pop(): void {
-    this.#count--;
-    this.#words.count = (this.#count + 31) >>> 5;
-  }
-
-  /** The first marked row from `row` on, or the number of rows. */
-  next(row: number): number {
-    for (let at = row >>> 5; at < this.#words.count; at++) {
-      const word = this.#words.get(at, 0) & (at === row >>> 5 ? -1 << (row & 31) : -1);
-      if (word !== 0) return Math.min(this.#count, at * 32 + 31 - Math.clz32(word & -word));
-    }
-    return this.#count;
-  }
-
-  /** Saves all marks through the codec, or restores them. */
-  code(codec: StateCodec): void {
-    this.#count = codec.facts(this.#count);
-    this.#words.code(codec);
-  }
-
-  trim(): void {
-    this.#words.trim();
-  }
 }

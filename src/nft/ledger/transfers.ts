@@ -4,13 +4,15 @@
  * cost is the length of that list.
  */
 import { hasAmounts } from "../../events/columns.ts";
-import { type Amount, NO_LOG } from "./balance-entries.ts";
+import type { Amount } from "./amounts.ts";
+import { NO_LOG } from "./balance-entries.ts";
 import { kindsOf } from "./history.ts";
 import type { Ledger } from "./ledger.ts";
 import { type PartyIndex, RECEIVER, type Role, SENDER } from "./parties.ts";
 import type { IdRange } from "./rows.ts";
-import { PAUSED } from "./shortcuts.ts";
-import { firstAbove, VALUES_PER_SLICE } from "./tables.ts";
+import { VALUES_PER_SLICE } from "./state-codec.ts";
+import { firstAbove } from "./tables.ts";
+import { PAUSED } from "./trails.ts";
 
 /** A transfer. Sender and receiver are indexes of the address table; 0 is the zero address. */
 export interface Transfer {

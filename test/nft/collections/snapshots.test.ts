@@ -20,7 +20,7 @@ import { Snapshots } from "../../../src/nft/collections/snapshots.ts";
 import { Ledger } from "../../../src/nft/ledger/ledger.ts";
 import { countEntries, positionAfter, readSlice } from "../../../src/nft/ledger/listing.ts";
 import { START } from "../../../src/nft/ledger/rows.ts";
-import { StateReader, StateWriter, VALUES_PER_SLICE } from "../../../src/nft/ledger/tables.ts";
+import { StateReader, StateWriter, VALUES_PER_SLICE } from "../../../src/nft/ledger/state-codec.ts";
 import { multi, play, range, single, stepOf } from "../../support/histories.ts";
 import { columnsOf, type ModelTransfer } from "../../support/naive-ledger.ts";
 

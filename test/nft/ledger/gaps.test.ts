@@ -7,8 +7,8 @@ import fc from "fast-check";
 import { decodeTransfers, TransferKind } from "../../../src/events/columns.ts";
 import { Ledger } from "../../../src/nft/ledger/ledger.ts";
 import { countEntries, positionAfter, readSlice } from "../../../src/nft/ledger/listing.ts";
+import { GAP_CHUNK_ROWS } from "../../../src/nft/ledger/row-gaps.ts";
 import { START } from "../../../src/nft/ledger/rows.ts";
-import { GAP_CHUNK_ROWS } from "../../../src/nft/ledger/shortcuts.ts";
 import { columnsOf, type ModelTransfer, modelListing } from "../../support/naive-ledger.ts";
 
 const TOKENS = GAP_CHUNK_ROWS * 3 + 100;

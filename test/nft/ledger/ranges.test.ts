@@ -4,7 +4,7 @@ import { decodeTransfers, TransferKind } from "../../../src/events/columns.ts";
 import { Ledger } from "../../../src/nft/ledger/ledger.ts";
 import { countEntries, readHoldersInSlices, readSlice } from "../../../src/nft/ledger/listing.ts";
 import { START } from "../../../src/nft/ledger/rows.ts";
-import { StateReader, StateWriter } from "../../../src/nft/ledger/tables.ts";
+import { StateReader, StateWriter } from "../../../src/nft/ledger/state-codec.ts";
 import { columnsOf } from "../../support/naive-ledger.ts";
 
 const LENGTH = 100_000n;

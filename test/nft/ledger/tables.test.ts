@@ -6,18 +6,16 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { mix, SEED } from "../../../src/core/hex.ts";
 import { TransferKind } from "../../../src/events/columns.ts";
-import { type Amount, AmountColumn } from "../../../src/nft/ledger/balance-entries.ts";
-import { AddressTable, HashIndex, hashAddress } from "../../../src/nft/ledger/hash-index.ts";
-import { LateMints } from "../../../src/nft/ledger/owners.ts";
-import {
-  CHUNK_ROWS,
-  RowMarks,
-  type Slot,
-  StateReader,
-  StateWriter,
-  WordTable,
-} from "../../../src/nft/ledger/tables.ts";
-import { bigIntToId, hashId, hashLargeId, TokenTable } from "../../../src/nft/ledger/token-slots.ts";
+import { AddressTable, hashAddress } from "../../../src/nft/ledger/address-table.ts";
+import { AmountColumn } from "../../../src/nft/ledger/amount-column.ts";
+import type { Amount } from "../../../src/nft/ledger/amounts.ts";
+import { HashIndex } from "../../../src/nft/ledger/hash-index.ts";
+import { LateMints } from "../../../src/nft/ledger/late-mints.ts";
+import { RowMarks } from "../../../src/nft/ledger/row-marks.ts";
+import { StateReader, StateWriter } from "../../../src/nft/ledger/state-codec.ts";
+import { CHUNK_ROWS, type Slot, WordTable } from "../../../src/nft/ledger/tables.ts";
+import { hashId, hashLargeId } from "../../../src/nft/ledger/token-search.ts";
+import { bigIntToId, TokenTable } from "../../../src/nft/ledger/token-slots.ts";
 import { addressBytes } from "../../support/naive-ledger.ts";
 
 describe("a table of words", () => {

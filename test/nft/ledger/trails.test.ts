@@ -9,7 +9,7 @@ import { HOLDERS_AT_ONCE, TOKENS_AT_ONCE } from "../../../src/nft/ledger/entries
 import { Ledger } from "../../../src/nft/ledger/ledger.ts";
 import { readInSlices, readSlice } from "../../../src/nft/ledger/listing.ts";
 import { START } from "../../../src/nft/ledger/rows.ts";
-import { STEPS_PER_SLICE, STEPS_WITHOUT_MARKS, Trails } from "../../../src/nft/ledger/shortcuts.ts";
+import { STEPS_PER_SLICE, STEPS_WITHOUT_MARKS, Trails } from "../../../src/nft/ledger/trails.ts";
 import { columnsOf, type ModelTransfer, modelListing, readable } from "../../support/naive-ledger.ts";
 
 const { erc721, erc1155 } = TransferKind;

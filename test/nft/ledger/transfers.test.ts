@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { hasAmounts, TransferKind } from "../../../src/events/columns.ts";
 import { type Collection, evolve, initialState } from "../../../src/nft/collections/collection.ts";
 import { Ledger } from "../../../src/nft/ledger/ledger.ts";
-import { StateReader, StateWriter } from "../../../src/nft/ledger/tables.ts";
+import { StateReader, StateWriter } from "../../../src/nft/ledger/state-codec.ts";
 import { readTransfers, type TransferPlace } from "../../../src/nft/ledger/transfers.ts";
 import { multi, play, range, type Step, single, stepOf } from "../../support/histories.ts";
 import { type ModelTransfer, modelTransfers, type TransferRow } from "../../support/naive-ledger.ts";

@@ -7,7 +7,8 @@ import { messageOf } from "./core/errors.ts";
 import { readOperatorFile } from "./core/files.ts";
 import type { Logger } from "./core/logger.ts";
 import { ListFiles } from "./nft/collections/operator-lists.ts";
-import { Fetcher, type Wire, wireWith } from "./nft/metadata/resolve/fetcher.ts";
+import { Fetcher } from "./nft/metadata/resolve/fetcher.ts";
+import { type Wire, wireWith } from "./nft/metadata/resolve/wire.ts";
 import { TokenLists } from "./prices/token-lists.ts";
 
 interface FileOptions {

@@ -12,7 +12,7 @@ import { encodeTokens, TransferKind } from "../../src/events/columns.ts";
 import { metadataStream } from "../../src/events/types.ts";
 import { backUpSqlite, restoreSqlite } from "../../src/log/backup.ts";
 import { openLog } from "../../src/log/open.ts";
-import { hashOf, storeText } from "../../src/nft/metadata/book.ts";
+import { hashOf, storeText } from "../../src/nft/metadata/outcome-documents.ts";
 import { runCli } from "../support/cli.ts";
 
 const ADDRESS = `0x${"12".repeat(20)}` as Address;

@@ -16,7 +16,7 @@ import { metadataStream, type NftEvent, nftStream } from "../../src/events/types
 import { openLog } from "../../src/log/open.ts";
 import { REQUESTED, toHeadline } from "../../src/nft/collections/headline.ts";
 import { requestIdentification } from "../../src/nft/collections/requests.ts";
-import { toBlob } from "../../src/nft/metadata/book.ts";
+import { toBlob } from "../../src/nft/metadata/outcome-documents.ts";
 import { freshStream, hashOf } from "../support/log-contract.ts";
 import { columnsOf, type ModelTransfer } from "../support/naive-ledger.ts";
 import { sharedPostgres } from "../support/postgres.ts";

@@ -11,7 +11,7 @@ import { readConfig } from "../../src/config.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import { createLogger, type Logger } from "../../src/core/logger.ts";
 import type { openLog } from "../../src/log/open.ts";
-import type { Wire } from "../../src/nft/metadata/resolve/fetcher.ts";
+import type { Wire } from "../../src/nft/metadata/resolve/wire.ts";
 import { type Service, startService } from "../../src/service.ts";
 
 export const TEST_KEY = "test-key-0123456789";

@@ -9,7 +9,7 @@ import type { EventLog } from "../../../src/log/event-log.ts";
 import { openLog } from "../../../src/log/open.ts";
 import { REQUESTED, toHeadline } from "../../../src/nft/collections/headline.ts";
 import { RULES_VERSION } from "../../../src/nft/indexing/word-rules.ts";
-import { storeText } from "../../../src/nft/metadata/book.ts";
+import { storeText } from "../../../src/nft/metadata/outcome-documents.ts";
 import { type Bench, grouped } from "../row.ts";
 import { KEY_HEADERS, NO_NODE, startBenchService, temporaryFolder } from "../service.ts";
 

@@ -14,7 +14,8 @@ import { type Collection, isComplete } from "../collections/collection.ts";
 import { readSlice } from "../ledger/listing.ts";
 import { type Position, START } from "../ledger/rows.ts";
 import type { Slot } from "../ledger/tables.ts";
-import { type MetadataBook, retryAt } from "./book.ts";
+import type { MetadataBook } from "./book.ts";
+import { retryAt } from "./retry-times.ts";
 
 /** The collection itself, whose document ERC-7572 defines. It is fetched like a token's. */
 export const CONTRACT = { kind: TransferKind.contract, id: 0n } as const satisfies TokenRef;

@@ -10,7 +10,6 @@ import type { Address, Hash } from "../../core/hex.ts";
 import type { Logger } from "../../core/logger.ts";
 import { encodeTokens, type TokenRef } from "../../events/columns.ts";
 import { metadataStream } from "../../events/types.ts";
-import { fromBlob, toBlob } from "./book.ts";
 import { appendMetadata, type MetadataBooks, Outbox } from "./books.ts";
 import { keyOf, RequestQueue } from "./due-tokens.ts";
 import {
@@ -22,7 +21,8 @@ import {
   uriName,
 } from "./media/media.ts";
 import { PreviewsUnavailable } from "./media/previews.ts";
-import { type TokenTexts, textOfToken } from "./page.ts";
+import { fromBlob, toBlob } from "./outcome-documents.ts";
+import { type TokenTexts, textOfToken } from "./token-texts.ts";
 
 interface MediaWorkerOptions extends ExaminerOptions {
   readonly chainId: number;

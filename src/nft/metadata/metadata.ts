@@ -21,19 +21,23 @@ import type { RpcChainReader } from "../../rpc/reading/reader.ts";
 import type { HotCollections } from "../collections/hot-collections.ts";
 import type { Slot } from "../ledger/tables.ts";
 import type { RecordFacts } from "../listings/record.ts";
-import { type MetadataBook, MIN_REFRESH_MS, type Outcome } from "./book.ts";
+import { Announcements } from "./announcements.ts";
+import type { MetadataBook, Outcome } from "./book.ts";
 import { appendMetadata, MetadataBooks } from "./books.ts";
 import { type ContractDocument, documentOf } from "./contract-document.ts";
 import { CONTRACT, keyOf } from "./due-tokens.ts";
 import { type MediaDocument, previewSize } from "./media/media.ts";
 import { Previews } from "./media/previews.ts";
 import { MediaWorker } from "./media-worker.ts";
-import { FactsReader, type KnownFacts, type PageFactsOptions, type ShownToken, TokenTexts } from "./page.ts";
-import { Fetcher, type Wire } from "./resolve/fetcher.ts";
+import { FactsReader, type KnownFacts, type PageFactsOptions, type ShownToken } from "./page.ts";
+import { Fetcher } from "./resolve/fetcher.ts";
 import { Hosts } from "./resolve/host-limits.ts";
 import { Parser } from "./resolve/parser.ts";
 import { Resolver, type ResolverOptions } from "./resolve/resolver.ts";
-import { Announcements, TokenUriReader } from "./token-uris.ts";
+import type { Wire } from "./resolve/wire.ts";
+import { MIN_REFRESH_MS } from "./retry-times.ts";
+import { TokenTexts } from "./token-texts.ts";
+import { TokenUriReader } from "./token-uris.ts";
 import { MetadataWorker } from "./worker.ts";
 
 /** Tokens in flight in this process: bounds sockets, and bodies of at most a megabyte each. Four times a silent host's. */

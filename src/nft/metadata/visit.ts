@@ -14,11 +14,13 @@ import { type MetadataReason, metadataStream } from "../../events/types.ts";
 import type { EventLog } from "../../log/event-log.ts";
 import type { HotCollections } from "../collections/hot-collections.ts";
 import type { Slot } from "../ledger/tables.ts";
-import { MAX_ID, type MetadataBook, retryMs, storeDocument, storeText } from "./book.ts";
+import { MAX_ID, type MetadataBook } from "./book.ts";
 import { appendMetadata, type MetadataBooks, Outbox, outcomeEvents, type TokenOutcome } from "./books.ts";
 import type { DueTokens } from "./due-tokens.ts";
+import { storeDocument, storeText } from "./outcome-documents.ts";
 import { isPermanent, MetadataFailure } from "./resolve/failure.ts";
 import type { Resolver } from "./resolve/resolver.ts";
+import { retryMs } from "./retry-times.ts";
 import type { TokenUriReader } from "./token-uris.ts";
 
 export interface VisitContext {

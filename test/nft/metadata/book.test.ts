@@ -4,8 +4,9 @@ import fc from "fast-check";
 import type { Hash } from "../../../src/core/hex.ts";
 import { decodeTokens, encodeTokens, NO_HASH, type TokenHash, TransferKind } from "../../../src/events/columns.ts";
 import type { MetadataEvent } from "../../../src/events/types.ts";
-import { isRefreshDue, MetadataBook, MIN_REFRESH_MS, retryAt, retryMs } from "../../../src/nft/metadata/book.ts";
+import { MetadataBook } from "../../../src/nft/metadata/book.ts";
 import { tokensOf } from "../../../src/nft/metadata/books.ts";
+import { isRefreshDue, MIN_REFRESH_MS, retryAt, retryMs } from "../../../src/nft/metadata/retry-times.ts";
 
 const kind = TransferKind.erc721;
 const hashOf = (n: number) => `0x${n.toString(16).padStart(64, "0")}` as Hash;

@@ -3,9 +3,9 @@ import { describe, expect, test } from "bun:test";
 import { gzipSync } from "node:zlib";
 import { TransferKind } from "../../../src/events/columns.ts";
 import { MetadataFailure } from "../../../src/nft/metadata/resolve/failure.ts";
-import { isLocalName } from "../../../src/nft/metadata/resolve/fetcher.ts";
 import { normalize } from "../../../src/nft/metadata/resolve/normalize.ts";
 import { inlineContent, parseDataUri, tryParse } from "../../../src/nft/metadata/resolve/parse.ts";
+import { isLocalName } from "../../../src/nft/metadata/resolve/public-hosts.ts";
 import { resolveUri, urisOfToken } from "../../../src/nft/metadata/resolve/resolver.ts";
 
 const V0 = "QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKPbdG";

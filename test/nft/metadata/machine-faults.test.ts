@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import { encodeTokens, TransferKind } from "../../../src/events/columns.ts";
 import { metadataStream } from "../../../src/events/types.ts";
-import { toBlob } from "../../../src/nft/metadata/book.ts";
+import { toBlob } from "../../../src/nft/metadata/outcome-documents.ts";
 import { recordingLogger } from "../../support/logged.ts";
 import { addressOf, type RunningMetadata, type RunningOptions, startMetadata } from "../../support/metadata/running.ts";
 import { eventually } from "../../support/service.ts";

@@ -4,10 +4,11 @@ import { systemClock } from "../../../src/core/clock.ts";
 import { Semaphore } from "../../../src/core/semaphore.ts";
 import { TransferKind } from "../../../src/events/columns.ts";
 import { MetadataFailure } from "../../../src/nft/metadata/resolve/failure.ts";
-import { Fetcher, systemWire } from "../../../src/nft/metadata/resolve/fetcher.ts";
+import { Fetcher } from "../../../src/nft/metadata/resolve/fetcher.ts";
 import { Hosts } from "../../../src/nft/metadata/resolve/host-limits.ts";
 import { Parser } from "../../../src/nft/metadata/resolve/parser.ts";
 import { type Resolution, Resolver } from "../../../src/nft/metadata/resolve/resolver.ts";
+import { systemWire } from "../../../src/nft/metadata/resolve/wire.ts";
 
 const { signal } = new AbortController();
 const token = { kind: TransferKind.erc721, id: 1n, collection: "a" };

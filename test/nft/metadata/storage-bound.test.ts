@@ -4,8 +4,8 @@ import { systemClock } from "../../../src/core/clock.ts";
 import { encodeTokens, TransferKind } from "../../../src/events/columns.ts";
 import { metadataStream } from "../../../src/events/types.ts";
 import type { EventLog } from "../../../src/log/event-log.ts";
-import { fromBlob, type OutcomeDocument, toBlob } from "../../../src/nft/metadata/book.ts";
 import { appendMetadata } from "../../../src/nft/metadata/books.ts";
+import { fromBlob, type OutcomeDocument, toBlob } from "../../../src/nft/metadata/outcome-documents.ts";
 import { addressOf, type RunningMetadata, type RunningOptions, startMetadata } from "../../support/metadata/running.ts";
 import { eventually } from "../../support/service.ts";
 

@@ -6,7 +6,8 @@ import { AbiCoder, id as keccak } from "ethers";
 import type { Address, Hash } from "../../../src/core/hex.ts";
 import { TransferKind } from "../../../src/events/columns.ts";
 import type { MetadataOutdated } from "../../../src/events/types.ts";
-import { Announcements, TokenUriReader } from "../../../src/nft/metadata/token-uris.ts";
+import { Announcements } from "../../../src/nft/metadata/announcements.ts";
+import { TokenUriReader } from "../../../src/nft/metadata/token-uris.ts";
 import type { Call, CallResult, ChainLog, ChainReader } from "../../../src/rpc/port.ts";
 
 const address = `0x${"ab".repeat(20)}` as Address;

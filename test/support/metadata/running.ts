@@ -20,7 +20,7 @@ import { HotCollections } from "../../../src/nft/collections/hot-collections.ts"
 import type { Entry } from "../../../src/nft/ledger/entries.ts";
 import type { RecordFacts } from "../../../src/nft/listings/record.ts";
 import { type ChainMetadata, Metadata } from "../../../src/nft/metadata/metadata.ts";
-import { systemWire, type Wire } from "../../../src/nft/metadata/resolve/fetcher.ts";
+import { systemWire, type Wire } from "../../../src/nft/metadata/resolve/wire.ts";
 import type { Call } from "../../../src/rpc/port.ts";
 import type { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
 import { eventually } from "../service.ts";

@@ -3,7 +3,7 @@
  * addresses are redirected to servers on loopback, all others are refused.
  */
 import type { ClientRequest } from "node:http";
-import { systemWire, type Wire } from "../../../src/nft/metadata/resolve/fetcher.ts";
+import { systemWire, type Wire } from "../../../src/nft/metadata/resolve/wire.ts";
 
 export interface RecordingWire extends Wire {
   /** Resolved names in order. */

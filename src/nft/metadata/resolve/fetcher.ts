@@ -1,160 +1,24 @@
 /**
- * The guarded fetcher: the only place that opens connections for metadata. It resolves a name once, requires that all
+ * The guarded fetcher: every connection for metadata is opened through it. It resolves a name once, requires that all
  * its addresses are public, and connects to the checked address. Each redirect passes the same checks. Bounded per
  * fetch: header size, body size before and after decompression, time to the first byte, and total time.
  */
-import { lookup as dnsLookup } from "node:dns/promises";
-import http, { type ClientRequest, type IncomingMessage } from "node:http";
-import https from "node:https";
-import { isIP, isIPv6, type LookupFunction } from "node:net";
-import ipaddr from "ipaddr.js";
-import { type Clock, withTimeout } from "../../../core/clock.ts";
-import { EncodingError, gunzipped, readBody } from "../../../core/decompress.ts";
-import { messageOf } from "../../../core/errors.ts";
-import { type Gateway, GuardedSecrets, parseGateway } from "../../../core/gateway.ts";
-import { type Proxies, proxyFor } from "../../../core/proxies.ts";
-import { MetadataFailure } from "./failure.ts";
-import { gunzipFailure, isGzip, type RawContent, readMediaType } from "./parse.ts";
-import { openTunnel, type Tunnel } from "./tunnel.ts";
 
-// The hosts of token URIs: which ones may be reached, and the request to one. The network access is built on
-// `node:http(s)` with its own `lookup` and no agent. So a connection goes to the address that was checked, through the
-// operator's proxy if there is one.
+import type { IncomingMessage } from "node:http";
+import { isIP } from "node:net";
+import { type Clock, withTimeout } from "../../../core/clock.ts";
+import { type Gateway, GuardedSecrets, parseGateway } from "../../../core/gateway.ts";
+import { readContent } from "./content.ts";
+import { MetadataFailure } from "./failure.ts";
+import type { RawContent } from "./parse.ts";
+import { isLocalName, isPublicAddress } from "./public-hosts.ts";
+import type { Tunnel } from "./tunnel.ts";
+import type { Wire, WireRequest } from "./wire.ts";
 
 /** The gateways of the operator in the form of `core/gateway.ts`, in order of preference. */
 export interface Gateways {
   readonly ipfs: readonly string[];
   readonly arweave: readonly string[];
-}
-
-/** Addresses of cloud metadata services in ranges that count as unicast. */
-const ALWAYS_FORBIDDEN: ReadonlySet<string> = new Set(["168.63.129.16", "100.100.100.200", "192.0.0.192"]);
-
-/**
- * True if the text is an IP address of the public internet, the only addresses that a token URI may reach. The ranges
- * come from `ipaddr.js`. An IPv6 address that embeds an IPv4 address is refused.
- */
-function isPublicAddress(text: string): boolean {
-  // A zone id names an interface of this machine.
-  if (text.includes("%") || !ipaddr.isValid(text)) return false;
-  const address = ipaddr.parse(text);
-  if (address.range() !== "unicast") return false;
-  if (address instanceof ipaddr.IPv4)
-    return ipaddr.IPv4.isValidFourPartDecimal(text) && !ALWAYS_FORBIDDEN.has(address.toString());
-  // 2000::/3 is the only global unicast range in use; `ipaddr.js` also calls unassigned ranges unicast.
-  return (((address as ipaddr.IPv6).parts[0] as number) & 0xe000) === 0x2000;
-}
-
-/** Names of this machine or its network, whatever a resolver returns for them. */
-const LOCAL_NAME = /(?:^|\.)(?:localhost|localdomain|local|internal|intranet|home|lan|corp|arpa)$/i;
-
-/** True if a host name belongs to the local network. Ignores trailing dots. */
-export const isLocalName = (host: string): boolean => {
-  let end = host.length;
-  while (host[end - 1] === ".") end--;
-  const name = host.slice(0, end);
-  return LOCAL_NAME.test(name) || !name.includes(".");
-};
-
-/** One HTTP request to exactly one address. */
-interface WireRequest {
-  readonly url: URL;
-  /** The address to connect to. The name in the URL is used for Host and for the certificate only. */
-  readonly address: string;
-  readonly headers: Readonly<Record<string, string>>;
-  /** Most bytes of the response's header. */
-  readonly maxHeaderBytes: number;
-  /** The open way through a proxy to that address. */
-  readonly socketPath?: string | undefined;
-}
-
-/** Opens a way through a proxy to an address and the port of a URL. */
-type OpenTunnel = (address: string, signal: AbortSignal) => Promise<Tunnel>;
-
-/** The network. An interface, so that a test can record requests and redirect them. */
-export interface Wire {
-  /** All addresses of the name. @throws if there is none */
-  resolve(host: string): Promise<readonly string[]>;
-  request(request: WireRequest, onResponse: (response: IncomingMessage) => void): ClientRequest;
-  /** The way to a URL's host if it goes through a proxy. */
-  tunnelTo?(url: URL): OpenTunnel | undefined;
-}
-
-const portOf = ({ port, protocol }: URL): number => (port === "" ? (protocol === "https:" ? 443 : 80) : Number(port));
-
-/** The network of this machine, with the operator's proxies. */
-export const wireWith = (proxies: Proxies): Wire => ({
-  ...systemWire,
-  tunnelTo: (url) => {
-    const proxy = proxyFor(proxies, url.href);
-    if (proxy === undefined) return undefined;
-    return (host, signal) => openTunnel(proxy, { host, port: portOf(url) }, signal);
-  },
-});
-
-export const systemWire: Wire = {
-  resolve: async (host) => (await dnsLookup(host, { all: true, verbatim: true })).map(({ address }) => address),
-  request: ({ url, address, headers, maxHeaderBytes, socketPath }, onResponse) => {
-    const family = isIPv6(address) ? 6 : 4;
-    const lookup: LookupFunction = (_host, options, callback) => {
-      if (options.all === true) callback(null, [{ address, family }]);
-      else callback(null, address, family);
-    };
-    const hostname = url.hostname.replace(/^\[|\]$/g, "");
-    return (url.protocol === "https:" ? https : http).request(
-      {
-        protocol: url.protocol,
-        hostname,
-        port: portOf(url),
-        path: `${url.pathname}${url.search}`,
-        method: "GET",
-        headers: { host: url.host, ...headers },
-        agent: false,
-        ...(socketPath === undefined ? { lookup, family } : { socketPath }),
-        maxHeaderSize: maxHeaderBytes,
-      },
-      onResponse,
-    );
-  },
-};
-
-/**
- * Reads a response's body within one size limit. It applies to the announced length, to the bytes received, and to the
- * decompressed bytes. The response is destroyed as soon as one of them exceeds the limit.
- * @throws MetadataFailure, and the signal's reason when it is aborted
- */
-async function readContent(response: IncomingMessage, maxBytes: number, signal: AbortSignal): Promise<RawContent> {
-  const announced = Number(response.headers["content-length"] ?? 0);
-  if (announced > maxBytes) throw new MetadataFailure("too_large", "content-length");
-  const stop = () => response.destroy();
-  signal.addEventListener("abort", stop, { once: true });
-  if (signal.aborted) stop();
-  try {
-    const encoding = response.headers["content-encoding"];
-    const { bytes, isTooLarge, error } = await readBody(response, { encoding, maxBytes });
-    signal.throwIfAborted();
-    if (isTooLarge) throw new MetadataFailure("too_large");
-    if (error instanceof EncodingError) throw new MetadataFailure("bad_encoding", "compression");
-    if (error !== undefined) throw new MetadataFailure("connection_failed", messageOf(error));
-    const { mimetype, charset } = readMediaType(response.headers["content-type"] ?? "");
-    return { mimetype, charset, bytes: await decompressed(bytes, maxBytes) };
-  } catch (error) {
-    if (error instanceof EncodingError) throw new MetadataFailure("bad_encoding", "content-encoding");
-    throw error;
-  } finally {
-    signal.removeEventListener("abort", stop);
-    stop();
-  }
-}
-
-/** Decompresses a file that is stored compressed, which its host does not announce. @throws MetadataFailure */
-async function decompressed(bytes: Uint8Array, maxBytes: number): Promise<Uint8Array> {
-  if (!isGzip(bytes)) return bytes;
-  try {
-    return await gunzipped(bytes, maxBytes);
-  } catch (error) {
-    throw gunzipFailure(error);
-  }
 }
 
 export interface FetchLimits {

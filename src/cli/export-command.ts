@@ -2,7 +2,8 @@
 import { rename, rm, stat } from "node:fs/promises";
 import { messageOf } from "../core/errors.ts";
 import { bytesText } from "../core/format.ts";
-import { EXPORT_FORMATS, type ExportFormat, type FileFacts, fileName } from "../nft/exports/formats.ts";
+import { type FileFacts, fileName } from "../nft/exports/export-pieces.ts";
+import { EXPORT_FORMATS, type ExportFormat } from "../nft/exports/formats.ts";
 import { CommandError, FAILED, type NamedContract, type ServiceAccess, USAGE } from "./access.ts";
 import { CHAIN, CHAIN_HELP, type Command, type CommandRun, contractOf } from "./command.ts";
 

@@ -24,14 +24,14 @@ import {
 import type { Requester } from "../../core/work.ts";
 import { nftStream } from "../../events/types.ts";
 import type { HotCollections } from "../../nft/collections/hot-collections.ts";
-import type { ContractNames } from "../../nft/collections/operator-lists.ts";
-import type { Demand } from "../../nft/indexing/demand.ts";
+import { type ContractNames } from "../../nft/collections/name-list.ts";
+import { type Demand } from "../../nft/indexing/demand.ts";
 import { ruleOfWords } from "../../nft/indexing/word-rules.ts";
 import { finishPage } from "../../nft/listings/pages.ts";
 import type { MediaStatus } from "../../nft/metadata/media/media.ts";
 import type { KnownFacts } from "../../nft/metadata/page.ts";
 import { type FirstPage, openCursor } from "../../nft/walks/cursor.ts";
-import { currentPlan } from "../../nft/walks/plan.ts";
+import { currentPlan } from "../../nft/walks/sliced-plan.ts";
 import { currentCollection } from "../../nft/walks/snapshot.ts";
 import { glossaryOf, LISTING_WORDS, MEDIA_WORDS, wireValues } from "../../status-words.ts";
 import {

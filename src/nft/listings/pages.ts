@@ -3,7 +3,7 @@
 import { ByteWriter } from "../../core/byte-text.ts";
 import type { Hash } from "../../core/hex.ts";
 import type { BlockRef } from "../../events/types.ts";
-import type { ContractNames } from "../collections/operator-lists.ts";
+import type { ContractNames } from "../collections/name-list.ts";
 import type { Entry } from "../ledger/entries.ts";
 import { signCursor } from "../walks/cursor.ts";
 import { cutPlan, type PagePlan } from "../walks/plan.ts";

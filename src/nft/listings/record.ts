@@ -6,7 +6,7 @@
 import { type ByteWriter, type Piece, piece } from "../../core/byte-text.ts";
 import { CONTRACT_TYPES, type TransferKind } from "../../events/columns.ts";
 import type { Collection } from "../collections/collection.ts";
-import type { ContractNames } from "../collections/operator-lists.ts";
+import type { ContractNames } from "../collections/name-list.ts";
 import type { Amount } from "../ledger/amounts.ts";
 import type { Entry } from "../ledger/entries.ts";
 

@@ -11,7 +11,8 @@ import type { Entry } from "../ledger/entries.ts";
 import type { Slice } from "../ledger/listing.ts";
 import type { Position } from "../ledger/rows.ts";
 import { resolveWalk, type Walk } from "./cursor.ts";
-import { currentPlan, cutPlan, startPage } from "./plan.ts";
+import { cutPlan, startPage } from "./plan.ts";
+import { currentPlan } from "./sliced-plan.ts";
 import { currentBlock, currentCollection, snapshotOf, type WalkSource } from "./snapshot.ts";
 
 /** A walk before its next batch. */

@@ -2,7 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import { CHAINS } from "../../../src/chains/chains.ts";
 import type { Address } from "../../../src/core/hex.ts";
-import { KNOWN_NAMES, knownName, parseNameList } from "../../../src/nft/collections/operator-lists.ts";
+import { KNOWN_NAMES, knownName } from "../../../src/nft/collections/known-names.ts";
+import { parseNameList } from "../../../src/nft/collections/name-list.ts";
 
 const APES = "0xBC4CA0EdA7647A8aB7C2061c2E118A18a936f13D";
 const lower = APES.toLowerCase() as Address;

@@ -22,7 +22,7 @@ import { NO_METADATA } from "../../../src/nft/listings/record.ts";
 import { documentOf } from "../../../src/nft/metadata/contract-document.ts";
 import { NO_TEXT } from "../../../src/nft/metadata/resolve/normalize.ts";
 import type { FirstPage } from "../../../src/nft/walks/cursor.ts";
-import { currentPlan } from "../../../src/nft/walks/plan.ts";
+import { currentPlan } from "../../../src/nft/walks/sliced-plan.ts";
 import type { ShownChain } from "../../../src/nft/walks/snapshot.ts";
 import { hash, identified } from "../../support/histories.ts";
 import { columnsOf, type ModelTransfer, modelListing, readable } from "../../support/naive-ledger.ts";

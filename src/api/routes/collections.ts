@@ -2,13 +2,13 @@
 import { type Static, Type } from "@sinclair/typebox";
 import { Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
-import { address, digits, int64, named, nullable, nullableText, STRICT, text, time } from "../../core/schema-parts.ts";
+import { named } from "../../core/schema-parts.ts";
 import type { StreamName } from "../../events/types.ts";
 import type { HotCollections } from "../../nft/collections/hot-collections.ts";
 import type { Explorer } from "../../nft/explore/readings.ts";
-import { type Estimate, IndexingCosts } from "../../nft/indexing/models.ts";
+import type { Estimate } from "../../nft/indexing/models.ts";
 import type { DescribedCollection } from "../../operators/catalogue.ts";
-import { COLLECTION_STATUSES, type CollectionStatus, countsByName, ListedCollection } from "../../operators/models.ts";
+import { COLLECTION_STATUSES, type CollectionStatus } from "../../operators/models.ts";
 import { enabledChain } from "../wire/answered-block.ts";
 import { HEADER_EXAMPLES, NFT_ADDRESS } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
@@ -24,112 +24,22 @@ import {
   tokenId,
 } from "../wire/parameters.ts";
 import {
+  CollectionDetails,
+  CollectionEstimate,
+  CollectionList,
+  IndexAnswerItem,
+  IndexRequest,
+  RefreshRequest,
+} from "./collection-models.ts";
+import {
   COLLECTION_PARTS,
   type CollectionDeps,
   neverRequested,
   ONE_COLLECTION,
   requestedCollection,
 } from "./collection-path.ts";
-import { type ListingDeps, MEDIA_EXAMPLE, Media, namesFor } from "./listing.ts";
-
-// ── Schemas ──
-
-const CollectionList = named(
-  "CollectionList",
-  Type.Object({
-    cursor: nullableText("Cursor of the next page; null on the last page"),
-    result: Type.Array(ListedCollection),
-  }),
-);
-
-const CollectionFlags = Type.Object({
-  possibleSpam: Type.Boolean({ description: "The flag of the listing" }),
-  verifiedCollection: Type.Boolean({ description: "The flag of the listing" }),
-  rule: nullableText("The rules behind the flags; null without a flag"),
-});
-
-const MetadataHealth = Type.Object({
-  resolved: int64("Tokens with metadata"),
-  failed: int64("Tokens that only failed so far"),
-  left: nullable(int64("Tokens without any attempt; null if the tokens are not counted yet")),
-  reasons: countsByName("Failed tokens by the reason of the last attempt"),
-  failedTokens: Type.Array(digits("Token id"), { description: "Some of the failed tokens, at most 500" }),
-});
-
-const CollectionDetails = named(
-  "CollectionDetails",
-  Type.Object({
-    ...ListedCollection.properties,
-    flags: named("CollectionFlags", CollectionFlags),
-    metadata: named("MetadataHealth", MetadataHealth),
-    description: nullableText("Description of the collection in the document of ERC-7572, at most 5,000 characters"),
-    image: nullableText("URI of the collection's picture in that document; null if it has more than 8,192 characters"),
-    media: Media,
-    externalLink: nullableText("Link to the collection's page in that document"),
-    contractUri: nullableText("URI of that document, as the contract returned it"),
-    contractUriFailure: nullableText("Why the last attempt to fetch that document failed; null if it did not"),
-  }),
-);
-
-const MAX_REQUESTED = 500;
-
-const RequestedItem = Type.Object(
-  {
-    chain: Type.Optional(text("Name or code of the chain; eth by default")),
-    address: text("20-byte hex"),
-  },
-  STRICT,
-);
-
-const IndexRequest = named(
-  "IndexRequest",
-  Type.Object(
-    {
-      items: Type.Array(named("RequestedItem", RequestedItem), {
-        minItems: 1,
-        maxItems: MAX_REQUESTED,
-        description: "The contracts to index",
-      }),
-    },
-    STRICT,
-  ),
-);
-
-const IndexAnswerItem = named(
-  "IndexAnswerItem",
-  Type.Object({
-    chain: text("Name of the chain"),
-    address: address("The contract"),
-    before: nullableText("Status before this request; null if it was unknown"),
-  }),
-);
-
-const RefreshRequest = named(
-  "RefreshRequest",
-  Type.Object(
-    {
-      tokenIds: Type.Optional(
-        Type.Array(text("Decimal token id"), { maxItems: MAX_REQUESTED, description: "All tokens by default" }),
-      ),
-    },
-    STRICT,
-  ),
-);
-
-const CollectionEstimate = named(
-  "CollectionEstimate",
-  Type.Object({
-    chain: text("Name of the chain"),
-    address: address("The contract"),
-    status: nullableText(
-      "Status of the collection; null if it was never requested. Then the costs are those of a reindex",
-    ),
-    ...IndexingCosts.properties,
-    time: time("When it was made; it is kept for ten minutes"),
-  }),
-);
-
-// ── Examples ──
+import { type ListingDeps, namesFor } from "./listing.ts";
+import { MEDIA_EXAMPLE, type Media } from "./nft-models.ts";
 
 const TIME = HEADER_EXAMPLES.time;
 const COLLECTION = {
@@ -158,8 +68,6 @@ const COLLECTION = {
 } as const;
 const BEFORE = { chain: "eth", address: NFT_ADDRESS, before: "following" };
 const exactly = (count: number) => ({ low: count, high: count });
-
-// ── Operations ──
 
 interface CollectionsDeps extends CollectionDeps, Pick<ListingDeps, "demand" | "namesOf"> {
   readonly projections: HotCollections;

@@ -2,25 +2,10 @@
  * The listing of a collection, and its preview pictures. A request for an unknown contract requests its indexing. The
  * listing reads no chain data itself.
  */
-import { type Static, Type } from "@sinclair/typebox";
-import { LIMITS } from "../../config.ts";
 import type { Clock } from "../../core/clock.ts";
-import { invalidParameter, Refusal } from "../../core/errors.ts";
+import { Refusal } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
-import {
-  address,
-  digits,
-  eitherForm,
-  int32,
-  int64,
-  named,
-  nullable,
-  nullableText,
-  nullableTime,
-  oneOf,
-  text,
-  type WireTypes,
-} from "../../core/schema-parts.ts";
+import type { WireTypes } from "../../core/schema-parts.ts";
 import type { Requester } from "../../core/work.ts";
 import { nftStream } from "../../events/types.ts";
 import type { HotCollections } from "../../nft/collections/hot-collections.ts";
@@ -28,12 +13,9 @@ import { type ContractNames } from "../../nft/collections/name-list.ts";
 import { type Demand } from "../../nft/indexing/demand.ts";
 import { ruleOfWords } from "../../nft/indexing/word-rules.ts";
 import { finishPage } from "../../nft/listings/pages.ts";
-import type { MediaStatus } from "../../nft/metadata/media/media.ts";
 import type { KnownFacts } from "../../nft/metadata/page.ts";
-import { type FirstPage, openCursor } from "../../nft/walks/cursor.ts";
 import { currentPlan } from "../../nft/walks/sliced-plan.ts";
 import { currentCollection } from "../../nft/walks/snapshot.ts";
-import { glossaryOf, LISTING_WORDS, MEDIA_WORDS, wireValues } from "../../status-words.ts";
 import {
   asOfBlock,
   assertReachable,
@@ -46,264 +28,10 @@ import { cachedResponse, jsonHeaders, matchesEtag, type RouteResponse } from "..
 import { errorExample } from "../wire/errors.ts";
 import { NFT_ADDRESS } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
-import {
-  addressPart,
-  anyText,
-  chainOrDefault,
-  choice,
-  fixedByCursor,
-  flag,
-  metadataTime,
-  type ParsedValues,
-  textPart,
-  wholeNumber,
-} from "../wire/parameters.ts";
+import { addressPart, textPart } from "../wire/parameters.ts";
 import { API_PREFIX } from "../wire/paths.ts";
-
-// ── Schemas ──
-
-/** The object, or "" unless a parameter requests it: the seed API leaves a field out in this way. */
-const orEmpty = <T extends ReturnType<typeof named>>(schema: T, description: string) =>
-  Type.Unsafe<"" | Static<T>>({ description, oneOf: [{ type: "string", enum: [""] }, schema] });
-
-const Attribute = Type.Object({
-  trait_type: nullableText("Name of the trait"),
-  value: Type.Unknown({ description: "Any JSON value, in the type that the metadata gives it" }),
-  display_type: nullableText("How to show the value, such as number or date"),
-  max_value: Type.Unknown({ description: "Largest value of the trait; mostly null" }),
-  trait_count: Type.Number({ format: "double", description: "From the metadata, else 0" }),
-  order: Type.Unknown({ description: "Position among the traits; mostly null" }),
-});
-
-const NormalizedMetadata = Type.Object({
-  name: nullableText("Name of the token"),
-  description: nullableText("Description of the token"),
-  image: nullableText("URI of the image"),
-  external_link: nullableText("Link to the token's page"),
-  external_url: nullableText("Link to the token's page"),
-  animation_url: nullableText("URI of a video, sound or page"),
-  attributes: Type.Array(named("Attribute", Attribute)),
-});
-
-const preview = named(
-  "Preview",
-  Type.Object({
-    height: int32("Pixels"),
-    width: int32("Pixels"),
-    url: text("Absolute URL under the server's public URL", { format: "uri" }),
-  }),
-);
-
-const MEDIA_STATUSES = wireValues(MEDIA_WORDS) satisfies readonly MediaStatus[];
-
-export const Media = named(
-  "Media",
-  Type.Object({
-    status: oneOf(MEDIA_STATUSES, glossaryOf(MEDIA_WORDS)),
-    mimetype: nullableText("Media type of the original, detected from its content"),
-    category: nullableText("image, video, audio and the like"),
-    original_media_url: nullableText("URL from the metadata; null when it has none"),
-    parent_hash: nullableText("SHA-256 of the original"),
-    updatedAt: nullableTime("Time at which the image was examined"),
-    media_collection: nullable(
-      Type.Object(
-        { low: preview, medium: preview, high: preview },
-        { description: "Previews of 100, 250 and 500 pixels" },
-      ),
-    ),
-  }),
-);
-
-/** A whole number: a string of digits, or a number with `native`. */
-const count = (description: string) => eitherForm(digits(description), int64(description));
-const flagText = (description: string) =>
-  eitherForm(oneOf(["true", "false"], description), Type.Boolean({ description }));
-
-export const NftRecord = named(
-  "NftRecord",
-  Type.Object({
-    token_address: address("Address of the contract, lower case"),
-    token_id: text("Decimal, or 0x… with format=hex", { pattern: "^([0-9]+|0x[0-9a-f]+)$" }),
-    owner_of: text('Owner; "" for an ERC-1155 or ERC-6909 token with several holders'),
-    token_hash: text("md5 of the lower-case contract address followed by the decimal token id", {
-      pattern: "^[0-9a-f]{32}$",
-    }),
-    block_number: digits("Block of the last transfer"),
-    block_number_minted: digits("Block of the first mint"),
-    contract_type: text("ERC721, ERC1155, ERC6909, or the family of a contract older than them: CRYPTOPUNKS, MOONCATS"),
-    token_uri: nullableText("Token URI as the contract returned it"),
-    metadata: nullableText("The raw JSON as one string"),
-    normalized_metadata: orEmpty(named("NormalizedMetadata", NormalizedMetadata), '"" unless normalizeMetadata=true'),
-    media: orEmpty(Media, '"" unless media_items=true'),
-    minter_address: text(
-      "Receiver of the first mint; a fixed sentence for ERC-1155 and ERC-6909, where a token can have several",
-    ),
-    amount: digits("1, or the circulating amount of an ERC-1155 or ERC-6909 token"),
-    name: text("Name of the collection"),
-    symbol: text("Symbol of the collection"),
-    possible_spam: flagText("true if the contract looks like spam"),
-    verified_collection: flagText("true if the operator lists the contract as genuine"),
-    last_token_uri_sync: nullableTime("Time of the last read of the URI"),
-    last_metadata_sync: nullableTime("Time of the last read of the metadata"),
-  }),
-);
-
-const TOTAL = "Count with disable_total=false, else null";
-const NftPage = named(
-  "NftPage",
-  Type.Object({
-    status: oneOf(wireValues(LISTING_WORDS), glossaryOf(LISTING_WORDS)),
-    total: eitherForm(nullable(digits(TOTAL)), nullable(int64(TOTAL))),
-    page: count("Number of the page along the cursor, from 0"),
-    page_size: count("The page size in effect"),
-    cursor: nullableText("Cursor of the next page; null on the last page"),
-    result: Type.Array(NftRecord),
-  }),
-);
-
-// ── Examples ──
-
-const PICTURE = "ipfs://QmeSjSinHpPnmXmspMjwiXyN6zS4E9zccariGR3jxcaWtq/1234";
-const PREVIEW = "c0ffee0000000000000000000000000000000000000000000000000000000001";
-const CURSOR = "eyJ2IjoxfQ.3q2-7w";
-
-const sized = (size: 100 | 250 | 500) => ({
-  height: size,
-  width: size,
-  url: `http://127.0.0.1:3000/media/${PREVIEW}/${size}`,
-});
-export const MEDIA_EXAMPLE: Static<typeof Media> = {
-  status: "success",
-  mimetype: "image/png",
-  category: "image",
-  original_media_url: PICTURE,
-  parent_hash: "0x00000000000000000000000000000000000000000000000000000000000000aa",
-  updatedAt: "2026-01-31T12:00:00.000Z",
-  media_collection: { low: sized(100), medium: sized(250), high: sized(500) },
-};
-
-const exampleOfForm = (isNative: boolean) => ({
-  count: (value: number) => (isNative ? value : String(value)),
-  flag: (value: boolean) => (isNative ? value : value ? ("true" as const) : ("false" as const)),
-});
-
-/** An example of a record with the given wire types. */
-export function recordExample(wire: WireTypes): Static<typeof NftRecord> {
-  const form = exampleOfForm(wire === "native");
-  return {
-    token_address: NFT_ADDRESS,
-    token_id: "1234",
-    owner_of: "0x8f7a5e2d3c4b1a09f8e7d6c5b4a3928170605040",
-    token_hash: "ab96a59f7d41a8648adee2f63d1386ce",
-    block_number: "20912345",
-    block_number_minted: "12344138",
-    contract_type: "ERC721",
-    token_uri: "ipfs://QmeSjSinHpPnmXmspMjwiXyN6zS4E9zccariGR3jxcaWtq/1234",
-    metadata: `{"image":"${PICTURE}","attributes":[{"trait_type":"Fur","value":"Brown"}]}`,
-    normalized_metadata: {
-      name: null,
-      description: null,
-      image: PICTURE,
-      external_link: null,
-      external_url: null,
-      animation_url: null,
-      attributes: [
-        { trait_type: "Fur", value: "Brown", display_type: null, max_value: null, trait_count: 0, order: null },
-      ],
-    },
-    media: MEDIA_EXAMPLE,
-    minter_address: "0x46efbaedc92067e6d60e84ed6395099723252496",
-    amount: "1",
-    name: "BoredApeYachtClub",
-    symbol: "BAYC",
-    possible_spam: form.flag(false),
-    verified_collection: form.flag(true),
-    last_token_uri_sync: "2026-01-31T12:00:00.000Z",
-    last_metadata_sync: "2026-01-31T12:00:00.000Z",
-  };
-}
-
-function pageExample(wire: WireTypes): Static<typeof NftPage> {
-  const { count: number } = exampleOfForm(wire === "native");
-  return {
-    status: "SYNCED",
-    total: number(9_998),
-    page: number(0),
-    page_size: number(1),
-    cursor: CURSOR,
-    result: [recordExample(wire)],
-  };
-}
-
-// ── Parameters ──
-
-const DEFAULT_LIMIT = 100;
-
-const listingQuery = (maxPageSize: number) => {
-  const first = fixedByCursor({
-    format: choice(
-      ["decimal", "hex"],
-      { allowed: "must be decimal or hex", default: "decimal" },
-      { description: "Format of the token id", example: "decimal" },
-    ),
-    limit: wholeNumber(
-      { min: 1, max: maxPageSize, default: Math.min(DEFAULT_LIMIT, maxPageSize) },
-      { description: "Desired page size", example: Math.min(DEFAULT_LIMIT, maxPageSize) },
-    ),
-    totalRanges: wholeNumber(
-      { min: 1, max: LIMITS.maxTotalRanges },
-      { description: "Number of subranges to split into", example: 4 },
-    ),
-    range: wholeNumber(
-      { min: 0, max: LIMITS.maxTotalRanges - 1 },
-      { description: "Subrange to query, from 0; needs totalRanges", example: 0 },
-    ),
-    disable_total: flag(true, { description: "false counts the total", example: false, deprecated: true }),
-    as_of_block: wholeNumber(
-      { min: 0 },
-      { description: "The listing as it was at the end of that block", example: 21_000_000 },
-    ),
-    holders: flag(false, { description: "One record per token id and owner", example: false }),
-  });
-  const { format, limit, totalRanges, range, disable_total, as_of_block, holders } = first;
-  return {
-    ...{ chain: chainOrDefault, format, limit, totalRanges, range, disable_total },
-    cursor: anyText({ description: "Cursor of the previous page; empty is the same as absent", example: CURSOR }),
-    normalizeMetadata: flag(false, { description: "Adds normalised metadata", example: true }),
-    media_items: flag(false, { description: "Adds preview media", example: true }),
-    as_of_block,
-    metadata_as_of: metadataTime("2026-01-31T12:00:00Z"),
-    holders,
-  };
-};
-
-type ListingQuery = ParsedValues<ReturnType<typeof listingQuery>>;
-
-/** The parameters of a first page. @throws Refusal 400 */
-function firstPage(query: ListingQuery): FirstPage {
-  const { totalRanges, range } = query;
-  if (range !== undefined) {
-    if (totalRanges === undefined) throw invalidParameter("range", "needs totalRanges, the number of ranges, as well");
-    if (range >= totalRanges) {
-      throw invalidParameter("range", `must be below totalRanges, so from 0 to ${totalRanges - 1}`);
-    }
-  }
-  return {
-    limit: query.limit,
-    hex: query.format === "hex",
-    holders: query.holders,
-    withTotal: !query.disable_total,
-    asOfBlock: query.as_of_block,
-    part: totalRanges === undefined ? undefined : { range: range ?? 0, totalRanges },
-  };
-}
-
-/** Opens a cursor. @throws Refusal 400 unless this server made it for this collection */
-export function walkOf(cursor: string, secret: string, of: { readonly chainId: number; readonly address: Address }) {
-  const walk = cursor.length > LIMITS.maxCursorLength ? undefined : openCursor(cursor, secret);
-  if (walk?.chainId === of.chainId && walk.address === of.address) return walk;
-  throw invalidParameter("cursor", "must be a cursor of this server, unchanged, for the same address and chain");
-}
+import { firstPage, type ListingQuery, listingQuery, walkOf } from "./listing-parameters.ts";
+import { NftPage, PREVIEW_EXAMPLE, pageExample } from "./nft-models.ts";
 
 /**
  * The names for a contract that returns none itself: those of the lists, else the name in ERC-7572's document. That one
@@ -321,8 +49,6 @@ export async function namesFor(
   if (own.name === null) return undefined;
   return { name: own.name, symbol: "", rule: ruleOfWords({ name: own.name, symbol: "" }) };
 }
-
-// ── Operations ──
 
 export interface ListingDeps extends ChainDeps {
   readonly projections: HotCollections;
@@ -438,7 +164,7 @@ const getMediaPreview = file({
   description: "A preview from a record's media. The URL contains its SHA-256, so its content never changes.",
   tag: "NFT",
   parts: {
-    hash: textPart({ description: "SHA-256 of the preview", example: PREVIEW }, { pattern: HASH.source }),
+    hash: textPart({ description: "SHA-256 of the preview", example: PREVIEW_EXAMPLE }, { pattern: HASH.source }),
     size: textPart(
       { description: "Pixels of its longer side", example: 100 },
       { type: "integer", format: "int32", enum: [...SIZES] },

@@ -12,11 +12,7 @@ import { HEADER_EXAMPLES } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
 import { API_PREFIX } from "../wire/paths.ts";
 
-// ── Schemas ──
-
 const Health = named("Health", Type.Object({ status: oneOf(["live", "ready"], "State of the process") }));
-
-// ── Examples ──
 
 const TIME = HEADER_EXAMPLES.time;
 const ID = "0b6fc1e0-5a3c-4d43-8d3e-6a1c1f0a2d11";
@@ -24,8 +20,6 @@ const COUNTS = Object.fromEntries(
   COLLECTION_STATUSES.map((status) => [status, status === "indexing" ? 1 : 0]),
 ) as StatusReport["collections"];
 const BILL = { hour: { eth_getLogs: 120 }, day: { eth_getLogs: 2_400 } };
-
-// ── Operations ──
 
 interface ServiceDeps {
   readonly status: ServiceStatus;

@@ -182,8 +182,6 @@ export function addressOf(text: string, name = "address"): Address {
   throw invalidParameter(name, "must be 0x and 40 hex digits, in one case or with a valid EIP-55 checksum");
 }
 
-// ── Paths ──
-
 /** Makes a part of a path with its parser. */
 const segment = <T>(schema: ParameterSchema, shown: Shown, parse: (text: string, name: string) => T): Parameter<T> => ({
   schema,
@@ -241,8 +239,6 @@ export const tokenIdParameter: Parameter<bigint | undefined> = parsedText(
   { allowed: ID_ALLOWED, schema: ID_SCHEMA },
   { description: "Only this token, by its decimal id", example: "1" },
 );
-
-// ── Query strings ──
 
 /** Parses a query string by its parameters. @throws Refusal 400 for the first wrong one in the order of `parameters` */
 export function parseQuery<P extends Parameters>(search: string, parameters: P): ParsedValues<P> {

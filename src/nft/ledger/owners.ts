@@ -2,7 +2,6 @@
  * Histories of single-owner tokens (ERC-721, CryptoPunks): 20 bytes a transfer. Each entry links to the previous one of
  * its token, so the owner at a block is found by walking back.
  */
-
 import type { StateCodec } from "./state-codec.ts";
 import { CHUNK_BITS, CHUNK_MASK, type LogPlace, type Slot, WordTable } from "./tables.ts";
 import { STEPS_WITHOUT_MARKS, type Steps, Trails } from "./trails.ts";

@@ -3,7 +3,6 @@
  * one pass over the table when a filter first needs them; later passes add the transfers since. 8 bytes a transfer and
  * 16 an address, which snapshots don't contain.
  */
-
 import { CHUNK_BITS, CHUNK_MASK, WordTable } from "./tables.ts";
 import { type Steps, Trails } from "./trails.ts";
 

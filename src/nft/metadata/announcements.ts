@@ -2,7 +2,6 @@
  * The announcements of metadata changes in the logs of followed blocks. In: logs of the chain. Out: ranges of outdated ids,
  * which the metadata worker fetches again.
  */
-
 import { id as keccak } from "ethers";
 import type { ChainChange, ChainConsumer } from "../../chain/consumer.ts";
 import type { Address, Hash } from "../../core/hex.ts";

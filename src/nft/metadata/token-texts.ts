@@ -2,7 +2,6 @@
  * A cache of token texts by document hash. It reads documents and bodies from the blob table, as far as a page has room
  * for them, and keeps the JSON text that a page shows in an LRU by bytes.
  */
-
 import { LRUCache } from "lru-cache";
 import type { Hash } from "../../core/hex.ts";
 import { yieldToEventLoop } from "../../core/turns.ts";

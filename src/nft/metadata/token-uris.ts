@@ -1,7 +1,6 @@
 /**
  * Reads the URIs of tokens from their contracts, in batches of calls. A token whose call spoils its batch is read alone.
  */
-
 import { LRUCache } from "lru-cache";
 import type { Address } from "../../core/hex.ts";
 import { utf8Text } from "../../core/utf8.ts";

@@ -1,6 +1,6 @@
 /** The parameters of a price, parsed as the route does. */
 
-import { PRICE_QUERY, priceParameters } from "../../../src/api/routes/price.ts";
+import { PRICE_QUERY, priceParameters } from "../../../src/api/routes/price-parameters.ts";
 import { parseQuery } from "../../../src/api/wire/parameters.ts";
 
 /** A query string. A repeated parameter is a list. */

@@ -2,7 +2,6 @@
  * Reads a response's body within a size limit, and decompresses it. In: a response whose header was read. Out: bytes with
  * their media type, or the reason why there are none.
  */
-
 import type { IncomingMessage } from "node:http";
 import { EncodingError, gunzipped, readBody } from "../../../core/decompress.ts";
 import { messageOf } from "../../../core/errors.ts";

@@ -3,7 +3,6 @@
  * its addresses are public, and connects to the checked address. Each redirect passes the same checks. Bounded per
  * fetch: header size, body size before and after decompression, time to the first byte, and total time.
  */
-
 import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
 import { type Clock, withTimeout } from "../../../core/clock.ts";

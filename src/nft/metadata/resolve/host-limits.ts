@@ -3,7 +3,6 @@
  * well as by failures to answer: a document that hangs while others arrive says nothing about the host. One collection's
  * dead links don't stop another collection on the same host.
  */
-
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../../core/clock.ts";
 import { FAILURE_STATUS, MetadataFailure } from "./failure.ts";

@@ -2,7 +2,6 @@
  * The network access of the fetcher: the request to one address. It is built on `node:http(s)` with its own `lookup` and
  * no agent. So a connection goes to the address that was checked, through the operator's proxy if there is one.
  */
-
 import { lookup as dnsLookup } from "node:dns/promises";
 import http, { type ClientRequest, type IncomingMessage } from "node:http";
 import https from "node:https";

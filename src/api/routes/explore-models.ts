@@ -1,0 +1,119 @@
+/** The schemas of what clients receive when they explore a collection: holders, tokens, transfers, traits. */
+import { Type } from "@sinclair/typebox";
+import {
+  address,
+  blockHash,
+  digits,
+  int64,
+  named,
+  nullable,
+  nullableText,
+  oneOf,
+  text,
+  time,
+} from "../../core/schema-parts.ts";
+import { glossaryOf, OUTCOME_WORDS, wireValues } from "../../status-words.ts";
+import { NftRecord } from "./nft-models.ts";
+
+const Holder = Type.Object({
+  rank: int64("1 plus the number of owners that hold more units; owners with equal units share a rank"),
+  owner: address("The owner"),
+  tokens: int64("Number of token ids"),
+  units: digits("Sum of the amounts; for ERC-721 the number of tokens"),
+  share: Type.Number({ format: "double", description: "Part of all units, from 0 to 1" }),
+});
+
+const SAME_BLOCK = "Cursor of the next page, at the same block; null on the last page";
+export const HolderList = named(
+  "HolderList",
+  Type.Object({
+    total: int64("Number of owners"),
+    result: Type.Array(named("Holder", Holder)),
+    cursor: nullableText(SAME_BLOCK),
+  }),
+);
+
+export const TokenList = named(
+  "TokenList",
+  Type.Object({ result: Type.Array(NftRecord), cursor: nullableText(SAME_BLOCK) }),
+);
+
+const TokenTransfer = Type.Object({
+  block: int64("Block of the transfer"),
+  from: address("The sender; the zero address for a mint"),
+  to: address("The receiver; the zero address for a burn"),
+  amount: digits("1, or an amount of an ERC-1155 or ERC-6909 token"),
+});
+
+const CollectionTransfer = Type.Object({
+  block: int64("Block of the transfer"),
+  time: nullable(time("Time of the block; null if it is not known here. `times=true` asks the node for it")),
+  from: address("The sender, as the log names it; the zero address for a mint"),
+  to: address("The receiver; the zero address for a burn"),
+  tokenId: digits("Decimal token id; the first one of an ERC-2309 range"),
+  amount: digits(
+    "1, or an amount of an ERC-1155 or ERC-6909 token. For an ERC-2309 range the number of its consecutive ids; with a token id as the filter 1",
+  ),
+  logIndex: int64("Index of the log in the block; the transfers of a batch share it"),
+  transaction: Type.Optional(
+    nullable(blockHash("Hash of the transaction, with `transactions=true`; null if no endpoint tells it")),
+  ),
+});
+
+export const TransferList = named(
+  "TransferList",
+  Type.Object({
+    result: Type.Array(named("CollectionTransfer", CollectionTransfer), {
+      description:
+        "Newest first, in the reverse order of the logs. Fewer than the limit if they are far apart, or if the node is asked about many blocks",
+    }),
+    cursor: nullableText(SAME_BLOCK),
+  }),
+);
+
+const MetadataOutcome = Type.Object({
+  time: time("Time of the attempt"),
+  outcome: oneOf(wireValues(OUTCOME_WORDS), glossaryOf(OUTCOME_WORDS)),
+  reason: nullableText("Why it failed"),
+  hash: nullable(blockHash("Hash of the stored document; equal ones are the same")),
+});
+
+export const TokenDetails = named(
+  "TokenDetails",
+  Type.Object({
+    record: Type.Optional(NftRecord),
+    locked: nullable(
+      Type.Boolean({
+        description: "Whether the token is locked (ERC-5192); null if its contract doesn't tell, or no endpoint does",
+      }),
+    ),
+    history: Type.Array(named("TokenTransfer", TokenTransfer), { description: "Newest first" }),
+    metadata: Type.Array(named("MetadataOutcome", MetadataOutcome), {
+      description: "The newest attempts to fetch the metadata, newest first; on the first page only",
+    }),
+    cursor: nullableText("Cursor of older transfers; null at the end"),
+  }),
+);
+
+const TraitValue = Type.Object({
+  value: text("Value of the trait, as text"),
+  count: int64("Tokens with this value"),
+});
+
+const Trait = Type.Object({
+  type: text("Type of the trait"),
+  distinct: int64("Number of different values"),
+  values: Type.Array(named("TraitValue", TraitValue), { description: "The most frequent values, at most 500" }),
+});
+
+export const TraitList = named(
+  "TraitList",
+  Type.Object({
+    of: int64("Tokens in the collection"),
+    indexed: int64("Tokens whose metadata is known, as far as it is indexed"),
+    truncated: Type.Optional(
+      Type.Boolean({ description: "True if there are more traits than are indexed or listed: counts may be too low" }),
+    ),
+    result: Type.Array(named("Trait", Trait)),
+  }),
+);

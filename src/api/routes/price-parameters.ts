@@ -1,0 +1,164 @@
+/**
+ * The parameters of prices, in the query and in the body for many tokens. In: what the client sent. Out: the request as
+ * the computation takes it, or a 400 that names the parameter.
+ */
+import { type Static, Type } from "@sinclair/typebox";
+import { EXCHANGES, parseExchange } from "../../chains/exchanges.ts";
+import { invalidParameter, type Refusal } from "../../core/errors.ts";
+import { blockNumber, named, STRICT, text } from "../../core/schema-parts.ts";
+import { compare, parseDecimal, rational } from "../../prices/market/pools.ts";
+import type { PriceRequest } from "../../prices/price-computer.ts";
+import type { PriceParameters } from "../../prices/price-record.ts";
+import { exchangesAllowed } from "../../prices/search/pool-lists.ts";
+import type { Moment } from "../../prices/series.ts";
+import { addressOf, chainOrDefault, type Parameter, type ParsedValues, parsedText } from "../wire/parameters.ts";
+
+const EXCHANGE_NAMES = EXCHANGES.map(({ realName }) => realName).join(", ");
+
+/** A list of words, joined by commas. */
+export function includeParameter<const W extends string>(words: readonly W[]) {
+  const names = words.join(", ");
+  const either = words.join("|");
+  return parsedText(
+    (given) => {
+      const asked = given.split(",");
+      return asked.every((one) => words.includes(one as W)) ? (asked as W[]) : undefined;
+    },
+    {
+      allowed: `${names}, or several of them joined by commas`,
+      schema: { pattern: `^(${either})(,(${either}))*$` },
+    },
+    { description: `Fields to add: ${names}, or several of them joined by commas; not empty`, example: words[0] },
+  );
+}
+
+const MIN_SIZE_USD = rational(1n, 100n);
+const MAX_SIZE_USD = rational(1_000_000_000n);
+const DEFAULT_SIZE_USD = rational(1_000n);
+
+export const PRICE_QUERY = {
+  chain: chainOrDefault,
+  include: includeParameter(["percent_change", "provenance", "pair", "depth"]),
+  size_usd: parsedText(
+    (given) => {
+      const size = parseDecimal(given);
+      return size !== undefined && compare(size, MIN_SIZE_USD) >= 0 && compare(size, MAX_SIZE_USD) <= 0
+        ? size
+        : undefined;
+    },
+    {
+      allowed: "US dollars, a decimal from 0.01 to 1000000000",
+      schema: { type: "number", format: "double", minimum: 0.01, maximum: 1_000_000_000 },
+    },
+    { description: "With include=depth: the size of the trade, in US dollars; 1000 by default", example: 1_000 },
+  ),
+  exchange: parsedText(
+    parseExchange,
+    { allowed: exchangesAllowed(), schema: { minLength: 1 } },
+    {
+      description: `${EXCHANGE_NAMES}, a stand-in name such as dexa_v2, or a factory's address`,
+      example: "uniswapv3",
+    },
+  ),
+  to_block: parsedText(
+    (given) => {
+      const block = /^[0-9]{1,16}$/.test(given) ? Number(given) : Number.NaN;
+      return Number.isSafeInteger(block) ? block : undefined;
+    },
+    {
+      allowed: "a block number, decimal digits only",
+      schema: { type: "integer", format: "int64", minimum: 0 },
+    },
+    { description: "The price at the end of that block", example: 21_000_000 },
+  ),
+  min_liquidity_usd: parsedText(
+    parseDecimal,
+    {
+      allowed: "US dollars, a decimal of at least 0",
+      schema: { type: "number", format: "double", minimum: 0 },
+    },
+    { description: "Least depth of a pool's smaller side, in US dollars; plain digits, no exponent", example: 1_000 },
+  ),
+};
+
+/** The parameters of a price, as the computation takes them. */
+export function priceParameters(
+  query: Partial<Omit<ParsedValues<typeof PRICE_QUERY>, "include">> & {
+    readonly include?: readonly string[] | undefined;
+  },
+): PriceParameters {
+  const { include = [], exchange, to_block: toBlock, min_liquidity_usd: minLiquidityUsd } = query;
+  const { size_usd: sizeUsd = DEFAULT_SIZE_USD } = query;
+  return {
+    ...{ percentChange: include.includes("percent_change"), provenance: include.includes("provenance") },
+    ...(include.includes("pair") ? { pair: true } : {}),
+    ...(include.includes("depth") ? { depthUsd: sizeUsd } : {}),
+    ...(exchange === undefined ? {} : { exchange }),
+    ...(toBlock === undefined ? {} : { toBlock }),
+    ...(minLiquidityUsd === undefined ? {} : { minLiquidityUsd }),
+  };
+}
+
+/** Most tokens of one request. */
+const MAX_TOKENS = 100;
+
+const TokenToPrice = named(
+  "TokenToPrice",
+  Type.Object(
+    {
+      token_address: text("0x and 40 hex digits, in one case or with a valid EIP-55 checksum", {
+        pattern: "^0x[0-9a-fA-F]{40}$",
+      }),
+      exchange: Type.Optional(text(PRICE_QUERY.exchange.description, { minLength: 1, maxLength: 64 })),
+      to_block: Type.Optional(blockNumber("a block number, decimal digits only: the price at the end of that block")),
+    },
+    STRICT,
+  ),
+);
+
+export const TokensToPrice = named(
+  "TokensToPrice",
+  Type.Object(
+    {
+      tokens: Type.Array(TokenToPrice, { maxItems: MAX_TOKENS, description: "The tokens, in the order of the answer" }),
+    },
+    STRICT,
+  ),
+);
+
+/** Parses the tokens of a body. @throws Refusal 400 that names the field */
+export function tokensOfBody({ tokens }: Static<typeof TokensToPrice>, common: PriceParameters): PriceRequest[] {
+  return tokens.map(({ token_address, exchange, to_block }, at) => {
+    const field = <T>(name: "exchange" | "to_block", parameter: Parameter<T>, given: string | number | undefined) =>
+      parameter.parse(given === undefined ? [] : [String(given)], `tokens.${at}.${name}`);
+    const own = {
+      exchange: field("exchange", PRICE_QUERY.exchange, exchange),
+      to_block: field("to_block", PRICE_QUERY.to_block, to_block),
+    };
+    return { ...priceParameters(own), ...common, address: addressOf(token_address, `tokens.${at}.token_address`) };
+  });
+}
+
+/** Names the token of a refused parameter. */
+export function inTokens({ message, details }: Refusal, at: number): Refusal {
+  const parameter = String(details?.["parameter"]);
+  return invalidParameter(`tokens.${at}.${parameter}`, message.slice(parameter.length + 2));
+}
+
+const MAX_BLOCK = 999_999_999_999_999;
+const ISO = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d))?$/;
+
+/** A block or an ISO time. */
+export const momentParameter = (description: string, example: string) =>
+  parsedText(
+    (given): Moment | undefined => {
+      if (/^\d{1,15}$/.test(given)) return { block: Math.min(Number(given), MAX_BLOCK) };
+      const ms = ISO.test(given) ? Date.parse(given) : Number.NaN;
+      return Number.isFinite(ms) && ms >= 0 ? { time: Math.floor(ms / 1_000) } : undefined;
+    },
+    {
+      allowed: "must be a block, or an ISO time such as 2026-01-31 or 2026-01-31T12:00:00Z",
+      schema: { pattern: "^(?:[0-9]{1,15}|[0-9]{4}-.+)$" },
+    },
+    { description, example },
+  );

@@ -6,7 +6,8 @@
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { bundleConsole, SWAGGER_ASSETS, swaggerAsset } from "../src/api/browser-pages.ts";
+import { bundleConsole } from "../src/api/console-page.ts";
+import { SWAGGER_ASSETS, swaggerAsset } from "../src/api/swagger-page.ts";
 import { codeHash } from "../src/nft/collections/snapshots.ts";
 import { notices } from "./notices.ts";
 

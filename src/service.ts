@@ -8,7 +8,7 @@ import packageFacts from "../package.json" with { type: "json" };
 import { createApp } from "./api/app.ts";
 import { RunningExports } from "./api/routes/export.ts";
 import { type RunningServer, type Serving, startServer, unready } from "./api/server.ts";
-import { pathOf, targetOf } from "./api/wire/answers.ts";
+import { pathOf, targetOf } from "./api/wire/target.ts";
 import { Leases } from "./chain/lease.ts";
 import {
   type ChainRuntime,

@@ -10,7 +10,7 @@ import type { Logger } from "../core/logger.ts";
 import { noteRequest, runInSlices, turnToStart } from "../core/turns.ts";
 import { type ApiKey, type KeyLimits, WAY_TO_OPERATE } from "../operators/keys.ts";
 import type { Question, Questions } from "../operators/questions.ts";
-import { consolePage, swaggerPage } from "./browser-pages.ts";
+import { consolePage } from "./console-page.ts";
 import { documents } from "./documents.ts";
 import { detailOf, HEADERS, HIDDEN, INFO, schemasOf } from "./openapi.ts";
 import { COLLECTION_OPERATIONS } from "./routes/collections.ts";
@@ -20,22 +20,16 @@ import { KEY_OPERATIONS } from "./routes/keys.ts";
 import { listingOperations } from "./routes/listing.ts";
 import { PRICE_OPERATIONS } from "./routes/price.ts";
 import { SERVICE_OPERATIONS } from "./routes/service.ts";
+import { swaggerPage } from "./swagger-page.ts";
 import {
   asRefusal,
   CLIENT_GONE,
-  cachedResponse,
   errorResponse,
   isNodeRefusal,
   jsonHeaders,
   jsonParts,
   NO_STORE,
-  pathOf,
   preflight,
-  ResponseCache,
-  type RouteResponse,
-  routerRequest,
-  searchOf,
-  targetOf,
   tellRate,
   whileLogAnswers,
   withoutBody,
@@ -45,6 +39,8 @@ import {
 import type { Answered, Operation } from "./wire/operation.ts";
 import { UNKNOWN_PARAMETERS, unknownParameters } from "./wire/parameters.ts";
 import { isApiPath, isOperatorPath, methodCheck, patternOf, routeLabel } from "./wire/paths.ts";
+import { cachedResponse, ResponseCache, type RouteResponse } from "./wire/response-cache.ts";
+import { pathOf, routerRequest, searchOf, targetOf } from "./wire/target.ts";
 
 type DepsOf<T> = T extends readonly Operation<infer Deps>[] ? Deps : never;
 
@@ -377,7 +373,7 @@ function createRoutes(
     const detail = detailOf(operation, deps.wireTypes);
     app.route(operation.method, operation.path, handlerOf(operation, deps), { detail });
   }
-  // The plugin generates the document from the routes above. Its own page is replaced by `browser-pages.ts`.
+  // The plugin generates the document from the routes above. Its own page is replaced by `swagger-page.ts`.
   return app.use(
     swagger({
       path: PLUGIN_PAGE,

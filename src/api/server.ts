@@ -3,15 +3,25 @@
  * the key has a place left.
  */
 import http from "node:http";
-import type { BunRequest, Server, WebSocketHandler } from "bun";
+import type { Server, WebSocketHandler } from "bun";
 import { LIMITS } from "../config.ts";
 import { type Clock, withTimeout } from "../core/clock.ts";
-import { invalidParameter, Refusal } from "../core/errors.ts";
+import { Refusal } from "../core/errors.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { ApiKeys } from "../operators/keys.ts";
 import type { Questions } from "../operators/questions.ts";
 import type { Channel } from "../push/channel.ts";
 import type { App } from "./app.ts";
+import {
+  type Answerer,
+  arePlain,
+  hasOneHost,
+  isPlain,
+  MAX_SEGMENTS,
+  NOT_ONE_HOST,
+  refusePath,
+  routesOf,
+} from "./plain-requests.ts";
 import {
   GOING_AWAY,
   NoRoom,
@@ -21,8 +31,9 @@ import {
   SocketPeer,
   SocketPlaces,
 } from "./socket-peer.ts";
-import { CLIENT_GONE, errorResponse, json, pathOf, targetOf, withRequestId } from "./wire/answers.ts";
+import { CLIENT_GONE, errorResponse, json, withRequestId } from "./wire/answers.ts";
 import { isOwnPath } from "./wire/paths.ts";
+import { pathOf, targetOf } from "./wire/target.ts";
 
 /** The parts that serve requests once the log is open. */
 export interface Serving {
@@ -81,13 +92,13 @@ export function startServer(options: ServerOptions): RunningServer {
     idleTimeout: 60,
     maxRequestBodySize: LIMITS.maxSentBody,
     routes: routesOf((request, self) =>
-      Object.values(request.params).every(isPlain) ? answer(request, self) : refuse(),
+      Object.values(request.params).every(isPlain) ? answer(request, self) : refusePath(),
     ),
     // A path with more segments, or with an empty one. Any other one was written with dots.
     fetch: (request, self) => {
       const path = pathOf(targetOf(request.url));
       const isUnrouted = path.includes("//") || path.split("/").length > MAX_SEGMENTS + 1;
-      return isUnrouted && arePlain(path) ? answer(request, self) : refuse();
+      return isUnrouted && arePlain(path) ? answer(request, self) : refusePath();
     },
     error: () => withRequestId(errorResponse(undefined)),
     websocket: socketHandlers({ ...options, peers, places }),
@@ -146,8 +157,6 @@ class Drain {
     }
   }
 }
-
-type Answerer = (request: Request, server: Server<SocketData>) => Response | undefined | Promise<Response>;
 
 /** Passes requests to the application, and upgrades to the channel while there is room for another socket. */
 function answererOf(options: ServerOptions & { readonly drain: Drain; readonly places: SocketPlaces }): Answerer {
@@ -241,50 +250,6 @@ function withoutPrefix(target: string, prefix: string): string {
   if (rest === "" || rest.startsWith("?")) return `/${rest}`;
   return isOwnPath(pathOf(rest)) ? rest : target;
 }
-
-// A proxy and this service could take different ones of two hosts for the request's own (RFC 9112 section 3.2). The runtime
-// joins repeated headers with commas. It refuses a request of HTTP/1.1 without a host itself, with a bare 400; HTTP/1.0 has none.
-
-/** A name or an address, and a port (RFC 3986 section 3.2.2). A comma is left out: no name has one. */
-const HOST = /^(?:\[[0-9A-Za-z:.%]+\]|(?:[\w.~!$&'()*+;=-]|%[0-9A-Fa-f]{2})*)(?::\d*)?$/;
-
-function hasOneHost({ headers }: Request): boolean {
-  const host = headers.get("host");
-  return host === null || HOST.test(host);
-}
-
-const NOT_ONE_HOST = invalidParameter("host", "the request must have one Host header, with a name or an address");
-
-// A path as a proxy saw it. The runtime hands out URLs in which dots are resolved and backslashes are slashes, so a
-// proxy's rules for paths may have seen another path than the router. Only its own routes match the bytes of the
-// request, and decode each segment: the patterns are any number of segments, with or without a slash at the end.
-
-/** Segments of the longest path that is checked so. The longest route has seven. */
-const MAX_SEGMENTS = 16;
-
-type Handler = (request: BunRequest<string>, server: Server<SocketData>) => ReturnType<Answerer>;
-
-function routesOf(handler: Handler): Record<string, Handler> {
-  const routes: Record<string, Handler> = { "/": handler };
-  let pattern = "";
-  for (let segment = 1; segment <= MAX_SEGMENTS; segment++) {
-    pattern += `/:s${segment}`;
-    routes[pattern] = handler;
-    routes[`${pattern}/`] = handler;
-  }
-  return routes;
-}
-
-/** True if a decoded segment is no dot segment and has neither slash nor backslash. */
-const isPlain = (segment: string): boolean => segment !== "." && segment !== ".." && !/[\\/]/.test(segment);
-
-/** True for such segments of a path that the runtime has not decoded. */
-const arePlain = (path: string): boolean =>
-  path.split("/").every((segment) => isPlain(segment.replace(/%(2e|2f|5c)/gi, (code) => decodeURIComponent(code))));
-
-const refuse = (): Response => withRequestId(errorResponse(NOT_PLAIN));
-
-const NOT_PLAIN = invalidParameter("url", "the path must have no backslash, no dot segment, no %2f and no %5c");
 
 /** Closes the connection without an answer, so that a proxy sends the request to another process. */
 const hangUp = (): Response =>

@@ -7,7 +7,7 @@ import { gunzipSync } from "node:zlib";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
-import { cachedResponse, ResponseCache } from "../../src/api/wire/answers.ts";
+import { cachedResponse, ResponseCache } from "../../src/api/wire/response-cache.ts";
 import {
   eventually,
   startTestService,

@@ -24,12 +24,13 @@ import {
   type NftChain,
   responseHeaders,
 } from "../wire/answered-block.ts";
-import { cachedResponse, jsonHeaders, matchesEtag, type RouteResponse } from "../wire/answers.ts";
+import { jsonHeaders, matchesEtag } from "../wire/answers.ts";
 import { errorExample } from "../wire/errors.ts";
 import { NFT_ADDRESS } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
 import { addressPart, textPart } from "../wire/parameters.ts";
 import { API_PREFIX } from "../wire/paths.ts";
+import { cachedResponse, type RouteResponse } from "../wire/response-cache.ts";
 import { firstPage, type ListingQuery, listingQuery, walkOf } from "./listing-parameters.ts";
 import { NftPage, PREVIEW_EXAMPLE, pageExample } from "./nft-models.ts";
 

@@ -12,7 +12,7 @@ import type { PriceAnswer } from "../../prices/price-computer.ts";
 import type { Prices } from "../../prices/price-service.ts";
 import type { TokenIndex } from "../../prices/token-index.ts";
 import { inTime, responseHeaders } from "../wire/answered-block.ts";
-import { cachedResponse, jsonHeaders } from "../wire/answers.ts";
+import { jsonHeaders } from "../wire/answers.ts";
 import { errorExample } from "../wire/errors.ts";
 import { TOKEN_ADDRESS } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
@@ -27,6 +27,7 @@ import {
   wholeNumber,
 } from "../wire/parameters.ts";
 import { API_PREFIX } from "../wire/paths.ts";
+import { cachedResponse } from "../wire/response-cache.ts";
 import { NO_PRICE, NO_PRICE_MESSAGE, PRICE_EXAMPLE, PriceSeriesModel, Unpriced, USDC } from "./price-models.ts";
 import {
   includeParameter,

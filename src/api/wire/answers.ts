@@ -1,54 +1,9 @@
-/**
- * HTTP responses: the target of a request, JSON and errors, and the cache of finished responses by raw path and query.
- * A cached response is given again while the versions that it was made of stand.
- */
-import { promisify } from "node:util";
-import { gzip } from "node:zlib";
-import { LRUCache } from "lru-cache";
+/** HTTP responses: their headers, JSON in one piece or in slices, errors with their status, and the response to HEAD. */
 import { OverBudget } from "../../core/budget.ts";
 import { type Clock, withTimeout } from "../../core/clock.ts";
 import { AppError, type ErrorCode, Refusal } from "../../core/errors.ts";
 import type { KeyRate } from "../../operators/keys.ts";
 import { UNKNOWN_PARAMETERS } from "./parameters.ts";
-
-// The target of a request: path and query, independent of the host name. The key check, the router and the response
-// cache must all see the same path, so all of them use this file. The router's own parser needs a host of at least four
-// characters.
-
-/** Origin of the URLs that the router gets. */
-const ORIGIN = "http://localhost";
-/** A target in normal form: no dots, escapes or backslashes in the path, no fragment. */
-const PLAIN = /^\/[\w/-]*(?:\?[^#]*)?$/;
-
-/**
- * Returns path and query of a URL from the runtime, normalised: `/x/../y` and `/%2e/y` become `/y`. For a request with
- * no or an invalid host, the runtime passes the bare target instead of a URL.
- */
-export function targetOf(url: string): string {
-  const start = url.startsWith("/") ? 0 : url.indexOf("/", url.indexOf("://") + 3);
-  const target = start < 0 ? "/" : url.slice(start);
-  if (PLAIN.test(target)) return target;
-  const { pathname, search } = new URL(ORIGIN + target);
-  return pathname + search;
-}
-
-export function pathOf(target: string): string {
-  const end = target.indexOf("?");
-  return end < 0 ? target : target.slice(0, end);
-}
-
-/** Returns the query string of a target, or of a URL from `routed`, without the question mark. */
-export function searchOf(target: string): string {
-  const at = target.indexOf("?");
-  return at < 0 ? "" : target.slice(at + 1);
-}
-
-/** Makes the request for the router: GET in place of HEAD. */
-export function routerRequest(request: Request, target: string): Request {
-  const method = request.method === "HEAD" ? "GET" : request.method;
-  const body = method === "GET" ? null : request.body;
-  return new Request(ORIGIN + target, { method, headers: request.headers, body });
-}
 
 const JSON_TYPE = "application/json; charset=utf-8";
 
@@ -74,7 +29,7 @@ export function withRequestId(response: Response, id: string = crypto.randomUUID
 }
 
 /** What the response to one request has of its own. */
-interface Responding {
+export interface Responding {
   readonly request: Request;
   readonly id: string;
   /** Undefined on paths without a key. */
@@ -269,154 +224,4 @@ export async function withoutBody(response: Response): Promise<Response> {
   const headers = new Headers(response.headers);
   if (response.status !== 304) headers.set("content-length", String(bytes.byteLength));
   return new Response(null, { status: response.status, headers });
-}
-
-const gzipAsync = promisify(gzip);
-/** Below this size a compressed body saves too little. */
-const MIN_COMPRESSED = 1_024;
-/** Cost of an entry in addition to its bodies and its key: headers and objects. */
-const ENTRY_BYTES = 2_048;
-
-type Encoding = "zstd" | "gzip";
-
-/** A body with its status and headers. Bodies are blobs, because a `Response` shares a blob and copies other bytes. */
-interface CachedResponse {
-  readonly status: number;
-  readonly body: Blob;
-  /** Includes the `x-request-id` of the latest request. Each `Response` copies the headers when it is made. */
-  readonly headers: Headers;
-  /** "" for a response without an entity tag. */
-  readonly etag: string;
-  readonly compressed: Partial<Record<Encoding, Blob | Promise<Blob>>>;
-}
-
-/** A route's response. Cached only if `isCurrent` is defined, and used while it returns true. */
-export interface RouteResponse {
-  readonly answer: CachedResponse;
-  readonly isCurrent?: (() => boolean) | undefined;
-}
-
-/**
- * Makes a response body of a text, or of bytes, which it copies. Adds an entity tag if clients may cache the response.
- * The tag is weak, since the compressed forms share it.
- */
-export function cachedResponse(
-  body: string | Uint8Array<ArrayBuffer>,
-  status: number,
-  headers: Headers,
-): CachedResponse {
-  const isTagged = status === 200 && headers.get("cache-control") !== NO_STORE;
-  const etag = isTagged ? `W/"${Bun.hash.xxHash3(body).toString(16)}"` : "";
-  if (isTagged) headers.set("etag", etag);
-  headers.append("vary", "accept-encoding");
-  return { status, body: new Blob([body]), headers, etag, compressed: {} };
-}
-
-export class ResponseCache {
-  readonly #entries: LRUCache<string, RouteResponse>;
-
-  /** @param maxBytes bound on all bodies, with compressed forms and keys: a query string can be long */
-  constructor(maxBytes: number) {
-    this.#entries = new LRUCache({
-      maxSize: maxBytes,
-      sizeCalculation: ({ answer }, question) => bytesOf(answer) + question.length,
-    });
-  }
-
-  get bytes(): number {
-    return this.#entries.calculatedSize;
-  }
-
-  /** Returns the cached response to a path and query if it is still current. */
-  get(question: string): CachedResponse | undefined {
-    const kept = this.#entries.get(question);
-    if (kept === undefined) return undefined;
-    if (kept.isCurrent?.() === true) return kept.answer;
-    this.#entries.delete(question);
-    return undefined;
-  }
-
-  /** Caches a response that is current. */
-  put(question: string, response: RouteResponse): void {
-    if (response.isCurrent?.() === true) this.#entries.set(question, response);
-  }
-
-  /** Makes the response to this request: as it is, compressed, or a 304. Synchronous, unless it must compress first. */
-  respond(question: string, answer: CachedResponse, { request, id, rate }: Responding): Response | Promise<Response> {
-    const { status, body, headers, etag } = answer;
-    const setOwn = () => {
-      headers.set("x-request-id", id);
-      if (rate !== undefined) tellRate(headers, rate);
-    };
-    setOwn();
-    if (etag !== "" && matchesEtag(etag, request.headers.get("if-none-match"))) return notModified(headers);
-    const encoding = body.size >= MIN_COMPRESSED ? encodingOf(request.headers.get("accept-encoding")) : undefined;
-    if (encoding === undefined) return new Response(body, { status, headers });
-    const known = answer.compressed[encoding] ?? this.#compress(question, answer, encoding);
-    if (known instanceof Blob) return encoded(answer, encoding, known);
-    return known.then((form) => {
-      // A concurrent request may have changed the shared headers.
-      setOwn();
-      return encoded(answer, encoding, form);
-    });
-  }
-
-  /** Compresses off the main thread, once for all concurrent requests. */
-  #compress(question: string, answer: CachedResponse, encoding: Encoding): Promise<Blob> {
-    const { compressed } = answer;
-    const work = compress(answer.body, encoding).then(
-      (form) => {
-        compressed[encoding] = form;
-        // Updates the size of the entry.
-        const kept = this.#entries.peek(question);
-        if (kept?.answer === answer) this.#entries.set(question, kept);
-        return form;
-      },
-      (error: unknown) => {
-        delete compressed[encoding];
-        throw error;
-      },
-    );
-    compressed[encoding] = work;
-    return work;
-  }
-}
-
-function bytesOf({ body, compressed }: CachedResponse): number {
-  let bytes = ENTRY_BYTES + body.size;
-  for (const form of [compressed.gzip, compressed.zstd]) if (form instanceof Blob) bytes += form.size;
-  return bytes;
-}
-
-async function compress(body: Blob, encoding: Encoding): Promise<Blob> {
-  const bytes = new Uint8Array(await body.arrayBuffer());
-  const form = encoding === "zstd" ? await Bun.zstdCompress(bytes) : await gzipAsync(bytes, { level: 5 });
-  return new Blob([new Uint8Array(form)]);
-}
-
-function encoded({ status, headers }: CachedResponse, encoding: Encoding, form: Blob): Response {
-  const response = new Response(form, { status, headers });
-  response.headers.set("content-encoding", encoding);
-  return response;
-}
-
-function notModified(headers: Headers): Response {
-  const response = new Response(null, { status: 304, headers });
-  response.headers.delete("content-type");
-  return response;
-}
-
-/** Returns the encoding with the highest quality that the client accepts; zstd wins over gzip if they are equal. */
-function encodingOf(accept: string | null): Encoding | undefined {
-  if (accept === null) return undefined;
-  let best: { name: Encoding; quality: number } | undefined;
-  for (const part of accept.toLowerCase().split(",")) {
-    const [name = "", ...parameters] = part.split(";").map((piece) => piece.trim());
-    if (name !== "zstd" && name !== "gzip") continue;
-    const q = parameters.find((parameter) => parameter.startsWith("q="));
-    const quality = q === undefined ? 1 : Number(q.slice(2));
-    const better = best === undefined || quality > best.quality || (quality === best.quality && name === "zstd");
-    if (quality > 0 && better) best = { name, quality };
-  }
-  return best?.name;
 }

@@ -14,8 +14,8 @@ import type { Sent, WireTypes } from "../../core/schema-parts.ts";
 import type { KeyScope } from "../../events/types.ts";
 import type { ApiKey } from "../../operators/keys.ts";
 import type { Question } from "../../operators/questions.ts";
-import type { RouteResponse } from "./answers.ts";
 import { type Parameters, type ParsedValues, parsePath, parseQuery } from "./parameters.ts";
+import type { RouteResponse } from "./response-cache.ts";
 
 /** Statuses of errors that a handler may answer. Those of keys, rates and failures follow from the scope. */
 type ErrorStatus = 400 | 401 | 404 | 409 | 410 | 426 | 503;

@@ -1,0 +1,158 @@
+/**
+ * The cache of finished responses by raw path and query. A cached response is given again while the versions that it was
+ * made of stand. It keeps the compressed forms of a body, and answers with 304 to a client that has it.
+ */
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
+import { LRUCache } from "lru-cache";
+import { matchesEtag, NO_STORE, type Responding, tellRate } from "./answers.ts";
+
+const gzipAsync = promisify(gzip);
+/** Below this size a compressed body saves too little. */
+const MIN_COMPRESSED = 1_024;
+/** Cost of an entry in addition to its bodies and its key: headers and objects. */
+const ENTRY_BYTES = 2_048;
+
+type Encoding = "zstd" | "gzip";
+
+/** A body with its status and headers. Bodies are blobs, because a `Response` shares a blob and copies other bytes. */
+interface CachedResponse {
+  readonly status: number;
+  readonly body: Blob;
+  /** Includes the `x-request-id` of the latest request. Each `Response` copies the headers when it is made. */
+  readonly headers: Headers;
+  /** "" for a response without an entity tag. */
+  readonly etag: string;
+  readonly compressed: Partial<Record<Encoding, Blob | Promise<Blob>>>;
+}
+
+/** A route's response. Cached only if `isCurrent` is defined, and used while it returns true. */
+export interface RouteResponse {
+  readonly answer: CachedResponse;
+  readonly isCurrent?: (() => boolean) | undefined;
+}
+
+/**
+ * Makes a response body of a text, or of bytes, which it copies. Adds an entity tag if clients may cache the response.
+ * The tag is weak, since the compressed forms share it.
+ */
+export function cachedResponse(
+  body: string | Uint8Array<ArrayBuffer>,
+  status: number,
+  headers: Headers,
+): CachedResponse {
+  const isTagged = status === 200 && headers.get("cache-control") !== NO_STORE;
+  const etag = isTagged ? `W/"${Bun.hash.xxHash3(body).toString(16)}"` : "";
+  if (isTagged) headers.set("etag", etag);
+  headers.append("vary", "accept-encoding");
+  return { status, body: new Blob([body]), headers, etag, compressed: {} };
+}
+
+export class ResponseCache {
+  readonly #entries: LRUCache<string, RouteResponse>;
+
+  /** @param maxBytes bound on all bodies, with compressed forms and keys: a query string can be long */
+  constructor(maxBytes: number) {
+    this.#entries = new LRUCache({
+      maxSize: maxBytes,
+      sizeCalculation: ({ answer }, question) => bytesOf(answer) + question.length,
+    });
+  }
+
+  get bytes(): number {
+    return this.#entries.calculatedSize;
+  }
+
+  /** Returns the cached response to a path and query if it is still current. */
+  get(question: string): CachedResponse | undefined {
+    const kept = this.#entries.get(question);
+    if (kept === undefined) return undefined;
+    if (kept.isCurrent?.() === true) return kept.answer;
+    this.#entries.delete(question);
+    return undefined;
+  }
+
+  /** Caches a response that is current. */
+  put(question: string, response: RouteResponse): void {
+    if (response.isCurrent?.() === true) this.#entries.set(question, response);
+  }
+
+  /** Makes the response to this request: as it is, compressed, or a 304. Synchronous, unless it must compress first. */
+  respond(question: string, answer: CachedResponse, { request, id, rate }: Responding): Response | Promise<Response> {
+    const { status, body, headers, etag } = answer;
+    const setOwn = () => {
+      headers.set("x-request-id", id);
+      if (rate !== undefined) tellRate(headers, rate);
+    };
+    setOwn();
+    if (etag !== "" && matchesEtag(etag, request.headers.get("if-none-match"))) return notModified(headers);
+    const encoding = body.size >= MIN_COMPRESSED ? encodingOf(request.headers.get("accept-encoding")) : undefined;
+    if (encoding === undefined) return new Response(body, { status, headers });
+    const known = answer.compressed[encoding] ?? this.#compress(question, answer, encoding);
+    if (known instanceof Blob) return encoded(answer, encoding, known);
+    return known.then((form) => {
+      // A concurrent request may have changed the shared headers.
+      setOwn();
+      return encoded(answer, encoding, form);
+    });
+  }
+
+  /** Compresses off the main thread, once for all concurrent requests. */
+  #compress(question: string, answer: CachedResponse, encoding: Encoding): Promise<Blob> {
+    const { compressed } = answer;
+    const work = compress(answer.body, encoding).then(
+      (form) => {
+        compressed[encoding] = form;
+        // Updates the size of the entry.
+        const kept = this.#entries.peek(question);
+        if (kept?.answer === answer) this.#entries.set(question, kept);
+        return form;
+      },
+      (error: unknown) => {
+        delete compressed[encoding];
+        throw error;
+      },
+    );
+    compressed[encoding] = work;
+    return work;
+  }
+}
+
+function bytesOf({ body, compressed }: CachedResponse): number {
+  let bytes = ENTRY_BYTES + body.size;
+  for (const form of [compressed.gzip, compressed.zstd]) if (form instanceof Blob) bytes += form.size;
+  return bytes;
+}
+
+async function compress(body: Blob, encoding: Encoding): Promise<Blob> {
+  const bytes = new Uint8Array(await body.arrayBuffer());
+  const form = encoding === "zstd" ? await Bun.zstdCompress(bytes) : await gzipAsync(bytes, { level: 5 });
+  return new Blob([new Uint8Array(form)]);
+}
+
+function encoded({ status, headers }: CachedResponse, encoding: Encoding, form: Blob): Response {
+  const response = new Response(form, { status, headers });
+  response.headers.set("content-encoding", encoding);
+  return response;
+}
+
+function notModified(headers: Headers): Response {
+  const response = new Response(null, { status: 304, headers });
+  response.headers.delete("content-type");
+  return response;
+}
+
+/** Returns the encoding with the highest quality that the client accepts; zstd wins over gzip if they are equal. */
+function encodingOf(accept: string | null): Encoding | undefined {
+  if (accept === null) return undefined;
+  let best: { name: Encoding; quality: number } | undefined;
+  for (const part of accept.toLowerCase().split(",")) {
+    const [name = "", ...parameters] = part.split(";").map((piece) => piece.trim());
+    if (name !== "zstd" && name !== "gzip") continue;
+    const q = parameters.find((parameter) => parameter.startsWith("q="));
+    const quality = q === undefined ? 1 : Number(q.slice(2));
+    const better = best === undefined || quality > best.quality || (quality === best.quality && name === "zstd");
+    if (quality > 0 && better) best = { name, quality };
+  }
+  return best?.name;
+}

@@ -27,34 +27,29 @@ import type { Delay, Verdict } from "../nft/indexing/candidates.ts";
 import type { Demand } from "../nft/indexing/demand.ts";
 import { currentBlock, type PageChain } from "../nft/walks/snapshot.ts";
 import type { Prices } from "../prices/price-service.ts";
-import type { MessageOf, SocketLimits } from "./message-models.ts";
 import {
   type ClientMessage,
+  type PriceSubscribeMessage,
+  parseClientMessage,
+  type SubscribeMessage,
+} from "./client-messages.ts";
+import type { Mark } from "./mark.ts";
+import type { MessageOf, SocketLimits } from "./message-models.ts";
+import {
   failedMessage,
   failureMessage,
   indexedMessage,
   isProgress,
-  type Mark,
   messageOfEvent,
   metadataMessage,
   notAContractMessage,
-  type PriceSubscribeMessage,
-  parseClientMessage,
   progressMessage,
   revertedMessage,
-  type SubscribeMessage,
   statusMessage,
 } from "./messages.ts";
+import { Broadcast, Throttle } from "./pacing.ts";
 import { PriceFeed, PriceSubscription } from "./price-feed.ts";
-import {
-  Broadcast,
-  type Connection,
-  type Peer,
-  StreamSubscription,
-  Throttle,
-  type UnsentEvent,
-  withoutOrphaned,
-} from "./subscription.ts";
+import { type Connection, type Peer, StreamSubscription, type UnsentEvent, withoutOrphaned } from "./subscription.ts";
 
 /** The shown chain, and its moves. */
 interface ChainClock extends PageChain {

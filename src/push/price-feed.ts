@@ -15,9 +15,10 @@ import type { PageChain } from "../nft/walks/snapshot.ts";
 import { absolute, compare, multiply, type Rational, rational, subtract } from "../prices/market/pools.ts";
 import type { PriceAnswer } from "../prices/price-computer.ts";
 import type { Prices } from "../prices/price-service.ts";
+import { resumeText } from "./mark.ts";
 import type { MessageOf } from "./message-models.ts";
-import { resumeText } from "./messages.ts";
-import { Broadcast, type Peer } from "./subscription.ts";
+import { Broadcast } from "./pacing.ts";
+import type { Peer } from "./subscription.ts";
 
 /** What the feed needs of an enabled chain. */
 export interface PricedChain {

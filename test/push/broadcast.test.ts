@@ -1,6 +1,6 @@
 /** Broadcasting to many subscribers: in batches, in order, and only to those present at the time of the message. */
 import { expect, test } from "bun:test";
-import { Broadcast } from "../../src/push/subscription.ts";
+import { Broadcast } from "../../src/push/pacing.ts";
 
 const many = (count: number) => new Set(Array.from({ length: count }, (_, i) => i));
 

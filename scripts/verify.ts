@@ -3,7 +3,7 @@
  *
  * bun scripts/verify.ts [sqlite://path | postgres://…]   (else EVENT_LOG_URL, else sqlite://./data/events.db)
  */
-import { verifyLog } from "../src/cli/log-commands.ts";
+import { verifyLog } from "../src/cli/verify-log.ts";
 import { messageOf } from "../src/core/errors.ts";
 
 const url = process.argv[2] ?? process.env["EVENT_LOG_URL"] ?? "sqlite://./data/events.db";

@@ -10,16 +10,18 @@ import { AppError, messageOf } from "../core/errors.ts";
 import { proxyFor } from "../core/proxies.ts";
 import type { KeyScope } from "../events/types.ts";
 import { BAD_CONFIG, boundedFetch, CommandError, FAILED, ServiceAccess, UNAVAILABLE, USAGE } from "./access.ts";
-import { keysCommand, refreshCommand, reindexCommand, removeCommand } from "./change-commands.ts";
+import { refreshCommand, reindexCommand, removeCommand } from "./change-commands.ts";
 import { type Command, type CommandOptions, type CommandRun, shown, unknownWord, type Values } from "./command.ts";
 import { copyCommand } from "./copy-command.ts";
 import { doctorCommand } from "./doctor-command.ts";
 import { estimateCommand } from "./estimate-command.ts";
 import { exportCommand } from "./export-command.ts";
 import { indexCommand } from "./index-command.ts";
+import { keysCommand } from "./keys-command.ts";
 import { backupCommand, restoreCommand, verifyCommand } from "./log-commands.ts";
 import { openReader } from "./own-service.ts";
-import { collectionsCommand, inspectCommand, priceCommand, statusCommand } from "./show-commands.ts";
+import { priceCommand } from "./price-command.ts";
+import { collectionsCommand, inspectCommand, statusCommand } from "./show-commands.ts";
 
 /** Without further words `main.ts` serves, before this table is read. */
 const serveCommand: Command = {

@@ -17,7 +17,7 @@ import { eventually } from "../../support/service.ts";
 
 const A = addressOf("a");
 const COUNT = 20;
-const REPOSITORY = fileURLToPath(new URL("../..", import.meta.url));
+const REPOSITORY = fileURLToPath(new URL("../../..", import.meta.url));
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {

@@ -1,84 +1,45 @@
 /**
- * Measures the sources: files and lines with those of the console and its styles, comment lines, exported names, names
- * exported twice, import circles of files and of the folders in a room, the longest function, the files that one other
- * file imports, errors of HTTP made outside of `http`, and scripts that import from the tests. Prints a table.
+ * Measures the sources: files, lines of code (no blanks, comments and imports) and of comments, interfaces of options, files
+ * with a second header, exported names with two meanings, circles, long files and functions. Prints a table.
  *
  * bun scripts/house.ts [--source <checkout>] [--files]
  */
-import { readdirSync, readFileSync } from "node:fs";
-import { dirname, join, relative, resolve } from "node:path";
+import { join, relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { circlesOf, foldersOf, importsOf, sourcesIn, textsIn } from "./import-graph.ts";
 
 const { values } = parseArgs({
   options: { source: { type: "string", default: join(import.meta.dir, "..") }, files: { type: "boolean" } },
 });
-const root = join(resolve(values.source), "src");
+const checkout = resolve(values.source);
+const root = join(checkout, "src");
 
-/** Made by the build, so git does not keep it. */
-const GENERATED = join(root, "client/types.ts");
-
-/** The texts of a folder's files with one of these endings, by path. */
-function textsIn(folder: string, ending: RegExp): Map<string, string> {
-  const found = new Map<string, string>();
-  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
-    const path = join(entry.parentPath, entry.name);
-    if (entry.isFile() && ending.test(path) && path !== GENERATED) found.set(path, readFileSync(path, "utf8"));
-  }
-  return found;
-}
-
-const texts = textsIn(root, /\.tsx?$/);
+const texts = sourcesIn(root);
 const styles = textsIn(root, /\.css$/);
+const imports = new Map([...texts].map(([path, text]) => [path, importsOf(path, text)]));
 
-const imports = new Map<string, Set<string>>();
-for (const [path, text] of texts) {
-  const targets = [...text.matchAll(/^(?:import|export)\b[^;]*?\bfrom\s+"(\.[^"]+)"/gms)];
-  const workers = [...text.matchAll(/new URL\("(\.[^"]+\.ts)", import\.meta\.url\)/g)];
-  imports.set(path, new Set([...targets, ...workers].map((match) => resolve(dirname(path), match[1] as string))));
+/** The room of a path, or a file at the top of `src`. The rooms of `nft` are named with it. */
+function roomOf(path: string): string {
+  const [room = "", inner = ""] = relative(root, path).split("/");
+  return room === "nft" ? `${room}/${inner}` : room;
 }
 
-/** Groups of nodes that lead to each other on some way (Tarjan's strongly connected components). */
-function circles(edges: ReadonlyMap<string, ReadonlySet<string>>): string[][] {
-  const found: string[][] = [];
-  const index = new Map<string, number>();
-  const low = new Map<string, number>();
-  const stack: string[] = [];
-  const visit = (file: string): void => {
-    index.set(file, index.size);
-    low.set(file, index.get(file) as number);
-    stack.push(file);
-    for (const next of edges.get(file) ?? []) {
-      if (!index.has(next)) visit(next);
-      if (stack.includes(next)) low.set(file, Math.min(low.get(file) as number, low.get(next) as number));
-    }
-    if (low.get(file) !== index.get(file)) return;
-    const group = stack.splice(stack.indexOf(file));
-    if (group.length > 1) found.push(group.map((member) => relative(root, member)));
-  };
-  for (const file of edges.keys()) if (!index.has(file)) visit(file);
-  return found;
+const linesOf = (text: string): string[] => text.split("\n").slice(0, -1);
+const isComment = (line: string): boolean => /^\s*(?:\/\/|\/\*|\*)/.test(line);
+
+/** The text without its imports and comments. */
+function codeOf(text: string): string[] {
+  const body = text.replace(/^(?:import|export)\s[^;]*?\sfrom\s+"[^"]+";$|^import\s+"[^"]+";$/gms, "");
+  return linesOf(body.replace(/\/\*[\s\S]*?\*\//g, "")).filter((line) => line.trim() !== "" && !isComment(line));
 }
 
-/** What the folders of one room import from each other. */
-function foldersOfRooms(): Map<string, Set<string>> {
-  const edges = new Map<string, Set<string>>();
-  const roomOf = (folder: string) => relative(root, folder).split("/")[0];
-  for (const [path, targets] of imports) {
-    for (const target of targets) {
-      const [from, to] = [dirname(path), dirname(target)];
-      if (from !== to && from !== root && roomOf(from) === roomOf(to)) {
-        edges.set(from, (edges.get(from) ?? new Set()).add(to));
-      }
-    }
-  }
-  return edges;
-}
+/** True if prose that belongs to no declaration stands in the middle of a file: it has a second topic. */
+const hasSecondHeader = (text: string): boolean => /\n\n(?:\/\/ [^\n]*\n)+\n/.test(text);
 
 /** Paths of scripts that import from the tests, but for what tests and scripts share. */
 function scriptsOnTests(): string[] {
-  const scripts = textsIn(join(resolve(values.source), "scripts"), /\.tsx?$/);
   const isOnTests = (text: string) => /\sfrom\s+"(?:\.\.\/)+test\/(?!support\/)/.test(text);
-  return [...scripts].filter(([, text]) => isOnTests(text)).map(([path]) => path);
+  return [...textsIn(join(checkout, "scripts"), /\.tsx?$/)].filter(([, text]) => isOnTests(text)).map(([path]) => path);
 }
 
 interface Measured {
@@ -119,51 +80,52 @@ const exported = [...texts].flatMap(([path, text]) =>
 );
 const byName = Map.groupBy(exported, ({ name }) => name);
 const twice = [...byName].filter(([, places]) => new Set(places.map(({ path }) => path)).size > 1);
+/** Names of types that more than one file declares, exported or not. */
+const types = [...texts].flatMap(([path, text]) =>
+  [...text.matchAll(/^(?:export )?(?:interface|type|class) (\w+)/gm)].map((match) => ({
+    name: match[1] as string,
+    path,
+  })),
+);
+const manyMeanings = [...Map.groupBy(types, ({ name }) => name)].filter(([, places]) => places.length > 1);
 const importers = new Map<string, Set<string>>();
 for (const [path, targets] of imports) {
   for (const target of targets) importers.set(target, (importers.get(target) ?? new Set()).add(path));
 }
 const once = [...texts.keys()].filter((path) => importers.get(path)?.size === 1);
-const lines = [...texts.values()].map((text) => text.split("\n").length - 1);
-const comments = [...texts.values()]
-  .flatMap((text) => text.split("\n"))
-  .filter((line) => /^\s*(\/\/|\/\*|\*)/.test(line));
-const longest = functions();
+const all = [...texts.values(), ...styles.values()];
+const sum = (counts: readonly number[]): number => counts.reduce((total, count) => total + count, 0);
+const options = all.flatMap((text) => [...text.matchAll(/^(?:export )?interface \w+(?:Options|Deps|Parts)\b/gm)]);
+const headed = [...texts].filter(([, text]) => hasSecondHeader(text)).map(([path]) => relative(root, path));
 const basenames = Map.groupBy(texts.keys(), (path) => path.slice(path.lastIndexOf("/") + 1));
 const alike = [...basenames].filter(([, paths]) => paths.length > 1);
-const circular = circles(imports);
-const httpErrors = [...texts].filter(([path, text]) => !/\/src\/http\//.test(path) && /new ApiError\(/.test(text));
-const linesOf = (text: string) => text.split("\n").length - 1;
-const styleLines = [...styles.values()].reduce((sum, text) => sum + linesOf(text), 0);
+const longest = functions();
 
 const rows: [string, number | string][] = [
-  ["files", texts.size + styles.size],
-  ["lines", lines.reduce((sum, count) => sum + count, 0) + styleLines],
-  ["comment lines", comments.length],
+  ["files", all.length],
+  ["rooms", new Set([...texts.keys()].map(roomOf).filter((room) => !room.endsWith(".ts"))).size],
+  ["lines", sum(all.map((text) => linesOf(text).length))],
+  ["lines of code", sum(all.map((text) => codeOf(text).length))],
+  ["comment lines", sum(all.map((text) => linesOf(text).filter(isComment).length))],
+  ["interfaces of options, deps and parts", options.length],
+  ["files with two headers", headed.length],
   ["exported names", exported.length],
   ["names exported by more than one file", twice.length],
+  ["names of types with several meanings", manyMeanings.length],
   ["file names that stand more than once", alike.length],
-  ["circles, types included", circular.length],
-  ["circles of folders in a room", circles(foldersOfRooms()).length],
-  ["files outside http with an ApiError", httpErrors.length],
+  ["circles, types included", circlesOf(imports).length],
+  ["circles of folders in a room", circlesOf(foldersOf(imports, roomOf)).length],
   ["scripts that import from test/", scriptsOnTests().length],
-  ["longest file", Math.max(...lines)],
+  ["longest file", Math.max(...[...texts.values()].map((text) => linesOf(text).length))],
   ["longest function", `${longest[0]?.lines} (${longest[0]?.name})`],
   ["functions over 60 lines", longest.filter((each) => each.lines > 60).length],
   ["files with one importer", once.length],
 ];
 for (const [name, value] of rows) process.stdout.write(`${name.padEnd(40)} ${value}\n`);
 if (values.files === true) {
-  const size = (path: string) => (texts.get(path) ?? "").split("\n").length - 1;
-  for (const path of once.sort((a, b) => size(a) - size(b))) {
-    const [importer] = importers.get(path) ?? [];
-    process.stdout.write(
-      `${String(size(path)).padStart(5)} ${relative(root, path)} ← ${relative(root, importer ?? "")}\n`,
-    );
+  for (const [name, places] of manyMeanings) {
+    process.stdout.write(`several meanings: ${name}: ${places.map(({ path }) => relative(root, path)).join(", ")}\n`);
   }
+  for (const path of headed) process.stdout.write(`two headers: ${path}\n`);
   for (const [name, places] of twice) process.stdout.write(`${name}: ${places.map(({ path }) => path).join(", ")}\n`);
-  for (const [name, paths] of alike)
-    process.stdout.write(`${name}: ${paths.map((path) => relative(root, path)).join(", ")}\n`);
-  for (const group of circular) process.stdout.write(`circle: ${group.join(" ")}\n`);
-  for (const { name, lines: count } of longest.slice(0, 12)) process.stdout.write(`${count} ${name}\n`);
 }

@@ -5,6 +5,7 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
+import { circlesOf, foldersOf, importsOf, sourcesIn } from "../scripts/import-graph.ts";
 
 const ROOT = resolve(import.meta.dir, "..");
 const SRC = join(ROOT, "src");
@@ -148,18 +149,9 @@ function filesBelow(folder: string): string[] {
     .map((entry) => join(entry.parentPath, entry.name));
 }
 
-/** The files that a file imports, as types or values, or starts as a worker or process. */
-function importsOf(file: string): string[] {
-  const text = readFileSync(file, "utf8");
-  const imports = text.matchAll(/^(?:import|export)\s[^;]*?\sfrom\s+"(\.[^"]+)"/gms);
-  const lazy = text.matchAll(/await import\("(\.[^"]+)"\)/g);
-  const workers = text.matchAll(/new URL\("(\.[^"]+\.tsx?)", import\.meta\.url\)/g);
-  return [...imports, ...lazy, ...workers].map((match) => resolve(dirname(file), match[1] as string));
-}
-
-/** Made by the build, and not kept by git. */
-const GENERATED = join(SRC, "client/types.ts");
-const sources = filesBelow(SRC).filter((file) => /\.tsx?$/.test(file) && file !== GENERATED);
+const texts = sourcesIn(SRC);
+const sources = [...texts.keys()];
+const imports = new Map([...texts].map(([file, text]) => [file, importsOf(file, text)]));
 /** The room of a file. The rooms of `nft` are named with it. */
 function partOf(file: string): string {
   const [room = "", inner = ""] = relative(SRC, file).split("/");
@@ -167,8 +159,8 @@ function partOf(file: string): string {
 }
 
 const importers = new Map<string, Set<string>>();
-for (const file of sources) {
-  for (const target of importsOf(file)) importers.set(target, (importers.get(target) ?? new Set()).add(file));
+for (const [file, targets] of imports) {
+  for (const target of targets) importers.set(target, (importers.get(target) ?? new Set()).add(file));
 }
 
 /** The folders that have a page: the rooms, and those of `nft`. */
@@ -185,7 +177,7 @@ describe("the sources", () => {
       const part = partOf(file);
       const allowed = MAY_IMPORT[part];
       if (allowed === undefined) wrong.push(`${relative(ROOT, file)}: a part without a rule`);
-      for (const target of importsOf(file)) {
+      for (const target of imports.get(file) ?? []) {
         const to = partOf(target);
         // The program's version.
         if (target === join(ROOT, "package.json")) continue;
@@ -196,36 +188,18 @@ describe("the sources", () => {
   });
 
   test("have no circle of imports, types included", () => {
-    const done = new Set<string>();
-    const circles: string[] = [];
-    const visit = (file: string, path: readonly string[]): void => {
-      if (path.includes(file)) {
-        circles.push([...path.slice(path.indexOf(file)), file].map((one) => relative(SRC, one)).join(" → "));
-        return;
-      }
-      if (done.has(file)) return;
-      for (const target of importsOf(file)) visit(target, [...path, file]);
-      done.add(file);
-    };
-    for (const file of sources) visit(file, []);
-    expect(circles).toEqual([]);
+    const circles = circlesOf(imports);
+    expect(circles.map((circle) => circle.map((file) => relative(SRC, file)))).toEqual([]);
   });
 
   test("have no circle of folders in a room", () => {
-    const folders = new Map<string, Set<string>>();
-    for (const file of sources) {
-      for (const target of importsOf(file)) {
-        const [from, to] = [dirname(file), dirname(target)];
-        if (from === to || partOf(file) !== partOf(target)) continue;
-        folders.set(from, (folders.get(from) ?? new Set()).add(to));
-      }
-    }
-    const reached = (from: string, seen: Set<string>): Set<string> => {
-      for (const next of folders.get(from) ?? []) if (!seen.has(next)) reached(next, seen.add(next));
-      return seen;
-    };
-    const circular = [...folders.keys()].filter((folder) => reached(folder, new Set()).has(folder));
-    expect(circular.map((folder) => relative(SRC, folder))).toEqual([]);
+    const circles = circlesOf(foldersOf(imports, partOf));
+    expect(circles.map((circle) => circle.map((folder) => relative(SRC, folder)))).toEqual([]);
+  });
+
+  test("have one header and one topic each", () => {
+    const measured = Bun.spawnSync([process.execPath, join(ROOT, "scripts/house.ts"), "--files"]).stdout.toString();
+    expect(measured.match(/^two headers: .*$/gm) ?? []).toEqual([]);
   });
 
   test("are all imported", () => {
@@ -295,7 +269,7 @@ describe("the repository", () => {
     expect(outside).toEqual([]);
     const scripts = filesBelow(join(ROOT, "scripts")).filter((file) => file.endsWith(".ts"));
     const wrong = scripts.flatMap((file) =>
-      importsOf(file)
+      [...importsOf(file, readFileSync(file, "utf8"))]
         .map((target) => relative(ROOT, target))
         .filter((target) => target.startsWith("test/") && !target.startsWith("test/support/")),
     );

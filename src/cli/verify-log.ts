@@ -64,10 +64,10 @@ async function verifyFrom(log: EventLog, head: StreamHead, base: number): Promis
 }
 
 /** A stream's head, or its fault. */
-type Found = StreamHead | { readonly stream: StreamName; readonly fault: unknown };
+type FoundStream = StreamHead | { readonly stream: StreamName; readonly fault: unknown };
 
 /** The streams of a kind. A stream whose row can't be read is returned with its fault, and the rest follows. */
-async function* streamsOf(log: EventLog, kind: string): AsyncGenerator<Found> {
+async function* streamsOf(log: EventLog, kind: string): AsyncGenerator<FoundStream> {
   let limit = PAGE;
   for (let after = ""; ; ) {
     try {

@@ -19,7 +19,7 @@ export interface KnownLimits {
  * - `active`: has had its first answer.
  * - `leaving`: the answer to `unsubscribe` is awaited. What comes before it belongs to the former subscription.
  */
-interface Place {
+interface LineEntry {
   subscription: AnySubscription | undefined;
   /** What it is to, for the message that ends it. */
   readonly of: { readonly chain: string; readonly subject: Subscribed };
@@ -55,7 +55,7 @@ const RETRYABLE: readonly string[] = ["log_unavailable", "internal", "starting"]
 export class Line {
   readonly #options: LineOptions;
   readonly #requests: Requests;
-  readonly #places = new Map<string, Place>();
+  readonly #places = new Map<string, LineEntry>();
   readonly #pace: Pace;
   #socket: WebSocket | undefined;
   #retry: ReturnType<typeof setTimeout> | undefined;
@@ -90,7 +90,7 @@ export class Line {
       return;
     }
     const { chain, subject } = subscription;
-    const added: Place = { subscription, of: { chain, subject }, state: "queued" };
+    const added: LineEntry = { subscription, of: { chain, subject }, state: "queued" };
     this.#places.set(name, added);
     if (this.#socket?.readyState === OPEN) this.#ask(name, added);
     else this.#connect();
@@ -146,7 +146,7 @@ export class Line {
     return true;
   }
 
-  #ask(name: string, place: Place): void {
+  #ask(name: string, place: LineEntry): void {
     this.#pace.add(name, () => {
       const { subscription } = place;
       const isWanted = place.state === "queued" && subscription?.hasRoom === true;
@@ -158,7 +158,7 @@ export class Line {
     });
   }
 
-  #leave(name: string, place: Place): void {
+  #leave(name: string, place: LineEntry): void {
     if (place.state === "leaving") return;
     if (place.state === "queued") {
       if (place.subscription === undefined) this.#drop(name);
@@ -251,14 +251,14 @@ export class Line {
   }
 
   /** The service has ended a subscription. A new one of the same name, or a reader that has room again, goes on. */
-  #left(name: string, place: Place): void {
+  #left(name: string, place: LineEntry): void {
     place.state = "queued";
     if (place.subscription === undefined) this.#drop(name);
     else if (place.subscription.hasRoom) this.#ask(name, place);
   }
 
   /** The service has no subscription after an error: asks again, on another socket if this one is full, or ends it. */
-  #refused(name: string, place: Place, error: MessageOf<"error">): void {
+  #refused(name: string, place: LineEntry, error: MessageOf<"error">): void {
     place.state = "queued";
     const [, perConnection] = /may hold (\d+) subscriptions/.exec(error.message) ?? [];
     if (perConnection !== undefined) this.#learn({ subscriptionsPerConnection: Number(perConnection) });

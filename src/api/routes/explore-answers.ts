@@ -34,7 +34,7 @@ export interface ExploreDeps extends CollectionDeps, Omit<ListingDeps, "preview"
 }
 
 /** A request for one collection, and where its page begins. */
-interface Asked {
+interface AskedPage {
   readonly path: ParsedValues<typeof COLLECTION_PARTS>;
   readonly query: Partial<ParsedValues<typeof PAGE_PARAMETERS>>;
   readonly requester: Requester;
@@ -54,7 +54,7 @@ interface Reading {
 
 /** @param filter everything that a cursor depends on, beside the collection. @throws Refusal 400, 404 */
 export async function readingOf(
-  { path, query, requester }: Asked,
+  { path, query, requester }: AskedPage,
   deps: ExploreDeps,
   filter: readonly (string | undefined)[],
 ): Promise<Reading> {
@@ -194,7 +194,7 @@ function roomForBlocks(
 }
 
 /** A page of transfers, with what the node is asked about it. */
-export async function transfersAnswer(asked: Asked, deps: ExploreDeps, wanted: TransfersWanted) {
+export async function transfersAnswer(asked: AskedPage, deps: ExploreDeps, wanted: TransfersWanted) {
   const { id, from, to } = wanted;
   const reading = await readingOf(asked, deps, ["transfers", id?.toString(), from, to]);
   const { source, runtime, limit, cursor, cursorAt } = reading;

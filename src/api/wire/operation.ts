@@ -33,7 +33,7 @@ export interface OperationRequest<Path extends Parameters, Query extends Paramet
 }
 
 /** The facts of an operation that need no types. */
-interface Facts {
+interface OperationFacts {
   readonly method: "GET" | "POST" | "DELETE";
   /** With `:name` for its parameters. */
   readonly path: string;
@@ -53,7 +53,7 @@ interface Facts {
 }
 
 /** An operation without the types of its parts, as the router and the documents see it. */
-export interface Operation<Deps> extends Facts {
+export interface Operation<Deps> extends OperationFacts {
   readonly parts: Parameters;
   readonly query: Parameters;
   readonly body: { readonly schema: TSchema; readonly example: unknown } | undefined;
@@ -85,7 +85,7 @@ interface JsonAnswer<T> {
 
 type NoBody = TSchema & { static: undefined };
 
-interface Parts<Path extends Parameters, Query extends Parameters, Body extends TSchema> extends Facts {
+interface Parts<Path extends Parameters, Query extends Parameters, Body extends TSchema> extends OperationFacts {
   readonly parts?: Path;
   readonly query?: Query;
   readonly body?: Body;

@@ -6,7 +6,7 @@ import { useMessages } from "../state/messages.ts";
 import { type CollectionAt, keyAt, type Where } from "../state/place.ts";
 import { type QueryState, useQuery } from "../state/query.ts";
 import { useSession } from "../state/session.ts";
-import { type Happening, happeningOf, isNews, NO_PROGRESS, type Progress, progressAfter } from "./progress.ts";
+import { type Happening, happeningOf, isNews, NO_PROGRESS, progressAfter, type ShownProgress } from "./progress.ts";
 
 /** Happenings kept on the page. */
 const MOST_HAPPENINGS = 200;
@@ -29,7 +29,7 @@ export interface CollectionHead {
 export type HeadOrRemoval = { readonly isRemoved: true } | ({ readonly isRemoved: false } & CollectionHead);
 
 export interface CollectionState {
-  readonly progress: Progress;
+  readonly progress: ShownProgress;
   /** Newest first. */
   readonly happenings: readonly Happening[];
   /** The newest message about metadata. */
@@ -65,7 +65,7 @@ export function useCollection({ chain, address }: Where): CollectionState {
   });
   /** Requests that are sent before the next render need the newest progress, too. */
   const latest = useRef(NO_PROGRESS);
-  const show = (next: Progress) => {
+  const show = (next: ShownProgress) => {
     latest.current = next;
     setProgress(next);
   };
@@ -96,7 +96,11 @@ export function useCollection({ chain, address }: Where): CollectionState {
 }
 
 /** Removes the collection from its own page. A listing that is asked for meanwhile would have it indexed again. */
-function useRemoval(latest: { readonly current: Progress }, show: (next: Progress) => void, refresh: () => void) {
+function useRemoval(
+  latest: { readonly current: ShownProgress },
+  show: (next: ShownProgress) => void,
+  refresh: () => void,
+) {
   const [isRemoving, setRemoving] = useState(false);
   /** Settles at the end of a removal. */
   const ended = useRef<Promise<unknown>>(Promise.resolve());

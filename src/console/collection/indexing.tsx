@@ -5,7 +5,7 @@ import { Bar } from "../parts/parts.tsx";
 import type { Where } from "../state/place.ts";
 import { useSession } from "../state/session.ts";
 import type { CollectionState } from "./collection-state.ts";
-import type { Progress } from "./progress.ts";
+import type { ShownProgress } from "./progress.ts";
 
 type UnreadyOptions = Where & Pick<CollectionState, "progress" | "found">;
 
@@ -28,7 +28,7 @@ export function Unready({ chain, address, progress, found }: UnreadyOptions) {
 }
 
 /** What can't be known of the collection, and from which block on. */
-export function InDoubt({ block, reason }: NonNullable<Progress["inDoubt"]>) {
+export function InDoubt({ block, reason }: NonNullable<ShownProgress["inDoubt"]>) {
   return (
     <p class="failure" role="status">
       In doubt from block {whole(block)} on: {plain(reason, 300)}. The service reads these blocks again until it knows.
@@ -50,7 +50,7 @@ function Removed({ chain, address }: Where) {
   );
 }
 
-function ProgressPanel({ progress }: { readonly progress: Progress }) {
+function ProgressPanel({ progress }: { readonly progress: ShownProgress }) {
   const { percent, blocksLeft, transfers, reason, isReset } = progress;
   return (
     <article aria-live="polite">

@@ -6,7 +6,7 @@ export type Happening =
   | { readonly is: "failed"; readonly time: string; readonly reason: string };
 
 /** How far the indexing is, as the socket tells. */
-export interface Progress {
+export interface ShownProgress {
   readonly isDone: boolean;
   readonly percent: number | null;
   readonly blocksLeft: number | null;
@@ -23,7 +23,7 @@ export interface Progress {
 }
 
 /** Before the first message. */
-export const NO_PROGRESS: Progress = {
+export const NO_PROGRESS: ShownProgress = {
   ...{ isDone: false, percent: null, blocksLeft: null, transfers: null },
   ...{ reason: undefined, failure: undefined, isReset: false, isHeard: false },
   inDoubt: undefined,
@@ -37,7 +37,7 @@ export function isNews(message: FeedMessage): boolean {
 }
 
 /** @param wasReady true if the collection was complete before the message */
-export function progressAfter(before: Progress, message: FeedMessage, wasReady: boolean): Progress {
+export function progressAfter(before: ShownProgress, message: FeedMessage, wasReady: boolean): ShownProgress {
   switch (message.type) {
     case "status": {
       const isDone = message.status === "SYNCED";

@@ -21,7 +21,7 @@ const PAUSE_MS = 1_000;
 const MOST = 200;
 const BUSY = ["requested", "indexing", "joining"] as const;
 
-interface Seen {
+interface OverviewAnswers {
   readonly status: ServiceStatus;
   readonly busy: readonly ListedCollection[];
   readonly failing: readonly ListedCollection[];
@@ -30,7 +30,7 @@ interface Seen {
 }
 
 /** Asks for the status, and only for those lists that have entries. */
-async function look(client: Client, text: string, signal: AbortSignal): Promise<Seen> {
+async function look(client: Client, text: string, signal: AbortSignal): Promise<OverviewAnswers> {
   const status = await client.status({ signal });
   const listOf = async (one: ListedCollection["status"]) =>
     status.collections[one] === 0 ? [] : (await client.collectionPage({ status: one, limit: MOST, signal })).result;
@@ -53,7 +53,7 @@ export function OverviewScreen({ offers }: { readonly offers: readonly string[] 
   );
 }
 
-interface OverviewOptions extends Seen {
+interface OverviewOptions extends OverviewAnswers {
   readonly offers: readonly string[];
   /** The text of the filter. */
   readonly text: string;

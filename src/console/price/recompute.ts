@@ -11,7 +11,7 @@ export interface Fraction {
 }
 
 /** A pool on the way from the token to the dollar. */
-export interface Step {
+export interface PriceStep {
   readonly pool: PoolState;
   readonly from: string;
   readonly to: string;
@@ -25,7 +25,7 @@ const TWO_192 = 1n << 192n;
 const SPARE_DIGITS = 60;
 
 /** The steps of a route that begins at a token. @throws Error if a pool doesn't trade what the step before it gave */
-export function stepsOf(token: string, route: readonly PoolState[]): Step[] {
+export function stepsOf(token: string, route: readonly PoolState[]): PriceStep[] {
   let from = token.toLowerCase();
   return route.map((pool) => {
     const isFirst = pool.token0 === from;

@@ -8,7 +8,7 @@ import { Table, type TableColumn } from "../parts/table.tsx";
 import { linkTo } from "../state/place.ts";
 import { readyValue, useQuery } from "../state/query.ts";
 import { useSession } from "../state/session.ts";
-import { leadingDigits, nearest, reservesOf, type Step, stepsOf, times, usdOf } from "./recompute.ts";
+import { leadingDigits, nearest, type PriceStep, reservesOf, stepsOf, times, usdOf } from "./recompute.ts";
 
 /** Digits shown of the recomputed fraction. */
 const PLACES = 30;
@@ -16,7 +16,7 @@ const PLACES = 30;
 export function Origin({ price, chain }: { readonly price: TokenPrice; readonly chain: string }) {
   const route = price.provenance?.route ?? [];
   const nameOf = useCoinNames(price, chain);
-  let steps: Step[] = [];
+  let steps: PriceStep[] = [];
   try {
     steps = stepsOf(price.tokenAddress, route);
   } catch {
@@ -112,7 +112,7 @@ function useCoinNames({ tokenAddress, tokenSymbol, provenance }: TokenPrice, cha
  * The share of each pool in the depth of the whole route. The depth of a pool is what it holds of the token that it gives, in
  * dollars by the rates of the steps after it.
  */
-function sharesOf(steps: readonly Step[]): number[] {
+function sharesOf(steps: readonly PriceStep[]): number[] {
   const depths = steps.map(({ pool, from }, at) => {
     const [first, second] = reservesOf(pool);
     const held = pool.token0 === from ? second : first;

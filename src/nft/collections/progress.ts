@@ -1,7 +1,7 @@
 /** How far the indexing of a collection is, how fast it moves, and how long it will take. Pure. */
 import { type IndexState, nextBlock } from "./headline.ts";
 
-interface Progress {
+interface IndexingProgress {
   /** From 0 to 100; 100 only when complete. Null while the history's length is not known. */
   readonly percent: number | null;
   /** Average since the start of the current attempt's backfill; null while no backfill runs. */
@@ -12,7 +12,7 @@ interface Progress {
 
 const isComplete = ({ status }: IndexState): boolean => status === "following" || status === "not_nft";
 
-export function progressOf(state: IndexState): Progress {
+export function progressOf(state: IndexState): IndexingProgress {
   const { target, startBlock, status, searched, runAt, runBlock, runTransfers, transfers, movedAt } = state;
   if (isComplete(state)) return { percent: 100, transfersPerSecond: null, secondsLeft: null };
   const isSearched = status === "requested" && searched !== null;

@@ -40,7 +40,7 @@ interface Header {
 }
 
 /** The parts of a snapshot that are not arrays. */
-interface Facts {
+interface SnapshotFacts {
   readonly collection: Omit<Collection, "ledger" | "earlier">;
   readonly lives: readonly Omit<EarlierLife, "ledger">[];
   /** Words of each array. */
@@ -88,7 +88,7 @@ export class Snapshots {
     }
     const lives = earlier.map(({ until, chainVersion }) => ({ until, chainVersion }));
     const { values, arrays } = writer;
-    const facts: Facts = { collection: rest, lives, lengths: arrays.map(({ length }) => length), values };
+    const facts: SnapshotFacts = { collection: rest, lives, lengths: arrays.map(({ length }) => length), values };
     const json = encoder.encode(JSON.stringify(facts)) as Uint8Array<ArrayBuffer>;
     makePrivateFolder(this.#options.folder);
     const path = this.#pathOf(stream);
@@ -216,7 +216,7 @@ async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
 /** Restores the collection from the bytes of a file. @throws Error if they are not as written */
 async function restore(bytes: ArrayBuffer, { factsBytes, hash }: Header): Promise<Collection> {
   const json = new Uint8Array(bytes, 0, factsBytes);
-  const facts = JSON.parse(decoder.decode(json)) as Facts;
+  const facts = JSON.parse(decoder.decode(json)) as SnapshotFacts;
   let found = 0n;
   let at = 0;
   const take = (part: Uint8Array<ArrayBuffer>): void => {

@@ -13,7 +13,7 @@ import { positionOf } from "../walks/plan.ts";
 import { currentCollection, ledgerOf, type WalkSource } from "../walks/snapshot.ts";
 import { batchesOf, numberOfPlace, placeOfNumber, readKept, type StartedWalk } from "../walks/walk.ts";
 
-interface Found {
+interface FoundEntries {
   /** Holds the addresses of the entries. */
   readonly collection: Collection;
   readonly entries: readonly Entry[];
@@ -31,7 +31,7 @@ export async function findEntries(
   start: StartedWalk,
   limit: number,
   matches: (entry: Entry) => boolean,
-): Promise<Found> {
+): Promise<FoundEntries> {
   const entries: Entry[] = [];
   const places: Position[] = [];
   let collection = await currentCollection(source, start.walk);
@@ -57,9 +57,9 @@ export async function ownedEntries(
   start: StartedWalk,
   limit: number,
   { owner, matches }: { readonly owner: Address; readonly matches: (entry: Entry) => boolean },
-): Promise<Found> {
+): Promise<FoundEntries> {
   const { block, position } = start.walk;
-  const found = await readKept(source, start, function* (current): Generator<void, Found> {
+  const found = await readKept(source, start, function* (current): Generator<void, FoundEntries> {
     const collection = collectionAt(current, block);
     const { ledger } = collection;
     const index = ledger.addresses.find(owner);

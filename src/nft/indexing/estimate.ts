@@ -62,7 +62,7 @@ interface EstimatorOptions extends Pick<ChainWork, "chain" | "reader" | "clock" 
 }
 
 /** What the requests of an estimate have told. */
-interface Facts {
+interface ContractFacts {
   readonly name: string;
   readonly head: number;
   readonly final: number;
@@ -109,11 +109,11 @@ interface Model {
 }
 
 /** The calls of a plan by method. */
-type Plan = Record<string, number>;
+type CallCounts = Record<string, number>;
 
 /** The plan of a history, and its requests: several calls can be one. */
 interface HistoryPlan {
-  readonly calls: Plan;
+  readonly calls: CallCounts;
   readonly requests: number;
 }
 
@@ -146,7 +146,7 @@ export class Estimator {
     return estimate;
   }
 
-  async #readFacts(address: Address, spending: Budget): Promise<Facts> {
+  async #readFacts(address: Address, spending: Budget): Promise<ContractFacts> {
     const { reader, chain } = this.#options;
     const questions = (["name", "symbol"] as const).map((one) => ({ to: address, data: ABI.encodeFunctionData(one) }));
     const { header, results } = await reader.callsAtHead(questions);
@@ -249,7 +249,7 @@ export class Estimator {
     return { densities, seen, isWhole, maxLogs, rangeMs: requests === 0 ? 0 : rangeMs };
   }
 
-  async #estimate(facts: Facts, probes: number, wasKnown: boolean): Promise<Estimate> {
+  async #estimate(facts: ContractFacts, probes: number, wasKnown: boolean): Promise<Estimate> {
     const { reader, prices, clock } = this.#options;
     const { head, start, startAtLatest, densities, name } = facts;
     const count = Math.max(0, head - start + 1);
@@ -294,11 +294,11 @@ export class Estimator {
   }
 
   /** The costs of the road by an archive: its answers, and what the node is asked for the last blocks and the proof. */
-  #byArchive(transfers: Range, rest: { readonly low: Plan; readonly high: Plan }): Estimate["archive"] {
+  #byArchive(transfers: Range, rest: { readonly low: CallCounts; readonly high: CallCounts }): Estimate["archive"] {
     const { archives, verify } = this.#options;
     const [first] = archives.status();
     if (first === undefined) return null;
-    const total = (plan: Plan) => Object.values(plan).reduce((sum, one) => sum + one, 0);
+    const total = (plan: CallCounts) => Object.values(plan).reduce((sum, one) => sum + one, 0);
     const partsOf = (count: number) => 1 + Math.ceil((count * ARCHIVE_BYTES) / MAX_BYTES);
     const callsOf = (count: number) => {
       const proven = verify === "sample" ? Math.min(count, SAMPLED_BLOCKS) : count;
@@ -317,7 +317,7 @@ export class Estimator {
    * Plans the history as cheap and as costly as the facts allow. The costly plan is null if they bound nothing: no
    * transfer was seen, and no limit of blocks keeps the answers small.
    */
-  async #bounds({ final, start, startAtLatest, densities, isWhole, maxLogs }: Facts) {
+  async #bounds({ final, start, startAtLatest, densities, isWhole, maxLogs }: ContractFacts) {
     const { maxBlocks, answered } = this.#options.reader.historyLimits();
     const { mean: usual, least, most } = spreadOf(densities.map(({ logs }) => logs));
     const [longest, shortest] = [start, startAtLatest].map((from) => ({ from, to: final })) as [Blocks, Blocks];
@@ -339,7 +339,7 @@ export class Estimator {
   /** Plans the backfill with its own classes, against an endpoint that answers as the limits and the density say. */
   async #history({ from, to }: Blocks, { density, maxLogs, maxBlocks: most }: Model): Promise<HistoryPlan> {
     const { reader, verify } = this.#options;
-    const plan: Plan = { eth_getLogs: 0, eth_getBlockByNumber: 0 };
+    const plan: CallCounts = { eth_getLogs: 0, eth_getBlockByNumber: 0 };
     let requests = 0;
     const add = (method: string, count: number) => {
       plan[method] = (plan[method] ?? 0) + count;
@@ -381,7 +381,10 @@ export class Estimator {
   }
 
   /** The least and the most calls before and after the history: what the contract is, and blocks that are not final. */
-  #around({ head, final, start, startAtLatest, isArchive, runsTogether, finalCalls }: Facts, maxBlocks: number | null) {
+  #around(
+    { head, final, start, startAtLatest, isArchive, runsTogether, finalCalls }: ContractFacts,
+    maxBlocks: number | null,
+  ) {
     const { isFollowed, chain } = this.#options;
     // However young the contract is, the join reads from the final block on: a reorg may move its first log.
     const unfinal = Math.min(head - final, MAX_CHECKED);
@@ -390,7 +393,7 @@ export class Estimator {
     // The newest block with the answers, the final block twice, and the newest block with it.
     const headers = 2 + 2 * finalCalls;
     const searches = isArchive ? [start, startAtLatest].map((at) => searchCalls(at, head)) : [between(-1, head).length];
-    const plan = (checked: number, search: number): Plan => ({
+    const plan = (checked: number, search: number): CallCounts => ({
       eth_call: runsTogether ? 1 : QUESTIONS.length,
       eth_getCode: 1 + search,
       eth_getBlockByNumber: headers + checked + 6 * parts,
@@ -405,7 +408,7 @@ export class Estimator {
   }
 
   /** Seconds until the collection is ready: round trips one after the other, and ranges side by side. */
-  #seconds({ rangeMs, head, start }: Facts, requests: number, transfers: number): number {
+  #seconds({ rangeMs, head, start }: ContractFacts, requests: number, transfers: number): number {
     const trips = TRIPS + Math.ceil(searchCalls(start, head) / (PARTS - 1)) + requests / READ_AHEAD;
     const ms = OVERHEAD_MS + trips * rangeMs + (transfers / TRANSFERS_PER_SECOND) * 1_000;
     return Math.round(ms / 100) / 10;
@@ -413,7 +416,7 @@ export class Estimator {
 }
 
 /** The transfers of a history. What was not counted is a range, and open above if no place had any. */
-function transfersOf({ densities, seen, isWhole }: Facts, count: number): Range {
+function transfersOf({ densities, seen, isWhole }: ContractFacts, count: number): Range {
   if (isWhole) return { low: seen, high: seen };
   const { mean, least, most } = spreadOf(densities.map(({ transfers }) => transfers));
   if (most === 0) return { low: seen, high: null };

@@ -394,7 +394,7 @@ async function lifeOf(
 
 export const resumedSpan = (): SpanController => new SpanController(RESUMED_SPAN, SEARCH_LOGS);
 
-interface Search extends BlockRange {
+interface LogSearch extends BlockRange {
   readonly addresses: readonly Address[];
   /** Ignores logs that an ERC-20 may emit as well: those with fewer than four topics. */
   readonly onlyCertain: boolean;
@@ -409,7 +409,7 @@ interface Search extends BlockRange {
  */
 export async function searchLogs(
   reader: RpcChainReader,
-  { onlyCertain, head, final, ...range }: Search,
+  { onlyCertain, head, final, ...range }: LogSearch,
   span: SpanController,
   signal: AbortSignal,
 ): Promise<FirstLogs> {

@@ -75,7 +75,7 @@ type Next = { readonly lane: JobLane } | { readonly inMs: number };
 type JobLane = Lane<StreamName, Next | undefined>;
 
 /** Where a job runs, for which key. */
-interface Place {
+interface LanePlace {
   readonly lane: JobLane;
   readonly requester: Requester;
 }
@@ -240,7 +240,7 @@ export class IndexingJobs {
     for (const lane of [this.#work, this.#searches]) lane.clear();
   }
 
-  async #job(stream: StreamName, place: Place, signal: AbortSignal): Promise<Next | undefined> {
+  async #job(stream: StreamName, place: LanePlace, signal: AbortSignal): Promise<Next | undefined> {
     const { leases, logger, accountOf } = this.#options;
     try {
       // The attempt would fail, and keep another process with a working node from the job.
@@ -260,7 +260,7 @@ export class IndexingJobs {
 
   async #attempt(
     stream: StreamName,
-    { lane, requester, spending }: Place & { readonly spending: Budget },
+    { lane, requester, spending }: LanePlace & { readonly spending: Budget },
     signal: AbortSignal,
   ): Promise<Next | undefined> {
     const { log, chain, clock, logger, observer } = this.#options;

@@ -100,7 +100,7 @@ export class HistoryProofs {
       let why = "the replica or its node is behind";
       // The key that had the collection indexed pays for the proof, too.
       const spending = new Budget({ payer: accountOf(requesterOf(state)), signal });
-      const seen: Seen = { contradictedAt: undefined, witnessed: undefined };
+      const seen: EarlierFindings = { contradictedAt: undefined, witnessed: undefined };
       try {
         for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
           const trying = spending.run(() => this.#attempt(address, state, seen, signal));
@@ -128,7 +128,12 @@ export class HistoryProofs {
     });
   }
 
-  async #attempt(address: Address, state: IndexState, seen: Seen, signal: AbortSignal): Promise<Proof | undefined> {
+  async #attempt(
+    address: Address,
+    state: IndexState,
+    seen: EarlierFindings,
+    signal: AbortSignal,
+  ): Promise<Proof | undefined> {
     const { chain, reader, view, collectionOf, clock, log } = this.#options;
     const collection = await collectionOf(address);
     const head = view.head();
@@ -190,7 +195,7 @@ export class HistoryProofs {
   async #witness(
     stored: Followed["stored"],
     { archives: told, archivedTo, distrusted, startBlock }: IndexState,
-    seen: Seen,
+    seen: EarlierFindings,
     signal: AbortSignal,
   ): Promise<string | number | { readonly undecided: string } | undefined> {
     const { archives, view } = this.#options;
@@ -397,7 +402,7 @@ const isAgreed = async (claim: Claim, result: CallResult | undefined, block: num
   claim.isSaid(claim.says(result) ?? 0n, await claim.logged(block));
 
 /** What the attempts of a proof have seen. */
-interface Seen {
+interface EarlierFindings {
   /** Block at which the contract contradicted the log. */
   contradictedAt: number | undefined;
   witnessed: Witnessed | undefined;

@@ -25,7 +25,7 @@ const SAVE_MS = 6 * 3_600_000;
 type WatchedOptions = Pick<ChainWork, "chain" | "log" | "reader" | "clock" | "logger">;
 
 /** Another process follows the chain; nothing on it is followed; something is. */
-type Pace = "none" | "slow" | "full";
+type ReadingPace = "none" | "slow" | "full";
 
 interface Watched {
   /** Version of the stream that says that the contract is no NFT. */
@@ -60,7 +60,7 @@ export class WatchedContracts {
   }
 
   /** Watches until the signal aborts. */
-  async run(paceOf: () => Pace, signal: AbortSignal): Promise<void> {
+  async run(paceOf: () => ReadingPace, signal: AbortSignal): Promise<void> {
     const { clock, logger, chain } = this.#options;
     for (let round = 1; !signal.aborted; round++) {
       await clock.sleep(ROUND_MS, signal).catch(() => undefined);

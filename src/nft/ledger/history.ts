@@ -63,13 +63,13 @@ export function* readHistory(
   return { transfers, next: undefined };
 }
 
-interface Step {
+interface TransferAtPlace {
   readonly place: number;
   readonly transfer: TokenTransfer;
 }
 
 /** Places are entries; below -1 they are codes of the id range that minted the token. */
-function* owners(ledger: Ledger, from: number): Generator<Step> {
+function* owners(ledger: Ledger, from: number): Generator<TransferAtPlace> {
   const { owners: entries, rows } = ledger;
   for (let place = from; place !== -1; ) {
     if (place < -1) {
@@ -84,7 +84,7 @@ function* owners(ledger: Ledger, from: number): Generator<Step> {
   }
 }
 
-function* amounts({ balances }: Ledger, from: number): Generator<Step> {
+function* amounts({ balances }: Ledger, from: number): Generator<TransferAtPlace> {
   for (let place = from; place >= 0; place = balances.prev(place)) {
     const transfer = {
       block: balances.block(place),

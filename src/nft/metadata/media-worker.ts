@@ -51,7 +51,7 @@ interface Picture {
   readonly collection: string;
 }
 
-interface Found extends PictureRequest {
+interface FoundPicture extends PictureRequest {
   readonly hash: Hash;
 }
 
@@ -91,7 +91,7 @@ export class MediaWorker {
   );
   /** By the name of the URI, because many tokens share one picture. */
   readonly #known: LRUCache<string, Promise<Examined>>;
-  readonly #outbox: Outbox<Found>;
+  readonly #outbox: Outbox<FoundPicture>;
   /** Number of examinations in doubt, by the name of the URI. */
   readonly #doubts = new LRUCache<string, Record<Doubt, number>>({ max: MAX_DOUBTED });
   /** Pictures that wait for their next examination after a doubt; the value cancels the wait. */
@@ -219,7 +219,7 @@ export class MediaWorker {
     else throw new Doubtful(backoffMs(this.#options.clock, count, DOUBT_BASE_MS, DOUBT_MAX_MS));
   }
 
-  async #write(found: readonly Found[]): Promise<void> {
+  async #write(found: readonly FoundPicture[]): Promise<void> {
     for (const [address, group] of Map.groupBy(found, ({ address }) => address)) {
       const tokens = encodeTokens(group.map(({ token, hash }) => ({ ...token, hash })));
       const event = { type: "MediaExamined", count: group.length, tokens } as const;
@@ -229,7 +229,7 @@ export class MediaWorker {
   }
 
   /** Queues tokens again after their results could not be written. The retry finds the pictures in memory. */
-  #requeue(found: readonly Found[], error: unknown): void {
+  #requeue(found: readonly FoundPicture[], error: unknown): void {
     const { clock, chainId, logger } = this.#options;
     const wait = backoffMs(clock, ++this.#failures, WRITE_BASE_MS, WRITE_MAX_MS);
     this.#rest(wait);

@@ -65,7 +65,7 @@ const MAX_PAGE_CHARACTERS = 3 * 1024 * 1024;
 const SIZE_NAMES = { 100: "low", 250: "medium", 500: "high" } as const;
 
 /** The book's knowledge of an entry, before its texts are read. */
-interface Known {
+interface KnownToken {
   readonly slot: number;
   readonly newest: Outcome | undefined;
   readonly good: Outcome | undefined;
@@ -121,7 +121,7 @@ export class FactsReader {
     return page;
   }
 
-  async #documents(known: readonly Known[], slices: Slices): Promise<Map<Hash, KnownMedia>> {
+  async #documents(known: readonly KnownToken[], slices: Slices): Promise<Map<Hash, KnownMedia>> {
     const documents = new Map<Hash, KnownMedia>();
     const missing = new Set<Hash>();
     for (const { media } of known) {
@@ -141,7 +141,7 @@ export class FactsReader {
   }
 
   #facts(
-    { newest, good }: Known,
+    { newest, good }: KnownToken,
     text: TokenText | undefined,
     newestText: TokenText | undefined,
     picture: KnownMedia | undefined,
@@ -192,14 +192,15 @@ export class FactsReader {
 }
 
 /** Hashes of the documents that an entry's texts come from. */
-const hashesOf = ({ good, newest }: Known): Hash[] => [good?.hash, newest?.hash].filter((hash) => hash !== undefined);
+const hashesOf = ({ good, newest }: KnownToken): Hash[] =>
+  [good?.hash, newest?.hash].filter((hash) => hash !== undefined);
 
 const isMissing = (texts: Texts, outcome: Outcome | undefined): boolean =>
   outcome?.hash !== undefined && !texts.has(outcome.hash);
 
 const tokenOf = ({ kind, id }: ShownToken): TokenRef => ({ kind, id: BigInt(id) });
 
-function lookUp(book: MetadataBook, entry: ShownToken, { mediaItems, asOf }: PageFactsOptions): Known {
+function lookUp(book: MetadataBook, entry: ShownToken, { mediaItems, asOf }: PageFactsOptions): KnownToken {
   const slot = book.find(entry.kind, entry.id);
   if (slot < 0) return { slot, newest: undefined, good: undefined, media: undefined };
   const media = mediaItems ? book.media(slot) : undefined;

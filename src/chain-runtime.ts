@@ -5,7 +5,8 @@
 import { BlockFacts } from "./chain/block-facts.ts";
 import type { ChainWork, IndexingObserver } from "./chain/consumer.ts";
 import { PublishedChain } from "./chain/view.ts";
-import { type Chain, LOCAL_CHAIN, nameLocalChain, type PriceList, placeLocalChain } from "./chains/chains.ts";
+import { type Chain, LOCAL_CHAIN, nameLocalChain, placeLocalChain } from "./chains/chains.ts";
+import type { PriceList } from "./chains/price-lists.ts";
 import { type ChainTrouble, DOCTOR, HEADERS_CHANGED } from "./chains/trouble.ts";
 import { type ChainConfig, type Config, LIMITS } from "./config.ts";
 import type { SharedWork } from "./core/budget.ts";

@@ -6,8 +6,9 @@
 import { addChains, CHAINS, type Chain, enableChains, knownChains, takenBy } from "./chains/chains.ts";
 import { type ChainEntry, checkChains, MAX_CHAINS_BYTES, MAX_FINALITY_DEPTH } from "./chains/entry.ts";
 import { envSuffix } from "./chains/trouble.ts";
+import { assertRegularFile, faultOfFile, readOperatorFile } from "./core/bounded-files.ts";
 import { AppError, messageOf } from "./core/errors.ts";
-import { assertRegularFile, faultOfFile, readOperatorFile, sqlitePath } from "./core/files.ts";
+import { sqlitePath } from "./core/files.ts";
 import { nearestWord } from "./core/format.ts";
 import { parseGateway, parseSecretHeader } from "./core/gateway.ts";
 import type { LogFormat, LogLevel } from "./core/logger.ts";

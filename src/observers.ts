@@ -1,7 +1,8 @@
 /** Connects the parts' callbacks with the metrics. No other file knows both. */
 import type { IndexingObserver } from "./chain/consumer.ts";
 import type { LeaseObserver } from "./chain/lease.ts";
-import { type Chain, chainById, type PriceList, unitsOf } from "./chains/chains.ts";
+import { type Chain, chainById } from "./chains/chains.ts";
+import { type PriceList, unitsOf } from "./chains/price-lists.ts";
 import type { Clock } from "./core/clock.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";

@@ -1,10 +1,10 @@
 /** The files that the environment names: the operator's lists of contracts and names, token lists and the price list. */
 import { join } from "node:path";
-import { COMPUTE_UNITS, type PriceList, parsePriceList } from "./chains/chains.ts";
+import { COMPUTE_UNITS, type PriceList, parsePriceList } from "./chains/price-lists.ts";
 import { type Config, ConfigError, LIMITS } from "./config.ts";
+import { readOperatorFile } from "./core/bounded-files.ts";
 import type { Clock } from "./core/clock.ts";
 import { messageOf } from "./core/errors.ts";
-import { readOperatorFile } from "./core/files.ts";
 import type { Logger } from "./core/logger.ts";
 import { ListFiles } from "./nft/collections/operator-lists.ts";
 import { Fetcher } from "./nft/metadata/resolve/fetcher.ts";

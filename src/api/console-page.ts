@@ -4,8 +4,8 @@
  */
 import { gzipSync } from "node:zlib";
 import { Elysia } from "elysia";
+import { embeddedPath, IS_COMPILED } from "../core/embedded-files.ts";
 import { AppError, messageOf } from "../core/errors.ts";
-import { embeddedPath, IS_COMPILED } from "../core/files.ts";
 import { CSS, HTML, pageOf, SCRIPT } from "./browser-page.ts";
 import { HIDDEN } from "./openapi.ts";
 

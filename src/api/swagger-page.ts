@@ -3,7 +3,7 @@
  * internet access.
  */
 import { Elysia } from "elysia";
-import { embeddedPath, IS_COMPILED } from "../core/files.ts";
+import { embeddedPath, IS_COMPILED } from "../core/embedded-files.ts";
 import { CSS, HTML, pageOf, SCRIPT } from "./browser-page.ts";
 import { HIDDEN } from "./openapi.ts";
 

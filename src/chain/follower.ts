@@ -5,7 +5,7 @@
  */
 import { backoffMs } from "../core/clock.ts";
 import { AppError, ConcurrencyError, messageOf } from "../core/errors.ts";
-import { StallWatch, stallReason } from "../core/lifecycle.ts";
+import { StallWatch, stallReason } from "../core/stall-watch.ts";
 import { type BlockRef, type ChainEvent, chainStream, type HeaderRef, type StreamName } from "../events/types.ts";
 import type { BlockHeader } from "../rpc/port.ts";
 import { RpcError } from "../rpc/rpc-errors.ts";
@@ -22,19 +22,13 @@ import {
   ViolationWatch,
 } from "./branch.ts";
 import type { ChainChange, ChainConsumer, ChainWork } from "./consumer.ts";
-import { HeadWatch, PollSchedule, type ShownTips } from "./head.ts";
+import { HeadWatch, type ShownTips } from "./head.ts";
+import { HeaderReads } from "./header-reads.ts";
 import { isHandedOver, type Lease } from "./lease.ts";
-import {
-  firstRecorded,
-  type Goal,
-  goalOf,
-  HeaderReads,
-  logsFor,
-  NewBlocks,
-  nextStep,
-  type ReadBlocks,
-} from "./new-blocks.ts";
+import { logsFor, NewBlocks, type ReadBlocks } from "./new-blocks.ts";
+import { firstRecorded, type Goal, goalOf, nextStep } from "./next-step.ts";
 import { NodeWatch } from "./node-watch.ts";
+import { PollSchedule } from "./poll-schedule.ts";
 import { type ChainState, checkpointOf, evolveChain, isFull, loadChainState } from "./view.ts";
 
 /** Events of a chain stream between two checkpoints: the most that a reader replays. */

@@ -1,82 +1,16 @@
 /**
- * The follower's next step, and the new blocks above the followed head: their logs for all consumers, and as many headers
- * as are needed to know that they lie on one branch with it.
+ * Reads the new blocks above the followed head: their logs for all consumers, and as many headers as are needed to know
+ * that they lie on one branch with it.
  */
 import type { BlockRef, HeaderRef } from "../events/types.ts";
-import type { BlockHeader, ChainLog, CompleteLogsOptions, LogFilter, LogsInDoubt, Verify } from "../rpc/port.ts";
-import { ForkedAnswersError, firstUnlinked, isUnforked, numbersBetween } from "./branch.ts";
-import type { AdvancedBlocks, ChainConsumer, ChainWork, FollowedChain } from "./consumer.ts";
+import type { BlockHeader, ChainLog, CompleteLogsOptions, LogFilter, LogsInDoubt } from "../rpc/port.ts";
+import { ForkedAnswersError, firstUnlinked, numbersBetween } from "./branch.ts";
+import type { AdvancedBlocks, ChainConsumer, ChainWork } from "./consumer.ts";
 import type { ShownTips } from "./head.ts";
+import type { HeaderReads } from "./header-reads.ts";
+import type { Goal } from "./next-step.ts";
 import { UnsettledBlocks } from "./unsettled-blocks.ts";
 import type { ChainState } from "./view.ts";
-
-// Decides which headers the follower reads. Each header is a call that the provider bills, so the headers between two
-// polls are read only for samples, and for a while after a mismatch.
-
-/** Share of polls that read all headers, so that blooms still find endpoints that leave out logs. */
-const SAMPLE = 0.03;
-/** Polls that read all headers after a fork, or after logs were left out. */
-const CAREFUL_POLLS = 6;
-/** More new blocks are a gap, which `nextStep` handles. */
-const MAX_BLOCKS = 512;
-/** Polls from one request for the final block to the next. */
-const FINAL_EVERY = 6;
-
-interface PolledBlocks {
-  readonly count: number;
-  /** True if they end below the node's head. */
-  readonly isBounded: boolean;
-}
-
-export class HeaderReads {
-  readonly #verify: Verify;
-  readonly #random: () => number;
-  #carefulPolls = 0;
-  #pollsUntilFinal = 0;
-
-  /** @param random returns a number in [0, 1) */
-  constructor(verify: Verify, random: () => number) {
-    this.#verify = verify;
-    this.#random = random;
-  }
-
-  /** The chain was loaded from the log: the first poll reads all headers and the final block. */
-  begin(): void {
-    this.#carefulPolls = Math.max(this.#carefulPolls, 1);
-    this.#pollsUntilFinal = 0;
-  }
-
-  /** Answers did not agree with each other: the next polls read all headers. */
-  mismatched(): void {
-    this.#carefulPolls = CAREFUL_POLLS;
-  }
-
-  /** The node has shown its head, and its final block if `asksFinal`. */
-  shown(): void {
-    this.#pollsUntilFinal = this.asksFinal ? FINAL_EVERY - 1 : this.#pollsUntilFinal - 1;
-  }
-
-  /** A poll has moved the head, or found no news. */
-  polled(): void {
-    if (this.#carefulPolls > 0) this.#carefulPolls--;
-  }
-
-  /** True if the next poll asks for the final block. */
-  get asksFinal(): boolean {
-    return this.#pollsUntilFinal === 0;
-  }
-
-  /** The next poll asks for the final block: the head may not go on without it. */
-  needsFinal(): void {
-    this.#pollsUntilFinal = 0;
-  }
-
-  /** True if the headers between the followed head and the new one are left out. One new block leaves out none. */
-  leavesOut({ count, isBounded }: PolledBlocks): boolean {
-    if (this.#verify !== "sample" || count < 2 || count > MAX_BLOCKS || isBounded) return false;
-    return this.#carefulPolls === 0 && this.#random() >= SAMPLE;
-  }
-}
 
 /** Share of followed blocks whose logs are compared with receipts, if the endpoint has them. */
 const RECEIPTS_SAMPLE = 0.05;
@@ -235,90 +169,4 @@ export function logsFor(consumer: ChainConsumer, { logs }: AdvancedBlocks): Chai
   const addresses = new Set(consumer.addresses());
   const topics = new Set<string>(consumer.topics);
   return logs.filter((log) => addresses.has(log.address) && topics.has(log.topics[0] ?? ""));
-}
-
-// Decides the follower's next step from the recorded chain and the node's newest and final blocks. Pure: reading
-// headers and writing events is the follower's work.
-
-/** The newest blocks of a gap, always checked by their headers: an hour and a half of Ethereum. */
-const ALWAYS_CHECKED = 512;
-/**
- * Most blocks followed in one step after a long gap: their logs stay in memory until they are written. Also the most whose
- * headers are read in a step without logs. A node whose final block is far behind its head doesn't lengthen it.
- */
-const MAX_STEP = 2_000;
-
-/** The newest block that the node shows, and the newest final one that is known. */
-interface Shown {
-  readonly head: BlockRef;
-  readonly finalized: BlockRef;
-}
-
-/** The block that one step may reach. */
-export interface Goal {
-  readonly number: number;
-  /** True if the block lies below the node's head, so that another step follows. */
-  readonly isBounded: boolean;
-  /** The newest final block. It never moves back, even if the node's tag does. */
-  readonly final: BlockRef;
-}
-
-type Step =
-  | { readonly type: "begin" }
-  | { readonly type: "wait" }
-  /** The fork lies at or below block `from`. */
-  | { readonly type: "rewind"; readonly from: number }
-  /** Headers are read from block `readFrom` on. */
-  | { readonly type: "advance"; readonly readFrom: number };
-
-/** Returns how far the next step may go. @param hasLogs false if no contract is followed, so that a step reads no logs */
-export function goalOf(
-  { head, finalized: known }: FollowedChain,
-  { head: nodeHead, finalized }: Shown,
-  hasLogs = true,
-): Goal {
-  if (head === undefined || known === undefined) return { number: nodeHead.number, isBounded: false, final: finalized };
-  const final = finalized.number > known.number ? finalized : known;
-  const bound = hasLogs ? head.number + MAX_STEP : Number.POSITIVE_INFINITY;
-  return { number: Math.min(nodeHead.number, bound), isBounded: nodeHead.number > bound, final };
-}
-
-/**
- * Returns the next step towards the goal. `target` is the node's block at the goal's number.
- * 1. Nothing is followed yet: begin.
- * 2. The target is at or below the followed head, and no other block is followed in its place: wait. The node has no
- *    news or is behind.
- * 3. The target is at or below the followed head, and another block is followed in its place: rewind.
- * 4. The target is above the followed head: advance. If the headers then read don't link to the head: rewind.
- */
-export function nextStep(chain: FollowedChain, goal: Goal, target: BlockRef, verify: Verify): Step {
-  const { head, headers } = chain;
-  if (head === undefined || chain.finalized === undefined) return { type: "begin" };
-  if (target.number > head.number) return { type: "advance", readFrom: firstRead(head.number + 1, goal, verify) };
-  return isUnforked(target, (number) => headers.get(number))
-    ? { type: "wait" }
-    : { type: "rewind", from: target.number };
-}
-
-/** Returns the first block above the head whose header is read. Skips final blocks, unless all are checked. */
-function firstRead(next: number, { number, isBounded, final }: Goal, verify: Verify): number {
-  // Without contracts a step may be of any length. No log of it needs a header.
-  const least = Math.max(next, number - MAX_STEP + 1);
-  if (verify !== "sample") return least;
-  if (isBounded && number <= final.number) return number;
-  return Math.max(least, Math.min(final.number, number - ALWAYS_CHECKED + 1));
-}
-
-/**
- * The blocks whose headers are read when following begins, in rising order: the final one, the newest ones, and between
- * them one at each doubling of the distance from the head, to which a deep reorganisation can go back.
- */
-export function firstRecorded({ head, finalized }: Shown): { readonly apart: number[]; readonly newest: number } {
-  const newest = Math.max(finalized.number, head.number - ALWAYS_CHECKED + 1);
-  const apart: number[] = [];
-  for (let distance = 2 * ALWAYS_CHECKED; head.number - distance > finalized.number; distance *= 2) {
-    apart.unshift(head.number - distance);
-  }
-  if (finalized.number < newest) apart.unshift(finalized.number);
-  return { apart, newest };
 }

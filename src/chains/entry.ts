@@ -3,7 +3,7 @@
  */
 import { type Static, type TSchema, Type } from "@sinclair/typebox";
 import { Value } from "@sinclair/typebox/value";
-import { parseOperatorJson } from "../core/files.ts";
+import { parseOperatorJson } from "../core/bounded-files.ts";
 import { POOL_STYLES } from "./styles.ts";
 
 const Address = Type.RegExp(/^0x[0-9a-f]{40}$/, { description: "an address, lower case" });

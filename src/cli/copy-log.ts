@@ -9,16 +9,9 @@ import { silentLogger } from "../core/logger.ts";
 import { checksum } from "../events/codec.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { openLog } from "../log/open.ts";
-import {
-  openRawPostgres,
-  openRawPostgresWriter,
-  openRawSqlite,
-  openRawSqliteWriter,
-  type RawReader,
-  type RawStream,
-  type RawWriter,
-  UNFINISHED_COPY,
-} from "../log/raw-log.ts";
+import { type RawReader, type RawStream, type RawWriter, UNFINISHED_COPY } from "../log/raw-log.ts";
+import { openRawPostgres, openRawPostgresWriter } from "../log/raw-postgres.ts";
+import { openRawSqlite, openRawSqliteWriter } from "../log/raw-sqlite.ts";
 import type { StoredEvent } from "../log/records.ts";
 import { fromHeadline } from "../nft/collections/headline.ts";
 

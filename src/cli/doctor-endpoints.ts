@@ -22,13 +22,13 @@ import { type Proxies, proxyFor } from "../core/proxies.ts";
 import { Portal } from "../rpc/archive/portal.ts";
 import type { DecodePool } from "../rpc/decode/decode-pool.ts";
 import { isHashed } from "../rpc/decode/hashes.ts";
-import { NARROW_SPAN, SPANS } from "../rpc/endpoint/capabilities.ts";
 import { EndpointProvider } from "../rpc/endpoint/provider.ts";
+import { NARROW_SPAN, SPANS } from "../rpc/endpoint/span-controller.ts";
 import type { BlockHeader } from "../rpc/port.ts";
+import { runsCreationCode } from "../rpc/reading/creation-calls.ts";
 import { HeaderForm } from "../rpc/reading/header-form.ts";
 import { newestHeaderOf, skipIn, skipText, someHeadersOf } from "../rpc/reading/headers.ts";
 import { askForSpan, firstUnprunedBlock } from "../rpc/reading/logs.ts";
-import { runsCreationCode } from "../rpc/reading/many-calls.ts";
 import { adviceOf, isHistoryPruned, isUnknownRefusal, RpcError } from "../rpc/rpc-errors.ts";
 
 export interface DoctorFinding {

@@ -4,9 +4,9 @@
  */
 import type { IndexAnswerItem } from "../client/index.ts";
 import { LIMITS } from "../config.ts";
+import { readOperatorFile } from "../core/bounded-files.ts";
 import { systemClock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
-import { readOperatorFile } from "../core/files.ts";
 import { countText, durationText, printable, wholeText } from "../core/format.ts";
 import { parseAddress } from "../core/hex.ts";
 import type { ListedCollection } from "../operators/models.ts";

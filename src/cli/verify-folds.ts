@@ -4,7 +4,7 @@
  */
 import { evolveChain, initialChainState } from "../chain/view.ts";
 import { bytesToHex, type Hash } from "../core/hex.ts";
-import { decodeTokens, NO_HASH } from "../events/columns.ts";
+import { decodeTokens, NO_HASH } from "../events/token-columns.ts";
 import type { ChainEvent, MetadataEvent, NftEvent, PriceEvent, Recorded } from "../events/types.ts";
 import type { EventLog, StreamHead } from "../log/event-log.ts";
 import { type Collection, evolve, initialState } from "../nft/collections/collection.ts";

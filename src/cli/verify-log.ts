@@ -9,7 +9,8 @@ import { silentLogger } from "../core/logger.ts";
 import { encodeEvent } from "../events/codec.ts";
 import type { StreamName } from "../events/types.ts";
 import type { EventLog, StreamHead } from "../log/event-log.ts";
-import { fileFaults, openLog, STREAM_KINDS, strays } from "../log/open.ts";
+import { fileFaults, STREAM_KINDS, strays } from "../log/faults.ts";
+import { openLog } from "../log/open.ts";
 import { fromHeadline } from "../nft/collections/headline.ts";
 import { folding } from "./verify-folds.ts";
 

@@ -21,8 +21,6 @@ export interface HeaderRef extends BlockRef {
   readonly timestamp: number;
 }
 
-// ── nft/<chainId>/<address> ─────────────────────────────────────────────────────────────────────────────────────────
-
 /** Forms of log that count as NFT transfers. Identification decides once which ones apply to a contract. */
 export type TransferForm =
   /** ERC-721 `Transfer` with three indexed arguments. */
@@ -222,6 +220,7 @@ interface CollectionRemoved {
   readonly type: "CollectionRemoved";
 }
 
+/** Facts of a stream `nft/<chainId>/<address>`: a contract, its transfers and its indexing. */
 export type NftEvent =
   | IndexingRequested
   | ReindexRequested
@@ -239,8 +238,6 @@ export type NftEvent =
   | IndexingStalled
   | FlagsChanged
   | HistoryProven;
-
-// ── price/<chainId>/<address> ───────────────────────────────────────────────────────────────────────────────────────
 
 /** The token's own answers. Without `decimals` the token can't have a price. */
 export interface TokenIdentified {
@@ -295,9 +292,8 @@ export interface PriceObserved {
   readonly logIndex?: number;
 }
 
+/** Facts of a stream `price/<chainId>/<address>`: a token, its pools and their states. */
 export type PriceEvent = TokenIdentified | PoolDiscovered | PriceObserved | BlocksReverted;
-
-// ── metadata/<chainId>/<address> ────────────────────────────────────────────────────────────────────────────────────
 
 /** Reason why a token's metadata or picture could not be fetched. */
 export type MetadataReason =
@@ -383,6 +379,7 @@ interface MetadataSettled {
   readonly dueAt: number;
 }
 
+/** Facts of a stream `metadata/<chainId>/<address>`: a collection's documents and pictures. */
 export type MetadataEvent =
   | MetadataResolved
   | MetadataFailed
@@ -390,8 +387,6 @@ export type MetadataEvent =
   | MetadataRequested
   | MediaExamined
   | MetadataSettled;
-
-// ── chain/<chainId> ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 /**
  * The follower reached `headers.at(-1)`. `headers` are unfinalised ones in rising order; neighbours are linked by parent
@@ -451,6 +446,7 @@ interface FollowingBegan {
   readonly holder: string;
 }
 
+/** Facts of a stream `chain/<chainId>`: the blocks that the follower reached, reverted or saw final. */
 export type ChainEvent =
   | HeadAdvanced
   | ChainReverted
@@ -458,8 +454,6 @@ export type ChainEvent =
   | ChainCheckpointed
   | ChainHalted
   | FollowingBegan;
-
-// ── keys/api ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** `read`: the operations on NFTs and prices. `operate`: everything. */
 export type KeyScope = "read" | "operate";
@@ -488,9 +482,8 @@ interface KeyRevoked {
   readonly name: string;
 }
 
+/** Facts of the stream `keys/api`. */
 export type KeyEvent = KeyAdded | KeyRotated | KeyRevoked;
-
-// ── usage/calls ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Calls by method, and bytes received. */
 export interface CallCounts {
@@ -507,6 +500,7 @@ export interface UsageRecorded {
   readonly keys: Readonly<Record<string, CallCounts>>;
 }
 
+/** Facts of the stream `usage/calls`. */
 export type UsageEvent = UsageRecorded;
 
 export type DomainEvent = NftEvent | PriceEvent | MetadataEvent | ChainEvent | KeyEvent | UsageEvent;
@@ -521,8 +515,7 @@ export interface Recorded<E extends DomainEvent = DomainEvent> {
   readonly event: E;
 }
 
-// ── stream names ────────────────────────────────────────────────────────────────────────────────────────────────────
-
+/** The name of a stream, made by the functions below. */
 export type StreamName = string & { readonly __stream: true };
 
 export const nftStream = (chainId: number, address: Address): StreamName => `nft/${chainId}/${address}` as StreamName;

@@ -16,8 +16,9 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname } from "node:path";
+import { assertRegularFile } from "../core/bounded-files.ts";
 import { AppError, messageOf } from "../core/errors.ts";
-import { assertRegularFile, makePrivate, makePrivateFile, makePrivateFolder } from "../core/files.ts";
+import { makePrivate, makePrivateFile, makePrivateFolder } from "../core/files.ts";
 import { MIGRATIONS } from "./sqlite-schema.ts";
 
 const conflict = (text: string) => new AppError(text, { code: "conflict" });

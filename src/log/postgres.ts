@@ -23,7 +23,8 @@ import type {
   StreamHead,
   WakeUpListener,
 } from "./event-log.ts";
-import { assertUnpooled, PostgresConnections, PostgresListener } from "./postgres-connections.ts";
+import { assertUnpooled, PostgresConnections } from "./postgres-connections.ts";
+import { PostgresListener } from "./postgres-listener.ts";
 import { appendStatement, migrate, tryMigration } from "./postgres-statements.ts";
 import {
   assertGapless,
@@ -31,14 +32,13 @@ import {
   type HeadRow,
   READ_LIMIT,
   READ_MAX_BYTES,
-  SeenRecords,
-  type SqlQuery,
   type StoredEvent,
   toHead,
   toRecorded,
   toStored,
-  WakeUps,
 } from "./records.ts";
+import { SeenRecords, type SqlQuery } from "./seen-records.ts";
+import { WakeUps } from "./wake-ups.ts";
 import { WriteWatch } from "./write-watch.ts";
 
 const POLL_MS = 1_000;

@@ -6,9 +6,10 @@
 import { Database } from "bun:sqlite";
 import { statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
+import { assertRegularFile } from "../core/bounded-files.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError, InvariantError, messageOf } from "../core/errors.ts";
-import { assertRegularFile, makePrivate, makePrivateFile, makePrivateFolder } from "../core/files.ts";
+import { makePrivate, makePrivateFile, makePrivateFolder } from "../core/files.ts";
 import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { yieldToEventLoop } from "../core/turns.ts";
@@ -36,11 +37,12 @@ import {
   toHead,
   toRecorded,
   toStored,
-  WakeUps,
 } from "./records.ts";
+import { SqliteAhead } from "./sqlite-ahead.ts";
 import { readPage } from "./sqlite-schema.ts";
-import { SqliteAhead, WriterClient } from "./sqlite-workers.ts";
 import type { AppendReply } from "./sqlite-writer.ts";
+import { WriterClient } from "./sqlite-writer-client.ts";
+import { WakeUps } from "./wake-ups.ts";
 
 /** Interval of the poll that finds appends of other processes. */
 const POLL_MS = 1_000;

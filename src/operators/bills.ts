@@ -3,7 +3,7 @@
  * its counts in the log every few minutes and when it stops. In: the counts of this process. Out: bills by label of an
  * endpoint, and by name of a key.
  */
-import { type PriceList, unitsOf } from "../chains/chains.ts";
+import { type PriceList, unitsOf } from "../chains/price-lists.ts";
 import { Budget } from "../core/budget.ts";
 import type { Clock } from "../core/clock.ts";
 import { isAbort } from "../core/errors.ts";

@@ -16,7 +16,7 @@ import { pastQueue, type RunInSlot } from "./answer-cache.ts";
 import { Depths } from "./depth/depth.ts";
 import { cappedByHooks, cappedBySale, hooksLimitOf, limitOf } from "./depth/sale.ts";
 import type { Market, PricedBlock } from "./market/market.ts";
-import { format, type PoolId, type Rational } from "./market/pools.ts";
+import type { PoolId } from "./market/pools.ts";
 import {
   archiveLimitOf,
   confidence,
@@ -28,6 +28,7 @@ import {
   quote,
   refusal,
 } from "./market/quote.ts";
+import { format, type Rational } from "./market/rational.ts";
 import type { PriceRecord, UnconfirmedFigure } from "./models.ts";
 import type { PastFigure, PastFigures } from "./past-figures.ts";
 import {

@@ -8,24 +8,22 @@ import { invalidParameter } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { DepthFields } from "./depth/depth.ts";
 import { decimalsOf, type Market, type Side } from "./market/market.ts";
+import { depth, type Observation, type Pool } from "./market/pools.ts";
+import { isFromArchive, type Quote, spreadPercent } from "./market/quote.ts";
 import {
   add,
   compare,
-  depth,
   divide,
   format,
   formatDouble,
   multiply,
-  type Observation,
-  type Pool,
   powerOfTen,
   type Rational,
   rational,
   subtract,
   toDouble,
   truncate,
-} from "./market/pools.ts";
-import { isFromArchive, type Quote, spreadPercent } from "./market/quote.ts";
+} from "./market/rational.ts";
 import type { PriceProvenance, PriceRecord, RouteLeg, UnconfirmedFigure } from "./models.ts";
 import type { Redemption } from "./redemption.ts";
 import type { ListedToken } from "./token-list.ts";

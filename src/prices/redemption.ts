@@ -7,8 +7,8 @@ import { AppError } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { Call, CallResult, ChainReader } from "../rpc/port.ts";
 import { dollars } from "./market/market.ts";
-import { multiply, ONE, powerOfTen, type Rational, rational } from "./market/pools.ts";
 import type { Quote } from "./market/quote.ts";
+import { multiply, ONE, powerOfTen, type Rational, rational } from "./market/rational.ts";
 import { addressAnswer, answer, call, signedWord } from "./styles/abi.ts";
 
 export interface Redemption {

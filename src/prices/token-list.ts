@@ -2,8 +2,10 @@
  * The format of a token list, https://tokenlists.org: text in, tokens out. A worker parses large lists, so this file
  * imports nothing that a worker lacks.
  */
+
+import { parseOperatorJson } from "../core/bounded-files.ts";
 import { messageOf } from "../core/errors.ts";
-import { type ParsedList, parseOperatorJson } from "../core/files.ts";
+import type { ParsedList } from "../core/list-file.ts";
 
 export interface ListedToken {
   readonly name: string;

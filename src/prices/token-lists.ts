@@ -6,10 +6,12 @@
 import { randomUUID } from "node:crypto";
 import { rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { readOperatorFile } from "../core/bounded-files.ts";
 import { backoffMs, type Clock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
-import { ListFile, makePrivateFolder, type ParsedList, PRIVATE_FILE, readOperatorFile } from "../core/files.ts";
+import { makePrivateFolder, PRIVATE_FILE } from "../core/files.ts";
 import type { Address } from "../core/hex.ts";
+import { ListFile, type ParsedList } from "../core/list-file.ts";
 import type { Logger } from "../core/logger.ts";
 import { Semaphore } from "../core/semaphore.ts";
 import { type ListedToken, type ListedTokens, listedKey, parseTokenList } from "./token-list.ts";

@@ -4,7 +4,7 @@
  */
 import { type Chain, DEFAULT_CHAIN, parseChain } from "../chains/chains.ts";
 import { type Address, parseAddress } from "../core/hex.ts";
-import { formatDouble, parseDecimal, type Rational } from "../prices/market/pools.ts";
+import { formatDouble, parseDecimal, type Rational } from "../prices/market/rational.ts";
 import { type Mark, parseSince } from "./mark.ts";
 import type { MessageOf } from "./message-models.ts";
 

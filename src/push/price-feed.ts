@@ -12,7 +12,7 @@ import type { Logger } from "../core/logger.ts";
 import { yieldToEventLoop } from "../core/turns.ts";
 import type { BlockRef } from "../events/types.ts";
 import type { PageChain } from "../nft/walks/snapshot.ts";
-import { absolute, compare, multiply, type Rational, rational, subtract } from "../prices/market/pools.ts";
+import { absolute, compare, multiply, type Rational, rational, subtract } from "../prices/market/rational.ts";
 import type { PriceAnswer } from "../prices/price-computer.ts";
 import type { Prices } from "../prices/price-service.ts";
 import { resumeText } from "./mark.ts";

@@ -1,6 +1,6 @@
 /** Announced blocks: the follower polls at once if a client waits for them, otherwise at the chain's ordinary pace. */
 import { expect, test } from "bun:test";
-import { PollSchedule } from "../../src/chain/head.ts";
+import { PollSchedule } from "../../src/chain/poll-schedule.ts";
 import { ProcessClock, Scheduler } from "../support/simulation/scheduler.ts";
 
 /** Runs the poll schedule for 10 s while a block is announced every `blockMs`. Returns the start time of each poll. */

@@ -8,7 +8,7 @@ import { silentLogger } from "../../src/core/logger.ts";
 import { type ChainEvent, chainStream, nftStream } from "../../src/events/types.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
-import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfer-topics.ts";
 import type { ChainLog } from "../../src/rpc/port.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
 import { followedHead, followingHeadline, headerOf, startFollower } from "../support/following.ts";

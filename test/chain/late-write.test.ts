@@ -8,7 +8,7 @@ import { silentLogger } from "../../src/core/logger.ts";
 import { chainStream, nftStream } from "../../src/events/types.ts";
 import type { Append, AppendOutcome, EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
-import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfer-topics.ts";
 import type { BlockHeader, ChainLog } from "../../src/rpc/port.ts";
 import { followedHead, followingHeadline, headerOf, startFollower } from "../support/following.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";

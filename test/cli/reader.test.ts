@@ -5,7 +5,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
-import { openLog, STREAM_KINDS } from "../../src/log/open.ts";
+import { STREAM_KINDS } from "../../src/log/faults.ts";
+import { openLog } from "../../src/log/open.ts";
 import { runCli } from "../support/cli.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import { temporaryLogUrl } from "../support/service.ts";

@@ -7,7 +7,8 @@ import { SQL } from "bun";
 import { systemClock } from "../../src/core/clock.ts";
 import { messageOf } from "../../src/core/errors.ts";
 import { silentLogger } from "../../src/core/logger.ts";
-import { checkLog, openLog } from "../../src/log/open.ts";
+import { openLog } from "../../src/log/open.ts";
+import { checkLog } from "../../src/log/start-check.ts";
 import { runCli } from "../support/cli.ts";
 import { type Postgres, sharedPostgres } from "../support/postgres.ts";
 

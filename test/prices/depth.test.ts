@@ -10,16 +10,8 @@ import { createRandom } from "../../scripts/local-chain/random.ts";
 import { type Chain, DEFAULT_CHAIN, MULTICALL3 } from "../../src/chains/chains.ts";
 import { Budget } from "../../src/core/budget.ts";
 import { type Address, type Hash, toAddress } from "../../src/core/hex.ts";
-import {
-  type Decimals,
-  divide,
-  format,
-  multiply,
-  priceOfToken0,
-  type Rational,
-  rational,
-  truncate,
-} from "../../src/prices/market/pools.ts";
+import { type Decimals, priceOfToken0 } from "../../src/prices/market/pools.ts";
+import { divide, format, multiply, type Rational, rational, truncate } from "../../src/prices/market/rational.ts";
 import { HandFollower, pricesOf } from "../support/prices/anvil.ts";
 import { newToken } from "../support/prices/exchanges.ts";
 import { parsePriceQuery, type RawPriceQuery } from "../support/prices/query.ts";

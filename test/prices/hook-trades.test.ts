@@ -1,7 +1,8 @@
 /** What small trades through a pool's hooks say of its price, at the bounds. */
 import { describe, expect, test } from "bun:test";
 import { agreementOf, hookDoubt } from "../../src/prices/market/hook-trades.ts";
-import { type HookTrade, rational, toDouble } from "../../src/prices/market/pools.ts";
+import type { HookTrade } from "../../src/prices/market/pools.ts";
+import { rational, toDouble } from "../../src/prices/market/rational.ts";
 
 const seen = (traded: HookTrade | undefined, liquidity = 1n) => ({
   ...(traded === undefined ? {} : { traded }),

@@ -11,7 +11,7 @@ import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { contractAt, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { launchpadsOf } from "../../src/chains/launchpads.ts";
 import { type Address, type Hash, toAddress, ZERO_ADDRESS } from "../../src/core/hex.ts";
-import { rational, toDouble } from "../../src/prices/market/pools.ts";
+import { rational, toDouble } from "../../src/prices/market/rational.ts";
 import type { PriceRecord } from "../../src/prices/models.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
 import { planHookTrades } from "../../src/prices/styles/hook-trades.ts";

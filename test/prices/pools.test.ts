@@ -1,21 +1,18 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { ZERO_ADDRESS } from "../../src/core/hex.ts";
+import { depth, type Observation, priceOfToken0, type Reading } from "../../src/prices/market/pools.ts";
 import {
   compare,
-  depth,
   divide,
   invert,
   multiply,
-  type Observation,
   ONE,
   powerOfTen,
-  priceOfToken0,
   type Rational,
-  type Reading,
   rational,
   subtract,
-} from "../../src/prices/market/pools.ts";
+} from "../../src/prices/market/rational.ts";
 import knownPrices from "../fixtures/known-prices.json";
 
 interface Known {

@@ -12,7 +12,7 @@ import {
   shorten,
   toDouble,
   truncate,
-} from "../../src/prices/market/pools.ts";
+} from "../../src/prices/market/rational.ts";
 
 /** The exact value of a double as a fraction. */
 function exact(value: number): { n: bigint; d: bigint } {

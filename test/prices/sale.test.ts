@@ -16,8 +16,9 @@ import { type Chain, DEFAULT_CHAIN, MULTICALL3 } from "../../src/chains/chains.t
 import { type Address, toAddress, ZERO_ADDRESS } from "../../src/core/hex.ts";
 import { cappedByHooks, cappedBySale, hooksLimitOf, type Sale, saleOf } from "../../src/prices/depth/sale.ts";
 import SALE_PROBE from "../../src/prices/depth/sale-probe.txt";
-import { format, type Pool, rational } from "../../src/prices/market/pools.ts";
+import type { Pool } from "../../src/prices/market/pools.ts";
 import type { Quote } from "../../src/prices/market/quote.ts";
+import { format, rational } from "../../src/prices/market/rational.ts";
 import { STYLES } from "../../src/prices/styles/styles.ts";
 import type { ChainReader } from "../../src/rpc/port.ts";
 import { readerOf } from "../support/prices/anvil.ts";

@@ -10,7 +10,7 @@ import { Archives } from "../../src/rpc/archive/archives.ts";
 import { ProgressFloor, restMs } from "../../src/rpc/archive/floor.ts";
 import { ArchiveError, type HistorySource } from "../../src/rpc/archive/port.ts";
 import { Portal } from "../../src/rpc/archive/portal.ts";
-import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfer-topics.ts";
 import { type ArchiveChain, type ArchiveOptions, STALLS, startArchive, type TestArchive } from "../support/archive.ts";
 import { hastenedClock } from "../support/hastened-clock.ts";
 import { TurnedClock } from "../support/turned-clock.ts";

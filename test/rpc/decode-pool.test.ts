@@ -9,7 +9,7 @@ import type { Address } from "../../src/core/hex.ts";
 import { decodeTransfers } from "../../src/events/columns.ts";
 import { decodeAnswer } from "../../src/rpc/decode/answer.ts";
 import { DecodePool, unwrapReply } from "../../src/rpc/decode/decode-pool.ts";
-import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfer-topics.ts";
 import type { HttpTarget } from "../../src/rpc/http.ts";
 import type { DecodeJob } from "../../src/rpc/port.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";

@@ -8,11 +8,11 @@ import {
   CAT_RESCUED,
   CREATE_821,
   DESTROY_821,
-  decodeTransferLogs,
   TRANSFER,
   TRANSFER_821,
   TRANSFER_821_SECOND,
-} from "../../src/rpc/decode/transfers.ts";
+} from "../../src/rpc/decode/transfer-topics.ts";
+import { decodeTransferLogs } from "../../src/rpc/decode/transfers.ts";
 import type { ChainLog } from "../../src/rpc/port.ts";
 
 const CLAIMED: readonly TransferForm[] = ["erc721", "erc2309", "erc1155", "erc821"];

@@ -4,8 +4,9 @@
  */
 import { describe, expect, test } from "bun:test";
 import type { Address, Hash } from "../../src/core/hex.ts";
-import { type DecodeRequest, decodeAnswer, parseAnswer, verifyLogs } from "../../src/rpc/decode/answer.ts";
-import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { type DecodeRequest, decodeAnswer, parseAnswer } from "../../src/rpc/decode/answer.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfer-topics.ts";
+import { verifyLogs } from "../../src/rpc/decode/verify-logs.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import type { BlockHeader, Endpoint, LogsInDoubt } from "../../src/rpc/port.ts";
 import { logsOfReceipts } from "../../src/rpc/reading/block-logs.ts";

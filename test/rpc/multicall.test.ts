@@ -3,7 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { AbiCoder, hexlify, Interface } from "ethers";
 import { createRandom } from "../../scripts/local-chain/random.ts";
 import type { Address } from "../../src/core/hex.ts";
-import { aggregateCalls, aggregatedResults, onlyBytes } from "../../src/rpc/calls.ts";
+import { aggregateCalls, aggregatedResults } from "../../src/rpc/call-batches.ts";
+import { onlyBytes } from "../../src/rpc/calls.ts";
 
 const ORACLE = new Interface([
   "function aggregate3((address target, bool allowFailure, bytes callData)[] calls) returns ((bool success, bytes returnData)[])",

@@ -5,7 +5,7 @@
 import { afterAll, expect, test } from "bun:test";
 import type { Address } from "../../src/core/hex.ts";
 import { decodePortal } from "../../src/rpc/decode/portal.ts";
-import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfer-topics.ts";
 import { logsBloomOf } from "../support/bloom.ts";
 import { type LongChain, startLongChain } from "../support/long-chain.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";

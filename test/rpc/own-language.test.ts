@@ -3,7 +3,7 @@
  * the ten seconds of probing instant.
  */
 import { describe, expect, test } from "bun:test";
-import { PrunedStateDetector } from "../../src/rpc/endpoint/capabilities.ts";
+import { PrunedStateDetector } from "../../src/rpc/endpoint/pruned-state.ts";
 import { classifyHttpStatus, classifyRpcError, RpcError } from "../../src/rpc/rpc-errors.ts";
 import { ProcessClock, Scheduler } from "../support/simulation/scheduler.ts";
 

@@ -5,7 +5,7 @@ import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { ArchiveError, type LogsPart } from "../../src/rpc/archive/port.ts";
 import { Portal } from "../../src/rpc/archive/portal.ts";
-import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfer-topics.ts";
 import type { LogFilter } from "../../src/rpc/port.ts";
 import { hastenedClock } from "../support/hastened-clock.ts";
 import { TurnedClock } from "../support/turned-clock.ts";

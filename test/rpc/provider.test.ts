@@ -7,7 +7,7 @@ import { systemClock } from "../../src/core/clock.ts";
 import { Secrets, secretsOfUrl } from "../../src/core/secrets.ts";
 import { decodeTransfers } from "../../src/events/columns.ts";
 import { DecodePool } from "../../src/rpc/decode/decode-pool.ts";
-import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfer-topics.ts";
 import { EndpointProvider } from "../../src/rpc/endpoint/provider.ts";
 import type { DecodeJob } from "../../src/rpc/port.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";

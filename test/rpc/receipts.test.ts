@@ -1,7 +1,7 @@
 /** A block in doubt if one endpoint has no receipts, and the other's are unavailable or inconsistent. */
 import { expect, test } from "bun:test";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
-import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfer-topics.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
 import type { BlockHeader, Endpoint, LogsInDoubt } from "../../src/rpc/port.ts";
 import { logsOfReceipts } from "../../src/rpc/reading/block-logs.ts";

@@ -14,7 +14,7 @@ import {
   TRANSFER_6909,
   TRANSFER_BATCH,
   TRANSFER_SINGLE,
-} from "../../src/rpc/decode/transfers.ts";
+} from "../../src/rpc/decode/transfer-topics.ts";
 import type { DecodeJob } from "../../src/rpc/port.ts";
 
 const ADDRESS = `0x${"c0ffee".padEnd(40, "1")}` as Address;

@@ -1,6 +1,6 @@
 /** How the controller finds an endpoint's limit of blocks, stated or not, and how few requests that costs. */
 import { describe, expect, test } from "bun:test";
-import { SpanController } from "../../src/rpc/endpoint/capabilities.ts";
+import { SpanController } from "../../src/rpc/endpoint/span-controller.ts";
 
 interface World {
   readonly limit: number;

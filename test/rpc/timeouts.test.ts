@@ -1,8 +1,8 @@
 /** Endpoints that time out on logs of many blocks, on a virtual clock: they get smaller ranges. */
 import { expect, test } from "bun:test";
 import type { Address } from "../../src/core/hex.ts";
-import { SpanController } from "../../src/rpc/endpoint/capabilities.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
+import { SpanController } from "../../src/rpc/endpoint/span-controller.ts";
 import type { Endpoint } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reading/reader.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";

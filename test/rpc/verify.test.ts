@@ -2,8 +2,8 @@
  * A malformed log is refused with its reason before anything is derived from it, because the event log is append-only.
  */
 import { describe, expect, test } from "bun:test";
-import { verifyLogs } from "../../src/rpc/decode/answer.ts";
-import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfer-topics.ts";
+import { verifyLogs } from "../../src/rpc/decode/verify-logs.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
 
 const word = (digits: string) => `0x${digits.padStart(64, "0")}`;

@@ -1,6 +1,6 @@
 /** Block 8. Its bloom contains one transfer of a contract. */
 import type { Address, Hash } from "../../src/core/hex.ts";
-import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfer-topics.ts";
 import { logsBloomOf } from "./bloom.ts";
 
 export const ADDRESS = `0x${"a".repeat(40)}` as Address;

@@ -4,7 +4,7 @@
  * the chain, and replaces answers.
  */
 import type { Address, Hash } from "../../src/core/hex.ts";
-import { TRANSFER } from "../../src/rpc/decode/transfers.ts";
+import { TRANSFER } from "../../src/rpc/decode/transfer-topics.ts";
 import { logsBloomOf } from "./bloom.ts";
 
 const word = (value: bigint | number) => `0x${BigInt(value).toString(16).padStart(64, "0")}` as Hash;

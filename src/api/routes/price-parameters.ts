@@ -6,7 +6,7 @@ import { type Static, Type } from "@sinclair/typebox";
 import { EXCHANGES, parseExchange } from "../../chains/exchanges.ts";
 import { invalidParameter, type Refusal } from "../../core/errors.ts";
 import { blockNumber, named, STRICT, text } from "../../core/schema-parts.ts";
-import { compare, parseDecimal, rational } from "../../prices/market/pools.ts";
+import { compare, parseDecimal, rational } from "../../prices/market/rational.ts";
 import type { PriceRequest } from "../../prices/price-computer.ts";
 import type { PriceParameters } from "../../prices/price-record.ts";
 import { exchangesAllowed } from "../../prices/search/pool-lists.ts";

@@ -3,8 +3,8 @@
  * problems by line number, and a map of entries by chain and contract. It reads no files.
  */
 import { knownChains, parseChain } from "../../chains/chains.ts";
-import type { ParsedList } from "../../core/files.ts";
 import type { Address } from "../../core/hex.ts";
+import type { ParsedList } from "../../core/list-file.ts";
 
 /** Problems reported per file. Ten lines are enough to show that it is the wrong file. */
 const MAX_PROBLEMS = 10;

@@ -3,8 +3,8 @@
  * reads them again when they change. A file that can't be used stops the start.
  */
 import type { Clock } from "../../core/clock.ts";
-import { ListFile, type ListPlace } from "../../core/files.ts";
 import type { Address } from "../../core/hex.ts";
+import { ListFile, type ListPlace } from "../../core/list-file.ts";
 import type { Logger } from "../../core/logger.ts";
 import { parseFlagList } from "./flag-list.ts";
 import { knownName } from "./known-names.ts";

@@ -14,7 +14,7 @@ import type { Lifecycle } from "../../core/lifecycle.ts";
 import { Lane, type Requester, type Shares } from "../../core/work.ts";
 import { nftStream } from "../../events/types.ts";
 import type { Archives } from "../../rpc/archive/archives.ts";
-import { SpanController } from "../../rpc/endpoint/capabilities.ts";
+import { SpanController } from "../../rpc/endpoint/span-controller.ts";
 import { fromHeadline } from "../collections/headline.ts";
 import { type ContractRef, requestIdentification, requestIndexing } from "../collections/requests.ts";
 import { addressesTold } from "./first-told.ts";

@@ -6,13 +6,13 @@
 import { Interface } from "ethers";
 import { LRUCache } from "lru-cache";
 import type { ChainWork } from "../../chain/consumer.ts";
-import { type PriceList, unitsOf } from "../../chains/chains.ts";
+import { type PriceList, unitsOf } from "../../chains/price-lists.ts";
 import { Budget } from "../../core/budget.ts";
 import { Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import type { Archives } from "../../rpc/archive/archives.ts";
 import { MAX_BYTES } from "../../rpc/archive/portal.ts";
-import { SPANS, type SpanController } from "../../rpc/endpoint/capabilities.ts";
+import { SPANS, type SpanController } from "../../rpc/endpoint/span-controller.ts";
 import type { TransfersAnswer } from "../../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../../rpc/rpc-errors.ts";
 import { CHECKED_SPAN, NEAR_FINAL } from "./checked-reads.ts";

@@ -9,7 +9,7 @@ import type { BlockRange } from "../../events/types.ts";
 import { ArchiveDisprovedError, type Archives, assertTold } from "../../rpc/archive/archives.ts";
 import { ArchiveError, type HistorySource, type TransfersPart } from "../../rpc/archive/port.ts";
 import { IDENTIFYING_TOPICS } from "../../rpc/decode/transfers.ts";
-import { NARROW_SPAN } from "../../rpc/endpoint/capabilities.ts";
+import { NARROW_SPAN } from "../../rpc/endpoint/span-controller.ts";
 import type { ChainLog, TransferFilter } from "../../rpc/port.ts";
 import type { ToldBlock } from "../../rpc/reading/block-logs.ts";
 import type { RpcChainReader } from "../../rpc/reading/reader.ts";

@@ -14,7 +14,6 @@ import {
   CAT_ADOPTED,
   CAT_RESCUED,
   CONSECUTIVE_TRANSFER,
-  IDENTIFYING_TOPICS,
   PUNK_BOUGHT,
   PUNK_TRANSFER,
   TRANSFER,
@@ -23,8 +22,9 @@ import {
   TRANSFER_6909,
   TRANSFER_BATCH,
   TRANSFER_SINGLE,
-} from "../../rpc/decode/transfers.ts";
-import { SpanController } from "../../rpc/endpoint/capabilities.ts";
+} from "../../rpc/decode/transfer-topics.ts";
+import { IDENTIFYING_TOPICS } from "../../rpc/decode/transfers.ts";
+import { SpanController } from "../../rpc/endpoint/span-controller.ts";
 import type { BlockHeader, CallResult, CallsAtHead, ChainLog, ChainReader, MoreTopics } from "../../rpc/port.ts";
 import type { FirstLogs } from "../../rpc/reading/logs.ts";
 import type { RpcChainReader } from "../../rpc/reading/reader.ts";

@@ -7,7 +7,7 @@ import type { Address } from "../../core/hex.ts";
 import type { HeaderRef } from "../../events/types.ts";
 import type { Archives } from "../../rpc/archive/archives.ts";
 import { NFT_TOPICS } from "../../rpc/decode/transfers.ts";
-import { SpanController } from "../../rpc/endpoint/capabilities.ts";
+import { SpanController } from "../../rpc/endpoint/span-controller.ts";
 import type { ChainReader } from "../../rpc/port.ts";
 import type { RpcChainReader } from "../../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../../rpc/rpc-errors.ts";

@@ -3,7 +3,7 @@
  * and the totals of the newest block. The zero address has a list per token for its supply: mints raise it, burns lower
  * it. So supply has a history like any balance.
  */
-import { mix } from "../../core/hex.ts";
+import { mix } from "../../core/seeded-hash.ts";
 import { type Amount, addAmounts, isLess, subtractAmounts } from "./amounts.ts";
 import { EntryLists, SUPPLY } from "./balance-entries.ts";
 import { HashIndex } from "./hash-index.ts";

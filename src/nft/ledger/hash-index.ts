@@ -4,7 +4,7 @@
  * A large index is split into shards by the hash's high bits. Each shard grows by itself, by half, so that no growth
  * blocks the event loop for long. A removal shifts later keys back, so reverts leave no tombstones.
  */
-import { SEED } from "../../core/hex.ts";
+import { SEED } from "../../core/seeded-hash.ts";
 import { codeList, type StateCodec } from "./state-codec.ts";
 
 /** Most of a shard that is in use: linear probing stays short. */

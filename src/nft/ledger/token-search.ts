@@ -2,7 +2,7 @@
  * Hashes token ids and finds them in the tables of `token-slots.ts`. Every transfer calls it: no closures, no objects,
  * signed words only.
  */
-import { mix } from "../../core/hex.ts";
+import { mix } from "../../core/seeded-hash.ts";
 import type { HashIndex } from "./hash-index.ts";
 import { CHUNK_BITS, CHUNK_MASK, type Slot, type WordTable } from "./tables.ts";
 

@@ -5,7 +5,8 @@
  */
 import { InvariantError, invariant } from "../../core/errors.ts";
 import { bytesToHex, type Hash } from "../../core/hex.ts";
-import { decodeTokens, NO_HASH, TransferKind } from "../../events/columns.ts";
+import { TransferKind } from "../../events/columns.ts";
+import { decodeTokens, NO_HASH } from "../../events/token-columns.ts";
 import type { MetadataEvent, MetadataFailed, MetadataReason, MetadataResolved } from "../../events/types.ts";
 import { CHUNK_BITS, CHUNK_MASK, type Slot, WordTable } from "../ledger/tables.ts";
 import { loadId, TokenTable } from "../ledger/token-slots.ts";

@@ -7,14 +7,8 @@
 import type { Clock } from "../../core/clock.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import type { Logger } from "../../core/logger.ts";
-import {
-  decodeTokens,
-  encodeTokens,
-  NO_HASH,
-  type TokenHash,
-  type TokenRef,
-  type TransferKind,
-} from "../../events/columns.ts";
+import type { TokenRef, TransferKind } from "../../events/columns.ts";
+import { decodeTokens, encodeTokens, NO_HASH, type TokenHash } from "../../events/token-columns.ts";
 import {
   type MetadataEvent,
   type MetadataReason,

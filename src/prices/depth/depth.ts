@@ -7,6 +7,7 @@ import { AppError } from "../../core/errors.ts";
 import { SingleFlight } from "../../core/work.ts";
 import type { Call, ChainReader } from "../../rpc/port.ts";
 import { decimalsOf, type Market, type Side } from "../market/market.ts";
+import type { Quote } from "../market/quote.ts";
 import {
   absolute,
   compare,
@@ -21,8 +22,7 @@ import {
   subtract,
   toDouble,
   truncate,
-} from "../market/pools.ts";
-import type { Quote } from "../market/quote.ts";
+} from "../market/rational.ts";
 import { ArchiveWords } from "../search/archive-words.ts";
 import { BeyondRead, DOWN, type Tradable, UnknownTrade, UP } from "../styles/trade.ts";
 import { type LastTrade, lastTrade } from "./last-trade.ts";

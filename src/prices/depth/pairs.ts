@@ -1,13 +1,6 @@
 /** Trades with pairs of reserves, by what their style says that a pair gives. Pure. */
-import {
-  compare,
-  type Decimals,
-  multiply,
-  type Pool,
-  priceOfToken0,
-  type Rational,
-  type Reading,
-} from "../market/pools.ts";
+import { type Decimals, type Pool, priceOfToken0, type Reading } from "../market/pools.ts";
+import { compare, multiply, type Rational } from "../market/rational.ts";
 import type { ExactTrades, PairSale } from "../styles/style.ts";
 import { MILLION, TOO_MUCH, type Tradable, UnknownTrade } from "../styles/trade.ts";
 

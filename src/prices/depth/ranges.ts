@@ -2,8 +2,9 @@
  * Trades with concentrated liquidity, step by step as the contracts of Uniswap v3 and v4 do them (v3-core and v4-core:
  * SwapMath, SqrtPriceMath, TickBitmap; `UniswapV3Pool.swap`, `Pool.swap`). Pure.
  */
-import type { Rational, Reading } from "../market/pools.ts";
+import type { Reading } from "../market/pools.ts";
 import { squareRoot } from "../market/pools.ts";
+import type { Rational } from "../market/rational.ts";
 import type { SwapFees } from "../styles/style.ts";
 import { MAX_TICK, sqrtPriceAt } from "../styles/ticks.ts";
 import { BeyondRead, MILLION, type Tradable, type Trade, UnknownTrade } from "../styles/trade.ts";

@@ -7,19 +7,18 @@ import { OverBudget } from "../../core/budget.ts";
 import { AppError } from "../../core/errors.ts";
 import type { ChainReader } from "../../rpc/port.ts";
 import { ranked, sidesOf } from "../market/market.ts";
+import { depthByMove, type PoolId } from "../market/pools.ts";
+import type { Quote } from "../market/quote.ts";
 import {
-  depthByMove,
   divide,
   format,
   minimum,
   multiply,
-  type PoolId,
   powerOfTen,
   type Rational,
   rational,
   truncate,
-} from "../market/pools.ts";
-import type { Quote } from "../market/quote.ts";
+} from "../market/rational.ts";
 import { actsOnSwaps, mayChangeAmounts } from "../styles/v4.ts";
 import { wayToBuy, wayToSell } from "./accusation.ts";
 import { tradeFailureOf } from "./failed-trades.ts";

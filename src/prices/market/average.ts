@@ -5,23 +5,21 @@
 import { isMoney } from "../../chains/tokens.ts";
 import type { Address } from "../../core/hex.ts";
 import { type Dollar, dollarOf, type Market, type Side, sideOf } from "./market.ts";
+import type { Observation, Pool, PoolId } from "./pools.ts";
+import { floorOf, type Quote, type QuoteOptions } from "./quote.ts";
+import { rank } from "./ranking.ts";
 import {
   add,
   compare,
   divide,
   maximum,
   multiply,
-  type Observation,
-  type Pool,
-  type PoolId,
   type Rational,
   rational,
   shorten,
   truncate,
   ZERO,
-} from "./pools.ts";
-import { floorOf, type Quote, type QuoteOptions } from "./quote.ts";
-import { rank } from "./ranking.ts";
+} from "./rational.ts";
 
 /** Seconds. */
 export const TWAP_WINDOW = 1_800;

@@ -2,7 +2,8 @@
  * What small trades through a pool's hooks say of its price. Hooks may give other amounts than the curve, so such a pool has
  * a price only if trades in both directions give it, the pool's fee aside. Pure.
  */
-import { compare, format, invert, minimum, type Observation, ONE, type Rational, rational } from "./pools.ts";
+import type { Observation } from "./pools.ts";
+import { compare, format, invert, minimum, ONE, type Rational, rational } from "./rational.ts";
 
 /** A trade may get 5 % less than the price, or the price 5 % less than a trade: the bound of a last trade, too. */
 const LEAST = rational(95n, 100n);

@@ -7,28 +7,30 @@ import type { Address } from "../../core/hex.ts";
 import type { HeaderRef } from "../../events/types.ts";
 import { hookDoubt } from "./hook-trades.ts";
 import {
-  absolute,
-  compare,
   type Decimals,
   depth,
-  divide,
   givenByMove,
-  invert,
-  maximum,
-  minimum,
-  multiply,
   type Observation,
-  ONE,
   otherToken,
   type Pool,
   type PoolId,
   priceOfToken0,
+  tieBreak,
+} from "./pools.ts";
+import {
+  absolute,
+  compare,
+  divide,
+  invert,
+  maximum,
+  minimum,
+  multiply,
+  ONE,
   type Rational,
   rational,
   subtract,
-  tieBreak,
   ZERO,
-} from "./pools.ts";
+} from "./rational.ts";
 
 export interface TokenFacts {
   readonly name: string;

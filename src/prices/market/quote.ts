@@ -18,26 +18,23 @@ import {
   sidesOf,
   type TokenFacts,
 } from "./market.ts";
+import { depthByMove, isCapped, type Observation, type Pool } from "./pools.ts";
+import { poolsOf, type Ranking, type Route, rank, type SkippedPool } from "./ranking.ts";
 import {
   add,
   compare,
-  depthByMove,
   divide,
   invert,
-  isCapped,
   minimum,
   multiply,
-  type Observation,
   ONE,
-  type Pool,
   powerOfTen,
   type Rational,
   rational,
   subtract,
   truncate,
   ZERO,
-} from "./pools.ts";
-import { poolsOf, type Ranking, type Route, rank, type SkippedPool } from "./ranking.ts";
+} from "./rational.ts";
 
 type RefusalCode = "no_pool" | "low_liquidity" | "not_a_token" | "unknown_decimals" | "no_price_at_block" | "no_dollar";
 

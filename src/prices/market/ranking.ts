@@ -16,17 +16,8 @@ import {
   sideOf,
   weightOf,
 } from "./market.ts";
-import {
-  compare,
-  format,
-  minimum,
-  multiply,
-  otherToken,
-  type Pool,
-  type PoolId,
-  type Rational,
-  ZERO,
-} from "./pools.ts";
+import { otherToken, type Pool, type PoolId } from "./pools.ts";
+import { compare, format, minimum, multiply, type Rational, ZERO } from "./rational.ts";
 
 /** A usable route from the token to the dollar. */
 export interface Route {

@@ -5,7 +5,7 @@
 import { AppError } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import type { BlockRange } from "../../events/types.ts";
-import { inChainOrder } from "../../rpc/decode/answer.ts";
+import { inChainOrder } from "../../rpc/decode/verify-logs.ts";
 import type {
   ArchivedPart,
   BlockHeader,

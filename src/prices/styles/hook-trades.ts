@@ -7,7 +7,8 @@ import { isLaunchHook } from "../../chains/launchpads.ts";
 import type { Hash } from "../../core/hex.ts";
 import { addressWord, wordOf } from "../../rpc/calls.ts";
 import type { CallResult } from "../../rpc/port.ts";
-import { type HookTrade, type Pool, type PoolId, type Rational, rational, ZERO } from "../market/pools.ts";
+import type { HookTrade, Pool, PoolId } from "../market/pools.ts";
+import { type Rational, rational, ZERO } from "../market/rational.ts";
 import { abiWords, type Plan } from "./abi.ts";
 // The creation code by solc 0.8.37 over its IR with 200 runs, for the EVM of Paris, without metadata. A test compiles it anew.
 import HOOK_TRADES from "./hook-trades.txt";

@@ -1,5 +1,5 @@
 /** Trades with a pool in whole numbers, as its contract rounds them. Amounts are in the tokens' smallest units. Pure. */
-import { type Rational, rational } from "../market/pools.ts";
+import { type Rational, rational } from "../market/rational.ts";
 
 /** More than a pair's reserve may be. */
 export const TOO_MUCH = "the pair can't hold so much of the token";

@@ -7,7 +7,7 @@ import { type Clock, withTimeout } from "../../core/clock.ts";
 import { AppError, isRetryable } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { BlockRange } from "../../events/types.ts";
-import { NARROW_SPAN } from "../endpoint/capabilities.ts";
+import { NARROW_SPAN } from "../endpoint/span-controller.ts";
 import type { ArchivedPart, ChainLog, ChainReader, LogFilter, Watched } from "../port.ts";
 import type { ProvenLogs, ToldBlock } from "../reading/block-logs.ts";
 import type { RpcChainReader } from "../reading/reader.ts";

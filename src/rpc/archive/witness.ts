@@ -3,7 +3,7 @@
  * compared by it, without keeping the logs of either: an omitted log, a forged one and another branch are all a difference.
  */
 import type { Hash } from "../../core/hex.ts";
-import { inChainOrder } from "../decode/answer.ts";
+import { inChainOrder } from "../decode/verify-logs.ts";
 import type { ChainLog } from "../port.ts";
 
 /** Hex digits kept of the hash of a block: 128 bits, which no archive can collide. A million blocks take some 100 MB. */

@@ -2,7 +2,7 @@
  * Reads hex digits in place: short loops on primitives, for answers of megabytes. A `DataView` reads four bytes at once
  * at any offset. Past the end it throws `RangeError`, which tells the caller that an answer is truncated.
  */
-import { mix, SEED } from "../../core/hex.ts";
+import { mix, SEED } from "../../core/seeded-hash.ts";
 
 /** Entry of `PAIR` for two bytes that are not both hex digits: a bit that no pair of digits has. */
 const NOT_HEX = 0x100;

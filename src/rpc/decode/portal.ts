@@ -7,10 +7,12 @@ import { type Hash, hexToBytes } from "../../core/hex.ts";
 import { isCrowded } from "../../core/json-bytes.ts";
 import type { ArchivedRange, ChainLog, LogFilter, TouchedBlocks } from "../port.ts";
 import { RpcError } from "../rpc-errors.ts";
-import { BLOOM, type DecodeReply, type DecodeRequest, verifyLogs } from "./answer.ts";
+import type { DecodeReply, DecodeRequest } from "./answer.ts";
 import { mayHold } from "./bloom.ts";
 import { headerHash } from "./hashes.ts";
+import { BLOOM } from "./header.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "./transfers.ts";
+import { verifyLogs } from "./verify-logs.ts";
 
 /** A block's header as the archive tells it. */
 interface PortalHeader extends Readonly<Record<string, unknown>> {

@@ -6,7 +6,7 @@
 import { encodeTransfers, TransferKind } from "../../events/columns.ts";
 import type { BatchPart, DecodedRange, DecodeJob } from "../port.ts";
 import { AddressWords, digit, isHex64, isPadding, literal, matches, same64, word } from "./bytes.ts";
-import { TRANSFER, TRANSFER_SINGLE } from "./transfers.ts";
+import { TRANSFER, TRANSFER_SINGLE } from "./transfer-topics.ts";
 
 /** The fields of a log. Each may occur once. */
 const KEYS = [

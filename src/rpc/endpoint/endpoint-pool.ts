@@ -9,15 +9,10 @@ import { type Clock, retry, withTimeout } from "../../core/clock.ts";
 import { AppError, type ErrorMeta } from "../../core/errors.ts";
 import type { Endpoint, EndpointUsage } from "../port.ts";
 import { faultText, type RangeHint, RpcError } from "../rpc-errors.ts";
-import {
-  EndpointSelection,
-  type Failover,
-  hedge,
-  isEndpointRefusal,
-  Refusals,
-  type RestReason,
-} from "./availability.ts";
-import type { SpanController } from "./capabilities.ts";
+import type { RestReason } from "./availability.ts";
+import { hedge } from "./hedge.ts";
+import { EndpointSelection, type Failover, isEndpointRefusal, Refusals } from "./selection.ts";
+import type { SpanController } from "./span-controller.ts";
 
 const RETRY_BASE_MS = 200;
 const RETRY_MAX_MS = 10_000;

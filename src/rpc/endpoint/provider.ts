@@ -12,12 +12,13 @@ import { jsonIn } from "../../core/json-bytes.ts";
 import { Secrets, secretsOfLogin, secretsOfUrl } from "../../core/secrets.ts";
 import { singleFlight } from "../../core/work.ts";
 import type { BlockRange, CallCounts } from "../../events/types.ts";
-import { parseHeader, transferParams } from "../decode/answer.ts";
 import type { Decoded, Decoder } from "../decode/decode-pool.ts";
+import { parseHeader } from "../decode/header.ts";
+import { transferParams } from "../decode/log-request.ts";
 import type { DecodedRange, DecodeJob, Endpoint, EndpointUsage, PartsAnswer, TransferFilter } from "../port.ts";
 import { asRangeRefusal, classifyRpcError, RpcError } from "../rpc-errors.ts";
 import { areSmall, Batches, type JsonRpcAnswer, Patience } from "./batches.ts";
-import { PrunedStateDetector } from "./capabilities.ts";
+import { PrunedStateDetector } from "./pruned-state.ts";
 import { createTransport, type SendOptions, type Transport } from "./transport.ts";
 
 export interface RequestOutcome {

@@ -7,19 +7,11 @@ import { LRUCache } from "lru-cache";
 import { AppError } from "../../core/errors.ts";
 import { type Address, type Hash, quantity } from "../../core/hex.ts";
 import { yieldToEventLoop } from "../../core/turns.ts";
-import {
-  BLOOM,
-  faultyAnswer,
-  inOrder,
-  type LogFault,
-  logFilterParams,
-  parseHeader,
-  type SortedLogs,
-  sortLogs,
-  verifyLogs,
-} from "../decode/answer.ts";
 import { Bloom, type BloomedLog, mayName } from "../decode/bloom.ts";
 import { receiptsRoot } from "../decode/hashes.ts";
+import { BLOOM, parseHeader } from "../decode/header.ts";
+import { logFilterParams } from "../decode/log-request.ts";
+import { faultyAnswer, inOrder, type LogFault, type SortedLogs, sortLogs, verifyLogs } from "../decode/verify-logs.ts";
 import type { EndpointPool } from "../endpoint/endpoint-pool.ts";
 import {
   type BlockHeader,

@@ -8,7 +8,7 @@ import { AppError } from "../../core/errors.ts";
 import { quantity } from "../../core/hex.ts";
 import { singleFlight } from "../../core/work.ts";
 import type { BlockRef, HeaderRef } from "../../events/types.ts";
-import { parseHeader } from "../decode/answer.ts";
+import { parseHeader } from "../decode/header.ts";
 import type { EndpointPool } from "../endpoint/endpoint-pool.ts";
 import type { BlockHeader, Endpoint, Tips } from "../port.ts";
 import { asOptional, isUnknownRefusal, RpcError } from "../rpc-errors.ts";
@@ -31,8 +31,8 @@ export async function headerFrom(
 
 /** Attempts per URL for data that it must have. Several nodes may be behind the URL, and some of them may lag. */
 const TRIES = 6;
-/** Times that an endpoint's head is asked for, to find a node of it that lags. */
-const HEAD_TRIES = 10;
+/** Times that an endpoint's head is asked for, to find a node of it that lags, beside the one that refused. */
+const HEAD_TRIES = 2;
 
 /**
  * Repeats a request, without a wait, until its answer is not undefined. The next answer may come from another node
@@ -46,16 +46,20 @@ export async function fromAnyNode<T>(ask: () => Promise<T | undefined>, tries = 
 }
 
 /**
- * Asserts that the endpoint has reached a block whose logs it refused. Several nodes may be behind its URL, so its head
- * is asked for a few times.
- * @throws RpcError `transient` if one of its nodes has not
+ * Asks an endpoint again for logs that it refused, and for its head in the same batch: several nodes may be behind its URL,
+ * and one node answers a batch. An endpoint may not take batches, so the head is asked for a few times more.
+ * @param ask requests the logs up to `block`
+ * @returns their answer, if they are not refused again
+ * @throws RpcError `transient` if one of the nodes has not reached the block; the refusal otherwise
  */
-export async function assertReached(endpoint: Endpoint, block: number): Promise<void> {
-  const behind = await fromAnyNode(async () => {
-    const { number } = await newestHeaderOf(endpoint);
-    return number < block ? number : undefined;
-  }, HEAD_TRIES);
-  if (behind === undefined) return;
+export async function askReached<T>(endpoint: Endpoint, block: number, ask: () => Promise<T>): Promise<T> {
+  const [again, head] = await Promise.allSettled([ask(), newestHeaderOf(endpoint)]);
+  if (again.status === "fulfilled") return again.value;
+  if (head.status === "rejected") throw head.reason;
+  const isBehind = ({ number }: BlockHeader) => (number < block ? number : undefined);
+  const behind =
+    isBehind(head.value) ?? (await fromAnyNode(async () => isBehind(await newestHeaderOf(endpoint)), HEAD_TRIES));
+  if (behind === undefined) throw again.reason;
   throw new RpcError(
     "transient",
     `the endpoint is behind: it refuses logs of block ${block}, and its head is ${behind}`,

@@ -7,7 +7,7 @@ import type { Clock } from "../../core/clock.ts";
 import { quantity } from "../../core/hex.ts";
 import type { BlockRange } from "../../events/types.ts";
 import { mayHoldTopic } from "../decode/bloom.ts";
-import { TRANSFER } from "../decode/transfers.ts";
+import { TRANSFER } from "../decode/transfer-topics.ts";
 import type { BlockHeader, Endpoint } from "../port.ts";
 import { RpcError } from "../rpc-errors.ts";
 import { settledThrough } from "./bloomed-blocks.ts";

@@ -5,18 +5,18 @@
 import { AppError, isRetryable } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import type { BlockRef } from "../../events/types.ts";
+import { logFilterParams } from "../decode/log-request.ts";
 import {
   faultyAnswer,
   inChainOrder,
   inOrder,
   type LogFault,
-  logFilterParams,
   MAX_FAULTS,
   type SortedLogs,
   sortLogs,
-} from "../decode/answer.ts";
-import { MAX_SPAN, SpanController } from "../endpoint/capabilities.ts";
+} from "../decode/verify-logs.ts";
 import type { EndpointPool } from "../endpoint/endpoint-pool.ts";
+import { MAX_SPAN, SpanController } from "../endpoint/span-controller.ts";
 import type {
   BlockHeader,
   BloomedBlocks,
@@ -29,7 +29,7 @@ import type {
 import { isHistoryPruned, LogsInDoubtError, mayBeTooLarge, RpcError } from "../rpc-errors.ts";
 import { BlockLogs, doubtfulBlocks, leastFaulty, MAX_ADDRESSES, type SettledBy } from "./block-logs.ts";
 import { namedIn, ownBloom } from "./bloomed-blocks.ts";
-import { assertReached, headerFrom, missingBlock } from "./headers.ts";
+import { askReached, headerFrom, missingBlock } from "./headers.ts";
 import type { LogHorizon } from "./log-horizon.ts";
 
 /** With more chunks of addresses than this, one filter by topic alone is cheaper than a request per chunk. */
@@ -440,11 +440,12 @@ export class LogReader {
           else if (requests !== undefined && isRetryable(error)) requests.left++;
           // A few blocks are hardly too many. A node that is behind refuses those above its head, in words of its own.
           const isOdd = isRangeRefusal(error) && error.hint === undefined && toBlock - fromBlock < FEW_BLOCKS;
-          if (isOdd && (sources.reached.get(endpoint) ?? -1) < toBlock) {
-            await assertReached(endpoint, toBlock);
-            sources.reached.set(endpoint, toBlock);
-          }
-          throw error;
+          if (!isOdd || (sources.reached.get(endpoint) ?? -1) >= toBlock) throw error;
+          const again = () => endpoint.request("eth_getLogs", [logFilterParams(filter)]);
+          return askReached(endpoint, toBlock, again).catch((refusal: unknown) => {
+            if (isRangeRefusal(refusal)) sources.reached.set(endpoint, toBlock);
+            throw refusal;
+          });
         }),
         stretch === undefined || hasBlocks(endpoint, [stretch.head, stretch.below]),
       ]);

@@ -8,8 +8,8 @@ import { type Address, parseQuantity, quantity } from "../../core/hex.ts";
 import { SingleFlight } from "../../core/work.ts";
 import type { BlockRange, BlockRef } from "../../events/types.ts";
 import { isHashed } from "../decode/hashes.ts";
-import type { SpanController } from "../endpoint/capabilities.ts";
 import type { EndpointPool, EndpointStatus, HistoryLimits } from "../endpoint/endpoint-pool.ts";
+import type { SpanController } from "../endpoint/span-controller.ts";
 import type {
   BlockHeader,
   BlockTag,

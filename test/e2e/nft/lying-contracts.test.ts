@@ -14,7 +14,7 @@ import { createLogger } from "../../../src/core/logger.ts";
 import { TransferKind } from "../../../src/events/columns.ts";
 import { nftStream } from "../../../src/events/types.ts";
 import { openLog } from "../../../src/log/open.ts";
-import { TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE } from "../../../src/rpc/decode/transfers.ts";
+import { TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE } from "../../../src/rpc/decode/transfer-topics.ts";
 import { factOf } from "../../support/chain-truth.ts";
 import { type ModelTransfer, modelListing } from "../../support/naive-ledger.ts";
 import { ZERO } from "../../support/nft-kinds.ts";

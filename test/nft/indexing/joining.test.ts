@@ -12,7 +12,7 @@ import { openLog } from "../../../src/log/open.ts";
 import { REQUESTED } from "../../../src/nft/collections/headline.ts";
 import { type Followed, FollowedStreams } from "../../../src/nft/indexing/collection-streams.ts";
 import { JoiningCollections } from "../../../src/nft/indexing/joining.ts";
-import { TRANSFER } from "../../../src/rpc/decode/transfers.ts";
+import { TRANSFER } from "../../../src/rpc/decode/transfer-topics.ts";
 import type { BlockHeader, ChainLog, ChainReader, CompleteLogsOptions, LogFilter } from "../../../src/rpc/port.ts";
 import { RpcError } from "../../../src/rpc/rpc-errors.ts";
 import { temporaryLogUrl } from "../../support/service.ts";

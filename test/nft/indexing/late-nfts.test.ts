@@ -6,7 +6,7 @@ import { afterEach, expect, test } from "bun:test";
 import { AbiCoder, dataSlice, id, toBeHex } from "ethers";
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import { quantity } from "../../../src/core/hex.ts";
-import { TRANSFER } from "../../../src/rpc/decode/transfers.ts";
+import { TRANSFER } from "../../../src/rpc/decode/transfer-topics.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../../support/service.ts";
 
 const HEAD = 60_000;

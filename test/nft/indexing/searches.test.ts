@@ -4,7 +4,7 @@
  */
 import { afterAll, expect, test } from "bun:test";
 import { AbiCoder } from "ethers";
-import { TRANSFER } from "../../../src/rpc/decode/transfers.ts";
+import { TRANSFER } from "../../../src/rpc/decode/transfer-topics.ts";
 import { eventually, startTestService, synced, temporaryLogUrl } from "../../support/service.ts";
 
 const HEAD = 300_000;

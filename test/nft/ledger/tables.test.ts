@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { mix, SEED } from "../../../src/core/hex.ts";
+import { mix, SEED } from "../../../src/core/seeded-hash.ts";
 import { TransferKind } from "../../../src/events/columns.ts";
 import { AddressTable, hashAddress } from "../../../src/nft/ledger/address-table.ts";
 import { AmountColumn } from "../../../src/nft/ledger/amount-column.ts";

@@ -2,7 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Hash } from "../../../src/core/hex.ts";
-import { decodeTokens, encodeTokens, NO_HASH, type TokenHash, TransferKind } from "../../../src/events/columns.ts";
+import { TransferKind } from "../../../src/events/columns.ts";
+import { decodeTokens, encodeTokens, NO_HASH, type TokenHash } from "../../../src/events/token-columns.ts";
 import type { MetadataEvent } from "../../../src/events/types.ts";
 import { MetadataBook } from "../../../src/nft/metadata/book.ts";
 import { tokensOf } from "../../../src/nft/metadata/books.ts";

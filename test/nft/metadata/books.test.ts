@@ -2,7 +2,8 @@
 import { expect, test } from "bun:test";
 import type { Address, Hash } from "../../../src/core/hex.ts";
 import { createLogger } from "../../../src/core/logger.ts";
-import { encodeTokens, TransferKind } from "../../../src/events/columns.ts";
+import { TransferKind } from "../../../src/events/columns.ts";
+import { encodeTokens } from "../../../src/events/token-columns.ts";
 import { type MetadataResolved, metadataStream, type Recorded, type StreamName } from "../../../src/events/types.ts";
 import { MetadataBooks } from "../../../src/nft/metadata/books.ts";
 import { MemoryLog } from "../../support/memory-log.ts";

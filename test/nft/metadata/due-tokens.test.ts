@@ -1,7 +1,8 @@
 /** The queue of one collection: its sources in their order, tokens in flight, interruptions, and when it is due. */
 import { describe, expect, test } from "bun:test";
 import type { Hash } from "../../../src/core/hex.ts";
-import { encodeTokens, encodeTransfers, type TokenRef, TransferKind } from "../../../src/events/columns.ts";
+import { encodeTransfers, type TokenRef, TransferKind } from "../../../src/events/columns.ts";
+import { encodeTokens } from "../../../src/events/token-columns.ts";
 import type { MetadataEvent, NftEvent } from "../../../src/events/types.ts";
 import { type Collection, evolve, initialState } from "../../../src/nft/collections/collection.ts";
 import { MetadataBook } from "../../../src/nft/metadata/book.ts";

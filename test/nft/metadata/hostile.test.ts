@@ -7,7 +7,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import { AppError } from "../../../src/core/errors.ts";
-import { encodeTokens, TransferKind } from "../../../src/events/columns.ts";
+import { TransferKind } from "../../../src/events/columns.ts";
+import { encodeTokens } from "../../../src/events/token-columns.ts";
 import { metadataStream } from "../../../src/events/types.ts";
 import type { Append, EventLog } from "../../../src/log/event-log.ts";
 import { appendMetadata } from "../../../src/nft/metadata/books.ts";

@@ -1,7 +1,8 @@
 /** Disk space for metadata: inline content is stored once, and each collection has a bound. */
 import { afterEach, expect, test } from "bun:test";
 import { systemClock } from "../../../src/core/clock.ts";
-import { encodeTokens, TransferKind } from "../../../src/events/columns.ts";
+import { TransferKind } from "../../../src/events/columns.ts";
+import { encodeTokens } from "../../../src/events/token-columns.ts";
 import { metadataStream } from "../../../src/events/types.ts";
 import type { EventLog } from "../../../src/log/event-log.ts";
 import { appendMetadata } from "../../../src/nft/metadata/books.ts";

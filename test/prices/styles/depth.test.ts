@@ -15,7 +15,8 @@ import { type Address, toAddress, ZERO_ADDRESS } from "../../../src/core/hex.ts"
 import { tradablesOf } from "../../../src/prices/depth/pool-reads.ts";
 import { tradablesFromLogs } from "../../../src/prices/depth/positions.ts";
 import { rangesAt } from "../../../src/prices/depth/ranges.ts";
-import { compare, divide, invert, type Pool, priceOfToken0, type Rational } from "../../../src/prices/market/pools.ts";
+import { type Pool, priceOfToken0 } from "../../../src/prices/market/pools.ts";
+import { compare, divide, invert, type Rational } from "../../../src/prices/market/rational.ts";
 import { STYLES } from "../../../src/prices/styles/styles.ts";
 import { DOWN, type Tradable, UnknownTrade } from "../../../src/prices/styles/trade.ts";
 import type { Call } from "../../../src/rpc/port.ts";

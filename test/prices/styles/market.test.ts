@@ -12,7 +12,7 @@ import { parseExchange } from "../../../src/chains/exchanges.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
-import { rational } from "../../../src/prices/market/pools.ts";
+import { rational } from "../../../src/prices/market/rational.ts";
 import type { PriceRecord } from "../../../src/prices/models.ts";
 import { createPrices, type Prices } from "../../../src/prices/price-service.ts";
 import { Archives, readerWithArchives } from "../../../src/rpc/archive/archives.ts";

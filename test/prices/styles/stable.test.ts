@@ -1,7 +1,8 @@
 /** The depth of pairs on the stable curve: what they give while their price moves, in reserves of a constant product. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { depth, type Observation, toDouble } from "../../../src/prices/market/pools.ts";
+import { depth, type Observation } from "../../../src/prices/market/pools.ts";
+import { toDouble } from "../../../src/prices/market/rational.ts";
 
 const stable = { stableCurve: true };
 const UNIT = 10n ** 18n;

@@ -1,8 +1,9 @@
 /** Quotes a token at a chain's head over pools that the test has made, from one read of the node. */
 import type { Chain } from "../../../src/chains/chains.ts";
 import type { Address } from "../../../src/core/hex.ts";
-import { type Pool, rational } from "../../../src/prices/market/pools.ts";
+import type { Pool } from "../../../src/prices/market/pools.ts";
 import { type Quote, quote } from "../../../src/prices/market/quote.ts";
+import { rational } from "../../../src/prices/market/rational.ts";
 import { planMarket } from "../../../src/prices/search/discovery.ts";
 import type { ChainReader } from "../../../src/rpc/port.ts";
 

@@ -7,7 +7,13 @@ import type { Random } from "../../../scripts/local-chain/random.ts";
 import type { Address, Hash } from "../../../src/core/hex.ts";
 import { TransferKind } from "../../../src/events/columns.ts";
 import { headerHash } from "../../../src/rpc/decode/hashes.ts";
-import { ASSIGN, PUNK_TRANSFER, TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE } from "../../../src/rpc/decode/transfers.ts";
+import {
+  ASSIGN,
+  PUNK_TRANSFER,
+  TRANSFER,
+  TRANSFER_BATCH,
+  TRANSFER_SINGLE,
+} from "../../../src/rpc/decode/transfer-topics.ts";
 import { logsBloomOf } from "../bloom.ts";
 import type { ModelTransfer } from "../naive-ledger.ts";
 

@@ -6,8 +6,10 @@
 import type { Random } from "../../../scripts/local-chain/random.ts";
 import type { Address, Hash } from "../../../src/core/hex.ts";
 import type { BlockRange } from "../../../src/events/types.ts";
-import { decodeAnswer, parseHeader, transferParams } from "../../../src/rpc/decode/answer.ts";
+import { decodeAnswer } from "../../../src/rpc/decode/answer.ts";
 import { unwrapReply } from "../../../src/rpc/decode/decode-pool.ts";
+import { parseHeader } from "../../../src/rpc/decode/header.ts";
+import { transferParams } from "../../../src/rpc/decode/log-request.ts";
 import type { DecodedRange, Endpoint, PartsAnswer, TransferFilter } from "../../../src/rpc/port.ts";
 import { classifyHttpStatus, classifyRpcError, RpcError } from "../../../src/rpc/rpc-errors.ts";
 import corpus from "../../fixtures/rpc-errors.json";

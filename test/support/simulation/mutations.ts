@@ -161,7 +161,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "stop following behind a distant final block",
-    file: "src/chain/new-blocks.ts",
+    file: "src/chain/next-step.ts",
     find: "const bound = hasLogs ?",
     replace: "const bound = final.number + 64 < nodeHead.number ? final.number + 64 : hasLogs ?",
   },
@@ -203,13 +203,13 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "keep the range size after a timeout",
-    file: "src/rpc/endpoint/capabilities.ts",
+    file: "src/rpc/endpoint/span-controller.ts",
     find: "this.#span = Math.min(this.#span, half);",
     replace: "",
   },
   {
     name: "accept a repeated log",
-    file: "src/rpc/decode/answer.ts",
+    file: "src/rpc/decode/verify-logs.ts",
     find: "copies.add(b);",
     replace: "continue;",
   },

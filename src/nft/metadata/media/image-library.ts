@@ -4,7 +4,7 @@
  */
 import { createRequire } from "node:module";
 import type Sharp from "sharp";
-import { IS_COMPILED } from "../../../core/files.ts";
+import { IS_COMPILED } from "../../../core/embedded-files.ts";
 
 // The bundler must not see the library's name in an import, because it would then embed it.
 const requireHere = createRequire(IS_COMPILED ? process.execPath : import.meta.url);

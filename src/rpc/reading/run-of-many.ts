@@ -1,0 +1,29 @@
+/** How many calls run in one request, and their results as its answer has them. */
+import { Budget } from "../../core/budget.ts";
+import { aggregatedResults } from "../call-batches.ts";
+import type { CallResult } from "../port.ts";
+
+export interface RunOfMany {
+  readonly tag: string;
+  /** Undefined: as much as the node gives. */
+  readonly gas?: number;
+  /** True if more lists of calls are answered at the same time: each is decoded in a turn of its own. */
+  readonly isOneOfMany?: boolean;
+  /** True for a part of calls that took too much gas together. */
+  readonly isPart?: boolean;
+  /** The calls as the data of `aggregate3`, if they are encoded already. */
+  readonly data?: string;
+}
+
+/** The result of a call that reverted without data, or that the endpoint refused to run. */
+export const FAILED: CallResult = { ok: false, data: "0x" };
+
+/** Undefined if the data are no results of so many calls. */
+export function readResults(data: string, calls: number): CallResult[] | undefined {
+  try {
+    return Budget.timed(() => aggregatedResults(data, calls));
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
+}

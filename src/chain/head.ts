@@ -38,7 +38,7 @@ export interface ShownTips extends Newest {
   readonly finalized: BlockRef | BlockHeader;
 }
 
-interface Pace {
+interface PollPace {
   /** Least ms between polls that no client waits for; 0 while one does. */
   readonly restMs: number;
   readonly hasMoved: boolean;
@@ -174,7 +174,7 @@ export class HeadWatch {
    * of that time are waited for, and a moment for the last one to arrive: a poll that comes too early is a wasted call.
    * @param hasMoved true if the poll moved the head
    */
-  waitAfter(state: ChainState, head: HeaderRef, { restMs, hasMoved }: Pace): number {
+  waitAfter(state: ChainState, head: HeaderRef, { restMs, hasMoved }: PollPace): number {
     const { clock, minPollMs } = this.#options;
     const blockMs = this.#blockMs(state, head);
     const longMs = restMs === 0 ? blockMs : Math.max(restMs, blockMs) + blockMs / 6;

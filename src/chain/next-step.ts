@@ -30,7 +30,7 @@ export interface Goal {
   readonly final: BlockRef;
 }
 
-type Step =
+type FollowStep =
   | { readonly type: "begin" }
   | { readonly type: "wait" }
   /** The fork lies at or below block `from`. */
@@ -58,7 +58,7 @@ export function goalOf(
  * 3. The target is at or below the followed head, and another block is followed in its place: rewind.
  * 4. The target is above the followed head: advance. If the headers then read don't link to the head: rewind.
  */
-export function nextStep(chain: FollowedChain, goal: Goal, target: BlockRef, verify: Verify): Step {
+export function nextStep(chain: FollowedChain, goal: Goal, target: BlockRef, verify: Verify): FollowStep {
   const { head, headers } = chain;
   if (head === undefined || chain.finalized === undefined) return { type: "begin" };
   if (target.number > head.number) return { type: "advance", readFrom: firstRead(head.number + 1, goal, verify) };

@@ -6,7 +6,7 @@
 import { InvariantError, invariant } from "../core/errors.ts";
 import type { DomainEvent, StreamName } from "./types.ts";
 
-type Fields = Record<string, unknown>;
+type EventFields = Record<string, unknown>;
 
 /** Today's schema number of each type. */
 const SCHEMAS = {
@@ -57,7 +57,9 @@ const ATTACHMENTS: { readonly [T in DomainEvent["type"]]?: string } = {
 };
 
 /** `STEPS[type][n]` lifts schema n to schema n + 1. */
-const STEPS: { readonly [T in DomainEvent["type"]]?: { readonly [schema: number]: (fields: Fields) => Fields } } = {
+const STEPS: {
+  readonly [T in DomainEvent["type"]]?: { readonly [schema: number]: (fields: EventFields) => EventFields };
+} = {
   // Schema 1 counted no bytes. The collection's limit counts from the first event of schema 2 on.
   MetadataResolved: { 1: (fields) => ({ ...fields, bytes: 0 }) },
   MetadataFailed: { 1: (fields) => ({ ...fields, bytes: 0 }) },
@@ -76,7 +78,7 @@ function isType(type: string): type is DomainEvent["type"] {
 }
 
 /** Today's event from stored fields. @throws InvariantError for an unknown type or schema */
-function upcast(type: string, schema: number, fields: Fields, attachment: Uint8Array): DomainEvent {
+function upcast(type: string, schema: number, fields: EventFields, attachment: Uint8Array): DomainEvent {
   invariant(isType(type), `unknown event type ${type}: written by a newer release?`);
   const today = SCHEMAS[type];
   invariant(schema >= 1 && schema <= today, `event ${type} has schema ${schema}, this release knows 1 to ${today}`);
@@ -98,7 +100,7 @@ const decoder = new TextDecoder("utf-8", { fatal: true });
 /** The event's columns; undefined for a type without. */
 export function attachmentOf(event: DomainEvent): Uint8Array | undefined {
   const columns = ATTACHMENTS[event.type];
-  return columns === undefined ? undefined : ((event as unknown as Fields)[columns] as Uint8Array);
+  return columns === undefined ? undefined : ((event as unknown as EventFields)[columns] as Uint8Array);
 }
 
 /** Bytes of an event, without its checksum. */

@@ -18,7 +18,7 @@ interface RecordId {
 /** Sends a statement to PostgreSQL and returns its rows. */
 export type SqlQuery = <T>(text: string, parameters: unknown[]) => Promise<T[]>;
 
-interface Seen extends RecordId {
+interface SeenRecord extends RecordId {
   /** Increases with each record seen. */
   readonly order: number;
 }
@@ -29,7 +29,7 @@ const MAX_STREAMS = 100_000;
 const COMPARED_AT_ONCE = 5_000;
 
 export class SeenRecords {
-  readonly #newest = new LRUCache<StreamName, Seen>({ max: MAX_STREAMS });
+  readonly #newest = new LRUCache<StreamName, SeenRecord>({ max: MAX_STREAMS });
   readonly #logger: Logger;
   readonly #onWentBack: () => void;
   #order = 0;

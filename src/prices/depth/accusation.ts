@@ -18,9 +18,9 @@ import {
   purchase,
   SMALL_GAS,
   sale,
-  type Told,
   TRADE_GAS,
   toldIn,
+  type WalletTrades,
   type Way,
   wrapping,
 } from "./wallet.ts";
@@ -195,7 +195,7 @@ export async function wayToBuy(reader: ChainReader, way: Way): Promise<string | 
   ]);
   if (results === undefined) return "the node did not simulate another purchase";
   const before = bought.transactions.length + sold.transactions.length;
-  const told: Told | undefined = toldIn(results.slice(0, before));
+  const told: WalletTrades | undefined = toldIn(results.slice(0, before));
   if (told !== undefined && told.trades.length >= way.steps.length)
     return "a smaller one after two months went through";
   if (results.at(-1)!.ok) return "a larger one after two months went through";

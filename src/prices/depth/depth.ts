@@ -37,7 +37,7 @@ export type DepthFields =
   | { readonly depth: null; readonly why: string };
 
 /** The depth of a quote, and what it says about the quote's confidence. */
-interface Told {
+interface DepthAnswer {
   readonly fields: DepthFields;
   readonly sale: Sale;
   /** Returns the confidence in the price, from 0 to 1, as the simulated sale and the last trade leave it. */
@@ -85,7 +85,7 @@ export class Depths {
    * @param sizeUsd US dollars
    * @throws AppError `chain_unavailable`
    */
-  async of(quote: Quote, sizeUsd: Rational): Promise<Told> {
+  async of(quote: Quote, sizeUsd: Rational): Promise<DepthAnswer> {
     const [own, sale] = await Promise.all([this.#computed(quote, sizeUsd), this.sale(quote)]);
     const off = "off" in own ? own.off : undefined;
     const limited = (confidence: Rational) =>

@@ -2,7 +2,7 @@
 import { ZERO_ADDRESS } from "../../core/hex.ts";
 import { selectorOf } from "../../rpc/calls.ts";
 import { abiWord, textAnswer } from "../styles/abi.ts";
-import type { Told, Way } from "./wallet.ts";
+import type { WalletTrades, Way } from "./wallet.ts";
 
 const MAX_REASON = 120;
 
@@ -19,7 +19,7 @@ export interface TradeFailure {
 }
 
 /** The trade that failed; undefined if all went through. */
-export function tradeFailureOf(told: Told, way: Way): TradeFailure | undefined {
+export function tradeFailureOf(told: WalletTrades, way: Way): TradeFailure | undefined {
   const { trades, reason, isApproval } = told;
   const { steps } = way;
   if (trades.length > steps.length) return undefined;

@@ -5,7 +5,7 @@
  */
 import type { Call, CallResult } from "../../rpc/port.ts";
 import type { Decimals, Pool, Reading } from "../market/pools.ts";
-import { answer, type Plan, together } from "../styles/abi.ts";
+import { answer, type CallPlan, together } from "../styles/abi.ts";
 import type { ExactTrades, TickedRead } from "../styles/style.ts";
 import { STYLES } from "../styles/styles.ts";
 import { MAX_TICK } from "../styles/ticks.ts";
@@ -62,7 +62,7 @@ function planRanges(
   reading: Concentrated,
   source: TickedRead["ticks"],
   reach: Reach,
-): Plan<Plan<Tradable>> {
+): CallPlan<CallPlan<Tradable>> {
   const { spacing, fees } = source;
   if (!isSpacing(spacing)) throw new UnknownTrade(NO_ANSWER);
   const wordOf = (tick: number): number => Math.floor(tick / spacing) >> 8;
@@ -102,7 +102,7 @@ function planRanges(
 }
 
 /** The plan of what is known without a read. */
-const known = <T>(value: T): Plan<T> => ({ calls: [], read: () => value });
+const known = <T>(value: T): CallPlan<T> => ({ calls: [], read: () => value });
 
 /** The largest fee that is looked for, in hundredths of a per cent, of which each is 100 hundredths of a basis point. */
 const MAX_FEE = 1_000;
@@ -115,7 +115,7 @@ function planQuoted(
   { pool, reading, decimals }: { readonly pool: Pool; readonly reading: Pair; readonly decimals: Decimals },
   sale: PairExact["sale"],
   quote: NonNullable<PairExact["quote"]>,
-): Plan<Plan<Tradable>> {
+): CallPlan<CallPlan<Tradable>> {
   const asked = [true, false].flatMap((isToken0) =>
     QUOTED_PARTS.map((part) => ({ isToken0, paid: (isToken0 ? reading.reserve0 : reading.reserve1) / part })),
   );
@@ -142,7 +142,7 @@ function planQuoted(
 }
 
 /** Plans a pool's state. The decoder plans the words of its bitmap, if it has one. @throws UnknownTrade */
-function planTradable(pool: Pool, decimals: Decimals, reach: Reach): Plan<Plan<Plan<Tradable>>> {
+function planTradable(pool: Pool, decimals: Decimals, reach: Reach): CallPlan<CallPlan<CallPlan<Tradable>>> {
   const exact = exactTradesOf(pool);
   if (exact.kind === "reserves") {
     const state = STYLES[pool.style].state(pool);

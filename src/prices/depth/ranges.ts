@@ -57,7 +57,7 @@ function rootAfter(root: bigint, liquidity: bigint, paid: bigint, isToken0: bool
   return paid * root <= MAX_WORD && d <= MAX_WORD ? roundedUp(n * root, d) : roundedUp(n, n / root + paid);
 }
 
-interface Step extends Trade {
+interface RangeStep extends Trade {
   readonly root: bigint;
 }
 
@@ -66,7 +66,7 @@ function stepTo(
   root: bigint,
   target: bigint,
   { liquidity, left, fee }: Record<"liquidity" | "left" | "fee", bigint>,
-): Step {
+): RangeStep {
   const isToken0 = root >= target;
   const [own, other] = isToken0 ? [amount0, amount1] : [amount1, amount0];
   const afterFee = (left * (MILLION - fee)) / MILLION;

@@ -23,7 +23,7 @@ import { actsOnSwaps, mayChangeAmounts } from "../styles/v4.ts";
 import { wayToBuy, wayToSell } from "./accusation.ts";
 import { tradeFailureOf } from "./failed-trades.ts";
 import type { ProbeStep } from "./legs.ts";
-import { sellAsContract, sellAsWallet, type Told, toldByContract, type Way } from "./wallet.ts";
+import { sellAsContract, sellAsWallet, toldByContract, type WalletTrades, type Way } from "./wallet.ts";
 
 export interface Sale {
   /** Null if it can't be known. */
@@ -199,11 +199,11 @@ function stepsTo({ market, token, route }: Quote): readonly ProbeStep[] | undefi
   return first && [{ pool: first.pool, input: native, output: from }, ...steps];
 }
 
-const purchaseIn = ({ trades }: Told, { steps }: Way) => trades[steps.length - 1];
-const saleIn = ({ trades }: Told, { steps }: Way) => trades[steps.length];
-const hasSold = (told: Told, way: Way): boolean => saleIn(told, way) !== undefined;
+const purchaseIn = ({ trades }: WalletTrades, { steps }: Way) => trades[steps.length - 1];
+const saleIn = ({ trades }: WalletTrades, { steps }: Way) => trades[steps.length];
+const hasSold = (told: WalletTrades, way: Way): boolean => saleIn(told, way) !== undefined;
 
-function taxesIn(told: Told, way: Way): Pick<Sale, "buyTaxPercent" | "sellTaxPercent"> {
+function taxesIn(told: WalletTrades, way: Way): Pick<Sale, "buyTaxPercent" | "sellTaxPercent"> {
   const [bought, sold] = [purchaseIn(told, way), saleIn(told, way)];
   return {
     buyTaxPercent: bought === undefined ? null : lost(bought.paid, bought.received),
@@ -212,7 +212,7 @@ function taxesIn(told: Told, way: Way): Pick<Sale, "buyTaxPercent" | "sellTaxPer
 }
 
 /** Judges two trades that went through: balances that lie, a pool that pays nothing back, and taxes, in this order. */
-function judged(told: Told, way: Way): Sale {
+function judged(told: WalletTrades, way: Way): Sale {
   const [bought, sold] = [purchaseIn(told, way)!, saleIn(told, way)!];
   if (bought.received > bought.paid + ROUNDING || sold.arrived > sold.sent + ROUNDING) {
     return unknown("balanceOf shows more than was transferred");

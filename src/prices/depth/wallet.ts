@@ -40,7 +40,7 @@ export interface ProbeTrade {
 }
 
 /** The trades up to the first one that failed, and its revert data. */
-export interface Told {
+export interface WalletTrades {
   /** One for each step, and then the sale. */
   readonly trades: readonly ProbeTrade[];
   readonly reason: string;
@@ -140,7 +140,7 @@ export const blockAfter = (
  * Buys, sells some in the next block through the exchange's own router if it is known, and so many units through the probe.
  * @returns undefined if no endpoint simulates transactions, or the coin can't be wrapped
  */
-export async function sellAsWallet(reader: ChainReader, way: Way, units: bigint): Promise<Told | undefined> {
+export async function sellAsWallet(reader: ChainReader, way: Way, units: bigint): Promise<WalletTrades | undefined> {
   const bought = purchase(way);
   const official = releasedSale(way, units / 2n);
   const between = official === undefined ? [] : [blockAfter(bought, official)];
@@ -166,7 +166,7 @@ function releasedSale(way: Way, amount: bigint): readonly SimulatedTransaction[]
 }
 
 /** What the outcomes of a purchase tell, and of an approval and a sale after it. */
-export function toldIn([wrapped, ...results]: readonly CallResult[]): Told | undefined {
+export function toldIn([wrapped, ...results]: readonly CallResult[]): WalletTrades | undefined {
   if (!wrapped!.ok) return undefined;
   const trades: ProbeTrade[] = [];
   const approvalAt = results.length - 2;
@@ -201,7 +201,7 @@ export function sellAsContract(reader: ChainReader, way: Way): Promise<CallResul
 }
 
 /** What the probe returned; undefined for other data. */
-export function toldByContract(data: string): Told | undefined {
+export function toldByContract(data: string): WalletTrades | undefined {
   const [at, reasonAt] = abiWords(data, 2) ?? [];
   if (at !== 64n || reasonAt === undefined || reasonAt > BigInt(data.length)) return undefined;
   const place = Number(reasonAt) / 32;

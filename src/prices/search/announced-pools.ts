@@ -51,7 +51,7 @@ const MAX_PATIENCE_MS = 20_000;
  * A search for tokens that were asked about in one turn, up to a final block, from which on the rest is read for each
  * question. It goes on while a question waits for it, and keeps what it has found for the next one.
  */
-interface Search {
+interface PoolSearch {
   readonly tokens: Address[];
   readonly to: number;
   readonly requests: { left: number };
@@ -60,7 +60,7 @@ interface Search {
   next: number;
   /** Blocks of the next part: about those of one request, once it is known how many these are. */
   size: number;
-  found: readonly Found[];
+  found: readonly FoundPool[];
   state: "running" | "complete" | "too long";
   /** What archives told of it. No bloom shows in so many blocks what one of them leaves out. */
   readonly words: ArchiveWords;
@@ -76,15 +76,15 @@ export interface Announced {
 }
 
 /** What is known of one token. */
-interface Known {
-  readonly search: Search;
+interface KnownPools {
+  readonly search: PoolSearch;
   /** What was announced after the search, up to a block that may leave the chain. */
-  tail?: Tail;
+  tail?: SearchTail;
 }
 
-interface Tail {
+interface SearchTail {
   readonly at: BlockRef;
-  readonly found: readonly Found[];
+  readonly found: readonly FoundPool[];
   readonly words: ArchiveWords;
 }
 
@@ -103,14 +103,14 @@ interface AnnouncedOptions {
 
 export class AnnouncedPools {
   readonly #options: AnnouncedOptions;
-  readonly #known = new OwnedCache<Address, Known>(MAX_TOKENS);
+  readonly #known = new OwnedCache<Address, KnownPools>(MAX_TOKENS);
   readonly #slots: FairSlots;
-  readonly #searching = new SingleFlight<Search, void>();
+  readonly #searching = new SingleFlight<PoolSearch, void>();
   /** Searches that take in further tokens in this turn. */
-  readonly #forming = new Map<string, Search>();
-  readonly #readingTails = new SingleFlight<Known, void>();
+  readonly #forming = new Map<string, PoolSearch>();
+  readonly #readingTails = new SingleFlight<KnownPools, void>();
   /** Reads of tails that take in further tokens of their question in this turn. */
-  readonly #tails = new Map<Budget | undefined, Map<string, Gathering<Address, Omit<Tail, "at">>>>();
+  readonly #tails = new Map<Budget | undefined, Map<string, Gathering<Address, Omit<SearchTail, "at">>>>();
 
   constructor(options: AnnouncedOptions) {
     this.#options = options;
@@ -161,14 +161,14 @@ export class AnnouncedPools {
   }
 
   /** What is known of a token, unless an archive alone said so, long ago. */
-  #lasting(token: Address): Known | undefined {
+  #lasting(token: Address): KnownPools | undefined {
     const known = this.#known.get(token);
     const isOld = known !== undefined && this.#options.clock.monotonic() - known.search.begunMs > ALONE_MS;
     const isAlone = known?.search.words.label !== undefined || known?.tail?.words.label !== undefined;
     return isOld && isAlone && known.search.state === "complete" ? undefined : known;
   }
 
-  #begin(token: Address, to: number, requester: Requester): Known {
+  #begin(token: Address, to: number, requester: Requester): KnownPools {
     const name = `${requester.key} ${to}`;
     let search = this.#forming.get(name);
     if (search === undefined || search.tokens.length >= MAX_TOGETHER) {
@@ -190,13 +190,13 @@ export class AnnouncedPools {
       this.#forming.set(name, search);
     }
     search.tokens.push(token);
-    const known: Known = { search };
+    const known: KnownPools = { search };
     this.#known.set(token, known, requester.key);
     return known;
   }
 
   /** Waits a moment for the search. It goes on as long as a question waits. Never rejects for what the search met. */
-  async #goOn(search: Search, requester: Requester): Promise<void> {
+  async #goOn(search: PoolSearch, requester: Requester): Promise<void> {
     const { clock } = this.#options;
     const run = this.#searching.run(search, () => this.#slots.run(requester, () => this.#search(search)));
     // The next question goes on.
@@ -217,7 +217,7 @@ export class AnnouncedPools {
     }
   }
 
-  async #search(search: Search): Promise<void> {
+  async #search(search: PoolSearch): Promise<void> {
     // Tokens of one question are searched for together. Their prices are begun in slices.
     for (let before = 0; before < search.tokens.length; ) {
       before = search.tokens.length;
@@ -261,7 +261,7 @@ export class AnnouncedPools {
   }
 
   /** @throws AppError `too_many_logs`; OverBudget */
-  async #readTail(token: Address, known: Known, block: BlockRef, requester: Requester): Promise<void> {
+  async #readTail(token: Address, known: KnownPools, block: BlockRef, requester: Requester): Promise<void> {
     const { search } = known;
     // Up to the head, for the questions about other blocks. A pool that came after this block has no state at it.
     const head = this.#options.head();
@@ -285,7 +285,7 @@ export class AnnouncedPools {
   }
 
   /** True if a search with its tail holds what is announced up to a block. */
-  #covers(token: Address, { search, tail }: Known, block: number): boolean {
+  #covers(token: Address, { search, tail }: KnownPools, block: number): boolean {
     const { isCanonical, announcesNone } = this.#options;
     if (tail !== undefined && !isCanonical(tail.at)) return false;
     const to = tail?.at.number ?? search.to;
@@ -298,9 +298,9 @@ export class AnnouncedPools {
     range: BlockRange,
     requests: { left: number },
     words: ArchiveWords,
-  ): Promise<Found[]> {
+  ): Promise<FoundPool[]> {
     const { reader, venues, chain } = this.#options;
-    const found: Found[] = [];
+    const found: FoundPool[] = [];
     for (const venue of venues) {
       const filter = { addresses: [venue.factory], topics: [V4.created.topic], ...range, requests };
       const logs = new Map<string, ChainLog>();
@@ -323,17 +323,17 @@ export class AnnouncedPools {
   }
 }
 
-function complete(search: Search, found: readonly Found[]): void {
+function complete(search: PoolSearch, found: readonly FoundPool[]): void {
   search.found = found;
   search.state = "complete";
 }
 
-interface Found {
+interface FoundPool {
   readonly token: Address;
   readonly pool: Pool;
 }
 
-const poolsIn = (found: readonly Found[], token: Address): readonly Pool[] =>
+const poolsIn = (found: readonly FoundPool[], token: Address): readonly Pool[] =>
   found.flatMap((one) => (one.token === token ? one.pool : []));
 
 /**

@@ -10,7 +10,7 @@ import type { Address, Hash } from "../../core/hex.ts";
 import type { CallResult } from "../../rpc/port.ts";
 import type { TokenFacts } from "../market/market.ts";
 import type { HookTrade, Pool } from "../market/pools.ts";
-import { addressAnswer, answer, both, call, type Plan, textAnswer, together } from "../styles/abi.ts";
+import { addressAnswer, answer, both, type CallPlan, call, textAnswer, together } from "../styles/abi.ts";
 import { planHookTrades } from "../styles/hook-trades.ts";
 import { planLaunches } from "../styles/launches.ts";
 import { type MeasuredPool, planLiquidity } from "../styles/liquidity.ts";
@@ -33,7 +33,7 @@ const knownAt = (chain: Chain, factory: Address): Deployment | undefined =>
   exchangesOf(chain).find((deployment) => deployment.factory === factory);
 
 /** Asks an unlisted factory which style it answers like; undefined for none. */
-export function planProbe(chain: Chain, factory: Address): Plan<PoolStyle | undefined> {
+export function planProbe(chain: Chain, factory: Address): CallPlan<PoolStyle | undefined> {
   const known = knownAt(chain, factory);
   if (known !== undefined) return { calls: [], read: () => known.style };
   const probes = PROBED_STYLES.map((style) => STYLES[style].probe!);
@@ -48,7 +48,7 @@ export function planUnlisted(
   chain: Chain,
   { factory, style }: { readonly factory: Address; readonly style: PoolStyle },
   pairs: readonly (readonly [Address, Address])[],
-): Plan<Pool[]> {
+): CallPlan<Pool[]> {
   const known = knownAt(chain, factory);
   const unknown = { ...{ name: factory, rank: UNLISTED_RANK, style, factory }, fees: [], spacings: [] };
   const bare = known === undefined ? { ...unknown, wrapped: chain.wrappedNative.address } : venueOf(chain, known);
@@ -64,13 +64,13 @@ export function planUnlisted(
 }
 
 /** Reads the pools that launchpads name for tokens. */
-export function planLaunched(venues: readonly Venue[], tokens: readonly Address[]): Plan<Pool[]> {
+export function planLaunched(venues: readonly Venue[], tokens: readonly Address[]): CallPlan<Pool[]> {
   const plan = together(venues.map((venue) => planLaunches(venue, tokens)));
   return { calls: plan.calls, read: (results) => plan.read(results).flat() };
 }
 
 /** Reads the existing pools of many pairs at many venues. */
-export function planPairs(venues: readonly Venue[], pairs: readonly (readonly [Address, Address])[]): Plan<Pool[]> {
+export function planPairs(venues: readonly Venue[], pairs: readonly (readonly [Address, Address])[]): CallPlan<Pool[]> {
   const plans = venues.flatMap((venue) =>
     pairs.map(([a, b]) => {
       const plan = STYLES[venue.style].find(venue, a, b);
@@ -82,7 +82,7 @@ export function planPairs(venues: readonly Venue[], pairs: readonly (readonly [A
 }
 
 /** Nobody vouches for an unlisted factory and its pools: their calls run apart from all others. */
-const apart = <T>({ calls, read }: Plan<T>, factory: Address): Plan<T> => ({
+const apart = <T>({ calls, read }: CallPlan<T>, factory: Address): CallPlan<T> => ({
   calls: calls.map((one) => ({ ...one, apart: factory })),
   read,
 });
@@ -97,7 +97,7 @@ const decimalsIn = (result: CallResult | undefined): number | undefined => {
   return places === undefined || places > MAX_DECIMALS ? undefined : Number(places);
 };
 
-function planToken(token: Address): Plan<TokenFacts> {
+function planToken(token: Address): CallPlan<TokenFacts> {
   return {
     calls: [
       call(token, "name()"),
@@ -128,10 +128,10 @@ function planToken(token: Address): Plan<TokenFacts> {
  * Reads a pool's state; undefined if the pool holds other tokens than its factory said. A pool that names no tokens has no
  * state. A listed factory's word is trusted.
  */
-function planHonestState(pool: Pool): Plan<PoolRead | undefined> {
+function planHonestState(pool: Pool): CallPlan<PoolRead | undefined> {
   const state = STYLES[pool.style].state(pool);
   if (pool.rank !== UNLISTED_RANK) return state;
-  const held: Plan<readonly (Address | undefined)[]> = {
+  const held: CallPlan<readonly (Address | undefined)[]> = {
     calls: [call(poolContract(pool), "token0()"), call(poolContract(pool), "token1()")],
     read: (results) => results.map(addressAnswer),
   };
@@ -154,7 +154,7 @@ export interface FactsRead {
 }
 
 /** Reads the facts of tokens, and only the decimals of others. */
-export function planFacts(tokens: readonly Address[], others: readonly Address[]): Plan<FactsRead> {
+export function planFacts(tokens: readonly Address[], others: readonly Address[]): CallPlan<FactsRead> {
   const places = others.map((token) => ({
     calls: [call(token, "decimals()")],
     read: ([result]: readonly CallResult[]) => decimalsIn(result),
@@ -184,7 +184,7 @@ export interface MarketRead extends FactsRead {
  * Reads the facts of tokens, the pools' states and liquidity, and the decimals of every token in the pools.
  * @param at the hash of the block that is read, if it is known
  */
-export function planMarket(tokens: readonly Address[], pools: readonly Pool[], at?: Hash): Plan<MarketRead> {
+export function planMarket(tokens: readonly Address[], pools: readonly Pool[], at?: Hash): CallPlan<MarketRead> {
   const held = new Set(pools.flatMap(({ token0, token1 }) => [token0, token1]));
   const others = [...held.difference(new Set(tokens))];
   // Any account can make an unlisted factory, and pools that take all the gas of a call.

@@ -51,7 +51,7 @@ export class Origins {
 }
 
 /** A token's market without its block: `pools` are those that exist, with the settings that no log contains. */
-export type Seen = Pick<Market, "pools" | "states" | "facts" | "decimals" | "factsOf" | "archive">;
+export type SeenMarket = Pick<Market, "pools" | "states" | "facts" | "decimals" | "factsOf" | "archive">;
 
 /** A read of a market, with the header that it was read at. */
 export interface HeadRead extends MarketRead {
@@ -138,7 +138,7 @@ interface Sought {
 }
 
 /** Returns what a read shows of one token. `header`: the block that was read. */
-export function seenIn(read: MarketRead, token: Address, header: PricedBlock): Seen {
+export function seenIn(read: MarketRead, token: Address, header: PricedBlock): SeenMarket {
   const states = new Map<PoolId, Observation>();
   for (const one of read.reads) {
     const state = observed(one, header);
@@ -153,21 +153,21 @@ export function seenIn(read: MarketRead, token: Address, header: PricedBlock): S
  * state, or if the contract was no token then.
  * @throws AppError `chain_moved` (retryable) when the block or a log's block is no longer canonical, `too_many_logs`
  */
-export async function seenAt(source: PastSource, { token, pools }: Sought, block: PricedBlock): Promise<Seen> {
+export async function seenAt(source: PastSource, { token, pools }: Sought, block: PricedBlock): Promise<SeenMarket> {
   const { reader } = source;
   const plan = planMarket([token], pools, block.hash);
   const then = await archived(reader, token, plan, block);
   if (then?.facts.kind === "erc20") return then;
   const { header, results } = await reader.callsAtHead(plan.calls);
   const newest: HeadRead = { header, ...plan.read(results) };
-  const now: Seen = { ...seenIn(newest, token, header), factsOf: "newest" };
+  const now: SeenMarket = { ...seenIn(newest, token, header), factsOf: "newest" };
   if (then !== undefined) return { ...now, states: then.states };
   const { states, archive } = await unlessDisproved(() => fromLogs(source, block, newest));
   return { ...now, states: tradedNow(states, newest), ...(archive === undefined ? {} : { archive }) };
 }
 
 /** Trades with hooks need the block's state. Without it those of today stand in: their pools' confidence is limited anyway. */
-function tradedNow(states: Seen["states"], { reads }: MarketRead): Seen["states"] {
+function tradedNow(states: SeenMarket["states"], { reads }: MarketRead): SeenMarket["states"] {
   const trades = new Map(
     reads.flatMap(({ pool, traded }) => (traded === undefined ? [] : [[pool.id, traded] as const])),
   );
@@ -188,7 +188,7 @@ async function archived(
   token: Address,
   plan: ReturnType<typeof planMarket>,
   block: PricedBlock,
-): Promise<Seen | undefined> {
+): Promise<SeenMarket | undefined> {
   try {
     const seen = seenIn(plan.read(await reader.calls(plan.calls, block.number)), token, block);
     const now = await reader.header(block.number);
@@ -204,7 +204,7 @@ async function fromLogs(
   source: PastSource,
   block: PricedBlock,
   newest: HeadRead,
-): Promise<Pick<Seen, "states" | "archive">> {
+): Promise<Pick<SeenMarket, "states" | "archive">> {
   const { reader, origins } = source;
   const words = new ArchiveWords();
   const found = new Map<PoolId, ChainLog[]>();
@@ -249,7 +249,7 @@ async function fromLogs(
 }
 
 /** What a search through logs has found. */
-interface Search {
+interface SwapSearch {
   readonly block: PricedBlock;
   readonly newest: HeadRead;
   readonly words: ArchiveWords;
@@ -267,8 +267,8 @@ interface Search {
  */
 async function confirmed(
   { origins, finalized }: PastSource,
-  { block, newest, words, found, seen, claims, unseen }: Search,
-): Promise<Pick<Seen, "states" | "archive">> {
+  { block, newest, words, found, seen, claims, unseen }: SwapSearch,
+): Promise<Pick<SeenMarket, "states" | "archive">> {
   for (const { pool } of newest.reads) {
     const logs = found.get(pool.id) ?? [];
     const start = logs.findLastIndex(setsPrice);

@@ -21,7 +21,15 @@ import type { Pool, PoolId } from "../market/pools.ts";
 import { isPriceable, isPricedDirectly, notAToken, type QuoteOptions, refusal } from "../market/quote.ts";
 import { AnnouncedPools } from "./announced-pools.ts";
 import { type MarketRead, planMarket, venueOf } from "./discovery.ts";
-import { type HeadRead, Origins, type PastReader, type PastSource, type Seen, seenAt, seenIn } from "./history.ts";
+import {
+  type HeadRead,
+  Origins,
+  type PastReader,
+  type PastSource,
+  type SeenMarket,
+  seenAt,
+  seenIn,
+} from "./history.ts";
 import { PoolLists, pricingPools, type Subject, unknownExchange, type Wanted } from "./pool-lists.ts";
 import { Journal } from "./price-streams.ts";
 
@@ -433,7 +441,7 @@ export class Markets {
   async withPools(market: Market, token: Address, more: readonly Pool[], reader?: PastReader): Promise<Market> {
     const { block } = market;
     const pools = [...more, ...this.#onward(market, token, more)];
-    let seen: Seen;
+    let seen: SeenMarket;
     if (market.isPast) seen = await seenAt(this.pastSource(reader), { token, pools }, block);
     else {
       const plan = planMarket([token], pools, block.hash);
@@ -462,7 +470,7 @@ export class Markets {
     );
   }
 
-  #market(seen: Seen, { number, hash, timestamp }: PricedBlock, isPast: boolean): Market {
+  #market(seen: SeenMarket, { number, hash, timestamp }: PricedBlock, isPast: boolean): Market {
     return { ...seen, chain: this.#options.chain, block: { number, hash, timestamp }, isPast };
   }
 }

@@ -18,7 +18,7 @@ import type { BlockHeader, Call, CallsAtHead, ChainReader } from "../../rpc/port
 import type { TokenFacts } from "../market/market.ts";
 import { otherToken, type Pool, type PoolId } from "../market/pools.ts";
 import { isPriceable } from "../market/quote.ts";
-import { both, type Plan, together } from "../styles/abi.ts";
+import { both, type CallPlan, together } from "../styles/abi.ts";
 import type { Venue } from "../styles/style.ts";
 import { announced, CREATION_TOPICS, STYLES, TIER_TOPICS } from "../styles/styles.ts";
 import {
@@ -96,10 +96,10 @@ interface Asking<T> {
   readonly styles: FoundAt["styles"];
   readonly isReferenceKnown: boolean;
   /** What is read besides. */
-  readonly beside: Plan<T>;
+  readonly beside: CallPlan<T>;
 }
 
-interface Asked<T> {
+interface AskedPools<T> {
   readonly header: BlockHeader;
   readonly beside: T;
   readonly reference: readonly Pool[];
@@ -241,10 +241,13 @@ export class PoolLists {
   }
 
   /** Asks venues for the pools of tokens, and for those of the reference tokens, in one round trip. */
-  async #ask<T>(wanted: readonly Wanted[], { venues, styles, isReferenceKnown, beside }: Asking<T>): Promise<Asked<T>> {
+  async #ask<T>(
+    wanted: readonly Wanted[],
+    { venues, styles, isReferenceKnown, beside }: Asking<T>,
+  ): Promise<AskedPools<T>> {
     const { callsAtHead } = this.#options;
     const shared = both(beside, planPairs(isReferenceKnown ? [] : venues, this.#referencePairs));
-    const plans: Plan<FoundOwn>[] = [];
+    const plans: CallPlan<FoundOwn>[] = [];
     for (const one of wanted) {
       // A token takes a millisecond.
       if (plans.length > 0) await yieldToEventLoop();
@@ -284,7 +287,7 @@ export class PoolLists {
   }
 
   /** Reads the tiers that are not known, and the pools of these pairs at those that the data lack. */
-  #planUnreadTiers(pairs: readonly (readonly [Address, Address])[]): Plan<Tiers> {
+  #planUnreadTiers(pairs: readonly (readonly [Address, Address])[]): CallPlan<Tiers> {
     const unread = this.#venues.filter(({ factory }) => this.#tiers.of(factory) === undefined);
     return planTiers(unread, pairs);
   }
@@ -317,7 +320,7 @@ export class PoolLists {
     { token, unlisted }: Wanted,
     venues: readonly Venue[],
     styles: ReadonlyMap<Address, PoolStyle | undefined>,
-  ): Plan<FoundOwn> {
+  ): CallPlan<FoundOwn> {
     const { chain } = this.#options;
     const style = unlisted === undefined ? undefined : styles.get(unlisted);
     const pairs = this.#references.filter((quote) => quote !== token).map((quote) => [token, quote] as const);
@@ -434,7 +437,7 @@ export function pricingPools(chain: Chain, { token, own, reference, unlistedPool
   return [...needed, ...unlistedPools];
 }
 
-const NO_POOLS: Plan<Pool[]> = { calls: [], read: () => [] };
+const NO_POOLS: CallPlan<Pool[]> = { calls: [], read: () => [] };
 
 const listOf = (pools: readonly Pool[], { number, hash }: BlockRef): PoolList => ({
   pools: new Map(pools.map((pool) => [pool.id, pool])),

@@ -147,7 +147,7 @@ const TAIL = 256;
 /** Streams whose tails are kept: some 10 KB each. */
 const MAX_TAILS = 2_000;
 
-interface Tail {
+interface StreamTail {
   readonly version: number;
   readonly state: PriceState;
 }
@@ -174,7 +174,7 @@ interface JournalOptions {
 
 export class Journal {
   readonly #options: JournalOptions;
-  readonly #tails = new LRUCache<StreamName, Tail>({ max: MAX_TAILS });
+  readonly #tails = new LRUCache<StreamName, StreamTail>({ max: MAX_TAILS });
   /** Appends of this process wait for each other. One append alone would conflict with the next. */
   readonly #turns = new LRUCache<StreamName, Semaphore>({ max: MAX_TAILS });
 
@@ -221,7 +221,7 @@ export class Journal {
   }
 
   /** Returns what the stream says. @param isMoved true if another process has written to it */
-  async #tail(stream: StreamName, isMoved: boolean): Promise<Tail> {
+  async #tail(stream: StreamName, isMoved: boolean): Promise<StreamTail> {
     const { log } = this.#options;
     const kept = this.#tails.get(stream);
     if (kept !== undefined && !isMoved) return kept;

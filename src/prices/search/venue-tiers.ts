@@ -6,7 +6,7 @@
 import type { Address } from "../../core/hex.ts";
 import type { BlockRef } from "../../events/types.ts";
 import type { Pool } from "../market/pools.ts";
-import { type Plan, together } from "../styles/abi.ts";
+import { type CallPlan, together } from "../styles/abi.ts";
 import { inAddressOrder, poolOf, type Venue } from "../styles/style.ts";
 import { STYLES } from "../styles/styles.ts";
 import type { TierQuestion, TiersRead } from "../styles/tiers.ts";
@@ -37,7 +37,7 @@ export function askedVenue(venue: Venue, read: readonly number[] | undefined): V
 }
 
 /** Reads the tiers of venues, and their pools of these pairs at the tiers that a venue isn't asked for. */
-export function planTiers(venues: readonly Venue[], pairs: TierQuestion["pairs"]): Plan<Tiers> {
+export function planTiers(venues: readonly Venue[], pairs: TierQuestion["pairs"]): CallPlan<Tiers> {
   const able = venues.flatMap((venue) => {
     const { tiers } = STYLES[venue.style];
     const { factory } = venue;

@@ -81,13 +81,13 @@ function clean(bytes: Buffer): string {
 }
 
 /** Calls, and the decoder of their results. */
-export interface Plan<T> {
+export interface CallPlan<T> {
   readonly calls: readonly Call[];
   read(results: readonly CallResult[]): T;
 }
 
 /** Joins several plans; the results are in the same order. */
-export function together<T>(plans: readonly Plan<T>[]): Plan<T[]> {
+export function together<T>(plans: readonly CallPlan<T>[]): CallPlan<T[]> {
   return {
     calls: plans.flatMap((plan) => plan.calls),
     read(results) {
@@ -102,7 +102,7 @@ export function together<T>(plans: readonly Plan<T>[]): Plan<T[]> {
 }
 
 /** Joins two plans with different results. */
-export function both<A, B>(first: Plan<A>, second: Plan<B>): Plan<readonly [A, B]> {
+export function both<A, B>(first: CallPlan<A>, second: CallPlan<B>): CallPlan<readonly [A, B]> {
   return {
     calls: [...first.calls, ...second.calls],
     read: (results) => [

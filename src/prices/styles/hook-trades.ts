@@ -9,7 +9,7 @@ import { addressWord, wordOf } from "../../rpc/calls.ts";
 import type { CallResult } from "../../rpc/port.ts";
 import type { HookTrade, Pool, PoolId } from "../market/pools.ts";
 import { type Rational, rational, ZERO } from "../market/rational.ts";
-import { abiWords, type Plan } from "./abi.ts";
+import { abiWords, type CallPlan } from "./abi.ts";
 // The creation code by solc 0.8.37 over its IR with 200 runs, for the EVM of Paris, without metadata. A test compiles it anew.
 import HOOK_TRADES from "./hook-trades.txt";
 import { MILLION } from "./trade.ts";
@@ -29,7 +29,7 @@ export const needsTrade = ({ key }: Pick<Pool, "key">): boolean =>
  * Tries those of the pools that need it. Each of them has an answer.
  * @param at the hash of the block, if it is known: hooks can't foresee the trader's address and the hash of its code then
  */
-export function planHookTrades(pools: readonly Pool[], at: Hash | undefined): Plan<ReadonlyMap<PoolId, HookTrade>> {
+export function planHookTrades(pools: readonly Pool[], at: Hash | undefined): CallPlan<ReadonlyMap<PoolId, HookTrade>> {
   const able = pools.filter(needsTrade);
   const calls = Array.from({ length: Math.ceil(able.length / POOLS_PER_CALL) }, (_, index) =>
     able.slice(index * POOLS_PER_CALL, (index + 1) * POOLS_PER_CALL),

@@ -7,7 +7,7 @@ import { type Address, ZERO_ADDRESS } from "../../core/hex.ts";
 import { addressWord, selectorOf, wordOf } from "../../rpc/calls.ts";
 import type { CallResult } from "../../rpc/port.ts";
 import type { Pool } from "../market/pools.ts";
-import { abiWord, abiWords, addressAt, type Plan } from "./abi.ts";
+import { abiWord, abiWords, addressAt, type CallPlan } from "./abi.ts";
 // The creation code by solc 0.8.37 over its IR with 200 runs, for the EVM of Paris, without metadata. A test compiles it anew.
 import LAUNCH_FINDER from "./launch-finder.txt";
 import type { Venue } from "./style.ts";
@@ -19,7 +19,7 @@ const TOKENS_PER_CALL = 40;
 const WORDS = 7;
 
 /** Finds the pools that a venue's launchpads name for tokens. */
-export function planLaunches(venue: Venue, tokens: readonly Address[]): Plan<Pool[]> {
+export function planLaunches(venue: Venue, tokens: readonly Address[]): CallPlan<Pool[]> {
   const pads = (venue.launchpads ?? []).filter(({ getters = [] }) => getters.length > 0);
   const parts = Array.from({ length: pads.length === 0 ? 0 : Math.ceil(tokens.length / TOKENS_PER_CALL) }, (_, at) =>
     tokens.slice(at * TOKENS_PER_CALL, (at + 1) * TOKENS_PER_CALL),

@@ -5,7 +5,7 @@
 import { addressWord, wordOf } from "../../rpc/calls.ts";
 import type { CallResult } from "../../rpc/port.ts";
 import { MOVED, type Pool, type PoolId, squareRoot } from "../market/pools.ts";
-import { abiWords, type Plan } from "./abi.ts";
+import { abiWords, type CallPlan } from "./abi.ts";
 // The creation code by solc 0.8.37 over its IR with 200 runs, for the EVM of Paris, without metadata. A test compiles it anew.
 import LIQUIDITY_METER from "./liquidity-meter.txt";
 import { poolContract, type Style } from "./style.ts";
@@ -73,7 +73,7 @@ function packed(pools: readonly Measurable[]): Measurable[][] {
  * Measures those pools that have concentrated liquidity. A pool is missing if it does not answer like one of its style, or
  * if the node doesn't run such calls.
  */
-export function planLiquidity(pools: readonly Pool[]): Plan<ReadonlyMap<PoolId, MeasuredPool>> {
+export function planLiquidity(pools: readonly Pool[]): CallPlan<ReadonlyMap<PoolId, MeasuredPool>> {
   const able = pools.flatMap((pool): Measurable[] => {
     const { meter } = STYLES[pool.style];
     return meter === undefined ? [] : [{ pool, meter }];

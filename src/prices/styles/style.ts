@@ -8,7 +8,7 @@ import { type Address, type Hash, ZERO_ADDRESS } from "../../core/hex.ts";
 import { addressWord } from "../../rpc/calls.ts";
 import type { Call, CallResult, ChainLog } from "../../rpc/port.ts";
 import type { HookTrade, Observation, Pool, PoolId, Reading } from "../market/pools.ts";
-import { addressAnswer, answer, call, type Plan } from "./abi.ts";
+import { addressAnswer, answer, type CallPlan, call } from "./abi.ts";
 import type { ReadTiers } from "./tiers.ts";
 
 /** A factory and how to find pools through it. */
@@ -110,7 +110,7 @@ export type ExactTrades = {
   | {
       readonly kind: "ranges";
       /** Reads a pool's state for its ticks. */
-      read(pool: Pool): Plan<TickedRead>;
+      read(pool: Pool): CallPlan<TickedRead>;
       /** First topics of the logs that tell the ticks of a past block, and what a swap cost there by them. */
       readonly past?: {
         readonly topics: readonly Hash[];
@@ -156,9 +156,9 @@ export interface Style {
   /** Without it the depth of a trade is not computed. */
   readonly exact?: ExactTrades;
   /** Finds the pools of two tokens. */
-  find(venue: Venue, tokenA: Address, tokenB: Address): Plan<Pool[]>;
+  find(venue: Venue, tokenA: Address, tokenB: Address): CallPlan<Pool[]>;
   /** Reads a pool's settings, state and balances. */
-  state(pool: Pool): Plan<PoolRead>;
+  state(pool: Pool): CallPlan<PoolRead>;
 }
 
 export const ofState = (reading: Reading | undefined): PoolChange | undefined => reading && { kind: "state", reading };
@@ -176,7 +176,7 @@ export function findByCalls(
   venue: Venue,
   [tokenA, tokenB]: readonly [Address, Address],
   lookups: readonly Lookup[],
-): Plan<Pool[]> {
+): CallPlan<Pool[]> {
   const [token0, token1] = inAddressOrder(tokenA, tokenB);
   const pair = [addressWord(token0), addressWord(token1)];
   return {
@@ -204,7 +204,7 @@ export function readContract(
   pool: Pool,
   signatures: readonly string[],
   decode: (results: readonly CallResult[]) => Pick<PoolRead, "reading" | "changedAt"> & { readonly pool?: Pool },
-): Plan<PoolRead> {
+): CallPlan<PoolRead> {
   const contract = poolContract(pool);
   const holder = addressWord(contract);
   const balances = [pool.token0, pool.token1].map((token) => call(token, "balanceOf(address)", holder));

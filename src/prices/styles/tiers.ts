@@ -6,7 +6,7 @@
 import type { Address } from "../../core/hex.ts";
 import { addressWord, wordOf } from "../../rpc/calls.ts";
 import type { CallResult } from "../../rpc/port.ts";
-import { abiWord, abiWords, addressAt, answer, call, type Plan } from "./abi.ts";
+import { abiWord, abiWords, addressAt, answer, type CallPlan, call } from "./abi.ts";
 // The creation code by solc 0.8.37 over its IR with 200 runs, for the EVM of Paris, without metadata. A test compiles it anew.
 import TIER_FINDER from "./tier-finder.txt";
 
@@ -31,7 +31,7 @@ export interface TiersRead {
 }
 
 /** Reads the tiers of a factory; undefined for a contract that doesn't tell any. */
-export type ReadTiers = (question: TierQuestion) => Plan<TiersRead | undefined>;
+export type ReadTiers = (question: TierQuestion) => CallPlan<TiersRead | undefined>;
 
 /** The numbers of a list that begins at a word; undefined for other data. */
 function listAt(data: string, place: number): readonly bigint[] | undefined {
@@ -68,8 +68,8 @@ function foundIn(result: CallResult | undefined, pairs: TierQuestion["pairs"]): 
 function planTiers(
   isBySpacing: boolean,
   question: TierQuestion,
-  byGetters: Plan<readonly number[] | undefined>,
-): Plan<TiersRead | undefined> {
+  byGetters: CallPlan<readonly number[] | undefined>,
+): CallPlan<TiersRead | undefined> {
   const hasAll = question.pairs.length <= MAX_PAIRS;
   const pairs = hasAll ? question.pairs : [];
   return {

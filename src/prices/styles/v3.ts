@@ -6,7 +6,7 @@
 import { wordOf } from "../../rpc/calls.ts";
 import type { CallResult, ChainLog } from "../../rpc/port.ts";
 import type { Pool, Reading } from "../market/pools.ts";
-import { abiWords, answer, both, call, type Plan, signedWord, tickIn, topicOf } from "./abi.ts";
+import { abiWords, answer, both, type CallPlan, call, signedWord, tickIn, topicOf } from "./abi.ts";
 import {
   findByCalls,
   ofState,
@@ -77,7 +77,7 @@ const EVENTS: Style["events"] = {
 /** Reads a pool's ticks by its getters. */
 const readTicks =
   (state: Style["state"]) =>
-  (pool: Pool): Plan<TickedRead> => {
+  (pool: Pool): CallPlan<TickedRead> => {
     const contract = poolContract(pool);
     const spacing = { calls: [call(contract, "tickSpacing()")], read: ([said]: readonly CallResult[]) => answer(said) };
     const plan = both(state(pool), spacing);

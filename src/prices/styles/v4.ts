@@ -9,7 +9,7 @@ import { type Address, type Hash, ZERO_ADDRESS } from "../../core/hex.ts";
 import { addressWord, wordOf } from "../../rpc/calls.ts";
 import type { Call, CallResult, ChainLog } from "../../rpc/port.ts";
 import type { Pool, PoolId, PoolKey, Reading } from "../market/pools.ts";
-import { abiWord, abiWords, addressAt, answer, both, call, type Plan, signedWord, tickIn, topicOf } from "./abi.ts";
+import { abiWord, abiWords, addressAt, answer, both, type CallPlan, call, signedWord, tickIn, topicOf } from "./abi.ts";
 import {
   inAddressOrder,
   ofState,
@@ -129,7 +129,7 @@ export const mayChangeAmounts = (hooks: Address): boolean => (BigInt(hooks) & RE
 /** True if hooks at this address act before a swap, and may set its fee. */
 const actsBeforeSwap = (hooks: Address): boolean => (BigInt(hooks) & ACTS_BEFORE_SWAP) !== 0n;
 
-function state(pool: Pool): Plan<PoolRead> {
+function state(pool: Pool): CallPlan<PoolRead> {
   return {
     // Slot 0, two sums of fees, and the liquidity in range.
     calls: [call(pool.factory, "extsload(bytes32,uint256)", slotOf(pool.id), wordOf(4))],
@@ -148,7 +148,7 @@ function swapFees(protocolFee: bigint, own: bigint): SwapFees {
   return [whole(BigInt.asUintN(12, protocolFee)), whole(protocolFee >> 12n)];
 }
 
-function readTicks(pool: Pool): Plan<TickedRead> {
+function readTicks(pool: Pool): CallPlan<TickedRead> {
   const slot0 = { calls: [slotAt(pool, "slot0")], read: ([said]: readonly CallResult[]) => answer(said) };
   const plan = both(state(pool), slot0);
   return {

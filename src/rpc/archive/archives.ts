@@ -418,7 +418,7 @@ function restUnlessSound(archives: Archives, witness: HistorySource, error: unkn
 }
 
 type Tail<T extends readonly unknown[]> = T extends readonly [unknown, ...infer Rest] ? Rest : never;
-type Told = readonly [source: HistorySource, logs: readonly ChainLog[]];
+type ToldBySource = readonly [source: HistorySource, logs: readonly ChainLog[]];
 
 /**
  * True if two archives told the same. Where they differ, the node's receipts of the first such block say which one lies:
@@ -428,8 +428,8 @@ type Told = readonly [source: HistorySource, logs: readonly ChainLog[]];
 async function isSame(
   { reader, archives }: { readonly reader: RpcChainReader; readonly archives: Archives },
   filter: LogFilter,
-  [source, logs]: Told,
-  [witness, second]: Told,
+  [source, logs]: ToldBySource,
+  [witness, second]: ToldBySource,
 ): Promise<boolean> {
   const block = ToldBlocks.of(logs).firstDifference(ToldBlocks.of(second));
   if (block === undefined) return true;

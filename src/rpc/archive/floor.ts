@@ -6,7 +6,7 @@ import type { BlockRange } from "../../events/types.ts";
 import { ArchiveError } from "./port.ts";
 
 /** An answer, as far as progress is concerned. */
-interface Progress extends BlockRange {
+interface ReadProgress extends BlockRange {
   readonly tookMs: number;
   /** Logs or transfers that it holds. */
   readonly lines: number;
@@ -46,7 +46,7 @@ export class ProgressFloor {
   }
 
   /** Counts a part. Returns true if it ends a stretch that was fast enough. @throws ArchiveError `retry` if too slow */
-  passed({ fromBlock, toBlock, tookMs, lines }: Progress): boolean {
+  passed({ fromBlock, toBlock, tookMs, lines }: ReadProgress): boolean {
     // The last part may be small, and nothing follows it.
     if (toBlock >= this.#toBlock) return true;
     const blocks = toBlock - fromBlock + 1 + lines / LINES_PER_BLOCK;

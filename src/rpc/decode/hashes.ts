@@ -6,7 +6,7 @@ import { encodeRlp, keccak256 } from "ethers";
 import type { Hash } from "../../core/hex.ts";
 import { yieldToEventLoop } from "../../core/turns.ts";
 
-type Fields = Readonly<Record<string, unknown>>;
+type BlockFields = Readonly<Record<string, unknown>>;
 
 const HEX = /^0x(?:[0-9a-f]{2})*$/i;
 const QUANTITY = /^0x[0-9a-f]{1,64}$/i;
@@ -90,7 +90,7 @@ export const AVALANCHE_FIELDS: readonly string[] = AVALANCHE.map(([name]) => nam
  * The hash that a header's fields make, as JSON-RPC names them. Undefined if a field is missing or unreadable: chains
  * exist whose headers have other ones.
  */
-export function headerHash(header: Fields): Hash | undefined {
+export function headerHash(header: BlockFields): Hash | undefined {
   const first = FIRST.map(([name, read]) => read(header[name]));
   const isAvalanche = header["extDataHash"] !== undefined && header["extDataHash"] !== null;
   const later = (isAvalanche ? AVALANCHE : ETHEREUM).map(([name, read]) => {
@@ -106,12 +106,12 @@ export function headerHash(header: Fields): Hash | undefined {
 
 /** True if the fields of an `eth_getBlockByNumber` answer make its hash. */
 export function isHashed(wire: unknown): boolean {
-  const header = (wire ?? {}) as Fields;
+  const header = (wire ?? {}) as BlockFields;
   return headerHash(header) === String(header["hash"]).toLowerCase();
 }
 
 /** Encodes a receipt for the trie. Undefined if it isn't readable. */
-function encodedReceipt(receipt: Fields): string | undefined {
+function encodedReceipt(receipt: BlockFields): string | undefined {
   const logs = receipt["logs"];
   const type = scalar(receipt["type"] ?? 0);
   // Before Byzantium a receipt had the state's root in the place of the status.
@@ -120,7 +120,7 @@ function encodedReceipt(receipt: Fields): string | undefined {
   const bloom = bytes(receipt["logsBloom"]);
   if (!Array.isArray(logs) || [type, outcome, gas, bloom].includes(undefined)) return undefined;
   const own: [string, string[], string][] = [];
-  for (const log of logs as Fields[]) {
+  for (const log of logs as BlockFields[]) {
     const [address, data, topics] = [bytes(log?.["address"]), bytes(log?.["data"]), log?.["topics"]];
     if (address === undefined || data === undefined || !Array.isArray(topics)) return undefined;
     if (!topics.every((topic) => bytes(topic) !== undefined)) return undefined;
@@ -145,7 +145,7 @@ export async function receiptsRoot(receipts: readonly unknown[]): Promise<Hash |
   const leaves: Leaf[] = [];
   for (const [index, receipt] of receipts.entries()) {
     if (index % AT_ONCE === AT_ONCE - 1) await yieldToEventLoop();
-    const value = typeof receipt === "object" && receipt !== null ? encodedReceipt(receipt as Fields) : undefined;
+    const value = typeof receipt === "object" && receipt !== null ? encodedReceipt(receipt as BlockFields) : undefined;
     if (value === undefined) return undefined;
     leaves.push({ path: encodeRlp(scalar(index) as string).slice(2), value });
   }

@@ -82,7 +82,7 @@ type Operation<T> = (endpoint: Endpoint, abandoned: AbortSignal) => Promise<T>;
 type BulkOperation<T> = (endpoint: Endpoint, span: number, abandoned: AbortSignal, parts: number) => Promise<T>;
 
 /** How a request selects its endpoints and makes its attempts. */
-interface Plan<T> {
+interface AttemptPlan<T> {
   readonly failover: Failover;
   /** Selects an endpoint that has not refused. Waits until one has room, if that counts. @throws the refusal if none */
   select(refusals: Refusals): Endpoint | Promise<Endpoint>;
@@ -339,7 +339,7 @@ export class EndpointPool {
   /** Carries out a plan, and repeats it with backoff after retryable errors. @throws RpcError, AppError like `run` */
   async #request<T>(
     { attempts = 4, signal = Budget.current?.signal, meta, isUngated = false }: RunOptions,
-    plan: Plan<T>,
+    plan: AttemptPlan<T>,
   ): Promise<T> {
     if (!isUngated && this.gate !== undefined) await this.gate();
     const refusals = new Refusals();
@@ -373,7 +373,7 @@ export class EndpointPool {
   }
 
   /** Asks one endpoint after the other until one does not refuse for a reason of its own. */
-  async #withFailover<T>({ failover, select, attempt, release }: Plan<T>, refusals: Refusals): Promise<T> {
+  async #withFailover<T>({ failover, select, attempt, release }: AttemptPlan<T>, refusals: Refusals): Promise<T> {
     for (;;) {
       const endpoint = await select(refusals);
       try {

@@ -22,7 +22,7 @@ const KNOWN_MS = 600_000;
 /** The calls by which a range is looked at, if nothing is missing. */
 export const LOOK_CALLS = { eth_getBlockByNumber: 4, eth_getLogs: 1 } as const;
 
-interface Known {
+interface KnownHorizon {
   /** The lowest block from which on logs were shown, or nothing contradicts that they are there. */
   readonly shown: number;
   /** The first block with logs, if older ones were dropped, and until when that is believed, on the monotonic clock. */
@@ -39,7 +39,7 @@ const headersOf = (endpoint: Endpoint, numbers: readonly number[]) =>
 
 export class LogHorizon {
   readonly #clock: Clock;
-  readonly #known = new Map<Endpoint, Known>();
+  readonly #known = new Map<Endpoint, KnownHorizon>();
 
   constructor(clock: Clock) {
     this.#clock = clock;

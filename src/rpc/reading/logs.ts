@@ -66,7 +66,7 @@ interface LogRequest extends LogFilter, RequiredBlock {
 }
 
 /** A verified answer. */
-interface Asked extends SortedLogs {
+interface AskedLogs extends SortedLogs {
   /** Includes the logs that were filtered out. */
   readonly count: number;
   readonly endpoint: Endpoint;
@@ -257,7 +257,7 @@ export class LogReader {
    * Replaces faulty logs by those of their blocks' receipts. A contract whose logs are faulty there, too, is in doubt.
    * @throws LogsInDoubtError, RpcError `lie` if the faults name neither block nor contract
    */
-  async #mended(filter: LogRequest, { logs, faults, endpoint }: Asked, sources: Sources): Promise<ChainLog[]> {
+  async #mended(filter: LogRequest, { logs, faults, endpoint }: AskedLogs, sources: Sources): Promise<ChainLog[]> {
     const { topics, only, fromBlock } = filter;
     const asked = only === undefined ? filter.addresses : [...only];
     const [first] = faults as [LogFault];
@@ -423,7 +423,7 @@ export class LogReader {
     const { fromBlock, toBlock, requiredBlock, only, stretch, requests } = filter;
     // A single block cannot be split, so after a refusal for size another endpoint is asked.
     const failover = fromBlock === toBlock ? "any" : "lacking";
-    const ask = async (endpoint: Endpoint): Promise<Asked> => {
+    const ask = async (endpoint: Endpoint): Promise<AskedLogs> => {
       if (requests !== undefined && requests.left-- <= 0) {
         throw new AppError("the range takes more requests than the caller's limit", { code: "too_many_logs" });
       }
@@ -457,7 +457,7 @@ export class LogReader {
       return { logs, faults: faults.filter(isOwn), count: all.length, endpoint };
     };
     const options = { meta: { fromBlock, toBlock }, failover, ...(signal ? { signal } : {}) } as const;
-    const asked = await leastFaulty<Asked>((accept) =>
+    const asked = await leastFaulty<AskedLogs>((accept) =>
       this.#pool.run(async (endpoint) => accept(await ask(endpoint)), options),
     );
     sources.add(fromBlock, toBlock, asked.endpoint);

@@ -102,8 +102,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "take an endpoint that is behind for one that can't give a contract's logs",
     file: "src/rpc/reading/headers.ts",
-    find: "if (behind === undefined) return;",
-    replace: "return;",
+    find: "if (behind === undefined) throw again.reason;",
+    replace: "throw again.reason;",
   },
   {
     name: "believe headers that no longer make their hash",

@@ -298,6 +298,26 @@ describe("the repository", () => {
     expect(dead).toEqual([]);
   });
 
+  test("has documents whose links to headings lead to one", () => {
+    const dead: string[] = [];
+    for (const file of documents()) {
+      for (const [, path = "", heading] of readFileSync(file, "utf8").matchAll(/\]\(([^)\s#]*)#([^)]+)\)/g)) {
+        if (/^https?:/.test(path)) continue;
+        const target = path === "" ? file : resolve(dirname(file), path);
+        const headings = target.endsWith(".md") ? readFileSync(target, "utf8").matchAll(/^#+ (.+)$/gm) : [];
+        // As GitHub names them.
+        const names = [...headings].map(([, text = ""]) =>
+          text
+            .toLowerCase()
+            .replace(/[^\p{L}\p{N}\s_-]/gu, "")
+            .replaceAll(" ", "-"),
+        );
+        if (!names.includes(heading as string)) dead.push(`${relative(ROOT, file)}: ${path}#${heading}`);
+      }
+    }
+    expect(dead).toEqual([]);
+  });
+
   test("names every file of a room, or its folder, on the room's page, and lists no file that is gone", () => {
     const wrong: string[] = [];
     for (const room of rooms) {

@@ -62,6 +62,11 @@ const READ_BYTES = 256 * 1024;
 const SLICE = 500;
 /** The same for a hydration, which a request waits for: 1 ms. */
 const HYDRATION_SLICE = 5_000;
+/**
+ * Reads of the log for the next page that may be folded. The event that allows the fold of an earlier one stands right behind
+ * it, perhaps in the next page. All the rest of a stream may be gigabytes, if the chain is far behind.
+ */
+const MOST_READS = 2;
 /** Most bytes of buffered events. A fold that falls behind by more reads the log. */
 const MAX_BUFFERED_BYTES = 4 * 1024 * 1024;
 
@@ -288,13 +293,15 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
   ): Promise<readonly Recorded<E>[]> {
     const { log, projection } = this.#options;
     const options = { maxBytes: READ_BYTES, isReadingOn: to === Number.POSITIVE_INFINITY };
-    let page = appended.take(state.version + 1, READ_BYTES);
-    for (;;) {
+    const taken = appended.take(state.version + 1, READ_BYTES);
+    let page: readonly Recorded<E>[] = taken;
+    for (let reads = 0; ; reads++) {
       const count = projection.foldable?.(stream, page) ?? page.length;
       if (count > 0) {
-        appended.putBack(page.slice(count));
+        appended.putBack(taken.slice(count));
         return page.slice(0, count);
       }
+      if (reads === MOST_READS) break;
       const last = page.at(-1)?.version ?? state.version;
       const next = last < to ? await log.read(stream, { ...options, from: last + 1 }) : [];
       if (next.length === 0) break;
@@ -302,7 +309,7 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
     }
     const waiting = page.at(-1)?.version;
     if (waiting !== undefined) this.#waiting.set(stream, waiting);
-    appended.putBack(page);
+    appended.putBack(taken);
     return [];
   }
 

@@ -428,10 +428,10 @@ export class Channel {
     const message = messageOfEvent(stream, collection, recorded);
     const upTo = (block: number) => messageOfEvent(stream, collection, recorded, block);
     const messageUpTo = message?.type === "transfers" ? upTo : undefined;
-    const unsent = this.#unsent.get(chainId) ?? [];
-    const before =
-      event.type === "BlocksReverted" ? withoutOrphaned(unsent, stream, event.ancestor.number) : [...unsent];
-    this.#unsent.set(chainId, [...before, { stream, version, block, message, messageUpTo }]);
+    const held = this.#unsent.get(chainId) ?? [];
+    const unsent = event.type === "BlocksReverted" ? withoutOrphaned(held, stream, event.ancestor.number) : held;
+    unsent.push({ stream, version, block, message, messageUpTo });
+    this.#unsent.set(chainId, unsent);
     if (chain?.isMoving !== true) this.#sendUnsent(chainId);
   }
 

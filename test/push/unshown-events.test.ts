@@ -93,6 +93,33 @@ test("has folded a collection when the head is shown, also one that is hydrated 
   expect(ends.filter((end) => end !== undefined && end !== 10)).toEqual([]);
 });
 
+test("reads a stream no further than the next pages, however much of it the chain doesn't show yet", async () => {
+  let reads = 0;
+  const counted = new Proxy(log, {
+    get: (target, name) => {
+      if (name === "read") reads++;
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+  const late = new ShowingProcess(counted);
+  await late.show();
+  const transfers = Array.from({ length: 8_000 }, (_, id) => ({
+    ...{ kind: TransferKind.erc721, from: 0, to: 1, id: BigInt(100 + id), amount: 1n },
+  }));
+  for (let block = 10; block < 60; block++) {
+    const columns = columnsOf(transfers.map((one) => ({ ...one, block, id: one.id + BigInt(block * 100_000) })));
+    await append({ ...followed(block), count: transfers.length, transfers: columns } as NftEvent);
+    await chain.advance(block);
+  }
+  reads = 0;
+  expect((await late.projections.get(1, address)).end?.number).toBe(9);
+  expect(reads).toBeLessThan(6);
+  await late.show();
+  expect((await late.projections.get(1, address)).end?.number).toBe(59);
+  await late.close();
+});
+
 test("waits for the chain to show the branch, not only to reach the height", async () => {
   const heard = await subscribe();
   const greeting = heard();

@@ -333,7 +333,7 @@ export class PublishedChain implements ChainView {
   /**
    * True if readers may see what was recorded at a place: the version after it is shown, or the version itself with a head
    * that has the block. The follower records blocks before the head that they lead to. After a reorganisation the head may
-   * be lower again. At the end of the running move counts, too.
+   * be lower again. During a move, what is shown at its end counts.
    */
   shows({ chainVersion, block }: ChainPlace): boolean {
     const { version, head } = this.#next ?? this.#state;

@@ -1,7 +1,7 @@
 /**
  * Turns of the thread that serves requests. Long work yields between its slices, and questions start in turns: one slice
  * per turn of the event loop, by turns between the keys. While several keys ask, a key rests after each of its slices for
- * as long as the slice took, so that it leaves half of the thread to the others.
+ * as long as the slice took. So the others find the thread free about half of the time.
  */
 import { Budget } from "./budget.ts";
 import { systemClock } from "./clock.ts";
@@ -112,7 +112,7 @@ class Turns {
 
 const turns = new Turns();
 
-/** Notes a request of a key, so that other keys leave it half of the thread for a while. */
+/** Notes a request of a key, so that other keys rest between their slices for a while. */
 export const noteRequest = (key: Requester): void => turns.note(key);
 
 /**

@@ -4,7 +4,7 @@
  * when pages show its block, and is serialised once for all subscribers. Uses sockets only through `Peer`.
  */
 
-import type { Moved } from "../chain/view.ts";
+import type { Moved, PublishedChain } from "../chain/view.ts";
 import { type SharedWork, UNSHARED } from "../core/budget.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, invariant, isAbort, Refusal } from "../core/errors.ts";
@@ -22,7 +22,8 @@ import {
 } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { Collection } from "../nft/collections/collection.ts";
-import { type HotCollections, placeOf } from "../nft/collections/hot-collections.ts";
+import { placeOf } from "../nft/collections/event-place.ts";
+import type { HotCollections } from "../nft/collections/hot-collections.ts";
 import type { Delay, Verdict } from "../nft/indexing/candidates.ts";
 import type { Demand } from "../nft/indexing/demand.ts";
 import { currentBlock, type PageChain } from "../nft/walks/snapshot.ts";
@@ -52,12 +53,7 @@ import { PriceFeed, PriceSubscription } from "./price-feed.ts";
 import { type Connection, type Peer, StreamSubscription, type UnsentEvent, withoutOrphaned } from "./subscription.ts";
 
 /** The shown chain, and its moves. */
-interface ChainClock extends PageChain {
-  /** True while collections are brought to a head that is not shown yet. */
-  readonly isMoving: boolean;
-  /** Shows all that the log has. */
-  newest(): Promise<void>;
-}
+type ChainClock = PageChain & Pick<PublishedChain, "isMoving" | "newest">;
 
 export interface ChannelOptions {
   readonly log: EventLog;

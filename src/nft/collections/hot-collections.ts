@@ -2,7 +2,7 @@
  * The collections in memory: a cache of projections that is never ahead of the shown chain, with snapshots of large
  * histories, and a report of blocks in which a followed collection lacks a transfer.
  */
-import type { ChainPlace } from "../../chain/view.ts";
+import type { PublishedChain } from "../../chain/view.ts";
 import type { Address } from "../../core/hex.ts";
 import type { Logger } from "../../core/logger.ts";
 import {
@@ -17,19 +17,14 @@ import {
 import type { EventLog } from "../../log/event-log.ts";
 import { HotStreams } from "../../log/hot-streams.ts";
 import { type Collection, evolveInSlices, initialState, sizeOf } from "./collection.ts";
+import { foldableOf } from "./event-place.ts";
 import { fromHeadline } from "./headline.ts";
 import type { Snapshots } from "./snapshots.ts";
 
 /** Called after each folded event. */
 type CollectionListener = (stream: StreamName, collection: Collection, recorded: Recorded<NftEvent>) => void;
 
-/** The chain as it is shown. */
-interface ChainClock {
-  /** True if what was recorded at a place may be folded. */
-  shows(place: ChainPlace): boolean;
-  /** Shows all that the log has. */
-  newest(): Promise<void>;
-}
+type ShownClock = Pick<PublishedChain, "shows" | "newest">;
 
 interface ProjectionsOptions {
   readonly log: EventLog;
@@ -37,7 +32,7 @@ interface ProjectionsOptions {
   /** Bytes of all collections in memory together. */
   readonly maxBytes: number;
   /** The clock of an enabled chain. Collections of other chains are folded as the log has them. */
-  readonly clockOf?: (chainId: number) => ChainClock | undefined;
+  readonly clockOf?: (chainId: number) => ShownClock | undefined;
   /** Stores snapshots of large collections; without it there are none. */
   readonly snapshots?: Snapshots | undefined;
   /** Called with blocks between which a transfer is missing, if a followed block shows it. */
@@ -163,7 +158,7 @@ export class HotCollections {
     this.#hot.updateSize(nftStream(chainId, address));
   }
 
-  #clockOf(stream: StreamName): ChainClock | undefined {
+  #clockOf(stream: StreamName): ShownClock | undefined {
     return this.#options.clockOf?.(parseStream(stream).chainId);
   }
 
@@ -239,36 +234,3 @@ export class HotCollections {
 }
 
 const transfersOf = (event: NftEvent): number => (event.type === "TransfersCommitted" ? event.count : 1);
-
-/** Returns where an event is on the chain; undefined for an event that depends on no block. */
-export function placeOf(event: NftEvent): ChainPlace | undefined {
-  switch (event.type) {
-    case "TransfersCommitted":
-      // A backfill reads final blocks. All of it counts, independent of the head.
-      if (event.chainVersion === undefined) return { chainVersion: 0, block: 0 };
-      return { chainVersion: event.chainVersion, block: event.toBlock };
-    case "BlocksReverted":
-    case "ContractDestroyed":
-      return { chainVersion: event.chainVersion ?? 0, block: 0 };
-    case "IndexingCompleted":
-      return { chainVersion: 0, block: event.block };
-    default:
-      return undefined;
-  }
-}
-
-/**
- * The number of first events of a page that the chain's clock shows. An event that waits holds up those behind it, until a
- * shown revert has taken its blocks back: a follower that crashed may have written it for a head that never came.
- */
-function foldableOf(page: readonly Recorded<NftEvent>[], clock: ChainClock | undefined): number {
-  if (clock === undefined) return page.length;
-  let [count, isHeldUp] = [0, false];
-  for (const [at, { event }] of page.entries()) {
-    const place = placeOf(event);
-    const isShown = place === undefined || clock.shows(place);
-    if (isShown && (!isHeldUp || event.type === "BlocksReverted")) [count, isHeldUp] = [at + 1, false];
-    else isHeldUp = true;
-  }
-  return count;
-}

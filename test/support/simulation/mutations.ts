@@ -77,7 +77,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "fold a collection ahead of the clock of its chain",
-    file: "src/nft/collections/hot-collections.ts",
+    file: "src/nft/collections/event-place.ts",
     find: "const isShown = place === undefined || clock.shows(place);",
     replace: "const isShown = true;",
   },

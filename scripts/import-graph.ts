@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 
-/** The texts of a folder's files whose path matches, by path. */
+/** Reads the files of a folder whose path matches. Returns their texts by path. */
 export function textsIn(folder: string, isWanted: RegExp): Map<string, string> {
   const found = new Map<string, string>();
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
@@ -49,7 +49,7 @@ export function circlesOf(edges: ReadonlyMap<string, ReadonlySet<string>>): stri
   return found;
 }
 
-/** What the folders of one room import from each other. @param roomOf the room of a path */
+/** Returns the folders that each folder imports from within its room. @param roomOf the room of a path */
 export function foldersOf(
   imports: ReadonlyMap<string, ReadonlySet<string>>,
   roomOf: (path: string) => string,

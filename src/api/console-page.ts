@@ -1,6 +1,6 @@
 /**
- * The console at `/`. Its script and style are made by `Bun.build` of `src/console` when a browser first asks for them, so a
- * start does not wait for that, and a service that nobody looks at never does it.
+ * The console at `/`. `Bun.build` makes its script and style from `src/console` when a browser first asks for them, so a start
+ * doesn't wait for the build.
  */
 import { gzipSync } from "node:zlib";
 import { Elysia } from "elysia";

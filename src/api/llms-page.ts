@@ -21,7 +21,7 @@ export interface DocumentOptions extends ChainDeps {
   readonly keyLimits: KeyLimits;
 }
 
-/** What this server takes: chains, page sizes, requests. */
+/** The limits of this server in words: chains, page sizes, requests. */
 function limitsText({ operations, keyLimits, ...deps }: DocumentOptions): string {
   const chains = knownChains().filter((chain) => deps.nftChain(chain) !== undefined);
   const { requestsPerMinute, collectionsPerHour, subscriptions } = keyLimits;

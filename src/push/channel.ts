@@ -64,7 +64,7 @@ export interface ChannelOptions {
   readonly chainOf: (chainId: number) => ChainClock | undefined;
   /** The prices of an enabled chain id. */
   readonly pricesOf?: (chainId: number) => Prices | undefined;
-  /** What clients want of collections. */
+  /** Takes the requests of clients for collections. */
   readonly demand: Pick<Demand, "request">;
   /** Called when a client subscribes to a collection or a token of the chain. */
   readonly onSubscribed?: (chainId: number) => void;

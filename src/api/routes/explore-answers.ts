@@ -73,8 +73,8 @@ export async function readingOf(
 }
 
 /**
- * Reads memory from the start of the walk on, in the turn of the key. Then makes the headers of its block, whose header may
- * wait for a node.
+ * Reads memory from the start of the walk on, in the turn of the key. Then makes the response headers, which need the header of
+ * the walk's block and may wait for a node.
  * @param byPair true for a walk over pairs of token and owner
  */
 export async function respond<T>(
@@ -170,9 +170,9 @@ interface TransfersWanted extends TransferQuery {
 }
 
 /**
- * Most calls for the blocks of one page: two for one whose transactions are asked for, its header and its logs, and one for a
- * header alone. With the walk's block before and after each fifty headers, and a call that fails and is repeated for one block
- * in ten, they are less than the 100 calls of a question, and half of them less than its 64 requests for logs.
+ * Most calls for the blocks of one page. A block costs a call for its header, and another one for its logs if the client asks
+ * for transactions. The reader also asks for the walk's block before and after each fifty headers, and repeats a failed call for
+ * one block in ten. All of that stays below the 100 calls of a question, and half of it below its 64 requests for logs.
  */
 const MAX_BLOCK_CALLS = 80;
 

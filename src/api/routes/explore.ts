@@ -149,7 +149,7 @@ const getToken = json({
   },
 });
 
-/** What the transfers of a collection and those of one token have in common. */
+/** The part of an operation that lists transfers, of a collection or of one token. */
 const TRANSFERS_ANSWER = {
   ...EXPLORING,
   answer: TransferList,

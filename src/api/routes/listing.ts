@@ -59,7 +59,7 @@ export interface ListingDeps extends ChainDeps {
   readonly wireTypes: WireTypes;
   /** Returns the names for a contract that returns none itself; the same object until they change. */
   namesOf(chainId: number, address: Address): ContractNames | undefined;
-  /** What clients want of collections. */
+  /** Takes the requests of clients for collections. */
   readonly demand: Pick<Demand, "request">;
   /** True while this process is behind the event log or cut off from it. */
   isStale(): boolean;

@@ -42,7 +42,7 @@ export function tellRate(headers: Headers, { limit, left, resetSeconds }: KeyRat
   headers.set("ratelimit", `"minute";r=${left};t=${resetSeconds}`);
 }
 
-/** What a proxy's log has for a request whose client left before the answer (nginx). It counts as no failure of the service. */
+/** nginx logs this status for a request whose client left before the answer. It counts as no failure of the service. */
 export const CLIENT_GONE = 499;
 
 /** For responses that no cache may store, errors above all. */

@@ -19,6 +19,7 @@ import {
   type SharedParts,
 } from "./chain-runtime.ts";
 import { type Chain, contractChains, explorersOf } from "./chains/chains.ts";
+import { isReference } from "./chains/tokens.ts";
 import { type ChainConfig, type Config, keyLimits, LIMITS } from "./config.ts";
 import { type Clock, systemClock, withTimeout } from "./core/clock.ts";
 import { AppError, messageOf } from "./core/errors.ts";
@@ -40,6 +41,7 @@ import { beginAnew } from "./nft/collections/requests.ts";
 import { Snapshots } from "./nft/collections/snapshots.ts";
 import { Explorer } from "./nft/explore/readings.ts";
 import { Demand } from "./nft/indexing/demand.ts";
+import { judge, ruleOfWords } from "./nft/indexing/word-rules.ts";
 import { countEntries } from "./nft/ledger/listing.ts";
 import { Metadata } from "./nft/metadata/metadata.ts";
 import { requestRefresh } from "./nft/metadata/refresh-request.ts";
@@ -521,6 +523,13 @@ function answersOf({ log, clock, lists, tokenLists, metadata, lifecycle, runtime
     pricesOf: ({ chainId }: Chain) => runtimes.get(chainId)?.prices,
     troubleOf: ({ chainId }: Chain) => runtimes.get(chainId)?.trouble(),
     namesOf: (chainId: number, address: Address) => lists.namesOf(chainId, address),
+    tokenFlags: (chain: Chain, address: Address, words: { readonly name: string; readonly symbol: string }) => {
+      const { chainId } = chain;
+      const { possibleSpam } = judge({ chainId, address, wordRule: ruleOfWords(words), shapeRule: "" }, lists);
+      const isListed = isReference(chain, address) || tokenLists.find(chainId, address) !== undefined;
+      const verifiedContract = lists.isVerified(chainId, address) || (isListed && !lists.isSpam(chainId, address));
+      return { possibleSpam: possibleSpam && !verifiedContract, verifiedContract };
+    },
     // Requests that come while one of the same kind is recorded share its event.
     beginAnew: (chainId: number, address: Address, type: "ReindexRequested" | "CollectionRemoved") =>
       beginning.run(`${type} ${chainId} ${address}`, async () => {

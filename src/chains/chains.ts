@@ -4,7 +4,7 @@
  * sources are packages and public repositories; no fact was read from a live node.
  */
 
-import type { Address, Hash } from "../core/hex.ts";
+import { type Address, type Hash, ZERO_ADDRESS } from "../core/hex.ts";
 import builtIn from "./chains.json" with { type: "json" };
 import type { ChainEntry } from "./entry.ts";
 
@@ -82,6 +82,13 @@ export function enableChains(chains: readonly Chain[]): void {
   enabled = new Set(chains.map(({ name }) => name));
 }
 
+/** Says that a chain is not enabled, and which ones are. */
+export function notEnabledText({ name }: Chain): string {
+  const others = known.filter((chain) => enabled?.has(chain.name)).map((chain) => chain.name);
+  const which = others.length === 0 ? "" : `; enabled: ${others.join(", ")}`;
+  return `chain ${name} is not enabled on this server${which}`;
+}
+
 /** The chains that messages and documents name: the contract's first, then the others that are enabled. */
 export const namedChains = (): readonly Chain[] =>
   known.filter((chain, at) => at < CONTRACT_CHAINS || enabled?.has(chain.name) !== false);
@@ -123,8 +130,8 @@ export function placeLocalChain(genesis: Hash): Chain | undefined {
 /** Has the node's own id name the development chain. */
 export function nameLocalChain(nodeId: number): void {
   const local = bySelector.get(LOCAL_CHAIN);
-  const code = `0x${nodeId.toString(16)}`;
-  if (local !== undefined && !bySelector.has(code)) bySelector.set(code, local);
+  const ids = idsOf(nodeId);
+  if (local !== undefined && !ids.some((id) => bySelector.has(id))) for (const id of ids) bySelector.set(id, local);
 }
 
 /**
@@ -146,9 +153,7 @@ export function takenBy({ name, aliases = [], chainId }: ChainEntry): string | u
   for (const chain of CHAINS) {
     if (chain.name === name) continue;
     if (chain.chainId === chainId && name !== LOCAL_CHAIN) return `chainId: ${chainId} is ${chain.name}'s`;
-    const word = [name, ...aliases].find(
-      (text) => chain.aliases?.includes(text) || chain.name === text || chain.code === text,
-    );
+    const word = [name, ...aliases].find((text) => selectorsOf(chain).includes(text));
     if (word !== undefined) return `${word}: is a name of the built-in chain ${chain.name}`;
   }
   return undefined;
@@ -159,14 +164,24 @@ const isNew = ({ name }: Chain): boolean => CHAINS.every((chain) => chain.name !
 function install(chains: readonly Chain[]): void {
   known = chains;
   byId = new Map(chains.map((chain) => [chain.chainId, chain]));
-  bySelector = new Map(
-    chains.flatMap((chain) => [chain.name, ...(chain.aliases ?? []), chain.code].map((text) => [text, chain] as const)),
-  );
+  bySelector = new Map(chains.flatMap((chain) => selectorsOf(chain).map((text) => [text, chain] as const)));
 }
+
+/** Every text that names a chain, lower case: name, aliases, and its id in hex, in decimal and by CAIP-2. */
+const selectorsOf = (chain: Pick<ChainEntry, "name" | "aliases" | "chainId">): readonly string[] => [
+  ...[chain.name, ...(chain.aliases ?? [])],
+  ...idsOf(chain.chainId),
+];
+
+/** The id of a chain as texts: `0x1`, `1`, `eip155:1` (chainagnostic.org/CAIPs/caip-2). */
+const idsOf = (chainId: number): readonly string[] => [`0x${chainId.toString(16)}`, `${chainId}`, `eip155:${chainId}`];
 
 install(CHAINS);
 
-/** The chain with this name (`eth`, `bsc testnet`), alias (`op`) or code (`0x1`, `0xA86A`), in any case; else undefined. */
+/**
+ * The chain with this name (`eth`, `bsc testnet`), alias (`op`) or id (`0x1`, `0xA86A`, `1`, `eip155:1`), in any case; else
+ * undefined.
+ */
 export function parseChain(text: string): Chain | undefined {
   return bySelector.get(text.toLowerCase());
 }
@@ -179,4 +194,17 @@ export function chainById(chainId: number): Chain | undefined {
 /** The stablecoins that still stand for one dollar at a time, in Unix seconds. */
 export function dollarsAt(chain: Chain, timestamp: number): readonly Stablecoin[] {
   return chain.stablecoins.filter((coin) => coin.pegLostAt === undefined || timestamp < coin.pegLostAt);
+}
+
+const NATIVE_PLACEHOLDERS = [`0x${"e".repeat(40)}`, ZERO_ADDRESS] as readonly string[];
+
+/**
+ * The token by which an address is priced: the wrapped coin for a placeholder of the native coin, else the address itself.
+ * Placeholders are addresses that clients write where a token is asked for: 0xeeee…eeee (ERC-7528,
+ * eips.ethereum.org/EIPS/eip-7528), the zero address, and those of the chain's entry.
+ */
+export function pricedToken({ nativePlaceholders = [], wrappedNative }: Chain, address: Address): Address {
+  const isPlaceholder = NATIVE_PLACEHOLDERS.includes(address) || nativePlaceholders.includes(address);
+  // A development chain may have no wrapped coin.
+  return isPlaceholder && wrappedNative.address !== ZERO_ADDRESS ? wrappedNative.address : address;
 }

@@ -82,6 +82,8 @@ export const ChainEntry = Type.Object(
     chainId: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
     native: Type.Object({ name: Text, symbol: Text, decimals: Decimals }, STRICT),
     wrappedNative: Type.Object(coin, STRICT),
+    /** Addresses that stand for the native coin on this chain, beside 0xeeee…eeee and the zero address. */
+    nativePlaceholders: listOf(Address, 8),
     stablecoins: listOf(Type.Object({ ...coin, pegLostAt: Type.Optional(Type.Integer({ minimum: 0 })) }, STRICT)),
     /** Tokens through which a token without a direct pool is priced, in the order of trial. */
     connectors: listOf(Type.Object({ ...coin, sources: Sources }, STRICT), 20),
@@ -141,7 +143,7 @@ export function checkChains(json: string, isTaken: (entry: ChainEntry) => string
   const problems: { readonly line: number; readonly text: string }[] = [];
   const tell = (pointer: string, text: string) => problems.push({ line: lineOf(pointer), text });
   const entries: ChainEntry[] = [];
-  const seen = new Map<string | number, number>();
+  const seen = new Map<string, number>();
   for (const [at, entry] of data.entries()) {
     const own = [...Value.Errors(ChainEntry, entry)];
     const told = new Set<string>();
@@ -153,9 +155,9 @@ export function checkChains(json: string, isTaken: (entry: ChainEntry) => string
     }
     if (own.length > 0) continue;
     const chain = entry as ChainEntry;
-    for (const text of [chain.name, ...(chain.aliases ?? []), chain.chainId]) {
+    for (const text of [chain.name, ...(chain.aliases ?? []), `${chain.chainId}`]) {
       const other = seen.get(text);
-      if (other !== undefined) tell(`/${at}`, `${text} is also that of entry ${other + 1}`);
+      if (other !== undefined && other !== at) tell(`/${at}`, `${text} is also that of entry ${other + 1}`);
       seen.set(text, at);
     }
     const taken = isTaken(chain);

@@ -59,11 +59,13 @@ export const nativePrice = (description: string) =>
 export const oneOf = <const T extends readonly string[]>(words: T, description: string) =>
   Type.Unsafe<T[number]>({ [Kind]: "Word", type: "string", enum: [...words], description });
 
-TypeRegistry.Set("BlockNumber", (_schema, value) => /^[0-9]{1,16}$/.test(String(value)));
+const BLOCK_NUMBER = "^(?:[0-9]{1,16}|0x[0-9a-fA-F]{1,14}|latest)$";
 
-/** A block in a body: digits in a string, or a number. The documents have the string, since generated clients want one type. */
+TypeRegistry.Set("BlockNumber", (_schema, value) => new RegExp(BLOCK_NUMBER).test(String(value)));
+
+/** A block in a body: digits or hex in a string, `latest`, or a number. The documents have the string, since generated clients want one type. */
 export const blockNumber = (description: string) =>
-  Type.Unsafe<string | number>({ [Kind]: "BlockNumber", type: "string", pattern: "^[0-9]{1,16}$", description });
+  Type.Unsafe<string | number>({ [Kind]: "BlockNumber", type: "string", pattern: BLOCK_NUMBER, description });
 
 interface Marked extends TSchema {
   readonly [NAME]?: string;

@@ -77,6 +77,9 @@ export type UnconfirmedFigure = (typeof UNCONFIRMED_FIGURES)[number];
 
 const Provenance = Type.Object(
   {
+    pricedAs: Type.Optional(
+      address("Set if the token asked for stands for the native coin: the wrapped coin, by which it is priced"),
+    ),
     route: Type.Array(PoolState, { description: "From the token to the dollar" }),
     nativeRoute: Type.Optional(
       Type.Array(PoolState, { description: "Pool of the native price, if it is not on the route" }),
@@ -223,6 +226,20 @@ export const TokenPrice = named(
     ),
     usdPrice24hrUsdChange: Type.Optional(
       nullable(double("With include=pair: usdPrice less usdPrice24h, in US dollars")),
+    ),
+    possibleSpam: Type.Optional(
+      Type.Boolean({
+        description: "With include=info: the operator's spam list names the token, or its name or symbol lures",
+      }),
+    ),
+    verifiedContract: Type.Optional(
+      Type.Boolean({
+        description:
+          "With include=info: the token is in the operator's list of verified contracts or token lists, or in this program's own data",
+      }),
+    ),
+    blockTimestamp: Type.Optional(
+      digits("With include=info: time of the priced block, in milliseconds since the epoch"),
     ),
     provenance: Type.Optional(named("Provenance", Provenance)),
     depth: Type.Optional(nullable(named("Depth", Depth))),

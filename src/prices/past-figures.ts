@@ -162,6 +162,14 @@ export class PastFigures {
   }
 
   /**
+   * Returns the last block at or before a time (Unix seconds), searching back from `from`; undefined if the chain began later.
+   * @throws AppError `chain_unavailable`
+   */
+  blockAt(timestamp: number, from: PricedBlock, finalized: number): Promise<PricedBlock | undefined> {
+    return this.#times.lastAt(timestamp, from, finalized);
+  }
+
+  /**
    * Returns the 30-minute average of a quote in US dollars, from the pools' logs. Undefined for a price without a route,
    * for a token without a price in the window, or if the read exceeds the log limit.
    * @param turn runs the read of past blocks when a slot is free

@@ -14,6 +14,7 @@ import { FairSlots, type Requester, type Shares, SingleFlight } from "../core/wo
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import { pastQueue, type RunInSlot } from "./answer-cache.ts";
 import { Depths } from "./depth/depth.ts";
+import { idleRoute } from "./depth/idle.ts";
 import { cappedByHooks, cappedBySale, hooksLimitOf, limitOf } from "./depth/sale.ts";
 import type { Market, PricedBlock } from "./market/market.ts";
 import type { PoolId } from "./market/pools.ts";
@@ -95,6 +96,8 @@ const OF_ONE_TOKEN: readonly ErrorCode[] = [
 const COSTS = { dayBefore: 28, twap: 42, depth: 18, sale: 5, redemption: 5 } as const;
 type Extra = keyof typeof COSTS;
 const EXTRAS = Object.keys(COSTS) as Extra[];
+
+const SECONDS_PER_HOUR = 3_600;
 
 /** Attempts at a request that fails with `chain_moved`. */
 const MOVED_ATTEMPTS = 3;
@@ -319,8 +322,9 @@ export class PriceComputer {
         if (selection instanceof Refusal) return selection;
         const market = markets.shift()!;
         if (market instanceof Refusal) return market;
-        const { percentChange, provenance, pair, depthUsd } = request;
-        const hasExtras = percentChange || provenance || pair === true || depthUsd !== undefined;
+        const { percentChange, provenance, pair, depthUsd, maxIdleHours } = request;
+        const asksMore = [depthUsd, maxIdleHours].some((given) => given !== undefined);
+        const hasExtras = percentChange || provenance || pair === true || asksMore;
         // An item takes one slot for all of its extras.
         const question = { ...computing, request, selection, turn: atOnce, hasMoved };
         const finish = () => withinBudget(request, () => this.#finish(question, market));
@@ -407,6 +411,7 @@ export class PriceComputer {
     const priced = await this.#quote(question, market).catch((error: unknown) => {
       throw unlessNft(error, request.address, market);
     });
+    await this.#assertActive(question, priced);
     const { depthUsd: sizeUsd } = request;
     const hasDayBefore = request.percentChange || request.pair === true;
     const isWanted: Readonly<Record<Extra, boolean>> = {
@@ -473,6 +478,27 @@ export class PriceComputer {
     const answer = await orRefusal(() => this.#options.keptOr(request, compute));
     if (answer instanceof Refusal) return undefined;
     return { usd: answer.usd, isArchivesAlone: answer.archiveLimit !== undefined };
+  }
+
+  /** The last block at or before a time in Unix seconds; undefined if the chain began later. */
+  blockAt(time: number, requester: Requester): Promise<BlockHeader | undefined> {
+    const { reader, view } = this.#options;
+    return this.#pastQueue.run(requester, async () => {
+      const followed = this.#options.isFresh() ? view.head() : undefined;
+      const newest = await reader.head();
+      const head = followed === undefined || followed.number < newest.number ? newest : followed;
+      const found = await this.#figures.blockAt(time, head, this.finalized);
+      return found && this.#header(found.number, undefined);
+    });
+  }
+
+  /** Refuses a price whose pool had no trade for longer than the request allows. @throws Refusal `low_liquidity` */
+  async #assertActive(question: PriceComputation, priced: Quote): Promise<void> {
+    const { request, turn } = question;
+    const { maxIdleHours } = request;
+    if (maxIdleHours === undefined) return;
+    const idle = await turn(() => idleRoute(this.#options.reader, priced, maxIdleHours * SECONDS_PER_HOUR));
+    if (idle !== undefined) throw refusal("low_liquidity", [], { ...idle, maxTokenInactivity: maxIdleHours });
   }
 
   /** Quotes the token; if it has no pool that state reads find, by those that only announcements tell. */

@@ -38,6 +38,8 @@ export interface PriceParameters {
   readonly toBlock?: number;
   /** US dollars. */
   readonly minLiquidityUsd?: Rational;
+  /** Most hours between the last trade in the token's pool and the priced block. */
+  readonly maxIdleHours?: number;
 }
 
 /** The pools that a request may use by its `exchange` parameter, and the exchange name in its response. */

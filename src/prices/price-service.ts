@@ -12,7 +12,7 @@ import type { Address } from "../core/hex.ts";
 import { NO_KEY, type Requester, SingleFlight } from "../core/work.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
-import type { ChainReader } from "../rpc/port.ts";
+import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import { AnswerCache } from "./answer-cache.ts";
 import type { PriceRecord, SeriesPoint } from "./models.ts";
 import { PastFigures } from "./past-figures.ts";
@@ -84,6 +84,12 @@ export interface Prices {
    * @throws Refusal as in the API's error table; AppError `chain_unavailable` when no endpoint answers
    */
   series(address: Address, range: SeriesRange, requester?: Requester): Promise<readonly SeriesPoint[]>;
+  /**
+   * Returns the last block at or before a time; undefined if the chain began later.
+   * @param time Unix seconds
+   * @throws AppError `chain_unavailable` when no endpoint tells the headers that decide it
+   */
+  blockAt(time: number, requester?: Requester): Promise<BlockHeader | undefined>;
   /** True if a price at the head was requested in the last minute, or has a subscriber: clients wait for the newest block. */
   isAsked(): boolean;
   /**
@@ -329,6 +335,10 @@ class PriceService implements Prices {
     return this.#series.read(address, range, requester);
   }
 
+  blockAt(time: number, requester = NO_KEY): Promise<BlockHeader | undefined> {
+    return this.#computer.blockAt(time, requester);
+  }
+
   stillCurrent(request: PriceRequest, asOf: BlockRef): (() => boolean) | undefined {
     const { view, clock } = this.#deps;
     const { address, toBlock } = request;
@@ -357,6 +367,7 @@ function keyOf(request: PriceRequest): string {
   const { exchange, minLiquidityUsd, depthUsd } = request;
   const place = exchange === undefined ? "" : exchange.kind === "listed" ? exchange.exchange.standin : exchange.factory;
   const [floor, size] = [minLiquidityUsd, depthUsd].map((usd) => (usd === undefined ? "" : `${usd.n}/${usd.d}`));
+  const idle = request.maxIdleHours ?? "";
   const wants = `${request.percentChange ? "p" : ""}${request.provenance ? "r" : ""}${request.pair ? "l" : ""}`;
-  return `${request.address}|${place}|${floor}|${size}|${wants}|${request.toBlock ?? ""}`;
+  return `${request.address}|${place}|${floor}|${size}|${idle}|${wants}|${request.toBlock ?? ""}`;
 }

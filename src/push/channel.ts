@@ -5,6 +5,7 @@
  */
 
 import type { Moved, PublishedChain } from "../chain/view.ts";
+import { notEnabledText } from "../chains/chains.ts";
 import { type SharedWork, UNSHARED } from "../core/budget.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, invariant, isAbort, Refusal } from "../core/errors.ts";
@@ -217,8 +218,7 @@ export class Channel {
     const { chainOf, maxSubscriptions } = this.#options;
     const { chain } = message;
     if (chainOf(chain.chainId) === undefined) {
-      const text = `chain ${chain.name} is not enabled on this server`;
-      peer.send(this.#errorOf(message, "chain_not_enabled", text));
+      peer.send(this.#errorOf(message, "chain_not_enabled", notEnabledText(chain)));
       return false;
     }
     if (connection.subscriptions.size + connection.prices.size >= maxSubscriptions) {

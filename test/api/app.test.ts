@@ -91,7 +91,7 @@ describe("a contract that was never requested, on a chain that does not answer",
     for (const path of [NFT, PRICE]) {
       const answer = await service.get(`${path}?chain=polygon`);
       expect([answer.status, answer.body.code]).toEqual([400, "chain_not_enabled"]);
-      expect(answer.body.message).toBe("chain polygon is not enabled on this server");
+      expect(answer.body.message).toBe("chain polygon is not enabled on this server; enabled: eth");
     }
   });
 });
@@ -188,7 +188,7 @@ describe("a bad value of any parameter is a 400 that names the parameter", () =>
     ]),
     ...["0", "1001", "x"].map((v): [string, string] => ["totalRanges", v]),
     ...["0", "-1", "x"].map((v): [string, string] => ["range", v]),
-    ...["yes", "1", "TRUE"].map((v): [string, string] => ["disable_total", v]),
+    ...["yes", "2", "T", ""].map((v): [string, string] => ["disable_total", v]),
     ...["AAAA", "x".repeat(2_000), "%00", "{}"].map((v): [string, string] => ["cursor", v]),
     ...["yes"].map((v): [string, string] => ["normalizeMetadata", v]),
     ...["yes"].map((v): [string, string] => ["media_items", v]),
@@ -214,7 +214,8 @@ describe("a bad value of any parameter is a 400 that names the parameter", () =>
     ["exchange", "nowhere"],
     ["to_block", "-1"],
     ["to_block", "1e3"],
-    ["to_block", "latest"],
+    ["to_block", "pending"],
+    ["to_time", "noon"],
     ["min_liquidity_usd", "-5"],
     ["min_liquidity_usd", "much"],
   ];
@@ -251,6 +252,12 @@ describe("a bad value of any parameter is a 400 that names the parameter", () =>
         const answer = await service.get(path);
         expect([path, answer.status, answer.body.details?.parameter]).toEqual([path, 400, "address"]);
       }
+    }
+  });
+
+  test("but not for a boolean in any case, or as a digit", async () => {
+    for (const text of ["true", "True", "FALSE", "1", "0"]) {
+      expect([text, (await service.get(`${NFT}?disable_total=${text}&holders=${text}`)).status]).toEqual([text, 200]);
     }
   });
 

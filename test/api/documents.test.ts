@@ -149,7 +149,7 @@ describe("/llms.txt", () => {
     const text = await page();
     const explained = operationsOf(500).filter(({ path }) => path.startsWith("/api/v2/"));
     const names = explained.flatMap(({ query }) => Object.keys(query));
-    expect(names.length).toBe(22);
+    expect(names.length).toBe(27);
     const missing = names.filter((name) => !text.includes(`\n- \`${name}\`: `));
     expect(missing).toEqual([]);
   });

@@ -78,7 +78,7 @@ test("tell an unknown chain from one that is not enabled", async () => {
   for (const path of ["", "/holders", "/tokens", "/export", "/estimate"]) {
     expect(await refusal("GET", `/api/collections/fantom/${address}${path}`)).toEqual([
       ...[400, "chain_not_enabled", "chain"],
-      "chain fantom is not enabled on this server",
+      "chain fantom is not enabled on this server; enabled: eth",
     ]);
     const [, code, , message] = await refusal("GET", `/api/collections/nowhere/${address}${path}`);
     expect(code).toBe("invalid_parameter");

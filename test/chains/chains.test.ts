@@ -7,6 +7,7 @@ import {
   DEFAULT_CHAIN,
   dollarsAt,
   parseChain,
+  pricedToken,
   takenBy,
 } from "../../src/chains/chains.ts";
 import { checkChains } from "../../src/chains/entry.ts";
@@ -14,6 +15,7 @@ import { parseExchange } from "../../src/chains/exchanges.ts";
 import { isReference, referenceTokens } from "../../src/chains/tokens.ts";
 import { envSuffix } from "../../src/chains/trouble.ts";
 import { CHAIN_NAMES } from "../../src/client/chain-names.ts";
+import { toAddress, ZERO_ADDRESS } from "../../src/core/hex.ts";
 
 describe("the chain selector", () => {
   test("accepts the twelve chains by name and by code, in any case", () => {
@@ -42,9 +44,50 @@ describe("the chain selector", () => {
   });
 
   test("refuses any other text", () => {
-    for (const text of ["", "1", "0x01", "ethereum", "bsc_testnet", " eth", "0x2", "constructor", "__proto__"]) {
+    for (const text of [
+      "",
+      "2",
+      "01",
+      "0x01",
+      "eip155:",
+      "eip155:01",
+      "eip155:0x1",
+      " eth",
+      "0x2",
+      "constructor",
+      "__proto__",
+    ]) {
       expect(parseChain(text)).toBeUndefined();
     }
+  });
+
+  test("takes ids in decimal and by CAIP-2, and the names that people type, none of two chains", () => {
+    const names: Record<string, string> = {
+      ...{ ethereum: "eth", mainnet: "eth", matic: "polygon", bnb: "bsc", avax: "avalanche", op: "optimism" },
+      ...{ arb: "arbitrum", "arbitrum one": "arbitrum", bsc_testnet: "bsc testnet", Ethereum: "eth", FTM: "fantom" },
+    };
+    for (const [text, name] of Object.entries(names)) expect([text, parseChain(text)?.name]).toEqual([text, name]);
+    for (const chain of CHAINS) {
+      for (const text of [`${chain.chainId}`, `eip155:${chain.chainId}`, `EIP155:${chain.chainId}`]) {
+        expect(parseChain(text)).toBe(chain);
+      }
+    }
+    const all = CHAINS.flatMap(({ name, aliases = [], code, chainId }) => [name, ...aliases, code, `${chainId}`]);
+    expect(all.filter((text, at) => all.indexOf(text) !== at)).toEqual([]);
+  });
+
+  test("prices the placeholders of a native coin as the wrapped coin, and nothing else", () => {
+    const [eth, polygon, zksync] = ["eth", "polygon", "zksync"].map((name) => parseChain(name)!);
+    const ofPolygon = toAddress(`0x${"1010".padStart(40, "0")}`);
+    const ofZksync = toAddress(`0x${"800a".padStart(40, "0")}`);
+    for (const chain of CHAINS) {
+      for (const address of [toAddress(`0x${"e".repeat(40)}`), ZERO_ADDRESS]) {
+        expect(pricedToken(chain, address)).toBe(chain.wrappedNative.address);
+      }
+    }
+    expect(pricedToken(polygon!, ofPolygon)).toBe(polygon!.wrappedNative.address);
+    expect(pricedToken(zksync!, ofZksync)).toBe(zksync!.wrappedNative.address);
+    for (const address of [ofPolygon, ofZksync]) expect(pricedToken(eth!, address)).toBe(address);
   });
 
   test("gives each chain a name for its environment variables", () => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { parseTime } from "../../src/api/wire/parameters.ts";
 import { Refusal } from "../../src/core/errors.ts";
 import { parsePriceQuery, type RawPriceQuery } from "../support/prices/query.ts";
 
@@ -34,6 +35,33 @@ describe("the price query", () => {
     });
   });
 
+  test("takes a block in decimal, in hex, or the newest one by its name", () => {
+    expect(parsePriceQuery({ to_block: "0x10" }).toBlock).toBe(16);
+    expect(parsePriceQuery({ to_block: "0XfF".toLowerCase() }).toBlock).toBe(255);
+    expect(parsePriceQuery({ to_block: "latest" }).toBlock).toBeUndefined();
+  });
+
+  test("takes the floor by either of its names, and refuses two that differ", () => {
+    expect(parsePriceQuery({ min_pair_side_liquidity_usd: "0.5" }).minLiquidityUsd).toEqual({ n: 5n, d: 10n });
+    const same = parsePriceQuery({ min_liquidity_usd: "2", min_pair_side_liquidity_usd: "2.0" });
+    expect(Number(same.minLiquidityUsd!.n / same.minLiquidityUsd!.d)).toBe(2);
+    const other = { min_liquidity_usd: "1", min_pair_side_liquidity_usd: "2" };
+    expect(refused(other)).toEqual(["invalid_parameter", "min_pair_side_liquidity_usd"]);
+  });
+
+  test("reads a time in ISO 8601, in Unix seconds and in milliseconds as the same moment", () => {
+    const texts = [
+      "2026-01-31T12:00:00Z",
+      "2026-01-31T13:00:00+01:00",
+      "2026-01-31T12:00",
+      "1769860800",
+      "1769860800000",
+    ];
+    for (const text of texts) expect([text, parseTime(text)]).toEqual([text, 1_769_860_800]);
+    expect(parseTime("2026-01-31")).toBe(1_769_860_800 - 12 * 3_600);
+    expect(parseTime("0")).toBe(0);
+  });
+
   test("sizes a depth at 1,000 dollars unless the request has another size", () => {
     expect(parsePriceQuery({ include: "depth" }).depthUsd).toEqual({ n: 1_000n, d: 1n });
     expect(parsePriceQuery({ include: "depth", size_usd: "0.5" }).depthUsd).toEqual({ n: 5n, d: 10n });
@@ -43,12 +71,23 @@ describe("the price query", () => {
     }
   });
 
-  test.each(["1e9", "-0", "-1", "0x10", "１", "", " 1", "1.0", "9007199254740992", "99999999999999999999", "NaN"])(
-    "refuses to_block=%s",
-    (text) => {
-      expect(refused({ to_block: text })).toEqual(["invalid_parameter", "to_block"]);
-    },
-  );
+  test.each([
+    "1e9",
+    "-0",
+    "-1",
+    "0x",
+    "0xg",
+    "LATEST",
+    "１",
+    "",
+    " 1",
+    "1.0",
+    "9007199254740992",
+    "99999999999999999999",
+    "NaN",
+  ])("refuses to_block=%s", (text) => {
+    expect(refused({ to_block: text })).toEqual(["invalid_parameter", "to_block"]);
+  });
 
   test("refuses unknown words, names and numbers, and repeated parameters, by the parameter's name", () => {
     expect(refused({ include: "percent_change,all" })).toEqual(["invalid_parameter", "include"]);

@@ -48,6 +48,9 @@ export const PRICE_EXAMPLE: PriceRecord = {
   pairTotalLiquidityUsd: "13080000",
   usdPrice24h: 6.62,
   usdPrice24hrUsdChange: -0.08,
+  possibleSpam: false,
+  verifiedContract: true,
+  blockTimestamp: "1729325567000",
   provenance: {
     route: [
       {

@@ -11,7 +11,16 @@ import type { PriceRequest } from "../../prices/price-computer.ts";
 import type { PriceParameters } from "../../prices/price-record.ts";
 import { exchangesAllowed } from "../../prices/search/pool-lists.ts";
 import type { Moment } from "../../prices/series.ts";
-import { addressOf, chainOrDefault, type Parameter, type ParsedValues, parsedText } from "../wire/parameters.ts";
+import {
+  addressOf,
+  blockParameter,
+  chainOrDefault,
+  type Parameter,
+  type ParsedValues,
+  parsedText,
+  timeParameter,
+  wholeNumber,
+} from "../wire/parameters.ts";
 
 const EXCHANGE_NAMES = EXCHANGES.map(({ realName }) => realName).join(", ");
 
@@ -36,9 +45,12 @@ const MIN_SIZE_USD = rational(1n, 100n);
 const MAX_SIZE_USD = rational(1_000_000_000n);
 const DEFAULT_SIZE_USD = rational(1_000n);
 
+/** Eleven years: longer than there have been exchanges on chains. */
+const MAX_INACTIVE_HOURS = 100_000;
+
 export const PRICE_QUERY = {
   chain: chainOrDefault,
-  include: includeParameter(["percent_change", "provenance", "pair", "depth"]),
+  include: includeParameter(["percent_change", "provenance", "pair", "depth", "info"]),
   size_usd: parsedText(
     (given) => {
       const size = parseDecimal(given);
@@ -60,17 +72,7 @@ export const PRICE_QUERY = {
       example: "uniswapv3",
     },
   ),
-  to_block: parsedText(
-    (given) => {
-      const block = /^[0-9]{1,16}$/.test(given) ? Number(given) : Number.NaN;
-      return Number.isSafeInteger(block) ? block : undefined;
-    },
-    {
-      allowed: "a block number, decimal digits only",
-      schema: { type: "integer", format: "int64", minimum: 0 },
-    },
-    { description: "The price at the end of that block", example: 21_000_000 },
-  ),
+  to_block: blockParameter("The price at the end of that block; latest is the default"),
   min_liquidity_usd: parsedText(
     parseDecimal,
     {
@@ -78,6 +80,23 @@ export const PRICE_QUERY = {
       schema: { type: "number", format: "double", minimum: 0 },
     },
     { description: "Least depth of a pool's smaller side, in US dollars; plain digits, no exponent", example: 1_000 },
+  ),
+  to_time: timeParameter("The price at the last block at or before that time, in place of to_block"),
+  min_pair_side_liquidity_usd: parsedText(
+    parseDecimal,
+    {
+      allowed: "US dollars, a decimal of at least 0",
+      schema: { type: "number", format: "double", minimum: 0 },
+    },
+    { description: "The same as min_liquidity_usd, by the name that the hosted service has for it", example: 1_000 },
+  ),
+  max_token_inactivity: wholeNumber(
+    { min: 0, max: MAX_INACTIVE_HOURS },
+    {
+      description:
+        "Most hours between the last trade in the token's own pool of the route and the priced block; beyond it there is no price",
+      example: 24,
+    },
   ),
 };
 
@@ -87,16 +106,38 @@ export function priceParameters(
     readonly include?: readonly string[] | undefined;
   },
 ): PriceParameters {
-  const { include = [], exchange, to_block: toBlock, min_liquidity_usd: minLiquidityUsd } = query;
+  const { include = [], exchange, to_block: toBlock, max_token_inactivity: maxIdleHours } = query;
   const { size_usd: sizeUsd = DEFAULT_SIZE_USD } = query;
+  const minLiquidityUsd = floorOf(query);
   return {
     ...{ percentChange: include.includes("percent_change"), provenance: include.includes("provenance") },
     ...(include.includes("pair") ? { pair: true } : {}),
     ...(include.includes("depth") ? { depthUsd: sizeUsd } : {}),
     ...(exchange === undefined ? {} : { exchange }),
-    ...(toBlock === undefined ? {} : { toBlock }),
+    ...(typeof toBlock === "number" ? { toBlock } : {}),
     ...(minLiquidityUsd === undefined ? {} : { minLiquidityUsd }),
+    ...(maxIdleHours === undefined ? {} : { maxIdleHours }),
   };
+}
+
+/** The floor by either of its names. @throws Refusal 400 if they say different things */
+function floorOf({
+  min_liquidity_usd: own,
+  min_pair_side_liquidity_usd: hosted,
+}: Partial<Pick<ParsedValues<typeof PRICE_QUERY>, "min_liquidity_usd" | "min_pair_side_liquidity_usd">>) {
+  if (own === undefined || hosted === undefined || compare(own, hosted) === 0) return own ?? hosted;
+  throw invalidParameter("min_pair_side_liquidity_usd", "is the same as min_liquidity_usd, so give one of them");
+}
+
+/** The parameters of a price at a block or a time, once the block is known. @throws Refusal as `blockAt` */
+export async function priceParametersAt(
+  query: ParsedValues<typeof PRICE_QUERY>,
+  blockAt: (time: number) => Promise<number>,
+): Promise<PriceParameters> {
+  const { to_time: time } = query;
+  if (time === undefined) return priceParameters(query);
+  if (query.to_block !== undefined) throw invalidParameter("to_time", "is in place of to_block, so give one of them");
+  return { ...priceParameters(query), toBlock: await blockAt(time) };
 }
 
 /** Most tokens of one request. */
@@ -110,7 +151,9 @@ const TokenToPrice = named(
         pattern: "^0x[0-9a-fA-F]{40}$",
       }),
       exchange: Type.Optional(text(PRICE_QUERY.exchange.description, { minLength: 1, maxLength: 64 })),
-      to_block: Type.Optional(blockNumber("a block number, decimal digits only: the price at the end of that block")),
+      to_block: Type.Optional(
+        blockNumber("a block number, decimal or as 0x…, or latest: the price at the end of that block"),
+      ),
     },
     STRICT,
   ),

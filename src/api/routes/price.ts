@@ -1,11 +1,13 @@
 /** The price of a token, its series, and the search for tokens. */
 import { Type } from "@sinclair/typebox";
-import type { Chain } from "../../chains/chains.ts";
+import { type Chain, pricedToken } from "../../chains/chains.ts";
 import type { ChainTrouble } from "../../chains/trouble.ts";
 import type { Clock } from "../../core/clock.ts";
 import { Refusal } from "../../core/errors.ts";
+import type { Address } from "../../core/hex.ts";
 import { named } from "../../core/schema-parts.ts";
 import { runInSlices } from "../../core/turns.ts";
+import type { Requester } from "../../core/work.ts";
 import type { Explorer } from "../../nft/explore/readings.ts";
 import { KnownToken, TokenPrice } from "../../prices/models.ts";
 import type { PriceAnswer } from "../../prices/price-computer.ts";
@@ -35,6 +37,7 @@ import {
   momentParameter,
   PRICE_QUERY,
   priceParameters,
+  priceParametersAt,
   TokensToPrice,
   tokensOfBody,
 } from "./price-parameters.ts";
@@ -48,6 +51,12 @@ export interface PriceDeps {
   pricesOf(chain: Chain): Prices | undefined;
   troubleOf(chain: Chain): ChainTrouble | undefined;
   isStale(): boolean;
+  /** What the operator's lists, this program's data and the token's own words say of it. */
+  tokenFlags(
+    chain: Chain,
+    address: Address,
+    words: { readonly name: string; readonly symbol: string },
+  ): { readonly possibleSpam: boolean; readonly verifiedContract: boolean };
   /** The index of the known ERC-20 tokens of enabled chains. */
   tokenIndex(): Promise<TokenIndex>;
 }
@@ -57,6 +66,43 @@ const blockFacts = ({ asOf, finality }: PriceAnswer) => ({
   ...{ block: asOf.number, hash: asOf.hash, time: asOf.timestamp },
   finalized: finality === "finalized",
 });
+
+/** The number of the last block at or before a time. @throws Refusal `no_price_at_block` before the chain began */
+async function blockAt(prices: Prices, time: number, requester: Requester): Promise<number> {
+  const block = await prices.blockAt(time, requester);
+  if (block !== undefined) return block.number;
+  throw new Refusal("no_price_at_block", `to_time: the chain ${prices.chain.name} began later`, {
+    details: { parameter: "to_time", pools: [] },
+  });
+}
+
+/** The token of a request, as the client named it. */
+interface AskedToken {
+  readonly chain: Chain;
+  readonly address: Address;
+  readonly include?: readonly string[] | undefined;
+}
+
+/** The record of a token as the client named it, with what `include=info` adds. */
+function recordFor({ record, asOf }: PriceAnswer, { chain, address, include = [] }: AskedToken, deps: PriceDeps) {
+  const { provenance, depth, why, ...price } = record;
+  const isOther = record.tokenAddress !== address;
+  const flags = { name: record.tokenName, symbol: record.tokenSymbol };
+  return {
+    ...{ ...price, tokenAddress: address },
+    ...(include.includes("info") ? deps.tokenFlags(chain, pricedToken(chain, address), flags) : {}),
+    ...(include.includes("info") ? { blockTimestamp: `${asOf.timestamp * 1_000}` } : {}),
+    ...(provenance && { provenance: isOther ? { pricedAs: record.tokenAddress, ...provenance } : provenance }),
+    ...(depth === undefined ? {} : { depth }),
+    ...(why === undefined ? {} : { why }),
+  };
+}
+
+/** The JSON of a record: the kept text, unless the request has the record in another form. */
+function bodyOf(answer: PriceAnswer, asked: AskedToken, deps: PriceDeps): string {
+  const isPlain = answer.record.tokenAddress === asked.address && asked.include?.includes("info") !== true;
+  return isPlain ? answer.body : JSON.stringify(recordFor(answer, asked, deps));
+}
 
 const { cached, json } = operationsFor<PriceDeps>();
 
@@ -80,13 +126,18 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
     errorExamples: { 404: NO_PRICE },
     handle: async ({ path, query, requester }, deps) => {
       const { chain } = query;
-      const request = { address: path.address, ...priceParameters(query) };
       const prices = deps.pricesOf(chain);
       if (prices === undefined) throw notEnabled(chain);
-      const priced = await inTime(prices.answer(request, requester), chain, deps);
+      const reading = async () => {
+        const parameters = await priceParametersAt(query, (time) => blockAt(prices, time, requester));
+        const request = { ...parameters, address: pricedToken(chain, path.address) };
+        return [request, await prices.answer(request, requester)] as const;
+      };
+      const [request, priced] = await inTime(reading(), chain, deps);
       const [trouble, isStale] = [deps.troubleOf(chain), deps.isStale()];
       const headers = jsonHeaders(responseHeaders(blockFacts(priced), { trouble, isStale }));
-      const answer = cachedResponse(priced.body, 200, headers);
+      const asked = { chain, address: path.address, include: query.include };
+      const answer = cachedResponse(bodyOf(priced, asked, deps), 200, headers);
       const still = prices.stillCurrent(request, priced.asOf);
       const isCurrent = still && (() => deps.troubleOf(chain) === trouble && deps.isStale() === isStale && still());
       return { answer, isCurrent };
@@ -103,9 +154,11 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
     tag: "Token",
     query: {
       chain: chainOrDefault,
-      include: includeParameter(["percent_change", "provenance", "pair", "depth", "errors"]),
+      include: includeParameter(["percent_change", "provenance", "pair", "depth", "info", "errors"]),
       size_usd: PRICE_QUERY.size_usd,
       min_liquidity_usd: PRICE_QUERY.min_liquidity_usd,
+      min_pair_side_liquidity_usd: PRICE_QUERY.min_pair_side_liquidity_usd,
+      max_token_inactivity: PRICE_QUERY.max_token_inactivity,
     },
     body: TokensToPrice,
     bodyExample: { tokens: [{ token_address: TOKEN_ADDRESS }, { token_address: USDC, exchange: "uniswapv2" }] },
@@ -114,19 +167,21 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
     hasBlock: true,
     errors: [400],
     handle: async ({ query, body, requester, question }, deps) => {
-      const { chain, include = [], min_liquidity_usd, size_usd } = query;
+      const { chain, include = [] } = query;
       const prices = deps.pricesOf(chain);
       if (prices === undefined) throw notEnabled(chain);
-      const requests = tokensOfBody(body, priceParameters({ include, min_liquidity_usd, size_usd }));
+      const asked = tokensOfBody(body, priceParameters(query));
+      const requests = asked.map((one) => ({ ...one, address: pricedToken(chain, one.address) }));
       question.asksFor(requests.length);
       const answers = await inTime(prices.answers(requests, requester), chain, deps);
       answers.forEach((answer, at) => {
         if (answer instanceof Refusal && answer.code === "invalid_parameter") throw inTokens(answer, at);
       });
       const records = answers.flatMap((answer, at) => {
-        if (!(answer instanceof Refusal)) return answer.record;
+        const { address } = asked[at]!;
+        if (!(answer instanceof Refusal)) return recordFor(answer, { chain, address, include }, deps);
         const { code, message, details } = answer;
-        const refused = { tokenAddress: requests[at]!.address, code, message, ...(details && { details }) };
+        const refused = { tokenAddress: address, code, message, ...(details && { details }) };
         return include.includes("errors") ? refused : [];
       });
       const priced = answers.flatMap((answer) => (answer instanceof Refusal ? [] : answer));
@@ -170,7 +225,8 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
       // A reading of stored prices waits for no node.
       const queue = stored ? deps.explorer.memory : deps.explorer.node;
       const range = { from, to, points, isStoredOnly: stored };
-      const reading = queue.run(requester, () => prices.series(path.address, range, requester));
+      const token = pricedToken(path.chain, path.address);
+      const reading = queue.run(requester, () => prices.series(token, range, requester));
       const result = await inTime(reading, path.chain, deps);
       return { body: { chain: path.chain.name, address: path.address, result } };
     },

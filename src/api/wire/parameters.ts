@@ -3,12 +3,13 @@
  * parameter and the allowed values. Parameters that an operation doesn't know are ignored; a response header names the
  * first five.
  */
-import { type Chain, DEFAULT_CHAIN, namedChains, parseChain } from "../../chains/chains.ts";
+import { type Chain, DEFAULT_CHAIN, namedChains, notEnabledText, parseChain } from "../../chains/chains.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
 import { type Address, parseAddress } from "../../core/hex.ts";
 
 interface ParameterSchema {
-  readonly type: string;
+  /** Undefined where the schema has alternatives. */
+  readonly type: string | undefined;
   readonly [key: string]: unknown;
 }
 
@@ -87,11 +88,19 @@ export function wholeNumber<const D extends number | undefined = undefined>(
 export const pageLimit = (description = "Page size") =>
   wholeNumber({ min: 1, max: 500, default: 100 }, { description, example: 100 });
 
+/** The texts of a boolean in any case, as clients of several languages write them. */
+const FLAGS: ReadonlyMap<string, boolean> = new Map([
+  ["true", true],
+  ["false", false],
+  ["1", true],
+  ["0", false],
+]);
+
 export const flag = (absent: boolean, shown: Shown): Parameter<boolean> =>
   once({ type: "boolean", default: absent }, shown, {
     allowed: "must be true or false",
     absent,
-    parse: (text) => (text === "true" || text === "false" ? text === "true" : undefined),
+    parse: (text) => FLAGS.get(text.toLowerCase()),
   });
 
 /** One of several words. */
@@ -126,10 +135,12 @@ const NAMES_OF_CHAINS = namedChains()
 const CHAIN_ENUM = namedChains().flatMap(({ name, code }) => [name, code]);
 const CHAIN_ALLOWED = `must be one of ${NAMES_OF_CHAINS}`;
 
+const OTHER_FORMS = "its id as 0x1, 1 or eip155:1, or a common other name such as ethereum";
+
 /** A chain; the default one if it is absent. */
 export const chainOrDefault: Parameter<Chain> = once(
   { type: "string", default: DEFAULT_CHAIN.name, enum: CHAIN_ENUM },
-  { description: "Name or code of the chain, any case", example: "eth" },
+  { description: `Name of the chain, ${OTHER_FORMS}, any case`, example: "eth" },
   { allowed: CHAIN_ALLOWED, absent: DEFAULT_CHAIN, parse: parseChain },
 );
 export const anyChain: Parameter<Chain | undefined> = once(
@@ -163,6 +174,56 @@ export const metadataTime = (example: string): Parameter<number | undefined> =>
     },
   );
 
+const BLOCK_TEXT = { type: "string", pattern: "^(?:[0-9]{1,16}|0x[0-9a-fA-F]{1,14}|latest)$" };
+
+/** A block by its number, decimal or as 0x…, or the newest one. */
+export const blockParameter = (description: string): Parameter<number | "latest" | undefined> =>
+  parsedText(
+    parseBlock,
+    {
+      allowed: "a block number, decimal or as 0x…, or latest",
+      schema: { type: undefined, oneOf: [{ type: "integer", format: "int64", minimum: 0 }, BLOCK_TEXT] },
+    },
+    { description, example: 21_000_000 },
+  );
+
+function parseBlock(text: string): number | "latest" | undefined {
+  if (text === "latest") return text;
+  // ASCII digits only: no sign, no exponent.
+  const block = /^(?:[0-9]{1,16}|0x[0-9a-fA-F]{1,14})$/.test(text) ? Number(text) : Number.NaN;
+  return Number.isSafeInteger(block) ? block : undefined;
+}
+
+/** The last millisecond that the calendar of the engine has. */
+const MAX_MS = 8.64e15;
+
+/** A moment in whole Unix seconds, rounded down. */
+export const timeParameter = (description: string, example = "2026-01-31T12:00:00Z"): Parameter<number | undefined> =>
+  parsedText(
+    parseTime,
+    {
+      allowed: "a time in ISO 8601 such as 2026-01-31 or 2026-01-31T12:00:00Z, or Unix seconds or milliseconds",
+      schema: { pattern: "^(?:[0-9]{1,16}|[0-9]{4}-.+)$" },
+    },
+    { description, example },
+  );
+
+/** Digits from this number on are milliseconds: as seconds they would be the year 5138. */
+const MILLISECONDS_FROM = 1e11;
+
+export function parseTime(text: string): number | undefined {
+  if (/^[0-9]{1,16}$/.test(text)) {
+    const number = Number(text);
+    if (number > MAX_MS) return undefined;
+    return number < MILLISECONDS_FROM ? number : Math.floor(number / 1_000);
+  }
+  const isTime = ISO_TIME.test(text) || /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)?$/.test(text);
+  if (!isTime || !isDay(text.slice(0, 10))) return undefined;
+  // A time without a zone is UTC, whatever the machine's zone.
+  const ms = Date.parse(/(?:Z|[+-]\d{2}:?\d{2})$/.test(text) || text.length === 10 ? text : `${text}Z`);
+  return Number.isNaN(ms) || ms < 0 ? undefined : Math.floor(ms / 1_000);
+}
+
 /** @param name of the parameter, for the error. @throws Refusal 400 for a chain that is none */
 export function chainNamed(text: string, name = "chain"): Chain {
   return chainOrDefault.parse([text], name);
@@ -170,9 +231,7 @@ export function chainNamed(text: string, name = "chain"): Chain {
 
 /** The error for a chain that is known but not enabled. @param name of the parameter */
 export function notEnabled(chain: Chain, name = "chain"): Refusal {
-  return new Refusal("chain_not_enabled", `chain ${chain.name} is not enabled on this server`, {
-    details: { parameter: name },
-  });
+  return new Refusal("chain_not_enabled", notEnabledText(chain), { details: { parameter: name } });
 }
 
 /** @param name of the parameter, for the error. @throws Refusal 400 */
@@ -207,7 +266,7 @@ export const textPart = (shown: Shown, schema: object = {}): Parameter<string> =
 
 export const chainPart: Parameter<Chain> = segment(
   { type: "string" },
-  { description: "Name or code of the chain", example: "eth" },
+  { description: `Name of the chain, ${OTHER_FORMS}`, example: "eth" },
   chainNamed,
 );
 

@@ -11,8 +11,9 @@ import { noteRequest, runInSlices, turnToStart } from "../core/turns.ts";
 import { type ApiKey, type KeyLimits, WAY_TO_OPERATE } from "../operators/keys.ts";
 import type { Question, Questions } from "../operators/questions.ts";
 import { consolePage } from "./console-page.ts";
+import { deprecationsPage } from "./deprecations-page.ts";
 import { documents } from "./documents.ts";
-import { detailOf, HEADERS, HIDDEN, INFO, schemasOf } from "./openapi.ts";
+import { detailOf, HEADERS, HIDDEN, INFO, SECURITY, SECURITY_SCHEMES, schemasOf } from "./openapi.ts";
 import { COLLECTION_OPERATIONS } from "./routes/collections.ts";
 import { EXPLORE_OPERATIONS } from "./routes/explore.ts";
 import { EXPORT_OPERATIONS } from "./routes/export.ts";
@@ -28,16 +29,20 @@ import {
   isNodeRefusal,
   jsonHeaders,
   jsonParts,
+  keyText,
   NO_STORE,
+  ORIGIN_METHODS,
   preflight,
+  tellDeprecation,
   tellRate,
   whileLogAnswers,
+  withOrigins,
   withoutBody,
   withoutOrigins,
   withRequestId,
 } from "./wire/answers.ts";
 import type { Answered, Operation } from "./wire/operation.ts";
-import { UNKNOWN_PARAMETERS, unknownParameters } from "./wire/parameters.ts";
+import { deprecatedSince, UNKNOWN_PARAMETERS, unknownParameters } from "./wire/parameters.ts";
 import { isApiPath, isOperatorPath, methodCheck, patternOf, routeLabel } from "./wire/paths.ts";
 import { cachedResponse, ResponseCache, type RouteResponse } from "./wire/response-cache.ts";
 import { pathOf, routerRequest, searchOf, targetOf } from "./wire/target.ts";
@@ -88,6 +93,8 @@ export interface App {
 /** Path of the OpenAPI plugin's own page, which is not served: it loads scripts from another host. */
 const PLUGIN_PAGE = "/swagger/plugin";
 const DOCUMENT = "/swagger/json";
+/** Documents that a page of another origin may load, such as an editor of OpenAPI. */
+const OPEN_DOCUMENTS: readonly string[] = [DOCUMENT, "/asyncapi.json", "/llms.txt"];
 
 export const createApp = (deps: AppDeps): App => new Application(deps);
 
@@ -116,7 +123,7 @@ class Application implements App {
       if (caller.key !== undefined && caller.isRateTold !== true) tellRate(response.headers, keys.rateOf(caller.key));
       metrics.requestSeconds.observe(routeLabel(path), response.status, ms / 1_000);
       if (logRequests) logRequest(this.#deps, { method: request.method, target, path, ms, ...caller }, response.status);
-      return isOperatorPath(path) ? withoutOrigins(response) : response;
+      return this.#isForOrigins(request.method, path) ? withOrigins(response) : withoutOrigins(response);
     };
     const failed = (error: unknown): Response => done(withRequestId(failure(error, caller, logger), caller.id));
     try {
@@ -127,10 +134,22 @@ class Application implements App {
     }
   }
 
+  /** True for a path that web pages of other origins may read: routes of scope `read`, and the documents. */
+  #isForOrigins(method: string, path: string): boolean {
+    if (method === "OPTIONS") return this.#hasPreflight(path);
+    if (isOperatorPath(path)) return this.#deps.operationOf(method, path)?.scope === "read";
+    return isApiPath(path) || OPEN_DOCUMENTS.includes(path);
+  }
+
+  /** True for a path that such pages may send a key to. */
+  #hasPreflight(path: string): boolean {
+    return isApiPath(path) || ORIGIN_METHODS.some((method) => this.#deps.operationOf(method, path)?.scope === "read");
+  }
+
   /** Returns the response. Throws or rejects with the error. */
   #answer(request: Request, target: string, path: string, caller: Caller): Response | Promise<Response> {
     const { id } = caller;
-    if (request.method === "OPTIONS" && isApiPath(path)) return preflight(id);
+    if (request.method === "OPTIONS" && this.#hasPreflight(path)) return preflight(id);
     caller.key = checkRequest(request, target, path, this.#deps);
     if (caller.key !== undefined) noteRequest(caller.key);
     if (path.startsWith(PLUGIN_PAGE)) throw noSuchPath();
@@ -158,8 +177,10 @@ class Application implements App {
     const response = await (question === undefined ? routed() : question.budget.run(routed)).finally(() => {
       if (question?.isStreamed !== true) question?.end();
     });
-    const { answered, unknown } = progress;
-    if (unknown !== undefined) (answered?.answer ?? response).headers.set(UNKNOWN_PARAMETERS, unknown);
+    const { answered, unknown, isDeprecated } = progress;
+    const { headers } = answered?.answer ?? response;
+    if (unknown !== undefined) headers.set(UNKNOWN_PARAMETERS, unknown);
+    if (isDeprecated !== undefined) tellDeprecation(headers, isDeprecated, this.#deps.url());
     if (answered === undefined) return this.#finish(response, target, original, caller);
     this.#ready.put(target, answered);
     return this.#respond(target, answered.answer, original, caller);
@@ -210,6 +231,8 @@ interface InProgress extends Caller {
   answered?: RouteResponse;
   /** Names of unknown parameters, for the header of its response or its error. */
   unknown?: string | undefined;
+  /** Since when the oldest deprecated parameter of the request is deprecated. */
+  isDeprecated?: Date | undefined;
 }
 
 const inProgress = new WeakMap<Request, InProgress>();
@@ -267,6 +290,7 @@ const handlerOf =
     if (operation.scope === undefined) return await responseOf(await operation.handle(incoming, deps), jsonHeaders);
     invariant(progress?.key !== undefined, "a request reached a route without a checked key");
     if (operation.isUpgrade !== true) progress.unknown = unknownParameters(search, operation.query);
+    progress.isDeprecated = deprecatedSince(search, operation.query);
     const answering = operation.handle(incoming, deps);
     const answered = await whileLogAnswers(deps.isLogAnswering, deps.clock, answering);
     if (!("cached" in answered))
@@ -302,7 +326,7 @@ function checkRequest(request: Request, target: string, path: string, deps: Chec
   }
   const isForOperators = isOperatorPath(path);
   if (!isForOperators && !isApiPath(path)) return undefined;
-  const key = deps.keys.check(request.headers.get("x-api-key"));
+  const key = deps.keys.check(keyText(request.headers));
   deps.keys.takeRequest(key);
   if (isForOperators) assertMayUse(key, deps.operationOf(request.method, path), deps);
   return key;
@@ -368,6 +392,7 @@ function createRoutes(
     })
     .use(swaggerPage(deps.prefix))
     .use(documents({ ...deps, operations }))
+    .use(deprecationsPage(operations))
     .use(deps.hasConsole ? consolePage(deps.prefix, deps.explorers) : withoutConsole(deps.prefix)) as unknown as Elysia;
   for (const operation of operations) {
     const detail = detailOf(operation, deps.wireTypes);
@@ -383,8 +408,8 @@ function createRoutes(
         info: INFO,
         ...(deps.publicUrl === undefined ? {} : { servers: [{ url: deps.publicUrl }] }),
         tags: [
-          { name: "NFT", description: "Collections" },
-          { name: "Token", description: "ERC-20 prices" },
+          { name: "NFT", description: "Collections, their tokens, owners, traits and transfers" },
+          { name: "Token", description: "ERC-20 tokens and their prices" },
           { name: "Push", description: "WebSocket" },
           { name: "Operators", description: "Status, collections and keys; needs a key of scope operate" },
           { name: "Service", description: "Health and metrics" },
@@ -392,9 +417,9 @@ function createRoutes(
         components: {
           schemas: schemasOf(operations, deps.wireTypes),
           headers: HEADERS,
-          securitySchemes: { ApiKeyAuth: { type: "apiKey", in: "header", name: "X-API-Key" } },
+          securitySchemes: SECURITY_SCHEMES,
         },
-        security: [{ ApiKeyAuth: [] }],
+        security: [...SECURITY],
       },
     }),
   ) as unknown as Elysia;

@@ -11,11 +11,18 @@ export const INFO = {
   title: "EVM data service",
   version: "2.0",
   description: "NFT listings and token prices of EVM chains, indexed from JSON-RPC by this server.",
-  license: { name: "MIT" },
+  license: { name: "MIT", url: "https://spdx.org/licenses/MIT.html" },
 };
 
 /** Settings of routes that the document leaves out. */
 export const HIDDEN = { detail: { hide: true } };
+
+export const SECURITY_SCHEMES = {
+  ApiKeyAuth: { type: "apiKey", in: "header", name: "X-API-Key" },
+  BearerAuth: { type: "http", scheme: "bearer", description: "The same key, as a bearer token" },
+} as const;
+/** Either of them. */
+export const SECURITY = [{ ApiKeyAuth: [] }, { BearerAuth: [] }];
 
 const header = (description: string, example: unknown, schema: object = { type: "string" }) => ({
   description,
@@ -45,6 +52,11 @@ export const HEADERS = {
   ),
   RateLimit: header("What is left of the key's rate, and the seconds until it is whole again", '"minute";r=5990;t=1'),
   RateLimitPolicy: header("The key's rate: requests in a window of so many seconds", '"minute";q=6000;w=60'),
+  Deprecation: header("Since when a parameter of the request is deprecated (RFC 9745), if one is", "@1795824000"),
+  Link: header(
+    "The page that says what to do instead",
+    '<https://nft.example.org/swagger/deprecations>; rel="deprecation"',
+  ),
   Upgrade: header("The protocol of this path", "websocket"),
 } as const;
 
@@ -56,6 +68,7 @@ const headers = (names: HeaderNames) =>
   );
 
 const READ: HeaderNames = { "x-unknown-parameters": "UnknownParameters" };
+const DEPRECATED: HeaderNames = { deprecation: "Deprecation", link: "Link" };
 const AS_OF: HeaderNames = {
   "x-as-of-block": "AsOfBlock",
   "x-as-of-hash": "AsOfHash",
@@ -152,7 +165,7 @@ const parametersIn = (place: "path" | "query", parameters: Parameters) =>
     schema,
     description,
     example,
-    ...(deprecated === undefined ? {} : { deprecated }),
+    ...(deprecated === undefined ? {} : { deprecated: true }),
   }));
 
 /** Describes an operation for the document. */
@@ -163,7 +176,9 @@ export function detailOf(operation: Operation<never>, wire: WireTypes): object {
   });
   const read = scope === undefined || isUpgrade === true ? {} : READ;
   const rate = scope === undefined || isUpgrade === true ? {} : RATE;
-  const names = { ...read, ...rate, ...(isCached ? CACHED : NOT_CACHED), ...(hasBlock === true ? AS_OF : {}) };
+  const isDeprecating = Object.values(query).some(({ deprecated }) => deprecated !== undefined);
+  const given = { ...read, ...rate, ...(isDeprecating ? DEPRECATED : {}) };
+  const names = { ...given, ...(isCached ? CACHED : NOT_CACHED), ...(hasBlock === true ? AS_OF : {}) };
   const refusal = (status: ErrorStatus) => ({
     description: ERRORS[status],
     headers: headers({
@@ -174,15 +189,15 @@ export function detailOf(operation: Operation<never>, wire: WireTypes): object {
     }),
     content: content(ErrorBody, exampleOf(operation, status)),
   });
-  const given = [...parametersIn("path", parts), ...parametersIn("query", query)];
+  const parameters = [...parametersIn("path", parts), ...parametersIn("query", query)];
   const success = "schema" in answer ? content(answer.schema, answer.example(wire)) : answer.content;
   return {
     operationId: id,
     summary,
     ...(description === undefined ? {} : { description }),
     tags: [tag],
-    security: scope === undefined ? [] : [{ ApiKeyAuth: [] }],
-    ...(given.length === 0 ? {} : { parameters: given }),
+    security: scope === undefined ? [] : [...SECURITY],
+    ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: content(body.schema, body.example) } }),
     responses: {
       ...(isUpgrade === true

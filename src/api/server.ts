@@ -31,7 +31,7 @@ import {
   SocketPeer,
   SocketPlaces,
 } from "./socket-peer.ts";
-import { CLIENT_GONE, errorResponse, json, withRequestId } from "./wire/answers.ts";
+import { CLIENT_GONE, errorResponse, json, keyText, withRequestId } from "./wire/answers.ts";
 import { isOwnPath } from "./wire/paths.ts";
 import { pathOf, targetOf } from "./wire/target.ts";
 
@@ -283,7 +283,7 @@ function upgrade(
       .map((protocol) => protocol.trim())
       .filter((protocol) => protocol !== "");
     const inProtocol = offered.find((protocol) => protocol.startsWith("apikey."))?.slice("apikey.".length);
-    const key = keys.check(request.headers.get("x-api-key") ?? inProtocol);
+    const key = keys.check(keyText(request.headers) ?? inProtocol);
     keys.takeRequest(key);
     places.assertFree(key);
     // The runtime would answer with the first offered subprotocol, which may be the key.

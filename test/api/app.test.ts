@@ -4,10 +4,11 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
+import { operationsOf } from "../../src/api/app.ts";
 import { CHAINS } from "../../src/chains/chains.ts";
 import { LIMITS } from "../../src/config.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
-import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
+import { type Body, startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
 
 const ADDRESS = `0x${"ab".repeat(20)}`;
 const NFT = `/api/v2/nft/${ADDRESS}`;
@@ -354,6 +355,54 @@ describe("the service in general", () => {
       const { status, headers } = await service.fetch(path, { headers: { authorization: "Bearer metrics-key-1" } });
       expect([path, status, headers.get("access-control-allow-origin")]).toEqual([path, 200, null]);
     }
+  });
+
+  test("lets them read every route of scope read, and send it a key, and no route of operators", async () => {
+    for (const { method, path, parts, scope, isUpgrade } of operationsOf(500)) {
+      if (scope === undefined || isUpgrade === true) continue;
+      const target = path.replace(/:(\w+)/g, (_, name) => encodeURIComponent(String(parts[name]!.example)));
+      const { headers } = await service.fetch(target, method === "GET" ? {} : { method, body: "{" });
+      const origin = scope === "read" ? "*" : null;
+      expect([method, path, headers.get("access-control-allow-origin")]).toEqual([method, path, origin]);
+      if (scope !== "read") continue;
+      const asked = await fetch(`http://127.0.0.1:${service.port}${target}`, { method: "OPTIONS" });
+      expect([path, asked.status, asked.headers.get("access-control-allow-origin")]).toEqual([path, 204, "*"]);
+      expect(asked.headers.get("access-control-allow-methods")).toContain(method);
+      expect(asked.headers.get("access-control-allow-methods")).toContain("PUT");
+      expect(asked.headers.get("access-control-allow-headers")).toContain("authorization");
+    }
+    for (const path of ["/swagger/json", "/asyncapi.json", "/llms.txt"]) {
+      expect([path, (await service.fetch(path)).headers.get("access-control-allow-origin")]).toEqual([path, "*"]);
+    }
+  });
+
+  test("takes a key as a bearer token, beside the header of its own", async () => {
+    const as = async (headers: Record<string, string>) => {
+      const response = await fetch(`http://127.0.0.1:${service.port}${NFT}`, { headers });
+      return [response.status, ((await response.json()) as Body).code];
+    };
+    expect(await as({ authorization: `Bearer ${TEST_KEY}` })).toEqual([200, undefined]);
+    expect(await as({ authorization: `bearer  ${TEST_KEY}` })).toEqual([200, undefined]);
+    expect(await as({ "x-api-key": TEST_KEY, authorization: "Bearer another-key-0123" })).toEqual([200, undefined]);
+    expect(await as({ authorization: "Bearer another-key-0123" })).toEqual([401, "invalid_api_key"]);
+    for (const authorization of [`Basic ${btoa(`x:${TEST_KEY}`)}`, "Bearer", "Bearer ", TEST_KEY]) {
+      expect(await as({ authorization })).toEqual([401, "missing_api_key"]);
+    }
+  });
+
+  test("says that a parameter is deprecated where a request uses it, and where to read what to do", async () => {
+    for (const query of ["disable_total=false", "disable_total=false&limit=0"]) {
+      const { headers } = await service.get(`${NFT}?${query}`);
+      expect(headers.get("deprecation")).toMatch(/^@\d{10}$/);
+      const [, link] = /^<(.+)>; rel="deprecation"; type="text\/html"$/.exec(headers.get("link") ?? "") ?? [];
+      expect(headers.get("sunset")).toBeNull();
+      const page = await (await fetch(link!)).text();
+      expect(page).toContain("<code>disable_total</code>");
+    }
+    // Also a cached answer.
+    expect((await service.get(`${NFT}?disable_total=false`)).headers.get("deprecation")).toMatch(/^@\d{10}$/);
+    const { headers } = await service.get(NFT);
+    expect([headers.get("deprecation"), headers.get("link")]).toEqual([null, null]);
   });
 
   test("answers health checks without a key", async () => {

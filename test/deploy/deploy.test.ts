@@ -5,9 +5,9 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { HTTPRoute } from "@kubernetes-models/gateway-api/gateway.networking.k8s.io/v1";
 import Ajv, { type AnySchema } from "ajv";
 import { Deployment } from "kubernetes-models/apps/v1";
-import { Ingress } from "kubernetes-models/networking.k8s.io/v1";
 import { PodDisruptionBudget } from "kubernetes-models/policy/v1";
 import { ConfigMap, Secret, Service } from "kubernetes-models/v1";
 import composeSchema from "../../node_modules/dclint/schemas/compose.schema.json";
@@ -92,7 +92,7 @@ const SCHEMAS: Readonly<Record<string, AnySchema>> = {
 };
 /** Validated by their own models. */
 const KUBERNETES = "kubernetes.yaml";
-const KINDS = { ConfigMap, Deployment, Ingress, PodDisruptionBudget, Secret, Service } as const;
+const KINDS = { ConfigMap, Deployment, HTTPRoute, PodDisruptionBudget, Secret, Service } as const;
 
 const compose = parse("compose.yaml");
 const objects = parse(KUBERNETES) as Json[];
@@ -228,17 +228,60 @@ describe("the files", () => {
     expect(paths).toEqual(["/health/live", "/health/live", "/health/ready"]);
   });
 
-  test("open neither the operators' routes nor the metrics to the outside", () => {
-    const outside = objectOf("Ingress").spec.rules[0].http.paths.map(({ path }: Json) => path);
-    const nginx = read("nginx.conf").replace(/#.*$/gm, "");
-    const open = [...nginx.matchAll(/location (?:= )?(\S+)\s*\{\s+proxy_pass/g)].map(([, path]) => path as string);
-    const caddy = /^\t@public path (.+)$/m.exec(read("Caddyfile"))?.[1]?.split(" ") ?? [];
-    for (const paths of [outside, open, caddy]) {
-      expect(paths.length).toBeGreaterThan(2);
-      expect(paths.filter((path: string) => path.startsWith("/api") && !path.startsWith("/api/v2"))).toEqual([]);
-      expect(paths.filter((path: string) => path === "/" || path === "/*" || path.startsWith("/metrics"))).toEqual([]);
+  /** Whether each file passes a request on, as its rules say. */
+  const passes: Readonly<Record<string, (method: string, path: string) => boolean>> = {
+    "nginx.conf": (method, path) => {
+      const nginx = read("nginx.conf").replace(/#.*$/gm, "");
+      const [, regex = "", methods = ""] = /location ~ "(.+)" \{\s+limit_except ([A-Z ]+) \{ deny all; \}/.exec(nginx)!;
+      // HEAD is a part of GET there.
+      if (new RegExp(regex).test(path)) return [...methods.split(" "), "HEAD"].includes(method);
+      const open = [...nginx.matchAll(/location (=? ?)(\/\S*)\s*\{\s+proxy_pass/g)];
+      return open.some(([, exact, one = ""]) => (exact === "= " ? path === one : path.startsWith(one)));
+    },
+    Caddyfile: (method, path) => {
+      const caddy = read("Caddyfile");
+      const open = /^\t@public path (.+)$/m.exec(caddy)?.[1]?.split(" ") ?? [];
+      const [, methods = "", regex = ""] = /@explore \{\s+method (.+)\s+path_regexp (.+)\n/.exec(caddy)!;
+      const isOpen = open.some((one) => (one.endsWith("*") ? path.startsWith(one.slice(0, -1)) : path === one));
+      return isOpen || (methods.split(" ").includes(method) && new RegExp(regex).test(path));
+    },
+    [KUBERNETES]: (method, path) => {
+      const matches = objectOf("HTTPRoute").spec.rules.flatMap((rule: Json) => rule.matches) as Json[];
+      return matches.some(({ method: only = method, path: { type, value } }) => {
+        if (only !== method) return false;
+        if (type === "RegularExpression") return new RegExp(value).test(path);
+        return path === value || (type === "PathPrefix" && path.startsWith(`${value}/`));
+      });
+    },
+  };
+  /** A path of an operation, with values for its parameters. */
+  const pathOf = ({ path, parts }: Pick<ReturnType<typeof operationsOf>[number], "path" | "parts">) =>
+    path.replace(/:(\w+)/g, (_, name) => String(parts[name]?.example ?? ""));
+
+  test.each(Object.entries(passes))("open every route of scope read, and close the operators': %s", (_name, isOpen) => {
+    const wrong = operationsOf(500).filter((one) => {
+      const isForClients = one.scope === "read" || one.path.startsWith("/media/");
+      return one.scope !== undefined && isOpen(one.method, pathOf(one)) !== isForClients;
+    });
+    expect(wrong.map(({ method, path }) => `${method} ${path}`)).toEqual([]);
+    for (const path of ["/", "/console/app.js", "/metrics", "/health/live", "/api/keys", "/api/status", "/api"]) {
+      expect([path, isOpen("GET", path)]).toEqual([path, false]);
     }
+    for (const path of ["/swagger", "/swagger/json", "/asyncapi.json", "/llms.txt", "/api/v2/ws"]) {
+      expect([path, isOpen("GET", path)]).toEqual([path, true]);
+    }
+    for (const { method, path, scope, parts } of operationsOf(500)) {
+      if (scope !== "read" || method !== "GET") continue;
+      const browser = pathOf({ path, parts });
+      expect([browser, isOpen("OPTIONS", browser)]).toEqual([browser, true]);
+      expect([browser, isOpen("HEAD", browser)]).toEqual([browser, true]);
+    }
+  });
+
+  test("close everything that no rule opens", () => {
+    const nginx = read("nginx.conf").replace(/#.*$/gm, "");
     expect(nginx).toMatch(/location \/ \{ return 404; \}/);
+    expect(read("Caddyfile")).toMatch(/\thandle \{\n\t\trespond 404\n\t\}\n\}\n$/);
   });
 
   test("let a proxy repeat what only reads, and nothing else", () => {
@@ -257,7 +300,5 @@ describe("the files", () => {
     const [, open] = /@public path (.+)/.exec(caddy) ?? [];
     const [, repeated] = /lb_retry_match \{\s+path (.+)/.exec(caddy) ?? [];
     expect(repeated).toBe(open as string);
-    const { annotations } = objectOf("Ingress").metadata;
-    expect(annotations["nginx.ingress.kubernetes.io/proxy-next-upstream"]).toContain("non_idempotent");
   });
 });

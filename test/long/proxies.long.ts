@@ -60,13 +60,46 @@ const CLOSED = [
 ];
 
 describe("closed paths", () => {
-  for (const kind of ["nginx", "caddy", "ingress"] as const satisfies readonly Kind[]) {
+  for (const kind of ["nginx", "caddy", "gateway"] as const satisfies readonly Kind[]) {
     test(`stay closed behind ${kind}, however they are written`, async () => {
       const replica = await startReplica(temporaryLogUrl());
       const proxy = await startProxy(kind, [portOf(replica)]);
       try {
-        const open = await raw(proxy.port, `/api/v2/nft/${nft.address}`, TEST_KEY);
-        expect(open).toStartWith("HTTP/1.1 200");
+        // Whatever a key of scope read may ask is open, with its methods, and browsers of other origins may read it.
+        const base = `http://127.0.0.1:${proxy.port}`;
+        await eventually("the collection is ready", async () => {
+          const page = await fetch(`${base}/api/v2/nft/${nft.address}`, { headers: { "x-api-key": TEST_KEY } });
+          return ((await page.json()) as { status: string }).status === "SYNCED" ? true : undefined;
+        });
+        const collection = `/api/collections/eth/${nft.address}`;
+        const below = [
+          "",
+          "/holders",
+          "/tokens",
+          "/tokens/1",
+          "/tokens/1/transfers",
+          "/traits",
+          "/transfers",
+          "/export",
+        ];
+        for (const path of [...below.map((part) => collection + part), "/api/tokens"]) {
+          for (const method of ["GET", "HEAD", "OPTIONS"]) {
+            const { status, headers } = await fetch(base + path, { method, headers: { "x-api-key": TEST_KEY } });
+            const origin = headers.get("access-control-allow-origin");
+            expect([path, method, status, origin]).toEqual([path, method, method === "OPTIONS" ? 204 : 200, "*"]);
+          }
+        }
+        for (const [method, path] of [
+          ["DELETE", collection],
+          ["POST", `${collection}/reindex`],
+          ["POST", `${collection}/refresh`],
+          ["GET", `${collection}/estimate`],
+          ["POST", collection],
+        ] as const) {
+          const { status } = await fetch(base + path, { method, headers: { "x-api-key": OPERATOR_KEY } });
+          expect([method, path, [403, 404].includes(status)]).toEqual([method, path, true]);
+        }
+        expect((await fetch(`${base}${collection}`, { headers: { "x-api-key": TEST_KEY } })).status).toBe(200);
         const targets = OPEN.flatMap((path) => UP.flatMap((up) => CLOSED.map((closed) => `${path}/${up}${closed}`)));
         const more = [
           "/metrics",

@@ -174,7 +174,7 @@ const getCollection = json({
   scope: "read",
   id: "getCollection",
   summary: "A collection's progress, its flags with the rules behind them, and how far its metadata is",
-  tag: "Operators",
+  tag: "NFT",
   parts: COLLECTION_PARTS,
   answer: CollectionDetails,
   example: {

@@ -50,7 +50,7 @@ const { json } = operationsFor<ExploreDeps>();
 const EXPLORING = {
   method: "GET",
   scope: "read",
-  tag: "Operators",
+  tag: "NFT",
   parts: COLLECTION_PARTS,
   hasBlock: true,
   errors: [400, 404, 409, 410],

@@ -53,7 +53,8 @@ export class RunningExports {
 
   /** Notes that the client reads on. @throws Refusal 429 if the export gave way to another one */
   read(key: string, running: Running): void {
-    if (this.#byKey.get(key) !== running) throw new Refusal("rate_limited", "another export took its place");
+    if (this.#byKey.get(key) !== running)
+      throw new Refusal("rate_limited", "another export took its place", { retryAfter: 5 });
     running.readMs = this.#clock.monotonic();
   }
 
@@ -112,7 +113,7 @@ export const EXPORT_OPERATIONS: readonly Operation<ExportDeps>[] = [
     scope: "read",
     id: "exportCollection",
     summary: "All tokens or all owners at one block, as a file. A lost block breaks the connection",
-    tag: "Operators",
+    tag: "NFT",
     parts: COLLECTION_PARTS,
     query: EXPORT_QUERY,
     content: {

@@ -36,7 +36,14 @@ export const listingQuery = (maxPageSize: number) => {
       { min: 0, max: LIMITS.maxTotalRanges - 1 },
       { description: "Subrange to query, from 0; needs totalRanges", example: 0 },
     ),
-    disable_total: flag(true, { description: "false counts the total", example: false, deprecated: true }),
+    disable_total: flag(true, {
+      ...{ description: "false counts the total", example: false },
+      deprecated: {
+        since: new Date("2026-11-28"),
+        instead:
+          "The hosted service announced its end. GET /api/collections/{chain}/{address} has the count of a collection's tokens as nfts.",
+      },
+    }),
     as_of_block: wholeNumber(
       { min: 0 },
       { description: "The listing as it was at the end of that block", example: 21_000_000 },

@@ -198,7 +198,7 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
     scope: "read",
     id: "listPrices",
     summary: "Prices at evenly spaced blocks, each equal to the price at that block. At most 64 requests for logs",
-    tag: "Operators",
+    tag: "Token",
     parts: { chain: chainPart, address: addressPart(TOKEN_ADDRESS, "Token address") },
     query: {
       from: momentParameter("First block, or an ISO time; 24 hours before the end by default", "2026-11-22T00:00:00Z"),
@@ -238,7 +238,7 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
     id: "findErc20Tokens",
     summary:
       "ERC-20 tokens whose address, symbol or name has a text: well-known ones, and those of the operator's lists",
-    tag: "Operators",
+    tag: "Token",
     query: {
       text: anyText({
         description: "Part of the address, the symbol or the name, any case; all tokens by default",

@@ -6,7 +6,7 @@ import type { Metrics } from "../../core/metrics.ts";
 import { named, oneOf } from "../../core/schema-parts.ts";
 import { COLLECTION_STATUSES, StatusReport } from "../../operators/models.ts";
 import type { ServiceStatus } from "../../operators/status.ts";
-import { ProtocolRefusal } from "../wire/answers.ts";
+import { bearerToken, ProtocolRefusal } from "../wire/answers.ts";
 import { errorExample } from "../wire/errors.ts";
 import { HEADER_EXAMPLES } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
@@ -36,8 +36,7 @@ const { json, file } = operationsFor<ServiceDeps>();
 
 /** Checks the key of the metrics. @param expected SHA-256 of the key. @throws Refusal 401 */
 function assertMetricsKey(expected: Uint8Array, { headers }: Request): void {
-  const bearer = /^Bearer (.+)$/i.exec(headers.get("authorization") ?? "")?.[1];
-  const key = bearer ?? headers.get("x-api-key");
+  const key = bearerToken(headers) ?? headers.get("x-api-key");
   if (!key) throw new Refusal("missing_api_key", "API KEY missing from x-api-key header");
   if (timingSafeEqual(expected, Bun.SHA256.hash(key.slice(0, 256)) as Uint8Array)) return;
   throw new Refusal("invalid_api_key", "x-api-key: the API key is not valid on this server");

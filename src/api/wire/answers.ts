@@ -11,10 +11,17 @@ const JSON_TYPE = "application/json; charset=utf-8";
 const ANY_ORIGIN = {
   "access-control-allow-origin": "*",
   "access-control-expose-headers": [
-    "etag, ratelimit, ratelimit-policy, retry-after, x-as-of-block, x-as-of-hash, x-as-of-time, x-chain-status, x-finality, x-request-id",
+    "content-disposition, deprecation, etag, link, ratelimit, ratelimit-policy, retry-after, x-as-of-block, x-as-of-hash, x-as-of-time, x-chain-status, x-covered, x-finality, x-request-id",
     UNKNOWN_PARAMETERS,
   ].join(", "),
 };
+
+/** Lets web pages of any origin read a response. */
+export function withOrigins(response: Response): Response {
+  const { headers } = response;
+  for (const [name, value] of Object.entries(ANY_ORIGIN)) if (!headers.has(name)) headers.set(name, value);
+  return response;
+}
 
 /** Takes back that web pages of any origin may read a response. */
 export function withoutOrigins(response: Response): Response {
@@ -48,12 +55,31 @@ export const CLIENT_GONE = 499;
 /** For responses that no cache may store, errors above all. */
 export const NO_STORE = "no-store";
 
+/** The token of RFC 6750's scheme. */
+export const bearerToken = (headers: Headers): string | undefined =>
+  /^Bearer +(\S+) *$/i.exec(headers.get("authorization") ?? "")?.[1];
+
+/** The key of a request: the header of the contract, else a bearer token. */
+export const keyText = (headers: Headers): string | undefined => headers.get("x-api-key") || bearerToken(headers);
+
+/** The page about deprecated parameters. */
+export const DEPRECATIONS = "/swagger/deprecations";
+
+/** Says that a request used a deprecated parameter, and where to read what to do (RFC 9745). */
+export function tellDeprecation(headers: Headers, since: Date, base: string): void {
+  headers.set("deprecation", `@${Math.floor(since.getTime() / 1_000)}`);
+  headers.append("link", `<${base}${DEPRECATIONS}>; rel="deprecation"; type="text/html"`);
+}
+
+/** Methods of the routes that web pages may call. */
+export const ORIGIN_METHODS = ["GET", "POST", "PUT"] as const;
+
 /** Answers a CORS preflight: a browser asks if a web page may send a key. */
 export function preflight(id: string): Response {
   const headers = {
     ...ANY_ORIGIN,
-    "access-control-allow-methods": "GET, HEAD, POST, OPTIONS",
-    "access-control-allow-headers": "x-api-key, accept, content-type, if-none-match",
+    "access-control-allow-methods": "GET, HEAD, POST, PUT, OPTIONS",
+    "access-control-allow-headers": "x-api-key, authorization, accept, content-type, if-none-match",
     "access-control-max-age": "86400",
     "cache-control": NO_STORE,
     "x-request-id": id,

@@ -17,7 +17,13 @@ interface ParameterSchema {
 interface Shown {
   readonly description: string;
   readonly example: unknown;
-  readonly deprecated?: true;
+  readonly deprecated?: Deprecated;
+}
+
+/** Since when a parameter is deprecated, and what to do instead, as a sentence. */
+interface Deprecated {
+  readonly since: Date;
+  readonly instead: string;
 }
 
 /** A parameter of a path or a query string. */
@@ -318,6 +324,15 @@ function parsed<P extends Parameters>(
 ): ParsedValues<P> {
   const values = Object.entries(parameters).map(([name, one]) => [name, one.parse(textsOf(name, one), name)]);
   return Object.fromEntries(values) as ParsedValues<P>;
+}
+
+/** Since when the first of the deprecated parameters of a query string is; undefined if it has none. */
+export function deprecatedSince(search: string, known: Parameters): Date | undefined {
+  const given = new URLSearchParams(search);
+  const dates = Object.entries(known).flatMap(([name, { deprecated }]) =>
+    deprecated !== undefined && given.has(name) ? deprecated.since : [],
+  );
+  return dates.sort((a, b) => a.getTime() - b.getTime())[0];
 }
 
 export const UNKNOWN_PARAMETERS = "x-unknown-parameters";

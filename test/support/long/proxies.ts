@@ -1,6 +1,6 @@
 /**
  * Real proxies in front of real processes, from the files that are shipped: nginx and Caddy as Debian has them, with the
- * shipped configuration but for addresses and certificates, and nginx with the paths of the Kubernetes ingress.
+ * shipped configuration but for addresses and certificates, and nginx with the matches of the Kubernetes HTTPRoute.
  */
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
@@ -12,7 +12,7 @@ import { debianProgram } from "./debian.ts";
 
 const DEPLOY = join(import.meta.dir, "../../../scripts/deploy");
 
-export type Kind = "nginx" | "caddy" | "ingress";
+export type Kind = "nginx" | "caddy" | "gateway";
 
 export interface Proxy {
   readonly port: number;
@@ -43,15 +43,30 @@ function nginxOf(port: number, upstreams: readonly number[]): string {
   return replaced(text, /^ *ssl_certificate.*$/gm, "");
 }
 
-/** The ingress' paths as nginx' ingress controller writes them: `Prefix` by whole segments, `Exact` by the whole path. */
-function ingressOf(port: number, [upstream]: readonly number[]): string {
-  const text = readFileSync(join(DEPLOY, "kubernetes.yaml"), "utf8");
-  const paths = [...text.matchAll(/- path: (\S+)\n\s+pathType: (Prefix|Exact)/g)];
-  if (paths.length < 3) throw new Error("the shipped file has no ingress");
-  const pass = `{ proxy_pass http://127.0.0.1:${upstream}; }`;
-  const locations = paths.map(([, path, type]) =>
-    type === "Exact" ? `location = ${path} ${pass}` : `location = ${path} ${pass}\nlocation ${path}/ ${pass}`,
-  );
+interface RouteMatch {
+  readonly method?: string;
+  readonly path: { readonly type: "PathPrefix" | "Exact" | "RegularExpression"; readonly value: string };
+}
+
+/** The matches of the HTTPRoute as a gateway reads them: `PathPrefix` by whole segments, methods for themselves. */
+function gatewayOf(port: number, [upstream]: readonly number[]): string {
+  const documents = Bun.YAML.parse(readFileSync(join(DEPLOY, "kubernetes.yaml"), "utf8")) as readonly {
+    readonly kind: string;
+    readonly spec: { readonly rules: readonly { readonly matches: readonly RouteMatch[] }[] };
+  }[];
+  const route = documents.find(({ kind }) => kind === "HTTPRoute");
+  if (route === undefined) throw new Error("the shipped file has no HTTPRoute");
+  const matches = route.spec.rules.flatMap((rule) => rule.matches);
+  const byPath = Map.groupBy(matches, ({ path }) => `${path.type} ${path.value}`);
+  const locations = [...byPath.values()].flatMap((same) => {
+    const [{ path }] = same as [RouteMatch];
+    const methods = same.flatMap(({ method }) => method ?? []);
+    const only = methods.length === 0 ? "" : `limit_except ${methods.join(" ")} { deny all; }`;
+    const pass = `{ ${only} proxy_pass http://127.0.0.1:${upstream}; }`;
+    if (path.type === "RegularExpression") return `location ~ "${path.value}" ${pass}`;
+    if (path.type === "Exact") return `location = ${path.value} ${pass}`;
+    return [`location = ${path.value} ${pass}`, `location ${path.value}/ ${pass}`];
+  });
   return `server { listen 127.0.0.1:${port}; ${locations.join("\n")} location / { return 404; } }`;
 }
 
@@ -64,11 +79,8 @@ http { access_log off; client_body_temp_path ${folder}/body; proxy_temp_path ${f
 function caddyOf(port: number, upstreams: readonly number[]): string {
   let text = readFileSync(join(DEPLOY, "Caddyfile"), "utf8");
   text = replaced(text, "nft.example.org {", `http://127.0.0.1:${port} {`);
-  text = replaced(
-    text,
-    "reverse_proxy 127.0.0.1:3000 {",
-    `reverse_proxy ${upstreams.map((one) => `127.0.0.1:${one}`).join(" ")} {`,
-  );
+  const all = upstreams.map((one) => `127.0.0.1:${one}`).join(" ");
+  text = replaced(text, /^(\s*)reverse_proxy 127\.0\.0\.1:3000 \{/gm, `$1reverse_proxy ${all} {`);
   return `{\n\tadmin off\n\tauto_https off\n}\n${text}`;
 }
 
@@ -88,7 +100,7 @@ export async function startProxy(kind: Kind, upstreams: readonly number[]): Prom
       join(folder, "Caddyfile"),
     ];
   } else {
-    const site = kind === "nginx" ? nginxOf(port, upstreams) : ingressOf(port, upstreams);
+    const site = kind === "nginx" ? nginxOf(port, upstreams) : gatewayOf(port, upstreams);
     writeFileSync(join(folder, "nginx.conf"), NGINX_MAIN(folder, site));
     for (const name of ["body", "proxy", "f", "u", "s"]) mkdirSync(join(folder, name));
     command = [debianProgram("nginx", "usr/sbin/nginx"), "-p", folder, "-c", join(folder, "nginx.conf")];

@@ -19,6 +19,7 @@ const WORKERS = [
   "log/sqlite-writer.ts",
   "nft/metadata/resolve/parse-worker.ts",
   "prices/token-list-worker.ts",
+  "proof/run-worker.ts",
   "rpc/decode/decode-worker.ts",
 ];
 

@@ -11,6 +11,8 @@ export interface ProductionPackage {
   readonly version: string;
   /** The SPDX expression that the package states; "" for none. */
   readonly licence: string;
+  /** Where its source is; "" if the package doesn't say. */
+  readonly source: string;
   readonly folder: string;
 }
 
@@ -19,6 +21,7 @@ interface Manifest {
   readonly version: string;
   readonly license?: string | { readonly type: string };
   readonly licenses?: readonly { readonly type: string }[];
+  readonly repository?: string | { readonly url: string };
   readonly dependencies?: Readonly<Record<string, string>>;
   readonly optionalDependencies?: Readonly<Record<string, string>>;
 }
@@ -40,7 +43,10 @@ export function productionPackages(root: string): readonly ProductionPackage[] {
       if (place === undefined) throw new Error(`${name}, which ${folder} needs, is not installed: run bun install`);
       if (found.has(place)) continue;
       const manifest = manifestIn(place);
-      found.set(place, { name, version: manifest.version, licence: licenceOf(manifest), folder: place });
+      found.set(place, {
+        ...{ name, version: manifest.version, licence: licenceOf(manifest) },
+        ...{ source: sourceOf(manifest), folder: place },
+      });
       visit(place);
     }
   };
@@ -60,13 +66,17 @@ function installedPlace(folder: string, name: string): string | undefined {
 const licenceOf = ({ license, licenses }: Manifest): string =>
   (typeof license === "string" ? license : license?.type) ?? licenses?.map(({ type }) => type).join(" OR ") ?? "";
 
-/** The text of a package's licence files. */
-function noticeOf({ name, version, licence, folder }: ProductionPackage): string {
+const sourceOf = ({ repository }: Manifest): string =>
+  (typeof repository === "string" ? repository : (repository?.url ?? "")).replace(/^git\+|\.git$/g, "");
+
+/** The text of a package's licence files. MPL-2.0 also wants to be told where the source is. */
+function noticeOf({ name, version, licence, source, folder }: ProductionPackage): string {
   const files = readdirSync(folder).filter((file) => /^(?:licen[cs]e|notice|copying)(?:[.-]|$)/i.test(file));
   // The package of libvips has its notice in its README.
   if (files.length === 0 && existsSync(join(folder, "versions.json"))) files.push("README.md");
   const texts = files.toSorted().map((file) => readFileSync(join(folder, file), "utf8").trim());
-  return [`── ${name} ${version} (${licence})`, ...texts].join("\n\n");
+  const where = licence === "MPL-2.0" ? [`Its source, unmodified, is at ${source}`] : [];
+  return [`── ${name} ${version} (${licence})`, ...where, ...texts].join("\n\n");
 }
 
 /** The notices of all packages in production, after that of this project. */

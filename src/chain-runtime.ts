@@ -36,6 +36,9 @@ import type { ChainMetadata, Metadata } from "./nft/metadata/metadata.ts";
 import { type EndpointLog, measureHead, observerOf, poolObserver, requestObserver, watchOf } from "./observers.ts";
 import { createPrices, type Prices } from "./prices/price-service.ts";
 import type { TokenLists } from "./prices/token-lists.ts";
+import { Prover } from "./proof/prover.ts";
+import type { RunThread } from "./proof/run-thread.ts";
+import { TokenProofs } from "./proof/token-proofs.ts";
 import { Archives, readerWithArchives } from "./rpc/archive/archives.ts";
 import type { ArchiveStatus } from "./rpc/archive/port.ts";
 import { Portal } from "./rpc/archive/portal.ts";
@@ -56,6 +59,7 @@ export interface ChainRuntime extends ShownMetadata, Pick<Locks, "lockedAt">, Pi
   readonly prices: Prices;
   readonly metadata: ChainMetadata;
   readonly blockFacts: BlockFacts;
+  readonly proofs: TokenProofs;
   /** Shows the head that the log has, and starts all the work: to follow and index, to fetch metadata, to audit. */
   start(): Promise<void>;
   /** Says what indexing a contract will cost. */
@@ -84,6 +88,8 @@ export interface SharedParts {
   readonly projections: HotCollections;
   readonly metadata: Metadata;
   readonly decoder: DecodePool;
+  /** Makes proofs. */
+  readonly runThread: RunThread;
   /** Units that providers count per call. */
   readonly priceList: PriceList;
   readonly proxies: Proxies;
@@ -335,6 +341,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     metadataVersion,
     headerOf: (block, above) => blockFacts.headerOf(block, above),
     blockFacts,
+    proofs: openProofs({ chain, reader, indexing }, shared),
     start: () => startWork({ chain, reader, view, indexing, metadata }, shared),
     estimate: (address) => estimator.of(address),
     isHalted: () => view.halted() !== undefined,
@@ -345,6 +352,22 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     headerForm: () => reader.headerForm,
     probe: () => probe(reader, chain),
   };
+}
+
+/** What a proof shows beside the ledger counts like what the self-audit finds. */
+function openProofs(
+  { chain, reader, indexing }: Pick<ReadChain, "chain" | "reader"> & Pick<ChainRuntime, "indexing">,
+  { metrics, runThread: thread }: RuntimeOptions,
+): TokenProofs {
+  const labels = { chain: chain.name };
+  return new TokenProofs({
+    prover: new Prover({ chain, reader, thread }),
+    onCompared: (differs) => {
+      metrics.auditedHoldings.inc(labels, 1);
+      if (differs) metrics.auditDrift.inc(labels, 1);
+    },
+    onFinding: auditCalls(indexing).onFinding,
+  });
 }
 
 async function startWork(

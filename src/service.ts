@@ -55,6 +55,7 @@ import type { ListedCollection } from "./operators/models.ts";
 import { Questions } from "./operators/questions.ts";
 import { ServiceStatus } from "./operators/status.ts";
 import { TokenFinder } from "./prices/known-tokens.ts";
+import { RunThread } from "./proof/run-thread.ts";
 import { Channel } from "./push/channel.ts";
 import { DecodePool } from "./rpc/decode/decode-pool.ts";
 
@@ -340,8 +341,10 @@ async function openParts(
   // Leaves one core to requests.
   const decoder = new DecodePool(navigator.hardwareConcurrency);
   lifecycle.onStop("decoder", () => decoder.close());
+  const runThread = new RunThread(clock);
+  lifecycle.onStop("proofs", () => runThread.close());
   const { proxies } = config;
-  return { ...files, clock, logger, lifecycle, metrics, log, projections, metadata, decoder, proxies };
+  return { ...files, clock, logger, lifecycle, metrics, log, projections, metadata, decoder, runThread, proxies };
 }
 
 /** Snapshots are a cache, so a service without them runs, but replays large collections after each start. */

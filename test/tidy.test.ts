@@ -26,6 +26,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   "nft/explore": "core events nft/ledger nft/collections nft/listings nft/exports nft/walks",
   "nft/indexing": "core chains events log rpc chain nft/ledger nft/collections",
   prices: "core chains events log rpc chain",
+  proof: "core chains rpc",
   "nft/metadata": "core chains events log rpc chain nft/ledger nft/collections nft/listings",
   // Words of the wire that its documents, the console and the command line share. Plain data, which a browser bundles.
   "status-words.ts": "",
@@ -34,24 +35,25 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   // The console as an entry point to bundle, not as code.
   api:
     "core chains events nft/ledger nft/collections nft/walks nft/listings nft/exports nft/explore nft/indexing nft/metadata " +
-    "prices operators push console config.ts status-words.ts",
+    "prices proof operators push console config.ts status-words.ts",
   "config.ts": "core chains",
   "operator-files.ts": "core chains nft/collections prices nft/metadata config.ts",
   "observers.ts": "core chains chain nft/collections nft/indexing log nft/metadata operators rpc",
   "chain-runtime.ts":
-    "core chains events log rpc chain nft/ledger nft/collections nft/listings nft/indexing prices " +
+    "core chains events log rpc chain nft/ledger nft/collections nft/listings nft/indexing prices proof " +
     "nft/metadata config.ts observers.ts",
   "service.ts":
     "core chains events log rpc chain nft/ledger nft/collections nft/listings nft/indexing operators " +
-    "prices nft/metadata push nft/explore api config.ts observers.ts operator-files.ts " +
+    "prices proof nft/metadata push nft/explore api config.ts observers.ts operator-files.ts " +
     "chain-runtime.ts",
   cli:
     "core chains events log rpc chain nft/ledger nft/collections nft/exports prices nft/metadata " +
     "operators client config.ts operator-files.ts service.ts status-words.ts",
   "main.ts": "service.ts config.ts core cli nft/metadata",
-  client: "chains",
+  // The verifier, which runs anywhere.
+  client: "chains proof",
   // Of the chains only words, which are text. Their data has no place in a browser.
-  console: "client chains status-words.ts",
+  console: "client chains proof status-words.ts",
 };
 
 /** Entry points: started as a process or as a worker. */
@@ -64,6 +66,7 @@ const ENTRIES = [
   "nft/metadata/resolve/parse-worker.ts",
   "nft/metadata/media/preview-process.ts",
   "prices/token-list-worker.ts",
+  "proof/run-worker.ts",
   "rpc/decode/decode-worker.ts",
 ];
 

@@ -20,6 +20,7 @@ import { EXPORT_OPERATIONS } from "./routes/export.ts";
 import { KEY_OPERATIONS } from "./routes/keys.ts";
 import { listingOperations } from "./routes/listing.ts";
 import { PRICE_OPERATIONS } from "./routes/price.ts";
+import { PROOF_OPERATIONS } from "./routes/proof.ts";
 import { SERVICE_OPERATIONS } from "./routes/service.ts";
 import { swaggerPage } from "./swagger-page.ts";
 import {
@@ -65,6 +66,7 @@ export const operationsOf = (maxPageSize: number): readonly Operation<OperationD
   ...PRICE_OPERATIONS,
   ...COLLECTION_OPERATIONS,
   ...EXPLORE_OPERATIONS,
+  ...PROOF_OPERATIONS,
   ...EXPORT_OPERATIONS,
   ...KEY_OPERATIONS,
 ];

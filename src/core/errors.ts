@@ -88,6 +88,7 @@ export const ERROR_CODES = [
   "no_dollar",
   "method_not_allowed",
   "history_pruned",
+  "state_unavailable",
   "not_indexed_yet",
   "conflict",
   "forbidden",

@@ -198,11 +198,13 @@ const LAG_WORDS = new RegExp(
 /**
  * Geth and its forks: a missing trie node, historical state, state histories; Nethermind: no state available for block;
  * reth: no state found for block; Besu: world state unavailable; Erigon: old data, pruning; Ethermint: failed to load
- * state; CometBFT: a lowest height; Substrate: state already discarded; proxies: recent blocks, an archive node.
+ * state; CometBFT: a lowest height; Substrate: state already discarded; proxies: recent blocks, an archive node. Of
+ * `eth_getProof`, reth: exceeds the maximum proof window; Erigon: the block is too old.
  */
 const STATE_WORDS = new RegExp(
   "missing trie node|state (?:is )?(?:not available|unavailable|already discarded)|no state (?:available|found)|" +
     "historical state|state histor|failed to load state|prun(?:ed|ing)|archive|old data not available|" +
+    "proof window|block is too old|" +
     `lowest height is|recent blocks|${OUT_OF_RANGE}`,
   "i",
 );

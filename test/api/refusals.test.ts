@@ -18,7 +18,7 @@ const STATUSES: Readonly<Record<string, readonly string[]>> = {
     "no_dollar",
   ],
   405: ["method_not_allowed"],
-  409: ["history_pruned", "not_indexed_yet", "conflict"],
+  409: ["history_pruned", "state_unavailable", "not_indexed_yet", "conflict"],
   410: ["cursor_reorged"],
   413: ["too_large"],
   426: ["upgrade_required"],

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { encodeRlp, keccak256 } from "ethers";
 import type { Hash } from "../../src/core/hex.ts";
-import { HEADER_FIELDS, headerHash } from "../../src/rpc/decode/hashes.ts";
+import { HEADER_FIELDS, headerHash } from "../../src/rpc/decode/header-hash.ts";
 import type { BlockHeader } from "../../src/rpc/port.ts";
 import { HeaderForm } from "../../src/rpc/reading/header-form.ts";
 import { sepolia } from "../fixtures/headers.json";

@@ -1,6 +1,6 @@
 /** Headers of real blocks, and the vector of avalanchego, against the hashes that their fields make. */
 import { expect, test } from "bun:test";
-import { HEADER_FIELDS, headerHash } from "../../src/rpc/decode/hashes.ts";
+import { HEADER_FIELDS, headerHash } from "../../src/rpc/decode/header-hash.ts";
 import { sepolia } from "../fixtures/headers.json";
 
 const byte = (value: number, length: number) => `0x${value.toString(16).padStart(2, "0")}${"00".repeat(length - 1)}`;

@@ -6,7 +6,7 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { gzipSync } from "node:zlib";
 import { Bloom } from "../../src/rpc/decode/bloom.ts";
-import { headerHash } from "../../src/rpc/decode/hashes.ts";
+import { headerHash } from "../../src/rpc/decode/header-hash.ts";
 import { zstdBomb } from "./bombs.ts";
 
 export interface ArchivedLog {

@@ -15,6 +15,7 @@ import type { MetadataHealth } from "../../nft/metadata/metadata.ts";
 import type { KnownFacts, PageFactsOptions, ShownToken } from "../../nft/metadata/page.ts";
 import type { Walk } from "../../nft/walks/cursor.ts";
 import type { ShownChain } from "../../nft/walks/snapshot.ts";
+import type { TokenProofs } from "../../proof/token-proofs.ts";
 import { asRefusal } from "./answers.ts";
 import { notEnabled } from "./parameters.ts";
 
@@ -49,6 +50,7 @@ export interface NftChain {
   outcomesOf(address: Address, token: TokenRef, limit: number): Promise<readonly Outcome[]>;
   /** Returns the known document about the collection. @param media also the state of its picture */
   documentOf(address: Address, media: boolean): Promise<ContractDocument>;
+  readonly proofs: Pick<TokenProofs, "prove" | "compared">;
   /** Whether an ERC-721 token is locked at a block; null if its contract doesn't tell, or no endpoint does. */
   lockedAt(address: Address, id: bigint, block: BlockRef): Promise<boolean | null>;
   /** Counts the tokens with metadata, and those without by the reason. */

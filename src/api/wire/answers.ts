@@ -148,6 +148,7 @@ const STATUSES: Readonly<Record<ErrorCode, number>> = {
   no_dollar: 404,
   method_not_allowed: 405,
   history_pruned: 409,
+  state_unavailable: 409,
   not_indexed_yet: 409,
   conflict: 409,
   cursor_reorged: 410,

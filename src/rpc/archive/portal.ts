@@ -13,7 +13,7 @@ import { RateWindow } from "../../core/rate.ts";
 import { Secrets, secretsOfHeader, secretsOfLogin, secretsOfUrl } from "../../core/secrets.ts";
 import type { BlockRange, BlockRef } from "../../events/types.ts";
 import type { Decoder } from "../decode/decode-pool.ts";
-import { AVALANCHE_FIELDS, HEADER_FIELDS } from "../decode/hashes.ts";
+import { AVALANCHE_FIELDS, HEADER_FIELDS } from "../decode/header-hash.ts";
 import { readPortal } from "../decode/portal.ts";
 import { NFT_TOPICS } from "../decode/transfers.ts";
 import type { RequestOutcome } from "../endpoint/provider.ts";

@@ -1,108 +1,13 @@
 /**
- * Hashes of headers and roots of receipts, from their fields. Both tie an archive's answer, or a node's, to a block's
- * hash (Ethereum Yellow Paper, sections 4.3 and 4.3.1; EIP-2718 for typed receipts). Pure.
+ * Roots of receipts from their fields, which tie an archive's answer, or a node's, to a block's hash (Ethereum Yellow Paper,
+ * sections 4.3 and 4.3.1; EIP-2718 for typed receipts). Pure.
  */
 import { encodeRlp, keccak256 } from "ethers";
 import type { Hash } from "../../core/hex.ts";
 import { yieldToEventLoop } from "../../core/turns.ts";
+import { type BlockFields, headerHash, hexData, scalar } from "./header-hash.ts";
 
-type BlockFields = Readonly<Record<string, unknown>>;
-
-const HEX = /^0x(?:[0-9a-f]{2})*$/i;
-const QUANTITY = /^0x[0-9a-f]{1,64}$/i;
 const ROOT = /^0x[0-9a-f]{64}$/i;
-
-/** A number as RLP wants it: big-endian without leading zeros. Undefined for anything else. */
-function scalar(value: unknown): string | undefined {
-  const isNumber = typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
-  if (!isNumber && !(typeof value === "string" && QUANTITY.test(value))) return undefined;
-  const digits = BigInt(value as string | number).toString(16);
-  return digits === "0" ? "0x" : `0x${digits.length % 2 === 0 ? "" : "0"}${digits}`;
-}
-
-const bytes = (value: unknown): string | undefined =>
-  typeof value === "string" && HEX.test(value) ? value : undefined;
-
-type Field = readonly [name: string, read: typeof bytes];
-
-/** The fields that every header begins with, in the order of their encoding. */
-const FIRST: readonly Field[] = [
-  ["parentHash", bytes],
-  ["sha3Uncles", bytes],
-  ["miner", bytes],
-  ["stateRoot", bytes],
-  ["transactionsRoot", bytes],
-  ["receiptsRoot", bytes],
-  ["logsBloom", bytes],
-  ["difficulty", scalar],
-  ["number", scalar],
-  ["gasLimit", scalar],
-  ["gasUsed", scalar],
-  ["timestamp", scalar],
-  ["extraData", bytes],
-  ["mixHash", bytes],
-  ["nonce", bytes],
-];
-
-/**
- * What later forks of Ethereum appended, in the order of go-ethereum's `core/types/block.go`: London, Shanghai, Cancun
- * (three fields), Prague, and Amsterdam (EIP-7928, EIP-7843), live on Sepolia since block 11,856,337.
- */
-const ETHEREUM: readonly Field[] = [
-  ["baseFeePerGas", scalar],
-  ["withdrawalsRoot", bytes],
-  ["blobGasUsed", scalar],
-  ["excessBlobGas", scalar],
-  ["parentBeaconBlockRoot", bytes],
-  ["requestsHash", bytes],
-  ["blockAccessListHash", bytes],
-  ["slotNumber", scalar],
-];
-
-/**
- * What Avalanche's C-Chain and its subnets append, in the order of `customtypes/gen_header_serializable_rlp.go` of
- * avalanchego. The first field is in every header; the last four are those of a header that settles others (ACP-194).
- */
-const AVALANCHE: readonly Field[] = [
-  ["extDataHash", bytes],
-  ["baseFeePerGas", scalar],
-  ["extDataGasUsed", scalar],
-  ["blockGasCost", scalar],
-  ["blobGasUsed", scalar],
-  ["excessBlobGas", scalar],
-  ["parentBeaconBlockRoot", bytes],
-  ["timestampMilliseconds", scalar],
-  ["minDelayExcess", scalar],
-  ["targetExponent", scalar],
-  ["minPriceExponent", scalar],
-  ["settledHeight", scalar],
-  ["settledGasUnix", scalar],
-  ["settledGasNumerator", scalar],
-  ["settledExcess", scalar],
-];
-
-/** Names of the fields that make the hash of a header in Ethereum's form. */
-export const HEADER_FIELDS: readonly string[] = [...FIRST, ...ETHEREUM].map(([name]) => name);
-/** Names of the fields that a header of Avalanche has in addition. */
-export const AVALANCHE_FIELDS: readonly string[] = AVALANCHE.map(([name]) => name);
-
-/**
- * The hash that a header's fields make, as JSON-RPC names them. Undefined if a field is missing or unreadable: chains
- * exist whose headers have other ones.
- */
-export function headerHash(header: BlockFields): Hash | undefined {
-  const first = FIRST.map(([name, read]) => read(header[name]));
-  const isAvalanche = header["extDataHash"] !== undefined && header["extDataHash"] !== null;
-  const later = (isAvalanche ? AVALANCHE : ETHEREUM).map(([name, read]) => {
-    const value = header[name];
-    return value === undefined || value === null ? "" : read(value);
-  });
-  // A fork's field is missing in older headers. One that is missing before the last one is encoded as empty.
-  const appended = later.slice(0, later.findLastIndex((value) => value !== "") + 1);
-  const encoded = [...first, ...appended.map((value) => (value === "" ? "0x" : value))];
-  if (encoded.includes(undefined)) return undefined;
-  return keccak256(encodeRlp(encoded as string[])) as Hash;
-}
 
 /** True if the fields of an `eth_getBlockByNumber` answer make its hash. */
 export function isHashed(wire: unknown): boolean {
@@ -115,15 +20,15 @@ function encodedReceipt(receipt: BlockFields): string | undefined {
   const logs = receipt["logs"];
   const type = scalar(receipt["type"] ?? 0);
   // Before Byzantium a receipt had the state's root in the place of the status.
-  const outcome = ROOT.test(String(receipt["root"])) ? bytes(receipt["root"]) : scalar(receipt["status"]);
+  const outcome = ROOT.test(String(receipt["root"])) ? hexData(receipt["root"]) : scalar(receipt["status"]);
   const gas = scalar(receipt["cumulativeGasUsed"]);
-  const bloom = bytes(receipt["logsBloom"]);
+  const bloom = hexData(receipt["logsBloom"]);
   if (!Array.isArray(logs) || [type, outcome, gas, bloom].includes(undefined)) return undefined;
   const own: [string, string[], string][] = [];
   for (const log of logs as BlockFields[]) {
-    const [address, data, topics] = [bytes(log?.["address"]), bytes(log?.["data"]), log?.["topics"]];
+    const [address, data, topics] = [hexData(log?.["address"]), hexData(log?.["data"]), log?.["topics"]];
     if (address === undefined || data === undefined || !Array.isArray(topics)) return undefined;
-    if (!topics.every((topic) => bytes(topic) !== undefined)) return undefined;
+    if (!topics.every((topic) => hexData(topic) !== undefined)) return undefined;
     own.push([address, topics as string[], data]);
   }
   const body: unknown[] = [outcome, gas, bloom, own];

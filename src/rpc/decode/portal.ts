@@ -9,8 +9,8 @@ import type { ArchivedRange, ChainLog, LogFilter, TouchedBlocks } from "../port.
 import { RpcError } from "../rpc-errors.ts";
 import type { DecodeReply, DecodeRequest } from "./answer.ts";
 import { mayHold } from "./bloom.ts";
-import { headerHash } from "./hashes.ts";
 import { BLOOM } from "./header.ts";
+import { headerHash } from "./header-hash.ts";
 import { decodeTransferLogs, NFT_TOPICS } from "./transfers.ts";
 import { verifyLogs } from "./verify-logs.ts";
 

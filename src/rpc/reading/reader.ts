@@ -307,6 +307,11 @@ export class RpcChainReader implements ChainReader {
     );
   }
 
+  /** Makes several requests that one node must answer, at most twice. @throws RpcError, AppError like `EndpointPool.run` */
+  onOneEndpoint<T>(ask: (endpoint: Endpoint) => Promise<T>, meta: { readonly block: number }): Promise<T> {
+    return this.#pool.run(ask, { attempts: 2, meta });
+  }
+
   failureWithin(ms: number): string | undefined {
     return this.#pool.failureWithin(ms);
   }

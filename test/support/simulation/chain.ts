@@ -6,7 +6,7 @@ import { id } from "ethers";
 import type { Random } from "../../../scripts/local-chain/random.ts";
 import type { Address, Hash } from "../../../src/core/hex.ts";
 import { TransferKind } from "../../../src/events/columns.ts";
-import { headerHash } from "../../../src/rpc/decode/hashes.ts";
+import { headerHash } from "../../../src/rpc/decode/header-hash.ts";
 import {
   ASSIGN,
   PUNK_TRANSFER,

@@ -1,0 +1,141 @@
+/** The operations that prove what the service says of a token, against nothing but the block's hash. */
+import { invalidParameter, Refusal } from "../../core/errors.ts";
+import { type Address, ZERO_ADDRESS } from "../../core/hex.ts";
+import { hasAmounts, type TokenRef, TransferKind } from "../../events/columns.ts";
+import { ownedEntries, tokenOfId } from "../../nft/explore/walks.ts";
+import { entryOfToken } from "../../nft/ledger/history.ts";
+import { currentCollection, ledgerOf } from "../../nft/walks/snapshot.ts";
+import type { StartedWalk } from "../../nft/walks/walk.ts";
+import type { OwnerView } from "../../proof/verifier/token-claims.ts";
+import { NFT_ADDRESS } from "../wire/examples.ts";
+import { type Operation, operationsFor } from "../wire/operation.ts";
+import { tokenIdPart, wholeNumber } from "../wire/parameters.ts";
+import { COLLECTION_PARTS, ONE_COLLECTION } from "./collection-path.ts";
+import { type ExploreDeps, readingOf, respond } from "./explore-answers.ts";
+import { OWNER_EXAMPLE, ownerParameter } from "./explore-parameters.ts";
+import { ProofAnswer } from "./proof-models.ts";
+
+const { json } = operationsFor<ExploreDeps>();
+
+type Reading = Awaited<ReturnType<typeof readingOf>>;
+
+/** What the ledger says of a token: its owner, or what an owner holds of it. */
+interface Listed {
+  readonly token: TokenRef;
+  /** Undefined for a burned token, and for one with amounts. */
+  readonly owner: Address | undefined;
+  readonly amount: string;
+}
+
+/** The view by which contracts of a kind name the owner of a token. */
+function viewOf(kind: TransferKind): OwnerView {
+  if (kind === TransferKind.cryptopunks) return "punkIndexToAddress(uint256)";
+  return kind === TransferKind.mooncats ? "catOwners(bytes5)" : "ownerOf(uint256)";
+}
+
+/** Reads what the ledger says. @throws Refusal 400, 404 */
+async function listedAt(
+  { source }: Reading,
+  start: StartedWalk,
+  { id, owner }: { readonly id: bigint; readonly owner: Address | undefined },
+): Promise<Listed> {
+  const ledger = ledgerOf(await currentCollection(source, start.walk), start.walk);
+  const token = tokenOfId(ledger, id);
+  if (token === undefined) throw new Refusal("not_found", `id: no transfer of token ${id} is known`);
+  if (!hasAmounts(token.kind)) {
+    if (owner !== undefined)
+      throw invalidParameter("owner", "must be left out: the token has one owner, which is proven");
+    const entry = entryOfToken(ledger, token, start.walk.block);
+    const address = entry === undefined ? undefined : (ledger.addresses.hex(entry.owner) as Address);
+    return { token, owner: address, amount: "" };
+  }
+  if (owner === undefined) throw invalidParameter("owner", "must be given: the token may have any number of owners");
+  const matches = (entry: { readonly kind: TransferKind; readonly id: number | bigint }) =>
+    entry.kind === token.kind && BigInt(entry.id) === id;
+  const { entries } = await ownedEntries(source, start, 1, { owner, matches });
+  return { token, owner: undefined, amount: (entries[0]?.amount ?? 0).toString() };
+}
+
+/** In words, how the contract's own state differs from the ledger; undefined if it doesn't. */
+function differenceOf(
+  { token, owner, amount }: Listed,
+  result: Readonly<Record<string, string | boolean | null>>,
+): string | undefined {
+  if (hasAmounts(token.kind)) {
+    const proven = String(result["amount"]);
+    return proven === amount
+      ? undefined
+      : `token ${token.id}: the logs give an owner ${amount}, and the contract ${proven}`;
+  }
+  const [listed, proven] = [owner ?? ZERO_ADDRESS, result["owner"] ?? ZERO_ADDRESS];
+  return listed === proven
+    ? undefined
+    : `token ${token.id}: the logs give it to ${listed}, and the contract to ${proven}`;
+}
+
+const EXAMPLE = {
+  format: "evm-proof/1",
+  kind: "owner",
+  claim: `On chain 1, at block 24100000 of 2026-11-23T09:00:00.000Z with hash 0x${"3b".repeat(32)}: the owner of token 1 of the contract ${NFT_ADDRESS} is ${OWNER_EXAMPLE}, by its ownerOf.`,
+  chainId: 1,
+  blockHash: `0x${"3b".repeat(32)}`,
+  header: { number: "0x16fbce0", stateRoot: `0x${"1c".repeat(32)}` },
+  subject: { contract: NFT_ADDRESS, tokenId: "1", view: "ownerOf(uint256)" },
+  result: { owner: OWNER_EXAMPLE },
+  nodes: ["0xf90211a0"],
+  calls: [
+    {
+      to: NFT_ADDRESS,
+      data: `0x6352211e${"1".padStart(64, "0")}`,
+      ok: true,
+      result: `0x${OWNER_EXAMPLE.slice(2).padStart(64, "0")}`,
+    },
+  ],
+  state: [
+    { address: NFT_ADDRESS, codeHash: `0x${"5e".repeat(32)}`, slots: { [`0x${"0".repeat(64)}`]: OWNER_EXAMPLE } },
+  ],
+  codes: { [`0x${"5e".repeat(32)}`]: "0x6080" },
+} as const;
+
+const proveToken = json({
+  method: "GET",
+  path: `${ONE_COLLECTION}/tokens/:id/proof`,
+  scope: "read",
+  id: "proveToken",
+  summary: "A proof of a token's owner, or of an owner's amount, against nothing but the block's hash",
+  description:
+    "The state must be there: nodes keep it for minutes or hours. Where it is gone, the answer is 409 state_unavailable, with the blocks that the endpoints have. The proof is verified before it is given out, and compared with the listing.",
+  tag: "Operators",
+  parts: { ...COLLECTION_PARTS, id: tokenIdPart },
+  query: {
+    as_of_block: wholeNumber({ min: 0 }, { description: "Block; the newest one by default", example: 21_000_000 }),
+    owner: ownerParameter("For a token with amounts: whose amount"),
+  },
+  hasBlock: true,
+  answer: ProofAnswer,
+  example: EXAMPLE,
+  errors: [400, 404, 409, 410],
+  handle: async (asked, deps) => {
+    const { query, path } = asked;
+    const { owner } = query;
+    const reading = await readingOf(asked, deps, ["proof"]);
+    const { source, runtime, requester } = reading;
+    const listing = await respond(reading, deps, owner !== undefined, (start) =>
+      listedAt(reading, start, { id: path.id, owner }),
+    );
+    const { token } = listing.body;
+    const { block, hash } = listing.asOf ?? {};
+    if (block === undefined) throw new Refusal("not_indexed_yet", "the collection has no block yet; ask again later");
+    const of = { contract: source.address, tokenId: path.id.toString() };
+    const stated = hasAmounts(token.kind)
+      ? { kind: "amount" as const, subject: { ...of, owner } }
+      : { kind: "owner" as const, subject: { ...of, view: viewOf(token.kind) } };
+    const document = await deps.explorer.node.run(requester, () =>
+      runtime.proofs.prove({ ...stated, block, hash: hash || undefined }),
+    );
+    runtime.proofs.compared(source.address, block, differenceOf(listing.body, document.result));
+    return { body: document, headers: listing.headers };
+  },
+});
+
+export const PROOF_OPERATIONS: readonly Operation<ExploreDeps>[] = [proveToken];

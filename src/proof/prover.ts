@@ -1,0 +1,167 @@
+/**
+ * Makes proofs of a chain's state. One endpoint is asked for everything, in two round trips as a rule: the header, the
+ * calls and their access lists; then the accounts, slots and codes that these name. A run of the calls on what came says
+ * what is still missing, and ends with the document, which is verified before it is given out.
+ */
+import type { Chain } from "../chains/chains.ts";
+import { Budget } from "../core/budget.ts";
+import { Refusal } from "../core/errors.ts";
+import { type Address, type Hash, quantity } from "../core/hex.ts";
+import type { CallResult, Endpoint } from "../rpc/port.ts";
+import { missingBlock } from "../rpc/reading/headers.ts";
+import { callOn, requestParsed } from "../rpc/reading/one-call.ts";
+import type { RpcChainReader } from "../rpc/reading/reader.ts";
+import { type RpcError, rpcErrorOf } from "../rpc/rpc-errors.ts";
+import { accessListOf, GatheredState, MAX_SLOTS } from "./gathered-state.ts";
+import type { RunThread } from "./run-thread.ts";
+import type { WantedState } from "./run-worker.ts";
+import { callsFor, type Stated } from "./verifier/derive.ts";
+import type { StateDocument } from "./verifier/document.ts";
+import { hashedFields } from "./verifier/header.ts";
+import { ProofRefused } from "./verifier/refusal.ts";
+import { delayReason } from "./verifier/rules.ts";
+import { CALL_GAS, type ProvenCall } from "./verifier/run.ts";
+
+/** Most runs of one proof. Each finds 64 slots more, if the node names none. */
+const MAX_ROUNDS = 32;
+/** Looks for the oldest block of which an endpoint has the state. */
+const MAX_LOOKS = 8;
+
+/** What is to be proven, at a block. */
+export interface ProofRequest extends Pick<Stated, "kind" | "subject"> {
+  readonly block: number;
+  /** Undefined if the node may say which block has this number. */
+  readonly hash: Hash | undefined;
+}
+
+interface ProverOptions {
+  readonly chain: Chain;
+  readonly reader: Pick<RpcChainReader, "onOneEndpoint" | "head">;
+  readonly thread: RunThread;
+}
+
+export class Prover {
+  readonly #options: ProverOptions;
+
+  constructor(options: ProverOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * @throws Refusal `state_unavailable` if no endpoint has the state or the methods, or the state can't be proven by this
+   *   block's header; AppError `chain_unavailable` if no endpoint answers
+   */
+  async prove(asked: ProofRequest): Promise<StateDocument> {
+    const { reader } = this.#options;
+    const { block } = asked;
+    try {
+      return await reader.onOneEndpoint((endpoint) => this.#proveOn(endpoint, asked), { block });
+    } catch (error) {
+      const cause = rpcErrorOf(error);
+      if (cause === undefined || !isRefusal(cause)) throw error;
+      throw await this.#unavailable(asked, cause);
+    }
+  }
+
+  async #proveOn(endpoint: Endpoint, asked: ProofRequest): Promise<StateDocument> {
+    const { chain, thread } = this.#options;
+    const tag = quantity(asked.block);
+    const calls = subjectCalls(asked);
+    const read = (answer: unknown) => answer as Readonly<Record<string, unknown>> | null;
+    const [wire, said, ...lists] = await Promise.all([
+      requestParsed(endpoint, "eth_getBlockByNumber", [tag, false], read),
+      Promise.all(calls.map((call) => callOn(endpoint, call, tag, { gas: CALL_GAS }))),
+      ...calls.map((call) => accessListOf(endpoint, call, tag)),
+    ]);
+    if (wire === null) throw missingBlock(asked.block, endpoint);
+    const stated = { ...asked, chainId: chain.chainId, header: this.#headerOf(wire, asked, endpoint) };
+    const gathered = new GatheredState(endpoint, tag);
+    let wanted: readonly WantedState[] = [
+      ...calls.map(({ to }) => ({ address: to })),
+      ...lists.flatMap((list) => list ?? []),
+    ];
+    for (let round = 0; round < MAX_ROUNDS; round++) {
+      if (gathered.isTooMuch(wanted)) throw cantProve(`the call reads more than ${MAX_SLOTS} slots, or many accounts`);
+      await gathered.fetch(wanted);
+      const { kind, subject, header, chainId } = stated;
+      const reply = await thread.run({
+        ...{ stated: { kind, subject, header, chainId } },
+        ...{ nodes: [...gathered.nodes], codes: gathered.codes },
+      });
+      Budget.current?.signal?.throwIfAborted();
+      if ("refused" in reply) throw cantProve(reply.refused);
+      if ("document" in reply) return agreed(reply.document, said);
+      if (gathered.hasAsked(reply.missing)) {
+        throw cantProve("what the node calls a proof of this block's state does not lead there from its state root");
+      }
+      wanted = reply.missing;
+    }
+    throw cantProve("the node names no access list, and the call reads more slots than can be found without it");
+  }
+
+  /** The header's fields. @throws RpcError `transient` if it is another block's; Refusal */
+  #headerOf(wire: Readonly<Record<string, unknown>>, { block, hash }: ProofRequest, endpoint: Endpoint) {
+    const { chain } = this.#options;
+    if (hash !== undefined && String(wire["hash"]).toLowerCase() !== hash) throw missingBlock(block, endpoint);
+    const delay = delayReason(chain.chainId, wire);
+    if (delay !== undefined) throw cantProve(delay);
+    const header = hashedFields(wire);
+    if (header === undefined) throw cantProve(`the fields of this header do not make its hash on ${chain.name}`);
+    return header;
+  }
+
+  /** The refusal for a block of which the endpoints have no state, with what they have. */
+  async #unavailable({ block, kind, subject }: ProofRequest, cause: RpcError): Promise<Refusal> {
+    const method = String(cause.meta["method"] ?? "");
+    const [call] = subjectCalls({ kind, subject });
+    const head = (await this.#options.reader.head()).number;
+    const hasState = async (number: number) => call !== undefined && (await this.#hasState(call.to, number));
+    if (!(await hasState(head))) {
+      return cantProve(`no endpoint of this chain answers ${method || "eth_getProof"}, which a proof needs`, { block });
+    }
+    let [gone, there] = [block, head];
+    for (let look = 0; look < MAX_LOOKS && there - gone > 1; look++) {
+      const middle = look === 0 ? Math.max(gone + 1, head - 127) : gone + Math.floor((there - gone) / 2);
+      if (await hasState(middle)) there = middle;
+      else gone = middle;
+    }
+    const text = `the endpoints have no state of block ${block} to prove; they have it from about block ${there} on`;
+    return cantProve(text, { block, from: there, to: head });
+  }
+
+  async #hasState(address: Address, block: number): Promise<boolean> {
+    const ask = (endpoint: Endpoint) => endpoint.request("eth_getProof", [address, [], quantity(block)]);
+    return this.#options.reader.onOneEndpoint(ask, { block }).then(
+      () => true,
+      () => false,
+    );
+  }
+}
+
+/** True if an endpoint refuses the request for good: it lacks the state, the method, or room for an answer. */
+const isRefusal = ({ kind, meta }: RpcError): boolean =>
+  kind === "state_unavailable" ||
+  kind === "unsupported" ||
+  kind === "range" ||
+  (kind === "transient" && "rpcCode" in meta);
+
+const cantProve = (reason: string, details?: Readonly<Record<string, unknown>>): Refusal =>
+  new Refusal("state_unavailable", `this can't be proven: ${reason}`, details === undefined ? {} : { details });
+
+function subjectCalls(asked: Pick<Stated, "kind" | "subject">): readonly ProvenCall[] {
+  try {
+    return callsFor(asked);
+  } catch (error) {
+    throw error instanceof ProofRefused ? cantProve(error.message) : error;
+  }
+}
+
+/** The document, if the node says the same of each call. A chain may run a contract by rules that are not known here. */
+function agreed(document: StateDocument, said: readonly CallResult[]): StateDocument {
+  for (const [at, { to, ok, result }] of document.calls.entries()) {
+    const node = said[at];
+    if (node?.ok === ok && (!ok || node.data.toLowerCase() === result)) continue;
+    throw cantProve(`the node gives another result for a call of ${to} than a run of its code on the proven state`);
+  }
+  return document;
+}

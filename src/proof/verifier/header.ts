@@ -1,0 +1,68 @@
+/** The header of a proof: fields as JSON-RPC names them, in one spelling only, and the hash that they make. Pure. */
+import type { Hash } from "../../core/hex.ts";
+import { AVALANCHE_FIELDS, HEADER_FIELDS, headerHash } from "../../rpc/decode/header-hash.ts";
+import { demand } from "./refusal.ts";
+
+export type HeaderFields = Readonly<Record<string, string>>;
+
+/** Fields that every header has. What follows them is in the order of its encoding, and may end at any field. */
+const FIRST = 15;
+const FORMS = {
+  ethereum: HEADER_FIELDS,
+  avalanche: [...HEADER_FIELDS.slice(0, FIRST), ...AVALANCHE_FIELDS],
+};
+
+/** The names of fields that the header's hash is over. */
+const namesOf = (header: Readonly<Record<string, unknown>>): readonly string[] =>
+  (header["extDataHash"] ?? undefined) === undefined ? FORMS.ethereum : FORMS.avalanche;
+
+/** Numbers without leading zeros. The other fields are bytes. */
+const NUMBERS = new Set([
+  ...["difficulty", "number", "gasLimit", "gasUsed", "timestamp", "baseFeePerGas", "blobGasUsed", "excessBlobGas"],
+  ...["slotNumber", "extDataGasUsed", "blockGasCost", "timestampMilliseconds", "minDelayExcess", "targetExponent"],
+  ...["minPriceExponent", "settledHeight", "settledGasUnix", "settledGasNumerator", "settledExcess"],
+]);
+/** The largest number of a block here, and the last second that has a date. */
+const [MAX_NUMBER, MAX_TIME] = [2 ** 32, 8_640_000_000_000];
+const NUMBER = /^0x(?:0|[1-9a-f][0-9a-f]{0,63})$/;
+const BYTES = /^0x(?:[0-9a-f]{2}){1,2048}$/;
+
+/**
+ * The fields of a node's answer that make its hash, in the spelling of proofs. Undefined if the hash is another one. A
+ * number that is missing before later fields is encoded like zero, so it is written as zero.
+ */
+export function hashedFields(wire: Readonly<Record<string, unknown>>): HeaderFields | undefined {
+  const names = namesOf(wire);
+  const last = names.findLastIndex((name) => (wire[name] ?? undefined) !== undefined);
+  const fields: Record<string, string> = {};
+  for (const name of names.slice(0, last + 1)) {
+    const value = wire[name] ?? undefined;
+    if (value !== undefined) fields[name] = NUMBERS.has(name) ? quantityOf(value) : String(value).toLowerCase();
+    else if (NUMBERS.has(name)) fields[name] = "0x0";
+  }
+  const hash = headerHash(fields);
+  return hash !== undefined && hash === String(wire["hash"]).toLowerCase() ? fields : undefined;
+}
+
+const quantityOf = (value: unknown): string => {
+  const text = String(value);
+  return /^0x[0-9a-f]{1,64}$/i.test(text) ? `0x${BigInt(text).toString(16)}` : text;
+};
+
+/** The hash that the fields make. @throws ProofRefused for an unknown field, another spelling, or a missing field */
+export function hashOfHeader(header: HeaderFields): Hash {
+  const names = namesOf(header);
+  for (const [name, value] of Object.entries(header)) {
+    demand(names.includes(name), `header.${name} is no field of this header`);
+    const form = NUMBERS.has(name) ? NUMBER : BYTES;
+    demand(form.test(value) || (name === "extraData" && value === "0x"), `header.${name} is not written as it must be`);
+  }
+  const last = names.findLastIndex((name) => header[name] !== undefined);
+  const gap = names.slice(0, last).find((name) => NUMBERS.has(name) && header[name] === undefined);
+  demand(gap === undefined, `header.${gap} is missing`);
+  demand(Number(header["number"]) <= MAX_NUMBER, "header.number is no number of a block");
+  demand(Number(header["timestamp"]) <= MAX_TIME, "header.timestamp is no time");
+  const hash = headerHash(header);
+  demand(hash !== undefined, "the header lacks a field");
+  return hash;
+}

@@ -1,0 +1,68 @@
+/** The claims about tokens: the owner of a token that has one, and an owner's amount of a token that has many. */
+import { type Address, ZERO_ADDRESS } from "../../core/hex.ts";
+import { abiAddress, abiNumber, addressResult, type StateClaim, wordAt } from "./claim.ts";
+import { addressText, amongst, numberText, objectOf } from "./parse.ts";
+import { demand } from "./refusal.ts";
+
+/** Selectors of the views that name an owner: ERC-721's, CryptoPunks' and MoonCats', which takes five bytes. */
+const OWNER_VIEWS = {
+  "ownerOf(uint256)": "0x6352211e",
+  "punkIndexToAddress(uint256)": "0x58178168",
+  "catOwners(bytes5)": "0x3894ca57",
+} as const;
+/** Bits of a MoonCat's id, which stands at the left end of its word. */
+const CAT_BITS = 40n;
+/** `balanceOf(address,uint256)`, the same in ERC-1155 and ERC-6909. */
+const BALANCE_OF = "0x00fdd58e";
+
+export type OwnerView = keyof typeof OWNER_VIEWS;
+
+export interface OwnerSubject {
+  readonly contract: Address;
+  /** Decimal. */
+  readonly tokenId: string;
+  readonly view: OwnerView;
+}
+
+function ownerData({ tokenId, view }: OwnerSubject): string {
+  if (view !== "catOwners(bytes5)") return `${OWNER_VIEWS[view]}${abiNumber(tokenId)}`;
+  demand(BigInt(tokenId) < 1n << CAT_BITS, "subject.tokenId is no id of a cat");
+  return `${OWNER_VIEWS[view]}${abiNumber(BigInt(tokenId) << (256n - CAT_BITS))}`;
+}
+
+export const OWNER_CLAIM: StateClaim<OwnerSubject> = {
+  subject: objectOf<OwnerSubject>({
+    contract: addressText,
+    tokenId: numberText,
+    view: amongst(...(Object.keys(OWNER_VIEWS) as OwnerView[])),
+  }),
+  calls: (subject) => [{ to: subject.contract, data: ownerData(subject) }],
+  result({ view }, [outcome]) {
+    // Contracts revert for tokens that don't exist. An answer of another form is no answer about an owner.
+    return { owner: outcome?.ok === false ? null : addressResult(outcome, view) };
+  },
+  words({ contract, tokenId, view }, { owner }) {
+    const name = view.slice(0, view.indexOf("("));
+    const token = `token ${tokenId} of the contract ${contract}`;
+    if (owner === null) return `the contract refuses to name an owner of ${token}: its ${name} reverts.`;
+    if (owner === ZERO_ADDRESS) return `${token} has no owner: ${name} gives the zero address.`;
+    return `the owner of ${token} is ${owner}, by its ${name}.`;
+  },
+};
+
+export interface AmountSubject {
+  readonly contract: Address;
+  /** Decimal. */
+  readonly tokenId: string;
+  readonly owner: Address;
+}
+
+export const AMOUNT_CLAIM: StateClaim<AmountSubject> = {
+  subject: objectOf<AmountSubject>({ contract: addressText, tokenId: numberText, owner: addressText }),
+  calls: ({ contract, tokenId, owner }) => [
+    { to: contract, data: `${BALANCE_OF}${abiAddress(owner)}${abiNumber(tokenId)}` },
+  ],
+  result: (_, [outcome]) => ({ amount: wordAt(outcome, 0, "balanceOf").toString() }),
+  words: ({ contract, tokenId, owner }, { amount }) =>
+    `${owner} holds ${amount} of token ${tokenId} of the contract ${contract}, by its balanceOf.`,
+};

@@ -132,9 +132,32 @@ export function clientTypes(): string {
   ].join("\n\n");
 }
 
+/** What the verifier of proofs runs on. */
+const VERIFIER_PACKAGES = [
+  ...["@ethereumjs/common", "@ethereumjs/evm", "@ethereumjs/statemanager", "@ethereumjs/util", "ethers"],
+] as const;
+
+/** Writes the verifier of proofs, whose packages stay outside, and its types. */
+async function packVerifier(work: string): Promise<void> {
+  const entry = join(SOURCE, "proof.ts");
+  const options = { target: "browser", format: "esm" } as const;
+  const built = await Bun.build({ entrypoints: [entry], external: [...VERIFIER_PACKAGES], ...options });
+  const [script] = built.outputs;
+  if (!built.success || script === undefined) throw new Error(built.logs.join("\n"));
+  writeFileSync(join(work, "proof.js"), await script.text());
+  const out = ["--declaration", "--emitDeclarationOnly", "--noEmit", "false", "--outDir", join(work, "proof-types")];
+  const lib = ["--target", "ESNext", "--lib", "ESNext,DOM", "--module", "Preserve", "--moduleResolution", "bundler"];
+  const strict = ["--strict", "--skipLibCheck", "--rewriteRelativeImportExtensions", "--rootDir", join(ROOT, "src")];
+  await $`${process.execPath} x tsc ${out} ${lib} ${strict} --types bun-types --ignoreConfig ${entry}`.cwd(ROOT);
+}
+
 /** Makes the tarball. Returns its path. */
 export async function packClient(folder: string): Promise<string> {
-  const { version, license } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as Record<string, string>;
+  const { version, license, dependencies } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
+    readonly version: string;
+    readonly license: string;
+    readonly dependencies: Readonly<Record<string, string>>;
+  };
   const work = mkdtempSync(join(tmpdir(), "client-"));
   try {
     // The tarball has no server, so what the client takes from its sources is written out.
@@ -153,6 +176,7 @@ export async function packClient(folder: string): Promise<string> {
     const strict = ["--strict", "--rewriteRelativeImportExtensions", "--types", ""];
     await $`${process.execPath} x tsc ${options} ${lib} ${strict} --ignoreConfig ${entry}`.cwd(ROOT);
     rmSync(client, { recursive: true });
+    await packVerifier(work);
     const manifest = {
       name: "evm-data-client",
       version,
@@ -160,8 +184,14 @@ export async function packClient(folder: string): Promise<string> {
       description: "Client of the EVM data service: NFT listings, token prices, live messages",
       type: "module",
       sideEffects: false,
-      exports: { ".": { types: "./types/index.d.ts", default: "./index.js" } },
-      files: ["index.js", "types"],
+      exports: {
+        ".": { types: "./types/index.d.ts", default: "./index.js" },
+        "./proof": { types: "./proof-types/client/proof.d.ts", default: "./proof.js" },
+      },
+      files: ["index.js", "proof.js", "types", "proof-types"],
+      // For `evm-data-client/proof` alone.
+      peerDependencies: Object.fromEntries(VERIFIER_PACKAGES.map((name) => [name, dependencies[name]])),
+      peerDependenciesMeta: Object.fromEntries(VERIFIER_PACKAGES.map((name) => [name, { optional: true }])),
     };
     writeFileSync(join(work, "package.json"), JSON.stringify(manifest, null, 2));
     writeFileSync(join(work, "README.md"), readFileSync(join(SOURCE, "README.md")));

@@ -48,7 +48,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
     "chain-runtime.ts",
   cli:
     "core chains events log rpc chain nft/ledger nft/collections nft/exports prices nft/metadata " +
-    "operators client config.ts operator-files.ts service.ts status-words.ts",
+    "proof operators client config.ts operator-files.ts service.ts status-words.ts",
   "main.ts": "service.ts config.ts core cli nft/metadata",
   // The verifier, which runs anywhere.
   client: "chains proof",
@@ -60,6 +60,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
 const ENTRIES = [
   "main.ts",
   "client/index.ts",
+  "client/proof.ts",
   "nft/exports/parquet-worker.ts",
   "log/sqlite-ahead-worker.ts",
   "log/sqlite-writer.ts",

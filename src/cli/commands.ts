@@ -21,6 +21,7 @@ import { keysCommand } from "./keys-command.ts";
 import { backupCommand, restoreCommand, verifyCommand } from "./log-commands.ts";
 import { openReader } from "./own-service.ts";
 import { priceCommand } from "./price-command.ts";
+import { proofCommand } from "./proof-command.ts";
 import { collectionsCommand, inspectCommand, statusCommand } from "./show-commands.ts";
 
 /** Without further words `main.ts` serves, before this table is read. */
@@ -36,7 +37,16 @@ const serveCommand: Command = {
 
 const COMMANDS: readonly Command[] = [
   ...[serveCommand, statusCommand, collectionsCommand, indexCommand, reindexCommand, removeCommand, refreshCommand],
-  ...[inspectCommand, estimateCommand, priceCommand, exportCommand, copyCommand, keysCommand, doctorCommand],
+  ...[
+    inspectCommand,
+    estimateCommand,
+    priceCommand,
+    proofCommand,
+    exportCommand,
+    copyCommand,
+    keysCommand,
+    doctorCommand,
+  ],
   ...[backupCommand, restoreCommand, verifyCommand],
 ];
 

@@ -8,7 +8,7 @@ import type { Endpoint } from "../rpc/port.ts";
 import { requestParsed } from "../rpc/reading/one-call.ts";
 import { isUnknownRefusal, RpcError } from "../rpc/rpc-errors.ts";
 import type { WantedState } from "./run-worker.ts";
-import { CALL_GAS } from "./verifier/run.ts";
+import { CALL_GAS } from "./verifier/claim.ts";
 
 /** Slots of one request. Go-ethereum takes 1,024, and some providers fewer. */
 const SLOTS_AT_ONCE = 256;

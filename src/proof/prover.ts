@@ -15,12 +15,11 @@ import { type RpcError, rpcErrorOf } from "../rpc/rpc-errors.ts";
 import { accessListOf, GatheredState, MAX_SLOTS } from "./gathered-state.ts";
 import type { RunThread } from "./run-thread.ts";
 import type { WantedState } from "./run-worker.ts";
-import { callsFor, type Stated } from "./verifier/derive.ts";
+import { CALL_GAS, type ProvenCall } from "./verifier/claim.ts";
+import { callsFor, type Stated } from "./verifier/claims.ts";
 import type { StateDocument } from "./verifier/document.ts";
-import { hashedFields } from "./verifier/header.ts";
+import { delayReason, hashedFields } from "./verifier/header.ts";
 import { ProofRefused } from "./verifier/refusal.ts";
-import { delayReason } from "./verifier/rules.ts";
-import { CALL_GAS, type ProvenCall } from "./verifier/run.ts";
 
 /** Most runs of one proof. Each finds 64 slots more, if the node names none. */
 const MAX_ROUNDS = 32;

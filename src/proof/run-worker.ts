@@ -6,7 +6,8 @@
 import { messageOf } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import { lowerThreadPriority } from "../core/thread-priority.ts";
-import { deriveState, type Stated } from "./verifier/derive.ts";
+import type { Stated } from "./verifier/claims.ts";
+import { deriveState } from "./verifier/derive.ts";
 import type { StateDocument } from "./verifier/document.ts";
 import { ProofRefused, StateMissing } from "./verifier/refusal.ts";
 import { Nodes } from "./verifier/trie.ts";

@@ -1,6 +1,6 @@
 /** The client against the real service: its types, its iterators, its errors, and messages across interruptions. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { $ } from "bun";
@@ -305,6 +305,7 @@ console.log("end");
       ...process.env,
       PATH: `${join(ROOT, "node_modules/.bin")}:${process.env["PATH"]}`,
     });
+    await usesVerifier(folder, options, types);
     for (const runtime of [process.execPath, "node"]) {
       const out = await $`${runtime} out/program.js ${service.url} ${TEST_KEY}`.cwd(folder).text();
       expect(out).toBe("true invalid_parameter\nend\n");
@@ -313,3 +314,28 @@ console.log("end");
     rmSync(folder, { recursive: true, force: true });
   }
 });
+
+/** Verifies a proof by the packed verifier, beside the packages that this project has of it. */
+async function usesVerifier(folder: string, options: readonly string[], types: readonly string[]): Promise<void> {
+  const modules = join(folder, "node_modules");
+  for (const name of ["@ethereumjs", "@noble", "ethers"]) {
+    rmSync(join(modules, name), { recursive: true, force: true });
+    symlinkSync(join(ROOT, "node_modules", name), join(modules, name));
+  }
+  const program = `import { ProofRefused, type VerifiedProof, verifyProof } from "evm-data-client/proof";
+const url = \`\${process.argv[2]}/api/collections/eth/${nft.address}/tokens/1/proof\`;
+const proof = await (await fetch(url, { headers: { "x-api-key": process.argv[3] as string } })).json();
+const { result, block }: VerifiedProof = await verifyProof(proof);
+const forged = await verifyProof({ ...proof, result: { owner: null } }).catch((error: unknown) => error);
+console.log(result["owner"], block.chainId, forged instanceof ProofRefused);
+`;
+  writeFileSync(join(folder, "verify.ts"), program);
+  await $`${process.execPath} x tsc ${options} ${types} --outDir out verify.ts`.cwd(folder).env({
+    ...process.env,
+    PATH: `${join(ROOT, "node_modules/.bin")}:${process.env["PATH"]}`,
+  });
+  for (const runtime of [process.execPath, "node"]) {
+    const out = await $`${runtime} out/verify.js ${service.url} ${TEST_KEY}`.cwd(folder).text();
+    expect(out).toBe(`${anvil.accounts[1]} 1 true\n`);
+  }
+}

@@ -120,6 +120,29 @@ export const STEPS: readonly Step[] = [
   },
   {
     ...{
+      name: "proof",
+      way: "url",
+      words: ({ items }) => ["get", items, "1", "--output", "token.json"],
+      jsonWords: ({ items }) => ["get", items, "1", "--output", "other.json"],
+      json: own({ file: text(), bytes: count(), block: count() }),
+    },
+    text: "Gets a proof of a token's owner from the service, which asks its endpoint.",
+  },
+  {
+    ...{
+      name: "proof",
+      way: "log",
+      words: () => ["verify", "token.json"],
+      json: own({
+        ...{ verified: t.Literal(true), hashCompared: t.Boolean(), kind: text(), claim: text() },
+        block: t.Object({ chainId: count(), number: count(), hash: text(), timestamp: count() }, closed),
+        result: t.Object({ owner: text() }, closed),
+      }),
+    },
+    text: "Verifies the proof, without a service and without a node. Give the block's hash from another source as `--hash`.",
+  },
+  {
+    ...{
       name: "export",
       way: "log",
       words: ({ items }) => [items, "--holders", "--output", "holders.csv"],

@@ -2,7 +2,23 @@
 import type { Address, Hash } from "../../core/hex.ts";
 import type { Parse } from "./parse.ts";
 import { demand } from "./refusal.ts";
-import type { CallOutcome, ProvenCall } from "./run.ts";
+
+/** A call of a contract, sent by the zero address without value. */
+export interface ProvenCall {
+  readonly to: Address;
+  /** Hex with 0x. */
+  readonly data: string;
+}
+
+export interface CallOutcome {
+  /** False if the call reverted, or failed in another way than for lack of gas. */
+  readonly ok: boolean;
+  /** What it returned, or its revert data. Hex with 0x. */
+  readonly result: string;
+}
+
+/** Gas of one call: an ordinary one takes 30,000, and one that looks 1,000 slots back three million. */
+export const CALL_GAS = 10_000_000;
 
 /** The block of a proof, as its header names it. */
 export interface ProvenBlock {

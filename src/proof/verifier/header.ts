@@ -66,3 +66,15 @@ export function hashOfHeader(header: HeaderFields): Hash {
   demand(hash !== undefined, "the header lacks a field");
   return hash;
 }
+
+/** Chains whose header has the state root of an earlier block: Monad's is three blocks old (docs.monad.xyz). */
+const DELAYED: ReadonlySet<number> = new Set([143, 10_143]);
+
+/** Why no header of the chain, or not this one, commits to the state of its own block; undefined if it does. */
+export function delayReason(chainId: number, header: Readonly<Record<string, unknown>>): string | undefined {
+  const settled = header["settledHeight"];
+  if (settled !== undefined && settled !== null) {
+    return `the state root in this block's header is that of block ${Number(settled)}, which it settles (ACP-194)`;
+  }
+  return DELAYED.has(chainId) ? "the state root in this chain's headers is that of an earlier block" : undefined;
+}

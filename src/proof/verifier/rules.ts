@@ -6,7 +6,7 @@
  * know, and refuses.
  */
 import { type Common, createCustomCommon, Mainnet } from "@ethereumjs/common";
-import type { HeaderFields } from "./header.ts";
+import { delayReason, type HeaderFields } from "./header.ts";
 import { demand } from "./refusal.ts";
 
 /** Forks that change how a call runs, in their order. */
@@ -90,18 +90,6 @@ const ARBOS: readonly (readonly [version: number, fork: Fork])[] = [
 ];
 /** BLOCKHASH, NUMBER and PREVRANDAO: on Nitro they tell of the parent chain. */
 const NITRO_OPCODES: readonly number[] = [0x40, 0x43, 0x44];
-
-/** Chains whose header has the state root of an earlier block: Monad's is three blocks old (docs.monad.xyz). */
-const DELAYED: ReadonlySet<number> = new Set([143, 10_143]);
-
-/** Why no header of the chain, or not this one, commits to the state of its own block; undefined if it does. */
-export function delayReason(chainId: number, header: Readonly<Record<string, unknown>>): string | undefined {
-  const settled = header["settledHeight"];
-  if (settled !== undefined && settled !== null) {
-    return `the state root in this block's header is that of block ${Number(settled)}, which it settles (ACP-194)`;
-  }
-  return DELAYED.has(chainId) ? "the state root in this chain's headers is that of an earlier block" : undefined;
-}
 
 export interface Rules {
   readonly common: Common;

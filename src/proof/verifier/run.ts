@@ -4,28 +4,13 @@
  */
 import { EVM, type EVMOpts, type getOpcodesForHF, NobleBN254, type PrecompileFunc } from "@ethereumjs/evm";
 import { createAddressFromString, createZeroAddress } from "@ethereumjs/util";
-import { type Address, ZERO_ADDRESS } from "../../core/hex.ts";
+import { ZERO_ADDRESS } from "../../core/hex.ts";
+import { CALL_GAS, type CallOutcome, type ProvenCall } from "./claim.ts";
 import type { HeaderFields } from "./header.ts";
 import { bytesOf, hexOf, type ProvenReads, ProvenState, RESERVED } from "./proven-state.ts";
 import { demand, ProofRefused } from "./refusal.ts";
 import { type Rules, rulesOf } from "./rules.ts";
 
-/** A call of a contract, sent by the zero address without value. */
-export interface ProvenCall {
-  readonly to: Address;
-  /** Hex with 0x. */
-  readonly data: string;
-}
-
-export interface CallOutcome {
-  /** False if the call reverted, or failed in another way than for lack of gas. */
-  readonly ok: boolean;
-  /** What it returned, or its revert data. Hex with 0x. */
-  readonly result: string;
-}
-
-/** Gas of one call: an ordinary one takes 30,000, and one that looks 1,000 slots back three million. */
-export const CALL_GAS = 10_000_000;
 /** Gas of all calls of a document together. */
 const TOTAL_GAS = 50_000_000n;
 /** Longest time of all runs of a document, in ms. The honest ones take a few. */

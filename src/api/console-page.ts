@@ -1,5 +1,5 @@
 /**
- * The console at `/`. `Bun.build` makes its script and style from `src/console` when a browser first asks for them, so a start
+ * The console at `/`. `Bun.build` makes its scripts and style from `src/console` when a browser first asks for them, so a start
  * doesn't wait for the build.
  */
 import { gzipSync } from "node:zlib";
@@ -10,6 +10,8 @@ import { CSS, HTML, pageOf, SCRIPT } from "./browser-page.ts";
 import { HIDDEN } from "./openapi.ts";
 
 const ENTRY = new URL("../console/main.tsx", import.meta.url);
+/** The verifier of proofs, which the console loads when a visitor asks for one. */
+const VERIFIER = new URL("../client/proof.ts", import.meta.url);
 
 /** Everything comes from this service. Styles that the script sets on elements need no exception. */
 const POLICY = [
@@ -24,7 +26,7 @@ const CONSOLE_HEADERS = {
   "x-content-type-options": "nosniff",
   "cache-control": "no-cache",
 };
-const TYPES = { "app.js": SCRIPT, "app.css": CSS } as const;
+const TYPES = { "app.js": SCRIPT, "app.css": CSS, "proof.js": SCRIPT } as const;
 
 const consoleText = (prefix: string, explorers: Readonly<Record<string, string>>) =>
   pageOf({
@@ -41,22 +43,33 @@ interface Asset {
 }
 type Assets = Readonly<Record<keyof typeof TYPES, Asset>>;
 
-/** Reads or makes the two files. @throws AppError if the sources can't be bundled */
+/** Reads or makes the files. @throws AppError if the sources can't be bundled */
 async function loadAssets(): Promise<Assets> {
   const embedded = (name: keyof typeof TYPES) => Bun.file(embeddedPath(name)).text();
   const texts = IS_COMPILED
-    ? { "app.js": await embedded("app.js"), "app.css": await embedded("app.css") }
+    ? {
+        ...{ "app.js": await embedded("app.js"), "app.css": await embedded("app.css") },
+        "proof.js": await embedded("proof.js"),
+      }
     : await bundleConsole();
-  return { "app.js": assetOf(texts["app.js"]), "app.css": assetOf(texts["app.css"]) };
+  return {
+    ...{ "app.js": assetOf(texts["app.js"]), "app.css": assetOf(texts["app.css"]) },
+    "proof.js": assetOf(texts["proof.js"]),
+  };
 }
 
 /**
- * Bundles the console's sources into its script and its style. `scripts/compile.ts` embeds them.
+ * Bundles the console's sources into its scripts and its style. `scripts/compile.ts` embeds them.
  * @throws AppError if the sources can't be bundled
  */
 export async function bundleConsole(): Promise<Readonly<Record<keyof typeof TYPES, string>>> {
+  const [app, verifier] = await Promise.all([bundled(ENTRY), bundled(VERIFIER)]);
+  return { "app.js": app.script, "app.css": app.style, "proof.js": verifier.script };
+}
+
+async function bundled(entry: URL): Promise<{ readonly script: string; readonly style: string }> {
   const built = await Bun.build({
-    entrypoints: [Bun.fileURLToPath(ENTRY)],
+    entrypoints: [Bun.fileURLToPath(entry)],
     target: "browser",
     format: "esm",
     minify: true,
@@ -64,7 +77,7 @@ export async function bundleConsole(): Promise<Readonly<Record<keyof typeof TYPE
     throw new AppError(`the console can't be bundled: ${messageOf(error)}`, { code: "console_broken", cause: error });
   });
   const textOf = async (type: string) => built.outputs.find(({ path }) => path.endsWith(type))?.text() ?? "";
-  return { "app.js": await textOf(".js"), "app.css": await textOf(".css") };
+  return { script: await textOf(".js"), style: await textOf(".css") };
 }
 
 function assetOf(text: string): Asset {
@@ -104,5 +117,6 @@ export function consolePage(prefix: string, explorers: Readonly<Record<string, s
   return new Elysia(HIDDEN)
     .get("/", () => new Response(consoleText(prefix, explorers), { headers: CONSOLE_HEADERS }))
     .get("/console/app.js", serve("app.js"))
-    .get("/console/app.css", serve("app.css"));
+    .get("/console/app.css", serve("app.css"))
+    .get("/console/proof.js", serve("proof.js"));
 }

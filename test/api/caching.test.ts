@@ -95,6 +95,7 @@ test("states for successful answers how they may be cached", async () => {
     ["/", {}, 200, "no-cache"],
     ["/console/app.js", {}, 200, "no-cache"],
     ["/console/app.css", {}, 200, "no-cache"],
+    ["/console/proof.js", {}, 200, "no-cache"],
     ["/swagger", {}, 200, "no-cache"],
     ["/swagger/json", {}, 200, "no-cache"],
     ["/swagger/start.js", {}, 200, "public, max-age=86400"],

@@ -11,6 +11,7 @@ const OTHER_PATHS = [
     "/",
     "/console/app.js",
     "/console/app.css",
+    "/console/proof.js",
     "/health/live",
     "/health/ready",
     "/metrics",

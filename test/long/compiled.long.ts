@@ -125,6 +125,7 @@ describe.each(["SQLite", "PostgreSQL"] as const)("over %s", (engine) => {
       ["/", "text/html"],
       ["/console/app.js", "text/javascript"],
       ["/console/app.css", "text/css"],
+      ["/console/proof.js", "text/javascript"],
       ["/swagger", "text/html"],
       ["/swagger/swagger-ui.css", "text/css"],
       ["/swagger/swagger-ui-bundle.js", "text/javascript"],

@@ -14,6 +14,7 @@ import { readyValue, useQuery } from "../state/query.ts";
 import { useSession } from "../state/session.ts";
 import { Attempts } from "./metadata-attempts.tsx";
 import { TokenHolders } from "./token-holders.tsx";
+import { TokenProof } from "./token-proof.tsx";
 
 export function TokenScreen({ chain, address, id }: Omit<TokenAt, "block">) {
   const { client } = useSession();
@@ -53,6 +54,7 @@ function TokenParts({ record, locked, metadata, at }: TokenDetails & { readonly 
     <>
       {record === undefined ? null : <Details record={record} {...at} locked={locked ?? null} />}
       {record !== undefined && isMulti(record) ? <TokenHolders {...at} /> : null}
+      <TokenProof at={at} hasAmounts={record !== undefined && isMulti(record)} />
       <Panel title="Transfers, newest first">
         <Transfers {...at} />
       </Panel>

@@ -11,7 +11,7 @@ import { HIDDEN } from "./openapi.ts";
 
 const ENTRY = new URL("../console/main.tsx", import.meta.url);
 /** The verifier of proofs, which the console loads when a visitor asks for one. */
-const VERIFIER = new URL("../client/proof.ts", import.meta.url);
+const VERIFIER = new URL("../proof/verifier/verify.ts", import.meta.url);
 
 /** Everything comes from this service. Styles that the script sets on elements need no exception. */
 const POLICY = [

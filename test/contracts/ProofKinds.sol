@@ -122,7 +122,7 @@ contract RotatingNft is AnnouncedNft {
     }
 
     function ownerOf(uint256) external view returns (address) {
-        uint256 turn = uint256(blockhash(block.number - 1)) + block.timestamp + block.number + block.prevrandao;
+        uint256 turn = uint256(blockhash(block.number - 1)) ^ block.timestamp ^ block.number ^ block.prevrandao;
         return owners[turn % 2];
     }
 }

@@ -7,7 +7,7 @@ import { BASE } from "../state/base.ts";
 import type { TokenAt } from "../state/place.ts";
 import { useSession } from "../state/session.ts";
 
-type Verifier = typeof import("../../client/proof.ts");
+type Verifier = typeof import("../../proof/verifier/verify.ts");
 
 /** The verifier is a script of its own, a hundred kilobytes, that a browser loads once it is needed. */
 const loadVerifier = (): Promise<Verifier> => import(new URL("console/proof.js", BASE).href);

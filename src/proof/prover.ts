@@ -70,7 +70,7 @@ export class Prover {
     const [wire, said, ...lists] = await Promise.all([
       requestParsed(endpoint, "eth_getBlockByNumber", [tag, false], read),
       Promise.all(calls.map((call) => callOn(endpoint, call, tag, { gas: CALL_GAS }))),
-      ...calls.map((call) => accessListOf(endpoint, call, tag)),
+      ...calls.filter(({ isProbe }) => isProbe !== true).map((call) => accessListOf(endpoint, call, tag)),
     ]);
     if (wire === null) throw missingBlock(asked.block, endpoint);
     const stated = { ...asked, chainId: chain.chainId, header: this.#headerOf(wire, asked, endpoint) };

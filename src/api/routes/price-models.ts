@@ -1,9 +1,10 @@
 /** The schemas of what clients receive about prices, with the examples of a price and of a token without one. */
 import { Type } from "@sinclair/typebox";
 import { address, named, text } from "../../core/schema-parts.ts";
-import { type PriceRecord, SeriesPoint } from "../../prices/models.ts";
+import { type PriceRecord, SeriesPoint, TokenPrice } from "../../prices/models.ts";
 import { ErrorBody, errorExample } from "../wire/errors.ts";
 import { HEADER_EXAMPLES, TOKEN_ADDRESS } from "../wire/examples.ts";
+import { ProofAnswer } from "./proof-models.ts";
 
 export const Unpriced = named(
   "UnpricedToken",
@@ -11,6 +12,12 @@ export const Unpriced = named(
     { tokenAddress: address("The token"), ...ErrorBody.properties },
     { description: "With include=errors: a token without a price, and the error that it gets alone" },
   ),
+);
+
+/** A price as the routes answer it: what the computation tells, and its proof. */
+export const PriceAnswerModel = named(
+  "TokenPrice",
+  Type.Object({ ...TokenPrice.properties, proof: Type.Optional(ProofAnswer) }),
 );
 
 export const PriceSeriesModel = named(

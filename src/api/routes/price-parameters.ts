@@ -50,7 +50,7 @@ const MAX_INACTIVE_HOURS = 100_000;
 
 export const PRICE_QUERY = {
   chain: chainOrDefault,
-  include: includeParameter(["percent_change", "provenance", "pair", "depth", "info"]),
+  include: includeParameter(["percent_change", "provenance", "pair", "depth", "info", "proof"]),
   size_usd: parsedText(
     (given) => {
       const size = parseDecimal(given);
@@ -110,7 +110,10 @@ export function priceParameters(
   const { size_usd: sizeUsd = DEFAULT_SIZE_USD } = query;
   const minLiquidityUsd = floorOf(query);
   return {
-    ...{ percentChange: include.includes("percent_change"), provenance: include.includes("provenance") },
+    ...{
+      percentChange: include.includes("percent_change"),
+      provenance: ["provenance", "proof"].some((one) => include.includes(one)),
+    },
     ...(include.includes("pair") ? { pair: true } : {}),
     ...(include.includes("depth") ? { depthUsd: sizeUsd } : {}),
     ...(exchange === undefined ? {} : { exchange }),

@@ -9,11 +9,11 @@ import { named } from "../../core/schema-parts.ts";
 import { runInSlices } from "../../core/turns.ts";
 import type { Requester } from "../../core/work.ts";
 import type { Explorer } from "../../nft/explore/readings.ts";
-import { KnownToken, TokenPrice } from "../../prices/models.ts";
+import { KnownToken } from "../../prices/models.ts";
 import type { PriceAnswer } from "../../prices/price-computer.ts";
 import type { Prices } from "../../prices/price-service.ts";
 import type { TokenIndex } from "../../prices/token-index.ts";
-import { inTime, responseHeaders } from "../wire/answered-block.ts";
+import { type ChainDeps, enabledChain, inTime, responseHeaders } from "../wire/answered-block.ts";
 import { jsonHeaders } from "../wire/answers.ts";
 import { errorExample } from "../wire/errors.ts";
 import { TOKEN_ADDRESS } from "../wire/examples.ts";
@@ -30,7 +30,15 @@ import {
 } from "../wire/parameters.ts";
 import { API_PREFIX } from "../wire/paths.ts";
 import { cachedResponse } from "../wire/response-cache.ts";
-import { NO_PRICE, NO_PRICE_MESSAGE, PRICE_EXAMPLE, PriceSeriesModel, Unpriced, USDC } from "./price-models.ts";
+import {
+  NO_PRICE,
+  NO_PRICE_MESSAGE,
+  PRICE_EXAMPLE,
+  PriceAnswerModel,
+  PriceSeriesModel,
+  Unpriced,
+  USDC,
+} from "./price-models.ts";
 import {
   includeParameter,
   inTokens,
@@ -41,11 +49,12 @@ import {
   TokensToPrice,
   tokensOfBody,
 } from "./price-parameters.ts";
+import { proofOfPrice } from "./price-proof.ts";
 
 const TIME = "2026-11-23T09:00:00.000Z";
 const POOL = "0x1d42064fc4beb5f8aaf85f4617ae8b3b5b8bd801";
 
-export interface PriceDeps {
+export interface PriceDeps extends ChainDeps {
   readonly clock: Clock;
   readonly explorer: Pick<Explorer, "memory" | "node">;
   pricesOf(chain: Chain): Prices | undefined;
@@ -92,7 +101,10 @@ function recordFor({ record, asOf }: PriceAnswer, { chain, address, include = []
     ...{ ...price, tokenAddress: address },
     ...(include.includes("info") ? deps.tokenFlags(chain, pricedToken(chain, address), flags) : {}),
     ...(include.includes("info") ? { blockTimestamp: `${asOf.timestamp * 1_000}` } : {}),
-    ...(provenance && { provenance: isOther ? { pricedAs: record.tokenAddress, ...provenance } : provenance }),
+    ...(provenance &&
+      include.includes("provenance") && {
+        provenance: isOther ? { pricedAs: record.tokenAddress, ...provenance } : provenance,
+      }),
     ...(depth === undefined ? {} : { depth }),
     ...(why === undefined ? {} : { why }),
   };
@@ -100,8 +112,10 @@ function recordFor({ record, asOf }: PriceAnswer, { chain, address, include = []
 
 /** The JSON of a record: the kept text, unless the request has the record in another form. */
 function bodyOf(answer: PriceAnswer, asked: AskedToken, deps: PriceDeps): string {
-  const isPlain = answer.record.tokenAddress === asked.address && asked.include?.includes("info") !== true;
-  return isPlain ? answer.body : JSON.stringify(recordFor(answer, asked, deps));
+  const isKept = asked.include?.some((one) => one === "info" || one === "proof") !== true;
+  return answer.record.tokenAddress === asked.address && isKept
+    ? answer.body
+    : JSON.stringify(recordFor(answer, asked, deps));
 }
 
 const { cached, json } = operationsFor<PriceDeps>();
@@ -119,7 +133,7 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
       address: addressPart(TOKEN_ADDRESS, "20-byte hex; a mixed-case address must have a valid EIP-55 checksum"),
     },
     query: PRICE_QUERY,
-    answer: TokenPrice,
+    answer: PriceAnswerModel,
     example: PRICE_EXAMPLE,
     hasBlock: true,
     errors: [400, 404, 409],
@@ -137,6 +151,13 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
       const [trouble, isStale] = [deps.troubleOf(chain), deps.isStale()];
       const headers = jsonHeaders(responseHeaders(blockFacts(priced), { trouble, isStale }));
       const asked = { chain, address: path.address, include: query.include };
+      if (query.include?.includes("proof") === true) {
+        const { proofs } = enabledChain(chain, deps);
+        const proving = deps.explorer.node.run(requester, () => proofOfPrice(priced, chain, proofs));
+        const proof = await inTime(proving, chain, deps);
+        const body = JSON.stringify({ ...recordFor(priced, asked, deps), proof });
+        return { answer: cachedResponse(body, 200, headers), isCurrent: undefined };
+      }
       const answer = cachedResponse(bodyOf(priced, asked, deps), 200, headers);
       const still = prices.stillCurrent(request, priced.asOf);
       const isCurrent = still && (() => deps.troubleOf(chain) === trouble && deps.isStale() === isStale && still());
@@ -162,7 +183,7 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
     },
     body: TokensToPrice,
     bodyExample: { tokens: [{ token_address: TOKEN_ADDRESS }, { token_address: USDC, exchange: "uniswapv2" }] },
-    answer: named("TokenPrices", Type.Array(Type.Union([TokenPrice, Unpriced]))),
+    answer: named("TokenPrices", Type.Array(Type.Union([PriceAnswerModel, Unpriced]))),
     example: [PRICE_EXAMPLE, { tokenAddress: USDC, ...errorExample("no_pool", NO_PRICE_MESSAGE, { pools: [] }) }],
     hasBlock: true,
     errors: [400],

@@ -8,6 +8,8 @@ export interface ProvenCall {
   readonly to: Address;
   /** Hex with 0x. */
   readonly data: string;
+  /** True for a getter that the contract may lack: nodes give no access list of a call that fails. */
+  readonly isProbe?: true;
 }
 
 export interface CallOutcome {

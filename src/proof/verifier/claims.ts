@@ -2,11 +2,13 @@
 import type { ProvenCall, StateClaim } from "./claim.ts";
 import type { StateKind } from "./document.ts";
 import type { HeaderFields } from "./header.ts";
+import { PRICE_CLAIM } from "./price-claim.ts";
 import { AMOUNT_CLAIM, OWNER_CLAIM } from "./token-claims.ts";
 
 export const CLAIMS: Readonly<Record<StateKind, StateClaim<object>>> = {
   owner: OWNER_CLAIM as StateClaim<object>,
   amount: AMOUNT_CLAIM as StateClaim<object>,
+  price: PRICE_CLAIM as StateClaim<object>,
 };
 
 /** What a document is about. */

@@ -34,7 +34,7 @@ export async function deriveState(stated: Stated, witness: Omit<Witness, "stateR
     header,
     subject,
     result,
-    calls: calls.map((call, at) => ({ ...call, ...(outcomes[at] as (typeof outcomes)[number]) })),
+    calls: calls.map(({ to, data }, at) => ({ to, data, ...(outcomes[at] as (typeof outcomes)[number]) })),
     state: reads.accounts(),
     codes: reads.codes(),
     nodes: witness.nodes.used(),

@@ -21,7 +21,7 @@ import type { AccountRead } from "./proven-state.ts";
 
 /** Name and version of the form. A document of another version is refused. */
 export const FORMAT = "evm-proof/1";
-export const STATE_KINDS = ["owner", "amount"] as const;
+export const STATE_KINDS = ["owner", "amount", "price"] as const;
 export type StateKind = (typeof STATE_KINDS)[number];
 export const PROOF_KINDS = [...STATE_KINDS, "transfer"] as const;
 export type ProofKind = (typeof PROOF_KINDS)[number];

@@ -36,7 +36,6 @@ import type { ChainMetadata, Metadata } from "./nft/metadata/metadata.ts";
 import { type EndpointLog, measureHead, observerOf, poolObserver, requestObserver, watchOf } from "./observers.ts";
 import { createPrices, type Prices } from "./prices/price-service.ts";
 import type { TokenLists } from "./prices/token-lists.ts";
-import { Prover } from "./proof/prover.ts";
 import type { RunThread } from "./proof/run-thread.ts";
 import { TokenProofs } from "./proof/token-proofs.ts";
 import { Archives, readerWithArchives } from "./rpc/archive/archives.ts";
@@ -361,7 +360,7 @@ function openProofs(
 ): TokenProofs {
   const labels = { chain: chain.name };
   return new TokenProofs({
-    prover: new Prover({ chain, reader, thread }),
+    ...{ chain, reader, thread },
     onCompared: (differs) => {
       metrics.auditedHoldings.inc(labels, 1);
       if (differs) metrics.auditDrift.inc(labels, 1);

@@ -3,22 +3,19 @@
  * calls and their access lists; then the accounts, slots and codes that these name. A run of the calls on what came says
  * what is still missing, and ends with the document, which is verified before it is given out.
  */
-import type { Chain } from "../chains/chains.ts";
 import { Budget } from "../core/budget.ts";
-import { Refusal } from "../core/errors.ts";
-import { type Address, type Hash, quantity } from "../core/hex.ts";
+import type { Refusal } from "../core/errors.ts";
+import { type Address, quantity } from "../core/hex.ts";
 import type { CallResult, Endpoint } from "../rpc/port.ts";
-import { missingBlock } from "../rpc/reading/headers.ts";
 import { callOn, requestParsed } from "../rpc/reading/one-call.ts";
-import type { RpcChainReader } from "../rpc/reading/reader.ts";
 import { type RpcError, rpcErrorOf } from "../rpc/rpc-errors.ts";
 import { accessListOf, GatheredState, MAX_SLOTS } from "./gathered-state.ts";
-import type { RunThread } from "./run-thread.ts";
+import { cantProve, isLasting, type ProofBlock, proofHeader, type WireHeader } from "./proof-header.ts";
 import type { WantedState } from "./run-worker.ts";
+import type { ProofSources } from "./transfer-prover.ts";
 import { CALL_GAS, type ProvenCall } from "./verifier/claim.ts";
 import { callsFor, type Stated } from "./verifier/claims.ts";
 import type { StateDocument } from "./verifier/document.ts";
-import { delayReason, hashedFields } from "./verifier/header.ts";
 import { ProofRefused } from "./verifier/refusal.ts";
 
 /** Most runs of one proof. Each finds 64 slots more, if the node names none. */
@@ -27,22 +24,15 @@ const MAX_ROUNDS = 32;
 const MAX_LOOKS = 8;
 
 /** What is to be proven, at a block. */
-export interface ProofRequest extends Pick<Stated, "kind" | "subject"> {
-  readonly block: number;
-  /** Undefined if the node may say which block has this number. */
-  readonly hash: Hash | undefined;
-}
+export interface ProofRequest extends ProofBlock, Pick<Stated, "kind" | "subject"> {}
 
-interface ProverOptions {
-  readonly chain: Chain;
-  readonly reader: Pick<RpcChainReader, "onOneEndpoint" | "head">;
-  readonly thread: RunThread;
-}
+/** What to do where the state is gone, for a token. */
+const OTHER_ROAD = "; proves=transfer proves the token's last transfer from receipts instead";
 
 export class Prover {
-  readonly #options: ProverOptions;
+  readonly #options: ProofSources;
 
-  constructor(options: ProverOptions) {
+  constructor(options: ProofSources) {
     this.#options = options;
   }
 
@@ -57,7 +47,7 @@ export class Prover {
       return await reader.onOneEndpoint((endpoint) => this.#proveOn(endpoint, asked), { block });
     } catch (error) {
       const cause = rpcErrorOf(error);
-      if (cause === undefined || !isRefusal(cause)) throw error;
+      if (cause === undefined || !isLasting(cause)) throw error;
       throw await this.#unavailable(asked, cause);
     }
   }
@@ -66,14 +56,12 @@ export class Prover {
     const { chain, thread } = this.#options;
     const tag = quantity(asked.block);
     const calls = subjectCalls(asked);
-    const read = (answer: unknown) => answer as Readonly<Record<string, unknown>> | null;
     const [wire, said, ...lists] = await Promise.all([
-      requestParsed(endpoint, "eth_getBlockByNumber", [tag, false], read),
+      requestParsed(endpoint, "eth_getBlockByNumber", [tag, false], (answer) => answer as WireHeader),
       Promise.all(calls.map((call) => callOn(endpoint, call, tag, { gas: CALL_GAS }))),
       ...calls.filter(({ isProbe }) => isProbe !== true).map((call) => accessListOf(endpoint, call, tag)),
     ]);
-    if (wire === null) throw missingBlock(asked.block, endpoint);
-    const stated = { ...asked, chainId: chain.chainId, header: this.#headerOf(wire, asked, endpoint) };
+    const stated = { ...asked, chainId: chain.chainId, header: proofHeader(wire, asked, { chain, endpoint }) };
     const gathered = new GatheredState(endpoint, tag);
     let wanted: readonly WantedState[] = [
       ...calls.map(({ to }) => ({ address: to })),
@@ -89,24 +77,13 @@ export class Prover {
       });
       Budget.current?.signal?.throwIfAborted();
       if ("refused" in reply) throw cantProve(reply.refused);
-      if ("document" in reply) return agreed(reply.document, said);
+      if ("document" in reply) return agreed(reply.document as StateDocument, said);
       if (gathered.hasAsked(reply.missing)) {
         throw cantProve("what the node calls a proof of this block's state does not lead there from its state root");
       }
       wanted = reply.missing;
     }
     throw cantProve("the node names no access list, and the call reads more slots than can be found without it");
-  }
-
-  /** The header's fields. @throws RpcError `transient` if it is another block's; Refusal */
-  #headerOf(wire: Readonly<Record<string, unknown>>, { block, hash }: ProofRequest, endpoint: Endpoint) {
-    const { chain } = this.#options;
-    if (hash !== undefined && String(wire["hash"]).toLowerCase() !== hash) throw missingBlock(block, endpoint);
-    const delay = delayReason(chain.chainId, wire);
-    if (delay !== undefined) throw cantProve(delay);
-    const header = hashedFields(wire);
-    if (header === undefined) throw cantProve(`the fields of this header do not make its hash on ${chain.name}`);
-    return header;
   }
 
   /** The refusal for a block of which the endpoints have no state, with what they have. */
@@ -116,7 +93,8 @@ export class Prover {
     const head = (await this.#options.reader.head()).number;
     const hasState = async (number: number) => call !== undefined && (await this.#hasState(call.to, number));
     if (!(await hasState(head))) {
-      return cantProve(`no endpoint of this chain answers ${method || "eth_getProof"}, which a proof needs`, { block });
+      const text = `no endpoint of this chain answers ${method || "eth_getProof"}, which a proof needs`;
+      return cantProve(kind === "price" ? text : `${text}${OTHER_ROAD}`, { block });
     }
     let [gone, there] = [block, head];
     for (let look = 0; look < MAX_LOOKS && there - gone > 1; look++) {
@@ -125,7 +103,7 @@ export class Prover {
       else gone = middle;
     }
     const text = `the endpoints have no state of block ${block} to prove; they have it from about block ${there} on`;
-    return cantProve(text, { block, from: there, to: head });
+    return cantProve(kind === "price" ? text : `${text}${OTHER_ROAD}`, { block, from: there, to: head });
   }
 
   async #hasState(address: Address, block: number): Promise<boolean> {
@@ -136,16 +114,6 @@ export class Prover {
     );
   }
 }
-
-/** True if an endpoint refuses the request for good: it lacks the state, the method, or room for an answer. */
-const isRefusal = ({ kind, meta }: RpcError): boolean =>
-  kind === "state_unavailable" ||
-  kind === "unsupported" ||
-  kind === "range" ||
-  (kind === "transient" && "rpcCode" in meta);
-
-const cantProve = (reason: string, details?: Readonly<Record<string, unknown>>): Refusal =>
-  new Refusal("state_unavailable", `this can't be proven: ${reason}`, details === undefined ? {} : { details });
 
 function subjectCalls(asked: Pick<Stated, "kind" | "subject">): readonly ProvenCall[] {
   try {

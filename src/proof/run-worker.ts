@@ -8,8 +8,9 @@ import type { Address } from "../core/hex.ts";
 import { lowerThreadPriority } from "../core/thread-priority.ts";
 import type { Stated } from "./verifier/claims.ts";
 import { deriveState } from "./verifier/derive.ts";
-import type { StateDocument } from "./verifier/document.ts";
+import type { ProofDocument } from "./verifier/document.ts";
 import { ProofRefused, StateMissing } from "./verifier/refusal.ts";
+import { deriveTransfer, type StatedTransfer } from "./verifier/transfer-claim.ts";
 import { Nodes } from "./verifier/trie.ts";
 import { verifyProof } from "./verifier/verify.ts";
 
@@ -20,7 +21,7 @@ export interface WantedState {
 }
 
 export interface RunRequest {
-  readonly stated: Stated;
+  readonly stated: Stated | StatedTransfer;
   /** Trie nodes in RLP, hex with 0x. */
   readonly nodes: readonly string[];
   /** Codes by hash, hex with 0x. */
@@ -28,7 +29,7 @@ export interface RunRequest {
 }
 
 export type RunReply =
-  | { readonly document: StateDocument }
+  | { readonly document: ProofDocument }
   | { readonly missing: readonly WantedState[] }
   | { readonly refused: string };
 
@@ -47,7 +48,11 @@ async function reply({ stated, nodes, codes }: RunRequest): Promise<RunReply> {
     if (missing.size === MAX_MISSING) throw new StateMissing("slot", address, slot);
   };
   try {
-    const document = await deriveState(stated, { nodes: new Nodes(nodes), codes, onMissingSlot });
+    const found = new Nodes(nodes);
+    const document =
+      stated.kind === "transfer"
+        ? deriveTransfer(stated, found)
+        : await deriveState(stated, { nodes: found, codes, onMissingSlot });
     if (missing.size > 0) return { missing: [...missing.values()] };
     await verifyProof(JSON.stringify(document));
     return { document };

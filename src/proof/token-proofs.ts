@@ -1,9 +1,10 @@
 /** The proofs of a chain's tokens, with what comes of comparing them with the ledger: a finding of the audit. */
 import type { Address } from "../core/hex.ts";
-import type { Prover } from "./prover.ts";
+import { Prover } from "./prover.ts";
+import { type ProofSources, proveTransfer, type TransferRequest } from "./transfer-prover.ts";
+import type { TransferDocument } from "./verifier/document.ts";
 
-interface TokenProofsOptions {
-  readonly prover: Prover;
+interface TokenProofsOptions extends ProofSources {
   /** Called for each comparison. */
   readonly onCompared: (differs: boolean) => void;
   /** Called with the block and the difference in words. */
@@ -12,13 +13,20 @@ interface TokenProofsOptions {
 
 export class TokenProofs {
   readonly #options: TokenProofsOptions;
+  readonly #prover: Prover;
 
   constructor(options: TokenProofsOptions) {
     this.#options = options;
+    this.#prover = new Prover(options);
   }
 
   prove(...asked: Parameters<Prover["prove"]>): ReturnType<Prover["prove"]> {
-    return this.#options.prover.prove(...asked);
+    return this.#prover.prove(...asked);
+  }
+
+  /** See `proveTransfer`. */
+  proveTransfer(asked: TransferRequest): Promise<TransferDocument> {
+    return proveTransfer(this.#options, asked);
   }
 
   /** @param difference between what is proven and what the ledger says, in words; undefined if there is none */

@@ -5,11 +5,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { contractAt, type Deployed, transact } from "../../scripts/local-chain/contracts.ts";
+import { createRandom } from "../../scripts/local-chain/random.ts";
 import { verifyProof } from "../../src/proof/verifier/verify.ts";
 import { FAR_TOKENS, type ProofCase, type ProofWorld, startProofWorld } from "../support/proofs.ts";
 import { type Intervention, type RpcCall, type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { schemaFaults } from "../support/schemas.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
+import { faultOf, withChangedByte } from "../support/tamper.ts";
 
 let world: ProofWorld;
 let proxy: RpcProxy;
@@ -120,6 +122,58 @@ describe("a proof of a token", () => {
       const { inDoubt } = (await service.get(`/api/collections/eth/${world.liar.address}`)).body;
       return inDoubt === null ? undefined : inDoubt;
     });
+  });
+});
+
+describe("a proof of a transfer", () => {
+  const transferOf = (one: ProofCase) => proofOf(one, "?proves=transfer");
+
+  test("shows that the last transfer happened, without the state of the block, and says that it shows no more", async () => {
+    onRequest = ({ method }) => (method === "eth_getProof" ? refused("missing trie node") : undefined);
+    const [, one] = world.anvil.accounts;
+    for (const [name, event, amount] of [
+      ["ERC721", "Transfer(address,address,uint256)", "1"],
+      ["ERC1155", "TransferSingle(address,address,address,uint256,uint256)", "15"],
+    ] as const) {
+      const { status, body } = await transferOf(caseOf(name));
+      expect(status).toBe(200);
+      expect(await schemaFaults(service, "Proof", body)).toEqual([]);
+      const { result, claim, kind } = await verifyProof(JSON.stringify(body));
+      expect({ kind, result }).toEqual({
+        kind: "transfer",
+        result: { from: `0x${"0".repeat(40)}`, to: one as string, amount, event },
+      });
+      expect(claim).toEndWith("This says that it happened, not that nothing happened since.");
+    }
+  });
+
+  test("is refused when it was changed anywhere", async () => {
+    const { body } = await transferOf(caseOf("ERC721"));
+    const honest = JSON.stringify(body);
+    const random = createRandom(7);
+    for (let change = 0; change < 400; change++) {
+      const changed = withChangedByte(honest, random.below(honest.length), 1 + random.below(94));
+      expect(await faultOf(honest, changed)).toBeUndefined();
+    }
+    const { subject } = body;
+    await expect(verifyProof({ ...body, subject: { ...subject, tokenId: "5000" } })).rejects.toThrow(
+      "tells no transfer",
+    );
+    await expect(verifyProof({ ...body, subject: { ...subject, log: 5_000 } })).rejects.toThrow("is not of");
+  });
+
+  test("is not made of receipts that don't make the header's root, or that no endpoint gives", async () => {
+    onResult = ({ method }, result) => (method === "eth_getBlockReceipts" ? (result as unknown[]).slice(1) : result);
+    expect((await transferOf(caseOf("ERC721"))).body.message).toContain("do not make the root in the header");
+    onRequest = ({ method }) => (method === "eth_getBlockReceipts" ? refused("method not found", -32_601) : undefined);
+    const { status, body } = await transferOf(caseOf("ERC721"));
+    expect([status, body.code]).toEqual([409, "state_unavailable"]);
+    expect(body.message).toContain("no endpoint gives the receipts");
+  });
+
+  test("is not made of events that only one contract has", async () => {
+    const { status, body } = await transferOf(caseOf("CryptoPunks"));
+    expect([status, body.message]).toEqual([409, expect.stringContaining("in a form that a verifier knows")]);
   });
 });
 

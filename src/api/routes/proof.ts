@@ -2,14 +2,14 @@
 import { invalidParameter, Refusal } from "../../core/errors.ts";
 import { type Address, ZERO_ADDRESS } from "../../core/hex.ts";
 import { hasAmounts, type TokenRef, TransferKind } from "../../events/columns.ts";
-import { ownedEntries, tokenOfId } from "../../nft/explore/walks.ts";
+import { ownedEntries, tokenOfId, transfersPage } from "../../nft/explore/walks.ts";
 import { entryOfToken } from "../../nft/ledger/history.ts";
 import { currentCollection, ledgerOf } from "../../nft/walks/snapshot.ts";
 import type { StartedWalk } from "../../nft/walks/walk.ts";
 import type { OwnerView } from "../../proof/verifier/token-claims.ts";
 import { NFT_ADDRESS } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
-import { tokenIdPart, wholeNumber } from "../wire/parameters.ts";
+import { choice, tokenIdPart, wholeNumber } from "../wire/parameters.ts";
 import { COLLECTION_PARTS, ONE_COLLECTION } from "./collection-path.ts";
 import { type ExploreDeps, readingOf, respond } from "./explore-answers.ts";
 import { OWNER_EXAMPLE, ownerParameter } from "./explore-parameters.ts";
@@ -97,12 +97,26 @@ const EXAMPLE = {
   codes: { [`0x${"5e".repeat(32)}`]: "0x6080" },
 } as const;
 
+/** The proof of a token's last transfer up to the block of the reading. @throws Refusal 404, 409 */
+async function lastTransfer(reading: Reading, deps: ExploreDeps, id: bigint) {
+  const { source, runtime, requester } = reading;
+  const { body, headers } = await respond(reading, deps, false, (start) =>
+    transfersPage(source, start, { id }, { isFirst: true, limit: 1 }),
+  );
+  const [last] = body.transfers;
+  if (last === undefined) throw new Refusal("not_found", `id: no transfer of token ${id} is known`);
+  const asked = { contract: source.address, tokenId: id, block: last.block, hash: undefined };
+  const document = await deps.explorer.node.run(requester, () => runtime.proofs.proveTransfer(asked));
+  return { body: document, headers };
+}
+
 const proveToken = json({
   method: "GET",
   path: `${ONE_COLLECTION}/tokens/:id/proof`,
   scope: "read",
   id: "proveToken",
-  summary: "A proof of a token's owner, or of an owner's amount, against nothing but the block's hash",
+  summary:
+    "A proof of a token's owner, of an owner's amount, or of its last transfer, against nothing but a block's hash",
   description:
     "The state must be there: nodes keep it for minutes or hours. Where it is gone, the answer is 409 state_unavailable, with the blocks that the endpoints have. The proof is verified before it is given out, and compared with the listing.",
   tag: "Operators",
@@ -110,6 +124,15 @@ const proveToken = json({
   query: {
     as_of_block: wholeNumber({ min: 0 }, { description: "Block; the newest one by default", example: 21_000_000 }),
     owner: ownerParameter("For a token with amounts: whose amount"),
+    proves: choice(
+      ["owner", "transfer"],
+      { allowed: "must be owner or transfer", default: "owner" },
+      {
+        description:
+          "owner: by the state of the block. transfer: that the token's last transfer happened, by the receipts of its block, which need no state; it does not say that nothing happened since",
+        example: "owner",
+      },
+    ),
   },
   hasBlock: true,
   answer: ProofAnswer,
@@ -120,6 +143,7 @@ const proveToken = json({
     const { owner } = query;
     const reading = await readingOf(asked, deps, ["proof"]);
     const { source, runtime, requester } = reading;
+    if (query.proves === "transfer") return lastTransfer(reading, deps, path.id);
     const listing = await respond(reading, deps, owner !== undefined, (start) =>
       listedAt(reading, start, { id: path.id, owner }),
     );

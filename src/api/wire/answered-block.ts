@@ -50,7 +50,7 @@ export interface NftChain {
   outcomesOf(address: Address, token: TokenRef, limit: number): Promise<readonly Outcome[]>;
   /** Returns the known document about the collection. @param media also the state of its picture */
   documentOf(address: Address, media: boolean): Promise<ContractDocument>;
-  readonly proofs: Pick<TokenProofs, "prove" | "compared">;
+  readonly proofs: Pick<TokenProofs, "prove" | "proveTransfer" | "compared">;
   /** Whether an ERC-721 token is locked at a block; null if its contract doesn't tell, or no endpoint does. */
   lockedAt(address: Address, id: bigint, block: BlockRef): Promise<boolean | null>;
   /** Counts the tokens with metadata, and those without by the reason. */

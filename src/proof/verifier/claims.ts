@@ -1,7 +1,7 @@
 /** The kinds of claims about a state, and the calls that show one. Loads no engine. */
-import type { ProvenCall, StateClaim } from "./claim.ts";
+import type { ProvenBlock, ProvenCall, StateClaim } from "./claim.ts";
 import type { StateKind } from "./document.ts";
-import type { HeaderFields } from "./header.ts";
+import { type HeaderFields, hashOfHeader } from "./header.ts";
 import { PRICE_CLAIM } from "./price-claim.ts";
 import { AMOUNT_CLAIM, OWNER_CLAIM } from "./token-claims.ts";
 
@@ -23,4 +23,10 @@ export interface Stated {
 export function callsFor({ kind, subject }: Pick<Stated, "kind" | "subject">): readonly ProvenCall[] {
   const claim = CLAIMS[kind];
   return claim.calls(claim.subject(subject, "subject"));
+}
+
+/** The block that a header names. @throws ProofRefused */
+export function blockOf({ chainId, header }: Pick<Stated, "chainId" | "header">): ProvenBlock {
+  const hash = hashOfHeader(header);
+  return { chainId, hash, number: Number(header["number"]), timestamp: Number(header["timestamp"]) };
 }

@@ -2,18 +2,11 @@
  * Derives a whole document from a header, trie nodes and codes. The prover gives out what comes of it, and a verifier
  * compares it with the document that it has.
  */
-import { type ProvenBlock, wordsOfBlock } from "./claim.ts";
-import { CLAIMS, type Stated } from "./claims.ts";
-import { FORMAT, type ProofDocument, type StateDocument } from "./document.ts";
-import { hashOfHeader } from "./header.ts";
+import { wordsOfBlock } from "./claim.ts";
+import { blockOf, CLAIMS, type Stated } from "./claims.ts";
+import { FORMAT, type StateDocument } from "./document.ts";
 import { ProvenReads, type Witness } from "./proven-state.ts";
 import { runCalls } from "./run.ts";
-
-/** The block that a header names. @throws ProofRefused */
-export function blockOf({ chainId, header }: Pick<ProofDocument, "chainId" | "header">): ProvenBlock {
-  const hash = hashOfHeader(header);
-  return { chainId, hash, number: Number(header["number"]), timestamp: Number(header["timestamp"]) };
-}
 
 /** @throws ProofRefused if the witness doesn't show what is claimed, or doesn't reach */
 export async function deriveState(stated: Stated, witness: Omit<Witness, "stateRoot">): Promise<StateDocument> {

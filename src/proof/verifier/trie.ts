@@ -58,9 +58,10 @@ export function valueIn(nodes: Nodes, root: string, key: string): string | undef
   for (;;) {
     if (!Array.isArray(node)) throw notANode();
     if (node.length === 17) {
-      const next: RlpStructuredData = at === path.length ? (node[16] ?? "0x") : childOf(node, path[at++] as string);
+      const isEnd = at === path.length;
+      const next = isEnd ? node[16] : childOf(node, path[at++] as string);
       if (next === "0x") return undefined;
-      if (at === path.length && next === node[16]) return textOf(next);
+      if (isEnd) return textOf(next);
       node = resolved(nodes, next);
       continue;
     }

@@ -5,9 +5,11 @@
  */
 import { keccak256 } from "ethers";
 import type { ProofResult, ProvenBlock } from "./claim.ts";
-import { blockOf, deriveState } from "./derive.ts";
+import { blockOf } from "./claims.ts";
+import { deriveState } from "./derive.ts";
 import { MAX_DOCUMENT, type ProofDocument, type ProofKind, parseDocument } from "./document.ts";
 import { demand, ProofRefused } from "./refusal.ts";
+import { deriveTransfer } from "./transfer-claim.ts";
 import { Nodes } from "./trie.ts";
 
 export { ProofRefused };
@@ -67,7 +69,7 @@ function jsonOf(text: string): unknown {
 
 async function derivedFrom(document: ProofDocument): Promise<ProofDocument> {
   const nodes = new Nodes(document.nodes);
-  if (document.kind === "transfer") throw new ProofRefused("not yet");
+  if (document.kind === "transfer") return deriveTransfer(document, nodes);
   const codes = new Map(Object.entries(document.codes));
   for (const [hash, code] of codes) demand(keccak256(code) === hash, `the code ${hash} has another hash`);
   return deriveState(document, { nodes, codes });

@@ -45,8 +45,12 @@ const AT_ONCE = 32;
 /**
  * The root of the trie over receipts, in the order of an `eth_getBlockReceipts` answer. Works in slices, with pauses for
  * other work. Undefined if a receipt isn't readable.
+ * @param onNode called with the RLP of each node that has a hash
  */
-export async function receiptsRoot(receipts: readonly unknown[]): Promise<Hash | undefined> {
+export async function receiptsRoot(
+  receipts: readonly unknown[],
+  onNode: (rlp: string) => void = () => undefined,
+): Promise<Hash | undefined> {
   const leaves: Leaf[] = [];
   for (const [index, receipt] of receipts.entries()) {
     if (index % AT_ONCE === AT_ONCE - 1) await yieldToEventLoop();
@@ -54,8 +58,9 @@ export async function receiptsRoot(receipts: readonly unknown[]): Promise<Hash |
     if (value === undefined) return undefined;
     leaves.push({ path: encodeRlp(scalar(index) as string).slice(2), value });
   }
-  const hashing = { left: AT_ONCE };
-  return keccak256(encodeRlp(await node(leaves, 0, hashing))) as Hash;
+  const root = encodeRlp(await node(leaves, 0, { left: AT_ONCE, onNode }));
+  onNode(root);
+  return keccak256(root) as Hash;
 }
 
 /** A value and the hex digits of its key. */
@@ -65,6 +70,11 @@ interface Leaf {
 }
 
 type Node = string | Node[];
+
+interface Hashing {
+  left: number;
+  readonly onNode: (rlp: string) => void;
+}
 
 /** The digits of a path with the prefix that tells a leaf from an extension, and an odd length from an even one. */
 function compact(digits: string, isLeaf: boolean): string {
@@ -76,7 +86,7 @@ function compact(digits: string, isLeaf: boolean): string {
  * The node of the Merkle Patricia trie for these leaves, whose paths agree in the first `depth` digits.
  * @param slice nodes that may still be hashed before the next pause
  */
-async function node(leaves: readonly Leaf[], depth: number, slice: { left: number }): Promise<Node> {
+async function node(leaves: readonly Leaf[], depth: number, slice: Hashing): Promise<Node> {
   const [first] = leaves;
   if (first === undefined) return "0x";
   if (leaves.length === 1) return [compact(first.path.slice(depth), true), first.value];
@@ -84,7 +94,7 @@ async function node(leaves: readonly Leaf[], depth: number, slice: { left: numbe
   while (shared < first.path.length && leaves.every(({ path }) => path[shared] === first.path[shared])) shared++;
   if (shared > depth) {
     const child = await node(leaves, shared, slice);
-    return [compact(first.path.slice(depth, shared), false), reference(child)];
+    return [compact(first.path.slice(depth, shared), false), reference(child, slice)];
   }
   const branches: Node[] = [];
   for (let digit = 0; digit < 16; digit++) {
@@ -93,15 +103,17 @@ async function node(leaves: readonly Leaf[], depth: number, slice: { left: numbe
       await yieldToEventLoop();
       slice.left = AT_ONCE;
     }
-    branches.push(own.length === 0 ? "0x" : reference(await node(own, depth + 1, slice)));
+    branches.push(own.length === 0 ? "0x" : reference(await node(own, depth + 1, slice), slice));
   }
   const own = leaves.find(({ path }) => path.length === depth);
   return [...branches, own?.value ?? "0x"];
 }
 
 /** A node as its parent holds it: itself if it has less than 32 bytes, else its hash. */
-function reference(child: Node): Node {
+function reference(child: Node, { onNode }: Hashing): Node {
   if (child === "0x") return child;
   const encoded = encodeRlp(child);
-  return encoded.length < 66 ? child : keccak256(encoded);
+  if (encoded.length < 66) return child;
+  onNode(encoded);
+  return keccak256(encoded);
 }

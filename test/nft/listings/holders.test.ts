@@ -142,7 +142,11 @@ async function routeOf(chainId: 1 | 56 | 137, transfers: readonly ModelTransfer[
     factsOf: async (_address, entries) => ({ facts: entries.map(() => NO_METADATA), isSettled: true }),
     outcomesOf: async () => [],
     documentOf: async () => documentOf({ ...NO_METADATA, normalized: NO_TEXT.normalized }, undefined),
-    proofs: { prove: () => Promise.reject(new Error("nothing is proven here")), compared: () => undefined },
+    proofs: {
+      prove: () => Promise.reject(new Error("nothing is proven here")),
+      proveTransfer: () => Promise.reject(new Error("nothing is proven here")),
+      compared: () => undefined,
+    },
     lockedAt: async () => null,
     healthOf: async () => ({ resolved: 0, failed: 0, reasons: {}, failedTokens: [] }),
     metadataVersion: () => 0,

@@ -79,6 +79,8 @@ export interface ChainConsumer {
 
 /** The followed chain as readers see it. */
 export interface ChainView {
+  /** Version of the chain's stream that is shown. */
+  readonly version: number;
   /** The followed head; undefined while the chain is not followed. */
   head(): HeaderRef | undefined;
   finalized(): BlockRef | undefined;

@@ -5,7 +5,7 @@
 import { evolveChain, initialChainState } from "../chain/view.ts";
 import { bytesToHex, type Hash } from "../core/hex.ts";
 import { decodeTokens, NO_HASH } from "../events/token-columns.ts";
-import type { ChainEvent, MetadataEvent, NftEvent, PriceEvent, Recorded } from "../events/types.ts";
+import type { ChainEvent, MetadataEvent, NftEvent } from "../events/types.ts";
 import type { EventLog, StreamHead } from "../log/event-log.ts";
 import { type Collection, evolve, initialState } from "../nft/collections/collection.ts";
 import { fromHeadline, type IndexState } from "../nft/collections/headline.ts";
@@ -13,15 +13,9 @@ import { MetadataBook } from "../nft/metadata/book.ts";
 import type { MediaDocument } from "../nft/metadata/media/media.ts";
 import { hashOf, type OutcomeDocument } from "../nft/metadata/outcome-documents.ts";
 import { blobsOf } from "../nft/metadata/token-texts.ts";
-import { evolvePrice, initialPriceState } from "../prices/search/price-streams.ts";
+import type { Folding } from "./folding.ts";
 import { listingHash } from "./listing-hash.ts";
-
-/** Folds a stream like the service does, and throws at a violated invariant. */
-interface Folding {
-  fold(recorded: Recorded): unknown;
-  /** A summary of the whole stream. */
-  end(): string;
-}
+import { bookFolding, priceFolding } from "./verify-prices.ts";
 
 export function folding(log: EventLog, { stream, headline }: StreamHead, base: number): Folding {
   const kind = stream.slice(0, stream.indexOf("/"));
@@ -53,14 +47,9 @@ export function folding(log: EventLog, { stream, headline }: StreamHead, base: n
       end: () => ` resolved=${book.resolved} failed=${book.failed} blobs=${blobs}`,
     };
   }
+  if (kind === "prices") return bookFolding();
   if (kind === "keys" || kind === "usage") return { fold: () => undefined, end: () => "" };
-  let state = initialPriceState;
-  return {
-    fold: ({ event }) => {
-      state = evolvePrice(state, event as PriceEvent);
-    },
-    end: () => "",
-  };
+  return priceFolding(log, stream);
 }
 
 /** Asserts that a headline agrees with the events. A start relies on headlines. @throws Error naming the field */

@@ -61,7 +61,7 @@ async function verifyFrom(log: EventLog, head: StreamHead, base: number): Promis
     at = page.at(-1)!.version;
   }
   await assertEnd(log, stream, at);
-  return `v${version} ${hasher.digest("hex")}${end()}`;
+  return `v${version} ${hasher.digest("hex")}${await end()}`;
 }
 
 /** A stream's head, or its fault. */

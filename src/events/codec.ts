@@ -27,6 +27,10 @@ const SCHEMAS = {
   TokenIdentified: 1,
   PoolDiscovered: 2,
   PriceObserved: 2,
+  TokenPriced: 1,
+  HeadPriced: 1,
+  PricesWanted: 1,
+  PricesThinned: 1,
   MetadataResolved: 2,
   MetadataFailed: 2,
   MetadataOutdated: 2,
@@ -50,6 +54,8 @@ const SCHEMAS = {
 /** For types with columns: the field that is stored as bytes beside the JSON. */
 const ATTACHMENTS: { readonly [T in DomainEvent["type"]]?: string } = {
   TransfersCommitted: "transfers",
+  TokenPriced: "price",
+  HeadPriced: "head",
   MetadataResolved: "tokens",
   MetadataFailed: "tokens",
   MetadataRequested: "tokens",

@@ -292,8 +292,55 @@ export interface PriceObserved {
   readonly logIndex?: number;
 }
 
-/** Facts of a stream `price/<chainId>/<address>`: a token, its pools and their states. */
-export type PriceEvent = TokenIdentified | PoolDiscovered | PriceObserved | BlocksReverted;
+/**
+ * The token's price at a block, in what it is quoted in, with the states that it follows from: see `events/price-columns.ts`.
+ * A token that is read at each head gets one where its states differ from those before, or where such reading begins.
+ */
+export interface TokenPriced {
+  readonly type: "TokenPriced";
+  readonly price: Uint8Array;
+}
+
+/**
+ * Facts of a stream `price/<chainId>/<address>`: a token, its pools and its prices. Older releases recorded states of pools
+ * (`PriceObserved`, `BlocksReverted`), from which nothing is answered.
+ */
+export type PriceEvent = TokenIdentified | PoolDiscovered | TokenPriced | PriceObserved | BlocksReverted;
+
+/**
+ * Prices at a head were read: the block, and the coin's pool with its state, see `events/price-columns.ts`. From a
+ * reader it says that each token of its set was read there: those without a `TokenPriced` at the block kept their state.
+ */
+export interface HeadPriced {
+  readonly type: "HeadPriced";
+  readonly head: Uint8Array;
+  /** Id of the process that reads ahead from now on. Its set begins empty. Absent while it stays the same. */
+  readonly reader?: string;
+  /** Tokens that are read at this head and the next ones. Each has a `TokenPriced` at this block. */
+  readonly joined?: readonly Address[];
+  /** Tokens of the set that are not read at this head. */
+  readonly left?: readonly Address[];
+  /** The coin's pool, if it is not one of those before. */
+  readonly pool?: Omit<PoolDiscovered, "type" | "block">;
+  /** Stablecoins that disagree with a trusted one, with numerator and denominator of their prices in it. Absent if none does. */
+  readonly disputed?: readonly { readonly coin: Address; readonly usd: readonly [string, string] }[];
+}
+
+/** Clients of another process than the reader wait for these tokens, by the names of their keys. It holds for a minute. */
+export interface PricesWanted {
+  readonly type: "PricesWanted";
+  readonly tokens: { readonly [address: Address]: readonly string[] };
+}
+
+/** Of the heads below a block only the last one of each span of time is kept, and the last ones of tokens that left. */
+export interface PricesThinned {
+  readonly type: "PricesThinned";
+  readonly before: number;
+  readonly seconds: number;
+}
+
+/** Facts of a stream `prices/<chainId>`: the heads at which prices were read. */
+export type PriceBookEvent = HeadPriced | PricesWanted | PricesThinned;
 
 /** Reason why a token's metadata or picture could not be fetched. */
 export type MetadataReason =
@@ -503,7 +550,7 @@ export interface UsageRecorded {
 /** Facts of the stream `usage/calls`. */
 export type UsageEvent = UsageRecorded;
 
-export type DomainEvent = NftEvent | PriceEvent | MetadataEvent | ChainEvent | KeyEvent | UsageEvent;
+export type DomainEvent = NftEvent | PriceEvent | PriceBookEvent | MetadataEvent | ChainEvent | KeyEvent | UsageEvent;
 
 /** An event in the log; `time` is when it was appended, in ms since the epoch. */
 export interface Recorded<E extends DomainEvent = DomainEvent> {
@@ -521,6 +568,8 @@ export type StreamName = string & { readonly __stream: true };
 export const nftStream = (chainId: number, address: Address): StreamName => `nft/${chainId}/${address}` as StreamName;
 export const priceStream = (chainId: number, address: Address): StreamName =>
   `price/${chainId}/${address}` as StreamName;
+/** The heads of a chain at which prices were read. */
+export const priceBookStream = (chainId: number): StreamName => `prices/${chainId}` as StreamName;
 export const metadataStream = (chainId: number, address: Address): StreamName =>
   `metadata/${chainId}/${address}` as StreamName;
 export const chainStream = (chainId: number): StreamName => `chain/${chainId}` as StreamName;
@@ -534,10 +583,12 @@ export const usageStream = "usage/calls" as StreamName;
 /** The parts of the name of a chain's stream, or of one of its contracts. @throws TypeError for any other name */
 export function parseStream(
   stream: string,
-): { kind: "nft" | "price" | "metadata"; chainId: number; address: Address } | { kind: "chain"; chainId: number } {
+):
+  | { kind: "nft" | "price" | "metadata"; chainId: number; address: Address }
+  | { kind: "chain" | "prices"; chainId: number } {
   const [kind, chainId, address] = stream.split("/");
   const id = Number(chainId);
-  if (kind === "chain" && Number.isSafeInteger(id)) return { kind, chainId: id };
+  if ((kind === "chain" || kind === "prices") && Number.isSafeInteger(id)) return { kind, chainId: id };
   if (
     (kind === "nft" || kind === "price" || kind === "metadata") &&
     Number.isSafeInteger(id) &&

@@ -126,7 +126,7 @@ function guesses(timestamp: number, low: PricedBlock, high: PricedBlock): number
   return [...new Set(inside)].sort((a, b) => a - b);
 }
 
-const DAY_SECONDS = 86_400;
+export const DAY_SECONDS = 86_400;
 
 /** A figure that needs past blocks. */
 export interface PastFigure {

@@ -31,7 +31,7 @@ import {
 } from "./market/quote.ts";
 import { format, type Rational } from "./market/rational.ts";
 import type { PriceRecord, UnconfirmedFigure } from "./models.ts";
-import type { PastFigure, PastFigures } from "./past-figures.ts";
+import { DAY_SECONDS, type PastFigure, type PastFigures } from "./past-figures.ts";
 import {
   type PriceParameters,
   pairOf,
@@ -45,6 +45,8 @@ import { redemptionOf } from "./redemption.ts";
 import { isTooManyLogs, MAX_LOG_REQUESTS, type PastReader, SearchTooLong } from "./search/history.ts";
 import type { Markets } from "./search/markets.ts";
 import type { Wanted } from "./search/pool-lists.ts";
+import type { PriceRecorder } from "./stored/price-recorder.ts";
+import type { StoredPrices } from "./stored/stored-prices.ts";
 import type { FindListedToken } from "./token-lists.ts";
 
 export interface PriceRequest extends PriceParameters {
@@ -57,7 +59,8 @@ export interface PriceAnswer {
   readonly body: string;
   /** The block of the price. */
   readonly asOf: PricedBlock;
-  readonly finality: "finalized" | "latest";
+  /** `stale`: the chain's endpoints don't answer, and the block is the last one that is known. */
+  readonly finality: "finalized" | "latest" | "stale";
   /** True if the block was not the head when the answer was made. */
   readonly isPast: boolean;
   /** Set if the facts are newer than the block: the token's facts and all decimals that the price depends on. */
@@ -138,6 +141,10 @@ interface ComputerOptions {
   readonly figures: PastFigures;
   /** True if the published head is the chain's newest one, as far as is known. */
   readonly isFresh: () => boolean;
+  /** True if that head was shown lately. Otherwise a question reads the node's newest block. */
+  readonly isHeadFresh: () => boolean;
+  readonly stored: StoredPrices;
+  readonly recorder: PriceRecorder;
   /** Returns the kept answer to a request, or computes and keeps it. */
   readonly keptOr: (request: PriceRequest, compute: () => Promise<PriceAnswer>) => Promise<PriceAnswer>;
 }
@@ -211,6 +218,13 @@ function tooFar(error: unknown, toBlock: number): Refusal {
   return refusal("no_price_at_block", [], { searched: { fromBlock: from, toBlock, why } });
 }
 
+/** A stale answer is at most this much older than the head that is shown last, in seconds. */
+const STALE_SECONDS = 3_600;
+
+/** True for a request that a stored price can answer: of all pools, with nothing that only the read itself tells. */
+const isStorable = ({ exchange, minLiquidityUsd, provenance, depthUsd }: PriceRequest): boolean =>
+  exchange === undefined && minLiquidityUsd === undefined && !provenance && depthUsd === undefined;
+
 const atOnce: RunInSlot = (work) => work();
 
 function found(market: Market | Refusal): Market {
@@ -281,7 +295,49 @@ export class PriceComputer {
     const head = hasMoved || selection.unlisted !== undefined ? undefined : this.#options.view.head();
     const { address } = request;
     const kept = head && (this.#markets.keptAhead(address, head) ?? this.#markets.keptAt(address, head));
-    return this.#finish(question, kept ?? (await this.#load(question)));
+    if (kept !== undefined) return this.#price(question, kept);
+    const stored = head && this.#options.isHeadFresh() ? await this.#storedAt(question, head.number) : undefined;
+    return stored ?? this.#price(question, await this.#load(question));
+  }
+
+  /** Answers from the log, where that suffices: at a block that any process has read, and without what is never stored. */
+  async #storedAt(question: PriceComputation, block: number): Promise<PriceAnswer | undefined> {
+    const { request } = question;
+    if (!isStorable(request)) return undefined;
+    const quoted = await this.#options.stored.quoteAt(request.address, block);
+    return quoted && this.#finish({ ...question, turn: atOnce }, quoted);
+  }
+
+  /**
+   * Answers from the log at the newest block at which any process has read the token, for a chain whose endpoints don't
+   * answer. Undefined if that is too long ago.
+   */
+  async stale(request: PriceRequest, computing: Computing): Promise<PriceAnswer | undefined> {
+    const head = this.#options.view.head();
+    if (head === undefined || !isStorable(request) || request.percentChange || request.pair === true) return undefined;
+    const quoted = await this.#options.stored.newestQuote(request.address, head.number, STALE_SECONDS);
+    if (quoted === undefined) return undefined;
+    const question = { ...computing, request, selection: this.#select(request), turn: atOnce, hasMoved: false };
+    return { ...(await this.#finish(question, quoted)), finality: "stale" };
+  }
+
+  /** Quotes a market that was read, and records the price at the head before the answer is given. */
+  async #price(question: PriceComputation, market: Market): Promise<PriceAnswer> {
+    const { request, requester } = question;
+    const { recorder } = this.#options;
+    const { address } = request;
+    const isPlain = request.exchange === undefined && request.minLiquidityUsd === undefined;
+    let quoted: Quote;
+    try {
+      quoted = await this.#quote(question, market);
+    } catch (error) {
+      const isPoolLess = error instanceof Refusal && POOL_LESS.includes(error.code);
+      if (isPlain && isPoolLess) await recorder.noteFound(address, market);
+      throw unlessNft(error, address, market);
+    }
+    const keys = this.#markets.keysOf(address);
+    if (isPlain) await recorder.note({ quote: quoted, keys: keys.size > 0 ? keys : [requester.key] });
+    return this.#finish(question, quoted);
   }
 
   /**
@@ -314,9 +370,8 @@ export class PriceComputer {
         const selection = selections[at]!;
         return selection instanceof Refusal ? [] : [{ token, unlisted: selection.unlisted }];
       });
-      const markets = [
-        ...((hasMoved ? undefined : this.#keptTogether(wanted)) ?? (await this.#read(wanted, computing))),
-      ];
+      const known = hasMoved ? undefined : await this.#knownTogether(requests, wanted, computing);
+      const markets = [...(known ?? (await this.#read(wanted, computing)))];
       return startInTurns(requests, async (request, at) => {
         const selection = selections[at]!;
         if (selection instanceof Refusal) return selection;
@@ -327,20 +382,44 @@ export class PriceComputer {
         const hasExtras = percentChange || provenance || pair === true || asksMore;
         // An item takes one slot for all of its extras.
         const question = { ...computing, request, selection, turn: atOnce, hasMoved };
-        const finish = () => withinBudget(request, () => this.#finish(question, market));
+        const finish = () =>
+          withinBudget(request, () =>
+            "usd" in market ? this.#finish(question, market) : this.#price(question, market),
+          );
         return Budget.item(() => orRefusal(hasExtras ? () => turn(finish) : finish));
       });
     });
   }
 
-  /** Returns the markets in memory, if all are of one block. */
-  #keptTogether(wanted: readonly Wanted[]): readonly Market[] | undefined {
+  /**
+   * Returns the markets in memory, or else the quotes in the log, at the shown head. What neither has is read; undefined if
+   * that is of another block.
+   */
+  async #knownTogether(
+    requests: readonly PriceRequest[],
+    wanted: readonly Wanted[],
+    computing: Computing,
+  ): Promise<readonly (Market | Quote | Refusal)[] | undefined> {
     const head = this.#options.view.head();
     if (head === undefined || wanted.some(({ unlisted }) => unlisted !== undefined)) return undefined;
     const kept = wanted.map(({ token }) => this.#markets.keptAhead(token, head) ?? this.#markets.keptAt(token, head));
-    const markets = kept.filter((market) => market !== undefined);
-    const isOneBlock = new Set(markets.map(({ block }) => block.hash)).size <= 1;
-    return markets.length === kept.length && isOneBlock ? markets : undefined;
+    const isOneBlock = new Set(kept.flatMap((market) => market?.block.hash ?? [])).size <= 1;
+    if (!isOneBlock) return undefined;
+    if (kept.every((market) => market !== undefined)) return kept;
+    if (kept.some((market) => market !== undefined && market.block.hash !== head.hash)) return undefined;
+    if (!this.#options.isHeadFresh()) return undefined;
+    const isStored = new Set(requests.filter(isStorable).map(({ address }) => address));
+    const known = await Promise.all(
+      wanted.map(
+        ({ token }, at) =>
+          kept[at] ?? (isStored.has(token) ? this.#options.stored.quoteAt(token, head.number) : undefined),
+      ),
+    );
+    const missing = wanted.filter((_, at) => known[at] === undefined);
+    if (missing.length === wanted.length) return undefined;
+    const read = missing.length === 0 ? [] : [...(await this.#read(missing, computing))];
+    if (read.some((one) => !(one instanceof Refusal) && one.block.hash !== head.hash)) return undefined;
+    return known.map((one) => one ?? read.shift()!);
   }
 
   #read(wanted: readonly Wanted[], { requester }: Computing): Promise<readonly (Market | Refusal)[]> {
@@ -354,8 +433,10 @@ export class PriceComputer {
     const isAtHead = head?.number === toBlock && this.#options.isFresh();
     if (isAtHead && !hasMoved && selection.unlisted === undefined) {
       const market = this.#markets.keptAt(request.address, head);
-      if (market !== undefined) return this.#finish(question, market);
+      if (market !== undefined) return this.#price(question, market);
     }
+    const stored = head !== undefined && toBlock <= head.number && (await this.#storedAt(question, toBlock));
+    if (stored) return stored;
     // The slot is taken for the whole request, so its parts don't wait for further slots.
     return this.#pastQueue.run(
       question.requester,
@@ -380,7 +461,12 @@ export class PriceComputer {
       .catch((error: unknown) => {
         throw isTooManyLogs(error) ? tooFar(error, toBlock) : error;
       });
-    return this.#finish(question, { ...market, isPast: toBlock < newest });
+    const seen = { ...market, isPast: toBlock < newest };
+    // Not recorded, even at the head: only a read of the head measures what ranks there.
+    const quoted = await this.#quote(question, seen).catch((error: unknown) => {
+      throw unlessNft(error, request.address, seen);
+    });
+    return this.#finish(question, quoted);
   }
 
   /** Returns the number of the node's head. @throws Refusal `invalid_parameter` when `toBlock` is above it */
@@ -405,12 +491,10 @@ export class PriceComputer {
     return reader.header(number);
   }
 
-  async #finish(question: PriceComputation, market: Market): Promise<PriceAnswer> {
+  async #finish(question: PriceComputation, priced: Quote): Promise<PriceAnswer> {
     const { request, selection, turn } = question;
+    const { market } = priced;
     const { refusals } = Budget;
-    const priced = await this.#quote(question, market).catch((error: unknown) => {
-      throw unlessNft(error, request.address, market);
-    });
     await this.#assertActive(question, priced);
     const { depthUsd: sizeUsd } = request;
     const hasDayBefore = request.percentChange || request.pair === true;
@@ -466,7 +550,8 @@ export class PriceComputer {
    * time. Undefined if it would be refused there.
    */
   async #dayBefore(question: PriceComputation, block: PricedBlock): Promise<PastFigure | undefined> {
-    const then = await this.#figures.dayBefore(block, this.finalized);
+    const known = this.#options.stored.blockAt(block.timestamp - DAY_SECONDS);
+    const then = known ?? (await this.#figures.dayBefore(block, this.finalized));
     if (then === undefined) return undefined;
     const { address, exchange, minLiquidityUsd } = question.request;
     const request: PriceRequest = {

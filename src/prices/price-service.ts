@@ -9,6 +9,7 @@ import { Budget, type SharedWork, UNSHARED, undefinedIfOverBudget } from "../cor
 import { type Clock, withTimeout } from "../core/clock.ts";
 import { AppError, Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
+import { type Logger, silentLogger } from "../core/logger.ts";
 import { NO_KEY, type Requester, SingleFlight } from "../core/work.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
@@ -30,6 +31,9 @@ import type { PastReader } from "./search/history.ts";
 import { Markets } from "./search/markets.ts";
 import { mergedReads } from "./search/merged-reads.ts";
 import { PriceSeries, type SeriesRange } from "./series.ts";
+import { PriceRecorder } from "./stored/price-recorder.ts";
+import { rulesOf } from "./stored/rules.ts";
+import { StoredPrices } from "./stored/stored-prices.ts";
 import type { FindListedToken } from "./token-lists.ts";
 
 interface PricesDeps {
@@ -41,6 +45,8 @@ interface PricesDeps {
   /** The exchanges whose pools rank: all that are known (the default), or the contract's twelve. */
   readonly pools?: "all" | "contract";
   readonly limits?: Partial<PriceLimits>;
+  /** Tells of stored prices that can't be read. Default: silent. */
+  readonly logger?: Logger;
   /** Finds a token in the operator's lists. Finds none by default. */
   readonly listed?: FindListedToken;
   /** Called when a price at the head is requested, and none was for a minute: the chain must be followed. */
@@ -54,8 +60,10 @@ export interface PriceLimits {
   readonly readsAhead: number;
   /** Size limit of the answer cache, in bytes. */
   readonly answerBytes: number;
-  /** States of pools that a key may have recorded in an hour. Beyond it, prices are given without a record. */
-  readonly statesPerHour: number;
+  /** Prices that a key may have recorded in an hour. Beyond it, prices are given without a record. */
+  readonly pricesPerHour: number;
+  /** Size limit of the stored prices in memory, in bytes. */
+  readonly historyBytes: number;
 }
 
 export interface Prices {
@@ -106,8 +114,10 @@ export interface Prices {
   readAhead(head: HeaderRef): Promise<void>;
 }
 
-/** Two thousand tokens and pools are some 20 requests in one batch; 16 MiB of answers about 10,000; 10,000 states 3 MB. */
-const DEFAULTS: PriceLimits = { readsAhead: 2_000, answerBytes: 16 << 20, statesPerHour: 10_000 };
+/** Two thousand tokens and pools are some 20 requests in one batch; 16 MiB of answers about 10,000; 10,000 prices 2 MB. */
+const DEFAULTS: PriceLimits = {
+  ...{ readsAhead: 2_000, answerBytes: 16 << 20, pricesPerHour: 10_000, historyBytes: 64 << 20 },
+};
 /** Longest time that a head waits for the prices at it, in ms. */
 const LONGEST_WAIT_MS = 1_000;
 /** Without a new head for this long, in ms, the published head may be old: nobody follows the chain, or can't. */
@@ -132,6 +142,8 @@ class PriceService implements Prices {
   #era = 0;
   /** `Clock.monotonic` of the newest head, or of the beginning of this era. */
   #freshMs = Number.NEGATIVE_INFINITY;
+  /** `Clock.monotonic` of the newest head. */
+  #headMs = Number.NEGATIVE_INFINITY;
   #isReadingAhead = false;
 
   constructor(deps: PricesDeps) {
@@ -139,9 +151,14 @@ class PriceService implements Prices {
     this.#deps = { ...deps, reader };
     const { chain, log, view, clock, listed = () => undefined, shared = UNSHARED } = deps;
     this.chain = chain;
-    const { answerBytes, readsAhead, statesPerHour } = { ...DEFAULTS, ...deps.limits };
+    const { answerBytes, readsAhead, pricesPerHour, historyBytes } = { ...DEFAULTS, ...deps.limits };
     const exchanges = rankedExchanges(chain, deps.pools);
-    const markets = new Markets({ chain, reader, view, clock, log, readsAhead, statesPerHour, exchanges, shared });
+    const rules = rulesOf(chain, exchanges);
+    const logger = deps.logger ?? silentLogger;
+    const stored = new StoredPrices({ chain, log, view, clock, logger, rules, maxBytes: historyBytes });
+    const { chainId } = chain;
+    const recorder = new PriceRecorder({ chainId, log, view, clock, stored, rules, pricesPerHour });
+    const markets = new Markets({ chain, reader, view, clock, stored, recorder, readsAhead, exchanges, shared });
     const figures = new PastFigures({ reader, view, markets, blockSeconds: chain.blockSeconds });
     // Prices need the chain's head, but no logs from its follower.
     this.consumer = {
@@ -154,11 +171,14 @@ class PriceService implements Prices {
     };
     this.#markets = markets;
     const isFresh = () => this.#isFresh;
+    const isHeadFresh = () => clock.monotonic() - this.#headMs < FRESH_MS;
     const keptOr = async (request: PriceRequest, compute: () => Promise<PriceAnswer>) => {
       const key = keyOf(request);
       return (await this.#kept(request, key)) ?? this.#keep(key, await compute());
     };
-    this.#computer = new PriceComputer({ chain, reader, view, markets, figures, listed, isFresh, exchanges, keptOr });
+    this.#computer = new PriceComputer({
+      ...{ chain, reader, view, markets, figures, listed, isFresh, isHeadFresh, exchanges, keptOr, stored, recorder },
+    });
     const bytesOf = ({ body }: PriceAnswer): number => body.length * 2 + 512;
     this.#answers = new AnswerCache({ maxBytes: answerBytes, bytesOf });
     this.#series = new PriceSeries({
@@ -191,6 +211,7 @@ class PriceService implements Prices {
   async readAhead(head: HeaderRef): Promise<void> {
     const { clock } = this.#deps;
     this.#freshMs = clock.monotonic();
+    this.#headMs = this.#freshMs;
     // A node that is slower than its chain gets no second read of as many tokens at once.
     if (this.#isReadingAhead) return;
     this.#isReadingAhead = true;
@@ -233,9 +254,16 @@ class PriceService implements Prices {
     if (kept !== undefined) return kept;
     const computing = { requester, kept: () => this.#kept(request, key) };
     // Not shared with another key, which may have to wait longer for its turn.
-    return this.#computing.run(`${requester.key}|${key}`, async () =>
-      this.#keep(key, await this.#computer.compute(request, computing)),
-    );
+    return this.#computing.run(`${requester.key}|${key}`, async () => {
+      try {
+        return this.#keep(key, await this.#computer.compute(request, computing));
+      } catch (error) {
+        const isHeadUnread = request.toBlock === undefined && isOfEndpoints(error);
+        const stale = isHeadUnread ? await this.#computer.stale(request, computing) : undefined;
+        if (stale === undefined) throw error;
+        return stale;
+      }
+    });
   }
 
   async answers(requests: readonly PriceRequest[], requester = NO_KEY): Promise<readonly (PriceAnswer | Refusal)[]> {
@@ -361,6 +389,11 @@ class PriceService implements Prices {
     };
   }
 }
+
+/** True if a price failed because no endpoint of the chain answered. */
+const isOfEndpoints = (error: unknown): boolean =>
+  (error instanceof AppError && /^chain_(?:unavailable|moved)$/.test(error.code)) ||
+  (error instanceof Refusal && error.code === "chain_unavailable");
 
 /** Requests with the same key share one computation. */
 function keyOf(request: PriceRequest): string {

@@ -13,7 +13,7 @@ import type { Requester } from "../core/work.ts";
 import type { ChainReader } from "../rpc/port.ts";
 import type { PricedBlock } from "./market/market.ts";
 import type { SeriesPoint } from "./models.ts";
-import { BlockTimes } from "./past-figures.ts";
+import { BlockTimes, DAY_SECONDS } from "./past-figures.ts";
 import { archiveLimitIn, type PriceAnswer } from "./price-computer.ts";
 import type { PastReader } from "./search/history.ts";
 import { MAX_LOG_REQUESTS } from "./search/history.ts";
@@ -35,7 +35,6 @@ export interface SeriesRange {
 const AT_ONCE = 8;
 /** Time in which points are begun, in ms. The rest is for those that were begun, before the client gets a timeout. */
 const BEGIN_MS = 15_000;
-const DAY_SECONDS = 86_400;
 /** Refusals of a single block. Others hold for all blocks. */
 const WITHOUT_PRICE = ["no_pool", "low_liquidity", "no_price_at_block"];
 

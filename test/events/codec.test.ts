@@ -74,6 +74,17 @@ const EVENTS: { [T in DomainEvent["type"]]: Extract<DomainEvent, { type: T }> } 
     token1: address,
     block: 1,
   },
+  TokenPriced: { type: "TokenPriced", price: new Uint8Array([1, 0, 7]) },
+  HeadPriced: {
+    type: "HeadPriced",
+    head: new Uint8Array([1, 255]),
+    reader: "a",
+    joined: [address],
+    left: [],
+    disputed: [{ coin: address, usd: ["1", "2"] }],
+  },
+  PricesWanted: { type: "PricesWanted", tokens: { [address]: ["key"] } },
+  PricesThinned: { type: "PricesThinned", before: 7, seconds: 3_600 },
   PriceObserved: {
     type: "PriceObserved",
     pool: address,

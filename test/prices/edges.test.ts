@@ -323,6 +323,7 @@ describe("the calls of a cold token", () => {
       },
     }) as FakeChain;
     const view = {
+      version: 0,
       head: () => undefined,
       finalized: () => undefined,
       header: () => undefined,

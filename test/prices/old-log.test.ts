@@ -9,7 +9,7 @@ import type { Address } from "../../src/core/hex.ts";
 import type { PriceEvent, StreamName } from "../../src/events/types.ts";
 import type { Headline } from "../../src/log/event-log.ts";
 import { fromStored } from "../../src/log/records.ts";
-import { evolvePrice, initialPriceState } from "../../src/prices/search/price-streams.ts";
+import { PriceHistory } from "../../src/prices/stored/price-history.ts";
 import type { FrozenRecord } from "../support/frozen.ts";
 import { MemoryLog } from "../support/memory-log.ts";
 import { Process } from "../support/prices/cluster.ts";
@@ -76,12 +76,9 @@ describe("a log with linking facts", () => {
     );
     expect(linking.length).toBeGreaterThan(0);
     const own = streams.find(({ stream }) => stream.endsWith(TOKEN))!;
-    const state = recorded(own).reduce(
-      (folded, { event }) => evolvePrice(folded, event as PriceEvent),
-      initialPriceState,
-    );
-    const [pool] = [...state.pools.values()];
-    expect(pool!.observations.length).toBeGreaterThan(1);
+    const history = new PriceHistory();
+    for (const { event, version } of recorded(own)) history.evolve(event as PriceEvent, version);
+    expect([history.facts.length, history.pools.length, history.size]).toEqual([1, 1, 0]);
     expect(own.headline).toMatchObject({ from: 1, pools: 1 });
   });
 

@@ -2,7 +2,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { SharedWork } from "../../src/core/budget.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
-import { type PriceEvent, priceStream } from "../../src/events/types.ts";
+import { priceStream } from "../../src/events/types.ts";
 import type { PriceRecord } from "../../src/prices/models.ts";
 import { topicOf } from "../../src/prices/styles/abi.ts";
 import { addressOf } from "../support/prices/fake-chain.ts";
@@ -34,13 +34,19 @@ describe("a cold token", () => {
     ]);
   });
 
-  test("is recorded in the log with its details, its pools and their states", async () => {
+  test("is recorded in the log with its details and its pools, and its price once the block is shown", async () => {
     const world = dollarWorld();
     const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
     await world.price(TOKEN);
-    const events = world.log.events(priceStream(1, TOKEN));
-    expect(events.map((event) => event.type)).toEqual(["TokenIdentified", "PoolDiscovered", "PriceObserved"]);
-    expect(events[1]).toMatchObject({ pool: pool.address, factory: UNI2, style: "v2", fee: 3000 });
+    const types = () => world.log.events(priceStream(1, TOKEN)).map((event) => event.type);
+    expect(types()).toEqual(["TokenIdentified", "PoolDiscovered"]);
+    expect(world.log.events(priceStream(1, TOKEN))[1]).toMatchObject({
+      ...{ pool: pool.address, factory: UNI2, style: "v2", fee: 3000 },
+    });
+    world.follower.start();
+    world.chain.mine();
+    await world.follower.poll();
+    expect(types()).toEqual(["TokenIdentified", "PoolDiscovered", "TokenPriced"]);
   });
 
   test("is loaded once for many concurrent requests", async () => {
@@ -171,9 +177,6 @@ describe("following", () => {
     world.chain.mine(2);
     await world.follower.poll();
     expect(await world.price(TOKEN)).toMatchObject({ usdPrice: 20, toBlock: "3" });
-    const events = world.log.events(priceStream(1, TOKEN)) as PriceEvent[];
-    const { hash } = world.chain.blocks[1]!;
-    expect(events.at(-1)).toEqual({ type: "BlocksReverted", ancestor: { number: 1, hash } });
   });
 
   test("leaves requests about the past to the chain's own answer during a reorg that the follower has not seen", async () => {
@@ -400,7 +403,7 @@ describe("following", () => {
   });
 
   test("has so many states recorded in an hour for each of its keys, and goes on without a record", async () => {
-    const world = dollarWorld({ statesPerHour: 3 });
+    const world = dollarWorld({ pricesPerHour: 3 });
     world.follower.start();
     const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
     const keys = new Set(["one"]);
@@ -413,7 +416,7 @@ describe("following", () => {
     };
     const recorded = async (): Promise<number> => {
       const events = await world.log.read(priceStream(1, TOKEN));
-      return events.filter(({ event }) => event.type === "PriceObserved").length;
+      return events.filter(({ event }) => event.type === "TokenPriced").length;
     };
     for (let block = 1n; block <= 8n; block++) await priced(10_000n + block * 100n);
     expect(await recorded()).toBe(3);

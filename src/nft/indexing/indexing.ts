@@ -153,7 +153,7 @@ export class ChainIndexing {
     const isCollection = stream.startsWith("nft/");
     if (isCollection && this.#mayBeWork(stream, version, isOwn)) await this.#offer(stream, version);
     // A price that another process read: its clients wait for the chain's blocks.
-    if (isCollection || (stream.startsWith("price/") && !isOwn)) this.follow();
+    if (isCollection || (stream.startsWith("price") && !isOwn)) this.follow();
   }
 
   /**

@@ -177,7 +177,7 @@ export class Metadata {
     this.#reader = new FactsReader({ books: this.books, texts: this.#texts, maxBytes, log, clock, publicUrl });
     this.#unsubscribe = this.books.subscribe((stream, _book, events) => {
       const parsed = parseStream(stream);
-      if (parsed.kind !== "chain") this.#chains.get(parsed.chainId)?.onEvents(parsed.address, events);
+      if ("address" in parsed) this.#chains.get(parsed.chainId)?.onEvents(parsed.address, events);
     });
   }
 

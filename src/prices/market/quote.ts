@@ -53,6 +53,8 @@ export interface Quote {
   readonly usable: readonly Route[];
   /** Stablecoins that disagree with a trusted one. If there are any, the dollar itself is in doubt. */
   readonly disputed: readonly DisputedCoin[];
+  /** The coin's first-ranking pool with a dollar: the same for all tokens of a block. Undefined if it has none. */
+  readonly coin: Side | undefined;
 }
 
 export interface QuoteOptions {
@@ -73,6 +75,11 @@ export const refusal = (
   pools: readonly SkippedPool[] = [],
   details: Readonly<Record<string, unknown>> = {},
 ): Refusal => new Refusal(code, MESSAGE, { details: { pools, ...details } });
+
+/** What a request without parameters lets a quote use. */
+export const plainOptions = (token: Address, market: Market): QuoteOptions => ({
+  ...{ token, floor: floorOf(market), accepts: () => true, isNamed: false, isPast: market.isPast },
+});
 
 /** True if the address is a token that pools can price. */
 export const isPriceable = ({ kind }: TokenFacts): boolean => kind === "erc20";
@@ -148,7 +155,8 @@ function routed(market: Market, dollar: Dollar, options: QuoteOptions, ranking: 
   const { token, floor } = options;
   const native = market.chain.wrappedNative.address;
   const { disputed } = dollar;
-  const common = { market, token, usd: route.usd, route, usable: ranking.usable, disputed } as const;
+  const coin = dollar.native(floorOf(market))?.side;
+  const common = { market, token, usd: route.usd, route, usable: ranking.usable, disputed, coin } as const;
   if (token === native) return { ...common, native: ONE, nativeSide: undefined };
   const onTheWay = route.legs.find((leg) => leg.base === native);
   if (onTheWay !== undefined) return { ...common, native: divide(route.usd, onTheWay.price), nativeSide: undefined };
@@ -161,7 +169,7 @@ function routed(market: Market, dollar: Dollar, options: QuoteOptions, ranking: 
  * Quotes a stablecoin at one dollar. Its native price comes from its own first-ranking native pool, which needs no dollar.
  * Undefined when the coin did not trade yet, or not on the requested exchange.
  */
-function oneDollarQuote(market: Market, { disputed }: Dollar, options: QuoteOptions): Quote | undefined {
+function oneDollarQuote(market: Market, dollar: Dollar, options: QuoteOptions): Quote | undefined {
   const { token, floor, isNamed, isPast, accepts } = options;
   const native = market.chain.wrappedNative.address;
   const pools = poolsOf(market, options);
@@ -180,7 +188,8 @@ function oneDollarQuote(market: Market, { disputed }: Dollar, options: QuoteOpti
     route: undefined,
     nativeSide: side,
     usable: [],
-    disputed,
+    disputed: dollar.disputed,
+    coin: dollar.native(floorOf(market))?.side,
   };
 }
 

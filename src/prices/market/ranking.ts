@@ -166,13 +166,13 @@ const inOrder = (market: Market, routes: Route[]): Route[] => {
 };
 
 /** A route of one pool with a trusted stablecoin. */
-const alone = (side: Side): Route => ({
+export const alone = (side: Side): Route => ({
   ...{ pool: side.pool, legs: [side], usd: side.price },
   ...{ depthUsd: side.depth, moveUsd: side.move, own: side },
 });
 
 /** The route over one pool, and then on. It is as deep, and as hard to move, as the thinnest pool on it. */
-function through(side: Side, onward: Route): Route {
+export function through(side: Side, onward: Route): Route {
   const own = { depth: multiply(side.depth, onward.usd), move: multiply(side.move, onward.usd) };
   return {
     ...{ pool: side.pool, legs: [side, ...onward.legs], own },

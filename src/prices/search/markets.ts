@@ -1,26 +1,35 @@
 /**
  * A token's market at a block. At the head, one read of the node gives the token's facts and the states of all pools that
  * its price depends on; memory keeps the last read of each token. Tokens asked about lately are read ahead together at
- * each new head. At a past block, `history.ts` reads. Records its reads in the log before a response uses them. Does not
- * price.
+ * each new head, and their prices are recorded before it is shown. At a past block, `history.ts` reads.
  */
 import type { ChainView } from "../../chain/consumer.ts";
 import type { Chain } from "../../chains/chains.ts";
 import type { Deployment } from "../../chains/exchanges.ts";
 import { isMoney } from "../../chains/tokens.ts";
-import type { SharedWork } from "../../core/budget.ts";
+import { Budget, OverBudget, type SharedWork } from "../../core/budget.ts";
 import type { Clock } from "../../core/clock.ts";
 import { AppError, Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import { OwnedCache } from "../../core/owned-cache.ts";
+import { yieldToEventLoop } from "../../core/turns.ts";
 import type { HeaderRef } from "../../events/types.ts";
-import type { EventLog } from "../../log/event-log.ts";
-import type { BlockHeader, Call, CallsAtHead, ChainReader, CodeStart } from "../../rpc/port.ts";
+import type { Call, CallsAtHead, ChainReader, CodeStart } from "../../rpc/port.ts";
 import type { Market, PricedBlock, TokenFacts } from "../market/market.ts";
 import type { Pool, PoolId } from "../market/pools.ts";
-import { isPriceable, isPricedDirectly, notAToken, type QuoteOptions, refusal } from "../market/quote.ts";
+import {
+  isPriceable,
+  isPricedDirectly,
+  notAToken,
+  plainOptions,
+  type QuoteOptions,
+  quote,
+  refusal,
+} from "../market/quote.ts";
+import type { PriceRecorder, QuoteToRecord } from "../stored/price-recorder.ts";
+import type { StoredPrices } from "../stored/stored-prices.ts";
 import { AnnouncedPools } from "./announced-pools.ts";
-import { type MarketRead, planMarket, venueOf } from "./discovery.ts";
+import { planMarket, venueOf } from "./discovery.ts";
 import {
   type HeadRead,
   Origins,
@@ -31,7 +40,6 @@ import {
   seenIn,
 } from "./history.ts";
 import { PoolLists, pricingPools, type Subject, unknownExchange, type Wanted } from "./pool-lists.ts";
-import { Journal } from "./price-streams.ts";
 
 interface MarketsOptions {
   readonly chain: Chain;
@@ -40,11 +48,10 @@ interface MarketsOptions {
   readonly reader: ChainReader;
   readonly view: ChainView;
   readonly clock: Clock;
-  readonly log: EventLog;
+  readonly stored: StoredPrices;
+  readonly recorder: PriceRecorder;
   /** Most tokens and pools that are read ahead at a head: up to six calls each, five hundred in one request. */
   readonly readsAhead: number;
-  /** States of pools that a key may have recorded in an hour. */
-  readonly statesPerHour: number;
   /** Charges what is read ahead to the keys that want it. */
   readonly shared: SharedWork;
 }
@@ -55,6 +62,8 @@ const ASKED_MS = 60_000;
 const MAX_TOKENS = 2_000;
 /** A market ahead of the published head is used for at most this long, in ms. */
 const AHEAD_MS = 15_000;
+/** Quotes without a pause for the event loop: some milliseconds. */
+const QUOTED_AT_ONCE = 8;
 /** Reads of a token in which a pool may be announced meanwhile. */
 const MAX_READS = 3;
 
@@ -84,7 +93,6 @@ interface Kept {
 export class Markets {
   readonly #options: MarketsOptions;
   readonly #lists: PoolLists;
-  readonly #journal: Journal;
   readonly announced: AnnouncedPools;
   readonly #origins = new Origins();
   /** `Clock.monotonic` of the last question about a token that had a price. Its owner is the key that asked. */
@@ -93,11 +101,12 @@ export class Markets {
   /** Tokens that have subscribers, and the subscribers' keys. */
   readonly #watched = new Map<Address, () => Iterable<string>>();
   #askedMs = Number.NEGATIVE_INFINITY;
+  #isDiscovering = false;
   /** Number of the newest block that was read. */
   newest = -1;
 
   constructor(options: MarketsOptions) {
-    const { chain, exchanges, reader, view, log } = options;
+    const { chain, exchanges, reader, view } = options;
     this.#options = options;
     this.#lists = new PoolLists({ chain, exchanges, reader, view, callsAtHead: (calls) => this.#callsAtHead(calls) });
     this.announced = new AnnouncedPools({
@@ -111,8 +120,6 @@ export class Markets {
       venues: exchanges.filter(({ style }) => style === "v4").map((one) => venueOf(chain, one)),
       announcesNone: (...range) => this.#lists.announcesNone(...range),
     });
-    const { clock, statesPerHour } = options;
-    this.#journal = new Journal({ chainId: chain.chainId, log, view, clock, statesPerHour });
   }
 
   /** True if a price was requested in the last minute, or is watched. */
@@ -156,17 +163,18 @@ export class Markets {
   }
 
   /** The keys that want a token. */
-  #keysOf(token: Address): ReadonlySet<string> {
+  keysOf(token: Address): ReadonlySet<string> {
     const asked = this.#asked.ownerOf(token) ?? "";
     const keys = new Set([...(this.#watched.get(token)?.() ?? []), asked]);
     if (keys.size > 1) keys.delete("");
     return keys;
   }
 
-  /** The keys for which a token is read ahead: its subscribers', and the one that asked about it lately. */
+  /** The keys for which a token is read ahead: its subscribers', the one that asked lately, and those of other processes. */
   #payersOf(token: Address): ReadonlySet<string> {
     const keys = new Set(this.#watched.get(token)?.());
     if (this.#isAskedLately(token)) keys.add(this.#asked.ownerOf(token)!);
+    for (const key of this.#options.stored.wanted().get(token)?.keys ?? []) keys.add(key);
     return keys;
   }
 
@@ -232,7 +240,6 @@ export class Markets {
         continue;
       }
       for (const subject of tradable) this.#lists.keep(subject, this.#asked.ownerOf(subject.token) ?? owner);
-      if (tradable.length > 0) await this.#record(tradable, read);
       const marketOf = this.#marketsIn(read, own);
       const refusals = await this.#refusalsOf(
         whole.map(({ token }, index) => refused[index] ?? { token, facts: read.facts.get(token) }),
@@ -293,14 +300,29 @@ export class Markets {
   }
 
   /**
-   * Reads the markets of the tokens asked about lately at a new head, all in one round trip, for the keys that want them.
+   * Reads the markets of the tokens that clients wait for at a new head, all in one round trip, for the keys that want
+   * them, and records their prices. While another process does so for all, this one waits for its records.
    * @throws OverBudget if it takes more than one question for each token may
    */
   async readAhead(head: HeaderRef): Promise<void> {
-    if (this.#wanted().next().done === true) return;
+    const { stored, recorder, shared } = this.#options;
+    const isWanted = this.#wanted().next().done !== true;
+    if (!isWanted && !(recorder.isReader && stored.wanted().size > 0)) return;
+    await stored.ready();
+    if (await recorder.isCovered(head)) {
+      const own = new Map([...this.#wanted()].map((token) => [token, this.keysOf(token)]));
+      // The next heads have them.
+      void recorder.want(own).catch(() => undefined);
+      return;
+    }
+    // A process that begins to read may know pools of no token: others read for its clients.
+    if (!recorder.isReader) await this.#discover(this.#wantedByAll());
     const lately = this.#lately(head);
     const keysOf = [...lately.subjects.keys()].map(({ token }) => this.#payersOf(token));
-    await this.#options.shared.share(keysOf, () => this.#readTogether(lately, head));
+    await shared.share(keysOf, () => this.#readTogether(lately, head));
+    await recorder.recordHead(await this.#quotesAt(head), head);
+    // For the next heads. Its own clients' questions find their tokens themselves.
+    void this.#discover(stored.wanted().keys());
   }
 
   async #readTogether({ subjects, pools }: Ahead, head: HeaderRef): Promise<void> {
@@ -311,13 +333,55 @@ export class Markets {
     const whole = [...subjects.keys()].filter(
       (subject) => this.#lists.isWhole(subject, head.number) && isPriceable(read.facts.get(subject.token)!),
     );
-    await this.#record(whole, read);
     const marketOf = this.#marketsIn(read, subjects);
     for (const subject of whole) {
       // A request may have read a newer block meanwhile. A price does not go back behind one that was given.
       if (this.keptAhead(subject.token, head) !== undefined) continue;
       this.#keep(subject.token, marketOf(subject), clock.monotonic());
     }
+  }
+
+  /** The prices of the tokens that anybody waits for, as far as they were read at this head and have one. */
+  async #quotesAt(head: HeaderRef): Promise<readonly QuoteToRecord[]> {
+    const quotes: QuoteToRecord[] = [];
+    let tried = 0;
+    for (const token of this.#wantedByAll()) {
+      const market = this.keptAt(token, head);
+      if (market === undefined) continue;
+      if (++tried % QUOTED_AT_ONCE === 0) await yieldToEventLoop();
+      try {
+        const keys = this.#payersOf(token);
+        quotes.push({ quote: quote(market, plainOptions(token, market)), keys: keys.size > 0 ? keys : [""] });
+      } catch (error) {
+        if (!(error instanceof Refusal)) throw error;
+      }
+    }
+    return quotes;
+  }
+
+  /** Finds the pools of tokens that clients wait for, as far as this process doesn't know them. */
+  async #discover(tokens: Iterable<Address>): Promise<void> {
+    const { shared, readsAhead, reader } = this.#options;
+    const unknown = [...tokens].filter((token) => this.#lists.known(token) === undefined && !reader.isCostly(token));
+    if (this.#isDiscovering || unknown.length === 0) return;
+    this.#isDiscovering = true;
+    const wanted = unknown.slice(0, readsAhead).map((token) => ({ token, unlisted: undefined }));
+    const keysOf = wanted.map(({ token }) => this.#payersOf(token));
+    try {
+      await Budget.outside(() => shared.share(keysOf, () => this.atHead(wanted)));
+    } catch (error) {
+      // The next head tries again.
+      if (!(error instanceof AppError || error instanceof Refusal || error instanceof OverBudget)) throw error;
+    } finally {
+      this.#isDiscovering = false;
+    }
+  }
+
+  /** Yields the tokens of this process's clients, then those that other processes want. */
+  *#wantedByAll(): Generator<Address> {
+    const own = new Set(this.#wanted());
+    yield* own;
+    for (const token of this.#options.stored.wanted().keys()) if (!own.has(token)) yield token;
   }
 
   /** Yields the tokens that clients wait for: those with subscribers, then the last ones asked about. */
@@ -335,7 +399,7 @@ export class Markets {
     const { chain, readsAhead, reader, shared } = this.#options;
     const subjects = new Map<Subject, readonly Pool[]>();
     const pools = new Map<PoolId, Pool>();
-    for (const token of this.#wanted()) {
+    for (const token of this.#wantedByAll()) {
       if (subjects.size + pools.size >= readsAhead) break;
       const subject = this.#lists.known(token);
       // A key that owes requests waits, unless another key wants the token too.
@@ -375,24 +439,6 @@ export class Markets {
     const shown = view.head();
     if (shown === undefined || answer.header.number >= shown.number) return answer;
     return (await reader.benchLaggards(shown)) ? reader.callsAtHead(calls) : answer;
-  }
-
-  /** Records a read of some tokens in their streams, and the pools of money in its own. Resolves once it is durable. */
-  async #record(subjects: readonly Subject[], { facts, reads, header }: MarketRead & { header: BlockHeader }) {
-    const { money } = this.#lists;
-    const streams = new Map<Address, Set<PoolId>>();
-    for (const { token, own, reference } of subjects) {
-      streams.set(money, new Set(reference.pools.keys()));
-      if (!isMoney(this.#options.chain, token)) streams.set(token, new Set(own.pools.keys()));
-      else if (!streams.has(token)) streams.set(token, new Set());
-    }
-    const appends = [...streams].map(([token, own]) => {
-      const ofToken = reads.filter(({ pool }) => own.has(pool.id));
-      // Every price needs the pools of money, whichever key asks.
-      const keys = token === money ? [""] : this.#keysOf(token);
-      return this.#journal.record({ token, facts: facts.get(token), reads: ofToken, keys }, header);
-    });
-    await Promise.all(appends);
   }
 
   /**

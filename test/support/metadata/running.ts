@@ -137,7 +137,13 @@ export async function startMetadata(options: RunningOptions): Promise<RunningMet
   const chain = metadata.chain({
     chain: found,
     reader: readerOf(stories, onCalls),
-    view: { head: () => undefined, finalized: () => undefined, header: () => undefined, isCanonical: () => true },
+    view: {
+      version: 0,
+      head: () => undefined,
+      finalized: () => undefined,
+      header: () => undefined,
+      isCanonical: () => true,
+    },
     leases: new Leases({ log, clock, holder: "test" }),
     onRefresh: () => undefined,
     followed: () => [...stories.keys()],

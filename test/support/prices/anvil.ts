@@ -47,6 +47,7 @@ export function readerOf(
 
 /** The view of a chain that is not followed. */
 export const unfollowed: ChainView = {
+  version: 0,
   head: () => undefined,
   finalized: () => undefined,
   header: () => undefined,
@@ -65,6 +66,7 @@ export function pricesOf(
 
 /** Shows the head on demand, as the real follower does by the clock. */
 export class HandFollower implements ChainView {
+  readonly version = 0;
   #head: Awaited<ReturnType<RpcChainReader["head"]>> | undefined;
   readonly #reader: RpcChainReader;
 

@@ -13,6 +13,7 @@ import {
 import type { EventLog } from "../../../src/log/event-log.ts";
 import type { PriceAnswer } from "../../../src/prices/price-computer.ts";
 import { createPrices, type PriceLimits, type Prices } from "../../../src/prices/price-service.ts";
+import type { ChainReader } from "../../../src/rpc/port.ts";
 import type { FakeChain } from "./fake-chain.ts";
 import { parsePriceQuery, type RawPriceQuery } from "./query.ts";
 import { eth, ManualClock, untilSearched } from "./world.ts";
@@ -26,13 +27,14 @@ export class Process {
   readonly #chain: FakeChain;
   readonly #log: EventLog;
 
-  constructor(chain: FakeChain, log: EventLog, limits: Partial<PriceLimits> = {}) {
+  /** @param reader in place of the chain itself, for a process whose endpoints differ */
+  constructor(chain: FakeChain, log: EventLog, limits: Partial<PriceLimits> = {}, reader: ChainReader = chain) {
     this.#chain = chain;
     this.#log = log;
     this.view = new PublishedChain(log, 1, async (head) => {
       if (head !== undefined) await this.prices.readAhead(head);
     });
-    this.prices = createPrices({ chain: eth, reader: chain, log, view: this.view, clock: this.clock, limits });
+    this.prices = createPrices({ chain: eth, reader, log, view: this.view, clock: this.clock, limits });
   }
 
   async start(): Promise<this> {

@@ -425,6 +425,7 @@ const numberTopic = (value: number): Hash =>
   `0x${BigInt.asUintN(256, BigInt(value)).toString(16).padStart(64, "0")}` as Hash;
 
 export class FakeFollower implements ChainView {
+  readonly version = 0;
   #head: BlockHeader | undefined;
   readonly #chain: FakeChain;
   readonly #prices: () => Pick<Prices, "readAhead">;

@@ -108,6 +108,7 @@ export interface RuntimeOptions
   /** Called when a requested address could not be looked at. */
   readonly onDelayed: (chainId: number, address: Address, delay: Delay) => void;
   readonly pools: Config["pools"];
+  readonly priceHistoryDays: Config["priceHistoryDays"];
   /** Least wait between polls, and between rounds of the self-audit, in ms, for tests. */
   readonly minPollMs: number | undefined;
   readonly auditMs: number | undefined;
@@ -307,6 +308,8 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   const indexing = openIndexing(chainConfig, shared, { chain, reader, view, archives, observer });
   const prices = createPrices({
     ...{ chain, reader: readerWithArchives(reader, archives, clock), log, view, clock, pools, shared: sharedWork },
+    logger: shared.logger,
+    historyDays: shared.priceHistoryDays,
     listed: (chainId, address) => shared.tokenLists.find(chainId, address),
     onAsked: () => {
       indexing.follow();

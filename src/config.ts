@@ -159,6 +159,8 @@ export interface Config {
   /** Files that list contracts the operator knows as spam, and as genuine. */
   readonly spamList: string | undefined;
   readonly verifiedList: string | undefined;
+  /** Prices that are older are thinned to hourly closes. Kept without it. */
+  readonly priceHistoryDays: number | undefined;
   /** A file with the units that a provider counts per call. */
   readonly priceList: string | undefined;
   /** A file with names for contracts that have none. */
@@ -519,6 +521,8 @@ export function readConfig(environment: Environment): Config {
     spamList: env.file("SPAM_LIST", LIMITS.maxListBytes),
     verifiedList: env.file("VERIFIED_LIST", LIMITS.maxListBytes),
     nameList: env.file("NAME_LIST", LIMITS.maxListBytes),
+    priceHistoryDays:
+      env.text("PRICE_HISTORY_DAYS") === undefined ? undefined : env.integer("PRICE_HISTORY_DAYS", 365, 1, 36_500),
     priceList: env.file("PRICE_LIST", LIMITS.maxListBytes),
     tokenLists: readTokenLists(env, metadataAllowPrivate),
     logLevel: env.choice("LOG_LEVEL", ["silent", "error", "warn", "info", "debug", "trace"], "info"),

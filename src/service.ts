@@ -440,6 +440,7 @@ function openRuntimeOptions(
     onDelayed: (...delay) => channelOf().onDelayed(...delay),
     verify: config.verify,
     pools: config.pools,
+    priceHistoryDays: config.priceHistoryDays,
     minPollMs,
     auditMs,
   };

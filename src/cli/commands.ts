@@ -22,6 +22,7 @@ import { backupCommand, restoreCommand, verifyCommand } from "./log-commands.ts"
 import { openReader } from "./own-service.ts";
 import { priceCommand } from "./price-command.ts";
 import { proofCommand } from "./proof-command.ts";
+import { pricesCommand } from "./prices-command.ts";
 import { collectionsCommand, inspectCommand, statusCommand } from "./show-commands.ts";
 
 /** Without further words `main.ts` serves, before this table is read. */
@@ -42,6 +43,7 @@ const COMMANDS: readonly Command[] = [
     estimateCommand,
     priceCommand,
     proofCommand,
+    pricesCommand,
     exportCommand,
     copyCommand,
     keysCommand,

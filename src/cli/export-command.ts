@@ -1,11 +1,12 @@
 /** `export`: a collection at one block as a file. */
-import { rename, rm, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { messageOf } from "../core/errors.ts";
 import { bytesText } from "../core/format.ts";
 import { type FileFacts, fileName } from "../nft/exports/export-pieces.ts";
 import { EXPORT_FORMATS, type ExportFormat } from "../nft/exports/formats.ts";
 import { CommandError, FAILED, type NamedContract, type ServiceAccess, USAGE } from "./access.ts";
 import { CHAIN, CHAIN_HELP, type Command, type CommandRun, contractOf } from "./command.ts";
+import { writeFile, writeStandardOutput } from "./file-output.ts";
 
 export const exportCommand: Command = {
   name: "export",
@@ -36,7 +37,7 @@ export const exportCommand: Command = {
     await using service = await run.open({ contracts: [contract], isOfLogAlone: true });
     const opened = await openExport(service, contract, wish);
     try {
-      if (typeof output !== "string") await toStandardOutput(opened.pieces);
+      if (typeof output !== "string") await writeStandardOutput(opened.pieces);
       else await toFile(run, opened, await pathOf(output, opened.facts, wish));
       return 0;
     } catch (error) {
@@ -98,36 +99,9 @@ const isDirectory = (path: string): Promise<boolean> =>
     () => false,
   );
 
-/** Writes under another name first, so that a file of that name is complete. */
 async function toFile(run: CommandRun, { pieces, facts }: OpenExport, path: string): Promise<void> {
-  const part = `${path}.part`;
-  run.beforeExit(() => rm(part, { force: true }));
-  let bytes = 0;
-  try {
-    const writer = Bun.file(part).writer();
-    for await (const piece of pieces) {
-      writer.write(piece);
-      await writer.flush();
-      bytes += piece.length;
-      run.redraw([`${path}  ${bytesText(bytes)}`]);
-    }
-    await writer.end();
-    await rename(part, path);
-  } catch (error) {
-    await rm(part, { force: true });
-    throw error;
-  }
-  run.redraw([]);
+  const bytes = await writeFile(run, path, pieces);
   const answer = { ...facts, file: path, bytes };
   const at = `block ${facts.block} ${facts.block_hash ?? ""}`.trimEnd();
   run.print(run.values["json"] === true ? JSON.stringify(answer) : `${path}  ${bytesText(bytes)}, at ${at}`);
-}
-
-/** Takes the next piece when the last one was taken. */
-async function toStandardOutput(pieces: AsyncIterable<Uint8Array>): Promise<void> {
-  for await (const piece of pieces) {
-    await new Promise<void>((resolve, reject) => {
-      process.stdout.write(piece, (error) => (error ? reject(error) : resolve()));
-    });
-  }
 }

@@ -258,8 +258,8 @@ export function decodePrice(bytes: Uint8Array): StoredPrice {
   assertFormat(bytes, AT.native + 2);
   const data = view(bytes);
   const hasNative = bytes[AT.native] !== NO_NATIVE;
-  const reader = new ByteReader(bytes, AT.native);
-  const native = hasNative ? reader.integer() : (reader.u8(), undefined);
+  const reader = new ByteReader(bytes, hasNative ? AT.native : AT.native + 1);
+  const native = hasNative ? reader.integer() : undefined;
   const flags = bytes[AT.flags]!;
   const legs = Array.from({ length: reader.u8() }, () => reader.state());
   const nativePool = flags & PRICE_FLAGS.hasNative ? reader.state() : undefined;

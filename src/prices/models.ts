@@ -252,6 +252,9 @@ export const SeriesPoint = Type.Object({
   time: time("Time of the block"),
   usdPrice: nullable(double("US dollars for one whole token, as the price at that block has it; null without one")),
   pool: nullable(poolId("The first pool of the price's route")),
+  origin: Type.Optional(
+    oneOf(["stored", "read"], "Whether the price is one that the log has, or was read from the chain now"),
+  ),
   source: Type.Optional(oneOf(["archive"], "Set if an archive told a state of the route, in place of the node")),
   limitedBy: Type.Optional(
     text(
@@ -267,6 +270,13 @@ export const KnownToken = Type.Object({
   name: nullableText("Name, as the operator's list has it; null if no list names the token"),
 });
 
+/** Blocks at which nobody read a price. */
+export const PriceGap = Type.Object({
+  fromBlock: int64("First block without a stored price"),
+  toBlock: int64("Last block without a stored price"),
+});
+
+export type PriceGap = Sent<typeof PriceGap>;
 export type PriceRecord = Sent<typeof TokenPrice>;
 export type PriceProvenance = Sent<typeof Provenance>;
 export type RouteLeg = Sent<typeof PoolState>;

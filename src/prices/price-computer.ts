@@ -77,6 +77,8 @@ export interface PriceAnswer {
   readonly source: "archive" | undefined;
   /** What an archive alone says of the price. */
   readonly archiveLimit: string | undefined;
+  /** `stored`: made from what the log has of the block. */
+  readonly origin: "stored" | "read";
 }
 
 /** Facts that stand in for those of a past block. */
@@ -305,7 +307,11 @@ export class PriceComputer {
     const { request } = question;
     if (!isStorable(request)) return undefined;
     const quoted = await this.#options.stored.quoteAt(request.address, block);
-    return quoted && this.#finish({ ...question, turn: atOnce }, quoted);
+    return quoted && this.#finishStored({ ...question, turn: atOnce }, quoted);
+  }
+
+  async #finishStored(question: PriceComputation, quoted: Quote): Promise<PriceAnswer> {
+    return { ...(await this.#finish(question, quoted)), origin: "stored" };
   }
 
   /**
@@ -318,7 +324,7 @@ export class PriceComputer {
     const quoted = await this.#options.stored.newestQuote(request.address, head.number, STALE_SECONDS);
     if (quoted === undefined) return undefined;
     const question = { ...computing, request, selection: this.#select(request), turn: atOnce, hasMoved: false };
-    return { ...(await this.#finish(question, quoted)), finality: "stale" };
+    return { ...(await this.#finishStored(question, quoted)), finality: "stale" };
   }
 
   /** Quotes a market that was read, and records the price at the head before the answer is given. */
@@ -336,8 +342,9 @@ export class PriceComputer {
       throw unlessNft(error, address, market);
     }
     const keys = this.#markets.keysOf(address);
-    if (isPlain) await recorder.note({ quote: quoted, keys: keys.size > 0 ? keys : [requester.key] });
-    return this.#finish(question, quoted);
+    const isStored = isPlain && (await recorder.note({ quote: quoted, keys: keys.size > 0 ? keys : [requester.key] }));
+    const answer = await this.#finish(question, quoted);
+    return isStored ? { ...answer, origin: "stored" } : answer;
   }
 
   /**
@@ -384,7 +391,7 @@ export class PriceComputer {
         const question = { ...computing, request, selection, turn: atOnce, hasMoved };
         const finish = () =>
           withinBudget(request, () =>
-            "usd" in market ? this.#finish(question, market) : this.#price(question, market),
+            "usd" in market ? this.#finishStored(question, market) : this.#price(question, market),
           );
         return Budget.item(() => orRefusal(hasExtras ? () => turn(finish) : finish));
       });
@@ -541,6 +548,7 @@ export class PriceComputer {
       ...{ usd: priced.usd, confidence: format(sureness), isPast: market.isPast },
       source: isFromArchive(priced) ? "archive" : undefined,
       archiveLimit,
+      origin: "read",
       isCutShort: Budget.refusals > refusals,
     };
   }

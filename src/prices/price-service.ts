@@ -7,7 +7,7 @@ import type { ChainConsumer, ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
 import { Budget, type SharedWork, UNSHARED, undefinedIfOverBudget } from "../core/budget.ts";
 import { type Clock, withTimeout } from "../core/clock.ts";
-import { AppError, Refusal } from "../core/errors.ts";
+import { AppError, invalidParameter, Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import { type Logger, silentLogger } from "../core/logger.ts";
 import { NO_KEY, type Requester, SingleFlight } from "../core/work.ts";
@@ -16,7 +16,7 @@ import type { EventLog } from "../log/event-log.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import { AnswerCache } from "./answer-cache.ts";
 import type { PriceRecord, SeriesPoint } from "./models.ts";
-import { PastFigures } from "./past-figures.ts";
+import { DAY_SECONDS, PastFigures } from "./past-figures.ts";
 import {
   type NewestFacts,
   orRefusal,
@@ -30,10 +30,11 @@ import { planFacts } from "./search/discovery.ts";
 import type { PastReader } from "./search/history.ts";
 import { Markets } from "./search/markets.ts";
 import { mergedReads } from "./search/merged-reads.ts";
-import { PriceSeries, type SeriesRange } from "./series.ts";
+import { type Moment, PriceSeries, type SeriesRange } from "./series.ts";
 import { PriceRecorder } from "./stored/price-recorder.ts";
 import { rulesOf } from "./stored/rules.ts";
 import { StoredPrices } from "./stored/stored-prices.ts";
+import { type StoredSeries, storedSeries } from "./stored-series.ts";
 import type { FindListedToken } from "./token-lists.ts";
 
 interface PricesDeps {
@@ -47,6 +48,8 @@ interface PricesDeps {
   readonly limits?: Partial<PriceLimits>;
   /** Tells of stored prices that can't be read. Default: silent. */
   readonly logger?: Logger;
+  /** Prices that are so many days older are thinned to hourly closes. Default: kept. */
+  readonly historyDays?: number | undefined;
   /** Finds a token in the operator's lists. Finds none by default. */
   readonly listed?: FindListedToken;
   /** Called when a price at the head is requested, and none was for a minute: the chain must be followed. */
@@ -98,6 +101,11 @@ export interface Prices {
    * @throws AppError `chain_unavailable` when no endpoint tells the headers that decide it
    */
   blockAt(time: number, requester?: Requester): Promise<BlockHeader | undefined>;
+  /**
+   * Returns the stored prices of a range, the last one of each of so many parts, and where there are none. Asks no node.
+   * @throws Refusal `invalid_parameter` for a range that is none or ends above the head
+   */
+  storedSeries(address: Address, range: SeriesRange): Promise<StoredSeries>;
   /** True if a price at the head was requested in the last minute, or has a subscriber: clients wait for the newest block. */
   isAsked(): boolean;
   /**
@@ -138,6 +146,7 @@ class PriceService implements Prices {
   readonly #answers: AnswerCache<PriceAnswer>;
   readonly #computing = new SingleFlight<string, PriceAnswer>();
   readonly #series: PriceSeries;
+  readonly #stored: StoredPrices;
   /** Counts the times in which the published head may have become old. Answers from before one count no longer. */
   #era = 0;
   /** `Clock.monotonic` of the newest head, or of the beginning of this era. */
@@ -157,7 +166,16 @@ class PriceService implements Prices {
     const logger = deps.logger ?? silentLogger;
     const stored = new StoredPrices({ chain, log, view, clock, logger, rules, maxBytes: historyBytes });
     const { chainId } = chain;
-    const recorder = new PriceRecorder({ chainId, log, view, clock, stored, rules, pricesPerHour });
+    const recorder = new PriceRecorder({
+      chainId,
+      log,
+      view,
+      clock,
+      stored,
+      rules,
+      pricesPerHour,
+      historyDays: deps.historyDays,
+    });
     const markets = new Markets({ chain, reader, view, clock, stored, recorder, readsAhead, exchanges, shared });
     const figures = new PastFigures({ reader, view, markets, blockSeconds: chain.blockSeconds });
     // Prices need the chain's head, but no logs from its follower.
@@ -170,6 +188,7 @@ class PriceService implements Prices {
       apply: async () => undefined,
     };
     this.#markets = markets;
+    this.#stored = stored;
     const isFresh = () => this.#isFresh;
     const isHeadFresh = () => clock.monotonic() - this.#headMs < FRESH_MS;
     const keptOr = async (request: PriceRequest, compute: () => Promise<PriceAnswer>) => {
@@ -365,6 +384,21 @@ class PriceService implements Prices {
 
   blockAt(time: number, requester = NO_KEY): Promise<BlockHeader | undefined> {
     return this.#computer.blockAt(time, requester);
+  }
+
+  async storedSeries(address: Address, { from, to, points }: SeriesRange): Promise<StoredSeries> {
+    const stored = this.#stored;
+    await stored.ready();
+    const head = this.#deps.view.head();
+    if (head === undefined) return { points: [], fromBlock: 0, toBlock: 0, gaps: [] };
+    const blockOf = (moment: Moment) => ("block" in moment ? moment.block : stored.book.lastBefore(moment.time));
+    const last = to === undefined ? head.number : (blockOf(to) ?? 0);
+    if (last > head.number) throw invalidParameter("to", `at most ${head.number}, the chain's head`);
+    const end = stored.book.lastHeadAt(last)?.timestamp ?? head.timestamp;
+    // Before the first head of the book nothing tells which block a moment is.
+    const first = blockOf(from ?? { time: end - DAY_SECONDS }) ?? Math.min(stored.book.first ?? last, last);
+    if (first > last) throw invalidParameter("from", "must not be after to");
+    return storedSeries(stored, address, { from: first, to: last, points });
   }
 
   stillCurrent(request: PriceRequest, asOf: BlockRef): (() => boolean) | undefined {

@@ -28,8 +28,6 @@ export interface SeriesRange {
   /** Default: the newest block. */
   readonly to: Moment | undefined;
   readonly points: number;
-  /** True for prices that are stored only: the chain is asked for no logs, and other points have no price. */
-  readonly isStoredOnly: boolean;
 }
 
 const AT_ONCE = 8;
@@ -59,7 +57,7 @@ export class PriceSeries {
   /** @throws Refusal `invalid_parameter` for a range that is none or ends above the head, or if the address is no token with a price */
   async read(
     address: Address,
-    { from, to, points, isStoredOnly }: SeriesRange,
+    { from, to, points }: SeriesRange,
     requester: Requester,
   ): Promise<readonly SeriesPoint[]> {
     const { reader, view, clock } = this.#options;
@@ -72,7 +70,7 @@ export class PriceSeries {
     if (first > last) throw invalidParameter("from", "must not be after to");
     const blocks = spread(first, last, points);
     const stretch = { fromBlock: first, toBlock: last };
-    const past = new SharedLogs({ reader, stretch, finalized, requests: isStoredOnly ? 0 : MAX_LOG_REQUESTS });
+    const past = new SharedLogs({ reader, stretch, finalized, requests: MAX_LOG_REQUESTS });
     const begun = clock.monotonic();
     // Alone: an address that is no token is refused by it, before anything is read for the other points.
     const newest = await this.#priceAt(address, last, past, requester);
@@ -95,10 +93,11 @@ export class PriceSeries {
       const header = headers[at];
       const time = header && isoTime(header.timestamp);
       if (time === undefined) return [];
-      const { record, pool, source, archiveLimit } = answers[at] ?? {};
+      const { record, pool, source, archiveLimit, origin } = answers[at] ?? {};
       return [
         {
           ...{ block, time, usdPrice: record?.usdPrice ?? null, pool: pool ?? null },
+          ...(origin === undefined ? {} : { origin }),
           ...(source === undefined ? {} : { source }),
           ...(archiveLimit === undefined ? {} : { limitedBy: archiveLimit }),
         },

@@ -351,6 +351,7 @@ describe("following", () => {
     world.setPair(pool, TOKEN, 5_000n, 200n);
     const shown = world.follower.poll();
     expect(timers.map(([ms]) => ms)).toEqual([1_000]);
+    while (!chain.requests.includes("logs 1-1")) await new Promise((resolve) => setImmediate(resolve));
     timers[0]![1]();
     await shown;
     expect(world.follower.head()!.number).toBe(1);

@@ -337,3 +337,86 @@ test("the figures that were answered are stored beside the states that they foll
     ...{ native: BigInt(record.nativePrice!.value), confidence: Number(confidence) },
   });
 });
+
+describe("a stored series", () => {
+  /** Forty heads, of which TOKEN was not read from 11 to 20. */
+  async function withGap(): Promise<{ market: Market; log: MemoryLog; a: Process; given: Map<number, number> }> {
+    const market = new Market(11);
+    const { chain } = market;
+    const log = new MemoryLog();
+    const a = new Process(chain, log);
+    await a.follow();
+    await a.start();
+    await a.ask(TOKEN);
+    const given = new Map<number, number>();
+    for (let block = 1; block <= 40; block++) {
+      market.move();
+      await a.follow();
+      // Nobody asks for a minute and longer.
+      if (block === 11) a.clock.ms += 61_000;
+      await a.show();
+      if (block <= 10 || block > 20) given.set(block, (await a.ask(TOKEN)).record.usdPrice);
+    }
+    return { market, log, a, given };
+  }
+
+  test("has each block that was read, and says where nobody read one", async () => {
+    const { market, log, given } = await withGap();
+    const again = await new Process(market.chain, log, {}, silentNode).start();
+    const range = { from: { block: 1 }, to: undefined, points: 200 };
+    const { points, gaps, fromBlock, toBlock } = await again.prices.storedSeries(TOKEN, range);
+    expect(new Map(points.map(({ block, usdPrice }) => [block, usdPrice]))).toEqual(
+      new Map<number, number | null>(given),
+    );
+    expect([fromBlock, toBlock, gaps]).toEqual([1, 40, [{ fromBlock: 11, toBlock: 20 }]]);
+    expect(points.every(({ origin, pool }) => origin === "stored" && pool !== null)).toBe(true);
+  });
+
+  test("takes the last price of each part of its range", async () => {
+    const { market, log, given } = await withGap();
+    const again = await new Process(market.chain, log, {}, silentNode).start();
+    const { points } = await again.prices.storedSeries(TOKEN, { from: { block: 1 }, to: { block: 40 }, points: 4 });
+    expect(points.map(({ block, usdPrice }) => [block, usdPrice])).toEqual(
+      [1, 10, 27, 40].map((block) => [block, given.get(block)!]),
+    );
+    const at = (block: number) => ({ time: market.chain.blocks[block]!.timestamp });
+    const timed = await again.prices.storedSeries(TOKEN, { from: at(5), to: at(8), points: 200 });
+    expect(timed.points.map(({ block }) => block)).toEqual([5, 6, 7, 8]);
+  });
+
+  test("says of each point of a series whether it is stored or was read", async () => {
+    const { a } = await withGap();
+    const points = await a.prices.series(TOKEN, { from: { block: 1 }, to: { block: 40 }, points: 40 });
+    const stored = points.filter(({ origin }) => origin === "stored").map(({ block }) => block);
+    expect(stored).toEqual([
+      ...Array.from({ length: 10 }, (_, at) => at + 1),
+      ...Array.from({ length: 20 }, (_, at) => at + 21),
+    ]);
+    expect(points.every(({ usdPrice }) => usdPrice !== null)).toBe(true);
+  });
+});
+
+test("a token that another process wants is read by the reader, who has never been asked for it", async () => {
+  const market = new Market(12);
+  const { chain } = market;
+  const log = new MemoryLog();
+  const a = new Process(chain, log);
+  await a.follow();
+  await a.start();
+  await a.ask(TOKEN);
+  const b = await new Process(chain, log).start();
+  const head = async () => {
+    market.move();
+    await a.follow();
+    await a.show();
+    await b.show();
+  };
+  await head();
+  await b.ask(LINKED);
+  // It says so at its next head. The reader finds the token's pools, and reads it from then on.
+  for (let block = 0; block < 4; block++) await head();
+  chain.requests.length = 0;
+  const linked = await b.ask(LINKED);
+  expect([linked.origin, linked.asOf.number]).toEqual(["stored", chain.tip.number]);
+  expect(chain.requests).toEqual([]);
+});

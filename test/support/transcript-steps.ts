@@ -54,6 +54,7 @@ const file = {
   ...{ chain: text(), address: text(), block: text(), block_hash: text(), block_time: text(), finality: text() },
   ...{ file: text(), bytes: count() },
 };
+const written = { chain: text(), address: text(), file: text(), bytes: count() };
 const copied = {
   ...{ streams: count(), events: count(), blobs: count(), copiedEvents: count(), copiedBlobs: count() },
   damaged: t.Array(
@@ -117,6 +118,10 @@ export const STEPS: readonly Step[] = [
   {
     ...{ name: "price", way: "url", words: ({ demo }) => [demo], json: { schema: "TokenPrice" } },
     text: "Shows a price with the state of every pool that it is computed from.",
+  },
+  {
+    ...{ name: "prices", way: "log", words: ({ demo }) => [demo, "--output", "prices.csv"], json: own(written) },
+    text: "Writes the prices that the log has of a token, one for each block at which it was read.",
   },
   {
     ...{

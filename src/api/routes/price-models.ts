@@ -1,7 +1,7 @@
 /** The schemas of what clients receive about prices, with the examples of a price and of a token without one. */
 import { Type } from "@sinclair/typebox";
-import { address, named, text } from "../../core/schema-parts.ts";
-import { type PriceRecord, SeriesPoint, TokenPrice } from "../../prices/models.ts";
+import { address, int64, named, text } from "../../core/schema-parts.ts";
+import { PriceGap, type PriceRecord, SeriesPoint, TokenPrice } from "../../prices/models.ts";
 import { ErrorBody, errorExample } from "../wire/errors.ts";
 import { HEADER_EXAMPLES, TOKEN_ADDRESS } from "../wire/examples.ts";
 import { ProofAnswer } from "./proof-models.ts";
@@ -26,6 +26,13 @@ export const PriceSeriesModel = named(
     chain: text("Name of the chain"),
     address: address("The token"),
     result: Type.Array(named("SeriesPoint", SeriesPoint), { description: "By block, the oldest first" }),
+    fromBlock: Type.Optional(int64("With stored=true: the first block of the range")),
+    toBlock: Type.Optional(int64("With stored=true: the last block of the range")),
+    gaps: Type.Optional(
+      Type.Array(named("PriceGap", PriceGap), {
+        description: "With stored=true: where nobody read the price, the oldest first, at most 200",
+      }),
+    ),
   }),
 );
 

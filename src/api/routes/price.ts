@@ -149,7 +149,8 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
       };
       const [request, priced] = await inTime(reading(), chain, deps);
       const [trouble, isStale] = [deps.troubleOf(chain), deps.isStale()];
-      const headers = jsonHeaders(responseHeaders(blockFacts(priced), { trouble, isStale }));
+      const shown = { trouble, isStale: isStale || priced.finality === "stale" };
+      const headers = jsonHeaders(responseHeaders(blockFacts(priced), shown));
       const asked = { chain, address: path.address, include: query.include };
       if (query.include?.includes("proof") === true) {
         const { proofs } = enabledChain(chain, deps);
@@ -226,7 +227,8 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
       to: momentParameter("Last block, or an ISO time; the newest block by default", "21000000"),
       points: wholeNumber({ min: 1, max: 200, default: 50 }, { description: "Number of blocks", example: 50 }),
       stored: flag(false, {
-        description: "true: prices that are stored only, at once; other points have none",
+        description:
+          "true: prices that the log has, at once and without a node: the last one of each part of the range, and where there are gaps",
         example: false,
       }),
     },
@@ -234,7 +236,8 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
     example: {
       chain: "eth",
       address: TOKEN_ADDRESS,
-      result: [{ block: 21_000_000, time: TIME, usdPrice: 7.25, pool: POOL }],
+      result: [{ block: 21_000_000, time: TIME, usdPrice: 7.25, pool: POOL, origin: "stored" }],
+      ...{ fromBlock: 20_999_000, toBlock: 21_000_000, gaps: [{ fromBlock: 20_999_000, toBlock: 20_999_999 }] },
     },
     errors: [400, 404, 409],
     handle: async ({ path, query, requester, question }, deps) => {
@@ -243,13 +246,17 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
       question.budget.grow(points);
       const prices = deps.pricesOf(path.chain);
       if (prices === undefined) throw notEnabled(path.chain);
+      const wanted = { from, to, points };
+      const of = { chain: path.chain.name, address: path.address };
       // A reading of stored prices waits for no node.
-      const queue = stored ? deps.explorer.memory : deps.explorer.node;
-      const range = { from, to, points, isStoredOnly: stored };
       const token = pricedToken(path.chain, path.address);
-      const reading = queue.run(requester, () => prices.series(token, range, requester));
-      const result = await inTime(reading, path.chain, deps);
-      return { body: { chain: path.chain.name, address: path.address, result } };
+      if (stored) {
+        const reading = deps.explorer.memory.run(requester, () => prices.storedSeries(token, wanted));
+        const { points: result, ...range } = await inTime(reading, path.chain, deps);
+        return { body: { ...of, result, ...range } };
+      }
+      const reading = deps.explorer.node.run(requester, () => prices.series(token, wanted, requester));
+      return { body: { ...of, result: await inTime(reading, path.chain, deps) } };
     },
   }),
   json({

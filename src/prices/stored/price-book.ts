@@ -159,6 +159,10 @@ export class PriceBook {
     return this.#rows.size === 0 ? undefined : this.#rows.block(this.#rows.size - 1);
   }
 
+  get first(): number | undefined {
+    return this.#rows.size === 0 ? undefined : this.#rows.block(0);
+  }
+
   get lastHead(): BookHead | undefined {
     return this.#rows.size === 0 ? undefined : this.#headAt(this.#rows.size - 1);
   }
@@ -169,11 +173,12 @@ export class PriceBook {
     return row < 0 || this.#rows.block(row) !== block ? undefined : this.#headAt(row);
   }
 
-  /** The heads between two blocks, both included, oldest first. */
-  *headsBetween(from: number, to: number): Generator<BookHead> {
-    for (let row = this.#rows.lastAt(from - 1) + 1; row < this.#rows.size && this.#rows.block(row) <= to; row++) {
-      yield this.#headAt(row);
+  /** The last whole head at or before a block, not below another one. */
+  lastWholeAt(block: number, least: number): BookHead | undefined {
+    for (let row = this.#rows.lastAt(block); row >= 0 && this.#rows.block(row) >= least; row--) {
+      if ((this.#rows.at(row)[1]! & HEAD_FLAGS.isWhole) !== 0) return this.#headAt(row);
     }
+    return undefined;
   }
 
   /** The last head at or before a block. */
@@ -182,14 +187,25 @@ export class PriceBook {
     return row < 0 ? undefined : this.#headAt(row);
   }
 
-  /** The last head at or before a moment in Unix seconds, if the block after it was read, too, and is later. */
-  lastBlockAt(timestamp: number): BookHead | undefined {
+  /** The number of the last block at or before a moment in Unix seconds at which prices were read. */
+  lastBefore(timestamp: number): number | undefined {
+    const row = this.#rowBefore(timestamp);
+    return row < 0 ? undefined : this.#rows.block(row);
+  }
+
+  #rowBefore(timestamp: number): number {
     let [low, high] = [-1, this.#rows.size - 1];
     while (low < high) {
       const middle = (low + high + 1) >> 1;
       if (this.#headAt(middle).timestamp <= timestamp) low = middle;
       else high = middle - 1;
     }
+    return low;
+  }
+
+  /** The last head at or before a moment in Unix seconds, if the block after it was read, too, and is later. */
+  lastBlockAt(timestamp: number): BookHead | undefined {
+    const low = this.#rowBefore(timestamp);
     if (low < 0 || low + 1 >= this.#rows.size) return undefined;
     return this.#rows.block(low + 1) === this.#rows.block(low) + 1 ? this.#headAt(low) : undefined;
   }

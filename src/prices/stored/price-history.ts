@@ -88,6 +88,15 @@ export class PriceHistory {
     return row < first ? undefined : row;
   }
 
+  /** The blocks of the rows between two blocks, both included, in the order in which they were recorded. */
+  *blocksBetween(from: number, to: number): Generator<number> {
+    for (let run = 0; run < this.#runs.length; run++) {
+      const end = this.#runs[run + 1] ?? this.size;
+      const first = this.#rows.lastAt(from - 1, this.#runs[run]!, end) + 1;
+      for (let row = first; row < end && this.#rows.block(row) <= to; row++) yield this.#rows.block(row);
+    }
+  }
+
   /** @throws InvariantError for a damaged row */
   price(row: number): StoredPrice {
     return decodePrice(this.#rows.at(row));

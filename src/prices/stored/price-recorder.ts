@@ -46,6 +46,8 @@ interface RecorderOptions {
   readonly rules: number;
   /** Prices that a key may have recorded in an hour. Beyond it, prices are given without a record. */
   readonly pricesPerHour: number;
+  /** Prices that are so many days older than the head are thinned. Kept if undefined. */
+  readonly historyDays: number | undefined;
 }
 
 /** Conflicts in a row before a record is given up. Each one means that another process made progress. */
@@ -57,6 +59,7 @@ const SILENT_MS = 60_000;
 /** This process says again which tokens it wants after this time, in ms: before the reader forgets them. */
 const WANT_AGAIN_MS = 40_000;
 const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 /** Quotes that are encoded before requests get their turn. */
 const SLICE = 16;
 
@@ -85,10 +88,13 @@ export class PriceRecorder {
   readonly #turns = new Semaphore(1);
   /** `Clock.monotonic` at which this process said that it wants a token. */
   readonly #wantedMs = new Map<Address, number>();
+  #thinnedMs = Number.NEGATIVE_INFINITY;
   #pending: QuoteToRecord[] = [];
   #recording: Promise<void> | undefined;
-  /** True if tokens must be stated anew: what was appended last is not known. */
-  #isInDoubt = false;
+  /** True while the head that is shown next is not recorded. */
+  #isOpen = false;
+  /** True if the set must begin anew: a head was shown that this process has not recorded. */
+  #hasSkipped = false;
 
   constructor(options: RecorderOptions) {
     this.#options = options;
@@ -106,14 +112,14 @@ export class PriceRecorder {
    */
   async isCovered(head: PricedBlock): Promise<boolean> {
     const { stored, clock } = this.#options;
+    // A hint of the reader's record may be late.
+    if (!this.isReader) await stored.newest();
     const hasReader = stored.book.reader !== undefined && !this.isReader;
     if (!hasReader || clock.monotonic() - stored.wholeMs > SILENT_MS) return false;
     const isThere = () => {
       const last = stored.book.headAt(head.number);
       return last?.isWhole === true && last.hash === head.hash;
     };
-    // A hint of it may be late.
-    if (!isThere()) await stored.newest();
     if (isThere()) return true;
     const over = new AbortController();
     const { promise: arrived, resolve } = Promise.withResolvers<void>();
@@ -158,20 +164,25 @@ export class PriceRecorder {
   /**
    * Records what a question has read at the shown head, before its answer is given. Resolves once it is durable. Of a block
    * that is not shown only the token's facts and pools are recorded: nobody knows yet whether it will be.
+   * @returns true if the log has the price
    */
-  async note(entry: QuoteToRecord): Promise<void> {
+  async note(entry: QuoteToRecord): Promise<boolean> {
     const { stored } = this.#options;
     await stored.ready();
     const { number, hash } = entry.quote.market.block;
     const { token, market } = entry.quote;
-    if (this.#options.view.head()?.hash !== hash) return this.noteFound(token, market);
+    if (this.#options.view.head()?.hash !== hash) {
+      await this.noteFound(token, market);
+      return false;
+    }
     const head = stored.book.headAt(number);
     // The reader has read it, or does so.
-    if (head?.hash === hash && head.isWhole && stored.book.runAt(token, number) !== undefined) return;
-    if (this.#isReadByOther(token)) return;
+    if (head?.hash === hash && head.isWhole && stored.book.runAt(token, number) !== undefined) return true;
+    if (this.#isReadByOther(token)) return false;
     this.#pending.push(entry);
     this.#recording ??= this.#turns.run(() => this.#recordPending());
     await this.#recording;
+    return (await stored.standingAt(token, number)) !== undefined;
   }
 
   #isReadByOther(token: Address): boolean {
@@ -181,6 +192,8 @@ export class PriceRecorder {
   }
 
   async #recordPending(): Promise<void> {
+    // Questions of the same turn of the event loop share one record.
+    await yieldToEventLoop();
     const entries = this.#pending;
     this.#pending = [];
     this.#recording = undefined;
@@ -194,18 +207,28 @@ export class PriceRecorder {
    * process is the reader.
    */
   async recordHead(entries: readonly QuoteToRecord[], head: PricedBlock): Promise<void> {
-    await this.#turns.run(() => this.#record(entries, head, true));
+    await this.#turns.run(async () => {
+      await this.#record(entries, head, true);
+      await this.#thin(head);
+    });
+  }
+
+  /** Once a day, leaves of the heads that are too old the last one of each hour. */
+  async #thin({ timestamp }: PricedBlock): Promise<void> {
+    const { historyDays, stored, clock } = this.#options;
+    const now = clock.monotonic();
+    if (historyDays === undefined || now - this.#thinnedMs < DAY_MS) return;
+    this.#thinnedMs = now;
+    const before = stored.book.lastBefore(timestamp - (historyDays * DAY_MS) / 1_000);
+    if (before === undefined || before === stored.book.first) return;
+    await this.#appendToBook(() => ({ type: "PricesThinned", before, seconds: HOUR_MS / 1_000 }));
   }
 
   async #record(entries: readonly QuoteToRecord[], head: PricedBlock, isWhole: boolean): Promise<void> {
     const { stored } = this.#options;
     for (let attempt = 1; attempt <= MAX_CONFLICTS; attempt++) {
       if (!this.#mayRecord(head, isWhole)) return;
-      const isDone = await this.#tryRecord(entries, head, isWhole).catch((error: unknown) => {
-        this.#isInDoubt = true;
-        throw error;
-      });
-      if (isDone) return;
+      if (await this.#tryRecord(entries, head, isWhole)) return;
       await stored.newest();
     }
   }
@@ -252,8 +275,14 @@ export class PriceRecorder {
       if (error instanceof ConcurrencyError) return false;
       throw error;
     }
-    this.#isInDoubt = false;
+    if (isWhole) [this.#isOpen, this.#hasSkipped] = [false, false];
     return true;
+  }
+
+  /** Says that a head is shown next. Without a record of it the reader's set ends. */
+  begins(): void {
+    this.#hasSkipped ||= this.#isOpen;
+    this.#isOpen = true;
   }
 
   /** True if the reader's set begins empty: another process read before, or blocks of the last head's branch are lost. */
@@ -261,7 +290,7 @@ export class PriceRecorder {
     const { stored, view } = this.#options;
     const last = stored.book.lastHead;
     const isLost = last !== undefined && !view.isCanonical({ number: last.block, hash: last.hash }, last.chainVersion);
-    return this.#isInDoubt || !this.isReader || isLost;
+    return this.#hasSkipped || !this.isReader || isLost;
   }
 
   async #drafts(

@@ -307,7 +307,7 @@ export class Markets {
   async readAhead(head: HeaderRef): Promise<void> {
     const { stored, recorder, shared } = this.#options;
     const isWanted = this.#wanted().next().done !== true;
-    recorder.begins();
+    recorder.begins(head);
     if (!isWanted && !(recorder.isReader && stored.wanted().size > 0)) return;
     await stored.ready();
     if (await recorder.isCovered(head)) {

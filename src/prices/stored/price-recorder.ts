@@ -60,6 +60,8 @@ const SILENT_MS = 60_000;
 const WANT_AGAIN_MS = 40_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
+/** Most prices that wait for their blocks to be shown. */
+const MAX_UNSHOWN = 256;
 /** Quotes that are encoded before requests get their turn. */
 const SLICE = 16;
 
@@ -89,6 +91,10 @@ export class PriceRecorder {
   /** `Clock.monotonic` at which this process said that it wants a token. */
   readonly #wantedMs = new Map<Address, number>();
   #thinnedMs = Number.NEGATIVE_INFINITY;
+  /** The head that is shown next, or was last. */
+  #next: PricedBlock | undefined;
+  /** Prices at blocks that were not shown when they were read, by token. */
+  readonly #unshown = new Map<Address, QuoteToRecord>();
   #pending: QuoteToRecord[] = [];
   #recording: Promise<void> | undefined;
   /** True while the head that is shown next is not recorded. */
@@ -171,7 +177,9 @@ export class PriceRecorder {
     await stored.ready();
     const { number, hash } = entry.quote.market.block;
     const { token, market } = entry.quote;
-    if (this.#options.view.head()?.hash !== hash) {
+    if (this.#options.view.head()?.hash !== hash && this.#next?.hash !== hash) {
+      if (this.#unshown.size >= MAX_UNSHOWN) this.#unshown.clear();
+      this.#unshown.set(token, entry);
       await this.noteFound(token, market);
       return false;
     }
@@ -179,9 +187,7 @@ export class PriceRecorder {
     // The reader has read it, or does so.
     if (head?.hash === hash && head.isWhole && stored.book.runAt(token, number) !== undefined) return true;
     if (this.#isReadByOther(token)) return false;
-    this.#pending.push(entry);
-    this.#recording ??= this.#turns.run(() => this.#recordPending());
-    await this.#recording;
+    await this.#recordSoon([entry]);
     return (await stored.standingAt(token, number)) !== undefined;
   }
 
@@ -189,6 +195,12 @@ export class PriceRecorder {
     const { stored, clock } = this.#options;
     const isAlive = clock.monotonic() - stored.wholeMs <= SILENT_MS;
     return isAlive && !this.isReader && stored.book.members.has(token);
+  }
+
+  #recordSoon(entries: readonly QuoteToRecord[]): Promise<void> {
+    this.#pending.push(...entries);
+    this.#recording ??= this.#turns.run(() => this.#recordPending());
+    return this.#recording;
   }
 
   async #recordPending(): Promise<void> {
@@ -280,9 +292,14 @@ export class PriceRecorder {
   }
 
   /** Says that a head is shown next. Without a record of it the reader's set ends. */
-  begins(): void {
+  begins(head: PricedBlock): void {
     this.#hasSkipped ||= this.#isOpen;
     this.#isOpen = true;
+    this.#next = head;
+    const shown = [...this.#unshown.values()].filter(({ quote }) => quote.market.block.hash === head.hash);
+    this.#unshown.clear();
+    // A record that fails is one price less in the log. The question was answered.
+    if (shown.length > 0) void this.#recordSoon(shown).catch(() => undefined);
   }
 
   /** True if the reader's set begins empty: another process read before, or blocks of the last head's branch are lost. */

@@ -308,8 +308,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   const indexing = openIndexing(chainConfig, shared, { chain, reader, view, archives, observer });
   const prices = createPrices({
     ...{ chain, reader: readerWithArchives(reader, archives, clock), log, view, clock, pools, shared: sharedWork },
-    logger: shared.logger,
-    historyDays: shared.priceHistoryDays,
+    ...{ logger: shared.logger, historyDays: shared.priceHistoryDays },
     listed: (chainId, address) => shared.tokenLists.find(chainId, address),
     onAsked: () => {
       indexing.follow();

@@ -21,8 +21,8 @@ import { keysCommand } from "./keys-command.ts";
 import { backupCommand, restoreCommand, verifyCommand } from "./log-commands.ts";
 import { openReader } from "./own-service.ts";
 import { priceCommand } from "./price-command.ts";
-import { proofCommand } from "./proof-command.ts";
 import { pricesCommand } from "./prices-command.ts";
+import { proofCommand } from "./proof-command.ts";
 import { collectionsCommand, inspectCommand, statusCommand } from "./show-commands.ts";
 
 /** Without further words `main.ts` serves, before this table is read. */

@@ -307,7 +307,7 @@ export class PriceComputer {
     const { request } = question;
     if (!isStorable(request)) return undefined;
     const quoted = await this.#options.stored.quoteAt(request.address, block);
-    return quoted && this.#finishStored({ ...question, turn: atOnce }, quoted);
+    return quoted && this.#finishStored(question, quoted);
   }
 
   async #finishStored(question: PriceComputation, quoted: Quote): Promise<PriceAnswer> {
@@ -567,7 +567,8 @@ export class PriceComputer {
       ...(exchange === undefined ? {} : { exchange }),
       ...(minLiquidityUsd === undefined ? {} : { minLiquidityUsd }),
     };
-    const compute = () => this.#inPast({ ...question, request, turn: atOnce }, then.number);
+    const past = { ...question, request, turn: atOnce };
+    const compute = async () => (await this.#storedAt(past, then.number)) ?? this.#inPast(past, then.number);
     const answer = await orRefusal(() => this.#options.keptOr(request, compute));
     if (answer instanceof Refusal) return undefined;
     return { usd: answer.usd, isArchivesAlone: answer.archiveLimit !== undefined };

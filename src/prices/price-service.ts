@@ -32,7 +32,7 @@ import { Markets } from "./search/markets.ts";
 import { mergedReads } from "./search/merged-reads.ts";
 import { type Moment, PriceSeries, type SeriesRange } from "./series.ts";
 import { PriceRecorder } from "./stored/price-recorder.ts";
-import { rulesOf } from "./stored/rules.ts";
+import { pricingRules } from "./stored/rules.ts";
 import { StoredPrices } from "./stored/stored-prices.ts";
 import { type StoredSeries, storedSeries } from "./stored-series.ts";
 import type { FindListedToken } from "./token-lists.ts";
@@ -162,7 +162,7 @@ class PriceService implements Prices {
     this.chain = chain;
     const { answerBytes, readsAhead, pricesPerHour, historyBytes } = { ...DEFAULTS, ...deps.limits };
     const exchanges = rankedExchanges(chain, deps.pools);
-    const rules = rulesOf(chain, exchanges);
+    const rules = pricingRules(chain, exchanges);
     const logger = deps.logger ?? silentLogger;
     const stored = new StoredPrices({ chain, log, view, clock, logger, rules, maxBytes: historyBytes });
     const { chainId } = chain;

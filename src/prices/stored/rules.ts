@@ -7,7 +7,7 @@ import { launchpadsOf } from "../../chains/launchpads.ts";
 const RULES = 1;
 
 /** CRC-32 of all that decides which price a state of the chain has: its tokens of reference, its exchanges, and `RULES`. */
-export function rulesOf(chain: Chain, exchanges: readonly Deployment[]): number {
+export function pricingRules(chain: Chain, exchanges: readonly Deployment[]): number {
   const { chainId, wrappedNative, native, stablecoins, connectors } = chain;
   const ranked = exchanges.map(({ factory, style, fees, spacings }) => [factory, style, fees, spacings ?? []]);
   const said = [RULES, chainId, wrappedNative, native, stablecoins, connectors, ranked, launchpadsOf(chain)];

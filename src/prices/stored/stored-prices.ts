@@ -33,7 +33,7 @@ export interface StoredPricesOptions {
   readonly view: ChainView;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The rules by which this process prices, see `rulesOf`. */
+  /** The rules by which this process prices, see `pricingRules`. */
   readonly rules: number;
   /** Bytes of all histories in memory. */
   readonly maxBytes: number;

@@ -122,62 +122,85 @@ interface QuotedAt {
   readonly coinPools: readonly StoredPool[];
 }
 
+/** The market of the pools that a stored price and its head name, and no others. */
+class StoredMarket {
+  readonly #at: QuotedAt;
+  readonly #pools = new Map<PoolId, Pool>();
+  readonly #states = new Map<PoolId, Observation>();
+  readonly #decimals = new Map<Address, number>();
+
+  constructor(at: QuotedAt) {
+    this.#at = at;
+  }
+
+  get #block(): Market["block"] {
+    const { block: number, hash, timestamp } = this.#at.head;
+    return { number, hash, timestamp };
+  }
+
+  /** Undefined if the exchange is not known. */
+  add(state: StoredState | undefined, among: readonly StoredPool[]): Pool | undefined {
+    const stored = state && among[state.pool];
+    const pool = stored && toPool(this.#at.chain, stored);
+    if (state === undefined || pool === undefined) return undefined;
+    this.#pools.set(pool.id, pool);
+    this.#states.set(pool.id, observationOf(state, this.#block));
+    this.#decimals.set(pool.token0, state.decimals0);
+    this.#decimals.set(pool.token1, state.decimals1);
+    return pool;
+  }
+
+  get market(): Market {
+    const { chain, facts } = this.#at;
+    const { name, symbol, decimals } = facts;
+    return {
+      ...{ chain, block: this.#block, pools: [...this.#pools.values()], states: this.#states },
+      ...{ decimals: this.#decimals, factsOf: "block", isPast: false },
+      facts: { name, symbol, decimals, kind: "erc20" },
+    };
+  }
+}
+
+/** The sides of pools from a token on, each from the quote of the one before. Undefined if one has no price. */
+function sidesAlong(market: Market, token: Address, pools: readonly (Pool | undefined)[]): Side[] | undefined {
+  const sides: Side[] = [];
+  for (const pool of pools) {
+    const side = pool && sideOf(market, pool, sides.at(-1)?.quote ?? token);
+    if (side === undefined) return undefined;
+    sides.push(side);
+  }
+  return sides;
+}
+
 /**
  * Makes the quote of a token at a head from what is stored: the same as was answered there, but for the routes that lost.
  * Undefined if an exchange on the way is not known any more.
  */
 export function storedQuote(price: StoredPrice, at: QuotedAt): Quote | undefined {
-  const { chain, token, head, facts } = at;
-  const { decimals } = facts;
-  const pools = new Map<PoolId, Pool>();
-  const states = new Map<PoolId, Observation>();
-  const known = new Map<Address, number>();
-  const block = { number: head.block, hash: head.hash, timestamp: head.timestamp };
-  const place = (state: StoredState | undefined, among: readonly StoredPool[]): Pool | undefined => {
-    const stored = state && among[state.pool];
-    const pool = stored && toPool(chain, stored);
-    if (state === undefined || pool === undefined) return undefined;
-    pools.set(pool.id, pool);
-    states.set(pool.id, observationOf(state, block));
-    known.set(pool.token0, state.decimals0);
-    known.set(pool.token1, state.decimals1);
-    return pool;
-  };
-  const legs = price.legs.map((leg) => place(leg, at.pools));
-  const coinPool = place(head.coin, at.coinPools);
-  const nativePool = place(price.nativePool, at.pools);
-  const market: Market = {
-    ...{ chain, block, pools: [...pools.values()], states, decimals: known, factsOf: "block", isPast: false },
-    facts: { name: facts.name, symbol: facts.symbol, decimals, kind: "erc20" },
-  };
+  const { chain, token, head } = at;
   const native = chain.wrappedNative.address;
-  const coin = coinPool && sideOf(market, coinPool, native);
-  const sides: Side[] = [];
-  for (let base = token, index = 0; index < legs.length; index++) {
-    const pool = legs[index];
-    const side = pool && sideOf(market, pool, base);
-    if (side === undefined) return undefined;
-    sides.push(side);
-    base = side.quote;
-  }
+  const told = new StoredMarket(at);
+  const legs = price.legs.map((leg) => told.add(leg, at.pools));
+  const coinPool = told.add(head.coin, at.coinPools);
+  const nativePool = told.add(price.nativePool, at.pools);
+  const { market } = told;
   const has = (flag: number) => (price.flags & flag) !== 0;
-  if (has(PRICE_FLAGS.endsInCoin)) {
-    if (coin === undefined) return undefined;
-    sides.push(coin);
-  }
+  const sides = sidesAlong(market, token, has(PRICE_FLAGS.endsInCoin) ? [...legs, coinPool] : legs);
+  if (sides === undefined) return undefined;
+  const coin = coinPool && sideOf(market, coinPool, native);
   const nativeSide = has(PRICE_FLAGS.nativeIsCoin) ? coin : nativePool && sideOf(market, nativePool, native);
-  const disputed = (head.disputed ?? []).flatMap(({ coin: address, usd: [n, d] }) => {
-    const stablecoin = chain.stablecoins.find((one) => one.address === address);
-    return stablecoin === undefined ? [] : { coin: stablecoin, usd: rational(BigInt(n), BigInt(d)) };
-  });
-  const common = { market, token, usable: [], disputed, coin, nativeSide } as const;
+  const common = { market, token, usable: [], disputed: disputedAt(head, chain), coin, nativeSide } as const;
   const route = routeOf(sides);
   // A stablecoin without any measure counts as one dollar; its pool with the coin needs none.
-  if (route === undefined) {
-    return { ...common, usd: ONE, route, native: nativeSide && invert(nativeSide.price) };
-  }
+  if (route === undefined) return { ...common, usd: ONE, route, native: nativeSide && invert(nativeSide.price) };
   return { ...common, usd: route.usd, route, native: nativeOf(route, token, native, nativeSide) };
 }
+
+const disputedAt = ({ disputed = [] }: BookHead, { stablecoins }: Chain): Quote["disputed"] =>
+  disputed.flatMap(({ coin: address, usd: [n, d] }) => {
+    const coin = stablecoins.find((one) => one.address === address);
+    return coin === undefined ? [] : { coin, usd: rational(BigInt(n), BigInt(d)) };
+  });
 
 /** As `quote` does: by the coin's pool on the way, else by the one beside it. */
 function nativeOf(route: Route, token: Address, native: Address, beside: Side | undefined): Rational | undefined {

@@ -39,12 +39,13 @@ import { watchSoleProcess } from "./log/sole-process.ts";
 import { HotCollections } from "./nft/collections/hot-collections.ts";
 import { beginAnew } from "./nft/collections/requests.ts";
 import { Snapshots } from "./nft/collections/snapshots.ts";
+import { WalletIndex } from "./nft/collections/wallet-index.ts";
 import { Explorer } from "./nft/explore/readings.ts";
 import { Demand } from "./nft/indexing/demand.ts";
 import { judge, ruleOfWords } from "./nft/indexing/word-rules.ts";
 import { countEntries } from "./nft/ledger/listing.ts";
 import { Metadata } from "./nft/metadata/metadata.ts";
-import { requestRefresh } from "./nft/metadata/refresh-request.ts";
+import { requestRefresh, resyncs } from "./nft/metadata/refresh-request.ts";
 import { type Wire, wireWith } from "./nft/metadata/resolve/wire.ts";
 import { EndpointLog, leaseObserver, measureLog, measureOperations, metadataObserver, observe } from "./observers.ts";
 import { readOperatorFiles } from "./operator-files.ts";
@@ -403,6 +404,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     isStale: () => freshness.isStale,
     isBehind: () => freshness.isBehind,
     behindMs: () => freshness.behindMs,
+    version: VERSION,
     isStopping: ground.isStopping,
     url: ground.publicUrl,
   });
@@ -541,6 +543,8 @@ function answersOf({ log, clock, lists, tokenLists, metadata, lifecycle, runtime
         await indexingOf(chainId)?.changed(nftStream(chainId, address));
         return before;
       }),
+    logoOf: (chainId: number, address: Address) => tokenLists.find(chainId, address)?.logo ?? "",
+    resyncToken: resyncs({ log, clock, headOf: (chainId) => runtimes.get(chainId)?.view.head()?.number ?? 0 }),
     refreshMetadata: async (chainId: number, address: Address, ids: readonly bigint[] | undefined) => {
       const reading = indexingOf(chainId)?.tryReadAgain(address);
       // A slow node delays the answer by no more than this, and the read goes on.
@@ -580,8 +584,8 @@ function endpointUsage(runtimes: Runtimes): ReadonlyMap<string, CallCounts> {
   return new Map(all.flatMap(({ label, usage }) => (usage === undefined ? [] : [[label, usage.counts()]])));
 }
 
-/** Assembles what the routes of operators show. @param traitBytes memory for indexes of traits */
-function openOperators(parts: Assembly, freshness: Freshness, traitBytes: number) {
+/** Assembles what the routes of operators show. @param partBytes memory for indexes of traits, and as much for those of wallets */
+function openOperators(parts: Assembly, freshness: Freshness, partBytes: number) {
   const { clock, log, projections, metadata, lifecycle, runtimes, metrics } = parts;
   const nftsInMemory = (stream: StreamName) => {
     const collection = projections.peek(stream);
@@ -608,16 +612,18 @@ function openOperators(parts: Assembly, freshness: Freshness, traitBytes: number
       finalized: () => view.finalized(),
     };
   });
-  const explorer = new Explorer(clock, traitBytes);
+  const explorer = new Explorer(clock, partBytes);
+  const walletIndex = new WalletIndex({ log, projections, maxBytes: partBytes });
+  lifecycle.onStop("wallet index", () => walletIndex.close());
   const memory = () => {
     const bytes = metadata.books.bytes + explorer.traits.bytes;
-    return { collections: projections.stats().bytes, metadata: bytes };
+    return { collections: projections.stats().bytes + walletIndex.bytes, metadata: bytes };
   };
   const behindMs = () => freshness.behindMs;
   const status = new ServiceStatus({ ...parts, version: VERSION, behindMs, memory, chains, catalogue });
   lifecycle.run("status", (signal) => status.run(signal));
   metrics.onScrape(() => metrics.metadataCacheBytes.set(memory().metadata));
-  return { catalogue, status, explorer };
+  return { catalogue, status, explorer, walletIndex };
 }
 
 /** Measures how far this process is behind the log. */

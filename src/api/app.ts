@@ -17,8 +17,13 @@ import { detailOf, HEADERS, HIDDEN, INFO, SECURITY, SECURITY_SCHEMES, schemasOf 
 import { COLLECTION_OPERATIONS } from "./routes/collections.ts";
 import { EXPLORE_OPERATIONS } from "./routes/explore.ts";
 import { EXPORT_OPERATIONS } from "./routes/export.ts";
+import { hostedNftOperations } from "./routes/hosted-nfts.ts";
+import { HOSTED_TOKEN_OPERATIONS } from "./routes/hosted-tokens.ts";
+import { hostedTransferOperations } from "./routes/hosted-transfers.ts";
+import { hostedWalletOperations } from "./routes/hosted-wallets.ts";
 import { KEY_OPERATIONS } from "./routes/keys.ts";
 import { listingOperations } from "./routes/listing.ts";
+import { NOT_SERVED, notServed, servedOf } from "./routes/not-served.ts";
 import { PRICE_OPERATIONS } from "./routes/price.ts";
 import { PROOF_OPERATIONS } from "./routes/proof.ts";
 import { SERVICE_OPERATIONS } from "./routes/service.ts";
@@ -44,7 +49,7 @@ import {
 } from "./wire/answers.ts";
 import type { Answered, Operation } from "./wire/operation.ts";
 import { deprecatedSince, UNKNOWN_PARAMETERS, unknownParameters } from "./wire/parameters.ts";
-import { isApiPath, isOperatorPath, methodCheck, patternOf, routeLabel } from "./wire/paths.ts";
+import { API_PREFIX, isApiPath, isOperatorPath, methodNotAllowed, RouteTable, routeLabel } from "./wire/paths.ts";
 import { cachedResponse, ResponseCache, type RouteResponse } from "./wire/response-cache.ts";
 import { pathOf, routerRequest, searchOf, targetOf } from "./wire/target.ts";
 
@@ -57,13 +62,21 @@ type OperationDeps = DepsOf<ReturnType<typeof listingOperations>> &
   DepsOf<typeof COLLECTION_OPERATIONS> &
   DepsOf<typeof EXPLORE_OPERATIONS> &
   DepsOf<typeof EXPORT_OPERATIONS> &
+  DepsOf<ReturnType<typeof hostedNftOperations>> &
+  DepsOf<ReturnType<typeof hostedTransferOperations>> &
+  DepsOf<ReturnType<typeof hostedWalletOperations>> &
+  DepsOf<typeof HOSTED_TOKEN_OPERATIONS> &
   DepsOf<typeof KEY_OPERATIONS>;
 
 /** All operations. To add one, add it to the list of its file. @param maxPageSize the operator's bound on a page of a listing */
 export const operationsOf = (maxPageSize: number): readonly Operation<OperationDeps>[] => [
   ...SERVICE_OPERATIONS,
   ...listingOperations(maxPageSize),
+  ...hostedNftOperations(maxPageSize),
+  ...hostedTransferOperations(maxPageSize),
+  ...hostedWalletOperations(maxPageSize),
   ...PRICE_OPERATIONS,
+  ...HOSTED_TOKEN_OPERATIONS,
   ...COLLECTION_OPERATIONS,
   ...EXPLORE_OPERATIONS,
   ...PROOF_OPERATIONS,
@@ -103,14 +116,21 @@ export const createApp = (deps: AppDeps): App => new Application(deps);
 class Application implements App {
   readonly #deps: Checks;
   readonly #elysia: Elysia;
-  readonly #checkMethod: CheckMethod;
+  readonly #routes: Routes;
+  /** What the refusal of other hosted paths names. */
+  readonly #served: readonly string[];
   readonly #ready = new ResponseCache(LIMITS.pageCacheBytes);
 
   constructor(deps: AppDeps) {
     const operations = operationsOf(deps.maxPageSize);
-    this.#deps = { ...deps, operationOf: operationFinder(operations), isKnownParameter: parameterNames(operations) };
-    this.#elysia = createRoutes(deps, operations, (method, path) => this.#checkMethod(method, path));
-    this.#checkMethod = methodCheck(this.#elysia.routes);
+    const operationOf: Checks["operationOf"] = (method, path) => {
+      const route = this.#routes.find(method, path);
+      return typeof route === "object" ? route : undefined;
+    };
+    this.#deps = { ...deps, operationOf, isKnownParameter: parameterNames(operations) };
+    this.#elysia = createRoutes(deps, operations, (method, path) => this.#assertRoute(method, path));
+    this.#routes = routesOf(operations, this.#elysia.routes);
+    this.#served = servedOf(operations);
     deps.metrics.onScrape(() => {
       deps.metrics.answerCacheBytes.set(this.#ready.bytes);
     });
@@ -148,6 +168,18 @@ class Application implements App {
     return isApiPath(path) || ORIGIN_METHODS.some((method) => this.#deps.operationOf(method, path)?.scope === "read");
   }
 
+  /** @throws Refusal 404 of a hosted path that is not served, or of an unknown path of the API; 405 for another method */
+  #assertRoute(method: string, path: string): void {
+    const routes = this.#routes.at(path);
+    const [first] = routes?.values() ?? [];
+    if (typeof first === "string" && !/^\/api\/v2\/(?!0x)[^/]+\/?$/i.test(path)) throw notServed(first, this.#served);
+    if (routes === undefined || typeof first === "string") {
+      // The router itself answers an unknown path.
+      if (isApiPath(path) || isOperatorPath(path)) throw noSuchPath();
+    } else if (!routes.has(method === "HEAD" ? "GET" : method))
+      throw methodNotAllowed(method, path, [...routes.keys()]);
+  }
+
   /** Returns the response. Throws or rejects with the error. */
   #answer(request: Request, target: string, path: string, caller: Caller): Response | Promise<Response> {
     const { id } = caller;
@@ -155,9 +187,9 @@ class Application implements App {
     caller.key = checkRequest(request, target, path, this.#deps);
     if (caller.key !== undefined) noteRequest(caller.key);
     if (path.startsWith(PLUGIN_PAGE)) throw noSuchPath();
-    if (request.method !== "GET") this.#checkMethod(request.method, path);
     const known = request.method === "GET" ? this.#ready.get(target) : undefined;
     if (known !== undefined) return this.#respond(target, known, request, caller);
+    this.#assertRoute(request.method, path);
     const made = this.#make(request, target, caller);
     return request.method === "HEAD" ? made.then(withoutBody) : made;
   }
@@ -268,15 +300,6 @@ function logRequest(
 const parameterNames = (operations: readonly Operation<OperationDeps>[]): ReadonlySet<string> =>
   new Set(operations.flatMap(({ query }) => Object.keys(query)));
 
-/** Finds the operation of a method and a path; HEAD has that of GET. */
-function operationFinder(operations: readonly Operation<OperationDeps>[]): Checks["operationOf"] {
-  const patterns = operations.map((operation) => ({ operation, pattern: patternOf(operation.path) }));
-  return (method, path) => {
-    const wanted = method === "HEAD" ? "GET" : method;
-    return patterns.find(({ operation, pattern }) => operation.method === wanted && pattern.test(path))?.operation;
-  };
-}
-
 interface Routed {
   readonly request: Request;
   readonly params: Readonly<Record<string, string>>;
@@ -370,18 +393,37 @@ function longestParameter(target: string): string {
   return longest.name.slice(0, 64) || "url";
 }
 
-/** @throws Refusal 405 if the path has routes, but none of this method */
-type CheckMethod = (method: string, path: string) => void;
+/** Operations, other routes, and what a hosted path that is not served is about. */
+type Routes = RouteTable<Operation<OperationDeps> | symbol | string>;
+/** A route that is no operation: of a document or a page. */
+const DOCUMENT_ROUTE = Symbol("document");
+
+function routesOf(
+  operations: readonly Operation<OperationDeps>[],
+  all: readonly { readonly method: string; readonly path: string }[],
+): Routes {
+  const own = operations.map((route) => ({ method: route.method, path: route.path, route }));
+  const known = new Set(own.map(({ method, path }) => `${method} ${path}`));
+  const others = all.filter(({ method, path }) => !known.has(`${method} ${path}`));
+  return new RouteTable<Operation<OperationDeps> | symbol | string>([
+    ...own,
+    ...others.map(({ method, path }) => ({ method, path, route: DOCUMENT_ROUTE })),
+    ...NOT_SERVED.map(({ path, what }) => ({ method: "any", path: API_PREFIX + path, route: what })),
+  ]);
+}
+
+/** @throws Refusal 404 or 405 if the path has no route of this method */
+type AssertRoute = (method: string, path: string) => void;
 
 function createRoutes(
   deps: AppDeps,
   operations: readonly Operation<OperationDeps>[],
-  checkMethod: CheckMethod,
+  assertRoute: AssertRoute,
 ): Elysia {
   /** The error of a request without a route: a 405 if the path has other methods. */
   const notFound = ({ method, url }: Request): unknown => {
     try {
-      checkMethod(method, pathOf(targetOf(url)));
+      assertRoute(method, pathOf(targetOf(url)));
     } catch (error) {
       return error;
     }

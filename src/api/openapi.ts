@@ -52,6 +52,7 @@ export const HEADERS = {
   ),
   RateLimit: header("What is left of the key's rate, and the seconds until it is whole again", '"minute";r=5990;t=1'),
   RateLimitPolicy: header("The key's rate: requests in a window of so many seconds", '"minute";q=6000;w=60'),
+  Covered: header("Collections of the chain that are indexed here, of which the answer is", "12 collections"),
   Deprecation: header("Since when a parameter of the request is deprecated (RFC 9745), if one is", "@1795824000"),
   Link: header(
     "The page that says what to do instead",
@@ -158,10 +159,10 @@ export function schemasOf(operations: readonly Operation<never>[], wire: WireTyp
 }
 
 const parametersIn = (place: "path" | "query", parameters: Parameters) =>
-  Object.entries(parameters).map(([name, { schema, description, example, deprecated }]) => ({
+  Object.entries(parameters).map(([name, { schema, description, example, deprecated, isRequired = false }]) => ({
     name,
     in: place,
-    required: place === "path",
+    required: place === "path" || isRequired,
     schema,
     description,
     example,
@@ -177,7 +178,8 @@ export function detailOf(operation: Operation<never>, wire: WireTypes): object {
   const read = scope === undefined || isUpgrade === true ? {} : READ;
   const rate = scope === undefined || isUpgrade === true ? {} : RATE;
   const isDeprecating = Object.values(query).some(({ deprecated }) => deprecated !== undefined);
-  const given = { ...read, ...rate, ...(isDeprecating ? DEPRECATED : {}) };
+  const covered: HeaderNames = operation.isOfCovered === true ? { "x-covered": "Covered" } : {};
+  const given = { ...read, ...rate, ...covered, ...(isDeprecating ? DEPRECATED : {}) };
   const names = { ...given, ...(isCached ? CACHED : NOT_CACHED), ...(hasBlock === true ? AS_OF : {}) };
   const refusal = (status: ErrorStatus) => ({
     description: ERRORS[status],

@@ -4,10 +4,11 @@
  */
 import { LRUCache } from "lru-cache";
 import { type Clock, withTimeout } from "../core/clock.ts";
-import type { Address, Hash } from "../core/hex.ts";
+import { type Address, type Hash, toAddress } from "../core/hex.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
+import { TRANSFER_BATCH, TRANSFER_SINGLE } from "../rpc/decode/transfer-topics.ts";
 import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
-import type { ChainReader } from "../rpc/port.ts";
+import type { ChainLog, ChainReader } from "../rpc/port.ts";
 import { firstUnlinked, numbersBetween } from "./branch.ts";
 import type { PublishedChain } from "./view.ts";
 
@@ -22,7 +23,7 @@ const MAX_LOGS = 100_000;
 /** Memory for transactions, and about what a block and a log of it take. */
 const MAX_BYTES = 8 << 20;
 const BLOCK_BYTES = 200;
-const LOG_BYTES = 150;
+const LOG_BYTES = 400;
 
 /** Where a log is. */
 interface LogRef {
@@ -37,14 +38,30 @@ interface WantedFacts {
   readonly transactions: boolean;
 }
 
+/** What the node tells of a log beside its transfer. */
+interface LogOrigin {
+  readonly blockHash: Hash;
+  readonly transaction: Hash;
+  /** Index of the transaction in its block. */
+  readonly transactionIndex: number;
+  /** True if the log moves several tokens. */
+  readonly isBatch: boolean;
+  /** The address that an ERC-1155 log names as the operator. */
+  readonly operator: Address | undefined;
+}
+
 interface FactsOfLog {
   /** Seconds since the epoch. */
   readonly time: number | undefined;
   readonly transaction: Hash | undefined;
+  /** Undefined if the node doesn't tell it, or two transactions have a log of this index. */
+  readonly origin: LogOrigin | undefined;
+  /** True if the logs of its block were read, so that what is not known won't be known later. */
+  readonly isRead: boolean;
 }
 
 /** By log index. Undefined if two transactions have a log of this index, as a bridge's may. */
-type Transactions = ReadonlyMap<number, Hash | undefined>;
+type Transactions = ReadonlyMap<number, LogOrigin | undefined>;
 
 interface BlockFactsOptions {
   readonly reader: Pick<ChainReader, "header" | "headers" | "presentHeaders" | "logs">;
@@ -124,8 +141,23 @@ export class BlockFacts {
     await withTimeout(this.#options.clock, PAGE_WAIT_MS, reading());
     return logs.map(({ block, logIndex }) => ({
       time: headers.get(block)?.timestamp,
-      transaction: found.get(block)?.get(logIndex),
+      transaction: found.get(block)?.get(logIndex)?.transaction,
+      origin: found.get(block)?.get(logIndex),
+      isRead: found.has(block),
     }));
+  }
+
+  /** Calls of the node that the facts of a contract's logs in a block take: none for those in memory. */
+  callsFor(
+    address: Address,
+    block: number,
+    { times, transactions }: Omit<WantedFacts, "at">,
+  ): { readonly headers: number; readonly logs: number } {
+    const header = this.#options.view.header(block) ?? this.#headers.get(block);
+    const isFinal = this.#isFinal(block);
+    const headers = header === undefined && (times || (transactions && !isFinal)) ? 1 : 0;
+    const key = keyOfLogs(address, block, isFinal ? undefined : header?.hash);
+    return { headers, logs: transactions && !this.#transactions.has(key) ? 1 : 0 };
   }
 
   /** Adds the headers of the blocks to `found`, as they come. */
@@ -178,19 +210,30 @@ export class BlockFacts {
 
   /** @param hash of a block that may be reverted */
   async #transactionsOf(address: Address, block: number, hash: Hash | undefined): Promise<Transactions | undefined> {
-    const key = `${address}/${block}/${hash}`;
+    const key = keyOfLogs(address, block, hash);
     const known = this.#transactions.get(key);
     if (known !== undefined) return known;
     const range = { fromBlock: block, toBlock: block };
     const { reader } = this.#options;
     const logs = await reader.logs({ ...range, addresses: [address], topics: NFT_TOPICS, maxLogs: MAX_LOGS });
     if (hash !== undefined && logs.some(({ blockHash }) => blockHash !== hash)) return undefined;
-    const transactions = new Map<number, Hash | undefined>();
-    for (const { logIndex, transactionHash } of logs) {
-      const isShared = (transactions.get(logIndex) ?? transactionHash) !== transactionHash;
-      transactions.set(logIndex, isShared ? undefined : transactionHash);
+    const transactions = new Map<number, LogOrigin | undefined>();
+    for (const log of logs) {
+      const { logIndex, transactionHash } = log;
+      const isShared = (transactions.get(logIndex)?.transaction ?? transactionHash) !== transactionHash;
+      transactions.set(logIndex, isShared ? undefined : originOf(log));
     }
     this.#transactions.set(key, transactions);
     return transactions;
   }
+}
+
+const keyOfLogs = (address: Address, block: number, hash: Hash | undefined): string => `${address}/${block}/${hash}`;
+
+function originOf({ blockHash, transactionHash, transactionIndex, topics: [topic, operator] }: ChainLog): LogOrigin {
+  const isOfAmounts = topic === TRANSFER_SINGLE || topic === TRANSFER_BATCH;
+  return {
+    ...{ blockHash, transaction: transactionHash, transactionIndex, isBatch: topic === TRANSFER_BATCH },
+    operator: isOfAmounts && operator !== undefined ? toAddress(`0x${operator.slice(26)}`) : undefined,
+  };
 }

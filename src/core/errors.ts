@@ -80,6 +80,7 @@ export const ERROR_CODES = [
   "invalid_api_key",
   "not_found",
   "not_a_contract",
+  "not_served",
   "no_pool",
   "low_liquidity",
   "not_a_token",

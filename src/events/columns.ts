@@ -269,6 +269,17 @@ function readWords(reader: Reader, count: number): WordColumn {
   return { words: 1, values: widen(width, base, count, reader) };
 }
 
+/** The addresses that encoded transfers name, 20 bytes each, without decoding the transfers. */
+export function addressesIn(bytes: Uint8Array): Uint8Array {
+  const reader = new Reader(bytes);
+  const format = reader.u8();
+  if (format !== TRANSFERS_FORMAT) throw new InvariantError(`transfer columns of unknown format ${format}`);
+  reader.u32();
+  const addressCount = reader.u32();
+  if (addressCount * 20 > bytes.length) throw new InvariantError("transfer columns are cut off");
+  return reader.raw(addressCount * 20);
+}
+
 /** Decodes columns. @throws InvariantError if they are cut off, too long or of an unknown format */
 export function decodeTransfers(bytes: Uint8Array): TransferColumns {
   const reader = new Reader(bytes);

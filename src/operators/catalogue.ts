@@ -51,6 +51,8 @@ export class Catalogue {
   readonly #rows = new Map<StreamName, Row>();
   /** Names of `#rows` in order. */
   #names: StreamName[] = [];
+  /** By chain, the streams that are followed; empty after a change. */
+  readonly #followed = new Map<number, readonly StreamName[]>();
   /** Streams that grew since their headline was read. */
   #grown = new Set<StreamName>();
   /** True once the headlines are being read. Until then no stream needs to be noted. */
@@ -108,6 +110,20 @@ export class Catalogue {
     return { entries, next: undefined };
   }
 
+  /** The collections of a chain that are followed, by address. The same list until one of any chain changes. */
+  async followed(chainId: number): Promise<readonly StreamName[]> {
+    await this.#read();
+    const known = this.#followed.get(chainId);
+    if (known !== undefined) return known;
+    const prefix = `nft/${chainId}/`;
+    const found = this.#names.filter((stream) => {
+      const row = stream.startsWith(prefix) ? this.#rows.get(stream) : undefined;
+      return row !== undefined && statusOf(row.state) === "following";
+    });
+    this.#followed.set(chainId, found);
+    return found;
+  }
+
   /** One collection; undefined if it was never requested. */
   async find(chainId: number, address: Address): Promise<ListedCollection | undefined> {
     return (await this.describe(chainId, address))?.entry;
@@ -159,7 +175,10 @@ export class Catalogue {
 
   #add(head: StreamHead): void {
     const row = rowOf(head);
-    if (row !== undefined) this.#rows.set(head.stream, row);
+    if (row === undefined) return;
+    const before = this.#rows.get(head.stream);
+    if (before === undefined || statusOf(before.state) !== statusOf(row.state)) this.#followed.clear();
+    this.#rows.set(head.stream, row);
   }
 
   #entryOf(stream: StreamName, { chain, address, state }: Row): ListedCollection {

@@ -16,6 +16,7 @@ import type { EventLog } from "../log/event-log.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
 import { AnswerCache } from "./answer-cache.ts";
 import type { PriceRecord, SeriesPoint } from "./models.ts";
+import { Pairs } from "./pairs.ts";
 import { DAY_SECONDS, PastFigures } from "./past-figures.ts";
 import {
   type NewestFacts,
@@ -71,6 +72,8 @@ export interface PriceLimits {
 
 export interface Prices {
   readonly chain: Chain;
+  /** Facts of tokens and pairs beside prices. */
+  readonly pairs: Pairs;
   /** Register it with the chain's follower. */
   readonly consumer: ChainConsumer;
   /**
@@ -106,6 +109,8 @@ export interface Prices {
    * @throws Refusal `invalid_parameter` for a range that is none or ends above the head
    */
   storedSeries(address: Address, range: SeriesRange): Promise<StoredSeries>;
+  /** The header of a block; undefined if the chain has none of this number. @throws AppError `chain_unavailable` */
+  header(block: number): Promise<BlockHeader | undefined>;
   /** True if a price at the head was requested in the last minute, or has a subscriber: clients wait for the newest block. */
   isAsked(): boolean;
   /**
@@ -139,6 +144,7 @@ export const createPrices = (deps: PricesDeps): Prices => new PriceService(deps)
 
 class PriceService implements Prices {
   readonly chain: Chain;
+  readonly pairs: Pairs;
   readonly consumer: ChainConsumer;
   readonly #deps: PricesDeps;
   readonly #markets: Markets;
@@ -189,6 +195,7 @@ class PriceService implements Prices {
     };
     this.#markets = markets;
     this.#stored = stored;
+    this.pairs = new Pairs({ chain, reader, exchanges, pastSource: () => markets.pastSource() });
     const isFresh = () => this.#isFresh;
     const isHeadFresh = () => clock.monotonic() - this.#headMs < FRESH_MS;
     const keptOr = async (request: PriceRequest, compute: () => Promise<PriceAnswer>) => {
@@ -399,6 +406,10 @@ class PriceService implements Prices {
     const first = blockOf(from ?? { time: end - DAY_SECONDS }) ?? Math.min(stored.book.first ?? last, last);
     if (first > last) throw invalidParameter("from", "must not be after to");
     return storedSeries(stored, address, { from: first, to: last, points });
+  }
+
+  header(block: number): Promise<BlockHeader | undefined> {
+    return this.#deps.reader.header(block);
   }
 
   stillCurrent(request: PriceRequest, asOf: BlockRef): (() => boolean) | undefined {

@@ -92,7 +92,7 @@ test("answers 405 to a WebSocket upgrade by another method than GET", async () =
 });
 
 test("answers unknown paths with 404, and reports a missing key first", async () => {
-  for (const path of ["/nope", "/api/v2/nope", "/api/v2/nft/", "/swagger/plugin", `${NFT}/more`]) {
+  for (const path of ["/nope", "/api/v2/nope", "/api/v2/nft/", "/swagger/plugin", `${NFT}/more/and/more`]) {
     for (const method of METHODS) expect([path, (await ask(method, path)).status]).toEqual([path, 404]);
   }
   const { status, text } = await ask("POST", NFT, { "x-api-key": "" });

@@ -10,6 +10,7 @@ const STATUSES: Readonly<Record<string, readonly string[]>> = {
   404: [
     "not_found",
     "not_a_contract",
+    "not_served",
     "no_pool",
     "low_liquidity",
     "not_a_token",

@@ -5,6 +5,7 @@
 import type { Static } from "@sinclair/typebox";
 import { isoTime } from "../../core/block-time.ts";
 import { invalidParameter } from "../../core/errors.ts";
+import type { Address } from "../../core/hex.ts";
 import { runInSlices } from "../../core/turns.ts";
 import type { Requester } from "../../core/work.ts";
 import type { TokenRef } from "../../events/columns.ts";
@@ -41,7 +42,7 @@ interface AskedPage {
 }
 
 /** A request that is being answered: where it reads, and how its cursors are signed. */
-interface Reading {
+export interface CollectionReading {
   readonly source: WalkSource;
   readonly runtime: NftChain;
   readonly requester: Requester;
@@ -57,7 +58,7 @@ export async function readingOf(
   { path, query, requester }: AskedPage,
   deps: ExploreDeps,
   filter: readonly (string | undefined)[],
-): Promise<Reading> {
+): Promise<CollectionReading> {
   const { chain, address: contract, runtime } = await requestedCollection(path, deps);
   const { chainId } = chain;
   const secret = `${deps.cursorSecret}/${JSON.stringify(filter)}`;
@@ -67,7 +68,7 @@ export async function readingOf(
     throw invalidParameter("as_of_block", "must be left out, or be the block of the cursor");
   }
   const source = { projections: deps.projections, chain: runtime.view, chainId, address: contract };
-  const cursorAt: Reading["cursorAt"] = ({ walk }, position) =>
+  const cursorAt: CollectionReading["cursorAt"] = ({ walk }, position) =>
     position === undefined ? null : signCursor({ ...walk, position, page: walk.page + 1, limit }, secret);
   return { source, runtime, requester, limit, cursor, asOf, cursorAt };
 }
@@ -78,8 +79,8 @@ export async function readingOf(
  * @param byPair true for a walk over pairs of token and owner
  */
 export async function respond<T>(
-  { source, cursor, asOf: block, runtime, requester }: Reading,
-  deps: ExploreDeps,
+  { source, cursor, asOf: block, runtime, requester }: Omit<CollectionReading, "cursorAt" | "limit">,
+  deps: Pick<ExploreDeps, "explorer" | "isStale">,
   byPair: boolean,
   read: (start: StartedWalk) => Promise<T>,
 ) {
@@ -92,7 +93,7 @@ export async function respond<T>(
   return { body, start, headers, asOf };
 }
 
-type RecordModel = Static<typeof NftRecord>;
+export type RecordModel = Static<typeof NftRecord>;
 
 interface Records {
   readonly collection: Collection;
@@ -100,11 +101,12 @@ interface Records {
   readonly facts: readonly RecordFacts[];
 }
 
-/** The records of a page, as the listing has them. */
+/** The records of a page, as the listing has them. @param hex true for token ids in hex */
 export async function recordsFor(
   { collection, entries, facts }: Records,
-  { source, runtime }: Reading,
-  deps: ExploreDeps,
+  { source, runtime }: Pick<CollectionReading, "source" | "runtime">,
+  deps: Pick<ExploreDeps, "namesOf" | "wireTypes">,
+  hex = false,
 ): Promise<RecordModel[]> {
   const { chainId, address: contract } = source;
   const names = await namesFor(deps, runtime, {
@@ -112,8 +114,8 @@ export async function recordsFor(
     address: contract,
     name: collection.identified?.name ?? null,
   });
-  const isNative = deps.wireTypes === "native";
-  const records = recordsOf({ address: contract, collection, names }, entries, facts, isNative);
+  const style = { native: deps.wireTypes === "native", hex };
+  const records = recordsOf({ address: contract, collection, names }, entries, facts, style);
   return (await runInSlices(records)) as RecordModel[];
 }
 
@@ -122,7 +124,7 @@ export const pageFacts = () => ({ normalizeMetadata: true, mediaItems: true, asO
 
 /** The traits of a collection's listing at the walk's block, by its metadata as it is now. */
 export async function traitIndex(
-  { source, runtime }: Reading,
+  { source, runtime }: CollectionReading,
   start: StartedWalk,
   { clock, explorer }: ExploreDeps,
 ): ReturnType<TraitIndexes["of"]> {
@@ -149,7 +151,11 @@ interface TokenReading {
 const MAX_OUTCOMES = 100;
 
 /** The record of a token, if it exists at the block, and the attempts to fetch its metadata. */
-export async function recordOfToken(reading: Reading, deps: ExploreDeps, { start, token, knownAt }: TokenReading) {
+export async function recordOfToken(
+  reading: CollectionReading,
+  deps: ExploreDeps,
+  { start, token, knownAt }: TokenReading,
+) {
   const { source, runtime } = reading;
   const collection = collectionAt(await currentCollection(source, start.walk), start.walk.block);
   const entry = entryOfToken(collection.ledger, token, start.walk.block);
@@ -170,25 +176,28 @@ interface TransfersWanted extends TransferQuery {
 }
 
 /**
- * Most calls for the blocks of one page. A block costs a call for its header, and another one for its logs if the client asks
- * for transactions. The reader also asks for the walk's block before and after each fifty headers, and repeats a failed call for
- * one block in ten. All of that stays below the 100 calls of a question, and half of it below its 64 requests for logs.
+ * Most calls for the blocks of one page, and requests for logs among them. A block costs a call for its header, and another one for
+ * its logs if the client asks for transactions. The reader also asks for the walk's block before and after each fifty headers, and
+ * repeats a failed call for one block in ten. All of that stays below the 100 calls of a question, and below its 64 requests for logs.
  */
 const MAX_BLOCK_CALLS = 80;
+const MAX_BLOCK_LOGS = 40;
 
 /** Says which blocks a page has room for, in the order in which it is asked: those for which the node answers in bounds. */
-function roomForBlocks(
+export function roomForBlocks(
   { blockFacts }: Pick<NftChain, "blockFacts">,
-  { times, transactions }: TransfersWanted,
+  address: Address,
+  wanted: { readonly times: boolean; readonly transactions: boolean },
 ): (block: number) => boolean {
   const taken = new Set<number>();
-  let calls = 0;
+  let [calls, logs] = [0, 0];
   return (block) => {
     if (taken.has(block)) return true;
-    const own = transactions ? 2 : Number(times && blockFacts.timeOf(block) === undefined);
-    if (calls + own > MAX_BLOCK_CALLS) return false;
+    const own = blockFacts.callsFor(address, block, wanted);
+    if (calls + own.headers + own.logs > MAX_BLOCK_CALLS || logs + own.logs > MAX_BLOCK_LOGS) return false;
     taken.add(block);
-    calls += own;
+    calls += own.headers + own.logs;
+    logs += own.logs;
     return true;
   };
 }
@@ -205,11 +214,11 @@ export async function transfersAnswer(asked: AskedPage, deps: ExploreDeps, wante
   } = await respond(reading, deps, false, (start) =>
     transfersPage(source, start, wanted, {
       ...{ isFirst: cursor === undefined, limit },
-      takes: roomForBlocks(runtime, wanted),
+      takes: roomForBlocks(runtime, source.address, wanted),
     }),
   );
   const facts = await factsOfTransfers(reading, deps, { start, page, wanted });
-  const result = page.transfers.map(({ id, amount, ...one }, i) => {
+  const result = page.transfers.map(({ id, amount, kind: _, ...one }, i) => {
     const { time: seconds = runtime.blockFacts.timeOf(one.block), transaction = null } = facts?.[i] ?? {};
     const transfer = {
       ...one,
@@ -224,17 +233,17 @@ export async function transfersAnswer(asked: AskedPage, deps: ExploreDeps, wante
 
 interface FactsWanted {
   readonly start: StartedWalk;
-  readonly page: TransfersPage;
-  readonly wanted: TransfersWanted;
+  readonly page: Pick<TransfersPage, "transfers">;
+  readonly wanted: Pick<TransfersWanted, "times" | "transactions">;
 }
 
 /**
  * Waits for the node, in the turn of the key; undefined if nothing is asked of it.
  * @throws Refusal `cursor_reorged`
  */
-async function factsOfTransfers(
-  { source, runtime, requester }: Reading,
-  { explorer }: ExploreDeps,
+export async function factsOfTransfers(
+  { source, runtime, requester }: Pick<CollectionReading, "source" | "runtime" | "requester">,
+  { explorer }: Pick<ExploreDeps, "explorer">,
   { start, page: { transfers }, wanted }: FactsWanted,
 ): Promise<readonly LogFacts[] | undefined> {
   const { blockFacts } = runtime;

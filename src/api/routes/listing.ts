@@ -2,6 +2,7 @@
  * The listing of a collection, and its preview pictures. A request for an unknown contract requests its indexing. The
  * listing reads no chain data itself.
  */
+import type { Chain } from "../../chains/chains.ts";
 import type { Clock } from "../../core/clock.ts";
 import { Refusal } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
@@ -14,6 +15,7 @@ import type { Demand } from "../../nft/indexing/demand.ts";
 import { ruleOfWords } from "../../nft/indexing/word-rules.ts";
 import { finishPage } from "../../nft/listings/pages.ts";
 import type { KnownFacts } from "../../nft/metadata/page.ts";
+import type { Walk } from "../../nft/walks/cursor.ts";
 import { currentPlan } from "../../nft/walks/sliced-plan.ts";
 import { currentCollection } from "../../nft/walks/snapshot.ts";
 import {
@@ -101,7 +103,37 @@ const getContractNfts = (maxPageSize: number): Operation<ListingDeps> =>
     handle: async ({ path, query, requester }, deps) => listed(path.address, query, requester, deps),
   });
 
-async function listed(
+interface WantedContract {
+  readonly chain: Chain;
+  readonly address: Address;
+  /** The walk of a cursor. */
+  readonly walk: (Walk & { readonly block: number }) | undefined;
+}
+
+/**
+ * The collection of a contract that a client asks about. If it is not indexed, its indexing is requested.
+ * @throws Refusal 404 `not_a_contract`, 429 beyond the key's share of new collections, 503
+ */
+export async function wantedCollection(
+  { chain, address, walk }: WantedContract,
+  requester: Requester,
+  deps: Pick<ListingDeps, "projections" | "demand" | "nftChain">,
+) {
+  const { chainId } = chain;
+  const runtime = enabledChain(chain, deps);
+  const source = { projections: deps.projections, chain: runtime.view, chainId, address };
+  const collection = await currentCollection(source, walk);
+  const verdict = await deps.demand.request({ chainId, address }, collection, requester);
+  if (collection.status === "not_a_contract" || verdict === "not_a_contract") {
+    throw new Refusal("not_a_contract", `address: there is no contract at ${address} on ${chain.name}`);
+  }
+  // Nothing is known, and nothing can be learned: an answer would say SYNCING without end.
+  if (collection.status === "syncing" && collection.end === undefined) assertReachable(chain, runtime.trouble());
+  return { source, runtime, collection };
+}
+
+/** A page of a listing, as bytes that are made once. */
+export async function listed(
   address: Address,
   query: ListingQuery,
   requester: Requester,
@@ -110,18 +142,10 @@ async function listed(
   const { projections, clock, cursorSecret } = deps;
   const { chain } = query;
   const { chainId } = chain;
-  const from =
-    // An empty cursor is the same as none. A cursor fixes the parameters of its first page.
-    query.cursor ? { cursor: walkOf(query.cursor, cursorSecret, { chainId, address }) } : { first: firstPage(query) };
-  const runtime = enabledChain(chain, deps);
-  const source = { projections, chain: runtime.view, chainId, address };
-  const collection = await currentCollection(source, "cursor" in from ? from.cursor : undefined);
-  const verdict = await deps.demand.request({ chainId, address }, collection, requester);
-  if (collection.status === "not_a_contract" || verdict === "not_a_contract") {
-    throw new Refusal("not_a_contract", `address: there is no contract at ${address} on ${chain.name}`);
-  }
-  // Nothing is known, and nothing can be learned: an answer would say SYNCING without end.
-  if (collection.status === "syncing" && collection.end === undefined) assertReachable(chain, runtime.trouble());
+  // An empty cursor is the same as none. A cursor fixes the parameters of its first page.
+  const walk = query.cursor ? walkOf(query.cursor, cursorSecret, { chainId, address }) : undefined;
+  const from = walk === undefined ? { first: firstPage(query) } : { cursor: walk };
+  const { source, runtime, collection } = await wantedCollection({ chain, address, walk }, requester, deps);
   const plan = await currentPlan(source, collection, from);
   const metadataVersion = runtime.metadataVersion(address);
   const facts = {

@@ -71,8 +71,8 @@ export const Media = named(
 );
 
 /** A whole number: a string of digits, or a number with `native`. */
-const count = (description: string) => eitherForm(digits(description), int64(description));
-const flagText = (description: string) =>
+export const wireCount = (description: string) => eitherForm(digits(description), int64(description));
+export const flagText = (description: string) =>
   eitherForm(oneOf(["true", "false"], description), Type.Boolean({ description }));
 
 export const NftRecord = named(
@@ -110,8 +110,8 @@ export const NftPage = named(
   Type.Object({
     status: oneOf(wireValues(LISTING_WORDS), glossaryOf(LISTING_WORDS)),
     total: eitherForm(nullable(digits(TOTAL)), nullable(int64(TOTAL))),
-    page: count("Number of the page along the cursor, from 0"),
-    page_size: count("The page size in effect"),
+    page: wireCount("Number of the page along the cursor, from 0"),
+    page_size: wireCount("The page size in effect"),
     cursor: nullableText("Cursor of the next page; null on the last page"),
     result: Type.Array(NftRecord),
   }),
@@ -136,14 +136,15 @@ export const MEDIA_EXAMPLE: Static<typeof Media> = {
   media_collection: { low: sized(100), medium: sized(250), high: sized(500) },
 };
 
-const exampleOfForm = (isNative: boolean) => ({
+/** Numbers and flags as the wire types have them. */
+export const wireForm = (isNative: boolean) => ({
   count: (value: number) => (isNative ? value : String(value)),
   flag: (value: boolean) => (isNative ? value : value ? ("true" as const) : ("false" as const)),
 });
 
 /** An example of a record with the given wire types. */
 export function recordExample(wire: WireTypes): Static<typeof NftRecord> {
-  const form = exampleOfForm(wire === "native");
+  const form = wireForm(wire === "native");
   return {
     token_address: NFT_ADDRESS,
     token_id: "1234",
@@ -178,7 +179,7 @@ export function recordExample(wire: WireTypes): Static<typeof NftRecord> {
 }
 
 export function pageExample(wire: WireTypes): Static<typeof NftPage> {
-  const { count: number } = exampleOfForm(wire === "native");
+  const { count: number } = wireForm(wire === "native");
   return {
     status: "SYNCED",
     total: number(9_998),

@@ -24,6 +24,20 @@ export interface LogFacts {
   /** Time of its block, in seconds since the epoch; undefined if the node does not tell it soon enough. */
   readonly time: number | undefined;
   readonly transaction: Hash | undefined;
+  /** Undefined if the node doesn't tell it, or two transactions have a log of this index. */
+  readonly origin:
+    | {
+        readonly blockHash: Hash;
+        readonly transaction: Hash;
+        readonly transactionIndex: number;
+        /** True if the log moves several tokens. */
+        readonly isBatch: boolean;
+        /** The address that an ERC-1155 log names as the operator. */
+        readonly operator: Address | undefined;
+      }
+    | undefined;
+  /** True if the logs of its block were read, so that what is not known won't be known later. */
+  readonly isRead: boolean;
 }
 
 /** The parts of an enabled chain that the listing needs. */
@@ -37,6 +51,12 @@ export interface NftChain {
   /** Times of blocks and transactions of logs. */
   readonly blockFacts: {
     timeOf(block: number): number | undefined;
+    /** Calls of the node that the facts of a contract's logs in a block take: none for those in memory. */
+    callsFor(
+      address: Address,
+      block: number,
+      wanted: { readonly times: boolean; readonly transactions: boolean },
+    ): { readonly headers: number; readonly logs: number };
     /** Reads facts of logs from the node. `at` is a known block whose branch they are on; undefined for final ones. */
     read(
       address: Address,

@@ -140,6 +140,7 @@ const STATUSES: Readonly<Record<ErrorCode, number>> = {
   forbidden: 403,
   not_found: 404,
   not_a_contract: 404,
+  not_served: 404,
   no_pool: 404,
   low_liquidity: 404,
   not_a_token: 404,

@@ -34,7 +34,7 @@ export interface OperationRequest<Path extends Parameters, Query extends Paramet
 
 /** The facts of an operation that need no types. */
 interface OperationFacts {
-  readonly method: "GET" | "POST" | "DELETE";
+  readonly method: "GET" | "POST" | "PUT" | "DELETE";
   /** With `:name` for its parameters. */
   readonly path: string;
   /** The least scope of a key; undefined for operations without a key. */
@@ -48,6 +48,8 @@ interface OperationFacts {
   readonly errorExamples?: Partial<Record<ErrorStatus, object>>;
   /** True if the answer is valid for a block, which headers name. */
   readonly hasBlock?: boolean;
+  /** True if a header says of how many collections the answer is. */
+  readonly isOfCovered?: boolean;
   /** True if a success is the switch to another protocol, which the server does before the router. */
   readonly isUpgrade?: boolean;
 }

@@ -31,6 +31,10 @@ export interface Parameter<T> extends Shown {
   readonly schema: ParameterSchema;
   /** True if a cursor fixes the value of its first page, so that what a request with a cursor gives is ignored. */
   readonly isFixedByCursor?: true;
+  /** True if a request without it is refused. */
+  readonly isRequired?: true;
+  /** True for a list: `name=a&name=b`, `name[]=a` and `name=a,b` say the same. */
+  readonly isList?: true;
   /** @param texts in the order of the query string; none if it is absent. @throws Refusal 400 */
   parse(texts: readonly string[], name: string): T;
 }
@@ -40,6 +44,16 @@ export const fixedByCursor = <P extends Parameters>(parameters: P): P =>
   Object.fromEntries(
     Object.entries(parameters).map(([name, one]) => [name, { ...one, isFixedByCursor: true }]),
   ) as unknown as P;
+
+/** A parameter that a request must have. */
+export const required = <T>(parameter: Parameter<T>): Parameter<NonNullable<T>> => ({
+  ...parameter,
+  isRequired: true,
+  parse: (texts, name) => {
+    if (texts.length === 0) throw invalidParameter(name, `is missing; for example ${String(parameter.example)}`);
+    return parameter.parse(texts, name) as NonNullable<T>;
+  },
+});
 
 export type Parameters = Readonly<Record<string, Parameter<unknown>>>;
 /** The parsed values of parameters. */
@@ -230,6 +244,22 @@ export function parseTime(text: string): number | undefined {
   return Number.isNaN(ms) || ms < 0 ? undefined : Math.floor(ms / 1_000);
 }
 
+/** Addresses in the order given, each once; none if the parameter is absent. */
+export const addressList = (
+  { max }: { readonly max: number },
+  shown: Omit<Shown, "example">,
+  example: string,
+): Parameter<readonly Address[]> => ({
+  ...shown,
+  example: [example],
+  isList: true,
+  schema: { type: "array", items: { type: "string", pattern: "^0x[0-9a-fA-F]{40}$" }, maxItems: max },
+  parse: (texts, name) => {
+    if (texts.length > max) throw invalidParameter(name, `must have at most ${max} addresses`);
+    return [...new Set(texts.map((text) => addressOf(text, name)))];
+  },
+});
+
 /** @param name of the parameter, for the error. @throws Refusal 400 for a chain that is none */
 export function chainNamed(text: string, name = "chain"): Chain {
   return chainOrDefault.parse([text], name);
@@ -299,6 +329,18 @@ export const tokenIdPart: Parameter<bigint> = segment(
   tokenId,
 );
 
+/** A token id in decimal, or in hex with 0x. */
+export const anyTokenIdPart: Parameter<bigint> = segment(
+  { type: "string", pattern: "^(?:[0-9]{1,78}|0x[0-9a-fA-F]{1,64})$" },
+  { description: "Token id, decimal or as 0x…", example: "1" },
+  anyTokenId,
+);
+
+/** Returns a token id in decimal or in hex. @throws Refusal 400 */
+export function anyTokenId(text: string, name: string): bigint {
+  return /^0x[0-9a-fA-F]{1,64}$/.test(text) ? BigInt(text) : tokenId(text, name);
+}
+
 export const tokenIdParameter: Parameter<bigint | undefined> = parsedText(
   parseTokenId,
   { allowed: ID_ALLOWED, schema: ID_SCHEMA },
@@ -309,8 +351,17 @@ export const tokenIdParameter: Parameter<bigint | undefined> = parsedText(
 export function parseQuery<P extends Parameters>(search: string, parameters: P): ParsedValues<P> {
   const given = new URLSearchParams(search);
   const hasCursor = Boolean(given.get("cursor"));
-  return parsed(parameters, (name, { isFixedByCursor }) => (hasCursor && isFixedByCursor ? [] : given.getAll(name)));
+  return parsed(parameters, (name, { isFixedByCursor, isList }) => {
+    if (hasCursor && isFixedByCursor) return [];
+    return isList === true ? listTexts(given, name) : given.getAll(name);
+  });
 }
+
+/** `name`, or `name[]` or `name[0]`, as clients write lists. */
+const listName = (name: string): string => name.replace(/\[\d{0,4}\]$/, "");
+
+const listTexts = (given: URLSearchParams, name: string): string[] =>
+  [...given].flatMap(([key, text]) => (listName(key) === name ? text.split(",") : []));
 
 /** Parses the parts of a path. @throws Refusal 400 */
 export const parsePath = <P extends Parameters>(
@@ -343,7 +394,9 @@ const MAX_NAME_LENGTH = 64;
 /** Returns the header's value for a query string; undefined when all parameters are known. */
 export function unknownParameters(search: string, known: Parameters): string | undefined {
   const names = new Set(new URLSearchParams(search).keys());
-  const unknown = [...names].filter((name) => name !== "" && !Object.hasOwn(known, name));
+  const isKnown = (name: string): boolean =>
+    Object.hasOwn(known, name) || (Object.hasOwn(known, listName(name)) && known[listName(name)]?.isList === true);
+  const unknown = [...names].filter((name) => name !== "" && !isKnown(name));
   return unknown.length === 0 ? undefined : unknown.slice(0, MAX_NAMED).map(shortened).join(", ");
 }
 

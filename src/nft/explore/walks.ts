@@ -8,7 +8,8 @@ import { kindsOf, NEWEST, readHistory, type TokenTransfer } from "../ledger/hist
 import type { Ledger } from "../ledger/ledger.ts";
 import { readOwned } from "../ledger/owned.ts";
 import type { Position } from "../ledger/rows.ts";
-import { readTransfers, type Transfer } from "../ledger/transfers.ts";
+import { readTokenHolders } from "../ledger/token-holders.ts";
+import { readTransfers, readTransfersUp, type Transfer } from "../ledger/transfers.ts";
 import { positionOf } from "../walks/plan.ts";
 import { currentCollection, ledgerOf, type WalkSource } from "../walks/snapshot.ts";
 import { batchesOf, numberOfPlace, placeOfNumber, readKept, type StartedWalk } from "../walks/walk.ts";
@@ -111,33 +112,63 @@ export interface TransferQuery {
 
 export type TransfersPage = PageOf<Transfer>;
 
+/**
+ * Returns the holders of a token from the walk's place on, those who came last first.
+ * @throws Refusal `cursor_reorged` if the block is lost
+ */
+export function holdersPage(
+  source: WalkSource,
+  start: StartedWalk,
+  id: bigint,
+  { isFirst, limit }: { readonly isFirst: boolean; readonly limit: number },
+): Promise<{
+  readonly collection: Collection;
+  readonly entries: readonly Entry[];
+  readonly next: Position | undefined;
+}> {
+  const { block, position } = start.walk;
+  const from = isFirst || position === undefined ? undefined : ([position[0], position[1]] as const);
+  return readKept(source, start, function* (current) {
+    const collection = collectionAt(current, block);
+    const { entries, next } = yield* readTokenHolders(collection.ledger, id, { block, from, limit });
+    return { collection, entries, next: next && ([next[0], next[1], 0, 0] as const) };
+  });
+}
+
 interface TransfersPageOptions {
   readonly isFirst: boolean;
   readonly limit: number;
+  /** True for the oldest first. */
+  readonly isRising?: boolean;
+  /** The lowest block. Default: the first one. */
+  readonly fromBlock?: number | undefined;
   /** As for `readTransfers`. */
   readonly takes?: (block: number) => boolean;
 }
 
 /**
- * Returns transfers of a collection, newest first, from the walk's place on, through all contracts that were at its
- * address. Its last number counts them, the present one last.
+ * Returns transfers of a collection, newest first unless `isRising`, from the walk's place on, through all contracts that
+ * were at its address. The place's last number counts them, the present one last.
  * @throws Refusal `cursor_reorged` if the block is lost
  */
 export async function transfersPage(
   source: WalkSource,
   start: StartedWalk,
   query: TransferQuery,
-  { isFirst, limit, takes }: TransfersPageOptions,
+  { isFirst, limit, takes, fromBlock, isRising = false }: TransfersPageOptions,
 ): Promise<TransfersPage> {
   const { block, position } = start.walk;
   const page = await readKept(source, start, function* (collection): Generator<void, TransfersPage> {
     const ledgers = ledgersOf(collection);
     const transfers: TransfersPage["transfers"][number][] = [];
     const place = isFirst ? undefined : position;
-    for (let life = place?.[3] ?? ledgers.indexOf(ledgerOf(collection, start.walk)); life >= 0; life--) {
+    const last = ledgers.indexOf(ledgerOf(collection, start.walk));
+    const step = isRising ? 1 : -1;
+    for (let life = place?.[3] ?? (isRising ? 0 : last); life >= 0 && life <= last; life += step) {
       const ledger = ledgers[life] as Ledger;
       const from = place?.[3] === life ? ([place[0], place[1], place[2]] as const) : undefined;
-      const slice = yield* transfersOf(ledger, query, { block, from, limit: limit - transfers.length, takes });
+      const reading = { block, from, limit: limit - transfers.length, fromBlock, takes };
+      const slice = yield* transfersOf(ledger, query, reading, isRising);
       transfers.push(...named(ledger, slice.transfers));
       if (slice.next !== undefined) return { transfers, next: [...slice.next, life] };
     }
@@ -152,11 +183,12 @@ function* transfersOf(
   ledger: Ledger,
   { id, from, to }: TransferQuery,
   options: Parameters<typeof readTransfers>[2],
+  isRising: boolean,
 ): ReturnType<typeof readTransfers> {
   const indexOf = (party: Address | undefined) => (party === undefined ? undefined : ledger.addresses.find(party));
   const filter = { id, from: indexOf(from), to: indexOf(to) };
   if (filter.from === -1 || filter.to === -1) return { transfers: [], next: undefined };
-  return yield* readTransfers(ledger, filter, options);
+  return yield* (isRising ? readTransfersUp : readTransfers)(ledger, filter, options);
 }
 
 /** Transfers with their parties as addresses. */

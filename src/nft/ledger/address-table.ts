@@ -143,6 +143,14 @@ export class AddressTable {
     return `0x${Buffer.from(chunk.buffer, chunk.byteOffset + (row & CHUNK_MASK) * WORDS * 4, 20).toString("hex")}`;
   }
 
+  /** Calls `visit` with the words of the addresses from `from` up to `to`. */
+  visit(from: number, to: number, visit: (words: Int32Array, at: number) => void): void {
+    const end = Math.min(to, this.#table.count);
+    for (let row = from; row < end; row++) {
+      visit(this.#table.chunks[row >>> CHUNK_BITS] as Int32Array, (row & CHUNK_MASK) * WORDS);
+    }
+  }
+
   /** Copies the 20 bytes of an address to a place in `target`. */
   copy(row: number, target: Uint8Array, at: number): void {
     const chunk = this.#table.chunks[row >>> CHUNK_BITS] as Int32Array;

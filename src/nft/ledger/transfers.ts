@@ -3,7 +3,7 @@
  * ranges, merged in the order of the chain. A filter follows the list of a token, of a sender or of a receiver, so its
  * cost is the length of that list.
  */
-import { hasAmounts } from "../../events/columns.ts";
+import { hasAmounts, TransferKind } from "../../events/columns.ts";
 import type { Amount } from "./amounts.ts";
 import { NO_LOG } from "./balance-entries.ts";
 import { kindsOf } from "./history.ts";
@@ -21,6 +21,7 @@ export interface Transfer {
   readonly logIndex: number;
   readonly from: number;
   readonly to: number;
+  readonly kind: TransferKind;
   /** The first id of a range. */
   readonly id: Amount;
   /** The number of ids of a range. */
@@ -57,6 +58,8 @@ interface List {
   /** The newest transfer below a bound; below 0 for none, or `PAUSED`. */
   newest(bound: number): number;
   before(transfer: number): number;
+  /** True for a list of all transfers of the table. */
+  readonly isWhole?: true;
 }
 
 interface TransferReading {
@@ -64,6 +67,8 @@ interface TransferReading {
   /** `next` of the page before. The ledger must hold the same blocks up to `block`. */
   readonly from: TransferPlace | undefined;
   readonly limit: number;
+  /** The lowest block. Default: the first one. */
+  readonly fromBlock?: number | undefined;
   /** False for a block that the page has no room for: the page ends before its first transfer of it. */
   readonly takes?: ((block: number) => boolean) | undefined;
 }
@@ -78,7 +83,7 @@ function placeAt({ owners, balances, rows }: Ledger, block: number): TransferPla
 export function* readTransfers(
   ledger: Ledger,
   filter: TransferCriteria,
-  { block, from, limit, takes = () => true }: TransferReading,
+  { block, from, limit, fromBlock = 0, takes = () => true }: TransferReading,
 ): Generator<void, TransferSlice> {
   const place = from ?? placeAt(ledger, block);
   const lists = yield* listsOf(ledger, filter);
@@ -95,6 +100,7 @@ export function* readTransfers(
     if (looked % VALUES_PER_SLICE === VALUES_PER_SLICE - 1) yield;
     const head = newestOf(ledger, heads);
     const transfer = transferAt(ledger, head, filter.id);
+    if (transfer !== undefined && transfer.block < fromBlock) break;
     if (transfer !== undefined && isMatch(transfer, filter)) {
       if (!takes(transfer.block)) return { transfers, next: placeOf(heads) };
       transfers.push(transfer);
@@ -103,6 +109,85 @@ export function* readTransfers(
     if (head.at < 0) heads.splice(heads.indexOf(head), 1);
   }
   return { transfers, next: undefined };
+}
+
+/** A list of transfers from the oldest one on. */
+interface RisingList {
+  readonly table: Table;
+  /** The first transfer from `from` on; `end` for none. */
+  at(from: number): number;
+  readonly end: number;
+}
+
+/**
+ * Reads up to `limit` transfers at or before `block`, the oldest first, in slices. The lists lead from newer transfers to
+ * older ones, so the rest of a token's or a party's list is gone through for each page.
+ * @param from how many transfers of each table are passed
+ */
+export function* readTransfersUp(
+  ledger: Ledger,
+  filter: TransferCriteria,
+  { block, from: place, limit, fromBlock = 0, takes = () => true }: TransferReading,
+): Generator<void, TransferSlice> {
+  const most = placeAt(ledger, block);
+  const from = place ?? (fromBlock === 0 ? ([0, 0, 0] as const) : placeAt(ledger, Math.min(fromBlock - 1, block)));
+  const heads: RisingHead[] = [];
+  for (const list of yield* listsOf(ledger, filter)) {
+    const rising = yield* risingOf(list, from[list.table], most[list.table]);
+    const at = rising.at(from[list.table]);
+    if (at < rising.end) heads.push({ list: rising, at, order: 0 });
+  }
+  const transfers: Transfer[] = [];
+  /** How many transfers of each table are passed: of those without a list here, none is asked for. */
+  const passed: [number, number, number] = [...from];
+  for (let looked = 0; heads.length > 0; looked++) {
+    if (transfers.length === limit || looked === MAX_LOOKED_AT) return { transfers, next: passed };
+    if (looked % VALUES_PER_SLICE === VALUES_PER_SLICE - 1) yield;
+    const head = oldestOf(ledger, heads);
+    const transfer = transferAt(ledger, head, filter.id);
+    if (transfer !== undefined && isMatch(transfer, filter)) {
+      if (!takes(transfer.block)) return { transfers, next: passed };
+      transfers.push(transfer);
+    }
+    passed[head.list.table] = head.at + 1;
+    head.at = head.list.at(head.at + 1);
+    if (head.at >= head.list.end) heads.splice(heads.indexOf(head), 1);
+  }
+  return { transfers, next: undefined };
+}
+
+/** @param end bound of the transfers of the table */
+function* risingOf(list: List, from: number, end: number): Generator<void, RisingList> {
+  const { table } = list;
+  if (list.isWhole === true) return { table, at: (transfer) => Math.min(transfer, end), end };
+  const members: number[] = [];
+  let at = end === 0 ? -1 : list.newest(end);
+  for (; at === PAUSED; at = list.newest(end)) yield;
+  for (; at >= from; at = list.before(at)) {
+    members.push(at);
+    if (members.length % VALUES_PER_SLICE === 0) yield;
+  }
+  members.reverse();
+  return { table, at: (transfer) => members[firstAbove(members.length, (i) => members[i]! >= transfer)] ?? end, end };
+}
+
+interface RisingHead {
+  readonly list: RisingList;
+  at: number;
+  order: number;
+}
+
+/** The head that is first in the order of the chain. */
+function oldestOf(ledger: Ledger, heads: RisingHead[]): RisingHead {
+  if (heads.length === 1) return heads[0] as RisingHead;
+  for (const head of heads) head.order = orderOf(ledger, head);
+  return heads.reduce((a, b) => (b.order < a.order || (b.order === a.order && b.at < a.at) ? b : a));
+}
+
+/** A transfer by its table and its index there. */
+interface PlacedTransfer {
+  readonly list: { readonly table: Table };
+  readonly at: number;
 }
 
 /** The next transfer of a list. */
@@ -120,7 +205,7 @@ function newestOf(ledger: Ledger, heads: Head[]): Head {
 }
 
 /** The number of single-owner entries and ranges before a transfer. One of amounts comes before the next such fact. */
-function orderOf({ balances, rows: { ranges } }: Ledger, { list, at }: Head): number {
+function orderOf({ balances, rows: { ranges } }: Ledger, { list, at }: PlacedTransfer): number {
   if (list.table === BALANCES) return balances.factsBefore(at) - 0.5;
   if (list.table === RANGES) return at + (ranges[at] as IdRange).entryAt;
   return at + firstAbove(ranges.length, (range) => (ranges[range] as IdRange).entryAt > at);
@@ -136,22 +221,29 @@ const isMatch = ({ from, to }: Transfer, filter: TransferCriteria): boolean =>
   (filter.from === undefined || filter.from === from) && (filter.to === undefined || filter.to === to);
 
 /** @param id narrows a range to this id */
-function transferAt(ledger: Ledger, { list: { table }, at }: Head, id: bigint | undefined): Transfer | undefined {
+function transferAt(
+  ledger: Ledger,
+  { list: { table }, at }: PlacedTransfer,
+  id: bigint | undefined,
+): Transfer | undefined {
   const { owners, balances, rows, tokens } = ledger;
   if (table === OWNERS) {
     const [block, logIndex, slot] = [owners.block(at), owners.logIndex(at), owners.slot(at)];
-    return { block, logIndex, from: ledger.senderOf(at), to: owners.to(at), id: tokens.idAmount(slot), amount: 1 };
+    const [kind, tokenId] = [tokens.kind(slot), tokens.idAmount(slot)];
+    return { block, logIndex, from: ledger.senderOf(at), to: owners.to(at), kind, id: tokenId, amount: 1 };
   }
   if (table === RANGES) {
     const range = rows.ranges[at] as IdRange;
     const { block, logIndex, to } = range;
-    return { block, logIndex, from: 0, to, id: id ?? range.id, amount: id === undefined ? range.count : 1 };
+    const ids = { kind: TransferKind.erc721, id: id ?? range.id, amount: id === undefined ? range.count : 1 };
+    return { block, logIndex, from: 0, to, ...ids };
   }
   const logIndex = balances.logIndex(at);
   if (logIndex === NO_LOG) return undefined;
   const [from, to] = [balances.partyOf(2 * at), balances.partyOf(2 * at + 1)];
-  const tokenId = tokens.idAmount(balances.slotOf(at));
-  return { block: balances.block(at), logIndex, from, to, id: tokenId, amount: balances.amount(at) };
+  const slot = balances.slotOf(at);
+  const token = { kind: tokens.kind(slot), id: tokens.idAmount(slot) };
+  return { block: balances.block(at), logIndex, from, to, ...token, amount: balances.amount(at) };
 }
 
 /** The shortest lists that have all transfers of the filter. */
@@ -161,6 +253,7 @@ function* listsOf(ledger: Ledger, filter: TransferCriteria): Generator<void, Lis
     table,
     newest: (bound) => bound - 1,
     before: (transfer) => transfer - 1,
+    isWhole: true,
   });
   const { from, to } = filter;
   if (from === undefined && to === undefined) return [OWNERS, BALANCES, RANGES].map((table) => every(table as Table));

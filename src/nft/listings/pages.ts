@@ -36,7 +36,7 @@ export function* recordsOf(
   of: Parameters<typeof addRecords>[1],
   entries: readonly Entry[],
   facts: readonly RecordFacts[],
-  native: boolean,
+  style: { readonly native: boolean; readonly hex: boolean },
 ): Generator<void, object[]> {
   const records: object[] = [];
   for (let from = 0; from < facts.length; ) {
@@ -47,7 +47,7 @@ export function* recordsOf(
       characters += tokenUri.length + metadata.length + normalized.length + media.length;
     }
     out.start();
-    addRecords(out, of, entries.slice(from, to), facts.slice(from, to), { hex: false, native });
+    addRecords(out, of, entries.slice(from, to), facts.slice(from, to), style);
     records.push(...(JSON.parse(new TextDecoder().decode(out.view())) as object[]));
     from = to;
   }

@@ -2,10 +2,13 @@
  * An operator's request to fetch metadata again. It goes through the log, so it reaches the metadata worker in any
  * process.
  */
+import { LRUCache } from "lru-cache";
+import type { Clock } from "../../core/clock.ts";
 import type { Address } from "../../core/hex.ts";
 import { type MetadataOutdated, metadataStream } from "../../events/types.ts";
 import { appendWithRetry, type EventLog } from "../../log/event-log.ts";
 import { MAX_ID } from "./book.ts";
+import { MIN_REFRESH_MS } from "./retry-times.ts";
 
 const ATTEMPTS = 16;
 
@@ -30,4 +33,34 @@ export async function requestRefresh(
     return expectedVersion === 0 ? undefined : { stream, events, expectedVersion };
   });
   return version !== undefined;
+}
+
+interface ResyncOptions {
+  readonly log: EventLog;
+  readonly clock: Pick<Clock, "now" | "monotonic">;
+  /** The newest block that is known of a chain. */
+  readonly headOf: (chainId: number) => number;
+}
+
+/** Tokens whose request is remembered. */
+const MAX_REMEMBERED = 20_000;
+
+/**
+ * Has single tokens fetched again for clients, each at most once in ten minutes: a client may ask for any number of them,
+ * and each request is an event.
+ * @returns a function that resolves to the time of the request that counts, in ms since the epoch; undefined if no metadata
+ *   of the collection was fetched yet
+ */
+export function resyncs({ log, clock, headOf }: ResyncOptions) {
+  const asked = new LRUCache<string, { readonly at: number; readonly until: number }>({ max: MAX_REMEMBERED });
+  return async (chainId: number, address: Address, id: bigint): Promise<number | undefined> => {
+    const key = `${chainId}/${address}/${id}`;
+    const known = asked.get(key);
+    if (known !== undefined && clock.monotonic() < known.until) return known.at;
+    const at = clock.now();
+    asked.set(key, { at, until: clock.monotonic() + MIN_REFRESH_MS });
+    const isKnown = await requestRefresh(log, { chainId, address }, { ids: [id], block: headOf(chainId) });
+    if (!isKnown) asked.delete(key);
+    return isKnown ? at : undefined;
+  };
 }

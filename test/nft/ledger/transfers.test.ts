@@ -5,7 +5,7 @@ import { hasAmounts, TransferKind } from "../../../src/events/columns.ts";
 import { type Collection, evolve, initialState } from "../../../src/nft/collections/collection.ts";
 import { Ledger } from "../../../src/nft/ledger/ledger.ts";
 import { StateReader, StateWriter } from "../../../src/nft/ledger/state-codec.ts";
-import { readTransfers, type TransferPlace } from "../../../src/nft/ledger/transfers.ts";
+import { readTransfers, readTransfersUp, type TransferPlace } from "../../../src/nft/ledger/transfers.ts";
 import { multi, play, range, type Step, single, stepOf } from "../../support/histories.ts";
 import { type ModelTransfer, modelTransfers, type TransferRow } from "../../support/naive-ledger.ts";
 
@@ -15,8 +15,14 @@ interface Filter {
   readonly to?: number | undefined;
 }
 
-/** Reads all pages. */
-function walk({ ledger }: Collection, filter: Filter, block: number, limit: number): TransferRow[] {
+/** Reads all pages, the newest transfer first, or the oldest. */
+function walk(
+  { ledger }: Collection,
+  filter: Filter,
+  block: number,
+  limit: number,
+  { read = readTransfers, fromBlock = 0 } = {},
+): TransferRow[] {
   const name = (index: number) => Number(ledger.addresses.hex(index));
   const indexOf = (party: number | undefined) => {
     if (party === undefined) return undefined;
@@ -26,13 +32,13 @@ function walk({ ledger }: Collection, filter: Filter, block: number, limit: numb
   const all: TransferRow[] = [];
   if (from === -1 || to === -1) return all;
   for (let place: TransferPlace | undefined, isFirst = true; isFirst || place !== undefined; isFirst = false) {
-    const reading = readTransfers(ledger, { id: filter.id, from, to }, { block, from: place, limit });
+    const reading = read(ledger, { id: filter.id, from, to }, { block, from: place, limit, fromBlock });
     let step = reading.next();
     while (step.done !== true) step = reading.next();
     const { transfers, next } = step.value;
     expect(transfers.length).toBeLessThanOrEqual(limit);
     all.push(
-      ...transfers.map((one) => ({
+      ...transfers.map(({ kind: _, ...one }) => ({
         ...one,
         from: name(one.from),
         to: name(one.to),
@@ -77,7 +83,13 @@ function check(steps: readonly Step[], filter: Filter, limit: number): void {
     if (now !== undefined) walk(state, { from: 1 }, now, 3);
   }
   for (let block = 0; block <= head; block++) {
-    expect(walk(state, filter, block, limit)).toEqual(expected(transfers, filter, block));
+    const rows = expected(transfers, filter, block);
+    expect(walk(state, filter, block, limit)).toEqual(rows);
+    expect(walk(state, filter, block, limit, { read: readTransfersUp })).toEqual(rows.toReversed());
+    const fromBlock = Math.floor(block / 2);
+    const newer = rows.filter((row) => row.block >= fromBlock);
+    expect(walk(state, filter, block, limit, { fromBlock })).toEqual(newer);
+    expect(walk(state, filter, block, limit, { read: readTransfersUp, fromBlock })).toEqual(newer.toReversed());
   }
   expect(walk(restored(state), filter, head, limit)).toEqual(expected(transfers, filter, head));
 }

@@ -20,7 +20,7 @@ async function slicesOf(facts: RecordFacts): Promise<{ records: object[]; slices
   const { chain } = stillChain(collection);
   const { entries } = planPage({ chainId: 1, address: FILLED_ADDRESS }, collection, chain, first());
   const of = { address: FILLED_ADDRESS, collection, names: undefined };
-  const work = recordsOf(of, entries, Array(entries.length).fill(facts), false);
+  const work = recordsOf(of, entries, Array(entries.length).fill(facts), { native: false, hex: false });
   for (let slices = 1; ; slices++) {
     const { done, value } = work.next();
     if (done === true) return { records: value, slices };

@@ -1,4 +1,5 @@
 /** What a wallet holds, over all collections of a chain that are indexed here, in the hosted service's form. */
+import type { Static } from "@sinclair/typebox";
 import type { Chain } from "../../chains/chains.ts";
 import { LIMITS } from "../../config.ts";
 import { invalidParameter } from "../../core/errors.ts";
@@ -11,10 +12,12 @@ import { countOwned, type WalletPage, type WalletPart, walletPage } from "../../
 import { openCursor, signCursor, type Walk } from "../../nft/walks/cursor.ts";
 import { currentCollection } from "../../nft/walks/snapshot.ts";
 import { asOfBlock, enabledChain, responseHeaders } from "../wire/answered-block.ts";
+import { jsonHeaders } from "../wire/answers.ts";
 import { NFT_ADDRESS } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
 import { addressList, addressPart, flag, type ParsedValues } from "../wire/parameters.ts";
 import { API_PREFIX } from "../wire/paths.ts";
+import { cachedResponse, type RouteResponse } from "../wire/response-cache.ts";
 import { type RecordModel, recordsFor } from "./explore-answers.ts";
 import { OWNER_EXAMPLE } from "./explore-parameters.ts";
 import { WalletCollectionPage, walletCollectionsExample } from "./hosted-models.ts";
@@ -27,7 +30,7 @@ interface WalletDeps extends HostedNftDeps {
   readonly walletIndex: WalletIndex;
 }
 
-const { json } = operationsFor<WalletDeps>();
+const { cached } = operationsFor<WalletDeps>();
 
 /** Most contracts that one request may name. */
 const MAX_CONTRACTS = 100;
@@ -92,6 +95,8 @@ async function readPage(wallet: Wallet, deps: WalletDeps) {
   const of = { projections: deps.projections, chain: runtime.view, chainId };
   const isSyncing = await requested(chain, asked, requester, deps);
   const limit = cursor?.limit ?? query.limit;
+  // Taken before the reading: what changes during it makes its answer old.
+  const versions = { collections: deps.walletIndex.versionOf(chainId), chain: runtime.view.version };
   return deps.explorer.memory.run(requester, async () => {
     const followed = await deps.catalogue.followed(chainId);
     const wanted = new Set<string>(asked.map((address) => nftStream(chainId, address)));
@@ -105,7 +110,14 @@ async function readPage(wallet: Wallet, deps: WalletDeps) {
     const reading = { owner, addresses, cursor, asOfBlock: query.as_of_block, limit, accepts, isOneEach };
     const page = await walletPage(of, reading);
     const count = covered.length - page.skipped;
-    return { page, limit, runtime, isSyncing, covered: `${count} ${count === 1 ? "collection" : "collections"}` };
+    return {
+      page,
+      limit,
+      runtime,
+      isSyncing,
+      versions,
+      covered: `${count} ${count === 1 ? "collection" : "collections"}`,
+    };
   });
 }
 
@@ -122,6 +134,33 @@ async function requested(
     isSyncing ||= collection.status === "syncing";
   }
   return isSyncing;
+}
+
+/** Longest use of an answer. Its versions are checked each time; lists of names are not among them. */
+const KEPT_MS = 30_000;
+
+/** An answer that is given again until any collection of the chain, its head or the shown metadata changes. */
+function keptAnswer(
+  body: Static<typeof NftPage> | Static<typeof WalletCollectionPage>,
+  headers: Record<string, string>,
+  { wallet, read }: { readonly wallet: Wallet; readonly read: Read },
+  deps: WalletDeps,
+): RouteResponse {
+  const answer = cachedResponse(JSON.stringify(body), 200, jsonHeaders(headers));
+  if (read.isSyncing || headers["x-as-of-hash"] === undefined) return { answer };
+  const { runtime, page, versions } = read;
+  const { chainId } = wallet.query.chain;
+  const [trouble, isStale] = [runtime.trouble(), deps.isStale()];
+  const shown = page.parts.map(({ source: { address } }) => [address, runtime.metadataVersion(address)] as const);
+  const until = deps.clock.monotonic() + KEPT_MS;
+  const isCurrent = (): boolean =>
+    deps.walletIndex.versionOf(chainId) === versions.collections &&
+    runtime.view.version === versions.chain &&
+    shown.every(([address, version]) => runtime.metadataVersion(address) === version) &&
+    deps.isStale() === isStale &&
+    runtime.trouble() === trouble &&
+    deps.clock.monotonic() < until;
+  return { answer, isCurrent };
 }
 
 type Read = Awaited<ReturnType<typeof readPage>>;
@@ -147,7 +186,7 @@ async function enveloped(wallet: Wallet, { page, limit, runtime, isSyncing, cove
 }
 
 const getWalletNfts = (maxPageSize: number) =>
-  json({
+  cached({
     method: "GET",
     path: `${API_PREFIX}/:address/nft`,
     scope: "read",
@@ -180,13 +219,13 @@ const getWalletNfts = (maxPageSize: number) =>
           break;
         }
       }
-      return { body: { ...envelope, cursor: cursorOf(next), result }, headers };
+      return keptAnswer({ ...envelope, cursor: cursorOf(next), result }, headers, { wallet, read }, deps);
     },
   });
 
 const getWalletCollections = (maxPageSize: number) => {
   const { chain, limit, cursor, format, as_of_block, exclude_spam, token_addresses } = walletQuery(maxPageSize);
-  return json({
+  return cached({
     method: "GET",
     path: `${API_PREFIX}/:address/nft/collections`,
     scope: "read",
@@ -208,7 +247,7 @@ const getWalletCollections = (maxPageSize: number) => {
       const wallet = walletOf("collections", { owner, query, requester }, deps);
       const read = await readPage(wallet, deps);
       const { envelope, headers, cursorOf } = await enveloped(wallet, read, deps);
-      const result = [];
+      const result: Static<typeof WalletCollectionPage>["result"] = [];
       for (const part of read.page.parts) {
         const count = query.token_counts
           ? await deps.explorer.memory.run(requester, () => countOwned(part, owner))
@@ -216,7 +255,7 @@ const getWalletCollections = (maxPageSize: number) => {
         result.push({ ...(await collectionOf(part, read, deps)), ...(count === undefined ? {} : { count }) });
       }
       const { total: _, ...own } = envelope;
-      return { body: { ...own, cursor: cursorOf(read.page.next), result }, headers };
+      return keptAnswer({ ...own, cursor: cursorOf(read.page.next), result }, headers, { wallet, read }, deps);
     },
   });
 };

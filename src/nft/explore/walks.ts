@@ -66,8 +66,9 @@ export async function ownedEntries(
     const index = ledger.addresses.find(owner);
     // The zero address receives what is burned, and owns nothing.
     if (index <= 0 || position === undefined) return { collection, entries: [], places: [] };
-    yield* ledger.ownerParties.complete();
-    yield* ledger.balanceParties.complete();
+    for (const parties of [ledger.ownerParties, ledger.balanceParties]) {
+      if (!parties.isScanned) yield* parties.complete();
+    }
     return { collection, ...(yield* readOwned(ledger, index, { block, from: position, limit, matches })) };
   });
   // The reading may have built lists.

@@ -31,7 +31,7 @@ interface OwnedPairs {
 
 /**
  * Reads up to `limit` pairs of an owner that match, from a place on, in slices. Fewer if they are far apart. The caller must
- * have completed the lists of receivers.
+ * have completed the lists of receivers, but for those of small tables.
  * @param owner index of the address table
  */
 export function* readOwned(
@@ -98,6 +98,7 @@ interface Wanted {
 
 /** The transfers to an address that are wanted, in the order of the chain. */
 function* receivedBy(index: PartyIndex, owner: number, { from, to, isMember }: Wanted): Generator<void, Int32Array> {
+  if (index.isScanned) return index.scan(owner, from, to).filter(isMember);
   const received = new Int32Array(Math.min(to, index.count(RECEIVER, owner)));
   let start = received.length;
   if (start === 0) return received;

@@ -1,8 +1,8 @@
 /**
  * Runs the simulation until it breaks. `--seeds N [--from S] [--jobs J]`: N worlds, spread over J processes; prints how
  * often each kind of fault came about and fails when one never did, or when a seed fails, with the line that replays
- * it. `--seed S` runs one, `--list S,S,…` some. `--mutate` breaks the real code in named ways, each of which 500 seeds
- * at most must find.
+ * it. `--seed S` runs one, `--list S,S,…` some. `--prices`: the worlds of prices in place of those of collections.
+ * `--mutate` breaks the real code in named ways, each of which 500 seeds at most must find.
  */
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { FAULTS, FaultCounter } from "../test/support/simulation/fault-kinds.ts";
 import { MUTATIONS, type Mutation } from "../test/support/simulation/mutations.ts";
+import { simulatePrices } from "../test/support/simulation/price-world.ts";
 import { simulate } from "../test/support/simulation/world.ts";
 
 const ROOT = join(import.meta.dir, "..");
@@ -27,8 +28,11 @@ const { values } = parseArgs({
     only: { type: "string", default: "" },
     part: { type: "boolean", default: false },
     list: { type: "string", default: "" },
+    prices: { type: "boolean", default: false },
   },
 });
+const simulated = values.prices ? simulatePrices : simulate;
+const OF_PRICES = values.prices ? ["--prices"] : [];
 const number = (text: string): number => {
   const value = Number(text);
   if (!Number.isSafeInteger(value) || value < 1) throw new Error(`not a number of seeds: ${text}`);
@@ -36,7 +40,7 @@ const number = (text: string): number => {
 };
 
 async function runOne(seed: number): Promise<void> {
-  const { blocks, steps, faults } = await simulate(seed);
+  const { blocks, steps, faults } = await simulated(seed);
   const hits = [...faults.counts.values()].reduce((sum, count) => sum + count, 0);
   console.log(`seed ${seed}: ${blocks} blocks, ${steps} steps, ${hits} faults: the truth in the end`);
 }
@@ -46,10 +50,10 @@ async function runPart(seeds: readonly number[]): Promise<void> {
   const all = new FaultCounter();
   for (const seed of seeds) {
     try {
-      all.add((await simulate(seed)).faults);
+      all.add((await simulated(seed)).faults);
     } catch (error) {
       const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-      console.log(`seed ${seed} fails: bun scripts/simulate.ts --seed ${seed}\n${text}`);
+      console.log(`seed ${seed} fails: bun scripts/simulate.ts ${[...OF_PRICES, "--seed", seed].join(" ")}\n${text}`);
       process.exit(1);
     }
   }
@@ -81,7 +85,7 @@ async function runAll(from: number, count: number, jobs: number): Promise<boolea
     while (ok && next < end) {
       const [first, some] = [next, Math.min(CHUNK, end - next)];
       next += some;
-      const part = await spawn(ROOT, ["--part", "--from", String(first), "--seeds", String(some)]);
+      const part = await spawn(ROOT, ["--part", ...OF_PRICES, "--from", String(first), "--seeds", String(some)]);
       ok &&= part.ok;
       if (part.ok) all.add({ counts: new Map(JSON.parse(part.output)) } as FaultCounter);
       else console.log(part.output);
@@ -90,7 +94,7 @@ async function runAll(from: number, count: number, jobs: number): Promise<boolea
   await Promise.all(Array.from({ length: jobs }, work));
   if (!ok) return false;
   for (const fault of FAULTS) console.log(`${String(all.counts.get(fault)).padStart(9)}  ${fault}`);
-  const missing = all.missing();
+  const missing = values.prices ? [] : all.missing();
   if (missing.length > 0) console.log(`never came about: ${missing.join(", ")}`);
   console.log(`${count} seeds, ${jobs} processes, ${((performance.now() - started) / 1_000).toFixed(0)} s`);
   return missing.length === 0;
@@ -121,7 +125,8 @@ async function mutate(only: string, jobs: number): Promise<boolean> {
     for (let mutation = queue.shift(); mutation !== undefined; mutation = queue.shift()) {
       const started = performance.now();
       const folder = await breakCode(mutation);
-      const run = await spawn(folder, ["--part", "--seeds", String(MUTATION_SEEDS)]);
+      const ofPrices = mutation.isOfPrices === true ? ["--prices"] : [];
+      const run = await spawn(folder, ["--part", ...ofPrices, "--seeds", String(MUTATION_SEEDS)]);
       await rm(folder, { recursive: true, force: true });
       const seed = /seed (\d+) fails/.exec(run.output)?.[1];
       const seconds = ((performance.now() - started) / 1_000).toFixed(0);

@@ -4,11 +4,11 @@ import type { ChainView } from "../chain/consumer.ts";
 import { AppError } from "../core/errors.ts";
 import { runInSlices } from "../core/turns.ts";
 import type { ChainReader } from "../rpc/port.ts";
-import type { RunInSlot } from "./answer-cache.ts";
 import { averagedPools, TWAP_WINDOW, timeWeighted } from "./market/average.ts";
 import type { PricedBlock } from "./market/market.ts";
 import type { Quote, QuoteOptions } from "./market/quote.ts";
 import type { Rational } from "./market/rational.ts";
+import type { RunInSlot } from "./past-queue.ts";
 import { seriesBetween, undefinedIfUnreadable } from "./search/history.ts";
 import type { Markets } from "./search/markets.ts";
 

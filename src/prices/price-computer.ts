@@ -12,7 +12,6 @@ import type { Address } from "../core/hex.ts";
 import { startInTurns } from "../core/turns.ts";
 import { FairSlots, type Requester, type Shares, SingleFlight } from "../core/work.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
-import { pastQueue, type RunInSlot } from "./answer-cache.ts";
 import { Depths } from "./depth/depth.ts";
 import { idleRoute } from "./depth/idle.ts";
 import { cappedByHooks, cappedBySale, hooksLimitOf, limitOf } from "./depth/sale.ts";
@@ -32,6 +31,7 @@ import {
 import { format, type Rational } from "./market/rational.ts";
 import type { PriceRecord, UnconfirmedFigure } from "./models.ts";
 import { DAY_SECONDS, type PastFigure, type PastFigures } from "./past-figures.ts";
+import { pastQueue, type RunInSlot } from "./past-queue.ts";
 import {
   type PriceParameters,
   pairOf,

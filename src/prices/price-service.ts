@@ -3,6 +3,7 @@
  * cache, keyed by the published head's hash; a pure computation from the market in memory; a read from the node. Connects
  * the parts of the prices.
  */
+import { LRUCache } from "lru-cache";
 import type { ChainConsumer, ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
 import { Budget, type SharedWork, UNSHARED, undefinedIfOverBudget } from "../core/budget.ts";
@@ -14,7 +15,6 @@ import { NO_KEY, type Requester, SingleFlight } from "../core/work.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { BlockHeader, ChainReader } from "../rpc/port.ts";
-import { AnswerCache } from "./answer-cache.ts";
 import type { PriceRecord, SeriesPoint } from "./models.ts";
 import { Pairs } from "./pairs.ts";
 import { DAY_SECONDS, PastFigures } from "./past-figures.ts";
@@ -149,7 +149,8 @@ class PriceService implements Prices {
   readonly #deps: PricesDeps;
   readonly #markets: Markets;
   readonly #computer: PriceComputer;
-  readonly #answers: AnswerCache<PriceAnswer>;
+  /** Finished answers, by request and version. */
+  readonly #answers: LRUCache<string, PriceAnswer>;
   readonly #computing = new SingleFlight<string, PriceAnswer>();
   readonly #series: PriceSeries;
   readonly #stored: StoredPrices;
@@ -205,8 +206,8 @@ class PriceService implements Prices {
     this.#computer = new PriceComputer({
       ...{ chain, reader, view, markets, figures, listed, isFresh, isHeadFresh, exchanges, keptOr, stored, recorder },
     });
-    const bytesOf = ({ body }: PriceAnswer): number => body.length * 2 + 512;
-    this.#answers = new AnswerCache({ maxBytes: answerBytes, bytesOf });
+    const sizeCalculation = ({ body }: PriceAnswer): number => body.length * 2 + 512;
+    this.#answers = new LRUCache({ maxSize: answerBytes, sizeCalculation });
     this.#series = new PriceSeries({
       ...{ reader, view, clock, blockSeconds: chain.blockSeconds },
       // Not shared with a request for the same block: that one has no bound on its requests.
@@ -356,7 +357,7 @@ class PriceService implements Prices {
     if (head === undefined) return undefined;
     const at = request.toBlock ?? head.number;
     const isAtHead = at === head.number;
-    const kept = this.#answers.get(key, isAtHead ? this.#versionOf(head) : at);
+    const kept = this.#answers.get(`${key}@${isAtHead ? this.#versionOf(head) : at}`);
     if (kept === undefined || at > head.number || (isAtHead && !this.#isFresh)) return undefined;
     return kept.newestFacts === undefined ? kept : this.#ifFactsStand(kept, request.address, kept.newestFacts, reader);
   }
@@ -379,9 +380,9 @@ class PriceService implements Prices {
 
   #keep(key: string, answer: PriceAnswer): PriceAnswer {
     if (answer.isCutShort) return answer;
-    this.#answers.set(key, this.#versionOf(answer.asOf), answer);
+    this.#answers.set(`${key}@${this.#versionOf(answer.asOf)}`, answer);
     // A pool ranks otherwise at the head, so an answer that was made there is not that of the past block.
-    if (answer.finality === "finalized" && answer.isPast) this.#answers.set(key, answer.asOf.number, answer);
+    if (answer.finality === "finalized" && answer.isPast) this.#answers.set(`${key}@${answer.asOf.number}`, answer);
     return answer;
   }
 
@@ -418,7 +419,7 @@ class PriceService implements Prices {
     const head = view.head()?.hash;
     // The cache does not return an answer that was read ahead of the published head.
     const isFinal = toBlock === asOf.number && asOf.number <= this.#computer.finalized;
-    const kept = this.#answers.get(keyOf(request), this.#versionOf(asOf));
+    const kept = this.#answers.get(`${keyOf(request)}@${this.#versionOf(asOf)}`);
     // Another question may get more than an answer that is not kept.
     if (kept === undefined) return undefined;
     const { newestFacts } = kept;

@@ -342,7 +342,7 @@ export class PriceRecorder {
     const last = history.lastStates;
     const isSame =
       last !== undefined &&
-      Buffer.compare(last, storedStates(price)) === 0 &&
+      areEqual(last, storedStates(price)) &&
       hasFacts(history.factsOf(history.size - 1), market.facts);
     const stands = isSame && (isHeld || history.isLastAt(head.number, head.hash));
     const events: PriceEvent[] = [...facts, ...pools];

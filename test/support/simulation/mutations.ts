@@ -8,9 +8,39 @@ export interface Mutation {
   readonly file: string;
   readonly find: string;
   readonly replace: string;
+  /** True if the worlds of prices must find it. */
+  readonly isOfPrices?: true;
 }
 
 export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: "fold heads before the prices at them",
+    file: "src/prices/stored/stored-prices.ts",
+    find: "await this.#tokens.settle(this.#prefix);",
+    replace: "",
+    isOfPrices: true,
+  },
+  {
+    name: "go on with a reader's set over a lost branch",
+    file: "src/prices/stored/price-recorder.ts",
+    find: "return this.#hasSkipped || !this.isReader || isLost;",
+    replace: "return this.#hasSkipped || !this.isReader;",
+    isOfPrices: true,
+  },
+  {
+    name: "hold a price whose pools moved",
+    file: "src/prices/stored/price-recorder.ts",
+    find: "areEqual(last, storedStates(price)) &&",
+    replace: "",
+    isOfPrices: true,
+  },
+  {
+    name: "answer from heads of a lost branch",
+    file: "src/prices/stored/stored-prices.ts",
+    find: "return rules === this.#options.rules && this.#options.view.isCanonical({ number, hash }, chainVersion);",
+    replace: "return rules === this.#options.rules && (number, hash, chainVersion) !== undefined;",
+    isOfPrices: true,
+  },
   {
     name: "skip the revert of collections",
     file: "src/nft/indexing/followed-collections.ts",

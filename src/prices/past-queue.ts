@@ -1,28 +1,6 @@
-/** A cache of answers, by key and version, and the bounded queue for work at past blocks. Knows nothing of prices. */
-import { LRUCache } from "lru-cache";
+/** The bounded queue for work at past blocks. Knows nothing of prices. */
 import type { Chain } from "../chains/chains.ts";
 import { FairSlots, type Shares } from "../core/work.ts";
-
-interface AnswerCacheOptions<A> {
-  readonly maxBytes: number;
-  readonly bytesOf: (answer: A) => number;
-}
-
-export class AnswerCache<A extends object> {
-  readonly #answers: LRUCache<string, A>;
-
-  constructor({ maxBytes, bytesOf }: AnswerCacheOptions<A>) {
-    this.#answers = new LRUCache({ maxSize: maxBytes, sizeCalculation: bytesOf });
-  }
-
-  get(key: string, version: string | number): A | undefined {
-    return this.#answers.get(`${key}@${version}`);
-  }
-
-  set(key: string, version: string | number, answer: A): void {
-    this.#answers.set(`${key}@${version}`, answer);
-  }
-}
 
 /** Concurrent requests: a public node bears about this many concurrent log searches. */
 const SHARES: Shares = { places: 24, perKey: 16, forOperators: 2 };

@@ -100,6 +100,8 @@ function upcast(type: string, schema: number, fields: EventFields, attachment: U
 
 const CODEC = 1;
 const HEAD_BYTES = 6;
+/** Bytes of the JSON of no field. */
+const NO_FIELDS = 2;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
@@ -130,9 +132,10 @@ export function decodeEvent(type: string, bytes: Uint8Array): DomainEvent {
   const schema = bytes[1] as number;
   const length = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength).getUint32(2, true);
   invariant(HEAD_BYTES + length <= bytes.length, `event ${type} is cut off`);
-  let fields: unknown;
+  let fields: unknown = {};
   try {
-    fields = JSON.parse(decoder.decode(bytes.subarray(HEAD_BYTES, HEAD_BYTES + length)));
+    // Most prices have all they say in their columns.
+    if (length > NO_FIELDS) fields = JSON.parse(decoder.decode(bytes.subarray(HEAD_BYTES, HEAD_BYTES + length)));
   } catch (error) {
     throw new InvariantError(`an event of type ${type} cannot be decoded`, {}, error);
   }

@@ -7,11 +7,13 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createRandom } from "../../scripts/local-chain/random.ts";
+import { priceFolding } from "../../src/cli/verify-prices.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { AppError } from "../../src/core/errors.ts";
 import type { Address } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
-import { decodePrice } from "../../src/events/price-columns.ts";
+import { decodePrice, encodePrice } from "../../src/events/price-columns.ts";
+import { priceStream } from "../../src/events/types.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
 import type { PriceAnswer } from "../../src/prices/price-computer.ts";
@@ -419,4 +421,33 @@ test("a token that another process wants is read by the reader, who has never be
   const linked = await b.ask(LINKED);
   expect([linked.origin, linked.asOf.number]).toEqual(["stored", chain.tip.number]);
   expect(chain.requests).toEqual([]);
+});
+
+test("verify computes each stored price again from its states, and finds one that they don't give", async () => {
+  const market = new Market(14);
+  const log = new MemoryLog();
+  const a = new Process(market.chain, log);
+  await a.follow();
+  await a.start();
+  await a.ask(TOKEN);
+  for (let block = 1; block <= 10; block++) {
+    market.move();
+    await a.follow();
+    await a.show();
+    await a.ask(TOKEN);
+  }
+  const stream = priceStream(1, TOKEN);
+  const verified = async () => {
+    const { fold, end } = priceFolding(log, stream);
+    for (const recorded of await log.read(stream)) await fold(recorded);
+    return end();
+  };
+  const prices = (await a.events(TOKEN)).flatMap((event) => (event.type === "TokenPriced" ? event.price : []));
+  expect(prices.length).toBeGreaterThan(3);
+  expect(await verified()).toBe(` prices=${prices.length} recomputed=${prices.length}`);
+  const { usd, ...stored } = decodePrice(prices.at(-1)!);
+  const forged = encodePrice({ ...stored, usd: usd * 1.000001 });
+  const { version } = await log.head(stream);
+  await log.append({ stream, events: [{ type: "TokenPriced", price: forged }], expectedVersion: version });
+  expect(verified()).rejects.toThrow(`the price at block ${stored.block} is `);
 });

@@ -32,6 +32,14 @@ test("ends fifty simulated worlds with listings equal to the chain's truth", asy
   }
 }, 180_000);
 
+test("gives the chain's prices in twelve simulated worlds of prices", async () => {
+  const own = Array.from({ length: 12 }, (_, at) => at + 1).join();
+  const command = [process.execPath, "scripts/simulate.ts", "--prices", "--list", own];
+  const child = Bun.spawn(command, { cwd: join(import.meta.dir, "../.."), stdout: "pipe", stderr: "pipe" });
+  const [output, errors] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+  if ((await child.exited) !== 0) throw new Error(output + errors);
+}, 180_000);
+
 test("keeps every mutation applicable to the present code", async () => {
   for (const { file, find } of MUTATIONS) {
     const source = await Bun.file(join(import.meta.dir, "../..", file)).text();

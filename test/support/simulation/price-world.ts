@@ -68,7 +68,12 @@ class PriceWorld {
   }
 
   #add(a: Address, amountA: bigint, b: Address, amountB: bigint): void {
-    this.#pools.push([this.chain.pool({ factory: UNI2, style: "v2", fee: 3_000, tokens: [a, b] }), a, amountA, amountB]);
+    this.#pools.push([
+      this.chain.pool({ factory: UNI2, style: "v2", fee: 3_000, tokens: [a, b] }),
+      a,
+      amountA,
+      amountB,
+    ]);
     this.#set(this.#pools.length - 1, amountA);
   }
 
@@ -121,7 +126,21 @@ class PriceWorld {
   async step(): Promise<void> {
     const random = this.#random;
     const process = random.pick(this.processes);
-    const kinds = ["move", "move", "follow", "follow", "show", "all", "all", "ask", "ask", "ask", "past", "fork", "restart"];
+    const kinds = [
+      "move",
+      "move",
+      "follow",
+      "follow",
+      "show",
+      "all",
+      "all",
+      "ask",
+      "ask",
+      "ask",
+      "past",
+      "fork",
+      "restart",
+    ];
     switch (random.pick(kinds)) {
       case "move":
         this.#move();
@@ -168,7 +187,8 @@ class PriceWorld {
     for (const { token, block, hash, record, origin } of this.#given) {
       if (this.chain.blocks[block]?.hash !== hash) continue;
       const key = `${token} ${block}`;
-      const truth = truths.get(key) ?? JSON.stringify(await oracle.prices.price({ ...PLAIN, address: token, toBlock: block }));
+      const truth =
+        truths.get(key) ?? JSON.stringify(await oracle.prices.price({ ...PLAIN, address: token, toBlock: block }));
       truths.set(key, truth);
       if (truth !== record) throw new Error(`${origin} at block ${block}: ${record}, and the chain gives ${truth}`);
       compared++;

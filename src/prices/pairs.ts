@@ -8,7 +8,7 @@ import { Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import type { FairSlots, Requester } from "../core/work.ts";
 import type { CallResult, ChainReader } from "../rpc/port.ts";
-import { pastQueue } from "./answer-cache.ts";
+import { pastQueue } from "./past-queue.ts";
 import type { PricedBlock, TokenFacts } from "./market/market.ts";
 import type { Pool, Reading } from "./market/pools.ts";
 import { selectPools } from "./price-record.ts";

@@ -56,6 +56,7 @@ import type { ListedCollection } from "./operators/models.ts";
 import { Questions } from "./operators/questions.ts";
 import { ServiceStatus } from "./operators/status.ts";
 import { TokenFinder } from "./prices/known-tokens.ts";
+import { KeptProofs } from "./proof/kept-proofs.ts";
 import { RunThread } from "./proof/run-thread.ts";
 import { Channel } from "./push/channel.ts";
 import { DecodePool } from "./rpc/decode/decode-pool.ts";
@@ -400,6 +401,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     ...settingsOf(config, enabled),
     ...answersOf(parts, isReader),
     exports: new RunningExports(clock),
+    keptProofs: new KeptProofs(log),
     isLogAnswering: () => log.isAnswering,
     isStale: () => freshness.isStale,
     isBehind: () => freshness.isBehind,

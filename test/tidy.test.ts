@@ -26,7 +26,7 @@ const MAY_IMPORT: Readonly<Record<string, string>> = {
   "nft/explore": "core events nft/ledger nft/collections nft/listings nft/exports nft/walks",
   "nft/indexing": "core chains events log rpc chain nft/ledger nft/collections",
   prices: "core chains events log rpc chain",
-  proof: "core chains rpc",
+  proof: "core chains events log rpc",
   "nft/metadata": "core chains events log rpc chain nft/ledger nft/collections nft/listings",
   // Words of the wire that its documents, the console and the command line share. Plain data, which a browser bundles.
   "status-words.ts": "",

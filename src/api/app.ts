@@ -21,6 +21,7 @@ import { hostedNftOperations } from "./routes/hosted-nfts.ts";
 import { HOSTED_TOKEN_OPERATIONS } from "./routes/hosted-tokens.ts";
 import { hostedTransferOperations } from "./routes/hosted-transfers.ts";
 import { hostedWalletOperations } from "./routes/hosted-wallets.ts";
+import { KEPT_PROOF_OPERATIONS } from "./routes/kept-proofs.ts";
 import { KEY_OPERATIONS } from "./routes/keys.ts";
 import { listingOperations } from "./routes/listing.ts";
 import { NOT_SERVED, notServed, servedOf } from "./routes/not-served.ts";
@@ -61,6 +62,7 @@ type OperationDeps = DepsOf<ReturnType<typeof listingOperations>> &
   DepsOf<typeof SERVICE_OPERATIONS> &
   DepsOf<typeof COLLECTION_OPERATIONS> &
   DepsOf<typeof EXPLORE_OPERATIONS> &
+  DepsOf<typeof KEPT_PROOF_OPERATIONS> &
   DepsOf<typeof EXPORT_OPERATIONS> &
   DepsOf<ReturnType<typeof hostedNftOperations>> &
   DepsOf<ReturnType<typeof hostedTransferOperations>> &
@@ -80,6 +82,7 @@ export const operationsOf = (maxPageSize: number): readonly Operation<OperationD
   ...COLLECTION_OPERATIONS,
   ...EXPLORE_OPERATIONS,
   ...PROOF_OPERATIONS,
+  ...KEPT_PROOF_OPERATIONS,
   ...EXPORT_OPERATIONS,
   ...KEY_OPERATIONS,
 ];

@@ -5,7 +5,7 @@
 import { evolveChain, initialChainState } from "../chain/view.ts";
 import { bytesToHex, type Hash } from "../core/hex.ts";
 import { decodeTokens, NO_HASH } from "../events/token-columns.ts";
-import type { ChainEvent, MetadataEvent, NftEvent } from "../events/types.ts";
+import type { ChainEvent, MetadataEvent, NftEvent, ProofEvent } from "../events/types.ts";
 import type { EventLog, StreamHead } from "../log/event-log.ts";
 import { type Collection, evolve, initialState } from "../nft/collections/collection.ts";
 import { fromHeadline, type IndexState } from "../nft/collections/headline.ts";
@@ -48,6 +48,17 @@ export function folding(log: EventLog, { stream, headline }: StreamHead, base: n
     };
   }
   if (kind === "prices") return bookFolding();
+  if (kind === "proofs") {
+    let documents = 0;
+    return {
+      fold: async ({ event }) => {
+        const blobs = (event as ProofEvent).documents.map(({ blob }) => blob);
+        await eachBlob(log, blobs, () => undefined);
+        documents += blobs.length;
+      },
+      end: () => ` documents=${documents}`,
+    };
+  }
   if (kind === "keys" || kind === "usage") return { fold: () => undefined, end: () => "" };
   return priceFolding(log, stream);
 }

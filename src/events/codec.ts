@@ -49,6 +49,7 @@ const SCHEMAS = {
   KeyRotated: 1,
   KeyRevoked: 1,
   UsageRecorded: 1,
+  ProofsKept: 1,
 } as const satisfies Record<DomainEvent["type"], number>;
 
 /** For types with columns: the field that is stored as bytes beside the JSON. */

@@ -550,7 +550,34 @@ export interface UsageRecorded {
 /** Facts of the stream `usage/calls`. */
 export type UsageEvent = UsageRecorded;
 
-export type DomainEvent = NftEvent | PriceEvent | PriceBookEvent | MetadataEvent | ChainEvent | KeyEvent | UsageEvent;
+/** A document that proves the owners of some tokens, as it is kept. */
+export interface KeptDocument {
+  /** SHA-256 of the blob with the document, hex with 0x. */
+  readonly blob: Hash;
+  /** Decimal ids of the tokens that it is about. */
+  readonly tokenIds: readonly string[];
+}
+
+/** Proofs of a collection's owners at a block were made and verified, and are kept as blobs. */
+export interface ProofsKept {
+  readonly type: "ProofsKept";
+  readonly block: number;
+  readonly hash: Hash;
+  readonly documents: readonly KeptDocument[];
+}
+
+/** Facts of a stream `proofs/<chainId>/<address>`: what is kept to prove a collection's past. */
+export type ProofEvent = ProofsKept;
+
+export type DomainEvent =
+  | NftEvent
+  | PriceEvent
+  | PriceBookEvent
+  | MetadataEvent
+  | ChainEvent
+  | KeyEvent
+  | UsageEvent
+  | ProofEvent;
 
 /** An event in the log; `time` is when it was appended, in ms since the epoch. */
 export interface Recorded<E extends DomainEvent = DomainEvent> {
@@ -572,6 +599,8 @@ export const priceStream = (chainId: number, address: Address): StreamName =>
 export const priceBookStream = (chainId: number): StreamName => `prices/${chainId}` as StreamName;
 export const metadataStream = (chainId: number, address: Address): StreamName =>
   `metadata/${chainId}/${address}` as StreamName;
+export const proofStream = (chainId: number, address: Address): StreamName =>
+  `proofs/${chainId}/${address}` as StreamName;
 export const chainStream = (chainId: number): StreamName => `chain/${chainId}` as StreamName;
 
 /** The one stream of API keys. */

@@ -47,9 +47,14 @@ export class GatheredState {
 
   /** True if a proof may not have as much. */
   isTooMuch(wanted: readonly WantedState[]): boolean {
-    const accounts = new Set([...this.#slots.keys(), ...wanted.map(({ address }) => address)]);
-    const slots = wanted.filter(({ slot }) => slot !== undefined).length;
-    return accounts.size > MAX_ACCOUNTS || this.#slotCount + slots > MAX_SLOTS;
+    const accounts = new Set(this.#slots.keys());
+    let slots = this.#slotCount;
+    for (const [address, own] of slotsByAddress(wanted)) {
+      accounts.add(address);
+      const known = this.#slots.get(address);
+      for (const slot of own) if (known?.has(slot) !== true) slots++;
+    }
+    return accounts.size > MAX_ACCOUNTS || slots > MAX_SLOTS;
   }
 
   /** Fetches what was not asked for yet, in one round trip unless there are many slots. @throws RpcError */

@@ -10,7 +10,14 @@ import { verifyProof } from "../../src/proof/verifier/verify.ts";
 import { FAR_TOKENS, type ProofCase, type ProofWorld, startProofWorld } from "../support/proofs.ts";
 import { type Intervention, type RpcCall, type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { schemaFaults } from "../support/schemas.ts";
-import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
+import {
+  type Body,
+  eventually,
+  startTestService,
+  synced,
+  type TestService,
+  temporaryLogUrl,
+} from "../support/service.ts";
 import { faultOf, withChangedByte } from "../support/tamper.ts";
 
 let world: ProofWorld;
@@ -21,6 +28,7 @@ let head = 0;
 let onRequest: (call: RpcCall) => Intervention | undefined = () => undefined;
 let onResult: (call: RpcCall, result: unknown) => unknown = (_, result) => result;
 
+const OPERATOR = "operator-key-0123456789";
 const refused = (message: string, code = -32_000): Intervention => ({ error: { code, message } });
 const caseOf = (name: string): ProofCase => world.cases.find((one) => one.name === name) as ProofCase;
 
@@ -30,7 +38,10 @@ beforeAll(async () => {
     onRequest: (call) => onRequest(call),
     onResult: (call, result) => onResult(call, result),
   });
-  service = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl() });
+  service = await startTestService({
+    ...{ rpcUrl: proxy.url, logUrl: temporaryLogUrl() },
+    env: { OPERATOR_KEYS: OPERATOR },
+  });
   head = Number(await world.anvil.send("eth_blockNumber"));
   const asked = [caseOf("ERC721"), caseOf("ERC721A"), caseOf("ERC1155"), caseOf("CryptoPunks"), caseOf("MoonCats")];
   const contracts = [...asked.map(({ subject }) => subject.contract), world.liar.address, world.unprovable.address];
@@ -174,6 +185,71 @@ describe("a proof of a transfer", () => {
   test("is not made of events that only one contract has", async () => {
     const { status, body } = await transferOf(caseOf("CryptoPunks"));
     expect([status, body.message]).toEqual([409, expect.stringContaining("in a form that a verifier knows")]);
+  });
+});
+
+describe("kept proofs", () => {
+  const OPERATE = { "x-api-key": OPERATOR, "content-type": "application/json" };
+  const keep = async (contract: string, body: object = {}, query = "") => {
+    const path = `/api/collections/eth/${contract}/proofs${query}`;
+    const response = await service.fetch(path, { method: "POST", headers: OPERATE, body: JSON.stringify(body) });
+    return { status: response.status, body: (await response.json()) as Body };
+  };
+  const listed = async (contract: string, query = "") => {
+    const response = await service.fetch(`/api/collections/eth/${contract}/proofs${query}`);
+    return response.status === 200 ? (await response.text()).trim().split("\n") : response.status;
+  };
+
+  test("prove a whole collection at one block, and stay when the nodes have dropped its state", async () => {
+    const { contract } = caseOf("ERC721A").subject;
+    expect(await listed(contract)).toBe(404);
+    const { status, body } = await keep(contract);
+    expect([status, body.message]).toEqual([200, undefined]);
+    expect(await schemaFaults(service, "KeptProofs", body)).toEqual([]);
+    expect(body).toMatchObject({ holdings: FAR_TOKENS + 20, documents: 4, differences: [] });
+    const lines = (await listed(contract)) as string[];
+    const owners: Record<string, unknown> = {};
+    for (const line of lines) Object.assign(owners, (await verifyProof(line, { hash: body.blockHash })).result);
+    const [, one, other] = world.anvil.accounts;
+    expect(Object.keys(owners).length).toBe(FAR_TOKENS + 20);
+    expect([owners["0"], owners[FAR_TOKENS - 1], owners[FAR_TOKENS]]).toEqual([one, one, other]);
+
+    onRequest = ({ method }) => (method === "eth_getProof" ? refused("missing trie node") : undefined);
+    const token = `/api/collections/eth/${contract}/tokens/7/proof?as_of_block=${body.block}`;
+    const kept = await service.get(token);
+    expect([kept.status, (await verifyProof(kept.body)).result["7"]]).toEqual([200, one]);
+    expect((await service.get(token.replace(`=${body.block}`, `=${body.block - 1}`))).status).toBe(409);
+  });
+
+  test("prove what each owner holds of tokens with many", async () => {
+    const { contract } = caseOf("ERC1155").subject;
+    const { body } = await keep(contract, { tokenIds: ["1"] });
+    expect(body).toMatchObject({ holdings: 1, documents: 1, differences: [] });
+    const [line] = (await listed(contract)) as string[];
+    const owner = caseOf("ERC1155").subject["owner"] as string;
+    expect((await verifyProof(line)).result).toEqual({ [`1/${owner}`]: "15" });
+    onRequest = ({ method }) => (method === "eth_getProof" ? refused("missing trie node") : undefined);
+    const path = `/api/collections/eth/${contract}/tokens/1/proof?as_of_block=${body.block}&owner=`;
+    expect((await service.get(`${path}${owner}`)).body.kind).toBe("amounts");
+    expect((await service.get(`${path}0x${"11".repeat(20)}`)).status).toBe(409);
+  });
+
+  test("name the holdings that the contract contradicts", async () => {
+    const { body } = await keep(world.liar.address);
+    expect(body.differences).toEqual([
+      `token 1: the logs say ${world.anvil.accounts[1]}, and the contract ${world.anvil.accounts[2]}`,
+    ]);
+  });
+
+  test("need a key that may operate, tokens that exist, and a state that is there; else nothing is kept", async () => {
+    const { contract } = caseOf("CryptoPunks").subject;
+    const path = `/api/collections/eth/${contract}/proofs`;
+    expect((await service.fetch(path, { method: "POST" })).status).toBe(403);
+    expect((await keep(contract, { tokenIds: ["9999"] })).status).toBe(404);
+    expect((await keep(contract, { tokenIds: ["x"] })).body.details).toEqual({ parameter: "tokenIds.0" });
+    onRequest = ({ method }) => (method === "eth_getProof" ? refused("missing trie node") : undefined);
+    expect((await keep(contract)).body.code).toBe("state_unavailable");
+    expect(await listed(contract)).toBe(404);
   });
 });
 

@@ -131,6 +131,12 @@ const EVENTS: { [T in DomainEvent["type"]]: Extract<DomainEvent, { type: T }> } 
     endpoints: { "eth#1": { calls: { eth_getLogs: 3 }, bytes: 900 } },
     keys: { shop: { calls: { eth_call: 1 }, bytes: 0 } },
   },
+  ProofsKept: {
+    type: "ProofsKept",
+    block: 7,
+    hash: `0x${"ab".repeat(32)}` as Hash,
+    documents: [{ blob: `0x${"cd".repeat(32)}` as Hash, tokenIds: ["1", "2"] }],
+  },
 };
 
 describe("records", () => {

@@ -91,11 +91,14 @@ export interface ProofWorld {
   stop(): Promise<void>;
 }
 
-/** @param many tokens that are minted in one contract of each of two kinds, for many proofs */
-export async function startProofWorld(many = 0): Promise<ProofWorld> {
+/**
+ * @param many tokens that are minted in one contract of each of two kinds, for many proofs
+ * @param far slots that the far token of a 721A reads back
+ */
+export async function startProofWorld(many = 0, far = FAR_TOKENS): Promise<ProofWorld> {
   const anvil = await startAnvil();
   const cases = [
-    ...(await singles(anvil, many)),
+    ...(await singles(anvil, many, far)),
     ...(await proxies(anvil)),
     ...(await others(anvil)),
     ...(await amounts(anvil)),
@@ -114,14 +117,14 @@ const made = async (anvil: Anvil, name: string, args: readonly unknown[] = []): 
   deploy(anvil, await contractArtifact(name), args);
 
 /** OpenZeppelin's ERC-721, ERC-721A near and far, CryptoKitties, CryptoPunks and MoonCats. */
-async function singles(anvil: Anvil, many: number): Promise<ProofCase[]> {
+async function singles(anvil: Anvil, many: number, far: number): Promise<ProofCase[]> {
   const [, one, other] = anvil.accounts as [string, string, string];
   const plain = await made(anvil, "PlainNft", ["Plain", "PLN"]);
   await transact(anvil, plain.contract, "mintMany", [one, 1, Math.max(20, many)]);
   await transact(anvil, plain.contract, "mint", [other, 100_000]);
   await transact(anvil, plain.contract, "burn", [2]);
   const batch = await made(anvil, "BatchNft", ["Batch", "BAT"]);
-  await transact(anvil, batch.contract, "mint", [one, FAR_TOKENS]);
+  await transact(anvil, batch.contract, "mint", [one, far]);
   await transact(anvil, batch.contract, "mint", [other, Math.max(20, many)]);
   const kitties = await made(anvil, "Kitties");
   await transact(anvil, kitties.contract, "breed", [one, 2]);
@@ -137,9 +140,9 @@ async function singles(anvil: Anvil, many: number): Promise<ProofCase[]> {
     }),
     ...ownerCases({
       ...{ name: "ERC721A", address: batch.address },
-      owners: { 0: one, ...Object.fromEntries(more.map((at) => [FAR_TOKENS + at, other])) },
+      owners: { 0: one, ...Object.fromEntries(more.map((at) => [far + at, other])) },
     }),
-    ...ownerCases({ name: "ERC721A, far", address: batch.address, owners: { [FAR_TOKENS - 1]: one } }),
+    ...ownerCases({ name: "ERC721A, far", address: batch.address, owners: { [far - 1]: one } }),
     ...ownerCases({ name: "CryptoKitties", address: kitties.address, owners: { 1: one } }),
     ...ownerCases({
       ...{ name: "CryptoPunks", address: punks.address, view: "punkIndexToAddress(uint256)" },

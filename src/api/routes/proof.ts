@@ -6,7 +6,10 @@ import { ownedEntries, tokenOfId, transfersPage } from "../../nft/explore/walks.
 import { entryOfToken } from "../../nft/ledger/history.ts";
 import { currentCollection, ledgerOf } from "../../nft/walks/snapshot.ts";
 import type { StartedWalk } from "../../nft/walks/walk.ts";
-import type { OwnerView } from "../../proof/verifier/token-claims.ts";
+import type { KeptProofs } from "../../proof/kept-proofs.ts";
+import type { ProofRequest } from "../../proof/prover.ts";
+import type { StateDocument } from "../../proof/verifier/document.ts";
+import type { AmountsSubject, OwnerView } from "../../proof/verifier/token-claims.ts";
 import { NFT_ADDRESS } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
 import { choice, tokenIdPart, wholeNumber } from "../wire/parameters.ts";
@@ -15,7 +18,11 @@ import { type ExploreDeps, readingOf, respond } from "./explore-answers.ts";
 import { OWNER_EXAMPLE, ownerParameter } from "./explore-parameters.ts";
 import { ProofAnswer } from "./proof-models.ts";
 
-const { json } = operationsFor<ExploreDeps>();
+export interface ProofDeps extends ExploreDeps {
+  readonly keptProofs: KeptProofs;
+}
+
+const { json } = operationsFor<ProofDeps>();
 
 type Reading = Awaited<ReturnType<typeof readingOf>>;
 
@@ -28,7 +35,7 @@ interface Listed {
 }
 
 /** The view by which contracts of a kind name the owner of a token. */
-function viewOf(kind: TransferKind): OwnerView {
+export function viewOf(kind: TransferKind): OwnerView {
   if (kind === TransferKind.cryptopunks) return "punkIndexToAddress(uint256)";
   return kind === TransferKind.mooncats ? "catOwners(bytes5)" : "ownerOf(uint256)";
 }
@@ -97,6 +104,30 @@ const EXAMPLE = {
   codes: { [`0x${"5e".repeat(32)}`]: "0x6080" },
 } as const;
 
+interface KeptRequest extends Pick<ProofRequest, "block" | "hash" | "subject"> {
+  readonly chainId: number;
+  readonly address: Address;
+  readonly owner: Address | undefined;
+}
+
+/** The kept document about a token and its owner, where the state is gone. @throws the refusal if none is kept */
+async function keptInstead(
+  error: unknown,
+  { block, hash, subject, owner, ...of }: KeptRequest,
+  { keptProofs }: ProofDeps,
+): Promise<StateDocument> {
+  if (!(error instanceof Refusal && error.code === "state_unavailable")) throw error;
+  const { tokenId } = subject as { readonly tokenId: string };
+  const kept = await keptProofs.find(of, { block, tokenId });
+  const isSame = kept !== undefined && (hash === undefined || kept.hash === hash);
+  for (const blob of isSame ? kept.blobs : []) {
+    const document = JSON.parse((await keptProofs.text(blob)) ?? "{}") as StateDocument;
+    const { holdings = [] } = document.subject as Partial<AmountsSubject>;
+    if (owner === undefined || holdings.some((one) => one.tokenId === tokenId && one.owner === owner)) return document;
+  }
+  throw error;
+}
+
 /** The proof of a token's last transfer up to the block of the reading. @throws Refusal 404, 409 */
 async function lastTransfer(reading: Reading, deps: ExploreDeps, id: bigint) {
   const { source, runtime, requester } = reading;
@@ -154,12 +185,16 @@ const proveToken = json({
     const stated = hasAmounts(token.kind)
       ? { kind: "amount" as const, subject: { ...of, owner } }
       : { kind: "owner" as const, subject: { ...of, view: viewOf(token.kind) } };
-    const document = await deps.explorer.node.run(requester, () =>
-      runtime.proofs.prove({ ...stated, block, hash: hash || undefined }),
-    );
-    runtime.proofs.compared(source.address, block, differenceOf(listing.body, document.result));
-    return { body: document, headers: listing.headers };
+    const request = { ...stated, block, hash: hash || undefined };
+    try {
+      const document = await deps.explorer.node.run(requester, () => runtime.proofs.prove(request));
+      runtime.proofs.compared(source.address, block, differenceOf(listing.body, document.result));
+      return { body: document, headers: listing.headers };
+    } catch (error) {
+      const kept = await keptInstead(error, { ...request, ...source, owner }, deps);
+      return { body: kept, headers: listing.headers };
+    }
   },
 });
 
-export const PROOF_OPERATIONS: readonly Operation<ExploreDeps>[] = [proveToken];
+export const PROOF_OPERATIONS: readonly Operation<ProofDeps>[] = [proveToken];

@@ -3,11 +3,13 @@ import type { ProvenBlock, ProvenCall, StateClaim } from "./claim.ts";
 import type { StateKind } from "./document.ts";
 import { type HeaderFields, hashOfHeader } from "./header.ts";
 import { PRICE_CLAIM } from "./price-claim.ts";
-import { AMOUNT_CLAIM, OWNER_CLAIM } from "./token-claims.ts";
+import { AMOUNT_CLAIM, AMOUNTS_CLAIM, OWNER_CLAIM, OWNERS_CLAIM } from "./token-claims.ts";
 
 export const CLAIMS: Readonly<Record<StateKind, StateClaim<object>>> = {
   owner: OWNER_CLAIM as StateClaim<object>,
   amount: AMOUNT_CLAIM as StateClaim<object>,
+  owners: OWNERS_CLAIM as StateClaim<object>,
+  amounts: AMOUNTS_CLAIM as StateClaim<object>,
   price: PRICE_CLAIM as StateClaim<object>,
 };
 

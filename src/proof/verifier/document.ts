@@ -21,7 +21,7 @@ import type { AccountRead } from "./proven-state.ts";
 
 /** Name and version of the form. A document of another version is refused. */
 export const FORMAT = "evm-proof/1";
-export const STATE_KINDS = ["owner", "amount", "price"] as const;
+export const STATE_KINDS = ["owner", "amount", "owners", "amounts", "price"] as const;
 export type StateKind = (typeof STATE_KINDS)[number];
 export const PROOF_KINDS = [...STATE_KINDS, "transfer"] as const;
 export type ProofKind = (typeof PROOF_KINDS)[number];
@@ -83,7 +83,7 @@ const head = {
   blockHash: hashText,
   header: mapOf(matching(/^[a-zA-Z0-9]{1,40}$/, "a name of a field"), bytesOrNumber, 64),
   subject: anObject,
-  result: mapOf(matching(/^[a-zA-Z0-9]{1,40}$/, "a name of a result"), plainValue, 32),
+  result: mapOf(matching(/^[a-zA-Z0-9/]{1,128}$/, "a name of a result"), plainValue, 256),
   nodes: listOf(hexBytes(MAX_NODE), MAX_NODES),
 };
 

@@ -79,10 +79,10 @@ export const operationsOf = (maxPageSize: number): readonly Operation<OperationD
   ...hostedWalletOperations(maxPageSize),
   ...PRICE_OPERATIONS,
   ...HOSTED_TOKEN_OPERATIONS,
+  ...KEPT_PROOF_OPERATIONS,
   ...COLLECTION_OPERATIONS,
   ...EXPLORE_OPERATIONS,
   ...PROOF_OPERATIONS,
-  ...KEPT_PROOF_OPERATIONS,
   ...EXPORT_OPERATIONS,
   ...KEY_OPERATIONS,
 ];

@@ -57,6 +57,10 @@ beforeAll(async () => {
     const { body } = await service.get(`/api/v2/nft/${NFT_ADDRESS}?limit=500&media_items=true`);
     return body.result.every(({ metadata }: { metadata: unknown }) => metadata !== null) ? true : undefined;
   });
+  await service.fetch(`/api/collections/eth/${NFT_ADDRESS}/proofs`, {
+    ...{ method: "POST", body: "{}" },
+    headers: { "x-api-key": OPERATOR_KEY, "content-type": "application/json" },
+  });
 });
 afterAll(async () => {
   await service?.stop();

@@ -24,6 +24,7 @@ import { hostedWalletOperations } from "./routes/hosted-wallets.ts";
 import { KEPT_PROOF_OPERATIONS } from "./routes/kept-proofs.ts";
 import { KEY_OPERATIONS } from "./routes/keys.ts";
 import { listingOperations } from "./routes/listing.ts";
+import { mcpOperation } from "./routes/mcp.ts";
 import { NOT_SERVED, notServed, servedOf } from "./routes/not-served.ts";
 import { PRICE_OPERATIONS } from "./routes/price.ts";
 import { PROOF_OPERATIONS } from "./routes/proof.ts";
@@ -71,21 +72,24 @@ type OperationDeps = DepsOf<ReturnType<typeof listingOperations>> &
   DepsOf<typeof KEY_OPERATIONS>;
 
 /** All operations. To add one, add it to the list of its file. @param maxPageSize the operator's bound on a page of a listing */
-export const operationsOf = (maxPageSize: number): readonly Operation<OperationDeps>[] => [
-  ...SERVICE_OPERATIONS,
-  ...listingOperations(maxPageSize),
-  ...hostedNftOperations(maxPageSize),
-  ...hostedTransferOperations(maxPageSize),
-  ...hostedWalletOperations(maxPageSize),
-  ...PRICE_OPERATIONS,
-  ...HOSTED_TOKEN_OPERATIONS,
-  ...KEPT_PROOF_OPERATIONS,
-  ...COLLECTION_OPERATIONS,
-  ...EXPLORE_OPERATIONS,
-  ...PROOF_OPERATIONS,
-  ...EXPORT_OPERATIONS,
-  ...KEY_OPERATIONS,
-];
+export function operationsOf(maxPageSize: number): readonly Operation<OperationDeps>[] {
+  const operations: readonly Operation<OperationDeps>[] = [
+    ...SERVICE_OPERATIONS,
+    ...listingOperations(maxPageSize),
+    ...hostedNftOperations(maxPageSize),
+    ...hostedTransferOperations(maxPageSize),
+    ...hostedWalletOperations(maxPageSize),
+    ...PRICE_OPERATIONS,
+    ...HOSTED_TOKEN_OPERATIONS,
+    ...KEPT_PROOF_OPERATIONS,
+    ...COLLECTION_OPERATIONS,
+    ...EXPLORE_OPERATIONS,
+    ...PROOF_OPERATIONS,
+    ...EXPORT_OPERATIONS,
+    ...KEY_OPERATIONS,
+  ];
+  return [...operations, mcpOperation(operations)];
+}
 
 interface AppDeps extends OperationDeps {
   readonly keyLimits: KeyLimits;

@@ -92,6 +92,8 @@ ${explained("getTokenPrice")}
 
 **Explore a collection**: below \`${base}/api/collections/{chain}/{address}\`, each true at one block (\`as_of_block\`) and paged by \`cursor\`. \`/holders\` ranks the owners by what they hold. \`/tokens\` gives the tokens of an \`owner\`, or with a \`trait\` (\`Type:Value\`). \`/tokens/{id}\` gives one token with its history. \`/transfers\` and \`/tokens/{id}/transfers\` give the transfers, newest first.
 
+**Use it as tools**: \`${base}/mcp\` speaks the Model Context Protocol (streamable HTTP) with the same key. Each operation of scope read that answers JSON is a tool, named by its operationId.
+
 ## Limits
 
 ${limitsText(options)}

@@ -79,7 +79,8 @@ export function preflight(id: string): Response {
   const headers = {
     ...ANY_ORIGIN,
     "access-control-allow-methods": "GET, HEAD, POST, PUT, OPTIONS",
-    "access-control-allow-headers": "x-api-key, authorization, accept, content-type, if-none-match",
+    "access-control-allow-headers":
+      "x-api-key, authorization, accept, content-type, if-none-match, mcp-protocol-version",
     "access-control-max-age": "86400",
     "cache-control": NO_STORE,
     "x-request-id": id,

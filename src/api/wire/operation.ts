@@ -109,10 +109,10 @@ interface CachedParts<P extends Parameters, Q extends Parameters, A extends TSch
   handle(asked: OperationRequest<P, Q, NoBody>, deps: Deps): Promise<RouteResponse>;
 }
 
-interface FileParts<P extends Parameters, Q extends Parameters, Deps> extends Parts<P, Q, NoBody> {
+interface FileParts<P extends Parameters, Q extends Parameters, B extends TSchema, Deps> extends Parts<P, Q, B> {
   /** Media types of the answer, with schema and example. */
   readonly content: object;
-  handle(asked: OperationRequest<P, Q, NoBody>, deps: Deps): Promise<Response>;
+  handle(asked: OperationRequest<P, Q, B>, deps: Deps): Promise<Response>;
 }
 
 // biome-ignore lint/complexity/noBannedTypes: no parameters
@@ -140,9 +140,11 @@ export function operationsFor<Deps>() {
       });
       return { ...operation(declared, jsonAnswer(declared), handle), isCached: true };
     },
-    /** An operation whose answer is not JSON. */
-    file: <P extends Parameters = None, Q extends Parameters = None>(declared: FileParts<P, Q, Deps>) =>
-      operation(declared, { content: declared.content }, async (asked: OperationRequest<P, Q, NoBody>, deps: Deps) => ({
+    /** An operation whose answer is not JSON, or has a status of its own. */
+    file: <P extends Parameters = None, Q extends Parameters = None, B extends TSchema = NoBody>(
+      declared: FileParts<P, Q, B, Deps>,
+    ) =>
+      operation(declared, { content: declared.content }, async (asked: OperationRequest<P, Q, B>, deps: Deps) => ({
         response: await declared.handle(asked, deps),
       })),
   };

@@ -3,14 +3,18 @@ import { ProtocolRefusal } from "./answers.ts";
 
 export const API_PREFIX = "/api/v2";
 
-export const isApiPath = (path: string): boolean => path === API_PREFIX || path.startsWith(`${API_PREFIX}/`);
+/** The endpoint for language models, by the Model Context Protocol. */
+export const MCP_PATH = "/mcp";
+
+export const isApiPath = (path: string): boolean =>
+  path === API_PREFIX || path.startsWith(`${API_PREFIX}/`) || path === MCP_PATH || path === `${MCP_PATH}/`;
 
 /** True for paths of operators. */
 export const isOperatorPath = (path: string): boolean => path.startsWith("/api/") && !isApiPath(path);
 
 /** True for the start page, and for paths below the first segments of all routes. */
 export const isOwnPath = (path: string): boolean =>
-  /^\/(?:(?:api|asyncapi\.json|console|health|llms\.txt|media|metrics|swagger)(?:\/|$)|$)/.test(path);
+  /^\/(?:(?:api|asyncapi\.json|console|health|llms\.txt|mcp|media|metrics|swagger)(?:\/|$)|$)/.test(path);
 
 const isParameter = (segment: string): boolean => segment.startsWith(":");
 const segmentsOf = (path: string): readonly string[] => path.replace(/\/$/, "").split("/");
@@ -97,6 +101,7 @@ export function methodNotAllowed(method: string, path: string, known: readonly s
 export function routeLabel(path: string): string {
   if (path.startsWith(`${API_PREFIX}/nft/`) || /^\/api\/v2\/[^/]+\/nft(?:\/|$)/.test(path)) return "nft";
   if (path.startsWith(`${API_PREFIX}/erc20/`)) return "price";
+  if (path.startsWith(MCP_PATH)) return "mcp";
   if (isOperatorPath(path)) return "operators";
   if (path.startsWith("/health/")) return "health";
   if (path === "/metrics") return "metrics";

@@ -4,6 +4,7 @@
  * process folds the log and answers: over a socket, or to a command that has composed the service in its own process.
  */
 import { randomBytes, randomUUID } from "node:crypto";
+import { join } from "node:path";
 import packageFacts from "../package.json" with { type: "json" };
 import { createApp } from "./api/app.ts";
 import { RunningExports } from "./api/routes/export.ts";
@@ -22,6 +23,7 @@ import { type Chain, contractChains, explorersOf } from "./chains/chains.ts";
 import { isReference } from "./chains/tokens.ts";
 import { type ChainConfig, type Config, keyLimits, LIMITS } from "./config.ts";
 import { type Clock, systemClock, withTimeout } from "./core/clock.ts";
+import { commitOf } from "./core/commit.ts";
 import { AppError, messageOf } from "./core/errors.ts";
 import { tryFolder } from "./core/files.ts";
 import { Generations } from "./core/generations.ts";
@@ -36,6 +38,7 @@ import type { EventLog } from "./log/event-log.ts";
 import { Freshness } from "./log/freshness.ts";
 import { assertWhole, openLog } from "./log/open.ts";
 import { watchSoleProcess } from "./log/sole-process.ts";
+import { LOG_SCHEMA } from "./log/sqlite-schema.ts";
 import { HotCollections } from "./nft/collections/hot-collections.ts";
 import { beginAnew } from "./nft/collections/requests.ts";
 import { Snapshots } from "./nft/collections/snapshots.ts";
@@ -62,6 +65,7 @@ import { Channel } from "./push/channel.ts";
 import { DecodePool } from "./rpc/decode/decode-pool.ts";
 
 const { version: VERSION } = packageFacts;
+const COMMIT = commitOf(join(import.meta.dir, ".."));
 
 interface ServiceOptions {
   readonly config: Config;
@@ -405,7 +409,7 @@ async function assemble(options: ServiceOptions, ground: Ground): Promise<Parts>
     isStale: () => freshness.isStale,
     isBehind: () => freshness.isBehind,
     behindMs: () => freshness.behindMs,
-    version: VERSION,
+    ...{ version: VERSION, commit: COMMIT, logSchema: LOG_SCHEMA },
     isStopping: ground.isStopping,
     url: ground.publicUrl,
   });

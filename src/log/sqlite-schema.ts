@@ -36,6 +36,9 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
   [],
 ];
 
+/** The schema that this release writes, of both engines: an older release refuses a newer one. */
+export const LOG_SCHEMA = MIGRATIONS.length;
+
 /**
  * Brings the schema up to date, in a transaction of the caller. Returns the number of applied migrations.
  * @param now ms since the epoch. @throws Error if a newer release has written the schema

@@ -33,6 +33,24 @@ export const HolderList = named(
   }),
 );
 
+export const TokenHolderList = named(
+  "TokenHolderList",
+  Type.Object({
+    result: Type.Array(
+      named(
+        "TokenHolder",
+        Type.Object({
+          owner: address("The owner"),
+          amount: digits("What it holds of the token; 1 for a token without amounts"),
+          block: int64("Block of the last transfer that changed it"),
+        }),
+      ),
+      { description: "Those who came last first" },
+    ),
+    cursor: nullableText(SAME_BLOCK),
+  }),
+);
+
 export const TokenList = named(
   "TokenList",
   Type.Object({ result: Type.Array(NftRecord), cursor: nullableText(SAME_BLOCK) }),

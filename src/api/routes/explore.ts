@@ -5,7 +5,7 @@
 import { Refusal } from "../../core/errors.ts";
 import type { WireTypes } from "../../core/schema-parts.ts";
 import { TransferKind } from "../../events/columns.ts";
-import { findEntries, historyPage, ownedEntries, tokenOfId } from "../../nft/explore/walks.ts";
+import { findEntries, historyPage, holdersPage, ownedEntries, tokenOfId } from "../../nft/explore/walks.ts";
 import { START } from "../../nft/ledger/rows.ts";
 import { currentCollection, ledgerOf } from "../../nft/walks/snapshot.ts";
 import { numberOfPlace, placeOfNumber } from "../../nft/walks/walk.ts";
@@ -22,7 +22,7 @@ import {
   traitIndex,
   transfersAnswer,
 } from "./explore-answers.ts";
-import { HolderList, TokenDetails, TokenList, TraitList, TransferList } from "./explore-models.ts";
+import { HolderList, TokenDetails, TokenHolderList, TokenList, TraitList, TransferList } from "./explore-models.ts";
 import {
   OWNER_EXAMPLE,
   ownerParameter,
@@ -149,6 +149,31 @@ const getToken = json({
   },
 });
 
+const listTokenHolders = json({
+  ...EXPLORING,
+  path: `${ONE_COLLECTION}/tokens/:id/holders`,
+  id: "listTokenHolders",
+  summary: "Owners of one token with what each holds, at one block",
+  parts: { ...COLLECTION_PARTS, id: tokenIdPart },
+  query: PAGE_PARAMETERS,
+  answer: TokenHolderList,
+  example: { result: [{ owner: OWNER_EXAMPLE, amount: "3", block: 12_346_178 }], cursor: null },
+  handle: async (asked, deps) => {
+    const { id } = asked.path;
+    const reading = await readingOf(asked, deps, ["holders of", id.toString()]);
+    const { source, limit, cursor, cursorAt } = reading;
+    return respond(reading, deps, true, async (start) => {
+      const isFirst = cursor === undefined;
+      const { collection, entries, next } = await holdersPage(source, start, id, { isFirst, limit });
+      const { addresses } = collection.ledger;
+      const result = entries.map(({ owner, amount, block }) => {
+        return { owner: addresses.hex(owner), amount: amount.toString(), block };
+      });
+      return { result, cursor: cursorAt(start, next) };
+    });
+  },
+});
+
 /** The part of an operation that lists transfers, of a collection or of one token. */
 const TRANSFERS_ANSWER = {
   ...EXPLORING,
@@ -199,5 +224,6 @@ export const EXPLORE_OPERATIONS: readonly Operation<ExploreDeps>[] = [
   getToken,
   listTransfers,
   listTokenTransfers,
+  listTokenHolders,
   listTraits,
 ];

@@ -3,7 +3,7 @@ import { timingSafeEqual } from "node:crypto";
 import { Type } from "@sinclair/typebox";
 import { Refusal } from "../../core/errors.ts";
 import type { Metrics } from "../../core/metrics.ts";
-import { named, oneOf } from "../../core/schema-parts.ts";
+import { int64, named, nullableText, oneOf, text } from "../../core/schema-parts.ts";
 import { COLLECTION_STATUSES, StatusReport } from "../../operators/models.ts";
 import type { ServiceStatus } from "../../operators/status.ts";
 import { bearerToken, ProtocolRefusal } from "../wire/answers.ts";
@@ -22,6 +22,10 @@ const COUNTS = Object.fromEntries(
 const BILL = { hour: { eth_getLogs: 120 }, day: { eth_getLogs: 2_400 } };
 
 interface ServiceDeps {
+  readonly version: string;
+  readonly commit: string | null;
+  /** Schema of the event log that this release writes. */
+  readonly logSchema: number;
   readonly status: ServiceStatus;
   readonly metrics: Metrics;
   /** SHA-256 of the key that `/metrics` requires, if there is one. */
@@ -108,6 +112,25 @@ export const SERVICE_OPERATIONS: readonly Operation<ServiceDeps>[] = [
       const headers = { upgrade: "websocket", connection: "Upgrade" };
       throw new ProtocolRefusal("upgrade_required", "this path is a WebSocket: send an upgrade request", headers);
     },
+  }),
+  json({
+    method: "GET",
+    path: "/api/version",
+    scope: "read",
+    id: "getVersion",
+    summary: "What this process runs: release, commit and schema of the event log",
+    tag: "Service",
+    answer: named(
+      "Version",
+      Type.Object({
+        version: text("Release"),
+        commit: nullableText("Commit of the sources, as far as the process knows it"),
+        schema: int64("Schema of the event log that it writes. An older release refuses a newer schema"),
+      }),
+    ),
+    example: { version: "1.1.0", commit: null, schema: 3 },
+    errors: [],
+    handle: async (_asked, { version, commit, logSchema: schema }) => ({ body: { version, commit, schema } }),
   }),
   json({
     method: "GET",

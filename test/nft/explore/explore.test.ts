@@ -1,5 +1,6 @@
 /** The routes that explore a collection, against a real chain: holders, tokens by owner and trait, a token, traits. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import packageFacts from "../../../package.json" with { type: "json" };
 import { type Anvil, reorg, startAnvil } from "../../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, read, transact } from "../../../scripts/local-chain/contracts.ts";
@@ -105,6 +106,37 @@ describe("holders", () => {
     expect(next.headers.get("x-as-of-block")).toBe(String(past));
     expect(next.body.result.length).toBe(2);
   });
+});
+
+describe("holders of one token", () => {
+  test("are those that the contract says, in pages at one block", async () => {
+    const holders = await walk(amounts, "tokens/1/holders?limit=1");
+    expect(holders.map(({ owner, amount }) => [owner, amount]).sort()).toEqual(
+      [
+        [account(1), "70"],
+        [account(2), "30"],
+      ].sort(),
+    );
+    for (const { owner, amount } of holders) {
+      expect(await read<bigint>(amounts.contract, "balanceOf", [owner, 1n])).toBe(BigInt(amount));
+    }
+    const { body } = await ask(amounts, "tokens/1/holders");
+    expect(await schemaFaults(service, "TokenHolderList", body)).toEqual([]);
+  });
+
+  test("of a token without amounts are its one owner, also at a past block", async () => {
+    const ownersAt = async (query: string) =>
+      (await ask(nft, `tokens/2/holders${query}`)).body.result.map(({ owner, amount }: Body) => [owner, amount]);
+    expect(await ownersAt("")).toEqual([[account(5), "1"]]);
+    expect(await ownersAt(`?as_of_block=${past}`)).toEqual([[account(1), "1"]]);
+    expect((await ask(nft, "tokens/999/holders")).body).toMatchObject({ result: [], cursor: null });
+  });
+});
+
+test("the version tells two processes apart", async () => {
+  const { status, body } = await service.get("/api/version");
+  expect([status, body.version, body.schema]).toEqual([200, packageFacts.version, 3]);
+  expect(await schemaFaults(service, "Version", body)).toEqual([]);
 });
 
 describe("tokens", () => {

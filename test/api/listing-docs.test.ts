@@ -45,7 +45,7 @@ beforeAll(async () => {
   const { body } = await service.get("/swagger/json");
   operation = body.paths["/api/v2/nft/{address}"].get;
   schemas = body.components.schemas;
-}, 30_000);
+}, 300_000);
 
 afterAll(async () => {
   await service?.stop();

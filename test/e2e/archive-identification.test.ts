@@ -45,7 +45,7 @@ beforeAll(async () => {
   for (let each = 0; each < 4; each++) await transact(anvil, late.contract, "shuffle", [alice, 300]);
   await transact(anvil, late.contract, "mintNft", [bob, 7]);
   await anvil.mine(200);
-}, 120_000);
+}, 300_000);
 afterAll(() => anvil?.stop());
 afterEach(async () => {
   for (const one of started.splice(0).reverse()) await one.stop();
@@ -123,13 +123,13 @@ describe("a contract that only its logs identify", () => {
     const { verdictOf, archives } = await narrow({ faults: ["forge"], rate: 1 });
     expect((await verdictOf(late)).status).toBe("following");
     expect(archives[0]?.committed.get("forge") ?? 0).toBeGreaterThan(0);
-  }, 60_000);
+  }, 300_000);
 
   test("is none by the word of two archives, for few calls of the node", async () => {
     const { verdictOf, proxy } = await narrow({}, {});
     expect((await verdictOf(coin)).status).toBe("not_nft");
     expect(proxy.count()).toBeLessThan(OWN / 2);
-  }, 60_000);
+  }, 300_000);
 });
 
 /** A chain whose contracts can destroy themselves, and one that lives after more blocks than 64 requests of ten reach. */
@@ -167,7 +167,7 @@ test("earlier lives of a contract are found by an archive where the node's own s
   expect((await verdictOf({ address })).status).toBe("following");
   expect(idsIn(await service.get(`/api/v2/nft/${address}?as_of_block=${block}`))).toEqual(["1"]);
   expect(idsIn(await service.get(`/api/v2/nft/${address}`))).toEqual(["2"]);
-}, 60_000);
+}, 300_000);
 
 test("a destroyed contract that a key of scope read asks for is found by an archive for few calls", async () => {
   const { chain, address } = await chainWithPhoenix();
@@ -180,4 +180,4 @@ test("a destroyed contract that a key of scope read asks for is found by an arch
   expect(idsIn(listed)).toEqual(["1"]);
   // The node's own search takes 300 requests for logs.
   expect(proxy.count()).toBeLessThan(150);
-}, 60_000);
+}, 300_000);

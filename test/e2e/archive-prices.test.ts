@@ -48,7 +48,7 @@ beforeAll(async () => {
     blocks.push(await tip());
   }
   await anvil.mine(300);
-}, 120_000);
+}, 300_000);
 afterAll(() => anvil?.stop());
 afterEach(async () => {
   for (const one of started.splice(0).reverse()) await one.stop();

@@ -81,7 +81,7 @@ beforeAll(async () => {
     truths[name] = holdings(await walkListing(service, contractOf(name).address, "limit=100"));
   }
   await service.stop();
-}, 120_000);
+}, 300_000);
 afterAll(() => anvil.stop());
 afterEach(async () => {
   for (const one of started.splice(0).reverse()) await one.stop();

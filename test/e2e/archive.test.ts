@@ -57,7 +57,7 @@ beforeAll(async () => {
   truth = await walkListing(service, nft.address, "limit=100");
   expect(truth).toHaveLength(ARCHIVED.tokens - 1);
   await service.stop();
-}, 60_000);
+}, 300_000);
 afterAll(() => anvil.stop());
 afterEach(async () => {
   for (const one of started.splice(0).reverse()) await one.stop();
@@ -228,7 +228,7 @@ describe("a history from an archive", () => {
     const told = await indexed(lies, { target: forked.url, done: () => true });
     expect(told.archive.committed.get("omit pair") ?? 0).toBeGreaterThan(0);
     expect(await streamHash(told)).toBe(await streamHash(honest));
-  }, 60_000);
+  }, 300_000);
 
   test("begins with the node where the data set begins later", async () => {
     const { listed, row } = await indexed({ startBlock: 200 });

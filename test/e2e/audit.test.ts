@@ -28,7 +28,7 @@ beforeAll(async () => {
   for (const { contract } of [multi, claims]) await transact(anvil, contract, "mint", [anvil.accounts[2], 7, 5]);
   await anvil.mine(4);
   service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), auditMs: 30 });
-}, 30_000);
+}, 300_000);
 
 afterAll(async () => {
   await service?.stop();

@@ -41,7 +41,7 @@ beforeAll(async () => {
   nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Bridged", "BRG"]);
   for (let id = 0; id < TOKENS; id++) await mint(id, id % 2 === 0);
   await anvil.mine(70);
-}, 60_000);
+}, 300_000);
 afterAll(() => anvil.stop());
 afterEach(async () => {
   for (const one of started.splice(0).reverse()) await one.stop();
@@ -128,7 +128,7 @@ test("a start asks no contract for its owners that was compared before", async (
     await synced(second, nft.address, await height());
   }
   expect(askedOwners()).toBe(before);
-}, 60_000);
+}, 300_000);
 
 test("owners that no log explains are in doubt until the receipts show that the contract contradicts itself", async () => {
   const node = await nodeOf({ hasBridge: true, hasRoots: true });
@@ -157,7 +157,7 @@ test("owners that no log explains are in doubt until the receipts show that the 
   const { body } = await service.get(`/api/collections/eth/${nft.address}`);
   expect([body.status, body.inDoubt]).toEqual(["following", null]);
   socket.close();
-}, 90_000);
+}, 300_000);
 
 test("a doubt stays while an endpoint is silent that may know why", async () => {
   const nodes = [await nodeOf({ hasBridge: true, hasRoots: true }), await nodeOf({ hasBridge: true, hasRoots: true })];
@@ -178,4 +178,4 @@ test("a doubt stays while an endpoint is silent that may know why", async () => 
   });
   const { body } = await service.get(`/api/collections/eth/${nft.address}`);
   expect(body.inDoubt).toMatchObject({ reason: expect.stringMatching(/^token [35]: the logs give 1 to/) });
-}, 90_000);
+}, 300_000);

@@ -69,7 +69,7 @@ beforeAll(async () => {
     env: { OPERATOR_KEYS: OPERATOR },
   });
   for (const each of [claims, badges, silent]) await synced(service, each.address);
-}, 40_000);
+}, 300_000);
 
 afterAll(async () => {
   await service?.stop();

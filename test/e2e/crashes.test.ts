@@ -59,7 +59,7 @@ beforeAll(async () => {
       return { error: { code: -32602, message: `query exceeds max block range ${RANGE}` } };
     },
   });
-}, 60_000);
+}, 300_000);
 afterAll(async () => {
   await node.stop();
   await anvil.stop();
@@ -205,7 +205,7 @@ describe("a full disk", () => {
     const service = await processOf(logUrl);
     await expectTruth(service.get);
     expect((await eventsOf(logUrl)).slice(0, before.length)).toEqual(before);
-  }, 40_000);
+  }, 300_000);
 });
 
 describe("a database file", () => {
@@ -229,7 +229,7 @@ describe("a database file", () => {
       expect(words).toMatch(/damaged|not a database/);
       expect(words).not.toMatch(/^\s+at /m);
     }
-  }, 40_000);
+  }, 300_000);
 
   test("with a record changed by hand is not served", async () => {
     const logUrl = await filledLog();
@@ -245,7 +245,7 @@ describe("a database file", () => {
     });
     expect(answer.status).toBeGreaterThanOrEqual(500);
     await expect(eventsOf(logUrl)).rejects.toThrow("damaged");
-  }, 40_000);
+  }, 300_000);
 
   test("that is read-only is refused with a reason", async () => {
     const logUrl = await filledLog();
@@ -266,7 +266,7 @@ describe("a database file", () => {
     expect(words).toContain(file);
     expect(words).toMatch(/readonly|unable to open/);
     expect(words).not.toMatch(/^\s+at /m);
-  }, 40_000);
+  }, 300_000);
 });
 
 test("ends with exit code 0 on a stop with work in flight, and continues after the next start", async () => {
@@ -282,13 +282,13 @@ test("ends with exit code 0 on a stop with work in flight, and continues after t
   openGate();
   await expectTruth((await processOf(logUrl)).get);
   expect((await eventsOf(logUrl)).slice(0, before.length)).toEqual(before);
-}, 40_000);
+}, 300_000);
 
 describe("PostgreSQL", () => {
   let postgres: Postgres;
   beforeAll(async () => {
     postgres = await startPostgres();
-  }, 60_000);
+  }, 300_000);
   afterAll(() => postgres.stop());
 
   test("may go away during a backfill, which continues by itself when it is back", async () => {
@@ -309,5 +309,5 @@ describe("PostgreSQL", () => {
     await expectTruth(service.get, 30_000);
     const after = await eventsOf(logUrl);
     expect(after.slice(0, before.length)).toEqual(before);
-  }, 60_000);
+  }, 300_000);
 });

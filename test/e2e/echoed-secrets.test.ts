@@ -158,7 +158,7 @@ test("an endpoint's and an archive's echo of their secrets reaches no client, op
   const doctor = await runCli(["doctor"], { ...env, EVENT_LOG_URL: logUrl, RPC_URLS_ONLY: "true", PORT: "0" });
   expect(doctor.out).toContain("[redacted]");
   expectClean("doctor", doctor.out + doctor.err);
-}, 120_000);
+}, 300_000);
 
 test("a proxy's echo of its login reaches no answer, and neither does a server's of PostgreSQL", async () => {
   const form = (text: string) =>
@@ -207,6 +207,6 @@ test("a proxy's echo of its login reaches no answer, and neither does a server's
     echo.close();
     database.close();
   }
-}, 60_000);
+}, 300_000);
 
 const plain = (_key: string, value: unknown): unknown => (typeof value === "bigint" ? String(value) : value);

@@ -74,7 +74,7 @@ beforeAll(async () => {
     ...{ rpcUrl: node.url, logUrl: temporaryLogUrl() },
     env: { OPERATOR_KEYS: OPERATOR, VERIFY: "receipts" },
   });
-}, 30_000);
+}, 300_000);
 
 afterAll(async () => {
   await service?.stop();

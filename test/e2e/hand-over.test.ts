@@ -29,7 +29,7 @@ beforeAll(async () => {
   anvil = await startAnvil();
   nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Handed", "OVER"]);
   await mint();
-}, 60_000);
+}, 300_000);
 afterEach(async () => {
   for (const replica of replicas.splice(0)) {
     replica.decide = PASS;

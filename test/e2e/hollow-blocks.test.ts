@@ -26,7 +26,7 @@ beforeAll(async () => {
     await move("mint", [anvil.accounts[1], BigInt(id)]);
   }
   await anvil.mine(70);
-}, 60_000);
+}, 300_000);
 afterAll(() => anvil.stop());
 afterEach(async () => {
   for (const one of started.splice(0).reverse()) await one.stop();
@@ -99,7 +99,7 @@ describe.each(MODES)("VERIFY=%s", (VERIFY) => {
     const { body } = await eventually("the transfer is listed", () => synced(service, nft.address, 0), 30_000);
     expect(body.result[id].owner_of).toBe(receiver);
     expect((await rowOf(service)).inDoubt).toBeNull();
-  }, 60_000);
+  }, 300_000);
 });
 
 test("blooms that are full and name transfers that were never there are no sign of dropped logs", async () => {

@@ -44,7 +44,7 @@ describe("a service killed during a backfill", () => {
         return { error: { code: -32602, message: "query exceeds max block range 2" } };
       },
     });
-  }, 60_000);
+  }, 300_000);
   afterAll(async () => {
     await proxy.stop();
     await anvil.stop();

@@ -40,7 +40,7 @@ beforeAll(async () => {
       queue(anvil, nft.contract, "mint", [anvil.accounts[minted % 8] as string, BigInt(minted)]),
     );
   }
-}, 60_000);
+}, 300_000);
 afterAll(() => anvil.stop());
 afterEach(async () => {
   for (const one of started.splice(0).reverse()) await one.stop();

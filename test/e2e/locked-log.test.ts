@@ -73,7 +73,7 @@ test("answers are stale and the process is not ready while another process holds
   await unlock();
   await eventually("the log is written again", async () => Bun.deepEquals(await seen(), current) || undefined, 30_000);
   await synced(service, node.contract, node.head);
-}, 120_000);
+}, 300_000);
 
 test("a second service on one SQLite file says so once, and a command of the command line or a crash does not", async () => {
   const logUrl = temporaryLogUrl();
@@ -108,4 +108,4 @@ test("a second service on one SQLite file says so once, and a command of the com
   for (const { service } of [first, second]) await service.stop();
   expect(await holders()).toEqual([]);
   await log.close();
-}, 60_000);
+}, 300_000);

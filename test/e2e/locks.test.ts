@@ -46,7 +46,7 @@ beforeAll(async () => {
   });
   service = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl() });
   for (const { address } of [badges, unclaimed, claims]) await synced(service, address);
-}, 30_000);
+}, 300_000);
 
 afterAll(async () => {
   await service?.stop();

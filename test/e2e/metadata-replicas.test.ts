@@ -43,7 +43,7 @@ beforeAll(async () => {
   nft = await deploy(anvil, await contractArtifact("StoryNft"), ["Shared", "SHR"]);
   await transact(anvil, nft.contract, "mintMany", [anvil.accounts[1], 1, 12]);
   await transact(anvil, nft.contract, "setBase", ["https://content.example/", ".json"]);
-}, 60_000);
+}, 300_000);
 afterAll(async () => {
   for (const service of services) await service.stop();
   await anvil?.stop();
@@ -85,7 +85,7 @@ test("is fetched by one service, served by both, fetched for viewers of either, 
   await transact(anvil, nft.contract, "mintMany", [anvil.accounts[1], 13, 8]);
   await allResolved(second, 20);
   expect(wires[1]?.attempts.length).toBeGreaterThanOrEqual(8);
-}, 60_000);
+}, 300_000);
 
 test.each(["refuses", "hangs"])(
   "is fetched by the other service if the fetcher's node %s",

@@ -105,7 +105,7 @@ beforeAll(async () => {
     const isSettled = ({ metadata, media }: Row) => metadata !== null && media.status !== "processing";
     return found.length === STORIES.length && found.every(isSettled) ? found : undefined;
   });
-}, 30_000);
+}, 300_000);
 
 afterAll(async () => {
   await service?.stop();

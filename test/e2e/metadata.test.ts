@@ -125,7 +125,7 @@ beforeAll(async () => {
     metadataSampleMs: 400,
   });
   for (const each of [story, plain, multi]) await synced(service, each.address);
-}, 40_000);
+}, 300_000);
 
 afterAll(async () => {
   await service?.stop();
@@ -370,7 +370,7 @@ test("satisfies the hosted service's own client on every page, with metadata and
   expect(two.metadata).toMatchObject({ name: "two" });
   expect(JSON.stringify(two.normalized)).toContain('"two"');
   expect(JSON.stringify(two.media)).toContain("/media/");
-}, 20_000);
+}, 300_000);
 
 test("uses real batches, because Multicall3 is at its address", async () => {
   expect(String(await anvil.send("eth_getCode", [MAINNET.multicall3, "latest"])).length).toBeGreaterThan(100);

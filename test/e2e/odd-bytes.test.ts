@@ -60,7 +60,7 @@ describe.each([
       await transact(anvil, nft.contract, "mintWithURI", [anvil.accounts[1], id, uri]);
     }
     service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), metadataWire: wire });
-  }, 30_000);
+  }, 300_000);
 
   afterAll(async () => {
     await service?.stop();

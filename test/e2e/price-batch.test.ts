@@ -23,7 +23,7 @@ beforeAll(async () => {
   demo = market.demo.address.toLowerCase();
   nobody = anvil.accounts[7]!.toLowerCase();
   service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() });
-}, 60_000);
+}, 300_000);
 afterAll(async () => {
   await service?.stop();
   await anvil?.stop();

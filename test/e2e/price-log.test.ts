@@ -7,7 +7,7 @@ import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { type Answer, type Body, eventually, startTestService, temporaryLogUrl } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(120_000);
+setDefaultTimeout(300_000);
 
 let anvil: Anvil;
 let market: Market;

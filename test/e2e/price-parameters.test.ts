@@ -62,7 +62,7 @@ beforeAll(async () => {
   await placeMainnet(anvil);
   market = await seedMarket(anvil);
   service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() });
-}, 120_000);
+}, 300_000);
 afterAll(async () => {
   await service?.stop();
   await anvil?.stop();

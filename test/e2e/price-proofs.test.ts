@@ -27,7 +27,7 @@ beforeAll(async () => {
     },
   });
   service = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl() });
-}, 60_000);
+}, 300_000);
 
 afterAll(async () => {
   await service?.stop();

@@ -18,7 +18,7 @@ beforeAll(async () => {
   market = await seedMarket(anvil);
   service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() });
   await Moralis.start({ apiKey: TEST_KEY, evmApiBaseUrl: `http://127.0.0.1:${service.port}/api/v2` });
-}, 60_000);
+}, 300_000);
 afterAll(async () => {
   await service?.stop();
   await anvil?.stop();

@@ -47,7 +47,7 @@ beforeAll(async () => {
     // What must not be asked for would be there.
     ...{ "10.0.0.7:80": content, "169.254.169.254:80": content, "name-of-the-proxy.example:80": content },
   });
-}, 30_000);
+}, 300_000);
 
 afterEach(async () => {
   for (const service of services.splice(0)) {
@@ -98,20 +98,20 @@ test("nodes and metadata go through the proxy, and private addresses stay closed
   const seen = new Set(proxy.requests);
   expect([...seen].sort()).toEqual([`CONNECT ${PUBLIC}:80`, "CONNECT gateway.example:80", "POST node.example:8545"]);
   expect(service.stderr()).not.toContain("s%40cret");
-}, 60_000);
+}, 300_000);
 
 test("a node behind a WebSocket goes through the proxy", async () => {
   const service = await start({ RPC_URL_ETH: "ws://node.example:8546" });
   expect(await rows(service)).toHaveLength(URIS.length);
   expect(proxy.requests).toContain("CONNECT node.example:8546");
-}, 60_000);
+}, 300_000);
 
 test("this machine and the hosts of NO_PROXY are reached without the proxy", async () => {
   const before = proxy.requests.length;
   const service = await start({ RPC_URL_ETH: anvil.url, NO_PROXY: `${PUBLIC},gateway.example` });
   expect(await rows(service)).toHaveLength(URIS.length);
   expect(proxy.requests.slice(before)).toEqual([]);
-}, 60_000);
+}, 300_000);
 
 test("archives, token lists and the command line go through the proxy", async () => {
   const service = await start({
@@ -129,4 +129,4 @@ test("archives, token lists and the command line go through the proxy", async ()
   });
   await command.exited;
   await asked("GET service.example:80");
-}, 60_000);
+}, 300_000);

@@ -46,7 +46,7 @@ beforeAll(async () => {
   });
   const env = { ARCHIVE_URL_ETH: "off" };
   service = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl(), env });
-}, 120_000);
+}, 300_000);
 afterAll(async () => {
   await service?.stop();
   await proxy?.stop();

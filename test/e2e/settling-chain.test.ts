@@ -28,7 +28,7 @@ beforeAll(async () => {
   anvil = await startAnvil({ genesisTimestamp: Math.floor(Date.now() / 1_000) - 86_400 });
   nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Settled", "STL"]);
   for (let id = 0; id < TOKENS; id++) await mint(id);
-}, 60_000);
+}, 300_000);
 afterAll(() => anvil.stop());
 afterEach(async () => {
   for (const one of started.splice(0).reverse()) await one.stop();

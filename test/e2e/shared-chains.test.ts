@@ -28,7 +28,7 @@ beforeAll(async () => {
   const [eth, polygon] = anvils as [Anvil, Anvil];
   const env = { RPC_URL_POLYGON: polygon.url };
   services.push(...(await Promise.all([0, 1].map(() => startTestService({ rpcUrl: eth.url, logUrl, env })))));
-}, 60_000);
+}, 300_000);
 afterAll(async () => {
   for (const service of services) await service.stop();
   for (const anvil of anvils) await anvil.stop();

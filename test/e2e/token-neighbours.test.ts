@@ -48,7 +48,7 @@ beforeAll(async () => {
   demo = market.demo.address.toLowerCase();
   pair = market.v2.DEMO.address.toLowerCase();
   service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() });
-}, 120_000);
+}, 300_000);
 afterAll(async () => {
   await service?.stop();
   await anvil?.stop();

@@ -80,7 +80,7 @@ beforeAll(async () => {
   // Changes the salt until both kinds of drop occur.
   const dropped = () => truth.filter(isDropped);
   while (dropped().filter(isLone).length < 2 || dropped().filter((log) => !isLone(log)).length < 2) salt++;
-}, 60_000);
+}, 300_000);
 afterAll(() => anvil.stop());
 afterEach(async () => {
   for (const one of started.splice(0).reverse()) await one.stop();
@@ -197,7 +197,7 @@ describe("an endpoint that omits one log in a thousand", () => {
     await expectTruth(own);
     expect(liar.count("eth_getLogs")).toBeGreaterThan(0);
     expect(await metric(own.service, "rpc_missed_logs_total")).toBeGreaterThan(0);
-  }, 60_000);
+  }, 300_000);
 
   test("is not believed if its receipts contradict the header's bloom", async () => {
     const liar = await droppingProxy(isDropped, "cut");

@@ -44,7 +44,7 @@ beforeAll(async () => {
   anvil = await startAnvil({ slotsInAnEpoch: 1 });
   await anvil.mine(3);
   emitter = await deploy(anvil, await contractArtifact("Emitter"));
-}, 60_000);
+}, 300_000);
 afterAll(async () => await anvil.stop());
 
 describe("blocks", () => {

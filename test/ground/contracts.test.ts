@@ -38,7 +38,7 @@ const ZERO = `0x${"00".repeat(20)}`;
 beforeAll(async () => {
   anvil = await startAnvil();
   [, alice = "", bob = ""] = anvil.accounts;
-}, 60_000);
+}, 300_000);
 afterAll(async () => await anvil.stop());
 
 test("compiling a second time only reads the cache", async () => {

@@ -29,7 +29,7 @@ let anvil: Anvil;
 beforeAll(async () => {
   anvil = await startAnvil();
   await placeMainnet(anvil);
-}, 60_000);
+}, 300_000);
 afterAll(async () => await anvil.stop());
 
 test("the tokens return their real names, symbols and decimals", async () => {

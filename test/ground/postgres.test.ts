@@ -14,7 +14,7 @@ let postgres: Postgres;
 
 beforeAll(async () => {
   postgres = await startPostgres({ settings: { max_connections: "20" } });
-}, 30_000);
+}, 300_000);
 afterAll(async () => await postgres.stop());
 
 test("databases are separate from each other", async () => {

@@ -54,7 +54,7 @@ describe("PostgreSQL", () => {
     await other.close();
     await eventually("the log is writable", async () => (await seen()) === "true,true" || undefined);
     await log.close();
-  }, 60_000);
+  }, 300_000);
 
   test("survives a server restart with retryable errors, no lost events, and new wake-ups", async () => {
     const postgres = await startPostgres({ durable: true });
@@ -80,7 +80,7 @@ describe("PostgreSQL", () => {
     expect(await log.read(stream)).toHaveLength(2);
     await log.close();
     await postgres.stop();
-  }, 60_000);
+  }, 300_000);
 
   test("repeats a read whose connection was ended", async () => {
     const target = await (await sharedPostgres()).createDatabase();
@@ -111,7 +111,7 @@ describe("PostgreSQL", () => {
     expect(outcomes.filter((outcome) => "error" in outcome)).toEqual([]);
     await log.close();
     await postgres.stop();
-  }, 60_000);
+  }, 300_000);
 
   test("knows within a second or two that the server does not answer, and that it answers again", async () => {
     const direct = await (await sharedPostgres()).createDatabase();

@@ -90,7 +90,7 @@ describe("verify", () => {
     const postgresUrl = await (await sharedPostgres()).createDatabase();
     await fill(postgresUrl);
     expect(await run(postgresUrl)).toEqual(sqlite);
-  }, 60_000);
+  }, 300_000);
 
   test("names the stream and version of a record with changed bytes, and checks the other streams", async () => {
     const path = await copy("flipped.db");
@@ -130,7 +130,7 @@ describe("verify", () => {
         expect(lines[1 - index]).toStartWith(`${streams[1 - index]} v4 `);
       }
     }
-  }, 60_000);
+  }, 300_000);
 
   describe("finds damage that a walk over the listed streams cannot see:", () => {
     const damages = {

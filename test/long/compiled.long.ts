@@ -47,7 +47,7 @@ beforeAll(async () => {
       return ++ranges > RANGES && gate !== undefined ? { delayUntil: gate.promise } : undefined;
     },
   });
-}, 120_000);
+}, 300_000);
 afterAll(async () => {
   await proxy?.stop();
   await Promise.all([anvil?.stop(), postgres?.stop()]);

@@ -17,7 +17,7 @@ let anvil: Anvil;
 beforeAll(async () => {
   anvil = await startAnvil();
   await seedCollections(anvil, { drawnAt: NFT_ADDRESS });
-}, 120_000);
+}, 300_000);
 afterAll(() => anvil?.stop());
 
 test("makes an image of less than 60 MB of packages, which serves as an unprivileged user", async () => {

@@ -75,7 +75,7 @@ beforeAll(async () => {
       lanes.push({ engine, logUrl, random, acknowledged: new Map(), told: new Map(), kills: 0, inFlight: 0 });
     }
   }
-}, 120_000);
+}, 300_000);
 afterAll(async () => {
   await proxy.stop();
   await Promise.all([anvil.stop(), postgres.stop()]);

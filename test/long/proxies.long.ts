@@ -17,7 +17,7 @@ beforeAll(async () => {
   nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Behind", "B"]);
   await transact(anvil, nft.contract, "mintMany", [anvil.accounts[1], 0n, 50n]);
   await anvil.mine(70);
-}, 120_000);
+}, 300_000);
 afterAll(() => anvil?.stop());
 
 const startReplica = (logUrl: string, port = 0): Promise<ServiceProcess> =>

@@ -111,7 +111,7 @@ beforeAll(async () => {
   });
   for (let i = 0; i < SUBSCRIBERS; i++) await subscribe();
   await gate.close();
-}, 60_000);
+}, 300_000);
 afterAll(async () => {
   gate.open();
   for (const { socket } of subscribers) socket.terminate();

@@ -66,7 +66,7 @@ beforeAll(async () => {
       120_000,
     );
   }
-}, 240_000);
+}, 300_000);
 afterAll(async () => {
   gate.open();
   await service?.stop();
@@ -119,7 +119,7 @@ test(`follows ${FOLLOWED} collections at the cost of one`, async () => {
     expect(version).toBe((busyBefore.get(stream) as number) + BLOCKS);
   }
   await expectTruth([...busy.slice(0, 15), ...quiet.filter((_, i) => i % 60 === 0)]);
-}, 240_000);
+}, 300_000);
 
 async function expectTruth(addresses: readonly Address[]): Promise<void> {
   const { abi } = await contractArtifact("TinyNft");

@@ -16,7 +16,7 @@ import { untilSearched } from "../support/prices/world.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
+setDefaultTimeout(300_000);
 
 const ETHER = 10n ** 18n;
 const plain = { percentChange: false, provenance: false };

@@ -25,7 +25,7 @@ import { parsePriceQuery, type RawPriceQuery } from "../support/prices/query.ts"
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+setDefaultTimeout(300_000);
 
 const ETHER = 10n ** 18n;
 const USD = 10n ** 6n;
@@ -157,7 +157,7 @@ beforeAll(async () => {
     await anvil.mine(1 + random.below(6));
   }
   last = await tip();
-}, 120_000);
+}, 300_000);
 
 afterAll(async () => {
   await proxy?.stop();

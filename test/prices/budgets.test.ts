@@ -15,7 +15,7 @@ import type { Prices } from "../../src/prices/price-service.ts";
 import { HandFollower, type LocalChain, pricesOf, startLocalChain } from "../support/prices/anvil.ts";
 import { type RpcCall, type RpcProxy, type RpcProxyOptions, startRpcProxy } from "../support/rpc-proxy.ts";
 
-setDefaultTimeout(120_000);
+setDefaultTimeout(300_000);
 
 const ETHER = 10n ** 18n;
 const factory = MAINNET.uniswapV2Factory;

@@ -15,7 +15,7 @@ import { parsePriceQuery } from "../support/prices/query.ts";
 import { dollarWorld, eth, placeTokens, TOKEN, UNI2, UNI3, USDC, WETH, type World } from "../support/prices/world.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+setDefaultTimeout(300_000);
 
 const Q96 = 1n << 96n;
 /** Ten cents of either token. */

@@ -11,7 +11,7 @@ import { ASKED, CONNECTED, HALF, LATER, OTHER, placeLinked, UNI } from "../suppo
 import { DAI, dollarWorld, SUSHI, TOKEN, USDC, WBTC, WETH, type World } from "../support/prices/world.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+setDefaultTimeout(300_000);
 
 const TEN_MINUTES = 600_000;
 

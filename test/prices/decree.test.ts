@@ -7,7 +7,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { DAI, dollarWorld, SUSHI, TOKEN, UNI3, USDC, USDT, WETH, World } from "../support/prices/world.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+setDefaultTimeout(300_000);
 
 /** A world in which USDC and USDT agree in their pools with the native coin. */
 function twoDollars(): World {

@@ -12,7 +12,7 @@ import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { eventually, startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
+setDefaultTimeout(300_000);
 
 interface WireLog {
   readonly address: string;

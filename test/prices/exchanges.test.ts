@@ -18,7 +18,7 @@ import { createPool, newToken, placesOf, placeV2Factory, priceIn, startChain } f
 import { parsePriceQuery, type RawPriceQuery } from "../support/prices/query.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+setDefaultTimeout(300_000);
 
 const ETHER = 10n ** 18n;
 

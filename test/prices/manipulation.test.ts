@@ -15,7 +15,7 @@ import { HandFollower, type LocalChain, pricesOf, startLocalChain } from "../sup
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+setDefaultTimeout(300_000);
 
 const ETHER = 10n ** 18n;
 const USD_PER_ETHER = 3_000;

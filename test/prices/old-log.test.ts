@@ -18,7 +18,7 @@ import type { RawPriceQuery } from "../support/prices/query.ts";
 import { dollarWorld, eth, TOKEN } from "../support/prices/world.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+setDefaultTimeout(300_000);
 
 interface FrozenStream {
   readonly stream: StreamName;

@@ -9,7 +9,7 @@ import type { LogFilter } from "../../src/rpc/port.ts";
 import { dollarWorld, TOKEN, WETH, type World } from "../support/prices/world.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+setDefaultTimeout(300_000);
 
 const AT_ONCE = 16;
 const WAITING = 256;

@@ -16,7 +16,7 @@ import { parsePriceQuery, type RawPriceQuery } from "../support/prices/query.ts"
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+setDefaultTimeout(300_000);
 
 const BLOCK = 15_175_663;
 const ETHER = 10n ** 18n;

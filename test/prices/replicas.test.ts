@@ -19,7 +19,7 @@ import { FakeChain, type FakePool } from "../support/prices/fake-chain.ts";
 import { placeTokens, TOKEN, UNI2, USDC, WETH } from "../support/prices/world.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+setDefaultTimeout(300_000);
 
 const ETHER = 10n ** 18n;
 const folders: string[] = [];
@@ -42,7 +42,7 @@ async function memory(): Promise<EventLog[]> {
   return [log, log];
 }
 
-beforeAll(() => sharedPostgres(), 60_000);
+beforeAll(() => sharedPostgres(), 300_000);
 afterAll(async () => {
   for (const log of logs) await log.close();
   for (const folder of folders) await rm(folder, { recursive: true, force: true });

@@ -13,7 +13,7 @@ import { pricesOf } from "../support/prices/anvil.ts";
 import { createPool, newToken, startChain } from "../support/prices/exchanges.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+setDefaultTimeout(300_000);
 
 const ETHER = 10n ** 18n;
 const eth = CHAINS[0]!;

@@ -8,7 +8,7 @@ import { schemaFaults } from "../support/schemas.ts";
 import { eventually, startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(90_000);
+setDefaultTimeout(300_000);
 
 const KEY = "operator-key-0123456789";
 /** The local chain calls blocks final at this depth. */

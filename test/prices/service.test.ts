@@ -10,7 +10,7 @@ import { DAI, dollarWorld, SUSHI, TOKEN, UNI2, UNI3, USDC, USDT, WBTC, WETH, Wor
 import { READER } from "../support/requesters.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+setDefaultTimeout(300_000);
 
 describe("a cold token", () => {
   test("is answered in two round trips, with the documented fields in order", async () => {

@@ -26,7 +26,7 @@ import type { RawPriceQuery } from "../support/prices/query.ts";
 import { DAI, placeTokens, TOKEN, UNI2, UNI3, USDC, USDT, WBTC, WETH } from "../support/prices/world.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(60_000);
+setDefaultTimeout(300_000);
 
 const Q96 = 1n << 96n;
 const LINKED = addressOf("linked");
@@ -61,7 +61,7 @@ async function openerOf(engine: string): Promise<() => Promise<EventLog>> {
   };
 }
 
-beforeAll(() => sharedPostgres(), 60_000);
+beforeAll(() => sharedPostgres(), 300_000);
 afterAll(async () => {
   for (const log of new Set(logs)) await log.close();
   for (const folder of folders) await rm(folder, { recursive: true, force: true });

@@ -25,7 +25,7 @@ import { schemaFaults } from "../support/schemas.ts";
 import { eventually, startTestService, temporaryLogUrl } from "../support/service.ts";
 import { TurnedClock } from "../support/turned-clock.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(300_000);
 
 const PUBLIC = "93.184.215.14";
 const ETHER = 10n ** 18n;

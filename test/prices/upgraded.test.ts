@@ -15,7 +15,7 @@ import { parsePriceQuery, type RawPriceQuery } from "../support/prices/query.ts"
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 
 // Real components on shared machines need more than the runner's default timeout of 5 s.
-setDefaultTimeout(30_000);
+setDefaultTimeout(300_000);
 
 const ETHER = 10n ** 18n;
 /** More than the depth at which a block of Ethereum is final. */

@@ -33,7 +33,7 @@ beforeAll(async () => {
   const dollars = { tokenA: MAINNET.weth, amountA: 100n * ETHER, tokenB: MAINNET.usdc, amountB: 300_000n * 10n ** 6n };
   await createV2Pair(anvil, { factory, ...dollars });
   service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() });
-}, 60_000);
+}, 300_000);
 afterAll(async () => {
   await service?.stop();
   await anvil?.stop();
@@ -284,7 +284,7 @@ describe("the feed", () => {
     for (const { socket } of clients) socket.close();
     await own.stop();
     await proxy.stop();
-  }, 30_000);
+  }, 300_000);
 
   test("follows the chain at each block although FOLLOW_EVERY says otherwise", async () => {
     const env = { FOLLOW_EVERY_ETH: "120" };
@@ -316,7 +316,7 @@ describe("the feed", () => {
     client.socket.close();
     await own.stop();
     await proxy.stop();
-  }, 60_000);
+  }, 300_000);
 
   test("sends the same prices on two replicas", async () => {
     const logUrl = await (await sharedPostgres()).createDatabase();
@@ -335,7 +335,7 @@ describe("the feed", () => {
     }
     for (const { socket } of clients) socket.close();
     await Promise.all(replicas.map((replica) => replica.stop()));
-  }, 60_000);
+  }, 300_000);
 });
 
 describe("the channel", () => {

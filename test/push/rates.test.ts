@@ -26,7 +26,7 @@ beforeAll(async () => {
   const dollars = { tokenA: MAINNET.weth, amountA: 100n * ETHER, tokenB: MAINNET.usdc, amountB: 300_000n * 10n ** 6n };
   await createV2Pair(anvil, { factory, ...dollars });
   proxy = await startRpcProxy(anvil.url);
-}, 60_000);
+}, 300_000);
 afterAll(async () => {
   await proxy?.stop();
   await anvil?.stop();
@@ -144,7 +144,7 @@ describe("after its socket is closed", () => {
     const calls = proxy.calls.filter(({ method }) => method === "eth_call");
     expect(calls).toEqual([]);
     await service.stop();
-  }, 30_000);
+  }, 300_000);
 });
 
 describe("the costs of a head's prices", () => {
@@ -182,5 +182,5 @@ describe("the costs of a head's prices", () => {
     expect(more / less).toBeLessThan(4);
     for (const { socket } of [first, second]) socket.close();
     await service.stop();
-  }, 60_000);
+  }, 300_000);
 });

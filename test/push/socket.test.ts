@@ -33,7 +33,7 @@ beforeAll(async () => {
   for (let id = 1; id <= 5; id++) await mint(id);
   service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() });
   await synced(service, nft.address);
-}, 30_000);
+}, 300_000);
 afterAll(async () => {
   await service.stop();
   await anvil.stop();
@@ -204,7 +204,7 @@ describe("a subscription", () => {
     client.socket.close();
     await slow.stop();
     await proxy.stop();
-  }, 30_000);
+  }, 300_000);
 
   test("to an address without a contract fails for later clients too, and requests a new identification", async () => {
     const address = `0x${"e7".repeat(20)}`;
@@ -345,5 +345,5 @@ describe("the limit", () => {
       message.type === "transfers" && message["block"] === Number(receipt.blockNumber);
     await eventually("the other client receives the new block", async () => good.messages.find(isNew));
     good.socket.close();
-  }, 60_000);
+  }, 300_000);
 });

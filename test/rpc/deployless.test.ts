@@ -12,7 +12,7 @@ import { readerOf } from "../support/prices/anvil.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { codeOf } from "../support/solidity.ts";
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(300_000);
 
 let anvil: Anvil;
 let nft: Address;

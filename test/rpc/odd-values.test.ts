@@ -118,11 +118,11 @@ test("wrong values in the headers of blocks", async () => {
   await fuzz("eth_getBlockByNumber", HEADER_FIELDS, (header, name, odd) =>
     header === null ? null : spoiled(header as object, name, odd),
   );
-}, 240_000);
+}, 300_000);
 
 test("wrong values in logs", async () => {
   await fuzz("eth_getLogs", LOG_FIELDS, (logs, name, odd) => (logs as object[]).map((log) => spoiled(log, name, odd)));
-}, 240_000);
+}, 300_000);
 
 test("wrong receipts", async () => {
   const { node, service } = await begin();
@@ -140,7 +140,7 @@ test("wrong receipts", async () => {
     await expectSound(service, node, { odd });
   }
   await expectTruth(service, node);
-}, 240_000);
+}, 300_000);
 
 test("wrong values in the answers of an archive", () => {
   const address = `0x${"a".repeat(40)}` as Address;
@@ -194,4 +194,4 @@ test("wrong results of calls about a contract", async () => {
   node.head++;
   await service.get(`/api/v2/nft/${node.contract}`);
   await expectTruth(service, node);
-}, 240_000);
+}, 300_000);

@@ -30,7 +30,7 @@ test("ends fifty simulated worlds with listings equal to the chain's truth", asy
     expect(counts.get("crash")).toBeGreaterThan(0);
     expect(counts.get("log goes back")).toBeGreaterThan(0);
   }
-}, 180_000);
+}, 300_000);
 
 test("gives the chain's prices in twelve simulated worlds of prices", async () => {
   const own = Array.from({ length: 12 }, (_, at) => at + 1).join();
@@ -38,7 +38,7 @@ test("gives the chain's prices in twelve simulated worlds of prices", async () =
   const child = Bun.spawn(command, { cwd: join(import.meta.dir, "../.."), stdout: "pipe", stderr: "pipe" });
   const [output, errors] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
   if ((await child.exited) !== 0) throw new Error(output + errors);
-}, 180_000);
+}, 300_000);
 
 test("keeps every mutation applicable to the present code", async () => {
   for (const { file, find } of MUTATIONS) {

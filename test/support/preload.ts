@@ -9,7 +9,7 @@ import { compileContracts } from "../../scripts/local-chain/compile.ts";
 await compileContracts();
 
 /** Real components on shared machines need more than the runner's default of 5 s. The tests' own waits are shorter. */
-const TIMEOUT_MS = 120_000;
+const TIMEOUT_MS = 300_000;
 
 // The runner has no setting for it, and a timeout set here would apply to the first file only. So each file sets it.
 plugin({

@@ -89,13 +89,16 @@ export async function startTestService({
   };
 }
 
-/** Calls `probe` until it returns a value. After `ms` it throws the last error of `probe`, or an error with `what`. */
+/** How much slower than a quiet machine a shared one may be. */
+const PATIENCE = 4;
+
+/** Calls `probe` until it returns a value. After `ms`, several times over, it throws the last error of `probe`, or an error with `what`. */
 export async function eventually<T>(what: string, probe: () => Promise<T | undefined>, ms = 15_000): Promise<T> {
-  const deadline = performance.now() + ms;
+  const deadline = performance.now() + ms * PATIENCE;
   for (;;) {
     const found = await probe();
     if (found !== undefined) return found;
-    if (performance.now() > deadline) throw new Error(`did not happen within ${ms} ms: ${what}`);
+    if (performance.now() > deadline) throw new Error(`did not happen within ${ms * PATIENCE} ms: ${what}`);
     await Bun.sleep(20);
   }
 }

@@ -37,7 +37,7 @@ beforeAll(async () => {
   [alice, bob] = anvil.accounts.slice(1, 3) as [string, string];
   nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Behind", "BHD"]);
   service = await startTestService({ rpcUrl: anvil.url, logUrl, auditMs: 10, env: { OPERATOR_KEYS: OPERATOR } });
-}, 30_000);
+}, 300_000);
 
 afterAll(async () => {
   await service?.stop();

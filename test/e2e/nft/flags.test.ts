@@ -53,7 +53,7 @@ beforeAll(async () => {
     });
   }
   await anvil.mine(6);
-}, 30_000);
+}, 300_000);
 
 afterAll(async () => {
   await anvil?.stop();
@@ -78,7 +78,7 @@ describe.each(engines)("over %s", (_engine, freshLog) => {
     const quiet = createLogger("silent");
     const logger: Logger = Object.assign(Object.create(quiet), { warn: (...args: unknown[]) => warned.push(args) });
     service = await startTestService({ rpcUrl: anvil.url, logUrl, env, logger });
-  }, 30_000);
+  }, 300_000);
 
   afterAll(async () => {
     await second?.stop();
@@ -180,7 +180,7 @@ describe.each(engines)("over %s", (_engine, freshLog) => {
     second = await startTestService({ rpcUrl: anvil.url, logUrl });
     await flagged(plain, false, false);
     await flagged(drop, true, false);
-  }, 20_000);
+  }, 300_000);
 });
 
 test("judges a collection of a log without flags when it is followed again", async () => {

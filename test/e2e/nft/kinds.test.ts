@@ -125,7 +125,7 @@ beforeAll(async () => {
     }
   }
   await caughtUp();
-}, 60_000);
+}, 300_000);
 
 afterAll(async () => {
   await service?.stop();

@@ -78,7 +78,7 @@ beforeAll(async () => {
     },
   });
   service = await start();
-}, 30_000);
+}, 300_000);
 
 afterAll(async () => {
   await service?.stop();

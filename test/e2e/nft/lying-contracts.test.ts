@@ -59,7 +59,7 @@ beforeAll(async () => {
   anvil = await startAnvil({ genesisTimestamp: Math.floor(Date.now() / 1_000) - 86_400, slotsInAnEpoch: 4 });
   people = anvil.accounts.slice(1, 6);
   service = await startTestService({ rpcUrl: anvil.url, logUrl });
-}, 30_000);
+}, 300_000);
 
 afterAll(async () => {
   await service?.stop();
@@ -289,7 +289,7 @@ test("lists a destroyed contract as before, with the transfers of later logs", a
     await other.stop();
     await old.stop();
   }
-}, 20_000);
+}, 300_000);
 
 describe("an emitter of arbitrary events", () => {
   const IDS = [0n, 1n, 2n, 3n, 4n, 2n ** 64n, 2n ** 255n, 2n ** 256n - 1n];
@@ -393,7 +393,7 @@ describe("an emitter of arbitrary events", () => {
         });
       }
     }
-  }, 30_000);
+  }, 300_000);
 
   test("has its impossible transfers counted in the metrics", async () => {
     expect(await metric("transfer_anomalies")).toBeGreaterThan(0);

@@ -40,7 +40,7 @@ beforeAll(async () => {
   write(`${plain.address},Not This,NO\n`);
   service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env: { NAME_LIST: file } });
   for (const address of [bare.address, plain.address, ENS]) await synced(service, address);
-}, 30_000);
+}, 300_000);
 
 afterAll(async () => {
   await service?.stop();

@@ -77,7 +77,7 @@ beforeAll(async () => {
   }
   service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() });
   for (const world of worlds) await synced(service, addressOf(world), tip);
-}, 120_000);
+}, 300_000);
 afterAll(async () => {
   await service?.stop();
   await anvil?.stop();

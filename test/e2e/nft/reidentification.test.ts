@@ -28,7 +28,7 @@ beforeAll(async () => {
   await anvil.mine(8);
   alice = (anvil.accounts[1] as string).toLowerCase();
   service = await startTestService({ rpcUrl: anvil.url, logUrl, clock });
-}, 30_000);
+}, 300_000);
 
 afterAll(async () => {
   await service?.stop();
@@ -87,7 +87,7 @@ test("identifies an address anew at most every ten minutes: empty, then a token,
   });
   expect(listed.body.result.map((record: { token_id: string }) => record.token_id)).toEqual(["5", "6", "7"]);
   expect((await eventTypes(address)).filter((type) => type === "ContractIdentified")).toHaveLength(2);
-}, 20_000);
+}, 300_000);
 
 async function emitter(): Promise<Deployed> {
   const made = await deploy(anvil, await contractArtifact("Emitter"));

@@ -50,7 +50,7 @@ beforeAll(async () => {
     },
   });
   service = await start();
-}, 30_000);
+}, 300_000);
 
 beforeEach(() => {
   isRefusing = false;

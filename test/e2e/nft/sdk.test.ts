@@ -78,7 +78,7 @@ beforeAll(async () => {
   const [output, errors] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
   expect(errors).toBe("");
   asked = JSON.parse(output);
-}, 30_000);
+}, 300_000);
 
 afterAll(async () => {
   await service?.stop();

@@ -40,7 +40,7 @@ beforeAll(async () => {
       return result;
     },
   });
-}, 30_000);
+}, 300_000);
 
 afterEach(async () => {
   await service?.stop();

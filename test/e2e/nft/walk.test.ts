@@ -71,7 +71,7 @@ beforeAll(async () => {
   service = await startTestService({ rpcUrl: anvil.url, logUrl });
   await synced(service, plain);
   await synced(service, collections.multi.address);
-}, 30_000);
+}, 300_000);
 
 afterAll(async () => {
   await service?.stop();
@@ -108,7 +108,7 @@ describe("a walk", () => {
       const whole = await service.get(path(`limit=500&as_of_block=${block}`));
       expect(ids).toEqual(idsOf(whole.body));
     }
-  }, 20_000);
+  }, 300_000);
 
   test("keeps the options of its first page, whatever later queries say", async () => {
     const first = await service.get(path("limit=7&format=hex&holders=true&disable_total=false"));

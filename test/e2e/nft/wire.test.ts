@@ -36,7 +36,7 @@ beforeAll(async () => {
   address = nft.address.toLowerCase();
   service = await startTestService({ rpcUrl: anvil.url, logUrl });
   for (const each of [nft, other]) await synced(service, each.address);
-}, 30_000);
+}, 300_000);
 
 afterAll(async () => {
   await service?.stop();

@@ -7,16 +7,17 @@ import { EXPORT_FORMATS, type ExportFormat } from "../nft/exports/formats.ts";
 import { CommandError, FAILED, type NamedContract, type ServiceAccess, USAGE } from "./access.ts";
 import { CHAIN, CHAIN_HELP, type Command, type CommandRun, contractOf } from "./command.ts";
 import { writeFile, writeStandardOutput } from "./file-output.ts";
+import { writeProofs } from "./proven-export.ts";
 
 export const exportCommand: Command = {
   name: "export",
-  usage: "export <address> [--format csv] [--holders] [--as-of N] [--chain eth] [--output file]",
+  usage: "export <address> [--format csv] [--holders] [--as-of N] [--chain eth] [--output file] [--proofs]",
   summary: "Writes all tokens of a collection, or all its owners, as they were at one block",
   maxWords: 1,
   scope: "read",
   options: {
     ...{ ...CHAIN, format: { type: "string" }, "as-of": { type: "string" } },
-    ...{ holders: { type: "boolean" }, output: { type: "string" } },
+    ...{ holders: { type: "boolean" }, output: { type: "string" }, proofs: { type: "boolean" } },
   },
   help: {
     "--format <name>": "csv (by default), jsonl or parquet",
@@ -24,6 +25,8 @@ export const exportCommand: Command = {
     "--as-of <block>":
       "The state after that block; by default the newest final one, or the newest one if no final one has the collection",
     "--output <file>": "A file, or a folder for a file with a name of its own; standard output by default",
+    "--proofs":
+      "Writes the proofs of all owners beside the file. Needs --url with a key of scope operate, --output, and nodes that have the state of the block. `proof verify` compares the two",
     ...CHAIN_HELP,
   },
   run: async (run) => {
@@ -34,11 +37,12 @@ export const exportCommand: Command = {
       throw new CommandError("--json needs --output: standard output is the file", USAGE);
     if (output === undefined && wish.format === "parquet" && process.stdout.isTTY === true)
       throw new CommandError("parquet is binary and would garble the terminal: give --output", USAGE);
+    if (run.values["proofs"] === true) assertProvable(run, wish);
     await using service = await run.open({ contracts: [contract], isOfLogAlone: true });
     const opened = await openExport(service, contract, wish);
     try {
       if (typeof output !== "string") await writeStandardOutput(opened.pieces);
-      else await toFile(run, opened, await pathOf(output, opened.facts, wish));
+      else await toFile(run, service, { ...opened, contract, path: await pathOf(output, opened.facts, wish) });
       return 0;
     } catch (error) {
       if (error instanceof CommandError) throw error;
@@ -99,9 +103,35 @@ const isDirectory = (path: string): Promise<boolean> =>
     () => false,
   );
 
-async function toFile(run: CommandRun, { pieces, facts }: OpenExport, path: string): Promise<void> {
+/** @throws CommandError if there is nowhere to write proofs, or nothing that could be compared with them */
+function assertProvable({ values }: CommandRun, { format, holders }: ExportWish): void {
+  if (typeof values["output"] !== "string")
+    throw new CommandError("--proofs needs --output: they are a second file", USAGE);
+  if (typeof values["url"] !== "string")
+    throw new CommandError("--proofs needs --url: a service with endpoints", USAGE);
+  if (holders || format === "parquet") {
+    throw new CommandError("--proofs goes with a row per token, as csv or jsonl", USAGE);
+  }
+}
+
+interface FileWish extends OpenExport {
+  readonly contract: NamedContract;
+  readonly path: string;
+}
+
+async function toFile(
+  run: CommandRun,
+  service: ServiceAccess,
+  { pieces, facts, contract, path }: FileWish,
+): Promise<void> {
   const bytes = await writeFile(run, path, pieces);
-  const answer = { ...facts, file: path, bytes };
-  const at = `block ${facts.block} ${facts.block_hash ?? ""}`.trimEnd();
-  run.print(run.values["json"] === true ? JSON.stringify(answer) : `${path}  ${bytesText(bytes)}, at ${at}`);
+  const isProven = run.values["proofs"] === true;
+  const at = { ...contract, block: Number(facts.block), beside: path };
+  const proofs = isProven ? await writeProofs(run, service, at) : undefined;
+  const answer = { ...facts, file: path, bytes, ...(proofs === undefined ? {} : { proofs }) };
+  const block = `block ${facts.block} ${facts.block_hash ?? ""}`.trimEnd();
+  run.print(run.values["json"] === true ? JSON.stringify(answer) : `${path}  ${bytesText(bytes)}, at ${block}`);
+  if (proofs !== undefined && run.values["json"] !== true) {
+    run.print(`${proofs.file}  ${bytesText(proofs.bytes)}; check both: proof verify ${proofs.file} --export ${path}`);
+  }
 }

@@ -20,6 +20,7 @@ const TOKEN = "GET /api/collections/:chain/:address/tokens/:id";
 const TRANSFERS = "GET /api/collections/:chain/:address/transfers";
 const SERIES = "GET /api/prices/:chain/:address/series";
 const EXPORT = "GET /api/collections/:chain/:address/export";
+const PROOFS = "GET /api/collections/:chain/:address/proofs";
 const COLLECTIONS = "GET /api/collections";
 
 /** Parameters of a listing, as the API names them. */
@@ -34,6 +35,7 @@ export type TokenQuery = QueryOf<typeof TOKENS>;
 export type TokenDetailsQuery = QueryOf<typeof TOKEN>;
 export type TransfersQuery = QueryOf<typeof TRANSFERS>;
 export type ExportQuery = QueryOf<typeof EXPORT>;
+export type KeptProofsQuery = QueryOf<typeof PROOFS>;
 /** Parameters of a series. Its ends are blocks or ISO times. */
 export type SeriesQuery = Omit<QueryOf<typeof SERIES>, "from" | "to"> & {
   readonly from?: number | string;
@@ -214,6 +216,11 @@ export class Client {
    */
   exported(contract: Contract, { signal, ...query }: ExportQuery): Promise<Response> {
     return this.#requests.response(...sentOf(EXPORT, { path: partsOf(contract), query, signal }));
+  }
+
+  /** The proofs of a collection that are kept of a block, a document a line. Read the body to its end, or cancel it. */
+  keptProofs(contract: Contract, { signal, ...query }: KeptProofsQuery = {}): Promise<Response> {
+    return this.#requests.response(...sentOf(PROOFS, { path: partsOf(contract), query, signal }));
   }
 
   /**

@@ -1,12 +1,11 @@
 /** The client: the operations of the service, walks over their pages, and live messages. */
+import type { Answer, AsOf, CallOf, Cancelled } from "./calls.ts";
 import { Feed } from "./feed.ts";
+import { HostedOperations } from "./hosted.ts";
+import { pages, rowsOf } from "./pages.ts";
 import { type ClientOptions, type Query, Requests, type ServiceError } from "./requests.ts";
 import type { PriceFeedMessage, PriceSubscribeOptions, SubscribeOptions, Subscription } from "./subscription.ts";
 import type { CollectionTransfer, Holder, Key, KnownToken, ListedCollection, NftRecord, Operations } from "./types.ts";
-
-interface Cancelled {
-  readonly signal?: AbortSignal | undefined;
-}
 
 type QueryOf<Name extends keyof Operations> = Operations[Name]["query"] & Cancelled;
 type AnswerOf<Name extends keyof Operations> = Operations[Name]["answer"];
@@ -18,6 +17,7 @@ const HOLDERS = "GET /api/collections/:chain/:address/holders";
 const TOKENS = "GET /api/collections/:chain/:address/tokens";
 const TOKEN = "GET /api/collections/:chain/:address/tokens/:id";
 const TRANSFERS = "GET /api/collections/:chain/:address/transfers";
+const TOKEN_TRANSFERS = "GET /api/collections/:chain/:address/tokens/:id/transfers";
 const SERIES = "GET /api/prices/:chain/:address/series";
 const EXPORT = "GET /api/collections/:chain/:address/export";
 const PROOFS = "GET /api/collections/:chain/:address/proofs";
@@ -34,6 +34,7 @@ export type PageQuery = QueryOf<typeof HOLDERS>;
 export type TokenQuery = QueryOf<typeof TOKENS>;
 export type TokenDetailsQuery = QueryOf<typeof TOKEN>;
 export type TransfersQuery = QueryOf<typeof TRANSFERS>;
+export type TokenTransfersQuery = QueryOf<typeof TOKEN_TRANSFERS>;
 export type ExportQuery = QueryOf<typeof EXPORT>;
 export type KeptProofsQuery = QueryOf<typeof PROOFS>;
 /** Parameters of a series. Its ends are blocks or ISO times. */
@@ -41,26 +42,6 @@ export type SeriesQuery = Omit<QueryOf<typeof SERIES>, "from" | "to"> & {
   readonly from?: number | string;
   readonly to?: number | string;
 };
-
-/** The block that an answer is valid for. */
-export interface AsOf {
-  readonly block: number;
-  readonly hash: string | null;
-  readonly time: string | null;
-  /** `stale` while the server is cut off from its log. */
-  readonly finality: "finalized" | "latest" | "stale";
-}
-
-/** An answer with the block that it is valid for; null if it depends on none. */
-export type Answer<T> = T & { readonly asOf: AsOf | null };
-
-/** A call of an operation, without its name. A caller may leave it out if the operation needs neither a path part nor a body. */
-export type CallOf<Name extends keyof Operations> = Cancelled & {
-  readonly query?: Operations[Name]["query"];
-} & (Record<never, never> extends Operations[Name]["path"]
-    ? { readonly path?: Operations[Name]["path"] }
-    : { readonly path: Operations[Name]["path"] }) &
-  (Operations[Name]["body"] extends undefined ? unknown : { readonly body: Operations[Name]["body"] });
 
 type CallArguments<Name extends keyof Operations> =
   Record<never, never> extends CallOf<Name> ? [request?: CallOf<Name>] : [request: CallOf<Name>];
@@ -72,6 +53,10 @@ export interface Contract {
 }
 
 export class Client {
+  /** The operations around a listing and a price, in the hosted service's form. */
+  readonly hosted = new HostedOperations((name, request) =>
+    this.call(name, ...([request] as CallArguments<typeof name>)),
+  );
   readonly #requests: Requests;
   readonly #feed: Feed;
   readonly #onChainState: ClientOptions["onChainState"];
@@ -205,6 +190,20 @@ export class Client {
     return rowsOf((page) => this.transferPage(contract, page), query);
   }
 
+  /** Returns one page of a token's transfers, newest first. @throws ServiceError */
+  tokenTransferPage(contract: Contract, id: string | bigint, { signal, ...query }: TokenTransfersQuery = {}) {
+    return this.call(TOKEN_TRANSFERS, { path: { ...partsOf(contract), id: `${id}` }, query, signal });
+  }
+
+  /** Yields the transfers of a token, newest first, as of one block. @throws ServiceError */
+  tokenTransfers(
+    contract: Contract,
+    id: string | bigint,
+    query: TokenTransfersQuery = {},
+  ): AsyncGenerator<CollectionTransfer> {
+    return rowsOf((page) => this.tokenTransferPage(contract, id, page), query);
+  }
+
   /** Returns how many tokens have which trait. @throws ServiceError */
   traits(contract: Contract, { signal }: Cancelled = {}) {
     return this.call("GET /api/collections/:chain/:address/traits", { path: partsOf(contract), signal });
@@ -322,29 +321,9 @@ function sentOf<Name extends keyof Operations>(name: Name, request: CallOf<Name>
   const { path = {}, query, signal, body } = request as CallOf<Name> & { readonly body?: unknown };
   const parts = path as Readonly<Record<string, string>>;
   const target = pattern.replace(/:(\w+)/g, (_, part: string) => encodeURIComponent(parts[part] ?? ""));
-  const isRead = method === "GET" || name === PRICES;
-  return [target, { method: method as "GET" | "POST" | "DELETE", isRead, query: query as Query, body, signal }];
-}
-
-type Paged = { readonly cursor?: string | undefined };
-
-/** Yields a page and all that follow it. */
-async function* pages<Page extends { readonly cursor: string | null }, Query extends Paged>(
-  load: (query: Query) => Promise<Page>,
-  query: Query,
-): AsyncGenerator<Page> {
-  for (let page = await load(query); ; page = await load({ ...query, cursor: page.cursor })) {
-    yield page;
-    if (page.cursor === null) return;
-  }
-}
-
-/** Yields the rows of a page, and of all that follow it. */
-async function* rowsOf<Row, Query extends Paged>(
-  load: (query: Query) => Promise<{ readonly result: readonly Row[]; readonly cursor: string | null }>,
-  query: Query,
-): AsyncGenerator<Row> {
-  for await (const { result } of pages(load, query)) yield* result;
+  // These change nothing, or have something done that may be done twice.
+  const isRead = method === "GET" || method === "PUT" || pattern.startsWith("/api/v2/");
+  return [target, { method: method as "GET" | "POST" | "PUT" | "DELETE", isRead, query: query as Query, body, signal }];
 }
 
 const partsOf = ({ chain = "eth", address }: Contract) => ({ chain, address });

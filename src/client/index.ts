@@ -1,4 +1,5 @@
 /** Client of the service for browsers, Bun and Node, without dependencies. */
+export type { Answer, AsOf, CallOf } from "./calls.ts";
 export { CHAIN_NAMES } from "./chain-names.ts";
 export * from "./client.ts";
 export { type ClientOptions, ServiceError } from "./requests.ts";

@@ -50,7 +50,7 @@ export class ServiceError extends Error {
 export type Query = Readonly<Record<string, string | number | bigint | boolean | readonly string[] | undefined>>;
 
 interface Sent {
-  readonly method?: "GET" | "POST" | "DELETE";
+  readonly method?: "GET" | "POST" | "PUT" | "DELETE";
   /** True if the request changes nothing, so that it may be repeated. Default: by the method. */
   readonly isRead?: boolean;
   readonly query?: Query;

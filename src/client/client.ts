@@ -18,6 +18,7 @@ const TOKENS = "GET /api/collections/:chain/:address/tokens";
 const TOKEN = "GET /api/collections/:chain/:address/tokens/:id";
 const TRANSFERS = "GET /api/collections/:chain/:address/transfers";
 const TOKEN_TRANSFERS = "GET /api/collections/:chain/:address/tokens/:id/transfers";
+const TOKEN_HOLDERS = "GET /api/collections/:chain/:address/tokens/:id/holders";
 const SERIES = "GET /api/prices/:chain/:address/series";
 const EXPORT = "GET /api/collections/:chain/:address/export";
 const PROOFS = "GET /api/collections/:chain/:address/proofs";
@@ -202,6 +203,25 @@ export class Client {
     query: TokenTransfersQuery = {},
   ): AsyncGenerator<CollectionTransfer> {
     return rowsOf((page) => this.tokenTransferPage(contract, id, page), query);
+  }
+
+  /** Returns one page of a token's holders. @throws ServiceError */
+  tokenHolderPage(contract: Contract, id: string | bigint, { signal, ...query }: QueryOf<typeof TOKEN_HOLDERS> = {}) {
+    return this.call(TOKEN_HOLDERS, { path: { ...partsOf(contract), id: `${id}` }, query, signal });
+  }
+
+  /** Yields the holders of a token as of one block. @throws ServiceError */
+  tokenHolders(
+    contract: Contract,
+    id: string | bigint,
+    query: QueryOf<typeof TOKEN_HOLDERS> = {},
+  ): AsyncGenerator<AnswerOf<typeof TOKEN_HOLDERS>["result"][number]> {
+    return rowsOf((page) => this.tokenHolderPage(contract, id, page), query);
+  }
+
+  /** Returns the program's version and commit. @throws ServiceError */
+  version({ signal }: Cancelled = {}) {
+    return this.call("GET /api/version", { signal });
   }
 
   /** Returns how many tokens have which trait. @throws ServiceError */

@@ -324,7 +324,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   const isFollowed = () => !indexing.isIdle;
   const estimator = new Estimator({ chain, reader, clock, prices: priceList, archives, verify, isFollowed });
   metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads, isIdle: indexing.isIdle }));
-  const locks = new Locks(reader, clock);
+  const [locks, proofs] = [new Locks(reader, clock), openProofs({ chain, reader, indexing }, shared)];
   const blockFacts = new BlockFacts({ reader, view, clock });
   const { factsOf, outcomesOf, healthOf, documentOf, metadataVersion } = metadata;
   return {
@@ -342,8 +342,8 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     metadataVersion,
     headerOf: (block, above) => blockFacts.headerOf(block, above),
     blockFacts,
-    proofs: openProofs({ chain, reader, indexing }, shared),
-    start: () => startWork({ chain, reader, view, indexing, metadata }, shared),
+    proofs,
+    start: () => startWork({ chain, reader, view, indexing, metadata, proofs }, shared),
     estimate: (address) => estimator.of(address),
     isHalted: () => view.halted() !== undefined,
     trouble: () => (view.halted() === undefined ? reader.trouble() : "halted"),
@@ -372,10 +372,10 @@ function openProofs(
 }
 
 async function startWork(
-  { indexing, metadata, ...read }: ReadChain & Pick<ChainRuntime, "indexing" | "metadata">,
+  { indexing, metadata, proofs, ...read }: ReadChain & Pick<ChainRuntime, "indexing" | "metadata" | "proofs">,
   shared: RuntimeOptions,
 ): Promise<void> {
-  startAudit({ ...read, ...auditCalls(indexing) }, shared);
+  startAudit({ ...read, ...auditCalls(indexing), proven: (...of) => proofs.held(...of) }, shared);
   await indexing.start();
   metadata.start(shared.lifecycle);
 }
@@ -425,7 +425,7 @@ export async function probeLines(runtimes: readonly ChainRuntime[]): Promise<str
 
 /** Compares served holdings with the chain, as long as the service runs. */
 function startAudit(
-  parts: ReadChain & Pick<AuditOptions, "onCode" | "onFinding" | "readAgain">,
+  parts: ReadChain & Pick<AuditOptions, "onCode" | "onFinding" | "readAgain" | "proven">,
   { clock, logger, lifecycle, metrics, projections, auditMs }: RuntimeOptions,
 ): void {
   const labels = { chain: parts.chain.name };

@@ -24,7 +24,10 @@ const MAX_ROUNDS = 32;
 const MAX_LOOKS = 8;
 
 /** What is to be proven, at a block. */
-export interface ProofRequest extends ProofBlock, Pick<Stated, "kind" | "subject"> {}
+export interface ProofRequest extends ProofBlock, Pick<Stated, "kind" | "subject"> {
+  /** True if the node is not asked for the results of the calls, which must otherwise be those of the run. */
+  readonly isOfStateAlone?: true;
+}
 
 /** What to do where the state is gone, for a token. */
 const OTHER_ROAD = "; proves=transfer proves the token's last transfer from receipts instead";
@@ -58,7 +61,9 @@ export class Prover {
     const calls = subjectCalls(asked);
     const [wire, said, ...lists] = await Promise.all([
       requestParsed(endpoint, "eth_getBlockByNumber", [tag, false], (answer) => answer as WireHeader),
-      Promise.all(calls.map((call) => callOn(endpoint, call, tag, { gas: CALL_GAS }))),
+      asked.isOfStateAlone === true
+        ? undefined
+        : Promise.all(calls.map((call) => callOn(endpoint, call, tag, { gas: CALL_GAS }))),
       ...calls.filter(({ isProbe }) => isProbe !== true).map((call) => accessListOf(endpoint, call, tag)),
     ]);
     const stated = { ...asked, chainId: chain.chainId, header: proofHeader(wire, asked, { chain, endpoint }) };
@@ -124,7 +129,8 @@ function subjectCalls(asked: Pick<Stated, "kind" | "subject">): readonly ProvenC
 }
 
 /** The document, if the node says the same of each call. A chain may run a contract by rules that are not known here. */
-function agreed(document: StateDocument, said: readonly CallResult[]): StateDocument {
+function agreed(document: StateDocument, said: readonly CallResult[] | undefined): StateDocument {
+  if (said === undefined) return document;
   for (const [at, { to, ok, result }] of document.calls.entries()) {
     const node = said[at];
     if (node?.ok === ok && (!ok || node.data.toLowerCase() === result)) continue;

@@ -7,12 +7,13 @@ import { hasAmounts } from "../../events/columns.ts";
 import { collectionAt } from "../../nft/collections/collection.ts";
 import { findEntries } from "../../nft/explore/walks.ts";
 import type { KeptProofs, LedgerHolding } from "../../proof/kept-proofs.ts";
+import { viewOf } from "../../proof/token-proofs.ts";
 import { HEADER_EXAMPLES, NFT_ADDRESS } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
 import { tokenId, wholeNumber } from "../wire/parameters.ts";
 import { COLLECTION_PARTS, ONE_COLLECTION, requestedCollection } from "./collection-path.ts";
 import { readingOf, respond } from "./explore-answers.ts";
-import { type ProofDeps, viewOf } from "./proof.ts";
+import type { ProofDeps } from "./proof.ts";
 
 const { json, file } = operationsFor<ProofDeps>();
 

@@ -1,15 +1,16 @@
 /** The operations that prove what the service says of a token, against nothing but the block's hash. */
 import { invalidParameter, Refusal } from "../../core/errors.ts";
 import { type Address, ZERO_ADDRESS } from "../../core/hex.ts";
-import { hasAmounts, type TokenRef, TransferKind } from "../../events/columns.ts";
+import { hasAmounts, type TokenRef, type TransferKind } from "../../events/columns.ts";
 import { ownedEntries, tokenOfId, transfersPage } from "../../nft/explore/walks.ts";
 import { entryOfToken } from "../../nft/ledger/history.ts";
 import { currentCollection, ledgerOf } from "../../nft/walks/snapshot.ts";
 import type { StartedWalk } from "../../nft/walks/walk.ts";
 import type { KeptProofs } from "../../proof/kept-proofs.ts";
 import type { ProofRequest } from "../../proof/prover.ts";
+import { viewOf } from "../../proof/token-proofs.ts";
 import type { StateDocument } from "../../proof/verifier/document.ts";
-import type { AmountsSubject, OwnerView } from "../../proof/verifier/token-claims.ts";
+import type { AmountsSubject } from "../../proof/verifier/token-claims.ts";
 import { NFT_ADDRESS } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
 import { choice, tokenIdPart, wholeNumber } from "../wire/parameters.ts";
@@ -32,12 +33,6 @@ interface Listed {
   /** Undefined for a burned token, and for one with amounts. */
   readonly owner: Address | undefined;
   readonly amount: string;
-}
-
-/** The view by which contracts of a kind name the owner of a token. */
-export function viewOf(kind: TransferKind): OwnerView {
-  if (kind === TransferKind.cryptopunks) return "punkIndexToAddress(uint256)";
-  return kind === TransferKind.mooncats ? "catOwners(bytes5)" : "ownerOf(uint256)";
 }
 
 /** Reads what the ledger says. @throws Refusal 400, 404 */

@@ -1,7 +1,8 @@
 /**
  * The self-audit: compares served holdings with the contracts themselves at the same block, slowly and for ever. A
  * difference is drift; it is published and should be 0. Contracts whose events contradict their own state also cause
- * drift, so the log line names the contract. Also searches for tokens that have an owner but no log.
+ * drift, so the log line names the contract. One holding of a round is compared with a proof of the state, where the
+ * endpoints give one. Also searches for tokens that have an owner but no log.
  */
 import { Interface } from "ethers";
 import { LRUCache } from "lru-cache";
@@ -100,7 +101,7 @@ function drawAmount(
   return undefined;
 }
 
-/** One round per minute, of at most 62 calls in ten requests: no load for an endpoint. */
+/** One round per minute, of at most 80 calls in twelve requests: no load for an endpoint. */
 const ROUND_MS = 60_000;
 /** A collection that does not change is drawn again after two rounds, then four, and so on, up to this many. */
 const MAX_REST_ROUNDS = 16;
@@ -112,6 +113,9 @@ const AUDITED_AT_ONCE = 20;
 const MAX_WARNED = 10_000;
 
 const ABI = new Interface(["function balanceOf(address, uint256) view returns (uint256)"]);
+
+/** Rounds without a proof after the endpoints could make none. */
+const UNPROVEN_ROUNDS = 60;
 
 /** Holdings of one collection, all valid at one block. */
 interface AuditSample {
@@ -141,12 +145,19 @@ export interface AuditOptions extends Pick<ChainWork, "chain" | "reader" | "cloc
   readonly onCode: (address: Address, block: number, hasCode: boolean) => void;
   /** Reads again what a contract says of itself. */
   readonly readAgain: (address: Address) => Promise<void>;
+  /**
+   * The amount that an owner holds, by a proof of the state of the block; undefined if the endpoints can't make one. A node
+   * can answer a call as it likes, but not give a proof of it.
+   */
+  readonly proven: (address: Address, holding: Holding, block: BlockRef) => Promise<bigint | undefined>;
   /** Wait between rounds, in ms. */
   readonly roundMs: number | undefined;
 }
 
 /** Rests of collections that were audited and have not changed since: each audit costs calls. */
 class Rests {
+  /** The round before which no proof is asked for. */
+  #provenFrom = 0;
   readonly #rests = new LRUCache<StreamName, { readonly version: number; readonly rounds: number; until: number }>({
     max: MAX_RESTING,
   });
@@ -154,6 +165,15 @@ class Rests {
 
   begin(): void {
     this.#round++;
+  }
+
+  get mayProve(): boolean {
+    return this.#round >= this.#provenFrom;
+  }
+
+  /** No proof could be made. */
+  unproven(): void {
+    this.#provenFrom = this.#round + UNPROVEN_ROUNDS;
   }
 
   isOver(stream: StreamName, version: number): boolean {
@@ -224,6 +244,9 @@ async function auditOnce(
     holdings.map((holding) => callOf(address, holding)),
     block.number,
   );
+  const [sample] = holdings;
+  const proven = rests.mayProve && sample !== undefined ? await options.proven(address, sample, block) : undefined;
+  if (sample !== undefined && proven === undefined) rests.unproven();
   const code = await reader.code(address, block.number);
   const random = () => clock.random();
   const asked = { reader, address, block: block.number, random };
@@ -233,7 +256,7 @@ async function auditOnce(
   if (header?.hash !== block.hash) return;
   // A contract that answers is there, whatever the endpoint says of its code.
   onCode(address, block.number, isContract(code) || held.some(({ ok, data }) => ok && data !== "0x"));
-  const { checked, drifted, first: drift } = compare(options, drawn, held);
+  const { checked, drifted, first: drift } = compare(options, drawn, held, proven);
   const unexplained = found !== undefined && drawn.isAsDrawn() ? found.tokens : [];
   onChecked({ checked, drifted, unexplained: unexplained.length });
   const [first] = unexplained;
@@ -250,16 +273,20 @@ async function auditOnce(
   await readAgain(address);
 }
 
-/** Counts the holdings that the contract answered about, and those that differ. */
+/**
+ * Counts the holdings that the contract answered about, and those that differ.
+ * @param proven what is held of the first one by a proof, which counts in place of its answer
+ */
 function compare(
   { logger, chain }: AuditOptions,
   { address, block, holdings }: AuditSample,
   results: readonly CallResult[],
+  proven: bigint | undefined,
 ): { checked: number; drifted: number; first: string | undefined } {
   let [checked, drifted] = [0, 0];
   let first: string | undefined;
   for (const [index, holding] of holdings.entries()) {
-    const held = heldBy(holding, results[index]);
+    const held = (index === 0 ? proven : undefined) ?? heldBy(holding, results[index]);
     if (held === undefined) continue;
     checked++;
     if (held === holding.amount) continue;

@@ -2,6 +2,8 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { migrationPage } from "../../scripts/migration.ts";
+import { CHAINS } from "../../src/chains/chains.ts";
 import { startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
 
 const PAGE = readFileSync(join(import.meta.dir, "../../scripts/examples/migration.md"), "utf8");
@@ -33,7 +35,8 @@ function named(method: string, target: string, more: readonly string[] = []): Na
 /** Returns the faults of a route that the page names. A `$NAME` of the shell stands for any segment. */
 function faultsOf({ method, path, parameters }: Named): string[] {
   const segments = path.split("/");
-  const found = Object.entries(paths).find(([documented]) => {
+  const found = Object.entries(paths).find(([documented, methods]) => {
+    if (methods[method.toLowerCase()] === undefined) return false;
     const parts = documented.split("/");
     const fits = (part: string, at: number) => {
       const segment = segments[at] as string;
@@ -46,6 +49,11 @@ function faultsOf({ method, path, parameters }: Named): string[] {
   const known = (operation.parameters ?? []).filter((one) => one.in === "query").map(({ name }) => name);
   return parameters.filter((name) => !known.includes(name)).map((name) => `${method} ${path} has no parameter ${name}`);
 }
+
+test("is what the declared operations, the chains and the table of services make", () => {
+  expect(PAGE).toBe(migrationPage());
+  for (const { name } of CHAINS) expect(PAGE).toContain(`\`${name}\``);
+});
 
 test("names only routes and parameters that the service documents", () => {
   const routes = [...PAGE.matchAll(/`(GET|POST|DELETE|PUT|PATCH) (\/[^`]*)`/g)].map(([, method, target]) =>
@@ -66,11 +74,11 @@ test("has an example request for each service, of a documented route", () => {
   });
   const sections = PAGE.split(/^## /m).filter((section) => section.includes("| Operation"));
   expect(sections.map((section) => section.split("\n")[0])).toEqual([
-    "SimpleHash",
-    "Reservoir",
-    "Sim",
-    "Alchemy",
     "Moralis",
+    "Alchemy",
+    "Reservoir",
+    "SimpleHash",
+    "Sim",
   ]);
   for (const section of sections) expect(section).toMatch(/^curl /m);
   expect(examples.flatMap(faultsOf)).toEqual([]);

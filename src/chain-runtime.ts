@@ -16,6 +16,7 @@ import { type Address, type Hash, toHash } from "./core/hex.ts";
 import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
+import { PROGRAM } from "./core/program.ts";
 import { type Proxies, proxyFor } from "./core/proxies.ts";
 import { CONTRACT_TYPES, TransferKind } from "./events/columns.ts";
 import type { HeaderRef } from "./events/types.ts";
@@ -417,7 +418,7 @@ export async function probeLines(runtimes: readonly ChainRuntime[]): Promise<str
     ...[...labels].map(([fault, [first = "", ...more]]) =>
       more.length === 0
         ? `${first} ✗ ${fault}`
-        : `${more.length + 1} endpoints ✗ ${fault}: ${[first, ...more].join(", ")}. ${DOCTOR.why} ${DOCTOR.command}`,
+        : `${more.length + 1} endpoints ✗ ${fault}: ${[first, ...more].join(", ")}. ${DOCTOR.why} ${PROGRAM} ${DOCTOR.command}`,
     ),
     ...(sleeping === 0 ? [] : [`${which} have published endpoints, asked once a client asks for one`]),
   ];

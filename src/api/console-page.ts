@@ -6,6 +6,7 @@ import { gzipSync } from "node:zlib";
 import { Elysia } from "elysia";
 import { embeddedPath, IS_COMPILED } from "../core/embedded-files.ts";
 import { AppError, messageOf } from "../core/errors.ts";
+import { PROGRAM } from "../core/program.ts";
 import { CSS, HTML, pageOf, SCRIPT } from "./browser-page.ts";
 import { HIDDEN } from "./openapi.ts";
 
@@ -33,7 +34,7 @@ const consoleText = (prefix: string, explorers: Readonly<Record<string, string>>
     title: "EVM data service",
     head: `<link rel="stylesheet" href="${prefix}/console/app.css">
 <script type="module" src="${prefix}/console/app.js"></script>`,
-    body: `<div id="console" data-explorers="${Bun.escapeHTML(JSON.stringify(explorers))}"><noscript>This page needs JavaScript. The API doesn't: see <a href="${prefix}/swagger">/swagger</a>.</noscript></div>`,
+    body: `<div id="console" data-explorers="${Bun.escapeHTML(JSON.stringify(explorers))}" data-program="${Bun.escapeHTML(PROGRAM)}"><noscript>This page needs JavaScript. The API doesn't: see <a href="${prefix}/swagger">/swagger</a>.</noscript></div>`,
   });
 
 interface Asset {

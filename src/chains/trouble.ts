@@ -62,7 +62,7 @@ export interface WayOut {
 }
 
 /** The command that asks each endpoint. */
-export const DOCTOR = { why: "This command names the fault of each endpoint:", command: "bun run cli doctor" } as const;
+export const DOCTOR = { why: "This command names the fault of each endpoint:", command: "doctor" } as const;
 
 /** What an operator can do about a chain's trouble. */
 export function wayOutOf(chain: string, trouble: ChainTrouble): WayOut {

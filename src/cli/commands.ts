@@ -3,10 +3,12 @@
  * returns the exit code: 0 done, 1 refused or failed, 64 wrong usage, 69 log or service out of reach, 77 key refused,
  * 78 bad configuration, 130 and 143 ended by SIGINT and SIGTERM.
  */
+
 import { parseArgs } from "node:util";
 import { addChainsOf, ConfigError, proxiesOf, readConfig } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { AppError, messageOf } from "../core/errors.ts";
+import { PROGRAM } from "../core/program.ts";
 import { proxyFor } from "../core/proxies.ts";
 import type { KeyScope } from "../events/types.ts";
 import { BAD_CONFIG, boundedFetch, CommandError, FAILED, ServiceAccess, UNAVAILABLE, USAGE } from "./access.ts";
@@ -261,7 +263,7 @@ function generalHelp(): string {
   const width = Math.max(...COMMANDS.map(({ name }) => name.length));
   const lines = COMMANDS.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}`);
   return [
-    "Usage: bun run cli <command> [options]",
+    `Usage: ${PROGRAM} <command> [options]`,
     "",
     ...lines,
     "",
@@ -277,7 +279,7 @@ function helpOf(command: Command): string {
   const rows = Object.entries(command === serveCommand ? {} : common);
   const width = Math.max(...rows.map(([name]) => name.length));
   return [
-    `Usage: bun run cli ${usage}`,
+    `Usage: ${PROGRAM} ${usage}`,
     "",
     `${summary}.`,
     "",

@@ -2,6 +2,7 @@
  * What `doctor` finds out about a chain. In: the configuration of its endpoints and archives, and what the log has of it. Out:
  * findings, each with what to do about it.
  */
+
 import type { ChainState } from "../chain/view.ts";
 import type { Chain } from "../chains/chains.ts";
 import {
@@ -18,6 +19,7 @@ import { systemClock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
 import { wholeText } from "../core/format.ts";
 import { quantity } from "../core/hex.ts";
+import { PROGRAM } from "../core/program.ts";
 import { type Proxies, proxyFor } from "../core/proxies.ts";
 import { Portal } from "../rpc/archive/portal.ts";
 import type { DecodePool } from "../rpc/decode/decode-pool.ts";
@@ -83,7 +85,7 @@ export const haltFindings = (chain: Chain, recorded: RecordedChain | undefined):
 /** The words that the console has for it. Their command is this one, unless the chain is halted. */
 function troubleFinding({ name }: Chain, trouble: ChainTrouble): DoctorFinding {
   const { text, next } = wayOutOf(name, trouble);
-  const advice = trouble === "halted" ? `${text} ${next.why} ${next.command}` : text;
+  const advice = trouble === "halted" ? `${text} ${next.why} ${PROGRAM} ${next.command}` : text;
   const result = trouble === "behind" ? "warning" : "fault";
   return { what: "chain", result, text: troubleText(name, trouble), advice };
 }

@@ -1,7 +1,9 @@
 /** `status`, `collections` and `inspect`: commands that only read. */
+
 import { troubleOfReport, troubleText, wayOutOf } from "../chains/trouble.ts";
 import { systemClock } from "../core/clock.ts";
 import { bytesText, countedText, countText, durationText, printable, wholeText } from "../core/format.ts";
+import { PROGRAM } from "../core/program.ts";
 import { type NftEvent, nftStream, type Recorded } from "../events/types.ts";
 import { historyText } from "../nft/collections/history-words.ts";
 import { COLLECTION_STATUSES, type ListedCollection, type StatusReport } from "../operators/models.ts";
@@ -89,7 +91,7 @@ function troubleLines(chain: StatusReport["chains"][number]): string[] {
       : [`  in doubt from block ${wholeText(chain.inDoubt.block)} on: ${chain.inDoubt.reason}`];
   if (trouble === undefined) return doubt;
   const { text, next } = wayOutOf(chain.name, trouble);
-  return [...doubt, `  ${troubleText(chain.name, trouble)}. ${text}`, `  ${next.why} ${next.command}`];
+  return [...doubt, `  ${troubleText(chain.name, trouble)}. ${text}`, `  ${next.why} ${PROGRAM} ${next.command}`];
 }
 
 export const collectionsCommand: Command = {

@@ -1,7 +1,7 @@
 /** What a visitor without a key sees. Nothing here tells anything about the data. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ServiceMark } from "./mark.tsx";
-import { BASE } from "./state/base.ts";
+import { BASE, SERVICE_PROGRAM } from "./state/base.ts";
 import { onKeyOfTabs } from "./state/kept-key.ts";
 import { openSession, type Session, signIn } from "./state/session.ts";
 
@@ -55,8 +55,8 @@ export function Gate({ reason, onSigned }: GateOptions) {
       )}
       <p class="quiet">
         The first start of the service shows a key. An operator makes more with{" "}
-        <code>bun run cli keys add &lt;name&gt;</code>. Without remembering, the key stays in the tabs of this service
-        until the last of them is closed. The API is described at <a href={`${BASE}swagger`}>/swagger</a>.
+        <code>{SERVICE_PROGRAM} keys add &lt;name&gt;</code>. Without remembering, the key stays in the tabs of this
+        service until the last of them is closed. The API is described at <a href={`${BASE}swagger`}>/swagger</a>.
       </p>
     </main>
   );

@@ -3,10 +3,12 @@
  * events of the log, so all replicas know them. Only SHA-256 hashes are kept, and comparing takes the same time for
  * every key.
  */
+
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
 import { invalidParameter, Refusal } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
+import { PROGRAM } from "../core/program.ts";
 import { TokenBuckets } from "../core/rate.ts";
 import type { Requester } from "../core/work.ts";
 import { type KeyEvent, type KeyScope, keysStream, type Recorded } from "../events/types.ts";
@@ -19,8 +21,7 @@ const FIRST_KEY = "first";
 /** The key that a command has in its own process. Bills have its name, and no list. */
 const OWN_KEY = "command line";
 /** What to do without a key of scope `operate`, as the end of a sentence. */
-export const WAY_TO_OPERATE =
-  "set OPERATOR_KEYS, or run `bun run cli keys add <name> --scope operate` with the service's EVENT_LOG_URL";
+export const WAY_TO_OPERATE = `set OPERATOR_KEYS, or run \`${PROGRAM} keys add <name> --scope operate\` with the service's EVENT_LOG_URL`;
 /** Keys of the log. Each request compares its key with all of them: a tenth of a millisecond. */
 const MAX_KEYS = 1_000;
 /** Allowed names. Keys of the environment have other ones. */

@@ -36,7 +36,7 @@ test("every command has help, which names the exit codes, and an unknown one is 
   expect(names).toContain("serve");
   for (const name of names) {
     const { code, out } = await runCli(["help", name], {});
-    expect([name, code, out.startsWith(`Usage: bun run cli ${name}`)]).toEqual([name, 0, true]);
+    expect([name, code, out.includes(` run cli ${name}`) && out.startsWith("Usage: ")]).toEqual([name, 0, true]);
   }
   expect(await runCli(["serve", "--help"], {})).toMatchObject({ code: 0, err: "" });
   const wrong = await runCli(["help", "kyes"], {});

@@ -136,6 +136,7 @@ function jsonFaults(shape: Shape, out: string): string[] {
 /** Takes out ports, folders and keys, and the middle of a long output. */
 function shown(output: string): string {
   const lines = output
+    .replace(/npx --yes bun@[\d.]+ run cli/g, "bun run cli")
     .replaceAll(folder, ".")
     .replaceAll(anvil.url, "http://localhost:8545")
     .replace(/(?:127\.0\.0\.1|localhost):\d{4,5}/g, "localhost:3000")

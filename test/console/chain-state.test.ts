@@ -2,6 +2,7 @@
  * A chain whose answers may be old says so on each of its screens: what is wrong, the reason, and the way out with a
  * command. `doctor` and `status` say it in the same words.
  */
+
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { Browser, Page } from "puppeteer-core";
 import { startBrowser } from "../../scripts/console-shots/browser.ts";
@@ -9,6 +10,7 @@ import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.t
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { type ChainTrouble, troubleText, wayOutOf } from "../../src/chains/trouble.ts";
+import { PROGRAM } from "../../src/core/program.ts";
 import { seriousFaults } from "../support/accessibility.ts";
 import { runCli } from "../support/cli.ts";
 import { goTo, hides, OPERATOR_KEY, openConsole, shows } from "../support/console.ts";
@@ -221,7 +223,7 @@ describe("the notice", () => {
     `);
     await page.locator("section[role=alert] .copy").click();
     await page.waitForSelector("section[role=alert] .copy.done");
-    expect(await page.evaluate("copied")).toEqual(["bun run cli doctor"]);
+    expect(await page.evaluate("copied")).toEqual([`${PROGRAM} doctor`]);
     await page.browserContext().close();
   });
 });

@@ -2,6 +2,7 @@
  * Prices, search and the operator's changes in a real browser: what a visitor may enter, and that the lines for a shell do
  * what the screens do.
  */
+
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import type { Browser, Page } from "puppeteer-core";
 import { startBrowser } from "../../scripts/console-shots/browser.ts";
@@ -11,6 +12,7 @@ import { type Deployed, deploy, transact } from "../../scripts/local-chain/contr
 import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
 import { NFT_ADDRESS } from "../../src/api/wire/examples.ts";
+import { PROGRAM } from "../../src/core/program.ts";
 import type { Visit } from "../support/browser.ts";
 import { fill, goTo, hashOf, OPERATOR_KEY, openConsole, press, shows } from "../support/console.ts";
 import {
@@ -277,7 +279,7 @@ test("shows lines for a shell that work as they stand", async () => {
   const commands = [...lines].filter((line) => line.startsWith("SERVICE_KEY=") && !line.includes("--watch"));
   expect(commands.length).toBeGreaterThan(6);
   for (const command of commands) {
-    const words = wordsOf(command.replace(/^.* bun run cli /, ""), OPERATOR_KEY);
+    const words = wordsOf(command.slice(command.indexOf(` ${PROGRAM} `) + PROGRAM.length + 2), OPERATOR_KEY);
     const child = Bun.spawn([process.execPath, `${ROOT}src/main.ts`, ...words], {
       env: { PATH: process.env["PATH"] ?? "", SERVICE_KEY: OPERATOR_KEY },
       stdout: "pipe",

@@ -9,11 +9,11 @@ export interface CliResult {
   readonly err: string;
 }
 
-/** Runs a command to its end. Its environment is `env` and nothing else. */
+/** Runs a command to its end, as the package's script does. Its environment is `env` and nothing else. */
 export async function runCli(words: readonly string[], env: Record<string, string>, cwd = ROOT): Promise<CliResult> {
   const child = Bun.spawn([process.execPath, join(ROOT, "src/main.ts"), ...words], {
     cwd,
-    env: { PATH: process.env["PATH"] ?? "", ...env },
+    env: { PATH: process.env["PATH"] ?? "", npm_lifecycle_event: "cli", ...env },
     stdin: "ignore",
     stdout: "pipe",
     stderr: "pipe",

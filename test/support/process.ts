@@ -19,6 +19,9 @@ export interface ServiceProcess {
 
 const CHECKOUT = join(import.meta.dir, "../..");
 
+/** As the package's script starts it. */
+const SCRIPT = { npm_lifecycle_event: "start" };
+
 interface SpawnOptions {
   /** Default: this one. */
   readonly checkout?: string;
@@ -39,7 +42,14 @@ export function spawnService(
   const shell = before === undefined ? [] : ["sh", "-c", `${before}; exec "$@"`, "sh"];
   const child = Bun.spawn([...shell, ...command], {
     cwd: checkout,
-    env: { PATH: process.env["PATH"] ?? "", PORT: "0", LOG_LEVEL: "warn", COLLECTIONS_PER_HOUR: "1000000", ...env },
+    env: {
+      PATH: process.env["PATH"] ?? "",
+      PORT: "0",
+      LOG_LEVEL: "warn",
+      COLLECTIONS_PER_HOUR: "1000000",
+      ...SCRIPT,
+      ...env,
+    },
     stdin: "ignore",
     stdout: "ignore",
     stderr: "pipe",

@@ -1,4 +1,5 @@
 /** The endpoints of each chain: their state and why they rest, how quick they are, and what they cost. */
+
 import type { ChainStatus } from "../../client/index.ts";
 import { ENDPOINT_WORDS } from "../../status-words.ts";
 import { Twin } from "../parts/curl.tsx";
@@ -6,6 +7,7 @@ import { bytes, clock, plain, short } from "../parts/format.ts";
 import { Panel } from "../parts/parts.tsx";
 import { QueryView } from "../parts/query-view.tsx";
 import { Table, type TableColumn } from "../parts/table.tsx";
+import { SERVICE_PROGRAM } from "../state/base.ts";
 import { useStatus } from "../state/status.ts";
 
 const PAUSE_MS = 2_000;
@@ -19,7 +21,7 @@ export function EndpointsPanel() {
       </QueryView>
       <p class="quiet">
         Endpoints are set by <code>RPC_URL_…</code> in the environment of the service. A start checks them, and so does{" "}
-        <code>bun run cli doctor</code>.
+        <code>{SERVICE_PROGRAM} doctor</code>.
       </p>
       <Twin commands={["status"]} />
     </Panel>

@@ -1,9 +1,11 @@
 /** What an operator changes: keys, lists of contracts to index, single collections; and the endpoints. */
+
 import { useState } from "preact/hooks";
 import { CollectionActions } from "../collection/collection-actions.tsx";
 import { ChainMenu, useChainChoice, useChains } from "../parts/chain-menu.tsx";
 import { Field } from "../parts/fields.tsx";
 import { Panel } from "../parts/parts.tsx";
+import { SERVICE_PROGRAM } from "../state/base.ts";
 import { useSession } from "../state/session.ts";
 import { EndpointsPanel } from "./endpoints.tsx";
 import { IndexListPanel } from "./index-list.tsx";
@@ -17,7 +19,7 @@ export function OperateScreen() {
         <h1>Operate</h1>
         <p>
           This key has scope read. Changes need a key of scope operate: an operator adds one with{" "}
-          <code>bun run cli keys add &lt;name&gt; --scope operate</code>.
+          <code>{SERVICE_PROGRAM} keys add &lt;name&gt; --scope operate</code>.
         </p>
       </>
     );

@@ -1,5 +1,5 @@
 /** What a screen does, as lines for a shell: requests with curl, and commands. */
-import { BASE } from "../state/base.ts";
+import { BASE, SERVICE_PROGRAM } from "../state/base.ts";
 import { lineOf } from "../state/requests.ts";
 import { useSession } from "../state/session.ts";
 import { useWatched } from "../state/watched.ts";
@@ -41,4 +41,4 @@ export const Twin = ({ calls = [], commands }: TwinOptions) => (
 
 /** A command for this service as a line for a shell. */
 export const commandLine = (command: string): string =>
-  `SERVICE_KEY="$KEY" bun run cli ${command} --url ${BASE.replace(/\/$/, "")}`;
+  `SERVICE_KEY="$KEY" ${SERVICE_PROGRAM} ${command} --url ${BASE.replace(/\/$/, "")}`;

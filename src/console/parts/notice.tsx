@@ -1,7 +1,9 @@
 /** What is wrong with a chain, on each screen of it: the trouble, its reason, and the way out with a command to copy. */
+
 import type { ComponentChildren } from "preact";
 import { type ChainTrouble, troubleOfReport, troubleText, wayOutOf } from "../../chains/trouble.ts";
 import { CHAIN_NAMES, type ChainStatus } from "../../client/index.ts";
+import { SERVICE_PROGRAM } from "../state/base.ts";
 import { readyValue } from "../state/query.ts";
 import { useSession } from "../state/session.ts";
 import { useStatus } from "../state/status.ts";
@@ -46,7 +48,7 @@ export function TroubleWords({ chain, trouble, children }: TroubleOptions) {
       </p>
       {children}
       <p>
-        {next.why} <ShellLine line={next.command} />
+        {next.why} <ShellLine line={`${SERVICE_PROGRAM} ${next.command}`} />
       </p>
     </>
   );

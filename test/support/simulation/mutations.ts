@@ -21,13 +21,6 @@ export const MUTATIONS: readonly Mutation[] = [
     isOfPrices: true,
   },
   {
-    name: "go on with a reader's set over a lost branch",
-    file: "src/prices/stored/price-recorder.ts",
-    find: "return this.#hasSkipped || !this.isReader || isLost;",
-    replace: "return this.#hasSkipped || !this.isReader;",
-    isOfPrices: true,
-  },
-  {
     name: "hold a price whose pools moved",
     file: "src/prices/stored/price-recorder.ts",
     find: "areEqual(last, storedStates(price)) &&",

@@ -17,6 +17,7 @@ import { operators } from "./rows/operators.ts";
 import { priceBatch } from "./rows/price-batch.ts";
 import { priceDepth } from "./rows/price-depth.ts";
 import { pricePush } from "./rows/price-push.ts";
+import { proofsRow } from "./rows/proofs.ts";
 import { readings } from "./rows/readings.ts";
 import { scaleAppend, scaleBackfill, scaleHydrate, scalePages } from "./rows/scale.ts";
 import { sockets } from "./rows/sockets.ts";
@@ -57,6 +58,7 @@ export const BENCHES: readonly Bench[] = [
   operators,
   bombs,
   consoleRow,
+  proofsRow,
   greedy,
   following,
   freshProcess,

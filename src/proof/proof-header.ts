@@ -1,9 +1,10 @@
 /** What proofs of both sorts need of a block: its header, in a form that a verifier can hash, and refusals. */
-import type { Chain } from "../chains/chains.ts";
+import { type Chain, LOCAL_CHAIN } from "../chains/chains.ts";
 import { Refusal } from "../core/errors.ts";
-import type { Hash } from "../core/hex.ts";
+import { type Hash, parseQuantity } from "../core/hex.ts";
 import type { Endpoint } from "../rpc/port.ts";
 import { missingBlock } from "../rpc/reading/headers.ts";
+import { requestParsed } from "../rpc/reading/one-call.ts";
 import type { RpcError } from "../rpc/rpc-errors.ts";
 import { delayReason, type HeaderFields, hashedFields } from "./verifier/header.ts";
 
@@ -33,6 +34,10 @@ export function proofHeader(
   if (header === undefined) throw cantProve(`the fields of this header do not make its hash on ${chain.name}`);
   return header;
 }
+
+/** The chain's id as contracts see it. A development chain has another one here, by its genesis block. */
+export const chainIdOf = async ({ name, chainId }: Chain, endpoint: Endpoint): Promise<number> =>
+  name === LOCAL_CHAIN ? requestParsed(endpoint, "eth_chainId", [], parseQuantity) : chainId;
 
 export const cantProve = (reason: string, details?: Readonly<Record<string, unknown>>): Refusal =>
   new Refusal("state_unavailable", `this can't be proven: ${reason}`, details === undefined ? {} : { details });

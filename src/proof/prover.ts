@@ -10,7 +10,7 @@ import type { CallResult, Endpoint } from "../rpc/port.ts";
 import { callOn, requestParsed } from "../rpc/reading/one-call.ts";
 import { type RpcError, rpcErrorOf } from "../rpc/rpc-errors.ts";
 import { accessListOf, GatheredState, MAX_SLOTS } from "./gathered-state.ts";
-import { cantProve, isLasting, type ProofBlock, proofHeader, type WireHeader } from "./proof-header.ts";
+import { cantProve, chainIdOf, isLasting, type ProofBlock, proofHeader, type WireHeader } from "./proof-header.ts";
 import type { WantedState } from "./run-worker.ts";
 import type { ProofSources } from "./transfer-prover.ts";
 import { CALL_GAS, type ProvenCall } from "./verifier/claim.ts";
@@ -59,14 +59,15 @@ export class Prover {
     const { chain, thread } = this.#options;
     const tag = quantity(asked.block);
     const calls = subjectCalls(asked);
-    const [wire, said, ...lists] = await Promise.all([
+    const [chainId, wire, said, ...lists] = await Promise.all([
+      chainIdOf(chain, endpoint),
       requestParsed(endpoint, "eth_getBlockByNumber", [tag, false], (answer) => answer as WireHeader),
       asked.isOfStateAlone === true
         ? undefined
         : Promise.all(calls.map((call) => callOn(endpoint, call, tag, { gas: CALL_GAS }))),
       ...calls.filter(({ isProbe }) => isProbe !== true).map((call) => accessListOf(endpoint, call, tag)),
     ]);
-    const stated = { ...asked, chainId: chain.chainId, header: proofHeader(wire, asked, { chain, endpoint }) };
+    const header = proofHeader(wire, asked, { chain, endpoint });
     const gathered = new GatheredState(endpoint, tag);
     let wanted: readonly WantedState[] = [
       ...calls.map(({ to }) => ({ address: to })),
@@ -75,7 +76,7 @@ export class Prover {
     for (let round = 0; round < MAX_ROUNDS; round++) {
       if (gathered.isTooMuch(wanted)) throw cantProve(`the call reads more than ${MAX_SLOTS} slots, or many accounts`);
       await gathered.fetch(wanted);
-      const { kind, subject, header, chainId } = stated;
+      const { kind, subject } = asked;
       const reply = await thread.run({
         ...{ stated: { kind, subject, header, chainId } },
         ...{ nodes: [...gathered.nodes], codes: gathered.codes },

@@ -9,7 +9,7 @@ import type { Endpoint } from "../rpc/port.ts";
 import { requestParsed } from "../rpc/reading/one-call.ts";
 import type { RpcChainReader } from "../rpc/reading/reader.ts";
 import { rpcErrorOf } from "../rpc/rpc-errors.ts";
-import { cantProve, isLasting, type ProofBlock, proofHeader, type WireHeader } from "./proof-header.ts";
+import { cantProve, chainIdOf, isLasting, type ProofBlock, proofHeader, type WireHeader } from "./proof-header.ts";
 import type { RunThread } from "./run-thread.ts";
 import type { TransferDocument } from "./verifier/document.ts";
 import { type ReceiptLog, transferIn } from "./verifier/transfer-claim.ts";
@@ -46,7 +46,8 @@ async function proveOn(
   asked: TransferRequest,
 ): Promise<TransferDocument> {
   const tag = quantity(asked.block);
-  const [wire, receipts] = await Promise.all([
+  const [chainId, wire, receipts] = await Promise.all([
+    chainIdOf(chain, endpoint),
     requestParsed(endpoint, "eth_getBlockByNumber", [tag, false], (answer) => answer as WireHeader),
     requestParsed(endpoint, "eth_getBlockReceipts", [tag], receiptsIn),
   ]);
@@ -59,7 +60,7 @@ async function proveOn(
   const { contract, tokenId } = asked;
   const place = placeOf(receipts, asked);
   const subject = { contract, tokenId: tokenId.toString(), ...place };
-  const stated = { kind: "transfer", chainId: chain.chainId, header, subject } as const;
+  const stated = { kind: "transfer", chainId, header, subject } as const;
   const reply = await thread.run({ stated, nodes, codes: new Map() });
   if ("document" in reply && reply.document.kind === "transfer") return reply.document;
   throw cantProve("refused" in reply ? reply.refused : "the receipts do not lead to the transfer");

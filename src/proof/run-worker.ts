@@ -5,7 +5,6 @@
  */
 import { messageOf } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
-import { lowerThreadPriority } from "../core/thread-priority.ts";
 import type { Stated } from "./verifier/claims.ts";
 import { deriveState } from "./verifier/derive.ts";
 import type { ProofDocument } from "./verifier/document.ts";
@@ -36,9 +35,8 @@ export type RunReply =
 /** Most slots that one run may miss before it ends. A run goes on with zero, to find more of them at once. */
 const MAX_MISSING = 64;
 
+// Its priority is not lowered: on a busy machine an honest run would then take longer than it may.
 declare const self: Worker;
-
-lowerThreadPriority();
 
 async function reply({ stated, nodes, codes }: RunRequest): Promise<RunReply> {
   const missing = new Map<string, WantedState>();

@@ -218,7 +218,7 @@ const getVersion = json({
   summary: "Get the version of this server",
   tag: "Service",
   answer: WebVersion,
-  example: { version: "1.0.0" },
+  example: { version: "1.1.0" },
   errors: [],
   handle: async (_asked, { version }) => ({ body: { version } }),
 });

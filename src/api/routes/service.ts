@@ -142,7 +142,7 @@ export const SERVICE_OPERATIONS: readonly Operation<ServiceDeps>[] = [
     answer: StatusReport,
     example: {
       instance: ID,
-      version: "1.0.0",
+      version: "1.1.0",
       startedAt: TIME,
       log: {
         engine: "sqlite",

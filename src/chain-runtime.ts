@@ -344,7 +344,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     headerOf: (block, above) => blockFacts.headerOf(block, above),
     blockFacts,
     proofs,
-    start: () => startWork({ chain, reader, view, indexing, metadata, proofs }, shared),
+    start: () => startWork({ chain, reader, view, indexing, metadata, proofs, prices }, shared),
     estimate: (address) => estimator.of(address),
     isHalted: () => view.halted() !== undefined,
     trouble: () => (view.halted() === undefined ? reader.trouble() : "halted"),
@@ -355,6 +355,8 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     probe: () => probe(reader, chain),
   };
 }
+
+type StartedParts = Pick<ChainRuntime, "indexing" | "metadata" | "proofs" | "prices">;
 
 /** What a proof shows beside the ledger counts like what the self-audit finds. */
 function openProofs(
@@ -373,10 +375,12 @@ function openProofs(
 }
 
 async function startWork(
-  { indexing, metadata, proofs, ...read }: ReadChain & Pick<ChainRuntime, "indexing" | "metadata" | "proofs">,
+  { indexing, metadata, proofs, prices, ...read }: ReadChain & StartedParts,
   shared: RuntimeOptions,
 ): Promise<void> {
   startAudit({ ...read, ...auditCalls(indexing), proven: (...of) => proofs.held(...of) }, shared);
+  // The first question reads them itself if this fails.
+  prices.warm().catch((error: unknown) => shared.logger.debug({ err: error }, "stored prices could not be read"));
   await indexing.start();
   metadata.start(shared.lifecycle);
 }

@@ -322,6 +322,8 @@ export interface HeadPriced {
   readonly left?: readonly Address[];
   /** The coin's pool, if it is not one of those before. */
   readonly pool?: Omit<PoolDiscovered, "type" | "block">;
+  /** All pools of the coin so far, where a reader's set begins. A fold may begin here. */
+  readonly pools?: readonly Omit<PoolDiscovered, "type" | "block">[];
   /** Stablecoins that disagree with a trusted one, with numerator and denominator of their prices in it. Absent if none does. */
   readonly disputed?: readonly { readonly coin: Address; readonly usd: readonly [string, string] }[];
 }

@@ -111,6 +111,8 @@ export interface Prices {
   storedSeries(address: Address, range: SeriesRange): Promise<StoredSeries>;
   /** The header of a block; undefined if the chain has none of this number. @throws AppError `chain_unavailable` */
   header(block: number): Promise<BlockHeader | undefined>;
+  /** Reads the stored prices' heads, so that the first question need not wait for them. */
+  warm(): Promise<void>;
   /** True if a price at the head was requested in the last minute, or has a subscriber: clients wait for the newest block. */
   isAsked(): boolean;
   /**
@@ -129,7 +131,7 @@ export interface Prices {
 
 /** Two thousand tokens and pools are some 20 requests in one batch; 16 MiB of answers about 10,000; 10,000 prices 2 MB. */
 const DEFAULTS: PriceLimits = {
-  ...{ readsAhead: 2_000, answerBytes: 16 << 20, pricesPerHour: 10_000, historyBytes: 64 << 20 },
+  ...{ readsAhead: 2_000, answerBytes: 16 << 20, pricesPerHour: 10_000, historyBytes: 32 << 20 },
 };
 /** Longest time that a head waits for the prices at it, in ms. */
 const LONGEST_WAIT_MS = 1_000;
@@ -323,12 +325,28 @@ class PriceService implements Prices {
     // An answer at the head is never made of newer facts, so it is there at once.
     const kept = requests.map((request) => this.#kept(request, keyOf(request)) as PriceAnswer | undefined);
     const isKept = kept.every((answer) => answer !== undefined);
-    const answers = isKept ? kept : await this.#computer.computeTogether(requests, { requester });
+    const answers = isKept ? kept : await this.#together(requests, requester);
     return answers.map((answer, at) => {
       const request = requests[at]!;
       this.#noteAnswered(request, answer, requester);
       return isKept || answer instanceof Refusal ? answer : this.#keep(keyOf(request), answer);
     });
+  }
+
+  /** While no endpoint answers, the last prices that the log has stand in. */
+  async #together(
+    requests: readonly PriceRequest[],
+    requester: Requester,
+  ): Promise<readonly (PriceAnswer | Refusal)[]> {
+    try {
+      return await this.#computer.computeTogether(requests, { requester });
+    } catch (error) {
+      if (!isOfEndpoints(error)) throw error;
+      const stale = await Promise.all(requests.map((request) => this.#computer.stale(request, { requester })));
+      if (stale.every((answer) => answer === undefined)) throw error;
+      const text = `no endpoint of ${this.chain.name} answers at the moment, and no price of the token is known`;
+      return stale.map((answer) => answer ?? new Refusal("chain_unavailable", text));
+    }
   }
 
   #noteQuestion(): void {
@@ -379,7 +397,7 @@ class PriceService implements Prices {
   }
 
   #keep(key: string, answer: PriceAnswer): PriceAnswer {
-    if (answer.isCutShort) return answer;
+    if (answer.isCutShort || answer.finality === "stale") return answer;
     this.#answers.set(`${key}@${this.#versionOf(answer.asOf)}`, answer);
     // A pool ranks otherwise at the head, so an answer that was made there is not that of the past block.
     if (answer.finality === "finalized" && answer.isPast) this.#answers.set(`${key}@${answer.asOf.number}`, answer);
@@ -392,6 +410,10 @@ class PriceService implements Prices {
 
   blockAt(time: number, requester = NO_KEY): Promise<BlockHeader | undefined> {
     return this.#computer.blockAt(time, requester);
+  }
+
+  warm(): Promise<void> {
+    return this.#stored.ready();
   }
 
   async storedSeries(address: Address, { from, to, points }: SeriesRange): Promise<StoredSeries> {

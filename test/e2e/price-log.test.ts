@@ -50,6 +50,13 @@ test("a service without a node answers what the log has, and says that it is sta
     const stale = await again.get(path);
     expect([stale.status, stale.body]).toEqual([200, newest!.body]);
     expect(stale.headers.get("x-finality")).toBe("stale");
+    const tokens = [{ token_address: market.demo.address }, { token_address: `0x${"12".repeat(20)}` }];
+    const batch = await again.fetch("/api/v2/erc20/prices?include=errors", {
+      ...{ method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ tokens }) },
+    });
+    const [known, other] = (await batch.json()) as Body[];
+    expect([batch.status, batch.headers.get("x-finality"), known]).toEqual([200, "stale", newest!.body]);
+    expect(other.code).toBe("chain_unavailable");
     const unread = await again.get(`${path}?to_block=1`);
     expect([unread.status, unread.body.code]).toEqual([503, "chain_unavailable"]);
     const first = Math.min(...[...given.keys()].map(Number));

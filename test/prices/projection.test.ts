@@ -11,7 +11,7 @@ import {
   type StoredState,
 } from "../../src/events/price-columns.ts";
 import type { HeadPriced, PriceEvent } from "../../src/events/types.ts";
-import { PriceBook } from "../../src/prices/stored/price-book.ts";
+import { MAX_HEADS, PriceBook } from "../../src/prices/stored/price-book.ts";
 import { PriceHistory } from "../../src/prices/stored/price-history.ts";
 
 const token = toAddress(`0x${"3".repeat(40)}`);
@@ -186,5 +186,36 @@ describe("the book", () => {
     expect([119, 120, 131, 132, 167, 168, 179, 180].map((time) => book.lastBlockAt(time)?.block)).toEqual([
       ...[undefined, 10, 10, undefined, undefined, 14, 14, undefined],
     ]);
+  });
+});
+
+describe("a book that is too long for memory", () => {
+  test("drops its oldest heads, and the runs that end there", () => {
+    const book = new PriceBook();
+    const same = { flags: whole | HEAD_FLAGS.isSameCoin, coin: undefined };
+    const count = MAX_HEADS + 30_000;
+    for (let block = 1; block <= count; block++) {
+      const more = block === 1 ? { reader: "a", joined: [token, other] } : block === 100 ? { left: [other] } : {};
+      book.evolve(read(block, more, head(block, block === 1 ? {} : same)), block);
+    }
+    expect(book.size).toBeLessThan(MAX_HEADS + 25_000);
+    expect(book.headAt(1)).toBeUndefined();
+    expect([book.headAt(count)?.coin, book.headAt(book.first!)?.coin]).toEqual([pair(1n), pair(1n)]);
+    expect([book.runAt(token, count)?.from.block, book.runsOf(other)]).toEqual([1, []]);
+  });
+
+  test("is folded from the last place at which a reader began", () => {
+    const pools = [{ pool: token, factory: other, style: "v2", fee: 3_000, token0: token, token1: other }];
+    const events = [
+      read(10, { reader: "a", joined: [token], pools }),
+      read(11),
+      read(12, { reader: "b", joined: [other], pools }),
+      read(13),
+    ];
+    const [from, late] = [bookOf(...events), bookOf(...events.slice(2))];
+    expect([late.pools, late.headAt(13), [...late.members.keys()]]).toEqual([
+      ...[from.pools, from.headAt(13), [...from.members.keys()]],
+    ]);
+    expect([from.sinceBegin, from.runAt(other, 13)]).toEqual([1, late.runAt(other, 13)]);
   });
 });

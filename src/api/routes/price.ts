@@ -210,7 +210,8 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
       const [first] = priced;
       const isOneBlock = priced.every(({ asOf }) => asOf.hash === first?.asOf.hash);
       const facts = first !== undefined && isOneBlock ? blockFacts(first) : undefined;
-      const state = { trouble: deps.troubleOf(chain), isStale: deps.isStale() };
+      const isStale = deps.isStale() || priced.some(({ finality }) => finality === "stale");
+      const state = { trouble: deps.troubleOf(chain), isStale };
       return { body: records, headers: responseHeaders(facts, state) };
     },
   }),

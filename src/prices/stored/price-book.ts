@@ -29,8 +29,15 @@ export interface BookHead extends StoredHead, Pick<HeadPriced, "disputed"> {
 
 type BookPool = Omit<PoolDiscovered, "type" | "block">;
 
+/** Most heads in memory: some 35 MB. At 12 s a block they are five weeks, at 2 s six days. */
+export const MAX_HEADS = 250_000;
+/** They are dropped so many at once. */
+const HEADS_AT_ONCE = 25_000;
+
 export class PriceBook {
   version = 0;
+  /** Heads since a fold could begin. */
+  sinceBegin = 0;
   /** Id of the process that reads ahead. */
   reader: string | undefined;
   readonly pools: BookPool[] = [];
@@ -78,7 +85,9 @@ export class PriceBook {
     }
   }
 
-  #addHead({ head, reader, joined = [], left = [], pool, disputed }: HeadPriced): void {
+  #addHead({ head, reader, joined = [], left = [], pool, pools, disputed }: HeadPriced): void {
+    if (pools !== undefined) this.#takePools(pools);
+    this.sinceBegin = pools === undefined ? this.sinceBegin + 1 : 0;
     if (pool !== undefined && !this.#numbers.has(pool.pool)) {
       this.#numbers.set(pool.pool, this.pools.push(pool) - 1);
     }
@@ -91,6 +100,7 @@ export class PriceBook {
     const isSame = (flags & HEAD_FLAGS.isSameCoin) !== 0 && row > 0;
     this.#rows.push(block, head);
     this.#coinRows.push(isSame ? this.#coinRows[row - 1]! : row);
+    if (this.size >= MAX_HEADS + HEADS_AT_ONCE) this.#keepOnly((one) => one >= HEADS_AT_ONCE);
     if ((flags & HEAD_FLAGS.isWhole) === 0) return;
     if (reader !== undefined) {
       this.reader = reader;
@@ -104,6 +114,12 @@ export class PriceBook {
       else runs.push(run);
       this.#open.set(token, run);
     }
+  }
+
+  #takePools(pools: readonly BookPool[]): void {
+    this.pools.splice(0, this.pools.length, ...pools);
+    this.#numbers.clear();
+    for (const [number, { pool }] of pools.entries()) this.#numbers.set(pool, number);
   }
 
   #close(token: Address, to: number): void {
@@ -135,23 +151,39 @@ export class PriceBook {
     for (const runs of this.#runs.values()) {
       for (const { to } of runs) if (to < before) ends.add(this.#rows.lastAt(to));
     }
-    const [rows, coins, moved] = [new ByteRows(), [] as number[], new Map<number, number>()];
     const spanOf = (row: number) => Math.floor(decodeHead(this.#rows.at(row)).timestamp / seconds);
-    for (let row = 0; row < this.#rows.size; row++) {
-      const block = this.#rows.block(row);
+    this.#keepOnly((row) => {
       const isLast = row + 1 === this.#rows.size || spanOf(row) !== spanOf(row + 1);
       const isWhole = (this.#rows.at(row)[1]! & HEAD_FLAGS.isWhole) !== 0;
-      if (block < before && isWhole && !isLast && !ends.has(row)) continue;
+      return this.#rows.block(row) >= before || !isWhole || isLast || ends.has(row);
+    });
+  }
+
+  /** Drops all other heads, and the runs and disputes that none is left of. */
+  #keepOnly(isKept: (row: number) => boolean): void {
+    const [rows, coins, moved] = [new ByteRows(), [] as number[], new Map<number, number>()];
+    const disputed = new Map(this.#disputed);
+    this.#disputed.clear();
+    for (let row = 0; row < this.#rows.size; row++) {
+      if (!isKept(row)) continue;
+      const bytes = this.#rows.at(row);
       const coin = this.#coinRows[row]!;
+      const hash = storedHash(bytes);
+      if (disputed.has(hash)) this.#disputed.set(hash, disputed.get(hash));
       // The row that had the coin's state may be gone: this one takes its state over.
       const at = moved.get(coin);
-      moved.set(row, rows.size);
       if (at === undefined) moved.set(coin, rows.size);
       coins.push(at ?? rows.size);
-      rows.push(block, at === undefined ? withCoinOf(this.#rows.at(row), this.#rows.at(coin)) : this.#rows.at(row));
+      rows.push(this.#rows.block(row), at === undefined ? withCoinOf(bytes, this.#rows.at(coin)) : bytes);
     }
     this.#rows = rows;
     this.#coinRows = coins;
+    const first = this.first ?? 0;
+    for (const [token, runs] of this.#runs) {
+      const left = runs.filter(({ to }) => to >= first);
+      if (left.length === 0) this.#runs.delete(token);
+      else this.#runs.set(token, left);
+    }
   }
 
   /** Number of the last block at which prices were read. */

@@ -62,6 +62,8 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 /** Most prices that wait for their blocks to be shown. */
 const MAX_UNSHOWN = 256;
+/** Heads after which a reader states its set anew, so that a process that starts need not read the whole book. */
+const BEGIN_EVERY = 20_000;
 /** Quotes that are encoded before requests get their turn. */
 const SLICE = 16;
 
@@ -307,7 +309,7 @@ export class PriceRecorder {
     const { stored, view } = this.#options;
     const last = stored.book.lastHead;
     const isLost = last !== undefined && !view.isCanonical({ number: last.block, hash: last.hash }, last.chainVersion);
-    return this.#hasSkipped || !this.isReader || isLost;
+    return this.#hasSkipped || !this.isReader || isLost || stored.book.sinceBegin >= BEGIN_EVERY;
   }
 
   async #drafts(
@@ -382,7 +384,9 @@ export class PriceRecorder {
     const last = book.lastHead;
     if (!isWhole && last?.block === block && last.hash === hash) return undefined;
     const before = last !== undefined && last.block < block ? last.coin : undefined;
-    const isSame = coin !== undefined && before !== undefined && areEqual(encodeState(coin.state), encodeState(before));
+    const isUnchanged = coin && before && areEqual(encodeState(coin.state), encodeState(before));
+    // A fold may begin where a set begins.
+    const isSame = isUnchanged === true && !isAnew;
     const flags =
       (isWhole ? HEAD_FLAGS.isWhole : 0) |
       (coin === undefined ? 0 : HEAD_FLAGS.hasCoin) |
@@ -392,13 +396,14 @@ export class PriceRecorder {
       coin: isSame ? undefined : coin?.state,
     });
     const isNewPool = coin !== undefined && book.numberOf(coin.pool) === undefined;
+    const newPools = isNewPool ? [toStoredPool(quote!.coin!.pool)] : [];
     const disputed = (quote?.disputed ?? []).map(({ coin: { address }, usd }) => ({
       ...{ coin: address, usd: [String(usd.n), String(usd.d)] as const },
     }));
     const event: HeadPriced = {
       ...{ type: "HeadPriced", head },
       ...(isWhole ? this.#changes(drafts, isAnew) : {}),
-      ...(isNewPool ? { pool: toStoredPool(quote!.coin!.pool) } : {}),
+      ...(isAnew ? { pools: [...book.pools, ...newPools] } : newPools[0] === undefined ? {} : { pool: newPools[0] }),
       ...(disputed.length > 0 ? { disputed } : {}),
     };
     return event;

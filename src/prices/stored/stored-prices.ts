@@ -23,7 +23,7 @@ import type { EventLog } from "../../log/event-log.ts";
 import { CatchUp, HotStreams } from "../../log/hot-streams.ts";
 import type { PricedBlock } from "../market/market.ts";
 import type { Quote } from "../market/quote.ts";
-import { type BookHead, PriceBook } from "./price-book.ts";
+import { type BookHead, MAX_HEADS, PriceBook } from "./price-book.ts";
 import { PriceHistory } from "./price-history.ts";
 import { storedQuote } from "./stored-quotes.ts";
 
@@ -41,6 +41,8 @@ export interface StoredPricesOptions {
 
 /** A token is read for the clients of another process for this long after it said so, in ms. */
 const WANTED_MS = 60_000;
+/** Events of the book that are looked at together. */
+const PAGE = 1_000;
 /** Heads that are folded before requests get their turn. */
 const SLICE = 500;
 
@@ -105,7 +107,7 @@ export class StoredPrices {
 
   /** Resolves once the book is in memory. */
   ready(): Promise<void> {
-    this.#loaded ??= this.newest().then(
+    this.#loaded ??= this.#load().then(
       () => {
         this.#isLoaded = true;
       },
@@ -115,6 +117,31 @@ export class StoredPrices {
       },
     );
     return this.#loaded;
+  }
+
+  /** Reads the book from where its newest heads begin. */
+  async #load(): Promise<void> {
+    this.book.version = (await this.#begin()) - 1;
+    await this.newest();
+  }
+
+  /** The version from which on a fold has the newest heads, as many as fit into memory. */
+  async #begin(): Promise<number> {
+    const { log } = this.#options;
+    let heads = 0;
+    let before: number | undefined;
+    for (;;) {
+      const page = await log.readBackwards(this.stream, {
+        limit: PAGE,
+        ...(before === undefined ? {} : { before }),
+      });
+      for (const { event, version } of page) {
+        if (event.type !== "HeadPriced") continue;
+        if (++heads >= MAX_HEADS && event.pools !== undefined) return version;
+      }
+      before = page.at(-1)?.version;
+      if (before === undefined || before === 1) return 1;
+    }
   }
 
   /** Resolves once the book is as the log has it now. */

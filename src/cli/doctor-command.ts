@@ -118,7 +118,7 @@ async function logFindings(config: Config, recorded: Map<number, RecordedChain>)
       const status = await log.status();
       const leases = await log.leases();
       const free = status.freeBytes === undefined ? "" : `, ${bytesText(status.freeBytes)} free`;
-      const running = leases.length === 0 ? "no service is running" : "a service is running";
+      const running = leases.length === 0 ? "no process holds a lease" : "a service is running";
       return [diskFinding(what, status, `${log.engine}, ${bytesText(status.bytes)}${free}, ${running}`)];
     } finally {
       await log.close();
@@ -130,7 +130,12 @@ async function logFindings(config: Config, recorded: Map<number, RecordedChain>)
 
 function diskFinding(what: string, { freeBytes, isWritable }: LogStatus, text: string): DoctorFinding {
   if (!isWritable)
-    return { what, result: "fault", text, advice: "Nothing new is stored: free space, or use the primary." };
+    return {
+      what,
+      result: "fault",
+      text,
+      advice: "Nothing new is stored: free space, or on PostgreSQL use the primary.",
+    };
   if (freeBytes === undefined || freeBytes >= LOW_DISK_BYTES) return { what, result: "ok", text };
   const advice = "A million transfers take 40 MB, with metadata several times that.";
   return { what, result: "warning", text, advice };

@@ -47,7 +47,7 @@ async function statusLines({ values }: CommandRun, service: ServiceAccess): Prom
     ...(isRunning ? [`version ${version} · since ${startedAt} · ${instance}`] : []),
     `log ${log.engine} · ${bytesText(log.bytes)}${free} · ${log.writable ? "writable" : "not writable"}${behind}`,
     ...(isRunning ? chainLines(chains) : []),
-    `leases ${leases.length === 0 ? "none: no service is running" : leases.map(({ what }) => what).join(", ")}`,
+    `leases ${leases.length === 0 ? "none" : leases.map(({ what }) => what).join(", ")}`,
     `collections ${countsText(collections)}${doubtText(report.inDoubt)}`,
   ];
 }

@@ -132,6 +132,7 @@ const CONNECTION_FAULTS: ReadonlyMap<unknown, string> = new Map([
   ["ECONNREFUSED", "connection refused"],
   ["ECONNRESET", "connection lost"],
   ["ConnectionClosed", "connection lost"],
+  ["EPROTO", "no TLS handshake with it; is it http or ws, not https or wss?"],
   ["ENOTFOUND", "its host name is unknown"],
   ["EAI_AGAIN", "its host name could not be resolved"],
   ["ETIMEDOUT", "the connection timed out"],
@@ -143,6 +144,12 @@ export function connectionFault(error: unknown): string {
   const code = (error as { code?: unknown } | null | undefined)?.code;
   const known = CONNECTION_FAULTS.get(code);
   if (known !== undefined) return known;
+  // Of the text only the status is used.
+  const status = /\b101 status code: (\d{3})\b|Unexpected server response: (\d{3})/.exec(
+    String((error as Error)?.message),
+  );
+  const number = status?.[1] ?? status?.[2];
+  if (number !== undefined) return `it answered a WebSocket with the status ${number}; is it http, not ws?`;
   return typeof code === "string" && /^\w{1,60}$/.test(code) ? code : "the connection failed";
 }
 

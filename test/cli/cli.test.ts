@@ -194,7 +194,7 @@ test("names the faults of endpoints and of the log, with the way out", async () 
   const wrong = { RPC_URL_POLYGON: anvil.url, RPC_URL_BSC: "http://127.0.0.1:9/secret-path" };
   const { code, out, err } = await cli(["doctor"], wrong);
   expect([code, err]).toEqual([1, ""]);
-  expect(out).toMatch(/✓ event log: sqlite, .* free, no service is running/);
+  expect(out).toMatch(/✓ event log: sqlite, .* free, no process holds a lease/);
   expect(out).toMatch(
     /✓ eth#1: head [\d,]+, \d+ ms\n[\s\S]*✓ eth#1: takes batches\n✓ eth#1: gives logs of 100,000 blocks/,
   );

@@ -63,7 +63,7 @@ describe.each([
 
   test("commands that read write nothing, and show no key of their own", async () => {
     const before = await writtenTo(url);
-    expect((await run("status")).out).toEndWith("leases none: no service is running\ncollections 2 waiting\n");
+    expect((await run("status")).out).toEndWith("leases none\ncollections 2 waiting\n");
     expect(JSON.parse((await run("collections", "--text", OTHER, "--json")).out)).toMatchObject([{ address: OTHER }]);
     expect(JSON.parse((await run("keys", "--json")).out)).toMatchObject([{ name: "shop", scope: "read" }]);
     expect(await outcome("export", CONTRACT)).toEqual([1, "", expect.stringContaining("still being indexed")]);

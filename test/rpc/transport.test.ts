@@ -278,3 +278,16 @@ describe("over http", () => {
     expect(error).toMatchObject({ code: "rpc_transient", message: expect.stringContaining("can't be read") });
   });
 });
+
+describe("a URL with the wrong scheme", () => {
+  const faultOf = (url: string): Promise<unknown> => ask(transportTo(url, 10_000));
+
+  test("is told: https of a node without TLS, and a socket of a node without one", async () => {
+    const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("no") });
+    started.push({ stop: () => server.stop(true) });
+    expect(String(await faultOf(`https://127.0.0.1:${server.port}/secret`))).toContain(
+      "is it http or ws, not https or wss?",
+    );
+    expect(String(await faultOf(`ws://127.0.0.1:${server.port}/secret`))).toContain("is it http, not ws?");
+  });
+});

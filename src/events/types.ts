@@ -328,7 +328,10 @@ export interface HeadPriced {
   readonly disputed?: readonly { readonly coin: Address; readonly usd: readonly [string, string] }[];
 }
 
-/** Clients of another process than the reader wait for these tokens, by the names of their keys. It holds for a minute. */
+/**
+ * Clients of another process than the reader wait for these tokens, by the names of their keys. It holds for a minute. Without
+ * tokens it says that clients wait for heads.
+ */
 export interface PricesWanted {
   readonly type: "PricesWanted";
   readonly tokens: { readonly [address: Address]: readonly string[] };

@@ -156,6 +156,7 @@ class PriceService implements Prices {
   readonly #computing = new SingleFlight<string, PriceAnswer>();
   readonly #series: PriceSeries;
   readonly #stored: StoredPrices;
+  readonly #recorder: PriceRecorder;
   /** Counts the times in which the published head may have become old. Answers from before one count no longer. */
   #era = 0;
   /** `Clock.monotonic` of the newest head, or of the beginning of this era. */
@@ -198,6 +199,7 @@ class PriceService implements Prices {
     };
     this.#markets = markets;
     this.#stored = stored;
+    this.#recorder = recorder;
     this.pairs = new Pairs({ chain, reader, exchanges, pastSource: () => markets.pastSource() });
     const isFresh = () => this.#isFresh;
     const isHeadFresh = () => clock.monotonic() - this.#headMs < FRESH_MS;
@@ -354,6 +356,8 @@ class PriceService implements Prices {
     const isFresh = this.#isFresh;
     this.#markets.noteQuestion();
     if (!wasAsked) this.#deps.onAsked?.();
+    if (wasAsked && isFresh) return;
+    this.#recorder.wake();
     if (isFresh) return;
     this.#era++;
     this.#freshMs = this.#deps.clock.monotonic();

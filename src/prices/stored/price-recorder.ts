@@ -147,10 +147,20 @@ export class PriceRecorder {
     const isDue = (token: Address) => now - (this.#wantedMs.get(token) ?? Number.NEGATIVE_INFINITY) >= WANT_AGAIN_MS;
     const due = [...tokens].filter(([token]) => isDue(token));
     if (due.length === 0) return;
-    for (const token of this.#wantedMs.keys()) if (!tokens.has(token)) this.#wantedMs.delete(token);
+    for (const [token, ms] of this.#wantedMs) if (now - ms >= WANT_AGAIN_MS) this.#wantedMs.delete(token);
     for (const [token] of due) this.#wantedMs.set(token, now);
     const wanted = Object.fromEntries(due.map(([token, keys]) => [token, [...keys]]));
     await this.#turns.run(() => this.#appendToBook(() => ({ type: "PricesWanted", tokens: wanted })));
+  }
+
+  /** Tells other processes that clients of this one wait for heads: the one that follows the chain may rest. */
+  wake(): void {
+    const say = () => this.#appendToBook(() => ({ type: "PricesWanted", tokens: {} }));
+    // The next question says it again.
+    void this.#options.stored
+      .ready()
+      .then(() => this.#turns.run(say))
+      .catch(() => undefined);
   }
 
   /** Appends an event to the book, whatever others append. @param make undefined if there is nothing to say any more */

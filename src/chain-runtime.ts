@@ -7,7 +7,7 @@ import type { ChainWork, IndexingObserver } from "./chain/consumer.ts";
 import { PublishedChain } from "./chain/view.ts";
 import { type Chain, LOCAL_CHAIN, nameLocalChain, placeLocalChain } from "./chains/chains.ts";
 import type { PriceList } from "./chains/price-lists.ts";
-import { type ChainTrouble, DOCTOR, HEADERS_CHANGED } from "./chains/trouble.ts";
+import { type ChainTrouble, doctorOf, HEADERS_CHANGED } from "./chains/trouble.ts";
 import { type ChainConfig, type Config, LIMITS } from "./config.ts";
 import type { SharedWork } from "./core/budget.ts";
 import type { Clock } from "./core/clock.ts";
@@ -413,6 +413,7 @@ export async function probeLines(runtimes: readonly ChainRuntime[]): Promise<str
   const probed = (await Promise.all(given.map((runtime) => runtime.probe()))).flat();
   const sleeping = runtimes.length - given.length;
   const which = `${sleeping}${given.length === 0 ? "" : " more"} chains`;
+  const doctor = doctorOf(PROGRAM);
   const labels = new Map<string, string[]>();
   for (const one of probed) {
     if ("fault" in one) labels.set(one.fault, [...(labels.get(one.fault) ?? []), one.label]);
@@ -422,7 +423,7 @@ export async function probeLines(runtimes: readonly ChainRuntime[]): Promise<str
     ...[...labels].map(([fault, [first = "", ...more]]) =>
       more.length === 0
         ? `${first} ✗ ${fault}`
-        : `${more.length + 1} endpoints ✗ ${fault}: ${[first, ...more].join(", ")}. ${DOCTOR.why} ${PROGRAM} ${DOCTOR.command}`,
+        : `${more.length + 1} endpoints ✗ ${fault}: ${[first, ...more].join(", ")}. ${doctor.why} ${doctor.command}`,
     ),
     ...(sleeping === 0 ? [] : [`${which} have published endpoints, asked once a client asks for one`]),
   ];

@@ -61,11 +61,14 @@ export interface WayOut {
   readonly next: { readonly why: string; readonly command: string };
 }
 
-/** The command that asks each endpoint. */
-export const DOCTOR = { why: "This command names the fault of each endpoint:", command: "doctor" } as const;
+/** The command that asks each endpoint. @param program the words by which the program was started */
+export const doctorOf = (program: string): WayOut["next"] => ({
+  why: "This command names the fault of each endpoint:",
+  command: `${program} doctor`,
+});
 
-/** What an operator can do about a chain's trouble. */
-export function wayOutOf(chain: string, trouble: ChainTrouble): WayOut {
+/** What an operator can do about a chain's trouble. @param program as for `doctorOf` */
+export function wayOutOf(chain: string, trouble: ChainTrouble, program: string): WayOut {
   const variable = endpointVariable(chain);
   const restart = "Then restart the service.";
   switch (trouble) {
@@ -78,10 +81,16 @@ export function wayOutOf(chain: string, trouble: ChainTrouble): WayOut {
         },
       };
     case "wrong_chain":
-      return { text: `Correct ${variable}. ${restart}`, next: DOCTOR };
+      return { text: `Correct ${variable}. ${restart}`, next: doctorOf(program) };
     case "unreachable":
-      return { text: `Check ${variable}, and that the network lets this machine reach its hosts.`, next: DOCTOR };
+      return {
+        text: `Check ${variable}, and that the network lets this machine reach its hosts.`,
+        next: doctorOf(program),
+      };
     case "behind":
-      return { text: `Wait until they have caught up, or add an endpoint to ${variable}. ${restart}`, next: DOCTOR };
+      return {
+        text: `Wait until they have caught up, or add an endpoint to ${variable}. ${restart}`,
+        next: doctorOf(program),
+      };
   }
 }

@@ -84,8 +84,8 @@ export const haltFindings = (chain: Chain, recorded: RecordedChain | undefined):
 
 /** The words that the console has for it. Their command is this one, unless the chain is halted. */
 function troubleFinding({ name }: Chain, trouble: ChainTrouble): DoctorFinding {
-  const { text, next } = wayOutOf(name, trouble);
-  const advice = trouble === "halted" ? `${text} ${next.why} ${PROGRAM} ${next.command}` : text;
+  const { text, next } = wayOutOf(name, trouble, PROGRAM);
+  const advice = trouble === "halted" ? `${text} ${next.why} ${next.command}` : text;
   const result = trouble === "behind" ? "warning" : "fault";
   return { what: "chain", result, text: troubleText(name, trouble), advice };
 }

@@ -90,8 +90,8 @@ function troubleLines(chain: StatusReport["chains"][number]): string[] {
       ? []
       : [`  in doubt from block ${wholeText(chain.inDoubt.block)} on: ${chain.inDoubt.reason}`];
   if (trouble === undefined) return doubt;
-  const { text, next } = wayOutOf(chain.name, trouble);
-  return [...doubt, `  ${troubleText(chain.name, trouble)}. ${text}`, `  ${next.why} ${PROGRAM} ${next.command}`];
+  const { text, next } = wayOutOf(chain.name, trouble, PROGRAM);
+  return [...doubt, `  ${troubleText(chain.name, trouble)}. ${text}`, `  ${next.why} ${next.command}`];
 }
 
 export const collectionsCommand: Command = {

@@ -92,7 +92,7 @@ const endpointsAre = (running: TestService, states: readonly string[]) =>
 
 /** Expects the trouble, its way out and its command on a screen. Returns the text of the notice. */
 async function showsTrouble(page: Page, trouble: ChainTrouble): Promise<string> {
-  const { text, next } = wayOutOf("eth", trouble);
+  const { text, next } = wayOutOf("eth", trouble, PROGRAM);
   const notice = await shows(page, `${troubleText("eth", trouble)}. ${text}`, "section[role=alert]");
   expect(notice).toContain(`${next.why} ${next.command}`);
   return notice;
@@ -115,7 +115,7 @@ async function onEachScreen(
 
 /** Expects the same words from `doctor`, and from `status` of the running service. */
 async function expectSameWords(running: TestService, trouble: ChainTrouble, rpcUrls: string): Promise<void> {
-  const { text } = wayOutOf("eth", trouble);
+  const { text } = wayOutOf("eth", trouble, PROGRAM);
   const env = { EVENT_LOG_URL: logUrl, RPC_URLS_ONLY: "true", RPC_URL_ETH: rpcUrls, PORT: "0" };
   const doctor = await runCli(["doctor"], env);
   expect(doctor.out).toContain(`chain: ${troubleText("eth", trouble)}\n    ${text}`);

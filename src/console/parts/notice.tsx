@@ -40,7 +40,7 @@ interface TroubleOptions {
 
 /** A chain's trouble, and what an operator can do about it. */
 export function TroubleWords({ chain, trouble, children }: TroubleOptions) {
-  const { text, next } = wayOutOf(chain, trouble);
+  const { text, next } = wayOutOf(chain, trouble, SERVICE_PROGRAM);
   return (
     <>
       <p>
@@ -48,7 +48,7 @@ export function TroubleWords({ chain, trouble, children }: TroubleOptions) {
       </p>
       {children}
       <p>
-        {next.why} <ShellLine line={`${SERVICE_PROGRAM} ${next.command}`} />
+        {next.why} <ShellLine line={next.command} />
       </p>
     </>
   );

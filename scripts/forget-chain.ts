@@ -16,7 +16,7 @@ import { systemClock } from "../src/core/clock.ts";
 import { silentLogger } from "../src/core/logger.ts";
 import { openLog } from "../src/log/open.ts";
 
-const KINDS = ["nft", "price", "prices", "metadata", "chain"];
+const KINDS = ["nft", "price", "priced", "prices", "metadata", "chain"];
 const SQLITE = /^sqlite:(?:\/\/)?/;
 const LEASE_MS = 60_000;
 

@@ -302,8 +302,8 @@ export interface TokenPriced {
 }
 
 /**
- * Facts of a stream `price/<chainId>/<address>`: a token, its pools and its prices. Older releases recorded states of pools
- * (`PriceObserved`, `BlocksReverted`), from which nothing is answered.
+ * Facts of a stream `priced/<chainId>/<address>`: a token, its pools and its prices. In `price/…` older releases recorded states
+ * of pools (`PriceObserved`, `BlocksReverted`), from which nothing is answered.
  */
 export type PriceEvent = TokenIdentified | PoolDiscovered | TokenPriced | PriceObserved | BlocksReverted;
 
@@ -598,8 +598,12 @@ export interface Recorded<E extends DomainEvent = DomainEvent> {
 export type StreamName = string & { readonly __stream: true };
 
 export const nftStream = (chainId: number, address: Address): StreamName => `nft/${chainId}/${address}` as StreamName;
+/**
+ * The prices of a token. Older releases recorded states of its pools in `price/…`: nothing is answered from these, and a year
+ * of them would be read at a token's first question.
+ */
 export const priceStream = (chainId: number, address: Address): StreamName =>
-  `price/${chainId}/${address}` as StreamName;
+  `priced/${chainId}/${address}` as StreamName;
 /** The heads of a chain at which prices were read. */
 export const priceBookStream = (chainId: number): StreamName => `prices/${chainId}` as StreamName;
 export const metadataStream = (chainId: number, address: Address): StreamName =>
@@ -618,13 +622,13 @@ export const usageStream = "usage/calls" as StreamName;
 export function parseStream(
   stream: string,
 ):
-  | { kind: "nft" | "price" | "metadata"; chainId: number; address: Address }
+  | { kind: "nft" | "price" | "priced" | "metadata"; chainId: number; address: Address }
   | { kind: "chain" | "prices"; chainId: number } {
   const [kind, chainId, address] = stream.split("/");
   const id = Number(chainId);
   if ((kind === "chain" || kind === "prices") && Number.isSafeInteger(id)) return { kind, chainId: id };
   if (
-    (kind === "nft" || kind === "price" || kind === "metadata") &&
+    (kind === "nft" || kind === "price" || kind === "priced" || kind === "metadata") &&
     Number.isSafeInteger(id) &&
     address !== undefined
   ) {

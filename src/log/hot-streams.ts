@@ -33,7 +33,7 @@ interface HotStreamsOptions<S extends { readonly version: number }, E extends Do
   readonly log: EventLog;
   readonly logger: Logger;
   /** The first part of the streams' names. */
-  readonly kind: "nft" | "metadata" | "price";
+  readonly kind: "nft" | "metadata" | "priced";
   readonly projection: Projection<S, E>;
   /** Bytes of all states in memory together. */
   readonly maxBytes: number;

@@ -43,7 +43,7 @@ test("halts after a few calls, and records nothing of the other chain", async ()
   const events = async () => {
     const log = await openLog(logUrl, systemClock, silentLogger);
     const streams = [];
-    for (const kind of ["nft/", "chain/", "price/", "metadata/"]) {
+    for (const kind of ["nft/", "chain/", "price/", "priced/", "metadata/"]) {
       for (const { stream } of await log.streams(kind, { limit: 100 })) streams.push(...(await log.read(stream)));
     }
     await log.close();

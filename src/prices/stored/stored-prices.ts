@@ -78,9 +78,9 @@ export class StoredPrices {
     const { chain, log, logger, maxBytes } = options;
     this.#options = options;
     this.stream = priceBookStream(chain.chainId);
-    this.#prefix = `price/${chain.chainId}/`;
+    this.#prefix = `priced/${chain.chainId}/`;
     this.#tokens = new HotStreams({
-      ...{ log, logger, kind: "price", maxBytes, keepsEmpty: false },
+      ...{ log, logger, kind: "priced", maxBytes, keepsEmpty: false },
       projection: {
         load: () => new PriceHistory(),
         evolve: (_stream, history, { event, version }) => {

@@ -294,7 +294,7 @@ describe("an archive", () => {
     new Response(new ReadableStream({ start: (controller) => controller.enqueue(Buffer.from(text)) }));
 
   test("that hangs is given up within 15 s, after a second try", async () => {
-    const clock = hastenedClock(20);
+    const clock = hastenedClock(5);
     const { portal, queries } = portalOf([() => endless("")], { clock });
     const begun = clock.monotonic();
     expect(await read(portal).catch((failure: unknown) => failure)).toMatchObject({ action: "retry" });
@@ -305,7 +305,7 @@ describe("an archive", () => {
   test("that hangs at a range is asked for half of it the next time", async () => {
     const slow = ({ fromBlock, toBlock }: Query) =>
       toBlock - fromBlock >= 50 ? endless("") : new Response(line(toBlock));
-    const { portal, queries } = portalOf([slow], { clock: hastenedClock(20) });
+    const { portal, queries } = portalOf([slow], { clock: hastenedClock(5) });
     await read(portal).catch(() => undefined);
     expect((await read(portal)).at(-1)?.toBlock).toBe(199);
     expect(queries.map(({ fromBlock, toBlock }) => toBlock - fromBlock + 1)).toEqual([100, 100, 50, 50]);
@@ -314,7 +314,7 @@ describe("an archive", () => {
   test("that stops in its answer is read on behind what came", async () => {
     const { portal, queries } = portalOf(
       [({ fromBlock }) => endless(line(fromBlock) + line(130)), (query) => new Response(whole(query))],
-      { clock: hastenedClock(20) },
+      { clock: hastenedClock(5) },
     );
     const parts = await read(portal);
     expect(parts.map(({ toBlock }) => toBlock)).toEqual([130, 199]);
@@ -323,7 +323,7 @@ describe("an archive", () => {
   });
 
   test("is not blamed for the waits of the operator's own rate limit", async () => {
-    const clock = hastenedClock(20);
+    const clock = hastenedClock(5);
     const { portal } = portalOf([({ fromBlock }) => new Response(line(fromBlock))], { per10s: 1, clock });
     const parts = await read(portal, { ...FILTER, toBlock: FILTER.fromBlock + 3 });
     expect(parts).toHaveLength(4);

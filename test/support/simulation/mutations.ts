@@ -28,13 +28,6 @@ export const MUTATIONS: readonly Mutation[] = [
     isOfPrices: true,
   },
   {
-    name: "answer from heads of a lost branch",
-    file: "src/prices/stored/stored-prices.ts",
-    find: "return rules === this.#options.rules && this.#options.view.isCanonical({ number, hash }, chainVersion);",
-    replace: "return rules === this.#options.rules && (number, hash, chainVersion) !== undefined;",
-    isOfPrices: true,
-  },
-  {
     name: "skip the revert of collections",
     file: "src/nft/indexing/followed-collections.ts",
     find: "filter(({ state }) => state.end > change.ancestor.number)",

@@ -53,7 +53,7 @@ export async function storedSeries(
     const pool = quote.route?.legs[0]?.pool.id ?? null;
     found.push({ block: standing.head.block, time, usdPrice: toDouble(quote.usd), pool, origin: "stored" });
   }
-  return { points: found, fromBlock: from, toBlock: to, gaps: gapsBetween(stretches, { from, to }) };
+  return { points: found, fromBlock: from, toBlock: to, gaps: gapsBetween(stretches, { from, to }).slice(0, MAX_GAPS) };
 }
 
 const partEnd = (from: number, to: number, part: number, count: number): number =>
@@ -85,8 +85,10 @@ function stretchesOf(
     const last = book.lastWholeAt(Math.min(run.to, to), Math.max(run.from.block, from))?.block;
     return last === undefined ? [] : [{ from: Math.max(run.from.block, from), to: last, isRun: true }];
   });
-  const isInRun = (block: number) => runs.some((run) => run.from <= block && block <= run.to);
-  const alone = [...history.blocksBetween(from, to)].filter((block) => !isInRun(block));
+  // Only between the runs: within them a token that trades has a row in nearly each block.
+  const alone = gapsBetween(runs, { from, to }).flatMap((gap) => [
+    ...history.blocksBetween(gap.fromBlock, gap.toBlock),
+  ]);
   const once = alone.map((block) => ({ from: block, to: block, isRun: false }));
   return [...runs, ...once].sort((a, b) => a.from - b.from);
 }
@@ -98,5 +100,5 @@ function gapsBetween(stretches: readonly Range[], { from, to }: Range): readonly
     if (stretch.from > next) gaps.push({ fromBlock: next, toBlock: stretch.from - 1 });
     next = Math.max(next, stretch.to + 1);
   }
-  return gaps.slice(0, MAX_GAPS);
+  return gaps;
 }

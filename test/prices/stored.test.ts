@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createRandom } from "../../scripts/local-chain/random.ts";
 import { priceFolding } from "../../src/cli/verify-prices.ts";
+import type { SharedWork } from "../../src/core/budget.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { AppError } from "../../src/core/errors.ts";
 import type { Address } from "../../src/core/hex.ts";
@@ -450,4 +451,30 @@ test("verify computes each stored price again from its states, and finds one tha
   const { version } = await log.head(stream);
   await log.append({ stream, events: [{ type: "TokenPriced", price: forged }], expectedVersion: version });
   expect(verified()).rejects.toThrow(`the price at block ${stored.block} is `);
+});
+
+test("a reader that takes over reads the tokens of the one before, before their clients say who pays", async () => {
+  const market = new Market(15);
+  const { chain } = market;
+  const log = new MemoryLog();
+  const a = new Process(chain, log);
+  await a.follow();
+  await a.start();
+  await a.ask(TOKEN);
+  market.move();
+  await a.follow();
+  await a.show();
+  // Keys that nobody names have no rate.
+  const shared: SharedWork = { hasRate: (keys) => [...keys].includes(""), share: (_keys, work) => work() };
+  const b = await new Process(chain, log, {}, chain, shared).start();
+  await b.show();
+  await b.ask(LINKED);
+  for (let block = 0; block < 3; block++) {
+    market.move();
+    await a.follow();
+    await b.show();
+  }
+  const offline = await new Process(chain, log, {}, silentNode).start();
+  const { asOf } = await offline.ask(TOKEN, { to_block: String(chain.tip.number) });
+  expect(asOf.number).toBe(chain.tip.number);
 });

@@ -41,6 +41,8 @@ export interface StoredPricesOptions {
 
 /** A token is read for the clients of another process for this long after it said so, in ms. */
 const WANTED_MS = 60_000;
+/** The name of the service itself among keys: nobody has said yet who pays. */
+const SERVICE = "";
 /** Events of the book that are looked at together. */
 const PAGE = 1_000;
 /** Heads that are folded before requests get their turn. */
@@ -98,11 +100,6 @@ export class StoredPrices {
         if (!isAbort(error)) logger.error({ err: error, stream }, "failed to fold the heads at which prices were read");
       });
     });
-  }
-
-  /** True once the book is in memory, and followed. */
-  get isLoaded(): boolean {
-    return this.#isLoaded;
   }
 
   /** Resolves once the book is in memory. */
@@ -189,7 +186,7 @@ export class StoredPrices {
   inherit(): void {
     const until = this.#options.clock.monotonic() + WANTED_MS;
     for (const token of this.book.members.keys()) {
-      if (!this.#wanted.has(token)) this.#wanted.set(token, { keys: [], until });
+      if (!this.#wanted.has(token)) this.#wanted.set(token, { keys: [SERVICE], until });
     }
   }
 
@@ -262,15 +259,15 @@ export class StoredPrices {
     const history = await this.history(token);
     const last = this.book.lastHeadAt(block);
     if (last === undefined) return undefined;
-    for (let head: BookHead | undefined = last; head !== undefined; head = this.book.lastHeadAt(head.block - 1)) {
-      if (last.timestamp - head.timestamp > seconds) return undefined;
-      const standing = this.#isUsable(head) ? this.standing(token, history, head) : undefined;
+    const oldest = this.book.lastBefore(last.timestamp - seconds - 1) ?? -1;
+    const ends = this.book.runsOf(token).flatMap((run) => {
+      return this.book.lastWholeAt(Math.min(run.to, block), Math.max(run.from.block, oldest + 1))?.block ?? [];
+    });
+    const blocks = [...ends, ...history.blocksBetween(oldest + 1, block)].sort((a, b) => b - a);
+    for (const one of blocks) {
+      const standing = this.standing(token, history, this.headAt(one));
       if (standing !== undefined) return this.quoteOf(token, standing);
     }
     return undefined;
-  }
-
-  close(): void {
-    this.#tokens.close();
   }
 }

@@ -2,6 +2,7 @@
  * Several processes over one chain and one log, like replicas. Any of them may follow, and each shows heads on its own.
  */
 import { loadChainState, PublishedChain } from "../../../src/chain/view.ts";
+import { UNSHARED } from "../../../src/core/budget.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import {
   type ChainEvent,
@@ -27,14 +28,20 @@ export class Process {
   readonly #chain: FakeChain;
   readonly #log: EventLog;
 
-  /** @param reader in place of the chain itself, for a process whose endpoints differ */
-  constructor(chain: FakeChain, log: EventLog, limits: Partial<PriceLimits> = {}, reader: ChainReader = chain) {
+  /** @param shared charges what is read ahead. `reader`: in place of the chain itself, for a process whose endpoints differ */
+  constructor(
+    chain: FakeChain,
+    log: EventLog,
+    limits: Partial<PriceLimits> = {},
+    reader: ChainReader = chain,
+    shared = UNSHARED,
+  ) {
     this.#chain = chain;
     this.#log = log;
     this.view = new PublishedChain(log, 1, async (head) => {
       if (head !== undefined) await this.prices.readAhead(head);
     });
-    this.prices = createPrices({ chain: eth, reader, log, view: this.view, clock: this.clock, limits });
+    this.prices = createPrices({ chain: eth, reader, log, view: this.view, clock: this.clock, limits, shared });
   }
 
   async start(): Promise<this> {

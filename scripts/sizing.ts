@@ -5,13 +5,18 @@
  */
 import { readFileSync } from "node:fs";
 import { systemClock } from "../src/core/clock.ts";
-import type { Address } from "../src/core/hex.ts";
 import { silentLogger } from "../src/core/logger.ts";
 import { TransferKind } from "../src/events/columns.ts";
 import { openLog } from "../src/log/open.ts";
 import { fill } from "./bench/fill.ts";
 import { machine } from "./bench/machine.ts";
-import { KEY_HEADERS, startBenchService, temporaryFolder } from "./bench/service.ts";
+import {
+  KEY_HEADERS,
+  numberedAddress,
+  startBenchService,
+  startBlocklessNode,
+  temporaryFolder,
+} from "./bench/service.ts";
 import { createRandom } from "./local-chain/random.ts";
 
 const CHAIN_ID = 1;
@@ -36,20 +41,7 @@ function residentMb(pid: number): { now: number; peak: number } {
   return { now: of("VmRSS"), peak: of("VmHWM") };
 }
 
-/** A node that has no block, and says so at once: the pages wait for no header. */
-const node = Bun.serve({
-  port: 0,
-  hostname: "127.0.0.1",
-  fetch: async (request) => {
-    const body = (await request.json()) as { id: unknown; method: string } | { id: unknown; method: string }[];
-    const answers = [body].flat().map(({ id, method }) => {
-      return { jsonrpc: "2.0", id, result: method === "eth_chainId" ? "0x1" : null };
-    });
-    return Response.json(Array.isArray(body) ? answers : answers[0]);
-  },
-});
-
-const addressOf = (index: number) => `0x${(index + 1).toString(16).padStart(40, "0")}` as Address;
+const node = startBlocklessNode();
 
 async function row(cacheMb: number, collections: number, transfers: number): Promise<string> {
   const folder = temporaryFolder();
@@ -58,7 +50,7 @@ async function row(cacheMb: number, collections: number, transfers: number): Pro
     const tokens = transfers / (1 + MOVES);
     for (let index = 0; index < collections; index++) {
       const kind = TransferKind.erc721;
-      await fill(log, { chainId: CHAIN_ID, address: addressOf(index), kind, tokens, moves: MOVES });
+      await fill(log, { chainId: CHAIN_ID, address: numberedAddress(index), kind, tokens, moves: MOVES });
     }
     await log.close();
     const env = { CACHE_MB: String(cacheMb), SNAPSHOT_DIR: "off" };
@@ -72,7 +64,7 @@ async function row(cacheMb: number, collections: number, transfers: number): Pro
         // Any collection, at the newest block or an old one, as tokens or as holders.
         const past = random.below(2) === 0 ? "" : `&as_of_block=${random.below(transfers / PER_BLOCK)}`;
         const holders = random.below(4) === 0 ? "&holders=true" : "";
-        const path = `/api/v2/nft/${addressOf(random.below(collections))}?limit=100${past}${holders}`;
+        const path = `/api/v2/nft/${numberedAddress(random.below(collections))}?limit=100${past}${holders}`;
         const response = await fetch(`${service.base}${path}`, { headers: KEY_HEADERS });
         await response.arrayBuffer();
         if (!response.ok) throw new Error(`${path}: ${response.status}`);

@@ -4,32 +4,25 @@
  * have the same history, so a holder appears in each.
  */
 import { systemClock } from "../src/core/clock.ts";
-import type { Address } from "../src/core/hex.ts";
 import { silentLogger } from "../src/core/logger.ts";
 import { TransferKind } from "../src/events/columns.ts";
 import { openLog } from "../src/log/open.ts";
 import { fill, personAddress } from "./bench/fill.ts";
 import { machine } from "./bench/machine.ts";
-import { type BenchService, KEY_HEADERS, startBenchService, temporaryFolder } from "./bench/service.ts";
+import {
+  type BenchService,
+  KEY_HEADERS,
+  numberedAddress,
+  startBenchService,
+  startBlocklessNode,
+  temporaryFolder,
+} from "./bench/service.ts";
 
 const CHAIN_ID = 1;
 const [COLLECTIONS, TOKENS] = [200, 10_000];
 const REPEATS = 200;
 
-const addressOf = (index: number) => `0x${(index + 1).toString(16).padStart(40, "0")}` as Address;
-
-/** A node that has no block, and says so at once. */
-const node = Bun.serve({
-  port: 0,
-  hostname: "127.0.0.1",
-  fetch: async (request) => {
-    const body = (await request.json()) as { id: unknown; method: string } | { id: unknown; method: string }[];
-    const answers = [body].flat().map(({ id, method }) => {
-      return { jsonrpc: "2.0", id, result: method === "eth_chainId" ? "0x1" : null };
-    });
-    return Response.json(Array.isArray(body) ? answers : answers[0]);
-  },
-});
+const node = startBlocklessNode();
 
 interface Page {
   readonly result: readonly { readonly token_address: string }[];
@@ -54,7 +47,7 @@ async function row(logUrl: string, name: string, wallet: string, { isHot }: { is
   const service = await startBenchService({ rpcUrl: `http://127.0.0.1:${node.port}`, logUrl, env });
   try {
     const warmed = Array.from({ length: isHot ? COLLECTIONS : 0 }, (_, index) => index);
-    for (const index of warmed) await timed(service, `/api/v2/nft/${addressOf(index)}?limit=1`);
+    for (const index of warmed) await timed(service, `/api/v2/nft/${numberedAddress(index)}?limit=1`);
     const memory = async () => {
       const response = await fetch(`${service.base}/api/status`, { headers: { "x-api-key": env.OPERATOR_KEYS } });
       return ((await response.json()) as { memory: { collections: number } }).memory.collections;
@@ -79,7 +72,7 @@ try {
   const log = await openLog(folder.logUrl, systemClock, silentLogger);
   for (let index = 0; index < COLLECTIONS; index++) {
     const common = { kind: TransferKind.erc721, tokens: TOKENS, moves: 1, people: 0.5 };
-    await fill(log, { chainId: CHAIN_ID, address: addressOf(index), ...common });
+    await fill(log, { chainId: CHAIN_ID, address: numberedAddress(index), ...common });
   }
   await log.close();
   console.log(`${COLLECTIONS} collections of ${TOKENS} tokens, ${machine()}\n`);

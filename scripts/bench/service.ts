@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Address } from "../../src/core/hex.ts";
 import { startServiceProcess } from "../../test/support/process.ts";
 import { TEST_KEY } from "../../test/support/service.ts";
 
@@ -9,6 +10,24 @@ export const KEY_HEADERS = { "x-api-key": TEST_KEY } as const;
 
 /** A port without a listener: pages come from memory, whatever the chain does. */
 export const NO_NODE = "http://127.0.0.1:9";
+
+/** Starts a node that has no block, and says so at once: pages wait for no header. */
+export function startBlocklessNode() {
+  return Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch: async (request) => {
+      const body = (await request.json()) as { id: unknown; method: string } | { id: unknown; method: string }[];
+      const answers = [body].flat().map(({ id, method }) => {
+        return { jsonrpc: "2.0", id, result: method === "eth_chainId" ? "0x1" : null };
+      });
+      return Response.json(Array.isArray(body) ? answers : answers[0]);
+    },
+  });
+}
+
+/** The address of a made-up contract. */
+export const numberedAddress = (index: number) => `0x${(index + 1).toString(16).padStart(40, "0")}` as Address;
 
 export interface BenchService {
   readonly base: string;

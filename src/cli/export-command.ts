@@ -3,10 +3,9 @@ import { stat } from "node:fs/promises";
 import { messageOf } from "../core/errors.ts";
 import { bytesText } from "../core/format.ts";
 import { type FileFacts, fileName } from "../nft/exports/export-pieces.ts";
-import { EXPORT_FORMATS, type ExportFormat } from "../nft/exports/formats.ts";
 import { CommandError, FAILED, type NamedContract, type ServiceAccess, USAGE } from "./access.ts";
 import { CHAIN, CHAIN_HELP, type Command, type CommandRun, contractOf } from "./command.ts";
-import { writeFile, writeStandardOutput } from "./file-output.ts";
+import { type WantedFile, wantedFile, writeFile, writeStandardOutput } from "./file-output.ts";
 import { writeProofs } from "./proven-export.ts";
 
 export const exportCommand: Command = {
@@ -32,16 +31,12 @@ export const exportCommand: Command = {
   run: async (run) => {
     const contract = contractOf(run, "export");
     const wish = wishOf(run);
-    const output = run.values["output"];
-    if (output === undefined && run.values["json"] === true)
-      throw new CommandError("--json needs --output: standard output is the file", USAGE);
-    if (output === undefined && wish.format === "parquet" && process.stdout.isTTY === true)
-      throw new CommandError("parquet is binary and would garble the terminal: give --output", USAGE);
+    const { output } = wish;
     if (run.values["proofs"] === true) assertProvable(run, wish);
     await using service = await run.open({ contracts: [contract], isOfLogAlone: true });
     const opened = await openExport(service, contract, wish);
     try {
-      if (typeof output !== "string") await writeStandardOutput(opened.pieces);
+      if (output === undefined) await writeStandardOutput(opened.pieces);
       else await toFile(run, service, { ...opened, contract, path: await pathOf(output, opened.facts, wish) });
       return 0;
     } catch (error) {
@@ -53,8 +48,7 @@ export const exportCommand: Command = {
   },
 };
 
-interface ExportWish {
-  readonly format: ExportFormat;
+interface ExportWish extends WantedFile {
   readonly holders: boolean;
   /** By default the newest final block, or the newest shown one if no final one has the collection. */
   readonly asOfBlock: number | undefined;
@@ -66,13 +60,12 @@ interface OpenExport {
   readonly pieces: AsyncIterable<Uint8Array>;
 }
 
-function wishOf({ values }: CommandRun): ExportWish {
-  const format = String(values["format"] ?? "csv") as ExportFormat;
-  if (!EXPORT_FORMATS.includes(format))
-    throw new CommandError(`--format: must be one of ${EXPORT_FORMATS.join(", ")}`, USAGE);
+function wishOf(run: CommandRun): ExportWish {
+  const { values } = run;
+  const file = wantedFile(run);
   const asOf = values["as-of"];
   if (asOf !== undefined && !/^\d{1,15}$/.test(String(asOf))) throw new CommandError("--as-of: must be a block", USAGE);
-  return { format, holders: values["holders"] === true, asOfBlock: asOf === undefined ? undefined : Number(asOf) };
+  return { ...file, holders: values["holders"] === true, asOfBlock: asOf === undefined ? undefined : Number(asOf) };
 }
 
 /** @throws CommandError if the collection can't be exported at that block */

@@ -1,7 +1,28 @@
 /** Writes a file that is made while it is read, to a path or to standard output. */
 import { rename, rm } from "node:fs/promises";
 import { bytesText } from "../core/format.ts";
+import { EXPORT_FORMATS, type ExportFormat } from "../nft/exports/formats.ts";
+import { CommandError, USAGE } from "./access.ts";
 import type { CommandRun } from "./command.ts";
+
+/** The file that a command is to write: its format, and where to. */
+export interface WantedFile {
+  readonly format: ExportFormat;
+  /** Undefined for standard output. */
+  readonly output: string | undefined;
+}
+
+/** Reads `--format`, `--output` and `--json`. @throws CommandError where they don't go together */
+export function wantedFile({ values }: Pick<CommandRun, "values">): WantedFile {
+  const format = EXPORT_FORMATS.find((one) => one === (values["format"] ?? "csv"));
+  if (format === undefined) throw new CommandError(`--format: must be one of ${EXPORT_FORMATS.join(", ")}`, USAGE);
+  const output = values["output"];
+  if (typeof output === "string") return { format, output };
+  if (values["json"] === true) throw new CommandError("--json needs --output: standard output is the file", USAGE);
+  if (format === "parquet" && process.stdout.isTTY === true)
+    throw new CommandError("parquet is binary and would garble the terminal: give --output", USAGE);
+  return { format, output: undefined };
+}
 
 /** Writes under another name first, so that a file of that name is complete. Returns its bytes. */
 export async function writeFile(

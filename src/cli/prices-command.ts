@@ -1,18 +1,13 @@
 /** `prices`: the stored prices of a token as a file. */
 import { bytesText } from "../core/format.ts";
-import {
-  csvEncoder,
-  type Encoder,
-  EXPORT_FORMATS,
-  type ExportFormat,
-  jsonLinesEncoder,
-} from "../nft/exports/formats.ts";
+import { encoderOf } from "../nft/exports/export-pieces.ts";
+import type { ExportFormat } from "../nft/exports/formats.ts";
 import { ParquetThread } from "../nft/exports/parquet.ts";
 import type { Column, ExportRow } from "../nft/exports/parquet-worker.ts";
 import { formatDouble } from "../prices/market/rational.ts";
-import { CommandError, type NamedContract, type ServiceAccess, USAGE } from "./access.ts";
+import type { NamedContract, ServiceAccess } from "./access.ts";
 import { CHAIN, CHAIN_HELP, type Command, type CommandRun, contractOf } from "./command.ts";
-import { writeFile, writeStandardOutput } from "./file-output.ts";
+import { wantedFile, writeFile, writeStandardOutput } from "./file-output.ts";
 
 /** Most points of one answer, so that each block of a window has its own. */
 const WINDOW = 200;
@@ -43,17 +38,10 @@ export const pricesCommand: Command = {
   },
   run: async (run) => {
     const contract = contractOf(run, "prices");
-    const format = String(run.values["format"] ?? "csv") as ExportFormat;
-    if (!EXPORT_FORMATS.includes(format))
-      throw new CommandError(`--format: must be one of ${EXPORT_FORMATS.join(", ")}`, USAGE);
-    const output = run.values["output"];
-    if (output === undefined && run.values["json"] === true)
-      throw new CommandError("--json needs --output: standard output is the file", USAGE);
-    if (output === undefined && format === "parquet" && process.stdout.isTTY === true)
-      throw new CommandError("parquet is binary and would garble the terminal: give --output", USAGE);
+    const { format, output } = wantedFile(run);
     await using service = await run.open({ contracts: [contract], isOfLogAlone: true });
     const pieces = piecesOf(run, service, contract, format);
-    if (typeof output !== "string") {
+    if (output === undefined) {
       await writeStandardOutput(pieces);
       return 0;
     }
@@ -70,13 +58,8 @@ async function* piecesOf(
   contract: NamedContract,
   format: ExportFormat,
 ): AsyncGenerator<Uint8Array> {
-  const facts = [...Object.entries({ ...contract })].map(([name, value]) => [name, String(value)] as const);
-  const encoder: Encoder =
-    format === "parquet"
-      ? new ParquetThread().open(COLUMNS, facts)
-      : format === "csv"
-        ? csvEncoder(COLUMNS)
-        : jsonLinesEncoder(COLUMNS);
+  const facts = Object.entries({ ...contract }).map(([name, value]) => [name, String(value)] as const);
+  const encoder = encoderOf(format, COLUMNS, () => new ParquetThread().open(COLUMNS, facts));
   const read = (from: string | number | undefined, to: string | number | undefined, points: number) =>
     service.ask((client) =>
       client.priceSeries(contract, {

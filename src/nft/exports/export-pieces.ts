@@ -62,7 +62,8 @@ export async function* piecesOf(
   }
 }
 
-function encoderOf(format: ExportFormat, columns: readonly Column[], openParquet: () => Encoder): Encoder {
+/** The encoder of a format. @param openParquet called for a Parquet file only */
+export function encoderOf(format: ExportFormat, columns: readonly Column[], openParquet: () => Encoder): Encoder {
   if (format === "parquet") return openParquet();
   return format === "csv" ? csvEncoder(columns) : jsonLinesEncoder(columns);
 }

@@ -142,21 +142,31 @@ async function asked(process: Process, given: Map<string, Shown>, query: RawPric
   }
 }
 
+/** A process that follows the market's chain over a log. */
+async function followed({ chain }: Market, log: EventLog): Promise<Process> {
+  const process = new Process(chain, log);
+  await process.follow();
+  return process.start();
+}
+
+/** Mines a block, has one process follow it, and shows it to these. */
+async function nextHead(market: Market, follower: Process, ...shown: readonly Process[]): Promise<void> {
+  market.move();
+  await follower.follow();
+  for (const process of shown) await process.show();
+}
+
 for (const engine of Object.keys(ENGINES)) {
   describe(`on ${engine}`, () => {
     test("a restart without a node answers each price at each block that was read as it was answered then", async () => {
       const market = new Market(7);
       const { chain } = market;
       const open = await openerOf(engine);
-      const a = new Process(chain, await open());
-      await a.follow();
-      await a.start();
+      const a = await followed(market, await open());
       const given = new Map<string, Shown>();
       await asked(a, given);
       for (let block = 1; block <= 30; block++) {
-        market.move();
-        await a.follow();
-        await a.show();
+        await nextHead(market, a, a);
         // Not each head is asked for. The ones between are read, too.
         if (block % 3 === 0) await asked(a, given);
         if (block === 15) {
@@ -184,13 +194,9 @@ for (const engine of Object.keys(ENGINES)) {
       const market = new Market(8);
       const { chain } = market;
       const open = await openerOf(engine);
-      const a = new Process(chain, await open());
-      await a.follow();
-      await a.start();
+      const a = await followed(market, await open());
       await a.ask(TOKEN);
-      market.move();
-      await a.follow();
-      await a.show();
+      await nextHead(market, a, a);
       const live = await a.ask(TOKEN);
       const again = await new Process(chain, await open(), {}, silentNode).start();
       const stale = await again.ask(TOKEN);
@@ -207,13 +213,9 @@ for (const engine of Object.keys(ENGINES)) {
       const market = new Market(9);
       const { chain } = market;
       const open = await openerOf(engine);
-      const a = new Process(chain, await open());
-      await a.follow();
-      await a.start();
+      const a = await followed(market, await open());
       for (let block = 1; block <= 6; block++) {
-        market.move();
-        await a.follow();
-        await a.show();
+        await nextHead(market, a, a);
         await a.ask(TOKEN);
       }
       chain.fork(4);
@@ -235,17 +237,12 @@ const PLAIN = { percentChange: false, provenance: false } as const;
 describe("a token that does not trade", () => {
   test("writes nothing while the coin moves, and its price moves", async () => {
     const market = new Market(3);
-    const { chain } = market;
     const log = new MemoryLog();
-    const a = new Process(chain, log);
-    await a.follow();
-    await a.start();
+    const a = await followed(market, log);
     await a.ask(CONCENTRATED);
     const prices = new Set<number>();
     for (let block = 1; block <= 12; block++) {
-      market.move();
-      await a.follow();
-      await a.show();
+      await nextHead(market, a, a);
       prices.add((await a.ask(CONCENTRATED)).record.usdPrice);
     }
     const events = (await a.events(CONCENTRATED)).filter(({ type }) => type === "TokenPriced");
@@ -259,14 +256,9 @@ describe("two processes", () => {
     const market = new Market(5);
     const { chain } = market;
     const log = new MemoryLog();
-    const a = new Process(chain, log);
-    await a.follow();
-    await a.start();
+    const a = await followed(market, log);
     const b = await new Process(chain, log).start();
-    market.move();
-    await a.follow();
-    await a.show();
-    await b.show();
+    await nextHead(market, a, a, b);
     for (const token of TOKENS) {
       await a.ask(token);
       await b.ask(token);
@@ -291,27 +283,18 @@ describe("two processes", () => {
     const market = new Market(6);
     const { chain } = market;
     const log = new MemoryLog();
-    const a = new Process(chain, log);
-    await a.follow();
-    await a.start();
+    const a = await followed(market, log);
     const b = await new Process(chain, log).start();
     for (const process of [a, b]) {
-      market.move();
-      await a.follow();
-      await process.show();
+      await nextHead(market, a, process);
     }
     await a.show();
     await a.ask(TOKEN);
-    market.move();
-    await a.follow();
-    await a.show();
-    await b.show();
+    await nextHead(market, a, a, b);
     await b.ask(TOKEN);
     // The first one reads no more.
     for (let block = 0; block < 3; block++) {
-      market.move();
-      await a.follow();
-      await b.show();
+      await nextHead(market, a, b);
       const { asOf, record } = await b.ask(TOKEN);
       expect(asOf.number).toBe(chain.tip.number);
       const offline = await new Process(chain, log, {}, silentNode).start();
@@ -323,16 +306,10 @@ describe("two processes", () => {
 test("the figures that were answered are stored beside the states that they follow from", async () => {
   const market = new Market(4);
   const log = new MemoryLog();
-  const a = new Process(market.chain, log);
-  await a.follow();
-  await a.start();
-  market.move();
-  await a.follow();
-  await a.show();
+  const a = await followed(market, log);
+  await nextHead(market, a, a);
   await a.ask(TOKEN);
-  market.move();
-  await a.follow();
-  await a.show();
+  await nextHead(market, a, a);
   const { record, confidence, asOf } = await a.ask(TOKEN);
   const prices = (await a.events(TOKEN)).flatMap((event) => (event.type === "TokenPriced" ? event.price : []));
   expect(decodePrice(prices.at(-1)!)).toMatchObject({
@@ -345,11 +322,8 @@ describe("a stored series", () => {
   /** Forty heads, of which TOKEN was not read from 11 to 20. */
   async function withGap(): Promise<{ market: Market; log: MemoryLog; a: Process; given: Map<number, number> }> {
     const market = new Market(11);
-    const { chain } = market;
     const log = new MemoryLog();
-    const a = new Process(chain, log);
-    await a.follow();
-    await a.start();
+    const a = await followed(market, log);
     await a.ask(TOKEN);
     const given = new Map<number, number>();
     for (let block = 1; block <= 40; block++) {
@@ -403,16 +377,11 @@ test("a token that another process wants is read by the reader, who has never be
   const market = new Market(12);
   const { chain } = market;
   const log = new MemoryLog();
-  const a = new Process(chain, log);
-  await a.follow();
-  await a.start();
+  const a = await followed(market, log);
   await a.ask(TOKEN);
   const b = await new Process(chain, log).start();
   const head = async () => {
-    market.move();
-    await a.follow();
-    await a.show();
-    await b.show();
+    await nextHead(market, a, a, b);
   };
   await head();
   await b.ask(LINKED);
@@ -427,14 +396,10 @@ test("a token that another process wants is read by the reader, who has never be
 test("verify computes each stored price again from its states, and finds one that they don't give", async () => {
   const market = new Market(14);
   const log = new MemoryLog();
-  const a = new Process(market.chain, log);
-  await a.follow();
-  await a.start();
+  const a = await followed(market, log);
   await a.ask(TOKEN);
   for (let block = 1; block <= 10; block++) {
-    market.move();
-    await a.follow();
-    await a.show();
+    await nextHead(market, a, a);
     await a.ask(TOKEN);
   }
   const stream = priceStream(1, TOKEN);
@@ -457,22 +422,16 @@ test("a reader that takes over reads the tokens of the one before, before their 
   const market = new Market(15);
   const { chain } = market;
   const log = new MemoryLog();
-  const a = new Process(chain, log);
-  await a.follow();
-  await a.start();
+  const a = await followed(market, log);
   await a.ask(TOKEN);
-  market.move();
-  await a.follow();
-  await a.show();
+  await nextHead(market, a, a);
   // Keys that nobody names have no rate.
   const shared: SharedWork = { hasRate: (keys) => [...keys].includes(""), share: (_keys, work) => work() };
   const b = await new Process(chain, log, {}, chain, shared).start();
   await b.show();
   await b.ask(LINKED);
   for (let block = 0; block < 3; block++) {
-    market.move();
-    await a.follow();
-    await b.show();
+    await nextHead(market, a, b);
   }
   const offline = await new Process(chain, log, {}, silentNode).start();
   const { asOf } = await offline.ask(TOKEN, { to_block: String(chain.tip.number) });

@@ -360,7 +360,7 @@ function checkRequest(request: Request, target: string, path: string, deps: Chec
   if (!isForOperators && !isApiPath(path)) return undefined;
   const key = deps.keys.check(keyText(request.headers));
   deps.keys.takeRequest(key);
-  if (isForOperators) assertMayUse(key, deps.operationOf(request.method, path), deps);
+  if (isForOperators) assertMayUse(key, deps.operationOf(request.method, path), target, deps);
   return key;
 }
 
@@ -375,9 +375,12 @@ const CUT_OFF_MS = 10_000;
 function assertMayUse(
   { key: name, scope }: Pick<ApiKey, "key" | "scope">,
   operation: Operation<OperationDeps> | undefined,
+  target: string,
   { behindMs }: AppDeps,
 ): void {
   if (operation?.scope === "read") return;
+  const isOfNames = new URLSearchParams(searchOf(target)).get("fields") === "names";
+  if (operation?.hasNamesForRead === true && isOfNames) return;
   if (scope !== "operate") {
     const text = `the key ${name} is of scope read; this path needs a key of scope operate`;
     throw new Refusal("forbidden", `${text}: ${WAY_TO_OPERATE}`);

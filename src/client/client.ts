@@ -272,8 +272,14 @@ export class Client {
   }
 
   /** Returns one page of the known collections. @throws ServiceError */
-  collectionPage({ signal, ...query }: CollectionQuery = {}) {
-    return this.call(COLLECTIONS, { query, signal });
+  async collectionPage({ signal, ...query }: CollectionQuery = {}) {
+    const { result, ...page } = await this.call(COLLECTIONS, { query, signal });
+    return { ...page, result: result as readonly ListedCollection[] };
+  }
+
+  /** Returns one page of the names of the known collections. For keys of scope `read`, too. @throws ServiceError */
+  collectionNames({ signal, ...query }: CollectionQuery = {}) {
+    return this.call(COLLECTIONS, { query: { ...query, fields: "names" }, signal });
   }
 
   /** Yields the known collections. @throws ServiceError */

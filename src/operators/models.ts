@@ -69,8 +69,8 @@ const HistoryProof = Type.Object(
   },
 );
 
-export const ListedCollection = named(
-  "ListedCollection",
+export const NamedCollection = named(
+  "NamedCollection",
   Type.Object({
     chain: text("Name of the chain"),
     address: address("The contract"),
@@ -78,6 +78,14 @@ export const ListedCollection = named(
     symbol: nullableText("Symbol"),
     type: nullableText("ERC721, ERC1155, ERC6909, CRYPTOPUNKS or MOONCATS"),
     status: oneOf(COLLECTION_STATUSES, glossaryOf(COLLECTION_WORDS)),
+  }),
+);
+export type NamedCollection = Sent<typeof NamedCollection>;
+
+export const ListedCollection = named(
+  "ListedCollection",
+  Type.Object({
+    ...NamedCollection.properties,
     percent: nullableCount("From 0 to 100; 100 only when complete"),
     transfers: nullableCount("Transfers in the log"),
     nfts: nullableCount("Tokens, as they were last counted"),

@@ -139,3 +139,20 @@ test("refuse operators while the process has not read the log for ten seconds", 
   expect((await ask("GET", `/api/v2/nft/0x${"ab".repeat(20)}`, undefined, TEST_KEY)).status).toBe(200);
   await eventually("the log is read again", async () => (await ask("GET", "/api/keys")).status === 200 || undefined);
 });
+
+test("a key of scope read gets the names of collections, and nothing else of their list", async () => {
+  const address = `0x${"34".repeat(20)}`;
+  await ask("POST", "/api/collections", JSON.stringify({ items: [{ chain: "eth", address }] }));
+  const { status, body } = await ask("GET", "/api/collections?fields=names", undefined, TEST_KEY);
+  const row = { chain: "eth", address, name: null, symbol: null, type: null, status: expect.any(String) };
+  expect([status, body]).toEqual([200, { cursor: null, result: [row] }]);
+  for (const [method, path] of [
+    ["GET", "/api/collections"],
+    ["GET", "/api/collections?fields=all"],
+    ["POST", "/api/collections?fields=names"],
+    ["GET", "/api/status?fields=names"],
+  ] as const)
+    expect([path, (await ask(method, path, undefined, TEST_KEY)).status]).toEqual([path, 403]);
+  const wrong = await ask("GET", "/api/collections?fields=all");
+  expect([wrong.status, wrong.body.details]).toEqual([400, { parameter: "fields" }]);
+});

@@ -2,14 +2,14 @@
 import { Type } from "@sinclair/typebox";
 import { address, digits, int64, named, nullable, nullableText, STRICT, text, time } from "../../core/schema-parts.ts";
 import { IndexingCosts } from "../../nft/indexing/models.ts";
-import { countsByName, ListedCollection } from "../../operators/models.ts";
+import { countsByName, ListedCollection, NamedCollection } from "../../operators/models.ts";
 import { Media } from "./nft-models.ts";
 
 export const CollectionList = named(
   "CollectionList",
   Type.Object({
     cursor: nullableText("Cursor of the next page; null on the last page"),
-    result: Type.Array(ListedCollection),
+    result: Type.Array(Type.Union([ListedCollection, NamedCollection])),
   }),
 );
 

@@ -8,7 +8,12 @@ import type { HotCollections } from "../../nft/collections/hot-collections.ts";
 import type { Explorer } from "../../nft/explore/readings.ts";
 import type { Estimate } from "../../nft/indexing/models.ts";
 import type { DescribedCollection } from "../../operators/catalogue.ts";
-import { COLLECTION_STATUSES, type CollectionStatus } from "../../operators/models.ts";
+import {
+  COLLECTION_STATUSES,
+  type CollectionStatus,
+  type ListedCollection,
+  type NamedCollection,
+} from "../../operators/models.ts";
 import { enabledChain } from "../wire/answered-block.ts";
 import { HEADER_EXAMPLES, NFT_ADDRESS } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
@@ -87,9 +92,15 @@ const listCollections = json({
   path: "/api/collections",
   scope: "operate",
   id: "listCollections",
-  summary: "All collections with their progress, by chain and address",
+  summary: "All collections with their progress, by chain and address. With fields=names also for keys of scope read",
+  hasNamesForRead: true,
   tag: "Operators",
   query: {
+    fields: choice(
+      ["names"],
+      { allowed: "must be names" },
+      { description: "names: chain, address, name, symbol, type and status only", example: "names" },
+    ),
     chain: anyChain,
     status: choice(
       COLLECTION_STATUSES,
@@ -117,8 +128,13 @@ const listCollections = json({
     const { chain, status, limit, cursor } = query;
     const text = query.text?.trim().toLowerCase().slice(0, 100) || undefined;
     const { entries, next } = await catalogue.page({ chain, status, text }, { after: cursor || undefined, limit });
-    return { body: { cursor: next === undefined ? null : Buffer.from(next).toString("base64url"), result: entries } };
+    const result = query.fields === "names" ? entries.map(namesOf) : entries;
+    return { body: { cursor: next === undefined ? null : Buffer.from(next).toString("base64url"), result } };
   },
+});
+
+const namesOf = ({ chain, address, name, symbol, type, status }: ListedCollection): NamedCollection => ({
+  ...{ chain, address, name, symbol, type, status },
 });
 
 /** The stream that a page of the list begins after; "" for an empty cursor, which is the same as none. */

@@ -39,6 +39,8 @@ interface OperationFacts {
   readonly path: string;
   /** The least scope of a key; undefined for operations without a key. */
   readonly scope: KeyScope | undefined;
+  /** True if a key of scope `read` may use it with `fields=names`. */
+  readonly hasNamesForRead?: boolean;
   readonly id: string;
   readonly summary: string;
   readonly description?: string;

@@ -2,28 +2,11 @@
  * Takes a picture of each screen of the console, over the demo's chain, into `scripts/console-shots/`: `bun
  * scripts/console-shots.ts`. The README shows three of them.
  */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Page } from "puppeteer-core";
-import { NFT_ADDRESS, TOKEN_ADDRESS } from "../src/api/wire/examples.ts";
-import { readConfig } from "../src/config.ts";
-import { createLogger } from "../src/core/logger.ts";
-import { startService } from "../src/service.ts";
-import { startBrowser } from "./console-shots/browser.ts";
-import { startAnvil } from "./local-chain/anvil.ts";
-import { seedCollections } from "./local-chain/collections.ts";
-import { placeMainnet } from "./local-chain/mainnet.ts";
-import { seedMarket } from "./local-chain/market.ts";
+import { goOnStage as go, signInToStage, startStage } from "./console-shots/stage.ts";
 
 const FOLDER = join(import.meta.dir, "console-shots");
-const KEY = "operator-key-0123456789";
-const HOURS = 27;
-
-async function go(page: Page, place: string, condition: string): Promise<void> {
-  await page.evaluate(`location.hash = ${JSON.stringify(place)}`);
-  await page.waitForFunction(condition);
-}
 
 /** Waits until all pictures in view are drawn. */
 const loaded = (page: Page) => page.waitForFunction("[...document.images].every((one) => one.complete)");
@@ -38,33 +21,14 @@ async function shoot(page: Page, name: string): Promise<void> {
   process.stdout.write(`${name}.png\n`);
 }
 
-const folder = mkdtempSync(join(tmpdir(), "console-shots-"));
-const anvil = await startAnvil({ genesisTimestamp: Math.floor(Date.now() / 1_000) - (HOURS + 1) * 3_600 });
-await placeMainnet(anvil);
-const market = await seedMarket(anvil, { hours: HOURS, demoAt: TOKEN_ADDRESS });
-const { plain, batch, multi } = await seedCollections(anvil, { drawnAt: NFT_ADDRESS });
-const service = await startService({
-  config: readConfig({
-    ...{ PORT: "0", OPERATOR_KEYS: KEY, EVENT_LOG_URL: `sqlite://${join(folder, "events.db")}`, RPC_URLS_ONLY: "true" },
-    ...{ RPC_URL_ETH: anvil.url, METADATA_ALLOW_PRIVATE: "true", FOLLOW_EVERY_ETH: "0" },
-  }),
-  logger: createLogger("error"),
-});
-const browser = await startBrowser();
-const root = `http://127.0.0.1:${service.port}`;
+const { market, plain, browser, root, stop } = await startStage();
 try {
-  for (const { address } of [plain, batch, multi])
-    await fetch(`${root}/api/v2/nft/${address}`, { headers: { "x-api-key": KEY } });
   const page = await browser.newPage();
   await page.setViewport({ width: 1_200, height: 860 });
   await page.goto(root);
   await page.waitForSelector("#key");
   await shoot(page, "sign-in");
-  await page.type("#key", KEY);
-  await page.keyboard.press("Enter");
-  await page.waitForFunction(
-    "[...document.querySelectorAll('tbody td')].filter((one) => one.textContent === 'complete').length === 3",
-  );
+  await signInToStage(page);
   await shoot(page, "overview");
   await go(page, `/nft/eth/${plain.address}`, "document.querySelectorAll('.gallery img').length > 20");
   await loaded(page);
@@ -102,9 +66,6 @@ try {
   await go(page, `/price/eth/${market.demo.address}`, "document.querySelector('.amount')");
   await shoot(page, "phone-price");
 } finally {
-  await browser.close();
-  await service.stop();
-  await anvil.stop();
-  rmSync(folder, { recursive: true, force: true });
+  await stop();
 }
 process.exit();

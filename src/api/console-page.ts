@@ -14,9 +14,13 @@ const ENTRY = new URL("../console/main.tsx", import.meta.url);
 /** The verifier of proofs, which the console loads when a visitor asks for one. */
 const VERIFIER = new URL("../proof/verifier/verify.ts", import.meta.url);
 
-/** Everything comes from this service. Styles that the script sets on elements need no exception. */
+/**
+ * Everything comes from this service but a token's video or sound, which a visitor plays from the host that the metadata names.
+ * Styles that the script sets on elements need no exception.
+ */
 const POLICY = [
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'",
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src https: data:",
+  "connect-src 'self'",
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 ].join("; ");
 

@@ -8,8 +8,9 @@ export function useHeading(path: string): void {
   useEffect(() => {
     const content = document.getElementById("content") as HTMLElement;
     const name = () => {
-      const heading = content.querySelector("h1")?.textContent?.trim() ?? "";
-      const title = heading === "" ? TITLE : `${heading} · ${TITLE}`;
+      // A token's tab also names the collection, to which its screen has a link above the heading.
+      const names = [...content.querySelectorAll("h1, .above")].map((one) => one.textContent?.trim() ?? "").reverse();
+      const title = [...names, TITLE].filter(Boolean).join(" · ");
       if (document.title !== title) document.title = title;
     };
     name();

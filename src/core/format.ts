@@ -31,8 +31,8 @@ export function bytesText(bytes: number): string {
   return bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
 }
 
-/** Characters that move a terminal's cursor, end a line, hide, or turn the order of others. Not the joiner of emojis. */
-const UNPRINTABLE = /(?!\u200d)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+/** Characters that move a terminal's cursor, end a line, hide, or turn the order of others. Not the joiners of emoji and Persian. */
+const UNPRINTABLE = /(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
 
 /** The escape of JSON and JavaScript, such as `\u202e`. */
 const escapeOf = (character: string): string =>

@@ -81,6 +81,7 @@ const statusOf = async ({ address }: Deployed): Promise<string> =>
 
 /** Clicks an action that asks first, then its answer. */
 async function answer(page: Page, label: string, isConfirmed: boolean): Promise<void> {
+  if ((await page.$(".actions:not([open])")) !== null) await page.locator(".actions summary").click();
   await page.locator(`[aria-label='${label}']`).click();
   await shows(page, "Sure?", ".confirm");
   await page.locator(`[aria-label='${isConfirmed ? `${label}, confirmed` : `Cancel: ${label}`}']`).click();
@@ -170,6 +171,7 @@ test("shows a key of scope read which scope the actions need, and lets it export
   const nft = await collectionOf(2, "Read only");
   await settled(nft, 2);
   const page = await open(`/nft/eth/${nft.address}`, TEST_KEY);
+  await page.locator(".actions summary").click();
   await shows(page, "need a key of scope operate", "[aria-label=Actions]");
   const buttons = await page.$$eval("[aria-label=Actions] button", (all) =>
     all.map((one) => [one.textContent, (one as unknown as { disabled: boolean }).disabled]),
@@ -235,11 +237,11 @@ test("begins the prices with the known tokens of a chain and with those that wer
   // Tokens are kept once their price was shown.
   await page.type("#token", demo);
   await press(page, "Show");
-  await shows(page, "Demo Token", "h2");
+  await shows(page, "Demo Token", "h1");
   await goTo(page, "/price");
   await shows(page, /DEMO eth\s+Demo Token/, "[aria-label='Recently viewed tokens']");
   await page.locator("[aria-label='Known tokens'] a").click();
-  await shows(page, "WETH", "h2 small");
+  await shows(page, "WETH", "h1 small");
   await goTo(page, "/price");
   await page.reload();
   const seen = await shows(page, /WETH[\s\S]*DEMO/, "[aria-label='Recently viewed tokens']");

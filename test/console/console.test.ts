@@ -235,7 +235,7 @@ test("recomputes a price to its last digit, and tells why another token has none
   await page.locator("details:has(table) summary").click();
   const chosen = await textOf(page, "tr:nth-child(20) button");
   await page.locator("tr:nth-child(20) button").click();
-  await shows(page, `Block\n${chosen}`);
+  await shows(page, `Block ${chosen}, `);
   await press(page, "Recompute here");
   await page.waitForSelector("[data-check=same]");
   const { address } = await deploy(anvil, await contractArtifact("TestToken"), ["Unsold", "UNS", 18]);

@@ -5,123 +5,47 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Browser, Page } from "puppeteer-core";
 import { startBrowser } from "../../scripts/console-shots/browser.ts";
-import type { Anvil } from "../../scripts/local-chain/anvil.ts";
-import { contractArtifact } from "../../scripts/local-chain/compile.ts";
-import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
-import type { Market } from "../../scripts/local-chain/market.ts";
 import { seriousFaults } from "../support/accessibility.ts";
 import { visit } from "../support/browser.ts";
-import { goTo, OPERATOR_KEY, openConsole, press, shows, startConsoleChain } from "../support/console.ts";
-import { startTestService, synced, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
+import { goTo, openConsole, press, shows } from "../support/console.ts";
+import { SCREENS_ENV, type ScreenWorld, screens, startScreens } from "../support/console-screens.ts";
+import { startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
 
-let anvil: Anvil;
-let market: Market;
-let drawn: Deployed;
-let badges: Deployed;
-let multi: Deployed;
-let service: TestService;
+let world: ScreenWorld;
 let empty: TestService;
 let browser: Browser;
 
-const SVG =
-  '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20"><rect width="20" height="20" fill="red"/></svg>';
-const rootOf = ({ port }: TestService): string => `http://127.0.0.1:${port}`;
-
 beforeAll(async () => {
-  ({ anvil, market } = await startConsoleChain());
-  drawn = await deploy(anvil, await contractArtifact("DrawnNft"), ["Drawn", "DRW"]);
-  await transact(anvil, drawn.contract, "mintMany", [anvil.accounts[1], 1, 40]);
-  badges = await deploy(anvil, await contractArtifact("Badges"), ["Badges", "BDG"]);
-  await transact(anvil, badges.contract, "mint", [anvil.accounts[1], 1]);
-  await transact(anvil, badges.contract, "setLocked", [1, true]);
-  multi = await deploy(anvil, await contractArtifact("MultiToken"), ["Multi", "MUL", ""]);
-  for (const owner of [1, 2]) await transact(anvil, multi.contract, "mint", [anvil.accounts[owner], 2n ** 255n, 9n]);
-  const document = { description: "Badges of honour", image: SVG, external_link: "https://badges.example/" };
-  await transact(anvil, badges.contract, "setContractURI", [`data:application/json,${JSON.stringify(document)}`]);
-  const env = { OPERATOR_KEYS: OPERATOR_KEY, METADATA_ALLOW_PRIVATE: "true" };
-  service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env });
-  empty = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env });
-  for (const { address } of [drawn, badges, multi]) await synced(service, address);
+  world = await startScreens();
+  empty = await startTestService({ rpcUrl: world.anvil.url, logUrl: temporaryLogUrl(), env: SCREENS_ENV });
   browser = await startBrowser();
 });
 afterAll(async () => {
   await browser?.close();
-  await service?.stop();
   await empty?.stop();
-  await anvil?.stop();
+  await world?.stop();
 });
-
-interface ScreenCase {
-  readonly place: string;
-  readonly heading: RegExp;
-  /** Words of the complete screen. */
-  readonly words: RegExp;
-  /** A button to press first. */
-  readonly button?: string;
-}
-
-function screens(): ScreenCase[] {
-  const nft = `/nft/eth/${drawn.address}`;
-  const nowhere = `0x${"12".repeat(20)}`;
-  return [
-    { place: "/", heading: /^Overview/, words: /Chains[\s\S]*Drawn/ },
-    { place: nft, heading: /^Drawn/, words: /40 tokens at block/ },
-    { place: nft, heading: /^Drawn/, words: /Colour 8 values/, button: "Traits" },
-    {
-      place: nft,
-      heading: /^Drawn/,
-      words: /from the first block, which repairs damaged data. Sure\?/,
-      button: "Reindex",
-    },
-    { place: `${nft}?view=holders`, heading: /^Drawn/, words: /1 owner at block/ },
-    { place: `${nft}?view=activity`, heading: /^Drawn/, words: /With metadata: 40 tokens[\s\S]*#40\s+minted/ },
-    { place: `${nft}?view=export`, heading: /^Drawn/, words: /The file has the collection/ },
-    {
-      place: `${nft}/1`,
-      heading: /^Edition 1$/,
-      words: /Transfers, newest first[\s\S]*minted[\s\S]*0x[0-9a-f]{4}…[\s\S]*fetched/,
-    },
-    {
-      place: `/nft/eth/${badges.address}`,
-      heading: /^Badges/,
-      words: /Badges of honour[\s\S]*https:\/\/badges.example/,
-    },
-    { place: `/nft/eth/${badges.address}/1`, heading: /^#1$/, words: /Locked\s+yes, it can't be transferred/ },
-    { place: `/nft/eth/${multi.address}`, heading: /^Multi/, words: /supply 18/ },
-    { place: `/nft/eth/${multi.address}?view=holders`, heading: /^Multi/, words: /2 owners at block \d+, by amount/ },
-    { place: `/nft/eth/${multi.address}/${2n ** 255n}`, heading: /^#5789/, words: /2 holders[\s\S]*minted/ },
-    { place: `${nft}/99`, heading: /^Token 99$/, words: /no transfer of token 99 is known/ },
-    { place: "/price", heading: /^Prices/, words: /Known tokens[\s\S]*WETH[\s\S]*UNI/ },
-    { place: `/price/eth/${market.demo.address}`, heading: /Price|Demo/, words: /Recompute here/ },
-    { place: `/price/eth/${drawn.address}`, heading: /./, words: /\(\w+\)[\s\S]*Open the collection/ },
-    { place: "/operate", heading: /^Operate/, words: /OPERATOR_KEYS[\s\S]*eth_getBlockByNumber/ },
-    { place: "/search/drawn", heading: /^Search: drawn/, words: /Known collections[\s\S]*Drawn/ },
-    { place: `/nft/nowhere/${nowhere}`, heading: /^Collection/, words: /chain/ },
-    { place: `/nft/eth/${nowhere}`, heading: /^Collection/, words: /there is no contract/ },
-    { place: "/nft/eth/0x12", heading: /^This page does not exist/, words: /0x12 is no address/ },
-  ];
-}
 
 /** Checks the gate, an empty service, a key that may only read, and every screen with something on it. */
 async function onEveryScreen(
   prepare: (page: Page) => Promise<void>,
   check: (page: Page, name: string) => Promise<void>,
 ): Promise<void> {
-  const gate = await visit(browser, rootOf(service));
-  await gate.page.goto(`${rootOf(service)}/`);
+  const gate = await visit(browser, world.root);
+  await gate.page.goto(`${world.root}/`);
   await shows(gate.page, "EVM data service", "h1");
-  const begin = await openConsole(browser, "/", { root: rootOf(empty) });
+  const begin = await openConsole(browser, "/", { root: `http://127.0.0.1:${empty.port}` });
   await shows(begin.page, "Begin here", "h2");
-  const reader = await openConsole(browser, "/", { root: rootOf(service), key: TEST_KEY });
+  const reader = await openConsole(browser, "/", { root: world.root, key: TEST_KEY });
   await shows(reader.page, "Look something up", "h1");
-  const all = await openConsole(browser, "/", { root: rootOf(service) });
+  const all = await openConsole(browser, "/", { root: world.root });
   const opened = { gate, begin, reader };
   for (const [name, { page }] of Object.entries(opened)) {
     await prepare(page);
     await check(page, name);
   }
   await prepare(all.page);
-  for (const { place, heading, words, button } of screens()) {
+  for (const { place, heading, words, button } of screens(world)) {
     await goTo(all.page, place);
     await shows(all.page, heading, "h1");
     if (button !== undefined) await press(all.page, button);
@@ -176,20 +100,20 @@ test.each([
 });
 
 test("shows a collection's own picture from this service, and its link as text", async () => {
-  const { page } = await openConsole(browser, `/nft/eth/${badges.address}`, { root: rootOf(service) });
+  const { page } = await openConsole(browser, `/nft/eth/${world.badges.address}`, { root: world.root });
   await page.waitForSelector(".details img");
   const [picture, links] = await page.$eval(".details", (about) => [
     about.querySelector("img")?.getAttribute("src"),
     about.querySelectorAll("a").length,
   ]);
   expect([picture, links]).toEqual([expect.stringMatching(/\/media\/[0-9a-f]{64}\/100$/), 0]);
-  expect(picture).toStartWith(rootOf(service));
+  expect(picture).toStartWith(world.root);
   await page.browserContext().close();
 });
 
 /** Opens a place on a phone. */
 async function onPhone(place: string, deviceScaleFactor = 1): Promise<Page> {
-  const { page } = await openConsole(browser, place, { root: rootOf(service) });
+  const { page } = await openConsole(browser, place, { root: world.root });
   await page.setViewport({ width: 390, height: 800, isMobile: true, hasTouch: true, deviceScaleFactor });
   return page;
 }
@@ -213,7 +137,7 @@ test("keeps navigation and sign-out in a menu on a phone, which a navigation clo
 });
 
 test("makes a card of each row of a table on a phone, with the titles of its columns", async () => {
-  const page = await onPhone(`/nft/eth/${multi.address}?view=holders`);
+  const page = await onPhone(`/nft/eth/${world.multi.address}?view=holders`);
   await shows(page, "2 owners at block", "main");
   await page.waitForSelector("tbody tr");
   const cells = () =>
@@ -234,7 +158,7 @@ test("makes a card of each row of a table on a phone, with the titles of its col
 });
 
 test.each([1, 2, 3])("asks for pictures of at least their shown pixels on a screen of density %i", async (density) => {
-  const page = await onPhone(`/nft/eth/${drawn.address}`, density);
+  const page = await onPhone(`/nft/eth/${world.drawn.address}`, density);
   await page.waitForFunction("document.querySelector('.gallery img')?.currentSrc");
   const [shown, taken] = (await page.$eval(".gallery img", (one) => {
     const picture = one as unknown as { width: number; currentSrc: string };
@@ -246,7 +170,7 @@ test.each([1, 2, 3])("asks for pictures of at least their shown pixels on a scre
 });
 
 test("scrolls a gallery with the page, and Back finds it where it was", async () => {
-  const page = await onPhone(`/nft/eth/${drawn.address}`);
+  const page = await onPhone(`/nft/eth/${world.drawn.address}`);
   await shows(page, "40 tokens at block", "main");
   await page.waitForSelector(".gallery a");
   const boxes = await page.evaluate(`[...document.querySelectorAll(".gallery, .gallery *")]

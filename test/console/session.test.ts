@@ -123,7 +123,7 @@ test("has the key in no link and in no address that it asks or shows", async () 
     ["/", "Chains"],
     ["/price", "Price"],
     ["/operate", "OPERATOR_KEYS"],
-    [`/nft/eth/0x${"12".repeat(20)}`, "Collection"],
+    [`/nft/eth/0x${"12".repeat(20)}`, "0x1212…1212"],
   ] as const) {
     await goTo(page, place);
     await shows(page, words, "main");

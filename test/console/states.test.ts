@@ -60,13 +60,13 @@ test("keeps the words of a failure while it asks again, until there is an answer
     void request.respond({ status: 500, contentType: "application/json", body });
   });
   await goTo(page, "/");
-  await shows(page, "the disk is gone", "main");
+  await shows(page, "The disk is gone", "main");
   await page.evaluate(`globalThis.seen = []; new MutationObserver(() => seen.push(document.querySelector("main").innerText))
     .observe(document.body, { childList: true, subtree: true, characterData: true })`);
   await eventually("it asked three times", async () => failures >= 3 || undefined);
-  const others = ((await page.evaluate("seen")) as string[]).filter((text) => !text.includes("the disk is gone"));
+  const others = ((await page.evaluate("seen")) as string[]).filter((text) => !text.includes("The disk is gone"));
   expect(others).toEqual([]);
   isBroken = false;
-  expect(await shows(page, "Chains", "main")).not.toContain("the disk is gone");
+  expect(await shows(page, "Chains", "main")).not.toContain("The disk is gone");
   await page.browserContext().close();
 });

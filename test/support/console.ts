@@ -56,12 +56,13 @@ export function hides(page: Page, words: string, selector = "body"): Promise<tru
   );
 }
 
-/** Waits until the first button with this text is enabled, and presses it once. */
+/** Waits until the first button with this text is enabled, and presses it once. In a closed menu, it opens the menu first. */
 export function press(page: Page, text: string): Promise<true> {
   return eventually(`the button ${text} is pressed`, async () => {
     const isPressed = await page.evaluate(`(() => {
       const button = [...document.querySelectorAll("button")].find((one) => one.textContent.trim() === ${JSON.stringify(text)});
       const isEnabled = button?.disabled === false;
+      if (isEnabled) button.closest("details:not([open])")?.setAttribute("open", "");
       if (isEnabled) button.click();
       return isEnabled;
     })()`);

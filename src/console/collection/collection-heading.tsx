@@ -1,25 +1,32 @@
 /** What a collection is: its name, address and flags, and what its own document says of it. */
 import type { CollectionDetails, NftRecord } from "../../client/index.ts";
-import { counted, plain } from "../parts/format.ts";
+import { brief, counted, plain } from "../parts/format.ts";
 import { AddressLink } from "../parts/identifier.tsx";
+import { LongHeading } from "../parts/long-heading.tsx";
 import { linkTo, type Where } from "../state/place.ts";
 import { Picture } from "./picture.tsx";
 
 interface HeadingOptions extends Where {
   readonly record: NftRecord | undefined;
+  /** True if the address is an account without code. */
+  readonly isWallet: boolean;
+  /** The contract's name, if it is known; that of the record is newer. */
+  readonly name: string | null | undefined;
   /** Number of tokens; undefined until the collection is complete and known. */
   readonly total: number | undefined;
   readonly flags: CollectionDetails["flags"] | undefined;
 }
 
-export function CollectionHeading({ chain, address, record, total, flags }: HeadingOptions) {
+export function CollectionHeading({ chain, address, isWallet, name, record, total, flags }: HeadingOptions) {
   const rule = flags?.rule == null ? "" : ` (rule ${plain(flags.rule, 100)})`;
   const isTrue = (flag: unknown) => flag === true || flag === "true";
   return (
     <div class="heading">
-      <h1>
-        {plain(record?.name ?? "", 60) || "Collection"} <small>{plain(record?.symbol ?? "", 20)}</small>
-      </h1>
+      <LongHeading
+        name={record?.name || name || ""}
+        none={`${isWallet ? "Wallet " : ""}${brief(address)}`}
+        symbol={record?.symbol}
+      />
       <p>
         {chain} · <AddressLink value={address} chain={chain} />
         {record === undefined ? "" : ` · ${record.contract_type}`}

@@ -78,7 +78,11 @@ export function useCollection({ chain, address }: Where): CollectionState {
     return isRemoved ? { isRemoved } : { isRemoved, ...(await readHead(client, at, signal)) };
   });
   const head = found.kind === "ready" && !found.value.isRemoved ? found.value : undefined;
-  const isReady = !progress.isReset && (progress.isDone || head?.page.status === "SYNCED");
+  // The page alone says what the collection has. A message may come before the page that it is about.
+  const isReady = !progress.isReset && head?.page.status === "SYNCED";
+  useEffect(() => {
+    if (progress.isDone && head?.page.status === "SYNCING") refresh();
+  }, [progress.isDone, head]);
   const wasReady = useRef(false);
   wasReady.current = isReady;
   useMessages({ chain, address }, (message) => {

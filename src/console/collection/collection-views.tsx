@@ -33,9 +33,10 @@ export function CollectionViews({ chain, address, state, newest, record }: Views
   const at = { chain, address, block };
   const past = useQuery([...keyAt(at), "head"], (signal) => readHead(client, at, signal), {
     isOn: block !== undefined,
+    keepsFormer: true,
   });
   const head: QueryState<CollectionHead> =
-    block === undefined ? { kind: "ready", value: newest, isRefreshing: false, error: undefined } : past;
+    block === undefined ? { kind: "ready", value: newest, isFormer: false, error: undefined } : past;
   const shownAt = readyValue(head)?.asOf ?? newest.asOf;
   const setView = (next: ViewName) => change({ view: next === "Gallery" ? undefined : next.toLowerCase() });
   const setBlock = (next: number | undefined) => change({ block: next?.toString() });

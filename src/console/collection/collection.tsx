@@ -1,6 +1,8 @@
-/** A collection: its progress while it is read, then its views at any block. */
+/** A collection: its progress while it is read, then its views at any block. An account without code is a wallet. */
 
-import { AddressOn, FindingText, findingOf } from "../address/address.tsx";
+import { ServiceError } from "../../client/index.ts";
+import { AddressOn } from "../address/address.tsx";
+import { Wallet } from "../address/wallet.tsx";
 import { whole } from "../parts/format.ts";
 import { ChainNotice } from "../parts/notice.tsx";
 import { StatusLine } from "../parts/parts.tsx";
@@ -18,20 +20,28 @@ export function CollectionScreen({ chain, address }: Where) {
   const { progress, found, head, isReady } = state;
   const details = readyValue(state.details);
   const error = found.kind === "loading" ? undefined : found.error;
+  const code = error instanceof ServiceError ? error.code : progress.failure?.code;
+  const isWallet = code === "not_a_contract";
   return (
     <>
       <CollectionHeading
-        {...{ chain, address }}
+        {...{ chain, address, isWallet }}
         record={head?.page.result[0]}
+        name={details?.name}
         total={isReady ? head?.total : undefined}
         flags={details?.flags}
       />
       {details === undefined ? null : <AboutCollection {...details} />}
-      {head === undefined ? null : <CollectionActions {...{ chain, address }} onRemove={state.remove} />}
+      {head === undefined || isWallet ? null : (
+        <details class="actions">
+          <summary>Actions</summary>
+          <CollectionActions {...{ chain, address }} onRemove={state.remove} />
+        </details>
+      )}
       <ChainNotice chain={chain} />
       {progress.inDoubt === undefined ? null : <InDoubt {...progress.inDoubt} />}
-      {error === undefined ? null : <Refusal {...{ error, chain, address }} />}
-      <Content {...{ chain, address, state }} />
+      {error === undefined || isWallet ? null : <Failure error={error} />}
+      {isWallet ? <Wallet {...{ chain, address }} /> : <Content {...{ chain, address, state }} />}
     </>
   );
 }
@@ -52,32 +62,20 @@ function Content({ chain, address, state }: Where & { readonly state: Collection
     if (head.asOf !== null)
       return <CollectionViews {...{ chain, address, state, record }} newest={{ ...head, asOf: head.asOf }} />;
   }
-  if (found.kind === "loading" && (isReady || !progress.isHeard)) {
+  const isAwaited = found.kind === "loading" && !progress.isHeard;
+  if (isAwaited || (progress.isDone && (found.kind === "loading" || found.kind === "ready"))) {
     return <StatusLine>Asking for the collection…</StatusLine>;
   }
-  return isReady ? null : <Unready {...{ chain, address, progress, found }} />;
-}
-
-/** Why there is no page, and what an address without code is instead. */
-function Refusal({ error, ...where }: Where & { readonly error: Error }) {
-  const finding = findingOf(error, where);
-  return (
-    <>
-      <Failure error={error} />
-      {finding?.is === "wallet" ? <FindingText finding={finding} {...where} /> : null}
-    </>
-  );
+  return <Unready {...{ chain, address, progress, found }} />;
 }
 
 /** Says what a contract without NFTs is instead. @param block the block at which it has none, if that is known */
-function NoNfts({ block, ...where }: Where & { readonly block: number | undefined }) {
-  return (
-    <>
-      <p>
-        This contract has no NFTs{block === undefined ? "" : ` at block ${whole(block)}`}. They appear here once they
-        are minted.
-      </p>
-      <AddressOn {...where} />
-    </>
-  );
-}
+const NoNfts = ({ block, ...where }: Where & { readonly block: number | undefined }) => (
+  <>
+    <p>
+      This contract has no NFTs{block === undefined ? "" : ` at block ${whole(block)}`}. They appear here once they are
+      minted.
+    </p>
+    <AddressOn {...where} />
+  </>
+);

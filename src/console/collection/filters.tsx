@@ -5,13 +5,13 @@ import { Form } from "../parts/action.tsx";
 import { Field } from "../parts/fields.tsx";
 import { isAddress, plain, whole } from "../parts/format.ts";
 import { QueryView } from "../parts/query-view.tsx";
-import type { Where } from "../state/place.ts";
+import { type CollectionAt, goTo, linkTo } from "../state/place.ts";
 import { useQuery } from "../state/query.ts";
 import { useSession } from "../state/session.ts";
 import type { TokenFilter } from "./shown-tokens.ts";
 
 interface FilterOptions {
-  readonly at: Where;
+  readonly at: CollectionAt;
   readonly filter: TokenFilter;
   readonly onFilter: (filter: TokenFilter) => void;
 }
@@ -33,9 +33,12 @@ export function Filters({ at, filter, onFilter }: FilterOptions) {
   );
   return (
     <>
-      <Form action="Filter" work={byOwner} more={opener}>
-        <Field id="owner" label="Owner" value={owner} placeholder="0x…" onInput={setOwner} />
-      </Form>
+      <div class="row">
+        <TokenForm at={at} />
+        <Form action="Filter" work={byOwner} more={opener}>
+          <Field id="owner" label="Owner" value={owner} placeholder="0x…" onInput={setOwner} />
+        </Form>
+      </div>
       {filter.owner === undefined && filter.traits.length === 0 ? null : (
         <ul class="chips" aria-label="Filters in force">
           {filter.owner === undefined ? null : (
@@ -52,6 +55,23 @@ export function Filters({ at, filter, onFilter }: FilterOptions) {
       )}
       {isOpen ? <Traits {...{ at, filter, onFilter }} /> : null}
     </>
+  );
+}
+
+const LARGEST_ID = 2n ** 256n - 1n;
+
+/** Goes to a token by its id, decimal or hexadecimal. */
+function TokenForm({ at: { chain, address, block } }: Pick<FilterOptions, "at">) {
+  const [text, setText] = useState("");
+  const open = () => {
+    const id = text.trim().replace(/^#/, "");
+    const isId = /^(?:\d{1,78}|0x[0-9a-f]{1,64})$/i.test(id) && BigInt(id) <= LARGEST_ID;
+    return isId ? goTo(linkTo.token(chain, address, `${BigInt(id)}`, block)) : "A token id is a whole number.";
+  };
+  return (
+    <Form action="Go" work={open}>
+      <Field id="token-id" label="Token id" value={text} placeholder="2731" class="narrow" onInput={setText} />
+    </Form>
   );
 }
 

@@ -2,6 +2,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { NftRecord } from "../../client/index.ts";
 import { brief, cutInside, plain, whole } from "../parts/format.ts";
+import { noteGallery } from "../state/gallery-order.ts";
 import { type CollectionAt, linkTo } from "../state/place.ts";
 import { givenName, isMulti, Picture } from "./picture.tsx";
 import type { PlacesInView, ShownTokens } from "./shown-tokens.ts";
@@ -80,6 +81,10 @@ export function Gallery({ tokens, at, onView }: GalleryOptions) {
   useEffect(() => {
     if (width > 0 && to > from) onView({ from, to: to - 1 });
   }, [from, to, width]);
+  useEffect(
+    () => noteGallery(at, new Map([...tokens.records].map(([place, { token_id: id }]) => [place, id]))),
+    [tokens],
+  );
   return (
     <section class="gallery" aria-label={`${whole(tokens.total)} tokens`}>
       <div ref={grid} style={{ height: `${tall}px` }}>

@@ -5,9 +5,10 @@ import { Table } from "../parts/table.tsx";
 import type { CollectionAt } from "../state/place.ts";
 
 export interface HolderRow {
-  readonly rank: number;
+  /** Undefined where the rows are in another order. */
+  readonly rank?: number;
   readonly owner: string;
-  /** Decimal numbers, the last of which decides the rank. */
+  /** Decimal numbers. The last one decides the rank. */
   readonly amounts: readonly string[];
   /** From 0 to 1. */
   readonly share: number;
@@ -23,7 +24,9 @@ export const HolderTable = ({ amounts: titles, rows, chain, address, block }: Ho
   <Table<HolderRow>
     label="Holders"
     columns={[
-      { title: "Rank", isNumber: true, cell: ({ rank }) => whole(rank) },
+      ...(rows.some(({ rank }) => rank !== undefined)
+        ? [{ title: "Rank", isNumber: true, cell: ({ rank = 0 }: HolderRow) => whole(rank) }]
+        : []),
       {
         title: "Owner",
         cell: ({ owner }) => <Owner value={owner} collection={address} isLong={true} {...{ chain, block }} />,

@@ -1,7 +1,7 @@
 /** A collection that is not complete: its progress where there is some, its failure, its removal, its doubts. */
 import { Action } from "../parts/action.tsx";
 import { clock, plain, short, whole } from "../parts/format.ts";
-import { Bar } from "../parts/parts.tsx";
+import { Bar, StatusLine } from "../parts/parts.tsx";
 import type { Where } from "../state/place.ts";
 import { useSession } from "../state/session.ts";
 import type { CollectionState } from "./collection-state.ts";
@@ -14,7 +14,10 @@ export function Unready({ chain, address, progress, found }: UnreadyOptions) {
   const { failure } = progress;
   // The page tells the error already.
   if (found.kind === "failed" || found.kind === "absent") return null;
-  if (failure === undefined) return <ProgressPanel progress={progress} />;
+  if (failure === undefined) {
+    if (hasFigures(progress)) return <ProgressPanel progress={progress} />;
+    return <StatusLine>Asking the chain what is at this address…</StatusLine>;
+  }
   const reason = plain(failure.reason, 300);
   if (failure.nextTry === null) {
     const isTold = found.kind === "ready" && found.error !== undefined;
@@ -26,6 +29,10 @@ export function Unready({ chain, address, progress, found }: UnreadyOptions) {
     </p>
   );
 }
+
+/** True once something tells that the contract's history is being read. Until then nothing is known of the address. */
+const hasFigures = ({ transfers, percent, reason, isReset }: ShownProgress): boolean =>
+  transfers !== null || (percent ?? 0) > 0 || reason !== undefined || isReset;
 
 /** What can't be known of the collection, and from which block on. */
 export function InDoubt({ block, reason }: NonNullable<ShownProgress["inDoubt"]>) {

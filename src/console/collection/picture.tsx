@@ -1,7 +1,7 @@
 /** The name and the picture of a token. */
 import type { NftRecord } from "../../client/index.ts";
 import { MEDIA_WORDS } from "../../status-words.ts";
-import { cutInside, plain } from "../parts/format.ts";
+import { cutInside } from "../parts/format.ts";
 import { BASE } from "../state/base.ts";
 
 /** True for a token that several owners can hold. */
@@ -13,10 +13,10 @@ export function givenName({ normalized_metadata: metadata }: NftRecord): string 
   return name === null || name.trim() === "" ? undefined : name;
 }
 
-/** The token's name from its metadata, else its id. Ids with a common beginning differ at their ends. */
+/** The token's whole name from its metadata, else its id. Ids with a common beginning differ at their ends. */
 export function tokenName(record: NftRecord): string {
   const name = givenName(record);
-  return name === undefined ? `#${cutInside(record.token_id, 21)}` : plain(name, 60);
+  return name === undefined ? `#${cutInside(record.token_id, 21)}` : name;
 }
 
 /**

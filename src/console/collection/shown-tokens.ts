@@ -77,9 +77,11 @@ export function useAllTokens({ chain, address }: CollectionAt, head: QueryState<
   const tokens = useQuery(
     ["tokens of", chain, address, known?.readAt, ranges[0], ranges.at(-1)],
     (signal) => load(known as CollectionHead, signal),
-    { isOn: known !== undefined },
+    { isOn: known !== undefined, keepsFormer: true },
   );
-  return head.kind === "ready" ? tokens : head;
+  if (head.kind !== "ready") return head;
+  // The gallery says of which block its tokens are.
+  return tokens.kind === "ready" ? { ...tokens, isFormer: false } : tokens;
 }
 
 function keep(kept: Map<string, readonly NftRecord[]>, key: string, tokens: readonly NftRecord[]): void {

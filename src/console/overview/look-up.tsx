@@ -1,12 +1,16 @@
 /** Where a key of scope `read` begins: it sees collections and prices, but not the state of the service. */
+import { useState } from "preact/hooks";
 import { ContractForm } from "../parts/address-form.tsx";
 import { useChains } from "../parts/chain-menu.tsx";
+import { KnownCollections } from "../parts/collection-table.tsx";
+import { Filter } from "../parts/fields.tsx";
 import { Panel } from "../parts/parts.tsx";
 import { goTo, linkTo, type Where } from "../state/place.ts";
 import { Offers } from "./offers.tsx";
 
 export function LookUpScreen({ offers }: { readonly offers: readonly string[] }) {
   const chains = useChains();
+  const [text, setText] = useState("");
   const open = ({ chain, address }: Where) => goTo(linkTo.collection(chain, address));
   return (
     <>
@@ -18,6 +22,10 @@ export function LookUpScreen({ offers }: { readonly offers: readonly string[] })
           <a href="#/price">prices of tokens</a>.
         </p>
         <Offers offers={offers} />
+      </Panel>
+      <Panel title="Collections">
+        <Filter id="known-collections" value={text} onInput={setText} />
+        <KnownCollections text={text} none="No known collection has this in its address, name or symbol." />
       </Panel>
       <p>
         This key has scope read: it may read collections and prices. The state of the service, and changes of

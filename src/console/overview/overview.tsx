@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import type { ChainStatus, Client, ListedCollection, ServiceStatus } from "../../client/index.ts";
 import { IndexForm } from "../operate/index-form.tsx";
 import { Action } from "../parts/action.tsx";
-import { CollectionTable } from "../parts/collection-table.tsx";
+import { CollectionTable, KnownCollections } from "../parts/collection-table.tsx";
 import { Twin } from "../parts/curl.tsx";
 import { Filter } from "../parts/fields.tsx";
 import { plain } from "../parts/format.ts";
@@ -16,8 +16,8 @@ import { ChainCard } from "./chain-card.tsx";
 import { EXAMPLES, Offers } from "./offers.tsx";
 import { ServiceFacts } from "./service-facts.tsx";
 
-const PAUSE_MS = 1_000;
-/** Rows of each table. The filter finds the rest. */
+const [PAUSE_MS, LIST_PAUSE_MS] = [1_000, 3_000];
+/** Rows of each table of collections that are not complete. */
 const MOST = 200;
 const BUSY = ["requested", "indexing", "joining"] as const;
 
@@ -25,29 +25,25 @@ interface OverviewAnswers {
   readonly status: ServiceStatus;
   readonly busy: readonly ListedCollection[];
   readonly failing: readonly ListedCollection[];
-  readonly listed: readonly ListedCollection[];
-  readonly hasMore: boolean;
 }
 
 /** Asks for the status, and only for those lists that have entries. */
-async function look(client: Client, text: string, signal: AbortSignal): Promise<OverviewAnswers> {
+async function look(client: Client, signal: AbortSignal): Promise<OverviewAnswers> {
   const status = await client.status({ signal });
   const listOf = async (one: ListedCollection["status"]) =>
     status.collections[one] === 0 ? [] : (await client.collectionPage({ status: one, limit: MOST, signal })).result;
   const [failing, ...busy] = await Promise.all([listOf("failing"), ...BUSY.map(listOf)]);
-  const { result, cursor } = await client.collectionPage({ text, limit: MOST, signal });
-  return { status, busy: busy.flat(), failing, listed: result, hasMore: cursor !== null };
+  return { status, busy: busy.flat(), failing };
 }
 
 export function OverviewScreen({ offers }: { readonly offers: readonly string[] }) {
   const { client } = useSession();
-  const [text, setText] = useState("");
-  const seen = useQuery(["overview", text], (signal) => look(client, text, signal), { everyMs: PAUSE_MS });
+  const seen = useQuery(["overview"], (signal) => look(client, signal), { everyMs: PAUSE_MS });
   return (
     <>
       <h1>Overview</h1>
       <QueryView of={seen} loading="Asking for the state of the service…">
-        {(value) => <Overview {...{ ...value, offers, text }} onText={setText} />}
+        {(value) => <Overview {...value} offers={offers} />}
       </QueryView>
     </>
   );
@@ -55,12 +51,10 @@ export function OverviewScreen({ offers }: { readonly offers: readonly string[] 
 
 interface OverviewOptions extends OverviewAnswers {
   readonly offers: readonly string[];
-  /** The text of the filter. */
-  readonly text: string;
-  readonly onText: (text: string) => void;
 }
 
-function Overview({ status, busy, failing, listed, hasMore, offers, text, onText }: OverviewOptions) {
+function Overview({ status, busy, failing, offers }: OverviewOptions) {
+  const [text, setText] = useState("");
   const isEmpty = Object.values(status.collections).every((count) => count === 0);
   return (
     <>
@@ -80,12 +74,12 @@ function Overview({ status, busy, failing, listed, hasMore, offers, text, onText
       {failing.length === 0 ? null : <FailingPanel rows={failing} />}
       {isEmpty ? null : (
         <Panel title="Collections">
-          <Filter id="known-collections" value={text} onInput={onText} />
-          <CollectionTable
-            rows={listed}
+          <Filter id="known-collections" value={text} onInput={setText} />
+          <KnownCollections
+            text={text}
             none="No collection has this in its address, name or symbol. Change the filter, or index the contract above."
+            everyMs={LIST_PAUSE_MS}
           />
-          {hasMore ? <p class="quiet">These are the first {MOST}. The filter finds the others.</p> : null}
         </Panel>
       )}
       <ServiceFacts status={status} />

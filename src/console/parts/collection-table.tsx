@@ -1,16 +1,22 @@
-/** The table of collections, on each screen that lists some. */
-import type { ListedCollection } from "../../client/index.ts";
+/** The table of collections, and the list of those that the service knows, on each screen that has one. */
+import type { ListedCollection, NamedCollection } from "../../client/index.ts";
 import { COLLECTION_WORDS } from "../../status-words.ts";
 import { linkTo } from "../state/place.ts";
+import { useQuery } from "../state/query.ts";
+import { useSession } from "../state/session.ts";
 import { duration, plain, short } from "./format.ts";
 import { AddressLink } from "./identifier.tsx";
 import { Bar } from "./parts.tsx";
-import { Table, type TableColumn, type TableOptions } from "./table.tsx";
+import { QueryView } from "./query-view.tsx";
+import { Table, type TableColumn } from "./table.tsx";
+
+/** A key of scope read gets the names only. */
+type CollectionRow = NamedCollection & Partial<ListedCollection>;
 
 const titleOf = ({ name }: Pick<ListedCollection, "name">): string => plain(name ?? "", 40) || "unnamed";
-const countText = (count: number | null): string => (count === null ? "–" : short(count));
+const countText = (count: number | null | undefined): string => (count == null ? "–" : short(count));
 
-const COLUMNS: readonly TableColumn<ListedCollection>[] = [
+const NAMES: readonly TableColumn<CollectionRow>[] = [
   {
     title: "Collection",
     isName: true,
@@ -25,9 +31,9 @@ const COLUMNS: readonly TableColumn<ListedCollection>[] = [
   { title: "Address", cell: ({ address, chain }) => <AddressLink value={address} chain={chain} /> },
   {
     title: "Status",
-    cell: ({ status, percent, secondsLeft, ...row }) => (
+    cell: ({ status, percent = null, secondsLeft = null, ...row }) => (
       <>
-        {status === "indexing" || status === "joining" ? (
+        {percent !== null && (status === "indexing" || status === "joining") ? (
           <Bar percent={percent} label={`Progress of ${titleOf(row)}`} />
         ) : null}
         {COLLECTION_WORDS[status].word}
@@ -35,11 +41,57 @@ const COLUMNS: readonly TableColumn<ListedCollection>[] = [
       </>
     ),
   },
+];
+const ALL: readonly TableColumn<CollectionRow>[] = [
+  ...NAMES,
   { title: "NFTs", isNumber: true, cell: ({ nfts }) => countText(nfts) },
   { title: "Transfers", isNumber: true, cell: ({ transfers }) => countText(transfers) },
 ];
 
-/** @param none what to say if there is none */
-export const CollectionTable = (options: Pick<TableOptions<ListedCollection>, "rows" | "none">) => (
-  <Table {...options} label="Collections" columns={COLUMNS} keyOf={({ chain, address }) => `${chain}/${address}`} />
+interface CollectionTableOptions {
+  readonly rows: readonly CollectionRow[];
+  /** What to say if there is none. */
+  readonly none: string | null;
+}
+
+/** A look at an address without code leaves a row in the log, which is no collection. */
+export const CollectionTable = ({ rows, none }: CollectionTableOptions) => (
+  <Table
+    label="Collections"
+    columns={rows.some(({ nfts }) => nfts !== undefined) ? ALL : NAMES}
+    rows={rows.filter(({ status }) => status !== "not_a_contract")}
+    keyOf={({ chain, address }) => `${chain}/${address}`}
+    none={none}
+  />
 );
+
+/** Rows of a list. The filter finds the rest. */
+const MOST = 200;
+
+interface KnownOptions {
+  /** Part of the address, the name or the symbol. */
+  readonly text: string;
+  readonly none: string;
+  /** Asks again after this pause. */
+  readonly everyMs?: number;
+}
+
+/** The known collections that have a text. */
+export function KnownCollections({ text, none, ...polling }: KnownOptions) {
+  const { client, scope } = useSession();
+  const known = useQuery<{ readonly result: readonly CollectionRow[]; readonly cursor: string | null }>(
+    ["collections", text],
+    (signal) => client[scope === "operate" ? "collectionPage" : "collectionNames"]({ text, limit: MOST, signal }),
+    polling,
+  );
+  return (
+    <QueryView of={known} loading="Looking among the known collections…">
+      {({ result, cursor }) => (
+        <>
+          <CollectionTable rows={result} none={none} />
+          {cursor === null ? null : <p class="quiet">These are the first {MOST}. A longer text finds the others.</p>}
+        </>
+      )}
+    </QueryView>
+  );
+}

@@ -43,19 +43,28 @@ export const clock = (time: string): string => `${time.slice(0, 19).replace("T",
 export const brief = (address: string): string =>
   address.length > 14 ? `${address.slice(0, 6)}…${address.slice(-4)}` : address;
 
+/** Characters that turn the text around them, or end its line. The joiners of emoji and of Persian do neither. */
+const TURNING = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
+/** Characters of a long letter, such as the emoji of a family. */
+const LONGEST_LETTER = 16;
+const LETTERS = new Intl.Segmenter();
+/** The letters as people count them: an emoji of several characters is one. */
+const lettersOf = (text: string): string[] => Array.from(LETTERS.segment(text), ({ segment }) => segment);
+
 /**
- * Names and ids come from contracts: what could hide or turn other text is left out, and long ones are cut. A name that is
- * written from right to left doesn't turn its neighbours.
+ * Names and ids come from contracts: what could turn other text is left out, and long ones are cut. A name that is written
+ * from right to left doesn't turn its neighbours.
  */
 export function plain(text: string, most = 80): string {
-  const clean = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, "·");
-  const short = clean.length > most ? `${clean.slice(0, most)}…` : clean;
-  return isolated(short);
+  const clean = text.replace(TURNING, "·");
+  if (clean.length <= most) return isolated(clean);
+  const letters = lettersOf(clean.slice(0, most * LONGEST_LETTER));
+  return isolated(letters.length <= most ? letters.join("") : `${letters.slice(0, most).join("")}…`);
 }
 
 /** Cuts a long text in the middle: names of tokens often differ at their ends only. */
 export function cutInside(text: string, most: number): string {
-  const letters = [...text];
+  const letters = lettersOf(text);
   if (letters.length <= most) return text;
   const end = Math.floor((most - 1) / 2);
   return `${letters.slice(0, most - 1 - end).join("")}…${letters.slice(-end).join("")}`;
@@ -66,4 +75,5 @@ export const NO_OWNER = `0x${"0".repeat(40)}`;
 export const isAddress = (text: string): boolean => ADDRESS.test(text);
 
 /** A reason as a sentence. */
-export const sentenceOf = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+export const sentenceOf = (text: string): string =>
+  `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?…]$/.test(text) ? "" : "."}`;

@@ -1,19 +1,19 @@
 /** The four states of an answer on the page, and the words of a failure. */
 import type { ComponentChildren } from "preact";
-import { ServiceError } from "../../client/index.ts";
 import type { QueryState } from "../state/query.ts";
+import { sentenceOf } from "./format.ts";
 import { StatusLine } from "./parts.tsx";
 
 interface QueryViewOptions<T> {
   readonly of: QueryState<T>;
-  /** The sentence while nothing is known. */
+  /** The sentence while the answer is awaited. */
   readonly loading: string;
   /** What to show in place of the service's words: of a refusal, and of a thing that it doesn't have. */
   readonly refused?: (error: Error) => ComponentChildren;
   readonly children: (value: T) => ComponentChildren;
 }
 
-/** Shows an answer by its state. A failure to read it again stands above the answer that is known. */
+/** Shows an answer by its state. A failure to read it again, and the wait for another answer, stand above the one that is known. */
 export function QueryView<T>({ of, loading, refused, children }: QueryViewOptions<T>) {
   switch (of.kind) {
     case "loading":
@@ -25,6 +25,7 @@ export function QueryView<T>({ of, loading, refused, children }: QueryViewOption
     case "ready":
       return (
         <>
+          {of.isFormer ? <StatusLine>{loading}</StatusLine> : null}
           {of.error === undefined ? null : (refused?.(of.error) ?? <Failure error={of.error} />)}
           {children(of.value)}
         </>
@@ -33,12 +34,10 @@ export function QueryView<T>({ of, loading, refused, children }: QueryViewOption
 }
 
 export function Failure({ error, lead = "" }: { readonly error: Error; readonly lead?: string }) {
-  const code = error instanceof ServiceError ? ` (${error.code})` : "";
   return (
     <p class="failure" role="alert">
       {lead}
-      {error.message}
-      {code}
+      {sentenceOf(error.message)}
     </p>
   );
 }

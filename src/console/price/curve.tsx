@@ -1,36 +1,37 @@
-/** The curve of a price, drawn by a library that loads when it is needed. */
+/** The curve of a price, drawn by a library that loads when it is needed. Times are UTC, as everywhere. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import type UPlot from "uplot";
-import type { SeriesPoint } from "../../client/index.ts";
-import { clock } from "../parts/format.ts";
+import { clock, shortened } from "../parts/format.ts";
 import "uplot/dist/uPlot.min.css";
 
-const HEIGHT = 220;
+const HEIGHT = 240;
 
-export function Curve({ points }: { readonly points: readonly SeriesPoint[] }) {
+export interface CurvePoint {
+  /** ISO time. */
+  readonly time: string;
+  /** Null where none is known: the curve has a gap there. */
+  readonly usdPrice: number | null;
+}
+
+export function Curve({ points }: { readonly points: readonly CurvePoint[] }) {
   const box = useRef<HTMLDivElement>(null);
   const [isBroken, setBroken] = useState(false);
-  const prices = points.map(({ usdPrice }) => usdPrice as number);
+  const prices = points.flatMap(({ usdPrice }) => usdPrice ?? []);
   useEffect(() => {
     const element = box.current;
     if (element === null) return;
-    const style = getComputedStyle(element);
-    const [text, line] = [style.getPropertyValue("--quiet"), style.getPropertyValue("--line")];
-    const axis = { stroke: text, grid: { stroke: line, width: 1 }, ticks: { stroke: line } };
     let plot: UPlot | undefined;
-    const options: UPlot.Options = {
-      ...{ width: element.clientWidth, height: HEIGHT, legend: { show: false } },
-      axes: [axis, { ...axis, size: 80, values: (_plot, ticks) => ticks.map((tick) => `$${tick}`) }],
-      series: [{}, { stroke: style.getPropertyValue("--accent"), width: 2 }],
-    };
-    const data: UPlot.AlignedData = [points.map(({ time }) => Date.parse(time) / 1_000), prices];
     const resized = () => plot?.setSize({ width: element.clientWidth, height: HEIGHT });
     const observer = new ResizeObserver(resized);
     observer.observe(element);
     // The library reads the browser's language when it loads, and fails on one that is none. Only the curve fails then.
     import("uplot").then(
       ({ default: Plot }) => {
-        if (element.isConnected) plot = new Plot(options, data, element);
+        const data: UPlot.AlignedData = [
+          points.map(({ time }) => Date.parse(time) / 1_000),
+          points.map(({ usdPrice }) => usdPrice),
+        ];
+        if (element.isConnected) plot = new Plot(optionsFor(element, Plot), data, element);
       },
       () => setBroken(true),
     );
@@ -43,4 +44,27 @@ export function Curve({ points }: { readonly points: readonly SeriesPoint[] }) {
   const [first, last] = [points[0], points.at(-1)];
   const label = `Price from ${clock(first?.time ?? "")} to ${clock(last?.time ?? "")}, between $${Math.min(...prices)} and $${Math.max(...prices)}`;
   return <div class="curve" ref={box} role="img" aria-label={label} />;
+}
+
+/** The legend below the curve has the value under the pointer. */
+function optionsFor(element: HTMLElement, Plot: typeof UPlot): UPlot.Options {
+  const style = getComputedStyle(element);
+  const [text, line, accent] = ["--quiet", "--line", "--accent"].map((name) => style.getPropertyValue(name)) as [
+    string,
+    string,
+    string,
+  ];
+  const axis = { stroke: text, grid: { stroke: line, width: 1 }, ticks: { stroke: line } };
+  return {
+    ...{ width: element.clientWidth, height: HEIGHT },
+    tzDate: (seconds) => Plot.tzDate(new Date(seconds * 1_000), "Etc/UTC"),
+    axes: [axis, { ...axis, size: 80, values: (_plot, ticks) => ticks.map((tick) => `$${tick}`) }],
+    series: [
+      { label: "Time", value: (_plot, at) => (at == null ? "--" : clock(new Date(at * 1_000).toISOString())) },
+      {
+        ...{ label: "Price", stroke: accent, width: 2, points: { size: 5, fill: accent } },
+        value: (_plot, price) => (price == null ? "--" : `$${shortened(String(price))}`),
+      },
+    ],
+  };
 }

@@ -1,25 +1,37 @@
 /** A price with what is known of it: its block, its change, and how far it can be trusted. */
-import type { TokenPrice } from "../../client/index.ts";
-import { percent, plain, sentenceOf, shortened, whole } from "../parts/format.ts";
+import type { AsOf, TokenPrice } from "../../client/index.ts";
+import { clock, percent, plain, sentenceOf, shortened, whole } from "../parts/format.ts";
 import { Fact } from "../parts/parts.tsx";
 
-export function PriceFacts({ price }: { readonly price: TokenPrice }) {
-  const { tokenName, tokenSymbol, usdPriceFormatted, nativePrice, toBlock, exchangeName, provenance } = price;
-  const change = price["24hrPercentChange"];
+interface PriceOptions {
+  readonly price: TokenPrice & { readonly asOf: AsOf | null };
+}
+
+/** The price itself, and the block that it is of. */
+export function PriceAmount({ price: { usdPriceFormatted, toBlock, asOf } }: PriceOptions) {
   return (
-    <article>
-      <h2>
-        {plain(tokenName, 60)} <small>{plain(tokenSymbol, 20)}</small>
-      </h2>
+    <>
       <p class="amount">${shortened(usdPriceFormatted)}</p>
       <p class="exact quiet">exactly ${usdPriceFormatted}</p>
+      <p class="exact">
+        Block {whole(Number(toBlock))}
+        {asOf?.time == null ? "" : `, ${clock(asOf.time)}`}
+      </p>
+    </>
+  );
+}
+
+export function PriceFacts({ price }: PriceOptions) {
+  const { nativePrice, exchangeName, provenance } = price;
+  const change = price["24hrPercentChange"];
+  return (
+    <>
       <dl>
         <Fact name="In the native coin">
           {nativePrice === null
             ? "not known"
             : `${coins(nativePrice.value, nativePrice.decimals)} ${plain(nativePrice.symbol, 12)}`}
         </Fact>
-        <Fact name="Block">{whole(Number(toBlock))}</Fact>
         <Fact name="Exchange">{plain(exchangeName, 60) || "none"}</Fact>
         <Fact name="Change over 24 hours">
           {change === undefined ? "no price then" : <span title={`${change} %`}>{changeText(change)}</span>}
@@ -33,7 +45,7 @@ export function PriceFacts({ price }: { readonly price: TokenPrice }) {
         </Fact>
       </dl>
       {provenance === undefined ? null : <Trust provenance={provenance} />}
-    </article>
+    </>
   );
 }
 

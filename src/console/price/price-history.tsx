@@ -1,21 +1,23 @@
-/** The prices of the past, as the service computes them at evenly spaced blocks. Each point is the answer for its block. */
+/** The prices of the past at evenly spaced blocks: those that the service has stored at once, then those that it computes. */
 import { useState } from "preact/hooks";
-import type { SeriesPoint, SeriesQuery } from "../../client/index.ts";
+import type { Client, PriceSeries, SeriesPoint } from "../../client/index.ts";
 import { Choice } from "../parts/fields.tsx";
 import { clock, whole } from "../parts/format.ts";
 import { AddressLink } from "../parts/identifier.tsx";
-import { Panel, StatusLine } from "../parts/parts.tsx";
+import { StatusLine } from "../parts/parts.tsx";
 import { QueryView } from "../parts/query-view.tsx";
 import { Table } from "../parts/table.tsx";
 import type { Where } from "../state/place.ts";
 import { useQuery } from "../state/query.ts";
 import { useSession } from "../state/session.ts";
-import { Curve } from "./curve.tsx";
+import { Curve, type CurvePoint } from "./curve.tsx";
 
 const SPANS = [
-  { name: "24 hours", value: 24 },
+  { name: "a day", value: 24 },
   { name: "7 days", value: 168 },
   { name: "30 days", value: 720 },
+  { name: "a year", value: 8_760 },
+  { name: "all that is stored", value: Number.POSITIVE_INFINITY },
 ];
 const COUNTS = [25, 50, 100, 200].map((value) => ({ value, name: `${value} blocks` }));
 const HOUR_MS = 3_600_000;
@@ -26,48 +28,60 @@ interface HistoryOptions extends Where {
   readonly onBlock: (block: number) => void;
 }
 
-export function HistoryPanel({ chain, address, until, onBlock }: HistoryOptions) {
+export function PastPrices({ chain, address, until, onBlock }: HistoryOptions) {
   const { client } = useSession();
   const [hours, setHours] = useState(24);
   const [points, setPoints] = useState(25);
-  const from = new Date(Math.max(0, Date.parse(until) - hours * HOUR_MS)).toISOString();
-  const range = { from, to: until, points };
-  const ask = (query: SeriesQuery) => client.priceSeries({ chain, address }, { ...range, ...query });
-  const key = [chain, address, from, until, points];
-  // What the service has stored comes at once, and the rest once the service has read it from the chain.
-  const stored = useQuery(["stored series", ...key], (signal) => ask({ stored: true, signal }));
-  const all = useQuery(["series", ...key], (signal) => ask({ signal }));
-  const isAsking = all.kind === "loading" || (all.kind === "ready" && all.isRefreshing);
-  const shown = isAsking && stored.kind === "ready" ? stored : all;
+  const ask = async (stored: boolean, signal: AbortSignal) => {
+    const from = await beginOf(client, { chain, address, until, hours }, signal);
+    return client.priceSeries({ chain, address }, { from, to: until, points, stored, signal });
+  };
+  const key = [chain, address, hours, until, points];
+  const stored = useQuery(["stored series", ...key], (signal) => ask(true, signal));
+  const all = useQuery(["series", ...key], (signal) => ask(false, signal));
+  const shown = all.kind === "loading" && stored.kind === "ready" ? stored : all;
   return (
-    <Panel title="Price history">
+    <section aria-label="Price history">
       <div class="row">
         <Choice id="span" label="Over" value={hours} options={SPANS} onChoose={setHours} />
         <Choice id="points" label="at" value={points} options={COUNTS} onChoose={setPoints} />
       </div>
       <QueryView of={shown} loading="Computing the prices of these blocks…">
-        {({ result }) => <Points points={result} isComplete={shown === all} {...{ chain, onBlock }} />}
+        {(series) => <Points series={series} isComplete={shown === all} {...{ chain, onBlock }} />}
       </QueryView>
-    </Panel>
+    </section>
   );
 }
 
+/** Where the range begins: the given hours before its end, or the first block that has a stored price. */
+async function beginOf(
+  client: Client,
+  { chain, address, until, hours }: Omit<HistoryOptions, "onBlock"> & { readonly hours: number },
+  signal: AbortSignal,
+): Promise<string | number> {
+  if (Number.isFinite(hours)) return new Date(Math.max(0, Date.parse(until) - hours * HOUR_MS)).toISOString();
+  const { gaps, toBlock } = await client.priceSeries({ chain, address }, { from: 0, to: until, stored: true, signal });
+  const [before] = gaps ?? [];
+  return before?.fromBlock === 0 ? Math.min(before.toBlock + 1, toBlock ?? 0) : 0;
+}
+
 interface PointsOptions extends Pick<HistoryOptions, "chain" | "onBlock"> {
-  readonly points: readonly SeriesPoint[];
+  readonly series: PriceSeries;
   /** False while only the stored points are known. */
   readonly isComplete: boolean;
 }
 
-function Points({ points, isComplete, ...options }: PointsOptions) {
+function Points({ series, isComplete, ...options }: PointsOptions) {
+  const { result: points } = series;
   const known = points.filter(({ usdPrice }) => usdPrice !== null);
   return (
     <>
       <StatusLine>
         {isComplete
           ? `${known.length} of ${points.length} blocks have a price`
-          : `Computing… ${known.length} of ${points.length} are stored`}
+          : "Computing the prices that are not stored…"}
       </StatusLine>
-      {known.length > 1 ? <Curve points={known} /> : null}
+      {known.length > 1 ? <Curve points={withGaps(series)} /> : null}
       {points.length === 0 ? null : (
         <details>
           <summary>As a table</summary>
@@ -78,7 +92,19 @@ function Points({ points, isComplete, ...options }: PointsOptions) {
   );
 }
 
-const PointTable = ({ points, chain, onBlock }: Omit<PointsOptions, "isComplete">) => (
+/** The points, and one without a price in each gap between them, so that no line leads over what nobody read. */
+function withGaps({ result, gaps = [] }: PriceSeries): readonly CurvePoint[] {
+  return result.flatMap((point, at) => {
+    const before = result[at - 1];
+    const isGap =
+      before !== undefined && gaps.some(({ fromBlock, toBlock }) => fromBlock < point.block && toBlock > before.block);
+    if (!isGap) return [point];
+    const middle = (Date.parse(before.time) + Date.parse(point.time)) / 2;
+    return [{ time: new Date(middle).toISOString(), usdPrice: null }, point];
+  });
+}
+
+const PointTable = ({ points, chain, onBlock }: Pick<HistoryOptions, "chain" | "onBlock"> & PointRows) => (
   <Table
     label="Prices"
     columns={[
@@ -99,3 +125,7 @@ const PointTable = ({ points, chain, onBlock }: Omit<PointsOptions, "isComplete"
     none={null}
   />
 );
+
+interface PointRows {
+  readonly points: readonly SeriesPoint[];
+}

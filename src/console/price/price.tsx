@@ -2,23 +2,24 @@
 
 import { useLayoutEffect } from "preact/hooks";
 import { type AsOf, ServiceError, type SkippedPool, type TokenPrice } from "../../client/index.ts";
-import { FindingText, findingOf } from "../address/address.tsx";
+import { AddressOn } from "../address/address.tsx";
 import { ContractForm } from "../parts/address-form.tsx";
 import { useChains } from "../parts/chain-menu.tsx";
 import { Twin } from "../parts/curl.tsx";
-import { isAddress, plain } from "../parts/format.ts";
+import { brief, isAddress, plain } from "../parts/format.ts";
 import { AddressLink } from "../parts/identifier.tsx";
+import { LongHeading } from "../parts/long-heading.tsx";
 import { ChainNotice } from "../parts/notice.tsx";
-import { StatusLine } from "../parts/parts.tsx";
+import { Panel } from "../parts/parts.tsx";
 import { Failure, QueryView } from "../parts/query-view.tsx";
 import { Table } from "../parts/table.tsx";
 import { blockIn, goTo, linkTo, useParameters, type Where } from "../state/place.ts";
-import { useQuery } from "../state/query.ts";
+import { readyValue, useQuery } from "../state/query.ts";
 import { quoted } from "../state/requests.ts";
 import { useSession } from "../state/session.ts";
 import { BlockForm } from "./block-form.tsx";
-import { PriceFacts } from "./price-facts.tsx";
-import { HistoryPanel } from "./price-history.tsx";
+import { PriceAmount, PriceFacts } from "./price-facts.tsx";
+import { PastPrices } from "./price-history.tsx";
 import { Origin } from "./route.tsx";
 import { noteToken } from "./seen-tokens.ts";
 import { TokenChoice } from "./tokens.tsx";
@@ -33,16 +34,27 @@ interface ScreenOptions {
 export function PriceScreen({ chain, address }: ScreenOptions) {
   const chains = useChains();
   const isChosen = chain !== undefined && isAddress(address);
+  const form = (
+    <ContractForm
+      {...{ id: "token", label: "Token", action: "Show", chains, chain }}
+      wrong="A token's address has 0x and 40 hexadecimal digits. The search finds tokens by symbol."
+      onContract={(token) => goTo(linkTo.price(token.chain, token.address))}
+    />
+  );
+  if (!isChosen) {
+    return (
+      <>
+        <h1>Prices</h1>
+        {chain === undefined ? null : <ChainNotice chain={chain} />}
+        {form}
+        <TokenChoice {...{ chains, chain }} />
+      </>
+    );
+  }
   return (
     <>
-      <h1>{isChosen ? "Price" : "Prices"}</h1>
-      {chain === undefined ? null : <ChainNotice chain={chain} />}
-      <ContractForm
-        {...{ id: "token", label: "Token", action: "Show", chains, chain, address }}
-        wrong="A token's address has 0x and 40 hexadecimal digits. The search finds tokens by symbol."
-        onContract={(token) => goTo(linkTo.price(token.chain, token.address))}
-      />
-      {isChosen ? <PriceOf chain={chain} address={address} /> : <TokenChoice {...{ chains, chain }} />}
+      <PriceOf chain={chain} address={address} />
+      <Panel title="Another token">{form}</Panel>
     </>
   );
 }
@@ -52,13 +64,20 @@ function PriceOf({ chain, address }: Where) {
   const [parameters, change] = useParameters();
   const block = blockIn(parameters);
   const query = { chain, include: ["provenance", "percent_change"], to_block: block };
-  const price = useQuery(["price", chain, address, block], (signal) => client.price(address, { ...query, signal }));
+  const price = useQuery(["price", chain, address, block], (signal) => client.price(address, { ...query, signal }), {
+    keepsFormer: true,
+  });
   const command = `price ${address} --chain ${quoted(chain)}${block === undefined ? "" : ` --block ${block}`}`;
   const show = (chosen: number | undefined) => change({ block: chosen?.toString() });
+  const token = readyValue(price);
   return (
     <>
+      <LongHeading name={token?.tokenName ?? ""} none={`Price of ${brief(address)}`} symbol={token?.tokenSymbol} />
+      <p>
+        {chain} · <AddressLink value={address} chain={chain} />
+      </p>
       <BlockForm key={block ?? "newest"} {...{ chain, address, block }} onBlock={show} />
-      {price.kind === "ready" && price.isRefreshing ? <StatusLine>Asking…</StatusLine> : null}
+      <ChainNotice chain={chain} />
       <QueryView
         of={price}
         loading="Asking for the price…"
@@ -82,24 +101,26 @@ function Shown({ price, chain, address, block, onBlock }: ShownOptions) {
   useLayoutEffect(() => noteToken({ chain, address, symbol, name }), [chain, address, symbol, name]);
   return (
     <>
-      <PriceFacts price={price} />
+      <article>
+        <PriceAmount price={price} />
+        {asOf?.time == null ? null : <PastPrices {...{ chain, address, onBlock }} until={asOf.time} />}
+        <PriceFacts price={price} />
+      </article>
       {provenance === undefined || provenance.route.length === 0 ? null : <Origin price={price} chain={chain} />}
       <TradePanel {...{ chain, address, block }} />
-      {asOf?.time == null ? null : <HistoryPanel {...{ chain, address, onBlock }} until={asOf.time} />}
     </>
   );
 }
 
 /** Why there is no price, with what the service found at each pool. */
 function Refused({ error, chain, address }: Where & { readonly error: Error }) {
-  const pools = error instanceof ServiceError ? (error.details?.pools ?? []) : [];
-  const found = findingOf(error, { chain, address });
+  const { code, details } = error instanceof ServiceError ? error : { code: undefined, details: undefined };
   // The failure itself says why a token has no price, and the notice what is wrong with the chain.
-  const isOther = found !== undefined && found.is !== "token" && found.is !== "unreadable";
+  const isOther = code === "not_a_token" || code === "not_a_contract" || code === "chain_not_enabled";
   return (
     <>
       <Failure error={error} />
-      {isOther ? <FindingText finding={found} {...{ chain, address }} /> : null}
+      {isOther ? <AddressOn {...{ chain, address }} /> : null}
       <Table
         label="Pools that were refused"
         columns={[
@@ -107,7 +128,7 @@ function Refused({ error, chain, address }: Where & { readonly error: Error }) {
           { title: "Pool", cell: ({ pool }) => <AddressLink value={pool} chain={chain} /> },
           { title: "Why it is not used", cell: reasonText },
         ]}
-        rows={pools}
+        rows={details?.pools ?? []}
         keyOf={({ pool, reason }) => `${pool} ${reason}`}
         none={null}
       />

@@ -1,6 +1,5 @@
 /** ERC-20 tokens to choose from: those that the service knows, and those that this browser looked at last. */
 import { useState } from "preact/hooks";
-import type { KnownToken } from "../../client/index.ts";
 import { ChainMenu, useChainChoice } from "../parts/chain-menu.tsx";
 import { Filter } from "../parts/fields.tsx";
 import { brief, plain } from "../parts/format.ts";
@@ -13,7 +12,7 @@ import { readyValue, useQuery } from "../state/query.ts";
 import { useSession } from "../state/session.ts";
 import { seenTokens, type ViewedToken } from "./seen-tokens.ts";
 
-const COLUMNS: readonly TableColumn<KnownToken>[] = [
+const COLUMNS: readonly TableColumn<ViewedToken>[] = [
   {
     title: "Token",
     isName: true,
@@ -28,7 +27,7 @@ const COLUMNS: readonly TableColumn<KnownToken>[] = [
 ];
 
 /** The tokens with their addresses. */
-export const KnownTokenTable = ({ rows }: { readonly rows: readonly KnownToken[] }) => (
+export const KnownTokenTable = ({ rows }: { readonly rows: readonly ViewedToken[] }) => (
   <Table
     label="ERC-20 tokens"
     columns={COLUMNS}

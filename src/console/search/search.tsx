@@ -1,61 +1,64 @@
 /**
- * The search: a text is the address of a contract, on each chain; or a part of a name or a symbol; or nothing that can be
- * found here, and then the screen says what to do.
+ * The search: a text names an address, perhaps with a chain and a token; or it is a part of a name or a symbol; or nothing
+ * that can be found here, and then the screen says what to do.
  */
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { CHAIN_NAMES, type Client } from "../../client/index.ts";
 import { AddressOn } from "../address/address.tsx";
-import { CollectionTable } from "../parts/collection-table.tsx";
-import { isAddress, plain } from "../parts/format.ts";
-import { Panel } from "../parts/parts.tsx";
+import { KnownCollections } from "../parts/collection-table.tsx";
+import { plain } from "../parts/format.ts";
+import { Panel, StatusLine } from "../parts/parts.tsx";
 import { QueryView } from "../parts/query-view.tsx";
+import { seenTokens } from "../price/seen-tokens.ts";
 import { KnownTokenTable } from "../price/tokens.tsx";
+import { linkTo } from "../state/place.ts";
 import { useQuery } from "../state/query.ts";
 import { useSession } from "../state/session.ts";
 import { OtherMeaning } from "./other-meaning.tsx";
+import { type PastedAddress, pastedAddress, searchedWords } from "./pasted.ts";
 
 /** Rows of a search. */
 const MOST_FOUND = 50;
 
 export function SearchScreen({ text }: { readonly text: string }) {
-  const { client, scope } = useSession();
-  const query = text.trim();
-  const isOperator = scope === "operate";
+  const { client } = useSession();
+  const named = pastedAddress(text);
+  const query = named?.address ?? searchedWords(text.trim());
+  const token =
+    named?.chain === undefined || named.id === undefined
+      ? undefined
+      : linkTo.token(named.chain, named.address, named.id);
+  // In place of the search, so that Back leads to the screen before.
+  useEffect(() => {
+    if (token !== undefined) location.replace(token);
+  }, [token]);
   const tokens = useQuery(["search", "tokens", query], (signal) =>
     client.findTokens(query, { limit: MOST_FOUND, signal }),
   );
+  if (token !== undefined) return <StatusLine>Looking for the token…</StatusLine>;
   return (
     <>
-      <h1>Search: {plain(query)}</h1>
-      {isAddress(query) ? <AddressPanel address={query.toLowerCase()} /> : <OtherMeaning text={query} />}
-      {isOperator ? <CollectionsPanel query={query} /> : null}
+      <h1>Search: {plain(text.trim())}</h1>
+      {named === undefined ? <OtherMeaning text={query} /> : <AddressPanel {...named} />}
+      <Panel title="Known collections">
+        <KnownCollections text={query} none="No collection has this in its address, name or symbol." />
+      </Panel>
       <Panel title="ERC-20 tokens">
         <QueryView of={tokens} loading="Looking among the known tokens…">
-          {(rows) => <KnownTokenTable rows={rows} />}
+          {(rows) => <KnownTokenTable rows={[...pricedHere(query, rows), ...rows]} />}
         </QueryView>
       </Panel>
-      {!isAddress(query) && !isOperator ? (
-        <p>This key finds collections by their address. Only a key of scope operate may list what is known.</p>
-      ) : null}
     </>
   );
 }
 
-function CollectionsPanel({ query }: { readonly query: string }) {
-  const { client } = useSession();
-  const collections = useQuery(["search", "collections", query], (signal) =>
-    client.collectionPage({ text: query, limit: MOST_FOUND, signal }),
+/** The tokens with a text whose prices this browser showed, and that are not among the well-known ones. */
+const pricedHere = (text: string, known: readonly { readonly chain: string; readonly address: string }[]) =>
+  seenTokens().filter(
+    (token) =>
+      [token.address, token.symbol, token.name ?? ""].some((part) => part.toLowerCase().includes(text.toLowerCase())) &&
+      !known.some(({ chain, address }) => chain === token.chain && address === token.address),
   );
-  return (
-    <Panel title="Known collections">
-      <QueryView of={collections} loading="Looking among the known collections…">
-        {({ result }) => (
-          <CollectionTable rows={result} none="No collection has this in its address, name or symbol." />
-        )}
-      </QueryView>
-    </Panel>
-  );
-}
 
 /** The chains to ask about an address without a question, and the others. */
 interface ChainsToAsk {
@@ -80,13 +83,14 @@ async function chainsToAsk(client: Client, isOperator: boolean, address: string,
   return split(used.length > 0 ? used : known.slice(0, 1), known);
 }
 
-/** What an address is on the chains in use. The others are asked on demand: a chain can't be told from an address. */
-function AddressPanel({ address }: { readonly address: string }) {
+/** What an address is: on the chain that the text names, else on those in use. The others are asked on demand. */
+function AddressPanel({ address, chain: named, id }: PastedAddress) {
   const { client, scope } = useSession();
   const [more, setMore] = useState<readonly string[]>([]);
-  const chains = useQuery(["search", "chains", address], (signal) =>
-    chainsToAsk(client, scope === "operate", address, signal),
-  );
+  const chains = useQuery(["search", "chains", address, named], async (signal) => {
+    const { first, others } = await chainsToAsk(client, scope === "operate", address, signal);
+    return named === undefined ? { first, others } : { first: [named], others: [...first, ...others] };
+  });
   return (
     <Panel title="This address">
       <QueryView of={chains} loading="Asking which chains are in use…">
@@ -95,7 +99,7 @@ function AddressPanel({ address }: { readonly address: string }) {
             <ul>
               {[...first, ...more].map((chain) => (
                 <li key={chain}>
-                  <strong>{chain}</strong> <AddressOn {...{ chain, address }} />
+                  <strong>{chain}</strong> <AddressOn {...{ chain, address, id }} />
                 </li>
               ))}
             </ul>
@@ -103,7 +107,7 @@ function AddressPanel({ address }: { readonly address: string }) {
               <summary>Look on another chain</summary>
               <p class="row">
                 {others
-                  .filter((chain) => !more.includes(chain))
+                  .filter((chain) => ![...first, ...more].includes(chain))
                   .map((chain) => (
                     <button key={chain} type="button" onClick={() => setMore([...more, chain])}>
                       {chain}

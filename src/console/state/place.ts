@@ -95,6 +95,9 @@ export const linkTo = {
   /** The tokens of an owner in a collection. @param block the block to show; undefined for the newest */
   owned: (chain: string, address: string, owner: string, block?: number) =>
     `#/nft/${encodeURIComponent(chain)}/${address}?owner=${owner}${block === undefined ? "" : `&block=${block}`}`,
+  /** The tokens with a trait. @param trait `Type:Value` */
+  withTrait: ({ chain, address, block }: CollectionAt, trait: string) =>
+    `${linkTo.collection(chain, address)}?${new URLSearchParams({ trait, ...(block === undefined ? {} : { block: `${block}` }) })}`,
   /** @param block the block to price at; undefined for the newest */
   price: (chain: string, address: string, block?: number) =>
     `#/price/${encodeURIComponent(chain)}/${address}${at(block)}`,

@@ -7,6 +7,7 @@ import {
   InfiniteQueryObserver,
   type InfiniteQueryObserverOptions,
   type InfiniteQueryObserverResult,
+  keepPreviousData,
   type QueryKey,
   QueryObserver,
   type QueryObserverOptions,
@@ -27,7 +28,8 @@ export type QueryState<T> =
       readonly kind: "ready";
       /** The newest answer. It stays while the next one is awaited. */
       readonly value: T;
-      readonly isRefreshing: boolean;
+      /** True if it is the answer to the question before, which stays until that to the new one comes. */
+      readonly isFormer: boolean;
       /** Why the newest attempt to read it again failed. */
       readonly error: Error | undefined;
     };
@@ -41,6 +43,8 @@ interface QueryOptions<T> {
   readonly everyMs?: number | ((value: T | undefined) => number);
   /** False while the request makes no sense. */
   readonly isOn?: boolean;
+  /** True if the answer to the question before stays meanwhile. For screens that say which question it answers. */
+  readonly keepsFormer?: boolean;
 }
 
 /**
@@ -50,13 +54,14 @@ interface QueryOptions<T> {
 export function useQuery<T>(
   key: QueryKey,
   load: (signal: AbortSignal) => Promise<T>,
-  { everyMs, isOn = true }: QueryOptions<T> = {},
+  { everyMs, isOn = true, keepsFormer = false }: QueryOptions<T> = {},
 ): QueryState<T> {
   const pauseAfter = (value: T | undefined) => (typeof everyMs === "function" ? everyMs(value) : (everyMs ?? false));
   const result = useObserver<T>(QueryObserver, {
     queryKey: key,
     queryFn: ({ signal }) => load(signal),
     enabled: isOn,
+    ...(keepsFormer ? { placeholderData: keepPreviousData as () => undefined } : {}),
     refetchOnWindowFocus: everyMs !== undefined,
     // The pause begins after the answer, so that a slow service is not asked more often than it answers.
     refetchInterval: ({ state }) => (state.fetchStatus === "fetching" ? false : pauseAfter(state.data)),
@@ -107,7 +112,7 @@ export function usePages<Row, Page extends ListPage<Row>>(
   }));
 }
 
-type Result<T> = Pick<QueryObserverResult<T>, "data" | "error" | "isFetching">;
+type Result<T> = Pick<QueryObserverResult<T>, "data" | "error" | "isFetching" | "isPlaceholderData">;
 
 /** Draws the component anew at each change of the result. A key that the service refuses ends the session. */
 function useObserver<T>(Observer: typeof QueryObserver, options: QueryObserverOptions<T>): Result<T> {
@@ -127,13 +132,18 @@ function useObserver<T>(Observer: typeof QueryObserver, options: QueryObserverOp
   const isAsking = result.isPending || result.isPlaceholderData;
   if (!isAsking) failed.current = { hash: defaulted.queryHash, error };
   const former = failed.current?.hash === defaulted.queryHash ? failed.current.error : null;
-  return isAsking && former !== null ? { data: undefined, error: former, isFetching: true } : result;
+  return isAsking && former !== null
+    ? { data: undefined, error: former, isFetching: true, isPlaceholderData: false }
+    : result;
 }
 
-function stateOf<T, Value>({ data, error, isFetching }: Result<T>, valueFrom: (data: T) => Value): QueryState<Value> {
+function stateOf<T, Value>(
+  { data, error, isPlaceholderData: isFormer }: Result<T>,
+  valueFrom: (data: T) => Value,
+): QueryState<Value> {
   if (error instanceof ServiceError && error.status === 404) return { kind: "absent", error };
   if (data !== undefined) {
-    return { kind: "ready", value: valueFrom(data), isRefreshing: isFetching, error: error ?? undefined };
+    return { kind: "ready", value: valueFrom(data), isFormer, error: error ?? undefined };
   }
   return error === null ? { kind: "loading" } : { kind: "failed", error };
 }

@@ -1,5 +1,5 @@
 /** The session of a visitor: the client with its key, and what all screens share. */
-import { keepPreviousData, QueryClient, type QueryKey } from "@tanstack/query-core";
+import { QueryClient, type QueryKey } from "@tanstack/query-core";
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import { Client, ServiceError } from "../../client/index.ts";
@@ -28,7 +28,7 @@ const newQueries = (): QueryClient =>
     defaultOptions: {
       queries: {
         // The client repeats requests that are refused for a while.
-        ...{ retry: false, networkMode: "always", gcTime: KEPT_MS, placeholderData: keepPreviousData },
+        ...{ retry: false, networkMode: "always", gcTime: KEPT_MS },
         ...{ refetchOnReconnect: true, refetchOnWindowFocus: false },
       },
     },

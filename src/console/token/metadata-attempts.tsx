@@ -2,20 +2,48 @@
 import { useState } from "preact/hooks";
 import type { MetadataOutcome, NftRecord } from "../../client/index.ts";
 import { OUTCOME_WORDS } from "../../status-words.ts";
-import { Attributes } from "../collection/attributes.tsx";
 import { Picture, tokenName } from "../collection/picture.tsx";
 import { clock, plain } from "../parts/format.ts";
 import { QueryView } from "../parts/query-view.tsx";
 import type { TokenAt } from "../state/place.ts";
 import { useQuery } from "../state/query.ts";
 import { useSession } from "../state/session.ts";
+import { PastTraits } from "./traits.tsx";
 
 /** Lines of a document that the page shows, and characters of a line. A document may have a megabyte. */
 const [MOST_LINES, MOST_PER_LINE] = [300, 1_000];
 
-export function Attempts({ of, attempts }: { readonly of: TokenAt; readonly attempts: readonly MetadataOutcome[] }) {
+interface AttemptsOptions {
+  readonly of: TokenAt;
+  readonly attempts: readonly MetadataOutcome[];
+  readonly isBurned: boolean;
+}
+
+export function Attempts({ of, attempts, isBurned }: AttemptsOptions) {
   const [chosen, choose] = useState<string>();
-  if (attempts.length === 0) return <p class="quiet">None yet. The service fetches the metadata in the background.</p>;
+  if (attempts.length === 0) {
+    return (
+      <p class="quiet">
+        {isBurned
+          ? "There was none before the token was burned, and there will be none."
+          : "None yet. The service fetches the metadata in the background."}
+      </p>
+    );
+  }
+  return (
+    <>
+      <p class="quiet">Choose a time to see the metadata as it was known then.</p>
+      <AttemptList {...{ of, attempts }} chosen={chosen} onChoose={choose} />
+    </>
+  );
+}
+
+interface ListOptions extends Pick<AttemptsOptions, "of" | "attempts"> {
+  readonly chosen: string | undefined;
+  readonly onChoose: (time: string | undefined) => void;
+}
+
+function AttemptList({ of, attempts, chosen, onChoose: choose }: ListOptions) {
   return (
     <ol class="happenings">
       {attempts.map(({ time, outcome, reason, hash }) => (
@@ -63,9 +91,9 @@ function Document({ record }: { readonly record: NftRecord }) {
         <Picture record={record} pixels={140} />
         <div>
           <p>
-            <strong>{tokenName(record)}</strong>
+            <strong>{plain(tokenName(record), 200)}</strong>
           </p>
-          <Attributes record={record} />
+          <PastTraits record={record} />
         </div>
       </div>
       <pre>{linesOf(record.metadata)}</pre>

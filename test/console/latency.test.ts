@@ -1,0 +1,103 @@
+/**
+ * Each screen is opened with 600 ms of latency on every request, and each sentence that was ever shown is read. A sentence
+ * that states a fact is shown only once the answer is there that makes it true, and is not taken back.
+ */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import type { Browser, Page } from "puppeteer-core";
+import { startBrowser } from "../../scripts/console-shots/browser.ts";
+import { openConsole, press, shows } from "../support/console.ts";
+import { type ScreenCase, type ScreenWorld, screens, startScreens } from "../support/console-screens.ts";
+import { eventually } from "../support/service.ts";
+
+const LATENCY_MS = 600;
+
+let world: ScreenWorld;
+let browser: Browser;
+
+beforeAll(async () => {
+  world = await startScreens();
+  browser = await startBrowser();
+});
+afterAll(async () => {
+  await browser?.close();
+  await world?.stop();
+});
+
+/** Notes each line that the page shows, with the paths of the answers that had come when it was first shown. */
+const RECORDER = `
+  globalThis.answered = [];
+  globalThis.lines = new Map();
+  const send = fetch;
+  globalThis.fetch = async (url, init) => {
+    const answer = await send(url, init);
+    answered.push(new URL(url, location.href).pathname);
+    return answer;
+  };
+  const note = () => {
+    for (const line of document.body.innerText.split("\\n")) if (!lines.has(line)) lines.set(line, [...answered]);
+  };
+  addEventListener("DOMContentLoaded", () =>
+    new MutationObserver(note).observe(document.body, { childList: true, subtree: true, characterData: true }));
+`;
+
+interface ShownLine {
+  readonly text: string;
+  /** Paths of the answers before it. */
+  readonly after: readonly string[];
+}
+
+/** Sentences of a wait. They name what is awaited, and state nothing. */
+const WAITING = /^(?:Asking|Loading|Looking|Counting|Computing|Connecting)\b.*…$/;
+/** What a heading and a field show before a name or a list is known: the words of the address. */
+const PLACEHOLDER = /^(?:(?:Price of )?0x[0-9a-f]{4}…[0-9a-f]{4}|Token \d+…?|The collection)$/;
+/** Words of a sentence that something is missing. */
+const ABSENCE = /\b(?:no|none|nothing|not|never|without|0)\b|can't/i;
+/** Numbers and ages move on while a screen is open. */
+const steady = (line: string): string =>
+  line
+    .replace(/[\d.,]+/g, "0")
+    .replace(/\b0 (?:s|min)\b/g, "0 s")
+    .trim();
+/** A line as it may go on: it grows, and a name takes the place of an address. */
+const grown = (line: string): RegExp =>
+  new RegExp(
+    steady(line)
+      .replace(/[$()*+.?[\]^{|}\\]/g, "\\$&")
+      .replace(/\b0x\w+…\w+/g, ".+"),
+  );
+
+/** Opens a screen anew, as a link from elsewhere does, and reads all lines that it showed. */
+async function linesOf(page: Page, { place, heading, words, button }: ScreenCase) {
+  await page.evaluate(`location.hash = ${JSON.stringify(place)}`);
+  await page.reload();
+  await shows(page, heading, "h1");
+  if (button !== undefined) await press(page, button);
+  await shows(page, words, "main");
+  await eventually("all answers are there", async () => {
+    const text = (await page.evaluate("document.body.innerText.split('\\n')")) as string[];
+    return text.every((line) => !WAITING.test(line)) || undefined;
+  });
+  const lines = (await page.evaluate("[...lines].map(([text, after]) => ({ text, after }))")) as ShownLine[];
+  const last = (await page.evaluate("document.body.innerText.split('\\n')")) as string[];
+  return { lines, last };
+}
+
+test("states no fact before its answer is there, and takes none back, on any screen", async () => {
+  const { page } = await openConsole(browser, "/nowhere", { root: world.root });
+  await page.evaluateOnNewDocument(RECORDER);
+  await page.emulateNetworkConditions({ offline: false, download: -1, upload: -1, latency: LATENCY_MS });
+  const faults: unknown[] = [];
+  // A page that does not exist asks nothing.
+  for (const screen of screens(world).filter(({ heading }) => !heading.test("This page does not exist"))) {
+    const { lines, last } = await linesOf(page, screen);
+    const isWait = ({ text }: ShownLine) => text.trim() === "" || WAITING.test(text) || PLACEHOLDER.test(text.trim());
+    const facts = lines.filter((line) => !isWait(line));
+    const takenBack = facts.filter(({ text }) => !last.some((line) => grown(text).test(steady(line))));
+    const tooEarly = facts.filter(({ text, after }) => ABSENCE.test(text) && after.length < 2);
+    const isWaiting = lines.some(({ text }) => WAITING.test(text));
+    if (takenBack.length + tooEarly.length > 0 || !isWaiting)
+      faults.push({ place: screen.place, takenBack, tooEarly, isWaiting });
+  }
+  expect(faults).toEqual([]);
+  await page.browserContext().close();
+}, 240_000);

@@ -5,9 +5,9 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Browser, Page } from "puppeteer-core";
 import { startBrowser } from "../../scripts/console-shots/browser.ts";
-import { openConsole, press, shows } from "../support/console.ts";
+import { OPERATOR_KEY, openConsole, press, shows } from "../support/console.ts";
 import { type ScreenCase, type ScreenWorld, screens, startScreens } from "../support/console-screens.ts";
-import { eventually } from "../support/service.ts";
+import { eventually, TEST_KEY } from "../support/service.ts";
 
 const LATENCY_MS = 600;
 
@@ -82,22 +82,35 @@ async function linesOf(page: Page, { place, heading, words, button }: ScreenCase
   return { lines, last };
 }
 
-test("states no fact before its answer is there, and takes none back, on any screen", async () => {
-  const { page } = await openConsole(browser, "/nowhere", { root: world.root });
-  await page.evaluateOnNewDocument(RECORDER);
-  await page.emulateNetworkConditions({ offline: false, download: -1, upload: -1, latency: LATENCY_MS });
-  const faults: unknown[] = [];
-  // A page that does not exist asks nothing.
-  for (const screen of screens(world).filter(({ heading }) => !heading.test("This page does not exist"))) {
-    const { lines, last } = await linesOf(page, screen);
-    const isWait = ({ text }: ShownLine) => text.trim() === "" || WAITING.test(text) || PLACEHOLDER.test(text.trim());
-    const facts = lines.filter((line) => !isWait(line));
-    const takenBack = facts.filter(({ text }) => !last.some((line) => grown(text).test(steady(line))));
-    const tooEarly = facts.filter(({ text, after }) => ABSENCE.test(text) && after.length < 2);
-    const isWaiting = lines.some(({ text }) => WAITING.test(text));
-    if (takenBack.length + tooEarly.length > 0 || !isWaiting)
-      faults.push({ place: screen.place, takenBack, tooEarly, isWaiting });
-  }
-  expect(faults).toEqual([]);
-  await page.browserContext().close();
-}, 240_000);
+/** The screens of a key of scope read that differ from an operator's. */
+const READERS: readonly ScreenCase[] = [
+  { place: "/", heading: /^Look something up/, words: /Drawn/ },
+  { place: "/search/drawn", heading: /^Search: drawn/, words: /Known collections[\s\S]*Drawn/ },
+];
+
+test.each([
+  ["operate", OPERATOR_KEY, screens],
+  ["read", TEST_KEY, () => READERS],
+] as const)(
+  "states no fact before its answer, and takes none back, with a key of scope %s",
+  async (_, key, cases) => {
+    const { page } = await openConsole(browser, "/nowhere", { root: world.root, key });
+    await page.evaluateOnNewDocument(RECORDER);
+    await page.emulateNetworkConditions({ offline: false, download: -1, upload: -1, latency: LATENCY_MS });
+    const faults: unknown[] = [];
+    // A page that does not exist asks nothing.
+    for (const screen of cases(world).filter(({ heading }) => !heading.test("This page does not exist"))) {
+      const { lines, last } = await linesOf(page, screen);
+      const isWait = ({ text }: ShownLine) => text.trim() === "" || WAITING.test(text) || PLACEHOLDER.test(text.trim());
+      const facts = lines.filter((line) => !isWait(line));
+      const takenBack = facts.filter(({ text }) => !last.some((line) => grown(text).test(steady(line))));
+      const tooEarly = facts.filter(({ text, after }) => ABSENCE.test(text) && after.length < 2);
+      const isWaiting = lines.some(({ text }) => WAITING.test(text));
+      if (takenBack.length + tooEarly.length > 0 || !isWaiting)
+        faults.push({ place: screen.place, takenBack, tooEarly, isWaiting });
+    }
+    expect(faults).toEqual([]);
+    await page.browserContext().close();
+  },
+  240_000,
+);

@@ -55,7 +55,8 @@ interface OverviewOptions extends OverviewAnswers {
 
 function Overview({ status, busy, failing, offers }: OverviewOptions) {
   const [text, setText] = useState("");
-  const isEmpty = Object.values(status.collections).every((count) => count === 0);
+  const { not_a_contract: _, ...counts } = status.collections;
+  const isEmpty = Object.values(counts).every((count) => count === 0);
   return (
     <>
       <IndexPanel {...{ isEmpty, offers }} chains={status.chains} />

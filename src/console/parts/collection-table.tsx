@@ -10,6 +10,9 @@ import { Bar } from "./parts.tsx";
 import { QueryView } from "./query-view.tsx";
 import { Table, type TableColumn } from "./table.tsx";
 
+/** Letters of a name that its title has. */
+const MOST_OF_NAME = 200;
+
 /** A key of scope read gets the names only. */
 type CollectionRow = NamedCollection & Partial<ListedCollection>;
 
@@ -22,7 +25,9 @@ const NAMES: readonly TableColumn<CollectionRow>[] = [
     isName: true,
     cell: (row) => (
       <>
-        <a href={linkTo.collection(row.chain, row.address)}>{titleOf(row)}</a>{" "}
+        <a href={linkTo.collection(row.chain, row.address)} title={plain(row.name ?? "", MOST_OF_NAME)}>
+          {titleOf(row)}
+        </a>{" "}
         <small>{plain(row.symbol ?? "", 12)}</small>
       </>
     ),
@@ -71,6 +76,7 @@ const MOST = 200;
 interface KnownOptions {
   /** Part of the address, the name or the symbol. */
   readonly text: string;
+  /** What to say if none has the text. */
   readonly none: string;
   /** Asks again after this pause. */
   readonly everyMs?: number;
@@ -88,7 +94,7 @@ export function KnownCollections({ text, none, ...polling }: KnownOptions) {
     <QueryView of={known} loading="Looking among the known collections…">
       {({ result, cursor }) => (
         <>
-          <CollectionTable rows={result} none={none} />
+          <CollectionTable rows={result} none={text === "" ? "The service knows no collection yet." : none} />
           {cursor === null ? null : <p class="quiet">These are the first {MOST}. A longer text finds the others.</p>}
         </>
       )}

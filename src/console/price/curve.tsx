@@ -46,6 +46,17 @@ export function Curve({ points }: { readonly points: readonly CurvePoint[] }) {
   return <div class="curve" ref={box} role="img" aria-label={label} />;
 }
 
+const DAY_SECONDS = 86_400;
+
+/** Times at the axis: dates over several days, else hours, and the date where a day begins. */
+function timesOf(ticks: readonly number[]): string[] {
+  const [first = 0, second = 0] = ticks;
+  return ticks.map((tick) => {
+    const [date = "", time = ""] = new Date(tick * 1_000).toISOString().split("T");
+    return second - first >= DAY_SECONDS || tick % DAY_SECONDS === 0 ? date : time.slice(0, 5);
+  });
+}
+
 /** The legend below the curve has the value under the pointer. */
 function optionsFor(element: HTMLElement, Plot: typeof UPlot): UPlot.Options {
   const style = getComputedStyle(element);
@@ -58,7 +69,10 @@ function optionsFor(element: HTMLElement, Plot: typeof UPlot): UPlot.Options {
   return {
     ...{ width: element.clientWidth, height: HEIGHT },
     tzDate: (seconds) => Plot.tzDate(new Date(seconds * 1_000), "Etc/UTC"),
-    axes: [axis, { ...axis, size: 80, values: (_plot, ticks) => ticks.map((tick) => `$${tick}`) }],
+    axes: [
+      { ...axis, label: "UTC", labelSize: 20, values: (_plot, ticks) => timesOf(ticks) },
+      { ...axis, size: 80, values: (_plot, ticks) => ticks.map((tick) => `$${tick}`) },
+    ],
     series: [
       { label: "Time", value: (_plot, at) => (at == null ? "--" : clock(new Date(at * 1_000).toISOString())) },
       {

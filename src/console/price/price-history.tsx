@@ -42,13 +42,13 @@ export function PastPrices({ chain, address, until, onBlock }: HistoryOptions) {
   const shown = all.kind === "loading" && stored.kind === "ready" ? stored : all;
   return (
     <section aria-label="Price history">
+      <QueryView of={shown} loading="Computing the prices of these blocks…">
+        {(series) => <Points series={series} isComplete={shown === all} {...{ chain, onBlock }} />}
+      </QueryView>
       <div class="row">
         <Choice id="span" label="Over" value={hours} options={SPANS} onChoose={setHours} />
         <Choice id="points" label="at" value={points} options={COUNTS} onChoose={setPoints} />
       </div>
-      <QueryView of={shown} loading="Computing the prices of these blocks…">
-        {(series) => <Points series={series} isComplete={shown === all} {...{ chain, onBlock }} />}
-      </QueryView>
     </section>
   );
 }
@@ -76,12 +76,12 @@ function Points({ series, isComplete, ...options }: PointsOptions) {
   const known = points.filter(({ usdPrice }) => usdPrice !== null);
   return (
     <>
+      {known.length > 1 ? <Curve points={withGaps(series)} /> : null}
       <StatusLine>
         {isComplete
           ? `${known.length} of ${points.length} blocks have a price`
           : "Computing the prices that are not stored…"}
       </StatusLine>
-      {known.length > 1 ? <Curve points={withGaps(series)} /> : null}
       {points.length === 0 ? null : (
         <details>
           <summary>As a table</summary>

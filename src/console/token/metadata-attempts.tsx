@@ -8,7 +8,7 @@ import { QueryView } from "../parts/query-view.tsx";
 import type { TokenAt } from "../state/place.ts";
 import { useQuery } from "../state/query.ts";
 import { useSession } from "../state/session.ts";
-import { PastTraits } from "./traits.tsx";
+import { Traits } from "./traits.tsx";
 
 /** Lines of a document that the page shows, and characters of a line. A document may have a megabyte. */
 const [MOST_LINES, MOST_PER_LINE] = [300, 1_000];
@@ -30,20 +30,6 @@ export function Attempts({ of, attempts, isBurned }: AttemptsOptions) {
       </p>
     );
   }
-  return (
-    <>
-      <p class="quiet">Choose a time to see the metadata as it was known then.</p>
-      <AttemptList {...{ of, attempts }} chosen={chosen} onChoose={choose} />
-    </>
-  );
-}
-
-interface ListOptions extends Pick<AttemptsOptions, "of" | "attempts"> {
-  readonly chosen: string | undefined;
-  readonly onChoose: (time: string | undefined) => void;
-}
-
-function AttemptList({ of, attempts, chosen, onChoose: choose }: ListOptions) {
   return (
     <ol class="happenings">
       {attempts.map(({ time, outcome, reason, hash }) => (
@@ -93,7 +79,7 @@ function Document({ record }: { readonly record: NftRecord }) {
           <p>
             <strong>{plain(tokenName(record), 200)}</strong>
           </p>
-          <PastTraits record={record} />
+          <Traits record={record} />
         </div>
       </div>
       <pre>{linesOf(record.metadata)}</pre>

@@ -66,6 +66,7 @@ function TokenParts({ record, locked, history, metadata, at }: TokenDetails & { 
         <Transfers {...at} />
       </Panel>
       <Panel title="Attempts to fetch the metadata">
+        {metadata.length === 0 ? null : <p class="quiet">Choose a time to see the metadata as it was known then.</p>}
         <Attempts of={at} attempts={metadata} isBurned={record === undefined} />
         {scope === "operate" && record !== undefined ? <Action name="Refresh metadata" work={refresh} /> : null}
       </Panel>

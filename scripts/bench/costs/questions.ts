@@ -3,6 +3,8 @@ import type { Supply, World } from "./world.ts";
 
 export interface Asked {
   readonly path: string;
+  /** POST with a body and GET without one by default. */
+  readonly method?: "PUT";
   /** JSON of a POST. */
   readonly body?: unknown;
   /** A message over a socket in place of a request. */
@@ -48,6 +50,9 @@ const repeated = (one: string): string[] => Array.from({ length: BATCH_SIZE }, (
 const past = ({ world, n }: Given, below: number): number => world.head() - below - n;
 /** Before the pool of the old token, another block in each turn. */
 const beforePool = ({ world, n }: Given, at = 0): number => world.oldFrom - 10 - n * BATCH_SIZE - at;
+
+const hosted = (path: string, query = ""): Asked => ({ path: `/api/v2/${path}${query && `?${query}`}` });
+const none = (name: string, path: string): readonly CostlyQuestion[] => [{ name, bound: "0", ask: () => ({ path }) }];
 
 const LISTINGS: readonly CostlyQuestion[] = [
   {
@@ -123,6 +128,8 @@ const BATCHES: readonly CostlyQuestion[] = (
   ] as const satisfies readonly (readonly [string, (given: Given) => Asked])[]
 ).map(([name, ask]) => ({ name, ask, items: BATCH_SIZE, bound: BATCH }));
 
+const POINTS = 200;
+
 const SERIES: readonly CostlyQuestion[] = (
   [
     [
@@ -133,7 +140,7 @@ const SERIES: readonly CostlyQuestion[] = (
     ["200 points of an account", ({ world, n }) => series(world.anvil.accounts[5 + n] as string, "points=200&from=1")],
     ["200 stored points", (given) => series(given.world.old, `points=${200 - given.n}&from=1&stored=true`)],
   ] as const satisfies readonly (readonly [string, (given: Given) => Asked])[]
-).map(([name, ask]) => ({ name, ask, bound: "100: one question, 64 logs + 36 others" }));
+).map(([name, ask]) => ({ name, ask, items: POINTS, bound: "100 for each point, 64 logs in all" }));
 
 const HOLDERS: readonly CostlyQuestion[] = [
   {
@@ -201,8 +208,238 @@ const TRANSFERS: readonly CostlyQuestion[] = [
   },
 ];
 
+/** What the hosted service's neighbours of the listing cost. */
+const HOSTED_NFTS: Readonly<Record<string, readonly CostlyQuestion[]>> = {
+  getNFTContractMetadata: [
+    { name: "a collection of 100,000", bound: "0", ask: ({ world }) => hosted(`nft/${world.large}/metadata`) },
+  ],
+  getNFTOwners: [
+    {
+      name: "500 of 100,000 at an old block, with all there is",
+      bound: MEMORY,
+      ask: (given) =>
+        hosted(
+          `nft/${given.world.large}/owners`,
+          `limit=500&normalizeMetadata=true&media_items=true&as_of_block=${past(given, 4)}`,
+        ),
+    },
+    {
+      name: "500 with metadata of 50 KB each",
+      bound: MEMORY,
+      ask: ({ world, n }) => hosted(`nft/${world.heavy}/owners`, `limit=${500 - n}&normalizeMetadata=true`),
+    },
+  ],
+  getMultipleNFTs: [
+    {
+      name: "100 tokens with metadata of 50 KB each",
+      items: BATCH_SIZE,
+      bound: "0 for each token of an indexed collection",
+      ask: ({ world, n }) => ({
+        path: "/api/v2/nft/getMultipleNFTs",
+        body: {
+          tokens: Array.from({ length: BATCH_SIZE }, (_, at) => ({
+            token_address: world.heavy,
+            token_id: String(n * BATCH_SIZE + at),
+          })),
+          normalizeMetadata: true,
+          media_items: true,
+        },
+      }),
+    },
+    {
+      name: "100 addresses without code",
+      items: BATCH_SIZE,
+      bound: "the first indexing of each has a share of its own",
+      ask: ({ supply }) => ({
+        path: "/api/v2/nft/getMultipleNFTs",
+        body: { tokens: supply.random(BATCH_SIZE).map((token_address) => ({ token_address, token_id: "1" })) },
+      }),
+    },
+  ],
+  syncNFTContract: [
+    {
+      name: "a contract that nobody asked for",
+      bound: "its first indexing has a share of its own",
+      ask: ({ supply }) => ({ ...hosted(`nft/${supply.poolless(1)[0]}/sync`), method: "PUT" }),
+    },
+  ],
+  syncNFTContractByGet: [
+    {
+      name: "a contract that nobody asked for",
+      bound: "its first indexing has a share of its own",
+      ask: ({ supply }) => hosted(`nft/${supply.poolless(1)[0]}/sync`),
+    },
+  ],
+  getNFTMetadata: [
+    {
+      name: "a token with metadata of 50 KB at an old block",
+      bound: MEMORY,
+      ask: (given) =>
+        hosted(`nft/${given.world.heavy}/${given.n}`, `normalizeMetadata=true&as_of_block=${past(given, 1)}`),
+    },
+  ],
+  getNFTTokenIdOwners: [
+    {
+      name: "a token with metadata of 50 KB at an old block",
+      bound: MEMORY,
+      ask: (given) =>
+        hosted(`nft/${given.world.heavy}/${given.n}/owners`, `normalizeMetadata=true&as_of_block=${past(given, 1)}`),
+    },
+  ],
+  reSyncMetadata: [
+    {
+      name: "a token of a collection",
+      bound: "0: fetching has a share of its own",
+      ask: ({ world, n }) => hosted(`nft/${world.heavy}/${n}/metadata/resync`, "mode=sync"),
+    },
+  ],
+  getNFTContractTransfers: [
+    {
+      name: "100 in 100 blocks",
+      bound: "82 = 40 blocks, 1 header + 1 log each; + 1 header and the last block by time",
+      ask: ({ world, n }) => hosted(`nft/${world.spread}/transfers`, `limit=${100 - n}`),
+    },
+    {
+      name: "between two dates",
+      bound: "100: as above, and two searches of a block by time",
+      ask: ({ world, n }) =>
+        hosted(`nft/${world.spread}/transfers`, `limit=100&order=ASC&from_date=${dateOf(20 - n)}&to_date=${dateOf(1)}`),
+    },
+  ],
+  getNFTTransfers: [
+    {
+      name: "of one token, between two dates",
+      bound: "100: as above",
+      ask: ({ world, n }) =>
+        hosted(`nft/${world.spread}/${n}/transfers`, `from_date=${dateOf(20 - n)}&to_date=${dateOf(1)}`),
+    },
+  ],
+  getWalletNFTs: [
+    {
+      name: "500 of an owner of thousands, with all there is",
+      bound: MEMORY,
+      ask: ({ world, n }) =>
+        hosted(`${world.whale}/nft`, `limit=${500 - n}&normalizeMetadata=true&media_items=true&exclude_spam=true`),
+    },
+    {
+      name: "the same at an old block",
+      bound: MEMORY,
+      ask: (given) => hosted(`${given.world.whale}/nft`, `limit=500&as_of_block=${past(given, 3)}`),
+    },
+    {
+      name: "an owner of nothing",
+      bound: MEMORY,
+      ask: ({ supply }) => hosted(`${supply.random(1)[0]}/nft`),
+    },
+  ],
+  getWalletNFTCollections: [
+    {
+      name: "of an owner of thousands, counted",
+      bound: MEMORY,
+      ask: (given) =>
+        hosted(
+          `${given.world.whale}/nft/collections`,
+          `limit=${50 - given.n}&token_counts=true&as_of_block=${past(given, 3)}`,
+        ),
+    },
+  ],
+};
+
+/** A time so many hours before now. */
+function dateOf(hoursAgo: number): string {
+  return encodeURIComponent(new Date(Date.now() - hoursAgo * 3_600_000).toISOString());
+}
+
+/** What the hosted service's neighbours of the price cost. */
+const HOSTED_TOKENS: Readonly<Record<string, readonly CostlyQuestion[]>> = {
+  getTokenMetadata: (
+    [
+      ["100 new tokens", ({ supply }) => supply.fresh(BATCH_SIZE)],
+      ["100 addresses without code", ({ supply }) => supply.random(BATCH_SIZE)],
+      ["100 with names of 1 MB or that burn gas", ({ world }) => [...world.longName, ...world.gasBurner]],
+    ] as const satisfies readonly (readonly [string, (given: Given) => readonly string[]])[]
+  ).map(([name, tokens]) => ({
+    name,
+    items: BATCH_SIZE,
+    bound: BATCH,
+    ask: (given: Given) => {
+      const query = tokens(given).map((one, at) => `addresses[${at}]=${one}`);
+      return hosted("erc20/metadata", query.join("&"));
+    },
+  })),
+  getPairAddress: [
+    {
+      name: "a new token at an old block by its date",
+      bound: PRICE,
+      ask: ({ world, n, supply }) =>
+        hosted(`${supply.fresh(1)[0]}/${world.old}/pairAddress`, `exchange=uniswapv3&to_date=${dateOf(20 - n)}`),
+    },
+    {
+      name: "a factory that answers 3 MB",
+      bound: PRICE,
+      ask: ({ world, supply }) =>
+        hosted(`${supply.fresh(1)[0]}/${world.old}/pairAddress`, `exchange=${world.largeAnswers}`),
+    },
+  ],
+  getPairReserves: [
+    {
+      name: "an address that is no pair, at an old block by its date",
+      bound: PRICE,
+      ask: ({ world, n }) => hosted(`${world.gasBurner[n]}/reserves`, `to_date=${dateOf(10 - n)}`),
+    },
+  ],
+  getDateToBlock: [
+    { name: "a time long ago", bound: PRICE, ask: ({ n }) => hosted("dateToBlock", `date=${dateOf(15 - n)}`) },
+  ],
+  web3ApiVersion: none("the version", "/api/v2/web3/version"),
+};
+
+const PROOFS: Readonly<Record<string, readonly CostlyQuestion[]>> = {
+  proveToken: [
+    {
+      name: "the owner of a new token",
+      bound: PRICE,
+      ask: ({ world, n }) => collection(world.large, `/tokens/${n + 10}/proof`),
+    },
+    {
+      name: "a token's last transfer",
+      bound: PRICE,
+      ask: ({ world, n }) => collection(world.spread, `/tokens/${n}/proof?proves=transfer`),
+    },
+  ],
+  listKeptProofs: [{ name: "none are kept", bound: "0", ask: ({ world }) => collection(world.large, "/proofs") }],
+};
+
 /** By the id of the operation. */
 export const QUESTIONS: Readonly<Record<string, readonly CostlyQuestion[]>> = {
+  ...HOSTED_NFTS,
+  ...HOSTED_TOKENS,
+  ...PROOFS,
+  getVersion: none("the version", "/api/version"),
+  mcp: [
+    {
+      name: "100 new tokens, as a tool",
+      items: BATCH_SIZE,
+      bound: BATCH,
+      ask: ({ supply }) => ({
+        path: "/mcp",
+        body: {
+          ...{ jsonrpc: "2.0", id: 1, method: "tools/call" },
+          params: {
+            name: "getMultipleTokenPrices",
+            arguments: { include: ALL, tokens: supply.fresh(BATCH_SIZE).map((token_address) => ({ token_address })) },
+          },
+        },
+      }),
+    },
+  ],
+  listTokenHolders: [
+    {
+      name: "of one token at an old block",
+      bound: MEMORY,
+      ask: (given) => collection(given.world.large, `/tokens/${given.n}/holders?as_of_block=${past(given, 2)}`),
+    },
+  ],
   getContractNFTs: LISTINGS,
   getTokenPrice: PRICES,
   getMultipleTokenPrices: BATCHES,

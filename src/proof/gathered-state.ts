@@ -2,8 +2,8 @@
  * Gathers trie nodes and codes from one endpoint: `eth_getProof` for accounts and slots (EIP-1186), `eth_getCode` for
  * codes. Nothing of it is believed: a run finds each value from the header's state root down, or doesn't.
  */
-import { keccak256 } from "ethers";
 import { type Address, quantity } from "../core/hex.ts";
+import { keccakOf } from "../core/keccak.ts";
 import type { Endpoint } from "../rpc/port.ts";
 import { requestParsed } from "../rpc/reading/one-call.ts";
 import { isUnknownRefusal, RpcError } from "../rpc/rpc-errors.ts";
@@ -74,7 +74,7 @@ export class GatheredState {
 
   async #fetchCode(address: Address): Promise<void> {
     const code = await requestParsed(this.#endpoint, "eth_getCode", [address, this.#tag], bytesOfNode);
-    if (code !== "0x") this.codes.set(keccak256(code), code);
+    if (code !== "0x") this.codes.set(keccakOf(code), code);
   }
 
   /** @throws RpcError if the endpoint refuses few slots, too */

@@ -3,8 +3,8 @@
  * in one block, approves and sells in the next. The router is `sale-probe.sol` at an empty address, which trades with the
  * pools of the route themselves. Where a node simulates single calls only, a contract takes the place of the wallet.
  */
-import { keccak256 } from "ethers";
 import { type Address, toAddress } from "../../core/hex.ts";
+import { keccakOf } from "../../core/keccak.ts";
 import type { BlockRef } from "../../events/types.ts";
 import { addressWord, selectorOf, wordOf } from "../../rpc/calls.ts";
 import type { CallResult, ChainReader, SimulatedBlock, SimulatedTransaction } from "../../rpc/port.ts";
@@ -67,7 +67,7 @@ const [LEAST_GAS_MONEY, MORE_GAS_MONEY] = [4n * 10n ** 17n, 5n * 10n ** 17n];
 const BLOCK_SECONDS = 12;
 
 /** The address that a hash of these bytes gives. */
-export const addressFrom = (hex: string): Address => toAddress(`0x${keccak256(hex).slice(26)}`);
+export const addressFrom = (hex: string): Address => toAddress(`0x${keccakOf(hex).slice(26)}`);
 
 /** The accounts of a simulation. A contract can't know the hash of the block that it runs in, so no token foresees them. */
 export function accountsOf({ block, token }: Way): { readonly wallet: Address; readonly router: Address } {
@@ -76,7 +76,7 @@ export function accountsOf({ block, token }: Way): { readonly wallet: Address; r
 }
 
 /** A number that no token foresees, like the accounts. */
-const saltOf = (way: Way): string => keccak256(`${way.block.hash}${accountsOf(way).wallet.slice(2)}`);
+const saltOf = (way: Way): string => keccakOf(`${way.block.hash}${accountsOf(way).wallet.slice(2)}`);
 
 /** The probe's code, with a salt after its end: so the hash of the code is another one for each block and token. */
 const probeCode = (way: Way): string => `0x${SALE_PROBE}${saltOf(way).slice(2)}`;

@@ -3,9 +3,9 @@
  * pools without hooks at the usual fees and spacings, and the usual ones of launchpads. The contract's balance is all pools'
  * together, so a pool's depth is what its positions hold by tick.
  */
-import { keccak256 } from "ethers";
 import { isLaunchHook } from "../../chains/launchpads.ts";
 import { type Address, type Hash, ZERO_ADDRESS } from "../../core/hex.ts";
+import { keccakOf } from "../../core/keccak.ts";
 import { addressWord, wordOf } from "../../rpc/calls.ts";
 import type { Call, CallResult, ChainLog } from "../../rpc/port.ts";
 import type { Pool, PoolId, PoolKey, Reading } from "../market/pools.ts";
@@ -35,7 +35,7 @@ const TIERS = [
 /** Slot of the mapping of pools in the manager's storage (v4-core, StateLibrary). */
 const POOLS_SLOT = wordOf(6);
 
-const hashOf = (...words: string[]): Hash => keccak256(`0x${words.join("")}`) as Hash;
+const hashOf = (...words: string[]): Hash => keccakOf(`0x${words.join("")}`);
 
 /** A pool's id: the hash of its key's five words. */
 const idOf = ({ currency0, fee, spacing, hooks }: PoolKey, currency1: Address): Hash =>

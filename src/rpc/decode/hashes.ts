@@ -2,8 +2,9 @@
  * Roots of receipts from their fields, which tie an archive's answer, or a node's, to a block's hash (Ethereum Yellow Paper,
  * sections 4.3 and 4.3.1; EIP-2718 for typed receipts). Pure.
  */
-import { encodeRlp, keccak256 } from "ethers";
+import { encodeRlp } from "ethers";
 import type { Hash } from "../../core/hex.ts";
+import { keccakOf } from "../../core/keccak.ts";
 import { yieldToEventLoop } from "../../core/turns.ts";
 import { type BlockFields, headerHash, hexData, scalar } from "./header-hash.ts";
 
@@ -60,7 +61,7 @@ export async function receiptsRoot(
   }
   const root = encodeRlp(await node(leaves, 0, { left: AT_ONCE, onNode }));
   onNode(root);
-  return keccak256(root) as Hash;
+  return keccakOf(root);
 }
 
 /** A value and the hex digits of its key. */
@@ -115,5 +116,5 @@ function reference(child: Node, { onNode }: Hashing): Node {
   const encoded = encodeRlp(child);
   if (encoded.length < 66) return child;
   onNode(encoded);
-  return keccak256(encoded);
+  return keccakOf(encoded);
 }

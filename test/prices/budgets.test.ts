@@ -3,6 +3,7 @@
  * factories and tokens made to be costly, and batches.
  */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { inOneBlock } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { contractAt, deploy, placeCode, queue } from "../../scripts/local-chain/contracts.ts";
 import { MAINNET } from "../../scripts/local-chain/mainnet.ts";
@@ -237,11 +238,13 @@ describe("a batch", () => {
     const { anvil } = chain;
     const { abi, deployedBytecode } = await contractArtifact("TestToken");
     const tokens = addresses("a");
-    for (const token of tokens) {
-      await placeCode(anvil, token, deployedBytecode);
-      await queue(anvil, contractAt(anvil, token, abi), "init", ["Poolless", "NONE", 18]);
-    }
-    await anvil.mine();
+    // The head must not move any more when they are asked about.
+    await inOneBlock(anvil, async () => {
+      for (const token of tokens) {
+        await placeCode(anvil, token, deployedBytecode);
+        await queue(anvil, contractAt(anvil, token, abi), "init", ["Poolless", "NONE", 18]);
+      }
+    });
     const proxy = await startRpcProxy(anvil.url);
     const { prices } = await scene(proxy);
     proxy.reset();

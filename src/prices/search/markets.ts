@@ -244,14 +244,17 @@ export class Markets {
       const refusals = await this.#refusalsOf(
         whole.map(({ token }, index) => refused[index] ?? { token, facts: read.facts.get(token) }),
       );
-      return whole.map((subject, index) => {
+      const markets: (Market | Refusal)[] = [];
+      for (const [index, subject] of whole.entries()) {
         const refusal = refusals[index];
-        if (refusal !== undefined) return refusal;
-        const { token } = subject;
-        const market = marketOf(subject);
-        if (wanted[index]!.unlisted === undefined) this.#keep(token, market, clock.monotonic());
-        return market;
-      });
+        if (refusal === undefined && index % QUOTED_AT_ONCE === QUOTED_AT_ONCE - 1) await yieldToEventLoop();
+        const market = refusal ?? marketOf(subject);
+        if (!(market instanceof Refusal) && wanted[index]!.unlisted === undefined) {
+          this.#keep(subject.token, market, clock.monotonic());
+        }
+        markets.push(market);
+      }
+      return markets;
     }
   }
 

@@ -23,8 +23,8 @@ interface BatchesOptions {
 /** Most calls, and most characters of their parameters, in one batch. Providers refuse longer batches. */
 const BATCH_MAX = 100;
 const BATCH_MAX_LENGTH = 1024 * 1024;
-/** Batches that are written in one turn of the event loop. */
-const SENT_AT_ONCE = 8;
+/** Characters of parameters that are written in one turn of the event loop, unless one batch has more. */
+const WRITTEN_AT_ONCE = 128 * 1024;
 /** Logs of a range of at least this many blocks are requested alone, so that no other answer waits for them. */
 const SLOW_BLOCKS = 1_000;
 /**
@@ -131,10 +131,16 @@ export class Batches {
     return batches;
   }
 
-  /** Sends some batches in each turn: writing a large one takes a millisecond or two. */
+  /** Sends the batches, with pauses for the event loop: writing a large one takes some milliseconds. */
   async #sendInTurns(batches: readonly QueuedCall[][]): Promise<void> {
-    for (const [at, batch] of batches.entries()) {
-      if (at > 0 && at % SENT_AT_ONCE === 0) await yieldToEventLoop();
+    let written = 0;
+    for (const batch of batches) {
+      const length = batch.reduce((sum, { payload }) => sum + lengthOf(payload), 0);
+      if (written > 0 && written + length > WRITTEN_AT_ONCE) {
+        await yieldToEventLoop(batch[0]!.owner);
+        written = 0;
+      }
+      written += length;
       void this.#send(batch);
     }
   }

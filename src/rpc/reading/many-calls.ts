@@ -4,6 +4,7 @@
  */
 import type { Clock } from "../../core/clock.ts";
 import { type Address, quantity } from "../../core/hex.ts";
+import { yieldToEventLoop } from "../../core/turns.ts";
 import { selectorOf } from "../calls.ts";
 import type { BlockTag, Call, CallResult, CodeStart, Endpoint } from "../port.ts";
 import { CostlyContracts } from "./costly-contracts.ts";
@@ -30,6 +31,8 @@ const ARB_BLOCK_NUMBER = selectorOf("arbBlockNumber()");
 const APART_GAS = 8_000_000;
 /** Gas of a getter of a contract that may be costly. A proxy of a rebasing token takes a tenth of it. */
 const GETTER_GAS = 300_000;
+/** Calls that are sorted between two turns of the event loop: a millisecond. */
+const SORTED_AT_ONCE = 4_000;
 /** Getters with bounds in one request: below the bound of creation code. */
 const GUARDED_MAX = 150;
 
@@ -69,7 +72,7 @@ export class ManyCalls {
    */
   async on(endpoint: Endpoint, calls: readonly Call[], block: BlockTag, needsCreations = false): Promise<CallResult[]> {
     const tag = block === "latest" ? block : quantity(block);
-    const { groups, nameOf } = this.#grouped(calls);
+    const { groups, nameOf } = await this.#grouped(calls);
     if (needsCreations) this.#creations.assertRunBy(endpoint);
     const results = await Promise.all([...groups].map(([name, own]) => this.#groupOn(endpoint, { name, own, tag })));
     // It has refused them for the first time.
@@ -77,10 +80,16 @@ export class ManyCalls {
     return inOrder(nameOf, new Map([...groups.keys()].map((name, at) => [name, results[at]!])));
   }
 
-  /** Calls that run together, by name: creation code, what runs apart, and all others. */
-  #grouped(calls: readonly Call[]): Grouped {
-    const nameOf = calls.map((one) => this.#groupOf(one));
-    return { nameOf, groups: Map.groupBy(calls, (_, at) => nameOf[at]!) };
+  /** Calls that run together, by name: creation code, what runs apart, and all others. Pauses for the event loop. */
+  async #grouped(calls: readonly Call[]): Promise<Grouped> {
+    const nameOf: string[] = [];
+    const groups = new Map<string, Call[]>();
+    for (const call of calls) {
+      const name = this.#groupOf(call);
+      groups.getOrInsertComputed(name, () => []).push(call);
+      if (nameOf.push(name) % SORTED_AT_ONCE === 0) await yieldToEventLoop();
+    }
+    return { nameOf, groups };
   }
 
   #groupOf({ to, apart, isGetter, isNew }: Call): string {
@@ -167,7 +176,7 @@ export class ManyCalls {
     const number: Call = NITRO_CHAIN_IDS.has(this.#options.chainId)
       ? { to: ARB_SYS, data: ARB_BLOCK_NUMBER, isGetter: true }
       : { to: this.#options.multicall!, data: BLOCK_NUMBER, isGetter: true };
-    const { groups, nameOf } = this.#grouped(calls);
+    const { groups, nameOf } = await this.#grouped(calls);
     const together = groups.get(TOGETHER) ?? [];
     const parts = together.length === 0 ? [[]] : chunked(together, this.#multicall.most - 1);
     const encoded = await encodedParts(parts.map((part) => [number, ...part]));
@@ -193,7 +202,7 @@ export class ManyCalls {
     const ofApart = apart.map(([name], at) => [name, given[encoded.length + at]!.results] as const);
     const results = new Map<string, readonly CallResult[]>([[CREATIONS, created], [TOGETHER, ofParts], ...ofApart]);
     for (const [name, own] of groups) if (name !== CREATIONS) this.#costly.noteLongAnswers(own, results.get(name)!);
-    return { block, results: inOrder(nameOf, results), beside: other };
+    return { block, results: await inOrder(nameOf, results), beside: other };
   }
 
   /** Runs getters with a bound on each at the newest block, and tells its number. Undefined if the node can't. */
@@ -328,9 +337,16 @@ interface Grouped {
 }
 
 /** Puts the results of groups in the calls' order. */
-function inOrder(nameOf: readonly string[], results: ReadonlyMap<string, readonly CallResult[]>): CallResult[] {
+async function inOrder(
+  nameOf: readonly string[],
+  results: ReadonlyMap<string, readonly CallResult[]>,
+): Promise<CallResult[]> {
   const next = new Map([...results].map(([name, own]) => [name, own.values()]));
-  return nameOf.map((name) => next.get(name)!.next().value!);
+  const ordered: CallResult[] = [];
+  for (const name of nameOf) {
+    if (ordered.push(next.get(name)!.next().value!) % SORTED_AT_ONCE === 0) await yieldToEventLoop();
+  }
+  return ordered;
 }
 
 interface CallGroup {

@@ -63,7 +63,7 @@ try {
   await press(page, "Menu");
   await page.waitForSelector("header.open");
   await shoot(page, "phone-overview");
-  await go(page, `/price/eth/${market.demo.address}`, "document.querySelector('.amount')");
+  await go(page, `/price/eth/${market.demo.address}`, "document.querySelector('.curve canvas')");
   await shoot(page, "phone-price");
 } finally {
   await stop();

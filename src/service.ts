@@ -59,6 +59,7 @@ import type { ListedCollection } from "./operators/models.ts";
 import { Questions } from "./operators/questions.ts";
 import { ServiceStatus } from "./operators/status.ts";
 import { TokenFinder } from "./prices/known-tokens.ts";
+import { PricedTokens } from "./prices/priced-tokens.ts";
 import { KeptProofs } from "./proof/kept-proofs.ts";
 import { RunThread } from "./proof/run-thread.ts";
 import { Channel } from "./push/channel.ts";
@@ -516,7 +517,10 @@ const READ_AGAIN_MS = 3_000;
 
 /** What the routes may ask of chains and collections. */
 function answersOf({ log, clock, lists, tokenLists, metadata, lifecycle, runtimes }: Assembly, isReader: boolean) {
-  const finder = new TokenFinder({ chains: [...runtimes.values()].map(({ chain }) => chain), lists: tokenLists });
+  const chains = [...runtimes.values()].map(({ chain }) => chain);
+  const finder = new TokenFinder({ chains, lists: tokenLists });
+  const priced = new PricedTokens({ log, chains });
+  lifecycle.onStop("priced tokens", () => priced.close());
   /** What acts on a change in this process. On the changes of a reader, another process acts. */
   const indexingOf = (chainId: number) => (isReader ? undefined : runtimes.get(chainId)?.indexing);
   tokenLists.onChange(() => finder.index());
@@ -528,6 +532,7 @@ function answersOf({ log, clock, lists, tokenLists, metadata, lifecycle, runtime
   const beginning = new SingleFlight<string, Awaited<ReturnType<typeof beginAnew>>>();
   return {
     tokenIndex: () => finder.index(),
+    pricedTokens: (text: string, limit: number) => priced.find(text, limit),
     estimate: (chainId: number, address: Address) => runtimes.get(chainId)?.estimate(address),
     nftChain: ({ chainId }: Chain) => runtimes.get(chainId),
     preview: (hash: Hash, size: number) => metadata.preview(hash, size),

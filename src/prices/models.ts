@@ -266,8 +266,8 @@ export const SeriesPoint = Type.Object({
 export const KnownToken = Type.Object({
   chain: text("Name of the chain"),
   address: address("The token"),
-  symbol: text("Symbol, as the chain's entry or the operator's list has it"),
-  name: nullableText("Name, as the operator's list has it; null if no list names the token"),
+  symbol: text("Symbol, as the chain's entry, the operator's list or the token itself has it"),
+  name: nullableText("Name, as the operator's list or the token itself has it; null if neither names it"),
 });
 
 /** Blocks at which nobody read a price. */

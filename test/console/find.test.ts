@@ -67,6 +67,20 @@ const search = async (page: Page, text: string) => {
   await page.keyboard.press("Enter");
 };
 
+test("the search finds a token that was priced here and is on no list", async () => {
+  const { address } = world.market.demo;
+  const found = async () => (await world.service.get("/api/tokens?text=demo t")).body.result;
+  expect(await found()).toEqual([]);
+  await world.service.get(`/api/v2/erc20/${address}/price`);
+  const token = { chain: "eth", address, symbol: "DEMO", name: "Demo Token" };
+  await eventually("its price is in the log", async () => ((await found()).length > 0 ? true : undefined));
+  expect(await found()).toEqual([token]);
+  expect((await world.service.get(`/api/tokens?text=${address}`)).body.result).toEqual([token]);
+  const page = await open("/", TEST_KEY);
+  await search(page, "demo t");
+  await shows(page, "Demo Token", "[aria-label='ERC-20 tokens']");
+});
+
 test("a token of thousands is two actions away, also by a huge or a hexadecimal id", async () => {
   const page = await open(placeOf(large));
   await page.waitForSelector("#token-id");
@@ -129,13 +143,6 @@ test("the search takes links of markets and explorers, a chain with an address, 
   await shows(page, /An ERC-20 token: [^(]+\(DEMO\), at/, "main ul");
   await search(page, "https://opensea.io/collection/large");
   await shows(page, "Large", "table");
-});
-
-test("the search finds a token that was priced here and is on no list", async () => {
-  const page = await open(`/price/eth/${world.market.demo.address}`);
-  await shows(page, "Demo Token", "h1");
-  await search(page, "demo t");
-  await shows(page, "Demo Token", "[aria-label='ERC-20 tokens']");
 });
 
 test("a key of scope read gets a list of collections, which a text narrows", async () => {

@@ -68,6 +68,8 @@ export interface PriceDeps extends ChainDeps {
   ): { readonly possibleSpam: boolean; readonly verifiedContract: boolean };
   /** The index of the known ERC-20 tokens of enabled chains. */
   tokenIndex(): Promise<TokenIndex>;
+  /** Tokens of enabled chains that were priced here. @param text in lower case */
+  pricedTokens(text: string, limit: number): Promise<readonly KnownToken[]>;
 }
 
 /** The block of a price, for its headers. */
@@ -266,7 +268,7 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
     scope: "read",
     id: "findErc20Tokens",
     summary:
-      "ERC-20 tokens whose address, symbol or name has a text: well-known ones, and those of the operator's lists",
+      "ERC-20 tokens whose address, symbol or name has a text: well-known ones, those of the operator's lists, and those priced here",
     tag: "Token",
     query: {
       text: anyText({
@@ -278,14 +280,17 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
     answer: named("KnownTokenList", Type.Object({ result: Type.Array(named("KnownToken", KnownToken)) })),
     example: { result: [{ chain: "eth", address: TOKEN_ADDRESS, symbol: "UNI", name: "Uniswap" }] },
     errors: [400],
-    handle: async ({ query, requester }, { tokenIndex, explorer }) => {
-      const wanted = query.text?.trim().toLowerCase().slice(0, 100) ?? "";
-      const search = (await tokenIndex()).search(wanted, query.limit);
+    handle: async ({ query: { text, limit }, requester }, { tokenIndex, pricedTokens, explorer }) => {
+      const wanted = text?.trim().toLowerCase().slice(0, 100) ?? "";
+      const search = (await tokenIndex()).search(wanted, limit);
       // Nearly every search ends in its first slice, and then waits for no other reading.
       const { done, value } = search.next();
-      if (done === true) return { body: { result: value } };
-      const result = await explorer.memory.run(requester, () => runInSlices(search));
-      return { body: { result } };
+      const listed = done === true ? value : await explorer.memory.run(requester, () => runInSlices(search));
+      if (listed.length === limit) return { body: { result: listed } };
+      const isListed = ({ chain, address }: KnownToken) =>
+        listed.some((one) => one.chain === chain && one.address === address);
+      const priced = await pricedTokens(wanted, limit);
+      return { body: { result: [...listed, ...priced.filter((one) => !isListed(one))].slice(0, limit) } };
     },
   }),
 ];

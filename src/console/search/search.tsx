@@ -9,7 +9,6 @@ import { KnownCollections } from "../parts/collection-table.tsx";
 import { plain } from "../parts/format.ts";
 import { Panel, StatusLine } from "../parts/parts.tsx";
 import { QueryView } from "../parts/query-view.tsx";
-import { seenTokens } from "../price/seen-tokens.ts";
 import { KnownTokenTable } from "../price/tokens.tsx";
 import { linkTo } from "../state/place.ts";
 import { useQuery } from "../state/query.ts";
@@ -45,20 +44,12 @@ export function SearchScreen({ text }: { readonly text: string }) {
       </Panel>
       <Panel title="ERC-20 tokens">
         <QueryView of={tokens} loading="Looking among the known tokens…">
-          {(rows) => <KnownTokenTable rows={[...pricedHere(query, rows), ...rows]} />}
+          {(rows) => <KnownTokenTable rows={rows} />}
         </QueryView>
       </Panel>
     </>
   );
 }
-
-/** The tokens with a text whose prices this browser showed, and that are not among the well-known ones. */
-const pricedHere = (text: string, known: readonly { readonly chain: string; readonly address: string }[]) =>
-  seenTokens().filter(
-    (token) =>
-      [token.address, token.symbol, token.name ?? ""].some((part) => part.toLowerCase().includes(text.toLowerCase())) &&
-      !known.some(({ chain, address }) => chain === token.chain && address === token.address),
-  );
 
 /** The chains to ask about an address without a question, and the others. */
 interface ChainsToAsk {

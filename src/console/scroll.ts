@@ -43,14 +43,14 @@ export function useScrollMemory(path: string): void {
     const note = () => wanted === undefined && heights.set(entry, scrollY);
     const observer = new ResizeObserver(restore);
     observer.observe(document.body);
-    addEventListener("popstate", enter);
-    addEventListener("scroll", note, { passive: true });
-    for (const input of INPUTS) addEventListener(input, letGo, { passive: true });
+    const ended = new AbortController();
+    const options = { passive: true, signal: ended.signal };
+    addEventListener("popstate", enter, options);
+    addEventListener("scroll", note, options);
+    for (const input of INPUTS) addEventListener(input, letGo, options);
     return () => {
       observer.disconnect();
-      removeEventListener("popstate", enter);
-      removeEventListener("scroll", note);
-      for (const input of INPUTS) removeEventListener(input, letGo);
+      ended.abort();
     };
   }, []);
   useLayoutEffect(() => {

@@ -40,6 +40,12 @@ const RECORDER = `
     new MutationObserver(note).observe(document.body, { childList: true, subtree: true, characterData: true }));
 `;
 
+/** Has the page's messages to the socket leave so late that all answers over HTTP come first. */
+const LATE_SOCKET = `
+  const tell = WebSocket.prototype.send;
+  WebSocket.prototype.send = function (message) { setTimeout(() => tell.call(this, message), ${4 * LATENCY_MS}); };
+`;
+
 interface ShownLine {
   readonly text: string;
   /** Paths of the answers before it. */
@@ -88,14 +94,21 @@ const READERS: readonly ScreenCase[] = [
   { place: "/search/drawn", heading: /^Search: drawn/, words: /Known collections[\s\S]*Drawn/ },
 ];
 
+/** The screens that hear the socket, and an address that nobody asked for before. */
+const socketScreens = (of: ScreenWorld): readonly ScreenCase[] => [
+  ...screens(of).filter(({ place }) => place.startsWith("/nft/eth/0x") && !/\?|\/\d+$/.test(place)),
+  { place: `/nft/eth/0x${"56".repeat(20)}`, heading: /^Wallet 0x5656…5656/, words: /holds nothing/ },
+];
+
 test.each([
-  ["operate", OPERATOR_KEY, screens],
-  ["read", TEST_KEY, () => READERS],
+  ["a key of scope operate", OPERATOR_KEY, RECORDER, screens],
+  ["a key of scope read", TEST_KEY, RECORDER, () => READERS],
+  ["a late socket", OPERATOR_KEY, LATE_SOCKET + RECORDER, socketScreens],
 ] as const)(
-  "states no fact before its answer, and takes none back, with a key of scope %s",
-  async (_, key, cases) => {
+  "states no fact before its answer, and takes none back, with %s",
+  async (_, key, script, cases) => {
     const { page } = await openConsole(browser, "/nowhere", { root: world.root, key });
-    await page.evaluateOnNewDocument(RECORDER);
+    await page.evaluateOnNewDocument(script);
     await page.emulateNetworkConditions({ offline: false, download: -1, upload: -1, latency: LATENCY_MS });
     const faults: unknown[] = [];
     // A page that does not exist asks nothing.

@@ -60,7 +60,7 @@ export async function startScreens(): Promise<ScreenWorld> {
 /** The screens for a key of scope operate. */
 export function screens({ market, drawn, badges, multi, feed }: ScreenWorld): ScreenCase[] {
   const nft = `/nft/eth/${drawn.address}`;
-  const nowhere = `0x${"12".repeat(20)}`;
+  const [nowhere, newcomer] = ["12", "34"].map((byte) => `0x${byte.repeat(20)}`);
   return [
     { place: "/", heading: /^Overview/, words: /Chains[\s\S]*Drawn/ },
     { place: nft, heading: /^Drawn/, words: /40 tokens at block/ },
@@ -110,6 +110,8 @@ export function screens({ market, drawn, badges, multi, feed }: ScreenWorld): Sc
       heading: /^Wallet 0x1212…1212/,
       words: /A wallet: an account without code[\s\S]*holds nothing/,
     },
+    // Nobody asked for this one before.
+    { place: `/nft/eth/${newcomer}`, heading: /^Wallet 0x3434…3434/, words: /holds nothing/ },
     { place: "/nft/eth/0x12", heading: /^This page does not exist/, words: /0x12 is no address/ },
   ];
 }

@@ -10,11 +10,12 @@ import type { CollectionState } from "./collection-state.ts";
 import type { Happening } from "./progress.ts";
 import { Transfers } from "./transfers.tsx";
 
-interface ActivityOptions extends Pick<CollectionState, "happenings" | "metadata" | "details"> {
-  readonly at: CollectionAt;
-}
-
-export function ActivityPanel({ at, happenings, metadata, details }: ActivityOptions) {
+export function ActivityPanel({
+  at,
+  happenings,
+  metadata,
+  details,
+}: Pick<CollectionState, "happenings" | "metadata" | "details"> & { readonly at: CollectionAt }) {
   return (
     <>
       <MetadataHealth {...{ ...at, metadata, details }} />

@@ -1,5 +1,5 @@
 /** What is known of a collection while its screen is open: its newest page, its progress, and what happened. */
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { AsOf, Client, CollectionDetails, MetadataMessage, NftPage } from "../../client/index.ts";
 import { detailsOf } from "../state/details.ts";
 import { useMessages } from "../state/messages.ts";
@@ -132,20 +132,13 @@ function useThrottled(ms: number, run: () => void): () => void {
   const newest = useRef(run);
   newest.current = run;
   const waiting = useRef<ReturnType<typeof setTimeout>>(undefined);
-  const isDue = useRef(false);
-  const move = useCallback(() => {
-    if (waiting.current !== undefined) {
-      isDue.current = true;
-      return;
-    }
-    newest.current();
-    waiting.current = setTimeout(() => {
-      waiting.current = undefined;
-      if (!isDue.current) return;
-      isDue.current = false;
-      move();
-    }, ms);
-  }, [ms]);
+  const dueAt = useRef(0);
   useEffect(() => () => clearTimeout(waiting.current), []);
-  return move;
+  return () => {
+    waiting.current ??= setTimeout(() => {
+      waiting.current = undefined;
+      dueAt.current = performance.now() + ms;
+      newest.current();
+    }, dueAt.current - performance.now());
+  };
 }

@@ -14,6 +14,7 @@ import { AboutCollection, CollectionHeading } from "./collection-heading.tsx";
 import { type CollectionState, useCollection } from "./collection-state.ts";
 import { CollectionViews } from "./collection-views.tsx";
 import { InDoubt, Unready } from "./indexing.tsx";
+import { isBeingRead } from "./progress.ts";
 
 export function CollectionScreen({ chain, address }: Where) {
   const state = useCollection({ chain, address });
@@ -22,6 +23,7 @@ export function CollectionScreen({ chain, address }: Where) {
   const error = found.kind === "loading" ? undefined : found.error;
   const code = error instanceof ServiceError ? error.code : progress.failure?.code;
   const isWallet = code === "not_a_contract";
+  const isKnown = head !== undefined && (isReady || isBeingRead(progress) || progress.failure !== undefined);
   return (
     <>
       <CollectionHeading
@@ -32,12 +34,12 @@ export function CollectionScreen({ chain, address }: Where) {
         flags={details?.flags}
       />
       {details === undefined ? null : <AboutCollection {...details} />}
-      {head === undefined || isWallet ? null : (
+      {isKnown && !isWallet ? (
         <details class="actions">
           <summary>Actions</summary>
           <CollectionActions {...{ chain, address }} onRemove={state.remove} />
         </details>
-      )}
+      ) : null}
       <ChainNotice chain={chain} />
       {progress.inDoubt === undefined ? null : <InDoubt {...progress.inDoubt} />}
       {error === undefined || isWallet ? null : <Failure error={error} />}

@@ -111,11 +111,7 @@ function Traits({ at, filter, onFilter }: FilterOptions) {
   );
 }
 
-interface ValuesOptions extends Trait {
-  readonly onChoose: (value: string) => void;
-}
-
-const TraitValues = ({ type, values, distinct, onChoose }: ValuesOptions) => (
+const TraitValues = ({ type, values, distinct, onChoose }: Trait & { readonly onChoose: (value: string) => void }) => (
   <details>
     <summary>
       {plain(type, 40)} <small>{whole(distinct)} values</small>

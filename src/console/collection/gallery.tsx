@@ -46,12 +46,11 @@ function useView() {
     // What is above the grid grows and shrinks, too, and moves the grid with it.
     const observer = new ResizeObserver(read);
     for (const one of [element, document.body]) observer.observe(one);
-    addEventListener("scroll", read, { passive: true });
-    addEventListener("resize", read);
+    const ended = new AbortController();
+    for (const event of ["scroll", "resize"]) addEventListener(event, read, { passive: true, signal: ended.signal });
     return () => {
       observer.disconnect();
-      removeEventListener("scroll", read);
-      removeEventListener("resize", read);
+      ended.abort();
     };
   }, []);
   return { grid, ...view };
@@ -117,12 +116,13 @@ function gridOf(width: number) {
   return { columns, cell, rowHeight: cell + CAPTION + GAP };
 }
 
-interface CardOptions extends CollectionAt {
-  readonly record: NftRecord | undefined;
-  readonly size: number;
-}
-
-function Card({ record, chain, address, block, size }: CardOptions) {
+function Card({
+  record,
+  chain,
+  address,
+  block,
+  size,
+}: CollectionAt & { readonly record: NftRecord | undefined; readonly size: number }) {
   if (record === undefined) return <div class="token waiting" style={{ height: `${size}px` }} />;
   const { token_id: id, owner_of: owner } = record;
   const name = givenName(record);

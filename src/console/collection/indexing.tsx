@@ -5,7 +5,7 @@ import { Bar, StatusLine } from "../parts/parts.tsx";
 import type { Where } from "../state/place.ts";
 import { useSession } from "../state/session.ts";
 import type { CollectionState } from "./collection-state.ts";
-import type { ShownProgress } from "./progress.ts";
+import { isBeingRead, type ShownProgress } from "./progress.ts";
 
 type UnreadyOptions = Where & Pick<CollectionState, "progress" | "found">;
 
@@ -15,7 +15,7 @@ export function Unready({ chain, address, progress, found }: UnreadyOptions) {
   // The page tells the error already.
   if (found.kind === "failed" || found.kind === "absent") return null;
   if (failure === undefined) {
-    if (hasFigures(progress)) return <ProgressPanel progress={progress} />;
+    if (isBeingRead(progress)) return <ProgressPanel progress={progress} />;
     return <StatusLine>Asking the chain what is at this address…</StatusLine>;
   }
   const reason = plain(failure.reason, 300);
@@ -29,10 +29,6 @@ export function Unready({ chain, address, progress, found }: UnreadyOptions) {
     </p>
   );
 }
-
-/** True once something tells that the contract's history is being read. Until then nothing is known of the address. */
-const hasFigures = ({ transfers, percent, reason, isReset }: ShownProgress): boolean =>
-  transfers !== null || (percent ?? 0) > 0 || reason !== undefined || isReset;
 
 /** What can't be known of the collection, and from which block on. */
 export function InDoubt({ block, reason }: NonNullable<ShownProgress["inDoubt"]>) {

@@ -29,6 +29,10 @@ export const NO_PROGRESS: ShownProgress = {
   inDoubt: undefined,
 };
 
+/** True once a message tells that the contract's history is being read. Until then nothing is known of the address. */
+export const isBeingRead = ({ transfers, percent, reason, isReset }: ShownProgress): boolean =>
+  transfers !== null || (percent ?? 0) > 0 || reason !== undefined || isReset;
+
 /** True if the newest page may be out of date. */
 export function isNews(message: FeedMessage): boolean {
   if (message.type === "status") return message.status !== "SYNCED" || message.gap === true;

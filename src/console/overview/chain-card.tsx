@@ -5,12 +5,13 @@ import { CHAIN_WORDS, ENDPOINT_WORDS } from "../../status-words.ts";
 import { ago, bytes, clock, plain, short, whole } from "../parts/format.ts";
 import { TroubleWords } from "../parts/notice.tsx";
 
-interface ChainOptions {
+export function ChainCard({
+  chain,
+  status: { leases, instance },
+}: {
   readonly chain: ChainStatus;
   readonly status: ServiceStatus;
-}
-
-export function ChainCard({ chain, status: { leases, instance } }: ChainOptions) {
+}) {
   const { name, chainId, head, finalized, settled, inDoubt, state, since, endpoints } = chain;
   const leader = leases.find(({ what }) => what === `follow/${chainId}`);
   const trouble = troubleOfReport(chain);

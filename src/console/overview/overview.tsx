@@ -49,11 +49,7 @@ export function OverviewScreen({ offers }: { readonly offers: readonly string[] 
   );
 }
 
-interface OverviewOptions extends OverviewAnswers {
-  readonly offers: readonly string[];
-}
-
-function Overview({ status, busy, failing, offers }: OverviewOptions) {
+function Overview({ status, busy, failing, offers }: OverviewAnswers & { readonly offers: readonly string[] }) {
   const [text, setText] = useState("");
   const { not_a_contract: _, ...counts } = status.collections;
   const isEmpty = Object.values(counts).every((count) => count === 0);

@@ -4,13 +4,8 @@ import { lineOf } from "../state/requests.ts";
 import { useSession } from "../state/session.ts";
 import { useWatched } from "../state/watched.ts";
 
-interface ShellOptions {
-  readonly title: string;
-  readonly lines: readonly string[];
-}
-
 /** Lines for a shell, closed at first. */
-export const Shell = ({ title, lines }: ShellOptions) => (
+export const Shell = ({ title, lines }: { readonly title: string; readonly lines: readonly string[] }) => (
   <details class="curl">
     <summary>{title}</summary>
     <pre>{lines.join("\n")}</pre>

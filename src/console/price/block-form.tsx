@@ -5,13 +5,13 @@ import { Field } from "../parts/fields.tsx";
 import type { Where } from "../state/place.ts";
 import { useSession } from "../state/session.ts";
 
-interface BlockFormOptions extends Where {
-  readonly block: number | undefined;
-  readonly onBlock: (block: number | undefined) => void;
-}
-
 /** The choice of the block, by its number or by a time. */
-export function BlockForm({ chain, address, block, onBlock }: BlockFormOptions) {
+export function BlockForm({
+  chain,
+  address,
+  block,
+  onBlock,
+}: Where & { readonly block: number | undefined; readonly onBlock: (block: number | undefined) => void }) {
   const { client } = useSession();
   const [text, setText] = useState(block?.toString() ?? "");
   const show = async () => {

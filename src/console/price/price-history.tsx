@@ -104,7 +104,11 @@ function withGaps({ result, gaps = [] }: PriceSeries): readonly CurvePoint[] {
   });
 }
 
-const PointTable = ({ points, chain, onBlock }: Pick<HistoryOptions, "chain" | "onBlock"> & PointRows) => (
+const PointTable = ({
+  points,
+  chain,
+  onBlock,
+}: Pick<HistoryOptions, "chain" | "onBlock"> & { readonly points: readonly SeriesPoint[] }) => (
   <Table
     label="Prices"
     columns={[
@@ -125,7 +129,3 @@ const PointTable = ({ points, chain, onBlock }: Pick<HistoryOptions, "chain" | "
     none={null}
   />
 );
-
-interface PointRows {
-  readonly points: readonly SeriesPoint[];
-}

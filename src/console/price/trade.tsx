@@ -10,12 +10,8 @@ import { useSession } from "../state/session.ts";
 /** The size of the trade that is shown, in US dollars. */
 const TRADE_USD = 1_000;
 
-interface TradeOptions extends Where {
-  readonly block: number | undefined;
-}
-
 /** What a holder would get. Asked for apart, because it takes the service more requests than the price. */
-export function TradePanel({ chain, address, block }: TradeOptions) {
+export function TradePanel({ chain, address, block }: Where & { readonly block: number | undefined }) {
   const { client } = useSession();
   const query = { chain, include: ["depth"], size_usd: TRADE_USD, to_block: block };
   const trade = useQuery(["trade", chain, address, block], (signal) => client.price(address, { ...query, signal }));

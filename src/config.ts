@@ -12,7 +12,8 @@ import { sqlitePath } from "./core/files.ts";
 import { nearestWord } from "./core/format.ts";
 import { parseGateway, parseSecretHeader } from "./core/gateway.ts";
 import type { LogFormat, LogLevel } from "./core/logger.ts";
-import { directHosts, type Proxies } from "./core/proxies.ts";
+import { directHosts, type Proxies, proxyFor } from "./core/proxies.ts";
+import { keySecretsOf, parseBlobUrl, type S3Place } from "./core/s3-place.ts";
 import {
   keysInUrl,
   parameterSecrets,
@@ -128,6 +129,8 @@ export interface Config {
   /** Keys of `API_KEYS` and `OPERATOR_KEYS`, with the SHA-256 of each in hex. If empty, a key is made at first start. */
   readonly apiKeys: readonly { readonly name: string; readonly scope: "read" | "operate"; readonly hash: string }[];
   readonly eventLogUrl: string;
+  /** The store of the log's blobs; undefined to keep them in the log's own table. */
+  readonly blobs: S3Place | undefined;
   /** Connections to a PostgreSQL server, if the operator set them. */
   readonly pgPool: number | undefined;
   readonly chains: readonly ChainConfig[];
@@ -331,6 +334,45 @@ function readEventLogUrl(env: EnvironmentReader): string {
   return text;
 }
 
+/** A region is part of the name of Amazon's endpoint. */
+const REGION = /^[a-z0-9-]{2,40}$/;
+
+/** The store of blobs. Its keys are asked for only if `BLOB_URL` names it: the machine may have them for other programs. */
+function readBlobStore(env: EnvironmentReader, proxies: Proxies): S3Place | undefined {
+  const given = env.text("BLOB_URL");
+  const [text, region] = [env.text("S3_ENDPOINT"), env.text("AWS_REGION") ?? "us-east-1"];
+  const [accessKeyId, secretAccessKey] = [env.text("AWS_ACCESS_KEY_ID"), env.text("AWS_SECRET_ACCESS_KEY")];
+  const sessionToken = env.text("AWS_SESSION_TOKEN");
+  if (given === undefined) return undefined;
+  const place = parseBlobUrl(given);
+  if (place === undefined) {
+    return env.wrong(
+      "BLOB_URL",
+      "must be s3://<bucket>/<prefix>; the endpoint and the keys are variables of their own",
+    );
+  }
+  if (!REGION.test(region)) return env.wrong("AWS_REGION", "must be the name of a region, such as us-east-1");
+  const url = URL.parse(text ?? `https://s3.${region}.amazonaws.com`);
+  const isEndpoint = url !== null && /^https?:$/.test(url.protocol) && url.search + url.hash + url.username === "";
+  if (!isEndpoint)
+    return env.wrong("S3_ENDPOINT", "must be the http or https URL of an S3 store, without a login or query");
+  if (accessKeyId === undefined) return env.wrong("AWS_ACCESS_KEY_ID", "must be set, because BLOB_URL is");
+  if (secretAccessKey === undefined) return env.wrong("AWS_SECRET_ACCESS_KEY", "must be set, because BLOB_URL is");
+  const endpoint = url.href.replace(/\/+$/, "");
+  return { ...place, endpoint, region, accessKeyId, secretAccessKey, sessionToken, proxy: proxyFor(proxies, endpoint) };
+}
+
+/**
+ * The same store with another bucket and prefix, for commands that name two. @throws ConfigError
+ * @param url `s3://<bucket>/<prefix>`
+ */
+export function blobStoreAt(environment: Environment, url: string): S3Place {
+  const env = new EnvironmentReader({ ...environment, BLOB_URL: url });
+  const place = readBlobStore(env, readProxies(env));
+  if (place === undefined || env.problems.length > 0) throw new ConfigError(env.problems);
+  return place;
+}
+
 /** Public gateways of independent operators. */
 const IPFS_GATEWAYS = ["https://ipfs.io", "https://dweb.link", "https://gateway.pinata.cloud"];
 /** The fallback gateways of ar.io's own client (github.com/ar-io/wayfinder). */
@@ -490,6 +532,7 @@ export function readConfig(environment: Environment): Config {
   const env = new EnvironmentReader(environment);
   const replaced = addOperatorsChains(env);
   const eventLogUrl = readEventLogUrl(env);
+  const proxies = readProxies(env);
   const metadataAllowPrivate = env.choice("METADATA_ALLOW_PRIVATE", ["true", "false"], "false") === "true";
   const config: Omit<Config, "warnings" | "variables"> = {
     host: env.matching("HOST", HOST_PATTERN, "be a host name or an IP address") ?? "127.0.0.1",
@@ -497,6 +540,7 @@ export function readConfig(environment: Environment): Config {
     publicUrl: readPublicUrl(env),
     apiKeys: [...readApiKeys(env, "API_KEYS", "read"), ...readApiKeys(env, "OPERATOR_KEYS", "operate")],
     eventLogUrl,
+    blobs: readBlobStore(env, proxies),
     pgPool: env.text("PG_POOL") === undefined ? undefined : env.integer("PG_POOL", 2, 2, 100),
     chains: readChains(env, environment),
     cursorSecret: env.matching("CURSOR_SECRET", /^.{16}/s, "have at least 16 characters"),
@@ -531,7 +575,7 @@ export function readConfig(environment: Environment): Config {
     hasExplorerLinks: env.choice("EXPLORER_LINKS", ["on", "off"], "on") === "on",
     logRequests: env.choice("LOG_REQUESTS", ["true", "false"], "false") === "true",
     metricsKey: env.matching("METRICS_KEY", KEY_PATTERN, "match [A-Za-z0-9._~-]{8,128}"),
-    proxies: readProxies(env),
+    proxies,
   };
   if (env.problems.length > 0) throw new ConfigError([...env.problems, ...env.faultsOfFiles()]);
   return Object.freeze({ ...config, warnings: [...replaced, ...env.nearMisses()], variables: env.set() });
@@ -539,7 +583,8 @@ export function readConfig(environment: Environment): Config {
 
 /** All secrets of the environment, for the log. Hosts and short parts of paths are none: its lines name chains and hosts. */
 export function secretsIn(config: Config): Secrets {
-  const { chains, ipfsGateways, arweaveGateways, tokenLists, proxies, eventLogUrl, metricsKey, cursorSecret } = config;
+  const { chains, ipfsGateways, arweaveGateways, tokenLists, proxies, eventLogUrl } = config;
+  const { blobs, metricsKey, cursorSecret } = config;
   const archives = chains.flatMap((chain) => (chain.archives.isGiven ? chain.archives : []));
   const gateways = [...ipfsGateways, ...arweaveGateways].flatMap((text) => parseGateway(text) ?? []);
   const urls = [
@@ -557,6 +602,7 @@ export function secretsIn(config: Config): Secrets {
     ...gateways.flatMap(({ query }) => parameterSecrets(query)).filter((text) => text.length >= MIN_NEAR_LENGTH),
     ...[proxies.http, proxies.https].flatMap((url) => (url === undefined ? [] : secretsOfLogin(url))),
     ...(sqlitePath(eventLogUrl) === undefined ? secretsOfPassword(eventLogUrl) : []),
+    ...(blobs === undefined ? [] : keySecretsOf(blobs)),
     ...[metricsKey, cursorSecret].flatMap((text) => text ?? []),
   ]);
 }

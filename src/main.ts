@@ -11,6 +11,7 @@ import { AppError, messageOf } from "./core/errors.ts";
 import { printableLines } from "./core/format.ts";
 import { createLogger, prettyLines } from "./core/logger.ts";
 import { PROXY_VARIABLES } from "./core/proxies.ts";
+import { blobUrlOf } from "./core/s3-place.ts";
 import type { Service } from "./service.ts";
 
 /** Signals closer together than this count as one. */
@@ -124,13 +125,14 @@ else {
 /** Says what runs here, and which endpoints answer. */
 async function introduce(
   service: Service,
-  { eventLogUrl, proxies: { http, https } }: Config,
+  { eventLogUrl, blobs, proxies: { http, https } }: Config,
   tell: (line: string) => void,
 ): Promise<void> {
   for (const proxy of new Set([http ?? [], https ?? []].flat())) {
     tell(`outgoing requests go through the proxy at ${new URL(proxy).host}`);
   }
-  tell(`version ${packageFacts.version}, event log on ${eventLogUrl.split(":")[0]}`);
+  const store = blobs === undefined ? "" : `, metadata and pictures in ${blobUrlOf(blobs)}`;
+  tell(`version ${packageFacts.version}, event log on ${eventLogUrl.split(":")[0]}${store}`);
   try {
     for (const line of await service.probe()) tell(line);
   } catch (error) {

@@ -7,6 +7,7 @@ import type { Clock } from "./core/clock.ts";
 import type { Logger } from "./core/logger.ts";
 import type { Metrics } from "./core/metrics.ts";
 import type { LogStatus } from "./log/event-log.ts";
+import type { BlobOutcome } from "./log/stored-blobs.ts";
 import type { HotCollections } from "./nft/collections/hot-collections.ts";
 import type { MetadataObserver } from "./nft/metadata/metadata.ts";
 import type { Bills } from "./operators/bills.ts";
@@ -113,6 +114,12 @@ export function watchOf(metrics: Metrics, chain: Chain): LogReaderObserver {
     settled: (by) => metrics.doubtfulBlocks.inc({ ...labels, by }),
   };
 }
+
+/** Counts requests to the store of blobs. */
+export const blobObserver =
+  (metrics: Metrics) =>
+  (outcome: BlobOutcome): void =>
+    metrics.blobRequests.inc({ outcome });
 
 /** Counts the outcomes of the metadata workers. */
 export function metadataObserver(metrics: Metrics): MetadataObserver {

@@ -50,7 +50,15 @@ import { countEntries } from "./nft/ledger/listing.ts";
 import { Metadata } from "./nft/metadata/metadata.ts";
 import { requestRefresh, resyncs } from "./nft/metadata/refresh-request.ts";
 import { type Wire, wireWith } from "./nft/metadata/resolve/wire.ts";
-import { EndpointLog, leaseObserver, measureLog, measureOperations, metadataObserver, observe } from "./observers.ts";
+import {
+  blobObserver,
+  EndpointLog,
+  leaseObserver,
+  measureLog,
+  measureOperations,
+  metadataObserver,
+  observe,
+} from "./observers.ts";
 import { readOperatorFiles } from "./operator-files.ts";
 import { Bills } from "./operators/bills.ts";
 import { Catalogue } from "./operators/catalogue.ts";
@@ -314,6 +322,10 @@ async function openParts(
   const log = await (options.openLog ?? openLog)(config.eventLogUrl, clock, logger, {
     connections: config.pgPool,
     onWentBack,
+    blobs: config.blobs,
+    // A reader writes only what its command changes.
+    bindsStore: options.readsChains === undefined,
+    onBlob: blobObserver(metrics),
   });
   lifecycle.onStopLast("event log", () => log.close());
   await assertWhole(log);

@@ -1,7 +1,7 @@
 /** The environment variables: defaults, every key, and one report of all errors. */
 import { describe, expect, test } from "bun:test";
 import { CHAINS } from "../src/chains/chains.ts";
-import { type Config, ConfigError, readConfig } from "../src/config.ts";
+import { type Config, ConfigError, readConfig, secretsIn } from "../src/config.ts";
 import { parseGateway } from "../src/core/gateway.ts";
 import { spawnService, startServiceProcess } from "./support/process.ts";
 import { temporaryLogUrl } from "./support/service.ts";
@@ -54,6 +54,34 @@ describe("the environment", () => {
       ["bsc testnet", 1, 32, false],
     ]);
     expect(readConfig({ RPC_URL_POLYGON: "off" }).chains.map(({ chain }) => chain.name)).not.toContain("polygon");
+  });
+
+  test("reads the store of blobs, and names what is missing or wrong without its value", () => {
+    const keys = { AWS_ACCESS_KEY_ID: "AKIAEXAMPLE0123456789", AWS_SECRET_ACCESS_KEY: "secret/with+signs0123456789" };
+    expect(readConfig(keys).blobs).toBeUndefined();
+    const config = readConfig({ ...keys, BLOB_URL: "s3://blobs-of-mine/evm/main", AWS_REGION: "eu-central-1" });
+    expect(config.blobs).toMatchObject({
+      ...{ bucket: "blobs-of-mine", prefix: "evm/main/", region: "eu-central-1" },
+      endpoint: "https://s3.eu-central-1.amazonaws.com",
+    });
+    expect(secretsIn(config).redact(`refused: ${encodeURIComponent(keys.AWS_SECRET_ACCESS_KEY)}`)).toBe(
+      "refused: [redacted]",
+    );
+    expect(problemsOf({ BLOB_URL: "s3://blobs/x" })).toEqual(["AWS_ACCESS_KEY_ID: must be set, because BLOB_URL is"]);
+    for (const url of [
+      "s3://",
+      "s3://UPPER/x",
+      "s3://blobs/../x",
+      "https://blobs.example/x",
+      "s3://key:secret@blobs/x",
+    ])
+      expect(problemsOf({ ...keys, BLOB_URL: url })).toEqual([
+        "BLOB_URL: must be s3://<bucket>/<prefix>; the endpoint and the keys are variables of their own",
+      ]);
+    const wrong = { ...keys, BLOB_URL: "s3://blobs/x", S3_ENDPOINT: "https://user:password@store.example" };
+    expect(problemsOf(wrong)).toEqual([
+      "S3_ENDPOINT: must be the http or https URL of an S3 store, without a login or query",
+    ]);
   });
 
   test("keeps snapshots beside a SQLite log, in the data folder with PostgreSQL, in a given folder, or nowhere", () => {

@@ -115,7 +115,8 @@ export async function openCommandLog(config: Config, mayCreate = false): Promise
     throw new CommandError(`EVENT_LOG_URL: there is no event log at ${path}; the first start makes it`, UNAVAILABLE);
   }
   try {
-    return await openLog(config.eventLogUrl, systemClock, silentLogger, { connections: config.pgPool });
+    const { pgPool: connections, blobs } = config;
+    return await openLog(config.eventLogUrl, systemClock, silentLogger, { connections, blobs });
   } catch (error) {
     throw new CommandError(logErrorText(error), UNAVAILABLE);
   }
@@ -127,8 +128,8 @@ export function missingLog({ eventLogUrl }: Config): string | undefined {
   return path === undefined || existsSync(path) ? undefined : path;
 }
 
-/** The message of a log's error, which names the variable once. */
+/** The message of a log's error, which names its variable once. */
 function logErrorText(error: unknown): string {
   const text = messageOf(error);
-  return text.includes("EVENT_LOG_URL") ? text : `EVENT_LOG_URL: ${text}`;
+  return /EVENT_LOG_URL|BLOB_URL/.test(text) ? text : `EVENT_LOG_URL: ${text}`;
 }

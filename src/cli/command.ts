@@ -4,6 +4,7 @@ import { type Chain, knownChains, parseChain } from "../chains/chains.ts";
 import type { Config } from "../config.ts";
 import { nearestWord, printable } from "../core/format.ts";
 import { parseAddress } from "../core/hex.ts";
+import type { S3Place } from "../core/s3-place.ts";
 import type { KeyScope } from "../events/types.ts";
 import { CommandError, type NamedContract, type ServiceAccess, USAGE } from "./access.ts";
 
@@ -40,6 +41,8 @@ export interface CommandRun {
   /** The running service, or else one in this process that answers from the log. @throws CommandError */
   open(options?: ReaderOptions): Promise<ServiceAccess>;
   config(): Config;
+  /** The store of a `s3://` URL that an option names, with the endpoint and keys of the environment. @throws ConfigError */
+  blobStoreAt(url: string): S3Place;
 }
 
 export interface Command {

@@ -5,7 +5,7 @@
  */
 
 import { parseArgs } from "node:util";
-import { addChainsOf, ConfigError, proxiesOf, readConfig } from "../config.ts";
+import { addChainsOf, blobStoreAt, ConfigError, proxiesOf, readConfig } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { AppError, messageOf } from "../core/errors.ts";
 import { PROGRAM } from "../core/program.ts";
@@ -135,7 +135,8 @@ async function perform(command: Command, rest: readonly string[], given: RunOpti
   };
   const open: CommandRun["open"] = async (options) => service() ?? openReader({ config, say }, options);
   const beforeExit: CommandRun["beforeExit"] = (close) => interruption.add(close);
-  const run = { words, values, print, say, redraw: redrawer(), signal, beforeExit, service, open, config };
+  const ways = { service, open, config, blobStoreAt: (url: string) => blobStoreAt(environment, url) };
+  const run = { words, values, print, say, redraw: redrawer(), signal, beforeExit, ...ways };
   try {
     return await Promise.race([command.run(run), interruption.ended]);
   } catch (error) {

@@ -11,11 +11,19 @@ const MOST_LINES = 20;
 
 export const copyCommand: Command = {
   name: "copy",
-  usage: "copy <from-url> <to-url> [--with-secrets]",
+  usage: "copy <from-url> <to-url> [--with-secrets] [--from-blobs <url>] [--to-blobs <url>]",
   summary: "Copies a log to another one, of either engine, and compares the two. Called again, it goes on",
   maxWords: 2,
-  options: { "with-secrets": { type: "boolean" } },
-  help: { "--with-secrets": "API keys and the secret that signs cursors, too. By default they stay behind" },
+  options: {
+    "with-secrets": { type: "boolean" },
+    "from-blobs": { type: "string" },
+    "to-blobs": { type: "string" },
+  },
+  help: {
+    "--with-secrets": "API keys and the secret that signs cursors, too. By default they stay behind",
+    "--from-blobs <url>": "Where the first log has its blobs, if BLOB_URL was set: s3://<bucket>/<prefix>",
+    "--to-blobs <url>": "Where the second one gets them. By default into its own table",
+  },
   run: async (run) => {
     const [from, to] = urlsOf(run);
     const withSecrets = run.values["with-secrets"] === true;
@@ -23,7 +31,12 @@ export const copyCommand: Command = {
       const bar = of === undefined || of === 0 ? "" : `${barText(Math.min(100, Math.floor((done / of) * 100)))}  `;
       run.redraw([`${bar}${step}  ${wholeText(done)}`]);
     };
-    const copying = copyLog({ from, to, withSecrets, onProgress, signal: run.signal });
+    const placeOf = (option: "from-blobs" | "to-blobs") => {
+      const url = run.values[option];
+      return typeof url === "string" ? run.blobStoreAt(url) : undefined;
+    };
+    const places = { fromBlobs: placeOf("from-blobs"), toBlobs: placeOf("to-blobs") };
+    const copying = copyLog({ from, to, ...places, withSecrets, onProgress, signal: run.signal });
     // The end of the copy releases its lease.
     run.beforeExit(() => copying);
     const report = await copying;

@@ -6,18 +6,25 @@
 import { systemClock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
 import { silentLogger } from "../core/logger.ts";
+import type { S3Place } from "../core/s3-place.ts";
 import { checksum } from "../events/codec.ts";
+import { assertStore, BLOB_STORE, bindStore, missingStore } from "../log/blob-binding.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { openLog } from "../log/open.ts";
-import { type RawReader, type RawStream, type RawWriter, UNFINISHED_COPY } from "../log/raw-log.ts";
+import { type RawBlobs, type RawReader, type RawStream, type RawWriter, UNFINISHED_COPY } from "../log/raw-log.ts";
 import { openRawPostgres, openRawPostgresWriter } from "../log/raw-postgres.ts";
 import { openRawSqlite, openRawSqliteWriter } from "../log/raw-sqlite.ts";
+import { RawStore } from "../log/raw-store.ts";
 import type { StoredEvent } from "../log/records.ts";
+import { S3Store } from "../log/s3-store.ts";
 import { fromHeadline } from "../nft/collections/headline.ts";
 
 interface CopyOptions {
   readonly from: string;
   readonly to: string;
+  /** The stores of the blobs of both logs; undefined for a log that has them in its own table. */
+  readonly fromBlobs: S3Place | undefined;
+  readonly toBlobs: S3Place | undefined;
   /** True to copy API keys and the secret that signs cursors, too. */
   readonly withSecrets: boolean;
   readonly onProgress: (progress: CopyProgress) => void;
@@ -67,6 +74,8 @@ const LEASE = "copy";
 const LEASE_MS = 5_000;
 const TURN_MS = 20;
 const PAGE = 500;
+/** Settings about the place of one log. */
+const OWN_SETTINGS: readonly string[] = [UNFINISHED_COPY, BLOB_STORE];
 
 /** @throws AppError if the target is in use, or holds other events, or the hashes differ at the end */
 export async function copyLog(options: CopyOptions): Promise<CopyReport> {
@@ -75,17 +84,39 @@ export async function copyLog(options: CopyOptions): Promise<CopyReport> {
   let target: RawWriter | undefined;
   const holder = crypto.randomUUID();
   try {
-    log = await openLog(options.to, systemClock, silentLogger);
+    const from = await sourceStore(source, options.fromBlobs);
+    log = await openLog(options.to, systemClock, silentLogger, { blobs: options.toBlobs });
     await assertUnused(log, holder);
     target = await openRawWriter(options.to);
-    const copy = new Copy({ ...options, source, target, log, holder });
-    return await copy.run();
+    const to = options.toBlobs && new S3Store(options.toBlobs, systemClock);
+    const stores = { sourceBlobs: [source, ...(from === undefined ? [] : [new RawStore(from)])] };
+    const targetBlobs = to === undefined ? target : new RawStore(to);
+    const copy = new Copy({ ...options, ...stores, source, target, targetBlobs, log, holder });
+    const report = await copy.run();
+    if (to !== undefined) await bindStore(log, to);
+    await target.dropSetting(UNFINISHED_COPY);
+    return report;
   } finally {
     await log?.releaseLease(LEASE, holder).catch(() => undefined);
     await target?.close();
     await log?.close();
     await source.close();
   }
+}
+
+/** The store of the source's blobs. @throws AppError if the source has another one, or one that was not named */
+async function sourceStore(source: RawReader, place: S3Place | undefined): Promise<S3Store | undefined> {
+  const settings = await source.settings();
+  const bound = settings.find(({ name }) => name === BLOB_STORE)?.value;
+  if (bound !== undefined && place === undefined) throw missingStore("--from-blobs");
+  const store = place && new S3Store(place, systemClock);
+  if (store !== undefined) await assertStore({ findSetting: async () => bound }, store, throwIt);
+  return store;
+}
+
+/** A copy can't do without the store. */
+function throwIt(error: unknown): never {
+  throw error;
 }
 
 /** Takes the lease of a copy. @throws AppError while a lease of another process is alive */
@@ -102,6 +133,9 @@ async function assertUnused(log: EventLog, holder: string): Promise<void> {
 interface CopyParts extends CopyOptions {
   readonly source: RawReader;
   readonly target: RawWriter;
+  /** Where the source has blobs: in its table, and in a store. */
+  readonly sourceBlobs: readonly Pick<RawBlobs, "hashes" | "blobs">[];
+  readonly targetBlobs: RawBlobs;
   readonly log: EventLog;
   readonly holder: string;
 }
@@ -127,16 +161,15 @@ class Copy {
     await this.#assertBeginning();
     await target.putSetting(UNFINISHED_COPY, new Date(systemClock.now()).toISOString());
     // Blobs first: an event that names one must find it, wherever a copy was killed.
-    await this.#copyBlobs();
+    for (const blobs of this.#parts.sourceBlobs) await this.#copyBlobs(blobs);
     let streams = 0;
     for await (const stream of this.#streams(source)) {
       await this.#copyStream(stream);
       streams++;
     }
     const secrets = withSecrets ? await source.settings() : [];
-    for (const { name, value } of secrets) if (name !== UNFINISHED_COPY) await target.putSetting(name, value);
+    for (const { name, value } of secrets) if (!OWN_SETTINGS.includes(name)) await target.putSetting(name, value);
     const hash = await this.#compare();
-    await target.dropSetting(UNFINISHED_COPY);
     return {
       ...{ streams, hash, events: this.#events, blobs: this.#blobs, damaged: this.#damaged },
       ...{ copiedEvents: this.#copiedEvents, copiedBlobs: this.#copiedBlobs },
@@ -187,8 +220,8 @@ class Copy {
     onProgress(progress);
   }
 
-  async #copyBlobs(): Promise<void> {
-    const { source, target } = this.#parts;
+  async #copyBlobs(source: Pick<RawBlobs, "hashes" | "blobs">): Promise<void> {
+    const { targetBlobs: target } = this.#parts;
     for (let after: Uint8Array = new Uint8Array(0); ; ) {
       const page = await source.hashes(after, PAGE);
       const last = page.at(-1);

@@ -16,6 +16,7 @@ import { readOperatorFiles } from "../operator-files.ts";
 import { DecodePool } from "../rpc/decode/decode-pool.ts";
 import { FAILED, openCommandLog } from "./access.ts";
 import type { Command } from "./command.ts";
+import { blobFindings } from "./doctor-blobs.ts";
 import { chainFindings, type DoctorFinding, haltFindings, type RecordedChain } from "./doctor-endpoints.ts";
 
 const LOW_DISK_BYTES = 5e9;
@@ -44,7 +45,12 @@ export const doctorCommand: Command = {
     const recorded = new Map<number, RecordedChain>();
     const ofLog = await logFindings(config, recorded);
     const isRunning = ofLog.some(({ text }) => text.endsWith("a service is running"));
-    findings.push(...ofLog, ...(await fileFindings(config)), ...folderFindings(config));
+    findings.push(
+      ...ofLog,
+      ...(await blobFindings(config.blobs, systemClock)),
+      ...(await fileFindings(config)),
+      ...folderFindings(config),
+    );
     findings.push(await addressFinding(config, isRunning), ...openFileFindings());
     const decoder = new DecodePool(1);
     try {
@@ -124,7 +130,9 @@ async function logFindings(config: Config, recorded: Map<number, RecordedChain>)
       await log.close();
     }
   } catch (error) {
-    return [{ what, result: "fault", text: messageOf(error), advice: "Check EVENT_LOG_URL." }];
+    const text = messageOf(error);
+    const advice = text.startsWith("BLOB_URL") ? "A start refuses the log without its store." : "Check EVENT_LOG_URL.";
+    return [{ what, result: "fault", text, advice }];
   }
 }
 

@@ -6,6 +6,7 @@ import { systemClock } from "../core/clock.ts";
 import { AppError, messageOf } from "../core/errors.ts";
 import { sqlitePath } from "../core/files.ts";
 import { bytesText } from "../core/format.ts";
+import { blobUrlOf, type S3Place } from "../core/s3-place.ts";
 import { backUpSqlite, restoreSqlite } from "../log/backup.ts";
 import { CommandError, FAILED, missingLog, openCommandLog, UNAVAILABLE, USAGE } from "./access.ts";
 import type { Command, CommandRun } from "./command.ts";
@@ -17,11 +18,16 @@ export const backupCommand: Command = {
   summary: "Writes a SQLite log to a new file, consistent while a service writes. Includes keys and secrets",
   maxWords: 1,
   run: async (run) => {
+    const { blobs } = run.config();
     const { file, path } = filesOf(run, "backup", "pg_dump --format=custom --file=<file> <url>");
     if (!existsSync(path)) throw new CommandError(`there is no event log at ${path}`, UNAVAILABLE);
     const bytes = backUpSqlite(path, file);
     const text = `${file}  ${bytesText(bytes)}; it holds keys and secrets: keep it as safe as the log`;
-    run.print(run.values["json"] === true ? JSON.stringify({ file, bytes }) : text);
+    const store = blobs && blobUrlOf(blobs);
+    run.print(run.values["json"] === true ? JSON.stringify({ file, bytes, blobs: store }) : text);
+    // The store only grows, so the backup finds its blobs there as long as the bucket is kept.
+    if (store !== undefined)
+      run.say(`metadata and pictures are not in it: they stay in ${store}, which is to be kept, too`);
     return 0;
   },
 };
@@ -38,8 +44,9 @@ export const restoreCommand: Command = {
     const isForced = run.values["force"] === true;
     if (existsSync(path)) await assertNoLease(run.config());
     const lost: string[] = [];
+    const { blobs } = run.config();
     const verify = async (copy: string) => {
-      lost.push(...(await faultsOf(copy)));
+      lost.push(...(await faultsOf(copy, blobs)));
       if (lost.length === 0 || isForced) return;
       const text = `${file} is damaged, and the log is as it was: ${lost.slice(0, MAX_FAULTS).join("; ")}; take another backup, or restore what is left of this one with --force`;
       throw new AppError(text, { code: "conflict" });
@@ -57,11 +64,11 @@ export const restoreCommand: Command = {
 const MAX_FAULTS = 5;
 
 /** The faults of a log: damaged records, missing blobs, parts of the file that can't be read. */
-async function faultsOf(path: string): Promise<string[]> {
+async function faultsOf(path: string, blobs: S3Place | undefined): Promise<string[]> {
   const faults: string[] = [];
   const note = (line: string) => void (/WRONG|^file: /.test(line) && faults.push(line));
   try {
-    const { wrong } = await verifyLog(`sqlite://${path}`, note);
+    const { wrong } = await verifyLog(`sqlite://${path}`, note, blobs);
     return wrong === 0 ? [] : faults;
   } catch (error) {
     return [...faults, messageOf(error)];
@@ -76,12 +83,12 @@ export const verifyCommand: Command = {
   run: async ({ values, config, print }) => {
     const lines: string[] = [];
     const isJson = values["json"] === true;
-    const { eventLogUrl } = config();
+    const { eventLogUrl, blobs } = config();
     const missing = missingLog(config());
     if (missing !== undefined)
       throw new CommandError(`EVENT_LOG_URL: there is no event log at ${missing}`, UNAVAILABLE);
     try {
-      const report = await verifyLog(eventLogUrl, isJson ? (line) => lines.push(line) : print);
+      const report = await verifyLog(eventLogUrl, isJson ? (line) => lines.push(line) : print, blobs);
       if (isJson) print(JSON.stringify({ ...report, lines }));
       return report.wrong === 0 ? 0 : FAILED;
     } catch (error) {

@@ -67,7 +67,7 @@ export async function openNodeReader(run: CommandRun, { chain: name }: NamedCont
   // Also if the service does not stop in time. An open file stays usable until it is closed.
   run.beforeExit(remove);
   const own: Config = {
-    ...{ ...config, eventLogUrl: `sqlite://${join(folder, "events.db")}`, snapshotDir: undefined },
+    ...{ ...config, eventLogUrl: `sqlite://${join(folder, "events.db")}`, snapshotDir: undefined, blobs: undefined },
     chains: config.chains.filter(({ chain }) => chain.name === name),
   };
   try {

@@ -6,6 +6,7 @@
 import { systemClock } from "../core/clock.ts";
 import { messageOf } from "../core/errors.ts";
 import { silentLogger } from "../core/logger.ts";
+import type { S3Place } from "../core/s3-place.ts";
 import { encodeEvent } from "../events/codec.ts";
 import type { StreamName } from "../events/types.ts";
 import type { EventLog, StreamHead } from "../log/event-log.ts";
@@ -112,13 +113,14 @@ async function verifyStreams(log: EventLog, print: Print): Promise<{ streams: nu
 /**
  * Verifies a log. A service may append to it meanwhile.
  * @param print takes a line per stream, and the faults
+ * @param blobs the store of the log's blobs, if they are not in its own table
  * @throws AppError if the log can't be opened
  */
-export async function verifyLog(url: string, print: Print): Promise<VerifyReport> {
+export async function verifyLog(url: string, print: Print, blobs?: S3Place): Promise<VerifyReport> {
   const faults = fileFaults(url);
   for (const fault of faults) print(`file: ${fault}`);
   if (faults.some((fault) => fault.startsWith("there is no file"))) return { streams: 0, wrong: faults.length };
-  const log = await openLog(url, systemClock, silentLogger);
+  const log = await openLog(url, systemClock, silentLogger, { blobs });
   try {
     const { streams, wrong } = await verifyStreams(log, print);
     const strayed = await strays(url);

@@ -60,6 +60,13 @@ export class ConcurrencyError extends AppError {
   }
 }
 
+/** The events of the log can be read, but the store of its blobs can't be reached, or refuses. */
+export class BlobsUnavailable extends AppError {
+  constructor(message: string, retryable = true) {
+    super(message, { code: "log_unavailable", retryable });
+  }
+}
+
 /** A broken invariant: a damaged record, a gap in versions, a range that does not connect. */
 export class InvariantError extends AppError {
   constructor(message: string, meta: ErrorMeta = {}, cause?: unknown) {

@@ -123,6 +123,9 @@ function countersAndGauges(registers: Registry[]) {
       rpcRequests: "rpc_requests_total Requests to endpoints, by endpoint label, method and outcome",
     }),
     ...gauges(["key"], GAUGES_OF_KEYS),
+    ...counters(["outcome"], {
+      blobRequests: "blob_requests_total Requests to the store of blobs, by outcome: stored, read, missing or failed",
+    }),
     ...gauges(["status"], {
       collections: "collections Collections in the event log, by status",
     }),

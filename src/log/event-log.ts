@@ -97,7 +97,23 @@ export interface LogStatus {
   readonly lastAppendAt: number | undefined;
 }
 
-export interface EventLog {
+/** Bytes by their SHA-256: the documents and pictures that events name. In the log's own table, or in a store beside it. */
+export interface Blobs {
+  /** Stores bytes under their SHA-256 (hex with 0x), once. */
+  putBlob(bytes: Uint8Array): Promise<Hash>;
+  getBlob(hash: Hash): Promise<Uint8Array | undefined>;
+  /**
+   * The stored blobs among the hashes, looked up in order until they exceed `maxBytes` (8 MiB by default). Looks up at
+   * least one. Costs one round trip to a server, or one look-up per hash on SQLite and
+   * in a store.
+   */
+  getBlobs(hashes: readonly Hash[], maxBytes?: number): Promise<BlobPage>;
+}
+
+/** Where an engine keeps its blobs. @param table the log's own table */
+export type KeepBlobs = (log: Pick<EventLog, "setting" | "findSetting">, table: Blobs) => Blobs;
+
+export interface EventLog extends Blobs {
   readonly engine: "sqlite" | "postgres";
 
   /** False while the log refuses or leaves unanswered what it is asked. The poll of its tail finds out within a second. */
@@ -141,15 +157,6 @@ export interface EventLog {
 
   /** Returns the unsubscriber. */
   subscribe(listener: WakeUpListener): () => void;
-
-  /** Stores bytes under their SHA-256 (hex with 0x), once. */
-  putBlob(bytes: Uint8Array): Promise<Hash>;
-  getBlob(hash: Hash): Promise<Uint8Array | undefined>;
-  /**
-   * The stored blobs among the hashes, looked up in order until they exceed `maxBytes` (8 MiB by default). Looks up at
-   * least one. Costs one round trip to a server, or one look-up per hash on SQLite.
-   */
-  getBlobs(hashes: readonly Hash[], maxBytes?: number): Promise<BlobPage>;
 
   /** Takes or renews a lease. False while another holder's lease is valid. Time is the log's own clock. */
   acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean>;

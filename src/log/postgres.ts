@@ -6,7 +6,7 @@
 
 import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError, invariant } from "../core/errors.ts";
-import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
+import type { Hash } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
 import { Semaphore } from "../core/semaphore.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
@@ -14,15 +14,18 @@ import type {
   Append,
   AppendOutcome,
   BlobPage,
+  Blobs,
   EventLog,
   HeadlineChange,
   HeldLease,
+  KeepBlobs,
   LogStatus,
   LogTail,
   ReadOptions,
   StreamHead,
   WakeUpListener,
 } from "./event-log.ts";
+import { PostgresBlobs } from "./postgres-blobs.ts";
 import { assertUnpooled, PostgresConnections } from "./postgres-connections.ts";
 import { PostgresListener } from "./postgres-listener.ts";
 import { appendStatement, migrate, tryMigration } from "./postgres-statements.ts";
@@ -75,6 +78,7 @@ interface PostgresOptions {
   readonly logger: Logger;
   /** Called once if the log lacks a record that this process has seen. From then on this object refuses all calls. */
   readonly onWentBack?: (() => void) | undefined;
+  readonly keepBlobs?: KeepBlobs | undefined;
 }
 
 /** Connects and migrates. @throws AppError `log_unavailable` */
@@ -115,6 +119,7 @@ const PROBE = `WITH moved AS (UPDATE streams SET version = version WHERE false)
 class PostgresLog implements EventLog {
   readonly engine = "postgres";
   readonly #connections: PostgresConnections;
+  readonly #blobs: Blobs;
   readonly #listener: PostgresListener;
   readonly #url: string;
   /** Appends of one `appendAll` leave a connection free, so that the renewal of a lease doesn't wait behind all of them. */
@@ -134,7 +139,7 @@ class PostgresLog implements EventLog {
   #cancelPoll: () => void = () => undefined;
   #closed = false;
 
-  constructor({ url, connections = CONNECTIONS, clock, logger, onWentBack }: PostgresOptions) {
+  constructor({ url, connections = CONNECTIONS, clock, logger, onWentBack, keepBlobs }: PostgresOptions) {
     const most = connections - 1;
     this.#appending = new Semaphore(Math.max(1, most - 1));
     this.#clock = clock;
@@ -154,6 +159,11 @@ class PostgresLog implements EventLog {
     // An empty payload only shows that notifications arrive.
     this.#listener = listener;
     this.#connections = new PostgresConnections({ url, most, clock, logger, onReplaced, check });
+    const table = new PostgresBlobs({
+      query: (text, parameters) => this.#query(text, parameters),
+      read: (text, parameters) => this.#read(text, parameters),
+    });
+    this.#blobs = keepBlobs?.(this, table) ?? table;
   }
 
   async open(): Promise<void> {
@@ -411,37 +421,16 @@ class PostgresLog implements EventLog {
     return this.#wakeUps.subscribe(listener);
   }
 
-  async putBlob(bytes: Uint8Array): Promise<Hash> {
-    const hash = new Uint8Array(Bun.CryptoHasher.hash("sha256", bytes));
-    await this.#query("INSERT INTO blobs (hash, bytes) VALUES ($1, $2) ON CONFLICT DO NOTHING", [hash, bytes]);
-    return bytesToHex(hash) as Hash;
+  putBlob(bytes: Uint8Array): Promise<Hash> {
+    return this.#blobs.putBlob(bytes);
   }
 
-  async getBlob(hash: Hash): Promise<Uint8Array | undefined> {
-    const [row] = await this.#read<{ bytes: Uint8Array }>("SELECT bytes FROM blobs WHERE hash = $1", [
-      hexToBytes(hash),
-    ]);
-    return row === undefined ? undefined : new Uint8Array(row.bytes);
+  getBlob(hash: Hash): Promise<Uint8Array | undefined> {
+    return this.#blobs.getBlob(hash);
   }
 
-  async getBlobs(hashes: readonly Hash[], maxBytes = READ_MAX_BYTES): Promise<BlobPage> {
-    if (hashes.length === 0) return { blobs: new Map(), read: 0 };
-    // As for events, the server stops at a running sum of sizes.
-    const rows = await this.#read<{ place: string; hash: Uint8Array; bytes: Uint8Array; upTo: string }>(
-      `SELECT place, hash, bytes, up_to AS "upTo" FROM (
-         SELECT asked.place, blobs.hash, blobs.bytes, octet_length(blobs.bytes) AS size,
-                sum(octet_length(blobs.bytes)) OVER (ORDER BY asked.place) AS up_to
-         FROM jsonb_array_elements_text($1::text::jsonb) WITH ORDINALITY AS asked (name, place)
-         JOIN blobs ON blobs.hash = decode(asked.name, 'hex')
-       ) AS sized WHERE up_to - size <= $2 ORDER BY place`,
-      [JSON.stringify(hashes.map((hash) => hash.slice(2))), maxBytes],
-    );
-    const last = rows.at(-1);
-    const isCut = last !== undefined && Number(last.upTo) > maxBytes;
-    return {
-      blobs: new Map(rows.map((row) => [bytesToHex(row.hash) as Hash, new Uint8Array(row.bytes)])),
-      read: isCut ? Number(last.place) : hashes.length,
-    };
+  getBlobs(hashes: readonly Hash[], maxBytes?: number): Promise<BlobPage> {
+    return this.#blobs.getBlobs(hashes, maxBytes);
   }
 
   /**

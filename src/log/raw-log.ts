@@ -26,26 +26,30 @@ export interface RawEvents {
   readonly to: number;
 }
 
-export interface RawReader {
+/** Blobs as rows: those of a log's table, or of a store. */
+export interface RawBlobs {
+  /** Hashes of blobs in their order, after `after`. */
+  hashes(after: Uint8Array, limit: number): Promise<Uint8Array[]>;
+  /** The blobs of these hashes that are stored. */
+  blobs(hashes: readonly Uint8Array[]): Promise<RawBlob[]>;
+  putBlobs(blobs: readonly RawBlob[]): Promise<void>;
+}
+
+export interface RawReader extends Pick<RawBlobs, "hashes" | "blobs"> {
   /** Streams by name, after `after`. */
   streams(after: string, limit: number): Promise<RawStream[]>;
   stream(name: StreamName): Promise<RawStream | undefined>;
   /** Records by version, not verified, at least one if there is one, else up to 4 MiB. Missing ones are left out. */
   events(range: RawEvents): Promise<StoredEvent[]>;
-  /** Hashes of blobs in their order, after `after`. */
-  hashes(after: Uint8Array, limit: number): Promise<Uint8Array[]>;
-  /** The blobs of these hashes that are stored. */
-  blobs(hashes: readonly Uint8Array[]): Promise<RawBlob[]>;
   settings(): Promise<{ readonly name: string; readonly value: string }[]>;
   /** Events in all streams, for the progress; includes those that are left behind. */
   countEvents(): Promise<number>;
   close(): Promise<void>;
 }
 
-export interface RawWriter extends RawReader {
+export interface RawWriter extends RawReader, RawBlobs {
   /** Stores records and moves the stream's row to `version`, in one transaction. */
   write(stream: RawStream, events: readonly StoredEvent[]): Promise<void>;
-  putBlobs(blobs: readonly RawBlob[]): Promise<void>;
   putSetting(name: string, value: string): Promise<void>;
   dropSetting(name: string): Promise<void>;
 }

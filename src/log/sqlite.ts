@@ -10,17 +10,18 @@ import { assertRegularFile } from "../core/bounded-files.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, ConcurrencyError, InvariantError, messageOf } from "../core/errors.ts";
 import { makePrivate, makePrivateFile, makePrivateFolder } from "../core/files.ts";
-import { bytesToHex, type Hash, hexToBytes } from "../core/hex.ts";
+import type { Hash } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
-import { yieldToEventLoop } from "../core/turns.ts";
 import type { Recorded, StreamName } from "../events/types.ts";
 import type {
   Append,
   AppendOutcome,
   BlobPage,
+  Blobs,
   EventLog,
   HeadlineChange,
   HeldLease,
+  KeepBlobs,
   LogStatus,
   LogTail,
   ReadOptions,
@@ -39,6 +40,7 @@ import {
   toStored,
 } from "./records.ts";
 import { SqliteAhead } from "./sqlite-ahead.ts";
+import { SqliteBlobs } from "./sqlite-blobs.ts";
 import { readPage } from "./sqlite-schema.ts";
 import type { AppendReply } from "./sqlite-writer.ts";
 import { WriterClient } from "./sqlite-writer-client.ts";
@@ -47,9 +49,6 @@ import { WakeUps } from "./wake-ups.ts";
 /** Interval of the poll that finds appends of other processes. */
 const POLL_MS = 1_000;
 
-/** Blobs per query. SQLite compares a key with whole blobs of up to a megabyte, which takes a millisecond each. */
-const LOOKUPS = 16;
-
 /** From this size on, the buffer of a record is transferred to the writer, because a copy would take longer. */
 const LARGE_BYTES = 32 * 1024;
 
@@ -57,6 +56,7 @@ interface SqliteOptions {
   readonly path: string;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly keepBlobs?: KeepBlobs | undefined;
 }
 
 /** Opens the log at `path` and creates it if it is missing. @throws AppError `log_unavailable` */
@@ -107,6 +107,7 @@ class SqliteLog implements EventLog {
   readonly #writer: WriterClient;
   readonly #reader: Database;
   readonly #ahead: SqliteAhead;
+  readonly #blobs: Blobs;
   readonly #wakeUps: WakeUps;
   #seenSeq: number;
   #tail: LogTail;
@@ -114,7 +115,7 @@ class SqliteLog implements EventLog {
   #cancelPoll: () => void;
   #closed = false;
 
-  constructor({ path, clock, logger }: SqliteOptions, writer: WriterClient) {
+  constructor({ path, clock, logger, keepBlobs }: SqliteOptions, writer: WriterClient) {
     this.#path = path;
     this.#clock = clock;
     this.#tail = { polledMs: clock.monotonic(), latencyMs: 0, isListening: false };
@@ -122,6 +123,8 @@ class SqliteLog implements EventLog {
     this.#reader = new Database(path, { readonly: true, strict: true });
     this.#reader.run("PRAGMA busy_timeout = 5000");
     this.#ahead = new SqliteAhead(path);
+    const table = new SqliteBlobs(writer, this.#reader);
+    this.#blobs = keepBlobs?.(this, table) ?? table;
     this.#wakeUps = new WakeUps((error) => logger.error({ err: error }, "a log subscriber failed"));
     this.#seenSeq =
       this.#reader.query<{ seq: number | null }, []>("SELECT max(seq) AS seq FROM streams").get()?.seq ?? 0;
@@ -255,33 +258,16 @@ class SqliteLog implements EventLog {
     return this.#wakeUps.subscribe(listener);
   }
 
-  async putBlob(bytes: Uint8Array): Promise<Hash> {
-    const hash = new Uint8Array(Bun.CryptoHasher.hash("sha256", bytes));
-    await this.#writer.call({ op: "blob", hash, bytes });
-    return bytesToHex(hash) as Hash;
+  putBlob(bytes: Uint8Array): Promise<Hash> {
+    return this.#blobs.putBlob(bytes);
   }
 
-  async getBlob(hash: Hash): Promise<Uint8Array | undefined> {
-    const row = this.#reader
-      .query<{ bytes: Uint8Array }, [Uint8Array]>("SELECT bytes FROM blobs WHERE hash = ?")
-      .get(hexToBytes(hash));
-    return row?.bytes;
+  getBlob(hash: Hash): Promise<Uint8Array | undefined> {
+    return this.#blobs.getBlob(hash);
   }
 
-  async getBlobs(hashes: readonly Hash[], maxBytes = READ_MAX_BYTES): Promise<BlobPage> {
-    const query = this.#reader.query<{ bytes: Uint8Array }, [Uint8Array]>("SELECT bytes FROM blobs WHERE hash = ?");
-    const blobs = new Map<Hash, Uint8Array>();
-    let [read, bytes] = [0, 0];
-    for (const hash of hashes) {
-      if (read > 0 && read % LOOKUPS === 0) await yieldToEventLoop();
-      const row = query.get(hexToBytes(hash));
-      read++;
-      if (row === null) continue;
-      blobs.set(hash, row.bytes);
-      bytes += row.bytes.length;
-      if (bytes > maxBytes) break;
-    }
-    return { blobs, read };
+  getBlobs(hashes: readonly Hash[], maxBytes?: number): Promise<BlobPage> {
+    return this.#blobs.getBlobs(hashes, maxBytes);
   }
 
   async acquireLease(name: string, holder: string, ttlMs: number): Promise<boolean> {

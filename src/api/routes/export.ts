@@ -3,7 +3,7 @@
  * client ends it. If its block is lost, the connection is broken: the file must not look complete.
  */
 import type { Clock } from "../../core/clock.ts";
-import { Refusal } from "../../core/errors.ts";
+import { BlobsUnavailable, Refusal } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { Explorer } from "../../nft/explore/readings.ts";
 import { fileName, piecesOf } from "../../nft/exports/export-pieces.ts";
@@ -168,7 +168,12 @@ async function openExport(
   const known = { normalizeMetadata: false, mediaItems: false, asOf: deps.clock.now() };
   const pieces = piecesOf(source, start, {
     ...{ format, holders, facts, ranking, parquet: deps.exports.parquet },
-    factsOf: async (entries) => (await runtime.factsOf(address, entries, known)).facts,
+    factsOf: async (entries) => {
+      const { facts: read, isWhole } = await runtime.factsOf(address, entries, known);
+      // A file that looks complete is complete.
+      if (!isWhole) throw new BlobsUnavailable("the store of metadata fails, and the file would lack some");
+      return read;
+    },
   });
   return { facts, pieces, headers };
 }

@@ -70,7 +70,7 @@ export interface ListingDeps extends ChainDeps {
 }
 
 /** A page of an empty listing. */
-const NO_FACTS: KnownFacts = { facts: [], isSettled: true };
+const NO_FACTS: KnownFacts = { facts: [], isSettled: true, isWhole: true };
 /**
  * Longest use of a cached page. Each cache hit checks the versions that the page was made of. The bound exists because
  * building a page also triggers the refresh of stale tokens, which a cache hit does not.

@@ -1,7 +1,7 @@
 /** HTTP responses: their headers, JSON in one piece or in slices, errors with their status, and the response to HEAD. */
 import { OverBudget } from "../../core/budget.ts";
 import { type Clock, withTimeout } from "../../core/clock.ts";
-import { AppError, type ErrorCode, Refusal } from "../../core/errors.ts";
+import { AppError, BlobsUnavailable, type ErrorCode, Refusal } from "../../core/errors.ts";
 import type { KeyRate } from "../../operators/keys.ts";
 import { UNKNOWN_PARAMETERS } from "./parameters.ts";
 
@@ -192,6 +192,10 @@ export function asRefusal(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   if (error instanceof OverBudget) {
     return new Refusal("invalid_parameter", `${error.message}: ask for less at once, such as fewer rows or blocks`);
+  }
+  if (error instanceof BlobsUnavailable) {
+    const text = "the store of metadata and pictures can't be reached at the moment; pages are served on; try again";
+    return new Refusal("log_unavailable", text, { retryAfter: 5 });
   }
   if (error instanceof AppError && error.code === "log_unavailable") return logUnavailable();
   if (error instanceof AppError && error.code === "history_pruned") {

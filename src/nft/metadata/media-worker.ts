@@ -5,7 +5,7 @@
  */
 import { LRUCache } from "lru-cache";
 import { backoffMs } from "../../core/clock.ts";
-import { isAbort } from "../../core/errors.ts";
+import { BlobsUnavailable, isAbort } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { TokenRef } from "../../events/columns.ts";
@@ -173,6 +173,10 @@ export class MediaWorker {
       if (signal.aborted || isAbort(error)) return;
       if (error instanceof PreviewsUnavailable) {
         this.#rest(error.retryInMs);
+        this.#requests.putBack(request);
+      } else if (error instanceof BlobsUnavailable) {
+        // No other request would ask for the picture until a page shows it again.
+        this.#rest(WRITE_BASE_MS);
         this.#requests.putBack(request);
       } else if (error instanceof Doubtful) this.#postpone(request, error.waitMs);
       else logger.warn({ err: error }, "failed to examine a picture");

@@ -192,7 +192,7 @@ export class Metadata {
       append: (address, events) => appendMetadata({ log, books: this.books }, { chainId, address }, events),
     });
     const factsOf: ChainMetadata["factsOf"] = async (address, entries, shown) => {
-      const { facts, dueTokens, duePictures } = await this.#reader.read({ chainId, address }, entries, shown);
+      const { facts, dueTokens, duePictures, isWhole } = await this.#reader.read({ chainId, address }, entries, shown);
       if (worker.holding) {
         worker.request(address, dueTokens);
         if (duePictures.length > 0) media.request(address, duePictures);
@@ -200,7 +200,7 @@ export class Metadata {
         this.#requestThroughLog({ chainId, address }, dueTokens, false);
         this.#requestThroughLog({ chainId, address }, duePictures, true);
       }
-      return { facts, isSettled: dueTokens.length + duePictures.length === 0 };
+      return { facts, isWhole, isSettled: isWhole && dueTokens.length + duePictures.length === 0 };
     };
     const outcomesOf: ChainMetadata["outcomesOf"] = async (address, { kind, id }, limit) => {
       const book = await this.books.get(chainId, address);

@@ -5,6 +5,7 @@
 
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../core/clock.ts";
+import { BlobsUnavailable } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import { yieldToEventLoop } from "../../core/turns.ts";
 import type { TokenRef } from "../../events/columns.ts";
@@ -36,6 +37,8 @@ export interface KnownFacts {
   readonly facts: readonly RecordFacts[];
   /** True if neither metadata nor a picture of the page is due for a refresh. */
   readonly isSettled: boolean;
+  /** False if the store of blobs failed, so that metadata which is known may be missing. */
+  readonly isWhole: boolean;
 }
 
 interface PageFacts {
@@ -44,6 +47,8 @@ interface PageFacts {
   readonly dueTokens: TokenRef[];
   /** Tokens with a picture that is not examined yet, or is due again. */
   readonly duePictures: TokenRef[];
+  /** False if the store of blobs failed: texts and pictures that are not in memory are left out. */
+  isWhole: boolean;
 }
 
 interface FactsReaderOptions {
@@ -72,6 +77,22 @@ interface KnownToken {
   readonly media: Hash | undefined;
 }
 
+interface ShownFacts extends KnownToken {
+  /** True if the store of blobs failed, so that it is not known what the token has. */
+  readonly isLost: boolean;
+}
+
+/** Waits for a read of blobs. Returns false if their store failed: the page is served without them. */
+async function isRead(reading: Promise<void>): Promise<boolean> {
+  try {
+    await reading;
+    return true;
+  } catch (error) {
+    if (error instanceof BlobsUnavailable) return false;
+    throw error;
+  }
+}
+
 export class FactsReader {
   readonly #options: FactsReaderOptions;
   readonly #media: LRUCache<Hash, KnownMedia>;
@@ -88,7 +109,7 @@ export class FactsReader {
   ): Promise<PageFacts> {
     const { books, clock } = this.#options;
     const book = await books.get(chainId, address);
-    const page: PageFacts = { facts: [], dueTokens: [], duePictures: [] };
+    const page: PageFacts = { facts: [], dueTokens: [], duePictures: [], isWhole: true };
     const now = clock.now();
     const known = entries.map((entry) => lookUp(book, entry, options));
     const texts: Texts = new Map();
@@ -97,21 +118,27 @@ export class FactsReader {
     while (page.facts.length < entries.length && characters < MAX_PAGE_CHARACTERS) {
       const from = page.facts.length;
       const rest = known.slice(from);
-      await this.#options.texts.read(rest.flatMap(hashesOf), texts, MAX_PAGE_CHARACTERS - characters);
-      const unread = rest.findIndex(({ good, newest }) => isMissing(texts, good) || isMissing(texts, newest));
+      const room = MAX_PAGE_CHARACTERS - characters;
+      page.isWhole &&= await isRead(this.#options.texts.read(rest.flatMap(hashesOf), texts, room));
+      const unread = !page.isWhole
+        ? -1
+        : rest.findIndex(({ good, newest }) => isMissing(texts, good) || isMissing(texts, newest));
       const readable = unread < 0 ? rest : rest.slice(0, unread);
-      const media = await this.#documents(readable, slices);
+      const media = new Map<Hash, KnownMedia>();
+      page.isWhole &&= await isRead(this.#readDocuments(readable, media, slices));
       for (const [index, item] of readable.entries()) {
         const entry = entries[from + index] as Entry;
         const shared = item.good?.hash === undefined ? undefined : texts.get(item.good.hash);
         const text = shared && textOfToken(shared, tokenOf(entry));
         const picture = item.media === undefined ? undefined : media.get(item.media);
-        const facts = this.#facts(item, text, item.newest?.hash && texts.get(item.newest.hash), picture, options);
+        const newest = item.newest?.hash && texts.get(item.newest.hash);
+        const isLost = !page.isWhole && (isMissing(texts, item.good) || (item.media !== undefined && !picture));
+        const facts = this.#facts({ ...item, isLost }, text, newest, picture, options);
         characters += facts.metadata.length + facts.normalized.length + facts.media.length + facts.tokenUri.length;
         page.facts.push(facts);
         if (options.asOf === undefined) {
           if (item.slot < 0 || isRefreshDue(book, item.slot, now)) page.dueTokens.push(tokenOf(entry));
-          if (options.mediaItems && isPictureDue(text, picture, now)) page.duePictures.push(tokenOf(entry));
+          if (options.mediaItems && !isLost && isPictureDue(text, picture, now)) page.duePictures.push(tokenOf(entry));
         }
         if (characters >= MAX_PAGE_CHARACTERS) break;
         // The picture's object is serialised for each page, and its URI may have a megabyte.
@@ -121,8 +148,7 @@ export class FactsReader {
     return page;
   }
 
-  async #documents(known: readonly KnownToken[], slices: Slices): Promise<Map<Hash, KnownMedia>> {
-    const documents = new Map<Hash, KnownMedia>();
+  async #readDocuments(known: readonly KnownToken[], documents: Map<Hash, KnownMedia>, slices: Slices): Promise<void> {
     const missing = new Set<Hash>();
     for (const { media } of known) {
       if (media === undefined) continue;
@@ -137,11 +163,10 @@ export class FactsReader {
       documents.set(hash, document);
       if (slices.isOver(bytes.length)) await yieldToEventLoop();
     }
-    return documents;
   }
 
   #facts(
-    { newest, good }: KnownToken,
+    { newest, good, isLost }: ShownFacts,
     text: TokenText | undefined,
     newestText: TokenText | undefined,
     picture: KnownMedia | undefined,
@@ -155,19 +180,24 @@ export class FactsReader {
       tokenUri: uriText?.uri ?? "null",
       metadata: text?.metadata ?? "null",
       normalized: normalizeMetadata ? (text ?? NO_TEXT).normalized : "",
-      media: mediaItems ? this.#mediaText(newest, text, picture) : "",
+      media: mediaItems ? this.#mediaText({ newest, isLost }, text, picture) : "",
       uriSync: isoText(uriTime),
       metadataSync: isoText(good?.time),
     };
   }
 
   /** JSON of the record's `media`: the result of the examination, or the reason that there is none. */
-  #mediaText(newest: Outcome | undefined, text: TokenText | undefined, picture: KnownMedia | undefined): string {
+  #mediaText(
+    { newest, isLost }: Pick<ShownFacts, "newest" | "isLost">,
+    text: TokenText | undefined,
+    picture: KnownMedia | undefined,
+  ): string {
     const uri = text?.image ?? null;
     const shown = uri !== null && picture?.name === text?.imageName ? picture : undefined;
     const previews = shown?.previews ?? [];
     let status: MediaStatus = shown?.status ?? "processing";
-    if (text !== undefined && uri === null) status = "invalid_url";
+    if (isLost) status = "temporarily_unavailable";
+    else if (text !== undefined && uri === null) status = "invalid_url";
     else if (text === undefined && newest?.reason !== undefined) status = FAILURE_STATUS[newest.reason];
     return JSON.stringify({
       status,

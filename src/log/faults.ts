@@ -10,7 +10,17 @@ import { messageOf } from "../core/errors.ts";
 import { sqlitePath } from "../core/files.ts";
 
 /** First parts of the names of streams. */
-export const STREAM_KINDS = ["chain", "keys", "metadata", "nft", "price", "priced", "prices", "usage"] as const;
+export const STREAM_KINDS = [
+  "chain",
+  "keys",
+  "metadata",
+  "nft",
+  "price",
+  "priced",
+  "prices",
+  "proofs",
+  "usage",
+] as const;
 /** Rows that are listed at most. */
 const MOST = 1_000;
 

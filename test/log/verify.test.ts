@@ -9,11 +9,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SQL } from "bun";
 import { systemClock } from "../../src/core/clock.ts";
-import type { Address } from "../../src/core/hex.ts";
+import type { Address, Hash } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { TransferKind } from "../../src/events/columns.ts";
 import { encodeTokens } from "../../src/events/token-columns.ts";
-import { metadataStream, type NftEvent, nftStream } from "../../src/events/types.ts";
+import { metadataStream, type NftEvent, nftStream, proofStream } from "../../src/events/types.ts";
 import { openLog } from "../../src/log/open.ts";
 import { REQUESTED, toHeadline } from "../../src/nft/collections/headline.ts";
 import { requestIdentification } from "../../src/nft/collections/requests.ts";
@@ -261,5 +261,23 @@ describe("verify", () => {
       expect([code, lines.at(-1)]).toEqual([1, "2 streams, 1 wrong"]);
       expect(lines.join()).toContain(said);
     }
+  });
+
+  test("reads kept proofs, and finds the documents that are missing", async () => {
+    const path = join(folder, "proofs.db");
+    const log = await openLog(`sqlite://${path}`, systemClock, silentLogger);
+    const blob = await log.putBlob(Buffer.from("{}"));
+    const documents = [{ blob, tokenIds: ["1"] }];
+    const kept = { type: "ProofsKept", block: 9, hash: `0x${"09".repeat(32)}` as Hash, documents } as const;
+    const stream = proofStream(1, `0x${"ab".repeat(20)}` as Address);
+    await log.append({ stream, events: [kept], expectedVersion: 0 });
+    await log.close();
+    const { code, lines } = await run(`sqlite://${path}`);
+    expect([code, lines.at(-1), lines[0]?.endsWith(" documents=1")]).toEqual([0, "1 streams, 0 wrong", true]);
+    const database = new Database(path);
+    database.run("DELETE FROM blobs");
+    database.close();
+    const damaged = await run(`sqlite://${path}`);
+    expect([damaged.code, damaged.lines[0]]).toEqual([1, `${stream} WRONG: blob ${blob} is missing`]);
   });
 });

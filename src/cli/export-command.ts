@@ -6,6 +6,7 @@ import { type FileFacts, fileName } from "../nft/exports/export-pieces.ts";
 import { CommandError, FAILED, type NamedContract, type ServiceAccess, USAGE } from "./access.ts";
 import { CHAIN, CHAIN_HELP, type Command, type CommandRun, contractOf } from "./command.ts";
 import { type WantedFile, wantedFile, writeFile, writeStandardOutput } from "./file-output.ts";
+import { type MetadataState, metadataOf, metadataText } from "./metadata-state.ts";
 import { writeProofs } from "./proven-export.ts";
 
 export const exportCommand: Command = {
@@ -34,10 +35,16 @@ export const exportCommand: Command = {
     const { output } = wish;
     if (run.values["proofs"] === true) assertProvable(run, wish);
     await using service = await run.open({ contracts: [contract], isOfLogAlone: true });
+    // Before the file is begun: it has at least this much.
+    const metadata = wish.holders ? undefined : await metadataOf(service, contract);
     const opened = await openExport(service, contract, wish);
     try {
       if (output === undefined) await writeStandardOutput(opened.pieces);
-      else await toFile(run, service, { ...opened, contract, path: await pathOf(output, opened.facts, wish) });
+      else
+        await toFile(run, service, { ...opened, contract, metadata, path: await pathOf(output, opened.facts, wish) });
+      // Beside the file: none of its rows tells a token that was never fetched from one that has nothing.
+      if (metadata !== undefined && metadata.left !== 0)
+        run.say(`metadata ${metadataText(metadata)} when the export began`);
       return 0;
     } catch (error) {
       if (error instanceof CommandError) throw error;
@@ -110,18 +117,24 @@ function assertProvable({ values }: CommandRun, { format, holders }: ExportWish)
 interface FileWish extends OpenExport {
   readonly contract: NamedContract;
   readonly path: string;
+  /** Undefined for a file of owners, and if the service can't tell. */
+  readonly metadata: MetadataState | undefined;
 }
 
 async function toFile(
   run: CommandRun,
   service: ServiceAccess,
-  { pieces, facts, contract, path }: FileWish,
+  { pieces, facts, contract, path, metadata }: FileWish,
 ): Promise<void> {
   const bytes = await writeFile(run, path, pieces);
   const isProven = run.values["proofs"] === true;
   const at = { ...contract, block: Number(facts.block), beside: path };
   const proofs = isProven ? await writeProofs(run, service, at) : undefined;
-  const answer = { ...facts, file: path, bytes, ...(proofs === undefined ? {} : { proofs }) };
+  const answer = {
+    ...{ ...facts, file: path, bytes },
+    ...(metadata === undefined ? {} : { metadata }),
+    ...(proofs === undefined ? {} : { proofs }),
+  };
   const block = `block ${facts.block} ${facts.block_hash ?? ""}`.trimEnd();
   run.print(run.values["json"] === true ? JSON.stringify(answer) : `${path}  ${bytesText(bytes)}, at ${block}`);
   if (proofs !== undefined && run.values["json"] !== true) {

@@ -14,6 +14,7 @@ import { COLLECTION_WORDS, statusWord } from "../status-words.ts";
 import { CommandError, FAILED, type NamedContract, type ServiceAccess, USAGE } from "./access.ts";
 import { type Command, type CommandRun, knownChain, shown } from "./command.ts";
 import { estimateOf, rangeText, type ShownEstimate } from "./estimate-command.ts";
+import { type MetadataState, MetadataWait, metadataOf, metadataText, sumOf } from "./metadata-state.ts";
 import { openWholeService } from "./own-service.ts";
 import { barText, reasonOf, tableText } from "./terminal.ts";
 
@@ -27,26 +28,34 @@ const MAX_COUNT_POLLS = 25;
 const MAX_ESTIMATED = 10;
 /** Headers that collections of one chain share at most, and that its growth adds while others are indexed. */
 const [MAX_SHARED, MORE_HEADERS] = [512, 12] as const;
+/** Most collections whose metadata is counted without `--metadata`. */
+const MAX_ASKED = 100;
 /** Lines of bars in a terminal, so that the count below them is seen in a small one, too. */
 const MAX_BARS = 12;
 const DONE: readonly ListedCollection["status"][] = ["following", "not_nft", "not_a_contract"];
 
 export const indexCommand: Command = {
   name: "index",
-  usage: "index <address>… | --file list.txt [--chain eth] [--wait]",
+  usage: "index <address>… | --file list.txt [--chain eth] [--wait [--metadata]]",
   summary: "Requests the indexing of contracts",
   maxWords: Number.POSITIVE_INFINITY,
   scope: "operate",
-  options: { file: { type: "string" }, chain: { type: "string" }, wait: { type: "boolean" } },
+  options: {
+    ...{ file: { type: "string" }, chain: { type: "string" } },
+    ...{ wait: { type: "boolean" }, metadata: { type: "boolean" } },
+  },
   help: {
     "--file <path>": "A file with one address, or chain,address, per line",
     "--chain <name>": "Chain of addresses without one; eth by default",
     "--wait":
       "Waits until all are indexed, shows the progress, and prints a table, for up to ten contracts with estimates. Exits with 1 if one failed",
+    "--metadata":
+      "With --wait: waits for the metadata, too, until each token had an attempt. Exits with 1 if nothing has come for two minutes",
   },
   run: async (run) => {
     const contracts = await contractsOf(run);
     const isWaiting = run.values["wait"] === true;
+    if (run.values["metadata"] === true && !isWaiting) throw new CommandError("--metadata goes with --wait", USAGE);
     await using worker = new Worker(run, await run.open({ mayCreate: true, contracts }));
     if (isWaiting) await worker.ensure();
     const estimates = isWaiting ? await estimatesOf(worker, contracts) : NO_ESTIMATES;
@@ -190,14 +199,50 @@ async function waitFor(
     const isFinished = busy.length === 0 && found.length === wanted.size;
     const isCounted = found.every(({ status, nfts }) => status !== "following" || nfts !== null);
     if (isFinished && (isCounted || countPolls++ >= MAX_COUNT_POLLS)) {
+      const { metadata, isWhole } = await metadataFor(run, worker, found);
       run.redraw([]);
       if (run.values["json"] === true) {
-        const rows = found.map((one) => ({ ...one, estimate: estimates.get(keyOf(one)) ?? null }));
+        const rows = found.map((one) => ({
+          ...{ ...one, estimate: estimates.get(keyOf(one)) ?? null },
+          metadata: metadata.get(keyOf(one)) ?? null,
+        }));
         run.print(JSON.stringify(rows, null, 2));
-      } else run.print(endTable(found, estimates));
-      return failed.length > 0 ? FAILED : 0;
+      } else run.print(endTable(found, estimates, metadata));
+      return failed.length > 0 || !isWhole ? FAILED : 0;
     }
     await systemClock.sleep(POLL_MS, run.signal);
+  }
+}
+
+/** States of metadata by `keyOf`. */
+type MetadataStates = ReadonlyMap<string, MetadataState>;
+
+/** Asks how much metadata the collections have, and with `--metadata` waits for it. `isWhole` is false if it stands still. */
+async function metadataFor(
+  run: CommandRun,
+  worker: Worker,
+  found: readonly ListedCollection[],
+): Promise<{ readonly metadata: MetadataStates; readonly isWhole: boolean }> {
+  const isWaiting = run.values["metadata"] === true;
+  const followed = found.filter(({ status }) => status === "following");
+  // Each takes a request of its own.
+  if (!isWaiting && followed.length > MAX_ASKED) return { metadata: new Map(), isWhole: true };
+  for (const wait = new MetadataWait(systemClock); ; await systemClock.sleep(POLL_MS, run.signal)) {
+    await worker.ensure();
+    const metadata = new Map<string, MetadataState>();
+    for (const one of followed) {
+      const state = await metadataOf(worker.service, one);
+      if (state !== undefined) metadata.set(keyOf(one), state);
+    }
+    const states = [...metadata.values()];
+    const next = wait.next(states);
+    if (!isWaiting || next === "done") return { metadata, isWhole: true };
+    run.redraw([`metadata ${metadataText(sumOf(states))}`]);
+    if (next === "waiting") continue;
+    run.say(
+      `metadata stands still at ${metadataText(sumOf(states))}: see METADATA_MB, and the hosts of the token URIs`,
+    );
+    return { metadata, isWhole: false };
   }
 }
 
@@ -229,13 +274,15 @@ function barsOf(found: readonly ListedCollection[], open: readonly ListedCollect
   return [...lines.slice(0, MAX_BARS), `${found.length - open.length} of ${found.length} done`];
 }
 
+const countOrNone = (count: number | null): string => (count === null ? "–" : wholeText(count));
+
 /** The calls of the road that indexing takes. */
 const roadOf = ({ archive, total }: ShownEstimate) => (archive?.used === true ? archive.calls : total);
 
-function endTable(found: readonly ListedCollection[], estimates: Estimates): string {
+function endTable(found: readonly ListedCollection[], estimates: Estimates, metadata: MetadataStates): string {
   const rows = found.map((entry) => {
     const { chain, address, name, status, nfts, transfers, calls, requestedAt, finishedAt } = entry;
-    const estimate = estimates.get(keyOf(entry));
+    const [estimate, state] = [estimates.get(keyOf(entry)), metadata.get(keyOf(entry))];
     const ms =
       requestedAt === null || finishedAt === null ? undefined : Date.parse(finishedAt) - Date.parse(requestedAt);
     const word = statusWord(COLLECTION_WORDS, status);
@@ -246,12 +293,17 @@ function endTable(found: readonly ListedCollection[], estimates: Estimates): str
         printable((name ?? "").slice(0, 30)),
         isStuck(entry) ? `${word}: ${printable(reasonOf(entry) ?? "")}` : word,
       ],
-      ...[nfts, transfers, calls].map((count) => (count === null ? "–" : wholeText(count))),
+      ...[nfts].map(countOrNone),
+      state === undefined ? "–" : metadataText(state),
+      ...[transfers, calls].map(countOrNone),
       ms === undefined ? "–" : durationText(ms),
       ...(estimates.size === 0 ? [] : [estimate === undefined ? "–" : rangeText(roadOf(estimate))]),
       ...(estimates.size === 0 ? [] : [estimate === undefined ? "–" : durationText(estimate.seconds * 1_000)]),
     ];
   });
   const estimated = estimates.size === 0 ? [] : ["CALLS ESTIMATED", "TIME ESTIMATED"];
-  return tableText(["CHAIN", "ADDRESS", "NAME", "STATUS", "NFTS", "TRANSFERS", "CALLS", "TIME", ...estimated], rows);
+  return tableText(
+    ["CHAIN", "ADDRESS", "NAME", "STATUS", "NFTS", "METADATA", "TRANSFERS", "CALLS", "TIME", ...estimated],
+    rows,
+  );
 }

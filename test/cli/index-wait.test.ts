@@ -3,11 +3,13 @@
  * and says what delays it, and a signal leaves no lease behind. Real programs, against a real chain.
  */
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
-import { existsSync } from "node:fs";
+import { existsSync, mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { MetadataWait } from "../../src/cli/metadata-state.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { STREAM_KINDS } from "../../src/log/faults.ts";
@@ -83,6 +85,50 @@ async function versionsOf(logUrl: string): Promise<(readonly [string, number])[]
   await log.close();
   return kinds.flat().map(({ stream, version }) => [stream, version] as const);
 }
+
+test("says how much metadata is there, waits for it on request, and exports with what is known of it", async () => {
+  const stories = await deploy(anvil, await contractArtifact("StoryNft"), ["Told", "TLD"]);
+  await transact(anvil, stories.contract, "mintMany", [anvil.accounts[1], 1, 30]);
+  await transact(anvil, stories.contract, "setBase", ['data:application/json,{"name":"', '"}']);
+  await anvil.mine(100);
+  const address = stories.address.toLowerCase();
+  const env = { ...environment(temporaryLogUrl()), METADATA_ALLOW_PRIVATE: "true" };
+  expect((await runCli(["index", address, "--metadata"], env)).code).toBe(64);
+  const first = await runCli(["index", address, "--wait", "--json"], env);
+  const [{ metadata }] = JSON.parse(first.out);
+  const file = join(mkdtempSync(join(tmpdir(), "metadata-")), "told.csv");
+  expect([first.code, metadata.resolved + metadata.failed + metadata.left]).toEqual([0, 30]);
+  const early = await runCli(["export", address, "--output", `${file}.early`, "--json"], env);
+  const known = JSON.parse(early.out).metadata;
+  // A reader doesn't count the tokens of a collection that no service has counted.
+  const of = known.left === null ? "" : ` of ${known.resolved + known.left}`;
+  expect(early.err).toBe(
+    known.left === 0
+      ? ""
+      : `metadata ${known.resolved}${of} when the export began
+`,
+  );
+  const waited = await runCli(["index", address, "--wait", "--metadata"], env);
+  expect([waited.code, waited.out.split("\n")[0]?.includes("METADATA")]).toEqual([0, true]);
+  expect(waited.out).toMatch(/ {2}30 of 30 {2}/);
+  const whole = await runCli(["export", address, "--output", file, "--json"], env);
+  expect(JSON.parse(whole.out).metadata).toMatchObject({ resolved: 30, failed: 0 });
+}, 120_000);
+
+test("gives up on metadata of which nothing has come for two minutes", () => {
+  let now = 0;
+  const wait = new MetadataWait({ ...systemClock, monotonic: () => now });
+  const at = (ms: number, resolved: number, left: number | null) => {
+    now = ms;
+    return wait.next([
+      { resolved, failed: 1, left },
+      { resolved: 0, failed: 0, left: 0 },
+    ]);
+  };
+  const seen = [at(0, 5, null), at(100_000, 6, 4), at(219_000, 6, 4), at(220_000, 6, 4)];
+  expect(seen).toEqual(["waiting", "waiting", "waiting", "standing"]);
+  expect([at(230_000, 7, 3), at(231_000, 10, 0)]).toEqual(["waiting", "done"]);
+});
 
 test("indexes a collection again that an operator removed, and says so", async () => {
   const env = environment(temporaryLogUrl());

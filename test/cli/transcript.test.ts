@@ -121,7 +121,7 @@ function jsonFaults(shape: Shape, out: string): string[] {
   if ("own" in shape) return validator.validate(shape.own, value) ? [] : [validator.errorsText()];
   const found: string[] = [];
   for (const one of shape.isList === true ? (value as object[]) : [value as object]) {
-    const rest = Object.fromEntries(Object.entries(one).filter(([name]) => name !== shape.add));
+    const rest = Object.fromEntries(Object.entries(one).filter(([name]) => !shape.add?.includes(name)));
     const validate = validator.getSchema(`document#/components/schemas/${shape.schema}`);
     if (validate === undefined) throw new Error(`the document has no schema ${shape.schema}`);
     validate(rest);
@@ -174,7 +174,7 @@ function jsonText({ json }: Step): string {
   if ("own" in json) return `\n\`--json\` prints ${fieldsText(json.own)}.\n`;
   const { schema, isList, omit = [], add } = json;
   const without = omit.length === 0 ? "" : `, without ${omit.map((name) => `\`${name}\``).join(", ")}`;
-  const more = add === undefined ? "" : `, each with \`${add}\``;
+  const more = add === undefined ? "" : `, each with ${add.map((name) => `\`${name}\``).join(" and ")}`;
   return `\n\`--json\` prints ${isList === true ? "a list of " : ""}\`${schema}\` of the OpenAPI document${without}${more}.\n`;
 }
 

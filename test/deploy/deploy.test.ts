@@ -182,8 +182,7 @@ describe("the files", () => {
   test("pass the linter of compose files, with each image pinned to a release", async () => {
     const linter = join(ROOT, "node_modules/dclint/bin/dclint.cjs");
     const child = Bun.spawn([process.execPath, linter, join(DEPLOY, "compose.yaml")], {
-      stdout: "pipe",
-      stderr: "pipe",
+      ...{ cwd: ROOT, stdout: "pipe", stderr: "pipe" },
     });
     const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()]);
     expect([await child.exited, out.trim(), err.trim()]).toEqual([0, "", ""]);

@@ -141,8 +141,14 @@ test("serves the same after a restart, and pages without the store, whose pictur
       code: "log_unavailable",
     },
   ]);
+  const ofCollection = `/api/collections/eth/${nft.address}`;
+  const traits = await restarted.get(`${ofCollection}/traits`);
+  expect([traits.status, traits.body.code]).toEqual([503, "log_unavailable"]);
+  const exported = restarted.fetch(`${ofCollection}/export?format=jsonl`).then((response) => response.text());
+  expect(await exported.catch(() => "broken off")).toBe("broken off");
   s3.up();
   const after = await whole(restarted);
+  expect((await restarted.get(`${ofCollection}/traits`)).status).toBe(200);
   expect(after.map(({ metadata }) => metadata)).toEqual(before.map(({ metadata }) => metadata));
   expect((await restarted.fetch(path)).status).toBe(200);
 }, 180_000);

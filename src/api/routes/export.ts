@@ -3,7 +3,7 @@
  * client ends it. If its block is lost, the connection is broken: the file must not look complete.
  */
 import type { Clock } from "../../core/clock.ts";
-import { BlobsUnavailable, Refusal } from "../../core/errors.ts";
+import { Refusal } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { Explorer } from "../../nft/explore/readings.ts";
 import { fileName, piecesOf } from "../../nft/exports/export-pieces.ts";
@@ -12,7 +12,7 @@ import { ParquetThread } from "../../nft/exports/parquet.ts";
 import { startWalk } from "../../nft/walks/walk.ts";
 import type { ApiKey, ApiKeys } from "../../operators/keys.ts";
 import type { Question } from "../../operators/questions.ts";
-import { asOfBlock, responseHeaders } from "../wire/answered-block.ts";
+import { asOfBlock, responseHeaders, wholeFactsOf } from "../wire/answered-block.ts";
 import { HEADER_EXAMPLES } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
 import { choice, flag, type ParsedValues, wholeNumber } from "../wire/parameters.ts";
@@ -169,12 +169,8 @@ async function openExport(
   const known = { normalizeMetadata: false, mediaItems: false, asOf: deps.clock.now() };
   const pieces = piecesOf(source, start, {
     ...{ format, holders, facts, ranking, parquet: deps.exports.parquet },
-    factsOf: async (entries) => {
-      const { facts: read, isWhole } = await runtime.factsOf(address, entries, known);
-      // A file that looks complete is complete.
-      if (!isWhole) throw new BlobsUnavailable("the store of metadata fails, and the file would lack some");
-      return read;
-    },
+    // A file that looks complete is complete.
+    factsOf: (entries) => wholeFactsOf(runtime, address, entries, known),
   });
   return { facts, pieces, headers };
 }

@@ -5,7 +5,7 @@ import { type ChainTrouble, troubleText } from "../../chains/trouble.ts";
 import { LIMITS } from "../../config.ts";
 import { isoTime } from "../../core/block-time.ts";
 import { type Clock, withTimeout } from "../../core/clock.ts";
-import { Refusal } from "../../core/errors.ts";
+import { BlobsUnavailable, Refusal } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import type { TokenRef } from "../../events/columns.ts";
 import type { BlockRef, HeaderRef } from "../../events/types.ts";
@@ -78,6 +78,21 @@ export interface NftChain {
   /** Changes with any token's metadata; undefined while none is in memory. */
   metadataVersion(address: Address): number | undefined;
   trouble(): ChainTrouble | undefined;
+}
+
+/**
+ * The metadata of entries for what must not lack any: a file, or an index that is kept.
+ * @throws BlobsUnavailable if the store of blobs fails
+ */
+export async function wholeFactsOf(
+  { factsOf }: Pick<NftChain, "factsOf">,
+  address: Address,
+  entries: readonly ShownToken[],
+  options: PageFactsOptions,
+): Promise<KnownFacts["facts"]> {
+  const { facts, isWhole } = await factsOf(address, entries, options);
+  if (!isWhole) throw new BlobsUnavailable("BLOB_URL: the store fails, and what is made would lack some metadata");
+  return facts;
 }
 
 export interface ChainDeps {

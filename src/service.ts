@@ -339,7 +339,10 @@ async function openParts(
     if (parsed.kind === "nft") runtimes.get(parsed.chainId)?.indexing.doubt(parsed.address, blocks);
   };
   const clockOf = (chainId: number) => runtimes.get(chainId)?.view;
-  const projections = new HotCollections({ log, logger, maxBytes: cacheBytes, snapshots, onDoubt, clockOf });
+  const projections = new HotCollections({
+    ...{ log, logger, maxBytes: cacheBytes, snapshots, onDoubt, clockOf },
+    onRead: (isHit) => metrics.cacheReads.inc({ outcome: isHit ? "hit" : "miss" }),
+  });
   lifecycle.onStop("projections", () => projections.close());
   const metadata = new Metadata({
     log,

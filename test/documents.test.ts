@@ -103,6 +103,17 @@ describe("the documents", () => {
     expect(names.filter((name) => !isNamed(name) && !isNamed(bare(name)))).toEqual([]);
   });
 
+  test("on scale have the tables that the script prints", () => {
+    const printed = Bun.spawnSync([process.execPath, join(ROOT, "scripts/scale.ts")])
+      .stdout.toString()
+      .trim();
+    // A formatter pads the cells of the page.
+    const plain = (text: string) => text.replace(/ *\| */g, "|").replace(/-{3,}/g, "---");
+    const tables = plain(printed).split("\n\n");
+    const page = plain(read("scripts/deploy/scale.md"));
+    expect([tables.length, tables.filter((table) => !page.includes(table))]).toEqual([4, []]);
+  });
+
   test("for language models name each message of the socket", async () => {
     const { languageModelPage } = await import("../src/api/llms-page.ts");
     const page = languageModelPage({

@@ -124,6 +124,8 @@ function countersAndGauges(registers: Registry[]) {
     }),
     ...gauges(["key"], GAUGES_OF_KEYS),
     ...counters(["outcome"], {
+      cacheReads:
+        "cache_reads_total Reads of collections by outcome: hit, or miss if the collection had to be folded from the log",
       blobRequests: "blob_requests_total Requests to the store of blobs, by outcome: stored, read, missing or failed",
     }),
     ...gauges(["status"], {

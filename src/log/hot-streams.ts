@@ -43,6 +43,8 @@ interface HotStreamsOptions<S extends { readonly version: number }, E extends Do
   readonly onEvent?: (stream: StreamName, state: S, recorded: Recorded<E>) => void;
   /** Called after each folded page of events. */
   readonly onPage?: (stream: StreamName, state: S, page: readonly Recorded<E>[]) => void;
+  /** Called with each read of a state. @param isHit false if it is not in memory and has to be hydrated */
+  readonly onRead?: (isHit: boolean) => void;
   /** Called after a hydration or a catch-up. */
   readonly onCaughtUp?: (stream: StreamName, state: S) => void;
 }
@@ -113,7 +115,9 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
 
   /** The state as current as the last wake-up; version 0 for a stream without events. */
   async get(stream: StreamName): Promise<S> {
-    return (this.#hot.get(stream) ?? (await this.#hydrate(stream))).state;
+    const hot = this.#hot.get(stream);
+    this.#options.onRead?.(hot !== undefined);
+    return (hot ?? (await this.#hydrate(stream))).state;
   }
 
   /** Like `get`, but reads the log's head first: another process may have appended events without a wake-up yet. */

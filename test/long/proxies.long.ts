@@ -212,3 +212,41 @@ describe("a rolling restart", () => {
     }, 300_000);
   }
 });
+
+test("nginx gives each contract a replica of its own once its two lines are open, and another one when that ends", async () => {
+  const upstreams = [0, 1, 2].map((index) =>
+    Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response(String(index)) }),
+  );
+  const proxy = await startProxy(
+    "nginx",
+    upstreams.map(({ port }) => port as number),
+    true,
+  );
+  const contracts = Array.from({ length: 60 }, (_, index) => `0x${(index * 7_919).toString(16).padStart(40, "a")}`);
+  const paths = (contract: string) => [
+    `/api/v2/nft/${contract}?chain=eth`,
+    `/api/v2/nft/${contract}/owners?cursor=${contract.slice(2)}`,
+    `/api/collections/eth/${contract}/holders`,
+  ];
+  const served = async () =>
+    Promise.all(
+      contracts.map(async (contract) => {
+        const answers = paths(contract).map(async (path) => {
+          const response = await fetch(`http://127.0.0.1:${proxy.port}${path}`, {
+            headers: { host: "nft.example.org" },
+          });
+          return response.text();
+        });
+        return [...new Set(await Promise.all(answers))].join();
+      }),
+    );
+  const before = await served();
+  expect([...new Set(before)].sort()).toEqual(["0", "1", "2"]);
+  await upstreams[0]?.stop(true);
+  const after = await served();
+  expect([...new Set(after)].sort()).toEqual(["1", "2"]);
+  // What others served stays where it was.
+  expect(after.filter((one, index) => before[index] !== "0" && one !== before[index])).toEqual([]);
+  await proxy.stop();
+  for (const upstream of upstreams) await upstream.stop(true);
+});

@@ -37,6 +37,8 @@ interface ProjectionsOptions {
   readonly snapshots?: Snapshots | undefined;
   /** Called with blocks between which a transfer is missing, if a followed block shows it. */
   readonly onDoubt?: ((stream: StreamName, blocks: BlockRange) => void) | undefined;
+  /** Called with each read of a collection. @param isHit false if it was not in memory */
+  readonly onRead?: ((isHit: boolean) => void) | undefined;
   /** Replaces `SNAPSHOT_EVERY` in tests. */
   readonly snapshotEvery?: number | undefined;
 }
@@ -88,6 +90,7 @@ export class HotCollections {
         if (!this.#hot.isFollowed(stream)) return;
         for (const listener of this.#listeners) listener(stream, collection, recorded);
       },
+      onRead: (isHit) => this.#options.onRead?.(isHit),
       onCaughtUp: (stream, collection) => this.#offerToSave(stream, collection),
     });
   }

@@ -35,10 +35,12 @@ function replaced(text: string, part: string | RegExp, by: string): string {
   return after;
 }
 
-function nginxOf(port: number, upstreams: readonly number[]): string {
+/** @param isByContract true to have each collection served by a replica of its own, as the shipped file says how */
+function nginxOf(port: number, upstreams: readonly number[], isByContract: boolean): string {
   const servers = upstreams.map((one) => `server 127.0.0.1:${one} max_fails=0;`).join("\n");
   let text = readFileSync(join(DEPLOY, "nginx.conf"), "utf8");
   text = replaced(text, "server 127.0.0.1:3000 max_fails=0;", servers);
+  if (isByContract) text = replaced(text, /#:/g, "");
   text = replaced(text, "listen 443 ssl;", `listen 127.0.0.1:${port};`);
   return replaced(text, /^ *ssl_certificate.*$/gm, "");
 }
@@ -84,8 +86,8 @@ function caddyOf(port: number, upstreams: readonly number[]): string {
   return `{\n\tadmin off\n\tauto_https off\n}\n${text}`;
 }
 
-/** Starts a proxy in front of processes on ports of this machine. */
-export async function startProxy(kind: Kind, upstreams: readonly number[]): Promise<Proxy> {
+/** Starts a proxy in front of processes on ports of this machine. @param isByContract for nginx: see `nginxOf` */
+export async function startProxy(kind: Kind, upstreams: readonly number[], isByContract = false): Promise<Proxy> {
   const folder = mkdtempSync(join(tmpdir(), "proxy-"));
   const port = await freePort();
   let command: string[];
@@ -100,7 +102,7 @@ export async function startProxy(kind: Kind, upstreams: readonly number[]): Prom
       join(folder, "Caddyfile"),
     ];
   } else {
-    const site = kind === "nginx" ? nginxOf(port, upstreams) : gatewayOf(port, upstreams);
+    const site = kind === "nginx" ? nginxOf(port, upstreams, isByContract) : gatewayOf(port, upstreams);
     writeFileSync(join(folder, "nginx.conf"), NGINX_MAIN(folder, site));
     for (const name of ["body", "proxy", "f", "u", "s"]) mkdirSync(join(folder, name));
     command = [debianProgram("nginx", "usr/sbin/nginx"), "-p", folder, "-c", join(folder, "nginx.conf")];

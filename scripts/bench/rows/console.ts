@@ -75,7 +75,7 @@ export const consoleRow: Bench = {
       await page.waitForSelector("table[aria-label^='Transfers'] tbody tr, section tbody tr");
       await note("token");
       await page.evaluate('location.hash = "/operate"');
-      await page.waitForFunction("document.querySelectorAll('.panel').length >= 4");
+      await page.waitForFunction("document.querySelectorAll('main article').length >= 4");
       await note("operate");
       await service.stop();
       const all = [...longest].map(([what, ms]) => `${what} ${ms === 0 ? "below 50" : ms.toFixed(0)} ms`);

@@ -33,7 +33,7 @@ export const KnownTokenTable = ({ rows }: { readonly rows: readonly ViewedToken[
     columns={COLUMNS}
     rows={rows}
     keyOf={({ chain, address }) => `${chain}/${address}`}
-    none="No well-known token has this in its address, name or symbol. Any token is found by its whole address."
+    none="No known token has this in its address, name or symbol. Any token is found by its whole address."
   />
 );
 

@@ -103,7 +103,9 @@ function findingOf(error: unknown, at: LookedUp, isRead: boolean): Finding | und
 /** What an address is on a chain, as the service finds out, and what can be done with it. */
 export function AddressOn({ chain, address, id }: LookedUp) {
   const { client } = useSession();
-  const finding = useQuery(["address", chain, address], (signal) => identify(client, { chain, address, id }, signal));
+  const finding = useQuery(["address", chain, address, id], (signal) =>
+    identify(client, { chain, address, id }, signal),
+  );
   // The client repeats a refused request for a minute and more.
   const told = useToldTrouble(chain);
   if (finding.kind === "loading" && told !== undefined) return <TroubleWords chain={chain} trouble={told} />;

@@ -13,6 +13,7 @@ export function IndexForm({ chains }: { readonly chains: readonly string[] }) {
   const index = async (contract: Where) => {
     setItems((await client.index([contract])).items);
     reload("overview");
+    reload("collections");
     return "Requested.";
   };
   return (

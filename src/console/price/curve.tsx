@@ -2,16 +2,10 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type UPlot from "uplot";
 import { clock, shortened } from "../parts/format.ts";
+import type { CurvePoint } from "./curve-points.ts";
 import "uplot/dist/uPlot.min.css";
 
 const HEIGHT = 240;
-
-export interface CurvePoint {
-  /** ISO time. */
-  readonly time: string;
-  /** Null where none is known: the curve has a gap there. */
-  readonly usdPrice: number | null;
-}
 
 export function Curve({ points }: { readonly points: readonly CurvePoint[] }) {
   const box = useRef<HTMLDivElement>(null);

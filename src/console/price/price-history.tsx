@@ -10,7 +10,8 @@ import { Table } from "../parts/table.tsx";
 import type { Where } from "../state/place.ts";
 import { useQuery } from "../state/query.ts";
 import { useSession } from "../state/session.ts";
-import { Curve, type CurvePoint } from "./curve.tsx";
+import { Curve } from "./curve.tsx";
+import { curvePoints } from "./curve-points.ts";
 
 const SPANS = [
   { name: "a day", value: 24 },
@@ -76,7 +77,7 @@ function Points({ series, isComplete, ...options }: PointsOptions) {
   const known = points.filter(({ usdPrice }) => usdPrice !== null);
   return (
     <>
-      {known.length > 1 ? <Curve points={withGaps(series)} /> : null}
+      {known.length > 1 ? <Curve points={curvePoints(series)} /> : null}
       <StatusLine>
         {isComplete
           ? `${known.length} of ${points.length} blocks have a price`
@@ -90,18 +91,6 @@ function Points({ series, isComplete, ...options }: PointsOptions) {
       )}
     </>
   );
-}
-
-/** The points, and one without a price in each gap between them, so that no line leads over what nobody read. */
-function withGaps({ result, gaps = [] }: PriceSeries): readonly CurvePoint[] {
-  return result.flatMap((point, at) => {
-    const before = result[at - 1];
-    const isGap =
-      before !== undefined && gaps.some(({ fromBlock, toBlock }) => fromBlock < point.block && toBlock > before.block);
-    if (!isGap) return [point];
-    const middle = (Date.parse(before.time) + Date.parse(point.time)) / 2;
-    return [{ time: new Date(middle).toISOString(), usdPrice: null }, point];
-  });
 }
 
 const PointTable = ({

@@ -141,6 +141,8 @@ async function introduce(
 }
 
 async function serve(): Promise<void> {
+  // Imported on demand: most commands need no service. It loads while the configuration is read.
+  const loading = import("./service.ts");
   const config = configure();
   const isPretty = config.logFormat === "pretty" || (config.logFormat === "auto" && process.stderr.isTTY === true);
   const terminal = new Terminal((text) => void process.stderr.write(text));
@@ -153,8 +155,7 @@ async function serve(): Promise<void> {
   const firstKey = new FirstKey((text) => terminal.write(text));
   for (const warning of config.warnings) logger.warn({}, warning);
   try {
-    // Imported on demand: most commands need no service, and it takes as long to load as they run.
-    const { startService } = await import("./service.ts");
+    const { startService } = await loading;
     const service = await startService({
       ...{ config, logger, drainMs: LIMITS.drainMs },
       onKeyMade: (key) => firstKey.made(key),

@@ -128,7 +128,15 @@ export function documented(schema: TSchema, wire: WireTypes, components: Compone
     components.set(name, {});
     components.set(name, unnamed(schema, wire, components));
   }
-  return { $ref: `#/components/schemas/${name}` };
+  return reference(name);
+}
+
+const reference = (name: string): object => ({ $ref: `#/components/schemas/${name}` });
+
+/** The form of a schema in an operation: a named one is only referred to. */
+function mentioned(schema: TSchema, wire: WireTypes): object {
+  const name = nameOfSchema(schema);
+  return name === undefined ? documented(schema, wire, new Map()) : reference(name);
 }
 
 function unnamed(schema: TSchema, wire: WireTypes, components: Components): object {
@@ -173,7 +181,7 @@ const parametersIn = (place: "path" | "query", parameters: Parameters) =>
 export function detailOf(operation: Operation<never>, wire: WireTypes): object {
   const { id, summary, description, tag, scope, parts, query, body, answer, hasBlock, isCached, isUpgrade } = operation;
   const content = (schema: TSchema, example: unknown) => ({
-    "application/json": { schema: documented(schema, wire, new Map()), example },
+    "application/json": { schema: mentioned(schema, wire), example },
   });
   const read = scope === undefined || isUpgrade === true ? {} : READ;
   const rate = scope === undefined || isUpgrade === true ? {} : RATE;

@@ -1,8 +1,12 @@
 /** Numbers and times as people read them, in log lines and on the command line; and the word that a typing error means. */
-const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+let whole: Intl.NumberFormat | undefined;
 
 /** `980,042`. */
-export const wholeText = (count: number): string => WHOLE.format(count);
+export function wholeText(count: number): string {
+  // Its data take 20 ms to load, which no start has to wait for.
+  whole ??= new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+  return whole.format(count);
+}
 
 /** `1 token`, `2 tokens`. */
 export const countedText = (count: number, what: string): string =>
@@ -62,6 +66,8 @@ export function nearestWord(word: string, words: readonly string[]): string | un
 function editDistance(a: string, b: string, most: number): number {
   // A start compares each variable of the environment with each known one, so this ends early.
   if (Math.abs(a.length - b.length) > most) return Number.POSITIVE_INFINITY;
+  // Each letter that the other word lacks is an edit.
+  if (lettersBeside(a, b) > most) return Number.POSITIVE_INFINITY;
   let row = Array.from({ length: b.length + 1 }, (_, at) => at);
   for (let i = 0; i < a.length; i++) {
     const next = [i + 1];
@@ -73,4 +79,11 @@ function editDistance(a: string, b: string, most: number): number {
     row = next;
   }
   return row.at(-1) as number;
+}
+
+/** Number of letters of a word that don't stand anywhere in the other one. */
+function lettersBeside(word: string, other: string): number {
+  let count = 0;
+  for (let at = 0; at < word.length; at++) if (!other.includes(word[at] as string)) count++;
+  return count;
 }

@@ -3,7 +3,6 @@
  * the message hook redact, so that no line contains an endpoint URL or a key, whatever a caller passes.
  */
 import pino from "pino";
-import pretty from "pino-pretty";
 import { AppError, redact as redactUrls } from "./errors.ts";
 import { printable, printableLines } from "./format.ts";
 import { Secrets } from "./secrets.ts";
@@ -57,6 +56,8 @@ interface Destination {
 
 /** Writes short lines for people: time, level if it matters, the message, and the fault. */
 export function prettyLines(destination: Destination, isColored: boolean): Destination {
+  // Only a terminal needs the package, which takes 20 ms to load.
+  const pretty = require("pino-pretty") as typeof import("pino-pretty");
   const prettify = pretty.prettyFactory({
     colorize: isColored,
     translateTime: "SYS:HH:MM:ss",

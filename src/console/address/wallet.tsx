@@ -1,5 +1,4 @@
 /** A wallet: what it holds in the collections that the service knows. */
-import type { Client } from "../../client/index.ts";
 import { AddressForm } from "../parts/address-form.tsx";
 import { counted, plain, whole } from "../parts/format.ts";
 import { More } from "../parts/parts.tsx";
@@ -8,12 +7,10 @@ import { goTo, linkTo, type Where } from "../state/place.ts";
 import { usePages } from "../state/query.ts";
 import { useSession } from "../state/session.ts";
 
-type HeldPage = Awaited<ReturnType<Client["hosted"]["walletCollectionPage"]>>;
-
 /** A wallet on a chain: an account without code. */
 export function Wallet({ chain, address }: Where) {
   const { client } = useSession();
-  const held = usePages<HeldPage["result"][number], HeldPage>(["wallet", chain, address], (cursor, signal) =>
+  const held = usePages(["wallet", chain, address], (cursor, signal) =>
     client.hosted.walletCollectionPage(address, { chain, token_counts: true, cursor, signal }),
   );
   return (

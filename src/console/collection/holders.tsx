@@ -1,5 +1,4 @@
 /** The owners of a collection by what they hold, with their shares, at one block. */
-import type { Client, Holder } from "../../client/index.ts";
 import { counted, whole } from "../parts/format.ts";
 import { More, StatusLine } from "../parts/parts.tsx";
 import { QueryView } from "../parts/query-view.tsx";
@@ -18,9 +17,8 @@ interface HoldersOptions {
 
 export function HoldersPanel({ at, isMulti }: HoldersOptions) {
   const { client } = useSession();
-  const holders = usePages<Holder, Awaited<ReturnType<Client["holderPage"]>>>(
-    [...keyAt(at), "holders"],
-    (cursor, signal) => client.holderPage(at, { limit: PAGE, as_of_block: at.block, cursor, signal }),
+  const holders = usePages([...keyAt(at), "holders"], (cursor, signal) =>
+    client.holderPage(at, { limit: PAGE, as_of_block: at.block, cursor, signal }),
   );
   return (
     <QueryView of={holders} loading="Counting the owners…">

@@ -3,7 +3,7 @@
  * place of a million tokens is two requests away. A filtered one is read from its beginning on, page by page.
  */
 import { useEffect, useRef } from "preact/hooks";
-import type { AsOf, Client, NftRecord } from "../../client/index.ts";
+import type { AsOf, NftRecord } from "../../client/index.ts";
 import { type CollectionAt, keyAt } from "../state/place.ts";
 import { type QueryState, usePages, useQuery } from "../state/query.ts";
 import { useSession } from "../state/session.ts";
@@ -102,10 +102,8 @@ export interface TokenFilter {
 /** The tokens of an owner, or with certain traits, as of one block. Reads on when its end comes into view. */
 export function useFilteredTokens(at: CollectionAt, { owner, traits }: TokenFilter, view: PlacesInView) {
   const { client } = useSession();
-  const pages = usePages<NftRecord, Awaited<ReturnType<Client["tokenPage"]>>>(
-    [...keyAt(at), "filtered tokens", owner, ...traits],
-    (cursor, signal) =>
-      client.tokenPage(at, { limit: PAGE, trait: traits, owner, as_of_block: at.block, cursor, signal }),
+  const pages = usePages([...keyAt(at), "filtered tokens", owner, ...traits], (cursor, signal) =>
+    client.tokenPage(at, { limit: PAGE, trait: traits, owner, as_of_block: at.block, cursor, signal }),
   );
   useEffect(() => {
     // A page that failed is not asked for again by itself.

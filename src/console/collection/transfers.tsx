@@ -1,5 +1,5 @@
 /** Transfers of a collection or of one token, newest first. New ones appear as their blocks come in. */
-import type { Client, CollectionTransfer } from "../../client/index.ts";
+import type { CollectionTransfer } from "../../client/index.ts";
 import { clock, NO_OWNER, plain, whole } from "../parts/format.ts";
 import { Owner, Transaction } from "../parts/identifier.tsx";
 import { More } from "../parts/parts.tsx";
@@ -20,10 +20,8 @@ export function Transfers(options: TransfersOptions) {
   const { client } = useSession();
   const { id, block } = options;
   const only = id === undefined ? {} : { tokenId: id, transactions: true };
-  const transfers = usePages<CollectionTransfer, Awaited<ReturnType<Client["transferPage"]>>>(
-    [...keyAt(options), "transfers", id],
-    (cursor, signal) =>
-      client.transferPage(options, { limit: PAGE, times: true, ...only, as_of_block: block, cursor, signal }),
+  const transfers = usePages([...keyAt(options), "transfers", id], (cursor, signal) =>
+    client.transferPage(options, { limit: PAGE, times: true, ...only, as_of_block: block, cursor, signal }),
   );
   return (
     <QueryView of={transfers} loading="Asking for the transfers…">

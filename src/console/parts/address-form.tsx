@@ -14,8 +14,6 @@ interface AddressFormOptions {
   readonly label: string;
   /** The text of the button. */
   readonly action: string;
-  /** The address that stands in the field at first. */
-  readonly address?: string;
   /** What to say of another text. */
   readonly wrong?: string;
   /** Fields before the address. */
@@ -25,7 +23,7 @@ interface AddressFormOptions {
 }
 
 export function AddressForm({ id, label, action, wrong = NOT_AN_ADDRESS, children, ...rest }: AddressFormOptions) {
-  const [text, setText] = useState(rest.address ?? "");
+  const [text, setText] = useState("");
   const address = text.trim().toLowerCase();
   return (
     <Form action={action} work={() => (isAddress(address) ? rest.onAddress(address) : wrong)}>

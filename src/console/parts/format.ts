@@ -1,5 +1,4 @@
 /** Numbers, times, addresses and names as people read them. */
-import { isolated } from "./direction.ts";
 
 const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 const PERCENT = new Intl.NumberFormat("en-US", { style: "percent", maximumFractionDigits: 2 });
@@ -15,6 +14,10 @@ export const percent = (share: number): string => PERCENT.format(share);
 /** Six significant digits of a long decimal. */
 export const shortened = (text: string): string =>
   new Intl.NumberFormat("en-US", { maximumSignificantDigits: 6 }).format(Number(text));
+
+const EXACT = new Intl.NumberFormat("en-US", { useGrouping: false, maximumFractionDigits: 100 });
+/** All digits of a decimal that may have an exponent: `1.5e-7` is `0.00000015`. */
+export const exactly = (text: string): string => EXACT.format(text as `${number}`);
 
 /** `942 B`, `3.0 MB`. */
 export function bytes(count: number): string {
@@ -42,6 +45,14 @@ export const clock = (time: string): string => `${time.slice(0, 19).replace("T",
 /** `0xbc4c…f13d`. */
 export const brief = (address: string): string =>
   address.length > 14 ? `${address.slice(0, 6)}…${address.slice(-4)}` : address;
+
+/** Letters that are written from right to left, which also turn the digits beside them. */
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+/** What stands between these has an order of its own, also in titles, which have no markup. */
+const [ISOLATE, END_ISOLATE] = ["\u2068", "\u2069"];
+
+/** The text so that it doesn't turn its neighbours. */
+export const isolated = (text: string): string => (RIGHT_TO_LEFT.test(text) ? `${ISOLATE}${text}${END_ISOLATE}` : text);
 
 /** Characters that turn the text around them, or end its line. The joiners of emoji and of Persian do neither. */
 const TURNING = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;

@@ -1,6 +1,6 @@
 /** A price with what is known of it: its block, its change, and how far it can be trusted. */
 import type { AsOf, TokenPrice } from "../../client/index.ts";
-import { clock, percent, plain, sentenceOf, shortened, whole } from "../parts/format.ts";
+import { clock, exactly, percent, plain, sentenceOf, shortened, whole } from "../parts/format.ts";
 import { Fact } from "../parts/parts.tsx";
 
 interface PriceOptions {
@@ -30,7 +30,7 @@ export function PriceFacts({ price }: PriceOptions) {
         <Fact name="In the native coin">
           {nativePrice === null
             ? "not known"
-            : `${coins(nativePrice.value, nativePrice.decimals)} ${plain(nativePrice.symbol, 12)}`}
+            : `${exactly(`${nativePrice.value}e-${nativePrice.decimals}`)} ${plain(nativePrice.symbol, 12)}`}
         </Fact>
         <Fact name="Exchange">{plain(exchangeName, 60) || "none"}</Fact>
         <Fact name="Change over 24 hours">
@@ -64,13 +64,6 @@ function Trust({ provenance }: { readonly provenance: NonNullable<TokenPrice["pr
         : ` ${disputedStablecoins.map(({ symbol }) => plain(symbol, 12)).join(", ")}: off the dollar by more than other stablecoins.`}
     </p>
   );
-}
-
-/** Whole coins from the smallest unit. */
-function coins(value: string, decimals: number): string {
-  const text = value.padStart(decimals + 1, "0");
-  const fraction = text.slice(text.length - decimals).replace(/0+$/, "");
-  return `${text.slice(0, text.length - decimals)}${fraction === "" ? "" : `.${fraction}`}`;
 }
 
 /** `+11.42 %`. */

@@ -1,7 +1,7 @@
 /** Where a price comes from: its pools with what they hold, and the same number computed by this browser. */
 import { useState } from "preact/hooks";
 import type { PoolState, TokenPrice } from "../../client/index.ts";
-import { brief, percent, plain, shortened, whole } from "../parts/format.ts";
+import { brief, exactly, percent, plain, shortened, whole } from "../parts/format.ts";
 import { AddressLink, Transaction } from "../parts/identifier.tsx";
 import { Panel } from "../parts/parts.tsx";
 import { Table, type TableColumn } from "../parts/table.tsx";
@@ -69,7 +69,7 @@ function Recomputed({ price }: { readonly price: TokenPrice }) {
   const isSame = check === price.usdPriceFormatted;
   const compute = () => {
     try {
-      setCheck(decimalText(nearest(usdOf(price))));
+      setCheck(exactly(String(nearest(usdOf(price)))));
     } catch (error) {
       setCheck((error as Error).message);
     }
@@ -167,15 +167,4 @@ function columnsOf(chain: string, nameOf: CoinName): readonly TableColumn<PoolSt
         hash === undefined ? "read from the pool" : <Transaction value={hash} chain={chain} />,
     },
   ];
-}
-
-/** The shortest decimal of a double, without an exponent, as the service writes it. */
-function decimalText(value: number): string {
-  const text = String(value);
-  const [, mantissa = "", power = ""] = /^([\d.]+)e([+-]\d+)$/.exec(text) ?? [];
-  if (mantissa === "") return text;
-  const [before = "", after = ""] = mantissa.split(".");
-  const shift = Number(power);
-  if (shift < 0) return `0.${"0".repeat(-shift - before.length)}${before}${after}`;
-  return `${before}${after}`.padEnd(before.length + shift, "0");
 }

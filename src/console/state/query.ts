@@ -70,14 +70,14 @@ export function useQuery<T>(
 }
 
 /** A page of a list, as the service gives it. */
-interface ListPage<Row> {
-  readonly result: readonly Row[];
+interface ListPage {
+  readonly result: readonly unknown[];
   readonly cursor: string | null;
 }
 
-export interface ReadPages<Row, Page> {
+interface ReadPages<Page extends ListPage> {
   /** The rows of all pages so far. */
-  readonly rows: readonly Row[];
+  readonly rows: Page["result"];
   /** The newest page. */
   readonly page: Page;
   readonly isBusy: boolean;
@@ -89,10 +89,10 @@ export interface ReadPages<Row, Page> {
  * The rows of a list that are read so far, and the reading of more. When it is reloaded it is read from its beginning, with
  * as many pages as are shown.
  */
-export function usePages<Row, Page extends ListPage<Row>>(
+export function usePages<Page extends ListPage>(
   key: QueryKey,
   load: (cursor: string | undefined, signal: AbortSignal) => Promise<Page>,
-): QueryState<ReadPages<Row, Page>> {
+): QueryState<ReadPages<Page>> {
   const options: InfiniteQueryObserverOptions<Page, Error, InfiniteData<Page>, QueryKey, string | undefined> = {
     queryKey: key,
     queryFn: ({ pageParam, signal }) => load(pageParam, signal),
@@ -105,7 +105,7 @@ export function usePages<Row, Page extends ListPage<Row>>(
     options as unknown as QueryObserverOptions<InfiniteData<Page>>,
   ) as unknown as InfiniteQueryObserverResult<InfiniteData<Page>>;
   return stateOf(result, ({ pages }) => ({
-    rows: pages.flatMap((page) => page.result),
+    rows: pages.flatMap<Page["result"][number]>((page) => page.result),
     page: pages.at(-1) as Page,
     isBusy: result.isFetching,
     more: result.hasNextPage ? () => void result.fetchNextPage() : undefined,

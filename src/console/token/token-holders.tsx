@@ -1,5 +1,5 @@
 /** The owners of one token that has amounts: by amount if all are read, else those that came last first. */
-import type { Client } from "../../client/index.ts";
+import type { TokenHolder } from "../../client/index.ts";
 import { type HolderRow, HolderTable } from "../collection/holder-table.tsx";
 import { counted } from "../parts/format.ts";
 import { More, Panel, StatusLine } from "../parts/parts.tsx";
@@ -9,10 +9,6 @@ import { usePages } from "../state/query.ts";
 import { useSession } from "../state/session.ts";
 
 const PAGE = 200;
-
-type HolderPage = Awaited<ReturnType<Client["tokenHolderPage"]>>;
-
-type TokenHolder = HolderPage["result"][number];
 
 const rowOf = ({ owner, amount }: TokenHolder, supply: string): HolderRow => ({
   ...{ owner, amounts: [amount], share: Number(amount) / Number(supply) },
@@ -30,7 +26,7 @@ function ranked(holders: readonly TokenHolder[], supply: string): readonly Holde
 /** @param supply what is in circulation of the token */
 export function TokenHolders({ supply, ...token }: TokenAt & { readonly supply: string }) {
   const { client } = useSession();
-  const holders = usePages<TokenHolder, HolderPage>([...keyAt(token), "token holders", token.id], (cursor, signal) =>
+  const holders = usePages([...keyAt(token), "token holders", token.id], (cursor, signal) =>
     client.tokenHolderPage(token, token.id, { limit: PAGE, as_of_block: token.block, cursor, signal }),
   );
   return (

@@ -359,7 +359,7 @@ function checkRequest(request: Request, target: string, path: string, deps: Chec
   const isForOperators = isOperatorPath(path);
   if (!isForOperators && !isApiPath(path)) return undefined;
   const key = deps.keys.check(keyText(request.headers));
-  deps.keys.takeRequest(key);
+  deps.questions.take(key);
   if (isForOperators) assertMayUse(key, deps.operationOf(request.method, path), target, deps);
   return key;
 }

@@ -274,7 +274,7 @@ export function unready(path: string, isStarted: boolean): Response {
 function upgrade(
   request: Request,
   server: Server<SocketData>,
-  { keys, places }: Serving & { readonly places: SocketPlaces },
+  { keys, questions, places }: Serving & { readonly places: SocketPlaces },
 ): Response | undefined {
   const id = crypto.randomUUID();
   try {
@@ -284,7 +284,7 @@ function upgrade(
       .filter((protocol) => protocol !== "");
     const inProtocol = offered.find((protocol) => protocol.startsWith("apikey."))?.slice("apikey.".length);
     const key = keys.check(keyText(request.headers) ?? inProtocol);
-    keys.takeRequest(key);
+    questions.take(key);
     places.assertFree(key);
     // The runtime would answer with the first offered subprotocol, which may be the key.
     if (offered.length > 0 && !offered.includes(SUBPROTOCOL)) {

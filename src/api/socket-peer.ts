@@ -9,7 +9,7 @@ import type { Clock } from "../core/clock.ts";
 import { Refusal } from "../core/errors.ts";
 import type { Metrics } from "../core/metrics.ts";
 import { noteRequest, turnToStart } from "../core/turns.ts";
-import type { ApiKey, ApiKeys } from "../operators/keys.ts";
+import type { ApiKey } from "../operators/keys.ts";
 import type { Questions } from "../operators/questions.ts";
 import type { ServerMessage } from "../push/message-models.ts";
 import { encodeMessage } from "../push/messages.ts";
@@ -30,7 +30,6 @@ const IS_READ = "read";
 
 /** The parts that a socket needs of those that serve requests. */
 interface SocketServing {
-  readonly keys: ApiKeys;
   readonly questions: Questions;
   readonly metrics: Metrics;
 }
@@ -81,7 +80,7 @@ export class SocketPeer implements Peer {
   /** @throws Refusal `rate_limited` in words: a message over a socket has no Retry-After */
   #takeRequest(): void {
     try {
-      this.#serving.keys.takeRequest(this.key);
+      this.#serving.questions.take(this.key);
     } catch (error) {
       if (!(error instanceof Refusal) || error.retryAfter === undefined) throw error;
       const { key, requestsPerMinute } = this.key;

@@ -20,13 +20,17 @@ export class Question {
   readonly #key: ApiKey;
   readonly #keys: ApiKeys;
   readonly #ending = new AbortController();
+  readonly #onEnd: (question: Question) => void;
   #isOpen = true;
+  /** Requests that the rate has paid for its cost so far. */
+  #paid = 0;
   /** True if the answer is made while it is sent. The end of what is sent is then the end of the question. */
   isStreamed = false;
 
-  constructor(key: ApiKey, keys: ApiKeys, payer: Budget) {
+  constructor(key: ApiKey, keys: ApiKeys, payer: Budget, onEnd: (question: Question) => void) {
     this.#key = key;
     this.#keys = keys;
+    this.#onEnd = onEnd;
     const bounds = key.isOperator ? {} : BOUNDS;
     this.budget = new Budget({ payer, bounds, signal: this.#ending.signal, isQuestion: true, owner: key });
   }
@@ -51,9 +55,17 @@ export class Question {
     if (!this.#isOpen) return;
     this.#isOpen = false;
     this.#ending.abort(new DOMException("the question is answered", "AbortError"));
+    this.charge();
+    this.#onEnd(this);
+  }
+
+  /** Charges the key's rate for what the question has cost since the last time. */
+  charge(): void {
     const { total, bytes, ms } = this.budget;
     const { calls, bytes: perBytes, ms: perMs } = PER_REQUEST;
-    this.#keys.charge(this.#key, Math.floor(total / calls) + Math.floor(bytes / perBytes) + Math.floor(ms / perMs));
+    const cost = Math.floor(total / calls) + Math.floor(bytes / perBytes) + Math.floor(ms / perMs);
+    this.#keys.charge(this.#key, cost - this.#paid);
+    this.#paid = cost;
   }
 }
 
@@ -69,14 +81,32 @@ interface QuestionsOptions {
 
 export class Questions implements SharedWork {
   readonly #options: QuestionsOptions;
+  /** Questions that are being answered, by the names of their keys. */
+  readonly #open = new Map<string, Set<Question>>();
 
   constructor(options: QuestionsOptions) {
     this.#options = options;
   }
 
+  /**
+   * Takes a request from a key's rate, after what its open questions have cost so far: many that are asked at once don't run up
+   * a debt of which the rate learns at their ends.
+   * @throws Refusal `rate_limited`
+   */
+  take(key: ApiKey): void {
+    for (const question of this.#open.get(key.key) ?? []) question.charge();
+    this.#options.keys.takeRequest(key);
+  }
+
   begin(key: ApiKey): Question {
     const { keys, accountOf } = this.#options;
-    return new Question(key, keys, accountOf(key));
+    const open = this.#open.getOrInsertComputed(key.key, () => new Set());
+    const question = new Question(key, keys, accountOf(key), (ended) => {
+      open.delete(ended);
+      if (open.size === 0 && this.#open.get(key.key) === open) this.#open.delete(key.key);
+    });
+    open.add(question);
+    return question;
   }
 
   hasRate(names: Iterable<string>): boolean {

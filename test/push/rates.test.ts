@@ -95,6 +95,23 @@ describe("a key of 60 requests a minute", () => {
   });
 });
 
+test("a question that is not answered yet has paid for its calls so far, so that many at once run up no debt", async () => {
+  const service = await start({ RATE_LIMIT_PER_MINUTE: "10" });
+  const { token } = await sold();
+  proxy.reset();
+  const asked = service.fetch(`/api/v2/erc20/${token}/price?include=percent_change,provenance,pair,depth`);
+  await proxy.called(35);
+  proxy.pause();
+  const statuses: number[] = [];
+  for (let at = 0; at < 8; at++) statuses.push((await service.get("/api/tokens?limit=1")).status);
+  // Its request and three for its calls are taken. One more may have been refilled.
+  expect(statuses.filter((status) => status === 200).length).toBeLessThanOrEqual(7);
+  expect(statuses.at(-1)).toBe(429);
+  proxy.resume();
+  expect([200, 429]).toContain((await asked).status);
+  await service.stop();
+});
+
 describe("after its socket is closed", () => {
   test("a subscription's first answer goes on with no call, and its token is read at no further head", async () => {
     const service = await start();

@@ -319,6 +319,28 @@ describe("a block with more logs than the endpoint returns", () => {
   });
 });
 
+test("doubts no block that an endpoint refuses although it says that it takes more", async () => {
+  const words =
+    "You can make eth_getLogs requests with up to a 500 block range. Based on your parameters, this block range should work: [0x3d7773, 0x3d7966]";
+  const one = node("eth#1", 9);
+  const endpoint: Endpoint = {
+    ...one,
+    request: async (method, params) => {
+      if (method === "eth_getLogs") throw classifyRpcError({ code: -32_000, message: words }, method, {});
+      if (method !== "eth_getBlockReceipts") return one.request(method, params);
+      throw classifyRpcError({ code: -32_601, message: "the method does not exist" }, method, {});
+    },
+  };
+  const address = `0x${"1".padStart(40, "0")}` as Address;
+  const doubts: unknown[] = [];
+  const filter = { addresses: [address], topics: [TRANSFER], fromBlock: 8, toBlock: 8 };
+  const failure = await readerOf(endpoint)
+    .completeLogs(filter, [], { onDoubt: (doubt) => doubts.push(doubt) })
+    .catch((error: unknown) => error);
+  expect(failure).toMatchObject({ kind: "transient" });
+  expect(doubts).toEqual([]);
+});
+
 test("splits a refused block by addresses only if its receipts are refused too", async () => {
   const many = Array.from({ length: 200 }, (_, i) => `0x${(i + 1).toString(16).padStart(40, "0")}` as Address);
   const filter = { addresses: many, topics: [TRANSFER, hashOf(7) as Hash], fromBlock: 8, toBlock: 8 };

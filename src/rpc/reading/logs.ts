@@ -399,6 +399,7 @@ export class LogReader {
     const logs: ChainLog[] = [];
     const { onDoubt, topics, addresses, fromBlock } = filter;
     const [contract] = addresses;
+    if (topics.length <= 1 && addresses.length <= 1) assertNoContradiction(refusal, fromBlock);
     if (onDoubt !== undefined && topics.length <= 1 && addresses.length === 1 && contract !== undefined) {
       // The endpoints refuse one contract's logs. That is no reason to read none of the block.
       this.#doubt({ contract, block: fromBlock, reason: refusal.message, logIndex: "" }, filter, sources);
@@ -500,6 +501,14 @@ export async function firstUnprunedBlock(ask: (block: number) => Promise<unknown
 }
 
 const isRangeRefusal = (error: unknown): error is RpcError => error instanceof RpcError && error.kind === "range";
+
+/** @throws RpcError `transient` for a refusal of one block that names a larger size: it says nothing about the block */
+function assertNoContradiction(refusal: RpcError, block: number): void {
+  const { range = [0, 0], size = range[1] - range[0] + 1 } = refusal.hint ?? {};
+  if (size <= 1) return;
+  const text = `the endpoint refused one block, and says that it takes ${size}`;
+  throw new RpcError("transient", text, { meta: { ...refusal.meta, block }, cause: refusal });
+}
 
 /** Splits a filter into smaller ones. @throws AppError `block_too_large` if that is impossible */
 function piecesOf(filter: LogRequest, refusal: RpcError): LogRequest[] {

@@ -5,6 +5,8 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Browser, Page } from "puppeteer-core";
 import { startBrowser } from "../../scripts/console-shots/browser.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { OPERATOR_KEY, openConsole, press, shows } from "../support/console.ts";
 import { type ScreenCase, type ScreenWorld, screens, startScreens } from "../support/console-screens.ts";
 import { eventually, TEST_KEY } from "../support/service.ts";
@@ -74,8 +76,8 @@ const grown = (line: string): RegExp =>
 
 /** Opens a screen anew, as a link from elsewhere does, and reads all lines that it showed. */
 async function linesOf(page: Page, { place, heading, words, button }: ScreenCase) {
-  await page.evaluate(`location.hash = ${JSON.stringify(place)}`);
-  await page.reload();
+  await page.goto("about:blank");
+  await page.goto(`${world.root}/#${place}`);
   await shows(page, heading, "h1");
   if (button !== undefined) await press(page, button);
   await shows(page, words, "main");
@@ -100,6 +102,20 @@ const socketScreens = (of: ScreenWorld): readonly ScreenCase[] => [
   { place: `/nft/eth/0x${"56".repeat(20)}`, heading: /^Wallet 0x5656…5656/, words: /holds nothing/ },
 ];
 
+const isWait = ({ text }: ShownLine): boolean =>
+  text.trim() === "" || WAITING.test(text) || PLACEHOLDER.test(text.trim());
+/** The facts among the lines that the screen no longer shows. */
+const takenBackOf = (lines: readonly ShownLine[], last: readonly string[]): ShownLine[] =>
+  lines.filter((line) => !isWait(line) && !last.some((shown) => grown(line.text).test(steady(shown))));
+
+/** Opens a tab whose requests have latency, and which notes what it shows. */
+async function openLate(key: string, script: string): Promise<Page> {
+  const { page } = await openConsole(browser, "/nowhere", { root: world.root, key });
+  await page.evaluateOnNewDocument(script);
+  await page.emulateNetworkConditions({ offline: false, download: -1, upload: -1, latency: LATENCY_MS });
+  return page;
+}
+
 test.each([
   ["a key of scope operate", OPERATOR_KEY, RECORDER, screens],
   ["a key of scope read", TEST_KEY, RECORDER, () => READERS],
@@ -107,17 +123,13 @@ test.each([
 ] as const)(
   "states no fact before its answer, and takes none back, with %s",
   async (_, key, script, cases) => {
-    const { page } = await openConsole(browser, "/nowhere", { root: world.root, key });
-    await page.evaluateOnNewDocument(script);
-    await page.emulateNetworkConditions({ offline: false, download: -1, upload: -1, latency: LATENCY_MS });
+    const page = await openLate(key, script);
     const faults: unknown[] = [];
     // A page that does not exist asks nothing.
     for (const screen of cases(world).filter(({ heading }) => !heading.test("This page does not exist"))) {
       const { lines, last } = await linesOf(page, screen);
-      const isWait = ({ text }: ShownLine) => text.trim() === "" || WAITING.test(text) || PLACEHOLDER.test(text.trim());
-      const facts = lines.filter((line) => !isWait(line));
-      const takenBack = facts.filter(({ text }) => !last.some((line) => grown(text).test(steady(line))));
-      const tooEarly = facts.filter(({ text, after }) => ABSENCE.test(text) && after.length < 2);
+      const takenBack = takenBackOf(lines, last);
+      const tooEarly = lines.filter((line) => !isWait(line) && ABSENCE.test(line.text) && line.after.length < 2);
       const isWaiting = lines.some(({ text }) => WAITING.test(text));
       if (takenBack.length + tooEarly.length > 0 || !isWaiting)
         faults.push({ place: screen.place, takenBack, tooEarly, isWaiting });
@@ -127,3 +139,20 @@ test.each([
   },
   240_000,
 );
+
+test.each([
+  ["an early socket", RECORDER],
+  ["a late socket", LATE_SOCKET + RECORDER],
+])("never says that a collection has nothing which is read for the first time, over %s", async (_, script) => {
+  const { anvil } = world;
+  const nft = await deploy(anvil, await contractArtifact("PlainNft"), ["Fresh", "FRE"]);
+  await transact(anvil, nft.contract, "mintMany", [anvil.accounts[1], 1, 3]);
+  await anvil.mine(1);
+  const page = await openLate(OPERATOR_KEY, script);
+  const screen = { place: `/nft/eth/${nft.address}`, heading: /^Fresh/, words: /3 tokens at block/ };
+  const { lines, last } = await linesOf(page, screen);
+  // Its progress comes and goes.
+  expect(takenBackOf(lines, last).filter(({ text }) => ABSENCE.test(text))).toEqual([]);
+  expect(lines.some(({ text }) => WAITING.test(text))).toBe(true);
+  await page.browserContext().close();
+});

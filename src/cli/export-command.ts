@@ -6,7 +6,7 @@ import { type FileFacts, fileName } from "../nft/exports/export-pieces.ts";
 import { CommandError, FAILED, type NamedContract, type ServiceAccess, USAGE } from "./access.ts";
 import { CHAIN, CHAIN_HELP, type Command, type CommandRun, contractOf } from "./command.ts";
 import { type WantedFile, wantedFile, writeFile, writeStandardOutput } from "./file-output.ts";
-import { type MetadataState, metadataOf, metadataText } from "./metadata-state.ts";
+import { type MetadataState, metadataText } from "./metadata-state.ts";
 import { writeProofs } from "./proven-export.ts";
 
 export const exportCommand: Command = {
@@ -35,14 +35,12 @@ export const exportCommand: Command = {
     const { output } = wish;
     if (run.values["proofs"] === true) assertProvable(run, wish);
     await using service = await run.open({ contracts: [contract], isOfLogAlone: true });
-    // Before the file is begun: it has at least this much.
-    const metadata = wish.holders ? undefined : await metadataOf(service, contract);
     const opened = await openExport(service, contract, wish);
     try {
       if (output === undefined) await writeStandardOutput(opened.pieces);
-      else
-        await toFile(run, service, { ...opened, contract, metadata, path: await pathOf(output, opened.facts, wish) });
+      else await toFile(run, service, { ...opened, contract, path: await pathOf(output, opened.facts, wish) });
       // Beside the file: none of its rows tells a token that was never fetched from one that has nothing.
+      const { metadata } = opened;
       if (metadata !== undefined && metadata.left !== 0)
         run.say(`metadata ${metadataText(metadata)} when the export began`);
       return 0;
@@ -64,6 +62,8 @@ interface ExportWish extends WantedFile {
 /** A file that is made while it is read. */
 interface OpenExport {
   readonly facts: FileFacts;
+  /** When the file was begun: it has at least this much. Undefined for a file of owners. */
+  readonly metadata: MetadataState | undefined;
   readonly pieces: AsyncIterable<Uint8Array>;
 }
 
@@ -73,6 +73,13 @@ function wishOf(run: CommandRun): ExportWish {
   const asOf = values["as-of"];
   if (asOf !== undefined && !/^\d{1,15}$/.test(String(asOf))) throw new CommandError("--as-of: must be a block", USAGE);
   return { ...file, holders: values["holders"] === true, asOfBlock: asOf === undefined ? undefined : Number(asOf) };
+}
+
+/** Reads `resolved=1759, failed=40, left=1200`. Undefined without it: of a former release, or of a file of owners. */
+function metadataIn(header: string | null): MetadataState | undefined {
+  const [, resolved, failed, left] = /^resolved=(\d+), failed=(\d+)(?:, left=(\d+))?$/.exec(header ?? "") ?? [];
+  if (resolved === undefined) return undefined;
+  return { resolved: Number(resolved), failed: Number(failed), left: left === undefined ? null : Number(left) };
 }
 
 /** @throws CommandError if the collection can't be exported at that block */
@@ -88,7 +95,7 @@ async function openExport(
     ...{ ...contract, block: headers.get("x-as-of-block") ?? "", block_hash: headers.get("x-as-of-hash") ?? "" },
     ...{ block_time: headers.get("x-as-of-time") ?? "", finality: headers.get("x-finality") ?? "" },
   };
-  return { facts, pieces: body ?? new ReadableStream<Uint8Array>() };
+  return { facts, metadata: metadataIn(headers.get("x-metadata")), pieces: body ?? new ReadableStream<Uint8Array>() };
 }
 
 /** The path of the file: of that name, or of a name of its own in that folder. */
@@ -117,8 +124,6 @@ function assertProvable({ values }: CommandRun, { format, holders }: ExportWish)
 interface FileWish extends OpenExport {
   readonly contract: NamedContract;
   readonly path: string;
-  /** Undefined for a file of owners, and if the service can't tell. */
-  readonly metadata: MetadataState | undefined;
 }
 
 async function toFile(

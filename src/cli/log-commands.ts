@@ -46,7 +46,8 @@ export const restoreCommand: Command = {
     const lost: string[] = [];
     const { blobs } = run.config();
     const verify = async (copy: string) => {
-      lost.push(...(await faultsOf(copy, blobs)));
+      const found = faultsOf(copy, blobs);
+      lost.push(...(await (isForced ? found.catch((error: unknown) => [messageOf(error)]) : found)));
       if (lost.length === 0 || isForced) return;
       const text = `${file} is damaged, and the log is as it was: ${lost.slice(0, MAX_FAULTS).join("; ")}; take another backup, or restore what is left of this one with --force`;
       throw new AppError(text, { code: "conflict" });
@@ -63,7 +64,10 @@ export const restoreCommand: Command = {
 /** Faults that a refusal names. */
 const MAX_FAULTS = 5;
 
-/** The faults of a log: damaged records, missing blobs, parts of the file that can't be read. */
+/**
+ * The faults of a log: damaged records, missing blobs, parts of the file that can't be read.
+ * @throws AppError if the store of its blobs is not the right one, or can't be reached: that is no fault of the log
+ */
 async function faultsOf(path: string, blobs: S3Place | undefined): Promise<string[]> {
   const faults: string[] = [];
   const note = (line: string) => void (/WRONG|^file: /.test(line) && faults.push(line));
@@ -71,6 +75,7 @@ async function faultsOf(path: string, blobs: S3Place | undefined): Promise<strin
     const { wrong } = await verifyLog(`sqlite://${path}`, note, blobs);
     return wrong === 0 ? [] : faults;
   } catch (error) {
+    if (error instanceof AppError && error.message.startsWith("BLOB_URL:")) throw error;
     return [...faults, messageOf(error)];
   }
 }

@@ -4,7 +4,7 @@
  * compare two services that indexed apart. Damage in one stream does not hide faults of the rest.
  */
 import { systemClock } from "../core/clock.ts";
-import { messageOf } from "../core/errors.ts";
+import { BlobsUnavailable, messageOf } from "../core/errors.ts";
 import { silentLogger } from "../core/logger.ts";
 import type { S3Place } from "../core/s3-place.ts";
 import { encodeEvent } from "../events/codec.ts";
@@ -100,6 +100,8 @@ async function verifyStreams(log: EventLog, print: Print): Promise<{ streams: nu
         if ("fault" in found) throw found.fault;
         print(`${found.stream} ${await verifyStream(log, found)}`);
       } catch (error) {
+        // No fault of the log: it can be verified once its store answers.
+        if (error instanceof BlobsUnavailable && error.retryable) throw error;
         wrong++;
         const { meta } = error as { meta?: { version?: unknown } };
         const where = meta?.version === undefined ? "" : ` (version ${String(meta.version)})`;
@@ -114,7 +116,7 @@ async function verifyStreams(log: EventLog, print: Print): Promise<{ streams: nu
  * Verifies a log. A service may append to it meanwhile.
  * @param print takes a line per stream, and the faults
  * @param blobs the store of the log's blobs, if they are not in its own table
- * @throws AppError if the log can't be opened
+ * @throws AppError if the log can't be opened, or the store of its blobs can't be reached
  */
 export async function verifyLog(url: string, print: Print, blobs?: S3Place): Promise<VerifyReport> {
   const faults = fileFaults(url);

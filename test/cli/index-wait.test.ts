@@ -102,12 +102,7 @@ test("says how much metadata is there, waits for it on request, and exports with
   const known = JSON.parse(early.out).metadata;
   // A reader doesn't count the tokens of a collection that no service has counted.
   const of = known.left === null ? "" : ` of ${known.resolved + known.left}`;
-  expect(early.err).toBe(
-    known.left === 0
-      ? ""
-      : `metadata ${known.resolved}${of} when the export began
-`,
-  );
+  expect(early.err).toBe(known.left === 0 ? "" : `metadata ${known.resolved}${of} when the export began\n`);
   const waited = await runCli(["index", address, "--wait", "--metadata"], env);
   expect([waited.code, waited.out.split("\n")[0]?.includes("METADATA")]).toEqual([0, true]);
   expect(waited.out).toMatch(/ {2}30 of 30\n$/);

@@ -194,7 +194,19 @@ test("is backed up without its blobs, which the restored log finds again; a lost
     "metadata and pictures are not in it: they stay in s3://blobs/first/, which is to be kept, too\n",
   ]);
   const restored = `sqlite://${join(folder, "restored.db")}`;
-  expect((await runCli(["restore", file], { ...env, EVENT_LOG_URL: restored })).code).toBe(0);
+  const restore = (change: Record<string, string>) =>
+    runCli(["restore", file], { ...env, EVENT_LOG_URL: restored, ...change });
+  const other = await restore(s3.env("other"));
+  expect([other.code, other.err]).toEqual([
+    1,
+    "BLOB_URL: this is not the store of this log's blobs; name the bucket and prefix of before\n",
+  ]);
+  await s3.down();
+  const [down, unverified] = [await restore({}), await runCli(["verify"], env)];
+  expect([down.code, unverified.code]).toEqual([69, 69]);
+  for (const { err } of [down, unverified]) expect(err).toContain("BLOB_URL: the store can't be reached: ");
+  s3.up();
+  expect((await restore({})).code).toBe(0);
   expect((await whole(await start(restored))).length).toBe(TOKENS);
   const [lost = ""] = s3.objects("first").filter((name) => name.startsWith("blobs/"));
   rmSync(s3.fileOf(`first/${lost}`));

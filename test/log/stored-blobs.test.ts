@@ -7,6 +7,7 @@ import type { Hash } from "../../src/core/hex.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { BLOB_STORE } from "../../src/log/blob-binding.ts";
 import { openLog } from "../../src/log/open.ts";
+import { startForwardProxy } from "../support/forward-proxy.ts";
 import { describeLogContract } from "../support/log-contract.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import { S3_KEY, S3_SECRET, type S3Server, sharedS3, startS3 } from "../support/s3.ts";
@@ -136,6 +137,21 @@ describe("blobs in S3", () => {
     writeFileSync(s3.fileOf(`damaged/${name}`), "wrong");
     expect(await failureOf(log.getBlob(hash))).toBe(`BLOB_URL: blob ${hash} is not what its name says: put it back`);
     await log.close();
+  });
+
+  test("go through the operator's proxy, and with the token of temporary keys", async () => {
+    const { port } = new URL(s3.endpoint);
+    const proxy = await startForwardProxy({ "store.example:80": Number(port) });
+    const place = { ...s3.place("proxied"), sessionToken: "a/token+of=some+hours" };
+    const direct = await openLog(temporaryLogUrl(), systemClock, silentLogger, { blobs: place });
+    const hash = await direct.putBlob(bytesOf("by a token"));
+    await direct.close();
+    const proxied = { ...place, endpoint: "http://store.example", proxy: proxy.url };
+    const log = await openLog(temporaryLogUrl(), systemClock, silentLogger, { blobs: proxied });
+    expect(await log.getBlob(hash)).toEqual(bytesOf("by a token"));
+    expect(proxy.requests).toEqual(["GET store.example:80"]);
+    await log.close();
+    await proxy.stop();
   });
 
   test("refuse a start with wrong keys, and name neither them nor the endpoint", async () => {

@@ -56,7 +56,9 @@ export async function startS3(): Promise<S3Server> {
         const headers = new Headers(request.headers);
         // Its keys are its own; the front has checked ours.
         const body = request.method === "PUT" ? await request.arrayBuffer() : null;
-        if (headers.has("authorization")) headers.delete("authorization");
+        headers.delete("authorization");
+        // It would take the name of a host for that of a bucket.
+        headers.delete("host");
         const query = new URLSearchParams(search);
         for (const name of [...query.keys()]) if (/^x-amz-/i.test(name)) query.delete(name);
         return fetch(`${backend}${pathname}${query.size === 0 ? "" : `?${query}`}`, {

@@ -6,7 +6,7 @@ import type { Clock } from "../../core/clock.ts";
 import { Refusal } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { Explorer } from "../../nft/explore/readings.ts";
-import { fileName, piecesOf } from "../../nft/exports/export-pieces.ts";
+import { type FileFacts, fileName, piecesOf } from "../../nft/exports/export-pieces.ts";
 import { CONTENT_TYPES, EXPORT_FORMATS } from "../../nft/exports/formats.ts";
 import { ParquetThread } from "../../nft/exports/parquet.ts";
 import { startWalk } from "../../nft/walks/walk.ts";
@@ -131,6 +131,7 @@ export const EXPORT_OPERATIONS: readonly Operation<ExportDeps>[] = [
       return new Response(streamOf(pieces, { requester, question }, deps), {
         headers: {
           ...headers,
+          ...metadataHeader(facts),
           "content-type": CONTENT_TYPES[query.format],
           "content-disposition": `attachment; filename="${fileName(facts, query)}"`,
           "cache-control": "no-store",
@@ -160,7 +161,7 @@ async function openExport(
   const ranking = holders ? await memory.run(requester, () => rankings.of(source, start)) : undefined;
   const asOf = await asOfBlock(start, runtime);
   const headers = responseHeaders(asOf, { trouble: runtime.trouble(), isStale: deps.isStale() });
-  const facts = {
+  const facts: FileFacts = {
     ...{ chain: chain.name, address, block: String(start.walk.block) },
     ...{ block_hash: headers["x-as-of-hash"], block_time: headers["x-as-of-time"], finality: headers["x-finality"] },
     ...(holders ? {} : await metadataFacts({ chain, address, runtime }, deps)),
@@ -186,7 +187,13 @@ async function metadataFacts(
   ]);
   const nfts = described?.entry.nfts ?? undefined;
   const left = nfts === undefined ? undefined : String(Math.max(0, nfts - resolved - failed));
-  return { metadata_resolved: String(resolved), metadata_left: left };
+  return { metadata_resolved: String(resolved), metadata_failed: String(failed), metadata_left: left };
+}
+
+/** The same beside a file that has no place for it. */
+function metadataHeader({ metadata_resolved: resolved, metadata_failed: failed, metadata_left: left }: FileFacts) {
+  if (resolved === undefined) return {};
+  return { "x-metadata": `resolved=${resolved}, failed=${failed}${left === undefined ? "" : `, left=${left}`}` };
 }
 
 /** The sender of an export, and its question, which ends with the file. */

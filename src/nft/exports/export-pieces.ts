@@ -18,8 +18,9 @@ export interface FileFacts {
   /** ISO 8601. */
   readonly block_time?: string | undefined;
   readonly finality?: string | undefined;
-  /** Tokens with metadata when the export began, and tokens without any attempt. Of a file of tokens. */
+  /** Tokens with metadata when the export began, those that only failed, and those without any attempt. Of a file of tokens. */
   readonly metadata_resolved?: string | undefined;
+  readonly metadata_failed?: string | undefined;
   readonly metadata_left?: string | undefined;
 }
 

@@ -184,6 +184,7 @@ test("names the newest final block with hash and time in headers and in Parquet'
     block_time: time,
     finality: "finalized",
     metadata_resolved: String(details.metadata.resolved),
+    metadata_failed: String(details.metadata.failed),
     metadata_left: "0",
   });
   expect(details.metadata.resolved).toBeGreaterThan(0);

@@ -11,7 +11,7 @@ import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { SQL } from "bun";
 import { knownChains, parseChain } from "../src/chains/chains.ts";
-import { addChainsOf } from "../src/config.ts";
+import { addChainsOf, blobStoreAt } from "../src/config.ts";
 import { systemClock } from "../src/core/clock.ts";
 import { silentLogger } from "../src/core/logger.ts";
 import { openLog } from "../src/log/open.ts";
@@ -34,7 +34,10 @@ if (SQLITE.test(url) && !existsSync(url.replace(SQLITE, ""))) fail("there is no 
 
 const { chainId, name } = chain;
 const holder = randomUUID();
-const log = await openLog(url, systemClock, silentLogger);
+const { BLOB_URL } = process.env;
+// A log that names a store opens only with it. Nothing in the store is deleted.
+const blobs = BLOB_URL === undefined || BLOB_URL === "" ? undefined : blobStoreAt(process.env, BLOB_URL);
+const log = await openLog(url, systemClock, silentLogger, { blobs });
 try {
   if (!(await log.acquireLease(`follow/${chainId}`, holder, LEASE_MS))) {
     fail(`a service follows ${name} on this log, or did seconds ago: stop it, then run this again`);

@@ -235,3 +235,20 @@ test("is tried by doctor, whose words name the variable and no secret", async ()
   expect(await line({})).toStartWith("✗ blobs: BLOB_URL: the store can't be reached: ");
   s3.up();
 }, 180_000);
+
+test("lets a log be rid of a chain, and leaves the store as it is", async () => {
+  await service?.stop();
+  service = undefined;
+  const before = s3.objects("first");
+  const forget = async (env: Record<string, string>) => {
+    const script = Bun.spawn([process.execPath, "scripts/forget-chain.ts", "eth", logUrl], {
+      ...{ stdout: "pipe", stderr: "pipe", env: { PATH: process.env["PATH"] ?? "", ...env } },
+    });
+    const [code, out, err] = await Promise.all([script.exited, script.stdout.text(), script.stderr.text()]);
+    return [code, `${out}${err}`.trim()] as const;
+  };
+  const [code, text] = await forget({});
+  expect([code === 0, text.includes("BLOB_URL")]).toEqual([false, true]);
+  expect(await forget(s3.env("first"))).toEqual([0, expect.stringMatching(/^eth: \d+ streams forgotten$/)]);
+  expect(s3.objects("first")).toEqual(before);
+});

@@ -148,9 +148,12 @@ export class CallReader {
   }
 
   async callsAtHead(calls: readonly Call[]): Promise<CallsAtHead> {
-    const pinned = await this.#wherePossible(calls, (needsCreations) =>
-      this.#pool.run((endpoint) => this.#callsPinned(endpoint, calls, needsCreations)),
-    );
+    // Asked for before: an operation without a request would count as an answer of the endpoint.
+    const pinned = this.#many.mayAggregate()
+      ? await this.#wherePossible(calls, (needsCreations) =>
+          this.#pool.run((endpoint) => this.#callsPinned(endpoint, calls, needsCreations)),
+        )
+      : undefined;
     if (pinned !== undefined) return pinned;
     const header = await this.#pool.run(async (endpoint) => this.#notBehind(await newestHeaderOf(endpoint), endpoint));
     try {
@@ -179,7 +182,6 @@ export class CallReader {
     calls: readonly Call[],
     needsCreations: boolean,
   ): Promise<CallsAtHead | undefined> {
-    if (!this.#many.mayAggregate()) return undefined;
     const many = await this.#many.atHead(endpoint, calls, () => newestHeaderOf(endpoint), needsCreations);
     if (many === undefined) return undefined;
     const { block, results, beside: header } = many;

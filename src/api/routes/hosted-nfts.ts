@@ -7,6 +7,7 @@ import type { Chain } from "../../chains/chains.ts";
 import { Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import { named, nullable, STRICT, text } from "../../core/schema-parts.ts";
+import { yieldToEventLoop } from "../../core/turns.ts";
 import type { Requester } from "../../core/work.ts";
 import { TransferKind } from "../../events/columns.ts";
 import type { Collection } from "../../nft/collections/collection.ts";
@@ -293,6 +294,8 @@ const getMultipleNfts = json({
     const common = { chain, hex: false, normalizeMetadata, mediaItems, asOfBlock: undefined };
     const records: (RecordModel | null)[] = [];
     for (const token of tokens) {
+      // A record may have a hundred kilobytes in two forms.
+      if (records.length > 0) await yieldToEventLoop();
       const found = await recordOrNull({ ...common, ...token }, requester, deps);
       records.push(
         found === undefined ? null : await withOwner(found.record, { ...common, ...token }, requester, deps),

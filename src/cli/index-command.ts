@@ -28,6 +28,8 @@ const MAX_COUNT_POLLS = 25;
 const MAX_ESTIMATED = 10;
 /** Headers that collections of one chain share at most, and that its growth adds while others are indexed. */
 const [MAX_SHARED, MORE_HEADERS] = [512, 12] as const;
+/** Of a collection about which the service did not answer: it must not count as one without tokens that are left. */
+const NOT_TOLD: MetadataState = { resolved: 0, failed: 0, left: null };
 /** Most collections whose metadata is counted without `--metadata`. */
 const MAX_ASKED = 100;
 /** Lines of bars in a terminal, so that the count below them is seen in a small one, too. */
@@ -234,7 +236,7 @@ async function metadataFor(
       const state = await metadataOf(worker.service, one);
       if (state !== undefined) metadata.set(keyOf(one), state);
     }
-    const states = [...metadata.values()];
+    const states = followed.map((one) => metadata.get(keyOf(one)) ?? NOT_TOLD);
     const next = wait.next(states);
     if (!isWaiting || next === "done") return { metadata, isWhole: true };
     run.redraw([`metadata ${metadataText(sumOf(states))}`]);

@@ -25,7 +25,7 @@ const RETRY_MAX_MS = 1_000;
 /** Longer than the difference of two clocks that S3 accepts. */
 const EXPIRES_SECONDS = 900;
 
-type Method = "GET" | "PUT" | "DELETE" | "HEAD";
+type Method = "GET" | "PUT" | "DELETE";
 
 interface S3Answer {
   readonly status: number;
@@ -94,8 +94,8 @@ export class S3Store {
   }
 
   #ask(method: Method, name: string, body?: Uint8Array): Promise<S3Answer> {
-    const { clock, ...bounds } = { clock: this.#clock, attempts: ATTEMPTS, baseMs: RETRY_BASE_MS, maxMs: RETRY_MAX_MS };
-    return retry(() => this.#askOnce(method, name, body), { clock, ...bounds });
+    const bounds = { attempts: ATTEMPTS, baseMs: RETRY_BASE_MS, maxMs: RETRY_MAX_MS };
+    return retry(() => this.#askOnce(method, name, body), { clock: this.#clock, ...bounds });
   }
 
   async #askOnce(method: Method, name: string, body: Uint8Array | undefined): Promise<S3Answer> {

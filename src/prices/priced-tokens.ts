@@ -3,6 +3,7 @@
  * beginnings of the tokens' streams when it is first asked, and then only those that are new. While nobody asks, it costs nothing.
  */
 import type { Chain } from "../chains/chains.ts";
+import { yieldToEventLoop } from "../core/turns.ts";
 import { singleFlight } from "../core/work.ts";
 import { parseStream, type StreamName } from "../events/types.ts";
 import { type EventLog, streamPages } from "../log/event-log.ts";
@@ -66,6 +67,8 @@ export class PricedTokens {
     }
     const streams = [...this.#unread];
     for (let at = 0; at < streams.length; at += STREAMS_AT_ONCE) {
+      // A read of SQLite ends in the turn in which it begins.
+      if (at > 0) await yieldToEventLoop();
       await Promise.all(streams.slice(at, at + STREAMS_AT_ONCE).map((stream) => this.#readOne(stream)));
     }
   }

@@ -153,6 +153,10 @@ test("a key of scope read gets the names of collections, and nothing else of the
     ["GET", "/api/status?fields=names"],
   ] as const)
     expect([path, (await ask(method, path, undefined, TEST_KEY)).status]).toEqual([path, 403]);
+  // The scope and the answer look at one value.
+  for (const query of ["fields=names&fields=", "fields=names&fields=all", "fields=names&fields=names"]) {
+    expect((await ask("GET", `/api/collections?${query}`, undefined, TEST_KEY)).status).toBe(400);
+  }
   const wrong = await ask("GET", "/api/collections?fields=all");
   expect([wrong.status, wrong.body.details]).toEqual([400, { parameter: "fields" }]);
 });

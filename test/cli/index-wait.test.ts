@@ -110,6 +110,32 @@ test("says how much metadata is there, waits for it on request, and exports with
   expect(JSON.parse(whole.out).metadata).toMatchObject({ resolved: 30, failed: 0 });
 }, 120_000);
 
+test("goes on waiting for metadata while the service doesn't tell how much there is", async () => {
+  const key = "operator-key-0123456789";
+  const service = await startTestService({
+    ...{ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env: { OPERATOR_KEYS: key, METADATA: "true" } },
+  });
+  let refusals = 0;
+  const front = Bun.serve({
+    ...{ hostname: "127.0.0.1", port: 0 },
+    fetch: async (request) => {
+      const { pathname, search } = new URL(request.url);
+      const isDetails = request.method === "GET" && pathname === `/api/collections/eth/${collection}`;
+      if (isDetails && refusals++ < 3) return Response.json({ message: "not now", code: "not_found" }, { status: 404 });
+      const { method, headers } = request;
+      const body = method === "POST" ? await request.text() : undefined;
+      const init = { method, headers, ...(body === undefined ? {} : { body }) };
+      return fetch(`http://127.0.0.1:${service.port}${pathname}${search}`, init);
+    },
+  });
+  const words = ["index", collection, "--wait", "--metadata", "--json", "--url", front.url.href.replace(/\/$/, "")];
+  const { code, out } = await runCli(words, { SERVICE_KEY: key });
+  expect([code, JSON.parse(out)[0].metadata]).toEqual([0, { resolved: 0, failed: 1, left: 0 }]);
+  expect(refusals).toBeGreaterThan(3);
+  await front.stop(true);
+  await service.stop();
+}, 60_000);
+
 test("gives up on metadata of which nothing has come for two minutes", () => {
   let now = 0;
   const wait = new MetadataWait({ ...systemClock, monotonic: () => now });

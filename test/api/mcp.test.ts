@@ -12,13 +12,12 @@ import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
 import { operationsOf } from "../../src/api/app.ts";
 import {
   type Body,
-  eventually,
+  metadataKnown,
   startTestService,
   synced,
   TEST_KEY,
   type TestService,
   temporaryLogUrl,
-  walkListing,
 } from "../support/service.ts";
 
 let anvil: Anvil;
@@ -47,10 +46,7 @@ beforeAll(async () => {
   sharedId = String([...collections.multi.balances].find(([, held]) => held.size > 1)![0]);
   service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() });
   for (const address of [plain, multi]) await synced(service, address);
-  await eventually("all metadata is complete", async () => {
-    const all = await walkListing(service, plain, "limit=500");
-    return all.every(({ metadata }) => metadata !== null) ? true : undefined;
-  });
+  await metadataKnown(service, plain, multi);
   client = await connected(TEST_KEY);
 }, 120_000);
 afterAll(async () => {

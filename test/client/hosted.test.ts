@@ -10,6 +10,7 @@ import { operationsOf } from "../../src/api/app.ts";
 import { Client } from "../../src/client/client.ts";
 import {
   type Body,
+  metadataKnown,
   startTestService,
   synced,
   TEST_KEY,
@@ -34,6 +35,7 @@ beforeAll(async () => {
   [plain, multi] = [collections.plain.address.toLowerCase(), collections.multi.address.toLowerCase()];
   service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() });
   for (const address of [plain, multi]) await synced(service, address);
+  await metadataKnown(service, plain, multi);
   client = new Client({ url: service.url, key: TEST_KEY });
 }, 120_000);
 afterAll(async () => {

@@ -13,6 +13,7 @@ import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import {
   eventually,
+  metadataKnown,
   startTestService,
   synced,
   TEST_KEY,
@@ -167,6 +168,7 @@ for (const [engine, freshLog] of engines) {
       const second = await startTestService({ rpcUrl: anvil.url, logUrl });
       try {
         const path = `/api/v2/nft/${collections.batch.address}?limit=50`;
+        await metadataKnown(service, collections.batch.address);
         const [one, two] = [await service.get(path), await second.get(path)];
         expect(two.body).toEqual(one.body);
         const cursor = encodeURIComponent(one.body.cursor);

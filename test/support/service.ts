@@ -112,6 +112,19 @@ export function synced(service: TestService, address: string, block = 0, query =
   });
 }
 
+/**
+ * Polls until each token of the synced collections had an attempt to fetch its metadata, and none failed. Two answers of one
+ * block are equal only from then on: metadata comes beside the blocks.
+ */
+export async function metadataKnown(service: TestService, ...addresses: readonly string[]): Promise<void> {
+  for (const address of addresses) {
+    await eventually(`the metadata of ${address} is known`, async () => {
+      const { body } = await service.get(`/api/collections/eth/${address}`);
+      return body.metadata?.left === 0 && body.metadata.failed === 0 ? true : undefined;
+    });
+  }
+}
+
 /** Returns all records of a listing by walking its pages. */
 export async function walkListing(service: TestService, address: string, query: string): Promise<Body[]> {
   const records: Body[] = [];

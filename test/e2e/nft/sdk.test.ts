@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { type Anvil, startAnvil } from "../../../scripts/local-chain/anvil.ts";
 import { type Collections, seedCollections } from "../../../scripts/local-chain/collections.ts";
 import {
-  eventually,
+  metadataKnown,
   startTestService,
   synced,
   TEST_KEY,
@@ -64,10 +64,7 @@ beforeAll(async () => {
   multi = collections.multi.address.toLowerCase();
   service = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl() });
   for (const address of [plain, multi]) await synced(service, address);
-  await eventually("all metadata is complete", async () => {
-    const all = await walkListing(service, plain, "limit=500");
-    return all.every(({ metadata }) => metadata !== null) ? true : undefined;
-  });
+  await metadataKnown(service, plain, multi);
   const child = Bun.spawn(
     [process.execPath, join(import.meta.dir, "../../support/sdk-client.ts"), `${service.url}/api/v2`, TEST_KEY],
     {

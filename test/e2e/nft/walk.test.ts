@@ -11,6 +11,7 @@ import { startRpcProxy } from "../../support/rpc-proxy.ts";
 import {
   type Answer,
   eventually,
+  metadataKnown,
   startTestService,
   synced,
   type TestService,
@@ -71,6 +72,7 @@ beforeAll(async () => {
   service = await startTestService({ rpcUrl: anvil.url, logUrl });
   await synced(service, plain);
   await synced(service, collections.multi.address);
+  await metadataKnown(service, plain, collections.multi.address);
 }, 300_000);
 
 afterAll(async () => {

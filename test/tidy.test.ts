@@ -135,7 +135,9 @@ describe("the sources", () => {
 
   test("are all imported", () => {
     const entries = new Set(ENTRIES.map((entry) => join(SRC, entry)));
-    expect(sources.filter((file) => !importers.has(file) && !entries.has(file))).toEqual([]);
+    // A declaration file is read by the compiler alone.
+    const needed = (file: string) => importers.has(file) || entries.has(file) || file.endsWith(".d.ts");
+    expect(sources.filter((file) => !needed(file))).toEqual([]);
   });
 
   test("export each name once", () => {

@@ -4,6 +4,7 @@
  */
 import { LRUCache } from "lru-cache";
 import { type Clock, withTimeout } from "../core/clock.ts";
+import { countedCache } from "../core/counted-cache.ts";
 import { type Address, type Hash, toAddress } from "../core/hex.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 import { TRANSFER_BATCH, TRANSFER_SINGLE } from "../rpc/decode/transfer-topics.ts";
@@ -71,7 +72,7 @@ interface BlockFactsOptions {
 
 export class BlockFacts {
   readonly #options: BlockFactsOptions;
-  readonly #headers = new LRUCache<number, HeaderRef>({ max: 10_000 });
+  readonly #headers = countedCache<number, HeaderRef>(10_000);
   readonly #transactions = new LRUCache<string, Transactions>({
     maxSize: MAX_BYTES,
     sizeCalculation: ({ size }) => BLOCK_BYTES + size * LOG_BYTES,

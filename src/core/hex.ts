@@ -2,7 +2,7 @@
  * Hex, addresses and hashes. Inside the program every address and hash is lower case with `0x`. The branded types prove
  * that a string has passed one of these functions.
  */
-import { getAddress } from "ethers";
+import { getAddress } from "ethers/address";
 
 /** 20 bytes, lower-case hex with 0x. */
 export type Address = `0x${string}` & { readonly __address: true };

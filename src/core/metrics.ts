@@ -1,5 +1,8 @@
 /** All metrics of the service, in one registry. Served at `/metrics` in Prometheus' text format. */
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import Counter from "prom-client/lib/counter.js";
+import Gauge from "prom-client/lib/gauge.js";
+import Histogram from "prom-client/lib/histogram.js";
+import Registry from "prom-client/lib/registry.js";
 import { DurationHistogram } from "./duration-histogram.ts";
 
 /** Each text has a metric's name, then its help, as a HELP line of Prometheus' text format has them. */
@@ -146,11 +149,18 @@ const PROCESS_MS = 5_000;
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
+async function measureIn(registry: Registry): Promise<void> {
+  const { default: collectDefaultMetrics } = await import("prom-client/lib/defaultMetrics.js");
+  collectDefaultMetrics({ register: registry });
+}
+
 export function createMetrics() {
   const registry = new Registry();
   const measures: (() => void | Promise<void>)[] = [];
   // prom-client's own metrics of the process, their last text, and when that was made, on the monotonic clock.
   const process = new Registry();
+  let isProcessMeasured = false;
+  let measuring: Promise<void> | undefined;
   let processText: { readonly text: string; readonly at: number } | undefined;
   return {
     registry,
@@ -169,8 +179,10 @@ export function createMetrics() {
       registers: [registry],
     }),
 
-    /** Begins to measure the process. A process that ends at once has no use for that. */
-    measureProcess: (): void => collectDefaultMetrics({ register: process }),
+    /** Has the process measured from the first scrape on: a start doesn't wait for it, and a command has no use for it. */
+    measureProcess: (): void => {
+      isProcessMeasured = true;
+    },
 
     /** Calls `measure` before each scrape, for gauges that are cheaper to read than to maintain. */
     onScrape: (measure: () => void | Promise<void>): void => void measures.push(measure),
@@ -180,6 +192,10 @@ export function createMetrics() {
       // A figure of a log that does not answer stays as it was.
       await Promise.allSettled(measures.map(async (measure) => measure()));
       const now = performance.now();
+      if (isProcessMeasured) {
+        measuring ??= measureIn(process);
+        await measuring;
+      }
       if (processText === undefined || now - processText.at > PROCESS_MS) {
         processText = { text: await process.metrics(), at: now };
       }

@@ -3,7 +3,7 @@
  * ever. If one is missing or different, the log went back: a standby without the last commits was promoted, or a backup
  * was restored. Everything that this process derived from the lost records is wrong then.
  */
-import { LRUCache } from "lru-cache";
+import { countedCache } from "../core/counted-cache.ts";
 import { AppError } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { StreamName } from "../events/types.ts";
@@ -29,7 +29,7 @@ const MAX_STREAMS = 100_000;
 const COMPARED_AT_ONCE = 5_000;
 
 export class SeenRecords {
-  readonly #newest = new LRUCache<StreamName, SeenRecord>({ max: MAX_STREAMS });
+  readonly #newest = countedCache<StreamName, SeenRecord>(MAX_STREAMS);
   readonly #logger: Logger;
   readonly #onWentBack: () => void;
   #order = 0;

@@ -4,6 +4,7 @@
  */
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../core/clock.ts";
+import { countedCache } from "../core/counted-cache.ts";
 import { BlobsUnavailable } from "../core/errors.ts";
 import { bytesToHex, type Hash } from "../core/hex.ts";
 import type { Logger } from "../core/logger.ts";
@@ -41,7 +42,7 @@ export class StoredBlobs implements Blobs {
     maxSize: CACHE_BYTES,
     sizeCalculation: (bytes) => 200 + bytes.length,
   });
-  readonly #known = new LRUCache<Hash, true>({ max: KNOWN });
+  readonly #known = countedCache<Hash, true>(KNOWN);
   #binding: Promise<void> | undefined;
   /** The last failure; undefined while the store answers. */
   #failure: BlobsUnavailable | undefined;

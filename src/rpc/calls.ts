@@ -3,15 +3,15 @@
  * allocates an object per word and decodes strings byte by byte, on the thread that serves requests. Layout: the Solidity
  * ABI specification, "Formal Specification of the Encoding". Pure.
  */
-import { id } from "ethers";
 import type { Address } from "../core/hex.ts";
+import { topicOf } from "../core/keccak.ts";
 import type { CallResult } from "./port.ts";
 
 /** Hex digits of an ABI word (32 bytes). */
 export const WORD_DIGITS = 64;
 
 /** The function selector: the first four bytes of a call's data, as hex with 0x. */
-export const selectorOf = (signature: string): string => id(signature).slice(0, 10);
+export const selectorOf = (signature: string): string => topicOf(signature).slice(0, 10);
 
 export const addressWord = (address: Address): string => address.slice(2).padStart(WORD_DIGITS, "0");
 

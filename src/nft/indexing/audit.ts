@@ -4,10 +4,11 @@
  * drift, so the log line names the contract. One holding of a round is compared with a proof of the state, where the
  * endpoints give one. Also searches for tokens that have an owner but no log.
  */
-import { Interface } from "ethers";
-import { LRUCache } from "lru-cache";
+import { Interface } from "ethers/abi";
+import type { LRUCache } from "lru-cache";
 import type { ChainWork } from "../../chain/consumer.ts";
 import type { PublishedChain } from "../../chain/view.ts";
+import { countedCache } from "../../core/counted-cache.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import { hasAmounts, TransferKind } from "../../events/columns.ts";
@@ -158,9 +159,9 @@ export interface AuditOptions extends Pick<ChainWork, "chain" | "reader" | "cloc
 class Rests {
   /** The round before which no proof is asked for. */
   #provenFrom = 0;
-  readonly #rests = new LRUCache<StreamName, { readonly version: number; readonly rounds: number; until: number }>({
-    max: MAX_RESTING,
-  });
+  readonly #rests = countedCache<StreamName, { readonly version: number; readonly rounds: number; until: number }>(
+    MAX_RESTING,
+  );
   #round = 0;
 
   begin(): void {
@@ -215,7 +216,7 @@ function drawSample({ chain, view, projections, clock }: AuditOptions, rests: Re
 /** Audits until the signal aborts. */
 export async function runAudit(options: AuditOptions, signal: AbortSignal): Promise<void> {
   const { clock, logger, chain, roundMs = ROUND_MS } = options;
-  const warned = new LRUCache<Address, true>({ max: MAX_WARNED });
+  const warned = countedCache<Address, true>(MAX_WARNED);
   const rests = new Rests();
   while (!signal.aborted) {
     await clock.sleep(roundMs, signal).catch(() => undefined);

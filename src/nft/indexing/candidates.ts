@@ -4,10 +4,10 @@
  * work, and nothing is written for an address without code and logs.
  */
 
-import { LRUCache } from "lru-cache";
 import type { ChainWork } from "../../chain/consumer.ts";
 import { Budget } from "../../core/budget.ts";
 import { backoffMs, withTimeout } from "../../core/clock.ts";
+import { countedCache } from "../../core/counted-cache.ts";
 import { isAbort, messageOf, Refusal } from "../../core/errors.ts";
 import { type Address, SYSTEM_ADDRESS } from "../../core/hex.ts";
 import type { Lifecycle } from "../../core/lifecycle.ts";
@@ -98,9 +98,7 @@ interface CandidateSearch {
 export class Candidates {
   readonly #options: CandidatesOptions;
   readonly #waiting = new Map<Address, Candidate>();
-  readonly #verdicts = new LRUCache<Address, { readonly verdict: Verdict; readonly atMs: number }>({
-    max: MAX_VERDICTS,
-  });
+  readonly #verdicts = countedCache<Address, { readonly verdict: Verdict; readonly atMs: number }>(MAX_VERDICTS);
   readonly #codeReads: Stage;
   readonly #identifications: Stage;
   readonly #searches: Stage;

@@ -2,7 +2,7 @@
  * Reads from a collection's logs what its contract can be asked for: owners, balances, ids without a token, and counts of
  * tokens. A contract's counts can show that a token is missing of which no log tells.
  */
-import { Interface } from "ethers";
+import { Interface } from "ethers/abi";
 import { LRUCache } from "lru-cache";
 import { type Address, ZERO_ADDRESS } from "../../core/hex.ts";
 import { runInSlices, yieldToEventLoop } from "../../core/turns.ts";

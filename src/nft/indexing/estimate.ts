@@ -3,7 +3,7 @@
  * the code that reads it, against a model of the endpoint. A few real requests tell the model what nobody knows yet:
  * where the history begins, how many blocks the endpoint takes, how dense the transfers are.
  */
-import { Interface } from "ethers";
+import { Interface } from "ethers/abi";
 import { LRUCache } from "lru-cache";
 import type { ChainWork } from "../../chain/consumer.ts";
 import { type PriceList, unitsOf } from "../../chains/price-lists.ts";

@@ -3,7 +3,7 @@
  * In: an address. Out: the `ContractIdentified` event, with the forms in which to read its transfers and the first
  * block that can hold one.
  */
-import { Interface } from "ethers";
+import { Interface } from "ethers/abi";
 import { type Address, SYSTEM_ADDRESS, ZERO_ADDRESS } from "../../core/hex.ts";
 import { utf8Text } from "../../core/utf8.ts";
 import type { BlockRange, BlockRef, ContractIdentified, TransferForm } from "../../events/types.ts";

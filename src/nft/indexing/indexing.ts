@@ -2,10 +2,11 @@
  * Assembles one chain's indexing: the follower, the jobs, and the routing of the log's wake-ups. The work runs in the process
  * that holds the leases; the view that readers see moves in every process.
  */
-import { LRUCache } from "lru-cache";
+
 import type { ChainConsumer, ChainWork } from "../../chain/consumer.ts";
 import { Follower, type FollowerOptions } from "../../chain/follower.ts";
 import type { PublishedChain } from "../../chain/view.ts";
+import { countedCache } from "../../core/counted-cache.ts";
 import type { Address } from "../../core/hex.ts";
 import { type BlockRange, nftStream, type StreamName } from "../../events/types.ts";
 import type { StreamHead } from "../../log/event-log.ts";
@@ -49,7 +50,7 @@ export class ChainIndexing {
   readonly #follower: Follower;
   readonly #jobs: IndexingJobs;
   /** Versions up to which streams were read for work. */
-  readonly #read = new LRUCache<StreamName, number>({ max: 10_000 });
+  readonly #read = countedCache<StreamName, number>(10_000);
   /** Newest versions of followed streams that the log has told of, and that are compared a moment later. */
   readonly #announced = new Map<StreamName, number>();
   #following = false;

@@ -2,7 +2,7 @@
  * Finds what endpoints leave out: followed blocks in which logs of a contract are missing, and tokens that have an
  * owner by the contract but appear in no log of it.
  */
-import { Interface } from "ethers";
+import { Interface } from "ethers/abi";
 import { numbersBetween } from "../../chain/branch.ts";
 import { AppError } from "../../core/errors.ts";
 import { type Address, ZERO_ADDRESS } from "../../core/hex.ts";

@@ -3,8 +3,9 @@
  * for NFT logs of all of them together, and requests a new identification of a contract that has one. Runs in the process
  * that follows the chain.
  */
-import { LRUCache } from "lru-cache";
+
 import type { ChainWork } from "../../chain/consumer.ts";
+import { countedCache } from "../../core/counted-cache.ts";
 import type { Address } from "../../core/hex.ts";
 import { nftStream, parseStream } from "../../events/types.ts";
 import type { StreamHead } from "../../log/event-log.ts";
@@ -37,7 +38,7 @@ interface Watched {
 
 export class WatchedContracts {
   readonly #options: WatchedOptions;
-  readonly #watched = new LRUCache<Address, Watched>({ max: MAX_WATCHED });
+  readonly #watched = countedCache<Address, Watched>(MAX_WATCHED);
   #savedMs: number;
 
   constructor(options: WatchedOptions) {

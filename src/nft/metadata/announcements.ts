@@ -2,29 +2,29 @@
  * The announcements of metadata changes in the logs of followed blocks. In: logs of the chain. Out: ranges of outdated ids,
  * which the metadata worker fetches again.
  */
-import { id as keccak } from "ethers";
 import type { ChainChange, ChainConsumer } from "../../chain/consumer.ts";
 import type { Address, Hash } from "../../core/hex.ts";
+import { topicOf } from "../../core/keccak.ts";
 import type { BlockRef, MetadataOutdated } from "../../events/types.ts";
 import { CONTRACT_URI_UPDATED } from "../../rpc/decode/topics.ts";
 import type { ChainLog } from "../../rpc/port.ts";
 import { MAX_ID } from "./book.ts";
 import { CONTRACT } from "./due-tokens.ts";
 
-const METADATA_UPDATE = keccak("MetadataUpdate(uint256)") as Hash;
-const BATCH_METADATA_UPDATE = keccak("BatchMetadataUpdate(uint256,uint256)") as Hash;
-const URI_TOPIC = keccak("URI(string,uint256)") as Hash;
+const METADATA_UPDATE = topicOf("MetadataUpdate(uint256)");
+const BATCH_METADATA_UPDATE = topicOf("BatchMetadataUpdate(uint256,uint256)");
+const URI_TOPIC = topicOf("URI(string,uint256)");
 /** ERC-7496's announcements of traits on the chain, which a token's metadata may show. */
-const TRAIT_UPDATED = keccak("TraitUpdated(bytes32,uint256,bytes32)") as Hash;
+const TRAIT_UPDATED = topicOf("TraitUpdated(bytes32,uint256,bytes32)");
 const TRAITS_OF_RANGE = [
-  keccak("TraitUpdatedRange(bytes32,uint256,uint256)") as Hash,
-  keccak("TraitUpdatedRangeUniformValue(bytes32,uint256,uint256,bytes32)") as Hash,
+  topicOf("TraitUpdatedRange(bytes32,uint256,uint256)"),
+  topicOf("TraitUpdatedRangeUniformValue(bytes32,uint256,uint256,bytes32)"),
 ];
 const TRAITS_OF_LIST = [
-  keccak("TraitUpdatedList(bytes32,uint256[])") as Hash,
-  keccak("TraitUpdatedListUniformValue(bytes32,uint256[],bytes32)") as Hash,
+  topicOf("TraitUpdatedList(bytes32,uint256[])"),
+  topicOf("TraitUpdatedListUniformValue(bytes32,uint256[],bytes32)"),
 ];
-const TRAIT_DATA_UPDATED = keccak("TraitMetadataURIUpdated()") as Hash;
+const TRAIT_DATA_UPDATED = topicOf("TraitMetadataURIUpdated()");
 /** Most ids of a list that are told one by one; more become the range that holds them. */
 const MAX_LISTED = 16;
 /** Announcements kept for a reorg: more than the unfinalised blocks have. */

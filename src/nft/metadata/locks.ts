@@ -2,8 +2,9 @@
  * Whether a token is locked, as its contract tells at a block (ERC-5192). The node is asked when a client reads the token:
  * the state of that very block is exact, which events are not, and few tokens are read. Answers are kept by block.
  */
-import { LRUCache } from "lru-cache";
+
 import { type Clock, withTimeout } from "../../core/clock.ts";
+import { countedCache } from "../../core/counted-cache.ts";
 import type { Address } from "../../core/hex.ts";
 import { Semaphore } from "../../core/semaphore.ts";
 import type { BlockRef } from "../../events/types.ts";
@@ -25,7 +26,7 @@ export class Locks {
   readonly #reader: Pick<ChainReader, "callsAtBlock">;
   readonly #clock: Clock;
   readonly #slots = new Semaphore(SLOTS);
-  readonly #answers = new LRUCache<string, Promise<boolean | null>>({ max: MAX_KEPT });
+  readonly #answers = countedCache<string, Promise<boolean | null>>(MAX_KEPT);
 
   constructor(reader: Pick<ChainReader, "callsAtBlock">, clock: Clock) {
     this.#reader = reader;

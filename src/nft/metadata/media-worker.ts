@@ -5,6 +5,7 @@
  */
 import { LRUCache } from "lru-cache";
 import { backoffMs } from "../../core/clock.ts";
+import { countedCache } from "../../core/counted-cache.ts";
 import { BlobsUnavailable, isAbort } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import type { Logger } from "../../core/logger.ts";
@@ -94,7 +95,7 @@ export class MediaWorker {
   readonly #known: LRUCache<string, Promise<Examined>>;
   readonly #outbox: Outbox<FoundPicture>;
   /** Number of examinations in doubt, by the name of the URI. */
-  readonly #doubts = new LRUCache<string, Record<Doubt, number>>({ max: MAX_DOUBTED });
+  readonly #doubts = countedCache<string, Record<Doubt, number>>(MAX_DOUBTED);
   /** Pictures that wait for their next examination after a doubt; the value cancels the wait. */
   readonly #postponed = new Map<PictureRequest, () => void>();
   /** Consecutive failures to write. */

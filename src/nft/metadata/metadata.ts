@@ -3,12 +3,13 @@
  * those of each chain (worker, media worker, announcements). Readers get facts from memory and the log; the workers
  * fetch.
  */
-import { LRUCache } from "lru-cache";
+import type { LRUCache } from "lru-cache";
 import type { ChainConsumer, ChainView } from "../../chain/consumer.ts";
 import type { Leases } from "../../chain/lease.ts";
 import { NodeWatch } from "../../chain/node-watch.ts";
 import type { Chain } from "../../chains/chains.ts";
 import type { Clock } from "../../core/clock.ts";
+import { countedCache } from "../../core/counted-cache.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import type { Lifecycle } from "../../core/lifecycle.ts";
 import type { Logger } from "../../core/logger.ts";
@@ -260,7 +261,7 @@ export class Metadata {
   #requestThroughLog(of: { chainId: number; address: Address }, tokens: readonly TokenRef[], media: boolean): void {
     const fresh = tokens.filter((token) => {
       const key = `${of.chainId}/${of.address}/${keyOf(token)}/${media}`;
-      this.#requested ??= new LRUCache({ max: 100_000, ttl: MIN_REFRESH_MS });
+      this.#requested ??= countedCache(100_000, MIN_REFRESH_MS);
       if (this.#requested.has(key)) return false;
       this.#requested.set(key, true);
       return true;

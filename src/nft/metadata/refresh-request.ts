@@ -2,8 +2,9 @@
  * An operator's request to fetch metadata again. It goes through the log, so it reaches the metadata worker in any
  * process.
  */
-import { LRUCache } from "lru-cache";
+
 import type { Clock } from "../../core/clock.ts";
+import { countedCache } from "../../core/counted-cache.ts";
 import type { Address } from "../../core/hex.ts";
 import { type MetadataOutdated, metadataStream } from "../../events/types.ts";
 import { appendWithRetry, type EventLog } from "../../log/event-log.ts";
@@ -52,7 +53,7 @@ const MAX_REMEMBERED = 20_000;
  *   of the collection was fetched yet
  */
 export function resyncs({ log, clock, headOf }: ResyncOptions) {
-  const asked = new LRUCache<string, { readonly at: number; readonly until: number }>({ max: MAX_REMEMBERED });
+  const asked = countedCache<string, { readonly at: number; readonly until: number }>(MAX_REMEMBERED);
   return async (chainId: number, address: Address, id: bigint): Promise<number | undefined> => {
     const key = `${chainId}/${address}/${id}`;
     const known = asked.get(key);

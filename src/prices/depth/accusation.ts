@@ -4,10 +4,11 @@
  * with the pool of late. If one goes through, the word is null.
  */
 import { type Address, type Hash, ZERO_ADDRESS } from "../../core/hex.ts";
+import { topicOf } from "../../core/keccak.ts";
 import { addressWord, selectorOf } from "../../rpc/calls.ts";
 import type { CallResult, ChainLog, ChainReader, SimulatedTransaction } from "../../rpc/port.ts";
 import { undefinedIfUnreadable } from "../search/history.ts";
-import { abiWord, abiWords, addressAnswer, addressAt, signedWord, topicOf } from "../styles/abi.ts";
+import { abiWord, abiWords, addressAnswer, addressAt, signedWord } from "../styles/abi.ts";
 import { poolContract } from "../styles/style.ts";
 import { logsOf, STYLES } from "../styles/styles.ts";
 import {

@@ -4,8 +4,9 @@
  * price, found by searching back in growing ranges, and the liquidity events after it. Both ways give the same reading.
  * Every result is checked against the hash of the requested block and of the blocks that the logs are from.
  */
-import { LRUCache } from "lru-cache";
+
 import { OverBudget } from "../../core/budget.ts";
+import { countedCache } from "../../core/counted-cache.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import type { BlockRange } from "../../events/types.ts";
@@ -37,7 +38,7 @@ const MAX_POOLS = 20_000;
  * block of its first event. A search that found nothing back to the chain's first block is not repeated.
  */
 export class Origins {
-  readonly #emptyThrough = new LRUCache<PoolId, number>({ max: MAX_POOLS });
+  readonly #emptyThrough = countedCache<PoolId, number>(MAX_POOLS);
 
   /** Returns the first block in which the pool may have a state. */
   firstBlock(pool: PoolId): number {

@@ -2,14 +2,10 @@
  * Calls of contracts and the decoders of their results and logs, over hex words. Decoders return undefined for malformed
  * data. A `Plan` is calls with the decoder of their results, so that any number of plans share one round trip.
  */
-import { id } from "ethers";
-import { type Address, type Hash, toAddress } from "../../core/hex.ts";
+import { type Address, toAddress } from "../../core/hex.ts";
 import { utf8Text } from "../../core/utf8.ts";
 import { selectorOf } from "../../rpc/calls.ts";
 import type { Call, CallResult } from "../../rpc/port.ts";
-
-/** The first topic of an event with this signature. */
-export const topicOf = (signature: string): Hash => id(signature) as Hash;
 
 /** Selectors by signature: hashing one takes longer than building a call. */
 const SELECTORS = new Map<string, string>();

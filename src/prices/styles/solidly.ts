@@ -4,9 +4,10 @@
  * than Uniswap's, so it is another event.
  */
 import type { Address } from "../../core/hex.ts";
+import { topicOf } from "../../core/keccak.ts";
 import { addressWord, wordOf } from "../../rpc/calls.ts";
 import type { Pool } from "../market/pools.ts";
-import { answer, both, call, signedWord, topicOf } from "./abi.ts";
+import { answer, both, call, signedWord } from "./abi.ts";
 import {
   type BothSides,
   findByCalls,

@@ -2,10 +2,12 @@
  * Pairs of reserves: Uniswap v2 and its forks, and Camelot's, whose pairs set their own curve and fees
  * (github.com/CamelotLabs/core).
  */
+
 import { isAmongTwelve } from "../../chains/exchanges.ts";
+import { topicOf } from "../../core/keccak.ts";
 import type { CallResult, ChainLog } from "../../rpc/port.ts";
 import type { Reading } from "../market/pools.ts";
-import { abiWords, answer, topicOf } from "./abi.ts";
+import { abiWords, answer } from "./abi.ts";
 import {
   type BothSides,
   findByCalls,

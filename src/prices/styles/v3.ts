@@ -3,10 +3,11 @@
  * (github.com/aerodrome-finance/slipstream), which names pools by tick spacing and moves their fees; and Algebra, with
  * one pool of moving fees for each pair (github.com/cryptoalgebra).
  */
+import { topicOf } from "../../core/keccak.ts";
 import { wordOf } from "../../rpc/calls.ts";
 import type { CallResult, ChainLog } from "../../rpc/port.ts";
 import type { Pool, Reading } from "../market/pools.ts";
-import { abiWords, answer, both, type CallPlan, call, signedWord, tickIn, topicOf } from "./abi.ts";
+import { abiWords, answer, both, type CallPlan, call, signedWord, tickIn } from "./abi.ts";
 import {
   findByCalls,
   ofState,

@@ -5,11 +5,11 @@
  */
 import { isLaunchHook } from "../../chains/launchpads.ts";
 import { type Address, type Hash, ZERO_ADDRESS } from "../../core/hex.ts";
-import { keccakOf } from "../../core/keccak.ts";
+import { keccakOf, topicOf } from "../../core/keccak.ts";
 import { addressWord, wordOf } from "../../rpc/calls.ts";
 import type { Call, CallResult, ChainLog } from "../../rpc/port.ts";
 import type { Pool, PoolId, PoolKey, Reading } from "../market/pools.ts";
-import { abiWord, abiWords, addressAt, answer, both, type CallPlan, call, signedWord, tickIn, topicOf } from "./abi.ts";
+import { abiWord, abiWords, addressAt, answer, both, type CallPlan, call, signedWord, tickIn } from "./abi.ts";
 import {
   inAddressOrder,
   ofState,

@@ -4,7 +4,7 @@
  *
  * The calls also say what kind of pool it is. A getter that only some kinds have is tried, and may fail.
  */
-import { keccak256 } from "ethers";
+import { keccak256 } from "ethers/crypto";
 import { type Address, type Hash, ZERO_ADDRESS } from "../../core/hex.ts";
 import {
   abiAddress,

@@ -4,7 +4,7 @@
  */
 import { SimpleStateManager } from "@ethereumjs/statemanager";
 import { Account, type Address as EvmAddress } from "@ethereumjs/util";
-import { keccak256 } from "ethers";
+import { keccak256 } from "ethers/crypto";
 import type { Address } from "../../core/hex.ts";
 import { ProofRefused, StateMissing } from "./refusal.ts";
 import { EMPTY_ROOT, listIn, NodeMissing, type Nodes, valueIn } from "./trie.ts";

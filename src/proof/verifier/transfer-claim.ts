@@ -2,7 +2,8 @@
  * The claim that a transfer happened: its log, in the receipt that the header's receipts root commits to. It needs no
  * state, so it can be made of old blocks. It does not say that nothing happened since.
  */
-import { encodeRlp, id, type RlpStructuredData } from "ethers";
+import { id } from "ethers/hash";
+import { encodeRlp, type RlpStructuredData } from "ethers/utils";
 import type { Address } from "../../core/hex.ts";
 import { type ProofResult, wordsOfBlock } from "./claim.ts";
 import { blockOf } from "./claims.ts";

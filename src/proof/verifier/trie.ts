@@ -2,7 +2,8 @@
  * Reads values from the nodes of Merkle Patricia tries (Ethereum Yellow Paper, appendix D). A node is found by its hash,
  * from the root down, so a value that is read is the trie's own, whoever gave the nodes. Pure.
  */
-import { decodeRlp, encodeRlp, keccak256, type RlpStructuredData } from "ethers";
+import { keccak256 } from "ethers/crypto";
+import { decodeRlp, encodeRlp, type RlpStructuredData } from "ethers/utils";
 import { ProofRefused } from "./refusal.ts";
 
 /** The root of a trie without entries: the hash of an empty string in RLP. */

@@ -3,7 +3,7 @@
  * header, each value from the trie nodes, each result from a run of the code, the claim from the results. Then the document
  * must say the very same. This file is all that a program imports.
  */
-import { keccak256 } from "ethers";
+import { keccak256 } from "ethers/crypto";
 import type { ProofResult, ProvenBlock } from "./claim.ts";
 import { blockOf } from "./claims.ts";
 import { deriveState } from "./derive.ts";

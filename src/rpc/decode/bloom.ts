@@ -1,7 +1,8 @@
 /**
  * Bloom filters over the addresses and topics of logs: the sets in headers and receipts that prove what has no log.
  */
-import { LRUCache } from "lru-cache";
+import type { LRUCache } from "lru-cache";
+import { countedCache } from "../../core/counted-cache.ts";
 import type { Address } from "../../core/hex.ts";
 import { keccakOf } from "../../core/keccak.ts";
 import type { BlockHeader, Watched } from "../port.ts";
@@ -13,10 +14,8 @@ type Bits = readonly [number, number, number];
  * Two caches of bits: followed addresses, and all other addresses and topics. They are separate so that a pass over the
  * followed addresses is not evicted. About 200 bytes per entry: 50 MB for a quarter of a million followed addresses.
  */
-const cacheOf = (most: number) => new LRUCache<string, Bits>({ maxSize: most, sizeCalculation: () => 1 });
-// A bound by size, since one by number has the room for all of them allocated at once.
-const watchedBits = cacheOf(250_000);
-const mentionedBits = cacheOf(20_000);
+const watchedBits = countedCache<string, Bits>(250_000);
+const mentionedBits = countedCache<string, Bits>(20_000);
 
 /** Returns the bits that an address or topic sets (hex with 0x, lower case). */
 function bitsIn(cache: LRUCache<string, Bits>, hex: string): Bits {

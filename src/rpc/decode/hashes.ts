@@ -2,7 +2,7 @@
  * Roots of receipts from their fields, which tie an archive's answer, or a node's, to a block's hash (Ethereum Yellow Paper,
  * sections 4.3 and 4.3.1; EIP-2718 for typed receipts). Pure.
  */
-import { encodeRlp } from "ethers";
+import { encodeRlp } from "ethers/utils";
 import type { Hash } from "../../core/hex.ts";
 import { keccakOf } from "../../core/keccak.ts";
 import { yieldToEventLoop } from "../../core/turns.ts";

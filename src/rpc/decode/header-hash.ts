@@ -2,7 +2,8 @@
  * The hash of a header from its fields (Ethereum Yellow Paper, section 4.3), and the forms of headers. Browsers load this
  * file to check proofs: it has no imports of the runtime. Pure.
  */
-import { encodeRlp, keccak256 } from "ethers";
+import { keccak256 } from "ethers/crypto";
+import { encodeRlp } from "ethers/utils";
 import type { Hash } from "../../core/hex.ts";
 
 /** Fields of a block or of a receipt, as JSON-RPC names them. */

@@ -3,7 +3,7 @@
  * collects for a millisecond, which is longer than a node on the same machine takes to answer. After an endpoint
  * refuses or truncates a batch, sends smaller batches or single requests for a while.
  */
-import type { JsonRpcError, JsonRpcPayload, JsonRpcResult } from "ethers";
+import type { JsonRpcError, JsonRpcPayload, JsonRpcResult } from "ethers/providers";
 import { Budget } from "../../core/budget.ts";
 import type { Clock } from "../../core/clock.ts";
 import { yieldToEventLoop } from "../../core/turns.ts";

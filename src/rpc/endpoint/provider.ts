@@ -3,7 +3,7 @@
  * errors. Requests of one event-loop turn form one JSON-RPC batch. Bulk `eth_getLogs` answers are decoded on another
  * thread, which also fetches them where possible.
  */
-import { JsonRpcApiProvider, type JsonRpcError, type JsonRpcPayload, Network } from "ethers";
+import { JsonRpcApiProvider, type JsonRpcError, type JsonRpcPayload, Network } from "ethers/providers";
 import { Budget, OverBudget } from "../../core/budget.ts";
 import type { Clock } from "../../core/clock.ts";
 import { isAbort, messageOf } from "../../core/errors.ts";

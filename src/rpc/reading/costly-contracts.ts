@@ -1,5 +1,5 @@
 /** Notes for a while the contracts whose getters took too much gas or gave too long answers. */
-import { LRUCache } from "lru-cache";
+import { countedCache } from "../../core/counted-cache.ts";
 import type { Address } from "../../core/hex.ts";
 import type { Call, CallResult } from "../port.ts";
 
@@ -12,7 +12,7 @@ const COSTLY_MS = 600_000;
 const MAX_COSTLY = 10_000;
 
 export class CostlyContracts {
-  readonly #noted = new LRUCache<Address, true>({ max: MAX_COSTLY, ttl: COSTLY_MS });
+  readonly #noted = countedCache<Address, true>(MAX_COSTLY, COSTLY_MS);
 
   has(address: Address): boolean {
     return this.#noted.has(address);

@@ -3,8 +3,9 @@
  * well as by failures to answer: a document that hangs while others arrive says nothing about the host. One collection's
  * dead links don't stop another collection on the same host.
  */
-import { LRUCache } from "lru-cache";
+
 import type { Clock } from "../../../core/clock.ts";
+import { countedCache } from "../../../core/counted-cache.ts";
 import { FAILURE_STATUS, MetadataFailure } from "./failure.ts";
 import { HostLanes } from "./host-lanes.ts";
 
@@ -64,7 +65,7 @@ export class Hosts {
   /** By host, and by host and collection. A host's own circuit counts, but never opens. */
   readonly #circuits = new Map<string, Circuit>();
   /** Hashes of URLs whose last request timed out. */
-  readonly #silent = new LRUCache<bigint, true>({ max: MAX_SILENT });
+  readonly #silent = countedCache<bigint, true>(MAX_SILENT);
 
   /** @param perHost concurrent requests per host, and the same number for requests that are silent for seconds */
   constructor(clock: Clock, perHost: number) {

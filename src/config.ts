@@ -9,7 +9,7 @@ import { envSuffix } from "./chains/trouble.ts";
 import { assertRegularFile, faultOfFile, readOperatorFile } from "./core/bounded-files.ts";
 import { AppError, messageOf } from "./core/errors.ts";
 import { sqlitePath } from "./core/files.ts";
-import { nearestWord } from "./core/format.ts";
+import { nearestOf } from "./core/format.ts";
 import { parseGateway, parseSecretHeader } from "./core/gateway.ts";
 import type { LogFormat, LogLevel } from "./core/logger.ts";
 import { directHosts, type Proxies, proxyFor } from "./core/proxies.ts";
@@ -231,11 +231,11 @@ class EnvironmentReader {
 
   /** Says which variables are near ours, but unknown: likely typing errors. */
   nearMisses(): string[] {
-    const known = [...this.#known];
+    const nearestTo = nearestOf([...this.#known]);
     return Object.keys(this.#environment).flatMap((key) => {
       // Short names are near too many others, such as HOME.
       if (this.#known.has(key) || key.length < MIN_NEAR_LENGTH) return [];
-      const nearest = nearestWord(key, known);
+      const nearest = nearestTo(key);
       return nearest === undefined ? [] : [`${key} is no variable of this service: did you mean ${nearest}?`];
     });
   }

@@ -172,6 +172,11 @@ describe("the sources", () => {
     expect(made.map((file) => relative(SRC, file)).sort()).toEqual(["chain-runtime.ts", "service.ts"]);
   });
 
+  test("bound a cache by a number of entries in core/counted-cache.ts only", () => {
+    const reserving = sources.filter((file) => /new LRUCache\b[^;]*[{\s]max:/.test(readFileSync(file, "utf8")));
+    expect(reserving.map((file) => relative(SRC, file))).toEqual([]);
+  });
+
   test("read the environment in main.ts and the program's words only, and time and chance in core/clock.ts only", () => {
     const wrong = sources.filter(isServers).filter((file) => {
       const text = readFileSync(file, "utf8").replace(/\/\*\*[\s\S]*?\*\//g, "");

@@ -2,7 +2,6 @@
  * The Elysia application: routes and the steps that every request passes. Built from its collaborators, so that tests
  * call `handle` without a socket. Key check and rate limit come first, also for cached responses.
  */
-import { swagger } from "@elysiajs/swagger";
 import { Elysia } from "elysia";
 import { LIMITS } from "../config.ts";
 import { ClientGone, invalidParameter, invariant, Refusal } from "../core/errors.ts";
@@ -13,7 +12,8 @@ import type { Question, Questions } from "../operators/questions.ts";
 import { consolePage } from "./console-page.ts";
 import { deprecationsPage } from "./deprecations-page.ts";
 import { documents } from "./documents.ts";
-import { detailOf, HEADERS, HIDDEN, INFO, SECURITY, SECURITY_SCHEMES, schemasOf } from "./openapi.ts";
+import { HIDDEN } from "./openapi.ts";
+import { DOCUMENT, openApiDocument } from "./openapi-document.ts";
 import { COLLECTION_OPERATIONS } from "./routes/collections.ts";
 import { EXPLORE_OPERATIONS } from "./routes/explore.ts";
 import { EXPORT_OPERATIONS } from "./routes/export.ts";
@@ -112,9 +112,6 @@ export interface App {
   handle(request: Request, target: string, path: string): Response | Promise<Response>;
 }
 
-/** Path of the OpenAPI plugin's own page, which is not served: it loads scripts from another host. */
-const PLUGIN_PAGE = "/swagger/plugin";
-const DOCUMENT = "/swagger/json";
 /** Documents that a page of another origin may load, such as an editor of OpenAPI. */
 const OPEN_DOCUMENTS: readonly string[] = [DOCUMENT, "/asyncapi.json", "/llms.txt"];
 
@@ -193,7 +190,6 @@ class Application implements App {
     if (request.method === "OPTIONS" && this.#hasPreflight(path)) return preflight(id);
     caller.key = checkRequest(request, target, path, this.#deps);
     if (caller.key !== undefined) noteRequest(caller.key);
-    if (path.startsWith(PLUGIN_PAGE)) throw noSuchPath();
     const known = request.method === "GET" ? this.#ready.get(target) : undefined;
     if (known !== undefined) return this.#respond(target, known, request, caller);
     this.#assertRoute(request.method, path);
@@ -445,38 +441,14 @@ function createRoutes(
       return failure(known, inProgress.get(request) ?? { id: "", client: request }, deps.logger);
     })
     .use(swaggerPage(deps.prefix))
+    .use(openApiDocument({ ...deps, operations }))
     .use(documents({ ...deps, operations }))
     .use(deprecationsPage(operations))
     .use(deps.hasConsole ? consolePage(deps.prefix, deps.explorers) : withoutConsole(deps.prefix)) as unknown as Elysia;
   for (const operation of operations) {
-    const detail = detailOf(operation, deps.wireTypes);
-    app.route(operation.method, operation.path, handlerOf(operation, deps), { detail });
+    app.route(operation.method, operation.path, handlerOf(operation, deps));
   }
-  // The plugin generates the document from the routes above. Its own page is replaced by `swagger-page.ts`.
-  return app.use(
-    swagger({
-      path: PLUGIN_PAGE,
-      specPath: DOCUMENT,
-      exclude: [PLUGIN_PAGE, DOCUMENT],
-      documentation: {
-        info: INFO,
-        ...(deps.publicUrl === undefined ? {} : { servers: [{ url: deps.publicUrl }] }),
-        tags: [
-          { name: "NFT", description: "Collections, their tokens, owners, traits and transfers" },
-          { name: "Token", description: "ERC-20 tokens and their prices" },
-          { name: "Push", description: "WebSocket" },
-          { name: "Operators", description: "Status, collections and keys; needs a key of scope operate" },
-          { name: "Service", description: "Health and metrics" },
-        ],
-        components: {
-          schemas: schemasOf(operations, deps.wireTypes),
-          headers: HEADERS,
-          securitySchemes: SECURITY_SCHEMES,
-        },
-        security: [...SECURITY],
-      },
-    }),
-  ) as unknown as Elysia;
+  return app;
 }
 
 /** Without the console, `/` leads to the API's document. */

@@ -6,8 +6,11 @@ import { LRUCache } from "lru-cache";
  * the caches of 29 chains are 200 MB and a tenth of a second of a start. A bound by size takes room when it is needed.
  *
  * @param most entries; with one more, the least recently used one leaves
- * @param ttlMs how long an entry counts. Default: for ever
+ * @param limits how long an entry counts, and by which clock. Default: for ever
  */
-export function countedCache<K extends {}, V extends {}>(most: number, ttlMs?: number): LRUCache<K, V> {
-  return new LRUCache({ maxSize: most, sizeCalculation: () => 1, ...(ttlMs === undefined ? {} : { ttl: ttlMs }) });
+export function countedCache<K extends {}, V extends {}>(
+  most: number,
+  limits: Pick<LRUCache.Options<K, V, unknown>, "ttl" | "perf" | "ttlResolution"> = {},
+): LRUCache<K, V> {
+  return new LRUCache({ ...limits, maxSize: most, sizeCalculation: () => 1 });
 }

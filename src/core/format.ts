@@ -53,21 +53,50 @@ export const printableLines = (text: string): string =>
     character === "\n" || character === "\t" ? character : escapeOf(character),
   );
 
+/** More is another word. */
+const MOST_EDITS = 4;
+
 /** The word that a typing error most likely stands for; undefined if none is near. */
-export function nearestWord(word: string, words: readonly string[]): string | undefined {
-  const most = Math.max(2, word.length / 3);
-  const [nearest] = words
-    .map((one) => ({ one, distance: one.startsWith(word) ? 0.5 : editDistance(word, one, most) }))
-    .sort((a, b) => a.distance - b.distance);
-  return nearest !== undefined && nearest.distance <= most ? nearest.one : undefined;
+export const nearestWord = (word: string, words: readonly string[]): string | undefined => nearestOf(words)(word);
+
+/** The same for many errors: a start looks at each variable of its environment. */
+export function nearestOf(words: readonly string[]): (word: string) => string | undefined {
+  const known = words.map((one) => ({ one, letters: lettersOf(one) }));
+  return (word) => {
+    const most = Math.min(MOST_EDITS, Math.max(2, word.length / 3));
+    const letters = lettersOf(word);
+    let nearest: string | undefined;
+    let least = Number.POSITIVE_INFINITY;
+    for (const { one, letters: others } of known) {
+      // Each letter that the other word lacks is an edit.
+      const mayBeNear = bitsOf(letters & ~others) <= most && bitsOf(others & ~letters) <= most;
+      const distance = one.startsWith(word)
+        ? 0.5
+        : mayBeNear
+          ? editDistance(word, one, most)
+          : Number.POSITIVE_INFINITY;
+      if (distance < least) [nearest, least] = [one, distance];
+    }
+    return least <= most ? nearest : undefined;
+  };
+}
+
+/** The characters of a word as bits, of which several share one. */
+function lettersOf(word: string): number {
+  let bits = 0;
+  for (let at = 0; at < word.length; at++) bits |= 1 << (word.charCodeAt(at) & 31);
+  return bits;
+}
+
+function bitsOf(mask: number): number {
+  let count = 0;
+  for (let rest = mask; rest !== 0; rest &= rest - 1) count++;
+  return count;
 }
 
 /** Number of letters to insert, delete or replace (Levenshtein); infinite if it is above `most`. */
 function editDistance(a: string, b: string, most: number): number {
-  // A start compares each variable of the environment with each known one, so this ends early.
   if (Math.abs(a.length - b.length) > most) return Number.POSITIVE_INFINITY;
-  // Each letter that the other word lacks is an edit.
-  if (lettersBeside(a, b) > most) return Number.POSITIVE_INFINITY;
   let row = Array.from({ length: b.length + 1 }, (_, at) => at);
   for (let i = 0; i < a.length; i++) {
     const next = [i + 1];
@@ -79,11 +108,4 @@ function editDistance(a: string, b: string, most: number): number {
     row = next;
   }
   return row.at(-1) as number;
-}
-
-/** Number of letters of a word that don't stand anywhere in the other one. */
-function lettersBeside(word: string, other: string): number {
-  let count = 0;
-  for (let at = 0; at < word.length; at++) if (!other.includes(word[at] as string)) count++;
-  return count;
 }

@@ -1,6 +1,7 @@
 /** What prices need of past blocks: the last block at a moment, and the 30-minute average. */
-import { LRUCache } from "lru-cache";
+
 import type { ChainView } from "../chain/consumer.ts";
+import { countedCache } from "../core/counted-cache.ts";
 import { AppError } from "../core/errors.ts";
 import { runInSlices } from "../core/turns.ts";
 import type { ChainReader } from "../rpc/port.ts";
@@ -20,8 +21,8 @@ const LAST_ROUND = 6;
 export class BlockTimes {
   readonly #reader: ChainReader;
   readonly #blockSeconds: number;
-  readonly #known = new LRUCache<number, PricedBlock>({ max: MAX_KNOWN });
-  readonly #answers = new LRUCache<number, PricedBlock>({ max: MAX_KNOWN });
+  readonly #known = countedCache<number, PricedBlock>(MAX_KNOWN);
+  readonly #answers = countedCache<number, PricedBlock>(MAX_KNOWN);
 
   constructor(reader: ChainReader, blockSeconds: number) {
     this.#reader = reader;

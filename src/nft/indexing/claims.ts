@@ -3,7 +3,7 @@
  * tokens. A contract's counts can show that a token is missing of which no log tells.
  */
 import { Interface } from "ethers/abi";
-import { LRUCache } from "lru-cache";
+import { countedCache } from "../../core/counted-cache.ts";
 import { type Address, ZERO_ADDRESS } from "../../core/hex.ts";
 import { runInSlices, yieldToEventLoop } from "../../core/turns.ts";
 import { hasAmounts, type TokenRef, TransferKind } from "../../events/columns.ts";
@@ -146,7 +146,7 @@ async function countsOf(
   const { balances, owners, rows, tokens } = ledger;
   const hasSingles = owners.count > 0 || rows.ranges.length > 0;
   if (hasSingles === balances.count > 0) return { counts: [], supply: undefined };
-  const kept = new LRUCache<number, Promise<OwnerSums>>({ max: MAX_SUMS });
+  const kept = countedCache<number, Promise<OwnerSums>>(MAX_SUMS);
   const sumsAt = (at: number): Promise<OwnerSums> => {
     const known = kept.get(at) ?? runInSlices(sumOwners(ledger, at));
     kept.set(at, known);

@@ -3,9 +3,10 @@
  * operator refreshes a collection, by the self-audit, and after the contract's own announcement. Only a difference is
  * written. A read that fails changes nothing.
  */
-import { LRUCache } from "lru-cache";
+
 import type { ChainWork } from "../../chain/consumer.ts";
 import type { Clock } from "../../core/clock.ts";
+import { countedCache } from "../../core/counted-cache.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import { type ContractRenamed, nftStream } from "../../events/types.ts";
 import { appendWithRetry } from "../../log/event-log.ts";
@@ -120,7 +121,7 @@ const AT_ONCE = 8;
 export class DueDescriptions {
   readonly #clock: Pick<Clock, "monotonic">;
   readonly #due = new Set<Address>();
-  readonly #reads = new LRUCache<Address, { count: number; readonly since: number }>({ max: 1_000 });
+  readonly #reads = countedCache<Address, { count: number; readonly since: number }>(1_000);
 
   constructor(clock: Pick<Clock, "monotonic">) {
     this.#clock = clock;

@@ -4,10 +4,11 @@
  * where the history begins, how many blocks the endpoint takes, how dense the transfers are.
  */
 import { Interface } from "ethers/abi";
-import { LRUCache } from "lru-cache";
+import type { LRUCache } from "lru-cache";
 import type { ChainWork } from "../../chain/consumer.ts";
 import { type PriceList, unitsOf } from "../../chains/price-lists.ts";
 import { Budget } from "../../core/budget.ts";
+import { countedCache } from "../../core/counted-cache.ts";
 import { Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import type { Archives } from "../../rpc/archive/archives.ts";
@@ -126,12 +127,7 @@ export class Estimator {
   constructor(options: EstimatorOptions) {
     this.#options = options;
     const { clock } = options;
-    this.#kept = new LRUCache({
-      max: MAX_KEPT,
-      ttl: KEPT_MS,
-      perf: { now: () => clock.monotonic() },
-      ttlResolution: 0,
-    });
+    this.#kept = countedCache(MAX_KEPT, { ttl: KEPT_MS, perf: { now: () => clock.monotonic() }, ttlResolution: 0 });
   }
 
   /** Returns the estimate for a contract, at most ten minutes old. @throws Refusal `not_found` if there is no contract */

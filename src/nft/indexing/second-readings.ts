@@ -2,8 +2,9 @@
  * Second readings of followed collections: of blocks that may lack a log, and of owners that the contract denies. What
  * turns out to be wrong is read again or indexed anew. What can't be told stays in doubt, and is tried again.
  */
-import { LRUCache } from "lru-cache";
+
 import type { ChainWork } from "../../chain/consumer.ts";
+import { countedCache } from "../../core/counted-cache.ts";
 import type { Address } from "../../core/hex.ts";
 import type { BlockRange, BlockRef, NftEvent } from "../../events/types.ts";
 import { awaitsProof, type IndexState, nextBlock } from "../collections/headline.ts";
@@ -39,7 +40,7 @@ export class SecondReadings {
   /** When owners that stay in doubt are read again, on the monotonic clock, and the wait after that reading, in ms. */
   readonly #undecided = new Map<Address, { readonly at: number; readonly waitMs: number }>();
   /** Monotonic time of a collection's last reading. */
-  readonly #rechecked = new LRUCache<Address, number>({ max: 1_000 });
+  readonly #rechecked = countedCache<Address, number>(1_000);
 
   constructor(options: ReadingsOptions) {
     this.#options = options;

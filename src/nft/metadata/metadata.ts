@@ -261,7 +261,7 @@ export class Metadata {
   #requestThroughLog(of: { chainId: number; address: Address }, tokens: readonly TokenRef[], media: boolean): void {
     const fresh = tokens.filter((token) => {
       const key = `${of.chainId}/${of.address}/${keyOf(token)}/${media}`;
-      this.#requested ??= countedCache(100_000, MIN_REFRESH_MS);
+      this.#requested ??= countedCache(100_000, { ttl: MIN_REFRESH_MS });
       if (this.#requested.has(key)) return false;
       this.#requested.set(key, true);
       return true;

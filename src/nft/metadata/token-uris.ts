@@ -1,7 +1,7 @@
 /**
  * Reads the URIs of tokens from their contracts, in batches of calls. A token whose call spoils its batch is read alone.
  */
-import { LRUCache } from "lru-cache";
+import { countedCache } from "../../core/counted-cache.ts";
 import type { Address } from "../../core/hex.ts";
 import { utf8Text } from "../../core/utf8.ts";
 import { type TokenRef, TransferKind } from "../../events/columns.ts";
@@ -25,7 +25,7 @@ const MAX_CONTRACTS = 1_000;
 export class TokenUriReader {
   readonly #reader: ChainReader;
   /** Contracts without a URI so far: number of tokens read one by one. */
-  readonly #silent = new LRUCache<Address, number>({ max: MAX_CONTRACTS });
+  readonly #silent = countedCache<Address, number>(MAX_CONTRACTS);
 
   constructor(reader: ChainReader) {
     this.#reader = reader;

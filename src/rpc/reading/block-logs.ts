@@ -3,7 +3,7 @@
  * of one of them, its blocks are in doubt, and their receipts decide. If receipts contradict the header, the contracts
  * stay in doubt. Only where no endpoint has receipts, a second endpoint decides.
  */
-import { LRUCache } from "lru-cache";
+import { countedCache } from "../../core/counted-cache.ts";
 import { AppError } from "../../core/errors.ts";
 import { type Address, type Hash, quantity } from "../../core/hex.ts";
 import { yieldToEventLoop } from "../../core/turns.ts";
@@ -319,7 +319,7 @@ export class BlockLogs {
   readonly #refusals = new Map<Endpoint, number>();
   readonly #roots: RootsHeld = { isHeld: false };
   /** Hashes of blocks whose receipts contradicted their header: an endpoint that is benched for it is not asked again. */
-  readonly #contradicted = new LRUCache<Hash, true>({ max: MAX_CONTRADICTED });
+  readonly #contradicted = countedCache<Hash, true>(MAX_CONTRADICTED);
 
   constructor(pool: EndpointPool, readHeaders: ReadHeaders, onSettled: (by: SettledBy) => void) {
     this.#pool = pool;

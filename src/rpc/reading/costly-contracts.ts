@@ -12,7 +12,7 @@ const COSTLY_MS = 600_000;
 const MAX_COSTLY = 10_000;
 
 export class CostlyContracts {
-  readonly #noted = countedCache<Address, true>(MAX_COSTLY, COSTLY_MS);
+  readonly #noted = countedCache<Address, true>(MAX_COSTLY, { ttl: COSTLY_MS });
 
   has(address: Address): boolean {
     return this.#noted.has(address);

@@ -11,7 +11,7 @@ import { type Address, toAddress } from "../../src/core/hex.ts";
 import type { PriceRecord } from "../../src/prices/models.ts";
 import type { PriceRequest } from "../../src/prices/price-computer.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
-import { latentProxy } from "../support/latency.ts";
+import { roundProxy } from "../support/latency.ts";
 import { HandFollower, type LocalChain, pricesOf, startLocalChain } from "../support/prices/anvil.ts";
 import { placeV2Factory } from "../support/prices/exchanges.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
@@ -70,12 +70,12 @@ const answersOf = async (prices: Prices, asked: readonly PriceRequest[]): Promis
 const usd = async (prices: Prices, asked: readonly PriceRequest[]) =>
   (await answersOf(prices, asked)).map((one) => (typeof one === "string" ? one : one.usdPrice));
 
-/** The requests of one round trip are written in slices, which together take less than this, also on a loaded machine. */
-const LATENCY_MS = 1_000;
+/** The requests of one round trip are written in slices, each of which takes less than this, also on a loaded machine. */
+const LATENCY_MS = 500;
 
 describe(`a hundred cold tokens behind ${LATENCY_MS} ms of latency`, () => {
   test("take at most four round trips together, and get the answers that each gets alone", async () => {
-    const proxy = await latentProxy(anvil.url, LATENCY_MS);
+    const proxy = await roundProxy(anvil.url, LATENCY_MS);
     const records = await answersOf(pricesOf(proxy.url), requests());
     expect(proxy.depth()).toBeLessThanOrEqual(4);
     await proxy.stop();
@@ -86,7 +86,7 @@ describe(`a hundred cold tokens behind ${LATENCY_MS} ms of latency`, () => {
   });
 
   test("take at most four if the node refuses all state except the newest", async () => {
-    const proxy = await latentProxy(anvil.url, LATENCY_MS, ({ method, params }) =>
+    const proxy = await roundProxy(anvil.url, LATENCY_MS, ({ method, params }) =>
       method === "eth_call" && params[1] !== "latest"
         ? { error: { code: -32_000, message: "missing trie node" } }
         : undefined,

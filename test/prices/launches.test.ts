@@ -18,7 +18,7 @@ import { planHookTrades } from "../../src/prices/styles/hook-trades.ts";
 import HOOK_TRADES from "../../src/prices/styles/hook-trades.txt";
 import LAUNCH_FINDER from "../../src/prices/styles/launch-finder.txt";
 import { V4 } from "../../src/prices/styles/v4.ts";
-import { latentProxy } from "../support/latency.ts";
+import { latentProxy, roundProxy } from "../support/latency.ts";
 import { HandFollower, pricesOf, readerOf, unfollowed } from "../support/prices/anvil.ts";
 import { newToken } from "../support/prices/exchanges.ts";
 import { LAUNCHPADS, LaunchMarket, PAIRS } from "../support/prices/launches.ts";
@@ -57,7 +57,7 @@ const refusal = (asked: Promise<unknown>) =>
 
 /** The first price of a new process, which may search through no logs, in at most three round trips. */
 async function firstPrice(token: Address, expected: number, more: object = {}): Promise<PriceRecord> {
-  const proxy = await latentProxy(market.anvil.url, 20, ({ method }) =>
+  const proxy = await roundProxy(market.anvil.url, 20, ({ method }) =>
     method === "eth_getLogs" ? { error: { code: -32_005, message: "query exceeds max block range 3" } } : undefined,
   );
   const prices = pricesAt(proxy.url);

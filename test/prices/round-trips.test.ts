@@ -8,7 +8,7 @@ import { placeCode } from "../../scripts/local-chain/contracts.ts";
 import { CHAINS, MULTICALL3 } from "../../src/chains/chains.ts";
 import { exchangesOf } from "../../src/chains/exchanges.ts";
 import type { Address } from "../../src/core/hex.ts";
-import { latentProxy } from "../support/latency.ts";
+import { roundProxy } from "../support/latency.ts";
 import { pricesOf } from "../support/prices/anvil.ts";
 import { createPool, newToken, startChain } from "../support/prices/exchanges.ts";
 
@@ -44,7 +44,7 @@ const plain = { percentChange: false, provenance: false };
 describe("a cold token behind 50 ms of latency", () => {
   test("takes two round trips with Multicall3, including the one for the head", async () => {
     for (const address of [direct, connected]) {
-      const proxy = await latentProxy(anvil.url, 50);
+      const proxy = await roundProxy(anvil.url, 50);
       const { usdPrice } = await pricesOf(proxy.url).price({ address, ...plain });
       expect(usdPrice).toBeGreaterThan(0);
       expect(proxy.depth()).toBe(2);
@@ -53,7 +53,7 @@ describe("a cold token behind 50 ms of latency", () => {
   });
 
   test("takes at most three if the node refuses all state except the newest", async () => {
-    const proxy = await latentProxy(anvil.url, 50, ({ method, params }) =>
+    const proxy = await roundProxy(anvil.url, 50, ({ method, params }) =>
       method === "eth_call" && params[1] !== "latest"
         ? { error: { code: -32_000, message: "missing trie node" } }
         : undefined,
@@ -64,7 +64,7 @@ describe("a cold token behind 50 ms of latency", () => {
   });
 
   test("takes three in batches without Multicall3, once its absence is known", async () => {
-    const proxy = await latentProxy(anvil.url, 50);
+    const proxy = await roundProxy(anvil.url, 50);
     const prices = pricesOf(proxy.url);
     const expected = await pricesOf(anvil.url).price({ address: direct, ...plain });
     await placeCode(anvil, MULTICALL3, "0x");

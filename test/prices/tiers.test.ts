@@ -12,7 +12,7 @@ import type { Address } from "../../src/core/hex.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
 import TIER_FINDER from "../../src/prices/styles/tier-finder.txt";
 import { feesReader, readSpacings } from "../../src/prices/styles/tiers.ts";
-import { latentProxy } from "../support/latency.ts";
+import { latentProxy, roundProxy } from "../support/latency.ts";
 import { HandFollower, pricesOf, readerOf, unfollowed } from "../support/prices/anvil.ts";
 import { newToken } from "../support/prices/exchanges.ts";
 import { EXCHANGES_OF_STYLES, type MadeExchange } from "../support/prices/styles.ts";
@@ -107,7 +107,7 @@ test.each([
       if (more === undefined || exchange === unlisted.get(name) || !("exchange" in more))
         await enable(exchange, tier, name === "Slipstream" ? fee : spacing);
       const token = await tokenAt(exchange, tier, spacing, 7n);
-      const proxy = await latentProxy(anvil.url, 20);
+      const proxy = await roundProxy(anvil.url, 20);
       const prices = pricesOf(proxy.url, unfollowed, chain);
       expect(near(await priceOf(prices, token, more), 7)).toBe(true);
       expect(proxy.depth()).toBeLessThanOrEqual(3);
@@ -122,7 +122,7 @@ test("a tier that the data lack takes no further round trip once it was read", a
     await tokenAt(listed.get(V3)!, 1_850, 37, 7n),
     await tokenAt(listed.get(V3)!, 1_850, 37, 9n),
   ];
-  const proxy = await latentProxy(anvil.url, 20);
+  const proxy = await roundProxy(anvil.url, 20);
   const prices = pricesOf(proxy.url, unfollowed, chain);
   expect(near(await priceOf(prices, first), 7)).toBe(true);
   proxy.reset();

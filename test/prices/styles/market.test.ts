@@ -20,7 +20,7 @@ import { Portal } from "../../../src/rpc/archive/portal.ts";
 import type { EndpointStatus } from "../../../src/rpc/endpoint/endpoint-pool.ts";
 import type { ChainReader } from "../../../src/rpc/port.ts";
 import { type ArchiveOptions, archiveOfNode, startArchive } from "../../support/archive.ts";
-import { latentProxy } from "../../support/latency.ts";
+import { roundProxy } from "../../support/latency.ts";
 import { MemoryLog } from "../../support/memory-log.ts";
 import { HandFollower, readerOf, unfollowed } from "../../support/prices/anvil.ts";
 import { newToken } from "../../support/prices/exchanges.ts";
@@ -502,7 +502,7 @@ test("a first price takes three sequential round trips at most, with all styles 
   const token = await newToken(anvil);
   for (const name of made.keys())
     if (!name.startsWith("Solidly")) await pool(name, token, native, [1n, 50n], 10n ** 23n);
-  const proxy = await latentProxy(anvil.url, 20);
+  const proxy = await roundProxy(anvil.url, 20);
   const prices = pricesOn("all", proxy.url);
   const { usdPrice } = await prices.price({ address: token, percentChange: false, provenance: false });
   expect(near(usdPrice, 40)).toBe(true);

@@ -1,6 +1,6 @@
 /** A collection that is not complete: its progress where there is some, its failure, its removal, its doubts. */
 import { Action } from "../parts/action.tsx";
-import { clock, plain, short, whole } from "../parts/format.ts";
+import { clock, counted, plain, short, whole } from "../parts/format.ts";
 import { Bar, StatusLine } from "../parts/parts.tsx";
 import type { Where } from "../state/place.ts";
 import { useSession } from "../state/session.ts";
@@ -65,7 +65,7 @@ function ProgressPanel({ progress }: { readonly progress: ShownProgress }) {
       <Bar percent={percent} label="Progress of the indexing" />
       <p>
         {transfers === null ? "Waiting for the first blocks." : `${short(transfers)} transfers so far.`}{" "}
-        {blocksLeft === null ? "" : `${whole(blocksLeft)} blocks are left.`}
+        {blocksLeft === null || blocksLeft === 0 ? "" : `${counted(blocksLeft, "block")} left.`}
       </p>
       {reason === undefined ? null : <p class="failure">{plain(reason, 300)}</p>}
     </article>

@@ -4,7 +4,6 @@
  */
 import { Database } from "bun:sqlite";
 import { existsSync } from "node:fs";
-import { SQL } from "bun";
 import { assertRegularFile } from "../core/bounded-files.ts";
 import { messageOf } from "../core/errors.ts";
 import { sqlitePath } from "../core/files.ts";
@@ -64,7 +63,7 @@ async function straysOf(url: string): Promise<{ events: Stray[]; streams: Stray[
       database.close();
     }
   }
-  const sql = new SQL(url, { max: 1 });
+  const sql = new Bun.SQL(url, { max: 1 });
   try {
     const ask = (query: string) => sql.unsafe<Stray[]>(query);
     return { events: await ask(STRAYS.events), streams: await ask(STRAYS.streams) };

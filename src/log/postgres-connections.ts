@@ -2,7 +2,7 @@
  * A pool of connections to a PostgreSQL server. Connections can die silently: if the server has answered nothing for a
  * while, new queries use new connections. The old ones are given up once the new ones get answers.
  */
-import { SQL, type TransactionSQL } from "bun";
+import type { SQL, TransactionSQL } from "bun";
 import { type Clock, retry } from "../core/clock.ts";
 import { AppError, isRetryable } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
@@ -79,7 +79,7 @@ const POOLED =
 export async function assertUnpooled(url: string): Promise<void> {
   if (new URL(url).searchParams.get("prepare") === "false") return;
   const options = { max: 1, connectionTimeout: CONNECT_SECONDS, prepare: false } as const;
-  const clients = [new SQL(url, options), new SQL(url, options)] as const;
+  const clients = [new Bun.SQL(url, options), new Bun.SQL(url, options)] as const;
   const backends = clients.map(() => new Set<number>());
   try {
     for (let look = 0; look < POOLER_LOOKS; look++) {
@@ -123,7 +123,7 @@ class ConnectionSet {
 
   constructor({ url, most }: ConnectionsOptions, onOpened: () => void) {
     const onconnect = (error: unknown): void => void (error ?? onOpened());
-    this.sql = new SQL(url, { max: most, connectionTimeout: CONNECT_SECONDS, onconnect });
+    this.sql = new Bun.SQL(url, { max: most, connectionTimeout: CONNECT_SECONDS, onconnect });
     this.slots = new Semaphore(most);
   }
 

@@ -3,7 +3,7 @@
  * lost: the driver's own reconnection can't be told to log through our logger. Notifications are hints; the poll finds
  * every append that no notification announced.
  */
-import { SQL } from "bun";
+import type { SQL } from "bun";
 import { type Clock, withTimeout } from "../core/clock.ts";
 import type { Logger } from "../core/logger.ts";
 import { postgresError } from "./postgres-connections.ts";
@@ -46,7 +46,7 @@ export class PostgresListener {
     this.#giveUp();
     const { url, channel, clock, logger, onNotified } = this.#options;
     const seconds = TIMEOUT_MS / 1_000;
-    const sql = new SQL(url, { max: 1, connectionTimeout: seconds, onclose: (error) => this.#onLost(sql, error) });
+    const sql = new Bun.SQL(url, { max: 1, connectionTimeout: seconds, onclose: (error) => this.#onLost(sql, error) });
     this.#sql = sql;
     try {
       const hear = (payload: string) => {

@@ -1,5 +1,5 @@
 /** A PostgreSQL log as rows, for the copy between engines, over a connection of its own. */
-import { type ReservedSQL, SQL } from "bun";
+import type { ReservedSQL, SQL } from "bun";
 import { AppError, messageOf } from "../core/errors.ts";
 import { Secrets, secretsOfPassword } from "../core/secrets.ts";
 import { serverOf } from "./event-log.ts";
@@ -33,7 +33,7 @@ export async function openRawPostgres(url: string): Promise<RawReader> {
 export const openRawPostgresWriter = (url: string): Promise<RawWriter> => open(url);
 
 async function open(url: string): Promise<RawPostgres> {
-  const sql = new SQL(url, { max: 1, connectionTimeout: CONNECT_SECONDS });
+  const sql = new Bun.SQL(url, { max: 1, connectionTimeout: CONNECT_SECONDS });
   try {
     return new RawPostgres(sql, await sql.reserve());
   } catch (error) {

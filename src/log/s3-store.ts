@@ -2,7 +2,7 @@
  * Objects in an S3-compatible store. The runtime's own client signs each request; the request itself is made here, so that it has
  * a timeout, a size limit, the operator's proxy and no redirect. Errors name the variable and what to do, never a URL or a key.
  */
-import { S3Client } from "bun";
+import type { S3Client } from "bun";
 import type { Clock } from "../core/clock.ts";
 import { retry, withTimeout } from "../core/clock.ts";
 import { readBody } from "../core/decompress.ts";
@@ -50,7 +50,7 @@ export class S3Store {
     this.#place = place;
     this.#clock = clock;
     const keys = { accessKeyId, secretAccessKey, ...(sessionToken === undefined ? {} : { sessionToken }) };
-    this.#client = new S3Client({ bucket, endpoint, region, ...keys });
+    this.#client = new Bun.S3Client({ bucket, endpoint, region, ...keys });
     this.#secrets = placeSecrets(place);
   }
 

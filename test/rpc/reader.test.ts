@@ -8,7 +8,6 @@ import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
 import { TRANSFER } from "../../src/rpc/decode/transfer-topics.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
-import { SpanController } from "../../src/rpc/endpoint/span-controller.ts";
 import type { BlockHeader, Endpoint } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reading/reader.ts";
 import { classifyRpcError, RpcError } from "../../src/rpc/rpc-errors.ts";
@@ -278,7 +277,7 @@ test("takes logs only from an endpoint that has the last block of the range", as
   for (const fromBlock of [7, 8]) {
     const reader = readerOf(withLogs(node("eth#1", 7)), withLogs(node("eth#2", 8)));
     const options = { requiredBlock: known(8), signal: new AbortController().signal };
-    const { logs } = await reader.firstLogs({ ...filter, fromBlock, toBlock: 8 }, new SpanController(), options);
+    const { logs } = await reader.logSearch().next({ ...filter, fromBlock, toBlock: 8 }, options);
     expect(logs).toHaveLength(1);
   }
   // The endpoint has another branch at this height.
@@ -401,11 +400,11 @@ test("grows the range of a search again after refusals shrank it to single block
       return [];
     },
   };
-  const [reader, span] = [readerOf(endpoint), new SpanController()];
+  const search = readerOf(endpoint).logSearch();
   const { signal } = new AbortController();
   for (let from = 0; from < 20_000; ) {
     const filter = { addresses: [`0x${"a".repeat(40)}` as Address], topics: [], fromBlock: from, toBlock: 20_000 };
-    from = (await reader.firstLogs(filter, span, { signal })).toBlock + 1;
+    from = (await search.next(filter, { signal })).toBlock + 1;
   }
   expect(asked).toBeLessThan(40);
 });

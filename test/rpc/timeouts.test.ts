@@ -2,7 +2,6 @@
 import { expect, test } from "bun:test";
 import type { Address } from "../../src/core/hex.ts";
 import { EndpointPool } from "../../src/rpc/endpoint/endpoint-pool.ts";
-import { SpanController } from "../../src/rpc/endpoint/span-controller.ts";
 import type { Endpoint } from "../../src/rpc/port.ts";
 import { RpcChainReader } from "../../src/rpc/reading/reader.ts";
 import { RpcError } from "../../src/rpc/rpc-errors.ts";
@@ -82,10 +81,9 @@ test("does so too if another endpoint answers first and is then preferred", asyn
 
 test("shrinks the ranges of a search until they are answered in time, and those of a long gap from poll to poll", async () => {
   const { reader, settle, asked } = world((blocks) => (blocks > 700 ? TIMEOUT_MS : 1));
-  const span = new SpanController();
   const { signal } = new AbortController();
   const filter = { addresses: [ADDRESS], topics: [], fromBlock: 0, toBlock: 1_999 };
-  expect(await settle(reader.firstLogs(filter, span, { signal }))).toEqual({ logs: [], toBlock: 499 });
+  expect(await settle(reader.logSearch().next(filter, { signal }))).toEqual({ logs: [], toBlock: 499 });
   // The follower reads for other parts, too, so each poll tries once and the next one goes on.
   const spans: number[] = [];
   for (let look = 0; look < 3; look++) {
@@ -105,7 +103,7 @@ test("does so too beside an endpoint that lacks the last block of the range", as
   );
   const { signal } = new AbortController();
   const filter = { addresses: [ADDRESS], topics: [], fromBlock: 0, toBlock: 1_999 };
-  const found = settle(reader.firstLogs(filter, new SpanController(), { signal }));
+  const found = settle(reader.logSearch().next(filter, { signal }));
   expect(await found).toMatchObject({ toBlock: 499 });
 });
 

@@ -14,11 +14,10 @@ import type { Lifecycle } from "../../core/lifecycle.ts";
 import { Lane, type Requester, type Shares } from "../../core/work.ts";
 import { nftStream } from "../../events/types.ts";
 import type { Archives } from "../../rpc/archive/archives.ts";
-import { SpanController } from "../../rpc/endpoint/span-controller.ts";
 import { fromHeadline } from "../collections/headline.ts";
 import { type ContractRef, requestIdentification, requestIndexing } from "../collections/requests.ts";
 import { addressesTold } from "./first-told.ts";
-import { identify, searchLogs } from "./identify.ts";
+import { identify, nextLogs } from "./identify.ts";
 import { firstDelegations, isContract } from "./lives.ts";
 
 /** The result of a look: neither code nor an NFT log, or code and still no NFT. */
@@ -235,7 +234,7 @@ export class Candidates {
   async #search(addresses: readonly Address[], { isOfAccounts, requester, signal }: CandidateSearch): Promise<void> {
     const { reader, archives, clock } = this.#options;
     const { head, finalized } = await reader.tips();
-    const span = new SpanController();
+    const search = reader.logSearch();
     const fromBlock = isOfAccounts ? await firstDelegations(reader, head) : 0;
     const told = await addressesTold(archives, { addresses, fromBlock, toBlock: finalized.number }, signal);
     for (const address of told.found) await this.#found(address, requester);
@@ -245,7 +244,7 @@ export class Candidates {
       signal.throwIfAborted();
       const begun = clock.monotonic();
       const blocks = { fromBlock: from, toBlock: head.number, head, final: finalized.number };
-      const read = await searchLogs(reader, { ...blocks, addresses: left, onlyCertain: false }, span, signal);
+      const read = await nextLogs(search, { ...blocks, addresses: left, onlyCertain: false }, signal);
       for (const address of new Set(read.logs.map((log) => log.address))) await this.#found(address, requester);
       left = left.filter((address) => this.#waiting.has(address));
       from = read.toBlock + 1;

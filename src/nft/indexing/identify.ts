@@ -24,9 +24,8 @@ import {
   TRANSFER_SINGLE,
 } from "../../rpc/decode/transfer-topics.ts";
 import { IDENTIFYING_TOPICS } from "../../rpc/decode/transfers.ts";
-import { SpanController } from "../../rpc/endpoint/span-controller.ts";
 import type { BlockHeader, CallResult, CallsAtHead, ChainLog, ChainReader, MoreTopics } from "../../rpc/port.ts";
-import type { FirstLogs } from "../../rpc/reading/logs.ts";
+import type { FirstLogs, LogSearch } from "../../rpc/reading/logs.ts";
 import type { RpcChainReader } from "../../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../../rpc/rpc-errors.ts";
 import { firstTold, type ToldSearch } from "./first-told.ts";
@@ -244,13 +243,13 @@ async function searchForms(
   const before = Math.max(none, known?.searched ?? -1);
   const firstEnd = Math.max(startBlock, known?.startBlock ?? 0) + FIRST_BLOCKS - 1;
   const last = reach === "all" || none >= firstEnd ? head : Math.min(head, firstEnd);
-  let span = new SpanController(undefined, SEARCH_LOGS);
+  let search = reader.logSearch({ logs: SEARCH_LOGS });
   for (let from = Math.max(none + 1, firstEnd - FIRST_BLOCKS + 1); from <= last; ) {
     signal.throwIfAborted();
     // The contract may answer otherwise than before, so its first logs are judged again.
     const toBlock = from <= firstEnd ? Math.min(last, firstEnd) : last;
-    const search = { addresses: [address], fromBlock: from, toBlock, onlyCertain, head: header, final };
-    const found = await searchLogs(reader, search, span, signal);
+    const range = { addresses: [address], fromBlock: from, toBlock, onlyCertain, head: header, final };
+    const found = await nextLogs(search, range, signal);
     if (found.logs.length > 0) {
       firstBlock = (found.logs[0] as ChainLog).blockNumber;
       const forms = await formsOf(found.logs);
@@ -262,7 +261,7 @@ async function searchForms(
     from = found.toBlock + 1;
     if (from <= firstEnd || from > before) continue;
     from = before + 1;
-    span = resumedSpan();
+    search = resumedSearch(reader);
   }
   return last < head ? undefined : { forms: [], firstBlock };
 }
@@ -392,9 +391,10 @@ async function lifeOf(
   }
 }
 
-export const resumedSpan = (): SpanController => new SpanController(RESUMED_SPAN, SEARCH_LOGS);
+export const resumedSearch = (reader: RpcChainReader): LogSearch =>
+  reader.logSearch({ blocks: RESUMED_SPAN, logs: SEARCH_LOGS });
 
-interface LogSearch extends BlockRange {
+interface SearchedRange extends BlockRange {
   readonly addresses: readonly Address[];
   /** Ignores logs that an ERC-20 may emit as well: those with fewer than four topics. */
   readonly onlyCertain: boolean;
@@ -407,16 +407,15 @@ interface LogSearch extends BlockRange {
  * Returns the possible NFT logs of the first blocks of a range, as many as fit into one answer. An answer without logs
  * says so only of the blocks up to its `toBlock`.
  */
-export async function searchLogs(
-  reader: RpcChainReader,
-  { onlyCertain, head, final, ...range }: LogSearch,
-  span: SpanController,
+export async function nextLogs(
+  search: LogSearch,
+  { onlyCertain, head, final, ...range }: SearchedRange,
   signal: AbortSignal,
 ): Promise<FirstLogs> {
   const toBlock = Math.min(range.toBlock, range.fromBlock + MAX_WINDOW - 1);
   const filter = { ...range, toBlock, topics: IDENTIFYING_TOPICS, ...(onlyCertain ? { moreTopics: ANY_THREE } : {}) };
   const requiredBlock = toBlock > final ? head : undefined;
-  const found = await reader.firstLogs(filter, span, { requiredBlock, signal });
+  const found = await search.next(filter, { requiredBlock, signal });
   // go-ethereum leaves out logs with fewer topics than the filter has places. Other nodes send them.
   return onlyCertain ? { ...found, logs: found.logs.filter(({ topics }) => topics.length === 4) } : found;
 }

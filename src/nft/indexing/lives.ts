@@ -7,7 +7,6 @@ import type { Address } from "../../core/hex.ts";
 import type { HeaderRef } from "../../events/types.ts";
 import type { Archives } from "../../rpc/archive/archives.ts";
 import { NFT_TOPICS } from "../../rpc/decode/transfers.ts";
-import { SpanController } from "../../rpc/endpoint/span-controller.ts";
 import type { ChainReader } from "../../rpc/port.ts";
 import type { RpcChainReader } from "../../rpc/reading/reader.ts";
 import { isStateUnavailable } from "../../rpc/rpc-errors.ts";
@@ -153,7 +152,7 @@ async function livesBefore(
   const ends: number[] = [];
   let startBlock = deployed;
   const requests = { left: MAX_REQUESTS };
-  const span = new SpanController();
+  const search = reader.logSearch();
   try {
     for (let from = 0; from < deployed && ends.length < MAX_ENDS / 2; ) {
       const range = { fromBlock: from, toBlock: deployed - 1 };
@@ -165,7 +164,7 @@ async function livesBefore(
       const filter = { ...range, addresses: [address], topics: NFT_TOPICS, requests };
       const { logs, toBlock } =
         told === undefined
-          ? await reader.firstLogs(filter, span, { signal })
+          ? await search.next(filter, { signal })
           : { logs: told.logs, toBlock: told.logs[0]!.blockNumber };
       const block = logs[0]?.blockNumber;
       from = toBlock + 1;

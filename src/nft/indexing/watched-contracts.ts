@@ -13,7 +13,7 @@ import type { BlockHeader } from "../../rpc/port.ts";
 import { MAX_ADDRESSES } from "../../rpc/reading/block-logs.ts";
 import { fromHeadline, toHeadline } from "../collections/headline.ts";
 import { requesterOf, requestIdentification } from "../collections/requests.ts";
-import { resumedSpan, searchLogs } from "./identify.ts";
+import { nextLogs, resumedSearch } from "./identify.ts";
 
 /** Most contracts: five filters a minute, 7,200 a day, and a megabyte. More are identified again only on request. */
 const MAX_WATCHED = 5 * MAX_ADDRESSES;
@@ -93,13 +93,13 @@ export class WatchedContracts {
     { head, final }: { readonly head: BlockHeader; readonly final: number },
     signal: AbortSignal,
   ): Promise<void> {
-    const span = resumedSpan();
+    const search = resumedSearch(this.#options.reader);
     let left = addresses;
     let from = Math.min(...left.map((address) => this.#watched.peek(address)?.next ?? head.number));
     while (from <= head.number && left.length > 0) {
       signal.throwIfAborted();
-      const search = { addresses: left, fromBlock: from, toBlock: head.number, onlyCertain: true, head, final };
-      const { logs, toBlock } = await searchLogs(this.#options.reader, search, span, signal);
+      const range = { addresses: left, fromBlock: from, toBlock: head.number, onlyCertain: true, head, final };
+      const { logs, toBlock } = await nextLogs(search, range, signal);
       for (const address of new Set(logs.map((log) => log.address))) await this.#found(address);
       left = left.filter((address) => this.#watched.has(address));
       from = toBlock + 1;

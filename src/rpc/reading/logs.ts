@@ -57,6 +57,18 @@ export interface FirstLogs {
   readonly toBlock: number;
 }
 
+/** How large the first request of a search is in blocks, and how many logs an answer should have. */
+export interface SearchSize {
+  readonly blocks?: number;
+  readonly logs?: number;
+}
+
+/** A search through logs from old to new. Each answer tells it how many blocks the next request may have. */
+export interface LogSearch {
+  /** Reads the logs of the first blocks of a range, as many as are expected in one answer. */
+  next(filter: LogFilter, options: FirstLogsOptions): Promise<FirstLogs>;
+}
+
 interface LogRequest extends LogFilter, RequiredBlock {
   /** Addresses to keep from an answer that was requested by topic alone. */
   readonly only?: ReadonlySet<Address>;
@@ -93,8 +105,12 @@ export class LogReader {
     return this.#read(filter, new Sources(filter.maxLogs));
   }
 
-  /** Reads the logs of the first blocks of a range, as many as `span` expects in one answer. */
-  async firstLogs(
+  search({ blocks, logs }: SearchSize): LogSearch {
+    const span = new SpanController(blocks, logs);
+    return { next: (filter, options) => this.#first(filter, span, options) };
+  }
+
+  async #first(
     filter: LogFilter,
     span: SpanController,
     { requiredBlock, signal }: FirstLogsOptions,

@@ -9,7 +9,6 @@ import { SingleFlight } from "../../core/work.ts";
 import type { BlockRange, BlockRef } from "../../events/types.ts";
 import { isHashed } from "../decode/hashes.ts";
 import type { EndpointPool, EndpointStatus, HistoryLimits } from "../endpoint/endpoint-pool.ts";
-import type { SpanController } from "../endpoint/span-controller.ts";
 import type {
   BlockHeader,
   BlockTag,
@@ -50,11 +49,11 @@ import {
 import { LOOK_CALLS, LogHorizon } from "./log-horizon.ts";
 import {
   askForSpan,
-  type FirstLogs,
-  type FirstLogsOptions,
   firstUnprunedBlock,
   LogReader,
   type LogReaderObserver,
+  type LogSearch,
+  type SearchSize,
 } from "./logs.ts";
 import { bytesIn, requestParsed } from "./one-call.ts";
 import { Simulations } from "./simulations.ts";
@@ -226,8 +225,8 @@ export class RpcChainReader implements ChainReader {
     return this.#orPruned("logs", this.#logs.logs(filter));
   }
 
-  firstLogs(filter: LogFilter, span: SpanController, options: FirstLogsOptions): Promise<FirstLogs> {
-    return this.#logs.firstLogs(filter, span, options);
+  logSearch(size: SearchSize = {}): LogSearch {
+    return this.#logs.search(size);
   }
 
   completeLogs(

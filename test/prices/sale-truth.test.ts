@@ -2,7 +2,7 @@
  * The probe's word about a token, beside what a plain account meets that buys and sells the same token through the released
  * routers of Uniswap v2 and v3.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import v2Factory from "@uniswap/v2-core/build/UniswapV2Factory.json";
 import v2Router from "@uniswap/v2-periphery/build/UniswapV2Router02.json";
 import v3Router from "@uniswap/v3-periphery/artifacts/contracts/SwapRouter.sol/SwapRouter.json";
@@ -45,6 +45,8 @@ let factory: Address;
 let routers: { readonly v2: Deployed; readonly v3: Deployed };
 let v3: MadeExchange;
 let withoutMethod: RpcProxy;
+/** The chain before the first token. */
+let begun: string;
 
 beforeAll(async () => {
   anvil = await startAnvil({ extraArgs: ["--prune-history"] });
@@ -71,6 +73,13 @@ beforeAll(async () => {
   reader = readerOf(anvil.url, chain);
   coinPool = await pairOf(native, dollar);
   await anvil.send("anvil_setBalance", [native, quantity(1n << 100n)]);
+  begun = (await anvil.send("evm_snapshot")) as string;
+});
+// The chain goes back to its beginning: each block costs more the longer anvil's chain is, and a token mines hundreds.
+afterEach(async () => {
+  await anvil.send("evm_revert", [begun]);
+  begun = (await anvil.send("evm_snapshot")) as string;
+  reader = readerOf(anvil.url, chain);
 });
 afterAll(async () => {
   await withoutMethod.stop();

@@ -5,6 +5,7 @@
 import type { Address, Hash } from "../core/hex.ts";
 import { type KeptDocument, type ProofEvent, type ProofsKept, proofStream } from "../events/types.ts";
 import { type EventLog, isConflict } from "../log/event-log.ts";
+import { TooLongToProve } from "./proof-header.ts";
 import type { ProofRequest } from "./prover.ts";
 import type { StateDocument } from "./verifier/document.ts";
 import { holdingName, MAX_TOKENS, type OwnerView } from "./verifier/token-claims.ts";
@@ -54,9 +55,20 @@ export class KeptProofs {
     const parts = partsOf(holdings);
     const documents: KeptDocument[] = [];
     const differences: string[] = [];
+    /** Undefined if the run took too long and the part can be split: some contracts read hundreds of slots for an owner. */
+    const proveIfInTime = (part: readonly LedgerHolding[]): Promise<StateDocument | undefined> =>
+      prove({ ...requestOf(at.address, part), block: at.block, hash: at.hash }).catch((error: unknown) => {
+        if (error instanceof TooLongToProve && part.length > 1) return undefined;
+        throw error;
+      });
     const work = async (): Promise<void> => {
       for (let part = parts.shift(); part !== undefined; part = parts.shift()) {
-        const document = await prove({ ...requestOf(at.address, part), block: at.block, hash: at.hash });
+        const document = await proveIfInTime(part);
+        if (document === undefined) {
+          const middle = part.length >> 1;
+          parts.unshift(part.slice(0, middle), part.slice(middle));
+          continue;
+        }
         differences.push(...differencesOf(part, document));
         const blob = await this.#log.putBlob(new TextEncoder().encode(JSON.stringify(document)));
         documents.push({ blob, tokenIds: [...new Set(part.map(({ tokenId }) => tokenId))] });

@@ -42,6 +42,13 @@ export const chainIdOf = async ({ name, chainId }: Chain, endpoint: Endpoint): P
 export const cantProve = (reason: string, details?: Readonly<Record<string, unknown>>): Refusal =>
   new Refusal("state_unavailable", `this can't be proven: ${reason}`, details === undefined ? {} : { details });
 
+/** The refusal of a document whose run took too long here. One about fewer tokens may be made. */
+export class TooLongToProve extends Refusal {
+  constructor(reason: string) {
+    super("state_unavailable", cantProve(reason).message);
+  }
+}
+
 /** True if an endpoint refuses the request for good: it lacks the state, the method, or room for an answer. */
 export const isLasting = ({ kind, meta }: RpcError): boolean =>
   kind === "state_unavailable" ||

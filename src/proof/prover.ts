@@ -10,7 +10,15 @@ import type { CallResult, Endpoint } from "../rpc/port.ts";
 import { callOn, requestParsed } from "../rpc/reading/one-call.ts";
 import { type RpcError, rpcErrorOf } from "../rpc/rpc-errors.ts";
 import { accessListOf, GatheredState, MAX_SLOTS } from "./gathered-state.ts";
-import { cantProve, chainIdOf, isLasting, type ProofBlock, proofHeader, type WireHeader } from "./proof-header.ts";
+import {
+  cantProve,
+  chainIdOf,
+  isLasting,
+  type ProofBlock,
+  proofHeader,
+  TooLongToProve,
+  type WireHeader,
+} from "./proof-header.ts";
 import type { WantedState } from "./run-worker.ts";
 import type { ProofSources } from "./transfer-prover.ts";
 import { CALL_GAS, type ProvenCall } from "./verifier/claim.ts";
@@ -82,7 +90,7 @@ export class Prover {
         ...{ nodes: [...gathered.nodes], codes: gathered.codes },
       });
       Budget.current?.signal?.throwIfAborted();
-      if ("refused" in reply) throw cantProve(reply.refused);
+      if ("refused" in reply) throw reply.isLate ? new TooLongToProve(reply.refused) : cantProve(reply.refused);
       if ("document" in reply) return agreed(reply.document as StateDocument, said);
       if (gathered.hasAsked(reply.missing)) {
         throw cantProve("what the node calls a proof of this block's state does not lead there from its state root");

@@ -3,6 +3,7 @@ import { Budget } from "../core/budget.ts";
 import type { Clock } from "../core/clock.ts";
 import { Semaphore } from "../core/semaphore.ts";
 import type { RunReply, RunRequest } from "./run-worker.ts";
+import { RunTooLong } from "./verifier/refusal.ts";
 
 /** Longest time of a run, in ms. Ordinary ones take 30. */
 const RUN_MS = 5_000;
@@ -45,7 +46,7 @@ export class RunThread {
         else worker.unref();
         resolve(reply);
       };
-      const late = { refused: `the calls take more than ${RUN_MS / 1_000} seconds` };
+      const late = { refused: new RunTooLong(RUN_MS).message, isLate: true };
       const stop = this.#clock.after(isNew ? START_MS : RUN_MS, () => settle(late, true));
       worker.onmessage = ({ data }: MessageEvent<RunReply>) => settle(data, false);
       worker.onerror = ({ message }: ErrorEvent) => settle({ refused: `the run crashed: ${message}` }, true);

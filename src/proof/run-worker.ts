@@ -8,7 +8,7 @@ import type { Address } from "../core/hex.ts";
 import type { Stated } from "./verifier/claims.ts";
 import { deriveState } from "./verifier/derive.ts";
 import type { ProofDocument } from "./verifier/document.ts";
-import { ProofRefused, StateMissing } from "./verifier/refusal.ts";
+import { ProofRefused, RunTooLong, StateMissing } from "./verifier/refusal.ts";
 import { deriveTransfer, type StatedTransfer } from "./verifier/transfer-claim.ts";
 import { Nodes } from "./verifier/trie.ts";
 import { verifyProof } from "./verifier/verify.ts";
@@ -30,7 +30,7 @@ export interface RunRequest {
 export type RunReply =
   | { readonly document: ProofDocument }
   | { readonly missing: readonly WantedState[] }
-  | { readonly refused: string };
+  | { readonly refused: string; readonly isLate?: boolean };
 
 /** Most slots that one run may miss before it ends. A run goes on with zero, to find more of them at once. */
 const MAX_MISSING = 64;
@@ -57,6 +57,7 @@ async function reply({ stated, nodes, codes }: RunRequest): Promise<RunReply> {
   } catch (error) {
     if (error instanceof StateMissing) miss(error.address, error.slot);
     if (missing.size > 0) return { missing: [...missing.values()] };
+    if (error instanceof RunTooLong) return { refused: error.message, isLate: true };
     return { refused: error instanceof ProofRefused ? error.message : `the run failed: ${messageOf(error)}` };
   }
 }

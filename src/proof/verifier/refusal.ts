@@ -8,6 +8,13 @@ export class ProofRefused extends Error {
   }
 }
 
+/** The run took longer than it may on this machine. A document about less may take less. */
+export class RunTooLong extends ProofRefused {
+  constructor(ms: number) {
+    super(`the calls took more than ${ms / 1_000} seconds`);
+  }
+}
+
 /** The run reads state that no node of the proof leads to. The prover fetches it; for a verifier it is a refusal. */
 export class StateMissing extends ProofRefused {
   readonly address: Address;

@@ -8,12 +8,11 @@ import { ZERO_ADDRESS } from "../../core/hex.ts";
 import { CALL_GAS, type CallOutcome, type ProvenCall } from "./claim.ts";
 import type { HeaderFields } from "./header.ts";
 import { bytesOf, hexOf, type ProvenReads, ProvenState, RESERVED } from "./proven-state.ts";
-import { demand, ProofRefused } from "./refusal.ts";
+import { demand, ProofRefused, RunTooLong } from "./refusal.ts";
 import { type Rules, rulesOf } from "./rules.ts";
 
 /** Longest time of all runs of a document, in ms. The honest ones take a few. */
 const RUN_MS = 10_000;
-const TOO_LONG = `the calls take more than ${RUN_MS / 1_000} seconds`;
 /** Jumps between two looks at the clock. */
 const JUMPS_PER_LOOK = 1_024;
 
@@ -43,7 +42,7 @@ class Engine extends EVM {
     const { opHandler } = this._opcodeMap[JUMPDEST] as Entry;
     this.#setHandler(JUMPDEST, (...at) => {
       if (++this.#jumps % JUMPS_PER_LOOK === 0) {
-        demand(performance.now() < this.#deadline, TOO_LONG);
+        assertInTime(this.#deadline);
       }
       return opHandler(...at);
     });
@@ -79,6 +78,11 @@ class Engine extends EVM {
   }
 }
 
+/** @throws RunTooLong after the time on the monotonic clock */
+function assertInTime(deadline: number): void {
+  if (performance.now() >= deadline) throw new RunTooLong(RUN_MS);
+}
+
 type Entry = ReturnType<typeof getOpcodesForHF>["opcodeMap"][number];
 
 const refuseOpcode = (code: number): never => {
@@ -105,7 +109,7 @@ export async function runCalls(
   const deadline = performance.now() + RUN_MS;
   const outcomes: CallOutcome[] = [];
   for (const call of calls) {
-    demand(performance.now() < deadline, TOO_LONG);
+    assertInTime(deadline);
     const state = new ProvenState(reads);
     const { exceptionError, returnValue } = await runOne({ rules, header, deadline }, call, state);
     demand(exceptionError?.error !== "out of gas", `the call takes more than ${CALL_GAS} gas`);

@@ -306,6 +306,8 @@ describe("the price alert", () => {
       const alerts = priceAlerts({
         ...{ client, token, below: usdPrice * 0.99, signal: stop.signal },
         onFirst: (price) => firsts.push(price.usdPrice),
+        // The socket may not be open yet when the connections break.
+        onOutage: ({ status }) => outages.push(status),
       });
       const alert = alerts.next();
       await eventually("the first price", async () => firsts[0]);

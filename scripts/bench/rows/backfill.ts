@@ -22,6 +22,8 @@ const FAULTY_SHARE = 0.02;
 /** Ranges that the floor reads before the measured ones. */
 const WARM_UP_RANGES = 10;
 
+type Range = readonly [number, number];
+
 interface Run {
   readonly ms: number;
   readonly total: number;
@@ -78,8 +80,12 @@ export async function backfillOnce(chain: SyntheticChain, options: BackfillOptio
     const hash = hashed ? await listingHash(url, address) : undefined;
     const historyMs = await historyTime(url, address);
     const requests = Object.values(stats.requests).reduce((sum, count) => sum + count, 0);
-    // The join reads above the final block, and the floor only the history below it.
-    const ranges = stats.ranges.filter(([, to]) => to <= chain.final).sort(([a], [b]) => a - b);
+    // The join reads above the final block, and the floor only the history below it. A look at the first block alone is
+    // none of the history.
+    const below = stats.ranges.filter(([, to]) => to <= chain.final).sort(([a], [b]) => a - b);
+    const isWithin = ([from, to]: Range, other: Range) =>
+      other[0] <= from && to <= other[1] && to - from < other[1] - other[0];
+    const ranges = below.filter((range) => !below.some((other) => isWithin(range, other)));
     return { ms, total, historyMs, ranges, requests, logs: stats.logs, faults: stats.faults, hash };
   } finally {
     await service.stop();

@@ -129,7 +129,7 @@ interface AnsweredBlock {
   readonly finalized: boolean;
 }
 
-/** Returns the headers of the two operations' responses: caching, and the block that the response is valid for. */
+/** Returns the headers of a response about a block: caching, the state of the chain, the block and its finality. */
 export function responseHeaders(
   asOf: AnsweredBlock | undefined,
   { trouble, isStale }: { readonly trouble: ChainTrouble | undefined; readonly isStale: boolean },

@@ -52,6 +52,7 @@ function* gapsOfRanges(ledger: Ledger, block: number): Generator<void, Map<numbe
       steps = 0;
       yield;
     }
+    // Below -1 is the code of a range.
     const first = links.first(slot);
     if (first >= -1) continue;
     const index = rangeOfCode(first);

@@ -97,16 +97,18 @@ interface AskedToken {
 /** The record of a token as the client named it, with what `include=info` adds. */
 function recordFor({ record, asOf }: PriceAnswer, { chain, address, include = [] }: AskedToken, deps: PriceDeps) {
   const { provenance, depth, why, ...price } = record;
+  const words = { name: record.tokenName, symbol: record.tokenSymbol };
+  const info = include.includes("info")
+    ? {
+        ...deps.tokenFlags(chain, pricedToken(chain, address), words),
+        blockTimestamp: `${asOf.timestamp * 1_000}`,
+      }
+    : {};
   const isOther = record.tokenAddress !== address;
-  const flags = { name: record.tokenName, symbol: record.tokenSymbol };
+  const isToldWhence = provenance !== undefined && include.includes("provenance");
   return {
-    ...{ ...price, tokenAddress: address },
-    ...(include.includes("info") ? deps.tokenFlags(chain, pricedToken(chain, address), flags) : {}),
-    ...(include.includes("info") ? { blockTimestamp: `${asOf.timestamp * 1_000}` } : {}),
-    ...(provenance &&
-      include.includes("provenance") && {
-        provenance: isOther ? { pricedAs: record.tokenAddress, ...provenance } : provenance,
-      }),
+    ...{ ...price, tokenAddress: address, ...info },
+    ...(isToldWhence ? { provenance: isOther ? { pricedAs: record.tokenAddress, ...provenance } : provenance } : {}),
     ...(depth === undefined ? {} : { depth }),
     ...(why === undefined ? {} : { why }),
   };

@@ -24,6 +24,7 @@ test("count collections by status, the queue, the log's bytes, the version and t
   // An operator's request is recorded at once, also without an endpoint.
   await service.get(`/api/v2/nft/0x${"12".repeat(20)}`, { "x-api-key": OPERATOR_KEY });
   await service.get(`/api/v2/nft/0x${"13".repeat(20)}`);
+  const used = process.cpuUsage();
   const text = await scrape();
   const value = (series: string) =>
     Number(
@@ -39,6 +40,8 @@ test("count collections by status, the queue, the log's bytes, the version and t
   expect(value("log_free_bytes")).toBeGreaterThan(0);
   expect(value('api_key_requests_today{key="API_KEYS#1"}')).toBeGreaterThan(0);
   expect(value("process_resident_memory_bytes")).toBeGreaterThan(1_000_000);
+  // All that the process has used, not what it used since the first scrape.
+  expect(value("process_cpu_seconds_total")).toBeGreaterThanOrEqual((used.user + used.system) / 1e6);
   expect(text).toMatch(/build_info\{version="\d+\.\d+\.\d+"\} 1/);
   expect(text).not.toContain(TEST_KEY);
 });

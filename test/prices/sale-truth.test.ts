@@ -19,6 +19,7 @@ import type { Pool } from "../../src/prices/market/pools.ts";
 import type { Venue } from "../../src/prices/styles/style.ts";
 import { STYLES } from "../../src/prices/styles/styles.ts";
 import type { ChainReader } from "../../src/rpc/port.ts";
+import { type KeptChain, keepChain } from "../support/kept-chain.ts";
 import { readerOf } from "../support/prices/anvil.ts";
 import { newToken } from "../support/prices/exchanges.ts";
 import { quotedOver } from "../support/prices/quoted.ts";
@@ -46,7 +47,7 @@ let routers: { readonly v2: Deployed; readonly v3: Deployed };
 let v3: MadeExchange;
 let withoutMethod: RpcProxy;
 /** The chain before the first token. */
-let begun: string;
+let begun: KeptChain;
 
 beforeAll(async () => {
   anvil = await startAnvil({ extraArgs: ["--prune-history"] });
@@ -73,12 +74,10 @@ beforeAll(async () => {
   reader = readerOf(anvil.url, chain);
   coinPool = await pairOf(native, dollar);
   await anvil.send("anvil_setBalance", [native, quantity(1n << 100n)]);
-  begun = (await anvil.send("evm_snapshot")) as string;
+  begun = await keepChain(anvil);
 });
-// The chain goes back to its beginning: each block costs more the longer anvil's chain is, and a token mines hundreds.
 afterEach(async () => {
-  await anvil.send("evm_revert", [begun]);
-  begun = (await anvil.send("evm_snapshot")) as string;
+  await begun.back();
   reader = readerOf(anvil.url, chain);
 });
 afterAll(async () => {

@@ -2,7 +2,7 @@
  * Simulated sales on anvil: hostile tokens are named with what they do, ordinary ones are not accused, on every style of
  * exchange; and what can't be known is null.
  */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import v2Factory from "@uniswap/v2-core/build/UniswapV2Factory.json";
 import customCurveHook from "@uniswap/v4-core/out/CustomCurveHook.sol/CustomCurveHook.json";
 import feeHook from "@uniswap/v4-core/out/DynamicReturnFeeTestHook.sol/DynamicReturnFeeTestHook.json";
@@ -21,6 +21,7 @@ import type { Quote } from "../../src/prices/market/quote.ts";
 import { format, rational } from "../../src/prices/market/rational.ts";
 import { STYLES } from "../../src/prices/styles/styles.ts";
 import type { ChainReader } from "../../src/rpc/port.ts";
+import { type KeptChain, keepChain } from "../support/kept-chain.ts";
 import { readerOf } from "../support/prices/anvil.ts";
 import { createCamelotPair, newToken } from "../support/prices/exchanges.ts";
 import { quotedOver } from "../support/prices/quoted.ts";
@@ -38,6 +39,8 @@ let reader: ChainReader;
 let native: Address;
 let dollar: Address;
 let coinPool: Pool;
+/** The chain before the first token. */
+let begun: KeptChain;
 const made = new Map<string, MadeExchange>();
 const STYLE_NAMES = ["Uniswap v2", "Camelot", ...EXCHANGES_OF_STYLES.map(([name]) => name)];
 
@@ -62,6 +65,11 @@ beforeAll(async () => {
   coinPool = await poolOf("Uniswap v2", native, dollar, [2_000n, 1n]);
   // The wrapped coin's own contract pays out what a pool of the coin itself is paid with.
   await anvil.send("anvil_setBalance", [native, "0xffffffffffffffffffffffff"]);
+  begun = await keepChain(anvil);
+});
+afterEach(async () => {
+  await begun.back();
+  reader = readerOf(anvil.url, chain);
 });
 afterAll(() => anvil.stop());
 

@@ -4,6 +4,7 @@
  * further at any await.
  */
 import { LRUCache } from "lru-cache";
+import { Budget } from "../core/budget.ts";
 import { isAbort } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import { Semaphore } from "../core/semaphore.ts";
@@ -433,7 +434,8 @@ export class CatchUp {
       if (this.running !== undefined) await this.running;
       else {
         const before = this.#state.version;
-        this.running = this.#pass();
+        // On no budget: others wait for it, too, when the question that begins it is answered.
+        this.running = Budget.outside(() => this.#pass());
         await this.running;
         if (this.#state.version === before) return;
       }

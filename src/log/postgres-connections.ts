@@ -3,6 +3,7 @@
  * while, new queries use new connections. The old ones are given up once the new ones get answers.
  */
 import type { SQL, TransactionSQL } from "bun";
+import { Budget } from "../core/budget.ts";
 import { type Clock, retry } from "../core/clock.ts";
 import { AppError, isRetryable } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
@@ -182,7 +183,8 @@ export class PostgresConnections {
     const options = { ...BACKOFF, clock, attempts: CONFLICT_ATTEMPTS, shouldRetry: isConflict };
     try {
       const rows = await retry(() => this.#query<T>(text, parameters), options);
-      while (this.#checked < this.#opened) await this.#checkOnce();
+      // New connections concern all questions, also one that is answered meanwhile.
+      while (this.#checked < this.#opened) await Budget.outside(this.#checkOnce);
       return rows;
     } catch (error) {
       throw postgresError(error, meta);

@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createRandom } from "../../scripts/local-chain/random.ts";
 import { priceFolding } from "../../src/cli/verify-prices.ts";
-import type { SharedWork } from "../../src/core/budget.ts";
+import { Budget, type SharedWork } from "../../src/core/budget.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { AppError } from "../../src/core/errors.ts";
 import type { Address } from "../../src/core/hex.ts";
@@ -233,6 +233,47 @@ for (const engine of Object.keys(ENGINES)) {
 }
 
 const PLAIN = { percentChange: false, provenance: false } as const;
+
+test("a record that waits for the log is that of all its questions, also once the one that began it is answered", async () => {
+  const log = new MemoryLog();
+  let reached = 0;
+  let silence: Promise<void> | undefined;
+  const silent = new Proxy(log, {
+    get: (target, name) => {
+      const value: unknown = Reflect.get(target, name, target);
+      if (typeof value !== "function") return value;
+      if (name !== "appendAll") return value.bind(target);
+      return async (...appends: Parameters<EventLog["appendAll"]>) => {
+        reached++;
+        await silence;
+        return target.appendAll(...appends);
+      };
+    },
+  });
+  const process = await followed(new Market(7), silent);
+  await process.show();
+  await process.ask(USDC);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  [silence, reached] = [promise, 0];
+  const before = process.ask(WBTC);
+  while (reached === 0) await new Promise(setImmediate);
+  // The next record waits for its turn, and is the one of both questions.
+  const answered = new AbortController();
+  const questionUntil = (signal: AbortSignal) => new Budget({ signal, isQuestion: true });
+  const first = questionUntil(answered.signal).run(() => process.ask(TOKEN));
+  await turnsOfLoop(100);
+  const second = questionUntil(new AbortController().signal).run(() => process.ask(LINKED));
+  await turnsOfLoop(100);
+  answered.abort(new DOMException("the question is answered", "AbortError"));
+  resolve();
+  expect(await first.catch(({ name }: DOMException) => name)).toBe("AbortError");
+  expect([(await before).origin, (await second).origin]).toEqual(["stored", "stored"]);
+  expect((await process.events(TOKEN)).length).toBeGreaterThan(0);
+});
+
+async function turnsOfLoop(count: number): Promise<void> {
+  for (let turn = 0; turn < count; turn++) await new Promise(setImmediate);
+}
 
 describe("a token that does not trade", () => {
   test("writes nothing while the coin moves, and its price moves", async () => {

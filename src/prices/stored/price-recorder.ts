@@ -7,6 +7,7 @@
  * appended, and what is to be said is found out anew.
  */
 import type { ChainView } from "../../chain/consumer.ts";
+import { Budget } from "../../core/budget.ts";
 import type { Clock } from "../../core/clock.ts";
 import { ConcurrencyError } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
@@ -211,7 +212,8 @@ export class PriceRecorder {
 
   #recordSoon(entries: readonly QuoteToRecord[]): Promise<void> {
     this.#pending.push(...entries);
-    this.#recording ??= this.#turns.run(() => this.#recordPending());
+    // On no budget: the question that begins it may be answered before the others', as while the log is silent.
+    this.#recording ??= Budget.outside(() => this.#turns.run(() => this.#recordPending()));
     return this.#recording;
   }
 

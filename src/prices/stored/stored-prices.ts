@@ -7,6 +7,7 @@
  */
 import type { ChainView } from "../../chain/consumer.ts";
 import type { Chain } from "../../chains/chains.ts";
+import { Budget } from "../../core/budget.ts";
 import type { Clock } from "../../core/clock.ts";
 import { isAbort } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
@@ -104,7 +105,8 @@ export class StoredPrices {
 
   /** Resolves once the book is in memory. */
   ready(): Promise<void> {
-    this.#loaded ??= this.#load().then(
+    // On no budget, since all questions wait for it.
+    this.#loaded ??= Budget.outside(() => this.#load()).then(
       () => {
         this.#isLoaded = true;
       },

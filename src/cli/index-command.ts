@@ -28,7 +28,7 @@ const MAX_COUNT_POLLS = 25;
 const MAX_ESTIMATED = 10;
 /** Headers that collections of one chain share at most, and that its growth adds while others are indexed. */
 const [MAX_SHARED, MORE_HEADERS] = [512, 12] as const;
-/** Of a collection about which the service did not answer: it must not count as one without tokens that are left. */
+/** Stands for a collection about which the service did not answer. The command must not count its metadata as whole. */
 const NOT_TOLD: MetadataState = { resolved: 0, failed: 0, left: null };
 /** Most collections whose metadata is counted without `--metadata`. */
 const MAX_ASKED = 100;

@@ -13,5 +13,5 @@ ethersKeccak.register(hashOf);
 /** The hash of bytes in hex with 0x. The caller has checked that they are hex: what follows another character is left out. */
 export const keccakOf = (hex: string): Hash => hashOf(Buffer.from(hex.slice(2), "hex"));
 
-/** The first topic of an event, by its signature: `Transfer(address,address,uint256)`. */
+/** The hash of a signature, `Transfer(address,address,uint256)`: an event's first topic. A function's selector is its first four bytes. */
 export const topicOf = (signature: string): Hash => hashOf(Buffer.from(signature));

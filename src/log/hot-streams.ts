@@ -434,7 +434,7 @@ export class CatchUp {
       if (this.running !== undefined) await this.running;
       else {
         const before = this.#state.version;
-        // On no budget: others wait for it, too, when the question that begins it is answered.
+        // Several questions wait for this pass, so the answer to the one that begins it must not end it.
         this.running = Budget.outside(() => this.#pass());
         await this.running;
         if (this.#state.version === before) return;

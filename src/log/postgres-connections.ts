@@ -183,7 +183,7 @@ export class PostgresConnections {
     const options = { ...BACKOFF, clock, attempts: CONFLICT_ATTEMPTS, shouldRetry: isConflict };
     try {
       const rows = await retry(() => this.#query<T>(text, parameters), options);
-      // New connections concern all questions, also one that is answered meanwhile.
+      // All questions use the new connections, so the answer to this one must not end their check.
       while (this.#checked < this.#opened) await Budget.outside(this.#checkOnce);
       return rows;
     } catch (error) {

@@ -42,7 +42,7 @@ export const chainIdOf = async ({ name, chainId }: Chain, endpoint: Endpoint): P
 export const cantProve = (reason: string, details?: Readonly<Record<string, unknown>>): Refusal =>
   new Refusal("state_unavailable", `this can't be proven: ${reason}`, details === undefined ? {} : { details });
 
-/** The refusal of a document whose run took too long here. One about fewer tokens may be made. */
+/** Refuses a document because its run took too long here. The run of a document about fewer tokens may end in time. */
 export class TooLongToProve extends Refusal {
   constructor(reason: string) {
     super("state_unavailable", cantProve(reason).message);

@@ -26,8 +26,8 @@ const mint = async (id: bigint): Promise<number> => {
 /** Some work on a busy machine. */
 const WORK_MS = 4_000;
 /**
- * Longest wait for the head: the timeout of a small request. Over a socket, whose answers may come in order, one waits as
- * long as a large request that was sent before it.
+ * Longest wait for the head: the timeout of a small request. A node may answer in order over a socket, so a small request
+ * there waits as long as a large one that the service sent before it.
  */
 const WAITS = [
   ["http", 8_000],

@@ -212,7 +212,7 @@ export class PriceRecorder {
 
   #recordSoon(entries: readonly QuoteToRecord[]): Promise<void> {
     this.#pending.push(...entries);
-    // On no budget: the question that begins it may be answered before the others', as while the log is silent.
+    // Several questions wait for this record, so the answer to the one that begins it must not end it.
     this.#recording ??= Budget.outside(() => this.#turns.run(() => this.#recordPending()));
     return this.#recording;
   }

@@ -105,7 +105,7 @@ export class StoredPrices {
 
   /** Resolves once the book is in memory. */
   ready(): Promise<void> {
-    // On no budget, since all questions wait for it.
+    // All questions wait for the book, so the answer to the one that begins to load it must not end that.
     this.#loaded ??= Budget.outside(() => this.#load()).then(
       () => {
         this.#isLoaded = true;

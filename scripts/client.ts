@@ -107,7 +107,7 @@ function operationType({ parts, query, body, answer }: Operation<never>): string
   const answered = "schema" in answer ? shown(answer.schema) : "Response";
   return [
     `{ readonly path: { ${path.join("; ")} }; readonly query: ${queryType(query)};`,
-    `readonly body: ${body === undefined ? "undefined" : shown(body.schema)}; readonly answer: ${answered} }`,
+    `readonly body: ${body === undefined ? "undefined" : shown(body)}; readonly answer: ${answered} }`,
   ].join("\n");
 }
 

@@ -9,7 +9,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
-import { TOKEN_ADDRESS } from "../src/api/wire/examples.ts";
+import { TOKEN_ADDRESS } from "../src/core/examples.ts";
 import { eventually } from "../test/support/service.ts";
 import { type DemoService, startDemoService } from "./demo/stage.ts";
 import { type Anvil, reorg, startAnvil } from "./local-chain/anvil.ts";

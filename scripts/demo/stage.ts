@@ -4,7 +4,7 @@
  */
 import { join } from "node:path";
 import WebSocket from "ws";
-import { NFT_ADDRESS, TOKEN_ADDRESS } from "../../src/api/wire/examples.ts";
+import { NFT_ADDRESS, TOKEN_ADDRESS } from "../../src/core/examples.ts";
 import { type Anvil, startAnvil } from "../local-chain/anvil.ts";
 import { type Collections, seedCollections } from "../local-chain/collections.ts";
 import { contractArtifact } from "../local-chain/compile.ts";

@@ -4,13 +4,13 @@
  */
 import { knownChains } from "../chains/chains.ts";
 import { ERROR_CODES } from "../core/errors.ts";
+import { NFT_ADDRESS, TOKEN_ADDRESS } from "../core/examples.ts";
 import type { WireTypes } from "../core/schema-parts.ts";
 import type { KeyLimits } from "../operators/keys.ts";
 import { SERVER_MESSAGES } from "../push/message-models.ts";
 import { LISTING_WORDS } from "../status-words.ts";
 import { ONE_COLLECTION } from "./routes/collection-path.ts";
 import type { ChainDeps } from "./wire/answered-block.ts";
-import { NFT_ADDRESS, TOKEN_ADDRESS } from "./wire/examples.ts";
 import type { Operation } from "./wire/operation.ts";
 import { isApiPath, isOperatorPath } from "./wire/paths.ts";
 

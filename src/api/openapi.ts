@@ -1,9 +1,9 @@
 /** The OpenAPI document's parts that follow from the operations: their details, and the schemas that they name. */
 import type { TSchema } from "@sinclair/typebox";
-import { formsOf, nameOfSchema, type WireTypes } from "../core/schema-parts.ts";
+import { EXAMPLE_BLOCK, EXAMPLE_HASH, EXAMPLE_TIME } from "../core/examples.ts";
+import { exampleOf, formsOf, nameOfSchema, type WireTypes } from "../core/schema-parts.ts";
 import { NO_STORE } from "./wire/answers.ts";
 import { ERROR_EXAMPLES, ErrorBody } from "./wire/errors.ts";
-import { HEADER_EXAMPLES } from "./wire/examples.ts";
 import type { Operation } from "./wire/operation.ts";
 import type { Parameters } from "./wire/parameters.ts";
 
@@ -32,13 +32,13 @@ const header = (description: string, example: unknown, schema: object = { type: 
 
 /** Headers by their name in the document. A response has only those that apply to it. */
 export const HEADERS = {
-  RequestId: header("Id of the request in the server's log", HEADER_EXAMPLES.requestId),
+  RequestId: header("Id of the request in the server's log", "0b4e6a2c-4a27-4d4c-9c1a-1f1f0e5b7a55"),
   CacheControl: header("Caching rules of the response", "private, no-cache"),
   NoStore: header("No cache may store the response", NO_STORE),
-  ETag: header("Entity tag, for If-None-Match", HEADER_EXAMPLES.etag),
-  AsOfBlock: header("Block that the response is valid for", HEADER_EXAMPLES.block),
-  AsOfHash: header("Hash of that block, if known", HEADER_EXAMPLES.hash),
-  AsOfTime: header("Time of that block, ISO 8601, if its header is known", HEADER_EXAMPLES.time),
+  ETag: header("Entity tag, for If-None-Match", 'W/"e968996a16214729"'),
+  AsOfBlock: header("Block that the response is valid for", String(EXAMPLE_BLOCK)),
+  AsOfHash: header("Hash of that block, if known", EXAMPLE_HASH),
+  AsOfTime: header("Time of that block, ISO 8601, if its header is known", EXAMPLE_TIME),
   Finality: header("Finality of that block", "finalized", { type: "string", enum: ["finalized", "latest", "stale"] }),
   ChainStatus: header(
     "Why answers of the chain may be old: halted after a reorg deeper than finality, endpoints of another chain, silent for a minute, or behind",
@@ -48,7 +48,7 @@ export const HEADERS = {
   RetryAfter: header("Seconds to wait before a retry", 5, { type: "integer", format: "int32" }),
   UnknownParameters: header(
     "The first five query parameters that the operation ignored as unknown, percent-encoded, cut at 64 characters",
-    HEADER_EXAMPLES.unknown,
+    "limits, normalize_metadata",
   ),
   RateLimit: header("What is left of the key's rate, and the seconds until it is whole again", '"minute";r=5990;t=1'),
   RateLimitPolicy: header("The key's rate: requests in a window of so many seconds", '"minute";q=6000;w=60'),
@@ -160,7 +160,7 @@ export function schemasOf(operations: readonly Operation<never>[], wire: WireTyp
   const components: Components = new Map();
   for (const { answer, body } of operations) {
     if ("schema" in answer) documented(answer.schema, wire, components);
-    if (body !== undefined) documented(body.schema, wire, components);
+    if (body !== undefined) documented(body, wire, components);
   }
   documented(ErrorBody, wire, components);
   return Object.fromEntries(components);
@@ -180,7 +180,7 @@ const parametersIn = (place: "path" | "query", parameters: Parameters) =>
 /** Describes an operation for the document. */
 export function detailOf(operation: Operation<never>, wire: WireTypes): object {
   const { id, summary, description, tag, scope, parts, query, body, answer, hasBlock, isCached, isUpgrade } = operation;
-  const content = (schema: TSchema, example: unknown) => ({
+  const content = (schema: TSchema, example: unknown = exampleOf(schema, wire)) => ({
     "application/json": { schema: mentioned(schema, wire), example },
   });
   const read = scope === undefined || isUpgrade === true ? {} : READ;
@@ -197,10 +197,10 @@ export function detailOf(operation: Operation<never>, wire: WireTypes): object {
       ...(status === 401 ? {} : rate),
       ...(UNREAD.includes(status) ? {} : read),
     }),
-    content: content(ErrorBody, exampleOf(operation, status)),
+    content: content(ErrorBody, errorOf(operation, status)),
   });
   const parameters = [...parametersIn("path", parts), ...parametersIn("query", query)];
-  const success = "schema" in answer ? content(answer.schema, answer.example(wire)) : answer.content;
+  const success = "schema" in answer ? content(answer.schema) : answer.content;
   return {
     operationId: id,
     summary,
@@ -208,7 +208,7 @@ export function detailOf(operation: Operation<never>, wire: WireTypes): object {
     tags: [tag],
     security: scope === undefined ? [] : [...SECURITY],
     ...(parameters.length === 0 ? {} : { parameters }),
-    ...(body === undefined ? {} : { requestBody: { required: true, content: content(body.schema, body.example) } }),
+    ...(body === undefined ? {} : { requestBody: { required: true, content: content(body) } }),
     responses: {
       ...(isUpgrade === true
         ? { 101: { description: "Switching protocols", headers: headers({ "x-request-id": "RequestId" }) } }
@@ -226,6 +226,6 @@ export function detailOf(operation: Operation<never>, wire: WireTypes): object {
   };
 }
 
-function exampleOf({ errorExamples = {} }: Operation<never>, status: ErrorStatus): ErrorBody {
+function errorOf({ errorExamples = {} }: Operation<never>, status: ErrorStatus): ErrorBody {
   return (errorExamples as Partial<Record<ErrorStatus, ErrorBody>>)[status] ?? ERROR_EXAMPLES[status];
 }

@@ -2,79 +2,17 @@
  * The AsyncAPI document of the socket. Schemas are those of `push/message-models.ts`; a test validates the document, its
  * examples, and every message of a real subscription.
  */
-import type { Static } from "@sinclair/typebox";
-import { LIMITS } from "../config.ts";
+import type { TSchema } from "@sinclair/typebox";
+import { exampleOf } from "../core/schema-parts.ts";
 import { CLIENT_MESSAGES, SERVER_MESSAGES } from "../push/message-models.ts";
 import { INFO } from "./openapi.ts";
-import { HEADER_EXAMPLES, NFT_ADDRESS, TOKEN_ADDRESS } from "./wire/examples.ts";
 import { API_PREFIX } from "./wire/paths.ts";
-
-const ENVELOPE = { chain: "eth", address: NFT_ADDRESS };
-const RECORD = { version: 4, resume: "4.1munxio" };
-const BLOCK = Number(HEADER_EXAMPLES.block);
-const { hash } = HEADER_EXAMPLES;
-
-const TOKEN = { chain: "eth", token: TOKEN_ADDRESS };
-const SOCKET_LIMITS = {
-  messagesPerSecond: LIMITS.maxSocketMessagesPerSecond,
-  subscriptionsPerConnection: LIMITS.maxSubscriptionsPerSocket,
-  messageBytes: LIMITS.maxSocketMessage,
-  unreadBytes: LIMITS.maxSocketBuffer,
-};
-
-type Examples = {
-  readonly [Name in keyof typeof SERVER_MESSAGES]: Static<(typeof SERVER_MESSAGES)[Name]>;
-};
-
-const SERVER_EXAMPLES: Examples = {
-  StatusMessage: {
-    ...{ type: "status", ...ENVELOPE, version: 1, status: "SYNCING", block: null, percent: 0 },
-    limits: SOCKET_LIMITS,
-  },
-  ProgressMessage: { type: "progress", ...ENVELOPE, version: 3, percent: 42, blocksLeft: 5_100_000, transfers: 31_200 },
-  IndexedMessage: { type: "indexed", ...ENVELOPE, ...RECORD, block: BLOCK, hash, total: 9_998 },
-  TransfersMessage: { type: "transfers", ...ENVELOPE, ...RECORD, block: BLOCK, tokenIds: ["1234"] },
-  MetadataMessage: { type: "metadata", ...ENVELOPE, ...RECORD, resolved: 9_000, failed: 98, left: 900 },
-  ReorgedMessage: { type: "reorged", ...ENVELOPE, ...RECORD, block: BLOCK, hash },
-  FailedMessage: {
-    ...{ type: "failed", ...ENVELOPE, ...RECORD },
-    code: "indexing_failed",
-    reason: "no endpoint of eth answers",
-    nextTry: HEADER_EXAMPLES.time,
-  },
-  TokenStatusMessage: { type: "status", ...TOKEN, block: BLOCK, limits: SOCKET_LIMITS },
-  PriceMessage: {
-    ...{ type: "price", ...TOKEN, block: BLOCK, hash, usdPrice: 6.54, confidence: "0.98" },
-    nativePrice: {
-      ...{ value: "2500000000000000", decimals: 18, name: "Ether", symbol: "ETH" },
-      address: "0xc02aaa39b223fe8d0a0e5c4f27ead9083c756cc2",
-    },
-    resume: "21000000.1munxio",
-  },
-  UnsubscribedMessage: { type: "unsubscribed", ...ENVELOPE },
-  ErrorMessage: {
-    ...{ type: "error", code: "invalid_parameter" },
-    message: "action: must be subscribe, unsubscribe or ping",
-  },
-  PongMessage: { type: "pong" },
-};
-
-const CLIENT_EXAMPLES: Readonly<Record<keyof typeof CLIENT_MESSAGES, object>> = {
-  SubscribeMessage: { action: "subscribe", ...ENVELOPE, since: RECORD.resume },
-  UnsubscribeMessage: { action: "unsubscribe", ...ENVELOPE },
-  SubscribeToPriceMessage: { action: "subscribe", ...TOKEN, minChangePercent: 0.5 },
-  UnsubscribeFromPriceMessage: { action: "unsubscribe", ...TOKEN },
-  PingMessage: { action: "ping" },
-};
 
 /** `subscribeToPrice` for `SubscribeToPriceMessage`. */
 const nameOf = (component: string): string =>
   component.charAt(0).toLowerCase() + component.slice(1).replace(/Message$/, "");
 
-function messagesOf(
-  schemas: Readonly<Record<string, { readonly description?: string }>>,
-  examples: Readonly<Record<string, object>>,
-): Record<string, object> {
+function messagesOf(schemas: Readonly<Record<string, TSchema>>): Record<string, object> {
   return Object.fromEntries(
     Object.entries(schemas).map(([name, schema]) => [
       name,
@@ -83,7 +21,7 @@ function messagesOf(
         summary: schema.description,
         contentType: "application/json",
         payload: { $ref: `#/components/schemas/${name}` },
-        examples: [{ payload: examples[name] }],
+        examples: [{ payload: exampleOf(schema) }],
       },
     ]),
   );
@@ -140,10 +78,7 @@ export function socketDocument(publicUrl: string): object {
     },
     components: {
       schemas,
-      messages: {
-        ...messagesOf(CLIENT_MESSAGES, CLIENT_EXAMPLES),
-        ...messagesOf(SERVER_MESSAGES, SERVER_EXAMPLES),
-      },
+      messages: messagesOf(schemas),
       securitySchemes: { ApiKeyAuth: { type: "httpApiKey", in: "header", name: "X-API-Key" } },
     },
   };

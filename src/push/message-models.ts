@@ -4,17 +4,36 @@
  */
 import { type Static, type TProperties, type TSchema, Type } from "@sinclair/typebox";
 import { ERROR_CODES } from "../core/errors.ts";
-import { address, blockHash, decimal, digits, double, int32, int64, nativePrice, text } from "../core/schema-parts.ts";
+import { EXAMPLE_BLOCK, NFT_ADDRESS, TOKEN_ADDRESS } from "../core/examples.ts";
+import {
+  address,
+  blockHash,
+  decimal,
+  digits,
+  double,
+  givenAddress,
+  int32,
+  int64,
+  nativePrice,
+  seldom,
+  text,
+  time,
+  withExample,
+} from "../core/schema-parts.ts";
 import { glossaryOf, LISTING_WORDS } from "../status-words.ts";
 
-const chain = text("Name of the chain");
+const chain = text("Name of the chain", "eth");
+
+const RESUME = "4.1munxio";
 
 /** The fields that every message about a collection carries. */
 const ENVELOPE = {
   chain,
   address: address("The contract"),
-  version: int64("Version of the collection's stream. A message without a change repeats the last one"),
-  resume: Type.Optional(text("Names the record of the version. A client that connects again sends it as since")),
+  version: int64("Version of the collection's stream. A message without a change repeats the last one", 4),
+  resume: Type.Optional(
+    text("Names the record of the version. A client that connects again sends it as since", RESUME),
+  ),
 };
 const EnvelopeModel = Type.Object(ENVELOPE);
 
@@ -25,7 +44,7 @@ const about = <Name extends string, Fields extends TProperties>(type: Name, desc
 const orNull = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
 
 /** The fields that every message about a token's price carries. */
-const OF_TOKEN = { chain, token: address("The token") };
+const OF_TOKEN = { chain, token: address("The token", TOKEN_ADDRESS) };
 
 const inDoubt = Type.Object(
   {
@@ -42,11 +61,14 @@ const inDoubt = Type.Object(
 /** Limits of a connection. A client that knows them need not try. */
 const Limits = Type.Object(
   {
-    messagesPerSecond: int32("Messages of the client in a second, above which the connection is closed with 1008"),
-    subscriptionsPerConnection: int32("Subscriptions of a connection. Open another one for more"),
+    messagesPerSecond: int32("Messages of the client in a second, above which the connection is closed with 1008", 50),
+    subscriptionsPerConnection: int32("Subscriptions of a connection. Open another one for more", 256),
     subscriptionsPerKey: Type.Optional(int32("Subscriptions of the key over all connections to this process")),
-    messageBytes: int32("Bytes of a message of the client"),
-    unreadBytes: int32("Bytes that the client leaves unread, above which the connection is closed with 1013"),
+    messageBytes: int32("Bytes of a message of the client", 4_096),
+    unreadBytes: int32(
+      "Bytes that the client leaves unread, above which the connection is closed with 1013",
+      1_048_576,
+    ),
   },
   { description: "Limits of this connection, in the answer to subscribe" },
 );
@@ -57,55 +79,55 @@ export const SERVER_MESSAGES = {
     status: Type.Union([Type.Literal("SYNCING"), Type.Literal("SYNCED")], {
       description: `The status of the listing. ${glossaryOf(LISTING_WORDS)}`,
     }),
-    block: Type.Union([int64("Block that pages show"), Type.Null()], { description: "Null before any block is read" }),
-    percent: int32("Progress of the backfill"),
+    block: Type.Union([int64("Block that pages show", EXAMPLE_BLOCK), Type.Null()], {
+      description: "Null before any block is read",
+    }),
+    percent: int32("Progress of the backfill", 42),
     inDoubt: Type.Optional(inDoubt),
-    gap: Type.Optional(
-      Type.Literal(true, { description: "Messages after since can't be sent again: read the listing anew" }),
-    ),
+    gap: seldom(Type.Literal(true, { description: "Messages after since can't be sent again: read the listing anew" })),
     limits: Type.Optional(Limits),
   }),
   ProgressMessage: about("progress", "Progress of the backfill, at most four times a second", {
-    percent: int32("Progress of the backfill"),
-    blocksLeft: int64("Blocks that are not read yet"),
-    transfers: int64("Transfers that are indexed"),
+    percent: int32("Progress of the backfill", 42),
+    blocksLeft: int64("Blocks that are not read yet", 5_100_000),
+    transfers: int64("Transfers that are indexed", 31_200),
     reason: Type.Optional(
       text("Present if nothing has moved for a minute: the current step and the last request's error"),
     ),
   }),
   IndexedMessage: about("indexed", "The collection has finished indexing. Once for each connection and collection", {
-    block: int64("Last block that was read"),
+    block: int64("Last block that was read", EXAMPLE_BLOCK),
     hash: blockHash("Hash of that block"),
-    total: int64("Tokens in circulation"),
+    total: int64("Tokens in circulation", 9_998),
   }),
   TransfersMessage: about("transfers", "New blocks moved tokens of the collection", {
-    block: int64("Newest block with any of the transfers. Several blocks may share a message"),
+    block: int64("Newest block with any of the transfers. Several blocks may share a message", EXAMPLE_BLOCK),
     tokenIds: Type.Unsafe<readonly string[]>(
-      Type.Array(digits("Token id, decimal"), { maxItems: 1_000, description: "The tokens that moved" }),
+      Type.Array(digits("Token id, decimal", "1234"), { maxItems: 1_000, description: "The tokens that moved" }),
     ),
-    truncated: Type.Optional(Type.Literal(true, { description: "More than 1,000 tokens moved" })),
+    truncated: seldom(Type.Literal(true, { description: "More than 1,000 tokens moved" })),
   }),
   MetadataMessage: about("metadata", "Progress of the collection's metadata, at most once a second", {
-    resolved: int64("Tokens with metadata"),
-    failed: int64("Tokens that only failed so far"),
-    left: int64("Tokens without any attempt"),
+    resolved: int64("Tokens with metadata", 9_000),
+    failed: int64("Tokens that only failed so far", 98),
+    left: int64("Tokens without any attempt", 900),
   }),
   ReorgedMessage: about("reorged", "Blocks above the common ancestor left the canonical chain", {
-    block: int64("The common ancestor"),
+    block: int64("The common ancestor", EXAMPLE_BLOCK),
     hash: blockHash("Hash of the common ancestor"),
   }),
   FailedMessage: about("failed", "Indexing failed", {
-    code: text("indexing_failed, in_doubt or not_a_contract"),
-    reason: text("The cause, in words"),
+    code: text("indexing_failed, in_doubt or not_a_contract", "indexing_failed"),
+    reason: text("The cause, in words", "no endpoint of eth answers"),
     inDoubt: Type.Optional(inDoubt),
-    nextTry: Type.Union([text("Time of the next attempt", { format: "date-time" }), Type.Null()], {
+    nextTry: Type.Union([time("Time of the next attempt"), Type.Null()], {
       description: "Null if there is none",
     }),
   }),
   TokenStatusMessage: Type.Object(
     {
       ...{ type: Type.Literal("status"), ...OF_TOKEN },
-      block: orNull(int64("Block that prices are of; null before any block is read")),
+      block: orNull(int64("Block that prices are of; null before any block is read", EXAMPLE_BLOCK)),
       limits: Type.Optional(Limits),
     },
     { description: "The first message of a subscription to a token's price" },
@@ -113,18 +135,20 @@ export const SERVER_MESSAGES = {
   PriceMessage: Type.Object(
     {
       ...{ type: Type.Literal("price"), ...OF_TOKEN },
-      block: orNull(int64("Block of the price; null if none is known")),
+      block: orNull(int64("Block of the price; null if none is known", EXAMPLE_BLOCK)),
       hash: orNull(blockHash("Hash of that block")),
-      usdPrice: orNull(double("US dollars for one whole token; null without a price")),
+      usdPrice: orNull(double("US dollars for one whole token; null without a price", 6.54)),
       nativePrice: orNull(nativePrice("Null without a price, or if the native coin has none")),
-      confidence: orNull(decimal("From 0 to 1; null without a price")),
+      confidence: orNull(decimal("From 0 to 1; null without a price", "0.98")),
       reason: Type.Optional(
         Type.Object(
           { code: text("Code of the error that a request for the price gets"), message: text("The fault, in words") },
           { description: "Present without a price" },
         ),
       ),
-      resume: Type.Optional(text("A client that connects again may send it as since. It gets the present price")),
+      resume: Type.Optional(
+        text("A client that connects again may send it as since. It gets the present price", "21000000.1munxio"),
+      ),
     },
     {
       description:
@@ -136,7 +160,7 @@ export const SERVER_MESSAGES = {
       type: Type.Literal("unsubscribed"),
       chain,
       address: Type.Optional(ENVELOPE.address),
-      token: Type.Optional(OF_TOKEN.token),
+      token: seldom(OF_TOKEN.token),
     },
     { description: "The answer to unsubscribe" },
   ),
@@ -148,8 +172,8 @@ export const SERVER_MESSAGES = {
       token: Type.Optional(text("Token of the refused message")),
       version: Type.Optional(int64("Version of the collection's stream, if the collection is known")),
       resume: Type.Optional(text("Names the record of the version")),
-      code: text(`One of ${ERROR_CODES.join(", ")}`),
-      message: text("The fault, and the way out"),
+      code: text(`One of ${ERROR_CODES.join(", ")}`, "invalid_parameter"),
+      message: text("The fault, and the way out", "action: must be subscribe, unsubscribe or ping"),
     },
     { description: "A message of the client was refused, or could not be handled" },
   ),
@@ -157,13 +181,13 @@ export const SERVER_MESSAGES = {
 } as const;
 
 const NAMED_COLLECTION = {
-  chain: Type.Optional(text("Name or code of the chain; eth by default")),
-  address: text("The contract: 0x and 40 hex digits", { pattern: "^0x[0-9a-fA-F]{40}$" }),
+  chain: Type.Optional(text("Name or code of the chain; eth by default", "eth")),
+  address: givenAddress("The contract: 0x and 40 hex digits", NFT_ADDRESS),
 };
 
 const NAMED_TOKEN = {
   chain: NAMED_COLLECTION.chain,
-  token: text("The token: 0x and 40 hex digits", { pattern: "^0x[0-9a-fA-F]{40}$" }),
+  token: givenAddress("The token: 0x and 40 hex digits", TOKEN_ADDRESS),
 };
 
 /** The messages of the client by their name in the documents. */
@@ -173,7 +197,7 @@ export const CLIENT_MESSAGES = {
       action: Type.Literal("subscribe"),
       ...NAMED_COLLECTION,
       since: Type.Optional(
-        Type.Union([text("The resume of the last message"), int64("A bare version, compared by number only")], {
+        Type.Union([text("The resume of the last message", RESUME), int64("A bare version, compared by number only")], {
           description: "The messages after this one are sent again, up to 1,000 versions",
         }),
       ),
@@ -189,10 +213,13 @@ export const CLIENT_MESSAGES = {
       action: Type.Literal("subscribe"),
       ...NAMED_TOKEN,
       minChangePercent: Type.Optional(
-        Type.Number({
-          ...{ format: "double", minimum: 0, maximum: 100 },
-          description: "Least move against the price of the last message, in per cent. Default: any",
-        }),
+        withExample(
+          Type.Number({
+            ...{ format: "double", minimum: 0, maximum: 100 },
+            description: "Least move against the price of the last message, in per cent. Default: any",
+          }),
+          0.5,
+        ),
       ),
       since: Type.Optional(text("The resume of the last message")),
     },

@@ -7,7 +7,7 @@ import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { seedCollections } from "../../scripts/local-chain/collections.ts";
 import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { seedMarket } from "../../scripts/local-chain/market.ts";
-import { NFT_ADDRESS, TOKEN_ADDRESS } from "../../src/api/wire/examples.ts";
+import { NFT_ADDRESS, TOKEN_ADDRESS } from "../../src/core/examples.ts";
 import {
   eventually,
   startTestService,

@@ -11,7 +11,7 @@ import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
-import { NFT_ADDRESS } from "../../src/api/wire/examples.ts";
+import { NFT_ADDRESS } from "../../src/core/examples.ts";
 import { PROGRAM } from "../../src/core/program.ts";
 import type { Visit } from "../support/browser.ts";
 import { fill, goTo, hashOf, OPERATOR_KEY, openConsole, press, shows } from "../support/console.ts";

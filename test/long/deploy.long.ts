@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { seedCollections } from "../../scripts/local-chain/collections.ts";
-import { NFT_ADDRESS } from "../../src/api/wire/examples.ts";
+import { NFT_ADDRESS } from "../../src/core/examples.ts";
 import { eventually } from "../support/service.ts";
 
 const SCRIPT = join(import.meta.dir, "../../scripts/deploy/try.sh");

@@ -1,6 +1,18 @@
 /** The schemas of what clients send and receive about collections: their list, their details, requests and estimates. */
 import { Type } from "@sinclair/typebox";
-import { address, digits, int64, named, nullable, nullableText, STRICT, text, time } from "../../core/schema-parts.ts";
+import { COLLECTION_LINK, COLLECTION_PICTURE, NFT_ADDRESS } from "../../core/examples.ts";
+import {
+  address,
+  boolean,
+  digits,
+  int64,
+  named,
+  nullable,
+  nullableText,
+  STRICT,
+  text,
+  time,
+} from "../../core/schema-parts.ts";
 import { IndexingCosts } from "../../nft/indexing/models.ts";
 import { countsByName, ListedCollection, NamedCollection } from "../../operators/models.ts";
 import { Media } from "./nft-models.ts";
@@ -14,17 +26,19 @@ export const CollectionList = named(
 );
 
 const CollectionFlags = Type.Object({
-  possibleSpam: Type.Boolean({ description: "The flag of the listing" }),
-  verifiedCollection: Type.Boolean({ description: "The flag of the listing" }),
-  rule: nullableText("The rules behind the flags; null without a flag"),
+  possibleSpam: boolean("The flag of the listing", false),
+  verifiedCollection: boolean("The flag of the listing", true),
+  rule: nullableText("The rules behind the flags; null without a flag", "verified-list"),
 });
 
+const CONTRACT_URI = "ipfs://QmeSjSinHpPnmXmspMjwiXyN6zS4E9zccariGR3jxcaWtq/contract.json";
+
 const MetadataHealth = Type.Object({
-  resolved: int64("Tokens with metadata"),
-  failed: int64("Tokens that only failed so far"),
-  left: nullable(int64("Tokens without any attempt; null if the tokens are not counted yet")),
-  reasons: countsByName("Failed tokens by the reason of the last attempt"),
-  failedTokens: Type.Array(digits("Token id"), { description: "Some of the failed tokens, at most 500" }),
+  resolved: int64("Tokens with metadata", 9_950),
+  failed: int64("Tokens that only failed so far", 40),
+  left: nullable(int64("Tokens without any attempt; null if the tokens are not counted yet", 10)),
+  reasons: countsByName("Failed tokens by the reason of the last attempt", { timeout: 40 }),
+  failedTokens: Type.Array(digits("Token id", "17"), { description: "Some of the failed tokens, at most 500" }),
 });
 
 export const CollectionDetails = named(
@@ -33,11 +47,17 @@ export const CollectionDetails = named(
     ...ListedCollection.properties,
     flags: named("CollectionFlags", CollectionFlags),
     metadata: named("MetadataHealth", MetadataHealth),
-    description: nullableText("Description of the collection in the document of ERC-7572, at most 5,000 characters"),
-    image: nullableText("URI of the collection's picture in that document; null if it has more than 8,192 characters"),
+    description: nullableText(
+      "Description of the collection in the document of ERC-7572, at most 5,000 characters",
+      "A collection of 10,000 apes",
+    ),
+    image: nullableText(
+      "URI of the collection's picture in that document; null if it has more than 8,192 characters",
+      COLLECTION_PICTURE,
+    ),
     media: Media,
-    externalLink: nullableText("Link to the collection's page in that document"),
-    contractUri: nullableText("URI of that document, as the contract returned it"),
+    externalLink: nullableText("Link to the collection's page in that document", COLLECTION_LINK),
+    contractUri: nullableText("URI of that document, as the contract returned it", CONTRACT_URI),
     contractUriFailure: nullableText("Why the last attempt to fetch that document failed; null if it did not"),
   }),
 );
@@ -46,8 +66,8 @@ const MAX_REQUESTED = 500;
 
 const RequestedItem = Type.Object(
   {
-    chain: Type.Optional(text("Name or code of the chain; eth by default")),
-    address: text("20-byte hex"),
+    chain: Type.Optional(text("Name or code of the chain; eth by default", "eth")),
+    address: text("20-byte hex", NFT_ADDRESS),
   },
   STRICT,
 );
@@ -69,9 +89,9 @@ export const IndexRequest = named(
 export const IndexAnswerItem = named(
   "IndexAnswerItem",
   Type.Object({
-    chain: text("Name of the chain"),
+    chain: text("Name of the chain", "eth"),
     address: address("The contract"),
-    before: nullableText("Status before this request; null if it was unknown"),
+    before: nullableText("Status before this request; null if it was unknown", "following"),
   }),
 );
 
@@ -80,7 +100,7 @@ export const RefreshRequest = named(
   Type.Object(
     {
       tokenIds: Type.Optional(
-        Type.Array(text("Decimal token id"), { maxItems: MAX_REQUESTED, description: "All tokens by default" }),
+        Type.Array(text("Decimal token id", "1"), { maxItems: MAX_REQUESTED, description: "All tokens by default" }),
       ),
     },
     STRICT,
@@ -90,7 +110,7 @@ export const RefreshRequest = named(
 export const CollectionEstimate = named(
   "CollectionEstimate",
   Type.Object({
-    chain: text("Name of the chain"),
+    chain: text("Name of the chain", "eth"),
     address: address("The contract"),
     status: nullableText(
       "Status of the collection; null if it was never requested. Then the costs are those of a reindex",

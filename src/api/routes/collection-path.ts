@@ -1,11 +1,12 @@
 /** The part of a path that names a collection, and the collection that it names. */
+
 import type { Chain } from "../../chains/chains.ts";
 import { Refusal } from "../../core/errors.ts";
+import { NFT_ADDRESS } from "../../core/examples.ts";
 import type { Address } from "../../core/hex.ts";
 import type { Catalogue } from "../../operators/catalogue.ts";
 import type { CollectionStatus } from "../../operators/models.ts";
 import { type ChainDeps, enabledChain, type NftChain } from "../wire/answered-block.ts";
-import { NFT_ADDRESS } from "../wire/examples.ts";
 import { addressPart, chainPart, type ParsedValues } from "../wire/parameters.ts";
 
 /** One collection. */

@@ -15,7 +15,6 @@ import {
   type NamedCollection,
 } from "../../operators/models.ts";
 import { enabledChain } from "../wire/answered-block.ts";
-import { HEADER_EXAMPLES, NFT_ADDRESS } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
 import {
   addressOf,
@@ -44,35 +43,7 @@ import {
   requestedCollection,
 } from "./collection-path.ts";
 import { type ListingDeps, namesFor } from "./listing.ts";
-import { MEDIA_EXAMPLE, type Media } from "./nft-models.ts";
-
-const TIME = HEADER_EXAMPLES.time;
-const COLLECTION = {
-  chain: "eth",
-  address: NFT_ADDRESS,
-  name: "BoredApeYachtClub",
-  symbol: "BAYC",
-  type: "ERC721",
-  status: "indexing",
-  percent: 42,
-  transfers: 61_000,
-  nfts: null,
-  transfersPerSecond: 21_000,
-  secondsLeft: 4,
-  requestedAt: TIME,
-  finishedAt: null,
-  attempts: 0,
-  lastError: null,
-  inDoubt: null,
-  history: "node",
-  proof: null,
-  destroyedAt: null,
-  nextTry: null,
-  calls: 120,
-  bytes: 2_400_000,
-} as const;
-const BEFORE = { chain: "eth", address: NFT_ADDRESS, before: "following" };
-const exactly = (count: number) => ({ low: count, high: count });
+import type { Media } from "./nft-models.ts";
 
 interface CollectionsDeps extends CollectionDeps, Pick<ListingDeps, "demand" | "namesOf"> {
   readonly projections: HotCollections;
@@ -122,7 +93,6 @@ const listCollections = json({
     ),
   },
   answer: CollectionList,
-  example: { cursor: null, result: [COLLECTION] },
   errors: [400],
   handle: async ({ query }, { catalogue }) => {
     const { chain, status, limit, cursor } = query;
@@ -154,9 +124,7 @@ const requestCollections = json({
   summary: "Requests the indexing of up to 500 contracts",
   tag: "Operators",
   body: IndexRequest,
-  bodyExample: { items: [{ chain: "eth", address: NFT_ADDRESS }] },
   answer: named("IndexAnswer", Type.Object({ items: Type.Array(IndexAnswerItem) })),
-  example: { items: [{ chain: "eth", address: NFT_ADDRESS, before: null }] },
   errors: [400],
   handle: async ({ body, requester }, deps) => {
     const contracts = body.items.map(({ chain: name = "eth", address: given }, index) => {
@@ -193,17 +161,6 @@ const getCollection = json({
   tag: "NFT",
   parts: COLLECTION_PARTS,
   answer: CollectionDetails,
-  example: {
-    ...COLLECTION,
-    flags: { possibleSpam: false, verifiedCollection: true, rule: "verified-list" },
-    metadata: { resolved: 9_950, failed: 40, left: 10, reasons: { timeout: 40 }, failedTokens: ["17"] },
-    description: "A collection of 10,000 apes",
-    image: "ipfs://QmeSjSinHpPnmXmspMjwiXyN6zS4E9zccariGR3jxcaWtq/collection",
-    media: MEDIA_EXAMPLE,
-    externalLink: "https://boredapeyachtclub.com",
-    contractUri: "ipfs://QmeSjSinHpPnmXmspMjwiXyN6zS4E9zccariGR3jxcaWtq/contract.json",
-    contractUriFailure: null,
-  },
   errors: [400, 404],
   handle: async ({ path, requester }, deps) => {
     const { chain, address: contract } = path;
@@ -244,7 +201,6 @@ const beginAnew = (
     tag: "Operators",
     parts: COLLECTION_PARTS,
     answer: IndexAnswerItem,
-    example: BEFORE,
     errors: [400, 404],
     handle: async ({ path }, deps) => {
       const { chain, address: contract, before } = await requestedCollection(path, deps);
@@ -262,9 +218,7 @@ const refreshMetadata = json({
   tag: "Operators",
   parts: COLLECTION_PARTS,
   body: RefreshRequest,
-  bodyExample: { tokenIds: ["1", "2"] },
   answer: IndexAnswerItem,
-  example: BEFORE,
   errors: [400, 404, 409],
   handle: async ({ path, body }, deps) => {
     const { chain, address: contract, before } = await requestedCollection(path, deps);
@@ -286,22 +240,6 @@ const estimateCollection = json({
   tag: "Operators",
   parts: COLLECTION_PARTS,
   answer: CollectionEstimate,
-  example: {
-    ...{ chain: "eth", address: NFT_ADDRESS, status: null, name: "BoredApeYachtClub" },
-    blocks: { from: 12_287_507, fromAtLatest: 12_287_507, to: 24_100_000, count: 11_812_494 },
-    transfers: { low: 60_000, high: 400_000 },
-    calls: { eth_getLogs: exactly(1_182), eth_getBlockByNumber: exactly(1_250), eth_getCode: exactly(64) },
-    total: exactly(2_496),
-    units: { ...exactly(97_200), list: "compute units" },
-    seconds: 30,
-    limits: { maxBlocks: 10_000, answered: 10_000, source: "probed", batch: true, multicall: true },
-    archive: {
-      ...{ label: "archive eth#1", used: false, calls: { low: 190, high: 260 } },
-      requests: { low: 11, high: 62 },
-    },
-    probes: 17,
-    time: TIME,
-  },
   errors: [400, 404],
   handle: async ({ path }, deps) => {
     const { chain, address: contract } = path;

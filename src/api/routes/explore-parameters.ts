@@ -1,5 +1,6 @@
 /** The parameters of the operations that explore a collection: pages, owners, transfers, traits. */
 import { invalidParameter } from "../../core/errors.ts";
+import { OWNER_EXAMPLE } from "../../core/examples.ts";
 import { parseAddress } from "../../core/hex.ts";
 import { anyText, flag, type Parameter, pageLimit, parsedText, wholeNumber } from "../wire/parameters.ts";
 
@@ -12,7 +13,6 @@ export const PAGE_PARAMETERS = {
   }),
 };
 
-export const OWNER_EXAMPLE = "0xf4a1f3ba15a8b3a93a9b84e0e2e8a2ab5dc9e8ce";
 export const ownerParameter = (description: string) =>
   parsedText(
     parseAddress,

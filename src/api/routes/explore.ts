@@ -3,7 +3,6 @@
  * transfers, traits. Their cursors are walks, signed with a secret of the route and its filter.
  */
 import { Refusal } from "../../core/errors.ts";
-import type { WireTypes } from "../../core/schema-parts.ts";
 import { TransferKind } from "../../events/columns.ts";
 import { findEntries, historyPage, holdersPage, ownedEntries, tokenOfId } from "../../nft/explore/walks.ts";
 import { START } from "../../nft/ledger/rows.ts";
@@ -23,26 +22,9 @@ import {
   transfersAnswer,
 } from "./explore-answers.ts";
 import { HolderList, TokenDetails, TokenHolderList, TokenList, TraitList, TransferList } from "./explore-models.ts";
-import {
-  OWNER_EXAMPLE,
-  ownerParameter,
-  PAGE_PARAMETERS,
-  TRANSFER_PARAMETERS,
-  traitParameter,
-} from "./explore-parameters.ts";
-import { recordExample } from "./nft-models.ts";
+import { ownerParameter, PAGE_PARAMETERS, TRANSFER_PARAMETERS, traitParameter } from "./explore-parameters.ts";
 
 const TIME = "2026-11-23T09:00:00.000Z";
-const TRANSFER = { block: 12_346_178, from: `0x${"0".repeat(40)}`, to: OWNER_EXAMPLE, amount: "1" };
-const COLLECTION_TRANSFER = { ...TRANSFER, time: TIME, tokenId: "1", logIndex: 71 };
-const FUR = {
-  type: "Fur",
-  distinct: 2,
-  values: [
-    { value: "Brown", count: 9_954 },
-    { value: "Golden", count: 46 },
-  ],
-};
 
 const { json } = operationsFor<ExploreDeps>();
 
@@ -63,11 +45,6 @@ const listHolders = json({
   summary: "Owners by what they hold, with share and rank, at one block",
   query: PAGE_PARAMETERS,
   answer: HolderList,
-  example: {
-    total: 1,
-    result: [{ owner: OWNER_EXAMPLE, tokens: 112, units: "112", share: 0.0112, rank: 1 }],
-    cursor: null,
-  },
   handle: async (asked, deps) => {
     const reading = await readingOf(asked, deps, ["holders"]);
     const { source, limit, cursor, cursorAt } = reading;
@@ -91,7 +68,6 @@ const findTokens = json({
   summary: "Records of the tokens that an owner holds, or that have certain traits, at one block",
   query: { ...PAGE_PARAMETERS, owner: ownerParameter("Only tokens of this owner"), trait: traitParameter },
   answer: TokenList,
-  example: (wire: WireTypes) => ({ result: [recordExample(wire)], cursor: null }),
   handle: async (asked, deps) => {
     const { owner, trait: traits } = asked.query;
     const reading = await readingOf(asked, deps, ["tokens", owner, ...traits]);
@@ -119,13 +95,6 @@ const getToken = json({
   parts: { ...COLLECTION_PARTS, id: tokenIdPart },
   query: { ...PAGE_PARAMETERS, metadata_as_of: metadataTime(TIME) },
   answer: TokenDetails,
-  example: (wire: WireTypes) => ({
-    record: recordExample(wire),
-    locked: null,
-    history: [TRANSFER],
-    metadata: [{ time: TIME, outcome: "resolved" as const, reason: null, hash: `0x${"5e".repeat(32)}` }],
-    cursor: null,
-  }),
   handle: async (asked, deps) => {
     const { id } = asked.path;
     const reading = await readingOf(asked, deps, ["token", id.toString()]);
@@ -157,7 +126,6 @@ const listTokenHolders = json({
   parts: { ...COLLECTION_PARTS, id: tokenIdPart },
   query: PAGE_PARAMETERS,
   answer: TokenHolderList,
-  example: { result: [{ owner: OWNER_EXAMPLE, amount: "3", block: 12_346_178 }], cursor: null },
   handle: async (asked, deps) => {
     const { id } = asked.path;
     const reading = await readingOf(asked, deps, ["holders of", id.toString()]);
@@ -178,7 +146,6 @@ const listTokenHolders = json({
 const TRANSFERS_ANSWER = {
   ...EXPLORING,
   answer: TransferList,
-  example: { result: [COLLECTION_TRANSFER], cursor: null },
 } as const;
 
 const listTransfers = json({
@@ -206,7 +173,6 @@ const listTraits = json({
   id: "listTraits",
   summary: "How many tokens have which trait, by the metadata known now. Up to 100,000 tokens",
   answer: TraitList,
-  example: { of: 10_000, indexed: 10_000, result: [FUR] },
   errors: [400, 404, 409],
   handle: async (asked, deps) => {
     const reading = await readingOf(asked, deps, ["traits"]);

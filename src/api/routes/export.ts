@@ -2,8 +2,10 @@
  * A collection at one block as a file, which is made while the client reads it. A slow client slows the export, a gone
  * client ends it. If its block is lost, the connection is broken: the file must not look complete.
  */
+
 import type { Clock } from "../../core/clock.ts";
 import { Refusal } from "../../core/errors.ts";
+import { EXAMPLE_TIME } from "../../core/examples.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { Explorer } from "../../nft/explore/readings.ts";
 import { type FileFacts, fileName, piecesOf } from "../../nft/exports/export-pieces.ts";
@@ -13,7 +15,6 @@ import { startWalk } from "../../nft/walks/walk.ts";
 import type { ApiKey, ApiKeys } from "../../operators/keys.ts";
 import type { Question } from "../../operators/questions.ts";
 import { asOfBlock, responseHeaders, wholeFactsOf } from "../wire/answered-block.ts";
-import { HEADER_EXAMPLES } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
 import { choice, flag, type ParsedValues, wholeNumber } from "../wire/parameters.ts";
 import { COLLECTION_PARTS, type CollectionDeps, ONE_COLLECTION, requestedCollection } from "./collection-path.ts";
@@ -63,7 +64,6 @@ export class RunningExports {
   }
 }
 
-const TIME = HEADER_EXAMPLES.time;
 const ROW = {
   token_id: "1234",
   contract_type: "ERC721",
@@ -74,7 +74,7 @@ const ROW = {
   minter_address: "0xf4a1f3ba15a8b3a93a9b84e0e2e8a2ab5dc9e8ce",
   token_uri: "ipfs://QmeSjSinHpPnmXmspMjwiXyN6zS4E9zccariGR3jxcaWtq/1234",
   metadata: null,
-  last_token_uri_sync: TIME,
+  last_token_uri_sync: EXAMPLE_TIME,
   last_metadata_sync: null,
 };
 

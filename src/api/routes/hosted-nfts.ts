@@ -2,11 +2,13 @@
  * The hosted service's neighbours of the listing, over the same collections: a contract, one of its tokens, owners, many
  * tokens at once, and requests to read a contract or its metadata again.
  */
+
 import { type Static, Type } from "@sinclair/typebox";
 import type { Chain } from "../../chains/chains.ts";
 import { Refusal } from "../../core/errors.ts";
+import { NFT_ADDRESS } from "../../core/examples.ts";
 import type { Address } from "../../core/hex.ts";
-import { named, nullable, STRICT, text } from "../../core/schema-parts.ts";
+import { boolean, givenAddress, named, nullable, STRICT, text } from "../../core/schema-parts.ts";
 import { yieldToEventLoop } from "../../core/turns.ts";
 import type { Requester } from "../../core/work.ts";
 import { TransferKind } from "../../events/columns.ts";
@@ -18,7 +20,6 @@ import { currentBlock, currentCollection, ledgerOf, type WalkSource } from "../.
 import { startWalk } from "../../nft/walks/walk.ts";
 import { responseHeaders } from "../wire/answered-block.ts";
 import { errorExample } from "../wire/errors.ts";
-import { NFT_ADDRESS } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
 import {
   addressOf,
@@ -31,10 +32,10 @@ import {
 } from "../wire/parameters.ts";
 import { API_PREFIX } from "../wire/paths.ts";
 import { type ExploreDeps, type RecordModel, recordsFor, respond } from "./explore-answers.ts";
-import { ContractMetadata, contractMetadataExample, ResyncAnswer, SyncAnswer } from "./hosted-models.ts";
+import { ContractMetadata, ResyncAnswer, SyncAnswer } from "./hosted-models.ts";
 import { type ListingDeps, listed, namesFor, wantedCollection } from "./listing.ts";
 import { listingQuery, walkOf } from "./listing-parameters.ts";
-import { NftPage, NftRecord, pageExample, recordExample, wireForm } from "./nft-models.ts";
+import { NftPage, NftRecord, wireForm } from "./nft-models.ts";
 
 export interface HostedNftDeps extends ExploreDeps, Pick<ListingDeps, "demand" | "preview" | "maxPageSize"> {
   /**
@@ -83,7 +84,6 @@ const getContractMetadata = json({
   parts: CONTRACT_PART,
   query: { chain: chainOrDefault },
   answer: ContractMetadata,
-  example: contractMetadataExample,
   errors: ERRORS,
   handle: async ({ path: { address }, query: { chain }, requester }, deps) => {
     const { runtime, collection } = await wantedCollection({ chain, address, walk: undefined }, requester, deps);
@@ -155,7 +155,6 @@ const getTokenMetadata = (maxPageSize: number) =>
     parts: TOKEN_PARTS,
     query: tokenQuery(maxPageSize),
     answer: NftRecord,
-    example: recordExample,
     hasBlock: true,
     errors: ERRORS,
     errorExamples: { 404: errorExample("not_found", `token_id: ${NFT_ADDRESS} on eth has no token 10001`) },
@@ -180,7 +179,6 @@ const getOwners = (maxPageSize: number) =>
     parts: CONTRACT_PART,
     query: recordQuery(maxPageSize),
     answer: NftPage,
-    example: pageExample,
     hasBlock: true,
     errors: ERRORS,
     handle: async ({ path, query, requester }, deps) => {
@@ -202,7 +200,6 @@ const getTokenOwners = (maxPageSize: number) =>
     parts: TOKEN_PARTS,
     query: recordQuery(maxPageSize),
     answer: NftPage,
-    example: pageExample,
     hasBlock: true,
     errors: ERRORS,
     handle: async ({ path, query, requester }, deps) => tokenOwners(path, query, requester, deps),
@@ -248,17 +245,20 @@ const NftsToGet = named(
       tokens: Type.Array(
         Type.Object(
           {
-            token_address: text("0x and 40 hex digits, in one case or with a valid EIP-55 checksum", {
-              pattern: "^0x[0-9a-fA-F]{40}$",
+            token_address: givenAddress(
+              "0x and 40 hex digits, in one case or with a valid EIP-55 checksum",
+              NFT_ADDRESS,
+            ),
+            token_id: text("the token id, decimal or as 0x…", "1234", {
+              pattern: "^(?:[0-9]{1,78}|0x[0-9a-fA-F]{1,64})$",
             }),
-            token_id: text("the token id, decimal or as 0x…", { pattern: "^(?:[0-9]{1,78}|0x[0-9a-fA-F]{1,64})$" }),
           },
           STRICT,
         ),
         { maxItems: MAX_TOKENS, description: "The tokens, in the order of the answer" },
       ),
-      normalizeMetadata: Type.Optional(Type.Boolean({ description: "Adds normalised metadata" })),
-      media_items: Type.Optional(Type.Boolean({ description: "Adds preview media" })),
+      normalizeMetadata: Type.Optional(boolean("Adds normalised metadata", true)),
+      media_items: Type.Optional(boolean("Adds preview media", true)),
     },
     STRICT,
   ),
@@ -280,9 +280,7 @@ const getMultipleNfts = json({
   tag: "NFT",
   query: { chain: chainOrDefault },
   body: NftsToGet,
-  bodyExample: { tokens: [{ token_address: NFT_ADDRESS, token_id: "1234" }], normalizeMetadata: true },
   answer: named("NftRecords", Type.Array(Type.Union([NftRecord, NoRecord]))),
-  example: (wire) => [recordExample(wire), null],
   errors: [400, 409],
   handle: async ({ query: { chain }, body, requester, question }, deps) => {
     const tokens = body.tokens.map(({ token_address, token_id }, at) => ({
@@ -339,7 +337,6 @@ const SYNC = {
   parts: CONTRACT_PART,
   query: { chain: chainOrDefault },
   answer: SyncAnswer,
-  example: { message: "Request initiated", status: "SYNCING" },
   errors: ERRORS,
 } as const;
 
@@ -378,7 +375,6 @@ const resyncMetadata = json({
     ),
   },
   answer: ResyncAnswer,
-  example: { status: "submitted" },
   errors: ERRORS,
   handle: async ({ path: { address, token_id: id }, query: { chain, mode }, requester, request }, deps) => {
     const asked = { chain, address, id, hex: false, normalizeMetadata: false, mediaItems: false };

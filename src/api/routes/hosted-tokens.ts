@@ -1,8 +1,10 @@
 /** The hosted service's neighbours of the price: facts of tokens, the pair of two tokens and its reserves, and blocks by time. */
+
 import type { Chain } from "../../chains/chains.ts";
 import { parseExchange } from "../../chains/exchanges.ts";
 import { isoTime } from "../../core/block-time.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
+import { PAIR_EXAMPLE, TOKEN_ADDRESS, WETH_ADDRESS } from "../../core/examples.ts";
 import type { Address } from "../../core/hex.ts";
 import type { Requester } from "../../core/work.ts";
 import type { HeaderRef } from "../../events/types.ts";
@@ -11,7 +13,6 @@ import type { Prices } from "../../prices/price-service.ts";
 import { exchangesAllowed } from "../../prices/search/pool-lists.ts";
 import { inTime } from "../wire/answered-block.ts";
 import { errorExample } from "../wire/errors.ts";
-import { HEADER_EXAMPLES, TOKEN_ADDRESS } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
 import {
   addressList,
@@ -28,7 +29,6 @@ import {
   BlockDate,
   PairModel,
   ReservesModel,
-  TOKEN_METADATA_EXAMPLE,
   type TokenMetadata,
   TokenMetadataList,
   WebVersion,
@@ -51,9 +51,7 @@ function pricesFor(chain: Chain, deps: Pick<HostedTokenDeps, "pricesOf">): Price
   return prices;
 }
 
-const WETH = "0xc02aaa39b223fe8d0a0e5c4f27ead9083c756cc2";
 /** The pair of both at Uniswap v2. */
-const PAIR = "0xd3d2e2692501a5c9ca623199d38826e513033a17";
 
 /** Most addresses of one request. */
 const MAX_ADDRESSES = 100;
@@ -91,7 +89,6 @@ const getMetadata = json({
     ),
   },
   answer: TokenMetadataList,
-  example: [TOKEN_METADATA_EXAMPLE],
   errors: [400],
   handle: async ({ query: { chain, addresses }, requester, question }, deps) => {
     question.asksFor(addresses.length);
@@ -131,7 +128,7 @@ const getPair = json({
   id: "getPairAddress",
   summary: "Get the pool of two tokens at an exchange; of several the one with the most liquidity",
   tag: "Token",
-  parts: { address: addressPart(TOKEN_ADDRESS, "One token"), token1: addressPart(WETH, "The other one") },
+  parts: { address: addressPart(TOKEN_ADDRESS, "One token"), token1: addressPart(WETH_ADDRESS, "The other one") },
   query: {
     ...{ chain: chainOrDefault, ...MOMENT },
     exchange: required(
@@ -143,11 +140,6 @@ const getPair = json({
     ),
   },
   answer: PairModel,
-  example: {
-    token0: TOKEN_METADATA_EXAMPLE,
-    token1: { ...TOKEN_METADATA_EXAMPLE, address: WETH, name: "Wrapped Ether", symbol: "WETH" },
-    pairAddress: PAIR,
-  },
   errors: [400, 404],
   errorExamples: { 404: errorExample("not_found", "the exchange has no pool of these two tokens") },
   handle: async ({ path: { address, token1 }, query, requester }, deps) => {
@@ -173,10 +165,9 @@ const getReserves = json({
   id: "getPairReserves",
   summary: "Get the reserves of a pair, now or at a block",
   tag: "Token",
-  parts: { address: addressPart(PAIR, "The pair") },
+  parts: { address: addressPart(PAIR_EXAMPLE, "The pair") },
   query: { chain: chainOrDefault, ...MOMENT },
   answer: ReservesModel,
-  example: { reserve0: "1000000000000000000000000", reserve1: "6540000000000" },
   errors: [400, 404],
   handle: async ({ path: { address }, query, requester }, deps) => {
     const { chain } = query;
@@ -196,10 +187,6 @@ const getDateToBlock = json({
   tag: "Token",
   query: { chain: chainOrDefault, date: required(timeParameter("The time")) },
   answer: BlockDate,
-  example: {
-    ...{ date: "2024-10-19T08:12:50.000Z", block: 21_000_000, timestamp: 1_729_325_567 },
-    ...{ block_timestamp: HEADER_EXAMPLES.time, hash: HEADER_EXAMPLES.hash, parent_hash: HEADER_EXAMPLES.hash },
-  },
   errors: [400, 404],
   handle: async ({ query: { chain, date }, requester }, deps) => {
     const found = await inTime(pricesFor(chain, deps).blockAt(date, requester), chain, deps);
@@ -218,7 +205,6 @@ const getVersion = json({
   summary: "Get the version of this server",
   tag: "Service",
   answer: WebVersion,
-  example: { version: "1.1.0" },
   errors: [],
   handle: async (_asked, { version }) => ({ body: { version } }),
 });

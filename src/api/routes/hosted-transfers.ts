@@ -30,7 +30,7 @@ import {
 } from "../wire/parameters.ts";
 import { API_PREFIX } from "../wire/paths.ts";
 import { type CollectionReading, factsOfTransfers, respond, roomForBlocks } from "./explore-answers.ts";
-import { HostedTransferPage, transferPageExample } from "./hosted-models.ts";
+import { HostedTransferPage } from "./hosted-models.ts";
 import { CONTRACT_PART, type HostedNftDeps, isWalkless, listingStatus } from "./hosted-nfts.ts";
 import { wantedCollection } from "./listing.ts";
 import { walkOf } from "./listing-parameters.ts";
@@ -250,7 +250,6 @@ const ANSWER = {
   tag: "NFT",
   hasBlock: true,
   answer: HostedTransferPage,
-  example: transferPageExample,
   errors: [400, 404, 409, 410, 503],
 } as const;
 

@@ -1,8 +1,10 @@
 /** What a wallet holds, over all collections of a chain that are indexed here, in the hosted service's form. */
+
 import type { Static } from "@sinclair/typebox";
 import type { Chain } from "../../chains/chains.ts";
 import { LIMITS } from "../../config.ts";
 import { invalidParameter } from "../../core/errors.ts";
+import { NFT_ADDRESS, OWNER_EXAMPLE } from "../../core/examples.ts";
 import type { Address } from "../../core/hex.ts";
 import type { Requester } from "../../core/work.ts";
 import { nftStream, parseStream } from "../../events/types.ts";
@@ -13,18 +15,16 @@ import { openCursor, signCursor, type Walk } from "../../nft/walks/cursor.ts";
 import { currentCollection } from "../../nft/walks/snapshot.ts";
 import { asOfBlock, enabledChain, responseHeaders } from "../wire/answered-block.ts";
 import { jsonHeaders } from "../wire/answers.ts";
-import { NFT_ADDRESS } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
 import { addressList, addressPart, flag, type ParsedValues } from "../wire/parameters.ts";
 import { API_PREFIX } from "../wire/paths.ts";
 import { cachedResponse, type RouteResponse } from "../wire/response-cache.ts";
 import { type RecordModel, recordsFor } from "./explore-answers.ts";
-import { OWNER_EXAMPLE } from "./explore-parameters.ts";
-import { WalletCollectionPage, walletCollectionsExample } from "./hosted-models.ts";
+import { WalletCollectionPage } from "./hosted-models.ts";
 import type { HostedNftDeps } from "./hosted-nfts.ts";
 import { namesFor, wantedCollection } from "./listing.ts";
 import { listingQuery } from "./listing-parameters.ts";
-import { NftPage, pageExample, wireForm } from "./nft-models.ts";
+import { NftPage, wireForm } from "./nft-models.ts";
 
 interface WalletDeps extends HostedNftDeps {
   readonly walletIndex: WalletIndex;
@@ -197,7 +197,6 @@ const getWalletNfts = (maxPageSize: number) =>
     parts: PARTS,
     query: walletQuery(maxPageSize),
     answer: NftPage,
-    example: pageExample,
     hasBlock: true,
     isOfCovered: true,
     errors: [400, 404, 409, 410],
@@ -239,7 +238,6 @@ const getWalletCollections = (maxPageSize: number) => {
       token_counts: flag(false, { description: "Adds the number of token ids that the wallet holds", example: true }),
     },
     answer: WalletCollectionPage,
-    example: walletCollectionsExample,
     hasBlock: true,
     isOfCovered: true,
     errors: [400, 404, 409, 410],

@@ -1,6 +1,7 @@
 /** The operations that keep proofs of a collection's owners at a block, and give them out again. */
 import { Type } from "@sinclair/typebox";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
+import { EXAMPLE_BLOCK, NFT_ADDRESS } from "../../core/examples.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import { blockHash, int64, named, STRICT, text } from "../../core/schema-parts.ts";
 import { hasAmounts } from "../../events/columns.ts";
@@ -8,7 +9,6 @@ import { collectionAt } from "../../nft/collections/collection.ts";
 import { findEntries } from "../../nft/explore/walks.ts";
 import type { KeptProofs, LedgerHolding } from "../../proof/kept-proofs.ts";
 import { viewOf } from "../../proof/token-proofs.ts";
-import { HEADER_EXAMPLES, NFT_ADDRESS } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
 import { tokenId, wholeNumber } from "../wire/parameters.ts";
 import { COLLECTION_PARTS, ONE_COLLECTION, requestedCollection } from "./collection-path.ts";
@@ -25,7 +25,7 @@ const KeepRequest = named(
   Type.Object(
     {
       tokenIds: Type.Optional(
-        Type.Array(text("Decimal token id"), {
+        Type.Array(text("Decimal token id", "1"), {
           maxItems: MAX_NAMED,
           description: `All tokens by default, of a collection with at most ${MAX_HOLDINGS.toLocaleString("en")} holdings`,
         }),
@@ -38,12 +38,12 @@ const KeepRequest = named(
 const KeptAnswer = named(
   "KeptProofs",
   Type.Object({
-    chain: text("Name of the chain"),
-    address: text("The contract"),
-    block: int64("The block"),
+    chain: text("Name of the chain", "eth"),
+    address: text("The contract", NFT_ADDRESS),
+    block: int64("The block", EXAMPLE_BLOCK),
     blockHash: blockHash("Hash of the block"),
-    holdings: int64("Holdings that are proven: tokens with one owner, and owners of tokens with many"),
-    documents: int64("Documents that are kept"),
+    holdings: int64("Holdings that are proven: tokens with one owner, and owners of tokens with many", 10_000),
+    documents: int64("Documents that are kept", 100),
     differences: Type.Array(text("A holding, in words"), {
       description: "Holdings of which the contract says something else than its logs",
     }),
@@ -64,12 +64,7 @@ const keepProofs = json({
     as_of_block: wholeNumber({ min: 0 }, { description: "Block; the newest one by default", example: 21_000_000 }),
   },
   body: KeepRequest,
-  bodyExample: { tokenIds: ["1", "2"] },
   answer: KeptAnswer,
-  example: {
-    ...{ chain: "eth", address: NFT_ADDRESS, block: 24_100_000, blockHash: HEADER_EXAMPLES.hash },
-    ...{ holdings: 10_000, documents: 100, differences: [] },
-  },
   errors: [400, 404, 409, 410],
   handle: async (asked, deps) => {
     const wanted = asked.body.tokenIds?.map((given, index) => tokenId(given, `tokenIds.${index}`));

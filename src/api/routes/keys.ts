@@ -1,10 +1,9 @@
 /** The operations on API keys. */
 import { Type } from "@sinclair/typebox";
-import { int64, named, oneOf, STRICT, text } from "../../core/schema-parts.ts";
+import { int64, named, oneOf, STRICT, text, withExample } from "../../core/schema-parts.ts";
 import type { Bills } from "../../operators/bills.ts";
 import { type ApiKeys, KEY_NAME } from "../../operators/keys.ts";
 import { KEY_SCOPES, ListedKey } from "../../operators/models.ts";
-import { HEADER_EXAMPLES } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
 import { textPart } from "../wire/parameters.ts";
 
@@ -14,9 +13,11 @@ const KeyRequest = named(
   "KeyRequest",
   Type.Object(
     {
-      name: text("1 to 64 lower-case letters, digits, dots, hyphens or underscores", { pattern: KEY_NAME.source }),
+      name: text("1 to 64 lower-case letters, digits, dots, hyphens or underscores", "shop", {
+        pattern: KEY_NAME.source,
+      }),
       scope: Type.Optional(oneOf(KEY_SCOPES, "read by default")),
-      requestsPerMinute: Type.Optional(int64("RATE_LIMIT_PER_MINUTE by default")),
+      requestsPerMinute: Type.Optional(int64("RATE_LIMIT_PER_MINUTE by default", 600)),
       collectionsPerHour: Type.Optional(int64("COLLECTIONS_PER_HOUR by default; for scope read")),
       subscriptions: Type.Optional(int64("SUBSCRIPTIONS_PER_KEY by default; for scope read")),
     },
@@ -24,39 +25,29 @@ const KeyRequest = named(
   ),
 );
 
+const DEFAULT_GRACE_SECONDS = 86_400;
 const RotateRequest = named(
   "RotateRequest",
-  Type.Object({ graceSeconds: Type.Optional(int64("How long the former text stays valid; a day by default")) }, STRICT),
+  Type.Object(
+    {
+      graceSeconds: Type.Optional(
+        int64("How long the former text stays valid; a day by default", DEFAULT_GRACE_SECONDS),
+      ),
+    },
+    STRICT,
+  ),
 );
 
 const KeyText = named(
   "KeyText",
   Type.Object({
-    name: text("Name of the key"),
-    key: text("The key's text. It is shown once and kept only as a hash"),
+    name: text("Name of the key", "shop"),
+    key: text(
+      "The key's text. It is shown once and kept only as a hash",
+      "Zk3vYlq0N1x8mC5oT7rW2sB9uD4eF6gH0iJkLmNoPqR",
+    ),
   }),
 );
-
-const DEFAULT_GRACE_SECONDS = 86_400;
-const TIME = HEADER_EXAMPLES.time;
-const EXAMPLE = {
-  name: "shop",
-  scope: "read",
-  source: "log",
-  requestsPerMinute: 6_000,
-  collectionsPerHour: 300,
-  subscriptions: 1_000,
-  createdAt: TIME,
-  lastUse: TIME,
-  requestsToday: 12,
-  cost: {
-    calls: { hour: 40, day: 900 },
-    units: { hour: 960, day: 21_000 },
-    bytes: { hour: 200_000, day: 4_500_000 },
-    threadMs: 85,
-  },
-} as const;
-const TEXT = { name: "shop", key: "Zk3vYlq0N1x8mC5oT7rW2sB9uD4eF6gH0iJkLmNoPqR" };
 const NAME = { name: textPart({ description: "Name of the key", example: "shop" }) };
 
 interface KeyDeps {
@@ -77,7 +68,6 @@ export const KEY_OPERATIONS: readonly Operation<KeyDeps>[] = [
     summary: "The API keys, without their texts, and what each has cost",
     tag: "Operators",
     answer: KeyList,
-    example: { result: [EXAMPLE] },
     errors: [],
     handle: async (_asked, deps) => ({ body: { result: listed(deps) } }),
   }),
@@ -89,9 +79,7 @@ export const KEY_OPERATIONS: readonly Operation<KeyDeps>[] = [
     summary: "Adds an API key and shows its text once",
     tag: "Operators",
     body: KeyRequest,
-    bodyExample: { name: "shop", scope: "read", requestsPerMinute: 600 },
     answer: KeyText,
-    example: TEXT,
     errors: [400, 409],
     handle: async ({ body }, { keys }) => {
       const { name, scope = "read", ...limits } = body;
@@ -107,9 +95,7 @@ export const KEY_OPERATIONS: readonly Operation<KeyDeps>[] = [
     tag: "Operators",
     parts: NAME,
     body: RotateRequest,
-    bodyExample: { graceSeconds: 86_400 },
     answer: KeyText,
-    example: TEXT,
     errors: [400, 404, 409],
     handle: async ({ path: { name }, body }, { keys }) => {
       const { graceSeconds = DEFAULT_GRACE_SECONDS } = body;
@@ -124,8 +110,7 @@ export const KEY_OPERATIONS: readonly Operation<KeyDeps>[] = [
     summary: "Revokes a key on all replicas and closes its sockets. Answers with the keys that are left",
     tag: "Operators",
     parts: NAME,
-    answer: KeyList,
-    example: { result: [] },
+    answer: withExample(KeyList, { result: [] }),
     errors: [404, 409],
     handle: async ({ path: { name } }, deps) => {
       await deps.keys.revoke(name);

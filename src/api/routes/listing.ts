@@ -2,9 +2,11 @@
  * The listing of a collection, and its preview pictures. A request for an unknown contract requests its indexing. The
  * listing reads no chain data itself.
  */
+
 import type { Chain } from "../../chains/chains.ts";
 import type { Clock } from "../../core/clock.ts";
 import { Refusal } from "../../core/errors.ts";
+import { NFT_ADDRESS } from "../../core/examples.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import type { WireTypes } from "../../core/schema-parts.ts";
 import type { Requester } from "../../core/work.ts";
@@ -28,13 +30,12 @@ import {
 } from "../wire/answered-block.ts";
 import { jsonHeaders, matchesEtag } from "../wire/answers.ts";
 import { errorExample } from "../wire/errors.ts";
-import { NFT_ADDRESS } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
 import { addressPart, textPart } from "../wire/parameters.ts";
 import { API_PREFIX } from "../wire/paths.ts";
 import { cachedResponse, type RouteResponse } from "../wire/response-cache.ts";
 import { firstPage, type ListingQuery, listingQuery, walkOf } from "./listing-parameters.ts";
-import { NftPage, PREVIEW_EXAMPLE, pageExample } from "./nft-models.ts";
+import { NftPage, PREVIEW_EXAMPLE } from "./nft-models.ts";
 
 /**
  * The names for a contract that returns none itself: those of the lists, else the name in ERC-7572's document. That one
@@ -94,7 +95,6 @@ const getContractNfts = (maxPageSize: number): Operation<ListingDeps> =>
     },
     query: listingQuery(maxPageSize),
     answer: NftPage,
-    example: pageExample,
     hasBlock: true,
     errors: [400, 404, 409, 410],
     errorExamples: {

@@ -5,7 +5,7 @@
  */
 import { type Static, Type } from "@sinclair/typebox";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
-import { named, text } from "../../core/schema-parts.ts";
+import { named, seldom, text, withExample } from "../../core/schema-parts.ts";
 import { asRefusal, NO_STORE } from "../wire/answers.ts";
 import type { Answered, Incoming, Operation } from "../wire/operation.ts";
 import { operationsFor } from "../wire/operation.ts";
@@ -21,10 +21,12 @@ const McpMessage = named(
   "McpMessage",
   Type.Object(
     {
-      jsonrpc: text("2.0", { pattern: "^2\\.0$" }),
-      id: Type.Optional(Type.Unknown({ description: "A string or a number; absent in a notification" })),
-      method: Type.Optional(text("The method; absent in an answer of the client", { maxLength: 128 })),
-      params: Type.Optional(Type.Object({}, { additionalProperties: true, description: "Of the method" })),
+      jsonrpc: text("2.0", "2.0", { pattern: "^2\\.0$" }),
+      id: Type.Optional(
+        withExample(Type.Unknown({ description: "A string or a number; absent in a notification" }), 1),
+      ),
+      method: Type.Optional(text("The method; absent in an answer of the client", "tools/list", { maxLength: 128 })),
+      params: seldom(Type.Object({}, { additionalProperties: true, description: "Of the method" })),
     },
     { description: "A message of the Model Context Protocol, by JSON-RPC 2.0" },
   ),
@@ -54,9 +56,9 @@ function toolOf({ id, summary, description, parts, query, body }: Operation<neve
   const required = [
     ...Object.keys(parts),
     ...Object.entries(query).flatMap(([name, { isRequired }]) => (isRequired === true ? name : [])),
-    ...((body?.schema["required"] as string[] | undefined) ?? []),
+    ...((body?.["required"] as string[] | undefined) ?? []),
   ];
-  const properties = { ...Object.fromEntries(given), ...(body?.schema["properties"] as object | undefined) };
+  const properties = { ...Object.fromEntries(given), ...(body?.["properties"] as object | undefined) };
   return {
     name: id,
     description: description === undefined ? summary : `${summary}. ${description}`,
@@ -83,7 +85,7 @@ function requestOf(
   const search = new URLSearchParams();
   const params: Record<string, string> = {};
   const fields: Record<string, unknown> = {};
-  const own = (body?.schema["properties"] ?? {}) as object;
+  const own = (body?.["properties"] ?? {}) as object;
   for (const [name, value] of Object.entries(given)) {
     if (value === undefined || value === null) continue;
     if (Object.hasOwn(parts, name)) params[name] = encodeURIComponent(String(value));
@@ -181,7 +183,6 @@ export function mcpOperation<Deps extends { readonly version: string }>(
       "Streamable HTTP without sessions: each message is a POST, and its answer is JSON. A notification gets 202. Each call of a tool counts as a request.",
     tag: "Service",
     body: McpMessage,
-    bodyExample: { jsonrpc: "2.0", id: 1, method: "tools/list" },
     content: {
       "application/json": { schema: { type: "object" }, example: { jsonrpc: "2.0", id: 1, result: { tools: [] } } },
     },

@@ -5,7 +5,8 @@
 import { type Static, Type } from "@sinclair/typebox";
 import { EXCHANGES, parseExchange } from "../../chains/exchanges.ts";
 import { invalidParameter, type Refusal } from "../../core/errors.ts";
-import { blockNumber, named, STRICT, text } from "../../core/schema-parts.ts";
+import { TOKEN_ADDRESS, USDC_ADDRESS } from "../../core/examples.ts";
+import { blockNumber, exampleOf, givenAddress, named, STRICT, text, withExample } from "../../core/schema-parts.ts";
 import { compare, parseDecimal, rational } from "../../prices/market/rational.ts";
 import type { PriceRequest } from "../../prices/price-computer.ts";
 import type { PriceParameters } from "../../prices/price-record.ts";
@@ -150,10 +151,8 @@ const TokenToPrice = named(
   "TokenToPrice",
   Type.Object(
     {
-      token_address: text("0x and 40 hex digits, in one case or with a valid EIP-55 checksum", {
-        pattern: "^0x[0-9a-fA-F]{40}$",
-      }),
-      exchange: Type.Optional(text(PRICE_QUERY.exchange.description, { minLength: 1, maxLength: 64 })),
+      token_address: givenAddress("0x and 40 hex digits, in one case or with a valid EIP-55 checksum", TOKEN_ADDRESS),
+      exchange: Type.Optional(text(PRICE_QUERY.exchange.description, undefined, { minLength: 1, maxLength: 64 })),
       to_block: Type.Optional(
         blockNumber("a block number, decimal or as 0x…, or latest: the price at the end of that block"),
       ),
@@ -166,7 +165,10 @@ export const TokensToPrice = named(
   "TokensToPrice",
   Type.Object(
     {
-      tokens: Type.Array(TokenToPrice, { maxItems: MAX_TOKENS, description: "The tokens, in the order of the answer" }),
+      tokens: withExample(
+        Type.Array(TokenToPrice, { maxItems: MAX_TOKENS, description: "The tokens, in the order of the answer" }),
+        [exampleOf(TokenToPrice), { token_address: USDC_ADDRESS, exchange: "uniswapv2" }],
+      ),
     },
     STRICT,
   ),

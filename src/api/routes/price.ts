@@ -1,9 +1,11 @@
 /** The price of a token, its series, and the search for tokens. */
+
 import { Type } from "@sinclair/typebox";
 import { type Chain, pricedToken } from "../../chains/chains.ts";
 import type { ChainTrouble } from "../../chains/trouble.ts";
 import type { Clock } from "../../core/clock.ts";
 import { Refusal } from "../../core/errors.ts";
+import { TOKEN_ADDRESS } from "../../core/examples.ts";
 import type { Address } from "../../core/hex.ts";
 import { named } from "../../core/schema-parts.ts";
 import { runInSlices } from "../../core/turns.ts";
@@ -15,8 +17,6 @@ import type { Prices } from "../../prices/price-service.ts";
 import type { TokenIndex } from "../../prices/token-index.ts";
 import { type ChainDeps, enabledChain, inTime, responseHeaders } from "../wire/answered-block.ts";
 import { jsonHeaders } from "../wire/answers.ts";
-import { errorExample } from "../wire/errors.ts";
-import { TOKEN_ADDRESS } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
 import {
   addressPart,
@@ -30,15 +30,7 @@ import {
 } from "../wire/parameters.ts";
 import { API_PREFIX } from "../wire/paths.ts";
 import { cachedResponse } from "../wire/response-cache.ts";
-import {
-  NO_PRICE,
-  NO_PRICE_MESSAGE,
-  PRICE_EXAMPLE,
-  PriceAnswerModel,
-  PriceSeriesModel,
-  Unpriced,
-  USDC,
-} from "./price-models.ts";
+import { NO_PRICE, PriceAnswerModel, PriceSeriesModel, TokenPriceList } from "./price-models.ts";
 import {
   includeParameter,
   inTokens,
@@ -50,9 +42,6 @@ import {
   tokensOfBody,
 } from "./price-parameters.ts";
 import { proofOfPrice } from "./price-proof.ts";
-
-const TIME = "2026-11-23T09:00:00.000Z";
-const POOL = "0x1d42064fc4beb5f8aaf85f4617ae8b3b5b8bd801";
 
 export interface PriceDeps extends ChainDeps {
   readonly clock: Clock;
@@ -138,7 +127,6 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
     },
     query: PRICE_QUERY,
     answer: PriceAnswerModel,
-    example: PRICE_EXAMPLE,
     hasBlock: true,
     errors: [400, 404, 409],
     errorExamples: { 404: NO_PRICE },
@@ -187,9 +175,7 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
       max_token_inactivity: PRICE_QUERY.max_token_inactivity,
     },
     body: TokensToPrice,
-    bodyExample: { tokens: [{ token_address: TOKEN_ADDRESS }, { token_address: USDC, exchange: "uniswapv2" }] },
-    answer: named("TokenPrices", Type.Array(Type.Union([PriceAnswerModel, Unpriced]))),
-    example: [PRICE_EXAMPLE, { tokenAddress: USDC, ...errorExample("no_pool", NO_PRICE_MESSAGE, { pools: [] }) }],
+    answer: TokenPriceList,
     hasBlock: true,
     errors: [400],
     handle: async ({ query, body, requester, question }, deps) => {
@@ -238,12 +224,6 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
       }),
     },
     answer: PriceSeriesModel,
-    example: {
-      chain: "eth",
-      address: TOKEN_ADDRESS,
-      result: [{ block: 21_000_000, time: TIME, usdPrice: 7.25, pool: POOL, origin: "stored" }],
-      ...{ fromBlock: 20_999_000, toBlock: 21_000_000, gaps: [{ fromBlock: 20_999_000, toBlock: 20_999_999 }] },
-    },
     errors: [400, 404, 409],
     handle: async ({ path, query, requester, question }, deps) => {
       const { from, to, points, stored } = query;
@@ -280,7 +260,6 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
       limit: pageLimit("Most tokens"),
     },
     answer: named("KnownTokenList", Type.Object({ result: Type.Array(named("KnownToken", KnownToken)) })),
-    example: { result: [{ chain: "eth", address: TOKEN_ADDRESS, symbol: "UNI", name: "Uniswap" }] },
     errors: [400],
     handle: async ({ query: { text, limit }, requester }, { tokenIndex, pricedTokens, explorer }) => {
       const wanted = text?.trim().toLowerCase().slice(0, 100) ?? "";

@@ -11,12 +11,11 @@ import type { ProofRequest } from "../../proof/prover.ts";
 import { viewOf } from "../../proof/token-proofs.ts";
 import type { StateDocument } from "../../proof/verifier/document.ts";
 import type { AmountsSubject } from "../../proof/verifier/token-claims.ts";
-import { NFT_ADDRESS } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
 import { choice, tokenIdPart, wholeNumber } from "../wire/parameters.ts";
 import { COLLECTION_PARTS, ONE_COLLECTION } from "./collection-path.ts";
 import { type ExploreDeps, readingOf, respond } from "./explore-answers.ts";
-import { OWNER_EXAMPLE, ownerParameter } from "./explore-parameters.ts";
+import { ownerParameter } from "./explore-parameters.ts";
 import { ProofAnswer } from "./proof-models.ts";
 
 export interface ProofDeps extends ExploreDeps {
@@ -74,30 +73,6 @@ function differenceOf(
     ? undefined
     : `token ${token.id}: the logs give it to ${listed}, and the contract to ${proven}`;
 }
-
-const EXAMPLE = {
-  format: "evm-proof/1",
-  kind: "owner",
-  claim: `On chain 1, at block 24100000 of 2026-11-23T09:00:00.000Z with hash 0x${"3b".repeat(32)}: the owner of token 1 of the contract ${NFT_ADDRESS} is ${OWNER_EXAMPLE}, by its ownerOf.`,
-  chainId: 1,
-  blockHash: `0x${"3b".repeat(32)}`,
-  header: { number: "0x16fbce0", stateRoot: `0x${"1c".repeat(32)}` },
-  subject: { contract: NFT_ADDRESS, tokenId: "1", view: "ownerOf(uint256)" },
-  result: { owner: OWNER_EXAMPLE },
-  nodes: ["0xf90211a0"],
-  calls: [
-    {
-      to: NFT_ADDRESS,
-      data: `0x6352211e${"1".padStart(64, "0")}`,
-      ok: true,
-      result: `0x${OWNER_EXAMPLE.slice(2).padStart(64, "0")}`,
-    },
-  ],
-  state: [
-    { address: NFT_ADDRESS, codeHash: `0x${"5e".repeat(32)}`, slots: { [`0x${"0".repeat(64)}`]: OWNER_EXAMPLE } },
-  ],
-  codes: { [`0x${"5e".repeat(32)}`]: "0x6080" },
-} as const;
 
 interface KeptRequest extends Pick<ProofRequest, "block" | "hash" | "subject"> {
   readonly chainId: number;
@@ -162,7 +137,6 @@ const proveToken = json({
   },
   hasBlock: true,
   answer: ProofAnswer,
-  example: EXAMPLE,
   errors: [400, 404, 409, 410],
   handle: async (asked, deps) => {
     const { query, path } = asked;

@@ -3,23 +3,15 @@ import { timingSafeEqual } from "node:crypto";
 import { Type } from "@sinclair/typebox";
 import { Refusal } from "../../core/errors.ts";
 import type { Metrics } from "../../core/metrics.ts";
-import { int64, named, nullableText, oneOf, text } from "../../core/schema-parts.ts";
-import { COLLECTION_STATUSES, StatusReport } from "../../operators/models.ts";
+import { int64, named, nullableText, oneOf, text, withExample } from "../../core/schema-parts.ts";
+import { StatusReport } from "../../operators/models.ts";
 import type { ServiceStatus } from "../../operators/status.ts";
 import { bearerToken, ProtocolRefusal } from "../wire/answers.ts";
 import { errorExample } from "../wire/errors.ts";
-import { HEADER_EXAMPLES } from "../wire/examples.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
 import { API_PREFIX } from "../wire/paths.ts";
 
 const Health = named("Health", Type.Object({ status: oneOf(["live", "ready"], "State of the process") }));
-
-const TIME = HEADER_EXAMPLES.time;
-const ID = "0b6fc1e0-5a3c-4d43-8d3e-6a1c1f0a2d11";
-const COUNTS = Object.fromEntries(
-  COLLECTION_STATUSES.map((status) => [status, status === "indexing" ? 1 : 0]),
-) as StatusReport["collections"];
-const BILL = { hour: { eth_getLogs: 120 }, day: { eth_getLogs: 2_400 } };
 
 interface ServiceDeps {
   readonly version: string;
@@ -55,7 +47,6 @@ export const SERVICE_OPERATIONS: readonly Operation<ServiceDeps>[] = [
     summary: "Liveness: the process answers",
     tag: "Service",
     answer: Health,
-    example: { status: "live" },
     errors: [],
     handle: async () => ({ body: { status: "live" } as const }),
   }),
@@ -66,8 +57,7 @@ export const SERVICE_OPERATIONS: readonly Operation<ServiceDeps>[] = [
     id: "ready",
     summary: "Readiness: the event log answers, and this process has read it up to now",
     tag: "Service",
-    answer: Health,
-    example: { status: "ready" },
+    answer: withExample(Health, { status: "ready" }),
     errors: [503],
     errorExamples: { 503: errorExample("starting", "the event log is not open yet; try again") },
     handle: async (_asked, { isBehind, isStopping }) => {
@@ -123,12 +113,11 @@ export const SERVICE_OPERATIONS: readonly Operation<ServiceDeps>[] = [
     answer: named(
       "Version",
       Type.Object({
-        version: text("Release"),
+        version: text("Release", "1.1.0"),
         commit: nullableText("Commit of the sources, as far as the process knows it"),
-        schema: int64("Schema of the event log that it writes. An older release refuses a newer schema"),
+        schema: int64("Schema of the event log that it writes. An older release refuses a newer schema", 3),
       }),
     ),
-    example: { version: "1.1.0", commit: null, schema: 3 },
     errors: [],
     handle: async (_asked, { version, commit, logSchema: schema }) => ({ body: { version, commit, schema } }),
   }),
@@ -140,51 +129,6 @@ export const SERVICE_OPERATIONS: readonly Operation<ServiceDeps>[] = [
     summary: "State of the service: log, leases, chains with their endpoints, collections by status",
     tag: "Operators",
     answer: StatusReport,
-    example: {
-      instance: ID,
-      version: "1.1.0",
-      startedAt: TIME,
-      log: {
-        engine: "sqlite",
-        bytes: 4_096,
-        freeBytes: 10_000_000,
-        writable: true,
-        lastAppendAt: TIME,
-        behindSeconds: 0.4,
-      },
-      memory: { rss: 200_000_000, heap: 40_000_000, collections: 1_000_000, metadata: 0 },
-      leases: [{ what: "follow/1", holder: ID }],
-      chains: [
-        {
-          name: "eth",
-          chainId: 1,
-          head: { number: 21_000_000, hash: HEADER_EXAMPLES.hash, time: TIME },
-          finalized: 20_999_936,
-          state: "following",
-          since: TIME,
-          endpoints: [
-            {
-              label: "eth#1",
-              state: "available",
-              reason: null,
-              restsUntil: null,
-              latencyMs: { p50: 42.1, p99: 310.5 },
-              calls: BILL,
-              units: { hour: 7_200, day: 144_000 },
-              bytes: { hour: 60_000, day: 1_200_000 },
-            },
-          ],
-          archives: [{ label: "archive eth#1", state: "asleep", reason: null }],
-          historyFrom: null,
-          settled: null,
-          inDoubt: null,
-        },
-      ],
-      keys: [{ name: "shop", calls: BILL, units: { hour: 3_600, day: 72_000 } }],
-      collections: COUNTS,
-      queue: 1,
-      inDoubt: 0,
-    },
     errors: [],
     handle: async (_asked, { status }) => ({ body: await status.report() }),
   }),

@@ -1,6 +1,5 @@
 /**
- * An operation of the API, declared once: method, path, scope, parameters, body, answer, errors, an example and its
- * handler. The router, the checks of scope and parameters, the documents and the types of the client follow from it. A
+ * An operation of the API, declared once: method, path, scope, parameters, body, answer, errors and its handler. The router, the checks of scope and parameters, the documents and the types of the client follow from it. A
  * handler whose answer is not of the declared schema fails the type check.
  *
  * The routes are Elysia's, but not its validation: the error texts of the API name the way out, a query string that
@@ -10,7 +9,7 @@ import type { Static, TSchema } from "@sinclair/typebox";
 import { Value, type ValueError, ValueErrorType } from "@sinclair/typebox/value";
 import { LIMITS } from "../../config.ts";
 import { ClientGone, invalidParameter, Refusal } from "../../core/errors.ts";
-import type { Sent, WireTypes } from "../../core/schema-parts.ts";
+import type { Sent } from "../../core/schema-parts.ts";
 import type { KeyScope } from "../../events/types.ts";
 import type { ApiKey } from "../../operators/keys.ts";
 import type { Question } from "../../operators/questions.ts";
@@ -60,9 +59,9 @@ interface OperationFacts {
 export interface Operation<Deps> extends OperationFacts {
   readonly parts: Parameters;
   readonly query: Parameters;
-  readonly body: { readonly schema: TSchema; readonly example: unknown } | undefined;
-  /** Schema and example of a JSON answer, or what else the answer is, by content type. */
-  readonly answer: { readonly schema: TSchema; example(wire: WireTypes): unknown } | { readonly content: object };
+  readonly body: TSchema | undefined;
+  /** Schema of a JSON answer, or what else the answer is, by content type. */
+  readonly answer: { readonly schema: TSchema } | { readonly content: object };
   /** True if clients and this process may cache the answer. */
   readonly isCached: boolean;
   /** Answers a request. @throws Refusal */
@@ -93,16 +92,11 @@ interface Parts<Path extends Parameters, Query extends Parameters, Body extends 
   readonly parts?: Path;
   readonly query?: Query;
   readonly body?: Body;
-  readonly bodyExample?: NoInfer<Static<Body>>;
 }
-
-/** An example; a function where it depends on the wire types. */
-type Example<A extends TSchema> = Sent<A> | ((wire: WireTypes) => Sent<A>);
 
 interface JsonParts<P extends Parameters, Q extends Parameters, B extends TSchema, A extends TSchema, Deps>
   extends Parts<P, Q, B> {
   readonly answer: A;
-  readonly example: NoInfer<Example<A>>;
   handle(asked: OperationRequest<P, Q, B>, deps: Deps): Promise<JsonAnswer<Sent<A>>>;
 }
 
@@ -127,7 +121,7 @@ export function operationsFor<Deps>() {
     json: <A extends TSchema, P extends Parameters = None, Q extends Parameters = None, B extends TSchema = NoBody>(
       declared: JsonParts<P, Q, B, A, Deps>,
     ) =>
-      operation(declared, jsonAnswer(declared), (asked: OperationRequest<P, Q, B>, deps: Deps) =>
+      operation(declared, { schema: declared.answer }, (asked: OperationRequest<P, Q, B>, deps: Deps) =>
         declared.handle(asked, deps),
       ),
     /**
@@ -140,7 +134,7 @@ export function operationsFor<Deps>() {
       const handle = async (asked: OperationRequest<P, Q, NoBody>, deps: Deps) => ({
         cached: await declared.handle(asked, deps),
       });
-      return { ...operation(declared, jsonAnswer(declared), handle), isCached: true };
+      return { ...operation(declared, { schema: declared.answer }, handle), isCached: true };
     },
     /** An operation whose answer is not JSON, or has a status of its own. */
     file: <P extends Parameters = None, Q extends Parameters = None, B extends TSchema = NoBody>(
@@ -152,21 +146,17 @@ export function operationsFor<Deps>() {
   };
 }
 
-function jsonAnswer({ answer, example }: { readonly answer: TSchema; readonly example: unknown }) {
-  return { schema: answer, example: (wire: WireTypes) => (typeof example === "function" ? example(wire) : example) };
-}
-
 function operation<P extends Parameters, Q extends Parameters, B extends TSchema, Deps>(
   declared: Parts<P, Q, B>,
   answer: Operation<Deps>["answer"],
   handle: (asked: OperationRequest<P, Q, B>, deps: Deps) => Promise<Answered>,
 ): Operation<Deps> {
-  const { parts = {} as P, query = {} as Q, body, bodyExample, ...facts } = declared;
+  const { parts = {} as P, query = {} as Q, body, ...facts } = declared;
   return {
     ...facts,
     parts,
     query,
-    body: body === undefined ? undefined : { schema: body, example: bodyExample },
+    body,
     answer,
     isCached: false,
     handle: async ({ request, search, params, requester, question }, deps) => {

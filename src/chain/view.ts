@@ -340,11 +340,6 @@ export class PublishedChain implements ChainView {
     return version > chainVersion || (version === chainVersion && (head === undefined || head.number >= block));
   }
 
-  /** True while readers are brought to a head that is not shown yet. */
-  get isMoving(): boolean {
-    return this.#next !== undefined;
-  }
-
   /** Folds new events of the stream. Resolves when `version` is shown, or the stream has no more events. */
   catchUp(version: number): Promise<void> {
     return this.#catchUp.to(version);

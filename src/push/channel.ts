@@ -23,7 +23,7 @@ import {
 } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { Collection } from "../nft/collections/collection.ts";
-import { placeOf } from "../nft/collections/event-place.ts";
+import { keptUpTo, placeOf } from "../nft/collections/event-place.ts";
 import type { HotCollections } from "../nft/collections/hot-collections.ts";
 import type { Delay, Verdict } from "../nft/indexing/candidates.ts";
 import type { Demand } from "../nft/indexing/demand.ts";
@@ -51,10 +51,11 @@ import {
 } from "./messages.ts";
 import { Broadcast, Throttle } from "./pacing.ts";
 import { PriceFeed, PriceSubscription } from "./price-feed.ts";
-import { type Connection, type Peer, StreamSubscription, type UnsentEvent, withoutOrphaned } from "./subscription.ts";
+import { type Connection, type Peer, StreamSubscription } from "./subscription.ts";
+import { UnsentEvents } from "./unsent-events.ts";
 
-/** The shown chain, and its moves. */
-type ChainClock = PageChain & Pick<PublishedChain, "isMoving" | "newest">;
+/** The shown chain. */
+type ChainClock = PageChain & Pick<PublishedChain, "newest">;
 
 export interface ChannelOptions {
   readonly log: EventLog;
@@ -105,8 +106,9 @@ export class Channel {
   readonly #unsubscribe: () => void;
   readonly #broadcast = new Broadcast<StreamSubscription>();
   readonly #prices: PriceFeed;
-  /** Events of collections that were folded for a head that is not shown yet, by chain id and in order. */
-  readonly #unsent = new Map<number, UnsentEvent[]>();
+  readonly #unsent = new UnsentEvents();
+  /** Subscriptions whose replay waits for a move of their chain, each with what lets it go on. */
+  readonly #waiting = new Map<StreamSubscription, () => void>();
   readonly #progress: Throttle<StreamName>;
   readonly #metadata: Throttle<StreamName>;
 
@@ -312,6 +314,9 @@ export class Channel {
     const { stream, peer, connection } = subscription;
     const since = isLost ? undefined : asked?.version;
     const collection = this.#options.projections.peek(stream) ?? found;
+    const chain = this.#chainOf(stream);
+    // The chain may move at each await, so block and version are taken together.
+    const block = chain === undefined ? collection.end : currentBlock(collection, chain);
     const shown = await this.#withChecksum(stream, this.#shownMark(stream, collection));
     if (!subscription.isListening) return;
     const gap = isLost || (since !== undefined && shown.version - since > MAX_REPLAY);
@@ -319,17 +324,16 @@ export class Channel {
     // `status` and `indexed` cover everything up to completion, so only a complete collection needs a replay.
     const isReplayed = asked !== undefined && !gap && indexed !== undefined;
     const mark = isReplayed ? asked : shown;
-    const chain = this.#chainOf(stream);
-    const block = chain === undefined ? collection.end : currentBlock(collection, chain);
     peer.send({ ...statusMessage(stream, collection, { mark, block, gap }), ...this.#limitsOf(peer) });
     const failure = failureMessage(stream, collection, isReplayed ? undefined : since);
     if (failure !== undefined) peer.send(failure);
-    if (indexed !== undefined) {
+    const isNews = indexed !== undefined && !connection.indexed.has(stream);
+    if (isNews) {
       if (since !== undefined && since >= indexed.version) connection.indexed.add(stream);
       else subscription.sendIndexed(indexed);
     }
     // This replica may not show yet what the client has seen on another one. It is not sent again.
-    subscription.startAfter(Math.max(mark.version, since ?? 0, isReplayed ? indexed.version : 0));
+    subscription.startAfter(Math.max(mark.version, since ?? 0, isReplayed && isNews ? indexed.version : 0));
     await this.#replay(subscription, collection);
     if (!subscription.isListening || since === undefined) return;
     const now = this.#options.projections.peek(stream) ?? collection;
@@ -363,10 +367,10 @@ export class Channel {
     return this.#options.chainOf(parseStream(stream).chainId);
   }
 
-  /** Returns the newest record of a stream that pages show. While an event is unsent, its checksum is not known. */
-  #shownMark(stream: StreamName, { version, checksum }: Collection): Mark {
-    const unsent = this.#unsent.get(parseStream(stream).chainId)?.find((event) => event.stream === stream);
-    return unsent === undefined ? { version, checksum } : { version: unsent.version - 1, checksum: undefined };
+  /** Returns the newest record of a stream that pages show. Its checksum is not known while the collection is ahead. */
+  #shownMark(stream: StreamName, collection: Collection): Mark {
+    const version = this.#options.projections.shownVersion(stream, collection);
+    return { version, checksum: version === collection.version ? collection.checksum : undefined };
   }
 
   /**
@@ -381,8 +385,12 @@ export class Channel {
       const now = projections.peek(stream) ?? collection;
       const end = Math.max(this.#shownMark(stream, now).version, subscription.replayTo);
       if (subscription.sentVersion >= end) {
-        subscription.goLive();
-        return;
+        if (this.#isHeard(stream, now, end)) {
+          subscription.goLive();
+          return;
+        }
+        await new Promise<void>((resolve) => this.#waiting.set(subscription, resolve));
+        continue;
       }
       await yieldToEventLoop();
       const from = subscription.sentVersion + 1;
@@ -392,14 +400,31 @@ export class Channel {
       for (const recorded of page as Recorded<NftEvent>[]) {
         // Pages do not show later events yet.
         if (recorded.version > end) break;
-        subscription.replay(recorded.version, messageOfEvent(stream, now, recorded));
+        // A client that has had `indexed` gets it no more, so nothing else tells it what a later completion covers.
+        const isCovered = !subscription.connection.indexed.has(stream) && isProgress(now, recorded);
+        subscription.replay(recorded.version, messageOfEvent(stream, now, recorded, { isCovered }));
       }
     }
+  }
+
+  /**
+   * True if the events of a collection after `version` come as they are shown. Those that it folded before it had subscribers
+   * are not kept: when they are shown, they are read from the log.
+   */
+  #isHeard(stream: StreamName, collection: Collection, version: number): boolean {
+    return collection.version <= version || this.#unsent.firstVersion(stream) === version + 1;
+  }
+
+  /** Lets the replay of a subscription go on, if it waits. */
+  #wake(subscription: StreamSubscription): void {
+    this.#waiting.get(subscription)?.();
+    this.#waiting.delete(subscription);
   }
 
   #drop(subscription: StreamSubscription): void {
     const { stream, connection, peer, unpin } = subscription;
     unpin();
+    this.#wake(subscription);
     if (connection.subscriptions.delete(stream)) this.#leave(peer);
     const all = this.#byStream.get(stream);
     all?.delete(subscription);
@@ -415,44 +440,33 @@ export class Channel {
     this.#sendWhenShown(stream, collection, recorded);
   }
 
-  /** Sends an event at once, or at the end of the chain's running move. */
+  /** Sends an event at once, or when the chain shows it. */
   #sendWhenShown(stream: StreamName, collection: Collection, recorded: Recorded<NftEvent>): void {
     const { event, version } = recorded;
-    const { chainId } = parseStream(stream);
-    const chain = this.#options.chainOf(chainId);
     const block = placeOf(event)?.block ?? 0;
     const message = messageOfEvent(stream, collection, recorded);
-    const upTo = (block: number) => messageOfEvent(stream, collection, recorded, block);
+    const upTo = (block: number) => messageOfEvent(stream, collection, recorded, { upTo: block });
     const messageUpTo = message?.type === "transfers" ? upTo : undefined;
-    const held = this.#unsent.get(chainId) ?? [];
-    const unsent = event.type === "BlocksReverted" ? withoutOrphaned(held, stream, event.ancestor.number) : held;
-    unsent.push({ stream, version, block, message, messageUpTo });
-    this.#unsent.set(chainId, unsent);
-    if (chain?.isMoving !== true) this.#sendUnsent(chainId);
+    this.#unsent.add(stream, { version, collection, block, message, messageUpTo }, keptUpTo(event));
+    if (this.#options.projections.shownVersion(stream, collection) >= version) this.#sendUnsent(stream);
   }
 
-  /** Sends the events whose blocks are shown by now. One that waits holds up those behind it in its stream. */
-  #sendUnsent(chainId: number): void {
-    const head = this.#options.chainOf(chainId)?.head()?.number ?? Number.POSITIVE_INFINITY;
-    const heldUp = new Set<StreamName>();
-    const left: UnsentEvent[] = [];
-    for (const event of this.#unsent.get(chainId) ?? []) {
-      const { stream, version, block, message } = event;
-      if (block > head || heldUp.has(stream)) {
-        heldUp.add(stream);
-        left.push(event);
-      } else if (message !== undefined) {
-        // The client learns a version without a message from the next message.
+  /** Sends the events of a stream that are shown by now. */
+  #sendUnsent(stream: StreamName): void {
+    const { projections } = this.#options;
+    const shownVersion = (collection: Collection) => projections.shownVersion(stream, collection);
+    for (const { version, message } of this.#unsent.takeShown(stream, shownVersion)) {
+      // The client learns a version without a message from the next message.
+      if (message !== undefined)
         this.#sendToSubscribers(stream, (subscription) => subscription.onEvent(version, message));
-      }
     }
-    if (left.length > 0) this.#unsent.set(chainId, left);
-    else this.#unsent.delete(chainId);
   }
 
   /** Handles a move of the chain: sends the events and prices that it shows, and its reorganisation. */
   onMoved(chainId: number, { ancestor }: Moved): void {
-    this.#sendUnsent(chainId);
+    for (const stream of this.#unsent.streams()) if (parseStream(stream).chainId === chainId) this.#sendUnsent(stream);
+    for (const subscription of this.#waiting.keys())
+      if (parseStream(subscription.stream).chainId === chainId) this.#wake(subscription);
     if (ancestor !== undefined) this.#sendReorged(chainId, ancestor);
     this.#prices.onChainViewMoved(chainId);
   }

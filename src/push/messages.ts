@@ -29,15 +29,19 @@ const MAX_TOKEN_IDS = 1_000;
  */
 const MAX_LOOKED_THROUGH = 16_384;
 
-/**
- * Returns the message of an event; undefined for an event without one, or if `progressMessage` covers it.
- * @param upTo leaves out transfers of later blocks
- */
+interface MessageOptions {
+  /** Leaves out transfers of later blocks. */
+  readonly upTo?: number;
+  /** True if the client learns of the transfers by `progress` and `indexed`. By default as the collection says. */
+  readonly isCovered?: boolean;
+}
+
+/** Returns the message of an event; undefined for an event without one, or if later messages cover it. */
 export function messageOfEvent(
   stream: StreamName,
   collection: Collection,
   recorded: Recorded<NftEvent>,
-  upTo = Number.POSITIVE_INFINITY,
+  { upTo = Number.POSITIVE_INFINITY, isCovered = isProgress(collection, recorded) }: MessageOptions = {},
 ): ServerMessage | undefined {
   const { event } = recorded;
   switch (event.type) {
@@ -54,9 +58,7 @@ export function messageOfEvent(
       if (event.kind === "not_nft") return statusMessage(stream, collection, { mark: recorded, block: collection.end });
       return event.kind === "not_a_contract" ? notAContractMessage(stream, recorded) : undefined;
     case "TransfersCommitted":
-      return isProgress(collection, recorded) || event.count === 0
-        ? undefined
-        : transfersMessage(stream, recorded, event, upTo);
+      return isCovered || event.count === 0 ? undefined : transfersMessage(stream, recorded, event, upTo);
     case "BlocksReverted":
       return revertedMessage(stream, recorded, event.ancestor);
     case "IndexingCompleted":

@@ -6,28 +6,6 @@ import type { Requester } from "../core/work.ts";
 import type { StreamName } from "../events/types.ts";
 import type { MessageOf, ServerMessage } from "./message-models.ts";
 
-/** The message of an event that was folded and is not shown yet. */
-export interface UnsentEvent {
-  readonly stream: StreamName;
-  readonly version: number;
-  /** Block of the event's transfers. */
-  readonly block: number;
-  /** Undefined for an event without a message. */
-  readonly message: ServerMessage | undefined;
-  /** The message of an event with transfers, without those above a block; undefined if none is left. */
-  readonly messageUpTo?: ((block: number) => ServerMessage | undefined) | undefined;
-}
-
-/**
- * Takes the orphaned blocks above the ancestor out of the unsent events of a stream, so that no message tells of them.
- * The blocks of one event may lie on both sides: the transfers up to the ancestor stay.
- */
-export const withoutOrphaned = (unsent: readonly UnsentEvent[], stream: StreamName, ancestor: number): UnsentEvent[] =>
-  unsent.map((event) => {
-    if (event.stream !== stream || event.block <= ancestor) return event;
-    return { ...event, block: ancestor, message: event.messageUpTo?.(ancestor) };
-  });
-
 export interface Connection {
   readonly subscriptions: Map<StreamName, StreamSubscription>;
   /** Streams for which this connection got `indexed`. */

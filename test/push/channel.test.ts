@@ -54,7 +54,6 @@ const options: ChannelOptions = {
           finalized: () => undefined,
           header: () => undefined,
           isCanonical: () => true,
-          isMoving: false,
           newest: async () => undefined,
         },
   demand: {
@@ -208,6 +207,42 @@ describe("the replay after since", () => {
     await receive({ action: "subscribe", address: address(306), since: 5 });
     expect(messages.map(({ type }) => type)).toEqual(["status", "transfers", "transfers", "failed"]);
   });
+
+  test.each(["subscribed again", "new"])(
+    "over blocks that were read a second time, on a connection that is %s",
+    async (kind) => {
+      const n = kind === "new" ? 308 : 307;
+      const version = await finished(n, 3, 1);
+      const first = peer();
+      await first.receive({ action: "subscribe", address: address(n) });
+      expect(first.messages.map(({ type }) => type)).toEqual(["status", "indexed"]);
+      await first.receive({ action: "unsubscribe", address: address(n) });
+      const rejoined: NftEvent[] = [
+        { type: "BlocksReverted", ancestor: { number: 2, hash: hash(2) }, rejoins: true },
+        committed(3),
+        { type: "IndexingCompleted", block: 3, hash: hash(3) },
+        committed(4),
+      ];
+      await log.append({ stream: nftStream(1, address(n)), events: rejoined, expectedVersion: version });
+      const { messages, receive } = kind === "new" ? peer() : first;
+      const before = messages.length;
+      await receive({ action: "subscribe", address: address(n), since: version });
+      const told: unknown[] = messages
+        .slice(before)
+        .map((message) => [message.type, "version" in message && message.version]);
+      // `indexed` tells a new connection all that its pages have by then. The other one has had it.
+      const read = [
+        ["reorged", version + 1],
+        ["transfers", version + 2],
+      ];
+      const last = ["transfers", version + 4];
+      const [status, indexed] = [
+        ["status", version],
+        ["indexed", version + 3],
+      ];
+      expect(told).toEqual(kind === "new" ? [status, indexed, last] : [status, ...read, last]);
+    },
+  );
 
   test("is sent in small parts with event-loop turns between them", async () => {
     const version = await finished(302, 5, 900);

@@ -204,6 +204,72 @@ test.each([undefined, 13, 12, 5])(
   },
 );
 
+/** A process that runs `between` once, when collections are at the next head, and before it is shown. */
+async function movingProcess(between: () => Promise<void>): Promise<ShowingProcess> {
+  let isDue = true;
+  const moving = new ShowingProcess(log, {
+    beforeShown: async () => {
+      if (!isDue || moving.view.head() === undefined) return;
+      isDue = false;
+      await between();
+    },
+  });
+  await moving.show();
+  return moving;
+}
+
+test.each([undefined, 13, 12, 5])(
+  "sends transfers to a subscription (since %p) made between the fold of a collection and the head",
+  async (since) => {
+    let messages: ServerMessage[] = [];
+    const subscribed = Promise.withResolvers<void>();
+    const moving = await movingProcess(async () => {
+      const greeted = moving.subscribe(address, since, (sent) => {
+        messages = sent;
+        if (sent.at(-1)?.type === "status") subscribed.resolve();
+      });
+      void greeted.catch(subscribed.reject);
+      await subscribed.promise;
+    });
+    // With since 12 the collection is hydrated during the move, otherwise it is in memory.
+    if (since !== 12) await moving.projections.get(1, address);
+    await append(followed(10));
+    await chain.advance(10);
+    await moving.show();
+    await append(followed(11));
+    await chain.advance(11);
+    await moving.show();
+    const isWhole = () => brief(messages).filter(([type]) => type === "transfers").length >= 2 || undefined;
+    await eventually("both transfers", async () => isWhole());
+    expect(messages[0]).toMatchObject({ type: "status", version: since ?? 13, block: 9 });
+    expect(brief(messages).filter(([type, of]) => type === "transfers" && Number(of) > 13)).toEqual([
+      ["transfers", 14],
+      ["transfers", 15],
+    ]);
+    await moving.close();
+  },
+);
+
+test("sends transfers to a subscription that is made after a move failed, once the chain shows them", async () => {
+  let messages: ServerMessage[] = [];
+  const moving = await movingProcess(() => Promise.reject(new Error("the log is away")));
+  await moving.projections.get(1, address);
+  await append(followed(10));
+  await chain.advance(10);
+  await expect(moving.show()).rejects.toThrow("the log is away");
+  const greeted = Promise.withResolvers<void>();
+  const subscribed = moving.subscribe(address, undefined, (sent) => {
+    messages = sent;
+    greeted.resolve();
+  });
+  await greeted.promise;
+  expect(messages[0]).toMatchObject({ type: "status", version: 13, block: 9 });
+  await moving.show();
+  await subscribed;
+  expect(brief(messages).at(-1)).toEqual(["transfers", 14]);
+  await moving.close();
+});
+
 test("sends all transfers of many blocks that a process shows late to a subscription", async () => {
   for (let block = 10; block < 60; block++) {
     await append(followed(block));

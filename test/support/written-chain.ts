@@ -55,6 +55,12 @@ export class WrittenChain {
   }
 }
 
+interface ShowingOptions {
+  readonly maxBytes?: number;
+  /** Called when the collections are at a head that is not shown yet. */
+  readonly beforeShown?: () => Promise<void>;
+}
+
 /** A process that shows a chain. */
 export class ShowingProcess {
   readonly log: EventLog;
@@ -62,11 +68,14 @@ export class ShowingProcess {
   readonly projections: HotCollections;
   readonly channel: Channel;
 
-  constructor(log: EventLog, options: Partial<ChannelOptions> & { readonly maxBytes?: number } = {}) {
-    const { maxBytes = 1e9, ...others } = options;
+  constructor(log: EventLog, options: Partial<ChannelOptions> & ShowingOptions = {}) {
+    const { maxBytes = 1e9, beforeShown, ...others } = options;
     this.log = log;
     this.projections = new HotCollections({ log, logger: silentLogger, maxBytes, clockOf: () => this.view });
-    this.view = new PublishedChain(log, CHAIN_ID, (head) => this.projections.bringTo(CHAIN_ID, head));
+    this.view = new PublishedChain(log, CHAIN_ID, async (head) => {
+      await this.projections.bringTo(CHAIN_ID, head);
+      if (head !== undefined) await beforeShown?.();
+    });
     this.channel = new Channel({
       ...{ log, projections: this.projections, clock: systemClock, logger: silentLogger },
       chainOf: (chainId) => (chainId === CHAIN_ID ? this.view : undefined),
@@ -82,12 +91,22 @@ export class ShowingProcess {
     return version === undefined ? this.view.newest() : this.view.catchUp(version);
   }
 
-  /** Subscribes a client. Returns its messages, which grow. */
-  async subscribe(address: string, since?: unknown): Promise<ServerMessage[]> {
+  /**
+   * Subscribes a client. Returns its messages, which grow.
+   * @param onMessage called with all messages after each
+   */
+  async subscribe(
+    address: string,
+    since?: unknown,
+    onMessage?: (messages: ServerMessage[]) => void,
+  ): Promise<ServerMessage[]> {
     const messages: ServerMessage[] = [];
     const peer = {
       key: READER,
-      send: (message: ServerMessage) => void messages.push(message),
+      send: (message: ServerMessage) => {
+        messages.push(message);
+        onMessage?.(messages);
+      },
       ask: (work: () => Promise<void>) => work(),
       onRead: () => undefined,
     };

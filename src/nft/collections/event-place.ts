@@ -19,6 +19,12 @@ export function placeOf(event: NftEvent): ChainPlace | undefined {
   }
 }
 
+/** The newest block up to which an event leaves the earlier ones as they are; undefined if it takes none of them back. */
+export function keptUpTo(event: NftEvent): number | undefined {
+  if (event.type === "BlocksReverted") return event.ancestor.number;
+  return event.type === "ReindexRequested" || event.type === "CollectionRemoved" ? -1 : undefined;
+}
+
 /**
  * The number of first events of a page that the chain's clock shows. An event that waits holds up those behind it, until a
  * shown revert has taken its blocks back: a follower that crashed may have written it for a head that never came.

@@ -16,6 +16,7 @@ import {
 } from "../../events/types.ts";
 import type { EventLog } from "../../log/event-log.ts";
 import { HotStreams } from "../../log/hot-streams.ts";
+import { AheadEvents } from "./ahead-events.ts";
 import { type Collection, evolveInSlices, initialState, sizeOf } from "./collection.ts";
 import { foldableOf } from "./event-place.ts";
 import { fromHeadline } from "./headline.ts";
@@ -24,7 +25,7 @@ import type { Snapshots } from "./snapshots.ts";
 /** Called after each folded event. */
 type CollectionListener = (stream: StreamName, collection: Collection, recorded: Recorded<NftEvent>) => void;
 
-type ShownClock = Pick<PublishedChain, "shows" | "newest">;
+type ShownClock = Pick<PublishedChain, "shows" | "head" | "newest">;
 
 interface ProjectionsOptions {
   readonly log: EventLog;
@@ -64,6 +65,7 @@ export class HotCollections {
   readonly #hot: HotStreams<Collection, NftEvent>;
   readonly #listeners = new Set<CollectionListener>();
   readonly #unsaved = new WeakMap<Collection, Unsaved>();
+  readonly #ahead = new WeakMap<Collection, AheadEvents>();
   /** The queue of snapshots: one is written at a time. */
   #saving: Promise<void> = Promise.resolve();
   #closed = false;
@@ -87,6 +89,7 @@ export class HotCollections {
       },
       onEvent: (stream, collection, recorded) => {
         this.#unsavedOf(collection).folded += transfersOf(recorded.event);
+        this.#ahead.getOrInsertComputed(collection, () => new AheadEvents()).note(recorded, this.#headOf(stream));
         if (!this.#hot.isFollowed(stream)) return;
         for (const listener of this.#listeners) listener(stream, collection, recorded);
       },
@@ -132,6 +135,15 @@ export class HotCollections {
     return this.#hot.peek(stream);
   }
 
+  /**
+   * Newest version of a collection that readers of its chain see. The collection has a later one while the chain moves, and
+   * after a move that failed.
+   */
+  shownVersion(stream: StreamName, collection: Collection): number {
+    const first = this.#ahead.get(collection)?.first(this.#headOf(stream));
+    return first === undefined ? collection.version : first - 1;
+  }
+
   /** Keeps the stream followed while it has subscribers. Returns the function that releases it. */
   pin(stream: StreamName): () => void {
     return this.#hot.pin(stream);
@@ -165,6 +177,11 @@ export class HotCollections {
     return this.#options.clockOf?.(parseStream(stream).chainId);
   }
 
+  /** Number of the shown head; infinite for a chain without one. */
+  #headOf(stream: StreamName): number {
+    return this.#clockOf(stream)?.head()?.number ?? Number.POSITIVE_INFINITY;
+  }
+
   /** The state that a hydration begins with: a snapshot, unless another process wrote it at a later moment than is shown. */
   async #load(stream: StreamName): Promise<Collection> {
     const { log, snapshots } = this.#options;
@@ -173,9 +190,11 @@ export class HotCollections {
     if (saved === undefined || saved.base < base) return initialState(base);
     const clock = this.#clockOf(stream);
     const { chainVersion, end } = saved;
-    const place = { chainVersion, block: end?.number ?? 0 };
-    if (clock?.shows(place) === false) await clock.newest();
-    return clock?.shows(place) === false ? initialState(base) : saved;
+    // A history without followed blocks is final, and counts independent of the head.
+    const place = { chainVersion, block: chainVersion === 0 ? 0 : (end?.number ?? 0) };
+    const isShown = (): boolean => clock?.shows(place) !== false && place.block <= this.#headOf(stream);
+    if (!isShown()) await clock?.newest();
+    return isShown() ? saved : initialState(base);
   }
 
   /** Folds an event, and reports blocks with a missing transfer if the event is of a followed block. */

@@ -92,6 +92,24 @@ export const MUTATIONS: readonly Mutation[] = [
     replace: "",
   },
   {
+    name: "tell a subscriber of a version that is ahead of the shown head",
+    file: "src/nft/collections/hot-collections.ts",
+    find: "return first === undefined ? collection.version : first - 1;",
+    replace: "return collection.version;",
+  },
+  {
+    name: "have a subscriber miss what was folded before it came",
+    file: "src/push/channel.ts",
+    find: "if (this.#isHeard(stream, now, end)) {",
+    replace: "if (end > 0) {",
+  },
+  {
+    name: "take transfers for covered by an `indexed` that is not sent again",
+    file: "src/push/channel.ts",
+    find: "const isCovered = !subscription.connection.indexed.has(stream) && isProgress(now, recorded);",
+    replace: "const isCovered = isProgress(now, recorded);",
+  },
+  {
     name: "fold a collection ahead of the clock of its chain",
     file: "src/nft/collections/event-place.ts",
     find: "const isShown = place === undefined || clock.shows(place);",

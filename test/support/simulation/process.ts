@@ -30,6 +30,7 @@ import { NO_LISTS } from "../following.ts";
 import { OPERATOR } from "../requesters.ts";
 import { type ArchiveWorld, SimArchive } from "./archive.ts";
 import { SimEndpoint, type SimNode, Uplink } from "./endpoint.ts";
+import { Listener } from "./listener.ts";
 import { type SimDisk, SimLog, type SimLogWorld } from "./log.ts";
 import { ProcessClock } from "./scheduler.ts";
 
@@ -48,6 +49,8 @@ export interface ProcessWorld extends ArchiveWorld, SimLogWorld {
   readonly sampledBlocks: number | undefined;
   readonly followEveryMs: number;
   readonly logger: Logger;
+  /** Runs a check, and keeps its violation. */
+  guard(check: () => void): void;
 }
 
 export class SimProcess {
@@ -57,19 +60,26 @@ export class SimProcess {
   readonly uplink = new Uplink();
   readonly projections: HotCollections;
   readonly indexing: ChainIndexing;
-  /** Messages that this process sent to its one subscriber. */
-  readonly told: ServerMessage[] = [];
+  readonly listener: Listener;
   started = false;
   readonly #channel: Channel;
+  readonly #world: Pick<ProcessWorld, "guard">;
+  #isKilled = false;
   readonly #peer = {
     key: OPERATOR,
-    send: (message: ServerMessage) => this.told.push(message),
+    send: (message: ServerMessage) => this.#tell(message),
     ask: (work: () => Promise<void>) => work(),
     onRead: () => undefined,
   };
 
   constructor(name: string, world: ProcessWorld, onCrash: (process: SimProcess) => void) {
     this.name = name;
+    this.#world = world;
+    this.listener = new Listener({
+      chainId: CHAIN_ID,
+      rowsOf: (stream) => world.disk.streams.get(stream)?.rows ?? [],
+      isCanonical: ({ number, hash }) => world.chain.canonical[number]?.hash === hash,
+    });
     const { scheduler, nodes, disk, verify, finalityDepth, followEveryMs, logger, bounds, sampledBlocks } = world;
     const clock = new ProcessClock(scheduler);
     this.clock = clock;
@@ -167,8 +177,14 @@ export class SimProcess {
 
   /** Kills the process as SIGKILL does. */
   kill(): void {
+    this.#isKilled = true;
     this.clock.kill();
     void this.log.close();
+  }
+
+  /** Nobody hears what a process says after it was killed. */
+  #tell(message: ServerMessage): void {
+    if (!this.#isKilled) this.#world.guard(() => this.listener.hear(message));
   }
 
   request(address: Address): Promise<void> {

@@ -176,7 +176,7 @@ class World implements ProcessWorld, EndpointWorld {
       if (TRACE) for (const event of events) console.log(describe(this.scheduler.time, stream, version, event));
       const leases = [`follow/1 ${writer}`, `index/${stream} ${writer}`];
       const isEntitled = leases.some((lease) => this.disk.held.has(lease));
-      this.#guard(() => this.#witness.see(stream, events, isEntitled));
+      this.guard(() => this.#witness.see(stream, events, isEntitled));
     });
     for (let i = 1 + random.below(3); i > 0; i--) this.#spawn();
   }
@@ -219,7 +219,7 @@ class World implements ProcessWorld, EndpointWorld {
   }
 
   /** Keeps the first violation, wherever in the code under test it occurred. */
-  #guard<T>(work: () => T): T | undefined {
+  guard<T>(work: () => T): T | undefined {
     try {
       return work();
     } catch (error) {
@@ -253,7 +253,7 @@ class World implements ProcessWorld, EndpointWorld {
   #schedule(ms: number, act: () => void, times: number): void {
     if (times < 1) return;
     this.scheduler.after(ms / 2 + this.scheduler.random.below(ms), () => {
-      this.#guard(act);
+      this.guard(act);
       this.#schedule(ms, act, times - 1);
     });
   }
@@ -588,7 +588,7 @@ class World implements ProcessWorld, EndpointWorld {
   }
 
   /** Checks that `indexed` came at most once per collection, and once more after a new index, with a true total. */
-  #checkTold({ told, name }: SimProcess): void {
+  #checkTold({ listener: { told }, name }: SimProcess): void {
     const seen = new Set<string>();
     for (const message of told) {
       if (message.type === "status" && "gap" in message) seen.delete(message.address);

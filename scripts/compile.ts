@@ -18,6 +18,7 @@ const WORKERS = [
   "log/sqlite-ahead-worker.ts",
   "log/sqlite-writer.ts",
   "nft/metadata/resolve/parse-worker.ts",
+  "nft/metadata/trait-worker.ts",
   "prices/token-list-worker.ts",
   "proof/run-worker.ts",
   "rpc/decode/decode-worker.ts",

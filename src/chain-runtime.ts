@@ -47,7 +47,10 @@ import { EndpointPool, type EndpointStatus } from "./rpc/endpoint/endpoint-pool.
 import { EndpointProvider } from "./rpc/endpoint/provider.ts";
 import { RpcChainReader } from "./rpc/reading/reader.ts";
 
-type ShownMetadata = Pick<ChainMetadata, "factsOf" | "outcomesOf" | "healthOf" | "documentOf" | "metadataVersion">;
+type ShownMetadata = Pick<
+  ChainMetadata,
+  "factsOf" | "traitsOf" | "outcomesOf" | "healthOf" | "documentOf" | "metadataVersion"
+>;
 
 /** One enabled chain with its parts. */
 export interface ChainRuntime extends ShownMetadata, Pick<Locks, "lockedAt">, Pick<BlockFacts, "headerOf"> {
@@ -327,7 +330,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
   metrics.onScrape(() => measureHead(metrics, { chain, view, clock, heads, isIdle: indexing.isIdle }));
   const [locks, proofs] = [new Locks(reader, clock), openProofs({ chain, reader, indexing }, shared)];
   const blockFacts = new BlockFacts({ reader, view, clock });
-  const { factsOf, outcomesOf, healthOf, documentOf, metadataVersion } = metadata;
+  const { factsOf, traitsOf, outcomesOf, healthOf, documentOf, metadataVersion } = metadata;
   return {
     chain,
     isGiven,
@@ -335,12 +338,8 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
     indexing,
     prices,
     metadata,
-    factsOf,
-    outcomesOf,
-    healthOf,
-    documentOf,
+    ...{ factsOf, traitsOf, outcomesOf, healthOf, documentOf, metadataVersion },
     lockedAt: (address, id, block) => locks.lockedAt(address, id, block),
-    metadataVersion,
     headerOf: (block, above) => blockFacts.headerOf(block, above),
     blockFacts,
     proofs,

@@ -65,6 +65,7 @@ const ENTRIES = [
   "log/sqlite-ahead-worker.ts",
   "log/sqlite-writer.ts",
   "nft/metadata/resolve/parse-worker.ts",
+  "nft/metadata/trait-worker.ts",
   "nft/metadata/media/preview-process.ts",
   "prices/token-list-worker.ts",
   "proof/run-worker.ts",

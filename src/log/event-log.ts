@@ -121,6 +121,9 @@ export interface EventLog extends Blobs {
 
   readonly tail: LogTail;
 
+  /** The SQLite file that has all blobs, for threads that read them themselves; undefined if they are elsewhere. */
+  readonly blobFile?: string | undefined;
+
   /**
    * Appends all events or none, and resolves with the new version once they are durable.
    * @throws ConcurrencyError naming the stream, if it is not at `expectedVersion` or the guard is not at its version

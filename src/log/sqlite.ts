@@ -102,6 +102,7 @@ const LEAST_FREE_BYTES = 16 * 1024 * 1024;
 
 class SqliteLog implements EventLog {
   readonly engine = "sqlite";
+  readonly blobFile: string | undefined;
   readonly #path: string;
   readonly #clock: Clock;
   readonly #writer: WriterClient;
@@ -125,6 +126,7 @@ class SqliteLog implements EventLog {
     this.#ahead = new SqliteAhead(path);
     const table = new SqliteBlobs(writer, this.#reader);
     this.#blobs = keepBlobs?.(this, table) ?? table;
+    this.blobFile = keepBlobs === undefined ? path : undefined;
     this.#wakeUps = new WakeUps((error) => logger.error({ err: error }, "a log subscriber failed"));
     this.#seenSeq =
       this.#reader.query<{ seq: number | null }, []>("SELECT max(seq) AS seq FROM streams").get()?.seq ?? 0;

@@ -22,7 +22,7 @@ import type { RecordFacts } from "../../nft/listings/record.ts";
 import { signCursor, type Walk } from "../../nft/walks/cursor.ts";
 import { currentCollection, ledgerOf, type WalkSource } from "../../nft/walks/snapshot.ts";
 import { assertKept, listingName, type StartedWalk, startWalk } from "../../nft/walks/walk.ts";
-import { asOfBlock, type LogFacts, type NftChain, responseHeaders, wholeFactsOf } from "../wire/answered-block.ts";
+import { asOfBlock, type LogFacts, type NftChain, responseHeaders } from "../wire/answered-block.ts";
 import type { ParsedValues } from "../wire/parameters.ts";
 import { type COLLECTION_PARTS, type CollectionDeps, requestedCollection } from "./collection-path.ts";
 import type { PAGE_PARAMETERS } from "./explore-parameters.ts";
@@ -126,18 +126,16 @@ export const pageFacts = () => ({ normalizeMetadata: true, mediaItems: true, asO
 export async function traitIndex(
   { source, runtime }: CollectionReading,
   start: StartedWalk,
-  { clock, explorer }: ExploreDeps,
+  { explorer }: ExploreDeps,
 ): ReturnType<TraitIndexes["of"]> {
   const collection = await currentCollection(source, start.walk);
   const tokens = countEntries(ledgerOf(collection, start.walk), start.walk.block, false);
-  const known = { normalizeMetadata: true, mediaItems: false, asOf: clock.now() };
-  // The index is kept, so a token whose metadata could not be read must not be taken for one without.
-  const factsOf = (entries: readonly Entry[]) => wholeFactsOf(runtime, source.address, entries, known);
+  const traitsOf = (entries: readonly Entry[]) => runtime.traitsOf(source.address, entries);
   // Has the metadata in memory, so that it has a version.
-  await factsOf([]);
+  await traitsOf([]);
   const metadataVersion = `${runtime.metadataVersion(source.address)}`;
   const whole = { ...start, walk: { ...start.walk, position: START, holders: false } };
-  const parts = { source, start: whole, factsOf, metadataVersion, listing: listingName(collection, start) };
+  const parts = { source, start: whole, traitsOf, metadataVersion, listing: listingName(collection, start) };
   return explorer.traits.of(parts, tokens);
 }
 

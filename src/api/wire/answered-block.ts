@@ -9,6 +9,7 @@ import { BlobsUnavailable, Refusal } from "../../core/errors.ts";
 import type { Address, Hash } from "../../core/hex.ts";
 import type { TokenRef } from "../../events/columns.ts";
 import type { BlockRef, HeaderRef } from "../../events/types.ts";
+import type { TokenTraits } from "../../nft/listings/token-traits.ts";
 import type { Outcome } from "../../nft/metadata/book.ts";
 import type { ContractDocument } from "../../nft/metadata/contract-document.ts";
 import type { MetadataHealth } from "../../nft/metadata/metadata.ts";
@@ -66,6 +67,8 @@ export interface NftChain {
   };
   /** Returns the known metadata of the entries, or of the first ones if all would be too much for a page. */
   factsOf(address: Address, entries: readonly ShownToken[], options: PageFactsOptions): Promise<KnownFacts>;
+  /** Returns the traits of the first entries, of at least one. @throws BlobsUnavailable if the store of blobs fails */
+  traitsOf(address: Address, entries: readonly ShownToken[]): Promise<TokenTraits>;
   /** Returns up to `limit` attempts to fetch a token's metadata, newest first. */
   outcomesOf(address: Address, token: TokenRef, limit: number): Promise<readonly Outcome[]>;
   /** Returns the known document about the collection. @param media also the state of its picture */
@@ -81,7 +84,7 @@ export interface NftChain {
 }
 
 /**
- * The metadata of entries for what must not lack any: a file, or an index that is kept.
+ * The metadata of entries for what must not lack any: a file.
  * @throws BlobsUnavailable if the store of blobs fails
  */
 export async function wholeFactsOf(

@@ -7,10 +7,12 @@ import { LRUCache } from "lru-cache";
 import type { Clock } from "../../core/clock.ts";
 import { invalidParameter } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
-import { yieldToEventLoop } from "../../core/turns.ts";
+import { runInSlices, yieldToEventLoop } from "../../core/turns.ts";
 import { SingleFlight } from "../../core/work.ts";
+import type { TransferKind } from "../../events/columns.ts";
+import type { Amount } from "../ledger/amounts.ts";
 import type { Entry } from "../ledger/entries.ts";
-import { type FactsOf, NO_METADATA, type RecordFacts } from "../listings/record.ts";
+import type { TokenTraits } from "../listings/token-traits.ts";
 import type { WalkSource } from "../walks/snapshot.ts";
 import { batchesOf, type StartedWalk } from "../walks/walk.ts";
 
@@ -18,19 +20,15 @@ import { batchesOf, type StartedWalk } from "../walks/walk.ts";
 const MAX_INDEXED = 100_000;
 /** Part of the memory for indexes that one collection may take. */
 const MAX_PART = 0.5;
-/** Upper bounds of what a token, one of its traits and a value take: objects, strings and the entries of maps. */
+/** Upper bounds of what a token, one of its traits and a value take: objects, ids, strings and the entries of maps. */
 const [TOKEN_BYTES, TRAIT_BYTES, VALUE_BYTES, CHARACTER_BYTES] = [160, 4, 160, 2] as const;
 /** An index is made again at most this often while metadata arrives. */
 const LEAST_AGE_MS = 5_000;
-/** Longest text of a type or a value. Longer ones are no traits that a filter could name. */
-const MAX_TEXT = 200;
 /** Values of one type, and of all types, that are listed. A type with more is a number or a name, not a trait. */
 const MAX_VALUES = 500;
 const MAX_LISTED = 20_000;
-/** Tokens whose metadata is read at once: with 100 KB each, more would be a heap that takes long to collect. */
-const TOKENS_AT_ONCE = 50;
-/** Characters of metadata that are parsed, and values that are ordered, between two turns of the event loop: 1 ms. */
-const [SLICE_CHARACTERS, SLICE_VALUES] = [64 * 1024, 2_000] as const;
+/** Traits that are indexed, and values that are ordered, between two turns of the event loop: 1 ms. */
+const SLICE_VALUES = 2_000;
 /** Part of that memory that counted listings of one collection may take, and what a listed value takes in them. */
 const COUNTED_PART = 0.1;
 const LISTED_BYTES = 64;
@@ -58,16 +56,11 @@ interface TraitCounts {
   readonly traits: readonly Trait[];
 }
 
-const NO_TRAITS = new Uint32Array(0);
-
-/** Names a token in the index. */
-const tokenKey = ({ kind, id }: Pick<Entry, "kind" | "id">): string => `${kind}/${id}`;
-
 /** The traits of the tokens of one collection, as far as they were read. */
 export class TraitIndex {
   readonly #maxBytes: number;
-  /** Numbers of the values of each token. A token without metadata has none. */
-  readonly #tokens = new Map<string, Uint32Array | undefined>();
+  /** Numbers of the values of each token, by its kind and id. A token without metadata has none. */
+  readonly #tokens = new Map<TransferKind, Map<Amount, Uint32Array | undefined>>();
   /** Number of each value by type and text, and type and text by number. */
   readonly #numbers = new Map<string, Map<string, number>>();
   readonly #values: { readonly type: string; readonly value: string }[] = [];
@@ -83,36 +76,56 @@ export class TraitIndex {
     return this.#values.length;
   }
 
-  has(entry: Entry): boolean {
-    return this.#tokens.has(tokenKey(entry));
+  has({ kind, id }: Entry): boolean {
+    return this.#tokens.get(kind)?.has(id) === true;
   }
 
   /** Numbers of the values of a token; undefined without indexed metadata. */
-  traitsOf(entry: Entry): Uint32Array | undefined {
-    return this.#tokens.get(tokenKey(entry));
+  traitsOf({ kind, id }: Entry): Uint32Array | undefined {
+    return this.#tokens.get(kind)?.get(id);
   }
 
   value(number: number): { readonly type: string; readonly value: string } {
     return this.#values[number] as { type: string; value: string };
   }
 
-  /** Adds a token with its metadata, as a page has it. */
-  add(entry: Entry, { metadata = "null", normalized = "" }: Partial<RecordFacts>): void {
-    const key = tokenKey(entry);
-    this.bytes += TOKEN_BYTES + key.length * CHARACTER_BYTES;
-    if (metadata === "null" || normalized === "") {
-      this.#tokens.set(key, undefined);
-      return;
-    }
-    const numbers = new Set<number>();
-    for (const [type, value] of traitsIn(normalized)) {
-      const number = this.#numberOf(type, value);
-      if (number === undefined) break;
-      numbers.add(number);
-    }
-    this.bytes += numbers.size * TRAIT_BYTES;
-    this.#tokens.set(key, numbers.size === 0 ? NO_TRAITS : Uint32Array.from(numbers));
+  /** Adds a token with the numbers of its values, as `numbersOf` returns them. */
+  add({ kind, id }: Entry, numbers: Uint32Array | undefined): void {
+    this.bytes += TOKEN_BYTES + (numbers?.length ?? 0) * TRAIT_BYTES;
+    this.#tokens.getOrInsertComputed(kind, () => new Map()).set(id, numbers);
     if (this.bytes >= this.#maxBytes) this.isFull = true;
+  }
+
+  /** Returns the numbers of the values of the first tokens, in slices: of the one that fills the index, and those before it. */
+  *numbersOf({ texts, traits, ends }: TokenTraits): Generator<void, (Uint32Array | undefined)[]> {
+    const numbers = new Int32Array(texts.length / 2).fill(-1);
+    const found: (Uint32Array | undefined)[] = [];
+    let [from, sliced] = [0, 0];
+    for (const end of ends) {
+      if (this.isFull) break;
+      if (end < 0) {
+        found.push(undefined);
+        continue;
+      }
+      const own = traits.slice(from, end);
+      let count = 0;
+      for (; count < own.length; count++) {
+        const trait = own[count] as number;
+        if ((numbers[trait] as number) < 0) {
+          numbers[trait] = this.#numberOf(texts[2 * trait] as string, texts[2 * trait + 1] as string) ?? -1;
+        }
+        const number = numbers[trait] as number;
+        if (number < 0) break;
+        own[count] = number;
+      }
+      found.push(count === own.length ? own : own.slice(0, count));
+      from = end;
+      sliced += count;
+      if (sliced < SLICE_VALUES) continue;
+      sliced = 0;
+      yield;
+    }
+    return found;
   }
 
   /** The number of a value; undefined if there is no room for a new one. */
@@ -155,22 +168,6 @@ export class TraitIndex {
   }
 }
 
-interface Attribute {
-  readonly trait_type?: unknown;
-  readonly value?: unknown;
-}
-
-/** Types and values of the attributes in the JSON of normalised metadata. */
-function traitsIn(normalized: string): [string, string][] {
-  const { attributes = [] } = JSON.parse(normalized) as { readonly attributes?: readonly Attribute[] };
-  return attributes.flatMap(({ trait_type: type, value }): [string, string][] => {
-    const isPlain = typeof value === "string" || typeof value === "number" || typeof value === "boolean";
-    if (typeof type !== "string" || !isPlain) return [];
-    const text = String(value);
-    return type.length <= MAX_TEXT && text.length <= MAX_TEXT ? [[type, text]] : [];
-  });
-}
-
 /** The most frequent values of a type, kept while they are counted. */
 class MostFrequent {
   #values: TraitValue[] = [];
@@ -192,7 +189,10 @@ class MostFrequent {
 }
 
 /** Orders the counted values, in slices. @param counts tokens by the number of the value */
-async function traitsOf(index: TraitIndex, counts: Uint32Array): Promise<{ traits: Trait[]; isTruncated: boolean }> {
+async function countedTraits(
+  index: TraitIndex,
+  counts: Uint32Array,
+): Promise<{ traits: Trait[]; isTruncated: boolean }> {
   const byType = new Map<string, MostFrequent>();
   for (let number = 0; number < counts.length; number++) {
     if (number % SLICE_VALUES === SLICE_VALUES - 1) await yieldToEventLoop();
@@ -230,7 +230,8 @@ interface IndexRequest {
   readonly source: WalkSource;
   /** The listing of the tokens, from its start. */
   readonly start: StartedWalk;
-  readonly factsOf: FactsOf;
+  /** Returns the traits of the first entries, of at least one. */
+  readonly traitsOf: (entries: readonly Entry[]) => Promise<TokenTraits>;
   /** Changes with the collection's metadata. */
   readonly metadataVersion: string;
   /** Names the listing: changes with the block, and with the collection at that block. */
@@ -297,27 +298,19 @@ export class TraitIndexes {
 /** Reads the metadata of the tokens of a listing that the index lacks, and counts the traits of all. */
 async function countListing(
   index: TraitIndex,
-  { source, start, factsOf }: Pick<IndexRequest, "source" | "start" | "factsOf">,
+  { source, start, traitsOf }: Pick<IndexRequest, "source" | "start" | "traitsOf">,
 ): Promise<TraitCounts> {
   let [tokens, indexed] = [0, 0];
   let counts = new Uint32Array(1_024);
-  const read: FactsOf = async (entries) => {
-    if (index.isFull || entries.every((entry) => index.has(entry))) return entries.map(() => NO_METADATA);
-    return factsOf(entries);
+  const factsOf = async (entries: readonly Entry[]) => {
+    if (index.isFull || entries.every((entry) => index.has(entry))) return entries.map(() => null);
+    return runInSlices(index.numbersOf(await traitsOf(entries)));
   };
-  let characters = 0;
-  for await (const { entries, facts } of batchesOf(source, start, { limit: TOKENS_AT_ONCE, factsOf: read })) {
+  for await (const { entries, facts } of batchesOf(source, start, { factsOf })) {
     for (const [i, entry] of entries.entries()) {
       tokens++;
-      const own = facts[i] ?? NO_METADATA;
-      if (!index.isFull && !index.has(entry)) {
-        index.add(entry, own);
-        characters += own === NO_METADATA ? 0 : own.normalized.length;
-        if (characters >= SLICE_CHARACTERS) {
-          characters = 0;
-          await yieldToEventLoop();
-        }
-      }
+      const read = facts[i];
+      if (read !== null && !index.has(entry)) index.add(entry, read);
       const traits = index.traitsOf(entry);
       if (traits === undefined) continue;
       indexed++;
@@ -329,7 +322,7 @@ async function countListing(
       for (const number of traits) counts[number] = (counts[number] as number) + 1;
     }
   }
-  const { traits, isTruncated } = await traitsOf(index, counts);
+  const { traits, isTruncated } = await countedTraits(index, counts);
   return { tokens, indexed, isTruncated: index.isFull || isTruncated, traits };
 }
 

@@ -10,6 +10,7 @@ import { decodeTokens, NO_HASH } from "../../events/token-columns.ts";
 import type { MetadataEvent, MetadataFailed, MetadataReason, MetadataResolved } from "../../events/types.ts";
 import { CHUNK_BITS, CHUNK_MASK, type Slot, WordTable } from "../ledger/tables.ts";
 import { loadId, TokenTable } from "../ledger/token-slots.ts";
+import { HASH_BYTES } from "./outcome-documents.ts";
 
 /** One attempt to fetch a token's metadata. */
 export interface Outcome {
@@ -38,7 +39,6 @@ interface Batch {
 
 /** Most ranges in memory. One more, and all of them merge into the smallest range that contains them. */
 const MAX_RANGES = 32;
-const HASH_BYTES = 32;
 /** The largest token id. */
 export const MAX_ID = (1n << 256n) - 1n;
 
@@ -223,6 +223,13 @@ export class MetadataBook {
     let row = time === undefined ? this.#slots.get(slot, GOOD) : this.#rowAt(slot, time);
     while (row >= 0 && this.#batchOf(row).reason !== undefined) row = this.#outcomes.get(row, PREVIOUS);
     return this.#outcome(row);
+  }
+
+  /** Copies the hash of the slot's newest success to a place. Returns false if there is none. */
+  copyGoodHash(slot: number, into: Uint8Array, at: number): boolean {
+    const row = this.#slots.get(slot, GOOD);
+    if (row >= 0) into.set(hashIn(this.#outcomes, row, HASH), at);
+    return row >= 0;
   }
 
   /** Returns up to `limit` outcomes of a slot, newest first. */

@@ -23,6 +23,7 @@ import type { RpcChainReader } from "../../rpc/reading/reader.ts";
 import type { HotCollections } from "../collections/hot-collections.ts";
 import type { Slot } from "../ledger/tables.ts";
 import type { RecordFacts } from "../listings/record.ts";
+import type { TokenTraits } from "../listings/token-traits.ts";
 import { Announcements } from "./announcements.ts";
 import type { MetadataBook, Outcome } from "./book.ts";
 import { appendMetadata, MetadataBooks } from "./books.ts";
@@ -40,6 +41,7 @@ import type { Wire } from "./resolve/wire.ts";
 import { MIN_REFRESH_MS } from "./retry-times.ts";
 import { TokenTexts } from "./token-texts.ts";
 import { TokenUriReader } from "./token-uris.ts";
+import { TraitThread } from "./trait-thread.ts";
 import { MetadataWorker } from "./worker.ts";
 
 /** Tokens in flight in this process: bounds sockets, and bodies of at most a megabyte each. Four times a silent host's. */
@@ -109,6 +111,8 @@ export interface ChainMetadata {
   /** Number of tokens in flight in this process. */
   inFlight(): number;
   factsOf(address: Address, entries: readonly ShownToken[], options: PageFactsOptions): Promise<KnownFacts>;
+  /** Returns the traits of the first entries, of at least one. @throws BlobsUnavailable if the store of blobs fails */
+  traitsOf(address: Address, entries: readonly ShownToken[]): Promise<TokenTraits>;
   /** Returns the known document about the collection. @param media also the state of its picture */
   documentOf(address: Address, media: boolean): Promise<ContractDocument>;
   /** Returns up to `limit` attempts to fetch a token's metadata, newest first. */
@@ -148,6 +152,7 @@ export class Metadata {
   readonly #pageParser: Parser;
   readonly #previews: Previews;
   readonly #texts: TokenTexts;
+  readonly #traits: TraitThread;
   readonly #resolver: Resolver;
   readonly #reader: FactsReader;
   readonly #chains = new Map<number, MetadataWorker>();
@@ -165,6 +170,7 @@ export class Metadata {
     this.#parser = new Parser({ clock });
     this.#pageParser = new Parser({ clock });
     this.#texts = new TokenTexts(log, this.#pageParser, cacheBytes - cacheBytes * DOCUMENTS_PART);
+    this.#traits = new TraitThread(log);
     this.#previews = new Previews({
       clock,
       logger,
@@ -208,12 +214,15 @@ export class Metadata {
       const slot = book.find(kind, id);
       return slot < 0 ? [] : book.outcomes(slot, limit);
     };
+    const traitsOf: ChainMetadata["traitsOf"] = async (address, entries) =>
+      this.#traits.read(await this.books.get(chainId, address), entries);
     return {
       consumer,
       start: (lifecycle) => void lifecycle.run(`metadata of ${chain.name}`, (signal) => worker.run(signal)),
       onWakeUp: (stream, appended) => worker.onWakeUp(stream, appended),
       inFlight: () => worker.inFlight,
       factsOf,
+      traitsOf,
       outcomesOf,
       documentOf: async (address, mediaItems) => {
         const shown = { normalizeMetadata: true, mediaItems, asOf: undefined };
@@ -285,6 +294,7 @@ export class Metadata {
     this.#parser.close();
     this.#pageParser.close();
     await this.#previews.close();
+    await this.#traits.close();
     this.books.close();
   }
 }

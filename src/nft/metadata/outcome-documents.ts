@@ -36,6 +36,9 @@ export function wholeUri({ uri, inline }: OutcomeDocument, body: Uint8Array | un
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
+/** Bytes of the hash of a blob. */
+export const HASH_BYTES = 32;
+
 /** The hash of a blob in the blob table. */
 export const hashOf = (blob: Uint8Array): Hash =>
   `0x${new Bun.CryptoHasher("sha256").update(blob).digest("hex")}` as Hash;

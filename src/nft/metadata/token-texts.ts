@@ -37,7 +37,7 @@ export class Slices {
 
 /** Reads the blobs in the order of their hashes, as the caller takes them; undefined for one that is not stored. */
 export async function* blobsOf(
-  log: EventLog,
+  log: Pick<EventLog, "getBlobs">,
   hashes: readonly Hash[],
 ): AsyncGenerator<readonly [Hash, Uint8Array | undefined]> {
   for (let from = 0; from < hashes.length; ) {

@@ -3,20 +3,27 @@ import { expect, test } from "bun:test";
 import { TransferKind } from "../../../src/events/columns.ts";
 import { TraitIndex } from "../../../src/nft/explore/traits.ts";
 import type { Entry } from "../../../src/nft/ledger/entries.ts";
-import { NO_METADATA } from "../../../src/nft/listings/record.ts";
 
 const entry = (id: number): Entry => ({ kind: TransferKind.erc721, id: String(id) }) as unknown as Entry;
-const facts = (attributes: readonly (readonly [string, string])[]) => ({
-  ...NO_METADATA,
-  metadata: '"{}"',
-  normalized: JSON.stringify({ attributes: attributes.map(([trait_type, value]) => ({ trait_type, value })) }),
-});
+
+/** Adds a token with one trait for each pair of texts. */
+function add(index: TraitIndex, id: number, pairs: readonly (readonly [string, string])[]): void {
+  const traits = Uint32Array.from(pairs, (_, trait) => trait);
+  const reading = index.numbersOf({ texts: pairs.flat(), traits, ends: new Int32Array([pairs.length]) });
+  let read = reading.next();
+  while (read.done !== true) read = reading.next();
+  index.add(entry(id), read.value[0]);
+}
 
 test("an index stays within its bytes, whatever the tokens have, and says that it is full", () => {
   const maxBytes = 1 << 20;
   const index = new TraitIndex(maxBytes);
   for (let id = 0; id < 3_000 && !index.isFull; id++) {
-    index.add(entry(id), facts(Array.from({ length: 1_000 }, (_, n) => [`type ${n}`, `value ${id} ${n}`] as const)));
+    add(
+      index,
+      id,
+      Array.from({ length: 1_000 }, (_, n) => [`type ${n}`, `value ${id} ${n}`] as const),
+    );
   }
   expect(index.isFull).toBeTrue();
   expect(index.bytes).toBeLessThanOrEqual(maxBytes * 1.01);
@@ -26,7 +33,11 @@ test("an index stays within its bytes, whatever the tokens have, and says that i
 
 test("one token with more types than fit is cut, not refused", () => {
   const index = new TraitIndex(10_000);
-  index.add(entry(1), facts(Array.from({ length: 1_000 }, (_, n) => [`type ${n}`, "x"] as const)));
+  add(
+    index,
+    1,
+    Array.from({ length: 1_000 }, (_, n) => [`type ${n}`, "x"] as const),
+  );
   expect(index.isFull).toBeTrue();
   expect(index.having(["type 0:x"])(entry(1))).toBeTrue();
   expect(index.having(["type 999:x"])(entry(1))).toBeFalse();
@@ -35,9 +46,9 @@ test("one token with more types than fit is cut, not refused", () => {
 
 test("types and values with colons are told apart, and tokens without metadata match nothing", () => {
   const index = new TraitIndex(100_000);
-  index.add(entry(1), facts([["a:b", "c"]]));
-  index.add(entry(2), facts([["a", "b:c"]]));
-  index.add(entry(3), NO_METADATA);
+  add(index, 1, [["a:b", "c"]]);
+  add(index, 2, [["a", "b:c"]]);
+  index.add(entry(3), undefined);
   const having = (trait: string) => [1, 2, 3].filter((id) => index.having([trait])(entry(id)));
   expect(having("a:b:c")).toEqual([2]);
   expect(having("a:c")).toEqual([]);

@@ -140,6 +140,7 @@ async function routeOf(chainId: 1 | 56 | 137, transfers: readonly ModelTransfer[
     headerOf: async (block) => ({ number: block, hash: hash(block), parentHash: hash(block - 1), timestamp: block }),
     blockFacts: { timeOf: () => undefined, callsFor: () => ({ headers: 0, logs: 0 }), read: async () => [] },
     factsOf: async (_address, entries) => ({ facts: entries.map(() => NO_METADATA), isSettled: true, isWhole: true }),
+    traitsOf: () => Promise.reject(new Error("no traits are read here")),
     outcomesOf: async () => [],
     documentOf: async () => documentOf({ ...NO_METADATA, normalized: NO_TEXT.normalized }, undefined),
     proofs: {

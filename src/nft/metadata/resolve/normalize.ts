@@ -226,6 +226,10 @@ export function textOfBody(bytes: Uint8Array): BodyText {
   return fields === undefined ? NO_TEXT : wordsOf(fields, JSON.stringify(body));
 }
 
+/** The traits in a stored body; undefined if it is invalid. */
+export const attributesOfBody = (bytes: Uint8Array): NormalizedMetadata["attributes"] | undefined =>
+  fieldsOf(decoder.decode(bytes))?.attributes;
+
 function wordsOf(fields: NormalizedMetadata, metadata: string): BodyText {
   return { metadata, normalized: JSON.stringify(fields), image: fields.image ?? fields.animation_url };
 }

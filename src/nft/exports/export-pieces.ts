@@ -1,13 +1,15 @@
 /** An export from end to end: a source and a block in, pieces of a file out, each made when it is asked for. */
+import { ByteWriter } from "../../core/byte-text.ts";
 import { yieldToEventLoop } from "../../core/turns.ts";
-import type { FactsOf } from "../listings/record.ts";
+import { type FactsOf, NO_METADATA, type RecordFacts } from "../listings/record.ts";
 import type { WalkSource } from "../walks/snapshot.ts";
-import { assertKept, batchesOf, type StartedWalk } from "../walks/walk.ts";
-import { HOLDER_COLUMNS, holderRow, TOKEN_COLUMNS, tokenRows } from "./export-rows.ts";
+import { assertKept, batchesOf, type StartedWalk, type WalkBatch } from "../walks/walk.ts";
+import { HOLDER_COLUMNS, holderRow, TOKEN_COLUMNS } from "./export-rows.ts";
 import { csvEncoder, type Encoder, type ExportFormat, jsonLinesEncoder } from "./formats.ts";
 import { type HolderRanking, rankHolders } from "./holders.ts";
 import type { ParquetThread } from "./parquet.ts";
 import type { Column, ExportRow } from "./parquet-worker.ts";
+import { TokenLines } from "./token-lines.ts";
 
 /** What a file is true of and at. Texts are left out if they are "" or undefined. */
 export interface FileFacts {
@@ -58,7 +60,8 @@ export async function* piecesOf(
   const columns = holders ? HOLDER_COLUMNS : TOKEN_COLUMNS;
   const encoder = encoderOf(format, columns, () => parquet.open(columns, known as [string, string][]));
   try {
-    yield* encoded(encoder, holders ? holderRows(source, start, ranking) : tokens(source, start, factsOf));
+    if (holders) yield* encoded(encoder, holderRows(source, start, ranking));
+    else yield* tokens(encoder, new TokenLines(format), batchesOf(source, start, { factsOf }));
     const end = await encoder.end();
     if (end.length > 0) yield end;
   } finally {
@@ -72,8 +75,29 @@ export function encoderOf(format: ExportFormat, columns: readonly Column[], open
   return format === "csv" ? csvEncoder(columns) : jsonLinesEncoder(columns);
 }
 
-async function* tokens(source: WalkSource, start: StartedWalk, factsOf: FactsOf): AsyncGenerator<readonly ExportRow[]> {
-  for await (const batch of batchesOf(source, start, { factsOf })) yield tokenRows(batch);
+/** Gathers the lines of tokens to pieces. */
+async function* tokens(
+  encoder: Encoder,
+  lines: TokenLines,
+  batches: AsyncIterable<WalkBatch<RecordFacts>>,
+): AsyncGenerator<Uint8Array> {
+  const out = new ByteWriter();
+  let [rows, characters] = [0, 0];
+  const taken = () => {
+    const text = out.view().slice();
+    out.start();
+    [rows, characters] = [0, 0];
+    return encoder.lines(text);
+  };
+  for await (const { collection, entries, facts } of batches) {
+    for (const [at, entry] of entries.entries()) {
+      characters += lines.add(out, collection.ledger, entry, facts[at] ?? NO_METADATA);
+      if (++rows < encoder.rowsPerPiece && characters < PIECE_CHARACTERS) continue;
+      yield await taken();
+      await yieldToEventLoop();
+    }
+  }
+  if (rows > 0) yield await taken();
 }
 
 /** Owners per list of rows. */

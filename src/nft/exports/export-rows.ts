@@ -1,11 +1,6 @@
 /**
- * The columns of both tables of an export, and the rows of tokens and of holders. In: a batch of a walk, or ranked
- * holders. Out: rows of cells.
+ * The columns of both tables of an export, and the rows of holders. `token-lines.ts` writes those of tokens.
  */
-import { CONTRACT_TYPES } from "../../events/columns.ts";
-import type { Entry } from "../ledger/entries.ts";
-import type { RecordFacts } from "../listings/record.ts";
-import type { WalkBatch } from "../walks/walk.ts";
 import type { RankedHolder } from "./holders.ts";
 import type { Column, ExportRow } from "./parquet-worker.ts";
 
@@ -29,26 +24,6 @@ export const HOLDER_COLUMNS: readonly Column[] = [
   text("units"),
   { name: "share", type: "share" },
 ];
-
-/** The rows of a batch of tokens. Several holders, and the minter of such a token, are null. */
-export function tokenRows({ collection, entries, facts }: WalkBatch<RecordFacts>): ExportRow[] {
-  const { ledger } = collection;
-  const hex = (owner: number) => (owner < 0 ? null : ledger.addresses.hex(owner));
-  return entries.map(({ id, kind, owner, amount, block, blockMinted, minter }: Entry, at) => {
-    const { tokenUri = "null", metadata = "null", uriSync = "null", metadataSync = "null" } = facts[at] ?? {};
-    const known = [tokenUri, metadata, uriSync, metadataSync].map((json) => JSON.parse(json) as string | null);
-    return [
-      String(id),
-      CONTRACT_TYPES[kind] ?? null,
-      hex(owner),
-      String(amount),
-      block,
-      blockMinted,
-      hex(minter),
-      ...known,
-    ];
-  });
-}
 
 export const holderRow = ({ rank, owner, tokens, units, share }: RankedHolder): ExportRow => [
   rank,

@@ -18,10 +18,11 @@ export type ExportRow = readonly (string | number | null)[];
 /** What a file is true at, as key-value metadata. */
 export type KeyValues = readonly (readonly [name: string, value: string])[];
 
-/** `rows` are `ExportRow`s as JSON, and have no reply. `group` asks for the bytes of a row group, `end` for those after the last one. */
+/** `rows` are `ExportRow`s as JSON, `lines` a line of JSON for each. They have no reply. `group` asks for the bytes of a row group, `end` for those after the last one. */
 export type ParquetRequest = { readonly file: number } & (
   | { readonly columns: readonly Column[]; readonly facts: KeyValues }
   | { readonly rows: string }
+  | { readonly lines: Uint8Array }
   | { readonly wanted: "group" | "end" }
   | { readonly closed: true }
 );
@@ -93,6 +94,12 @@ function parquetCell(cell: string | number | null, type: Column["type"]) {
   return type === "time" ? new Date(cell) : cell;
 }
 
+const decoder = new TextDecoder();
+
+/** JSON has no line break inside of a text. */
+const rowsOfLines = (lines: Uint8Array): ExportRow[] =>
+  JSON.parse(`[${decoder.decode(lines).trimEnd().replaceAll("\n", ",")}]`) as ExportRow[];
+
 declare const self: Worker;
 
 lowerThreadPriority();
@@ -108,6 +115,7 @@ self.onmessage = ({ data: request }: MessageEvent<ParquetRequest>) => {
   const { file } = request;
   if ("columns" in request) files.set(file, new FileEncoder(request.columns, request.facts));
   else if ("rows" in request) files.get(file)?.add(JSON.parse(request.rows) as ExportRow[]);
+  else if ("lines" in request) files.get(file)?.add(rowsOfLines(request.lines));
   else if ("closed" in request) files.delete(file);
   else {
     const answer = (reply: ParquetReply, handed: ArrayBuffer[]) => self.postMessage(reply, handed);

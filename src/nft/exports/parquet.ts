@@ -79,8 +79,8 @@ export class ParquetFile {
     this.#worker = worker;
   }
 
-  send(message: Message<ParquetRequest>): void {
-    this.#worker.postMessage({ ...message, file: this.#number });
+  send(message: Message<ParquetRequest>, handed: ArrayBuffer[] = []): void {
+    this.#worker.postMessage({ ...message, file: this.#number }, handed);
   }
 
   /** The bytes of a row group. */
@@ -96,6 +96,16 @@ export class ParquetFile {
       await yieldToEventLoop();
     }
     this.#add(part);
+    return this.#group();
+  }
+
+  /** The same of rows that `TokenLines` wrote. Takes over the memory of their text. */
+  lines(lines: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
+    this.send({ lines }, [lines.buffer]);
+    return this.#group();
+  }
+
+  async #group(): Promise<Uint8Array> {
     const bytes = await this.#bytes("group");
     // Replies for several files may come in one turn of the event loop, and each one's reader would go on at once.
     await yieldToEventLoop();

@@ -90,7 +90,7 @@ function addFact(out: ByteWriter, text: string): void {
 }
 
 /** Adds an amount or an id in decimal. */
-function addAmount(out: ByteWriter, amount: Amount): void {
+export function addAmount(out: ByteWriter, amount: Amount): void {
   if (typeof amount === "number") out.integer(amount);
   else out.ascii(amount.toString());
 }

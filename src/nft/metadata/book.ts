@@ -225,6 +225,16 @@ export class MetadataBook {
     return this.#outcome(row);
   }
 
+  /** True if the slot has failures only, and the newest one, at or before `time` if that is given, has no document. */
+  isBare(slot: number, time = Number.POSITIVE_INFINITY): boolean {
+    if (this.#slots.get(slot, GOOD) >= 0) return false;
+    const row = this.#rowAt(slot, time);
+    for (let word = HASH; row >= 0 && word < this.#outcomes.width; word++) {
+      if (this.#outcomes.get(row, word) !== 0) return false;
+    }
+    return true;
+  }
+
   /** Copies the hash of the slot's newest success to a place. Returns false if there is none. */
   copyGoodHash(slot: number, into: Uint8Array, at: number): boolean {
     const row = this.#slots.get(slot, GOOD);

@@ -77,6 +77,9 @@ interface KnownToken {
   readonly media: Hash | undefined;
 }
 
+/** A token that the book has nothing about. */
+const UNKNOWN: KnownToken = { slot: -1, newest: undefined, good: undefined, media: undefined };
+
 interface ShownFacts extends KnownToken {
   /** True if the store of blobs failed, so that it is not known what the token has. */
   readonly isLost: boolean;
@@ -112,6 +115,12 @@ export class FactsReader {
     const page: PageFacts = { facts: [], dueTokens: [], duePictures: [], isWhole: true };
     const now = clock.now();
     const known = entries.map((entry) => lookUp(book, entry, options));
+    if (known.every(({ newest, good, media }) => (newest ?? good ?? media) === undefined)) {
+      const facts = this.#facts({ ...UNKNOWN, isLost: false }, undefined, undefined, undefined, options);
+      const isDue = (at: number) => isTokenDue(book, known[at] as KnownToken, now);
+      const dueTokens = options.asOf === undefined ? entries.filter((_, at) => isDue(at)).map(tokenOf) : [];
+      return { facts: entries.map(() => facts), dueTokens, duePictures: [], isWhole: true };
+    }
     const texts: Texts = new Map();
     const slices = new Slices();
     let characters = 0;
@@ -137,7 +146,7 @@ export class FactsReader {
         characters += facts.metadata.length + facts.normalized.length + facts.media.length + facts.tokenUri.length;
         page.facts.push(facts);
         if (options.asOf === undefined) {
-          if (item.slot < 0 || isRefreshDue(book, item.slot, now)) page.dueTokens.push(tokenOf(entry));
+          if (isTokenDue(book, item, now)) page.dueTokens.push(tokenOf(entry));
           if (options.mediaItems && !isLost && isPictureDue(text, picture, now)) page.duePictures.push(tokenOf(entry));
         }
         if (characters >= MAX_PAGE_CHARACTERS) break;
@@ -228,11 +237,16 @@ const hashesOf = ({ good, newest }: KnownToken): Hash[] =>
 const isMissing = (texts: Texts, outcome: Outcome | undefined): boolean =>
   outcome?.hash !== undefined && !texts.has(outcome.hash);
 
+const isTokenDue = (book: MetadataBook, { slot }: KnownToken, now: number): boolean =>
+  slot < 0 || isRefreshDue(book, slot, now);
+
 const tokenOf = ({ kind, id }: ShownToken): TokenRef => ({ kind, id: BigInt(id) });
 
 function lookUp(book: MetadataBook, entry: ShownToken, { mediaItems, asOf }: PageFactsOptions): KnownToken {
   const slot = book.find(entry.kind, entry.id);
-  if (slot < 0) return { slot, newest: undefined, good: undefined, media: undefined };
+  if (slot < 0) return UNKNOWN;
+  // The reason of a failure shows only as the state of a picture.
+  if (!mediaItems && book.isBare(slot, asOf)) return { ...UNKNOWN, slot };
   const media = mediaItems ? book.media(slot) : undefined;
   return { slot, newest: book.newest(slot, asOf), good: book.good(slot, asOf), media };
 }

@@ -1,5 +1,5 @@
 /**
- * Reads logs for everything but the backfill, in three stages: ask one endpoint for a range, split what it refuses, and
+ * Reads logs for everything but the backfill, in three stages: cut the range into parts, ask one endpoint for each, and
  * settle the blocks in doubt (`block-logs.ts`). Returns verified logs of the requested contracts, in chain order.
  */
 import { AppError, isRetryable } from "../../core/errors.ts";
@@ -107,35 +107,11 @@ export class LogReader {
 
   search({ blocks, logs }: SearchSize): LogSearch {
     const span = new SpanController(blocks, logs);
-    return { next: (filter, options) => this.#first(filter, span, options) };
-  }
-
-  async #first(
-    filter: LogFilter,
-    span: SpanController,
-    { requiredBlock, signal }: FirstLogsOptions,
-  ): Promise<FirstLogs> {
-    const { fromBlock } = filter;
-    const sources = new Sources();
-    for (;;) {
-      const toBlock = Math.min(filter.toBlock, fromBlock + span.span - 1);
-      const request = { ...filter, toBlock, requiredBlock };
-      const blocks = toBlock - fromBlock + 1;
-      try {
-        const { logs, count } = await this.#ask(request, sources, signal);
-        span.succeeded(blocks, count);
-        return { logs, toBlock };
-      } catch (error) {
-        if (mayBeTooLarge(error) && blocks > 1) {
-          span.tookTooLong(blocks);
-          continue;
-        }
-        if (!isRangeRefusal(error)) throw error;
-        if (blocks === 1) return { logs: await this.#largeBlock(request, error, sources), toBlock };
-        if (error.hint?.size !== undefined) this.#pool.refusedSpan(blocks, error.hint);
-        span.refused(blocks, error.hint);
-      }
-    }
+    const next = async (filter: LogFilter, { requiredBlock, signal }: FirstLogsOptions): Promise<FirstLogs> => {
+      const parts = this.#ranges({ ...filter, requiredBlock }, new Sources(), { span, signal });
+      return (await parts.next()).value as FirstLogs;
+    };
+    return { next };
   }
 
   /** See `BlockLogs.proven`. */
@@ -340,53 +316,65 @@ export class LogReader {
   /** Reads a range with any number of addresses: as one list, in chunks, or by topic alone. */
   async #read(filter: LogRequest, sources: Sources): Promise<ChainLog[]> {
     const { addresses } = filter;
-    if (addresses.length <= MAX_ADDRESSES) return this.#readInSpans(filter, sources);
+    if (addresses.length <= MAX_ADDRESSES) return this.#inRanges(filter, sources);
     if (addresses.length > MAX_ADDRESSES * MAX_CHUNKS) {
-      return this.#readInSpans({ ...filter, addresses: [], only: new Set(addresses) }, sources);
+      return this.#inRanges({ ...filter, addresses: [], only: new Set(addresses) }, sources);
     }
     const chunks: Promise<ChainLog[]>[] = [];
     for (let i = 0; i < addresses.length; i += MAX_ADDRESSES) {
-      chunks.push(this.#readInSpans({ ...filter, addresses: addresses.slice(i, i + MAX_ADDRESSES) }, sources));
+      chunks.push(this.#inRanges({ ...filter, addresses: addresses.slice(i, i + MAX_ADDRESSES) }, sources));
     }
     return (await Promise.all(chunks)).flat().sort(inChainOrder);
   }
 
-  /** Reads in ranges that answer before the timeout, and shrinks the next range after one that doesn't. */
-  async #readInSpans(filter: LogRequest, sources: Sources): Promise<ChainLog[]> {
+  async #inRanges(filter: LogRequest, sources: Sources): Promise<ChainLog[]> {
     const parts: ChainLog[][] = [];
-    for (let fromBlock = filter.fromBlock; fromBlock <= filter.toBlock; ) {
-      const most = Math.min(filter.toBlock - fromBlock + 1, this.#pool.knownLimit ?? Number.POSITIVE_INFINITY);
-      const toBlock = fromBlock + this.#span.take(most) - 1;
-      parts.push(await this.#split({ ...filter, fromBlock, toBlock }, sources));
-      fromBlock = toBlock + 1;
-    }
+    for await (const { logs } of this.#ranges(filter, sources)) parts.push(sources.countLogs(logs));
     return parts.flat();
   }
 
-  /** Reads a range, in smaller ones if the endpoint refuses its size. */
-  async #split(filter: LogRequest, sources: Sources): Promise<ChainLog[]> {
-    const { fromBlock, toBlock } = filter;
-    const blocks = toBlock - fromBlock + 1;
-    try {
-      const { logs, count } = await this.#ask(filter, sources);
-      this.#span.succeeded(blocks, count);
-      return sources.countLogs(logs);
-    } catch (error) {
-      if (mayBeTooLarge(error)) this.#span.tookTooLong(blocks);
-      else this.#span.settle(blocks);
-      if (!isRangeRefusal(error)) throw error;
-      if (error.hint?.size !== undefined) this.#pool.refusedSpan(blocks, error.hint);
-      if (fromBlock === toBlock) return sources.countLogs(await this.#largeBlock(filter, error, sources));
-      // The limit that the endpoint named, else half of what it refused.
-      const half = Math.ceil(blocks / 2);
-      const size = Math.min(half, error.hint?.size ?? half);
-      const parts: ChainLog[][] = [];
-      for (let from = fromBlock; from <= toBlock; from += size) {
-        parts.push(
-          await this.#split({ ...filter, fromBlock: from, toBlock: Math.min(toBlock, from + size - 1) }, sources),
-        );
+  /**
+   * Yields a range's logs in parts that an endpoint answers, in order. A search has a span of its own: it learns from
+   * refusals and timeouts, and goes on. All other reads share a span, and end with a timeout, after which the next one
+   * begins smaller. A refusal halves only the part that it is about: others may have fewer logs, and smaller blocks.
+   */
+  async *#ranges(
+    filter: LogRequest,
+    sources: Sources,
+    search?: { readonly span: SpanController; readonly signal: AbortSignal },
+  ): AsyncGenerator<FirstLogs, void> {
+    const span = search?.span ?? this.#span;
+    /** The end of the range, and those of the refused parts in it that are not read to their ends. */
+    const ends = [filter.toBlock];
+    for (let { fromBlock } = filter; fromBlock <= filter.toBlock; ) {
+      const end = ends.at(-1) as number;
+      // A search asks for what the present endpoint takes. Another one may take less.
+      const limit = search === undefined ? this.#pool.knownLimit : undefined;
+      const blocks = span.take(Math.min(end - fromBlock + 1, limit ?? MAX_SPAN));
+      const toBlock = fromBlock + blocks - 1;
+      const part = { ...filter, fromBlock, toBlock };
+      let logs: ChainLog[];
+      try {
+        const answer = await this.#ask(part, sources, search?.signal);
+        span.succeeded(blocks, answer.count);
+        logs = answer.logs;
+      } catch (error) {
+        const isLate = mayBeTooLarge(error);
+        if (isLate) span.tookTooLong(blocks);
+        else span.settle(blocks);
+        if (isLate && search !== undefined && blocks > 1) continue;
+        if (!isRangeRefusal(error)) throw error;
+        if (error.hint?.size !== undefined) this.#pool.refusedSpan(blocks, error.hint);
+        if (blocks > 1) {
+          const half = Math.min(Math.ceil(blocks / 2), error.hint?.size ?? blocks);
+          ends.push(fromBlock + (search === undefined ? half : span.refused(blocks, error.hint)) - 1);
+          continue;
+        }
+        logs = await this.#largeBlock(part, error, sources);
       }
-      return parts.flat();
+      yield { logs, toBlock };
+      fromBlock = toBlock + 1;
+      if (toBlock === end) ends.pop();
     }
   }
 

@@ -112,3 +112,15 @@ test("does not treat a timeout on a single block as a block that is too large", 
   const failed = settle(reader.logs({ addresses: [ADDRESS], topics: [], fromBlock: 4, toBlock: 5 }));
   expect(await failed.catch((error: unknown) => error)).toMatchObject({ code: "chain_unavailable", retryable: true });
 });
+
+test("reads a long range in one request after an outage in which a single block timed out", async () => {
+  let isDown = true;
+  const { reader, settle, asked } = world(() => (isDown ? TIMEOUT_MS : 1));
+  const read = (fromBlock: number, toBlock: number) =>
+    settle(reader.logs({ addresses: [ADDRESS], topics: [], fromBlock, toBlock }).catch((error: unknown) => error));
+  expect(await read(100_000, 100_000)).toMatchObject({ code: "chain_unavailable" });
+  isDown = false;
+  asked.length = 0;
+  expect(await read(0, 99_999)).toEqual([]);
+  expect(asked).toEqual([["eth#1", 100_000]]);
+});

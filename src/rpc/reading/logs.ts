@@ -359,10 +359,11 @@ export class LogReader {
         span.succeeded(blocks, answer.count);
         logs = answer.logs;
       } catch (error) {
-        const isLate = mayBeTooLarge(error);
+        // A single block that is late says nothing about more of them: the endpoints may be down.
+        const isLate = blocks > 1 && mayBeTooLarge(error);
         if (isLate) span.tookTooLong(blocks);
         else span.settle(blocks);
-        if (isLate && search !== undefined && blocks > 1) continue;
+        if (isLate && search !== undefined) continue;
         if (!isRangeRefusal(error)) throw error;
         if (error.hint?.size !== undefined) this.#pool.refusedSpan(blocks, error.hint);
         if (blocks > 1) {

@@ -10,8 +10,7 @@ import { Database } from "bun:sqlite";
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { SQL } from "bun";
-import { knownChains, parseChain } from "../src/chains/chains.ts";
-import { addChainsOf, blobStoreAt } from "../src/config.ts";
+import { blobStoreAt, knownChainsOf } from "../src/config.ts";
 import { systemClock } from "../src/core/clock.ts";
 import { silentLogger } from "../src/core/logger.ts";
 import { openLog } from "../src/log/open.ts";
@@ -21,15 +20,10 @@ const SQLITE = /^sqlite:(?:\/\/)?/;
 const LEASE_MS = 60_000;
 
 // The development chain is known without its endpoint, too.
-addChainsOf({ RPC_URL_LOCAL: "any", ...process.env });
+const chains = knownChainsOf({ RPC_URL_LOCAL: "any", ...process.env });
 const [chainText, url = process.env["EVENT_LOG_URL"] ?? "sqlite://./data/events.db"] = process.argv.slice(2);
-const chain = chainText === undefined ? undefined : parseChain(chainText);
-if (chain === undefined)
-  fail(
-    `chain: must be one of ${knownChains()
-      .map(({ name }) => name)
-      .join(", ")}`,
-  );
+const chain = chainText === undefined ? undefined : chains.parse(chainText);
+if (chain === undefined) fail(`chain: must be one of ${chains.all.map(({ name }) => name).join(", ")}`);
 if (SQLITE.test(url) && !existsSync(url.replace(SQLITE, ""))) fail("there is no event log at that path");
 
 const { chainId, name } = chain;

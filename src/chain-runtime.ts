@@ -5,7 +5,7 @@
 import { BlockFacts } from "./chain/block-facts.ts";
 import type { ChainWork, IndexingObserver } from "./chain/consumer.ts";
 import { PublishedChain } from "./chain/view.ts";
-import { type Chain, LOCAL_CHAIN, nameLocalChain, placeLocalChain } from "./chains/chains.ts";
+import { type Chain, type Chains, LOCAL_CHAIN } from "./chains/chains.ts";
 import type { PriceList } from "./chains/price-lists.ts";
 import { type ChainTrouble, doctorOf, HEADERS_CHANGED } from "./chains/trouble.ts";
 import { type ChainConfig, type Config, LIMITS } from "./config.ts";
@@ -81,6 +81,7 @@ export interface ChainRuntime extends ShownMetadata, Pick<Locks, "lockedAt">, Pi
 
 /** Parts that all chains of a service share. */
 export interface SharedParts {
+  readonly knownChains: Chains;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly lifecycle: Lifecycle;
@@ -160,7 +161,7 @@ async function genesisOf(
  */
 export async function placedChains(
   chains: readonly ChainConfig[],
-  options: Pick<RuntimeOptions, "clock" | "decoder" | "lifecycle" | "logger" | "proxies">,
+  options: Pick<RuntimeOptions, "clock" | "decoder" | "lifecycle" | "logger" | "proxies" | "knownChains">,
   onAnew: () => void,
 ): Promise<readonly ChainConfig[]> {
   const local = chains.find(({ chain }) => chain.name === LOCAL_CHAIN);
@@ -178,14 +179,14 @@ export async function placedChains(
       return;
     }
   });
-  const chain = genesis && placeLocalChain(genesis);
+  const chain = genesis && options.knownChains.placeLocal(genesis);
   return chain === undefined ? chains : chains.map((one) => (one === local ? { ...one, chain } : one));
 }
 
 /** Opens the chain's endpoints, and the reader over them. */
 function openReader(
   { chain, urls, finalityDepth, depthIsSet }: ChainConfig,
-  { clock, logger, endpointLog, lifecycle, metrics, decoder, priceList, proxies }: RuntimeOptions,
+  { clock, logger, endpointLog, lifecycle, metrics, decoder, priceList, proxies, knownChains }: RuntimeOptions,
   { onHead, shownHead }: ReaderHooks,
 ): RpcChainReader {
   const { chainId } = chain;
@@ -196,7 +197,9 @@ function openReader(
         url,
         label: `${slug}#${index + 1}`,
         chainId,
-        ...(chain.name === LOCAL_CHAIN ? { isAnyChain: true, onChainId: nameLocalChain } : {}),
+        ...(chain.name === LOCAL_CHAIN
+          ? { isAnyChain: true, onChainId: (nodeId: number) => knownChains.nameLocal(nodeId) }
+          : {}),
         timeoutMs: LIMITS.rpcTimeoutMs,
         smallTimeoutMs: LIMITS.rpcSmallTimeoutMs,
         maxBytes: LIMITS.maxRpcAnswer,

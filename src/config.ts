@@ -3,7 +3,7 @@
  * values. No message repeats a value that may be a secret. All bounds of the service are here, each with its
  * arithmetic.
  */
-import { addChains, CHAINS, type Chain, enableChains, knownChains, takenBy } from "./chains/chains.ts";
+import { CHAINS, type Chain, Chains, takenBy } from "./chains/chains.ts";
 import { type ChainEntry, checkChains, MAX_CHAINS_BYTES, MAX_FINALITY_DEPTH } from "./chains/entry.ts";
 import { envSuffix } from "./chains/trouble.ts";
 import { assertRegularFile, faultOfFile, readOperatorFile } from "./core/bounded-files.ts";
@@ -133,6 +133,9 @@ export interface Config {
   readonly blobs: S3Place | undefined;
   /** Connections to a PostgreSQL server, if the operator set them. */
   readonly pgPool: number | undefined;
+  /** Built in and the operator's, enabled or not. */
+  readonly knownChains: Chains;
+  /** The enabled ones. */
   readonly chains: readonly ChainConfig[];
   readonly cursorSecret: string | undefined;
   /** Bytes of collections in memory. */
@@ -446,8 +449,8 @@ function readUrls(
   return urls;
 }
 
-/** Adds the chains of the operator's file, and the development chain. Returns what the start should say. */
-function addOperatorsChains(env: EnvironmentReader): string[] {
+/** The chains with those of the operator's file and the development chain, and what the start should say of them. */
+function readKnownChains(env: EnvironmentReader): { readonly chains: Chains; readonly warnings: readonly string[] } {
   const path = env.text("CHAINS_FILE");
   const hasLocal = env.text("RPC_URL_LOCAL") !== undefined;
   let entries: readonly ChainEntry[] = [];
@@ -460,20 +463,19 @@ function addOperatorsChains(env: EnvironmentReader): string[] {
       env.wrong("CHAINS_FILE", `the file cannot be read: ${messageOf(error)}`);
     }
   }
-  addChains(entries, { hasLocal });
   const replaced = entries.filter(({ name }) => CHAINS.some((chain) => chain.name === name));
-  return replaced.map(({ name }) => `CHAINS_FILE replaces the built-in chain ${name}`);
+  const warnings = replaced.map(({ name }) => `CHAINS_FILE replaces the built-in chain ${name}`);
+  return { chains: new Chains({ added: entries, hasLocal }), warnings };
 }
 
 /** Like the start of the service: for commands that need the names of chains only. */
-export function addChainsOf(environment: Environment): void {
-  addOperatorsChains(new EnvironmentReader(environment));
-}
+export const knownChainsOf = (environment: Environment): Chains =>
+  readKnownChains(new EnvironmentReader(environment)).chains;
 
-function readChains(env: EnvironmentReader, environment: Environment): ChainConfig[] {
+function readChains(env: EnvironmentReader, environment: Environment, all: Chains): ChainConfig[] {
   const only = env.choice("RPC_URLS_ONLY", ["true", "false"], "false") === "true";
   const chains: ChainConfig[] = [];
-  for (const chain of knownChains()) {
+  for (const chain of all.all) {
     const suffix = envSuffix(chain.name);
     const given = readUrls(env, `RPC_URL_${suffix}`);
     const depthKey = `FINALITY_DEPTH_${suffix}`;
@@ -485,14 +487,14 @@ function readChains(env: EnvironmentReader, environment: Environment): ChainConf
     const archives = readArchives(env, chain, suffix);
     if (urls.length > 0) chains.push({ chain, urls, finalityDepth, depthIsSet, isGiven, followEveryMs, archives });
   }
-  const known = new Set(knownChains().map(({ name }) => envSuffix(name)));
+  const known = new Set(all.all.map(({ name }) => envSuffix(name)));
   for (const key of Object.keys(environment)) {
     const suffix = /^(?:RPC_URL|FINALITY_DEPTH|FOLLOW_EVERY|ARCHIVE_URL|ARCHIVE_KEY)_(.+)$/.exec(key)?.[1];
     if (suffix !== undefined && !known.has(suffix)) {
       env.wrong(key, `no such chain; the names are ${[...known].join(", ")}`);
     }
   }
-  enableChains(chains.map(({ chain }) => chain));
+  all.enable(chains.map(({ chain }) => chain));
   if (chains.length === 0) env.wrong("RPC_URLS_ONLY", "no chain is left: give at least one RPC_URL_<CHAIN>");
   return chains;
 }
@@ -530,7 +532,7 @@ export function proxiesOf(environment: Environment): Proxies {
 /** Reads the configuration from an environment. @throws ConfigError with all problems */
 export function readConfig(environment: Environment): Config {
   const env = new EnvironmentReader(environment);
-  const replaced = addOperatorsChains(env);
+  const { chains: known, warnings: replaced } = readKnownChains(env);
   const eventLogUrl = readEventLogUrl(env);
   const proxies = readProxies(env);
   const metadataAllowPrivate = env.choice("METADATA_ALLOW_PRIVATE", ["true", "false"], "false") === "true";
@@ -542,7 +544,8 @@ export function readConfig(environment: Environment): Config {
     eventLogUrl,
     blobs: readBlobStore(env, proxies),
     pgPool: env.text("PG_POOL") === undefined ? undefined : env.integer("PG_POOL", 2, 2, 100),
-    chains: readChains(env, environment),
+    knownChains: known,
+    chains: readChains(env, environment, known),
     cursorSecret: env.matching("CURSOR_SECRET", /^.{16}/s, "have at least 16 characters"),
     cacheBytes: env.integer("CACHE_MB", 1_024, 16, 1_048_576) * 1024 * 1024,
     snapshotDir: readSnapshotDir(env, eventLogUrl),

@@ -1,7 +1,7 @@
 /** Connects the parts' callbacks with the metrics. No other file knows both. */
 import type { IndexingObserver } from "./chain/consumer.ts";
 import type { LeaseObserver } from "./chain/lease.ts";
-import { type Chain, chainById } from "./chains/chains.ts";
+import type { Chain, Chains } from "./chains/chains.ts";
 import { type PriceList, unitsOf } from "./chains/price-lists.ts";
 import type { Clock } from "./core/clock.ts";
 import type { Logger } from "./core/logger.ts";
@@ -122,16 +122,15 @@ export const blobObserver =
     metrics.blobRequests.inc({ outcome });
 
 /** Counts the outcomes of the metadata workers. */
-export function metadataObserver(metrics: Metrics): MetadataObserver {
-  const nameOf = (chainId: number) => chainById(chainId)?.name ?? String(chainId);
+export function metadataObserver(metrics: Metrics, chains: Chains): MetadataObserver {
   return {
-    outcome: (chainId, outcome) => metrics.metadataOutcomes.inc({ chain: nameOf(chainId), outcome }),
-    media: (chainId, status) => metrics.mediaOutcomes.inc({ chain: nameOf(chainId), status }),
+    outcome: (chainId, outcome) => metrics.metadataOutcomes.inc({ chain: chains.nameOf(chainId), outcome }),
+    media: (chainId, status) => metrics.mediaOutcomes.inc({ chain: chains.nameOf(chainId), status }),
   };
 }
 
 /** Shows the leases of this process, and counts those that it lost or handed over. All series exist from the start. */
-export function leaseObserver(metrics: Metrics, chains: readonly Chain[]): LeaseObserver {
+export function leaseObserver(metrics: Metrics, chains: readonly Chain[], known: Chains): LeaseObserver {
   for (const { name: chain } of chains) {
     for (const kind of ["follow", "metadata", "index"]) {
       for (const metric of [metrics.leasesHeld, metrics.leasesLost, metrics.leasesHandedOver]) {
@@ -143,7 +142,7 @@ export function leaseObserver(metrics: Metrics, chains: readonly Chain[]): Lease
   const labelsOf = (name: string) => {
     const [kind = "", ...rest] = name.split("/");
     const chainId = Number(kind === "index" ? rest[1] : rest[0]);
-    return { chain: chainById(chainId)?.name ?? String(chainId), kind };
+    return { chain: known.nameOf(chainId), kind };
   };
   return {
     held: (name, isHeld) => metrics.leasesHeld.inc(labelsOf(name), isHeld ? 1 : -1),

@@ -51,6 +51,7 @@ async function loaded<T extends ListFiles | TokenLists>(lists: T): Promise<T> {
 async function readLists({ config, logger, clock, minPollMs }: FileOptions): Promise<ListFiles> {
   return loaded(
     new ListFiles({
+      chains: config.knownChains,
       spam: { key: "SPAM_LIST", path: config.spamList },
       verified: { key: "VERIFIED_LIST", path: config.verifiedList },
       names: { key: "NAME_LIST", path: config.nameList },

@@ -19,7 +19,7 @@ import {
   type RuntimeOptions,
   type SharedParts,
 } from "./chain-runtime.ts";
-import { type Chain, contractChains, explorersOf } from "./chains/chains.ts";
+import { type Chain, CONTRACT_CHAINS, explorersOf } from "./chains/chains.ts";
 import { isReference } from "./chains/tokens.ts";
 import { type ChainConfig, type Config, keyLimits, LIMITS } from "./config.ts";
 import { type Clock, systemClock, withTimeout } from "./core/clock.ts";
@@ -356,7 +356,7 @@ async function openParts(
     publicUrl,
     cacheBytes: cacheBytes * LIMITS.metadataCachePart,
     maxStoredBytes: config.metadataBytes,
-    observer: metadataObserver(metrics),
+    observer: metadataObserver(metrics, config.knownChains),
     ...(options.metadataSampleMs === undefined ? {} : { sampleMs: options.metadataSampleMs }),
   });
   lifecycle.onStop("metadata", () => metadata.close());
@@ -365,8 +365,9 @@ async function openParts(
   lifecycle.onStop("decoder", () => decoder.close());
   const runThread = new RunThread(clock);
   lifecycle.onStop("proofs", () => runThread.close());
-  const { proxies } = config;
-  return { ...files, clock, logger, lifecycle, metrics, log, projections, metadata, decoder, runThread, proxies };
+  const { proxies, knownChains } = config;
+  const parts = { clock, logger, lifecycle, metrics, log, projections, metadata, decoder, runThread };
+  return { ...files, ...parts, proxies, knownChains };
 }
 
 /** Snapshots are a cache, so a service without them runs, but replays large collections after each start. */
@@ -450,7 +451,7 @@ function openRuntimeOptions(
   channelOf: () => Channel,
 ): RuntimeOptions {
   const { log, clock, logger, lifecycle, metrics, instance, runtimes } = parts;
-  const observer = leaseObserver(metrics, chains);
+  const observer = leaseObserver(metrics, chains, parts.knownChains);
   const endpointLog = new EndpointLog(clock, logger);
   lifecycle.onStop("endpoint log", () => endpointLog.flush());
   return {
@@ -483,6 +484,7 @@ async function openBills(
 
 function openChannel(
   {
+    knownChains,
     log,
     projections,
     clock,
@@ -494,6 +496,7 @@ function openChannel(
   demand: Demand,
 ) {
   const channel = new Channel({
+    chains: knownChains,
     log,
     projections,
     clock,
@@ -516,6 +519,7 @@ function openChannel(
 
 /** What the routes take from the configuration. */
 const settingsOf = (config: Config, enabled: readonly ChainConfig[]) => ({
+  chains: config.knownChains,
   keyLimits: keyLimits(config),
   maxPageSize: config.maxPageSize,
   wireTypes: config.wireTypes,
@@ -611,19 +615,19 @@ function endpointUsage(runtimes: Runtimes): ReadonlyMap<string, CallCounts> {
 
 /** Assembles what the routes of operators show. @param partBytes memory for indexes of traits, and as much for those of wallets */
 function openOperators(parts: Assembly, freshness: Freshness, partBytes: number) {
-  const { clock, log, projections, metadata, lifecycle, runtimes, metrics } = parts;
+  const { knownChains, clock, log, projections, metadata, lifecycle, runtimes, metrics } = parts;
   const nftsInMemory = (stream: StreamName) => {
     const collection = projections.peek(stream);
     return collection && countEntries(collection.ledger, Number.MAX_SAFE_INTEGER, false);
   };
   const catalogue = new Catalogue({
-    ...{ log, nftsInMemory },
+    ...{ chains: knownChains, log, nftsInMemory },
     headersChangedAt: (chainId) => runtimes.get(chainId)?.headerForm().changedAt,
   });
   lifecycle.onStop("catalogue", () => catalogue.close());
   const chains = [...runtimes.values()].map(({ chain, isGiven, view, indexing, ...runtime }) => {
     const { isHalted, endpoints, archives, historyFrom, headerForm } = runtime;
-    const mayRest = !isGiven && !contractChains().includes(chain);
+    const mayRest = !isGiven && !CONTRACT_CHAINS.includes(chain);
     return {
       chain,
       isAsleep: () => mayRest && view.head() === undefined && endpoints().every(({ state }) => state === "unused"),

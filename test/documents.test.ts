@@ -2,6 +2,7 @@
  * The lists in the documents say what the program derives: chains, parameters, routes, packages. A list that nothing derives is
  * compared here.
  */
+
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,6 +10,7 @@ import packageFacts from "../package.json" with { type: "json" };
 import { operationsOf } from "../src/api/app.ts";
 import { CHAINS } from "../src/chains/chains.ts";
 import { SERVER_MESSAGES } from "../src/push/message-models.ts";
+import { KNOWN } from "./support/known-chains.ts";
 
 const ROOT = join(import.meta.dir, "..");
 const read = (path: string): string => readFileSync(join(ROOT, path), "utf8");
@@ -117,7 +119,13 @@ describe("the documents", () => {
   test("for language models name each message of the socket", async () => {
     const { languageModelPage } = await import("../src/api/llms-page.ts");
     const page = languageModelPage({
-      ...{ url: () => "http://service.example", wireTypes: "seed", operations, nftChain: () => undefined },
+      ...{
+        url: () => "http://service.example",
+        wireTypes: "seed",
+        operations,
+        nftChain: () => undefined,
+        chains: KNOWN,
+      },
       keyLimits: { requestsPerMinute: 1, collectionsPerHour: 2, subscriptions: 3 },
     });
     const types = Object.values(SERVER_MESSAGES).map(({ properties }) => properties.type.const);

@@ -314,7 +314,8 @@ const handlerOf =
   async ({ request, params }: Routed): Promise<Response> => {
     const search = searchOf(request.url);
     const progress = inProgress.get(request);
-    const incoming = { request, search, params, requester: progress?.key, question: progress?.question };
+    const { chains } = deps;
+    const incoming = { request, search, params, chains, requester: progress?.key, question: progress?.question };
     if (operation.scope === undefined) return await responseOf(await operation.handle(incoming, deps), jsonHeaders);
     invariant(progress?.key !== undefined, "a request reached a route without a checked key");
     if (operation.isUpgrade !== true) progress.unknown = unknownParameters(search, operation.query);

@@ -2,7 +2,8 @@
  * The page at `/llms.txt`, in the form of llmstxt.org, that a language model reads to write a client. In: the operations, the
  * chains and limits of this server. Out: text with its public URL.
  */
-import { knownChains } from "../chains/chains.ts";
+
+import type { Chains } from "../chains/chains.ts";
 import { ERROR_CODES } from "../core/errors.ts";
 import { NFT_ADDRESS, TOKEN_ADDRESS } from "../core/examples.ts";
 import type { WireTypes } from "../core/schema-parts.ts";
@@ -12,6 +13,7 @@ import { LISTING_WORDS } from "../status-words.ts";
 import { ONE_COLLECTION } from "./routes/collection-path.ts";
 import type { ChainDeps } from "./wire/answered-block.ts";
 import type { Operation } from "./wire/operation.ts";
+import { schemaOf } from "./wire/parameters.ts";
 import { isApiPath, isOperatorPath } from "./wire/paths.ts";
 
 export interface DocumentOptions extends ChainDeps {
@@ -25,9 +27,12 @@ export interface DocumentOptions extends ChainDeps {
 
 /** The limits of this server in words: chains, page sizes, requests. */
 function limitsText({ operations, keyLimits, ...deps }: DocumentOptions): string {
-  const chains = knownChains().filter((chain) => deps.nftChain(chain) !== undefined);
+  const chains = deps.chains.all.filter((chain) => deps.nftChain(chain) !== undefined);
   const { requestsPerMinute, collectionsPerHour, subscriptions } = keyLimits;
-  const most = (id: string) => operations.find((one) => one.id === id)?.query["limit"]?.schema["maximum"];
+  const most = (id: string) => {
+    const limit = operations.find((one) => one.id === id)?.query["limit"];
+    return limit && schemaOf(limit, deps.chains)["maximum"];
+  };
   return `- Chains that are enabled here, for \`chain\`: ${chains.map(({ name }) => `\`${name}\``).join(", ")}
 - Requests: ${requestsPerMinute} per minute and key, unless the operator gave the key another limit
 - New collections: ${collectionsPerHour} per hour and key of scope read
@@ -37,9 +42,9 @@ function limitsText({ operations, keyLimits, ...deps }: DocumentOptions): string
 }
 
 /** One line for each query parameter of an operation, with its values. */
-function parameterLines({ query }: Operation<never>): string {
+function parameterLines({ query }: Operation<never>, chains: Chains): string {
   const lines = Object.entries(query).map(([name, { description, schema }]) => {
-    const { enum: words, default: absent } = schema as {
+    const { enum: words, default: absent } = schemaOf({ schema }, chains) as {
       readonly enum?: readonly unknown[];
       readonly default?: unknown;
     };
@@ -95,7 +100,7 @@ export function languageModelPage(options: DocumentOptions): string {
   const { url, operations, wireTypes } = options;
   const base = url();
   const found = (id: string) => operations.find((one) => one.id === id) as Operation<never>;
-  const explained = (id: string) => parameterLines(found(id));
+  const explained = (id: string) => parameterLines(found(id), options.chains);
   const [listing, price, batch] = [found(LISTING), found(PRICE), found("getMultipleTokenPrices")];
   const others = operations.filter(
     ({ path, id }) => isOperatorPath(path) || (isApiPath(path) && !EXPLAINED.includes(id)),

@@ -1,5 +1,7 @@
 /** The route of the OpenAPI document, which @elysiajs/swagger generates. */
+
 import { Elysia } from "elysia";
+import type { Chains } from "../chains/chains.ts";
 import type { WireTypes } from "../core/schema-parts.ts";
 import { detailOf, HEADERS, HIDDEN, INFO, SECURITY, SECURITY_SCHEMES, schemasOf } from "./openapi.ts";
 import type { Operation } from "./wire/operation.ts";
@@ -19,6 +21,7 @@ const TAGS = [
 interface DocumentParts {
   readonly operations: readonly Operation<never>[];
   readonly wireTypes: WireTypes;
+  readonly chains: Chains;
   /** The configured public URL. */
   readonly publicUrl: string | undefined;
 }
@@ -33,11 +36,11 @@ export function openApiDocument(parts: DocumentParts) {
 }
 
 /** The operations with their details, without handlers: the plugin describes the routes of the application that has it. */
-async function describe({ operations, wireTypes, publicUrl }: DocumentParts): Promise<Elysia> {
+async function describe({ operations, wireTypes, publicUrl, chains }: DocumentParts): Promise<Elysia> {
   const { swagger } = await import("@elysiajs/swagger");
   const app = new Elysia();
   for (const operation of operations) {
-    app.route(operation.method, operation.path, () => undefined, { detail: detailOf(operation, wireTypes) });
+    app.route(operation.method, operation.path, () => undefined, { detail: detailOf(operation, wireTypes, chains) });
   }
   return app.use(
     swagger({

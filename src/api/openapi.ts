@@ -1,11 +1,14 @@
 /** The OpenAPI document's parts that follow from the operations: their details, and the schemas that they name. */
+
 import type { TSchema } from "@sinclair/typebox";
+import type { Chains } from "../chains/chains.ts";
 import { EXAMPLE_BLOCK, EXAMPLE_HASH, EXAMPLE_TIME } from "../core/examples.ts";
 import { exampleOf, formsOf, nameOfSchema, type WireTypes } from "../core/schema-parts.ts";
 import { NO_STORE } from "./wire/answers.ts";
 import { ERROR_EXAMPLES, ErrorBody } from "./wire/errors.ts";
 import type { Operation } from "./wire/operation.ts";
 import type { Parameters } from "./wire/parameters.ts";
+import { schemaOf } from "./wire/parameters.ts";
 
 export const INFO = {
   title: "EVM data service",
@@ -166,19 +169,19 @@ export function schemasOf(operations: readonly Operation<never>[], wire: WireTyp
   return Object.fromEntries(components);
 }
 
-const parametersIn = (place: "path" | "query", parameters: Parameters) =>
-  Object.entries(parameters).map(([name, { schema, description, example, deprecated, isRequired = false }]) => ({
+const parametersIn = (place: "path" | "query", parameters: Parameters, chains: Chains) =>
+  Object.entries(parameters).map(([name, { description, example, deprecated, isRequired = false, ...parameter }]) => ({
     name,
     in: place,
     required: place === "path" || isRequired,
-    schema,
+    schema: schemaOf(parameter, chains),
     description,
     example,
     ...(deprecated === undefined ? {} : { deprecated: true }),
   }));
 
 /** Describes an operation for the document. */
-export function detailOf(operation: Operation<never>, wire: WireTypes): object {
+export function detailOf(operation: Operation<never>, wire: WireTypes, chains: Chains): object {
   const { id, summary, description, tag, scope, parts, query, body, answer, hasBlock, isCached, isUpgrade } = operation;
   const content = (schema: TSchema, example: unknown = exampleOf(schema, wire)) => ({
     "application/json": { schema: mentioned(schema, wire), example },
@@ -199,7 +202,7 @@ export function detailOf(operation: Operation<never>, wire: WireTypes): object {
     }),
     content: content(ErrorBody, errorOf(operation, status)),
   });
-  const parameters = [...parametersIn("path", parts), ...parametersIn("query", query)];
+  const parameters = [...parametersIn("path", parts, chains), ...parametersIn("query", query, chains)];
   const success = "schema" in answer ? content(answer.schema) : answer.content;
   return {
     operationId: id,

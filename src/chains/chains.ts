@@ -1,5 +1,5 @@
 /**
- * The chains that this process knows: identity, coins, stablecoins, timing and default endpoints. Built in are the twelve
+ * The chains that a process knows: identity, coins, stablecoins, timing and default endpoints. Built in are the twelve
  * of the contract and those of today, from `chains.json`; the operator may add to them. Every address is lower case. The
  * sources are packages and public repositories; no fact was read from a live node.
  */
@@ -47,9 +47,6 @@ const chainOf = (entry: ChainEntry): Chain =>
     endpoints: entry.endpoints ?? [],
   }) as unknown as Chain;
 
-/** The number of chains in the contract's own list, which come first. */
-const CONTRACT_CHAINS = 12;
-
 /** In the order of the contract's table, then those of today; the first is the default. */
 export const CHAINS: readonly Chain[] = (builtIn as unknown as readonly ChainEntry[]).map(chainOf);
 
@@ -57,11 +54,6 @@ export const DEFAULT_CHAIN: Chain = CHAINS[0]!;
 
 /** Multicall3, at the same address on almost every chain. */
 export const MULTICALL3 = DEFAULT_CHAIN.multicall3!;
-
-/** The chains of this process. A module of its own would have to be handed to every parser of a chain's name. */
-let known: readonly Chain[] = CHAINS;
-let bySelector = new Map<string, Chain>();
-let byId = new Map<number, Chain>();
 
 /** Addresses of the chains' block explorers without a slash at the end, by name, alias and code. */
 export const explorersOf = (chains: readonly Chain[]): Readonly<Record<string, string>> =>
@@ -71,30 +63,8 @@ export const explorersOf = (chains: readonly Chain[]): Readonly<Record<string, s
     ),
   );
 
-/** Every chain that this process knows, whether it is enabled or not. */
-export const knownChains = (): readonly Chain[] => known;
-
-/** Names of the enabled chains; undefined until the configuration is read. */
-let enabled: ReadonlySet<string> | undefined;
-
-/** Says which chains are enabled, so that messages name no others beside the contract's. */
-export function enableChains(chains: readonly Chain[]): void {
-  enabled = new Set(chains.map(({ name }) => name));
-}
-
-/** Says that a chain is not enabled, and which ones are. */
-export function notEnabledText({ name }: Chain): string {
-  const others = known.filter((chain) => enabled?.has(chain.name)).map((chain) => chain.name);
-  const which = others.length === 0 ? "" : `; enabled: ${others.join(", ")}`;
-  return `chain ${name} is not enabled on this server${which}`;
-}
-
-/** The chains that messages and documents name: the contract's first, then the others that are enabled. */
-export const namedChains = (): readonly Chain[] =>
-  known.filter((chain, at) => at < CONTRACT_CHAINS || enabled?.has(chain.name) !== false);
-
-/** Those of `knownChains` that the contract lists. */
-export const contractChains = (): readonly Chain[] => CHAINS.slice(0, CONTRACT_CHAINS);
+/** The chains that the contract lists. */
+export const CONTRACT_CHAINS: readonly Chain[] = CHAINS.slice(0, 12);
 
 /**
  * A development chain of any id. Its own id keeps its streams apart from those of every real chain, whatever the node
@@ -114,34 +84,93 @@ const LOCAL: ChainEntry = {
 /** Ids of development chains, above every real chain's: 48 bits of the genesis block's hash follow. */
 const LOCAL_IDS = 2 ** 52;
 
-/**
- * Gives the development chain an id of its genesis block, so that one that began anew has streams of its own. Returns the
- * chain; undefined if there is none.
- */
-export function placeLocalChain(genesis: Hash): Chain | undefined {
-  const local = bySelector.get(LOCAL_CHAIN);
-  if (local === undefined) return undefined;
-  const chainId = LOCAL_IDS + Number.parseInt(genesis.slice(2, 14), 16);
-  const placed: Chain = { ...local, chainId, code: `0x${chainId.toString(16)}` };
-  install(known.map((chain) => (chain.name === LOCAL_CHAIN ? placed : chain)));
-  return placed;
+interface ChainsOptions {
+  /** The operator's. One with the name of a built-in chain takes its place. */
+  readonly added?: readonly ChainEntry[];
+  /** True with a development chain. */
+  readonly hasLocal?: boolean;
 }
 
-/** Has the node's own id name the development chain. */
-export function nameLocalChain(nodeId: number): void {
-  const local = bySelector.get(LOCAL_CHAIN);
-  const ids = idsOf(nodeId);
-  if (local !== undefined && !ids.some((id) => bySelector.has(id))) for (const id of ids) bySelector.set(id, local);
-}
+/** The chains that a process knows, and which of them are enabled. */
+export class Chains {
+  #all: readonly Chain[] = [];
+  #byId = new Map<number, Chain>();
+  #bySelector = new Map<string, Chain>();
+  /** Names of the enabled chains; undefined until the configuration is read. */
+  #enabled: ReadonlySet<string> | undefined;
 
-/**
- * Adds the operator's chains, once and before any part of the service starts. One with the name of a built-in chain takes
- * its place.
- */
-export function addChains(entries: readonly ChainEntry[], { hasLocal }: { readonly hasLocal: boolean }): void {
-  const own = [...(hasLocal && !entries.some(({ name }) => name === LOCAL_CHAIN) ? [LOCAL] : []), ...entries];
-  const added = new Map(own.map((entry) => [entry.name, chainOf(asLocal(entry))]));
-  install([...CHAINS.map((chain) => added.get(chain.name) ?? chain), ...[...added.values()].filter(isNew)]);
+  constructor({ added = [], hasLocal = false }: ChainsOptions = {}) {
+    const own = [...(hasLocal && !added.some(({ name }) => name === LOCAL_CHAIN) ? [LOCAL] : []), ...added];
+    const byName = new Map(own.map((entry) => [entry.name, chainOf(asLocal(entry))]));
+    this.#install([...CHAINS.map((chain) => byName.get(chain.name) ?? chain), ...[...byName.values()].filter(isNew)]);
+  }
+
+  #install(chains: readonly Chain[]): void {
+    this.#all = chains;
+    this.#byId = new Map(chains.map((chain) => [chain.chainId, chain]));
+    this.#bySelector = new Map(chains.flatMap((chain) => selectorsOf(chain).map((text) => [text, chain] as const)));
+  }
+
+  /** Every chain, whether it is enabled or not. */
+  get all(): readonly Chain[] {
+    return this.#all;
+  }
+
+  /** The chains that messages and documents name: the contract's first, then the others that are enabled. */
+  get named(): readonly Chain[] {
+    return this.#all.filter((chain, at) => at < CONTRACT_CHAINS.length || this.#enabled?.has(chain.name) !== false);
+  }
+
+  /**
+   * The chain with this name (`eth`, `bsc testnet`), alias (`op`) or id (`0x1`, `0xA86A`, `1`, `eip155:1`), in any case; else
+   * undefined.
+   */
+  parse(text: string): Chain | undefined {
+    return this.#bySelector.get(text.toLowerCase());
+  }
+
+  /** The chain with this id; undefined if it is not known. */
+  byId(chainId: number): Chain | undefined {
+    return this.#byId.get(chainId);
+  }
+
+  /** The name of the chain with this id; the id if it is not known. */
+  nameOf(chainId: number): string {
+    return this.#byId.get(chainId)?.name ?? String(chainId);
+  }
+
+  /** Says which chains are enabled, so that messages name no others beside the contract's. */
+  enable(chains: readonly Chain[]): void {
+    this.#enabled = new Set(chains.map(({ name }) => name));
+  }
+
+  /** Says that a chain is not enabled, and which ones are. */
+  notEnabledText({ name }: Chain): string {
+    const others = this.#all.filter((chain) => this.#enabled?.has(chain.name)).map((chain) => chain.name);
+    const which = others.length === 0 ? "" : `; enabled: ${others.join(", ")}`;
+    return `chain ${name} is not enabled on this server${which}`;
+  }
+
+  /**
+   * Gives the development chain an id of its genesis block, so that one that began anew has streams of its own. Returns the
+   * chain; undefined if there is none.
+   */
+  placeLocal(genesis: Hash): Chain | undefined {
+    const local = this.#bySelector.get(LOCAL_CHAIN);
+    if (local === undefined) return undefined;
+    const chainId = LOCAL_IDS + Number.parseInt(genesis.slice(2, 14), 16);
+    const placed: Chain = { ...local, chainId, code: `0x${chainId.toString(16)}` };
+    this.#install(this.#all.map((chain) => (chain.name === LOCAL_CHAIN ? placed : chain)));
+    return placed;
+  }
+
+  /** Has the node's own id name the development chain. */
+  nameLocal(nodeId: number): void {
+    const local = this.#bySelector.get(LOCAL_CHAIN);
+    const ids = idsOf(nodeId);
+    if (local !== undefined && !ids.some((id) => this.#bySelector.has(id)))
+      for (const id of ids) this.#bySelector.set(id, local);
+  }
 }
 
 /** An operator's facts of the development chain keep its own id. */
@@ -161,12 +190,6 @@ export function takenBy({ name, aliases = [], chainId }: ChainEntry): string | u
 
 const isNew = ({ name }: Chain): boolean => CHAINS.every((chain) => chain.name !== name);
 
-function install(chains: readonly Chain[]): void {
-  known = chains;
-  byId = new Map(chains.map((chain) => [chain.chainId, chain]));
-  bySelector = new Map(chains.flatMap((chain) => selectorsOf(chain).map((text) => [text, chain] as const)));
-}
-
 /** Every text that names a chain, lower case: name, aliases, and its id in hex, in decimal and by CAIP-2. */
 const selectorsOf = (chain: Pick<ChainEntry, "name" | "aliases" | "chainId">): readonly string[] => [
   ...[chain.name, ...(chain.aliases ?? [])],
@@ -175,21 +198,6 @@ const selectorsOf = (chain: Pick<ChainEntry, "name" | "aliases" | "chainId">): r
 
 /** The id of a chain as texts: `0x1`, `1`, `eip155:1` (chainagnostic.org/CAIPs/caip-2). */
 const idsOf = (chainId: number): readonly string[] => [`0x${chainId.toString(16)}`, `${chainId}`, `eip155:${chainId}`];
-
-install(CHAINS);
-
-/**
- * The chain with this name (`eth`, `bsc testnet`), alias (`op`) or id (`0x1`, `0xA86A`, `1`, `eip155:1`), in any case; else
- * undefined.
- */
-export function parseChain(text: string): Chain | undefined {
-  return bySelector.get(text.toLowerCase());
-}
-
-/** The chain with this id; undefined if it is not known. */
-export function chainById(chainId: number): Chain | undefined {
-  return byId.get(chainId);
-}
 
 /** The stablecoins that still stand for one dollar at a time, in Unix seconds. */
 export function dollarsAt(chain: Chain, timestamp: number): readonly Stablecoin[] {

@@ -5,7 +5,7 @@
  * verified by CREATE2.
  */
 import { type Address, type Hash, parseAddress } from "../core/hex.ts";
-import { CHAINS, type Chain, knownChains } from "./chains.ts";
+import { CHAINS, type Chain } from "./chains.ts";
 import type { PoolStyle } from "./styles.ts";
 
 export type { PoolStyle } from "./styles.ts";
@@ -74,10 +74,10 @@ function exchangeOf(name: string, rank: number): Exchange {
   return { standin: squeezed, realName: squeezed, displayName: name, rank };
 }
 
-/** All exchanges, the contract's first, then those of the chains' data in its order. */
-function allExchanges(): ReadonlyMap<string, Exchange> {
+/** The contract's exchanges, then those of some chains' data in its order. */
+function exchangesIn(chains: readonly Chain[]): ReadonlyMap<string, Exchange> {
   const all = new Map(EXCHANGES.map((exchange) => [exchange.displayName, exchange]));
-  for (const { exchanges } of knownChains()) {
+  for (const { exchanges } of chains) {
     for (const { name } of exchanges) {
       if (!all.has(name)) all.set(name, exchangeOf(name, all.size));
     }
@@ -85,18 +85,20 @@ function allExchanges(): ReadonlyMap<string, Exchange> {
   return all;
 }
 
+const BUILT_IN = exchangesIn(CHAINS);
+
 interface Registry {
   readonly byName: ReadonlyMap<string, Exchange>;
   readonly byAlias: ReadonlyMap<string, Exchange>;
 }
 
-/** What was made of the chains that were known then. */
-let made: { readonly of: readonly Chain[]; readonly registry: Registry } | undefined;
+/** By the list of chains that each was made of. */
+const REGISTRIES = new WeakMap<readonly Chain[], Registry>();
 
-function registry(): Registry {
-  const chains = knownChains();
-  if (made?.of === chains) return made.registry;
-  const byName = allExchanges();
+function registryOf(chains: readonly Chain[]): Registry {
+  const kept = REGISTRIES.get(chains);
+  if (kept !== undefined) return kept;
+  const byName = exchangesIn(chains);
   const byAlias = new Map(
     [...byName.values()].flatMap((exchange): [string, Exchange][] => [
       [squeeze(exchange.standin), exchange],
@@ -107,8 +109,9 @@ function registry(): Registry {
   );
   // Documents of 2022 wrote the name without the version.
   byAlias.set("sushiswap", EXCHANGES.find((exchange) => exchange.realName === "sushiswapv2")!);
-  made = { of: chains, registry: { byName, byAlias } };
-  return made.registry;
+  const registry = { byName, byAlias };
+  REGISTRIES.set(chains, registry);
+  return registry;
 }
 
 /** By chain, in the order of exchanges. */
@@ -117,11 +120,11 @@ const DEPLOYED = new WeakMap<Chain, readonly Deployment[]>();
 function deploymentsOn(chain: Chain): readonly Deployment[] {
   const kept = DEPLOYED.get(chain);
   if (kept !== undefined) return kept;
-  const { byName } = registry();
+  // An exchange that only the operator's entry has comes after the built-in ones, in the order of the entry.
   const own = chain.exchanges.map(
-    ({ name, codeHash, fees = [], style, factory, deployer, spacings }): Deployment => ({
+    ({ name, codeHash, fees = [], style, factory, deployer, spacings }, at): Deployment => ({
       ...{
-        exchange: byName.get(name) ?? exchangeOf(name, byName.size),
+        exchange: BUILT_IN.get(name) ?? exchangeOf(name, BUILT_IN.size + at),
         chain: chain.name,
         style,
         factory: factory as Address,
@@ -145,16 +148,18 @@ export const DEPLOYMENTS: readonly Deployment[] = CHAINS.flatMap(deploymentsOn).
 /**
  * Resolves a value of `exchange`: a stand-in, a real or display name (any case; `-`, `_` and spaces ignored), or a
  * factory's address (EIP-55 checked if in mixed case). Undefined if it is none of these.
+ * @param chains all that the process knows
  */
-export function parseExchange(text: string): ExchangeChoice | undefined {
+export function parseExchange(text: string, chains: readonly Chain[]): ExchangeChoice | undefined {
   const factory = parseAddress(text);
   if (factory !== undefined) return { kind: "factory", factory };
-  const exchange = registry().byAlias.get(squeeze(text));
+  const exchange = registryOf(chains).byAlias.get(squeeze(text));
   return exchange === undefined ? undefined : { kind: "listed", exchange };
 }
 
-/** The real names, for error messages. */
-export const knownExchanges = (): readonly string[] => [...registry().byName.values()].map(({ realName }) => realName);
+/** The real names of the exchanges of some chains, for error messages. */
+export const knownExchanges = (chains: readonly Chain[]): readonly string[] =>
+  [...registryOf(chains).byName.values()].map(({ realName }) => realName);
 
 /** An exchange's deployment on a chain; undefined if there is none. */
 export function deploymentOf(exchange: Exchange, chain: Chain): Deployment | undefined {

@@ -3,7 +3,7 @@
  * publishers; none was read from a live node.
  */
 import type { Address } from "../core/hex.ts";
-import { type Chain, knownChains } from "./chains.ts";
+import type { Chain } from "./chains.ts";
 
 /** A getter that is called with a token. */
 interface Getter {
@@ -28,15 +28,9 @@ export interface Launchpad {
 export const launchpadsOf = (chain: Chain): readonly Launchpad[] =>
   (chain.launchpads ?? []) as unknown as readonly Launchpad[];
 
-/** What was made of the chains that were known then. */
-let made: { readonly of: readonly Chain[]; readonly hooks: ReadonlySet<Address> } | undefined;
+/** The hooks of a chain's launchpads. */
+const HOOKS = new WeakMap<Chain, ReadonlySet<Address>>();
 
-/** True for the hooks of a known launchpad. */
-export function isLaunchHook(hooks: Address): boolean {
-  const chains = knownChains();
-  if (made?.of !== chains) {
-    const all = chains.flatMap((chain) => launchpadsOf(chain).flatMap((launchpad) => launchpad.hooks));
-    made = { of: chains, hooks: new Set(all) };
-  }
-  return made.hooks.has(hooks);
-}
+/** True for the hooks of a launchpad of the chain. */
+export const isLaunchHook = (chain: Chain, hooks: Address): boolean =>
+  HOOKS.getOrInsertComputed(chain, () => new Set(launchpadsOf(chain).flatMap((one) => one.hooks))).has(hooks);

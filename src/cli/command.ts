@@ -1,6 +1,6 @@
 /** What a command is, and what it gets to work with. */
 import type { ParseArgsConfig } from "node:util";
-import { type Chain, knownChains, parseChain } from "../chains/chains.ts";
+import type { Chain, Chains } from "../chains/chains.ts";
 import type { Config } from "../config.ts";
 import { nearestWord, printable } from "../core/format.ts";
 import { parseAddress } from "../core/hex.ts";
@@ -28,6 +28,8 @@ export interface CommandRun {
   readonly values: Values;
   /** Writes a line to standard output. */
   readonly print: (line: string) => void;
+  /** The chains that the environment knows. */
+  readonly chains: Chains;
   /** Writes to a terminal what later lines replace. Does nothing without one. */
   readonly redraw: (lines: readonly string[]) => void;
   /** Writes a line to standard error. */
@@ -74,13 +76,13 @@ const MAX_SHOWN = 80;
 export const shown = (word: string): string => printable(word.slice(0, MAX_SHOWN));
 
 /** The chain of a name or code. @throws CommandError with the nearest name */
-export function knownChain(name: string): Chain {
-  const chain = parseChain(name);
+export function knownChain(name: string, chains: Chains): Chain {
+  const chain = chains.parse(name);
   if (chain !== undefined) return chain;
   throw unknownWord(
     "chain",
     name,
-    knownChains().map((one) => one.name),
+    chains.all.map((one) => one.name),
   );
 }
 
@@ -89,8 +91,8 @@ export const CHAIN = { chain: { type: "string" } } as const;
 export const CHAIN_HELP = { "--chain <name>": "eth by default" };
 
 /** The contract that the words name, on the chain of the option. @throws CommandError */
-export function contractOf({ words, values }: CommandRun, command: string): NamedContract {
-  const chain = knownChain(String(values["chain"] ?? "eth"));
+export function contractOf({ words, values, chains }: CommandRun, command: string): NamedContract {
+  const chain = knownChain(String(values["chain"] ?? "eth"), chains);
   const address = parseAddress(words[0] ?? "");
   if (address === undefined) throw new CommandError(`${command} needs the address of a contract`, USAGE);
   return { chain: chain.name, address };

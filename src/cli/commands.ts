@@ -5,7 +5,7 @@
  */
 
 import { parseArgs } from "node:util";
-import { addChainsOf, blobStoreAt, ConfigError, proxiesOf, readConfig } from "../config.ts";
+import { blobStoreAt, ConfigError, knownChainsOf, proxiesOf, readConfig } from "../config.ts";
 import { systemClock } from "../core/clock.ts";
 import { AppError, messageOf } from "../core/errors.ts";
 import { PROGRAM } from "../core/program.ts";
@@ -122,7 +122,7 @@ async function perform(command: Command, rest: readonly string[], given: RunOpti
     return 0;
   }
   assertFew(command, words);
-  addChainsOf(environment);
+  const chains = knownChainsOf(environment);
   const config = () => readConfig(environment);
   const interruption = new Interruption(given.onSignal);
   const { signal } = interruption;
@@ -136,7 +136,7 @@ async function perform(command: Command, rest: readonly string[], given: RunOpti
   const open: CommandRun["open"] = async (options) => service() ?? openReader({ config, say }, options);
   const beforeExit: CommandRun["beforeExit"] = (close) => interruption.add(close);
   const ways = { service, open, config, blobStoreAt: (url: string) => blobStoreAt(environment, url) };
-  const run = { words, values, print, say, redraw: redrawer(), signal, beforeExit, ...ways };
+  const run = { words, values, chains, print, say, redraw: redrawer(), signal, beforeExit, ...ways };
   try {
     return await Promise.race([command.run(run), interruption.ended]);
   } catch (error) {

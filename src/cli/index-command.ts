@@ -2,6 +2,7 @@
  * `index`: requests the indexing of contracts, and with `--wait` shows the progress to the end. Without a running
  * service the command does the work itself, if no other process does.
  */
+import type { Chains } from "../chains/chains.ts";
 import type { IndexAnswerItem } from "../client/index.ts";
 import { LIMITS } from "../config.ts";
 import { readOperatorFile } from "../core/bounded-files.ts";
@@ -85,23 +86,27 @@ function beforeText(before: string | null): string {
   return before === null ? "requested" : statusWord(COLLECTION_WORDS, before);
 }
 
-async function contractsOf({ words, values }: CommandRun): Promise<NamedContract[]> {
+async function contractsOf({ words, values, chains }: CommandRun): Promise<NamedContract[]> {
   const { file, chain = "eth" } = values;
   const lines = typeof file === "string" ? linesOf(file) : [];
   const asked = [...words.map((text) => ({ text, place: undefined })), ...lines];
-  const contracts = asked.map(({ text, place }) => contractIn(text, String(chain), place));
+  const contracts = asked.map(({ text, place }) => contractIn(text, String(chain), { place, chains }));
   if (contracts.length === 0) throw new CommandError("index needs addresses, or --file", USAGE);
   return contracts;
 }
 
 /** @param place the line of a file, for errors. @throws CommandError */
-function contractIn(line: string, chain: string, place: string | undefined): NamedContract {
+function contractIn(
+  line: string,
+  chain: string,
+  { place, chains }: { readonly place: string | undefined; readonly chains: Chains },
+): NamedContract {
   const at = place === undefined ? "" : `${place}: `;
   const parts = line.split(",").map((part) => part.trim());
   const text = parts.at(-1) as string;
   if (parts.length > 2) throw new CommandError(`${at}${shown(line)}: must be an address, or chain,address`, USAGE);
   try {
-    const { name } = knownChain(parts.length === 1 ? chain : (parts[0] as string));
+    const { name } = knownChain(parts.length === 1 ? chain : (parts[0] as string), chains);
     const address = parseAddress(text);
     if (address !== undefined) return { chain: name, address };
   } catch (error) {

@@ -6,7 +6,7 @@ import { systemClock } from "../core/clock.ts";
 import { AppError, messageOf } from "../core/errors.ts";
 import { sqlitePath } from "../core/files.ts";
 import { bytesText } from "../core/format.ts";
-import { blobUrlOf, type S3Place } from "../core/s3-place.ts";
+import { blobUrlOf } from "../core/s3-place.ts";
 import { backUpSqlite, restoreSqlite } from "../log/backup.ts";
 import { CommandError, FAILED, missingLog, openCommandLog, UNAVAILABLE, USAGE } from "./access.ts";
 import type { Command, CommandRun } from "./command.ts";
@@ -44,9 +44,8 @@ export const restoreCommand: Command = {
     const isForced = run.values["force"] === true;
     if (existsSync(path)) await assertNoLease(run.config());
     const lost: string[] = [];
-    const { blobs } = run.config();
     const verify = async (copy: string) => {
-      const found = faultsOf(copy, blobs);
+      const found = faultsOf(copy, run.config());
       lost.push(...(await (isForced ? found.catch((error: unknown) => [messageOf(error)]) : found)));
       if (lost.length === 0 || isForced) return;
       const text = `${file} is damaged, and the log is as it was: ${lost.slice(0, MAX_FAULTS).join("; ")}; take another backup, or restore what is left of this one with --force`;
@@ -68,11 +67,11 @@ const MAX_FAULTS = 5;
  * The faults of a log: damaged records, missing blobs, parts of the file that can't be read.
  * @throws AppError if the store of its blobs is not the right one, or can't be reached: that is no fault of the log
  */
-async function faultsOf(path: string, blobs: S3Place | undefined): Promise<string[]> {
+async function faultsOf(path: string, { blobs, knownChains: chains }: Config): Promise<string[]> {
   const faults: string[] = [];
   const note = (line: string) => void (/WRONG|^file: /.test(line) && faults.push(line));
   try {
-    const { wrong } = await verifyLog(`sqlite://${path}`, note, blobs);
+    const { wrong } = await verifyLog(`sqlite://${path}`, note, { blobs, chains });
     return wrong === 0 ? [] : faults;
   } catch (error) {
     if (error instanceof AppError && error.message.startsWith("BLOB_URL:")) throw error;
@@ -88,12 +87,12 @@ export const verifyCommand: Command = {
   run: async ({ values, config, print }) => {
     const lines: string[] = [];
     const isJson = values["json"] === true;
-    const { eventLogUrl, blobs } = config();
+    const { eventLogUrl, blobs, knownChains: chains } = config();
     const missing = missingLog(config());
     if (missing !== undefined)
       throw new CommandError(`EVENT_LOG_URL: there is no event log at ${missing}`, UNAVAILABLE);
     try {
-      const report = await verifyLog(eventLogUrl, isJson ? (line) => lines.push(line) : print, blobs);
+      const report = await verifyLog(eventLogUrl, isJson ? (line) => lines.push(line) : print, { blobs, chains });
       if (isJson) print(JSON.stringify({ ...report, lines }));
       return report.wrong === 0 ? 0 : FAILED;
     } catch (error) {

@@ -23,7 +23,7 @@ export async function openReader(
   { mayCreate, contracts = [], isOfLogAlone = false }: ReaderOptions = {},
 ): Promise<ServiceAccess> {
   const config = readConfig();
-  const named = new Set(contracts.map(({ chain }) => knownChain(chain)));
+  const named = new Set(contracts.map(({ chain }) => knownChain(chain, config.knownChains)));
   const enabled = config.chains.map(({ chain }) => chain);
   const readsChains = isOfLogAlone ? [...named] : enabled.filter((chain) => named.has(chain));
   const logger = createLogger("warn", prettyLines({ write: (line) => say(line.trimEnd()) }, false));

@@ -145,7 +145,7 @@ async function getProof(run: CommandRun): Promise<number> {
     ...(owner === undefined ? {} : { owner: String(owner) }),
     ...(block === undefined ? {} : { as_of_block: Number(block) }),
   };
-  const path = { chain: knownChain(String(chain ?? "eth")).name, address, id };
+  const path = { chain: knownChain(String(chain ?? "eth"), run.chains).name, address, id };
   const { asOf: _, ...proof } = await service.ask((client) =>
     client.call("GET /api/collections/:chain/:address/tokens/:id/proof", { path, query }),
   );

@@ -106,9 +106,9 @@ export const collectionsCommand: Command = {
     "--status <status>": `Only this status: ${valuesWithWords(COLLECTION_WORDS)}`,
     "--text <text>": "Part of the address, the name or the symbol",
   },
-  run: async ({ open, print, values }) => {
+  run: async ({ open, print, values, chains }) => {
     const { chain, status, text } = values as Readonly<Record<string, string | undefined>>;
-    if (chain !== undefined) knownChain(chain);
+    if (chain !== undefined) knownChain(chain, chains);
     if (status !== undefined && !COLLECTION_STATUSES.some((one) => one === status)) {
       throw unknownWord("status", status, COLLECTION_STATUSES);
     }
@@ -147,7 +147,7 @@ export const inspectCommand: Command = {
     const { chain, address } = contractOf(run, "inspect");
     const log = await openCommandLog(config());
     try {
-      const stream = nftStream(knownChain(chain).chainId, address);
+      const stream = nftStream(knownChain(chain, run.chains).chainId, address);
       const head = await log.head(stream);
       if (head.version === 0) {
         print(values["json"] === true ? "[]" : "the log has nothing of this contract: it was never requested");

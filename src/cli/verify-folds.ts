@@ -2,7 +2,9 @@
  * The folds of `verify`: those of the service, with the checks that a start leaves out. In: the events of a stream, one by
  * one. Out: an exception that names the fault, or the hash of the listing.
  */
+
 import { evolveChain, initialChainState } from "../chain/view.ts";
+import type { Chains } from "../chains/chains.ts";
 import { bytesToHex, type Hash } from "../core/hex.ts";
 import { decodeTokens, NO_HASH } from "../events/token-columns.ts";
 import type { ChainEvent, MetadataEvent, NftEvent, ProofEvent } from "../events/types.ts";
@@ -17,7 +19,8 @@ import type { Folding } from "./folding.ts";
 import { listingHash } from "./listing-hash.ts";
 import { bookFolding, priceFolding } from "./verify-prices.ts";
 
-export function folding(log: EventLog, { stream, headline }: StreamHead, base: number): Folding {
+/** @param base first version to fold */
+export function folding(log: EventLog, { stream, headline }: StreamHead, base: number, chains: Chains): Folding {
   const kind = stream.slice(0, stream.indexOf("/"));
   if (kind === "nft") {
     const state = initialState(base);
@@ -60,7 +63,7 @@ export function folding(log: EventLog, { stream, headline }: StreamHead, base: n
     };
   }
   if (kind === "keys" || kind === "usage") return { fold: () => undefined, end: () => "" };
-  return priceFolding(log, stream);
+  return priceFolding(log, stream, chains);
 }
 
 /** Asserts that a headline agrees with the events. A start relies on headlines. @throws Error naming the field */

@@ -3,6 +3,7 @@
  * names. A line per stream has a hash of all its records, to compare two copies of a log, and a hash of each listing, to
  * compare two services that indexed apart. Damage in one stream does not hide faults of the rest.
  */
+import type { Chains } from "../chains/chains.ts";
 import { systemClock } from "../core/clock.ts";
 import { BlobsUnavailable, messageOf } from "../core/errors.ts";
 import { silentLogger } from "../core/logger.ts";
@@ -35,21 +36,21 @@ async function assertEnd(log: EventLog, stream: StreamName, read: number): Promi
 }
 
 /** Events from before a collection was indexed anew needn't be readable. Damage among them is told, and is no fault. */
-async function verifyStream(log: EventLog, head: StreamHead): Promise<string> {
+async function verifyStream(log: EventLog, head: StreamHead, chains: Chains): Promise<string> {
   const base = head.stream.startsWith("nft/") ? fromHeadline(head.headline).base : 0;
   try {
-    return await verifyFrom(log, head, 0);
+    return await verifyFrom(log, head, 0, chains);
   } catch (error) {
     if (base === 0) throw error;
-    const line = await verifyFrom(log, head, base);
+    const line = await verifyFrom(log, head, base, chains);
     return `${line} damaged before version ${base}, where it was indexed anew: ${messageOf(error)}`;
   }
 }
 
 /** @param base first version to verify; 0 for all */
-async function verifyFrom(log: EventLog, head: StreamHead, base: number): Promise<string> {
+async function verifyFrom(log: EventLog, head: StreamHead, base: number, chains: Chains): Promise<string> {
   const { stream, version } = head;
-  const { fold, end } = folding(log, head, base);
+  const { fold, end } = folding(log, head, base, chains);
   const hasher = new Bun.CryptoHasher("sha256");
   let at = Math.max(0, base - 1);
   while (at < version) {
@@ -91,14 +92,14 @@ async function* streamsOf(log: EventLog, kind: string): AsyncGenerator<FoundStre
   }
 }
 
-async function verifyStreams(log: EventLog, print: Print): Promise<{ streams: number; wrong: number }> {
+async function verifyStreams(log: EventLog, print: Print, chains: Chains): Promise<{ streams: number; wrong: number }> {
   let [streams, wrong] = [0, 0];
   for (const kind of STREAM_KINDS) {
     for await (const found of streamsOf(log, kind)) {
       streams++;
       try {
         if ("fault" in found) throw found.fault;
-        print(`${found.stream} ${await verifyStream(log, found)}`);
+        print(`${found.stream} ${await verifyStream(log, found, chains)}`);
       } catch (error) {
         // No fault of the log: it can be verified once its store answers.
         if (error instanceof BlobsUnavailable && error.retryable) throw error;
@@ -116,15 +117,20 @@ async function verifyStreams(log: EventLog, print: Print): Promise<{ streams: nu
  * Verifies a log. A service may append to it meanwhile.
  * @param print takes a line per stream, and the faults
  * @param blobs the store of the log's blobs, if they are not in its own table
+ * @param chains those whose prices can be recomputed
  * @throws AppError if the log can't be opened, or the store of its blobs can't be reached
  */
-export async function verifyLog(url: string, print: Print, blobs?: S3Place): Promise<VerifyReport> {
+export async function verifyLog(
+  url: string,
+  print: Print,
+  { blobs, chains }: { readonly blobs?: S3Place | undefined; readonly chains: Chains },
+): Promise<VerifyReport> {
   const faults = fileFaults(url);
   for (const fault of faults) print(`file: ${fault}`);
   if (faults.some((fault) => fault.startsWith("there is no file"))) return { streams: 0, wrong: faults.length };
   const log = await openLog(url, systemClock, silentLogger, { blobs });
   try {
-    const { streams, wrong } = await verifyStreams(log, print);
+    const { streams, wrong } = await verifyStreams(log, print, chains);
     const strayed = await strays(url);
     for (const stray of strayed) print(`WRONG: ${stray}`);
     const all = faults.length + wrong + strayed.length;

@@ -2,7 +2,7 @@
  * The fold of `verify` for prices: each stored price is computed again from the states stored with it, and compared with the
  * figures that were answered.
  */
-import { chainById } from "../chains/chains.ts";
+import type { Chains } from "../chains/chains.ts";
 import {
   type PriceBookEvent,
   type PriceEvent,
@@ -28,12 +28,12 @@ export function bookFolding(): Folding {
 }
 
 /** Folds the prices of a token. */
-export function priceFolding(log: EventLog, stream: StreamName): Folding {
+export function priceFolding(log: EventLog, stream: StreamName, chains: Chains): Folding {
   const history = new PriceHistory();
   return {
     fold: ({ event, version }) => history.evolve(event as PriceEvent, version),
     end: async () => {
-      const { agreeing, alone } = await recomputed(log, stream, history);
+      const { agreeing, alone } = await recomputed(log, stream, history, chains);
       const without = alone === 0 ? "" : ` without-head=${alone}`;
       return history.size === 0 ? "" : ` prices=${history.size} recomputed=${agreeing}${without}`;
     },
@@ -41,9 +41,9 @@ export function priceFolding(log: EventLog, stream: StreamName): Folding {
 }
 
 /** @throws Error naming the block of a price that differs from what its states give */
-async function recomputed(log: EventLog, stream: StreamName, history: PriceHistory) {
+async function recomputed(log: EventLog, stream: StreamName, history: PriceHistory, chains: Chains) {
   const parsed = parseStream(stream);
-  const chain = chainById(parsed.chainId);
+  const chain = chains.byId(parsed.chainId);
   const counts = { agreeing: 0, alone: 0 };
   if (history.size === 0 || chain === undefined || !("address" in parsed)) return counts;
   const book = await bookOf(log, parsed.chainId);

@@ -2,7 +2,7 @@
  * All collections of the log as operators list them, from the headlines of their streams. It hydrates nothing, reads
  * the headlines when it is first asked, and then only those of streams that grew. While nobody asks, it costs nothing.
  */
-import { type Chain, chainById } from "../chains/chains.ts";
+import type { Chain, Chains } from "../chains/chains.ts";
 import type { Address } from "../core/hex.ts";
 import { singleFlight } from "../core/work.ts";
 import { nftStream, parseStream, type StreamName } from "../events/types.ts";
@@ -36,6 +36,7 @@ interface Row {
 }
 
 interface CatalogueOptions {
+  readonly chains: Pick<Chains, "byId">;
   readonly log: Pick<EventLog, "streams" | "heads" | "subscribe">;
   /** Number of tokens of a collection that is in memory. */
   readonly nftsInMemory: (stream: StreamName) => number | undefined;
@@ -134,7 +135,7 @@ export class Catalogue {
     // Another process may have appended without a wake-up yet.
     const stream = nftStream(chainId, address);
     const [head] = await this.#options.log.heads([stream]);
-    const row = head && rowOf(head);
+    const row = head && rowOf(head, this.#options.chains);
     if (row === undefined) return undefined;
     const { spam, verified, flagRule } = row.state;
     const flags = { possibleSpam: spam, verifiedCollection: verified, rule: flagRule === "" ? null : flagRule };
@@ -174,7 +175,7 @@ export class Catalogue {
   }
 
   #add(head: StreamHead): void {
-    const row = rowOf(head);
+    const row = rowOf(head, this.#options.chains);
     if (row === undefined) return;
     const before = this.#rows.get(head.stream);
     if (before === undefined || statusOf(before.state) !== statusOf(row.state)) this.#followed.clear();
@@ -218,9 +219,9 @@ const proofOf = ({ touched, hashed, sampled, byRoot, absent, provenAt, holdings,
 });
 
 /** The row of a stream; undefined if it is not a collection of a known chain. */
-function rowOf({ stream, headline }: StreamHead): Row | undefined {
+function rowOf({ stream, headline }: StreamHead, chains: Pick<Chains, "byId">): Row | undefined {
   const parsed = parseStream(stream);
-  const chain = chainById(parsed.chainId);
+  const chain = chains.byId(parsed.chainId);
   if (parsed.kind !== "nft" || chain === undefined) return undefined;
   return { chain, address: parsed.address, state: fromHeadline(headline) };
 }

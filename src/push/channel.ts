@@ -5,7 +5,7 @@
  */
 
 import type { Moved, PublishedChain } from "../chain/view.ts";
-import { notEnabledText } from "../chains/chains.ts";
+import type { Chains } from "../chains/chains.ts";
 import { type SharedWork, UNSHARED } from "../core/budget.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, invariant, isAbort, Refusal } from "../core/errors.ts";
@@ -42,6 +42,7 @@ import {
   failureMessage,
   indexedMessage,
   isProgress,
+  type MessageSubject,
   messageOfEvent,
   metadataMessage,
   notAContractMessage,
@@ -62,6 +63,7 @@ export interface ChannelOptions {
   readonly projections: HotCollections;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly chains: Chains;
   /** The clock of an enabled chain id. */
   readonly chainOf: (chainId: number) => ChainClock | undefined;
   /** The prices of an enabled chain id. */
@@ -136,7 +138,7 @@ export class Channel {
 
   /** Handles a client's message. Never rejects: the client gets an error message. */
   async receive(peer: Peer, sent: string | Uint8Array): Promise<void> {
-    const message = typeof sent === "string" ? parseClientMessage(sent) : BINARY;
+    const message = typeof sent === "string" ? parseClientMessage(sent, this.#options.chains) : BINARY;
     try {
       // The end of a subscription saves work, also for a key that owes requests.
       const isFree = "action" in message && message.action !== "subscribe";
@@ -207,7 +209,8 @@ export class Channel {
       const { collection, verdict } = await this.#requestCollection(peer, chain.chainId, address);
       const isLost = since !== undefined && !(await this.#isInLog(chain.chainId, address, since));
       if (subscription.isListening) await this.#sendInitialState(subscription, collection, { asked: since, isLost });
-      if (verdict === "not_a_contract" && subscription.isListening) peer.send(notAContractMessage(stream, collection));
+      if (verdict === "not_a_contract" && subscription.isListening)
+        peer.send(notAContractMessage(this.#subjectOf(stream), collection));
     } catch (error) {
       // The client gets an error and must subscribe again.
       if (subscription.isListening) this.#drop(subscription);
@@ -220,7 +223,7 @@ export class Channel {
     const { chainOf, maxSubscriptions } = this.#options;
     const { chain } = message;
     if (chainOf(chain.chainId) === undefined) {
-      peer.send(this.#errorOf(message, "chain_not_enabled", notEnabledText(chain)));
+      peer.send(this.#errorOf(message, "chain_not_enabled", this.#options.chains.notEnabledText(chain)));
       return false;
     }
     if (connection.subscriptions.size + connection.prices.size >= maxSubscriptions) {
@@ -320,12 +323,13 @@ export class Channel {
     const shown = await this.#withChecksum(stream, this.#shownMark(stream, collection));
     if (!subscription.isListening) return;
     const gap = isLost || (since !== undefined && shown.version - since > MAX_REPLAY);
-    const indexed = collection.completedVersion > shown.version ? undefined : indexedMessage(stream, collection);
+    const indexed =
+      collection.completedVersion > shown.version ? undefined : indexedMessage(this.#subjectOf(stream), collection);
     // `status` and `indexed` cover everything up to completion, so only a complete collection needs a replay.
     const isReplayed = asked !== undefined && !gap && indexed !== undefined;
     const mark = isReplayed ? asked : shown;
-    peer.send({ ...statusMessage(stream, collection, { mark, block, gap }), ...this.#limitsOf(peer) });
-    const failure = failureMessage(stream, collection, isReplayed ? undefined : since);
+    peer.send({ ...statusMessage(this.#subjectOf(stream), collection, { mark, block, gap }), ...this.#limitsOf(peer) });
+    const failure = failureMessage(this.#subjectOf(stream), collection, isReplayed ? undefined : since);
     if (failure !== undefined) peer.send(failure);
     const isNews = indexed !== undefined && !connection.indexed.has(stream);
     if (isNews) {
@@ -338,7 +342,7 @@ export class Channel {
     if (!subscription.isListening || since === undefined) return;
     const now = this.#options.projections.peek(stream) ?? collection;
     const isMissed = since < now.version && now.end !== undefined && now.completed === undefined;
-    if (isMissed) peer.send(progressMessage(stream, now, this.#shownMark(stream, now)));
+    if (isMissed) peer.send(progressMessage(this.#subjectOf(stream), now, this.#shownMark(stream, now)));
   }
 
   /** True if the log has the record. Another replica may have told the client of a record that this one has not read. */
@@ -361,6 +365,14 @@ export class Channel {
 
   async #withChecksum(stream: StreamName, { version, checksum }: Mark): Promise<Mark> {
     return { version, checksum: checksum ?? (await this.#options.log.checksum(stream, version)) };
+  }
+
+  #subjectOf(stream: StreamName): MessageSubject {
+    const parsed = parseStream(stream);
+    return {
+      chain: this.#options.chains.nameOf(parsed.chainId),
+      address: parsed.kind === "nft" ? parsed.address : "",
+    };
   }
 
   #chainOf(stream: StreamName): ChainClock | undefined {
@@ -402,7 +414,7 @@ export class Channel {
         if (recorded.version > end) break;
         // A client that has had `indexed` gets it no more, so nothing else tells it what a later completion covers.
         const isCovered = !subscription.connection.indexed.has(stream) && isProgress(now, recorded);
-        subscription.replay(recorded.version, messageOfEvent(stream, now, recorded, { isCovered }));
+        subscription.replay(recorded.version, messageOfEvent(this.#subjectOf(stream), now, recorded, { isCovered }));
       }
     }
   }
@@ -444,8 +456,8 @@ export class Channel {
   #sendWhenShown(stream: StreamName, collection: Collection, recorded: Recorded<NftEvent>): void {
     const { event, version } = recorded;
     const block = placeOf(event)?.block ?? 0;
-    const message = messageOfEvent(stream, collection, recorded);
-    const upTo = (block: number) => messageOfEvent(stream, collection, recorded, { upTo: block });
+    const message = messageOfEvent(this.#subjectOf(stream), collection, recorded);
+    const upTo = (block: number) => messageOfEvent(this.#subjectOf(stream), collection, recorded, { upTo: block });
     const messageUpTo = message?.type === "transfers" ? upTo : undefined;
     this.#unsent.add(stream, { version, collection, block, message, messageUpTo }, keptUpTo(event));
     if (this.#options.projections.shownVersion(stream, collection) >= version) this.#sendUnsent(stream);
@@ -473,7 +485,7 @@ export class Channel {
 
   #sendProgress(stream: StreamName, collection: Collection): void {
     if (collection.completed !== undefined) return;
-    const message = progressMessage(stream, collection, this.#shownMark(stream, collection));
+    const message = progressMessage(this.#subjectOf(stream), collection, this.#shownMark(stream, collection));
     this.#sendToSubscribers(stream, (subscription) => subscription.onProgress(message));
   }
 
@@ -488,7 +500,7 @@ export class Channel {
       if (end !== undefined && end.number > ancestor.number) continue;
       const mark = this.#completeMark(stream, subscriptions);
       if (mark === undefined) continue;
-      const message = revertedMessage(stream, mark, ancestor);
+      const message = revertedMessage(this.#subjectOf(stream), mark, ancestor);
       this.#broadcast.send(subscriptions, (subscription) => subscription.onChainReverted(message));
     }
   }
@@ -512,14 +524,14 @@ export class Channel {
     const stream = nftStream(chainId, address);
     const collection = this.#options.projections.peek(stream);
     if (verdict !== "not_a_contract" || collection?.status === "not_a_contract") return;
-    const message = notAContractMessage(stream, collection ?? UNRECORDED);
+    const message = notAContractMessage(this.#subjectOf(stream), collection ?? UNRECORDED);
     this.#sendToSubscribers(stream, ({ peer }) => peer.send(message));
   }
 
   /** Tells the subscribers of an address that it could not be looked at. */
   onDelayed(chainId: number, address: Address, delay: Delay): void {
     const stream = nftStream(chainId, address);
-    const message = failedMessage(stream, this.#options.projections.peek(stream) ?? UNRECORDED, delay);
+    const message = failedMessage(this.#subjectOf(stream), this.#options.projections.peek(stream) ?? UNRECORDED, delay);
     this.#sendToSubscribers(stream, ({ peer }) => peer.send(message));
   }
 
@@ -545,7 +557,7 @@ export class Channel {
       try {
         const collection = projections.peek(stream) ?? (await projections.get(chainId, address));
         const mark = this.#shownMark(stream, collection);
-        const message = metadataMessage(stream, collection, { ...counts, mark });
+        const message = metadataMessage(this.#subjectOf(stream), collection, { ...counts, mark });
         this.#sendToSubscribers(stream, (subscription) => subscription.onMetadata(message));
       } catch (error) {
         if (!isAbort(error))

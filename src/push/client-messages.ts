@@ -2,7 +2,7 @@
  * Parses the text of clients. In: the text of a message on the socket. Out: the message, or a `BadMessage` that says what is
  * wrong with it; nothing throws. Pure.
  */
-import { type Chain, DEFAULT_CHAIN, parseChain } from "../chains/chains.ts";
+import { type Chain, type Chains, DEFAULT_CHAIN } from "../chains/chains.ts";
 import { type Address, parseAddress } from "../core/hex.ts";
 import { formatDouble, parseDecimal, type Rational } from "../prices/market/rational.ts";
 import { type Mark, parseSince } from "./mark.ts";
@@ -42,7 +42,7 @@ const bad = (message: string, about: Partial<BadMessage> = {}): BadMessage => {
 };
 
 /** Parses a client's text into a message, or into an error. */
-export function parseClientMessage(text: string): ClientMessage | BadMessage {
+export function parseClientMessage(text: string, chains: Chains): ClientMessage | BadMessage {
   let fields: unknown;
   try {
     fields = JSON.parse(text);
@@ -54,7 +54,7 @@ export function parseClientMessage(text: string): ClientMessage | BadMessage {
   const { action, chain: chainText, address, token, since, minChangePercent } = fields as Record<string, unknown>;
   if (action === "ping") return { action };
   const chain =
-    chainText === undefined ? DEFAULT_CHAIN : typeof chainText === "string" ? parseChain(chainText) : undefined;
+    chainText === undefined ? DEFAULT_CHAIN : typeof chainText === "string" ? chains.parse(chainText) : undefined;
   const field = token === undefined ? "address" : "token";
   const given = token ?? address;
   const of = typeof given === "string" ? parseAddress(given) : undefined;

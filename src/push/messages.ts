@@ -1,16 +1,8 @@
 /**
  * The messages for a collection's subscribers, from its state and from the events of its stream, and their text. Pure.
  */
-import { chainById } from "../chains/chains.ts";
 import { decodeTransfers, TransferKind, wordsToBigInt } from "../events/columns.ts";
-import {
-  type BlockRef,
-  type NftEvent,
-  parseStream,
-  type Recorded,
-  type StreamName,
-  type TransfersCommitted,
-} from "../events/types.ts";
+import type { BlockRef, NftEvent, Recorded, TransfersCommitted } from "../events/types.ts";
 import { type Collection, isComplete, transfersOf } from "../nft/collections/collection.ts";
 import { countEntries } from "../nft/ledger/listing.ts";
 import { type Mark, resumeText } from "./mark.ts";
@@ -29,6 +21,9 @@ const MAX_TOKEN_IDS = 1_000;
  */
 const MAX_LOOKED_THROUGH = 16_384;
 
+/** The collection of a message, as the message names it. */
+export type MessageSubject = Pick<Envelope, "chain" | "address">;
+
 interface MessageOptions {
   /** Leaves out transfers of later blocks. */
   readonly upTo?: number;
@@ -38,7 +33,7 @@ interface MessageOptions {
 
 /** Returns the message of an event; undefined for an event without one, or if later messages cover it. */
 export function messageOfEvent(
-  stream: StreamName,
+  subject: MessageSubject,
   collection: Collection,
   recorded: Recorded<NftEvent>,
   { upTo = Number.POSITIVE_INFINITY, isCovered = isProgress(collection, recorded) }: MessageOptions = {},
@@ -50,30 +45,31 @@ export function messageOfEvent(
     case "ContractRenamed":
       return undefined;
     case "ContractDestroyed":
-      return statusMessage(stream, collection, { mark: recorded, block: collection.end, gap: true });
+      return statusMessage(subject, collection, { mark: recorded, block: collection.end, gap: true });
     case "ReindexRequested":
     case "CollectionRemoved":
-      return statusMessage(stream, collection, { mark: recorded, block: undefined, gap: true });
+      return statusMessage(subject, collection, { mark: recorded, block: undefined, gap: true });
     case "ContractIdentified":
-      if (event.kind === "not_nft") return statusMessage(stream, collection, { mark: recorded, block: collection.end });
-      return event.kind === "not_a_contract" ? notAContractMessage(stream, recorded) : undefined;
+      if (event.kind === "not_nft")
+        return statusMessage(subject, collection, { mark: recorded, block: collection.end });
+      return event.kind === "not_a_contract" ? notAContractMessage(subject, recorded) : undefined;
     case "TransfersCommitted":
-      return isCovered || event.count === 0 ? undefined : transfersMessage(stream, recorded, event, upTo);
+      return isCovered || event.count === 0 ? undefined : transfersMessage(subject, recorded, event, upTo);
     case "BlocksReverted":
-      return revertedMessage(stream, recorded, event.ancestor);
+      return revertedMessage(subject, recorded, event.ancestor);
     case "IndexingCompleted":
-      return event.isUnproven === true ? undefined : indexedMessage(stream, collection);
+      return event.isUnproven === true ? undefined : indexedMessage(subject, collection);
     case "HistoryProven":
-      return recorded.version === collection.completedVersion ? indexedMessage(stream, collection) : undefined;
+      return recorded.version === collection.completedVersion ? indexedMessage(subject, collection) : undefined;
     case "IndexingFailed":
-      return failedMessage(stream, recorded, event);
+      return failedMessage(subject, recorded, event);
     case "LogsDoubted":
-      return failedMessage(stream, recorded, { ...event, inDoubt: event });
+      return failedMessage(subject, recorded, { ...event, inDoubt: event });
     case "OwnersDoubted":
     case "OwnersSettled":
-      return statusMessage(stream, collection, { mark: recorded, block: collection.end });
+      return statusMessage(subject, collection, { mark: recorded, block: collection.end });
     case "IndexingStalled":
-      return { ...progressMessage(stream, collection, recorded), reason: event.reason };
+      return { ...progressMessage(subject, collection, recorded), reason: event.reason };
     default:
       return event satisfies never;
   }
@@ -91,13 +87,13 @@ export function isProgress(collection: Collection, { event, version }: Recorded<
  * @param gap true if the messages can't go on from the client's `since`
  */
 export function statusMessage(
-  stream: StreamName,
+  subject: MessageSubject,
   collection: Collection,
   { mark, block, gap = false }: { mark: Mark; block: BlockRef | undefined; gap?: boolean },
 ): MessageOf<"status"> {
   return {
     type: "status",
-    ...envelope(stream, mark),
+    ...envelope(subject, mark),
     status: isDone(collection) ? "SYNCED" : "SYNCING",
     block: block?.number ?? null,
     percent: percentOf(collection),
@@ -111,15 +107,15 @@ export function statusMessage(
  * new subscriber), or the current failure, if it happened after the client's `since`.
  */
 export function failureMessage(
-  stream: StreamName,
+  subject: MessageSubject,
   collection: Collection,
   since: number | undefined,
 ): ServerMessage | undefined {
   const { status, failure } = collection;
-  if (status === "not_a_contract") return notAContractMessage(stream, collection);
+  if (status === "not_a_contract") return notAContractMessage(subject, collection);
   if (failure === undefined || since === undefined || since >= failure.version) return undefined;
   const { inDoubt } = collection;
-  return failedMessage(stream, failure, { ...failure, ...(inDoubt === undefined ? {} : { inDoubt }) });
+  return failedMessage(subject, failure, { ...failure, ...(inDoubt === undefined ? {} : { inDoubt }) });
 }
 
 function doubtIn({ inDoubt, ownersInDoubt }: Pick<Collection, "inDoubt" | "ownersInDoubt">) {
@@ -127,9 +123,9 @@ function doubtIn({ inDoubt, ownersInDoubt }: Pick<Collection, "inDoubt" | "owner
   return doubt === undefined ? {} : { inDoubt: doubt };
 }
 
-export function notAContractMessage(stream: StreamName, mark: Mark): ServerMessage {
+export function notAContractMessage(subject: MessageSubject, mark: Mark): ServerMessage {
   const reason = "the address has neither code nor an NFT log";
-  return { type: "failed", ...envelope(stream, mark), code: "not_a_contract", reason, nextTry: null };
+  return { type: "failed", ...envelope(subject, mark), code: "not_a_contract", reason, nextTry: null };
 }
 
 interface Failed extends Partial<Pick<Collection, "inDoubt">> {
@@ -137,18 +133,22 @@ interface Failed extends Partial<Pick<Collection, "inDoubt">> {
   readonly retryAt: number;
 }
 
-export function failedMessage(stream: StreamName, mark: Mark, { reason, retryAt, inDoubt }: Failed): ServerMessage {
+export function failedMessage(
+  subject: MessageSubject,
+  mark: Mark,
+  { reason, retryAt, inDoubt }: Failed,
+): ServerMessage {
   const nextTry = new Date(retryAt).toISOString();
   const code = inDoubt === undefined ? "indexing_failed" : "in_doubt";
   const doubt = inDoubt && { inDoubt: { block: inDoubt.block, reason: inDoubt.reason } };
-  return { type: "failed", ...envelope(stream, mark), code, reason, ...doubt, nextTry };
+  return { type: "failed", ...envelope(subject, mark), code, reason, ...doubt, nextTry };
 }
 
 /** @param mark the newest record that pages show */
-export function progressMessage(stream: StreamName, collection: Collection, mark: Mark): MessageOf<"progress"> {
+export function progressMessage(subject: MessageSubject, collection: Collection, mark: Mark): MessageOf<"progress"> {
   return {
     type: "progress",
-    ...envelope(stream, mark),
+    ...envelope(subject, mark),
     percent: percentOf(collection),
     blocksLeft: blocksLeft(collection),
     transfers: transfersOf(collection),
@@ -156,17 +156,17 @@ export function progressMessage(stream: StreamName, collection: Collection, mark
 }
 
 /** Undefined while the collection is not complete. */
-export function indexedMessage(stream: StreamName, collection: Collection): MessageOf<"indexed"> | undefined {
+export function indexedMessage(subject: MessageSubject, collection: Collection): MessageOf<"indexed"> | undefined {
   const { completed, completedVersion: version, completedChecksum: checksum, isUnproven, ledger } = collection;
   if (completed === undefined || isUnproven) return undefined;
   const total = countEntries(ledger, completed.number, false);
   const { number: block, hash } = completed;
-  return { type: "indexed", ...envelope(stream, { version, checksum }), block, hash, total };
+  return { type: "indexed", ...envelope(subject, { version, checksum }), block, hash, total };
 }
 
 /** @param mark a record of the collection's stream */
-export function revertedMessage(stream: StreamName, mark: Mark, ancestor: BlockRef): MessageOf<"reorged"> {
-  return { type: "reorged", ...envelope(stream, mark), block: ancestor.number, hash: ancestor.hash };
+export function revertedMessage(subject: MessageSubject, mark: Mark, ancestor: BlockRef): MessageOf<"reorged"> {
+  return { type: "reorged", ...envelope(subject, mark), block: ancestor.number, hash: ancestor.hash };
 }
 
 /**
@@ -174,13 +174,13 @@ export function revertedMessage(stream: StreamName, mark: Mark, ancestor: BlockR
  * @param mark the newest record that pages show
  */
 export function metadataMessage(
-  stream: StreamName,
+  subject: MessageSubject,
   collection: Collection,
   { resolved, failed, mark }: { readonly resolved: number; readonly failed: number; readonly mark: Mark },
 ): MessageOf<"metadata"> {
   const total = countEntries(collection.ledger, Number.MAX_SAFE_INTEGER, false);
   const left = Math.max(0, total - resolved - failed);
-  return { type: "metadata", ...envelope(stream, mark), resolved, failed, left };
+  return { type: "metadata", ...envelope(subject, mark), resolved, failed, left };
 }
 
 /**
@@ -188,7 +188,7 @@ export function metadataMessage(
  * that reads the listing as of that block misses nothing: the range may end later, but without further transfers.
  */
 function transfersMessage(
-  stream: StreamName,
+  subject: MessageSubject,
   mark: Mark,
   event: TransfersCommitted,
   upTo: number,
@@ -215,7 +215,7 @@ function transfersMessage(
   }
   return {
     type: "transfers",
-    ...envelope(stream, mark),
+    ...envelope(subject, mark),
     block: columns.blocks[count - 1] as number,
     tokenIds: [...ids],
     ...(truncated || looked < count ? { truncated: true as const } : {}),
@@ -238,12 +238,9 @@ function firstUnnamed(next: Map<bigint, bigint>, id: bigint): bigint {
   return at;
 }
 
-function envelope(stream: StreamName, mark: Mark): Envelope {
-  const parsed = parseStream(stream);
-  const chain = chainById(parsed.chainId)?.name ?? String(parsed.chainId);
-  const address = parsed.kind === "nft" ? parsed.address : "";
+function envelope(subject: MessageSubject, mark: Mark): Envelope {
   const resume = resumeText(mark);
-  return { chain, address, version: mark.version, ...(resume === undefined ? {} : { resume }) };
+  return { ...subject, version: mark.version, ...(resume === undefined ? {} : { resume }) };
 }
 
 /** Blocks left up to the head at which the contract was identified. */

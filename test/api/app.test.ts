@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { operationsOf } from "../../src/api/app.ts";
-import { CHAINS } from "../../src/chains/chains.ts";
+import { CONTRACT_CHAINS } from "../../src/chains/chains.ts";
 import { LIMITS } from "../../src/config.ts";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { type Body, startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
@@ -237,7 +237,7 @@ describe("a bad value of any parameter is a 400 that names the parameter", () =>
 
   test("for an unknown chain, and the message names the twelve chains", async () => {
     const { message } = (await service.get(`${NFT}?chain=mars`)).body;
-    for (const { name, code } of CHAINS) expect(message).toContain(`${name} (${code})`);
+    for (const { name, code } of CONTRACT_CHAINS) expect(message).toContain(`${name} (${code})`);
   });
 
   test("for a malformed address", async () => {

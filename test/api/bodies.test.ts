@@ -1,12 +1,14 @@
 /** A body that a schema refuses is refused in words: the field, and the way out. */
+
 import { expect, test } from "bun:test";
 import { KEY_OPERATIONS } from "../../src/api/routes/keys.ts";
+import { KNOWN } from "../support/known-chains.ts";
 
 const addKey = KEY_OPERATIONS.find(({ id }) => id === "addKey");
 
 async function refused(body: unknown): Promise<string> {
   const request = new Request("http://localhost/api/keys", { method: "POST", body: JSON.stringify(body) });
-  const incoming = { request, search: "", params: {}, requester: undefined };
+  const incoming = { request, search: "", params: {}, chains: KNOWN, requester: undefined };
   return addKey?.handle(incoming, {} as never).then(
     () => "taken",
     (error: Error) => error.message,

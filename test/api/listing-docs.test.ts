@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { deploy, transact } from "../../scripts/local-chain/contracts.ts";
-import { CHAINS } from "../../src/chains/chains.ts";
+import { CONTRACT_CHAINS } from "../../src/chains/chains.ts";
 import { schemaFaults } from "../support/schemas.ts";
 import { eventually, startTestService, type TestService, temporaryLogUrl } from "../support/service.ts";
 
@@ -98,7 +98,7 @@ test("documents exactly the choices that the service accepts", async () => {
     }
     expect((await get(`${name}=other`)).status).toBe(400);
   }
-  expect(choices[0]?.schema.enum).toHaveLength(2 * CHAINS.length);
+  expect(choices[0]?.schema.enum).toHaveLength(2 * CONTRACT_CHAINS.length);
 });
 
 test("describes whole answers to any combination of parameters", async () => {

@@ -2,6 +2,7 @@
  * Declarations of operations: an answer, a body or an example of another shape than the declared schema fails the type
  * check. `bun run check` proves it, because an expected error that is absent is an error itself.
  */
+
 import { expect, test } from "bun:test";
 import { Type } from "@sinclair/typebox";
 import { operationsFor } from "../../src/api/wire/operation.ts";
@@ -21,6 +22,7 @@ import {
   text,
   withExample,
 } from "../../src/core/schema-parts.ts";
+import { KNOWN } from "../support/known-chains.ts";
 
 const { json } = operationsFor<{ readonly word: string }>();
 const Echo = named("Echo", Type.Object({ said: text("The word", "hello"), times: int32("How often", 2) }));
@@ -29,7 +31,7 @@ const facts = {
   ...({ id: "echo", summary: "Says it", tag: "Service", errors: [] } as const),
 };
 const query = { times: wholeNumber({ min: 1, max: 9, default: 1 }, { description: "How often", example: 2 }) };
-const incoming = { request: new Request("http://localhost/api/echo"), params: {}, requester: undefined };
+const incoming = { request: new Request("http://localhost/api/echo"), params: {}, chains: KNOWN, requester: undefined };
 
 test("gives the handler parsed parameters, and takes its answer", async () => {
   const echo = json({

@@ -1,25 +1,17 @@
 import { describe, expect, test } from "bun:test";
 import data from "../../src/chains/chains.json" with { type: "json" };
-import {
-  CHAINS,
-  chainById,
-  contractChains,
-  DEFAULT_CHAIN,
-  dollarsAt,
-  parseChain,
-  pricedToken,
-  takenBy,
-} from "../../src/chains/chains.ts";
+import { CHAINS, CONTRACT_CHAINS, DEFAULT_CHAIN, dollarsAt, pricedToken, takenBy } from "../../src/chains/chains.ts";
 import { checkChains } from "../../src/chains/entry.ts";
 import { parseExchange } from "../../src/chains/exchanges.ts";
 import { isReference, referenceTokens } from "../../src/chains/tokens.ts";
 import { envSuffix } from "../../src/chains/trouble.ts";
 import { CHAIN_NAMES } from "../../src/client/chain-names.ts";
 import { toAddress, ZERO_ADDRESS } from "../../src/core/hex.ts";
+import { KNOWN } from "../support/known-chains.ts";
 
 describe("the chain selector", () => {
   test("accepts the twelve chains by name and by code, in any case", () => {
-    expect(contractChains().map((chain) => [chain.name, chain.code])).toEqual([
+    expect(CONTRACT_CHAINS.map((chain) => [chain.name, chain.code])).toEqual([
       ["eth", "0x1"],
       ["goerli", "0x5"],
       ["sepolia", "0xaa36a7"],
@@ -35,9 +27,9 @@ describe("the chain selector", () => {
     ]);
     for (const chain of CHAINS) {
       expect(Number(chain.code)).toBe(chain.chainId);
-      expect(chainById(chain.chainId)).toBe(chain);
+      expect(KNOWN.byId(chain.chainId)).toBe(chain);
       for (const text of [chain.name, chain.code, chain.name.toUpperCase(), `0x${chain.code.slice(2).toUpperCase()}`]) {
-        expect(parseChain(text)).toBe(chain);
+        expect(KNOWN.parse(text)).toBe(chain);
       }
     }
     expect(DEFAULT_CHAIN.name).toBe("eth");
@@ -57,7 +49,7 @@ describe("the chain selector", () => {
       "constructor",
       "__proto__",
     ]) {
-      expect(parseChain(text)).toBeUndefined();
+      expect(KNOWN.parse(text)).toBeUndefined();
     }
   });
 
@@ -66,10 +58,10 @@ describe("the chain selector", () => {
       ...{ ethereum: "eth", mainnet: "eth", matic: "polygon", bnb: "bsc", avax: "avalanche", op: "optimism" },
       ...{ arb: "arbitrum", "arbitrum one": "arbitrum", bsc_testnet: "bsc testnet", Ethereum: "eth", FTM: "fantom" },
     };
-    for (const [text, name] of Object.entries(names)) expect([text, parseChain(text)?.name]).toEqual([text, name]);
+    for (const [text, name] of Object.entries(names)) expect([text, KNOWN.parse(text)?.name]).toEqual([text, name]);
     for (const chain of CHAINS) {
       for (const text of [`${chain.chainId}`, `eip155:${chain.chainId}`, `EIP155:${chain.chainId}`]) {
-        expect(parseChain(text)).toBe(chain);
+        expect(KNOWN.parse(text)).toBe(chain);
       }
     }
     const all = CHAINS.flatMap(({ name, aliases = [], code, chainId }) => [name, ...aliases, code, `${chainId}`]);
@@ -77,7 +69,7 @@ describe("the chain selector", () => {
   });
 
   test("prices the placeholders of a native coin as the wrapped coin, and nothing else", () => {
-    const [eth, polygon, zksync] = ["eth", "polygon", "zksync"].map((name) => parseChain(name)!);
+    const [eth, polygon, zksync] = ["eth", "polygon", "zksync"].map((name) => KNOWN.parse(name)!);
     const ofPolygon = toAddress(`0x${"1010".padStart(40, "0")}`);
     const ofZksync = toAddress(`0x${"800a".padStart(40, "0")}`);
     for (const chain of CHAINS) {
@@ -106,7 +98,7 @@ describe("tokens", () => {
   });
 
   test("count as dollars only before the moment at which they lost their peg", () => {
-    const fantom = parseChain("fantom")!;
+    const fantom = KNOWN.parse("fantom")!;
     expect(dollarsAt(fantom, 1_688_601_599)).toHaveLength(6);
     expect(dollarsAt(fantom, 1_688_601_600).map((coin) => coin.symbol)).toEqual([
       "axlUSDC",
@@ -124,7 +116,7 @@ describe("the built-in data", () => {
   });
 
   test("have the chains of today beside the contract's", () => {
-    const names = CHAINS.slice(contractChains().length).map(({ name }) => name);
+    const names = CHAINS.slice(CONTRACT_CHAINS.length).map(({ name }) => name);
     for (const name of [
       "base",
       "optimism",
@@ -140,7 +132,7 @@ describe("the built-in data", () => {
       expect(names).toContain(name);
     for (const name of ["ronin", "celo", "berachain", "monad", "polygon amoy", "base sepolia"])
       expect(names).toContain(name);
-    expect([parseChain("op")?.name, parseChain("0x2105")?.name, parseChain("XDAI")?.name]).toEqual([
+    expect([KNOWN.parse("op")?.name, KNOWN.parse("0x2105")?.name, KNOWN.parse("XDAI")?.name]).toEqual([
       ...["optimism", "base", "gnosis"],
     ]);
   });
@@ -150,7 +142,10 @@ describe("the built-in data", () => {
   });
 
   test("name pools of Uniswap v4 and Solidly as their exchanges do", () => {
-    expect(parseExchange("Aerodrome")).toMatchObject({ kind: "listed", exchange: { displayName: "Aerodrome" } });
-    expect(parseExchange("uniswap-v4")).toMatchObject({ exchange: { displayName: "Uniswap v4" } });
+    expect(parseExchange("Aerodrome", KNOWN.all)).toMatchObject({
+      kind: "listed",
+      exchange: { displayName: "Aerodrome" },
+    });
+    expect(parseExchange("uniswap-v4", KNOWN.all)).toMatchObject({ exchange: { displayName: "Uniswap v4" } });
   });
 });

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import data from "../../src/chains/chains.json" with { type: "json" };
-import { CHAINS, contractChains } from "../../src/chains/chains.ts";
+import { CHAINS, CONTRACT_CHAINS } from "../../src/chains/chains.ts";
 import type { ChainEntry } from "../../src/chains/entry.ts";
 import { exchangesOf, isAmongTwelve } from "../../src/chains/exchanges.ts";
 import { CONNECTOR_SOURCES, isMoney, isReference, isReferencePair } from "../../src/chains/tokens.ts";
@@ -18,7 +18,7 @@ interface Recorded {
 
 const recorded = (await Bun.file(join(import.meta.dir, "../fixtures/connectors.json")).json()) as Recorded;
 /** The contract's chains, whose connectors are compared with recorded data of their sources. */
-const OWN = contractChains();
+const OWN = CONTRACT_CHAINS;
 const entries = new Map((data as readonly ChainEntry[]).map((entry) => [entry.name, entry]));
 const rows = OWN.flatMap((chain) => (entries.get(chain.name)!.connectors ?? []).map((row) => ({ chain, row })));
 

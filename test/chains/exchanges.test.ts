@@ -1,9 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { AbiCoder, getCreate2Address, keccak256, solidityPackedKeccak256 } from "ethers";
-import { CHAINS, parseChain } from "../../src/chains/chains.ts";
+import { CHAINS } from "../../src/chains/chains.ts";
 import { DEPLOYMENTS, deploymentOf, EXCHANGES, exchangesOf, parseExchange } from "../../src/chains/exchanges.ts";
 import { toAddress } from "../../src/core/hex.ts";
 import knownPools from "../fixtures/known-pools.json";
+import { KNOWN } from "../support/known-chains.ts";
 
 interface KnownPool {
   readonly standin: string;
@@ -33,17 +34,17 @@ describe("deployments", () => {
     for (const exchange of EXCHANGES) expect(DEPLOYMENTS.some((entry) => entry.exchange === exchange)).toBe(true);
     const keys = DEPLOYMENTS.map((entry) => `${entry.exchange.displayName} ${entry.chain}`);
     expect(new Set(keys).size).toBe(keys.length);
-    expect(DEPLOYMENTS.every((entry) => parseChain(entry.chain) !== undefined)).toBe(true);
+    expect(DEPLOYMENTS.every((entry) => KNOWN.parse(entry.chain) !== undefined)).toBe(true);
   });
 
   test("with two names for one factory are listed once", () => {
-    const polygon = exchangesOf(parseChain("polygon")!);
+    const polygon = exchangesOf(KNOWN.parse("polygon")!);
     expect(polygon.map((entry) => entry.exchange.realName)).toEqual([
       ...["uniswapv2", "uniswapv3", "sushiswapv2", "quickswap"],
       ...["uniswapv4", "sushiswapv3", "quickswapv3"],
     ]);
     const [quickswap, quickswapV2] = ["quickswap", "quickswapv2"].map(
-      (name) => deploymentOf(EXCHANGES.find((entry) => entry.realName === name)!, parseChain("polygon")!)!,
+      (name) => deploymentOf(EXCHANGES.find((entry) => entry.realName === name)!, KNOWN.parse("polygon")!)!,
     );
     expect(quickswap!.factory).toBe(quickswapV2!.factory);
   });
@@ -61,22 +62,22 @@ describe("the exchange parameter", () => {
     for (const exchange of EXCHANGES) {
       const spellings = [exchange.standin, exchange.realName, exchange.realName.toUpperCase(), exchange.displayName];
       for (const text of spellings) {
-        expect(parseExchange(text)).toEqual({ kind: "listed", exchange });
+        expect(parseExchange(text, KNOWN.all)).toEqual({ kind: "listed", exchange });
       }
     }
     const sushi = { kind: "listed", exchange: EXCHANGES[2]! } as const;
     for (const text of ["sushiswap", "Sushi-Swap", "sushiswap_v2", "dexb-V2"])
-      expect(parseExchange(text)).toEqual(sushi);
+      expect(parseExchange(text, KNOWN.all)).toEqual(sushi);
   });
 
   test("accepts a factory's address, but not with a wrong checksum", () => {
     const factory = "0x5C69bEe701ef814a2B6a3EDD4B1652CB9cc5aA6f";
-    expect(parseExchange(factory)).toEqual({ kind: "factory", factory: toAddress(factory) });
-    expect(parseExchange(factory.replace("C69b", "c69b"))).toBeUndefined();
+    expect(parseExchange(factory, KNOWN.all)).toEqual({ kind: "factory", factory: toAddress(factory) });
+    expect(parseExchange(factory.replace("C69b", "c69b"), KNOWN.all)).toBeUndefined();
   });
 
   test("refuses any other text", () => {
     for (const text of ["", "uniswap", "dexa", "dexa_v4", "0x12", "constructor"])
-      expect(parseExchange(text)).toBeUndefined();
+      expect(parseExchange(text, KNOWN.all)).toBeUndefined();
   });
 });

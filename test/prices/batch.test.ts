@@ -1,4 +1,5 @@
 /** Many prices in one request, on a real EVM: one read of the node at one head, and the answers that each token gets alone. */
+
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Anvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
@@ -11,6 +12,7 @@ import { type Address, toAddress } from "../../src/core/hex.ts";
 import type { PriceRecord } from "../../src/prices/models.ts";
 import type { PriceRequest } from "../../src/prices/price-computer.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
+import { KNOWN } from "../support/known-chains.ts";
 import { roundProxy } from "../support/latency.ts";
 import { HandFollower, type LocalChain, pricesOf, startLocalChain } from "../support/prices/anvil.ts";
 import { placeV2Factory } from "../support/prices/exchanges.ts";
@@ -135,7 +137,7 @@ describe("tokens of one request", () => {
     const prices = pricesOf(anvil.url);
     const [token, other] = tokens as [Address, Address];
     const before = Number(await anvil.send("eth_blockNumber"));
-    const exchange = (name: string) => ({ exchange: parseExchange(name)! });
+    const exchange = (name: string) => ({ exchange: parseExchange(name, KNOWN.all)! });
     const asked: PriceRequest[] = [
       { address: other, ...plain },
       { address: token, ...plain, ...exchange("uniswapv2") },

@@ -201,7 +201,7 @@ describe("a pool whose hooks may change the amounts", () => {
     const reader = readerOf(market.anvil.url, market.chain);
     const found = find.read(await reader.calls(find.calls, "latest")).find(({ id }) => id === pool.id)!;
     const tried = async (at: Hash | undefined) => {
-      const plan = planHookTrades([found], at);
+      const plan = planHookTrades(market.chain, [found], at);
       const trade = plan.read(await reader.calls(plan.calls, "latest")).get(pool.id);
       return trade?.kind === "made" ? trade.parts.map((part) => toDouble(part).toFixed(2)) : trade;
     };

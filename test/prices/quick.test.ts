@@ -2,14 +2,15 @@
  * A recorded case on polygon: at block 15,175,663 the only usable pool of WETH is QuickSwap's with QUICK. The market is
  * rebuilt with real bytecode, so its pairs have their polygon addresses.
  */
+
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Anvil } from "../../scripts/local-chain/anvil.ts";
 import { contractAt, transact } from "../../scripts/local-chain/contracts.ts";
 import { fund, type Pool, V2_PAIR_ABI } from "../../scripts/local-chain/pools.ts";
-import { parseChain } from "../../src/chains/chains.ts";
 import { exchangesOf } from "../../src/chains/exchanges.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
 import type { PriceRecord } from "../../src/prices/models.ts";
+import { KNOWN } from "../support/known-chains.ts";
 import { pricesOf, unfollowed } from "../support/prices/anvil.ts";
 import { createPool, startChain } from "../support/prices/exchanges.ts";
 import { parsePriceQuery, type RawPriceQuery } from "../support/prices/query.ts";
@@ -20,7 +21,7 @@ setDefaultTimeout(300_000);
 
 const BLOCK = 15_175_663;
 const ETHER = 10n ** 18n;
-const polygon = parseChain("polygon")!;
+const polygon = KNOWN.parse("polygon")!;
 const wmatic = polygon.wrappedNative.address;
 const connector = (symbol: string): Address => polygon.connectors.find((entry) => entry.symbol === symbol)!.address;
 const weth = connector("WETH");

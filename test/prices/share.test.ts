@@ -3,9 +3,10 @@
  * is counted with the connectors of earlier releases, alone and with every listed token in the log, and with the
  * current ones.
  */
+
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { type Chain, parseChain } from "../../src/chains/chains.ts";
+import type { Chain } from "../../src/chains/chains.ts";
 import { exchangesOf } from "../../src/chains/exchanges.ts";
 import { isMoney, referenceTokens } from "../../src/chains/tokens.ts";
 import type { Address, Hash } from "../../src/core/hex.ts";
@@ -13,6 +14,7 @@ import { dollarOf, type Market } from "../../src/prices/market/market.ts";
 import type { Observation, Pool } from "../../src/prices/market/pools.ts";
 import { floorOf } from "../../src/prices/market/quote.ts";
 import { rank } from "../../src/prices/market/ranking.ts";
+import { KNOWN } from "../support/known-chains.ts";
 import { addressOf } from "../support/prices/fake-chain.ts";
 
 interface Listed {
@@ -68,7 +70,7 @@ function marketOf(chain: Chain, list: Listed): Market {
 }
 
 function share(name: "polygon" | "bsc") {
-  const chain = parseChain(name)!;
+  const chain = KNOWN.parse(name)!;
   const list = listed[name];
   const market = marketOf(chain, list);
   const floor = floorOf(market);

@@ -2,6 +2,7 @@
  * Prices are facts in the log. What any process has read is answered by every process, after a restart and without a node,
  * as it was answered then. What was not read, or is of a lost branch, is not.
  */
+
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -19,6 +20,7 @@ import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
 import type { PriceAnswer } from "../../src/prices/price-computer.ts";
 import type { ChainReader } from "../../src/rpc/port.ts";
+import { KNOWN } from "../support/known-chains.ts";
 import { MemoryLog } from "../support/memory-log.ts";
 import { sharedPostgres } from "../support/postgres.ts";
 import { Process } from "../support/prices/cluster.ts";
@@ -445,7 +447,7 @@ test("verify computes each stored price again from its states, and finds one tha
   }
   const stream = priceStream(1, TOKEN);
   const verified = async () => {
-    const { fold, end } = priceFolding(log, stream);
+    const { fold, end } = priceFolding(log, stream, KNOWN);
     for (const recorded of await log.read(stream)) await fold(recorded);
     return end();
   };

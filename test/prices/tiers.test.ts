@@ -2,16 +2,18 @@
  * Fee tiers and tick spacings that factories got after the data were written: a pool at one prices its token at the first
  * question, by name and by the address of an unlisted factory, and so does one that is added while the service runs.
  */
+
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { contractAt, placeCode, transact } from "../../scripts/local-chain/contracts.ts";
-import { type Chain, DEFAULT_CHAIN, MULTICALL3, parseChain } from "../../src/chains/chains.ts";
+import { type Chain, DEFAULT_CHAIN, MULTICALL3 } from "../../src/chains/chains.ts";
 import { deploymentOf, parseExchange } from "../../src/chains/exchanges.ts";
 import type { Address } from "../../src/core/hex.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
 import TIER_FINDER from "../../src/prices/styles/tier-finder.txt";
 import { feesReader, readSpacings } from "../../src/prices/styles/tiers.ts";
+import { KNOWN } from "../support/known-chains.ts";
 import { latentProxy, roundProxy } from "../support/latency.ts";
 import { HandFollower, pricesOf, readerOf, unfollowed } from "../support/prices/anvil.ts";
 import { newToken } from "../support/prices/exchanges.ts";
@@ -86,9 +88,9 @@ async function tokenAt(exchange: MadeExchange, tier: number, spacing: number, do
 }
 
 test("base's Uniswap v3 is asked for the three tiers that it got in 2025", () => {
-  const uniswap = parseExchange("uniswapv3");
+  const uniswap = parseExchange("uniswapv3", KNOWN.all);
   if (uniswap?.kind !== "listed") throw new Error("Uniswap v3 is listed");
-  expect(deploymentOf(uniswap.exchange, parseChain("base")!)?.fees).toEqual([100, 200, 300, 400, 500, 3000, 10_000]);
+  expect(deploymentOf(uniswap.exchange, KNOWN.parse("base")!)?.fees).toEqual([100, 200, 300, 400, 500, 3000, 10_000]);
 });
 
 test.each([

@@ -2,6 +2,7 @@
  * Behaviour of the channel that is hard to reach over a socket: the bound on subscriptions, a gap of more than 1,000
  * versions, fast progress, and the order of events during a replay.
  */
+
 import { afterAll, describe, expect, test } from "bun:test";
 import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { Address } from "../../src/core/hex.ts";
@@ -18,6 +19,7 @@ import { Channel, type ChannelOptions } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/message-models.ts";
 import { messageOfEvent } from "../../src/push/messages.ts";
 import { identified as begun, committed, hash } from "../support/histories.ts";
+import { KNOWN } from "../support/known-chains.ts";
 import { columnsOf, type ModelTransfer } from "../support/naive-ledger.ts";
 import { OPERATOR } from "../support/requesters.ts";
 import { eventually, temporaryLogUrl } from "../support/service.ts";
@@ -45,6 +47,7 @@ const options: ChannelOptions = {
   projections,
   clock: { ...systemClock, now: () => systemClock.now() + ahead },
   logger: silentLogger,
+  chains: KNOWN,
   chainOf: (chainId) =>
     chainId !== 1
       ? undefined
@@ -511,7 +514,13 @@ function said(transfers: readonly ModelTransfer[]) {
   const stream = nftStream(1, address(601));
   const done = { ...initialState(), completed: { number: 1, hash: hash(1) }, completedVersion: 1 };
   const began = performance.now();
-  const message = messageOfEvent(stream, done, { stream, version: 9, time: 0, checksum: 0, event });
+  const message = messageOfEvent({ chain: "eth", address: address(601) }, done, {
+    stream,
+    version: 9,
+    time: 0,
+    checksum: 0,
+    event,
+  });
   return { message, ms: performance.now() - began };
 }
 

@@ -2,6 +2,7 @@
  * A chain whose stream a test writes, and a process that shows it: the clock, its collections and its channel over a real
  * log. Nothing is shown before the test says so.
  */
+
 import { type Moved, PublishedChain } from "../../src/chain/view.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
@@ -11,6 +12,7 @@ import { HotCollections } from "../../src/nft/collections/hot-collections.ts";
 import { Channel, type ChannelOptions } from "../../src/push/channel.ts";
 import type { ServerMessage } from "../../src/push/message-models.ts";
 import { hash } from "./histories.ts";
+import { KNOWN } from "./known-chains.ts";
 import { READER } from "./requesters.ts";
 
 const CHAIN_ID = 1;
@@ -77,7 +79,7 @@ export class ShowingProcess {
       if (head !== undefined) await beforeShown?.();
     });
     this.channel = new Channel({
-      ...{ log, projections: this.projections, clock: systemClock, logger: silentLogger },
+      ...{ chains: KNOWN, log, projections: this.projections, clock: systemClock, logger: silentLogger },
       chainOf: (chainId) => (chainId === CHAIN_ID ? this.view : undefined),
       demand: { request: async () => undefined },
       maxSubscriptions: 3,

@@ -1,4 +1,5 @@
 /** The operations on collections: their list, their progress and cost, and what operators have done with them. */
+
 import { type Static, Type } from "@sinclair/typebox";
 import { Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
@@ -16,6 +17,7 @@ import {
 } from "../../operators/models.ts";
 import { enabledChain } from "../wire/answered-block.ts";
 import { type Operation, operationsFor } from "../wire/operation.ts";
+import type { KnownChains } from "../wire/parameters.ts";
 import {
   addressOf,
   anyChain,
@@ -45,7 +47,7 @@ import {
 import { type ListingDeps, namesFor } from "./listing.ts";
 import type { Media } from "./nft-models.ts";
 
-interface CollectionsDeps extends CollectionDeps, Pick<ListingDeps, "demand" | "namesOf"> {
+interface CollectionsDeps extends KnownChains, CollectionDeps, Pick<ListingDeps, "demand" | "namesOf"> {
   readonly projections: HotCollections;
   readonly explorer: Explorer;
   /** Says what indexing a contract will cost; undefined if the chain is not enabled. */
@@ -128,7 +130,7 @@ const requestCollections = json({
   errors: [400],
   handle: async ({ body, requester }, deps) => {
     const contracts = body.items.map(({ chain: name = "eth", address: given }, index) => {
-      const chain = chainNamed(name, `items.${index}.chain`);
+      const chain = chainNamed(name, `items.${index}.chain`, deps.chains);
       enabledChain(chain, deps, `items.${index}.chain`);
       return { chain, address: addressOf(given, `items.${index}.address`) };
     });
@@ -244,7 +246,7 @@ const estimateCollection = json({
   handle: async ({ path }, deps) => {
     const { chain, address: contract } = path;
     const estimating = deps.estimate(chain.chainId, contract);
-    if (estimating === undefined) throw notEnabled(chain);
+    if (estimating === undefined) throw notEnabled(chain, deps);
     const { time: ms, ...costs } = await estimating;
     const status = (await deps.catalogue.find(chain.chainId, contract))?.status ?? null;
     return { body: { chain: chain.name, address: contract, status, ...costs, time: new Date(ms).toISOString() } };

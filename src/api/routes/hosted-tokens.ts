@@ -35,7 +35,7 @@ import {
 } from "./hosted-models.ts";
 import type { PriceDeps } from "./price.ts";
 
-interface HostedTokenDeps extends Pick<PriceDeps, "pricesOf" | "troubleOf" | "clock" | "tokenFlags"> {
+interface HostedTokenDeps extends Pick<PriceDeps, "pricesOf" | "troubleOf" | "clock" | "tokenFlags" | "chains"> {
   /** URL of a token's logo by the operator's lists; "" without one. */
   logoOf(chainId: number, address: Address): string;
   /** Version of the program. */
@@ -45,9 +45,9 @@ interface HostedTokenDeps extends Pick<PriceDeps, "pricesOf" | "troubleOf" | "cl
 const { json } = operationsFor<HostedTokenDeps>();
 
 /** The prices of an enabled chain. @throws Refusal `chain_not_enabled` */
-function pricesFor(chain: Chain, deps: Pick<HostedTokenDeps, "pricesOf">): Prices {
+function pricesFor(chain: Chain, deps: Pick<HostedTokenDeps, "pricesOf" | "chains">): Prices {
   const prices = deps.pricesOf(chain);
-  if (prices === undefined) throw notEnabled(chain);
+  if (prices === undefined) throw notEnabled(chain, deps);
   return prices;
 }
 
@@ -133,8 +133,8 @@ const getPair = json({
     ...{ chain: chainOrDefault, ...MOMENT },
     exchange: required(
       parsedText(
-        parseExchange,
-        { allowed: exchangesAllowed(), schema: { minLength: 1 } },
+        (text, { all }) => parseExchange(text, all),
+        { allowed: ({ all }) => exchangesAllowed(all), schema: { minLength: 1 } },
         { description: "Name of an exchange, or a factory's address", example: "uniswapv2" },
       ),
     ),

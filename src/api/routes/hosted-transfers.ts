@@ -96,7 +96,7 @@ async function ofQuery(
   const { chain, limit, format, order, from_block, to_block, from_date, to_date } = query;
   const at = (time: number) => {
     const prices = deps.pricesOf(chain);
-    if (prices === undefined) throw notEnabled(chain);
+    if (prices === undefined) throw notEnabled(chain, deps);
     return inTime(prices.blockAt(time, requester), chain, deps);
   };
   const first = async () => {

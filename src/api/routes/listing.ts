@@ -117,7 +117,7 @@ interface WantedContract {
 export async function wantedCollection(
   { chain, address, walk }: WantedContract,
   requester: Requester,
-  deps: Pick<ListingDeps, "projections" | "demand" | "nftChain">,
+  deps: Pick<ListingDeps, "projections" | "demand" | "nftChain" | "chains">,
 ) {
   const { chainId } = chain;
   const runtime = enabledChain(chain, deps);

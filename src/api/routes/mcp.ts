@@ -3,12 +3,15 @@
  * without sessions and without streams, of which the protocol makes none necessary. Its tools are the declared operations of scope
  * `read` that answer JSON, called as their routes are, with the same key, rate and bounds.
  */
+
 import { type Static, Type } from "@sinclair/typebox";
+import type { Chains } from "../../chains/chains.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
 import { named, seldom, text, withExample } from "../../core/schema-parts.ts";
 import { asRefusal, NO_STORE } from "../wire/answers.ts";
 import type { Answered, Incoming, Operation } from "../wire/operation.ts";
 import { operationsFor } from "../wire/operation.ts";
+import { type KnownChains, schemaOf } from "../wire/parameters.ts";
 import { MCP_PATH } from "../wire/paths.ts";
 
 /** Revisions of the protocol whose messages are these; the first is offered to a client of another one. */
@@ -49,9 +52,9 @@ const isTool = ({ scope, answer, isUpgrade }: Operation<never>): boolean =>
 const DOING = ["syncNFTContract", "syncNFTContractByGet", "reSyncMetadata"];
 
 /** A tool as the protocol lists it. */
-function toolOf({ id, summary, description, parts, query, body }: Operation<never>) {
-  const given = Object.entries({ ...query, ...parts }).map(([name, { schema, description: text }]) => {
-    return [name, { ...schema, description: text }] as const;
+function toolOf({ id, summary, description, parts, query, body }: Operation<never>, chains: Chains) {
+  const given = Object.entries({ ...query, ...parts }).map(([name, parameter]) => {
+    return [name, { ...schemaOf(parameter, chains), description: parameter.description }] as const;
   });
   const required = [
     ...Object.keys(parts),
@@ -142,11 +145,10 @@ type Reply = { readonly result: unknown } | { readonly error: { readonly code: n
 const refused = (code: number, message: string): Reply => ({ error: { code, message } });
 
 /** @param operations all others */
-export function mcpOperation<Deps extends { readonly version: string }>(
+export function mcpOperation<Deps extends KnownChains & { readonly version: string }>(
   operations: readonly Operation<Deps>[],
 ): Operation<Deps> {
   const tools = new Map(operations.flatMap((one) => (isTool(one as Operation<never>) ? [[one.id, one] as const] : [])));
-  const list = [...tools.values()].map((one) => toolOf(one as Operation<never>));
 
   const replyTo = async ({ method, params: given = {} }: McpMessage, asked: Incoming, deps: Deps): Promise<Reply> => {
     const params = given as Readonly<Record<string, unknown>>;
@@ -160,7 +162,7 @@ export function mcpOperation<Deps extends { readonly version: string }>(
       case "ping":
         return { result: {} };
       case "tools/list":
-        return { result: { tools: list } };
+        return { result: { tools: [...tools.values()].map((one) => toolOf(one as Operation<never>, asked.chains)) } };
       case "tools/call": {
         const call = params as ToolCall;
         const operation = tools.get(String(call.name));
@@ -195,7 +197,7 @@ export function mcpOperation<Deps extends { readonly version: string }>(
       }
       // A notification, or an answer to a request that this server never makes.
       if (id === undefined || body.method === undefined) return new Response(null, { status: 202, headers });
-      const asked = { request, search: "", params: {}, requester, question };
+      const asked = { request, search: "", params: {}, chains: deps.chains, requester, question };
       return Response.json({ jsonrpc: "2.0", id, ...(await replyTo(body, asked, deps)) }, { headers });
     },
   });

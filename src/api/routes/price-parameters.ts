@@ -2,6 +2,7 @@
  * The parameters of prices, in the query and in the body for many tokens. In: what the client sent. Out: the request as
  * the computation takes it, or a 400 that names the parameter.
  */
+
 import { type Static, Type } from "@sinclair/typebox";
 import { EXCHANGES, parseExchange } from "../../chains/exchanges.ts";
 import { invalidParameter, type Refusal } from "../../core/errors.ts";
@@ -12,6 +13,7 @@ import type { PriceRequest } from "../../prices/price-computer.ts";
 import type { PriceParameters } from "../../prices/price-record.ts";
 import { exchangesAllowed } from "../../prices/search/pool-lists.ts";
 import type { Moment } from "../../prices/series.ts";
+import type { KnownChains } from "../wire/parameters.ts";
 import {
   addressOf,
   blockParameter,
@@ -66,8 +68,8 @@ export const PRICE_QUERY = {
     { description: "With include=depth: the size of the trade, in US dollars; 1000 by default", example: 1_000 },
   ),
   exchange: parsedText(
-    parseExchange,
-    { allowed: exchangesAllowed(), schema: { minLength: 1 } },
+    (text, { all }) => parseExchange(text, all),
+    { allowed: ({ all }) => exchangesAllowed(all), schema: { minLength: 1 } },
     {
       description: `${EXCHANGE_NAMES}, a stand-in name such as dexa_v2, or a factory's address`,
       example: "uniswapv3",
@@ -175,10 +177,14 @@ export const TokensToPrice = named(
 );
 
 /** Parses the tokens of a body. @throws Refusal 400 that names the field */
-export function tokensOfBody({ tokens }: Static<typeof TokensToPrice>, common: PriceParameters): PriceRequest[] {
+export function tokensOfBody(
+  { tokens }: Static<typeof TokensToPrice>,
+  common: PriceParameters,
+  { chains }: KnownChains,
+): PriceRequest[] {
   return tokens.map(({ token_address, exchange, to_block }, at) => {
     const field = <T>(name: "exchange" | "to_block", parameter: Parameter<T>, given: string | number | undefined) =>
-      parameter.parse(given === undefined ? [] : [String(given)], `tokens.${at}.${name}`);
+      parameter.parse(given === undefined ? [] : [String(given)], `tokens.${at}.${name}`, chains);
     const own = {
       exchange: field("exchange", PRICE_QUERY.exchange, exchange),
       to_block: field("to_block", PRICE_QUERY.to_block, to_block),

@@ -133,7 +133,7 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
     handle: async ({ path, query, requester }, deps) => {
       const { chain } = query;
       const prices = deps.pricesOf(chain);
-      if (prices === undefined) throw notEnabled(chain);
+      if (prices === undefined) throw notEnabled(chain, deps);
       const reading = async () => {
         const parameters = await priceParametersAt(query, (time) => blockAt(prices, time, requester));
         const request = { ...parameters, address: pricedToken(chain, path.address) };
@@ -181,8 +181,8 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
     handle: async ({ query, body, requester, question }, deps) => {
       const { chain, include = [] } = query;
       const prices = deps.pricesOf(chain);
-      if (prices === undefined) throw notEnabled(chain);
-      const asked = tokensOfBody(body, priceParameters(query));
+      if (prices === undefined) throw notEnabled(chain, deps);
+      const asked = tokensOfBody(body, priceParameters(query), deps);
       const requests = asked.map((one) => ({ ...one, address: pricedToken(chain, one.address) }));
       question.asksFor(requests.length);
       const answers = await inTime(prices.answers(requests, requester), chain, deps);
@@ -230,7 +230,7 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
       // Each point has a block of its own, with a header and perhaps a state. It pays by these calls.
       question.budget.grow(points);
       const prices = deps.pricesOf(path.chain);
-      if (prices === undefined) throw notEnabled(path.chain);
+      if (prices === undefined) throw notEnabled(path.chain, deps);
       const wanted = { from, to, points };
       const of = { chain: path.chain.name, address: path.address };
       // A reading of stored prices waits for no node.

@@ -18,6 +18,7 @@ import type { Walk } from "../../nft/walks/cursor.ts";
 import type { ShownChain } from "../../nft/walks/snapshot.ts";
 import type { TokenProofs } from "../../proof/token-proofs.ts";
 import { asRefusal } from "./answers.ts";
+import type { KnownChains } from "./parameters.ts";
 import { notEnabled } from "./parameters.ts";
 
 /** Facts of a log that memory doesn't keep. */
@@ -98,7 +99,7 @@ export async function wholeFactsOf(
   return facts;
 }
 
-export interface ChainDeps {
+export interface ChainDeps extends KnownChains {
   /** The parts of a chain; undefined unless it is enabled. */
   nftChain(chain: Chain): NftChain | undefined;
 }
@@ -106,7 +107,7 @@ export interface ChainDeps {
 /** @param name of the parameter, for the error. @throws Refusal `chain_not_enabled` */
 export function enabledChain(chain: Chain, deps: ChainDeps, name?: string): NftChain {
   const found = deps.nftChain(chain);
-  if (found === undefined) throw notEnabled(chain, name);
+  if (found === undefined) throw notEnabled(chain, deps, name);
   return found;
 }
 

@@ -7,6 +7,7 @@
  */
 import type { Static, TSchema } from "@sinclair/typebox";
 import { Value, type ValueError, ValueErrorType } from "@sinclair/typebox/value";
+import type { Chains } from "../../chains/chains.ts";
 import { LIMITS } from "../../config.ts";
 import { ClientGone, invalidParameter, Refusal } from "../../core/errors.ts";
 import type { Sent } from "../../core/schema-parts.ts";
@@ -73,6 +74,7 @@ export interface Incoming {
   readonly request: Request;
   readonly search: string;
   readonly params: Readonly<Record<string, string>>;
+  readonly chains: Chains;
   readonly requester: ApiKey | undefined;
   /** Undefined for operations without a key. */
   readonly question?: Question | undefined;
@@ -159,10 +161,10 @@ function operation<P extends Parameters, Q extends Parameters, B extends TSchema
     body,
     answer,
     isCached: false,
-    handle: async ({ request, search, params, requester, question }, deps) => {
+    handle: async ({ request, search, params, chains, requester, question }, deps) => {
       const asked = {
-        path: parsePath(params, parts),
-        query: parseQuery(search, query),
+        path: parsePath(params, parts, chains),
+        query: parseQuery(search, query, chains),
         body: (body === undefined ? undefined : await bodyOf(request, body)) as Static<B>,
         request,
         requester: requester as ApiKey,

@@ -3,7 +3,7 @@
  * parameter and the allowed values. Parameters that an operation doesn't know are ignored; a response header names the
  * first five.
  */
-import { type Chain, DEFAULT_CHAIN, namedChains, notEnabledText, parseChain } from "../../chains/chains.ts";
+import { type Chain, type Chains, DEFAULT_CHAIN } from "../../chains/chains.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
 import { type Address, parseAddress } from "../../core/hex.ts";
 
@@ -26,9 +26,15 @@ interface Deprecated {
   readonly instead: string;
 }
 
+/** What may depend on the chains that the process knows. */
+type OfChains<T> = T | ((chains: Chains) => T);
+
+const forChains = <T extends string | ParameterSchema>(given: OfChains<T>, chains: Chains): T =>
+  typeof given === "function" ? given(chains) : given;
+
 /** A parameter of a path or a query string. */
 export interface Parameter<T> extends Shown {
-  readonly schema: ParameterSchema;
+  readonly schema: OfChains<ParameterSchema>;
   /** True if a cursor fixes the value of its first page, so that what a request with a cursor gives is ignored. */
   readonly isFixedByCursor?: true;
   /** True if a request without it is refused. */
@@ -36,8 +42,12 @@ export interface Parameter<T> extends Shown {
   /** True for a list: `name=a&name=b`, `name[]=a` and `name=a,b` say the same. */
   readonly isList?: true;
   /** @param texts in the order of the query string; none if it is absent. @throws Refusal 400 */
-  parse(texts: readonly string[], name: string): T;
+  parse(texts: readonly string[], name: string, chains: Chains): T;
 }
+
+/** The schema of a parameter, for the documents. */
+export const schemaOf = ({ schema }: Pick<Parameter<unknown>, "schema">, chains: Chains): ParameterSchema =>
+  forChains(schema, chains);
 
 /** Marks parameters that a cursor fixes. */
 export const fixedByCursor = <P extends Parameters>(parameters: P): P =>
@@ -49,9 +59,9 @@ export const fixedByCursor = <P extends Parameters>(parameters: P): P =>
 export const required = <T>(parameter: Parameter<T>): Parameter<NonNullable<T>> => ({
   ...parameter,
   isRequired: true,
-  parse: (texts, name) => {
+  parse: (texts, name, chains) => {
     if (texts.length === 0) throw invalidParameter(name, `is missing; for example ${String(parameter.example)}`);
-    return parameter.parse(texts, name) as NonNullable<T>;
+    return parameter.parse(texts, name, chains) as NonNullable<T>;
   },
 });
 
@@ -61,19 +71,23 @@ export type ParsedValues<P extends Parameters> = { readonly [Name in keyof P]: R
 
 /** A parameter that may be given once. `parse` returns undefined for a text that is not allowed. */
 function once<T, Absent>(
-  schema: ParameterSchema,
+  schema: OfChains<ParameterSchema>,
   shown: Shown,
-  { allowed, absent, parse }: { allowed: string; absent: Absent; parse(text: string): T | undefined },
+  {
+    allowed,
+    absent,
+    parse,
+  }: { allowed: OfChains<string>; absent: Absent; parse(text: string, chains: Chains): T | undefined },
 ): Parameter<T | Absent> {
   return {
     schema,
     ...shown,
-    parse: (texts, name) => {
+    parse: (texts, name, chains) => {
       const [given] = texts;
       if (given === undefined) return absent;
       if (texts.length > 1) throw invalidParameter(name, "must be given at most once");
-      const value = parse(given);
-      if (value === undefined) throw invalidParameter(name, allowed);
+      const value = parse(given, chains);
+      if (value === undefined) throw invalidParameter(name, forChains(allowed, chains));
       return value;
     },
   };
@@ -143,30 +157,30 @@ export const anyText = (shown: Shown, more: object = {}): Parameter<string | und
 
 /** A text with a parser of its own. */
 export const parsedText = <T>(
-  parse: (text: string) => T | undefined,
-  { allowed, schema = {} }: { readonly allowed: string; readonly schema?: object },
+  parse: (text: string, chains: Chains) => T | undefined,
+  { allowed, schema = {} }: { readonly allowed: OfChains<string>; readonly schema?: object },
   shown: Shown,
 ): Parameter<T | undefined> => once({ type: "string", ...schema }, shown, { allowed, absent: undefined, parse });
 
-// This module is loaded after the configuration, which may add chains.
-const NAMES_OF_CHAINS = namedChains()
-  .map(({ name, code }) => `${name} (${code})`)
-  .join(", ");
-const CHAIN_ENUM = namedChains().flatMap(({ name, code }) => [name, code]);
-const CHAIN_ALLOWED = `must be one of ${NAMES_OF_CHAINS}`;
+const CHAIN_PARSER = {
+  allowed: ({ named }: Chains) => `must be one of ${named.map(({ name, code }) => `${name} (${code})`).join(", ")}`,
+  parse: (text: string, chains: Chains) => chains.parse(text),
+};
+
+const enumOf = ({ named }: Chains) => ({ type: "string", enum: named.flatMap(({ name, code }) => [name, code]) });
 
 const OTHER_FORMS = "its id as 0x1, 1 or eip155:1, or a common other name such as ethereum";
 
 /** A chain; the default one if it is absent. */
 export const chainOrDefault: Parameter<Chain> = once(
-  { type: "string", default: DEFAULT_CHAIN.name, enum: CHAIN_ENUM },
+  (chains) => ({ ...enumOf(chains), default: DEFAULT_CHAIN.name }),
   { description: `Name of the chain, ${OTHER_FORMS}, any case`, example: "eth" },
-  { allowed: CHAIN_ALLOWED, absent: DEFAULT_CHAIN, parse: parseChain },
+  { ...CHAIN_PARSER, absent: DEFAULT_CHAIN },
 );
 export const anyChain: Parameter<Chain | undefined> = once(
-  { type: "string", enum: CHAIN_ENUM },
+  enumOf,
   { description: "Only this chain", example: "eth" },
-  { allowed: CHAIN_ALLOWED, absent: undefined, parse: parseChain },
+  { ...CHAIN_PARSER, absent: undefined },
 );
 
 const ISO_TIME = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})$/;
@@ -261,13 +275,18 @@ export const addressList = (
 });
 
 /** @param name of the parameter, for the error. @throws Refusal 400 for a chain that is none */
-export function chainNamed(text: string, name = "chain"): Chain {
-  return chainOrDefault.parse([text], name);
+export function chainNamed(text: string, name: string, chains: Chains): Chain {
+  return chainOrDefault.parse([text], name, chains);
+}
+
+/** What handlers need to name chains. */
+export interface KnownChains {
+  readonly chains: Chains;
 }
 
 /** The error for a chain that is known but not enabled. @param name of the parameter */
-export function notEnabled(chain: Chain, name = "chain"): Refusal {
-  return new Refusal("chain_not_enabled", notEnabledText(chain), { details: { parameter: name } });
+export function notEnabled(chain: Chain, { chains }: KnownChains, name = "chain"): Refusal {
+  return new Refusal("chain_not_enabled", chains.notEnabledText(chain), { details: { parameter: name } });
 }
 
 /** @param name of the parameter, for the error. @throws Refusal 400 */
@@ -278,10 +297,14 @@ export function addressOf(text: string, name = "address"): Address {
 }
 
 /** Makes a part of a path with its parser. */
-const segment = <T>(schema: ParameterSchema, shown: Shown, parse: (text: string, name: string) => T): Parameter<T> => ({
+const segment = <T>(
+  schema: ParameterSchema,
+  shown: Shown,
+  parse: (text: string, name: string, chains: Chains) => T,
+): Parameter<T> => ({
   schema,
   ...shown,
-  parse: ([text = ""], name) => parse(decoded(text), name),
+  parse: ([text = ""], name, chains) => parse(decoded(text), name, chains),
 });
 
 /** Names of environment keys have a `#`, and names of chains a space. Text with a broken escape stays as it is. */
@@ -348,10 +371,10 @@ export const tokenIdParameter: Parameter<bigint | undefined> = parsedText(
 );
 
 /** Parses a query string by its parameters. @throws Refusal 400 for the first wrong one in the order of `parameters` */
-export function parseQuery<P extends Parameters>(search: string, parameters: P): ParsedValues<P> {
+export function parseQuery<P extends Parameters>(search: string, parameters: P, chains: Chains): ParsedValues<P> {
   const given = new URLSearchParams(search);
   const hasCursor = Boolean(given.get("cursor"));
-  return parsed(parameters, (name, { isFixedByCursor, isList }) => {
+  return parsed(parameters, chains, (name, { isFixedByCursor, isList }) => {
     if (hasCursor && isFixedByCursor) return [];
     return isList === true ? listTexts(given, name) : given.getAll(name);
   });
@@ -367,13 +390,15 @@ const listTexts = (given: URLSearchParams, name: string): string[] =>
 export const parsePath = <P extends Parameters>(
   parts: Readonly<Record<string, string>>,
   parameters: P,
-): ParsedValues<P> => parsed(parameters, (name) => [parts[name] ?? ""]);
+  chains: Chains,
+): ParsedValues<P> => parsed(parameters, chains, (name) => [parts[name] ?? ""]);
 
 function parsed<P extends Parameters>(
   parameters: P,
+  chains: Chains,
   textsOf: (name: string, parameter: Parameter<unknown>) => readonly string[],
 ): ParsedValues<P> {
-  const values = Object.entries(parameters).map(([name, one]) => [name, one.parse(textsOf(name, one), name)]);
+  const values = Object.entries(parameters).map(([name, one]) => [name, one.parse(textsOf(name, one), name, chains)]);
   return Object.fromEntries(values) as ParsedValues<P>;
 }
 

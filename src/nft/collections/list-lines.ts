@@ -2,7 +2,7 @@
  * Shared parser of the operator's lists. In: lines of text, each about a contract on one chain or on all chains. Out:
  * problems by line number, and a map of entries by chain and contract. It reads no files.
  */
-import { knownChains, parseChain } from "../../chains/chains.ts";
+import type { Chains } from "../../chains/chains.ts";
 import type { Address } from "../../core/hex.ts";
 import type { ParsedList } from "../../core/list-file.ts";
 
@@ -23,14 +23,10 @@ export function readLines(text: string, read: (line: string) => string | undefin
 }
 
 /** The chain with this name or code, or a problem as text if there is none. */
-export function listedChain(text: string): { readonly chainId: number } | { readonly problem: string } {
-  const chain = parseChain(text);
+export function listedChain(text: string, chains: Chains): { readonly chainId: number } | { readonly problem: string } {
+  const chain = chains.parse(text);
   if (chain !== undefined) return chain;
-  return {
-    problem: `the chain must be one of ${knownChains()
-      .map(({ name }) => name)
-      .join(", ")}`,
-  };
+  return { problem: `the chain must be one of ${chains.all.map(({ name }) => name).join(", ")}` };
 }
 
 /** Entries by contract. An entry for one chain takes precedence over an entry for all chains. */

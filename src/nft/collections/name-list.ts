@@ -3,6 +3,7 @@
  * `address,name,symbol` (on every chain) or `chain,address,name,symbol`. The symbol is optional, a field with a comma
  * needs double quotes, and a line that begins with `#` is a comment. It reads no files.
  */
+import type { Chains } from "../../chains/chains.ts";
 import { parseAddress } from "../../core/hex.ts";
 import { ContractMap, listedChain, type ParsedContracts, readLines } from "./list-lines.ts";
 
@@ -17,14 +18,14 @@ export interface ContractNames {
 /** Characters of a name or symbol: the same bound as for those read from a contract. */
 const MAX_LENGTH = 256;
 
-export function parseNameList(text: string): ParsedContracts<ContractNames> {
+export function parseNameList(text: string, chains: Chains): ParsedContracts<ContractNames> {
   const list = new ContractMap<ContractNames>();
   const problems = readLines(text, (line) => {
     if (line.trimStart().startsWith("#")) return undefined;
     const fields = fieldsOf(line);
     if (fields === undefined) return "a double quote is not closed, or text follows a closing one";
     const isEverywhere = parseAddress(fields[0] ?? "") !== undefined;
-    const chain = isEverywhere || fields.length < 3 ? undefined : listedChain(fields[0] ?? "");
+    const chain = isEverywhere || fields.length < 3 ? undefined : listedChain(fields[0] ?? "", chains);
     if (chain !== undefined && "problem" in chain) return chain.problem;
     const [addressText = "", name = "", symbol = "", ...more] = chain === undefined ? fields : fields.slice(1);
     const address = parseAddress(addressText);

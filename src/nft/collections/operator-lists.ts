@@ -2,6 +2,7 @@
  * The files of the operator's lists: spam, verified collections, and names for contracts without one. Reads them, and
  * reads them again when they change. A file that can't be used stops the start.
  */
+import type { Chains } from "../../chains/chains.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Address } from "../../core/hex.ts";
 import { ListFile, type ListPlace } from "../../core/list-file.ts";
@@ -12,6 +13,7 @@ import { ContractMap } from "./list-lines.ts";
 import { type ContractNames, parseNameList } from "./name-list.ts";
 
 interface ListFilesOptions {
+  readonly chains: Chains;
   readonly spam: ListPlace;
   readonly verified: ListPlace;
   readonly names: ListPlace;
@@ -29,10 +31,16 @@ export class ListFiles implements FlagLists {
 
   constructor(options: ListFilesOptions) {
     this.#options = options;
-    const { spam, verified, names, maxBytes } = options;
-    this.#spam = new ListFile({ ...spam, parse: parseFlagList, empty: new ContractMap(), maxBytes });
-    this.#verified = new ListFile({ ...verified, parse: parseFlagList, empty: new ContractMap(), maxBytes });
-    this.#names = new ListFile({ ...names, parse: parseNameList, empty: new ContractMap(), maxBytes });
+    const { chains, spam, verified, names, maxBytes } = options;
+    const parseFlags = (text: string) => parseFlagList(text, chains);
+    this.#spam = new ListFile({ ...spam, parse: parseFlags, empty: new ContractMap(), maxBytes });
+    this.#verified = new ListFile({ ...verified, parse: parseFlags, empty: new ContractMap(), maxBytes });
+    this.#names = new ListFile({
+      ...names,
+      parse: (text: string) => parseNameList(text, chains),
+      empty: new ContractMap(),
+      maxBytes,
+    });
   }
 
   isSpam(chainId: number, address: Address): boolean {

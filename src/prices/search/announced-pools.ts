@@ -147,7 +147,7 @@ export class AnnouncedPools {
       });
     }
     const pools = poolsIn(search.found, token);
-    if (block.number <= search.to) return { pools: merged(pools), archive: search.words.label };
+    if (block.number <= search.to) return { pools: merged(this.#options.chain, pools), archive: search.words.label };
     if (!this.#covers(token, known, block.number)) {
       // Each question that waits for the read decides by its own budget whether it takes too many requests.
       const reading = this.#readingTails.run(known, () => this.#readTail(token, known, block, requester));
@@ -157,7 +157,10 @@ export class AnnouncedPools {
     const { at = { number: search.to }, found = [], words = new ArchiveWords() } = known.tail ?? {};
     // The chain's pool lists may forget what they know of older blocks.
     if (block.number > at.number) known.tail = { at: { number: block.number, hash: block.hash }, found, words };
-    return { pools: merged([...pools, ...poolsIn(found, token)]), archive: search.words.label ?? words.label };
+    return {
+      pools: merged(this.#options.chain, [...pools, ...poolsIn(found, token)]),
+      archive: search.words.label ?? words.label,
+    };
   }
 
   /** What is known of a token, unless an archive alone said so, long ago. */
@@ -340,8 +343,8 @@ const poolsIn = (found: readonly FoundPool[], token: Address): readonly Pool[] =
  * Keeps each pool once, and the oldest ones. It keeps fewer of those that a trade must try first: any account can make
  * pools with hooks.
  */
-function merged(pools: readonly Pool[]): readonly Pool[] {
+function merged(chain: Chain, pools: readonly Pool[]): readonly Pool[] {
   const distinct = [...new Map(pools.map((pool) => [pool.id, pool])).values()];
-  const tried = new Set(distinct.filter(needsTrade).slice(0, MAX_TRIED));
-  return distinct.filter((pool) => tried.has(pool) || !needsTrade(pool)).slice(0, MAX_POOLS);
+  const tried = new Set(distinct.filter((pool) => needsTrade(chain, pool)).slice(0, MAX_TRIED));
+  return distinct.filter((pool) => tried.has(pool) || !needsTrade(chain, pool)).slice(0, MAX_POOLS);
 }

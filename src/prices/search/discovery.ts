@@ -184,13 +184,18 @@ export interface MarketRead extends FactsRead {
  * Reads the facts of tokens, the pools' states and liquidity, and the decimals of every token in the pools.
  * @param at the hash of the block that is read, if it is known
  */
-export function planMarket(tokens: readonly Address[], pools: readonly Pool[], at?: Hash): CallPlan<MarketRead> {
+export function planMarket(
+  chain: Chain,
+  tokens: readonly Address[],
+  pools: readonly Pool[],
+  at?: Hash,
+): CallPlan<MarketRead> {
   const held = new Set(pools.flatMap(({ token0, token1 }) => [token0, token1]));
   const others = [...held.difference(new Set(tokens))];
   // Any account can make an unlisted factory, and pools that take all the gas of a call.
   const listed = pools.filter(({ rank }) => rank !== UNLISTED_RANK);
   const told = both(planFacts(tokens, others), together(pools.map(planHonestState)));
-  const plan = both(told, both(planLiquidity(listed), planHookTrades(pools, at)));
+  const plan = both(told, both(planLiquidity(listed), planHookTrades(chain, pools, at)));
   return {
     calls: plan.calls,
     read(results) {

@@ -5,6 +5,7 @@
  * Every result is checked against the hash of the requested block and of the blocks that the logs are from.
  */
 
+import type { Chain } from "../../chains/chains.ts";
 import { OverBudget } from "../../core/budget.ts";
 import { countedCache } from "../../core/counted-cache.ts";
 import { AppError } from "../../core/errors.ts";
@@ -64,6 +65,7 @@ export type PastReader = Pick<ChainReader, "calls" | "callsAtHead" | "head" | "h
 
 /** The source for reads of past blocks, and the known limits of the search. */
 export interface PastSource {
+  readonly chain: Chain;
   readonly reader: PastReader;
   readonly origins: Origins;
   /** The newest final block known; -1 if there is none. */
@@ -155,8 +157,8 @@ export function seenIn(read: MarketRead, token: Address, header: PricedBlock): S
  * @throws AppError `chain_moved` (retryable) when the block or a log's block is no longer canonical, `too_many_logs`
  */
 export async function seenAt(source: PastSource, { token, pools }: Sought, block: PricedBlock): Promise<SeenMarket> {
-  const { reader } = source;
-  const plan = planMarket([token], pools, block.hash);
+  const { chain, reader } = source;
+  const plan = planMarket(chain, [token], pools, block.hash);
   const then = await archived(reader, token, plan, block);
   if (then?.facts.kind === "erc20") return then;
   const { header, results } = await reader.callsAtHead(plan.calls);

@@ -190,8 +190,8 @@ export class Markets {
 
   /** The source for reads of past blocks, with the final block known at this moment. */
   pastSource(reader: PastReader = this.#options.reader): PastSource {
-    const { view } = this.#options;
-    return { reader, origins: this.#origins, finalized: view.finalized()?.number ?? -1 };
+    const { chain, view } = this.#options;
+    return { chain, reader, origins: this.#origins, finalized: view.finalized()?.number ?? -1 };
   }
 
   /** Returns the token's market at this head; undefined if it was not read there. */
@@ -222,7 +222,7 @@ export class Markets {
       // What is no token is refused before its pools are read.
       const refused = await this.#refusalsOf(
         whole.map(({ token, factoryAnswers, found }) =>
-          factoryAnswers ? { token, facts: found?.facts } : unknownExchange(),
+          factoryAnswers ? { token, facts: found?.facts } : unknownExchange(chain),
         ),
       );
       const open = whole.filter((_, at) => refused[at] === undefined);
@@ -419,7 +419,7 @@ export class Markets {
 
   /** Reads facts and pools at a block that the node has shown, else at its newest one. */
   async #readAt(tokens: readonly Address[], pools: readonly Pool[], at: HeaderRef | undefined): Promise<HeadRead> {
-    const plan = planMarket(tokens, pools, at?.hash);
+    const plan = planMarket(this.#options.chain, tokens, pools, at?.hash);
     const known = at && (await this.#callsAt(plan.calls, at));
     const { header, results } = known ?? (await this.#callsAtHead(plan.calls));
     this.newest = Math.max(this.newest, header.number);
@@ -452,7 +452,7 @@ export class Markets {
   async subject(token: Address, unlisted: Address | undefined, block: number): Promise<Subject> {
     const known = unlisted === undefined ? this.#lists.known(token, block) : undefined;
     const subject = known ?? (await this.#lists.discover([{ token, unlisted }]))[0]!;
-    if (!subject.factoryAnswers) throw unknownExchange();
+    if (!subject.factoryAnswers) throw unknownExchange(this.#options.chain);
     return subject;
   }
 
@@ -494,7 +494,7 @@ export class Markets {
     let seen: SeenMarket;
     if (market.isPast) seen = await seenAt(this.pastSource(reader), { token, pools }, block);
     else {
-      const plan = planMarket([token], pools, block.hash);
+      const plan = planMarket(this.#options.chain, [token], pools, block.hash);
       const { header, results } = await this.#options.reader.callsAtBlock(plan.calls, block);
       seen = seenIn(plan.read(results), token, header);
     }

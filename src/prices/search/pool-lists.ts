@@ -4,7 +4,7 @@
  * that its prices don't depend on another one.
  */
 import type { ChainView } from "../../chain/consumer.ts";
-import type { Chain } from "../../chains/chains.ts";
+import { CHAINS, type Chain } from "../../chains/chains.ts";
 import { type Deployment, knownExchanges, type PoolStyle } from "../../chains/exchanges.ts";
 import { isMoney, isReference, isReferencePair, referenceTokens } from "../../chains/tokens.ts";
 import { Budget, OverBudget } from "../../core/budget.ts";
@@ -401,7 +401,7 @@ export class PoolLists {
           const tier = Number(log.topics[1] ?? 0n);
           this.#venues = this.#venues.map((venue) => (venue.factory === log.address ? withTier(venue, tier) : venue));
         }
-        const pool = style && announced(style, log, chain.wrappedNative.address);
+        const pool = style && announced(style, log, chain);
         if (pool === undefined) continue;
         for (const token of this.#listing(pool.tokens)) {
           if (pool.isFound || pool.mayBeFound === true) this.#created.set(token, log.blockNumber);
@@ -416,11 +416,12 @@ export class PoolLists {
   }
 }
 
-/** The allowed values of `exchange`, in words. */
-export const exchangesAllowed = (): string =>
-  `one of ${knownExchanges().join(", ")}, or the address of a v2- or v3-style factory`;
+/** The allowed values of `exchange`, in words. @param chains whose exchanges may be named */
+export const exchangesAllowed = (chains: readonly Chain[]): string =>
+  `one of ${knownExchanges(chains).join(", ")}, or the address of a v2- or v3-style factory`;
 
-export const unknownExchange = (): Refusal => invalidParameter("exchange", exchangesAllowed());
+export const unknownExchange = (chain: Chain): Refusal =>
+  invalidParameter("exchange", exchangesAllowed([...CHAINS, chain]));
 
 /** Returns every pool that the subject's price depends on. */
 export function pricingPools(chain: Chain, { token, own, reference, unlistedPools }: Subject): readonly Pool[] {

@@ -3,6 +3,7 @@
  * tells no price: both ways, through the hooks, at the block of the read. One `eth_call` without a target tries many pools, by
  * `hook-trades.sol`.
  */
+import type { Chain } from "../../chains/chains.ts";
 import { isLaunchHook } from "../../chains/launchpads.ts";
 import type { Hash } from "../../core/hex.ts";
 import { addressWord, wordOf } from "../../rpc/calls.ts";
@@ -22,15 +23,19 @@ const [WORDS, WORDS_OF_TRADE] = [10, 4];
 const Q192 = 1n << 192n;
 
 /** True for a pool that has a price only if trades with it agree: its hooks may change amounts, or are a launchpad's. */
-export const needsTrade = ({ key }: Pick<Pool, "key">): boolean =>
-  key !== undefined && (mayChangeAmounts(key.hooks) || isLaunchHook(key.hooks));
+export const needsTrade = (chain: Chain, { key }: Pick<Pool, "key">): boolean =>
+  key !== undefined && (mayChangeAmounts(key.hooks) || isLaunchHook(chain, key.hooks));
 
 /**
  * Tries those of the pools that need it. Each of them has an answer.
  * @param at the hash of the block, if it is known: hooks can't foresee the trader's address and the hash of its code then
  */
-export function planHookTrades(pools: readonly Pool[], at: Hash | undefined): CallPlan<ReadonlyMap<PoolId, HookTrade>> {
-  const able = pools.filter(needsTrade);
+export function planHookTrades(
+  chain: Chain,
+  pools: readonly Pool[],
+  at: Hash | undefined,
+): CallPlan<ReadonlyMap<PoolId, HookTrade>> {
+  const able = pools.filter((pool) => needsTrade(chain, pool));
   const calls = Array.from({ length: Math.ceil(able.length / POOLS_PER_CALL) }, (_, index) =>
     able.slice(index * POOLS_PER_CALL, (index + 1) * POOLS_PER_CALL),
   );

@@ -3,6 +3,7 @@
  * trades with them. A style is one file, held by the suite in `test/prices/styles`. Prices and depths follow from the
  * reading, in `market/pools`.
  */
+import type { Chain } from "../../chains/chains.ts";
 import type { Launchpad } from "../../chains/launchpads.ts";
 import { type Address, type Hash, ZERO_ADDRESS } from "../../core/hex.ts";
 import { addressWord } from "../../rpc/calls.ts";
@@ -128,7 +129,7 @@ export interface Style {
     /** False for an announced pool that `find` does not look for. Default: true. */
     readonly isFound?: (log: ChainLog) => boolean;
     /** True for one that `find` or another read of state may find. */
-    readonly mayBeFound?: (log: ChainLog) => boolean;
+    readonly mayBeFound?: (log: ChainLog, chain: Chain) => boolean;
   };
   /** The first topic of the log with which a pool begins. Without it only its factory tells when it did. */
   readonly begins?: Hash;

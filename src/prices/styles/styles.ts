@@ -1,6 +1,7 @@
 /**
  * All styles, by name; and the fold of their events into pool states, which gives a past state from logs alone.
  */
+import type { Chain } from "../../chains/chains.ts";
 import type { PoolStyle } from "../../chains/exchanges.ts";
 import { type Address, type Hash, ZERO_ADDRESS } from "../../core/hex.ts";
 import type { ChainLog } from "../../rpc/port.ts";
@@ -42,13 +43,17 @@ export const TIER_TOPICS: readonly Hash[] = [
 export function announced(
   { created: { topic, tokensAt, isFound, mayBeFound } }: Style,
   log: ChainLog,
-  wrapped: Address,
+  chain: Chain,
 ): Announcement | undefined {
   if (log.topics[0] !== topic) return undefined;
   const [first, second] = [tokensAt, tokensAt + 1].map((at) => addressAt(log.topics[at] ?? "0x", 0));
   if (first === undefined || second === undefined) return undefined;
-  const tokens = [first === ZERO_ADDRESS ? wrapped : first, second] as const;
-  return { tokens, isFound: isFound?.(log) !== false, ...(mayBeFound?.(log) === true ? { mayBeFound: true } : {}) };
+  const tokens = [first === ZERO_ADDRESS ? chain.wrappedNative.address : first, second] as const;
+  return {
+    tokens,
+    isFound: isFound?.(log) !== false,
+    ...(mayBeFound?.(log, chain) === true ? { mayBeFound: true } : {}),
+  };
 }
 
 interface Announcement {

@@ -3,6 +3,7 @@
  * pools without hooks at the usual fees and spacings, and the usual ones of launchpads. The contract's balance is all pools'
  * together, so a pool's depth is what its positions hold by tick.
  */
+import type { Chain } from "../../chains/chains.ts";
 import { isLaunchHook } from "../../chains/launchpads.ts";
 import { type Address, type Hash, ZERO_ADDRESS } from "../../core/hex.ts";
 import { keccakOf, topicOf } from "../../core/keccak.ts";
@@ -105,7 +106,8 @@ function isFound({ data }: ChainLog): boolean {
 }
 
 /** True for an announced pool of a launchpad, whose getters may name it. */
-const mayBeFound = ({ data }: ChainLog): boolean => isLaunchHook(addressAt(data, 2) ?? ZERO_ADDRESS);
+const mayBeFound = ({ data }: ChainLog, chain: Chain): boolean =>
+  isLaunchHook(chain, addressAt(data, 2) ?? ZERO_ADDRESS);
 
 /** Place of the fee for positions in slot 0 (v4-core, Slot0). */
 const LP_FEE_AT = 208n;

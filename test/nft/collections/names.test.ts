@@ -1,9 +1,11 @@
 /** Names for contracts that return none: the operator's file, and a few that ship with the service. */
+
 import { describe, expect, test } from "bun:test";
 import { CHAINS } from "../../../src/chains/chains.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { KNOWN_NAMES, knownName } from "../../../src/nft/collections/known-names.ts";
 import { parseNameList } from "../../../src/nft/collections/name-list.ts";
+import { KNOWN } from "../../support/known-chains.ts";
 
 const APES = "0xBC4CA0EdA7647A8aB7C2061c2E118A18a936f13D";
 const lower = APES.toLowerCase() as Address;
@@ -12,7 +14,7 @@ const other = `0x${"ab".repeat(20)}` as Address;
 describe("a list of names", () => {
   test("accepts a chain, an address, a name and a symbol, of which chain and symbol are optional", () => {
     const text = `\ufeff# known\r\n\r\n${APES}, Bored Apes , BAYC\r\n0x89,${lower},Apes on Polygon\n${other},Punk #1`;
-    const { list, problems } = parseNameList(text);
+    const { list, problems } = parseNameList(text, KNOWN);
     expect(problems).toEqual([]);
     expect(list.size).toBe(3);
     for (const { chainId } of CHAINS.filter((chain) => chain.chainId !== 137)) {
@@ -24,7 +26,7 @@ describe("a list of names", () => {
   });
 
   test("accepts quoted values with commas, as spreadsheets write them", () => {
-    const { list, problems } = parseNameList(`${other},"Apes, ""bored"" ones","A,B"`);
+    const { list, problems } = parseNameList(`${other},"Apes, ""bored"" ones","A,B"`, KNOWN);
     expect([problems, list.find(1, other)]).toEqual([[], { name: 'Apes, "bored" ones', symbol: "A,B" }]);
   });
 
@@ -39,10 +41,10 @@ describe("a list of names", () => {
       `${lower},${"x".repeat(257)}`,
       `${lower},a\u0007b`,
     ];
-    const { problems } = parseNameList(lines.join("\n"));
+    const { problems } = parseNameList(lines.join("\n"), KNOWN);
     expect(problems.map((problem) => problem.slice(0, 7))).toEqual(lines.map((_, index) => `line ${index + 1}:`));
     expect(problems[1]).toContain("bsc testnet");
-    expect(parseNameList("x\n".repeat(1_000)).problems.length).toBeLessThan(12);
+    expect(parseNameList("x\n".repeat(1_000), KNOWN).problems.length).toBeLessThan(12);
   });
 });
 

@@ -1,4 +1,5 @@
 /** The flag rules: which words match, which must not, how lists override them, and the shape of an airdrop. */
+
 import { describe, expect, test } from "bun:test";
 import { CHAINS } from "../../../src/chains/chains.ts";
 import type { Address } from "../../../src/core/hex.ts";
@@ -9,6 +10,7 @@ import { isAirdropShaped } from "../../../src/nft/indexing/airdrop-shape.ts";
 import { judge, ruleOfWords } from "../../../src/nft/indexing/word-rules.ts";
 import { Ledger } from "../../../src/nft/ledger/ledger.ts";
 import { NO_LISTS } from "../../support/following.ts";
+import { KNOWN } from "../../support/known-chains.ts";
 import { columnsOf, type ModelTransfer } from "../../support/naive-ledger.ts";
 import { turnsDuring } from "../../support/turns.ts";
 
@@ -109,20 +111,23 @@ describe("a list", () => {
 
   test("accepts addresses for all chains or one, comments, blank lines, either case and any line ending", () => {
     const text = `\ufeff# known\r\n\r\n${checksummed}  # apes\r\nBSC Testnet , 0x${"AB".repeat(20)}\r0x89,${lower.toUpperCase().replace("0X", "0x")}\n`;
-    const { list, problems } = parseFlagList(text);
+    const { list, problems } = parseFlagList(text, KNOWN);
     expect(problems).toEqual([]);
     expect(list.size).toBe(3);
     for (const { chainId } of CHAINS) expect(list.find(chainId, lower)).toBe(true);
     expect([97, 56, 1].map((chainId) => list.find(chainId, address))).toEqual([true, undefined, undefined]);
-    expect(parseFlagList("").list.size).toBe(0);
+    expect(parseFlagList("", KNOWN).list.size).toBe(0);
   });
 
   test("reports the errors of the first wrong lines with their numbers", () => {
     const wrong = checksummed.replace("BC4C", "bC4C");
-    const { problems } = parseFlagList(`${lower}\n0x12\nmars,${lower}\n${wrong}\n${lower},eth\neth,\n1 ${lower}`);
+    const { problems } = parseFlagList(
+      `${lower}\n0x12\nmars,${lower}\n${wrong}\n${lower},eth\neth,\n1 ${lower}`,
+      KNOWN,
+    );
     expect(problems.map((problem) => problem.slice(0, 7))).toEqual([2, 3, 4, 5, 6, 7].map((line) => `line ${line}:`));
     expect(problems[1]).toContain("bsc testnet");
-    expect(parseFlagList("x\n".repeat(1_000)).problems.length).toBeLessThan(12);
+    expect(parseFlagList("x\n".repeat(1_000), KNOWN).problems.length).toBeLessThan(12);
   });
 });
 

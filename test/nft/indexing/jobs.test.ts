@@ -1,7 +1,7 @@
 /** A job that fails is retried, even if the release of its lease is slow. */
+
 import { afterAll, expect, test } from "bun:test";
 import { Leases } from "../../../src/chain/lease.ts";
-import { chainById } from "../../../src/chains/chains.ts";
 import { Budget } from "../../../src/core/budget.ts";
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
@@ -11,6 +11,7 @@ import { nftStream } from "../../../src/events/types.ts";
 import type { EventLog } from "../../../src/log/event-log.ts";
 import { openLog } from "../../../src/log/open.ts";
 import { IndexingJobs, type JobsOptions } from "../../../src/nft/indexing/jobs.ts";
+import { KNOWN } from "../../support/known-chains.ts";
 import { eventually, temporaryLogUrl } from "../../support/service.ts";
 
 const stream = nftStream(1, `0x${"1".repeat(40)}` as Address);
@@ -68,7 +69,7 @@ test("does not lose a retry that falls due while the lease is being released", a
   const ignored = new Proxy({}, { get: () => () => undefined });
   const leases = new Leases({ log, clock, holder: "test" });
   const jobs = new IndexingJobs({
-    ...{ log, reader, clock, lifecycle, chain: chainById(1)!, logger: silentLogger, leases, verify: "sample" },
+    ...{ log, reader, clock, lifecycle, chain: KNOWN.byId(1)!, logger: silentLogger, leases, verify: "sample" },
     ...{ decoder: ignored, observer: ignored, follower: ignored, collections: ignored, flags: ignored },
     archives: ignored,
     accountOf: () => new Budget(),

@@ -3,10 +3,10 @@
  * any number of concurrent requests, and its result is true at its block despite new events, reverts and blocks
  * meanwhile. The log, the route and the fold are real.
  */
+
 import { afterAll, describe, expect, test } from "bun:test";
 import { listingOperations } from "../../../src/api/routes/listing.ts";
 import type { NftChain } from "../../../src/api/wire/answered-block.ts";
-import { chainById } from "../../../src/chains/chains.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import type { Address, Hash } from "../../../src/core/hex.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
@@ -25,6 +25,7 @@ import type { FirstPage } from "../../../src/nft/walks/cursor.ts";
 import { currentPlan } from "../../../src/nft/walks/sliced-plan.ts";
 import type { ShownChain } from "../../../src/nft/walks/snapshot.ts";
 import { hash, identified } from "../../support/histories.ts";
+import { KNOWN } from "../../support/known-chains.ts";
 import { columnsOf, type ModelTransfer, modelListing, readable } from "../../support/naive-ledger.ts";
 import { READER } from "../../support/requesters.ts";
 import { temporaryLogUrl } from "../../support/service.ts";
@@ -163,15 +164,22 @@ async function routeOf(chainId: 1 | 56 | 137, transfers: readonly ModelTransfer[
     preview: async () => undefined,
     nftChain: () => chain,
     namesOf: () => undefined,
+    chains: KNOWN,
     demand: { request: async () => undefined },
     isStale: () => false,
   };
-  const name = chainById(chainId)?.name;
+  const name = KNOWN.byId(chainId)?.name;
   return async (query: string) => {
     const search = `chain=${name}&holders=true&${query}`;
     const request = new Request(`http://localhost/?${search}`);
     const answered = await listing?.handle(
-      { request, search, params: { address }, requester: { ...READER, scope: "read", hash: Buffer.alloc(32) } },
+      {
+        request,
+        search,
+        params: { address },
+        chains: KNOWN,
+        requester: { ...READER, scope: "read", hash: Buffer.alloc(32) },
+      },
       deps,
     );
     if (answered === undefined || !("cached" in answered)) throw new Error("a listing is cached");

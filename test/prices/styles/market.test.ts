@@ -2,6 +2,7 @@
  * A market of all styles on one chain: the deepest pool prices a token whatever its style, at the head, at a past block
  * and from logs alone; pools that pose as deep do not; and what only announcements tell comes last.
  */
+
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import feeTakingHook from "@uniswap/v4-core/out/FeeTakingHook.sol/FeeTakingHook.json";
 import { type Anvil, startAnvil } from "../../../scripts/local-chain/anvil.ts";
@@ -20,6 +21,7 @@ import { Portal } from "../../../src/rpc/archive/portal.ts";
 import type { EndpointStatus } from "../../../src/rpc/endpoint/endpoint-pool.ts";
 import type { ChainReader } from "../../../src/rpc/port.ts";
 import { type ArchiveOptions, archiveOfNode, startArchive } from "../../support/archive.ts";
+import { KNOWN } from "../../support/known-chains.ts";
 import { roundProxy } from "../../support/latency.ts";
 import { MemoryLog } from "../../support/memory-log.ts";
 import { HandFollower, readerOf, unfollowed } from "../../support/prices/anvil.ts";
@@ -122,7 +124,7 @@ describe.each(EXCHANGES_OF_STYLES)("%s", (name) => {
     const then = await ask(pricesOn(), token, { toBlock: block });
     expect(then.usdPrice).toBe(now.usdPrice);
     // By name, in any spelling.
-    const exchange = parseExchange(name) ?? { kind: "factory", factory: made.get(name)!.venue.factory };
+    const exchange = parseExchange(name, KNOWN.all) ?? { kind: "factory", factory: made.get(name)!.venue.factory };
     expect((await ask(pricesOn(), token, { exchange })).usdPrice).toBe(later.usdPrice);
   });
 

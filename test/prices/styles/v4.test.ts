@@ -1,9 +1,11 @@
 /** Uniswap v4 beyond what all styles share: what its positions hold, the coin itself, and hooks. */
+
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Anvil } from "../../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
 import { contractAt, read } from "../../../scripts/local-chain/contracts.ts";
 import { createRandom } from "../../../scripts/local-chain/random.ts";
+import { CHAINS } from "../../../src/chains/chains.ts";
 import { type Address, ZERO_ADDRESS } from "../../../src/core/hex.ts";
 import { planMarket } from "../../../src/prices/search/discovery.ts";
 import { sqrtPriceAt } from "../../../src/prices/styles/ticks.ts";
@@ -29,7 +31,7 @@ const pair = async () => ({ tokenA: await newToken(anvil), tokenB: await newToke
 async function readOf({ id, token0, token1 }: MadePool) {
   const find = V4.find(exchange.venue, token0, token1);
   const pool = find.read(await reader.calls(find.calls, "latest")).find((one) => one.id === id)!;
-  const plan = planMarket([], [pool]);
+  const plan = planMarket(CHAINS[0]!, [], [pool]);
   return plan.read((await reader.callsAtHead(plan.calls)).results).reads[0]!;
 }
 

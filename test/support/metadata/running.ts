@@ -2,12 +2,12 @@
  * Metadata as the service runs it, on a real log with real collections, fetching from real servers on loopback. Only
  * the chain is a table of answers per contract. For tests of the whole that need no node.
  */
+
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fill } from "../../../scripts/bench/fill.ts";
 import { Leases } from "../../../src/chain/lease.ts";
-import { chainById } from "../../../src/chains/chains.ts";
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { Lifecycle } from "../../../src/core/lifecycle.ts";
@@ -23,6 +23,7 @@ import { type ChainMetadata, Metadata } from "../../../src/nft/metadata/metadata
 import { systemWire, type Wire } from "../../../src/nft/metadata/resolve/wire.ts";
 import type { Call } from "../../../src/rpc/port.ts";
 import type { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
+import { KNOWN } from "../known-chains.ts";
 import { eventually } from "../service.ts";
 
 export interface RunningOptions {
@@ -132,7 +133,7 @@ export async function startMetadata(options: RunningOptions): Promise<RunningMet
       media: (_chainId, status) => pictures.set(status, (pictures.get(status) ?? 0) + 1),
     },
   });
-  const found = chainById(CHAIN_ID);
+  const found = KNOWN.byId(CHAIN_ID);
   if (found === undefined) throw new Error("the chain does not exist");
   const chain = metadata.chain({
     chain: found,

@@ -2,11 +2,13 @@
  * A base with launchpads on anvil: its launchpads' data, Uniswap v4 from its package, other exchanges, and hooks at their real
  * addresses, whose lowest bits say what they may do.
  */
+
 import { type Anvil, startAnvil } from "../../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
 import { contractAt, deploy, placeCode, transact } from "../../../scripts/local-chain/contracts.ts";
-import { type Chain, MULTICALL3, parseChain } from "../../../src/chains/chains.ts";
+import { type Chain, MULTICALL3 } from "../../../src/chains/chains.ts";
 import { type Address, toAddress, ZERO_ADDRESS } from "../../../src/core/hex.ts";
+import { KNOWN } from "../known-chains.ts";
 import { newToken } from "./exchanges.ts";
 import {
   EXCHANGES_OF_STYLES,
@@ -26,7 +28,7 @@ const DEEP = 10n ** 24n;
 const LOCKER = toAddress("0x00000000000000000000000000000000000010c4");
 const INITIALIZER = toAddress("0x0000000000000000000000000000000000001a17");
 
-const base = parseChain("base")!;
+const base = KNOWN.parse("base")!;
 const launchpad = (name: string) => {
   const { hooks, getters = [] } = base.launchpads!.find((one) => one.name === name)!;
   return { hooks: hooks.map(toAddress), maker: toAddress(getters[0]?.to ?? ZERO_ADDRESS) };

@@ -2,6 +2,7 @@
 
 import { PRICE_QUERY, priceParameters } from "../../../src/api/routes/price-parameters.ts";
 import { parseQuery } from "../../../src/api/wire/parameters.ts";
+import { KNOWN } from "../known-chains.ts";
 
 /** A query string. A repeated parameter is a list. */
 export type RawPriceQuery = Readonly<Record<string, string | readonly string[] | undefined>>;
@@ -12,5 +13,5 @@ export function parsePriceQuery(raw: RawPriceQuery) {
   for (const [name, given] of Object.entries(raw)) {
     for (const text of [given ?? []].flat()) search.append(name, text);
   }
-  return priceParameters(parseQuery(search.toString(), PRICE_QUERY));
+  return priceParameters(parseQuery(search.toString(), PRICE_QUERY, KNOWN));
 }

@@ -13,7 +13,7 @@ export async function quotedOver(
   token: Address,
   pools: readonly Pool[],
 ): Promise<Quote> {
-  const plan = planMarket([token], pools);
+  const plan = planMarket(chain, [token], pools);
   const { header, results } = await reader.callsAtHead(plan.calls);
   const { reads, facts, decimals } = plan.read(results);
   const place = { block: header.number, blockHash: header.hash, timestamp: header.timestamp };

@@ -2,6 +2,7 @@
  * The contract that every style of pool keeps, against real bytecode: its pools are found, its state is read as the
  * contract tells it, and its events alone give the same state after each of many random moves.
  */
+
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Anvil } from "../../../scripts/local-chain/anvil.ts";
 import { createRandom } from "../../../scripts/local-chain/random.ts";
@@ -20,6 +21,7 @@ import { announced, applyLog, emitterOf, poolIdOf, STATE_TOPICS, STYLES } from "
 import type { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
 import { newToken, startPoolChain } from "./exchanges.ts";
 import { EXCHANGES_OF_STYLES, type MadeExchange, type MadePool } from "./styles.ts";
+import { eth } from "./world.ts";
 
 const SEED = 20261125;
 
@@ -41,7 +43,7 @@ export function holdStyles(moves: number): void {
   }
 
   async function stateOf(pool: Pool): Promise<Reading | undefined> {
-    const plan = planMarket([], [pool]);
+    const plan = planMarket(eth, [], [pool]);
     return plan.read((await reader.callsAtHead(plan.calls)).results).reads[0]?.reading;
   }
 
@@ -80,9 +82,11 @@ export function holdStyles(moves: number): void {
       const { topic } = STYLES[style].created;
       const to = (await reader.head()).number;
       const logs = await reader.logs({ addresses: [factory], topics: [topic], fromBlock: number + 1, toBlock: to });
-      expect(logs.map((log) => announced(STYLES[style], log, wrapped))).toEqual([
-        { tokens: a < b ? [a, b] : [b, a], isFound: true },
-      ]);
+      expect(
+        logs.map((log) =>
+          announced(STYLES[style], log, { ...eth, wrappedNative: { ...eth.wrappedNative, address: wrapped } }),
+        ),
+      ).toEqual([{ tokens: a < b ? [a, b] : [b, a], isFound: true }]);
     });
 
     test(`reads ${moves} random states, and gets the same from events alone`, async () => {
@@ -118,7 +122,7 @@ export function holdStyles(moves: number): void {
       const head = await reader.head();
       const past = await reader.header(head.number - 40);
       const before = { number: past!.number, hash: past!.hash, timestamp: past!.timestamp };
-      const source: PastSource = { reader, origins: new Origins(), finalized: -1 };
+      const source: PastSource = { chain: eth, reader, origins: new Origins(), finalized: -1 };
       const withState = await seenAt(source, { token: pool.token0, pools: [pool] }, before);
       const stateless: PastReader = {
         calls: () => Promise.reject(new AppError("pruned", { code: "state_unavailable" })),

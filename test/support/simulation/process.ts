@@ -1,8 +1,9 @@
 /** One process of the service in the simulated world: real indexing, projections, pages and channel over fake edges. */
+
 import type { FollowBounds } from "../../../src/chain/consumer.ts";
 import { Leases } from "../../../src/chain/lease.ts";
 import { PublishedChain } from "../../../src/chain/view.ts";
-import { chainById, MULTICALL3 } from "../../../src/chains/chains.ts";
+import { MULTICALL3 } from "../../../src/chains/chains.ts";
 import { LIMITS } from "../../../src/config.ts";
 import { Budget } from "../../../src/core/budget.ts";
 import { AppError } from "../../../src/core/errors.ts";
@@ -27,6 +28,7 @@ import { EndpointPool } from "../../../src/rpc/endpoint/endpoint-pool.ts";
 import type { Verify } from "../../../src/rpc/port.ts";
 import { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
 import { NO_LISTS } from "../following.ts";
+import { KNOWN } from "../known-chains.ts";
 import { OPERATOR } from "../requesters.ts";
 import { type ArchiveWorld, SimArchive } from "./archive.ts";
 import { SimEndpoint, type SimNode, Uplink } from "./endpoint.ts";
@@ -34,7 +36,7 @@ import { Listener } from "./listener.ts";
 import { type SimDisk, SimLog, type SimLogWorld } from "./log.ts";
 import { ProcessClock } from "./scheduler.ts";
 
-const eth = chainById(1)!;
+const eth = KNOWN.byId(1)!;
 export const CHAIN_ID = 1;
 const SECRET = "the simulation's cursor secret";
 
@@ -142,6 +144,7 @@ export class SimProcess {
       view,
     });
     this.#channel = new Channel({
+      chains: KNOWN,
       log,
       projections: this.projections,
       clock,

@@ -21,7 +21,7 @@ const VIEWED = 0.05;
 const HOT = 0.2;
 /** The default of PG_POOL, one of which listens. */
 const CONNECTIONS = 4;
-/** Measured: src/log/README.md, queries a second of a replica while nothing moves, with empty blocks, and while four collections move. */
+/** Measured: src/log/postgres.md, queries a second of a replica while nothing moves, with empty blocks, and while four collections move. */
 const QUERIES = { idle: 3.4, blocks: 6.9, moving: 20 } as const;
 /** The process without any collection, and what pages, bodies and garbage take under load: deploy/README.md. */
 const PROCESS_BYTES = 0.7 * GB;

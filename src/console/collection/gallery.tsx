@@ -1,4 +1,7 @@
-/** A grid of tokens of any number: only the rows in view are elements of the page. */
+/**
+ * A grid of tokens of any number: only the rows in view are elements of the page. It scrolls with the page, because a box of
+ * its own would catch the finger on a phone. All rows have one height, so a library for rows of unknown heights has no use.
+ */
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { NftRecord } from "../../client/index.ts";
 import { brief, cutInside, plain, whole } from "../parts/format.ts";

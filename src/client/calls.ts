@@ -5,6 +5,9 @@ export interface Cancelled {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** The query of an operation by its name, with a signal that cancels the call. */
+export type QueryOf<Name extends keyof Operations> = Operations[Name]["query"] & Cancelled;
+
 /** The block that an answer is valid for. */
 export interface AsOf {
   readonly block: number;

@@ -1,5 +1,5 @@
 /** The client: the operations of the service, walks over their pages, and live messages. */
-import type { Answer, AsOf, CallOf, Cancelled } from "./calls.ts";
+import type { Answer, AsOf, CallOf, Cancelled, QueryOf } from "./calls.ts";
 import { Feed } from "./feed.ts";
 import { HostedOperations } from "./hosted.ts";
 import { pages, rowsOf } from "./pages.ts";
@@ -7,7 +7,6 @@ import { type ClientOptions, type Query, Requests, type ServiceError } from "./r
 import type { PriceFeedMessage, PriceSubscribeOptions, SubscribeOptions, Subscription } from "./subscription.ts";
 import type { CollectionTransfer, Holder, Key, KnownToken, ListedCollection, NftRecord, Operations } from "./types.ts";
 
-type QueryOf<Name extends keyof Operations> = Operations[Name]["query"] & Cancelled;
 type AnswerOf<Name extends keyof Operations> = Operations[Name]["answer"];
 
 const NFTS = "GET /api/v2/nft/:address";

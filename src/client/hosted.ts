@@ -1,10 +1,9 @@
 /** The operations that have the hosted service's form, as methods of `client.hosted`: what stands around a listing and a price. */
-import type { Answer, CallOf, Cancelled } from "./calls.ts";
+import type { Answer, CallOf, Cancelled, QueryOf } from "./calls.ts";
 import { rowsOf } from "./pages.ts";
 import type { HostedTransferPage, NftRecord, Operations, WalletCollectionPage } from "./types.ts";
 
-type QueryOf<Name extends keyof Operations> = Operations[Name]["query"] & Cancelled;
-type Call = <Name extends keyof Operations>(
+type CallByName = <Name extends keyof Operations>(
   name: Name,
   request: CallOf<Name>,
 ) => Promise<Answer<Operations[Name]["answer"]>>;
@@ -29,9 +28,9 @@ type TransferRecord = HostedTransferPage["result"][number];
 type WalletCollectionRecord = WalletCollectionPage["result"][number];
 
 export class HostedOperations {
-  readonly #call: Call;
+  readonly #call: CallByName;
 
-  constructor(call: Call) {
+  constructor(call: CallByName) {
     this.#call = call;
   }
 

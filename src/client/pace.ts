@@ -6,7 +6,7 @@
 /** The service counts messages in windows of this length. */
 const WINDOW_MS = 1_000;
 
-interface Waiting {
+interface WaitingMessage {
   readonly answer: string;
   /** Returns false if there is nothing to send any more. */
   readonly send: () => boolean;
@@ -17,7 +17,7 @@ interface Waiting {
  * one window hold places at the same time, and are at most as many as there are places, however late they arrive.
  */
 export class Pace {
-  readonly #queue: Waiting[] = [];
+  readonly #queue: WaitingMessage[] = [];
   /** Messages without an answer, by the answer that they wait for, and how many of each. */
   readonly #asked = new Map<string, number>();
   readonly #timers = new Set<ReturnType<typeof setTimeout>>();

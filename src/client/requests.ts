@@ -49,7 +49,7 @@ export class ServiceError extends Error {
 /** Values of query parameters. Undefined ones are left out. */
 export type Query = Readonly<Record<string, string | number | bigint | boolean | readonly string[] | undefined>>;
 
-interface Sent {
+interface ServiceRequest {
   readonly method?: "GET" | "POST" | "PUT" | "DELETE";
   /** True if the request changes nothing, so that it may be repeated. Default: by the method. */
   readonly isRead?: boolean;
@@ -78,7 +78,7 @@ export class Requests {
   }
 
   /** Returns the body and the headers of an answer. @throws ServiceError; the signal's reason */
-  async json<T>(path: string, sent: Sent = {}): Promise<{ body: T; headers: Headers }> {
+  async json<T>(path: string, sent: ServiceRequest = {}): Promise<{ body: T; headers: Headers }> {
     const response = await this.response(path, sent);
     const body = (await response.json().catch((cause: unknown) => {
       throw new ServiceError("the answer is not JSON", { status: response.status, code: "unreadable" }, cause);
@@ -87,7 +87,7 @@ export class Requests {
   }
 
   /** Returns an answer of status 200. @throws ServiceError; the signal's reason */
-  async response(path: string, sent: Sent = {}): Promise<Response> {
+  async response(path: string, sent: ServiceRequest = {}): Promise<Response> {
     const { attempts = ATTEMPTS } = this.#options;
     for (let attempt = 1; ; attempt++) {
       try {
@@ -104,7 +104,7 @@ export class Requests {
     }
   }
 
-  async #once(path: string, { method = "GET", query = {}, body, signal }: Sent): Promise<Response> {
+  async #once(path: string, { method = "GET", query = {}, body, signal }: ServiceRequest): Promise<Response> {
     const headers: Record<string, string> = { "x-api-key": this.#options.key, accept: "application/json" };
     if (body !== undefined) headers["content-type"] = "application/json";
     const init: RequestInit = { method, headers, redirect: "error" };

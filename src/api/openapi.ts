@@ -99,23 +99,23 @@ const ERRORS = {
   503: "No endpoint of the chain answers, the event log can't be reached, pools are still searched for, or the server is starting; see Retry-After",
 } as const;
 
-type ErrorStatus = keyof typeof ERRORS;
+type DocumentedStatus = keyof typeof ERRORS;
 
-const MORE_HEADERS: Partial<Record<ErrorStatus, HeaderNames>> = {
+const MORE_HEADERS: Partial<Record<DocumentedStatus, HeaderNames>> = {
   426: { upgrade: "Upgrade" },
   429: { "retry-after": "RetryAfter" },
   503: { "retry-after": "RetryAfter" },
 };
 
 /** Statuses that are answered before the query is read, so without the header of unknown parameters. */
-const UNREAD: readonly ErrorStatus[] = [401, 403, 429];
+const UNREAD: readonly DocumentedStatus[] = [401, 403, 429];
 
 /** The statuses of an operation's errors: its own, and those of keys, rates and failures. */
-function errorStatuses({ scope, errors, body, isUpgrade }: Operation<never>): ErrorStatus[] {
-  const ofKeys: ErrorStatus[] = scope === undefined ? [] : [401, 429, 503];
+function errorStatuses({ scope, errors, body, isUpgrade }: Operation<never>): DocumentedStatus[] {
+  const ofKeys: DocumentedStatus[] = scope === undefined ? [] : [401, 429, 503];
   if (scope !== undefined && isUpgrade !== true) ofKeys.push(500);
-  const ofScope: ErrorStatus[] = scope === "operate" ? [403] : [];
-  const ofBody: ErrorStatus[] = body === undefined ? [] : [413];
+  const ofScope: DocumentedStatus[] = scope === "operate" ? [403] : [];
+  const ofBody: DocumentedStatus[] = body === undefined ? [] : [413];
   return [...new Set([...errors, ...ofKeys, ...ofScope, ...ofBody])].sort((a, b) => a - b);
 }
 
@@ -192,7 +192,7 @@ export function detailOf(operation: Operation<never>, wire: WireTypes, chains: C
   const covered: HeaderNames = operation.isOfCovered === true ? { "x-covered": "Covered" } : {};
   const given = { ...read, ...rate, ...covered, ...(isDeprecating ? DEPRECATED : {}) };
   const names = { ...given, ...(isCached ? CACHED : NOT_CACHED), ...(hasBlock === true ? AS_OF : {}) };
-  const refusal = (status: ErrorStatus) => ({
+  const refusal = (status: DocumentedStatus) => ({
     description: ERRORS[status],
     headers: headers({
       ...{ ...NOT_CACHED, ...MORE_HEADERS[status] },
@@ -229,6 +229,6 @@ export function detailOf(operation: Operation<never>, wire: WireTypes, chains: C
   };
 }
 
-function errorOf({ errorExamples = {} }: Operation<never>, status: ErrorStatus): ErrorBody {
-  return (errorExamples as Partial<Record<ErrorStatus, ErrorBody>>)[status] ?? ERROR_EXAMPLES[status];
+function errorOf({ errorExamples = {} }: Operation<never>, status: DocumentedStatus): ErrorBody {
+  return (errorExamples as Partial<Record<DocumentedStatus, ErrorBody>>)[status] ?? ERROR_EXAMPLES[status];
 }

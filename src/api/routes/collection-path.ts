@@ -19,7 +19,7 @@ export interface CollectionDeps extends ChainDeps {
 
 type CollectionPath = ParsedValues<typeof COLLECTION_PARTS>;
 
-interface NamedCollection extends CollectionPath {
+interface CollectionInPath extends CollectionPath {
   /** The parts of its chain. */
   readonly runtime: NftChain;
   /** Status before the request. */
@@ -30,7 +30,7 @@ interface NamedCollection extends CollectionPath {
 export async function requestedCollection(
   { chain, address }: CollectionPath,
   deps: CollectionDeps,
-): Promise<NamedCollection> {
+): Promise<CollectionInPath> {
   const runtime = enabledChain(chain, deps);
   const before = await deps.catalogue.find(chain.chainId, address);
   if (before !== undefined) return { chain, address, runtime, before: before.status };

@@ -102,14 +102,14 @@ const MOMENT = {
   to_date: timeParameter("At the last block at or before that time, unless to_block is given"),
 };
 
-interface Moment {
+interface MomentParameters {
   readonly to_block: number | "latest" | undefined;
   readonly to_date: number | undefined;
 }
 
 /** The block that a request names; undefined for the newest one. @throws Refusal 400, 404 */
 async function blockOf(
-  { to_block: number, to_date: time }: Moment,
+  { to_block: number, to_date: time }: MomentParameters,
   prices: Prices,
   requester: Requester,
 ): Promise<HeaderRef | undefined> {

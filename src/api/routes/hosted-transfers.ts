@@ -211,7 +211,7 @@ const timeOf = (facts: LogFacts | undefined, { blockFacts }: NftChain, block: nu
 const isKnown = (facts: LogFacts | undefined, runtime: NftChain, block: number): boolean =>
   facts?.isRead === true && timeOf(facts, runtime, block) !== undefined;
 
-interface RecordParts {
+interface TransferRecordParts {
   readonly address: Address;
   readonly collection: Collection;
   readonly runtime: NftChain;
@@ -222,7 +222,7 @@ interface RecordParts {
 function recordOf(
   { kind, id, from, to, amount, block, logIndex }: PagedTransfer,
   facts: LogFacts | undefined,
-  { address, collection, runtime, wanted, deps }: RecordParts,
+  { address, collection, runtime, wanted, deps }: TransferRecordParts,
 ): Static<typeof HostedTransferPage>["result"][number] {
   const origin = facts?.origin;
   const { flag } = wireForm(deps.wireTypes === "native");

@@ -143,7 +143,7 @@ const KEPT_MS = 30_000;
 function keptAnswer(
   body: Static<typeof NftPage> | Static<typeof WalletCollectionPage>,
   headers: Record<string, string>,
-  { wallet, read }: { readonly wallet: Wallet; readonly read: Read },
+  { wallet, read }: { readonly wallet: Wallet; readonly read: WalletPageRead },
   deps: WalletDeps,
 ): RouteResponse {
   const answer = cachedResponse(JSON.stringify(body), 200, jsonHeaders(headers));
@@ -163,10 +163,14 @@ function keptAnswer(
   return { answer, isCurrent };
 }
 
-type Read = Awaited<ReturnType<typeof readPage>>;
+type WalletPageRead = Awaited<ReturnType<typeof readPage>>;
 
 /** The envelope of a page, and its headers. */
-async function enveloped(wallet: Wallet, { page, limit, runtime, isSyncing, covered }: Read, deps: WalletDeps) {
+async function enveloped(
+  wallet: Wallet,
+  { page, limit, runtime, isSyncing, covered }: WalletPageRead,
+  deps: WalletDeps,
+) {
   const { secret, cursor, query } = wallet;
   const { count } = wireForm(deps.wireTypes === "native");
   const { block } = page;
@@ -258,7 +262,7 @@ const getWalletCollections = (maxPageSize: number) => {
   });
 };
 
-async function collectionOf({ source, start }: WalletPart, { runtime }: Read, deps: WalletDeps) {
+async function collectionOf({ source, start }: WalletPart, { runtime }: WalletPageRead, deps: WalletDeps) {
   const { chainId, address } = source;
   const collection = await currentCollection(source, start.walk);
   const { identified } = collection;

@@ -89,11 +89,11 @@ const keepProofs = json({
   },
 });
 
-type Source = Awaited<ReturnType<typeof readingOf>>["source"];
+type LedgerSource = Awaited<ReturnType<typeof readingOf>>["source"];
 
 /** The holdings of the tokens that are asked for, as the ledger has them. @throws Refusal 400, 404 */
 async function holdingsAt(
-  source: Source,
+  source: LedgerSource,
   start: Parameters<typeof findEntries>[1],
   wanted: readonly bigint[] | undefined,
 ): Promise<LedgerHolding[]> {

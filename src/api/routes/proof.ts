@@ -24,7 +24,7 @@ export interface ProofDeps extends ExploreDeps {
 
 const { json } = operationsFor<ProofDeps>();
 
-type Reading = Awaited<ReturnType<typeof readingOf>>;
+type LedgerReading = Awaited<ReturnType<typeof readingOf>>;
 
 /** What the ledger says of a token: its owner, or what an owner holds of it. */
 interface Listed {
@@ -36,7 +36,7 @@ interface Listed {
 
 /** Reads what the ledger says. @throws Refusal 400, 404 */
 async function listedAt(
-  { source }: Reading,
+  { source }: LedgerReading,
   start: StartedWalk,
   { id, owner }: { readonly id: bigint; readonly owner: Address | undefined },
 ): Promise<Listed> {
@@ -99,7 +99,7 @@ async function keptInstead(
 }
 
 /** The proof of a token's last transfer up to the block of the reading. @throws Refusal 404, 409 */
-async function lastTransfer(reading: Reading, deps: ExploreDeps, id: bigint) {
+async function lastTransfer(reading: LedgerReading, deps: ExploreDeps, id: bigint) {
   const { source, runtime, requester } = reading;
   const { body, headers } = await respond(reading, deps, false, (start) =>
     transfersPage(source, start, { id }, { isFirst: true, limit: 1 }),

@@ -90,14 +90,15 @@ interface JsonAnswer<T> {
 
 type NoBody = TSchema & { static: undefined };
 
-interface Parts<Path extends Parameters, Query extends Parameters, Body extends TSchema> extends OperationFacts {
+interface DeclaredInputs<Path extends Parameters, Query extends Parameters, Body extends TSchema>
+  extends OperationFacts {
   readonly parts?: Path;
   readonly query?: Query;
   readonly body?: Body;
 }
 
 interface JsonParts<P extends Parameters, Q extends Parameters, B extends TSchema, A extends TSchema, Deps>
-  extends Parts<P, Q, B> {
+  extends DeclaredInputs<P, Q, B> {
   readonly answer: A;
   handle(asked: OperationRequest<P, Q, B>, deps: Deps): Promise<JsonAnswer<Sent<A>>>;
 }
@@ -107,7 +108,8 @@ interface CachedParts<P extends Parameters, Q extends Parameters, A extends TSch
   handle(asked: OperationRequest<P, Q, NoBody>, deps: Deps): Promise<RouteResponse>;
 }
 
-interface FileParts<P extends Parameters, Q extends Parameters, B extends TSchema, Deps> extends Parts<P, Q, B> {
+interface FileParts<P extends Parameters, Q extends Parameters, B extends TSchema, Deps>
+  extends DeclaredInputs<P, Q, B> {
   /** Media types of the answer, with schema and example. */
   readonly content: object;
   handle(asked: OperationRequest<P, Q, B>, deps: Deps): Promise<Response>;
@@ -149,7 +151,7 @@ export function operationsFor<Deps>() {
 }
 
 function operation<P extends Parameters, Q extends Parameters, B extends TSchema, Deps>(
-  declared: Parts<P, Q, B>,
+  declared: DeclaredInputs<P, Q, B>,
   answer: Operation<Deps>["answer"],
   handle: (asked: OperationRequest<P, Q, B>, deps: Deps) => Promise<Answered>,
 ): Operation<Deps> {

@@ -14,7 +14,7 @@ interface ParameterSchema {
 }
 
 /** What the documents show of a parameter. */
-interface Shown {
+interface ParameterDescription {
   readonly description: string;
   readonly example: unknown;
   readonly deprecated?: Deprecated;
@@ -33,7 +33,7 @@ const forChains = <T extends string | ParameterSchema>(given: OfChains<T>, chain
   typeof given === "function" ? given(chains) : given;
 
 /** A parameter of a path or a query string. */
-export interface Parameter<T> extends Shown {
+export interface Parameter<T> extends ParameterDescription {
   readonly schema: OfChains<ParameterSchema>;
   /** True if a cursor fixes the value of its first page, so that what a request with a cursor gives is ignored. */
   readonly isFixedByCursor?: true;
@@ -72,7 +72,7 @@ export type ParsedValues<P extends Parameters> = { readonly [Name in keyof P]: R
 /** A parameter that may be given once. `parse` returns undefined for a text that is not allowed. */
 function once<T, Absent>(
   schema: OfChains<ParameterSchema>,
-  shown: Shown,
+  shown: ParameterDescription,
   {
     allowed,
     absent,
@@ -93,7 +93,7 @@ function once<T, Absent>(
   };
 }
 
-interface Bounds<Default> {
+interface IntegerBounds<Default> {
   readonly min: number;
   /** Unbounded numbers are blocks. */
   readonly max?: number;
@@ -101,8 +101,8 @@ interface Bounds<Default> {
 }
 
 export function wholeNumber<const D extends number | undefined = undefined>(
-  { min, max, default: absent }: Bounds<D>,
-  shown: Shown,
+  { min, max, default: absent }: IntegerBounds<D>,
+  shown: ParameterDescription,
 ): Parameter<number | D> {
   const most = max ?? Number.MAX_SAFE_INTEGER;
   const bounds = { minimum: min, ...(max === undefined ? {} : { maximum: max }) };
@@ -130,7 +130,7 @@ const FLAGS: ReadonlyMap<string, boolean> = new Map([
   ["0", false],
 ]);
 
-export const flag = (absent: boolean, shown: Shown): Parameter<boolean> =>
+export const flag = (absent: boolean, shown: ParameterDescription): Parameter<boolean> =>
   once({ type: "boolean", default: absent }, shown, {
     allowed: "must be true or false",
     absent,
@@ -141,7 +141,7 @@ export const flag = (absent: boolean, shown: Shown): Parameter<boolean> =>
 export function choice<const W extends readonly string[], D extends W[number] | undefined = undefined>(
   words: W,
   { allowed, default: absent }: { readonly allowed: string; readonly default?: D },
-  shown: Shown,
+  shown: ParameterDescription,
 ): Parameter<W[number] | D> {
   const schema = { type: "string", enum: [...words] };
   return once(absent === undefined ? schema : { ...schema, default: absent }, shown, {
@@ -152,14 +152,14 @@ export function choice<const W extends readonly string[], D extends W[number] | 
 }
 
 /** Any text. @param more bounds, for the documents */
-export const anyText = (shown: Shown, more: object = {}): Parameter<string | undefined> =>
+export const anyText = (shown: ParameterDescription, more: object = {}): Parameter<string | undefined> =>
   once({ type: "string", ...more }, shown, { allowed: "", absent: undefined, parse: (text) => text });
 
 /** A text with a parser of its own. */
 export const parsedText = <T>(
   parse: (text: string, chains: Chains) => T | undefined,
   { allowed, schema = {} }: { readonly allowed: OfChains<string>; readonly schema?: object },
-  shown: Shown,
+  shown: ParameterDescription,
 ): Parameter<T | undefined> => once({ type: "string", ...schema }, shown, { allowed, absent: undefined, parse });
 
 const CHAIN_PARSER = {
@@ -261,7 +261,7 @@ export function parseTime(text: string): number | undefined {
 /** Addresses in the order given, each once; none if the parameter is absent. */
 export const addressList = (
   { max }: { readonly max: number },
-  shown: Omit<Shown, "example">,
+  shown: Omit<ParameterDescription, "example">,
   example: string,
 ): Parameter<readonly Address[]> => ({
   ...shown,
@@ -299,7 +299,7 @@ export function addressOf(text: string, name = "address"): Address {
 /** Makes a part of a path with its parser. */
 const segment = <T>(
   schema: ParameterSchema,
-  shown: Shown,
+  shown: ParameterDescription,
   parse: (text: string, name: string, chains: Chains) => T,
 ): Parameter<T> => ({
   schema,
@@ -320,7 +320,7 @@ export const addressPart = (example: string, description: string): Parameter<Add
   segment({ type: "string", pattern: "^0x[0-9a-fA-F]{40}$" }, { description, example }, addressOf);
 
 /** A part of a path that its handler checks. @param schema allowed text, for the documents */
-export const textPart = (shown: Shown, schema: object = {}): Parameter<string> =>
+export const textPart = (shown: ParameterDescription, schema: object = {}): Parameter<string> =>
   segment({ type: "string", ...schema }, shown, (text) => text);
 
 export const chainPart: Parameter<Chain> = segment(

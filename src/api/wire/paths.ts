@@ -19,7 +19,7 @@ export const isOwnPath = (path: string): boolean =>
 const isParameter = (segment: string): boolean => segment.startsWith(":");
 const segmentsOf = (path: string): readonly string[] => path.replace(/\/$/, "").split("/");
 
-interface Route<T> {
+interface PathRoute<T> {
   readonly method: string;
   /** With `:name` for its parameters. */
   readonly path: string;
@@ -42,7 +42,7 @@ export class RouteTable<T> {
   /** By the number of segments. */
   readonly #patterns = new Map<number, Pattern<T>[]>();
 
-  constructor(routes: readonly Route<T>[]) {
+  constructor(routes: readonly PathRoute<T>[]) {
     const byPath = Map.groupBy(routes, ({ path }) => segmentsOf(path).join("/"));
     /** The words that stand at a place, by the path before it. */
     const words = new Map<string, Set<string>>();

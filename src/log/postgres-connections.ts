@@ -104,7 +104,7 @@ export async function assertUnpooled(url: string): Promise<void> {
 const isConflict = (error: unknown): boolean => /^40(?:001|P01)$/.test(String((error as { errno?: unknown }).errno));
 
 /** A query that was sent and is not answered yet. */
-interface Pending {
+interface PendingQuery {
   /** Monotonic time. */
   readonly sentMs: number;
   readonly giveUp: (reason: string) => void;
@@ -116,7 +116,7 @@ class ConnectionSet {
   /** A query waits here for a free connection. Its timeout starts afterwards: this wait says nothing about the server. */
   readonly slots: Semaphore;
   /** Oldest first. */
-  readonly pending = new Set<Pending>();
+  readonly pending = new Set<PendingQuery>();
   /** Aborted when newer connections replace these. The queries in the queue then move to them. */
   readonly replaced = new AbortController();
   /** Monotonic time of the newest answer. */
@@ -225,7 +225,7 @@ export class PostgresConnections {
   async #send<T>(set: ConnectionSet, text: string, parameters: unknown[]): Promise<T[]> {
     const { clock } = this.#options;
     const { promise: silence, reject } = Promise.withResolvers<never>();
-    const pending: Pending = { sentMs: clock.monotonic(), giveUp: (reason) => reject(new SilentError(reason)) };
+    const pending: PendingQuery = { sentMs: clock.monotonic(), giveUp: (reason) => reject(new SilentError(reason)) };
     set.pending.add(pending);
     const cancelWatch = clock.after(REPLACE_MS, () => {
       if (set.answeredMs < pending.sentMs) this.#replace(set);

@@ -45,7 +45,7 @@ async function open(url: string): Promise<RawPostgres> {
   }
 }
 
-type EventRow = Omit<StoredEvent, "time" | "crc"> & { readonly time: string; readonly crc: string };
+type RawEventRow = Omit<StoredEvent, "time" | "crc"> & { readonly time: string; readonly crc: string };
 
 class RawPostgres implements RawWriter {
   readonly #sql: SQL;
@@ -84,7 +84,7 @@ class RawPostgres implements RawWriter {
   }
 
   async events({ stream, from, to }: RawEvents): Promise<StoredEvent[]> {
-    const rows = await this.#ask<EventRow>(
+    const rows = await this.#ask<RawEventRow>(
       `SELECT version, type, time, crc, data FROM (
          SELECT page.*, sum(octet_length(data)) OVER (ORDER BY version) - octet_length(data) AS before
          FROM (SELECT version, type, time, crc, data FROM events

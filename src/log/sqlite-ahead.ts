@@ -9,14 +9,14 @@ import type { EventPage, PageRequest } from "./sqlite-schema.ts";
 /** Pages ready or in flight. A reader that stops early leaves one behind. */
 const MAX_READY = 16;
 
-interface Ahead {
+interface PageAhead {
   readonly request: PageRequest;
   readonly page: Promise<EventPage | undefined>;
 }
 
 export class SqliteAhead {
   readonly #path: string;
-  readonly #ready = new Map<StreamName, Ahead>();
+  readonly #ready = new Map<StreamName, PageAhead>();
   readonly #pending = new Map<number, (page: EventPage | undefined) => void>();
   #worker: Worker | undefined;
   #nextId = 1;

@@ -23,7 +23,7 @@ const LINES_PER_BLOCK = 10;
 /** Stretches over which progress is measured. A slow archive is left after two, within 20 s. */
 const [STRETCH_MS, STRETCH_PARTS] = [10_000, 20];
 
-interface Stretch {
+interface MeasuredStretch {
   ms: number;
   parts: number;
   blocks: number;
@@ -35,8 +35,8 @@ export class ProgressFloor {
   readonly #perPart: number;
   /** Time in ms that was spent below the floor; 0 until progress is too slow. */
   spentMs = 0;
-  readonly #inTime: Stretch = { ms: 0, parts: 0, blocks: 0 };
-  readonly #inParts: Stretch = { ms: 0, parts: 0, blocks: 0 };
+  readonly #inTime: MeasuredStretch = { ms: 0, parts: 0, blocks: 0 };
+  readonly #inParts: MeasuredStretch = { ms: 0, parts: 0, blocks: 0 };
 
   /** @param nodeBlocks most blocks that the node takes per request; null if no limit is known */
   constructor(label: string, { toBlock }: BlockRange, nodeBlocks: number | null) {

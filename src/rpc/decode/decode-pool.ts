@@ -46,7 +46,7 @@ export function unwrapReply(reply: DecodeReply, meta: ErrorMeta): DecodedRange {
 /** Most workers. One decodes more in a second than most nodes send in a minute. */
 const MAX_WORKERS = 4;
 
-interface Slot {
+interface DecodeWorker {
   readonly worker: Worker;
   /** Answers that the worker is decoding. */
   load: number;
@@ -54,14 +54,14 @@ interface Slot {
 
 interface PendingDecode {
   readonly meta: ErrorMeta;
-  readonly slot: Slot;
+  readonly slot: DecodeWorker;
   readonly resolve: (decoded: Decoded) => void;
   readonly reject: (error: unknown) => void;
 }
 
 export class DecodePool implements Decoder {
   readonly #size: number;
-  readonly #workers: Slot[] = [];
+  readonly #workers: DecodeWorker[] = [];
   readonly #waiting = new Map<number, PendingDecode>();
   #nextId = 1;
   #closed = false;
@@ -119,7 +119,7 @@ export class DecodePool implements Decoder {
     if (!this.#closed && this.#workers.length === 0) this.#start();
   }
 
-  #start(): Slot {
+  #start(): DecodeWorker {
     const worker = new Worker(new URL("./decode-worker.ts", import.meta.url).href);
     const slot = { worker, load: 0 };
     worker.onmessage = ({ data }: MessageEvent<WorkerReply>) => {
@@ -131,7 +131,7 @@ export class DecodePool implements Decoder {
     return slot;
   }
 
-  #slot(): Slot {
+  #slot(): DecodeWorker {
     const idle = this.#workers.find((slot) => slot.load === 0);
     if (idle !== undefined) return idle;
     if (this.#workers.length < this.#size) return this.#start();
@@ -152,7 +152,7 @@ export class DecodePool implements Decoder {
   }
 
   /** Removes a worker that crashed. Its jobs fail as transient, so the pool retries them. */
-  #lose(slot: Slot, reason: string): void {
+  #lose(slot: DecodeWorker, reason: string): void {
     const at = this.#workers.indexOf(slot);
     if (at >= 0) this.#workers.splice(at, 1);
     for (const [id, waiting] of this.#waiting) {

@@ -26,7 +26,7 @@ interface PortalLine {
 }
 
 /** What an answer says. */
-interface PortalAnswer {
+interface DecodedPortalAnswer {
   /** In chain order. */
   readonly logs: readonly ChainLog[];
   /** Headers of the blocks that hold a log. */
@@ -47,7 +47,7 @@ const lie = (reason: string, block?: number): RpcError =>
  * @param isSettling true if headers of the chain have the blooms of other blocks (`BlockHeader.settledHeight`)
  * @throws RpcError `lie` if the answer contradicts the request or itself
  */
-export function readPortal(raw: Uint8Array, filter: LogFilter, isSettling = false): PortalAnswer {
+export function readPortal(raw: Uint8Array, filter: LogFilter, isSettling = false): DecodedPortalAnswer {
   const wire: object[] = [];
   const touched: PortalHeader[] = [];
   let last: PortalHeader | undefined;

@@ -77,7 +77,7 @@ export interface RunOptions {
   readonly isUngated?: boolean;
 }
 
-type Operation<T> = (endpoint: Endpoint, abandoned: AbortSignal) => Promise<T>;
+type EndpointOperation<T> = (endpoint: Endpoint, abandoned: AbortSignal) => Promise<T>;
 /** Requests `span` blocks, split into `parts` ranges of one request if the endpoint takes batches. */
 type BulkOperation<T> = (endpoint: Endpoint, span: number, abandoned: AbortSignal, parts: number) => Promise<T>;
 
@@ -166,7 +166,7 @@ export class EndpointPool {
    * Runs `operation` on the best endpoint, and on other endpoints after failures and refusals.
    * @throws RpcError if the request itself is refused; AppError `chain_unavailable` if no endpoint answers
    */
-  run<T>(operation: Operation<T>, options: RunOptions = {}): Promise<T> {
+  run<T>(operation: EndpointOperation<T>, options: RunOptions = {}): Promise<T> {
     const { failover = "lacking", signal } = options;
     return this.#request(options, {
       failover,
@@ -203,7 +203,7 @@ export class EndpointPool {
    * Runs `operation` on this endpoint only, with a second attempt. A failure counts against the endpoint.
    * @throws AppError `chain_unavailable` if it does not answer
    */
-  runOn<T>(endpoint: Endpoint, operation: Operation<T>): Promise<T> {
+  runOn<T>(endpoint: Endpoint, operation: EndpointOperation<T>): Promise<T> {
     return this.#request(
       { attempts: 2 },
       { failover: "none", select: () => endpoint, attempt: () => this.#once(endpoint, operation, NEVER) },
@@ -211,7 +211,7 @@ export class EndpointPool {
   }
 
   /** Asks every endpoint once and returns the early answers. Includes endpoints that rest for wrong answers. */
-  async askAll<T>(operation: Operation<T>): Promise<{ endpoint: Endpoint; value: T }[]> {
+  async askAll<T>(operation: EndpointOperation<T>): Promise<{ endpoint: Endpoint; value: T }[]> {
     const over = new AbortController();
     const now = this.#clock.monotonic();
     const reachable = this.endpoints.filter((one) => this.#selection.healthOf(one).isReachable(now));
@@ -228,7 +228,7 @@ export class EndpointPool {
   }
 
   /** Makes one request to each endpoint, also to those that rest. Returns the time, and the value or the fault. */
-  probe<T>(operation: Operation<T>): Promise<{ label: string; value?: T; ms: number; fault?: string }[]> {
+  probe<T>(operation: EndpointOperation<T>): Promise<{ label: string; value?: T; ms: number; fault?: string }[]> {
     const ask = async (endpoint: Endpoint) => {
       const { label } = endpoint;
       const started = this.#clock.monotonic();
@@ -440,7 +440,7 @@ export class EndpointPool {
   /** Runs one attempt, and hedges it on a second endpoint if it is slow. Returns the endpoint that answered as well. */
   #hedged<T>(
     endpoint: Endpoint,
-    operation: Operation<T>,
+    operation: EndpointOperation<T>,
     refusals: Refusals,
     signal: AbortSignal | undefined,
   ): Promise<{ value: T; by: Endpoint }> {
@@ -463,7 +463,7 @@ export class EndpointPool {
   }
 
   /** Makes one request to one endpoint, and records its outcome. */
-  async #once<T>(endpoint: Endpoint, operation: Operation<T>, abandoned: AbortSignal): Promise<T> {
+  async #once<T>(endpoint: Endpoint, operation: EndpointOperation<T>, abandoned: AbortSignal): Promise<T> {
     const health = this.#selection.healthOf(endpoint);
     const started = this.#clock.monotonic();
     if (this.#pending++ === 0) this.#answeredAt = started;

@@ -51,7 +51,7 @@ interface WireReceipt {
 }
 
 /** A log of a receipt. Nothing of it is checked. */
-interface WireLog extends BloomedLog {
+interface UncheckedLog extends BloomedLog {
   readonly blockHash?: unknown;
 }
 
@@ -73,17 +73,17 @@ function isBloomable(log: BloomedLog): boolean {
   );
 }
 
-const logsIn = (receipt: WireReceipt | null): WireLog[] => (Array.isArray(receipt?.logs) ? receipt.logs : []);
+const logsIn = (receipt: WireReceipt | null): UncheckedLog[] => (Array.isArray(receipt?.logs) ? receipt.logs : []);
 
 /** Returns the hash in lower case; "" if the log has none. */
-const blockHashOf = (log: WireLog | null): string =>
+const blockHashOf = (log: UncheckedLog | null): string =>
   typeof log?.blockHash === "string" ? log.blockHash.toLowerCase() : "";
 
-const isOfOtherBlock = (log: WireLog | null, { hash }: BlockHeader): boolean =>
+const isOfOtherBlock = (log: UncheckedLog | null, { hash }: BlockHeader): boolean =>
   TOPIC.test(blockHashOf(log)) && blockHashOf(log) !== hash;
 
 /** Returns the logs of watched contracts, with any topics. */
-function ofWatched(logs: readonly WireLog[], watched: Watched): WireLog[] {
+function ofWatched(logs: readonly UncheckedLog[], watched: Watched): UncheckedLog[] {
   const addresses = new Set<string>(watched.addresses);
   return logs.filter((log) => typeof log?.address === "string" && addresses.has(log.address.toLowerCase()));
 }
@@ -246,7 +246,7 @@ async function coveredBy(
 }
 
 /** Returns the wanted ones among all logs of a block. @throws RpcError `lie` for a faulty one */
-const logsOf = (own: readonly WireLog[], filter: LogFilter): ChainLog[] =>
+const logsOf = (own: readonly UncheckedLog[], filter: LogFilter): ChainLog[] =>
   withTopics(verifyLogs(ofWatched(own, filter), { ...filter, topics: [], moreTopics: [] }), filter);
 
 /** Returns the watched contracts that a bloom names, or all without one, without those of a receipt's readable logs. */

@@ -61,7 +61,7 @@ import { Simulations } from "./simulations.ts";
 const HEADERS_AT_ONCE = 100;
 const HISTORY_START_MS = 600_000;
 
-interface ReaderOptions extends FinalityOptions, CallOptions {
+interface ChainReaderOptions extends FinalityOptions, CallOptions {
   readonly pool: EndpointPool;
   readonly watch?: LogReaderObserver;
   /** Called with the first block whose header's fields don't make its hash, on a chain where older ones do. */
@@ -87,7 +87,7 @@ export class RpcChainReader implements ChainReader {
   /** Questions that meet a pruned block at the same time share one search. */
   readonly #searches = new SingleFlight<PrunedPart, number>();
 
-  constructor(options: ReaderOptions) {
+  constructor(options: ChainReaderOptions) {
     this.chainId = options.chainId;
     this.#pool = options.pool;
     this.#finality = new Finality(options.pool, options);

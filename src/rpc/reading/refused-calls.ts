@@ -14,10 +14,10 @@ import { FAILED } from "./run-of-many.ts";
  * - `stateless`: it lacks the state of the block. It may run the same call at another one.
  * - `lie`: its answer contradicts known facts.
  */
-type Refusal = "known" | "unknown" | "lost" | "stateless" | "lie";
+type CallRefusal = "known" | "unknown" | "lost" | "stateless" | "lie";
 
 /** Why an endpoint did not run a call; undefined for an error that says nothing about what it can do. */
-export function refusalOf(error: unknown): Refusal | undefined {
+export function refusalOf(error: unknown): CallRefusal | undefined {
   if (!(error instanceof RpcError)) return undefined;
   switch (error.kind) {
     case "range":

@@ -100,21 +100,21 @@ const transactionOf = ({ from, to, data, value, gas }: SimulatedTransaction) => 
 /** The outcomes of all transactions. A node may fill a gap between blocks with empty ones. */
 function outcomesIn(answer: unknown): readonly CallResult[] | undefined {
   try {
-    const blocks = answer as readonly { readonly calls: readonly Outcome[] }[];
+    const blocks = answer as readonly { readonly calls: readonly SimulatedCall[] }[];
     return blocks.flatMap(({ calls }) => calls.map(outcomeIn));
   } catch {
     return undefined;
   }
 }
 
-interface Outcome {
+interface SimulatedCall {
   readonly status: unknown;
   readonly returnData?: unknown;
   readonly error?: { readonly data?: unknown };
 }
 
 /** Some nodes put revert data beside the error, some into it. @throws TypeError */
-function outcomeIn({ status, returnData, error }: Outcome): CallResult {
+function outcomeIn({ status, returnData, error }: SimulatedCall): CallResult {
   const ok = BigInt(bytesIn(status)) === 1n;
   const inError = typeof error?.data === "string" && error.data !== "" ? error.data : undefined;
   return { ok, data: bytesIn(ok ? returnData : (inError ?? returnData ?? "0x")).toLowerCase() };

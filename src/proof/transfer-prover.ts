@@ -66,19 +66,19 @@ async function proveOn(
   throw cantProve("refused" in reply ? reply.refused : "the receipts do not lead to the transfer");
 }
 
-interface WireReceipt {
+interface ReceiptWithLogs {
   readonly logs: readonly ReceiptLog[];
 }
 
 /** @throws TypeError unless it is a list of receipts with logs */
-function receiptsIn(answer: unknown): WireReceipt[] {
-  const isReceipt = (one: unknown) => Array.isArray((one as Partial<WireReceipt> | null)?.logs);
+function receiptsIn(answer: unknown): ReceiptWithLogs[] {
+  const isReceipt = (one: unknown) => Array.isArray((one as Partial<ReceiptWithLogs> | null)?.logs);
   if (!Array.isArray(answer) || !answer.every(isReceipt)) throw new TypeError("no receipts");
-  return answer as WireReceipt[];
+  return answer as ReceiptWithLogs[];
 }
 
 /** The place of the last log that tells a transfer of the token. @throws Refusal if there is none */
-function placeOf(receipts: readonly WireReceipt[], { contract, tokenId, block }: TransferRequest) {
+function placeOf(receipts: readonly ReceiptWithLogs[], { contract, tokenId, block }: TransferRequest) {
   for (const [transaction, { logs }] of [...receipts.entries()].reverse()) {
     const log = logs.findLastIndex(
       (one) => one.address.toLowerCase() === contract && transferIn(lowered(one), tokenId),

@@ -44,7 +44,7 @@ const MAX_DECIMALS = 255n;
 const COIN_UNIT = 10n ** 18n;
 
 /** What makes the id of a Uniswap v4 pool. */
-interface PoolKey {
+interface ManagerPoolKey {
   /** Zero for the coin itself, which the wrapped coin stands for. */
   readonly currency0: Address;
   readonly currency1: Address;
@@ -64,7 +64,7 @@ interface ManagedPool {
   readonly by: "manager";
   readonly pool: Hash;
   readonly manager: Address;
-  readonly key: PoolKey;
+  readonly key: ManagerPoolKey;
 }
 
 export type PricedPool = PoolContract | ManagedPool;
@@ -86,7 +86,7 @@ const managedPool = objectOf<ManagedPool>({
   by: amongst("manager"),
   pool: hashText,
   manager: addressText,
-  key: objectOf<PoolKey>({
+  key: objectOf<ManagerPoolKey>({
     currency0: addressText,
     currency1: addressText,
     fee: wholeNumberUpTo(0xff_ffff),
@@ -106,7 +106,7 @@ const getter = (to: Address, name: keyof typeof GETTERS, data = ""): ProvenCall 
 const probe = (to: Address, name: keyof typeof GETTERS): ProvenCall => ({ ...getter(to, name), isProbe: true });
 
 /** A pool's two tokens, and how many raw units of token1 one of token0 is worth. */
-interface PoolState {
+interface ProvenPool {
   readonly token0: Address;
   readonly token1: Address;
   /** @param units of whole tokens */
@@ -135,7 +135,7 @@ function slotOf({ pool, key }: ManagedPool): string {
 }
 
 /** Reads a pool's state from the results of its calls. @throws ProofRefused if it answers like no such pool */
-function stateOf(pool: PricedPool, outcomes: readonly CallOutcome[], coin: Address): PoolState {
+function stateOf(pool: PricedPool, outcomes: readonly CallOutcome[], coin: Address): ProvenPool {
   const named = `pool ${pool.pool}`;
   if (pool.by === "manager") {
     const { currency0, currency1 } = pool.key;
@@ -159,7 +159,7 @@ function rootIn(slot0: CallOutcome | undefined, globalState: CallOutcome | undef
 }
 
 /** sqrtPriceX96 is the square root of the price, times 2^96 (Uniswap v3 core, `slot0`). */
-function rateOfRoot(root: bigint, named: string): PoolState["rate"] {
+function rateOfRoot(root: bigint, named: string): ProvenPool["rate"] {
   demand(root > 0n && root < 1n << 160n, `${named} has no price`);
   return ([unit0, unit1]) => ({ over: root * root * unit0, under: TWO_192 * unit1 });
 }
@@ -184,8 +184,8 @@ function stableRate(
 const poolsOf = ({ route, coinRoute }: PriceSubject): readonly PricedPool[] => [...route, ...(coinRoute ?? [])];
 
 /** What the calls showed. */
-class Shown {
-  readonly #states = new Map<PricedPool, PoolState>();
+class ProvenPools {
+  readonly #states = new Map<PricedPool, ProvenPool>();
   readonly #units = new Map<Address, bigint>();
 
   constructor(subject: PriceSubject, outcomes: readonly CallOutcome[]) {
@@ -210,7 +210,7 @@ class Shown {
     const tokens = [from];
     const prices: Fraction[] = [ONE];
     for (const pool of route) {
-      const { token0, token1, rate } = this.#states.get(pool) as PoolState;
+      const { token0, token1, rate } = this.#states.get(pool) as ProvenPool;
       const own = tokens.at(-1) as Address;
       demand(own === token0 || own === token1, `pool ${pool.pool} does not trade ${own}`);
       const forward = rate([this.#unitOf(token0), this.#unitOf(token1)]);
@@ -271,7 +271,7 @@ export const PRICE_CLAIM: StateClaim<PriceSubject> = {
     const { token, coin, route, coinRoute } = subject;
     demand(route.length > 0, "the route has no pool");
     demand(new Set(subject.tokens).size === subject.tokens.length, "a token is listed twice");
-    const shown = new Shown(subject, outcomes);
+    const shown = new ProvenPools(subject, outcomes);
     const own = shown.walk(token, route);
     const coins = shown.walk(coin, coinRoute ?? []);
     shown.assertAllUsed([...own.tokens, ...coins.tokens]);

@@ -39,7 +39,7 @@ class Engine extends EVM {
       if (isUnknown) this.#setHandler(code, () => refuseOpcode(code), false);
       else if (LOOKS.includes(code)) this.#setLooking(code, state);
     }
-    const { opHandler } = this._opcodeMap[JUMPDEST] as Entry;
+    const { opHandler } = this._opcodeMap[JUMPDEST] as OpcodeEntry;
     this.#setHandler(JUMPDEST, (...at) => {
       if (++this.#jumps % JUMPS_PER_LOOK === 0) {
         assertInTime(this.#deadline);
@@ -50,7 +50,7 @@ class Engine extends EVM {
 
   /** While it runs, the opcode may look at proven accounts only. */
   #setLooking(code: number, state: ProvenState): void {
-    const { opHandler } = this._opcodeMap[code] as Entry;
+    const { opHandler } = this._opcodeMap[code] as OpcodeEntry;
     this.#setHandler(code, async (...at) => {
       state.isLooking = true;
       try {
@@ -61,8 +61,8 @@ class Engine extends EVM {
     });
   }
 
-  #setHandler(code: number, opHandler: Entry["opHandler"], hasGas = true): void {
-    const entry = this._opcodeMap[code] as Entry;
+  #setHandler(code: number, opHandler: OpcodeEntry["opHandler"], hasGas = true): void {
+    const entry = this._opcodeMap[code] as OpcodeEntry;
     const opcodeInfo = Object.assign(Object.create(Object.getPrototypeOf(entry.opcodeInfo)), entry.opcodeInfo);
     if (!hasGas) Object.assign(opcodeInfo, { isInvalid: false, dynamicGas: false, fee: 0, feeBigInt: 0n });
     this._opcodeMap[code] = { ...entry, opcodeInfo, opHandler };
@@ -83,7 +83,7 @@ function assertInTime(deadline: number): void {
   if (performance.now() >= deadline) throw new RunTooLong(RUN_MS);
 }
 
-type Entry = ReturnType<typeof getOpcodesForHF>["opcodeMap"][number];
+type OpcodeEntry = ReturnType<typeof getOpcodesForHF>["opcodeMap"][number];
 
 const refuseOpcode = (code: number): never => {
   throw new ProofRefused(`the call runs opcode 0x${code.toString(16)}, whose meaning in this block is not known here`);

@@ -65,7 +65,7 @@ const serviceHelp = (scope: KeyScope) => ({
 /** The syntax of API keys. Another text can't be a header's value, or belongs to no key. */
 const KEY_TEXT = /^[A-Za-z0-9._~-]{8,128}$/;
 
-interface RunOptions {
+interface CommandLineOptions {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly print: (line: string) => void;
   readonly say: (line: string) => void;
@@ -75,7 +75,7 @@ interface RunOptions {
 }
 
 /** @param words the arguments after the program's name. Returns the exit code */
-export async function runCommand(words: readonly string[], options: RunOptions): Promise<number> {
+export async function runCommand(words: readonly string[], options: CommandLineOptions): Promise<number> {
   const [first = "--help", ...rest] = words;
   const { print, say, version } = options;
   if (first === "--version" || first === "-v" || first === "version") {
@@ -114,7 +114,7 @@ function commandOf(word: string): Command {
   throw unknownWord("option", name, ["--help", "--version"]);
 }
 
-async function perform(command: Command, rest: readonly string[], given: RunOptions): Promise<number> {
+async function perform(command: Command, rest: readonly string[], given: CommandLineOptions): Promise<number> {
   const { environment, print, say } = given;
   const { words, values } = parseWords(command, rest);
   if (values["help"] === true) {
@@ -154,12 +154,12 @@ const CLOSE_MS = 700;
  * computes.
  */
 class Interruption {
-  readonly #onSignal: RunOptions["onSignal"];
+  readonly #onSignal: CommandLineOptions["onSignal"];
   readonly #controller = new AbortController();
   readonly #closers: (() => Promise<unknown>)[] = [];
   readonly #ending = Promise.withResolvers<number>();
 
-  constructor(onSignal: RunOptions["onSignal"]) {
+  constructor(onSignal: CommandLineOptions["onSignal"]) {
     this.#onSignal = onSignal;
   }
 
@@ -193,7 +193,7 @@ function assertFew({ name, maxWords }: Command, words: readonly string[]): void 
 }
 
 /** @throws CommandError that names the place of a key that is missing, or that no service can have */
-function keyOf(values: Values, environment: RunOptions["environment"]): string {
+function keyOf(values: Values, environment: CommandLineOptions["environment"]): string {
   const [place, key] =
     typeof values["key"] === "string" ? ["--key", values["key"]] : ["SERVICE_KEY", environment["SERVICE_KEY"]];
   if (key === undefined) throw new CommandError("--url needs a key: set SERVICE_KEY, or give --key", USAGE);

@@ -57,7 +57,7 @@ interface BodyOptions {
   readonly onArrival?: () => void;
 }
 
-interface Body {
+interface DecompressedBody {
   /** What came: of a body that was cut, up to one piece more than the limit. */
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** True if the body was stopped because it exceeds the limit, or is a bomb. The caller must end its connection. */
@@ -70,7 +70,10 @@ interface Body {
 }
 
 /** Reads a body; null has no bytes. Never throws for what arrives. @throws EncodingError if the encoding is unknown */
-export async function readBody(source: AsyncIterable<Uint8Array> | null, options: BodyOptions): Promise<Body> {
+export async function readBody(
+  source: AsyncIterable<Uint8Array> | null,
+  options: BodyOptions,
+): Promise<DecompressedBody> {
   const reader = new BodyReader(options);
   return await reader.read(source?.[Symbol.asyncIterator]());
 }
@@ -100,7 +103,7 @@ class BodyReader {
     });
   }
 
-  async read(arriving: AsyncIterator<Uint8Array> | undefined): Promise<Body> {
+  async read(arriving: AsyncIterator<Uint8Array> | undefined): Promise<DecompressedBody> {
     try {
       while (!this.#isOver && arriving !== undefined) {
         // A decoder may exceed the limit, or fail, while nothing more arrives.

@@ -5,7 +5,7 @@
 import { basename, relative } from "node:path";
 import { IS_COMPILED } from "./embedded-files.ts";
 
-interface Started {
+interface StartedProgram {
   /** The program's own file, and the one that it runs: `process.execPath` and `Bun.main`. */
   readonly execPath: string;
   readonly main: string;
@@ -18,7 +18,7 @@ interface Started {
 }
 
 /** Words for a shell in the folder from which the program was started. */
-export function programOf({ execPath, main, folder, isCompiled, script, byNpx }: Started): string {
+export function programOf({ execPath, main, folder, isCompiled, script, byNpx }: StartedProgram): string {
   // Its folder tells clients something about the machine.
   if (isCompiled) return basename(execPath);
   const bun = byNpx === undefined ? "bun" : `npx --yes bun@${byNpx}`;

@@ -152,7 +152,7 @@ interface LaneOptions<T, R> {
   readonly isStopping?: () => boolean;
 }
 
-interface Run {
+interface LaneRun {
   readonly requester: Requester;
   readonly places: number;
   hasLeft: boolean;
@@ -163,7 +163,7 @@ export class Lane<T, R = void> {
   readonly #options: LaneOptions<T, R>;
   readonly #places: FairPlaces;
   readonly #waiting = new FairQueue<T>();
-  readonly #running = new Map<T, Run>();
+  readonly #running = new Map<T, LaneRun>();
   /** True while an item in turn waits for more places than are free. Smaller items don't overtake it. */
   #isHeldUp = false;
 
@@ -244,7 +244,7 @@ export class Lane<T, R = void> {
     }
   }
 
-  #start(item: T, run: Run): void {
+  #start(item: T, run: LaneRun): void {
     this.#running.set(item, run);
     this.#places.begin(run.requester, run.places);
     const { start, ended } = this.#options;

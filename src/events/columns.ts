@@ -72,7 +72,7 @@ export interface TransferColumns {
 const TRANSFERS_FORMAT = 1;
 const WIDTHS = [0, 1, 2, 4] as const;
 
-class Writer {
+class ColumnWriter {
   #bytes = new Uint8Array(4096);
   #view = new DataView(this.#bytes.buffer);
   #length = 0;
@@ -120,7 +120,7 @@ const asBytes = (array: Uint8Array | Uint16Array | Uint32Array): Uint8Array =>
   new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 
 /** Writes values below 2^32 relative to their minimum. */
-function writeSmall(writer: Writer, values: Uint32Array, count: number): void {
+function writeSmall(writer: ColumnWriter, values: Uint32Array, count: number): void {
   let least = count === 0 ? 0 : (values[0] as number);
   let most = least;
   for (let i = 1; i < count; i++) {
@@ -139,7 +139,7 @@ function writeSmall(writer: Writer, values: Uint32Array, count: number): void {
 }
 
 /** Writes values of several words: like `writeSmall` if all fit 32 bits, else with 8 or 32 bytes each. */
-function encodeWords(writer: Writer, column: WordColumn, count: number): void {
+function encodeWords(writer: ColumnWriter, column: WordColumn, count: number): void {
   const { words, values } = column;
   let used = 1;
   if (words > 1) {
@@ -168,7 +168,7 @@ function encodeWords(writer: Writer, column: WordColumn, count: number): void {
 /** Encodes the columns; reads only the first `count` values of each. */
 export function encodeTransfers(columns: TransferColumns): Uint8Array {
   const { count, addressCount } = columns;
-  const writer = new Writer();
+  const writer = new ColumnWriter();
   writer.u8(TRANSFERS_FORMAT);
   writer.u32(count);
   writer.u32(addressCount);

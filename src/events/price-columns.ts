@@ -87,7 +87,7 @@ const HEAD_AT = { time: 38, chainVersion: 46, rules: 50, coin: 54 } as const;
 
 const STATE = { isRoot: 1, balance0: 2, balance1: 4, given: 8, parts: 16 } as const;
 
-class ByteWriter {
+class PriceWriter {
   readonly #bytes: number[] = [];
 
   u8(value: number): void {
@@ -210,13 +210,13 @@ class ByteReader {
 
 /** Returns a state as it is stored. Equal states have equal bytes. */
 export function encodeState(state: StoredState): Uint8Array {
-  const writer = new ByteWriter();
+  const writer = new PriceWriter();
   writer.state(state);
   return writer.finish();
 }
 
 export function encodePrice(price: StoredPrice): Uint8Array {
-  const writer = new ByteWriter();
+  const writer = new PriceWriter();
   writer.u8(FORMAT);
   writer.u8(price.flags);
   writer.u32(price.block);
@@ -280,7 +280,7 @@ export function storedStates(bytes: Uint8Array): Uint8Array {
 }
 
 export function encodeHead(head: StoredHead): Uint8Array {
-  const writer = new ByteWriter();
+  const writer = new PriceWriter();
   writer.u8(FORMAT);
   writer.u8(head.flags);
   writer.u32(head.block);

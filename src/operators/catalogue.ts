@@ -29,7 +29,7 @@ interface CatalogueFilter {
   readonly text?: string | undefined;
 }
 
-interface Row {
+interface CatalogueRow {
   readonly chain: Chain;
   readonly address: Address;
   readonly state: IndexState;
@@ -49,7 +49,7 @@ const HEADS_AT_ONCE = 1_000;
 
 export class Catalogue {
   readonly #options: CatalogueOptions;
-  readonly #rows = new Map<StreamName, Row>();
+  readonly #rows = new Map<StreamName, CatalogueRow>();
   /** Names of `#rows` in order. */
   #names: StreamName[] = [];
   /** By chain, the streams that are followed; empty after a change. */
@@ -102,7 +102,7 @@ export class Catalogue {
     let last: StreamName | undefined;
     for (let at = after === undefined ? 0 : this.#placeAfter(after); at < this.#names.length; at++) {
       const stream = this.#names[at] as StreamName;
-      const row = this.#rows.get(stream) as Row;
+      const row = this.#rows.get(stream) as CatalogueRow;
       if (!passes(row, filter)) continue;
       if (entries.length === limit) return { entries, next: last };
       last = stream;
@@ -182,7 +182,7 @@ export class Catalogue {
     this.#rows.set(head.stream, row);
   }
 
-  #entryOf(stream: StreamName, { chain, address, state }: Row): ListedCollection {
+  #entryOf(stream: StreamName, { chain, address, state }: CatalogueRow): ListedCollection {
     const { name, symbol, transfers, nfts, requestedAt, finishedAt, attempt, lastError, retryAt, calls, bytes } = state;
     const { destroyedAt } = state;
     const status = statusOf(state);
@@ -219,7 +219,7 @@ const proofOf = ({ touched, hashed, sampled, byRoot, absent, provenAt, holdings,
 });
 
 /** The row of a stream; undefined if it is not a collection of a known chain. */
-function rowOf({ stream, headline }: StreamHead, chains: Pick<Chains, "byId">): Row | undefined {
+function rowOf({ stream, headline }: StreamHead, chains: Pick<Chains, "byId">): CatalogueRow | undefined {
   const parsed = parseStream(stream);
   const chain = chains.byId(parsed.chainId);
   if (parsed.kind !== "nft" || chain === undefined) return undefined;
@@ -244,7 +244,7 @@ function typeOf({ forms, standard }: IndexState): string | null {
   return forms.length === 1 ? "ERC1155" : null;
 }
 
-function passes({ chain, address, state }: Row, { chain: wanted, status, text }: CatalogueFilter): boolean {
+function passes({ chain, address, state }: CatalogueRow, { chain: wanted, status, text }: CatalogueFilter): boolean {
   if (wanted !== undefined && wanted.chainId !== chain.chainId) return false;
   if (status !== undefined && statusOf(state) !== status) return false;
   if (text === undefined) return true;

@@ -17,7 +17,7 @@ interface LookedUp extends Where {
 }
 
 /** What an address is on a chain, and the screen to go on to. */
-type Finding =
+type AddressFinding =
   | { readonly is: "wallet" }
   | { readonly is: "unreadable"; readonly trouble: ChainTrouble }
   | {
@@ -31,7 +31,11 @@ const WITH_NFTS: readonly CollectionDetails["status"][] = ["indexing", "joining"
 const WITHOUT_NFTS: readonly CollectionDetails["status"][] = ["not_nft", "not_a_contract"];
 
 /** Asks what the service knows of the address, and then the chain by asking for a price. Has nothing indexed. */
-async function identify(client: Client, { chain, address, id }: LookedUp, signal: AbortSignal): Promise<Finding> {
+async function identify(
+  client: Client,
+  { chain, address, id }: LookedUp,
+  signal: AbortSignal,
+): Promise<AddressFinding> {
   let status: CollectionDetails["status"] | undefined;
   try {
     const known = await detailsOf(client, { chain, address }, signal);
@@ -59,7 +63,7 @@ const collectionLink = ({ chain, address, id }: LookedUp) =>
  * What a refusal tells of its address; undefined if it tells nothing.
  * @param isRead true if the service looked for NFTs in the contract's logs
  */
-function findingOf(error: unknown, at: LookedUp, isRead: boolean): Finding | undefined {
+function findingOf(error: unknown, at: LookedUp, isRead: boolean): AddressFinding | undefined {
   if (!(error instanceof ServiceError)) return undefined;
   const { chain, address } = at;
   switch (error.code) {

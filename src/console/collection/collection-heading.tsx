@@ -6,7 +6,7 @@ import { LongHeading } from "../parts/long-heading.tsx";
 import { linkTo, type Where } from "../state/place.ts";
 import { Picture } from "./picture.tsx";
 
-interface HeadingOptions extends Where {
+interface CollectionHeadingOptions extends Where {
   readonly record: NftRecord | undefined;
   /** True if the address is an account without code. */
   readonly isWallet: boolean;
@@ -17,7 +17,7 @@ interface HeadingOptions extends Where {
   readonly flags: CollectionDetails["flags"] | undefined;
 }
 
-export function CollectionHeading({ chain, address, isWallet, name, record, total, flags }: HeadingOptions) {
+export function CollectionHeading({ chain, address, isWallet, name, record, total, flags }: CollectionHeadingOptions) {
   const rule = flags?.rule == null ? "" : ` (rule ${plain(flags.rule, 100)})`;
   const isTrue = (flag: unknown) => flag === true || flag === "true";
   return (

@@ -5,7 +5,7 @@ import { plain } from "./format.ts";
 /** Letters that fit on two lines of a phone, and the most that are shown. */
 const [FITTING, MOST] = [48, 2_000];
 
-interface HeadingOptions {
+interface LongHeadingOptions {
   /** As its contract or its metadata tells it. */
   readonly name: string;
   /** What stands in its place while there is none. */
@@ -13,7 +13,7 @@ interface HeadingOptions {
   readonly symbol?: string | undefined;
 }
 
-export function LongHeading({ name, none, symbol = "" }: HeadingOptions) {
+export function LongHeading({ name, none, symbol = "" }: LongHeadingOptions) {
   const [isWhole, setWhole] = useState(false);
   const isLong = name.length > FITTING;
   return (

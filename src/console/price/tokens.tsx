@@ -37,7 +37,7 @@ export const KnownTokenTable = ({ rows }: { readonly rows: readonly ViewedToken[
   />
 );
 
-interface ChainsOptions {
+interface TokenChoiceOptions {
   /** The enabled chains. */
   readonly chains: readonly string[];
   /** The chain of the link; undefined for the first one. */
@@ -45,7 +45,7 @@ interface ChainsOptions {
 }
 
 /** Where the prices begin: the tokens that were looked at last, and those that the service knows. */
-export function TokenChoice(options: ChainsOptions) {
+export function TokenChoice(options: TokenChoiceOptions) {
   const seen = seenTokens();
   return (
     <>
@@ -63,7 +63,7 @@ export function TokenChoice(options: ChainsOptions) {
 const MOST_LISTED = 500;
 
 /** The well-known tokens of a chain, and those of the operator's token lists. */
-function KnownTokens({ chains, chain: first }: ChainsOptions) {
+function KnownTokens({ chains, chain: first }: TokenChoiceOptions) {
   const { client } = useSession();
   const [chain, setChain] = useChainChoice(chains, first);
   const [text, setText] = useState("");

@@ -13,7 +13,7 @@ type Verifier = typeof import("../../proof/verifier/verify.ts");
 const loadVerifier = (): Promise<Verifier> => import(new URL("console/proof.js", BASE).href);
 
 /** A document as it came, and the verifier that will check it. */
-interface Received {
+interface ReceivedProof {
   readonly text: string;
   readonly block: number;
   readonly verifier: Verifier;
@@ -23,7 +23,7 @@ interface Received {
 export function TokenProof({ at, hasAmounts }: { readonly at: TokenAt; readonly hasAmounts: boolean }) {
   const { client } = useSession();
   const { chain, address, id, block } = at;
-  const [received, setReceived] = useState<Received>();
+  const [received, setReceived] = useState<ReceivedProof>();
   const [owner, setOwner] = useState("");
   const ask = async () => {
     const query = { as_of_block: block, ...(hasAmounts ? { owner } : {}) };
@@ -61,7 +61,7 @@ export function TokenProof({ at, hasAmounts }: { readonly at: TokenAt; readonly 
   );
 }
 
-function ProofCheck({ text, block, verifier, name }: Received & { readonly name: string }) {
+function ProofCheck({ text, block, verifier, name }: ReceivedProof & { readonly name: string }) {
   const [hash, setHash] = useState("");
   const check = async () => {
     const { claim, block: of } = await verifier.verifyProof(text, { hash: hash || undefined });

@@ -199,7 +199,7 @@ function heldBy({ pool, observation, base, price }: Side, market: Market): Ratio
   return add(own, divide(other, price));
 }
 
-interface RecordParts {
+interface PriceRecordParts {
   readonly quote: Quote;
   readonly listed: ListedToken | undefined;
   readonly exchangeName: string | undefined;
@@ -211,7 +211,7 @@ interface RecordParts {
 }
 
 /** Returns the record, in the API's field order. */
-export function recordOf(parts: RecordParts): PriceRecord {
+export function recordOf(parts: PriceRecordParts): PriceRecord {
   const { quote, listed } = parts;
   const { chain, block, facts } = quote.market;
   const usdPrice = toDouble(quote.usd);

@@ -21,7 +21,7 @@ export interface Redemption {
 }
 
 /** What a contract says of itself, in raw units of the asset for raw units of the token. */
-interface Rate {
+interface RedemptionRate {
   readonly standard: Redemption["standard"];
   readonly asset: Address;
   readonly rate: Rational;
@@ -34,7 +34,7 @@ function rateIn(
   [asset, assets, perToken, steth, exchangeRate]: readonly CallResult[],
   shares: bigint,
   chain: Chain,
-): Rate | undefined {
+): RedemptionRate | undefined {
   const [vaultAsset, inAssets] = [addressAnswer(asset), answer(assets)];
   if (vaultAsset !== undefined && inAssets !== undefined) {
     return { standard: "ERC-4626", asset: vaultAsset, rate: rational(inAssets, shares) };

@@ -12,12 +12,12 @@ import type { StandingPrice, StoredPrices } from "./stored/stored-prices.ts";
 /** Most gaps that are told. */
 const MAX_GAPS = 200;
 
-interface Range {
+interface BlockSpan {
   readonly from: number;
   readonly to: number;
 }
 
-interface Stretch extends Range {
+interface PricedRange extends BlockSpan {
   /** False for a block that was read alone. */
   readonly isRun: boolean;
 }
@@ -64,8 +64,8 @@ function lastIn(
   stored: StoredPrices,
   token: Address,
   history: PriceHistory,
-  stretches: readonly Stretch[],
-  { from, to }: Range,
+  stretches: readonly PricedRange[],
+  { from, to }: BlockSpan,
 ): StandingPrice | undefined {
   const stretch = stretches.findLast((one) => one.from <= to);
   if (stretch === undefined || stretch.to < from) return undefined;
@@ -79,9 +79,9 @@ function stretchesOf(
   { book }: StoredPrices,
   token: Address,
   history: PriceHistory,
-  { from, to }: Range,
-): readonly Stretch[] {
-  const runs = book.runsOf(token).flatMap((run): Stretch[] => {
+  { from, to }: BlockSpan,
+): readonly PricedRange[] {
+  const runs = book.runsOf(token).flatMap((run): PricedRange[] => {
     const last = book.lastWholeAt(Math.min(run.to, to), Math.max(run.from.block, from))?.block;
     return last === undefined ? [] : [{ from: Math.max(run.from.block, from), to: last, isRun: true }];
   });
@@ -93,7 +93,7 @@ function stretchesOf(
   return [...runs, ...once].sort((a, b) => a.from - b.from);
 }
 
-function gapsBetween(stretches: readonly Range[], { from, to }: Range): readonly PriceGap[] {
+function gapsBetween(stretches: readonly BlockSpan[], { from, to }: BlockSpan): readonly PriceGap[] {
   const gaps: PriceGap[] = [];
   let next = from;
   for (const stretch of [...stretches, { from: to + 1, to }]) {

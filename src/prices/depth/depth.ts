@@ -51,9 +51,9 @@ interface Reads {
 }
 
 /** The pools with the ticks near their prices, and with all of them. */
-type PoolReads = { [reach in "near" | "far"]?: PoolRead };
+type PoolReads = { [reach in "near" | "far"]?: ReachRead };
 
-interface PoolRead {
+interface ReachRead {
   pools?: Pools;
 }
 
@@ -73,7 +73,7 @@ const OFF = rational(5n, 100n);
 export class Depths {
   readonly #reader: ChainReader;
   readonly #reads = new WeakMap<Market, Map<string, Reads>>();
-  readonly #pools = new SingleFlight<PoolRead, Pools>();
+  readonly #pools = new SingleFlight<ReachRead, Pools>();
   readonly #sales = new SingleFlight<Reads, Sale>();
 
   constructor(reader: ChainReader) {

@@ -79,12 +79,12 @@ const isAccount = ({ bytes, start }: CodeStart): boolean =>
 const keyOf = ({ id, factory }: Pool): string => `${id} ${factory}`;
 
 /** Tokens that are read ahead with their pools, and each pool once. */
-interface Ahead {
+interface TokensAhead {
   readonly subjects: ReadonlyMap<Subject, readonly Pool[]>;
   readonly pools: ReadonlyMap<PoolId, Pool>;
 }
 
-interface Kept {
+interface KeptMarket {
   readonly market: Market;
   /** `Clock.monotonic` of the read. */
   readonly readMs: number;
@@ -97,7 +97,7 @@ export class Markets {
   readonly #origins = new Origins();
   /** `Clock.monotonic` of the last question about a token that had a price. Its owner is the key that asked. */
   readonly #asked = new OwnedCache<Address, number>(MAX_TOKENS);
-  readonly #kept = new OwnedCache<Address, Kept>(MAX_TOKENS);
+  readonly #kept = new OwnedCache<Address, KeptMarket>(MAX_TOKENS);
   /** Tokens that have subscribers, and the subscribers' keys. */
   readonly #watched = new Map<Address, () => Iterable<string>>();
   #askedMs = Number.NEGATIVE_INFINITY;
@@ -329,7 +329,7 @@ export class Markets {
     void this.#discover(stored.wanted().keys());
   }
 
-  async #readTogether({ subjects, pools }: Ahead, head: HeaderRef): Promise<void> {
+  async #readTogether({ subjects, pools }: TokensAhead, head: HeaderRef): Promise<void> {
     const { clock } = this.#options;
     const tokens = [...subjects.keys()].map(({ token }) => token);
     const [read] = await Promise.all([this.#readAt(tokens, [...pools.values()], head), this.#lists.readTo(head)]);
@@ -399,7 +399,7 @@ export class Markets {
   }
 
   /** Returns the tokens to be read ahead with their pools, and each pool once. */
-  #lately(head: HeaderRef): Ahead {
+  #lately(head: HeaderRef): TokensAhead {
     const { chain, readsAhead, reader, shared } = this.#options;
     const subjects = new Map<Subject, readonly Pool[]>();
     const pools = new Map<PoolId, Pool>();

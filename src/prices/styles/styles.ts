@@ -44,7 +44,7 @@ export function announced(
   { created: { topic, tokensAt, isFound, mayBeFound } }: Style,
   log: ChainLog,
   chain: Chain,
-): Announcement | undefined {
+): PoolAnnouncement | undefined {
   if (log.topics[0] !== topic) return undefined;
   const [first, second] = [tokensAt, tokensAt + 1].map((at) => addressAt(log.topics[at] ?? "0x", 0));
   if (first === undefined || second === undefined) return undefined;
@@ -56,7 +56,7 @@ export function announced(
   };
 }
 
-interface Announcement {
+interface PoolAnnouncement {
   readonly tokens: readonly [Address, Address];
   readonly isFound: boolean;
   readonly mayBeFound?: boolean;

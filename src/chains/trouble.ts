@@ -22,13 +22,13 @@ export function troubleOfEndpoints(states: readonly string[]): Exclude<ChainTrou
   return states.includes("behind") ? "behind" : "unreachable";
 }
 
-interface ReportedChain {
+interface ChainReport {
   readonly state: string;
   readonly endpoints: readonly { readonly state: string }[];
 }
 
 /** What keeps a chain of `GET /api/status` from current answers; undefined if nothing does. */
-export const troubleOfReport = ({ state, endpoints }: ReportedChain): ChainTrouble | undefined =>
+export const troubleOfReport = ({ state, endpoints }: ChainReport): ChainTrouble | undefined =>
   state === "halted" ? state : troubleOfEndpoints(endpoints.map((endpoint) => endpoint.state));
 
 /** The variable that holds the endpoints of a chain: `RPC_URL_BSC_TESTNET`. */

@@ -179,8 +179,8 @@ export const REQUESTED: IndexState = {
   movedAt: null,
 };
 
-type Doubt = Pick<IndexState, "doubtBlock" | "doubtReason">;
-const NO_DOUBT: Doubt = { doubtBlock: null, doubtReason: null };
+type HeadlineDoubt = Pick<IndexState, "doubtBlock" | "doubtReason">;
+const NO_DOUBT: HeadlineDoubt = { doubtBlock: null, doubtReason: null };
 
 /** Bytes of a stored event beside its attachment: the JSON of its other fields, and its row. */
 export const EVENT_BYTES = 160;

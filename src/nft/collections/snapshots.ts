@@ -27,7 +27,7 @@ const ABANDONED_MS = 3_600_000;
 /** Bytes hashed or written per slice. */
 const SLICE_BYTES = 4 * 1024 * 1024;
 
-interface Header {
+interface SnapshotHeader {
   /** Hash of the code that wrote the file. */
   readonly code: string;
   readonly stream: StreamName;
@@ -114,7 +114,7 @@ export class Snapshots {
       const file = Bun.file(this.#pathOf(stream));
       if (!(await file.exists())) return undefined;
       const end = file.size - HEAD_BYTES;
-      const header = JSON.parse(await file.slice(Math.max(0, end)).text()) as Header;
+      const header = JSON.parse(await file.slice(Math.max(0, end)).text()) as SnapshotHeader;
       if (header.code !== this.#code || header.stream !== stream) return undefined;
       if (header.event !== (await this.#options.log.checksum(stream, header.version))) return undefined;
       return await restore(await file.slice(0, end).arrayBuffer(), header);
@@ -172,7 +172,7 @@ function viewOf({ buffer, byteOffset, byteLength }: Int32Array<ArrayBuffer>): Ui
   return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
-function headOf(header: Header): Uint8Array {
+function headOf(header: SnapshotHeader): Uint8Array {
   return encoder.encode(JSON.stringify(header).padEnd(HEAD_BYTES));
 }
 
@@ -215,7 +215,7 @@ async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
 }
 
 /** Restores the collection from the bytes of a file. @throws Error if they are not as written */
-async function restore(bytes: ArrayBuffer, { factsBytes, hash }: Header): Promise<Collection> {
+async function restore(bytes: ArrayBuffer, { factsBytes, hash }: SnapshotHeader): Promise<Collection> {
   const json = new Uint8Array(bytes, 0, factsBytes);
   const facts = JSON.parse(decoder.decode(json)) as SnapshotFacts;
   let found = 0n;

@@ -26,11 +26,11 @@ const PER_SLICE = 16_384;
 const ENTRY_BYTES = 200;
 
 /** A collection whose filter has no room is looked into whenever any wallet is asked about. */
-type Entry = AddressFilter | "unknown";
+type WalletFilter = AddressFilter | "unknown";
 
 export class WalletIndex {
   readonly #options: WalletIndexOptions;
-  readonly #entries = new Map<StreamName, Entry>();
+  readonly #entries = new Map<StreamName, WalletFilter>();
   readonly #making = new SingleFlight<StreamName, void>();
   /** Streams that grew while their filter is being made. */
   readonly #grown = new Set<StreamName>();
@@ -83,7 +83,7 @@ export class WalletIndex {
   }
 
   /** Takes the addresses of a collection's ledgers, and of the events that it has not folded yet. */
-  async #ofMemory(stream: StreamName, hot: Collection): Promise<Entry> {
+  async #ofMemory(stream: StreamName, hot: Collection): Promise<WalletFilter> {
     const { version } = hot;
     const tables = ledgersOf(hot).map(({ addresses }) => addresses);
     const entry = this.#filterFor(tables.reduce((sum, { count }) => sum + count, 0));
@@ -93,13 +93,13 @@ export class WalletIndex {
     return entry;
   }
 
-  #filterFor(count: number): Entry {
+  #filterFor(count: number): WalletFilter {
     const fits = this.#bytes + AddressFilter.bytesFor(count) + ENTRY_BYTES <= this.#options.maxBytes;
     return fits ? new AddressFilter(count) : "unknown";
   }
 
   /** Reads the addresses of a collection that is not in memory, without folding its transfers. */
-  async #ofLog(stream: StreamName): Promise<Entry> {
+  async #ofLog(stream: StreamName): Promise<WalletFilter> {
     const { log } = this.#options;
     const { base } = fromHeadline((await log.head(stream)).headline);
     const parts: Uint8Array[] = [];
@@ -127,7 +127,7 @@ export class WalletIndex {
     }
   }
 
-  #set(stream: StreamName, entry: Entry): void {
+  #set(stream: StreamName, entry: WalletFilter): void {
     this.#drop(stream);
     this.#entries.set(stream, entry);
     this.#bytes += bytesOf(entry);
@@ -159,7 +159,7 @@ export class WalletIndex {
   }
 }
 
-const bytesOf = (entry: Entry): number => ENTRY_BYTES + (entry === "unknown" ? 0 : entry.bytes);
+const bytesOf = (entry: WalletFilter): number => ENTRY_BYTES + (entry === "unknown" ? 0 : entry.bytes);
 
 interface Addresses {
   readonly count: number;

@@ -215,7 +215,7 @@ async function countedTraits(
   return { traits, isTruncated: false };
 }
 
-interface Kept {
+interface KeptTraits {
   readonly index: TraitIndex;
   /** Version of the metadata that it was made of. */
   readonly made: string;
@@ -241,7 +241,7 @@ interface IndexRequest {
 export class TraitIndexes {
   readonly #clock: Clock;
   readonly #maxBytes: number;
-  readonly #kept: LRUCache<string, Kept>;
+  readonly #kept: LRUCache<string, KeptTraits>;
 
   constructor(clock: Clock, maxBytes: number) {
     this.#clock = clock;
@@ -278,12 +278,12 @@ export class TraitIndexes {
     return { index, counts };
   }
 
-  #current(key: string, metadataVersion: string): Kept {
+  #current(key: string, metadataVersion: string): KeptTraits {
     const known = this.#kept.get(key);
     const now = this.#clock.monotonic();
     const isFresh = known !== undefined && now - known.madeMs < LEAST_AGE_MS;
     if (known !== undefined && (isFresh || known.made === metadataVersion)) return known;
-    const kept: Kept = {
+    const kept: KeptTraits = {
       index: new TraitIndex(this.#maxBytes * MAX_PART),
       made: metadataVersion,
       madeMs: now,
@@ -326,7 +326,7 @@ async function countListing(
   return { tokens, indexed, isTruncated: index.isFull || isTruncated, traits };
 }
 
-const keptBytes = ({ index, counted }: Kept): number => 1 + index.bytes + counted.calculatedSize;
+const keptBytes = ({ index, counted }: KeptTraits): number => 1 + index.bytes + counted.calculatedSize;
 
 /** Upper bound of what the counts of a listing take. Their texts are the index's own. */
 const countedBytes = ({ traits }: TraitCounts): number =>

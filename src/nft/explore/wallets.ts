@@ -81,7 +81,7 @@ async function readWallet(of: WalletChain, reading: WalletReading): Promise<Wall
   const addresses = cursor === undefined ? reading.addresses : reading.addresses.filter((one) => one >= cursor.address);
   const block = cursor?.block ?? reading.asOfBlock ?? of.chain.head()?.number;
   const parts: WalletPart[] = [];
-  let first: Started | undefined;
+  let first: CollectionWalk | undefined;
   let next: Walk | undefined;
   let [taken, skipped] = [0, 0];
   for (const [at, address] of addresses.entries()) {
@@ -110,7 +110,7 @@ async function readWallet(of: WalletChain, reading: WalletReading): Promise<Wall
   return { parts, block: first?.start.walk, next, skipped };
 }
 
-interface Started {
+interface CollectionWalk {
   readonly source: WalkSource;
   readonly start: StartedWalk;
 }
@@ -120,7 +120,7 @@ async function startIn(
   source: WalkSource,
   cursor: StartedWalk["walk"] | undefined,
   asOfBlock: number | undefined,
-): Promise<Started | undefined> {
+): Promise<CollectionWalk | undefined> {
   try {
     return {
       source,
@@ -134,7 +134,7 @@ async function startIn(
 }
 
 /** The number of tokens that a wallet holds of a collection. */
-export async function countOwned({ source, start }: Started, owner: Address): Promise<number> {
+export async function countOwned({ source, start }: CollectionWalk, owner: Address): Promise<number> {
   let count = 0;
   const matches = () => {
     count++;

@@ -36,7 +36,7 @@ interface FileKind {
   readonly holders: boolean;
 }
 
-interface ExportOptions extends FileKind {
+interface ExportPiecesOptions extends FileKind {
   readonly factsOf: FactsOf;
   readonly facts: FileFacts;
   readonly parquet: ParquetThread;
@@ -54,7 +54,7 @@ const PIECE_CHARACTERS = 1024 * 1024;
 export async function* piecesOf(
   source: WalkSource,
   start: StartedWalk,
-  { format, holders, factsOf, facts, parquet, ranking }: ExportOptions,
+  { format, holders, factsOf, facts, parquet, ranking }: ExportPiecesOptions,
 ): AsyncGenerator<Uint8Array> {
   const known = Object.entries<string | undefined>({ ...facts }).filter(([, value]) => (value ?? "") !== "");
   const columns = holders ? HOLDER_COLUMNS : TOKEN_COLUMNS;

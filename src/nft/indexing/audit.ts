@@ -31,7 +31,7 @@ export interface Holding {
 }
 
 /** Owners that a contract denies: as of a block, and in words. */
-export interface Finding {
+export interface AuditFinding {
   readonly block: number;
   readonly reason: string;
 }
@@ -141,7 +141,7 @@ export interface AuditOptions extends Pick<ChainWork, "chain" | "reader" | "cloc
   readonly projections: HotCollections;
   readonly onChecked: (outcome: AuditOutcome) => void;
   /** Called for a contract that names other owners than its logs. */
-  readonly onFinding: (address: Address, finding: Finding) => void;
+  readonly onFinding: (address: Address, finding: AuditFinding) => void;
   /** Called with a block, and whether the contract had code after it. */
   readonly onCode: (address: Address, block: number, hasCode: boolean) => void;
   /** Reads again what a contract says of itself. */

@@ -22,7 +22,7 @@ import { foldHeadline, fromHeadline, type IndexState, toHeadline } from "../coll
 import { describedIn } from "./descriptions.ts";
 
 /** A collection as the follower holds it: the data needed to write the next range. */
-export interface Followed {
+export interface FollowedCollection {
   readonly address: Address;
   version: number;
   state: IndexState;
@@ -30,7 +30,7 @@ export interface Followed {
 
 /** Events for one collection's stream. */
 export interface StreamChange {
-  readonly followed: Followed;
+  readonly followed: FollowedCollection;
   readonly events: readonly NftEvent[];
   /** What is known of the work on the collection, and is in no event. */
   readonly work?: Partial<IndexState>;
@@ -100,7 +100,7 @@ export class FollowedStreams {
    * Changes the state of the work on a collection, without an event: nothing happened to the collection itself.
    * @throws like `append`
    */
-  async restate({ address, version }: Followed, state: IndexState): Promise<StreamHead> {
+  async restate({ address, version }: FollowedCollection, state: IndexState): Promise<StreamHead> {
     const [stream, headline, guard] = [this.nameOf(address), toHeadline(state), this.#guard];
     const { log } = this.#options;
     if (await log.replaceHeadline({ stream, version, headline, guard }).catch(throwInterrupted)) {

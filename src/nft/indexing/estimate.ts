@@ -53,7 +53,7 @@ const TRIPS = 5;
 const UNTIL_JOIN_SECONDS = 30;
 const ABI = new Interface(["function name() view returns (string)", "function symbol() view returns (string)"]);
 
-type Range = Estimate["total"];
+type EstimateRange = Estimate["total"];
 
 interface EstimatorOptions extends Pick<ChainWork, "chain" | "reader" | "clock" | "verify"> {
   readonly prices: PriceList;
@@ -110,11 +110,11 @@ interface Model {
 }
 
 /** The calls of a plan by method. */
-type CallCounts = Record<string, number>;
+type PlannedCalls = Record<string, number>;
 
 /** The plan of a history, and its requests: several calls can be one. */
 interface HistoryPlan {
-  readonly calls: CallCounts;
+  readonly calls: PlannedCalls;
   readonly requests: number;
 }
 
@@ -253,7 +253,7 @@ export class Estimator {
     const perBlock = spreadOf(densities.map(({ transfers }) => transfers));
     const { low, high, mean } = await this.#bounds(facts);
     const rest = this.#around(facts, maxBlocks);
-    const calls: Record<string, Range> = {};
+    const calls: Record<string, EstimateRange> = {};
     for (const method of new Set([low, high ?? {}, rest.low, rest.high].flatMap((plan) => Object.keys(plan)))) {
       const [fewest, most] = [rest.low, rest.high].map((plan) => plan[method] ?? 0) as [number, number];
       const counts = [low[method] ?? 0, high?.[method] ?? 0];
@@ -262,8 +262,8 @@ export class Estimator {
         high: high === null ? null : Math.max(...counts) + most,
       };
     }
-    const sum = (weigh: (method: string) => number): Range => {
-      const total = (bound: (range: Range) => number) =>
+    const sum = (weigh: (method: string) => number): EstimateRange => {
+      const total = (bound: (range: EstimateRange) => number) =>
         Object.entries(calls).reduce((all, [method, range]) => all + bound(range) * weigh(method), 0);
       return { low: total((range) => range.low), high: high === null ? null : total((range) => range.high ?? 0) };
     };
@@ -290,11 +290,14 @@ export class Estimator {
   }
 
   /** The costs of the road by an archive: its answers, and what the node is asked for the last blocks and the proof. */
-  #byArchive(transfers: Range, rest: { readonly low: CallCounts; readonly high: CallCounts }): Estimate["archive"] {
+  #byArchive(
+    transfers: EstimateRange,
+    rest: { readonly low: PlannedCalls; readonly high: PlannedCalls },
+  ): Estimate["archive"] {
     const { archives, verify } = this.#options;
     const [first] = archives.status();
     if (first === undefined) return null;
-    const total = (plan: CallCounts) => Object.values(plan).reduce((sum, one) => sum + one, 0);
+    const total = (plan: PlannedCalls) => Object.values(plan).reduce((sum, one) => sum + one, 0);
     const partsOf = (count: number) => 1 + Math.ceil((count * ARCHIVE_BYTES) / MAX_BYTES);
     const callsOf = (count: number) => {
       const proven = verify === "sample" ? Math.min(count, SAMPLED_BLOCKS) : count;
@@ -335,7 +338,7 @@ export class Estimator {
   /** Plans the backfill with its own classes, against an endpoint that answers as the limits and the density say. */
   async #history({ from, to }: Blocks, { density, maxLogs, maxBlocks: most }: Model): Promise<HistoryPlan> {
     const { reader, verify } = this.#options;
-    const plan: CallCounts = { eth_getLogs: 0, eth_getBlockByNumber: 0 };
+    const plan: PlannedCalls = { eth_getLogs: 0, eth_getBlockByNumber: 0 };
     let requests = 0;
     const add = (method: string, count: number) => {
       plan[method] = (plan[method] ?? 0) + count;
@@ -389,7 +392,7 @@ export class Estimator {
     // The newest block with the answers, the final block twice, and the newest block with it.
     const headers = 2 + 2 * finalCalls;
     const searches = isArchive ? [start, startAtLatest].map((at) => searchCalls(at, head)) : [between(-1, head).length];
-    const plan = (checked: number, search: number): CallCounts => ({
+    const plan = (checked: number, search: number): PlannedCalls => ({
       eth_call: runsTogether ? 1 : QUESTIONS.length,
       eth_getCode: 1 + search,
       eth_getBlockByNumber: headers + checked + 6 * parts,
@@ -412,7 +415,7 @@ export class Estimator {
 }
 
 /** The transfers of a history. What was not counted is a range, and open above if no place had any. */
-function transfersOf({ densities, seen, isWhole }: ContractFacts, count: number): Range {
+function transfersOf({ densities, seen, isWhole }: ContractFacts, count: number): EstimateRange {
   if (isWhole) return { low: seen, high: seen };
   const { mean, least, most } = spreadOf(densities.map(({ transfers }) => transfers));
   if (most === 0) return { low: seen, high: null };

@@ -23,8 +23,8 @@ import { LogsInDoubtError } from "../../rpc/rpc-errors.ts";
 import { failureOf } from "../collections/failures.ts";
 import { fromHeadline, type IndexState, namedAtOf, nameText, nextBlock, toHeadline } from "../collections/headline.ts";
 import { beginAnew, requesterOf } from "../collections/requests.ts";
-import type { Finding } from "./audit.ts";
-import { type Followed, FollowedStreams, type StreamChange } from "./collection-streams.ts";
+import type { AuditFinding } from "./audit.ts";
+import { type FollowedCollection, FollowedStreams, type StreamChange } from "./collection-streams.ts";
 import { type ContractDescriptions, DESCRIPTION_TOPICS, DueDescriptions, describedIn } from "./descriptions.ts";
 import type { FlagRules } from "./flags.ts";
 import { formsGained } from "./identify.ts";
@@ -64,7 +64,7 @@ export class FollowedCollections implements ChainConsumer {
   readonly #options: CollectionsOptions;
   readonly #streams: FollowedStreams;
   #chain: FollowedChain | undefined;
-  readonly #followed = new Map<Address, Followed>();
+  readonly #followed = new Map<Address, FollowedCollection>();
   readonly #joining: JoiningCollections;
   /** Collections that were completed and not counted yet. The log line of their completion waits for the counts. */
   readonly #unlogged = new Set<Address>();
@@ -201,7 +201,7 @@ export class FollowedCollections implements ChainConsumer {
   }
 
   /** Has the owners of a collection compared with the contract, which names others. */
-  doubtOwners(address: Address, finding: Finding): void {
+  doubtOwners(address: Address, finding: AuditFinding): void {
     this.#readings.doubtOwners(address, finding);
   }
 
@@ -273,7 +273,7 @@ export class FollowedCollections implements ChainConsumer {
    * The end of a contract that is not recorded yet, if its code was gone or there again after a block. The tokens of a
    * contract that was requested after its end stay listed until there is another contract.
    */
-  async #endOf({ address, state }: Followed, hasCode: boolean, block: number): Promise<BlockRef | undefined> {
+  async #endOf({ address, state }: FollowedCollection, hasCode: boolean, block: number): Promise<BlockRef | undefined> {
     const { destroyedAt, hadCode, lastEnd, startBlock, ends } = state;
     if (ends >= MAX_ENDS || (!hasCode && !hadCode)) return undefined;
     const { reader } = this.#options;
@@ -287,7 +287,7 @@ export class FollowedCollections implements ChainConsumer {
   }
 
   async #codeChanged(
-    followed: Followed,
+    followed: FollowedCollection,
     { hasCode, end }: { readonly hasCode: boolean; readonly end: BlockRef | undefined },
     seenAt: number,
   ): Promise<void> {
@@ -372,7 +372,7 @@ export class FollowedCollections implements ChainConsumer {
     }
   }
 
-  #logIndexed({ address, state: { name, nfts, transfers, calls, requestedAt, finishedAt } }: Followed): void {
+  #logIndexed({ address, state: { name, nfts, transfers, calls, requestedAt, finishedAt } }: FollowedCollection): void {
     const { chain, logger } = this.#options;
     const ms = requestedAt === null || finishedAt === null ? null : finishedAt - requestedAt;
     const parts = [
@@ -408,14 +408,14 @@ export class FollowedCollections implements ChainConsumer {
    * block in doubt, are read again, or join in parts. All others end on a block that their endpoint called final. It is
    * not known to be on the followed branch.
    */
-  #joiningOn(blocks: Pick<ReadonlySet<string>, "has">, ancestor: number): Followed[] {
+  #joiningOn(blocks: Pick<ReadonlySet<string>, "has">, ancestor: number): FollowedCollection[] {
     return this.#joining.appended().filter(({ state: { end, endHash, endsAboveFinal } }) => {
       return endHash !== "" && (blocks.has(endHash) || (endsAboveFinal && end > ancestor));
     });
   }
 
   /** Notes, durably, that contracts are to be read again once the head is reached. */
-  async #nameDue(list: readonly Followed[], change: Partial<IndexState> = {}): Promise<void> {
+  async #nameDue(list: readonly FollowedCollection[], change: Partial<IndexState> = {}): Promise<void> {
     for (const followed of list) {
       this.#due.add(followed.address);
       if (followed.state.isNameDue && change.namedAt === undefined) continue;
@@ -508,7 +508,7 @@ export class FollowedCollections implements ChainConsumer {
     return { followed, events: [quiet, event] };
   }
 
-  async #revertEach(list: readonly Followed[], ancestor: BlockRef, rejoins = false): Promise<void> {
+  async #revertEach(list: readonly FollowedCollection[], ancestor: BlockRef, rejoins = false): Promise<void> {
     const { chainVersion } = this.#streams;
     const event: NftEvent = { type: "BlocksReverted", ancestor, chainVersion, ...(rejoins ? { rejoins } : {}) };
     await this.#streams.appendAll(list.map((followed) => ({ followed, events: [event] })));
@@ -522,8 +522,8 @@ export class FollowedCollections implements ChainConsumer {
   async #reconcile(chain: FollowedChain): Promise<void> {
     const { head, finalized } = chain;
     if (head === undefined || finalized === undefined) return;
-    const astray: Followed[] = [];
-    const ahead: Followed[] = [];
+    const astray: FollowedCollection[] = [];
+    const ahead: FollowedCollection[] = [];
     for (const followed of [...this.#followed.values(), ...this.#joiningOn(chain.orphaned, head.number)]) {
       const { end, endHash } = followed.state;
       if (end <= finalized.number || endHash === "") continue;
@@ -540,7 +540,7 @@ export class FollowedCollections implements ChainConsumer {
 }
 
 /** Takes over what another writer recorded of a followed contract. Its blocks are written by the follower alone. */
-function adopt(known: Followed, { version }: StreamHead, state: IndexState): void {
+function adopt(known: FollowedCollection, { version }: StreamHead, state: IndexState): void {
   if (version <= known.version || state.status !== "following" || state.end !== known.state.end) return;
   known.version = version;
   known.state = { ...known.state, ...describedIn(state), bytes: state.bytes };

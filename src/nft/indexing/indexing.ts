@@ -11,7 +11,7 @@ import type { Address } from "../../core/hex.ts";
 import { type BlockRange, nftStream, type StreamName } from "../../events/types.ts";
 import type { StreamHead } from "../../log/event-log.ts";
 import { fromHeadline } from "../collections/headline.ts";
-import type { Finding } from "./audit.ts";
+import type { AuditFinding } from "./audit.ts";
 import { Candidates, type CandidatesOptions } from "./candidates.ts";
 import { ContractDescriptions } from "./descriptions.ts";
 import { FlagRules, type FlagsOptions } from "./flags.ts";
@@ -247,7 +247,7 @@ export class ChainIndexing {
   }
 
   /** The audit has found that a contract names other owners than its logs. The follower has its blocks read again. */
-  doubtOwners(address: Address, finding: Finding): void {
+  doubtOwners(address: Address, finding: AuditFinding): void {
     this.#collections.doubtOwners(address, finding);
     if (this.#following) this.#follower.pollNow();
   }

@@ -22,7 +22,7 @@ import { NFT_TOPICS } from "../../rpc/decode/transfers.ts";
 import type { BlockHeader, ChainLog, ChainReader, CompleteLogsOptions, Verify } from "../../rpc/port.ts";
 import { failureOf, msUntilRetry } from "../collections/failures.ts";
 import { awaitsProof, type IndexState, nextBlock } from "../collections/headline.ts";
-import type { Followed, FollowedStreams } from "./collection-streams.ts";
+import type { FollowedCollection, FollowedStreams } from "./collection-streams.ts";
 
 /**
  * Keeps the newest headers of the follower, with their blooms. A joining collection is checked against them, and
@@ -55,7 +55,7 @@ class SeenHeaders {
   }
 }
 
-interface Joining extends Followed {
+interface Joining extends FollowedCollection {
   /** The append that makes the collection ready to join, while it is pending. */
   appended?: Promise<StreamHead> | undefined;
   /** True if logs must come from receipts, because an endpoint omitted some before. */
@@ -72,7 +72,7 @@ interface FollowedBranch {
 }
 
 /** The branch in one turn, which is over when the chain's next poll should not wait any longer. */
-interface Turn extends FollowedBranch {
+interface JoiningTurn extends FollowedBranch {
   readonly isOver: () => boolean;
 }
 
@@ -88,7 +88,7 @@ interface JoiningOptions {
   readonly streams: FollowedStreams;
   readonly verify: Verify;
   /** Takes over a collection that has joined. */
-  readonly onJoined: (followed: Followed) => void;
+  readonly onJoined: (followed: FollowedCollection) => void;
   /** Takes over a collection that is too far behind. */
   readonly onHandedBack: (head: StreamHead) => void;
   /** Called for a collection whose stream another writer moved on. */
@@ -98,7 +98,7 @@ interface JoiningOptions {
   /** Most blocks of a part. */
   readonly part?: number | undefined;
   /** Called for a collection that could not be read, with the wait in ms before the next attempt. */
-  readonly onFailed: (followed: Followed, error: unknown, waitMs: number) => void;
+  readonly onFailed: (followed: FollowedCollection, error: unknown, waitMs: number) => void;
 }
 
 /** Newest blocks whose logs are checked against headers at a join. */
@@ -127,12 +127,12 @@ export class JoiningCollections {
     this.#options = options;
   }
 
-  add(followed: Followed & { readonly byReceipts?: boolean }): void {
+  add(followed: FollowedCollection & { readonly byReceipts?: boolean }): void {
     this.#waiting.set(followed.address, followed);
   }
 
   /** Adds a collection as its stream's head shows it, unless it waits in that state already: its entry knows more. */
-  offer(followed: Followed): void {
+  offer(followed: FollowedCollection): void {
     const known = this.#waiting.get(followed.address);
     if (known !== undefined && known.version >= followed.version) return;
     this.add(known?.byReceipts === true ? { ...followed, byReceipts: true } : followed);
@@ -143,7 +143,7 @@ export class JoiningCollections {
   }
 
   /** The collections that wait, except those whose last append is pending: they end at a final block. */
-  appended(): Followed[] {
+  appended(): FollowedCollection[] {
     return [...this.#waiting.values()].filter((joining) => joining.appended === undefined);
   }
 
@@ -198,7 +198,7 @@ export class JoiningCollections {
   }
 
   /** @throws any error that is not about this collection's own stream; it then waits for the next poll */
-  async #join(joining: Joining, branch: Turn): Promise<void> {
+  async #join(joining: Joining, branch: JoiningTurn): Promise<void> {
     const { streams, onMovedOn } = this.#options;
     try {
       const isOver = await this.#joinOne(joining, branch);
@@ -214,7 +214,7 @@ export class JoiningCollections {
   }
 
   /** Joins one collection. Returns false if it is not joined yet: its blocks could not be read, or not all of them. */
-  async #joinOne(joining: Joining, turn: Turn): Promise<boolean> {
+  async #joinOne(joining: Joining, turn: JoiningTurn): Promise<boolean> {
     const { head, final, headerOf, isOver } = turn;
     const { streams, onJoined, onHandedBack, onPartRead } = this.#options;
     const { state } = joining;

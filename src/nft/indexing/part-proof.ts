@@ -148,7 +148,7 @@ async function chooseBlocks(
   }));
 }
 
-interface ProvenBlock {
+interface ComparedBlock {
   readonly number: number;
   readonly by: ProvenLogs["by"];
 }
@@ -159,10 +159,10 @@ async function compareReceipts(
   label: string,
   transfers: Uint8Array,
   blocks: readonly ToldBlock[],
-): Promise<ProvenBlock[]> {
+): Promise<ComparedBlock[]> {
   const filter = { addresses: [address], topics: NFT_TOPICS };
   const told = linesByBlock(decodeTransfers(transfers), new Set(blocks.map(({ number }) => number)));
-  const compare = async (block: ToldBlock): Promise<ProvenBlock[]> => {
+  const compare = async (block: ToldBlock): Promise<ComparedBlock[]> => {
     signal.throwIfAborted();
     const { number } = block;
     const linesOf = (logs: readonly ChainLog[]) =>
@@ -172,7 +172,7 @@ async function compareReceipts(
     if (proven === "pruned") throw prunedReceipts(number);
     return proven === undefined ? [] : [{ number, by: proven.by }];
   };
-  const proven: ProvenBlock[] = [];
+  const proven: ComparedBlock[] = [];
   for (let at = 0; at < blocks.length; at += RECEIPTS_AT_ONCE) {
     proven.push(...(await Promise.all(blocks.slice(at, at + RECEIPTS_AT_ONCE).map(compare))).flat());
   }

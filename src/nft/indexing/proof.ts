@@ -193,7 +193,7 @@ export class HistoryProofs {
    * Undefined without a second archive, or if that one is wrong or has only a part.
    */
   async #witness(
-    stored: Followed["stored"],
+    stored: DifferingClaims["stored"],
     { archives: told, archivedTo, distrusted, startBlock }: IndexState,
     seen: EarlierFindings,
     signal: AbortSignal,
@@ -274,7 +274,7 @@ export class HistoryProofs {
   async #wrongAt(
     { ledger }: Collection,
     { wrongHoldings, wrongUnlogged, wrongCounts, wrongSupply, isCounting }: Compared,
-    { stored, missing, state, head }: Followed,
+    { stored, missing, state, head }: DifferingClaims,
   ): Promise<number | { readonly undecided: string } | undefined> {
     const forged = await this.#firstForged(stored, await toldBlocks(ledger, wrongHoldings, head.number), head);
     if (typeof forged === "number") return forged;
@@ -302,7 +302,7 @@ export class HistoryProofs {
    * Like `firstStoredOtherwise`. `unread` if none of the blocks that the node has is wrong, and it has pruned the others.
    */
   async #firstForged(
-    stored: Followed["stored"],
+    stored: DifferingClaims["stored"],
     blocks: readonly number[],
     head: BlockRef,
   ): Promise<number | "unread" | undefined> {
@@ -423,7 +423,7 @@ interface Compared {
 }
 
 /** What is needed to follow differing claims to their block. */
-interface Followed {
+interface DifferingClaims {
   readonly stored: Parameters<typeof firstStoredOtherwise>[0];
   readonly missing: Claim | undefined;
   readonly state: IndexState;

@@ -17,7 +17,7 @@ interface Gap {
   readonly toBlock: number;
 }
 
-interface Piece<T> {
+interface ReadingPiece<T> {
   readonly reading: Promise<void>;
   outcome: { readonly value: T } | { readonly error: unknown } | undefined;
 }
@@ -34,7 +34,7 @@ interface ReadAheadOptions<T> {
 export class ReadAhead<T extends { readonly toBlock: number }> {
   readonly #options: ReadAheadOptions<T>;
   /** Pieces and unread gaps that the consumer has not taken yet, in order. */
-  readonly #queue: (Piece<T> | Gap)[];
+  readonly #queue: (ReadingPiece<T> | Gap)[];
   #places: number;
 
   /** @param places initial number of places */
@@ -94,7 +94,7 @@ export class ReadAhead<T extends { readonly toBlock: number }> {
     }
   }
 
-  #begin(fromBlock: number, toBlock: number): Piece<T> {
+  #begin(fromBlock: number, toBlock: number): ReadingPiece<T> {
     const read = async (): Promise<void> => {
       try {
         const value = await this.#options.read(fromBlock, toBlock);
@@ -104,12 +104,12 @@ export class ReadAhead<T extends { readonly toBlock: number }> {
         piece.outcome = { error };
       }
     };
-    const piece: Piece<T> = { reading: Promise.resolve().then(read), outcome: undefined };
+    const piece: ReadingPiece<T> = { reading: Promise.resolve().then(read), outcome: undefined };
     return piece;
   }
 
   /** Puts the unread blocks of a piece behind it, as a gap for the next free place. */
-  #giveBack(piece: Piece<T>, rest: Gap): void {
+  #giveBack(piece: ReadingPiece<T>, rest: Gap): void {
     const behind = this.#queue.indexOf(piece) + 1;
     const next = this.#queue[behind];
     if (next !== undefined && !("reading" in next)) next.fromBlock = rest.fromBlock;

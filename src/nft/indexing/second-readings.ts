@@ -10,17 +10,17 @@ import type { BlockRange, BlockRef, NftEvent } from "../../events/types.ts";
 import { awaitsProof, type IndexState, nextBlock } from "../collections/headline.ts";
 import { beginAnew, requesterOf } from "../collections/requests.ts";
 import { doubtsAfter } from "./archive-doubts.ts";
-import type { Finding } from "./audit.ts";
-import type { Followed, FollowedStreams } from "./collection-streams.ts";
+import type { AuditFinding } from "./audit.ts";
+import type { FollowedCollection, FollowedStreams } from "./collection-streams.ts";
 import { lastCompleteBlock } from "./omissions.ts";
 import type { HistoryProofs, Proof } from "./proof.ts";
 
 interface ReadingsOptions extends Pick<ChainWork, "chain" | "log" | "reader" | "clock" | "logger" | "observer"> {
   readonly proofs: Pick<HistoryProofs, "prove" | "takeFound">;
   readonly streams: Pick<FollowedStreams, "append" | "committed" | "chainVersion">;
-  readonly followed: ReadonlyMap<Address, Followed>;
+  readonly followed: ReadonlyMap<Address, FollowedCollection>;
   /** Called with a collection that is to join again, by receipts, from where its stream now ends. */
-  readonly onReadAgain: (followed: Followed) => void;
+  readonly onReadAgain: (followed: FollowedCollection) => void;
   /** Called with a collection that is indexed anew. */
   readonly onBegunAnew: (address: Address) => Promise<void>;
 }
@@ -36,7 +36,7 @@ export class SecondReadings {
   /** Blocks that are compared with their receipts. `isKnown`: receipts have shown already that logs were wrong. */
   readonly #blocks = new Map<Address, { readonly blocks: BlockRange; readonly isKnown: boolean }>();
   /** Owners that the self-audit found to be others, until they are recorded. */
-  readonly #owners = new Map<Address, Finding>();
+  readonly #owners = new Map<Address, AuditFinding>();
   /** When owners that stay in doubt are read again, on the monotonic clock, and the wait after that reading, in ms. */
   readonly #undecided = new Map<Address, { readonly at: number; readonly waitMs: number }>();
   /** Monotonic time of a collection's last reading. */
@@ -85,7 +85,7 @@ export class SecondReadings {
   }
 
   /** Has a collection read again by receipts, from the block after this one on. */
-  async #readAgain(followed: Followed, last: BlockRef): Promise<void> {
+  async #readAgain(followed: FollowedCollection, last: BlockRef): Promise<void> {
     const { state } = followed;
     const { chainVersion } = this.#options.streams;
     const events: NftEvent[] = [{ type: "BlocksReverted", ancestor: last, chainVersion, rejoins: true }];
@@ -98,7 +98,7 @@ export class SecondReadings {
   }
 
   /** Has the owners proven of a collection that has joined, if an archive told its history, or if endpoints may differ. */
-  joined(followed: Followed): void {
+  joined(followed: FollowedCollection): void {
     const { proofs, reader } = this.#options;
     // Several endpoints may tell different logs where no bloom decides.
     if (followed.state.archives === "" && reader.endpointCount > 1) proofs.prove(followed.address, followed.state);
@@ -106,7 +106,7 @@ export class SecondReadings {
   }
 
   /** Has the owners proven that a former process left unproven, or in doubt. */
-  resume({ address, state }: Followed): void {
+  resume({ address, state }: FollowedCollection): void {
     if (isUnsettled(state)) this.#options.proofs.prove(address, state);
   }
 
@@ -131,7 +131,7 @@ export class SecondReadings {
     await this.#rereadOwners();
   }
 
-  async #proven(followed: Followed, proven: Extract<Proof, { proven: unknown }>["proven"]): Promise<void> {
+  async #proven(followed: FollowedCollection, proven: Extract<Proof, { proven: unknown }>["proven"]): Promise<void> {
     const { state } = followed;
     const { archives, touched, hashed, sampled, byRoot, absent, blocks = 0, provableFrom = null } = state;
     const { ownersDoubtBlock } = state;
@@ -143,7 +143,7 @@ export class SecondReadings {
   }
 
   /** The stream is wrong from a block on. What archives told is indexed anew, what nodes told is read again. */
-  async #wrongAt(followed: Followed, wrongAt: number): Promise<void> {
+  async #wrongAt(followed: FollowedCollection, wrongAt: number): Promise<void> {
     const { log, clock, chain, logger, reader, observer } = this.#options;
     const { address, state } = followed;
     const place = { chain: chain.name, address, block: wrongAt };
@@ -167,7 +167,7 @@ export class SecondReadings {
    * The contract names other owners than its logs: its blocks are read a second time. If that can't tell why, the
    * collection stays in doubt, and the reading is tried again.
    */
-  doubtOwners(address: Address, { block, reason }: Finding): void {
+  doubtOwners(address: Address, { block, reason }: AuditFinding): void {
     const followed = this.#options.followed.get(address);
     if (followed === undefined || followed.state.ownersDoubtBlock !== null || this.#owners.has(address)) return;
     // A contract that contradicts its own logs goes on doing so.
@@ -207,7 +207,7 @@ export class SecondReadings {
    * A reading could not tell why the contract names other owners.
    * @param block where the contract was asked, if the doubt is new
    */
-  async #stayInDoubt(followed: Followed, why: string, block?: number): Promise<void> {
+  async #stayInDoubt(followed: FollowedCollection, why: string, block?: number): Promise<void> {
     const { logger, chain, streams } = this.#options;
     const { address, state } = followed;
     if (state.ownersDoubtBlock === null && block !== undefined) {
@@ -219,7 +219,7 @@ export class SecondReadings {
   }
 
   /** Records that the owners could not be compared with the contract. The comparison is tried again. */
-  async #leaveUnproven(followed: Followed, why: string): Promise<void> {
+  async #leaveUnproven(followed: FollowedCollection, why: string): Promise<void> {
     const { logger, chain, streams } = this.#options;
     const { address, state } = followed;
     const { archives, touched, hashed, sampled, byRoot, absent, blocks = 0, provableFrom = null, end } = state;

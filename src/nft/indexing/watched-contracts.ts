@@ -28,7 +28,7 @@ type WatchedOptions = Pick<ChainWork, "chain" | "log" | "reader" | "clock" | "lo
 /** Another process follows the chain; nothing on it is followed; something is. */
 type ReadingPace = "none" | "slow" | "full";
 
-interface Watched {
+interface WatchedContract {
   /** Version of the stream that says that the contract is no NFT. */
   readonly version: number;
   /** First block to read, and what the log has of it. */
@@ -38,7 +38,7 @@ interface Watched {
 
 export class WatchedContracts {
   readonly #options: WatchedOptions;
-  readonly #watched = countedCache<Address, Watched>(MAX_WATCHED);
+  readonly #watched = countedCache<Address, WatchedContract>(MAX_WATCHED);
   #savedMs: number;
 
   constructor(options: WatchedOptions) {

@@ -4,7 +4,7 @@
  */
 import type { TransferColumns, TransferKind } from "../../events/columns.ts";
 import { homeIn } from "./hash-index.ts";
-import type { Run } from "./id-runs.ts";
+import type { IdRun } from "./id-runs.ts";
 import { CHUNK_BITS, CHUNK_MASK, type Slot, type WordTable } from "./tables.ts";
 import { hashId } from "./token-search.ts";
 import type { TokenTable } from "./token-slots.ts";
@@ -39,7 +39,7 @@ export function slotsOf({ count, kinds, ids }: TransferColumns, tokens: TokenTab
 }
 
 /** Sets the slots of the ids in a run; returns the number of ids outside it. */
-function searchRun({ kinds, words, values }: Ids, run: Run, slots: Int32Array): number {
+function searchRun({ kinds, words, values }: Ids, run: IdRun, slots: Int32Array): number {
   const { low, high, count, kind, firstSlot } = run;
   let unknown = 0;
   for (let i = 0; i < slots.length; i++) {

@@ -6,7 +6,7 @@
 import type { StateCodec } from "./state-codec.ts";
 import type { Slot } from "./tables.ts";
 
-export interface Run {
+export interface IdRun {
   readonly kind: number;
   readonly low: number;
   readonly high: number;
@@ -20,9 +20,9 @@ const MAX_RUNS = 1_024;
 
 export class IdRuns {
   /** In order of slots. */
-  #runs: Run[] = [];
+  #runs: IdRun[] = [];
   /** In order of kind and id; runs never overlap. */
-  #byId: Run[] = [];
+  #byId: IdRun[] = [];
   /** The id after the newest one, and the number of consecutive ids up to it. */
   #next = { kind: -1, low: 0, high: 0 };
   #streak = 0;
@@ -36,7 +36,7 @@ export class IdRuns {
   }
 
   /** The newest run, which may still grow. */
-  get last(): Run | undefined {
+  get last(): IdRun | undefined {
     return this.#runs.at(-1);
   }
 
@@ -55,7 +55,7 @@ export class IdRuns {
     let most = this.#byId.length;
     while (least < most) {
       const middle = (least + most) >>> 1;
-      if (isAfter(this.#byId[middle] as Run, kind, low, high)) most = middle;
+      if (isAfter(this.#byId[middle] as IdRun, kind, low, high)) most = middle;
       else least = middle + 1;
     }
     const run = this.#byId[least - 1];
@@ -93,14 +93,14 @@ export class IdRuns {
   }
 }
 
-const inOrderOfId = (a: Run, b: Run): number => (isAfter(a, b.kind, b.low, b.high) ? 1 : -1);
+const inOrderOfId = (a: IdRun, b: IdRun): number => (isAfter(a, b.kind, b.low, b.high) ? 1 : -1);
 
-function goesOn(run: Run, kind: number, low: number, high: number, slot: Slot): boolean {
+function goesOn(run: IdRun, kind: number, low: number, high: number, slot: Slot): boolean {
   return run.low + run.count === low && run.high === high && run.kind === kind && run.firstSlot + run.count === slot;
 }
 
 /** True if the run begins after the id. */
-function isAfter(run: Run, kind: number, low: number, high: number): boolean {
+function isAfter(run: IdRun, kind: number, low: number, high: number): boolean {
   if (run.kind !== kind) return run.kind > kind;
   return run.high === high ? run.low > low : run.high > high;
 }

@@ -64,13 +64,13 @@ export function* readOwned(
 }
 
 /** What an owner received, each list in the order of the chain: entries, ranges and holdings. */
-interface Received {
+interface ReceivedLists {
   readonly entries: Int32Array;
   readonly ranges: readonly number[];
   readonly holdings: Int32Array;
 }
 
-function* listsOf(ledger: Ledger, owner: number, block: number, from: Position): Generator<void, Received> {
+function* listsOf(ledger: Ledger, owner: number, block: number, from: Position): Generator<void, ReceivedLists> {
   const { owners, balances, rows, ownerParties, balanceParties } = ledger;
   const [entry, firstRange, , holding] = from;
   const isAny = () => true;
@@ -89,7 +89,7 @@ function* listsOf(ledger: Ledger, owner: number, block: number, from: Position):
   return { entries, ranges, holdings };
 }
 
-interface Wanted {
+interface MemberFilter {
   /** Bounds of the transfers. */
   readonly from: number;
   readonly to: number;
@@ -97,7 +97,11 @@ interface Wanted {
 }
 
 /** The transfers to an address that are wanted, in the order of the chain. */
-function* receivedBy(index: PartyIndex, owner: number, { from, to, isMember }: Wanted): Generator<void, Int32Array> {
+function* receivedBy(
+  index: PartyIndex,
+  owner: number,
+  { from, to, isMember }: MemberFilter,
+): Generator<void, Int32Array> {
   if (index.isScanned) return index.scan(owner, from, to).filter(isMember);
   const received = new Int32Array(Math.min(to, index.count(RECEIVER, owner)));
   let start = received.length;
@@ -122,7 +126,7 @@ interface Member {
 }
 
 /** Merges the lists in the order of a scan of pairs. */
-function* membersOf(ledger: Ledger, block: number, from: Position, received: Received): Generator<Member> {
+function* membersOf(ledger: Ledger, block: number, from: Position, received: ReceivedLists): Generator<Member> {
   const { balances, rows } = ledger;
   const { entries, ranges, holdings } = received;
   const rangesBefore = (isAfter: (range: IdRange, index: number) => boolean): number =>

@@ -18,7 +18,7 @@ const PER_SLICE = 4_096;
 /** Transfers that one reading looks at. Its page then ends early. */
 const MAX_LOOKED_AT = 1_000_000;
 
-interface HoldersOptions {
+interface TokenHoldersOptions {
   readonly block: number;
   readonly from: HolderPlace | undefined;
   readonly limit: number;
@@ -34,7 +34,7 @@ interface TokenHolders {
 export function* readTokenHolders(
   ledger: Ledger,
   id: bigint,
-  { block, from, limit }: HoldersOptions,
+  { block, from, limit }: TokenHoldersOptions,
 ): Generator<void, TokenHolders> {
   const kinds = kindsOf(ledger, id);
   const entries: Entry[] = [];

@@ -7,7 +7,7 @@ import type { HashIndex } from "./hash-index.ts";
 import { CHUNK_BITS, CHUNK_MASK, type Slot, type WordTable } from "./tables.ts";
 
 /** The tables of a `TokenTable` that are searched. */
-interface Stored {
+interface SearchedTables {
   readonly ids: WordTable;
   readonly kinds: WordTable;
   readonly index: HashIndex;
@@ -29,7 +29,7 @@ export function hashLargeId(seed: number, kind: number, words: Uint32Array): num
 export const markOf = (kinds: WordTable, slot: Slot): number => (kinds.get(slot >>> 3, 0) >>> ((slot & 7) * 4)) & 15;
 
 /** The slot of an id of two words, or -1. */
-export function findStored({ ids, kinds, index }: Stored, kind: number, low: number, high: number): Slot {
+export function findStored({ ids, kinds, index }: SearchedTables, kind: number, low: number, high: number): Slot {
   if (index.count === 0) return -1 as Slot;
   const hash = hashId(index.seed, kind, low, high);
   for (let place = index.home(hash); ; place++) {
@@ -44,7 +44,7 @@ export function findStored({ ids, kinds, index }: Stored, kind: number, low: num
 
 /** The slot of an id of eight words with this mark, or -1. */
 export function findStoredLarge(
-  { ids, kinds, index }: Stored,
+  { ids, kinds, index }: SearchedTables,
   large: WordTable,
   mark: number,
   words: Uint32Array,

@@ -63,7 +63,7 @@ const SYNCED = piece(',"last_metadata_sync":');
 const [NULL, EMPTY, END] = [piece("null"), piece('""'), piece("}")];
 
 /** The `token_hash` field: md5 of the lower-case contract address followed by the decimal id. */
-class TokenHash {
+class TokenHasher {
   readonly #address: string;
   /** Hash inputs by length of the id. Reused, because allocating one costs as much as hashing it. */
   readonly #inputs = new Map<number, Uint8Array>();
@@ -109,7 +109,7 @@ function addFacts(out: ByteWriter, kind: TransferKind, known: RecordFacts): void
 }
 
 /** A collection with its address. `names` are the fallback for an empty name or symbol. */
-interface NamedCollection {
+interface CollectionWithNames {
   readonly address: string;
   readonly collection: Collection;
   readonly names: ContractNames | undefined;
@@ -118,7 +118,7 @@ interface NamedCollection {
 /** Adds the records of a page as a JSON list: one for each of `facts`, in the entries' order. */
 export function addRecords(
   out: ByteWriter,
-  { address, collection, names }: NamedCollection,
+  { address, collection, names }: CollectionWithNames,
   entries: readonly Entry[],
   facts: readonly RecordFacts[],
   style: RecordStyle,
@@ -134,7 +134,7 @@ export function addRecords(
   const tailText = `","name":${name},"symbol":${symbol},"possible_spam":${flag(isSpam)},"verified_collection":${flag(collection.verifiedCollection)},"last_token_uri_sync":`;
   const tail = piece(tailText);
   const tailOfNothing = piece(`${tailText}null,"last_metadata_sync":null}`);
-  const hash = new TokenHash(address);
+  const hash = new TokenHasher(address);
   out.ascii("[");
   for (let i = 0; i < facts.length; i++) {
     const { kind, id, owner, block, blockMinted, minter, amount } = entries[i] as Entry;

@@ -36,7 +36,7 @@ interface AnnouncementsOptions {
   readonly append: (address: Address, events: readonly MetadataOutdated[]) => Promise<void>;
 }
 
-interface Announced {
+interface AnnouncedIds {
   readonly address: Address;
   /** Set if it is the document about the collection, not tokens. */
   readonly contract?: true;
@@ -58,7 +58,7 @@ export class Announcements implements ChainConsumer {
     ...[TRAIT_UPDATED, ...TRAITS_OF_RANGE, ...TRAITS_OF_LIST, TRAIT_DATA_UPDATED],
   ];
   readonly #options: AnnouncementsOptions;
-  #remembered: Announced[] = [];
+  #remembered: AnnouncedIds[] = [];
 
   constructor(options: AnnouncementsOptions) {
     this.#options = options;
@@ -82,7 +82,7 @@ export class Announcements implements ChainConsumer {
     await this.#append(outdated, "reverted");
   }
 
-  async #append(announced: readonly Announced[], cause: MetadataOutdated["cause"]): Promise<void> {
+  async #append(announced: readonly AnnouncedIds[], cause: MetadataOutdated["cause"]): Promise<void> {
     for (const [address, group] of Map.groupBy(announced, (range) => range.address)) {
       const tokens = group.filter(({ contract }) => contract === undefined);
       // Many announcements of one block become a single range. It may contain ids that were not announced.
@@ -97,7 +97,7 @@ export class Announcements implements ChainConsumer {
 }
 
 /** The smallest range that contains both, at the later block. */
-const hullOf = (a: Announced, b: Announced): Announced => ({
+const hullOf = (a: AnnouncedIds, b: AnnouncedIds): AnnouncedIds => ({
   address: a.address,
   from: (a.from < b.from ? a : b).from,
   to: (a.to > b.to ? a : b).to,
@@ -105,7 +105,12 @@ const hullOf = (a: Announced, b: Announced): Announced => ({
 });
 
 /** The ids that a log announces; undefined if its data don't fit its topic. */
-function announcementsOf({ address, topics, data, blockNumber: block }: ChainLog): Announced | Announced[] | undefined {
+function announcementsOf({
+  address,
+  topics,
+  data,
+  blockNumber: block,
+}: ChainLog): AnnouncedIds | AnnouncedIds[] | undefined {
   const word = (index: number) => BigInt(`0x${data.slice(2 + index * 64, 66 + index * 64)}`);
   const words = (data.length - 2) / 64;
   const range = (from: bigint, to = from) => ({ address, from, to, block });

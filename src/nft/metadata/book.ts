@@ -30,7 +30,7 @@ interface OutdatedRange {
 }
 
 /** An event with outcomes. */
-interface Batch {
+interface OutcomeBatch {
   readonly time: number;
   /** Version of the stream when the URIs were read. */
   readonly since: number;
@@ -76,7 +76,7 @@ export class MetadataBook {
 
   readonly #slots = new WordTable(NEW_SLOT.length);
   readonly #outcomes = new WordTable(2 + HASH_BYTES / 4);
-  readonly #batches: Batch[] = [];
+  readonly #batches: OutcomeBatch[] = [];
   /** The hash of each picture's document. */
   readonly #pictures = new WordTable(HASH_BYTES / 4);
   #ranges: OutdatedRange[] = [];
@@ -196,8 +196,8 @@ export class MetadataBook {
     return this.tokens.findId(kind, id);
   }
 
-  #batchOf(row: number): Batch {
-    return this.#batches[this.#outcomes.get(row, BATCH)] as Batch;
+  #batchOf(row: number): OutcomeBatch {
+    return this.#batches[this.#outcomes.get(row, BATCH)] as OutcomeBatch;
   }
 
   #outcome(row: number): Outcome | undefined {

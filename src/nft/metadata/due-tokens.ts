@@ -153,7 +153,7 @@ interface PickFrom {
 /** Takes a due token. Returns false if it is in flight already. */
 type Take = (token: TokenRef) => boolean;
 
-interface Source {
+interface DueSource {
   /** When it may have a due token, in ms since the epoch, as the last `pick` left it. */
   readonly dueAt: number;
   /** Takes up to `max` due tokens. */
@@ -186,7 +186,7 @@ class SlotWalk {
 }
 
 /** The document about the collection. A collection becomes complete by a new version, which starts a visit. */
-const OWN_DOCUMENT: Source = {
+const OWN_DOCUMENT: DueSource = {
   dueAt: NEVER,
   pick({ collection, book }, _max, take) {
     if (isComplete(collection) && book.find(CONTRACT.kind, CONTRACT.id) < 0) take(CONTRACT);
@@ -194,7 +194,7 @@ const OWN_DOCUMENT: Source = {
 };
 
 /** Walks over the rows of a collection, and after each change over the new ones. */
-class NewTokens implements Source {
+class NewTokens implements DueSource {
   dueAt = NOW;
   /** Where the walk continues; undefined if it has ended. */
   #position: Position | undefined = START;
@@ -233,7 +233,7 @@ class NewTokens implements Source {
 }
 
 /** Walks over the book after each event that made tokens outdated, within the limit per window. */
-class OutdatedTokens implements Source {
+class OutdatedTokens implements DueSource {
   dueAt = NEVER;
   readonly #walk = new SlotWalk();
   /** The book's `outdatedVersion` at the start of the last walk; 0 if another walk is needed. */
@@ -266,7 +266,7 @@ class OutdatedTokens implements Source {
 }
 
 /** Walks over the book whenever a backoff has finished. */
-class FailedTokens implements Source {
+class FailedTokens implements DueSource {
   readonly #walk = new SlotWalk();
   /** When the next walk is due. The first one is due at once. */
   #nextAt = NOW;
@@ -306,7 +306,7 @@ export class DueTokens {
   readonly #new = new NewTokens();
   readonly #outdated = new OutdatedTokens();
   readonly #failed = new FailedTokens();
-  readonly #walks: readonly Source[] = [OWN_DOCUMENT, this.#new, this.#outdated, this.#failed];
+  readonly #walks: readonly DueSource[] = [OWN_DOCUMENT, this.#new, this.#outdated, this.#failed];
 
   /** Picks up to `max` tokens. Each is in flight until `written`, or until `requests.putBack` after an interruption. */
   pick(from: PickFrom, max: number): TokenRef[] {

@@ -37,7 +37,7 @@ interface MediaWorkerOptions extends ExaminerOptions {
 }
 
 /** Result of an examination: enough to decide if the picture is examined again. */
-interface Examined extends Pick<MediaDocument, "status" | "updatedAt" | "version"> {
+interface ExaminedPicture extends Pick<MediaDocument, "status" | "updatedAt" | "version"> {
   /** Hash of its document. */
   readonly hash: Hash;
 }
@@ -92,7 +92,7 @@ export class MediaWorker {
     ({ address }) => address,
   );
   /** By the name of the URI, because many tokens share one picture. */
-  readonly #known: LRUCache<string, Promise<Examined>>;
+  readonly #known: LRUCache<string, Promise<ExaminedPicture>>;
   readonly #outbox: Outbox<FoundPicture>;
   /** Number of examinations in doubt, by the name of the URI. */
   readonly #doubts = countedCache<string, Record<Doubt, number>>(MAX_DOUBTED);
@@ -206,7 +206,7 @@ export class MediaWorker {
     return (await examining).hash;
   }
 
-  async #examine(picture: Picture, signal: AbortSignal): Promise<Examined> {
+  async #examine(picture: Picture, signal: AbortSignal): Promise<ExaminedPicture> {
     const { log, observe } = this.#options;
     const { document, doubt } = await examine(this.#options, picture, signal);
     if (doubt === undefined) this.#doubts.delete(uriName(picture.uri));

@@ -47,7 +47,7 @@ export const toBlob = (document: object): Uint8Array => encoder.encode(JSON.stri
 export const fromBlob = <T>(bytes: Uint8Array): T => JSON.parse(decoder.decode(bytes)) as T;
 
 /** A stored document, and the bytes stored for it: none if it is one of the token's current documents. */
-interface Stored {
+interface StoredDocument {
   readonly hash: Hash;
   readonly bytes: number;
 }
@@ -58,7 +58,7 @@ export async function storeDocument(
   document: OutcomeDocument,
   known: readonly Hash[],
   bodyBytes = 0,
-): Promise<Stored> {
+): Promise<StoredDocument> {
   const blob = toBlob(document);
   const hash = await log.putBlob(blob);
   return { hash, bytes: known.includes(hash) ? 0 : blob.length + bodyBytes };
@@ -69,7 +69,7 @@ export async function storeText(
   log: EventLog,
   { uri, text }: { uri: string; text: string },
   known: readonly Hash[],
-): Promise<Stored> {
+): Promise<StoredDocument> {
   const bytes = encoder.encode(text);
   const body = await log.putBlob(bytes);
   const document = documentOf(uri, text, body);

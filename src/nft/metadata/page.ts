@@ -70,7 +70,7 @@ const MAX_PAGE_CHARACTERS = 3 * 1024 * 1024;
 const SIZE_NAMES = { 100: "low", 250: "medium", 500: "high" } as const;
 
 /** The book's knowledge of an entry, before its texts are read. */
-interface KnownToken {
+interface TokenOutcomes {
   readonly slot: number;
   readonly newest: Outcome | undefined;
   readonly good: Outcome | undefined;
@@ -78,9 +78,9 @@ interface KnownToken {
 }
 
 /** A token that the book has nothing about. */
-const UNKNOWN: KnownToken = { slot: -1, newest: undefined, good: undefined, media: undefined };
+const UNKNOWN: TokenOutcomes = { slot: -1, newest: undefined, good: undefined, media: undefined };
 
-interface ShownFacts extends KnownToken {
+interface ShownFacts extends TokenOutcomes {
   /** True if the store of blobs failed, so that it is not known what the token has. */
   readonly isLost: boolean;
 }
@@ -117,7 +117,7 @@ export class FactsReader {
     const known = entries.map((entry) => lookUp(book, entry, options));
     if (known.every(({ newest, good, media }) => (newest ?? good ?? media) === undefined)) {
       const facts = this.#facts({ ...UNKNOWN, isLost: false }, undefined, undefined, undefined, options);
-      const isDue = (at: number) => isTokenDue(book, known[at] as KnownToken, now);
+      const isDue = (at: number) => isTokenDue(book, known[at] as TokenOutcomes, now);
       const dueTokens = options.asOf === undefined ? entries.filter((_, at) => isDue(at)).map(tokenOf) : [];
       return { facts: entries.map(() => facts), dueTokens, duePictures: [], isWhole: true };
     }
@@ -157,7 +157,11 @@ export class FactsReader {
     return page;
   }
 
-  async #readDocuments(known: readonly KnownToken[], documents: Map<Hash, KnownMedia>, slices: Slices): Promise<void> {
+  async #readDocuments(
+    known: readonly TokenOutcomes[],
+    documents: Map<Hash, KnownMedia>,
+    slices: Slices,
+  ): Promise<void> {
     const missing = new Set<Hash>();
     for (const { media } of known) {
       if (media === undefined) continue;
@@ -231,18 +235,18 @@ export class FactsReader {
 }
 
 /** Hashes of the documents that an entry's texts come from. */
-const hashesOf = ({ good, newest }: KnownToken): Hash[] =>
+const hashesOf = ({ good, newest }: TokenOutcomes): Hash[] =>
   [good?.hash, newest?.hash].filter((hash) => hash !== undefined);
 
 const isMissing = (texts: Texts, outcome: Outcome | undefined): boolean =>
   outcome?.hash !== undefined && !texts.has(outcome.hash);
 
-const isTokenDue = (book: MetadataBook, { slot }: KnownToken, now: number): boolean =>
+const isTokenDue = (book: MetadataBook, { slot }: TokenOutcomes, now: number): boolean =>
   slot < 0 || isRefreshDue(book, slot, now);
 
 const tokenOf = ({ kind, id }: ShownToken): TokenRef => ({ kind, id: BigInt(id) });
 
-function lookUp(book: MetadataBook, entry: ShownToken, { mediaItems, asOf }: PageFactsOptions): KnownToken {
+function lookUp(book: MetadataBook, entry: ShownToken, { mediaItems, asOf }: PageFactsOptions): TokenOutcomes {
   const slot = book.find(entry.kind, entry.id);
   if (slot < 0) return UNKNOWN;
   // The reason of a failure shows only as the state of a picture.

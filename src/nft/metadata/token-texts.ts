@@ -69,7 +69,7 @@ export function textOfToken(text: TokenText, token: TokenRef): TokenText {
 /** Texts by hash; undefined if no document is stored. A hash that was not read is missing. */
 export type Texts = Map<Hash, TokenText | undefined>;
 
-interface Body {
+interface DocumentBody {
   /** Undefined if the body is not stored. */
   readonly bytes: Uint8Array | undefined;
   readonly words: BodyText;
@@ -115,7 +115,7 @@ export class TokenTexts {
     );
     const read = blobsOf(this.#log, [...bodies]);
     // Many tokens may share a body, which is parsed once.
-    const found = new Map<Hash, Body>();
+    const found = new Map<Hash, DocumentBody>();
     let characters = 0;
     for (const [hash, document] of documents) {
       if (characters > maxCharacters) break;
@@ -130,7 +130,7 @@ export class TokenTexts {
         found.set(body, await this.#body(bytes));
         if (slices.isOver(bytes?.length ?? 0)) await yieldToEventLoop();
       }
-      const none: Body = { bytes: undefined, words: textOfImage(image ?? null), isSure: true };
+      const none: DocumentBody = { bytes: undefined, words: textOfImage(image ?? null), isSure: true };
       const { bytes, words, isSure } = (body && found.get(body)) ?? none;
       const text = storedText(JSON.stringify(wholeUri(document, bytes)), words);
       if (isSure) this.#cache.set(hash, text);
@@ -140,7 +140,7 @@ export class TokenTexts {
     }
   }
 
-  async #body(bytes: Uint8Array | undefined): Promise<Body> {
+  async #body(bytes: Uint8Array | undefined): Promise<DocumentBody> {
     // The body may be stored later.
     if (bytes === undefined) return { bytes, words: NO_TEXT, isSure: false };
     try {

@@ -10,7 +10,7 @@ import { type BlockRef, chainStream, nftStream } from "../../../src/events/types
 import type { StreamHead } from "../../../src/log/event-log.ts";
 import { openLog } from "../../../src/log/open.ts";
 import { REQUESTED } from "../../../src/nft/collections/headline.ts";
-import { type Followed, FollowedStreams } from "../../../src/nft/indexing/collection-streams.ts";
+import { type FollowedCollection, FollowedStreams } from "../../../src/nft/indexing/collection-streams.ts";
 import { JoiningCollections } from "../../../src/nft/indexing/joining.ts";
 import { TRANSFER } from "../../../src/rpc/decode/transfer-topics.ts";
 import type { BlockHeader, ChainLog, ChainReader, CompleteLogsOptions, LogFilter } from "../../../src/rpc/port.ts";
@@ -57,7 +57,7 @@ interface Lies {
 
 /** A reader with headers or logs from the losing branch, as far as that branch goes. */
 function joining(lies: Lies) {
-  const joined: Followed[] = [];
+  const joined: FollowedCollection[] = [];
   const failed: Address[] = [];
   const wanted: (BlockRef | undefined)[] = [];
   const handedBack: StreamHead[] = [];

@@ -145,7 +145,7 @@ interface Element {
   style: string;
 }
 
-class Writer {
+class SvgWriter {
   readonly #parts: string[] = [];
   /** Open elements; undefined for the ones left out. */
   readonly #open: (Element | undefined)[] = [];
@@ -216,7 +216,7 @@ class Writer {
  * @throws MetadataFailure if it is no SVG, or too large
  */
 export function sanitizeSvg(source: string): string {
-  const writer = new Writer();
+  const writer = new SvgWriter();
   const parser = new Parser(
     {
       onopentag: (name, attributes) => writer.open(name, attributes),

@@ -73,7 +73,7 @@ interface PreviewsOptions {
 type Ending = PreviewReply | { readonly kind: "overran" | "interrupted" } | { readonly kind: "unstarted"; why: string };
 
 /** The picture in the process. */
-interface Waiting {
+interface RunningPreview {
   readonly id: number;
   readonly bytes: Uint8Array;
   readonly mimetype: string;
@@ -91,7 +91,7 @@ export class Previews {
   readonly #options: PreviewsOptions;
   readonly #turn = new Semaphore(1);
   #child: Child | undefined;
-  #waiting: Waiting | undefined;
+  #waiting: RunningPreview | undefined;
   #nextId = 1;
   /** Consecutive failed starts. */
   #failedStarts = 0;

@@ -45,7 +45,7 @@ interface Raster extends RasterSize {
   readonly rgba: Uint8Array;
 }
 
-interface Header extends RasterSize {
+interface RasterHeader extends RasterSize {
   readonly isFromAbove: boolean;
   readonly bits: number;
   /** Byte offset of the pixels. */
@@ -88,7 +88,7 @@ export function decodeBmp(bytes: Uint8Array, maxPixels: number): Raster {
 const viewOf = ({ buffer, byteOffset, byteLength }: Uint8Array): DataView =>
   new DataView(buffer, byteOffset, byteLength);
 
-function readHeader(view: DataView): Header {
+function readHeader(view: DataView): RasterHeader {
   const offset = view.getUint32(10, true);
   const size = view.getUint32(FILE_HEADER, true);
   if (size === CORE_HEADER) {
@@ -128,7 +128,7 @@ const defaultMasks = (bits: number): number[] => (bits === 16 ? [0x7c00, 0x3e0, 
 /** Writes the colour of pixel `x` of the row that begins at `from`. Bytes past the end of the file count as 0. */
 type Colour = (from: number, x: number, rgba: Uint8Array, to: number) => void;
 
-function paletteColour(bytes: Uint8Array, { bits, palette }: Header): Colour {
+function paletteColour(bytes: Uint8Array, { bits, palette }: RasterHeader): Colour {
   const perByte = 8 / bits;
   const mask = 2 ** bits - 1;
   return (from, x, rgba, to) => {
@@ -140,7 +140,7 @@ function paletteColour(bytes: Uint8Array, { bits, palette }: Header): Colour {
   };
 }
 
-function directColour(bytes: Uint8Array, { bits, masks }: Header): Colour {
+function directColour(bytes: Uint8Array, { bits, masks }: RasterHeader): Colour {
   const bytesEach = bits / 8;
   const parts = masks.map((mask) => {
     const low = mask === 0 ? 1 : (mask & -mask) >>> 0;

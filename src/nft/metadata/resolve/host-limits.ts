@@ -36,7 +36,7 @@ interface HostRequest {
 }
 
 /** One request, and the circuits that judge it. */
-interface Attempt {
+interface HostAttempt {
   readonly isPatient: boolean;
   /** The host's circuit, which all collections share. */
   readonly all: Circuit;
@@ -99,7 +99,7 @@ export class Hosts {
     return queue;
   }
 
-  async #judged<T>(attempt: Attempt, work: () => Promise<T>): Promise<T> {
+  async #judged<T>(attempt: HostAttempt, work: () => Promise<T>): Promise<T> {
     // The circuit breaker may have opened during the wait.
     const probed = this.#admit(attempt);
     const begun = this.#clock.monotonic();
@@ -125,7 +125,7 @@ export class Hosts {
    * 4. Otherwise: yes.
    * Returns the circuit that counts the probe. @throws CircuitOpen
    */
-  #admit({ all, own, url }: Attempt): Circuit | undefined {
+  #admit({ all, own, url }: HostAttempt): Circuit | undefined {
     if (this.#clock.monotonic() < own.openUntil) throw new CircuitOpen(own.reason);
     const isInDoubt = own.failures >= FAILURES_TO_OPEN;
     const isUnknown = own.answeredAt === Number.NEGATIVE_INFINITY && all.failures >= FAILURES_TO_OPEN;
@@ -135,7 +135,7 @@ export class Hosts {
     return probed;
   }
 
-  #answered({ all, own, url }: Attempt): void {
+  #answered({ all, own, url }: HostAttempt): void {
     this.#silent.delete(url);
     for (const circuit of [all, own]) {
       circuit.failures = 0;
@@ -144,7 +144,7 @@ export class Hosts {
     }
   }
 
-  #failed(attempt: Attempt, error: MetadataFailure, begun: number): void {
+  #failed(attempt: HostAttempt, error: MetadataFailure, begun: number): void {
     const { reason } = error;
     if (error instanceof CircuitOpen) return;
     if (reason !== "dns_failed" && reason !== "connection_failed" && reason !== "timeout") {

@@ -151,10 +151,10 @@ function propertyPlace(value: JsonValue): string | null {
   return place !== null && ADDRESS.test(place) ? place : null;
 }
 
-type Read = (value: JsonValue) => string | null;
+type ReadText = (value: JsonValue) => string | null;
 
 /** The fields of a token, and its properties as a fallback. */
-class Places {
+class FieldPlaces {
   readonly #own: Fields;
   readonly #inner: Fields;
   /** Properties that were read as fields, so they are not traits. */
@@ -165,7 +165,7 @@ class Places {
     this.#inner = inner;
   }
 
-  read(names: readonly string[], read: Read, readProperty: Read = read): string | null {
+  read(names: readonly string[], read: ReadText, readProperty: ReadText = read): string | null {
     const own = this.#own.first(names, read);
     if (own !== undefined) return own.found;
     const inner = this.#inner.first(names, readProperty);
@@ -184,7 +184,7 @@ export function normalize(metadata: JsonObject): NormalizedMetadata {
   const own = unwrapped(metadata);
   const properties = structureOf(own.get("properties"));
   const inner = isObject(properties) ? properties : {};
-  const places = new Places(own, new Fields(inner));
+  const places = new FieldPlaces(own, new Fields(inner));
   const name = isSchema(own, inner) ? places.read(["name"], textOf) : own.text("name", "title");
   const fields = {
     name: name ?? places.read(["name"], textOf) ?? own.text("title"),

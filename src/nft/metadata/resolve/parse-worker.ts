@@ -3,10 +3,10 @@
  * to decode, or a stored body. Out: a `ParseReply`, a `ContentReply` or `BodyText`.
  */
 import { textOfBody } from "./normalize.ts";
-import { type InlineSource, type Source, tryContent, tryParse } from "./parse.ts";
+import { type InlineSource, type ParseSource, tryContent, tryParse } from "./parse.ts";
 
 /** A request to the worker. */
-export type ParseTask = Source | { readonly inline: InlineSource } | { readonly body: Uint8Array };
+export type ParseTask = ParseSource | { readonly inline: InlineSource } | { readonly body: Uint8Array };
 
 declare const self: Worker;
 

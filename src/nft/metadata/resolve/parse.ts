@@ -23,22 +23,22 @@ export interface InlineSource {
   readonly maxBytes: number;
 }
 
-export type Source = RawContent | InlineSource;
+export type ParseSource = RawContent | InlineSource;
 
 export type Parsed =
   /** `isRepaired`: the text differs from the content, which is not valid JSON. */
   | { readonly kind: "json"; readonly text: string; readonly isRepaired: boolean }
   | { readonly kind: "picture"; readonly mimetype: string };
 
-interface Failed {
+interface ParseFailure {
   readonly kind: "failed";
   readonly reason: MetadataReason;
 }
 
 /** A `Parsed`, or the reason of the failure. A plain value, because a worker can't send an exception. */
-export type ParseReply = Parsed | Failed;
+export type ParseReply = Parsed | ParseFailure;
 /** A `RawContent`, or the reason of the failure. */
-export type ContentReply = { readonly kind: "content"; readonly content: RawContent } | Failed;
+export type ContentReply = { readonly kind: "content"; readonly content: RawContent } | ParseFailure;
 
 /** Leading characters that show the kind of a URI. */
 const KIND_LENGTH = 16;
@@ -264,11 +264,11 @@ function isDrawing(text: string): boolean {
 }
 
 /** The content as bytes; decodes an inline URI. @throws MetadataFailure */
-export const contentOf = (source: Source): RawContent =>
+export const contentOf = (source: ParseSource): RawContent =>
   "uri" in source ? inlineContent(source.uri, source.maxBytes) : source;
 
 /** @throws MetadataFailure */
-function parseContent(source: Source): Parsed {
+function parseContent(source: ParseSource): Parsed {
   const content = contentOf(source);
   const picture = sniffPicture(content.bytes);
   if (picture !== undefined) return { kind: "picture", mimetype: picture };
@@ -280,13 +280,13 @@ function parseContent(source: Source): Parsed {
 }
 
 /** Like `parseContent`, with the failure as a value. */
-export const tryParse = (source: Source): ParseReply => attempt(() => parseContent(source));
+export const tryParse = (source: ParseSource): ParseReply => attempt(() => parseContent(source));
 
 /** Like `contentOf`, with the failure as a value. */
-export const tryContent = (source: Source): ContentReply =>
+export const tryContent = (source: ParseSource): ContentReply =>
   attempt(() => ({ kind: "content", content: contentOf(source) }));
 
-function attempt<T>(work: () => T): T | Failed {
+function attempt<T>(work: () => T): T | ParseFailure {
   try {
     return work();
   } catch (error) {

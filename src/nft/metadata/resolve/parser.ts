@@ -14,8 +14,8 @@ import {
   type InlineSource,
   type Parsed,
   type ParseReply,
+  type ParseSource,
   type RawContent,
-  type Source,
   tryContent,
   tryParse,
 } from "./parse.ts";
@@ -46,7 +46,7 @@ export class Parser {
   }
 
   /** @throws MetadataFailure, and the signal's reason when it is aborted */
-  async parse(source: Source, signal: AbortSignal): Promise<Parsed> {
+  async parse(source: ParseSource, signal: AbortSignal): Promise<Parsed> {
     const isSmall = ("uri" in source ? source.uri : source.bytes).length <= SMALL_BYTES;
     const reply = isSmall
       ? tryParse(source)

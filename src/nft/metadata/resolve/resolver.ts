@@ -12,11 +12,11 @@ import { isPermanent, MetadataFailure } from "./failure.ts";
 import type { Fetcher, FetchLimits, Gateways } from "./fetcher.ts";
 import type { Hosts } from "./host-limits.ts";
 import { svgAsUri } from "./normalize.ts";
-import { isInline, type Parsed, type RawContent, type Source } from "./parse.ts";
+import { isInline, type Parsed, type ParseSource, type RawContent } from "./parse.ts";
 import type { Parser } from "./parser.ts";
 import { cleaned, MAX_URL_LENGTH, readSpelling } from "./uri-spellings.ts";
 
-type Target =
+type UriTarget =
   /** Content inside the URI, trimmed of padding. `inlineContent` decodes it, which may take long. */
   | { readonly kind: "inline"; readonly uri: string }
   /** `given`: the last URL, if it is the contract's own spelling of content that the gateways were asked for. */
@@ -73,7 +73,7 @@ export const withId = (uri: string, token: { kind: TransferKind; id: bigint }): 
  * address that the contract gave. It does not check hosts; the fetcher does.
  * @throws MetadataFailure
  */
-export function resolveUri(raw: string, { gateways, maxBytes, asksGiven = true }: UriOptions): Target {
+export function resolveUri(raw: string, { gateways, maxBytes, asksGiven = true }: UriOptions): UriTarget {
   if (raw.length > maxBytes * MAX_ENCODED + MAX_URL_LENGTH) throw new MetadataFailure("too_large");
   const spelled = readSpelling(raw);
   switch (spelled.kind) {
@@ -186,7 +186,7 @@ export class Resolver {
     uri: string,
     { limits, collection }: { limits: FetchLimits; collection: string },
     signal: AbortSignal,
-    read: (open: () => Promise<Source>) => Promise<T>,
+    read: (open: () => Promise<ParseSource>) => Promise<T>,
   ): Promise<T> {
     const { fetcher, hosts, gateways, asksGiven } = this.#options;
     const target = resolveUri(uri, { gateways, maxBytes: limits.maxBytes, asksGiven });
@@ -214,7 +214,7 @@ export class Resolver {
 }
 
 /** The picture's URI of a token with a URI that is, or leads to, a picture. */
-function pictureUri(uri: string, source: Source): string {
+function pictureUri(uri: string, source: ParseSource): string {
   if (!("uri" in source)) return uri;
   // Raw SVG text in place of a URI: convert it to one.
   return source.uri.startsWith("<") ? svgAsUri(source.uri) : source.uri;

@@ -20,14 +20,14 @@ export interface Tunnel {
 /** Most bytes of a proxy's answer before the connection is through. */
 const MAX_ANSWER = 16 * 1024;
 
-interface Target {
+interface TunnelTarget {
   /** An address, or a name if the operator's own configuration has it. */
   readonly host: string;
   readonly port: number;
 }
 
 /** @throws MetadataFailure `connection_failed`, and the signal's reason when it is aborted */
-export async function openTunnel(proxy: string, target: Target, signal: AbortSignal): Promise<Tunnel> {
+export async function openTunnel(proxy: string, target: TunnelTarget, signal: AbortSignal): Promise<Tunnel> {
   const { socket, rest } = await connectThrough(new URL(proxy), target, signal);
   const folder = await mkdtemp(join(tmpdir(), "tunnel-"));
   const path = join(folder, "s");
@@ -61,7 +61,7 @@ interface Connected {
 }
 
 /** Connects to the proxy, and has it connect to the target. */
-function connectThrough(proxy: URL, { host, port }: Target, signal: AbortSignal): Promise<Connected> {
+function connectThrough(proxy: URL, { host, port }: TunnelTarget, signal: AbortSignal): Promise<Connected> {
   return new Promise((resolve, reject) => {
     const isSecure = proxy.protocol === "https:";
     const at = { host: proxy.hostname.replace(/^\[|\]$/g, ""), port: Number(proxy.port) || (isSecure ? 443 : 80) };
@@ -100,7 +100,7 @@ function connectThrough(proxy: URL, { host, port }: Target, signal: AbortSignal)
   });
 }
 
-function requestOf({ username, password }: URL, { host, port }: Target): string {
+function requestOf({ username, password }: URL, { host, port }: TunnelTarget): string {
   const authority = `${isIPv6(host) ? `[${host}]` : host}:${port}`;
   const login = Buffer.from(`${decodedUrlPart(username)}:${decodedUrlPart(password)}`).toString("base64");
   const lines = [`CONNECT ${authority} HTTP/1.1`, `Host: ${authority}`];

@@ -167,18 +167,21 @@ const CHAIN_PARSER = {
   parse: (text: string, chains: Chains) => chains.parse(text),
 };
 
-const enumOf = ({ named }: Chains) => ({ type: "string", enum: named.flatMap(({ name, code }) => [name, code]) });
+/** The schema of a chain. @param more its default */
+const chainSchema =
+  (more: object = {}) =>
+  ({ named }: Chains) => ({ type: "string", ...more, enum: named.flatMap(({ name, code }) => [name, code]) });
 
 const OTHER_FORMS = "its id as 0x1, 1 or eip155:1, or a common other name such as ethereum";
 
 /** A chain; the default one if it is absent. */
 export const chainOrDefault: Parameter<Chain> = once(
-  (chains) => ({ ...enumOf(chains), default: DEFAULT_CHAIN.name }),
+  chainSchema({ default: DEFAULT_CHAIN.name }),
   { description: `Name of the chain, ${OTHER_FORMS}, any case`, example: "eth" },
   { ...CHAIN_PARSER, absent: DEFAULT_CHAIN },
 );
 export const anyChain: Parameter<Chain | undefined> = once(
-  enumOf,
+  chainSchema(),
   { description: "Only this chain", example: "eth" },
   { ...CHAIN_PARSER, absent: undefined },
 );

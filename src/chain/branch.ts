@@ -41,7 +41,7 @@ export class ForkedAnswersError extends Error {
   }
 }
 
-/** True for a failure that another poll may mend, with what this process knows of the log. */
+/** True if the next poll may succeed and this process need not read its state from the log again. */
 export const needsOnlyAPoll = (error: unknown): boolean =>
   error instanceof ForkedAnswersError || error instanceof RpcError || isRetryable(error);
 
@@ -51,9 +51,9 @@ export function numbersBetween(from: number, to: number): number[] {
   return Array.from({ length: Math.abs(to - from) + 1 }, (_, i) => from + i * step);
 }
 
-/** Headers in the first request. Doubles with each further step down. */
+/** Headers in the first request. Each further request asks for twice as many. */
 const FIRST_STEP = 8;
-/** Polls without the final block, and minimum poll intervals between the first and the last, before the chain halts. */
+/** The chain halts after so many looks without the final block, spread over so many minimum poll intervals. */
 const VIOLATION_LOOKS = 3;
 const VIOLATION_POLLS = 30;
 
@@ -77,15 +77,16 @@ export class FinalityViolation extends AppError {
 type ForkPoint = { readonly ancestor: HeaderRef } | { readonly found: BlockRef };
 
 /**
- * Searches from `from`, a number that both branches have, down to the final block. Compares the followed headers only.
- * So the ancestor may lie below the block at which the branches part, and more is reverted than was lost.
+ * Searches from `from`, a number that both branches have, down to the final block. Compares only the headers that the
+ * follower keeps. So the ancestor may lie below the block at which the branches part, and blocks that are still canonical are
+ * reverted, too.
  * @throws RpcError `transient`
  */
 export async function findCommonAncestor(reader: ChainReader, state: ChainState, from: number): Promise<ForkPoint> {
   const finalized = state.finalized as BlockRef;
   const held = [...state.headers.values()].filter(({ number }) => number <= from).sort((a, b) => b.number - a.number);
   for (let at = 0, step = FIRST_STEP; at < held.length; at += step, step *= 2) {
-    // A fork that is deeper than a few blocks may be another chain, which the final block shows at once.
+    // If a fork is deeper than the first step, the node may be on another chain. Its block in place of the final one tells.
     if (at === FIRST_STEP) {
       const [theirs] = await reader.presentHeaders([finalized.number]);
       if (theirs?.hash !== finalized.hash)
@@ -108,13 +109,13 @@ export function orphanedAbove(state: ChainState, ancestor: number): BlockRef[] {
 }
 
 /**
- * Confirms a finality violation. A node with another block in the final one's place is mostly just behind, on an
- * orphaned branch. So the violation counts only if no endpoint has the final block, in several polls over a while.
+ * Confirms a finality violation. A node with another block in place of the final one is usually only behind, on an
+ * orphaned branch. So the violation counts only if no endpoint has the final block, in several looks over a while.
  */
 export class ViolationWatch {
   readonly #reader: ChainReader;
   readonly #clock: Clock;
-  /** Polls in a row in which no endpoint had the final block, and the monotonic time of the first one. */
+  /** Looks in a row in which no endpoint had the final block; monotonic times of the first and of the last one. */
   #seen: { readonly since: number; readonly looks: number; readonly askedMs: number } | undefined;
 
   constructor(reader: ChainReader, clock: Clock) {
@@ -122,15 +123,18 @@ export class ViolationWatch {
     this.#clock = clock;
   }
 
-  /** True if no endpoint had the final block in the last poll. */
+  /** True if no endpoint had the final block at the last look. */
   get isSuspected(): boolean {
     return this.#seen !== undefined;
   }
 
-  /** Polls once more. True if the violation is certain. @param leastWaitMs the minimum poll interval */
+  /**
+   * Looks for the final block again, unless the last look was recent. Returns true if the violation is certain.
+   * @param leastWaitMs the minimum poll interval
+   */
   async confirm(finalized: BlockRef, leastWaitMs: number): Promise<boolean> {
     const apartMs = (leastWaitMs * VIOLATION_POLLS) / VIOLATION_LOOKS;
-    // The polls between two looks ask nothing: they would learn the same.
+    // A poll shortly after a look would get the same answers.
     if (this.#seen !== undefined && this.#clock.monotonic() < this.#seen.askedMs + apartMs) return false;
     const isHeld = await this.#reader.anyHolds(finalized);
     const now = this.#clock.monotonic();

@@ -63,7 +63,7 @@ export interface ChainRuntime extends ShownMetadata, Pick<Locks, "lockedAt">, Pi
   readonly metadata: ChainMetadata;
   readonly blockFacts: BlockFacts;
   readonly proofs: TokenProofs;
-  /** Shows the head that the log has, and starts all the work: to follow and index, to fetch metadata, to audit. */
+  /** Shows the head that the log has, and starts the chain's work: following, indexing, metadata and the self-audit. */
   start(): Promise<void>;
   /** Says what indexing a contract will cost. */
   estimate(address: Address): Promise<Estimate>;
@@ -73,7 +73,7 @@ export interface ChainRuntime extends ShownMetadata, Pick<Locks, "lockedAt">, Pi
   archives(): readonly ArchiveStatus[];
   /** The first block of which the endpoints have logs, if they refused older ones. */
   historyFrom(): number | undefined;
-  /** What the newest headers show of the chain's. */
+  /** Facts about the newest headers: if their fields make their hashes, and whose blooms they carry. */
   headerForm(): RpcChainReader["headerForm"];
   /** Asks each endpoint for its newest block. */
   probe(): Promise<readonly Probed[]>;
@@ -104,13 +104,13 @@ export interface RuntimeOptions
     Pick<ChainWork, "leases" | "verify">,
     Pick<CandidatesOptions, "accountOf"> {
   readonly endpointLog: EndpointLog;
-  /** Charges work at a head to the keys that want it. */
+  /** Charges the work at a head to all keys whose clients wait for it. */
   readonly sharedWork: SharedWork;
   /** True while a client of this process is subscribed to a collection of the chain. */
   readonly hasSubscribers: (chainId: number) => boolean;
   /** Called when a requested address turned out to be no contract, which the log doesn't record. */
   readonly onVerdict: (chainId: number, address: Address, verdict: Verdict) => void;
-  /** Called when a requested address could not be looked at. */
+  /** Called when a requested address could not be identified yet. */
   readonly onDelayed: (chainId: number, address: Address, delay: Delay) => void;
   readonly pools: Config["pools"];
   readonly priceHistoryDays: Config["priceHistoryDays"];
@@ -126,10 +126,10 @@ interface ReaderHooks {
   readonly shownHead: () => HeaderRef | undefined;
 }
 
-/** How often the genesis block of a development chain is looked at, in ms. */
+/** Interval in ms of reads of a development chain's genesis block, and the timeout of each. */
 const GENESIS_MS = 2_000;
 
-/** The genesis block of a development chain as its first endpoint tells it; undefined if none answers. */
+/** Returns the hash of a development chain's genesis block from the first endpoint that answers; undefined if none does. */
 async function genesisOf(
   { chain, urls }: ChainConfig,
   { clock, decoder, proxies }: Pick<RuntimeOptions, "clock" | "decoder" | "proxies">,
@@ -147,7 +147,7 @@ async function genesisOf(
         String(((await endpoint.request("eth_getBlockByNumber", ["0x0", false])) as { hash: unknown }).hash),
       );
     } catch {
-      // The next one may know it.
+      // The next endpoint may answer.
     } finally {
       endpoint.destroy();
     }
@@ -157,7 +157,7 @@ async function genesisOf(
 
 /**
  * Gives the development chain, if there is one, the id of its genesis block, and watches that block from then on.
- * @param onAnew called once the node has another genesis block: everything of the chain is of the old one
+ * @param onAnew called once the node has another genesis block: all that this process knows is about the old chain
  */
 export async function placedChains(
   chains: readonly ChainConfig[],
@@ -233,7 +233,7 @@ function openReader(
   });
 }
 
-/** Opens the archives of a chain. Nothing is asked of them before a history needs them. */
+/** Opens the archives of a chain. The first request to them is for the first history that needs one. */
 function openArchives(
   { chain, archives: { urls, isGiven, key, per10s } }: ChainConfig,
   { clock, logger, metrics, decoder, priceList, proxies }: RuntimeOptions,
@@ -252,7 +252,7 @@ function openArchives(
   });
 }
 
-/** What the rules of spam ask about a collection. */
+/** Measures a collection for the rules of spam. */
 async function shapeOf(collection: Collection) {
   const { ledger, identified, version } = collection;
   const { name = null, symbol = null, block: target = null } = identified ?? {};
@@ -268,7 +268,7 @@ async function shapeOf(collection: Collection) {
   return { airdrop: await isAirdropShaped(ledger), measured };
 }
 
-/** A chain as its nodes and its readers show it. */
+/** A chain with the reader of its nodes and the view that answers are made from. */
 interface ReadChain {
   readonly chain: Chain;
   readonly reader: RpcChainReader;
@@ -360,7 +360,7 @@ export function createRuntime(chainConfig: ChainConfig, shared: RuntimeOptions):
 
 type StartedParts = Pick<ChainRuntime, "indexing" | "metadata" | "proofs" | "prices">;
 
-/** What a proof shows beside the ledger counts like what the self-audit finds. */
+/** Opens the proofs of tokens. A proof that contradicts the ledger counts like a finding of the self-audit. */
 function openProofs(
   { chain, reader, indexing }: Pick<ReadChain, "chain" | "reader"> & Pick<ChainRuntime, "indexing">,
   { metrics, runThread: thread }: RuntimeOptions,
@@ -381,7 +381,7 @@ async function startWork(
   shared: RuntimeOptions,
 ): Promise<void> {
   startAudit({ ...read, ...auditCalls(indexing), proven: (...of) => proofs.held(...of) }, shared);
-  // The first question reads them itself if this fails.
+  // If this fails, the first request for a price reads them.
   prices.warm().catch((error: unknown) => shared.logger.debug({ err: error }, "stored prices could not be read"));
   await indexing.start();
   metadata.start(shared.lifecycle);
@@ -394,7 +394,7 @@ const auditCalls = (indexing: ChainIndexing): Pick<AuditOptions, "onCode" | "onF
   readAgain: (address) => indexing.readAgain(address),
 });
 
-/** An endpoint as a start finds it: what it answered, or its fault. */
+/** An endpoint's answer when the service starts, or its fault. */
 type Probed = { readonly label: string } & ({ readonly answer: string } | { readonly fault: string });
 
 async function probe(reader: RpcChainReader, { name, chainId }: Chain): Promise<Probed[]> {
@@ -407,8 +407,8 @@ async function probe(reader: RpcChainReader, { name, chainId }: Chain): Promise<
 }
 
 /**
- * Asks all endpoints that the operator gave for their newest block. Resolves with a line for each that answers, and one for each
- * fault: a network that resolves no names would else fill the screen with the same words.
+ * Asks all endpoints that the operator gave for their newest block. Returns a line for each endpoint that answers, and one
+ * for each kind of fault. Without DNS, all endpoints have the same fault, and a line for each would fill the screen.
  */
 export async function probeLines(runtimes: readonly ChainRuntime[]): Promise<string[]> {
   const given = runtimes.filter(({ isGiven }) => isGiven);

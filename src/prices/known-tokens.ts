@@ -1,6 +1,6 @@
 /**
- * Finds ERC-20 tokens by address, symbol or name: those that the chains' entries name, and those of the operator's lists. A
- * token that is in neither is found by its whole address only, because its names are in its contract.
+ * Finds ERC-20 tokens by address, symbol or name: the tokens in the entries of the chains, and those in the operator's lists.
+ * A token that is in neither has its names in its contract only, so a client finds it by its whole address.
  */
 import type { Chain } from "../chains/chains.ts";
 import { referenceTokens } from "../chains/tokens.ts";
@@ -31,7 +31,7 @@ function* tokensOf({ chains, lists }: TokenSources): Generator<KnownToken> {
   }
 }
 
-/** Keeps an index of the known tokens, which is made anew when a list changes. */
+/** Keeps an index of the known tokens. Makes it anew after a list has changed. */
 export class TokenFinder {
   readonly #sources: TokenSources;
   #index: TokenIndex | undefined;
@@ -48,7 +48,7 @@ export class TokenFinder {
     this.#sources = sources;
   }
 
-  /** The index of the lists in force. After a change, the first call waits until it is made, for less than a second. */
+  /** Returns the index of the current lists. After a change, calls wait for the new index, for less than a second. */
   async index(): Promise<TokenIndex> {
     for (;;) {
       const { current } = this.#sources.lists;

@@ -32,7 +32,7 @@ export const TRANSFER_PARAMETERS = {
 };
 
 const MAX_TRAITS = 20;
-/** A type and a value as long as they are kept, and the colon between them. */
+/** The longest type and value that count as a trait, 200 characters each, with a colon between them. */
 const MAX_TRAIT_LENGTH = 401;
 export const traitParameter: Parameter<readonly string[]> = {
   schema: { type: "array", items: { type: "string" }, maxItems: MAX_TRAITS },

@@ -1,6 +1,7 @@
 /**
  * The operations that explore a collection: its holders, tokens by owner and trait, one token with its history,
- * transfers, traits. Their cursors are walks, signed with a secret of the route and its filter.
+ * transfers, traits. Their cursors are walks. The route and its filters are part of the secret that signs a cursor, so no
+ * other route takes it.
  */
 import { Refusal } from "../../core/errors.ts";
 import { TransferKind } from "../../events/columns.ts";
@@ -49,7 +50,7 @@ const listHolders = json({
     const reading = await readingOf(asked, deps, ["holders"]);
     const { source, limit, cursor, cursorAt } = reading;
     return respond(reading, deps, true, async (start) => {
-      // A walk of holders reads all pairs from the start, and its place is the number of the owner.
+      // The ranking needs all pairs of the collection, whatever the page. The place in the cursor is the index of a holder.
       const first = cursor === undefined ? 0 : (numberOfPlace(cursor.position) ?? 0);
       const whole = { ...start, walk: { ...start.walk, position: START } };
       const ranking = await deps.explorer.rankings.of(source, whole);
@@ -112,8 +113,8 @@ const getToken = json({
     });
     const { token, ...page } = answer.body;
     const { block = 0, hash = "" } = answer.asOf ?? {};
-    const isAsked = token.kind === TransferKind.erc721 && hash !== "";
-    const locked = isAsked ? await runtime.lockedAt(source.address, id, { number: block, hash }) : null;
+    const mayBeLocked = token.kind === TransferKind.erc721 && hash !== "";
+    const locked = mayBeLocked ? await runtime.lockedAt(source.address, id, { number: block, hash }) : null;
     return { body: { ...page, locked }, headers: answer.headers };
   },
 });
@@ -142,7 +143,7 @@ const listTokenHolders = json({
   },
 });
 
-/** The part of an operation that lists transfers, of a collection or of one token. */
+/** The fields that the two operations on transfers share. */
 const TRANSFERS_ANSWER = {
   ...EXPLORING,
   answer: TransferList,

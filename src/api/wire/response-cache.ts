@@ -1,6 +1,7 @@
 /**
- * The cache of finished responses by raw path and query. A cached response is given again while the versions that it was
- * made of stand. It keeps the compressed forms of a body, and answers with 304 to a client that has it.
+ * The cache of finished responses by target, the raw path and query of a request. A response is reused as long as
+ * everything that it was made from has the same version. The cache also keeps the compressed forms of a body, and answers 304 to
+ * a client that already has the body.
  */
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
@@ -10,7 +11,7 @@ import { matchesEtag, NO_STORE, type Responding, tellRate } from "./answers.ts";
 const gzipAsync = promisify(gzip);
 /** Below this size a compressed body saves too little. */
 const MIN_COMPRESSED = 1_024;
-/** Cost of an entry in addition to its bodies and its key: headers and objects. */
+/** Memory of an entry besides its bodies and its key: headers and objects. */
 const ENTRY_BYTES = 2_048;
 
 type Encoding = "zstd" | "gzip";
@@ -26,7 +27,7 @@ interface CachedResponse {
   readonly compressed: Partial<Record<Encoding, Blob | Promise<Blob>>>;
 }
 
-/** A route's response. Cached only if `isCurrent` is defined, and used while it returns true. */
+/** A route's response. It is cached only if `isCurrent` is defined, and reused as long as that returns true. */
 export interface RouteResponse {
   readonly answer: CachedResponse;
   readonly isCurrent?: (() => boolean) | undefined;
@@ -55,7 +56,7 @@ export class ResponseCache {
   constructor(maxBytes: number) {
     this.#entries = new LRUCache({
       maxSize: maxBytes,
-      sizeCalculation: ({ answer }, question) => bytesOf(answer) + question.length,
+      sizeCalculation: ({ answer }, target) => bytesOf(answer) + target.length,
     });
   }
 
@@ -63,23 +64,24 @@ export class ResponseCache {
     return this.#entries.calculatedSize;
   }
 
-  /** Returns the cached response to a path and query if it is still current. */
-  get(question: string): CachedResponse | undefined {
-    const kept = this.#entries.get(question);
+  /** Returns the cached response if it is still current. */
+  get(target: string): CachedResponse | undefined {
+    const kept = this.#entries.get(target);
     if (kept === undefined) return undefined;
     if (kept.isCurrent?.() === true) return kept.answer;
-    this.#entries.delete(question);
+    this.#entries.delete(target);
     return undefined;
   }
 
-  /** Caches a response that is current. */
-  put(question: string, response: RouteResponse): void {
-    if (response.isCurrent?.() === true) this.#entries.set(question, response);
+  /** Caches a response, if it is current. */
+  put(target: string, response: RouteResponse): void {
+    if (response.isCurrent?.() === true) this.#entries.set(target, response);
   }
 
   /** Makes the response to this request: as it is, compressed, or a 304. Synchronous, unless it must compress first. */
-  respond(question: string, answer: CachedResponse, { request, id, rate }: Responding): Response | Promise<Response> {
+  respond(target: string, answer: CachedResponse, { request, id, rate }: Responding): Response | Promise<Response> {
     const { status, body, headers, etag } = answer;
+    /** Sets the headers that differ for each request. */
     const setOwn = () => {
       headers.set("x-request-id", id);
       if (rate !== undefined) tellRate(headers, rate);
@@ -88,7 +90,7 @@ export class ResponseCache {
     if (etag !== "" && matchesEtag(etag, request.headers.get("if-none-match"))) return notModified(headers);
     const encoding = body.size >= MIN_COMPRESSED ? encodingOf(request.headers.get("accept-encoding")) : undefined;
     if (encoding === undefined) return new Response(body, { status, headers });
-    const known = answer.compressed[encoding] ?? this.#compress(question, answer, encoding);
+    const known = answer.compressed[encoding] ?? this.#compress(target, answer, encoding);
     if (known instanceof Blob) return encoded(answer, encoding, known);
     return known.then((form) => {
       // A concurrent request may have changed the shared headers.
@@ -98,14 +100,14 @@ export class ResponseCache {
   }
 
   /** Compresses off the main thread, once for all concurrent requests. */
-  #compress(question: string, answer: CachedResponse, encoding: Encoding): Promise<Blob> {
+  #compress(target: string, answer: CachedResponse, encoding: Encoding): Promise<Blob> {
     const { compressed } = answer;
     const work = compress(answer.body, encoding).then(
       (form) => {
         compressed[encoding] = form;
-        // Updates the size of the entry.
-        const kept = this.#entries.peek(question);
-        if (kept?.answer === answer) this.#entries.set(question, kept);
+        // Setting the entry anew makes the cache measure its new size.
+        const kept = this.#entries.peek(target);
+        if (kept?.answer === answer) this.#entries.set(target, kept);
         return form;
       },
       (error: unknown) => {

@@ -12,15 +12,15 @@ export interface Session {
   readonly key: string;
   readonly client: Client;
   readonly scope: "read" | "operate";
-  /** What the service answered. */
+  /** The service's answers, by the keys of queries. */
   readonly queries: QueryClient;
-  /** Why answers of a chain may be old, as the newest answer of each chain says. By chain, in lower case. */
+  /** Why answers of a chain may be old, by the name of the chain in lower case. Each chain's newest answer decides. */
   readonly troubles: WatchedValue<ReadonlyMap<string, string | undefined>>;
-  /** The requests of the screen. */
+  /** The requests that the screen sent. */
   readonly sent: WatchedValue<SentRequests>;
 }
 
-/** How long an answer is kept that no screen shows. A screen that opens later knows nothing at first. */
+/** An answer that no screen shows is forgotten after this time, and a screen that opens later has to wait for a new one. */
 const KEPT_MS = 1_000;
 
 const newQueries = (): QueryClient =>
@@ -87,7 +87,7 @@ async function scopeOf(client: Client): Promise<Session["scope"]> {
 export interface Signed extends Session {
   /** Asks again for all answers on the page whose keys begin with these parts. */
   reload(...key: QueryKey): void;
-  /** Forgets a key that is refused, with the reason that the gate shows. Without a reason it signs out in all tabs. */
+  /** Forgets the key and shows the gate, with the reason why the service refused the key. Without a reason, all tabs sign out. */
   leave(reason?: string): void;
 }
 

@@ -37,7 +37,7 @@ export class StateWriter implements StateCodec {
 /** Values converted per slice: 0.5 to 1 ms. */
 export const VALUES_PER_SLICE = 2_048;
 
-/** Returns the parts of a `Writer`, in its order. @throws InvariantError if there are too few */
+/** Returns the parts of a `StateWriter`, in its order. @throws InvariantError if there are too few */
 export class StateReader implements StateCodec {
   readonly isReading = true;
   readonly #arrays: readonly Int32Array<ArrayBuffer>[];

@@ -1,6 +1,7 @@
 /**
- * A walk through a collection: the block that all its pages are valid for, and the place of the next page. Resolved once
- * per page, from a cursor or from the parameters of a first page. A cursor is a walk, signed with HMAC.
+ * A walk through a collection: the block that all its pages are valid for, and the place of the next page. Each page begins
+ * with a walk: a new one for a first page, else the one in the client's cursor. A cursor is a walk as text, signed with HMAC,
+ * so that a client can't change it.
  */
 import { timingSafeEqual } from "node:crypto";
 import { Refusal } from "../../core/errors.ts";
@@ -11,25 +12,25 @@ import { countEntries, positionAfter } from "../ledger/listing.ts";
 import { type Position, START } from "../ledger/rows.ts";
 import { hasLeft, isBehind, type PageChain, type Snapshot } from "./snapshot.ts";
 
-/** Everything that a walk fixes, and the place of its next page. A cursor is a walk that was signed. */
+/** Everything that stays the same over the pages of a walk, and the place of the next page. */
 export interface Walk {
   readonly chainId: number;
   readonly address: Address;
-  /** `base` of the collection: a walk ends when the collection is indexed anew. */
+  /** The collection's `base`. It changes when the collection is indexed anew, and the walk ends. */
   readonly base: number;
   /** Block of the snapshot; undefined if there is nothing to list, now or ever. */
   readonly block: number | undefined;
   /** Hash of the snapshot's block; "" if its header was not known: the block was final, or the follower left it out. */
   readonly hash: Hash | "";
-  /** The lowest known block above it, if its own hash is not known and it may be reverted. */
+  /** The lowest known block above the snapshot's. Set if the hash of the snapshot's block is unknown and a reorg may take it. */
   readonly above: BlockRef | undefined;
-  /** Time of the snapshot's block, in seconds since the epoch, if an earlier page of the walk knew it. */
+  /** Time of the snapshot's block in Unix seconds, if an earlier page of the walk knew it. */
   readonly time: number | undefined;
   /** Version of the chain's stream at the snapshot. A replica that continues the walk must know at least that much. */
   readonly chainVersion: number;
-  /** Checksum of that event: a log that went back may have another one of this version. */
+  /** Checksum of the chain's event with that version. In a log that went back, another event may have the version. */
   readonly chainChecksum: number | undefined;
-  /** True if the collection followed the chain at the snapshot, and had not only read final blocks. Not told by old cursors. */
+  /** True if the collection followed the chain at the snapshot. False if it had read final blocks only, and in old cursors. */
   readonly isFollowed: boolean;
   /** Start of the next page; undefined if the page is empty. */
   readonly position: Position | undefined;
@@ -44,19 +45,20 @@ export interface Walk {
   readonly left: number | undefined;
 }
 
-/** A first page, as the request's parameters ask for it. */
+/** The parameters of a request for a first page. */
 export interface FirstPage extends Pick<Walk, "limit" | "hex" | "holders"> {
   readonly withTotal: boolean;
   readonly asOfBlock: number | undefined;
+  /** One of several ranges of about equal size, which clients can read at the same time. */
   readonly part: { readonly range: number; readonly totalRanges: number } | undefined;
 }
 
-/** The origin of a page: the walk of a cursor, or the parameters of a first page. */
+/** The request for a page: with a cursor, or with the parameters of a first page. */
 export type PageFrom = { readonly cursor: Walk } | { readonly first: FirstPage };
 
 /**
- * Resolves the walk of a page.
- * @param snapshot of a first page
+ * Returns the walk that a page is read by.
+ * @param snapshot the block of a new walk; not used with a cursor
  * @throws Refusal `cursor_reorged` if the cursor's block left the canonical chain, `not_indexed_yet` if the collection has not reached it
  */
 export function resolveWalk(
@@ -70,10 +72,11 @@ export function resolveWalk(
   return { chainId, address, ...begin(collection, snapshot, from.first) };
 }
 
-/** Number of entries before a range, of `count` in all. */
+/** Returns how many of the `count` entries lie before a range. */
 export const beginningOf = ({ range, totalRanges }: NonNullable<FirstPage["part"]>, count: number): number =>
   Math.floor((range * count) / totalRanges);
 
+/** Begins a walk at the snapshot's block. */
 function begin(collection: Collection, { block: at, chainVersion, chainChecksum }: Snapshot, first: FirstPage) {
   const { holders, limit, hex, part, withTotal } = first;
   const { base } = collection;
@@ -95,6 +98,7 @@ function begin(collection: Collection, { block: at, chainVersion, chainChecksum 
   return { ...common, block, total, position, left: to - from };
 }
 
+/** Goes on with the walk of a cursor. Refuses it if the collection no longer has what the earlier pages showed. */
 function resume(cursor: Walk, collection: Collection, chain: PageChain): Walk {
   const { block, hash, above, chainVersion } = cursor;
   if (block === undefined) return cursor;
@@ -109,7 +113,7 @@ function resume(cursor: Walk, collection: Collection, chain: PageChain): Walk {
   }
   const isKnownFinal = block <= (chain.finalized()?.number ?? -1);
   if (cursor.isFollowed && !isKnownFinal && collection.status === "syncing" && collection.chainVersion === 0) {
-    // A backfill reads blocks that its node calls final. The walk may have seen another branch, at whose head the chain stands.
+    // The new backfill reads only blocks that its node calls final. The walk, and the shown chain, may be on another branch.
     const text = "cursor: the collection is read again since, from final blocks; start again without it";
     throw new Refusal("cursor_reorged", text, { details: { block } });
   }
@@ -158,7 +162,7 @@ export function signCursor(walk: Walk, secret: string): string {
   return Buffer.concat([tag(secret, payload), payload]).toString("base64url");
 }
 
-/** The fields of a cursor. Behind those of all releases come numbers that may be absent, and the hash of a block. */
+/** The fields of a cursor. Every release writes the first ten. Numbers and the hash of a block follow, and may be absent. */
 type CursorFields = [number, number, string, number, string, number, Position, number, number, number, ...unknown[]];
 
 /** Decodes the walk in `text`. Returns undefined unless this service signed exactly this text. */
@@ -182,7 +186,7 @@ export function openCursor(text: string, secret: string): (Walk & { readonly blo
     isFollowed: (flags & 4) !== 0,
     total: total ?? undefined,
     left: left ?? undefined,
-    // Cursors of older releases have none of these.
+    // Cursors of older releases lack these fields.
     base: base ?? 0,
     time: time ?? undefined,
     chainChecksum: chainChecksum ?? undefined,

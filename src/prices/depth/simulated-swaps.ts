@@ -1,6 +1,6 @@
 /**
- * What swaps give by the pools themselves, where no arithmetic of ours tells it: a pool decides its fee within the swap. One
- * `eth_call` on overridden state begins each swap and reverts it where the pool asks for its payment.
+ * Lets the pools themselves compute swaps. Some pools decide their fee within the swap, so that our arithmetic can't. One
+ * `eth_call` on overridden state begins each swap, and reverts it when the pool asks for its payment.
  */
 import { AppError } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
@@ -14,15 +14,15 @@ import { abiWords, signedWord } from "../styles/abi.ts";
 import { STYLES } from "../styles/styles.ts";
 import { DOWN, UP } from "../styles/trade.ts";
 import { legWordsOf } from "./legs.ts";
-// Compiled like the code of `sale-probe.sol`.
+// Compiled in the same way as `sale-probe.sol`.
 import SWAP_QUOTER from "./swap-quoter.txt";
 import { addressFrom } from "./wallet.ts";
 
-/** Amounts in smallest units. In simulated ones a zero stands for a swap that did not go through. */
+/** Amounts in smallest units. Zero stands for a simulated swap that reverted. */
 export interface SwapAmounts {
   readonly sold: bigint;
   readonly bought: bigint;
-  /** What the first pool gives while the token's price falls by 2 %, and takes while it rises by 2 %. Zero for a pair. */
+  /** What the first pool pays out until the price has fallen by 2 %, and takes in until it has risen by 2 %. Zero for a pair. */
   readonly given: bigint;
   readonly paid: bigint;
 }
@@ -32,19 +32,20 @@ const MEASURE = selectorOf(`measure(${LEG}[],uint256,${LEG}[],uint256,uint160,ui
 const WORDS_OF_HEAD = 6;
 const WORDS_OF_LEG = 10;
 
-/** True if a pool tells what a swap gives: by a swap that reverts, by an answer, or by a fee that is known for certain. */
-function tellsSwaps({ pool }: Side): boolean {
+/** True if a pool can be simulated: by a swap that reverts, by its own quote, or by a fee that is known for certain. */
+function canSimulate({ pool }: Side): boolean {
   const { sale, exact } = STYLES[pool.style];
   return sale !== "reserves" || (exact !== undefined && exact.refusal?.(pool) === undefined);
 }
 
-/** The root of a pool's price at which the price of the sold token is at most `part` of its price now. */
+/** Returns the root of a pool's price at which the sold token costs at most n/d of its price now. */
 function limitOf(root: bigint, { n, d }: Rational, isToken0: boolean): bigint {
   return isToken0 ? squareRoot((root * root * n) / d) : squareRoot((root * root * d - 1n) / n) + 1n;
 }
 
 /**
- * Simulates the sale of so many tokens over the quote's route, the purchase for so many dollars, and both moves of the price.
+ * Simulates the sale of an amount of the token over the quote's route, a purchase for an amount of dollars, and both moves of
+ * the price by 2 %.
  * @returns undefined if a pool can't tell, or no endpoint answers on overridden state
  */
 export async function simulatedSwaps(
@@ -55,7 +56,7 @@ export async function simulatedSwaps(
   const legs = route?.legs ?? [];
   const [first] = legs;
   const reading = first?.observation.reading;
-  if (first === undefined || reading === undefined || !legs.every(tellsSwaps)) return undefined;
+  if (first === undefined || reading === undefined || !legs.every(canSimulate)) return undefined;
   const isToken0 = first.pool.token0 === first.base;
   // A pair has no root of a price to swap to.
   const root = reading.style === "v3" ? reading.sqrtPriceX96 : 0n;
@@ -71,7 +72,7 @@ export async function simulatedSwaps(
   const to = addressFrom(market.block.hash);
   const accounts = { [to]: { code: `0x${SWAP_QUOTER}`, balance: 0n } };
   const call = reader.callOverridden({ from: to, to, data, accounts }, market.block.number);
-  // Without an answer the reason stands why nothing was computed.
+  // If no endpoint answers, the caller reports why it could not compute the amounts itself.
   const result = await call.catch((error: unknown) => {
     if (error instanceof AppError) return undefined;
     throw error;

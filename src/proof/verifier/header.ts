@@ -1,35 +1,35 @@
-/** The header of a proof: fields as JSON-RPC names them, in one spelling only, and the hash that they make. Pure. */
+/** The block header in a proof: its fields by their JSON-RPC names, each in one spelling only, and their hash. Pure. */
 import type { Hash } from "../../core/hex.ts";
 import { AVALANCHE_FIELDS, HEADER_FIELDS, headerHash } from "../../rpc/decode/header-hash.ts";
 import { demand } from "./refusal.ts";
 
 export type HeaderFields = Readonly<Record<string, string>>;
 
-/** Fields that every header has. What follows them is in the order of its encoding, and may end at any field. */
+/** Every header has the first 15 fields. Later fields follow in the order of the encoding, and a header may end after any. */
 const FIRST = 15;
 const FORMS = {
   ethereum: HEADER_FIELDS,
   avalanche: [...HEADER_FIELDS.slice(0, FIRST), ...AVALANCHE_FIELDS],
 };
 
-/** The names of fields that the header's hash is over. */
+/** Returns the names of the hashed fields, in order. Only Avalanche's headers have `extDataHash`. */
 const namesOf = (header: Readonly<Record<string, unknown>>): readonly string[] =>
   (header["extDataHash"] ?? undefined) === undefined ? FORMS.ethereum : FORMS.avalanche;
 
-/** Numbers without leading zeros. The other fields are bytes. */
+/** Fields that are numbers, written without leading zeros. All other fields are bytes. */
 const NUMBERS = new Set([
   ...["difficulty", "number", "gasLimit", "gasUsed", "timestamp", "baseFeePerGas", "blobGasUsed", "excessBlobGas"],
   ...["slotNumber", "extDataGasUsed", "blockGasCost", "timestampMilliseconds", "minDelayExcess", "targetExponent"],
   ...["minPriceExponent", "settledHeight", "settledGasUnix", "settledGasNumerator", "settledExcess"],
 ]);
-/** The largest number of a block here, and the last second that has a date. */
+/** The largest block number that is accepted, and the last second that a JavaScript date can have. */
 const [MAX_NUMBER, MAX_TIME] = [2 ** 32, 8_640_000_000_000];
 const NUMBER = /^0x(?:0|[1-9a-f][0-9a-f]{0,63})$/;
 const BYTES = /^0x(?:[0-9a-f]{2}){1,2048}$/;
 
 /**
- * The fields of a node's answer that make its hash, in the spelling of proofs. Undefined if the hash is another one. A
- * number that is missing before later fields is encoded like zero, so it is written as zero.
+ * Returns the hashed fields of a node's answer, in the spelling of proofs; undefined if they don't make the answer's hash.
+ * The encoding has a zero for a missing number if later fields follow, so the number is written as zero.
  */
 export function hashedFields(wire: Readonly<Record<string, unknown>>): HeaderFields | undefined {
   const names = namesOf(wire);
@@ -44,12 +44,13 @@ export function hashedFields(wire: Readonly<Record<string, unknown>>): HeaderFie
   return hash !== undefined && hash === String(wire["hash"]).toLowerCase() ? fields : undefined;
 }
 
+/** Removes leading zeros. Leaves text that is no number as it is. */
 const quantityOf = (value: unknown): string => {
   const text = String(value);
   return /^0x[0-9a-f]{1,64}$/i.test(text) ? `0x${BigInt(text).toString(16)}` : text;
 };
 
-/** The hash that the fields make. @throws ProofRefused for an unknown field, another spelling, or a missing field */
+/** Returns the hash of the fields. @throws ProofRefused for an unknown field, another spelling, or a missing field */
 export function hashOfHeader(header: HeaderFields): Hash {
   const names = namesOf(header);
   for (const [name, value] of Object.entries(header)) {
@@ -67,10 +68,10 @@ export function hashOfHeader(header: HeaderFields): Hash {
   return hash;
 }
 
-/** Chains whose header has the state root of an earlier block: Monad's is three blocks old (docs.monad.xyz). */
+/** Ids of chains whose headers have the state root of an earlier block: Monad's is three blocks old (docs.monad.xyz). */
 const DELAYED: ReadonlySet<number> = new Set([143, 10_143]);
 
-/** Why no header of the chain, or not this one, commits to the state of its own block; undefined if it does. */
+/** Says why the header does not commit to the state of its own block; undefined if it does. */
 export function delayReason(chainId: number, header: Readonly<Record<string, unknown>>): string | undefined {
   const settled = header["settledHeight"];
   if (settled !== undefined && settled !== null) {

@@ -73,7 +73,7 @@ type PrunedPart = "blocks" | "receipts" | "logs";
 
 export class RpcChainReader implements ChainReader {
   readonly chainId: number;
-  /** What the newest headers show of the chain's. */
+  /** Facts about the newest headers: if their fields make their hashes, and whose blooms they carry. */
   readonly headerForm: HeaderForm;
   readonly #pool: EndpointPool;
   readonly #logs: LogReader;

@@ -6,7 +6,7 @@ import type { BlobPage, Blobs } from "./event-log.ts";
 import { READ_MAX_BYTES } from "./records.ts";
 import type { WriterClient } from "./sqlite-writer-client.ts";
 
-/** Blobs per query. SQLite compares a key with whole blobs of up to a megabyte, which takes a millisecond each. */
+/** Blobs that are read without a pause. In an old log, SQLite compares a key with whole blobs, which takes up to a millisecond. */
 const LOOKUPS = 16;
 
 export class SqliteBlobs implements Blobs {

@@ -25,7 +25,9 @@ export const MIGRATIONS: readonly (readonly string[])[] = [
        data BLOB NOT NULL
      ) STRICT`,
     "CREATE UNIQUE INDEX events_by_version ON events (stream_id, version)",
-    "CREATE TABLE blobs (hash BLOB PRIMARY KEY, bytes BLOB NOT NULL) STRICT, WITHOUT ROWID",
+    // Logs that 1.1.0 and older releases made have this table WITHOUT ROWID, where each look-up compares the key with whole
+    // blobs. All releases read and write both forms, and `copy` makes a log of the new one.
+    "CREATE TABLE blobs (hash BLOB PRIMARY KEY, bytes BLOB NOT NULL) STRICT",
     "CREATE TABLE leases (name TEXT PRIMARY KEY, holder TEXT NOT NULL, expires_at INTEGER NOT NULL) STRICT",
     "CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT",
   ],

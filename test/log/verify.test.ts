@@ -166,9 +166,16 @@ describe("verify", () => {
 
   test("finds changed bytes, a truncated file, a file that is no database, and a missing file", async () => {
     const flipped = await copy("bytes.db");
-    const bytes = new Uint8Array(await Bun.file(flipped).arrayBuffer());
-    // The middle of the file contains the columns of a record.
-    for (let i = 0; i < 16; i++) bytes[(bytes.length >> 1) + i]! ^= 0xff;
+    const database = new Database(flipped, { readonly: true });
+    const newest = database
+      .query<{ data: Uint8Array }, []>("SELECT data FROM events ORDER BY rowid DESC LIMIT 1")
+      .get();
+    database.close();
+    const bytes = Buffer.from(await Bun.file(flipped).arrayBuffer());
+    // The data of the newest record stand in one place of the file.
+    const at = bytes.indexOf(newest!.data);
+    expect([at > 0, newest!.data.length > 0]).toEqual([true, true]);
+    for (let i = 0; i < Math.min(16, newest!.data.length); i++) bytes[at + i]! ^= 0xff;
     await writeFile(flipped, bytes);
     expect((await run(`sqlite://${flipped}`)).code).toBe(1);
     const cut = await copy("cut.db");

@@ -19,7 +19,7 @@ import {
   type RuntimeOptions,
   type SharedParts,
 } from "./chain-runtime.ts";
-import { type Chain, CONTRACT_CHAINS, explorersOf } from "./chains/chains.ts";
+import { type Chain, explorersOf } from "./chains/chains.ts";
 import { isReference } from "./chains/tokens.ts";
 import { type ChainConfig, type Config, keyLimits, LIMITS } from "./config.ts";
 import { type Clock, systemClock, withTimeout } from "./core/clock.ts";
@@ -627,7 +627,7 @@ function openOperators(parts: Assembly, freshness: Freshness, partBytes: number)
   lifecycle.onStop("catalogue", () => catalogue.close());
   const chains = [...runtimes.values()].map(({ chain, isGiven, view, indexing, ...runtime }) => {
     const { isHalted, endpoints, archives, historyFrom, headerForm } = runtime;
-    const mayRest = !isGiven && !CONTRACT_CHAINS.includes(chain);
+    const mayRest = !isGiven && !knownChains.isInContract(chain);
     return {
       chain,
       isAsleep: () => mayRest && view.head() === undefined && endpoints().every(({ state }) => state === "unused"),

@@ -116,6 +116,16 @@ export class Chains {
     return this.#all;
   }
 
+  /** The chain of a request that names none: an operator's entry may have taken the place of the built-in one. */
+  get default(): Chain {
+    return this.#all[0]!;
+  }
+
+  /** True if the contract lists the chain, also where an operator's entry has taken the place of the built-in one. */
+  isInContract(chain: Chain): boolean {
+    return this.#all.slice(0, CONTRACT_CHAINS.length).includes(chain);
+  }
+
   /** The chains that messages and documents name: the contract's first, then the others that are enabled. */
   get named(): readonly Chain[] {
     return this.#all.filter((chain, at) => at < CONTRACT_CHAINS.length || this.#enabled?.has(chain.name) !== false);

@@ -74,45 +74,38 @@ function exchangeOf(name: string, rank: number): Exchange {
   return { standin: squeezed, realName: squeezed, displayName: name, rank };
 }
 
-/** The contract's exchanges, then those of some chains' data in its order. */
-function exchangesIn(chains: readonly Chain[]): ReadonlyMap<string, Exchange> {
-  const all = new Map(EXCHANGES.map((exchange) => [exchange.displayName, exchange]));
-  for (const { exchanges } of chains) {
-    for (const { name } of exchanges) {
-      if (!all.has(name)) all.set(name, exchangeOf(name, all.size));
-    }
-  }
-  return all;
-}
-
-const BUILT_IN = exchangesIn(CHAINS);
-
 interface Registry {
-  readonly byName: ReadonlyMap<string, Exchange>;
+  /** The contract's exchanges, then those of the chains' data in its order. */
+  readonly all: readonly Exchange[];
   readonly byAlias: ReadonlyMap<string, Exchange>;
 }
 
 /** By the list of chains that each was made of. */
 const REGISTRIES = new WeakMap<readonly Chain[], Registry>();
 
+/** The exchanges of some chains. An operator may spell a name otherwise, as `Uniswap V3`, and means the same exchange. */
 function registryOf(chains: readonly Chain[]): Registry {
   const kept = REGISTRIES.get(chains);
   if (kept !== undefined) return kept;
-  const byName = exchangesIn(chains);
-  const byAlias = new Map(
-    [...byName.values()].flatMap((exchange): [string, Exchange][] => [
-      [squeeze(exchange.standin), exchange],
-      [exchange.realName, exchange],
-      // The display name in answers.
-      [squeeze(exchange.displayName), exchange],
-    ]),
-  );
+  const all: Exchange[] = [];
+  const byAlias = new Map<string, Exchange>();
+  const add = (exchange: Exchange) => {
+    all.push(exchange);
+    // The display name is that of answers.
+    const { standin, realName, displayName } = exchange;
+    for (const text of [standin, realName, displayName]) byAlias.set(squeeze(text), exchange);
+  };
+  EXCHANGES.forEach(add);
   // Documents of 2022 wrote the name without the version.
   byAlias.set("sushiswap", EXCHANGES.find((exchange) => exchange.realName === "sushiswapv2")!);
-  const registry = { byName, byAlias };
+  for (const { name } of chains.flatMap(({ exchanges }) => exchanges))
+    if (!byAlias.has(squeeze(name))) add(exchangeOf(name, all.length));
+  const registry = { all, byAlias };
   REGISTRIES.set(chains, registry);
   return registry;
 }
+
+const BUILT_IN = registryOf(CHAINS);
 
 /** By chain, in the order of exchanges. */
 const DEPLOYED = new WeakMap<Chain, readonly Deployment[]>();
@@ -124,7 +117,7 @@ function deploymentsOn(chain: Chain): readonly Deployment[] {
   const own = chain.exchanges.map(
     ({ name, codeHash, fees = [], style, factory, deployer, spacings }, at): Deployment => ({
       ...{
-        exchange: BUILT_IN.get(name) ?? exchangeOf(name, BUILT_IN.size + at),
+        exchange: BUILT_IN.byAlias.get(squeeze(name)) ?? exchangeOf(name, BUILT_IN.all.length + at),
         chain: chain.name,
         style,
         factory: factory as Address,
@@ -159,11 +152,11 @@ export function parseExchange(text: string, chains: readonly Chain[]): ExchangeC
 
 /** The real names of the exchanges of some chains, for error messages. */
 export const knownExchanges = (chains: readonly Chain[]): readonly string[] =>
-  [...registryOf(chains).byName.values()].map(({ realName }) => realName);
+  registryOf(chains).all.map(({ realName }) => realName);
 
 /** An exchange's deployment on a chain; undefined if there is none. */
 export function deploymentOf(exchange: Exchange, chain: Chain): Deployment | undefined {
-  return deploymentsOn(chain).find((entry) => entry.exchange.displayName === exchange.displayName);
+  return deploymentsOn(chain).find((entry) => entry.exchange.realName === exchange.realName);
 }
 
 /** A chain's deployments in the order of exchanges, one per factory: the first name with that factory. */

@@ -2,7 +2,7 @@
  * Parses the text of clients. In: the text of a message on the socket. Out: the message, or a `BadMessage` that says what is
  * wrong with it; nothing throws. Pure.
  */
-import { type Chain, type Chains, DEFAULT_CHAIN } from "../chains/chains.ts";
+import type { Chain, Chains } from "../chains/chains.ts";
 import { type Address, parseAddress } from "../core/hex.ts";
 import { formatDouble, parseDecimal, type Rational } from "../prices/market/rational.ts";
 import { type Mark, parseSince } from "./mark.ts";
@@ -54,7 +54,7 @@ export function parseClientMessage(text: string, chains: Chains): ClientMessage 
   const { action, chain: chainText, address, token, since, minChangePercent } = fields as Record<string, unknown>;
   if (action === "ping") return { action };
   const chain =
-    chainText === undefined ? DEFAULT_CHAIN : typeof chainText === "string" ? chains.parse(chainText) : undefined;
+    chainText === undefined ? chains.default : typeof chainText === "string" ? chains.parse(chainText) : undefined;
   const field = token === undefined ? "address" : "token";
   const given = token ?? address;
   const of = typeof given === "string" ? parseAddress(given) : undefined;

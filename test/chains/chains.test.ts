@@ -1,12 +1,22 @@
 import { describe, expect, test } from "bun:test";
+import { chainOrDefault } from "../../src/api/wire/parameters.ts";
 import data from "../../src/chains/chains.json" with { type: "json" };
-import { CHAINS, CONTRACT_CHAINS, DEFAULT_CHAIN, dollarsAt, pricedToken, takenBy } from "../../src/chains/chains.ts";
+import {
+  CHAINS,
+  Chains,
+  CONTRACT_CHAINS,
+  DEFAULT_CHAIN,
+  dollarsAt,
+  pricedToken,
+  takenBy,
+} from "../../src/chains/chains.ts";
 import { checkChains } from "../../src/chains/entry.ts";
 import { parseExchange } from "../../src/chains/exchanges.ts";
 import { isReference, referenceTokens } from "../../src/chains/tokens.ts";
 import { envSuffix } from "../../src/chains/trouble.ts";
 import { CHAIN_NAMES } from "../../src/client/chain-names.ts";
 import { toAddress, ZERO_ADDRESS } from "../../src/core/hex.ts";
+import { parseClientMessage } from "../../src/push/client-messages.ts";
 import { KNOWN } from "../support/known-chains.ts";
 
 describe("the chain selector", () => {
@@ -66,6 +76,17 @@ describe("the chain selector", () => {
     }
     const all = CHAINS.flatMap(({ name, aliases = [], code, chainId }) => [name, ...aliases, code, `${chainId}`]);
     expect(all.filter((text, at) => all.indexOf(text) !== at)).toEqual([]);
+  });
+
+  test("is an operator's entry for the default chain where a request or a message names none", () => {
+    const [entry] = checkChains(JSON.stringify(data.slice(0, 1)), takenBy).entries;
+    const chains = new Chains({ added: [{ ...entry!, chainId: 1_337, exchanges: [] }] });
+    const replaced = chains.parse("eth")!;
+    expect(replaced.chainId).toBe(1_337);
+    expect(chainOrDefault.parse([], "chain", chains)).toBe(replaced);
+    const message = JSON.stringify({ action: "subscribe", address: ZERO_ADDRESS });
+    expect(parseClientMessage(message, chains)).toMatchObject({ chain: replaced });
+    expect(chains.isInContract(replaced)).toBeTrue();
   });
 
   test("prices the placeholders of a native coin as the wrapped coin, and nothing else", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { AbiCoder, getCreate2Address, keccak256, solidityPackedKeccak256 } from "ethers";
-import { CHAINS } from "../../src/chains/chains.ts";
+import { CHAINS, Chains } from "../../src/chains/chains.ts";
 import { DEPLOYMENTS, deploymentOf, EXCHANGES, exchangesOf, parseExchange } from "../../src/chains/exchanges.ts";
 import { toAddress } from "../../src/core/hex.ts";
 import knownPools from "../fixtures/known-pools.json";
@@ -74,6 +74,28 @@ describe("the exchange parameter", () => {
     const factory = "0x5C69bEe701ef814a2B6a3EDD4B1652CB9cc5aA6f";
     expect(parseExchange(factory, KNOWN.all)).toEqual({ kind: "factory", factory: toAddress(factory) });
     expect(parseExchange(factory.replace("C69b", "c69b"), KNOWN.all)).toBeUndefined();
+  });
+
+  test("names one exchange on all chains, however an operator's entries spell it", () => {
+    const added = ["Uniswap V3", "Land-Swap", "landswap"].map((name, at) => ({
+      ...{ name: `land ${at}`, chainId: 424_242 + at, blockSeconds: 2, finalityDepth: 16 },
+      native: { name: "Acre", symbol: "ACR", decimals: 18 },
+      wrappedNative: { symbol: "WACR", address: `0x${"1a".repeat(20)}`, decimals: 18 },
+      exchanges: [{ name, style: "v3" as const, factory: `0x${"3c".repeat(20)}` }],
+    }));
+    const chains = new Chains({ added });
+    const factoryOn = (text: string, chain: string) => {
+      const choice = parseExchange(text, chains.all);
+      return choice?.kind === "listed" && deploymentOf(choice.exchange, chains.parse(chain)!)?.factory;
+    };
+    expect(parseExchange("uniswapv3", chains.all)).toEqual({ kind: "listed", exchange: EXCHANGES[1]! });
+    expect(factoryOn("uniswapv3", "eth")).toBe(deploymentOf(EXCHANGES[1]!, CHAINS[0]!)!.factory);
+    for (const [text, chain] of [
+      ["uniswapv3", "land 0"],
+      ["landswap", "land 1"],
+      ["Land Swap", "land 2"],
+    ] as const)
+      expect(factoryOn(text, chain)).toBe(toAddress(`0x${"3c".repeat(20)}`));
   });
 
   test("refuses any other text", () => {

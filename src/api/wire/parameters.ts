@@ -29,8 +29,8 @@ interface Deprecated {
 /** What may depend on the chains that the process knows. */
 type OfChains<T> = T | ((chains: Chains) => T);
 
-const forChains = <T extends string | ParameterSchema>(given: OfChains<T>, chains: Chains): T =>
-  typeof given === "function" ? given(chains) : given;
+const forChains = <T>(given: OfChains<T>, chains: Chains): T =>
+  typeof given === "function" ? (given as (chains: Chains) => T)(chains) : given;
 
 /** A parameter of a path or a query string. */
 export interface Parameter<T> extends ParameterDescription {
@@ -77,14 +77,14 @@ function once<T, Absent>(
     allowed,
     absent,
     parse,
-  }: { allowed: OfChains<string>; absent: Absent; parse(text: string, chains: Chains): T | undefined },
+  }: { allowed: OfChains<string>; absent: OfChains<Absent>; parse(text: string, chains: Chains): T | undefined },
 ): Parameter<T | Absent> {
   return {
     schema,
     ...shown,
     parse: (texts, name, chains) => {
       const [given] = texts;
-      if (given === undefined) return absent;
+      if (given === undefined) return forChains(absent, chains);
       if (texts.length > 1) throw invalidParameter(name, "must be given at most once");
       const value = parse(given, chains);
       if (value === undefined) throw invalidParameter(name, forChains(allowed, chains));
@@ -178,7 +178,7 @@ const OTHER_FORMS = "its id as 0x1, 1 or eip155:1, or a common other name such a
 export const chainOrDefault: Parameter<Chain> = once(
   chainSchema({ default: DEFAULT_CHAIN.name }),
   { description: `Name of the chain, ${OTHER_FORMS}, any case`, example: "eth" },
-  { ...CHAIN_PARSER, absent: DEFAULT_CHAIN },
+  { ...CHAIN_PARSER, absent: (chains) => chains.default },
 );
 export const anyChain: Parameter<Chain | undefined> = once(
   chainSchema(),

@@ -18,7 +18,7 @@ export function parseFlagList(text: string, chains: Chains): ParsedContracts<tru
     if (address === undefined) {
       return "must be `address` or `chain,address`; a mixed-case address needs a valid checksum";
     }
-    list.set(chain?.chainId, address, true);
+    list.set(chain?.name, address, true);
     return undefined;
   });
   return { list, problems };

@@ -23,13 +23,16 @@ export function readLines(text: string, read: (line: string) => string | undefin
 }
 
 /** The chain with this name or code, or a problem as text if there is none. */
-export function listedChain(text: string, chains: Chains): { readonly chainId: number } | { readonly problem: string } {
+export function listedChain(text: string, chains: Chains): { readonly name: string } | { readonly problem: string } {
   const chain = chains.parse(text);
   if (chain !== undefined) return chain;
   return { problem: `the chain must be one of ${chains.all.map(({ name }) => name).join(", ")}` };
 }
 
-/** Entries by contract. An entry for one chain takes precedence over an entry for all chains. */
+/**
+ * Entries by contract. An entry for one chain takes precedence over an entry for all chains. Chains go by name: the id of a
+ * development chain follows from its first block, which is read after the lists.
+ */
 export class ContractMap<T> {
   readonly #everywhere = new Map<Address, T>();
   readonly #onChain = new Map<string, T>();
@@ -38,14 +41,14 @@ export class ContractMap<T> {
     return this.#everywhere.size + this.#onChain.size;
   }
 
-  /** @param chainId undefined for all chains */
-  set(chainId: number | undefined, address: Address, entry: T): void {
-    if (chainId === undefined) this.#everywhere.set(address, entry);
-    else this.#onChain.set(`${chainId}/${address}`, entry);
+  /** @param chain undefined for all chains */
+  set(chain: string | undefined, address: Address, entry: T): void {
+    if (chain === undefined) this.#everywhere.set(address, entry);
+    else this.#onChain.set(`${chain}/${address}`, entry);
   }
 
-  find(chainId: number, address: Address): T | undefined {
-    const own = this.#onChain.size > 0 ? this.#onChain.get(`${chainId}/${address}`) : undefined;
+  find(chain: string, address: Address): T | undefined {
+    const own = this.#onChain.size > 0 ? this.#onChain.get(`${chain}/${address}`) : undefined;
     return own ?? this.#everywhere.get(address);
   }
 }

@@ -35,7 +35,7 @@ export function parseNameList(text: string, chains: Chains): ParsedContracts<Con
     if (!isText(name) || name === "" || !isText(symbol)) {
       return `the name must have 1 to ${MAX_LENGTH} characters, the symbol no more, and neither may have control characters`;
     }
-    list.set(chain?.chainId, address, { name, symbol });
+    list.set(chain?.name, address, { name, symbol });
     return undefined;
   });
   return { list, problems };

@@ -44,16 +44,16 @@ export class ListFiles implements FlagLists {
   }
 
   isSpam(chainId: number, address: Address): boolean {
-    return this.#spam.list.find(chainId, address) === true;
+    return this.#spam.list.find(this.#options.chains.nameOf(chainId), address) === true;
   }
 
   isVerified(chainId: number, address: Address): boolean {
-    return this.#verified.list.find(chainId, address) === true;
+    return this.#verified.list.find(this.#options.chains.nameOf(chainId), address) === true;
   }
 
   /** Returns the names for a contract without its own. The same object until the list changes. */
   namesOf(chainId: number, address: Address): ContractNames | undefined {
-    return this.#names.list.find(chainId, address) ?? knownName(chainId, address);
+    return this.#names.list.find(this.#options.chains.nameOf(chainId), address) ?? knownName(chainId, address);
   }
 
   /** Reads all lists for the first time. Returns their problems, one sentence each. */

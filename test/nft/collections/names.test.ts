@@ -1,15 +1,42 @@
 /** Names for contracts that return none: the operator's file, and a few that ship with the service. */
 
 import { describe, expect, test } from "bun:test";
-import { CHAINS } from "../../../src/chains/chains.ts";
-import type { Address } from "../../../src/core/hex.ts";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { CHAINS, Chains } from "../../../src/chains/chains.ts";
+import { systemClock } from "../../../src/core/clock.ts";
+import type { Address, Hash } from "../../../src/core/hex.ts";
+import { silentLogger } from "../../../src/core/logger.ts";
 import { KNOWN_NAMES, knownName } from "../../../src/nft/collections/known-names.ts";
 import { parseNameList } from "../../../src/nft/collections/name-list.ts";
+import { ListFiles } from "../../../src/nft/collections/operator-lists.ts";
 import { KNOWN } from "../../support/known-chains.ts";
 
 const APES = "0xBC4CA0EdA7647A8aB7C2061c2E118A18a936f13D";
 const lower = APES.toLowerCase() as Address;
 const other = `0x${"ab".repeat(20)}` as Address;
+
+test("lists name a contract of a development chain, whose id is read from its node after them", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "lists-"));
+  const write = async (file: string, text: string) => {
+    await Bun.write(join(folder, file), text);
+    return { key: file, path: join(folder, file) };
+  };
+  const chains = new Chains({ hasLocal: true });
+  const lists = new ListFiles({
+    ...{ chains, clock: systemClock, logger: silentLogger, maxBytes: 1_000, pollMs: 1_000 },
+    spam: await write("spam", `local,${lower}`),
+    verified: await write("verified", `local,${other}`),
+    names: await write("names", `local,${lower},Apes,BAYC`),
+  });
+  expect(await lists.load()).toEqual([]);
+  const { chainId } = chains.placeLocal(`0x${"5a".repeat(32)}` as Hash)!;
+  expect([lists.isSpam(chainId, lower), lists.isVerified(chainId, other)]).toEqual([true, true]);
+  expect(lists.namesOf(chainId, lower)).toEqual({ name: "Apes", symbol: "BAYC" });
+  expect(lists.isSpam(1, lower)).toBeFalse();
+  rmSync(folder, { recursive: true });
+});
 
 describe("a list of names", () => {
   test("accepts a chain, an address, a name and a symbol, of which chain and symbol are optional", () => {
@@ -17,17 +44,17 @@ describe("a list of names", () => {
     const { list, problems } = parseNameList(text, KNOWN);
     expect(problems).toEqual([]);
     expect(list.size).toBe(3);
-    for (const { chainId } of CHAINS.filter((chain) => chain.chainId !== 137)) {
-      expect(list.find(chainId, lower)).toEqual({ name: "Bored Apes", symbol: "BAYC" });
+    for (const { name } of CHAINS.filter((chain) => chain.chainId !== 137)) {
+      expect(list.find(name, lower)).toEqual({ name: "Bored Apes", symbol: "BAYC" });
     }
-    expect(list.find(137, lower)).toEqual({ name: "Apes on Polygon", symbol: "" });
-    expect(list.find(1, other)).toEqual({ name: "Punk #1", symbol: "" });
-    expect(list.find(1, `0x${"cd".repeat(20)}` as Address)).toBeUndefined();
+    expect(list.find("polygon", lower)).toEqual({ name: "Apes on Polygon", symbol: "" });
+    expect(list.find("eth", other)).toEqual({ name: "Punk #1", symbol: "" });
+    expect(list.find("eth", `0x${"cd".repeat(20)}` as Address)).toBeUndefined();
   });
 
   test("accepts quoted values with commas, as spreadsheets write them", () => {
     const { list, problems } = parseNameList(`${other},"Apes, ""bored"" ones","A,B"`, KNOWN);
-    expect([problems, list.find(1, other)]).toEqual([[], { name: 'Apes, "bored" ones', symbol: "A,B" }]);
+    expect([problems, list.find("eth", other)]).toEqual([[], { name: 'Apes, "bored" ones', symbol: "A,B" }]);
   });
 
   test("reports the errors of wrong lines with their numbers", () => {

@@ -114,8 +114,12 @@ describe("a list", () => {
     const { list, problems } = parseFlagList(text, KNOWN);
     expect(problems).toEqual([]);
     expect(list.size).toBe(3);
-    for (const { chainId } of CHAINS) expect(list.find(chainId, lower)).toBe(true);
-    expect([97, 56, 1].map((chainId) => list.find(chainId, address))).toEqual([true, undefined, undefined]);
+    for (const { name } of CHAINS) expect(list.find(name, lower)).toBe(true);
+    expect(["bsc testnet", "bsc", "eth"].map((chain) => list.find(chain, address))).toEqual([
+      true,
+      undefined,
+      undefined,
+    ]);
     expect(parseFlagList("", KNOWN).list.size).toBe(0);
   });
 

@@ -322,22 +322,25 @@ export class Channel {
     const block = chain === undefined ? collection.end : currentBlock(collection, chain);
     const shown = await this.#withChecksum(stream, this.#shownMark(stream, collection));
     if (!subscription.isListening) return;
+    // It is indexed anew, and will be complete once more.
+    if (collection.completed === undefined) connection.indexed.delete(stream);
+    const { knowsIndexed } = subscription;
     const gap = isLost || (since !== undefined && shown.version - since > MAX_REPLAY);
     const indexed =
       collection.completedVersion > shown.version ? undefined : indexedMessage(this.#subjectOf(stream), collection);
-    // `status` and `indexed` cover everything up to completion, so only a complete collection needs a replay.
-    const isReplayed = asked !== undefined && !gap && indexed !== undefined;
+    // `status` and `indexed` cover everything up to completion, so a client that neither has nor gets `indexed` needs no replay.
+    const isReplayed = asked !== undefined && !gap && (indexed !== undefined || knowsIndexed);
     const mark = isReplayed ? asked : shown;
     peer.send({ ...statusMessage(this.#subjectOf(stream), collection, { mark, block, gap }), ...this.#limitsOf(peer) });
     const failure = failureMessage(this.#subjectOf(stream), collection, isReplayed ? undefined : since);
     if (failure !== undefined) peer.send(failure);
-    const isNews = indexed !== undefined && !connection.indexed.has(stream);
-    if (isNews) {
-      if (since !== undefined && since >= indexed.version) connection.indexed.add(stream);
-      else subscription.sendIndexed(indexed);
+    const news = knowsIndexed ? undefined : indexed;
+    if (news !== undefined) {
+      if (since !== undefined && since >= news.version) connection.indexed.add(stream);
+      else subscription.sendIndexed(news);
     }
     // This replica may not show yet what the client has seen on another one. It is not sent again.
-    subscription.startAfter(Math.max(mark.version, since ?? 0, isReplayed && isNews ? indexed.version : 0));
+    subscription.startAfter(Math.max(mark.version, since ?? 0, (isReplayed && news?.version) || 0));
     await this.#replay(subscription, collection);
     if (!subscription.isListening || since === undefined) return;
     const now = this.#options.projections.peek(stream) ?? collection;
@@ -412,8 +415,7 @@ export class Channel {
       for (const recorded of page as Recorded<NftEvent>[]) {
         // Pages do not show later events yet.
         if (recorded.version > end) break;
-        // A client that has had `indexed` gets it no more, so nothing else tells it what a later completion covers.
-        const isCovered = !subscription.connection.indexed.has(stream) && isProgress(now, recorded);
+        const isCovered = !subscription.knowsIndexed && isProgress(now, recorded);
         subscription.replay(recorded.version, messageOfEvent(this.#subjectOf(stream), now, recorded, { isCovered }));
       }
     }
@@ -456,10 +458,14 @@ export class Channel {
   #sendWhenShown(stream: StreamName, collection: Collection, recorded: Recorded<NftEvent>): void {
     const { event, version } = recorded;
     const block = placeOf(event)?.block ?? 0;
-    const message = messageOfEvent(this.#subjectOf(stream), collection, recorded);
-    const upTo = (block: number) => messageOfEvent(this.#subjectOf(stream), collection, recorded, { upTo: block });
-    const messageUpTo = message?.type === "transfers" ? upTo : undefined;
-    this.#unsent.add(stream, { version, collection, block, message, messageUpTo }, keptUpTo(event));
+    const isCovered = isProgress(collection, recorded);
+    // Many transfers take milliseconds to name.
+    const isTold = !isCovered || [...(this.#byStream.get(stream) ?? [])].some((one) => one.knowsIndexed);
+    const messageUpTo = (upTo?: number) =>
+      messageOfEvent(this.#subjectOf(stream), collection, recorded, { upTo, isCovered: !isTold });
+    const message = messageUpTo();
+    const unsent = { version, collection, block, isCovered, message };
+    this.#unsent.add(stream, message?.type === "transfers" ? { ...unsent, messageUpTo } : unsent, keptUpTo(event));
     if (this.#options.projections.shownVersion(stream, collection) >= version) this.#sendUnsent(stream);
   }
 
@@ -467,10 +473,12 @@ export class Channel {
   #sendUnsent(stream: StreamName): void {
     const { projections } = this.#options;
     const shownVersion = (collection: Collection) => projections.shownVersion(stream, collection);
-    for (const { version, message } of this.#unsent.takeShown(stream, shownVersion)) {
+    for (const { version, isCovered, message } of this.#unsent.takeShown(stream, shownVersion)) {
       // The client learns a version without a message from the next message.
-      if (message !== undefined)
-        this.#sendToSubscribers(stream, (subscription) => subscription.onEvent(version, message));
+      if (message === undefined) continue;
+      this.#sendToSubscribers(stream, (subscription) => {
+        if (!isCovered || subscription.knowsIndexed) subscription.onEvent(version, message);
+      });
     }
   }
 

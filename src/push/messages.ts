@@ -26,7 +26,7 @@ export type MessageSubject = Pick<Envelope, "chain" | "address">;
 
 interface MessageOptions {
   /** Leaves out transfers of later blocks. */
-  readonly upTo?: number;
+  readonly upTo?: number | undefined;
   /** True if the client learns of the transfers by `progress` and `indexed`. By default as the collection says. */
   readonly isCovered?: boolean;
 }

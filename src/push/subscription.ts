@@ -42,6 +42,14 @@ export class StreamSubscription {
     return this.connection.subscriptions.get(this.stream) === this;
   }
 
+  /**
+   * True if the client has had `indexed`. It gets it no more, so nothing but messages of their own tells it of transfers that a
+   * later completion covers.
+   */
+  get knowsIndexed(): boolean {
+    return this.connection.indexed.has(this.stream);
+  }
+
   /** True if events are sent as they happen. */
   get isLive(): boolean {
     return !this.#isReplaying && this.isListening;
@@ -49,8 +57,7 @@ export class StreamSubscription {
 
   /** Newest version sent, if the client knows that the collection is complete. */
   get sentCompleteVersion(): number | undefined {
-    const { stream, connection, sentVersion } = this;
-    return this.isLive && connection.indexed.has(stream) ? sentVersion : undefined;
+    return this.isLive && this.knowsIndexed ? this.sentVersion : undefined;
   }
 
   /** Starts after `status` was sent. Versions above `version` follow. */

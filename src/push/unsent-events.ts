@@ -9,6 +9,8 @@ interface UnsentEvent {
   readonly collection: Collection;
   /** Block of the event's transfers. */
   readonly block: number;
+  /** True for transfers that later messages cover, unless the client has had `indexed`. */
+  readonly isCovered: boolean;
   /** Undefined for an event without a message. */
   readonly message: ServerMessage | undefined;
   /** The message of an event with transfers, without those above a block; undefined if none is left. */

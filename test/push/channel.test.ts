@@ -211,41 +211,68 @@ describe("the replay after since", () => {
     expect(messages.map(({ type }) => type)).toEqual(["status", "transfers", "transfers", "failed"]);
   });
 
-  test.each(["subscribed again", "new"])(
-    "over blocks that were read a second time, on a connection that is %s",
-    async (kind) => {
-      const n = kind === "new" ? 308 : 307;
-      const version = await finished(n, 3, 1);
-      const first = peer();
-      await first.receive({ action: "subscribe", address: address(n) });
-      expect(first.messages.map(({ type }) => type)).toEqual(["status", "indexed"]);
-      await first.receive({ action: "unsubscribe", address: address(n) });
-      const rejoined: NftEvent[] = [
-        { type: "BlocksReverted", ancestor: { number: 2, hash: hash(2) }, rejoins: true },
-        committed(3),
-        { type: "IndexingCompleted", block: 3, hash: hash(3) },
-        committed(4),
-      ];
-      await log.append({ stream: nftStream(1, address(n)), events: rejoined, expectedVersion: version });
-      const { messages, receive } = kind === "new" ? peer() : first;
-      const before = messages.length;
-      await receive({ action: "subscribe", address: address(n), since: version });
-      const told: unknown[] = messages
-        .slice(before)
-        .map((message) => [message.type, "version" in message && message.version]);
-      // `indexed` tells a new connection all that its pages have by then. The other one has had it.
-      const read = [
-        ["reorged", version + 1],
-        ["transfers", version + 2],
-      ];
-      const last = ["transfers", version + 4];
-      const [status, indexed] = [
-        ["status", version],
-        ["indexed", version + 3],
-      ];
-      expect(told).toEqual(kind === "new" ? [status, indexed, last] : [status, ...read, last]);
-    },
-  );
+  test.each([
+    ["subscribed again", 320, {}],
+    ["subscribed all the time", 321, {}],
+    ["new", 322, {}],
+    ["subscribed again, of an archive", 323, { isUnproven: true }],
+    ["subscribed all the time, of an archive", 324, { isUnproven: true }],
+    ["new, of an archive", 325, { isUnproven: true }],
+  ] as const)("over blocks that were read a second time, on a connection that is %s", async (kind, n, unproven) => {
+    const version = await finished(n, 3, 1);
+    const [first, second] = [peer(), peer()];
+    await first.receive({ action: "subscribe", address: address(n) });
+    expect(first.messages.map(({ type }) => type)).toEqual(["status", "indexed"]);
+    const isLive = kind.startsWith("subscribed all");
+    if (!isLive) await first.receive({ action: "unsubscribe", address: address(n) });
+    const { messages, receive } = kind.startsWith("new") ? second : first;
+    let before = messages.length;
+    const rejoined: NftEvent[] = [
+      { type: "BlocksReverted", ancestor: { number: 2, hash: hash(2) }, rejoins: true },
+      committed(3),
+      { type: "IndexingCompleted", block: 3, hash: hash(3), ...unproven },
+      committed(4),
+    ];
+    await log.append({ stream: nftStream(1, address(n)), events: rejoined, expectedVersion: version });
+    if (!isLive) await receive({ action: "subscribe", address: address(n), since: version });
+    await projections.newest(1, address(n));
+    const told: unknown[] = messages
+      .slice(before)
+      .map((message) => [message.type, "version" in message && message.version]);
+    const last = ["transfers", version + 4];
+    const read = [["reorged", version + 1], ["transfers", version + 2], last];
+    const status = ["status", version];
+    // A new connection learns by `indexed` of all that its pages have by then. The others have had it.
+    const isProven = !("isUnproven" in unproven);
+    const toNew = isProven ? [status, ["indexed", version + 3], last] : [["status", version + 4]];
+    expect(told).toEqual(kind.startsWith("new") ? toNew : isLive ? read : [status, ...read]);
+    if (isProven) return;
+    before = messages.length;
+    const counts = { touched: 1, hashed: 1, sampled: 0, byRoot: 0, absent: 0, holdings: 1, of: 1, contradicted: 0 };
+    const proven: NftEvent = { type: "HistoryProven", archives: "portal", block: 4, ...counts };
+    await log.append({ stream: nftStream(1, address(n)), events: [proven], expectedVersion: version + 4 });
+    await projections.newest(1, address(n));
+    const types = messages.slice(before).map(({ type }) => type);
+    expect(types).toEqual(kind.startsWith("new") ? ["indexed"] : []);
+  });
+
+  test("says `indexed` again on a connection after the collection was indexed anew while it was not subscribed", async () => {
+    const version = await finished(326, 3, 1);
+    const { messages, receive } = peer();
+    await receive({ action: "subscribe", address: address(326) });
+    await receive({ action: "unsubscribe", address: address(326) });
+    const anew: NftEvent[] = [{ type: "ReindexRequested" }, identified, committed(0)];
+    const stream = nftStream(1, address(326));
+    await log.append({ stream, events: anew, expectedVersion: version });
+    const before = messages.length;
+    await receive({ action: "subscribe", address: address(326), since: version });
+    const done: NftEvent[] = [committed(1), { type: "IndexingCompleted", block: 1, hash: hash(1) }];
+    await log.append({ stream, events: done, expectedVersion: version + 3 });
+    await projections.newest(1, address(326));
+    const told = messages.slice(before).filter(({ type }) => type !== "progress");
+    expect(told.map(({ type }) => type)).toEqual(["status", "indexed"]);
+    expect(told[0]).toMatchObject({ gap: true });
+  });
 
   test("is sent in small parts with event-loop turns between them", async () => {
     const version = await finished(302, 5, 900);

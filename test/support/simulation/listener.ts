@@ -3,7 +3,13 @@
  * reaches as far as its version, and no event with transfers is left out between two messages.
  */
 import type { Address } from "../../../src/core/hex.ts";
-import { type BlockRef, type DomainEvent, nftStream, type StreamName } from "../../../src/events/types.ts";
+import {
+  chainStream,
+  type DomainEvent,
+  nftStream,
+  type StreamName,
+  type TransfersCommitted,
+} from "../../../src/events/types.ts";
 import { fromStored, type StoredEvent } from "../../../src/log/records.ts";
 import type { ServerMessage } from "../../../src/push/message-models.ts";
 import { check } from "./witness.ts";
@@ -12,7 +18,6 @@ interface ListenedChain {
   readonly chainId: number;
   /** The rows of a stream in the log, by version from 1 on. */
   rowsOf(stream: StreamName): readonly StoredEvent[];
-  isCanonical(block: BlockRef): boolean;
 }
 
 const decoded = new WeakMap<StoredEvent, DomainEvent>();
@@ -46,9 +51,9 @@ export class Listener {
     if (status === "SYNCING") this.#known.delete(address);
     else this.#known.set(address, version);
     const end = this.#endAt(address, version);
-    // The blocks of a lost branch are still in the collection until its own revert comes, which is told.
-    const isWhole = end === undefined || end.number <= (block ?? 0) || !this.#chain.isCanonical(end);
-    check(isWhole, `the status of ${address} names block ${block}, but its version ${version} has ${end?.number}`);
+    // The blocks that the chain has reverted are still in the collection until its own revert comes, which is told.
+    const isWhole = end === undefined || end.toBlock <= (block ?? 0) || this.#isReverted(end);
+    check(isWhole, `the status of ${address} names block ${block}, but its version ${version} has ${end?.toBlock}`);
   }
 
   #goOn(address: string, version: number): void {
@@ -56,7 +61,7 @@ export class Listener {
     if (known === undefined || version <= known) return;
     this.#known.set(address, version);
     // A revert that stands further on in the log may have been folded already.
-    const events = this.#events(address);
+    const events = this.#events(nftStream(this.#chain.chainId, address as Address));
     for (let between = known + 1; between < version; between++) {
       const event = events[between - 1];
       if (event?.type !== "TransfersCommitted" || event.count === 0) continue;
@@ -70,20 +75,25 @@ export class Listener {
     }
   }
 
-  /** The newest block that a version of a collection has. */
-  #endAt(address: string, version: number): BlockRef | undefined {
-    let end: BlockRef | undefined;
-    for (const event of this.#events(address, version)) {
-      if (event.type === "TransfersCommitted") end = { number: event.toBlock, hash: event.toHash };
-      else if (event.type === "BlocksReverted" && end !== undefined && end.number > event.ancestor.number)
-        end = event.ancestor;
-      else if (event.type === "ReindexRequested" || event.type === "CollectionRemoved") end = undefined;
+  /** The event that reaches furthest at a version of a collection, as far as no revert has taken it back. */
+  #endAt(address: string, version: number): TransfersCommitted | undefined {
+    let ends: TransfersCommitted[] = [];
+    for (const event of this.#events(nftStream(this.#chain.chainId, address as Address), version)) {
+      if (event.type === "TransfersCommitted") ends.push(event);
+      else if (event.type === "BlocksReverted") ends = ends.filter(({ toBlock }) => toBlock <= event.ancestor.number);
+      else if (event.type === "ReindexRequested" || event.type === "CollectionRemoved") ends = [];
     }
-    return end;
+    return ends.at(-1);
   }
 
-  #events(address: string, version?: number): DomainEvent[] {
-    const stream = nftStream(this.#chain.chainId, address as Address);
+  /** True if the chain's stream has taken blocks of an event back since the event was recorded. */
+  #isReverted({ chainVersion, toBlock }: TransfersCommitted): boolean {
+    if (chainVersion === undefined) return false;
+    const later = this.#events(chainStream(this.#chain.chainId)).slice(chainVersion);
+    return later.some((event) => event.type === "ChainReverted" && event.ancestor.number < toBlock);
+  }
+
+  #events(stream: StreamName, version?: number): DomainEvent[] {
     return this.#chain
       .rowsOf(stream)
       .slice(0, version)

@@ -106,7 +106,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "take transfers for covered by an `indexed` that is not sent again",
     file: "src/push/channel.ts",
-    find: "const isCovered = !subscription.connection.indexed.has(stream) && isProgress(now, recorded);",
+    find: "const isCovered = !subscription.knowsIndexed && isProgress(now, recorded);",
     replace: "const isCovered = isProgress(now, recorded);",
   },
   {
@@ -226,8 +226,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "announce twice that a collection is indexed",
     file: "src/push/subscription.ts",
-    find: "indexed.has(this.stream)",
-    replace: "false",
+    find: "if (indexed.has(this.stream)) return;",
+    replace: "",
   },
   {
     name: "treat the head as final",

@@ -80,7 +80,6 @@ export class SimProcess {
     this.listener = new Listener({
       chainId: CHAIN_ID,
       rowsOf: (stream) => world.disk.streams.get(stream)?.rows ?? [],
-      isCanonical: ({ number, hash }) => world.chain.canonical[number]?.hash === hash,
     });
     const { scheduler, nodes, disk, verify, finalityDepth, followEveryMs, logger, bounds, sampledBlocks } = world;
     const clock = new ProcessClock(scheduler);

@@ -8,7 +8,7 @@ import type { BlockRef } from "../events/types.ts";
 /** Minimum poll interval while clients subscribe: a chain with ten blocks per second costs five polls per second. */
 const WATCHED_POLL_MS = 200;
 
-interface PollPace {
+interface PollScheduleOptions {
   /** Minimum interval between two polls for announced blocks. */
   readonly minPollMs: number;
   /** The interval while no client waits for the chain's blocks, if it is longer. Each poll costs calls. */
@@ -33,7 +33,7 @@ export class PollSchedule {
   /** Cancels the poll that an announced block has scheduled. */
   #announced: (() => void) | undefined;
 
-  constructor(clock: Clock, { minPollMs, restMs, hasSubscribers = () => false }: PollPace) {
+  constructor(clock: Clock, { minPollMs, restMs, hasSubscribers = () => false }: PollScheduleOptions) {
     this.#clock = clock;
     this.#minPollMs = minPollMs;
     this.#hasSubscribers = hasSubscribers;

@@ -459,9 +459,9 @@ function openRuntimeOptions(
     endpointLog,
     leases: new Leases({ log, clock, holder: instance, observer }),
     hasSubscribers: (chainId) =>
-      channelOf().hasChainSubscribers(chainId) || runtimes.get(chainId)?.prices.isAsked() === true,
-    onVerdict: (...verdict) => channelOf().onVerdict(...verdict),
-    onDelayed: (...delay) => channelOf().onDelayed(...delay),
+      channelOf().collections.hasChainSubscribers(chainId) || runtimes.get(chainId)?.prices.isAsked() === true,
+    onVerdict: (...verdict) => channelOf().collections.onVerdict(...verdict),
+    onDelayed: (...delay) => channelOf().collections.onDelayed(...delay),
     verify: config.verify,
     pools: config.pools,
     priceHistoryDays: config.priceHistoryDays,
@@ -724,7 +724,7 @@ function watchMetadata({ log, metadata, runtimes, channel, metrics, lifecycle, l
     const chainId = Number(id);
     if (lifecycle.stopping || (kind !== "nft" && kind !== "metadata")) return;
     runtimes.get(chainId)?.metadata.onWakeUp(stream, appended);
-    if (kind !== "metadata" || !channel.hasSubscribers(chainId, address as Address)) return;
+    if (kind !== "metadata" || !channel.collections.hasSubscribers(chainId, address as Address)) return;
     // Load the stream if it has subscribers here; its content arrives through the subscription below.
     metadata.books.current(chainId, address as Address).catch((error: unknown) => {
       logger.debug({ err: error, stream }, "a metadata stream could not be read");
@@ -733,7 +733,7 @@ function watchMetadata({ log, metadata, runtimes, channel, metrics, lifecycle, l
   lifecycle.onStop("metadata watch", unsubscribe);
   metadata.books.subscribe((stream, { resolved, failed }) => {
     const [, id, address] = stream.split("/");
-    channel.onMetadataProgress(Number(id), address as Address, { resolved, failed });
+    channel.collections.onMetadataProgress(Number(id), address as Address, { resolved, failed });
   });
   metrics.onScrape(() => {
     for (const { chain, metadata: own } of runtimes.values()) {

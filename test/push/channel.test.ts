@@ -440,7 +440,7 @@ describe("an error names its subject", () => {
     const errors = messages.map((message) => [message.type, "code" in message && message.code]);
     expect(errors).toEqual(Array.from({ length: 4 }, () => ["error", "internal"]));
     expect(messages[3]).toMatchObject({ chain: "eth", address: address(513) });
-    expect(channel.hasSubscribers(1, address(513))).toBe(false);
+    expect(channel.collections.hasSubscribers(1, address(513))).toBe(false);
   });
 });
 
@@ -509,7 +509,7 @@ describe("an evicted collection", () => {
   test("sends the progress of its metadata, which needs no hydration", async () => {
     await finished(721, 1, 0);
     const { version, messages } = await evicted(720);
-    crowded.onMetadataProgress(1, address(720), { resolved: 500, failed: 1 });
+    crowded.collections.onMetadataProgress(1, address(720), { resolved: 500, failed: 1 });
     const told = await eventually("the metadata progress has arrived", async () => messages[0]);
     expect(told).toEqual({
       ...{ type: "metadata", chain: "eth", address: address(720), version, resume: expect.any(String) },

@@ -378,7 +378,7 @@ test("does not let progress of the metadata overtake status and the replay", asy
   await advance(10);
   const { channel, projections } = process;
   await projections.get(1, address);
-  channel.onMetadataProgress(1, address, { resolved: 0, failed: 0 });
+  channel.collections.onMetadataProgress(1, address, { resolved: 0, failed: 0 });
   const messages: ServerMessage[] = [];
   const self = {
     key: READER,
@@ -388,7 +388,7 @@ test("does not let progress of the metadata overtake status and the replay", asy
   };
   channel.open(self);
   const subscribed = channel.receive(self, JSON.stringify({ action: "subscribe", address, since: 13 }));
-  channel.onMetadataProgress(1, address, { resolved: 1, failed: 0 });
+  channel.collections.onMetadataProgress(1, address, { resolved: 1, failed: 0 });
   await subscribed;
   const kinds = () => messages.map(({ type }) => type);
   await eventually("the progress arrives", async () => (kinds().includes("metadata") ? true : undefined));

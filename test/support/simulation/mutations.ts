@@ -99,13 +99,13 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "have a subscriber miss what was folded before it came",
-    file: "src/push/channel.ts",
+    file: "src/push/collection-feed.ts",
     find: "if (this.#isHeard(stream, now, end)) {",
     replace: "if (end > 0) {",
   },
   {
     name: "take transfers for covered by an `indexed` that is not sent again",
-    file: "src/push/channel.ts",
+    file: "src/push/collection-feed.ts",
     find: "const isCovered = !subscription.knowsIndexed && isProgress(now, recorded);",
     replace: "const isCovered = isProgress(now, recorded);",
   },

@@ -85,7 +85,7 @@ export class CollectionFeed {
   readonly #unsubscribe: () => void;
   readonly #broadcast = new Broadcast<StreamSubscription>();
   readonly #unsent = new UnsentEvents();
-  /** Subscriptions whose replay waits for a move of their chain, each with what lets it go on. */
+  /** Subscriptions whose replay waits until more of their collection is shown, each with what lets it go on. */
   readonly #waiting = new Map<StreamSubscription, () => void>();
   readonly #progress: Throttle<StreamName>;
   readonly #metadata: Throttle<StreamName>;
@@ -298,6 +298,8 @@ export class CollectionFeed {
         if (!isCovered || subscription.knowsIndexed) subscription.onEvent(version, message);
       });
     }
+    // A revert or a removal of the collection shows the rest of it without a move of the chain.
+    for (const subscription of this.#waiting.keys()) if (subscription.stream === stream) this.#wake(subscription);
   }
 
   /** Handles a move of the chain: sends the events that it shows, and its reorganisation. */

@@ -270,6 +270,43 @@ test("sends transfers to a subscription that is made after a move failed, once t
   await moving.close();
 });
 
+/** A subscription of a collection that is ahead of its chain. Resolves when the client has its status. */
+async function subscribeTo(ahead: ShowingProcess): Promise<ServerMessage[]> {
+  const greeted = Promise.withResolvers<ServerMessage[]>();
+  void ahead.subscribe(address, undefined, greeted.resolve).catch(greeted.reject);
+  return greeted.promise;
+}
+
+test("tells a subscription of a revert that the collection records after the chain, without another move", async () => {
+  await process.projections.get(1, address);
+  await append(followed(10), followed(11));
+  await advance(11);
+  await chain.revert(10);
+  await process.show();
+  const messages = await subscribeTo(process);
+  expect(messages[0]).toMatchObject({ type: "status", version: 14, block: 10 });
+  await append(reverted(10));
+  await eventually("the revert", async () => brief(messages).some(([type]) => type === "reorged") || undefined);
+  expect(brief(messages).slice(2)).toEqual([
+    ["transfers", 15],
+    ["reorged", 16],
+  ]);
+});
+
+test("tells a subscription of a removal while the chain can't move", async () => {
+  const halting = await movingProcess(() => Promise.reject(new Error("the log is away")));
+  await halting.projections.get(1, address);
+  await append(followed(10));
+  await chain.advance(10);
+  await expect(halting.show()).rejects.toThrow("the log is away");
+  const messages = await subscribeTo(halting);
+  expect(messages[0]).toMatchObject({ type: "status", version: 13, block: 9 });
+  await append({ type: "CollectionRemoved" });
+  await eventually("the removal", async () => brief(messages).some(([, of]) => of === 15) || undefined);
+  expect(messages.at(-1)).toMatchObject({ type: "status", version: 15, gap: true });
+  await halting.close();
+});
+
 test("sends all transfers of many blocks that a process shows late to a subscription", async () => {
   for (let block = 10; block < 60; block++) {
     await append(followed(block));

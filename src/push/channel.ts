@@ -55,7 +55,7 @@ export class Channel {
   }
 
   open(peer: Peer): void {
-    this.#connections.set(peer, { subscriptions: new Map(), indexed: new Set(), prices: new Map() });
+    this.#connections.set(peer, { subscriptions: new Map(), indexed: new Map(), prices: new Map() });
   }
 
   close(peer: Peer): void {

@@ -154,8 +154,8 @@ export class CollectionFeed {
     const block = chain === undefined ? collection.end : currentBlock(collection, chain);
     const shown = await this.#withChecksum(stream, this.#shownMark(stream, collection));
     if (!subscription.isListening) return;
-    // It is indexed anew, and will be complete once more.
-    if (collection.completed === undefined) connection.indexed.delete(stream);
+    // It was indexed anew since, and is complete once more.
+    if ((connection.indexed.get(stream) ?? 0) < collection.base) connection.indexed.delete(stream);
     const { knowsIndexed } = subscription;
     const gap = isLost || (since !== undefined && shown.version - since > MAX_REPLAY);
     const indexed =
@@ -168,7 +168,7 @@ export class CollectionFeed {
     if (failure !== undefined) peer.send(failure);
     const news = knowsIndexed ? undefined : indexed;
     if (news !== undefined) {
-      if (since !== undefined && since >= news.version) connection.indexed.add(stream);
+      if (since !== undefined && since >= news.version) connection.indexed.set(stream, news.version);
       else subscription.sendIndexed(news);
     }
     // This replica may not show yet what the client has seen on another one. It is not sent again.

@@ -8,8 +8,8 @@ import type { MessageOf, ServerMessage } from "./message-models.ts";
 
 export interface Connection {
   readonly subscriptions: Map<StreamName, StreamSubscription>;
-  /** Streams for which this connection got `indexed`. */
-  readonly indexed: Set<StreamName>;
+  /** Streams for which this connection got `indexed`, each with the version that it was told of. */
+  readonly indexed: Map<StreamName, number>;
 }
 
 export class StreamSubscription {
@@ -128,16 +128,17 @@ export class StreamSubscription {
     if (version <= this.sentVersion) return;
     this.sentVersion = version;
     // The collection is indexed anew, and will be complete once more.
-    if (message?.type === "status") this.connection.indexed.delete(this.stream);
+    const isAnew = message?.type === "status" && "gap" in message && message.block === null;
+    if (isAnew) this.connection.indexed.delete(this.stream);
     if (message?.type === "indexed") this.sendIndexed(message);
     else if (message !== undefined) this.peer.send(message);
   }
 
   /** Sends `indexed` once per connection, even after a new subscription or a reorg. */
-  sendIndexed(message: ServerMessage): void {
+  sendIndexed(message: MessageOf<"indexed">): void {
     const { indexed } = this.connection;
     if (indexed.has(this.stream)) return;
-    indexed.add(this.stream);
+    indexed.set(this.stream, message.version);
     this.peer.send(message);
   }
 }

@@ -256,6 +256,23 @@ describe("the replay after since", () => {
     expect(types).toEqual(kind.startsWith("new") ? ["indexed"] : []);
   });
 
+  test("says `indexed` once, also where owners were doubted and blocks were read a second time", async () => {
+    const version = await finished(327, 3, 1);
+    const { messages, receive } = peer();
+    await receive({ action: "subscribe", address: address(327) });
+    const events: NftEvent[] = [
+      { type: "OwnersDoubted", block: 3, reason: "the contract names another owner" },
+      { type: "OwnersSettled", contradicted: 0 },
+      { type: "BlocksReverted", ancestor: { number: 2, hash: hash(2) }, rejoins: true },
+      committed(3),
+      { type: "IndexingCompleted", block: 3, hash: hash(3) },
+    ];
+    await log.append({ stream: nftStream(1, address(327)), events, expectedVersion: version });
+    await projections.newest(1, address(327));
+    const told = messages.map(({ type }) => type);
+    expect(told).toEqual(["status", "indexed", "status", "status", "reorged", "transfers"]);
+  });
+
   test("says `indexed` again on a connection after the collection was indexed anew while it was not subscribed", async () => {
     const version = await finished(326, 3, 1);
     const { messages, receive } = peer();

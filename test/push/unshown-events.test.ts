@@ -434,7 +434,7 @@ test("does not let progress of the metadata overtake status and the replay", asy
 
 test.each([13, 15])("names only the record that the client has by progress of the metadata: known at %d", (at) => {
   const messages: ServerMessage[] = [];
-  const connection: Connection = { subscriptions: new Map(), indexed: new Set() };
+  const connection: Connection = { subscriptions: new Map(), indexed: new Map() };
   const peer = {
     key: READER,
     send: (message: ServerMessage) => void messages.push(message),

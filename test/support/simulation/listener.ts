@@ -47,9 +47,14 @@ export class Listener {
 
   #begin({ address, version, status, block }: Extract<ServerMessage, { type: "status"; address: string }>): void {
     this.#covered.set(address, version);
-    // Until `indexed`, the transfers have no messages of their own.
-    if (status === "SYNCING") this.#known.delete(address);
-    else this.#known.set(address, version);
+    const events = this.#events(nftStream(this.#chain.chainId, address as Address));
+    const isToComplete = events.slice(version).some(({ type }) => type === "IndexingCompleted");
+    // Until `indexed`, the transfers have no messages of their own. A completion that is folded already is still to be told.
+    if (status === "SYNCING" || isToComplete) {
+      this.#known.delete(address);
+      return;
+    }
+    this.#known.set(address, version);
     const end = this.#endAt(address, version);
     // The blocks that the chain has reverted are still in the collection until its own revert comes, which is told.
     const isWhole = end === undefined || end.toBlock <= (block ?? 0) || this.#isReverted(end);

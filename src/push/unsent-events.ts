@@ -23,6 +23,8 @@ export class UnsentEvents {
   /** @param kept the block up to which the event leaves the earlier ones as they are, if it takes some of them back */
   add(stream: StreamName, event: UnsentEvent, kept = Number.POSITIVE_INFINITY): void {
     const before = this.#events.get(stream) ?? [];
+    // An evicted collection folds no revert any more, so its events would wait for ever. The one that is read anew has them.
+    while ((before.at(-1)?.version ?? 0) >= event.version) before.pop();
     const events = before.some(({ block }) => block > kept) ? before.map((one) => upToBlock(one, kept)) : before;
     events.push(event);
     this.#events.set(stream, events);

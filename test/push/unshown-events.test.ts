@@ -293,6 +293,29 @@ test("tells a subscription of a revert that the collection records after the cha
   ]);
 });
 
+test("tells the revert of a block that was never shown, also of a collection that was evicted meanwhile", async () => {
+  const small = new ShowingProcess(log, { maxBytes: 1 });
+  await small.show();
+  const messages = await small.subscribe(address);
+  // A follower that crashed wrote the block for a head that never came.
+  await append(followed(10));
+  await chain.revert(9);
+  await small.show();
+  const ahead = small.projections.peek(stream)!;
+  expect([ahead.version, ahead.end?.number]).toEqual([14, 10]);
+  const other = `0x${"2".padStart(40, "0")}` as Address;
+  await log.append({ stream: nftStream(1, other), events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
+  await small.projections.get(1, other);
+  expect(small.projections.peek(stream)).toBeUndefined();
+  await append(reverted(9));
+  await eventually("the revert", async () => brief(messages).some(([, of]) => of === 15) || undefined);
+  expect(brief(messages).slice(2)).toEqual([
+    ["reorged", 13],
+    ["reorged", 15],
+  ]);
+  await small.close();
+});
+
 test("tells a subscription of a removal while the chain can't move", async () => {
   const halting = await movingProcess(() => Promise.reject(new Error("the log is away")));
   await halting.projections.get(1, address);
@@ -349,11 +372,15 @@ test("sends `indexed` when the page has reached the completion", async () => {
   await append({ type: "IndexingCompleted", block: 9, hash: hash(9) });
   await process.projections.newest(1, address);
   expect(heard()).toEqual([["status", 12]]);
+  // Its page is that of the head now, so its status names no more of the backfill.
+  const late = await subscribeTo(process);
+  expect(late[0]).toMatchObject({ type: "status", version: 10, block: 7 });
   await advance(9);
   expect(heard()).toEqual([
     ["status", 12],
     ["indexed", 13],
   ]);
+  await eventually("`indexed`", async () => brief(late).some(([type]) => type === "indexed") || undefined);
 });
 
 test("sends no transfers of a block for a head that never came, only the revert", async () => {

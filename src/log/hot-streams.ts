@@ -129,13 +129,13 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
     return this.#hot.peek(stream)?.state ?? state;
   }
 
-  /** The state as the log has it now. One that is not in memory is folded apart, and neither kept nor counted. */
+  /** The state as the log has it now. One that is not in memory is folded apart: neither kept nor counted, nor told of. */
   async apart(stream: StreamName): Promise<S> {
     if (this.#hot.has(stream)) return this.newest(stream);
     const { projection } = this.#options;
     const state = await projection.load(stream);
     const appended = new AppendedEvents<E>();
-    while ((await this.#readOn({ stream, state, appended }, SLICE)) > 0);
+    while ((await this.#readOn({ stream, state, appended, isApart: true }, SLICE)) > 0);
     return state;
   }
 
@@ -265,11 +265,12 @@ export class HotStreams<S extends { readonly version: number }, E extends Domain
    * @param to version up to which the log is known to have events; by default whatever it has
    */
   async #readOn(
-    hot: Pick<Hot<S, E>, "stream" | "state" | "appended">,
+    hot: Pick<Hot<S, E>, "stream" | "state" | "appended"> & { readonly isApart?: true },
     slice: number,
     to = Number.POSITIVE_INFINITY,
   ): Promise<number> {
-    const { projection, onEvent, onPage } = this.#options;
+    const { projection, ...options } = this.#options;
+    const { onEvent, onPage } = hot.isApart === true ? {} : options;
     const { stream, state } = hot;
     const page = await this.#foldablePage(hot, to);
     if (page.length === 0) return 0;

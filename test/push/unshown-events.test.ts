@@ -316,6 +316,21 @@ test("tells the revert of a block that was never shown, also of a collection tha
   await small.close();
 });
 
+test("a collection that is read apart is no news for its subscribers", async () => {
+  const small = new ShowingProcess(log, { maxBytes: 1 });
+  await small.show();
+  await small.subscribe(address);
+  const other = `0x${"2".padStart(40, "0")}` as Address;
+  await log.append({ stream: nftStream(1, other), events: [{ type: "IndexingRequested" }], expectedVersion: 0 });
+  await small.projections.get(1, other);
+  expect(small.projections.peek(stream)).toBeUndefined();
+  const told: number[] = [];
+  small.projections.subscribe((_stream, _collection, recorded) => told.push(recorded.version));
+  expect((await small.projections.apart(1, address)).version).toBe(13);
+  expect(told).toEqual([]);
+  await small.close();
+});
+
 test("tells a subscription of a removal while the chain can't move", async () => {
   const halting = await movingProcess(() => Promise.reject(new Error("the log is away")));
   await halting.projections.get(1, address);

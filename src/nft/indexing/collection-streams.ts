@@ -138,15 +138,20 @@ export class FollowedStreams {
         if (!isConflict(outcome.error, stream) || attempt === ATTEMPTS) throw outcome.error;
         // Another writer added flags, for example. If the end moved, another follower is active.
         const head = await log.head(stream);
-        if (fromHeadline(head.headline).end !== followed.state.end) throw outcome.error;
+        const now = fromHeadline(head.headline);
+        if (now.end !== followed.state.end || !isSameWork(now, followed.state)) throw outcome.error;
         followed.version = head.version;
-        followed.state = { ...followed.state, ...describedIn(fromHeadline(head.headline)) };
+        followed.state = { ...followed.state, ...describedIn(now) };
         again.push(change);
       }
       left = again;
     }
   }
 }
+
+/** False once a collection was indexed anew, also if that has come to the same end by now. */
+const isSameWork = (now: IndexState, before: IndexState): boolean =>
+  now.base === before.base && now.status === before.status;
 
 /**
  * An append may have succeeded although its answer was lost. The follower must reload from the log before it goes on.

@@ -164,7 +164,8 @@ export class FollowedCollections implements ChainConsumer {
     if (parsed.kind !== "nft") return;
     const state = fromHeadline(head.headline);
     const known = this.#followed.get(parsed.address);
-    if (known !== undefined && (state.status === "following" || head.version <= known.version)) {
+    const isSame = state.status === "following" && state.base === known?.state.base;
+    if (known !== undefined && (isSame || head.version <= known.version)) {
       adopt(known, head, state);
       return;
     }

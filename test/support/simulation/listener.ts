@@ -28,6 +28,8 @@ export class Listener {
   readonly #chain: ListenedChain;
   /** The version of the last status, by address. */
   readonly #covered = new Map<string, number>();
+  /** The version of the last `indexed`, by address. */
+  readonly #indexed = new Map<string, number>();
   /** Newest version that the subscriber of a complete collection knows, by address. */
   readonly #known = new Map<string, number>();
 
@@ -41,14 +43,18 @@ export class Listener {
     if (!("address" in message)) return;
     const { type, address } = message;
     if (type === "status") this.#begin(message);
-    else if (type === "indexed") this.#known.set(address, Math.max(this.#covered.get(address) ?? 0, message.version));
-    else if (type === "transfers" || type === "reorged") this.#goOn(address, message.version);
+    else if (type === "indexed") {
+      this.#indexed.set(address, message.version);
+      this.#known.set(address, Math.max(this.#covered.get(address) ?? 0, message.version));
+    } else if (type === "transfers" || type === "reorged") this.#goOn(address, message.version);
   }
 
   #begin({ address, version, status, block }: Extract<ServerMessage, { type: "status"; address: string }>): void {
     this.#covered.set(address, version);
     const events = this.#events(nftStream(this.#chain.chainId, address as Address));
-    const isToComplete = events.slice(version).some(({ type }) => type === "IndexingCompleted");
+    const begun = events.findLastIndex(({ type }) => type === "ReindexRequested" || type === "CollectionRemoved") + 1;
+    const isTold = (this.#indexed.get(address) ?? 0) > begun;
+    const isToComplete = !isTold && events.slice(version).some(({ type }) => type === "IndexingCompleted");
     // Until `indexed`, the transfers have no messages of their own. A completion that is folded already is still to be told.
     if (status === "SYNCING" || isToComplete) {
       this.#known.delete(address);

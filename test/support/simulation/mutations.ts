@@ -104,12 +104,6 @@ export const MUTATIONS: readonly Mutation[] = [
     replace: "if (end > 0) {",
   },
   {
-    name: "take transfers for covered by an `indexed` that is not sent again",
-    file: "src/push/collection-feed.ts",
-    find: "const isCovered = !subscription.knowsIndexed && isProgress(now, recorded);",
-    replace: "const isCovered = isProgress(now, recorded);",
-  },
-  {
     name: "fold a collection ahead of the clock of its chain",
     file: "src/nft/collections/event-place.ts",
     find: "const isShown = place === undefined || clock.shows(place);",

@@ -166,7 +166,7 @@ export class Chains {
    * chain; undefined if there is none.
    */
   placeLocal(genesis: Hash): Chain | undefined {
-    const local = this.#bySelector.get(LOCAL_CHAIN);
+    const local = this.#all.find(({ name }) => name === LOCAL_CHAIN);
     if (local === undefined) return undefined;
     const chainId = LOCAL_IDS + Number.parseInt(genesis.slice(2, 14), 16);
     const placed: Chain = { ...local, chainId, code: `0x${chainId.toString(16)}` };
@@ -176,7 +176,7 @@ export class Chains {
 
   /** Has the node's own id name the development chain. */
   nameLocal(nodeId: number): void {
-    const local = this.#bySelector.get(LOCAL_CHAIN);
+    const local = this.#all.find(({ name }) => name === LOCAL_CHAIN);
     const ids = idsOf(nodeId);
     if (local !== undefined && !ids.some((id) => this.#bySelector.has(id)))
       for (const id of ids) this.#bySelector.set(id, local);

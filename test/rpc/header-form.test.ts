@@ -1,6 +1,7 @@
 /** A chain whose headers stop making their hash, by a fork that appends a field, as Amsterdam's will not be the last. */
 import { describe, expect, test } from "bun:test";
 import { encodeRlp, keccak256 } from "ethers";
+import { AppError } from "../../src/core/errors.ts";
 import type { Hash } from "../../src/core/hex.ts";
 import { HEADER_FIELDS, headerHash } from "../../src/rpc/decode/header-hash.ts";
 import type { BlockHeader } from "../../src/rpc/port.ts";
@@ -56,6 +57,39 @@ describe("a chain whose newest headers don't make their hash", () => {
       expect([form.changedAt, changed]).toEqual([fork, [fork]]);
       expect(asked.length).toBeLessThanOrEqual(40);
     }
+  });
+
+  test("is known to have changed to all that ask while it is searched for, by one search", async () => {
+    const { form, asked, changed } = formOf(HEAD - 700);
+    form.note(newest(HEAD, false));
+    const known = async () => {
+      await form.explain();
+      return form.changedAt;
+    };
+    const first = known();
+    // The probes are answered, and the block is still searched for between two of them.
+    while (asked.length < 9) await Promise.resolve();
+    expect(await Promise.all([known(), first, known()])).toEqual([HEAD - 700, HEAD - 700, HEAD - 700]);
+    expect(changed).toEqual([HEAD - 700]);
+    expect(asked.length).toBeLessThanOrEqual(40);
+  });
+
+  test("is searched for again after no endpoint told of a block", async () => {
+    let isDown = true;
+    const changed: number[] = [];
+    const form = new HeaderForm({
+      isHashedAt: async (number) => {
+        // Blocks that the first probes don't ask for.
+        if (isDown && number % 2 === 1) throw new AppError("no endpoint answers", { code: "unavailable" });
+        return number < HEAD - 700;
+      },
+      onChanged: (block) => changed.push(block),
+    });
+    form.note(newest(HEAD, false));
+    await expect(form.explain()).rejects.toThrow("no endpoint answers");
+    isDown = false;
+    await form.explain();
+    expect([form.changedAt, changed]).toEqual([HEAD - 700, [HEAD - 700]]);
   });
 
   test("has headers of another form, which is no alarm, if older ones don't make theirs either", async () => {

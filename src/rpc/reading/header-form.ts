@@ -3,6 +3,7 @@
  * the blooms of other blocks. Everything that is proven by a header's hash rests on the first. A chain whose headers used
  * to make their hash and no longer do has forked to fields that this release doesn't know, which operators must learn.
  */
+import { singleFlight } from "../../core/work.ts";
 import type { BlockHeader } from "../port.ts";
 
 /** Newest blocks in a row without their hash before that is believed of the chain: one may be a node's mistake. */
@@ -26,6 +27,7 @@ export class HeaderForm {
   #unhashed: number[] = [];
   #changedAt: number | undefined;
   #isSearched = false;
+  readonly #search = singleFlight(() => this.#searchOlder());
 
   constructor(options: HeaderFormOptions) {
     this.#options = options;
@@ -57,33 +59,37 @@ export class HeaderForm {
   }
 
   /**
-   * Finds out since when headers don't make their hash, if some in a row didn't: once, with at most some thirty headers.
+   * Finds out since when headers don't make their hash, if some in a row didn't: once, with at most some thirty headers. Resolves
+   * when it is known, also where another caller searches.
    * @throws AppError if no endpoint answers; another time will tell
    */
   async explain(): Promise<void> {
     const [first] = this.#unhashed;
     if (first === undefined || this.#changedAt !== undefined) return;
-    if (this.#hasHashed) {
-      if (this.#unhashed.length === UNHASHED_IN_ROW) this.#change(first);
-      return;
-    }
-    // This process has seen no header that makes its hash. Older ones tell whether the chain had any.
-    if (this.#isSearched) return;
+    if (!this.#hasHashed) await this.#search();
+    else if (this.#unhashed.length === UNHASHED_IN_ROW) this.#change(first);
+  }
+
+  /** This process has seen no header that makes its hash. Older ones tell whether the chain had any. */
+  async #searchOlder(): Promise<void> {
+    const [first] = this.#unhashed;
+    if (this.#isSearched || first === undefined) return;
     const { isHashedAt } = this.#options;
     const older = [...BELOW.map((blocks) => first - blocks), ...SHARES.map((share) => Math.floor(first * share))];
     const probes = [...new Set(older)].filter((number) => number >= 0 && number < first).sort((a, b) => b - a);
     const hashed = await Promise.all(probes.map(isHashedAt));
     const newest = hashed.indexOf(true);
-    this.#isSearched = true;
-    if (newest < 0) return;
-    let [last, unhashed] = [probes[newest] as number, probes[newest - 1] ?? first];
-    while (unhashed - last > 1) {
-      const middle = Math.floor((last + unhashed) / 2);
-      if (await isHashedAt(middle)) last = middle;
-      else unhashed = middle;
+    if (newest >= 0) {
+      let [last, unhashed] = [probes[newest] as number, probes[newest - 1] ?? first];
+      while (unhashed - last > 1) {
+        const middle = Math.floor((last + unhashed) / 2);
+        if (await isHashedAt(middle)) last = middle;
+        else unhashed = middle;
+      }
+      this.#hasHashed = true;
+      this.#change(unhashed);
     }
-    this.#hasHashed = true;
-    this.#change(unhashed);
+    this.#isSearched = true;
   }
 
   #change(block: number): void {

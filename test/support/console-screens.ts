@@ -104,7 +104,7 @@ export function screens({ market, drawn, badges, multi, feed }: ScreenWorld): Sc
       words: /A wallet: an account without code[\s\S]*holds nothing/,
     },
     { place: `/nft/eth/${feed.address}`, heading: /^0x/, words: /This contract has no NFTs[\s\S]*no ERC-20 token/ },
-    { place: `/nft/nowhere/${nowhere}`, heading: /^0x1212…1212/, words: /chain/ },
+    { place: `/nft/nowhere/${nowhere}`, heading: /^0x1212…1212/, words: /Chain: must be one of eth/ },
     {
       place: `/nft/eth/${nowhere}`,
       heading: /^Wallet 0x1212…1212/,

@@ -9,7 +9,7 @@ import { type Anvil, startAnvil } from "../../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../../scripts/local-chain/contracts.ts";
 import { createRandom } from "../../../scripts/local-chain/random.ts";
-import { CHAINS } from "../../../src/chains/chains.ts";
+import { CHAINS, CONTRACT_CHAINS } from "../../../src/chains/chains.ts";
 import { schemaFaults } from "../../support/schemas.ts";
 import {
   type Answer,
@@ -224,7 +224,7 @@ describe("the chain parameter", () => {
 
   test("is refused with the twelve chains if the chain is unknown", async () => {
     const { body } = await get("chain=dogechain");
-    for (const { name, code } of CHAINS) expect(body.message).toContain(`${name} (${code})`);
+    for (const { name, code } of CONTRACT_CHAINS) expect(body.message).toContain(`${name} (${code})`);
   });
 });
 

@@ -472,10 +472,10 @@ function readKnownChains(env: EnvironmentReader): { readonly chains: Chains; rea
 export const knownChainsOf = (environment: Environment): Chains =>
   readKnownChains(new EnvironmentReader(environment)).chains;
 
-function readChains(env: EnvironmentReader, environment: Environment, all: Chains): ChainConfig[] {
+function readChains(env: EnvironmentReader, environment: Environment, knownChains: Chains): ChainConfig[] {
   const only = env.choice("RPC_URLS_ONLY", ["true", "false"], "false") === "true";
   const chains: ChainConfig[] = [];
-  for (const chain of all.all) {
+  for (const chain of knownChains.all) {
     const suffix = envSuffix(chain.name);
     const given = readUrls(env, `RPC_URL_${suffix}`);
     const depthKey = `FINALITY_DEPTH_${suffix}`;
@@ -487,14 +487,14 @@ function readChains(env: EnvironmentReader, environment: Environment, all: Chain
     const archives = readArchives(env, chain, suffix);
     if (urls.length > 0) chains.push({ chain, urls, finalityDepth, depthIsSet, isGiven, followEveryMs, archives });
   }
-  const known = new Set(all.all.map(({ name }) => envSuffix(name)));
+  const known = new Set(knownChains.all.map(({ name }) => envSuffix(name)));
   for (const key of Object.keys(environment)) {
     const suffix = /^(?:RPC_URL|FINALITY_DEPTH|FOLLOW_EVERY|ARCHIVE_URL|ARCHIVE_KEY)_(.+)$/.exec(key)?.[1];
     if (suffix !== undefined && !known.has(suffix)) {
       env.wrong(key, `no such chain; the names are ${[...known].join(", ")}`);
     }
   }
-  all.enable(chains.map(({ chain }) => chain));
+  knownChains.enable(chains.map(({ chain }) => chain));
   if (chains.length === 0) env.wrong("RPC_URLS_ONLY", "no chain is left: give at least one RPC_URL_<CHAIN>");
   return chains;
 }

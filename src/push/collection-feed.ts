@@ -278,7 +278,12 @@ export class CollectionFeed {
     const block = placeOf(event)?.block ?? 0;
     const isCovered = isProgress(collection, recorded);
     // Many transfers take milliseconds to name.
-    const isTold = !isCovered || [...(this.#byStream.get(stream) ?? [])].some((one) => one.knowsIndexed);
+    const isTold =
+      !isCovered ||
+      this.#byStream
+        .get(stream)
+        ?.values()
+        .some((one) => one.knowsIndexed) === true;
     const messageUpTo = (upTo?: number) =>
       messageOfEvent(this.#subjectOf(stream), collection, recorded, { upTo, isCovered: !isTold });
     const message = messageUpTo();

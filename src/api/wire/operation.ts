@@ -1,6 +1,7 @@
 /**
- * An operation of the API, declared once: method, path, scope, parameters, body, answer, errors and its handler. The router, the checks of scope and parameters, the documents and the types of the client follow from it. A
- * handler whose answer is not of the declared schema fails the type check.
+ * An operation of the API, declared once: method, path, scope, parameters, body, answer, errors and its handler. The
+ * router, the checks of scope and parameters, the documents and the types of the client follow from it. A handler whose
+ * answer is not of the declared schema fails the type check.
  *
  * The routes are Elysia's, but not its validation: the error texts of the API name the way out, a query string that
  * repeats a parameter is an error, and unknown parameters are told in a header. The seed of the API fixed all three.

@@ -87,22 +87,34 @@ export class Budget {
   /** Items that the question asks for. */
   items = 1;
   readonly signal: AbortSignal | undefined;
-  /** Undefined for the service's own work. */
-  readonly owner: Owner | undefined;
-  readonly #payer: Budget | undefined;
+  readonly #owner: Owner | undefined;
+  #payer: Budget | undefined;
   readonly #isQuestion: boolean;
   #bounds: Bounds;
   /** The bounds of one item of the question. */
   readonly #perItem: Bounds;
 
   constructor(options: BudgetOptions = {}) {
-    const { payer, bounds = {}, signal = payer?.signal, isQuestion = false, owner = payer?.owner } = options;
-    this.owner = owner;
+    const { payer, bounds = {}, signal = payer?.signal, isQuestion = false, owner } = options;
+    this.#owner = owner;
     this.#isQuestion = isQuestion;
     this.#payer = payer;
     this.#bounds = bounds;
     this.#perItem = bounds;
     this.signal = signal;
+  }
+
+  /** The key that pays. Undefined for the service's own work. */
+  get owner(): Owner | undefined {
+    return this.#owner ?? this.#payer?.owner;
+  }
+
+  /** Has another budget pay for the rest of the work: the client of the former one is gone. */
+  passTo(payer: Budget): void {
+    const refusals = this.question?.refusals ?? 0;
+    this.#payer = payer;
+    // Work that compares the refusals before and after a part must not find fewer.
+    if (payer.question !== undefined) payer.question.refusals += refusals;
   }
 
   /** Multiplies the bounds: the question asks for several items. */

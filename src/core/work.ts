@@ -335,12 +335,19 @@ export class FairSlots {
   }
 }
 
+/** A caller that waits for a run. */
+interface Waiter {
+  readonly budget: Budget | undefined;
+}
+
 /** A run that several callers share. */
 interface Flight<T> {
   readonly result: Promise<T>;
   readonly controller: AbortController;
-  /** Callers that still wait. */
-  waiting: number;
+  /** What the run counts on; undefined for the service's own. */
+  readonly budget: Budget | undefined;
+  /** Callers that still wait. The first one pays. */
+  readonly waiting: Set<Waiter>;
 }
 
 /** Runs work once at a time by key: calls that come while it runs share its result. */
@@ -348,8 +355,8 @@ export class SingleFlight<K, T> {
   readonly #flights = new Map<K, Flight<T>>();
 
   /**
-   * Starts the work, or joins the run in progress. The run counts on the budget of the caller that started it, and ends
-   * when all callers' clients are gone.
+   * Starts the work, or joins the run in progress. The run counts on the budget of the caller that started it. When that
+   * caller's client is gone, the next caller pays for the rest. The run ends when all callers' clients are gone.
    * @throws errors of `work`; the reason of the caller's own signal
    */
   async run(key: K, work: () => Promise<T>): Promise<T> {
@@ -369,8 +376,10 @@ export class SingleFlight<K, T> {
   #begin(key: K, work: () => Promise<T>): Flight<T> {
     const controller = new AbortController();
     const payer = Budget.current;
-    const begun = payer === undefined ? work() : new Budget({ payer, signal: controller.signal }).run(work);
-    const flight: Flight<T> = { controller, waiting: 0, result: begun.finally(() => this.#end(key, flight)) };
+    const budget = payer && new Budget({ payer, signal: controller.signal });
+    const begun = budget === undefined ? work() : budget.run(work);
+    const result = begun.finally(() => this.#end(key, flight));
+    const flight: Flight<T> = { result, controller, budget, waiting: new Set() };
     this.#flights.set(key, flight);
     return flight;
   }
@@ -380,13 +389,17 @@ export class SingleFlight<K, T> {
   }
 
   async #wait(key: K, flight: Flight<T>): Promise<T> {
-    const signal = Budget.current?.signal;
-    flight.waiting++;
+    const waiter: Waiter = { budget: Budget.current };
+    const signal = waiter.budget?.signal;
+    flight.waiting.add(waiter);
     if (signal === undefined) return flight.result;
     const { promise: gone, reject } = Promise.withResolvers<never>();
     const leave = () => {
       reject(signal.reason);
-      if (--flight.waiting > 0) return;
+      flight.waiting.delete(waiter);
+      const next = [...flight.waiting].find(({ budget }) => budget !== undefined)?.budget;
+      if (next !== undefined) flight.budget?.passTo(next);
+      if (flight.waiting.size > 0) return;
       this.#end(key, flight);
       flight.controller.abort(signal.reason);
     };

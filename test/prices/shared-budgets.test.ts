@@ -138,6 +138,30 @@ test("the end of one key's question leaves the read of a tail to the other key t
   expect(await second).toMatchObject({ code: "no_pool" });
 });
 
+test("the rest of a read counts on the key that waits for it, once the client that began it is gone", async () => {
+  const { anvil } = chain;
+  const token = await chain.token();
+  await pairOf(token);
+  await anvil.mine();
+  const proxy = await startRpcProxy(anvil.url);
+  const { prices } = await scene(proxy);
+  const client = new AbortController();
+  const began = new Budget({ bounds: BOUNDS, isQuestion: true, signal: client.signal });
+  const waits = new Budget({ bounds: BOUNDS, isQuestion: true, signal: new AbortController().signal });
+  proxy.reset();
+  proxy.pause();
+  const first = began.run(() => prices.answer({ address: token, ...plain }, ONE)).catch((error: unknown) => error);
+  await proxy.called(1);
+  const second = waits.run(() => prices.answer({ address: token, ...plain }, OTHER));
+  for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
+  client.abort();
+  const spent = began.total;
+  proxy.resume();
+  expect((await second).record).toMatchObject({ usdPrice: 10 });
+  expect(await first).toMatchObject({ name: "AbortError" });
+  expect([began.total, waits.total > 0]).toEqual([spent, true]);
+});
+
 test("the end of a key's batch leaves its items to another question of the key that waits for one of them", async () => {
   const proxy = await startRpcProxy(chain.anvil.url);
   const { prices, follower } = await scene(proxy);

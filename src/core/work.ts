@@ -356,7 +356,8 @@ export class SingleFlight<K, T> {
 
   /**
    * Starts the work, or joins the run in progress. The run counts on the budget of the caller that started it. When that
-   * caller's client is gone, the next caller pays for the rest. The run ends when all callers' clients are gone.
+   * caller's client is gone, the next caller pays for the rest. The run ends when all callers' clients are gone, and
+   * its result ends what still runs for it.
    * @throws errors of `work`; the reason of the caller's own signal
    */
   async run(key: K, work: () => Promise<T>): Promise<T> {
@@ -378,7 +379,11 @@ export class SingleFlight<K, T> {
     const payer = Budget.current;
     const budget = payer && new Budget({ payer, signal: controller.signal });
     const begun = budget === undefined ? work() : budget.run(work);
-    const result = begun.finally(() => this.#end(key, flight));
+    const result = begun.finally(() => {
+      this.#end(key, flight);
+      // A result may come before the end of all the work for it, such as a word about how far a search is.
+      controller.abort(new DOMException("the work is done", "AbortError"));
+    });
     const flight: Flight<T> = { result, controller, budget, waiting: new Set() };
     this.#flights.set(key, flight);
     return flight;

@@ -163,6 +163,33 @@ test("a search for announced pools goes on with the next question where the last
   expect(proxy.count("eth_getLogs")).toBeLessThan(64);
 });
 
+test("a search for announced pools ends with the answer that says how far it is", async () => {
+  const cap = 100;
+  const held = Promise.withResolvers<void>();
+  let requests = 0;
+  const proxy = await startRpcProxy(chain.anvil.url, {
+    onRequest({ method, params }) {
+      if (method !== "eth_getLogs") return undefined;
+      const [{ fromBlock, toBlock }] = params as [{ fromBlock: string; toBlock: string }];
+      const isWide = Number(toBlock) - Number(fromBlock) >= cap;
+      if (isWide) return { error: { code: -32_005, message: `query exceeds max block range ${cap}` } };
+      return ++requests > 8 ? { delayUntil: held.promise } : undefined;
+    },
+  });
+  const { prices } = await scene(proxy);
+  const poolless = await chain.token();
+  await chain.anvil.mine();
+  const client = new AbortController();
+  const { answer } = ask(prices, { address: poolless, ...plain }, client.signal);
+  expect(await answer).toMatchObject({ code: "searching" });
+  client.abort();
+  const sent = proxy.count();
+  held.resolve();
+  const other = ask(prices, { address: old, ...plain });
+  expect(await other.answer).toMatchObject({ usdPrice: 10 });
+  expect(proxy.count() - sent).toBe(other.question.total);
+});
+
 describe("an unlisted factory", () => {
   for (const name of ["LargeAnswers", "EndlessAnswers", "TrapFactory"]) {
     test(`that is costly (${name}) costs a few calls of little gas, and no other question waits for it`, async () => {

@@ -62,9 +62,10 @@ export interface SharedWork {
   /**
    * Runs work for several items, and charges its cost: each item is an equal part, which its keys share equally.
    * @param keysOf the names of the keys that want an item, for each item
-   * @throws OverBudget beyond the bounds of one question for each item; errors of `work`
+   * @param ending ends the work when no client waits for any item. It aborts with the work, and ends what that left running
+   * @throws OverBudget beyond the bounds of one question for each item; the reason of an abort; errors of `work`
    */
-  share<T>(keysOf: readonly Iterable<string>[], work: () => Promise<T>): Promise<T>;
+  share<T>(keysOf: readonly Iterable<string>[], work: () => Promise<T>, ending?: AbortController): Promise<T>;
 }
 
 /** Work that no key pays for. */

@@ -14,6 +14,8 @@ const BOUNDS = { calls: 100, logs: 64, bytes: 64 << 20 };
 /** What a request of the key's rate pays for: an ordinary first price takes seven calls and 100 KB. */
 const PER_REQUEST = { calls: 10, bytes: 1 << 20, ms: 10 };
 
+const isAnswered = () => new DOMException("the question is answered", "AbortError");
+
 /** A question that is being answered. */
 export class Question {
   readonly budget: Budget;
@@ -54,7 +56,7 @@ export class Question {
   end(): void {
     if (!this.#isOpen) return;
     this.#isOpen = false;
-    this.#ending.abort(new DOMException("the question is answered", "AbortError"));
+    this.#ending.abort(isAnswered());
     this.charge();
     this.#onEnd(this);
   }
@@ -119,12 +121,17 @@ export class Questions implements SharedWork {
     return false;
   }
 
-  async share<T>(keysOf: readonly Iterable<string>[], work: () => Promise<T>): Promise<T> {
-    const budget = new Budget({ bounds: BOUNDS });
+  async share<T>(
+    keysOf: readonly Iterable<string>[],
+    work: () => Promise<T>,
+    ending = new AbortController(),
+  ): Promise<T> {
+    const budget = new Budget({ bounds: BOUNDS, signal: ending.signal });
     budget.grow(Math.max(1, keysOf.length));
     try {
       return await budget.run(work);
     } finally {
+      ending.abort(isAnswered());
       this.#chargeParts(keysOf, budget);
     }
   }

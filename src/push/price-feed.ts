@@ -47,6 +47,13 @@ interface PriceUpdate {
   readonly usd: Rational | undefined;
 }
 
+/** A read of tokens that runs. It ends with the last subscriber of any of them. */
+interface RunningRead {
+  /** Its tokens that still have subscribers. */
+  wanted: number;
+  readonly ending: AbortController;
+}
+
 /** A token with subscribers. */
 interface WatchedToken {
   readonly token: Address;
@@ -61,6 +68,7 @@ interface WatchedToken {
   isKnown: boolean;
   /** True while it is read apart from the others. */
   isReading: boolean;
+  readonly reads: Set<RunningRead>;
   /** True until it is read at the newest head. */
   isDue: boolean;
   /** `Clock.monotonic` of its last read. */
@@ -115,6 +123,7 @@ export class PriceFeed {
     else watched.keys.delete(peer.key.key);
     if (watched.subscriptions.size > 0) return;
     watched.unwatch();
+    for (const read of watched.reads) if (--read.wanted === 0) read.ending.abort();
     chain.tokens.delete(token);
     if (chain.tokens.size > 0) return;
     chain.cancelTurn();
@@ -216,20 +225,25 @@ export class PriceFeed {
 
   async #readAll(of: PricedChain, tokens: readonly WatchedToken[]): Promise<void> {
     const { clock, shared } = this.#options;
-    const read = this.#reads++;
+    const number = this.#reads++;
     const requests = tokens.map(({ token }) => requestOf(token));
     const keysOf = tokens.map(({ keys }) => [...keys.keys()]);
+    const running: RunningRead = { wanted: tokens.length, ending: new AbortController() };
     for (const watched of tokens) {
       watched.isDue = false;
       watched.readMs = clock.monotonic();
+      watched.reads.add(running);
     }
-    const answers = await orRefusal(of, () => shared.share(keysOf, () => of.prices.answers(requests)));
+    const read = () => shared.share(keysOf, () => of.prices.answers(requests), running.ending);
+    const answers = await orRefusal(of, read).finally(() => {
+      for (const { reads } of tokens) reads.delete(running);
+    });
     // The chain can't be read now, or only for more than the tokens may cost. The next block is another chance.
     if (answers instanceof Refusal) return;
     tokens.forEach((watched, at) => {
       const answer = answers[at]!;
       watched.isKnown = isKnown(answer);
-      if (watched.isKnown) this.#take(of, watched, { read, update: updateOf(of, watched.token, answer) });
+      if (watched.isKnown) this.#take(of, watched, { read: number, update: updateOf(of, watched.token, answer) });
     });
   }
 
@@ -261,7 +275,8 @@ function watchedToken({ prices }: PricedChain, token: Address): WatchedToken {
   const keys = new Map<string, number>();
   return {
     ...{ token, subscriptions: new Set(), keys, read: -1, newest: undefined, isKnown: false, isReading: false },
-    ...{ isDue: false, readMs: Number.NEGATIVE_INFINITY, unwatch: prices.watch(token, () => keys.keys()) },
+    ...{ isDue: false, readMs: Number.NEGATIVE_INFINITY, reads: new Set() },
+    unwatch: prices.watch(token, () => keys.keys()),
   };
 }
 

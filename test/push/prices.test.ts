@@ -318,6 +318,44 @@ describe("the feed", () => {
     await proxy.stop();
   }, 300_000);
 
+  test("ends the search for a token's pools with the last subscriber", async () => {
+    const token = await newToken();
+    await anvil.mine(700);
+    const held = Promise.withResolvers<void>();
+    let searches = 0;
+    const proxy = await startRpcProxy(anvil.url, {
+      onRequest: ({ method, params }) => {
+        const [{ fromBlock, toBlock, topics = [] } = {}] = params as [Record<string, string>?];
+        if (method !== "eth_getLogs" || topics.length < 2) return undefined;
+        if (Number(toBlock) - Number(fromBlock) >= 20)
+          return { error: { code: -32_602, message: "limited to a 20 range" } };
+        // Enough for a part of the search.
+        return ++searches > 30 ? { delayUntil: held.promise } : undefined;
+      },
+    });
+    const own = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl() });
+    const client = await connect(own);
+    client.send({ action: "subscribe", token });
+    expect(await client.next("price")).toMatchObject({ reason: { code: "searching" } });
+    const before = searches;
+    await anvil.mine();
+    await eventually("the next head's read goes on with the search", async () => searches > before || undefined);
+    client.socket.close();
+    await eventually("the socket is closed", async () =>
+      /^websocket_connections 0$/m.test(await (await own.fetch("/metrics")).text()) ? true : undefined,
+    );
+    const atEnd = searches;
+    held.resolve();
+    await anvil.mine();
+    await eventually("a later block is shown", async () => {
+      const { body } = await own.get(`/api/v2/erc20/${MAINNET.weth}/price`);
+      return Number(body.toBlock) >= Number(await anvil.send("eth_blockNumber")) ? true : undefined;
+    });
+    expect(searches).toBe(atEnd);
+    await own.stop();
+    await proxy.stop();
+  }, 300_000);
+
   test("sends the same prices on two replicas", async () => {
     const logUrl = await (await sharedPostgres()).createDatabase();
     const replicas = [

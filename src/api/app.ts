@@ -190,7 +190,7 @@ class Application implements App {
     if (request.method === "OPTIONS" && this.#hasPreflight(path)) return preflight(id);
     caller.key = checkRequest(request, target, path, this.#deps);
     if (caller.key !== undefined) noteRequest(caller.key);
-    const known = request.method === "GET" ? this.#ready.get(target) : undefined;
+    const known = request.method === "GET" ? this.#ready.get(target, caller.key?.key ?? "") : undefined;
     if (known !== undefined) return this.#respond(target, known, request, caller);
     this.#assertRoute(request.method, path);
     const made = this.#make(request, target, caller);
@@ -219,7 +219,7 @@ class Application implements App {
     if (unknown !== undefined) headers.set(UNKNOWN_PARAMETERS, unknown);
     if (isDeprecated !== undefined) tellDeprecation(headers, isDeprecated, this.#deps.url());
     if (answered === undefined) return this.#finish(response, target, original, caller);
-    this.#ready.put(target, answered);
+    this.#ready.put(target, answered, key?.key ?? "");
     return this.#respond(target, answered.answer, original, caller);
   }
 

@@ -43,7 +43,7 @@ import {
 } from "./price-record.ts";
 import { redemptionOf } from "./redemption.ts";
 import { isTooManyLogs, MAX_LOG_REQUESTS, type PastReader, SearchTooLong } from "./search/history.ts";
-import type { Markets } from "./search/markets.ts";
+import { type Markets, payingKeys } from "./search/markets.ts";
 import type { Wanted } from "./search/pool-lists.ts";
 import type { PriceRecorder } from "./stored/price-recorder.ts";
 import type { StoredPrices } from "./stored/stored-prices.ts";
@@ -341,8 +341,8 @@ export class PriceComputer {
       if (isPlain && isPoolLess) await recorder.noteFound(address, market);
       throw unlessNft(error, address, market);
     }
-    const keys = this.#markets.keysOf(address);
-    const isStored = isPlain && (await recorder.note({ quote: quoted, keys: keys.size > 0 ? keys : [requester.key] }));
+    const keys = payingKeys([requester.key, ...this.#markets.keysOf(address)]);
+    const isStored = isPlain && (await recorder.note({ quote: quoted, keys }));
     const answer = await this.#finish(question, quoted);
     return isStored ? { ...answer, origin: "stored" } : answer;
   }

@@ -90,9 +90,10 @@ export interface Prices {
   answers(requests: readonly PriceRequest[], requester?: Requester): Promise<readonly (PriceAnswer | Refusal)[]>;
   /**
    * Returns a check for the answer just given: true while the same request gets the same answer. Undefined if the
-   * answer may already differ. Each call of the check counts as a request for the token, which stays in memory then.
+   * answer may already differ. Each call of the check counts as a request of the key for the token, which stays in memory
+   * then.
    */
-  stillCurrent(request: PriceRequest, asOf: BlockRef): (() => boolean) | undefined;
+  stillCurrent(request: PriceRequest, asOf: BlockRef): ((key: string) => boolean) | undefined;
   /**
    * Returns prices at evenly spaced blocks, each equal to the answer for that block.
    * @throws Refusal as in the API's error table; AppError `chain_unavailable` when no endpoint answers
@@ -439,7 +440,7 @@ class PriceService implements Prices {
     return this.#deps.reader.header(block);
   }
 
-  stillCurrent(request: PriceRequest, asOf: BlockRef): (() => boolean) | undefined {
+  stillCurrent(request: PriceRequest, asOf: BlockRef): ((key: string) => boolean) | undefined {
     const { view, clock } = this.#deps;
     const { address, toBlock } = request;
     const head = view.head()?.hash;
@@ -451,12 +452,12 @@ class PriceService implements Prices {
     const { newestFacts } = kept;
     if (head === undefined || newestFacts !== undefined || !(isFinal || head === asOf.hash)) return undefined;
     let askedMs = clock.monotonic();
-    return () => {
+    return (key) => {
       if (view.head()?.hash !== head || !(isFinal || this.#isFresh)) return false;
       const now = clock.monotonic();
       if (toBlock !== undefined || now - askedMs < ASKED_EVERY_MS) return true;
       askedMs = now;
-      this.#markets.noteAsked(address);
+      this.#markets.noteAsked(address, key);
       return true;
     };
   }

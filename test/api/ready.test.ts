@@ -144,7 +144,7 @@ test("counts the bytes of the request line as well as of the answer, because a q
   const ready = new ResponseCache(1_000_000);
   const questions = Array.from({ length: 200 }, (_, i) => `/api/v2/nft/0x1?${i}=${"x".repeat(8_000)}`);
   for (const question of questions) {
-    ready.put(question, { answer: cachedResponse("{}", 200, new Headers()), isCurrent: () => true });
+    ready.put(question, { answer: cachedResponse("{}", 200, new Headers()), isCurrent: () => true }, "one");
   }
-  expect(questions.filter((question) => ready.get(question) !== undefined).length).toBeLessThan(120);
+  expect(questions.filter((question) => ready.get(question, "one") !== undefined).length).toBeLessThan(120);
 });

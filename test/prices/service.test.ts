@@ -313,6 +313,38 @@ describe("following", () => {
     expect(world.chain.requests).toEqual([]);
   });
 
+  test("of a token that several keys asked for is read ahead for those that still ask", async () => {
+    const world = dollarWorld();
+    world.follower.start();
+    world.pair(TOKEN, 10_000n, WETH, 100n);
+    const charged: string[][] = [];
+    const shared: SharedWork = {
+      hasRate: () => true,
+      share: (keysOf, work) => {
+        charged.push(...keysOf.map((keys) => [...keys].sort()));
+        return work();
+      },
+    };
+    const prices = world.restarted({ shared });
+    const request = { address: TOKEN, percentChange: false, provenance: false };
+    const ask = (key: string) => prices.answer(request, { ...READER, key });
+    const payers = async () => {
+      charged.length = 0;
+      await prices.readAhead(world.chain.mine());
+      return charged.flat();
+    };
+    const { asOf } = await ask("gone");
+    // A finished answer that is given again is a question of the key that gets it.
+    const isCurrent = prices.stillCurrent(request, asOf);
+    world.clock.ms += 2_000;
+    expect(isCurrent?.("stays")).toBe(true);
+    expect(await payers()).toEqual(["gone", "stays"]);
+    world.clock.ms += 40_000;
+    await ask("stays");
+    world.clock.ms += 25_000;
+    expect(await payers()).toEqual(["stays"]);
+  });
+
   test("reads at the node's newest block if no head was shown for half a minute: nobody may follow the chain", async () => {
     const world = dollarWorld();
     const pool = world.pair(TOKEN, 10_000n, WETH, 100n);
@@ -428,6 +460,27 @@ describe("following", () => {
     for (let block = 1n; block <= 5n; block++) await priced(30_000n + block * 100n);
     // A third of each key's share.
     expect(await recorded()).toBe(8);
+  });
+
+  test("records the first price of a token in the share of the key that asks", async () => {
+    const world = dollarWorld({ pricesPerHour: 3 });
+    world.follower.start();
+    const tokens = Array.from({ length: 5 }, (_, at) => addressOf(`first ${at}`));
+    for (const address of tokens) {
+      world.chain.token({ address, name: "F", symbol: "F", decimals: 18 });
+      world.pair(address, 10_000n, WETH, 100n);
+    }
+    world.chain.mine();
+    await world.follower.poll();
+    const isRecorded = async (address: Address, key: string): Promise<boolean> => {
+      await world.prices.answer({ address, percentChange: false, provenance: false }, { ...READER, key });
+      const events = await world.log.read(priceStream(1, address));
+      return events.some(({ event }) => event.type === "TokenPriced");
+    };
+    const recorded = [];
+    for (const address of tokens.slice(1)) recorded.push(await isRecorded(address, "greedy"));
+    expect(recorded).toEqual([true, true, true, false]);
+    expect(await isRecorded(tokens[0]!, "honest")).toBe(true);
   });
 
   test("keeps a token without a pool in memory, too", async () => {

@@ -153,7 +153,8 @@ export const PRICE_OPERATIONS: readonly Operation<PriceDeps>[] = [
       }
       const answer = cachedResponse(bodyOf(priced, asked, deps), 200, headers);
       const still = prices.stillCurrent(request, priced.asOf);
-      const isCurrent = still && (() => deps.troubleOf(chain) === trouble && deps.isStale() === isStale && still());
+      const isCurrent =
+        still && ((key: string) => deps.troubleOf(chain) === trouble && deps.isStale() === isStale && still(key));
       return { answer, isCurrent };
     },
   }),

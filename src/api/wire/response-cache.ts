@@ -27,10 +27,13 @@ interface CachedResponse {
   readonly compressed: Partial<Record<Encoding, Blob | Promise<Blob>>>;
 }
 
-/** A route's response. It is cached only if `isCurrent` is defined, and reused as long as that returns true. */
+/**
+ * A route's response. It is cached only if `isCurrent` is defined, and reused as long as that returns true for the key
+ * that asks.
+ */
 export interface RouteResponse {
   readonly answer: CachedResponse;
-  readonly isCurrent?: (() => boolean) | undefined;
+  readonly isCurrent?: ((key: string) => boolean) | undefined;
 }
 
 /**
@@ -64,18 +67,18 @@ export class ResponseCache {
     return this.#entries.calculatedSize;
   }
 
-  /** Returns the cached response if it is still current. */
-  get(target: string): CachedResponse | undefined {
+  /** Returns the cached response if it is still current. @param key name of the key that asks */
+  get(target: string, key: string): CachedResponse | undefined {
     const kept = this.#entries.get(target);
     if (kept === undefined) return undefined;
-    if (kept.isCurrent?.() === true) return kept.answer;
+    if (kept.isCurrent?.(key) === true) return kept.answer;
     this.#entries.delete(target);
     return undefined;
   }
 
   /** Caches a response, if it is current. */
-  put(target: string, response: RouteResponse): void {
-    if (response.isCurrent?.() === true) this.#entries.set(target, response);
+  put(target: string, response: RouteResponse, key: string): void {
+    if (response.isCurrent?.(key) === true) this.#entries.set(target, response);
   }
 
   /** Makes the response to this request: as it is, compressed, or a 304. Synchronous, unless it must compress first. */

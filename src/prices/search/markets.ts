@@ -78,6 +78,13 @@ const isAccount = ({ bytes, start }: CodeStart): boolean =>
 /** Two unlisted factories can name one pool. */
 const keyOf = ({ id, factory }: Pool): string => `${id} ${factory}`;
 
+/** The keys, each once. The one without a name is the service itself, which pays only alone. */
+export function payingKeys(keys: Iterable<string>): ReadonlySet<string> {
+  const distinct = new Set(keys);
+  if (distinct.size > 1) distinct.delete("");
+  return distinct;
+}
+
 /** Tokens that are read ahead with their pools, and each pool once. */
 interface TokensAhead {
   readonly subjects: ReadonlyMap<Subject, readonly Pool[]>;
@@ -95,8 +102,11 @@ export class Markets {
   readonly #lists: PoolLists;
   readonly announced: AnnouncedPools;
   readonly #origins = new Origins();
-  /** `Clock.monotonic` of the last question about a token that had a price. Its owner is the key that asked. */
-  readonly #asked = new OwnedCache<Address, number>(MAX_TOKENS);
+  /**
+   * `Clock.monotonic` of the last question of each key about a token that had a price. Its owner is the first of the keys
+   * that still ask.
+   */
+  readonly #asked = new OwnedCache<Address, ReadonlyMap<string, number>>(MAX_TOKENS);
   readonly #kept = new OwnedCache<Address, KeptMarket>(MAX_TOKENS);
   /** Tokens that have subscribers, and the subscribers' keys. */
   readonly #watched = new Map<Address, () => Iterable<string>>();
@@ -133,18 +143,17 @@ export class Markets {
   }
 
   /**
-   * Notes a question about a token that has a price: it is read ahead from now on. The token belongs to the first key that
-   * asks about it, so that another one can't take it over and let it be evicted.
+   * Notes a question about a token that has a price: it is read ahead from now on, for the key. The token belongs to the
+   * first key that asks about it, so that another one can't take it over and let it be evicted.
    * @param key "" if it is not known
    */
   noteAsked(token: Address, key = ""): void {
     this.noteQuestion();
     // Its subscribers' own reads don't prolong the question of another key.
     if (key === "" && this.#watched.has(token)) return;
-    const before = this.#asked.peek(token);
-    const isRecent = before !== undefined && this.#askedMs - before < ASKED_MS;
-    const owner = (isRecent ? this.#asked.ownerOf(token) : undefined) || key;
-    this.#asked.set(token, this.#askedMs, owner);
+    const asked = new Map(this.#askedLately(token)).set(key, this.#askedMs);
+    const owner = [...asked.keys()].find((name) => name !== "") ?? "";
+    this.#asked.set(token, asked, owner);
     const kept = this.#kept.peek(token);
     if (kept !== undefined && this.#kept.ownerOf(token) !== owner) this.#kept.set(token, kept, owner);
   }
@@ -162,25 +171,20 @@ export class Markets {
     };
   }
 
-  /** The keys that want a token. */
+  /** The keys that want a token: its subscribers', and those that asked lately. The service itself only if no key does. */
   keysOf(token: Address): ReadonlySet<string> {
-    const asked = this.#asked.ownerOf(token) ?? "";
-    const keys = new Set([...(this.#watched.get(token)?.() ?? []), asked]);
-    if (keys.size > 1) keys.delete("");
-    return keys;
+    return payingKeys([...(this.#watched.get(token)?.() ?? []), ...this.#askedLately(token).map(([key]) => key)]);
   }
 
-  /** The keys for which a token is read ahead: its subscribers', the one that asked lately, and those of other processes. */
+  /** The keys for which a token is read ahead: those that want it here, and those of other processes. */
   #payersOf(token: Address): ReadonlySet<string> {
-    const keys = new Set(this.#watched.get(token)?.());
-    if (this.#isAskedLately(token)) keys.add(this.#asked.ownerOf(token)!);
-    for (const key of this.#options.stored.wanted().get(token)?.keys ?? []) keys.add(key);
-    return keys;
+    return payingKeys([...this.keysOf(token), ...(this.#options.stored.wanted().get(token)?.keys ?? [])]);
   }
 
-  #isAskedLately(token: Address): boolean {
-    const askedMs = this.#asked.peek(token);
-    return askedMs !== undefined && this.#options.clock.monotonic() - askedMs < ASKED_MS;
+  /** The keys that asked about a token in the last minute, with the times. */
+  #askedLately(token: Address): readonly (readonly [string, number])[] {
+    const since = this.#options.clock.monotonic() - ASKED_MS;
+    return [...(this.#asked.peek(token) ?? [])].filter(([, ms]) => ms > since);
   }
 
   /** Forgets all markets: the chain may have moved on without being followed. */
@@ -393,6 +397,7 @@ export class Markets {
     yield* this.#watched.keys();
     const since = this.#options.clock.monotonic() - ASKED_MS;
     const recent = [...this.#asked.entries()]
+      .map(([token, asked]) => [token, Math.max(...asked.values())] as const)
       .filter(([token, ms]) => ms > since && !this.#watched.has(token))
       .reverse();
     for (const [token] of recent.sort(([, a], [, b]) => b - a)) yield token;

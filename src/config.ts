@@ -274,6 +274,10 @@ class EnvironmentReader {
     return undefined;
   }
 
+  isWrong(key: string): boolean {
+    return this.problems.some((problem) => problem.startsWith(`${key}: `));
+  }
+
   integer(key: string, fallback: number, min: number, max: number): number {
     const text = this.text(key);
     if (text === undefined) return fallback;
@@ -487,6 +491,9 @@ function readChains(env: EnvironmentReader, environment: Environment, knownChain
     const archives = readArchives(env, chain, suffix);
     if (urls.length > 0) chains.push({ chain, urls, finalityDepth, depthIsSet, isGiven, followEveryMs, archives });
   }
+  knownChains.enable(chains.map(({ chain }) => chain));
+  // The names in a file with errors are not known.
+  if (env.isWrong("CHAINS_FILE")) return chains;
   const known = new Set(knownChains.all.map(({ name }) => envSuffix(name)));
   for (const key of Object.keys(environment)) {
     const suffix = /^(?:RPC_URL|FINALITY_DEPTH|FOLLOW_EVERY|ARCHIVE_URL|ARCHIVE_KEY)_(.+)$/.exec(key)?.[1];
@@ -494,7 +501,6 @@ function readChains(env: EnvironmentReader, environment: Environment, knownChain
       env.wrong(key, `no such chain; the names are ${[...known].join(", ")}`);
     }
   }
-  knownChains.enable(chains.map(({ chain }) => chain));
   if (chains.length === 0) env.wrong("RPC_URLS_ONLY", "no chain is left: give at least one RPC_URL_<CHAIN>");
   return chains;
 }

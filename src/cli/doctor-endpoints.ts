@@ -168,30 +168,29 @@ async function endpointFindings(
   findings.push(...(await skipFindings(endpoint, head)));
   const batch = endpoint.transfersInParts !== undefined;
   findings.push({ what, result: batch ? "ok" : "warning", text: batch ? "takes batches" : "refuses batches" });
-  const span = await spanOf(endpoint, head.number);
-  if (span === undefined) {
-    const advice = "Without eth_getLogs nothing can be indexed here: use another endpoint.";
-    findings.push({ what, result: "fault", text: "gives no logs", advice });
-  } else {
-    findings.push(spanFinding(what, span, config));
-    findings.push(...(await prunedFindings(endpoint, head.number, config)));
-  }
-  if (await hasOldState(endpoint)) findings.push({ what, result: "ok", text: "has the state of old blocks" });
-  else {
-    const advice = "Indexing and following work. Prices of old blocks come from logs, where logs tell.";
-    findings.push({ what, result: "warning", text: "has no state of old blocks", advice });
-  }
-  findings.push(...(await optionFindings(endpoint)));
+  findings.push(...(await logFindings(endpoint, head.number, config)));
+  findings.push(...(await optionFindings(endpoint, head.number)));
   return findings;
 }
 
-/** Methods and calls that only some nodes answer: the words for them, and what the service does without. */
-const OPTIONS: readonly {
+/** What only some nodes answer: the words for it, and what the service does without. */
+interface NodeOption {
   readonly has: string;
   readonly lacks: string;
   readonly without: string;
+  /** @throws RpcError of an endpoint that refuses */
   readonly ask: (endpoint: EndpointProvider) => Promise<boolean>;
-}[] = [
+}
+
+/** Of a chain that has old blocks. */
+const OLD_STATE: NodeOption = {
+  has: "has the state of old blocks",
+  lacks: "has no state of old blocks",
+  without: "Indexing and following work. Prices of old blocks come from logs, where logs tell.",
+  ask: async (endpoint) => (await endpoint.request("eth_getBalance", [NO_ADDRESS, "0x1"])) !== null,
+};
+
+const OPTIONS: readonly NodeOption[] = [
   {
     has: "runs calls without a contract",
     lacks: "refuses calls without a contract",
@@ -214,13 +213,16 @@ const OPTIONS: readonly {
   },
 ];
 
-async function optionFindings(endpoint: EndpointProvider): Promise<DoctorFinding[]> {
+/** True of an error that is no answer to what was asked: the endpoint is busy, lags or can't be reached. */
+const isNoAnswer = (error: RpcError): boolean => error.retryable && !isUnknownRefusal(error);
+
+async function optionFindings(endpoint: EndpointProvider, head: number): Promise<DoctorFinding[]> {
   const { label: what } = endpoint;
+  const options = head > 0 ? [OLD_STATE, ...OPTIONS] : OPTIONS;
   return Promise.all(
-    OPTIONS.map(async ({ has, lacks, without, ask }): Promise<DoctorFinding> => {
+    options.map(async ({ has, lacks, without, ask }): Promise<DoctorFinding> => {
       const isThere = await ask(endpoint).catch((error: unknown) => {
-        if (error instanceof RpcError) return error.retryable && !isUnknownRefusal(error) ? messageOf(error) : false;
-        throw error;
+        return error instanceof RpcError && !isNoAnswer(error) ? false : asNotKnown(error);
       });
       if (isThere === true) return { what, result: "ok", text: has };
       if (isThere === false) return { what, result: "warning", text: lacks, advice: without };
@@ -233,7 +235,47 @@ async function optionFindings(endpoint: EndpointProvider): Promise<DoctorFinding
 /** Blocks of a history of two years at twelve seconds, to show what a narrow range costs. */
 const OLD_HISTORY = 5_000_000;
 
+/** Says how many blocks of logs the endpoint gives at once, and since when it has them. */
+async function logFindings(endpoint: EndpointProvider, head: number, config: ChainConfig): Promise<DoctorFinding[]> {
+  const { label: what } = endpoint;
+  const span = await spanOf(endpoint, head).catch(asNotKnown);
+  if (typeof span === "number")
+    return [spanFinding(what, span, config), ...(await prunedFindings(endpoint, head, config))];
+  if (span === undefined) {
+    const advice = "Without eth_getLogs nothing can be indexed here: use another endpoint.";
+    return [{ what, result: "fault", text: "gives no logs", advice }];
+  }
+  const text = `how many blocks of logs it gives at once is not known: ${span}`;
+  return [{ what, result: "warning", text, advice: "Run doctor again." }];
+}
+
+/** The text of an error of the endpoint, for a finding that says what is not known. */
+function asNotKnown(error: unknown): string {
+  if (error instanceof RpcError) return messageOf(error);
+  throw error;
+}
+
+/**
+ * The most blocks that the endpoint takes in one request for logs, Infinity if all that there are; undefined if it refuses
+ * each number. @throws RpcError of an endpoint that doesn't answer
+ */
+async function spanOf(endpoint: EndpointProvider, head: number): Promise<number | undefined> {
+  for (const span of SPANS) {
+    try {
+      await askForSpan(endpoint, span, head);
+      return head < span ? Number.POSITIVE_INFINITY : span;
+    } catch (error) {
+      // Many blocks may be the reason why no answer came in time.
+      const mayBeLess = error instanceof RpcError && error.kind === "late" && span !== SPANS.at(-1);
+      const isRefused = error instanceof RpcError && !isNoAnswer(error);
+      if (!mayBeLess && !isRefused) throw error;
+    }
+  }
+  return undefined;
+}
+
 function spanFinding(what: string, span: number, { chain, archives }: ChainConfig): DoctorFinding {
+  if (!Number.isFinite(span)) return { what, result: "ok", text: "gives the logs of all blocks at once" };
   const text = `gives logs of ${wholeText(span)} blocks at once`;
   if (span >= NARROW_SPAN) return { what, result: "ok", text };
   const calls = wholeText(Math.ceil(OLD_HISTORY / span));
@@ -254,13 +296,16 @@ async function prunedFindings(
 ): Promise<DoctorFinding[]> {
   const { label: what } = endpoint;
   const ask = (block: number) => askForSpan(endpoint, 1, block);
-  const isPruned = await ask(1).then(
+  const isPruned = await ask(Math.min(1, head)).then(
     () => false,
     (error: unknown) => isHistoryPruned(error),
   );
   if (!isPruned) return [];
-  const from = await firstUnprunedBlock(ask, head);
-  const text = `history_pruned: it has no logs before block ${wholeText(from)}`;
+  const from = await firstUnprunedBlock(ask, head).catch(asNotKnown);
+  const text =
+    typeof from === "number"
+      ? `history_pruned: it has no logs before block ${wholeText(from)}`
+      : `history_pruned: it has no logs of old blocks; since when it has them is not known: ${from}`;
   const suffix = envSuffix(chain.name);
   const advice =
     archives.urls.length > 0
@@ -308,22 +353,3 @@ async function formFindings(endpoint: EndpointProvider, head: BlockHeader): Prom
   const { label: what } = endpoint;
   return [{ what, result: "warning", text: `block ${wholeText(form.changedAt)}: ${HEADERS_CHANGED}.` }];
 }
-
-/** The most blocks that the endpoint takes in one request for logs; undefined if it takes none. */
-async function spanOf(endpoint: EndpointProvider, head: number): Promise<number | undefined> {
-  for (const span of SPANS) {
-    try {
-      await askForSpan(endpoint, span, head);
-      return span;
-    } catch {
-      // The next span is smaller.
-    }
-  }
-  return undefined;
-}
-
-const hasOldState = (endpoint: EndpointProvider): Promise<boolean> =>
-  endpoint.request("eth_getBalance", [NO_ADDRESS, "0x1"]).then(
-    () => true,
-    () => false,
-  );

@@ -118,7 +118,7 @@ test("has every error of its file told at once, with the line and the reason", a
   const path = await written(broken);
   const problems = (): readonly string[] => {
     try {
-      readConfig({ CHAINS_FILE: path });
+      readConfig({ CHAINS_FILE: path, RPC_URL_NEW_LAND: "http://127.0.0.1:1", RPC_URLS_ONLY: "true" });
     } catch (error) {
       return (error as ConfigError).problems;
     }

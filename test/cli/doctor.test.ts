@@ -78,6 +78,9 @@ test("passes a healthy place, and keeps nothing there", async () => {
   expect(out).toMatch(/✓ snapshots: .* can be written\n/);
   expect(out).toContain("✓ variables: set: EVENT_LOG_URL, PORT, RPC_URLS_ONLY, RPC_URL_ETH\n");
   expect(out).toMatch(/✓ address: 127\.0\.0\.1:0 is free\n/);
+  expect(out).toContain("✓ eth#1: gives the logs of all blocks at once\n");
+  // The chain has no old block yet, so nothing is said of its state.
+  expect(out).not.toContain("old blocks");
   expect(below(folder)).toEqual([]);
 });
 
@@ -205,9 +208,10 @@ test.skipIf(!existsSync("/proc/self/limits"))("says if the system allows few ope
 });
 
 test("says that an option is missing where it was refused, and that it is not known where the request got no answer", async () => {
+  await anvil.mine(1);
   let decision: Intervention = { error: { code: 429, message: "too many requests" } };
   const isOption = ({ method, params }: RpcCall) =>
-    method === "eth_getBlockReceipts" ||
+    ["eth_getBlockReceipts", "eth_getBalance", "eth_getLogs"].includes(method) ||
     params[0] === "finalized" ||
     (method === "eth_call" && (params[0] as { to?: string }).to === undefined);
   const proxy = await startRpcProxy(anvil.url, { onRequest: (call) => (isOption(call) ? decision : undefined) });
@@ -215,14 +219,25 @@ test("says that an option is missing where it was refused, and that it is not kn
     const { env } = place();
     const optionsIn = async () => {
       const { out } = await doctor({ ...env, RPC_URL_ETH: proxy.url });
-      return out.split("\n").filter((line) => /contract|receipts|Receipts|finalized/.test(line) && /^[!✓✗]/.test(line));
+      return out
+        .split("\n")
+        .filter((line) => /contract|eceipts|finalized|logs|state/.test(line) && /^[!✓✗]/.test(line));
     };
     const limited = await optionsIn();
-    for (const has of ["runs calls without a contract", "gives the receipts of a block", "knows the finalized block"]) {
-      expect(limited).toContainEqual(expect.stringContaining(`! eth#1: whether it ${has} is not known: `));
+    expect(limited).toHaveLength(5);
+    for (const unknown of [
+      "how many blocks of logs it gives at once",
+      "whether it has the state of old blocks",
+      "whether it runs calls without a contract",
+      "whether it gives the receipts of a block",
+      "whether it knows the finalized block",
+    ]) {
+      expect(limited).toContainEqual(expect.stringContaining(`! eth#1: ${unknown} is not known: `));
     }
     decision = { error: { code: -32601, message: "the method does not exist" } };
     expect(await optionsIn()).toEqual([
+      "✗ eth#1: gives no logs",
+      "! eth#1: has no state of old blocks",
       "! eth#1: refuses calls without a contract",
       "! eth#1: has no eth_getBlockReceipts",
       "! eth#1: doesn't know the finalized tag",

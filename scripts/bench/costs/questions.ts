@@ -124,7 +124,7 @@ const BATCHES: readonly CostlyQuestion[] = (
       "100 times a factory without end",
       ({ world, supply }) => batch(supply.random(BATCH_SIZE), () => ({ exchange: world.endlessAnswers })),
     ],
-    ["100 hostile tokens", ({ world, n }) => batch(repeated(world.longName[2 + n] as string))],
+    ["100 hostile tokens", ({ world, n }) => batch(repeated(world.longName[3 + n] as string))],
   ] as const satisfies readonly (readonly [string, (given: Given) => Asked])[]
 ).map(([name, ask]) => ({ name, ask, items: BATCH_SIZE, bound: BATCH }));
 
@@ -171,12 +171,13 @@ const TOKENS: readonly CostlyQuestion[] = [
   {
     name: "500 by a trait that all have",
     bound: MEMORY,
-    ask: ({ world, n }) => collection(world.traits, `/tokens?limit=${500 - n}&trait=Kind:one`),
+    ask: ({ world, n }) => collection(world.traits[n] as string, `/tokens?limit=${500 - n}&trait=Kind:one`),
   },
   {
     name: "a trait that none has, and an owner",
     bound: MEMORY,
-    ask: ({ world, n }) => collection(world.traits, `/tokens?limit=${500 - n}&trait=Kind:none&owner=${world.whale}`),
+    ask: ({ world, n }) =>
+      collection(world.traits[n] as string, `/tokens?limit=${500 - n}&trait=Kind:none&owner=${world.whale}`),
   },
   {
     name: "500 with metadata of 50 KB each",
@@ -466,7 +467,11 @@ export const QUESTIONS: Readonly<Record<string, readonly CostlyQuestion[]>> = {
     },
   ],
   listTraits: [
-    { name: "traits of 20,000 tokens", bound: MEMORY, ask: ({ world }) => collection(world.traits, "/traits") },
+    {
+      name: "traits of 20,000 tokens",
+      bound: MEMORY,
+      ask: ({ world, n }) => collection(world.traits[n] as string, "/traits"),
+    },
   ],
   exportCollection: (["csv", "jsonl", "parquet"] as const).flatMap((format) =>
     [false, true].map((holders) => ({

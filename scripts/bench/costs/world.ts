@@ -16,12 +16,14 @@ const SECONDS_PER_HOUR = 3_600;
 const PER_TRANSACTION = 5_000;
 /** Bytes of a document, of which a page shows two forms. */
 const DOCUMENT_BYTES = 50_000;
+/** How often a question is asked. */
+const TURNS = 3;
 export const [HEAVY_TOKENS, SPREAD_TRANSFERS, WHALE_TOKENS] = [500, 500, 2_000] as const;
 
 export interface WorldSizes {
   /** NFTs of the large collection. */
   readonly tokens: number;
-  /** NFTs of the collection with traits. */
+  /** NFTs of each collection with traits. */
   readonly traits: number;
   /** Blocks above the market. */
   readonly blocks: number;
@@ -33,7 +35,8 @@ export interface World {
   readonly anvil: Anvil;
   head(): number;
   readonly large: string;
-  readonly traits: string;
+  /** One for each turn, since traits are read once. */
+  readonly traits: readonly string[];
   readonly heavy: string;
   readonly spread: string;
   readonly whale: string;
@@ -80,7 +83,7 @@ async function tokensOf(anvil: Anvil, { fresh }: WorldSizes) {
   return {
     fresh: await many(fresh, pooled),
     poolless: await many(fresh, () => newToken("Alone")),
-    longName: await many(4, () => hostile("LongNameToken")),
+    longName: await many(6, () => hostile("LongNameToken")),
     gasBurner: await many(4, () => hostile("GreedyToken")),
     largeAnswers: await hostile("LargeAnswers"),
     endlessAnswers: await hostile("EndlessAnswers"),
@@ -106,7 +109,7 @@ async function collectionsOf(anvil: Anvil, { tokens, traits }: WorldSizes, docum
     whale,
     spread: spread.address,
     large: (await collection(tokens)).address,
-    traits: (await collection(traits, [data, '"}]}'])).address,
+    traits: await many(TURNS, async () => (await collection(traits, [data, '"}]}'])).address),
     heavy: (await collection(HEAVY_TOKENS, [documents, ""])).address,
   };
 }

@@ -42,7 +42,7 @@ import {
   selectPools,
 } from "./price-record.ts";
 import { redemptionOf } from "./redemption.ts";
-import { isTooManyLogs, MAX_LOG_REQUESTS, type PastReader, SearchTooLong } from "./search/history.ts";
+import { blockUnavailable, isTooManyLogs, MAX_LOG_REQUESTS, type PastReader, SearchTooLong } from "./search/history.ts";
 import { type Markets, payingKeys } from "./search/markets.ts";
 import type { Wanted } from "./search/pool-lists.ts";
 import type { PriceRecorder } from "./stored/price-recorder.ts";
@@ -459,7 +459,7 @@ export class PriceComputer {
       this.#markets.subject(request.address, selection.unlisted, toBlock),
       this.#header(toBlock, question.past),
     ]);
-    if (block === undefined) throw invalidParameter("to_block", "a block the node has");
+    if (block === undefined) throw blockUnavailable(this.#options.chain, toBlock);
     const market = await this.#markets
       .pastFor(subject, block, (then) => this.#quoteOptions(request, selection, then), {
         reader: question.past,
@@ -486,6 +486,16 @@ export class PriceComputer {
       throw invalidParameter("to_block", `at most the chain's head, which is ${newest.number}`);
     }
     return newest.number;
+  }
+
+  /** The header of a block; undefined above the head. @throws AppError `chain_unavailable` if no endpoint tells it */
+  async header(number: number): Promise<BlockHeader | undefined> {
+    const { reader, view, chain } = this.#options;
+    const found = await this.#header(number, undefined);
+    if (found !== undefined) return found;
+    const isAbove = number > (view.head()?.number ?? -1) && number > (await reader.head()).number;
+    if (isAbove) return undefined;
+    throw blockUnavailable(chain, number);
   }
 
   /** Returns a block's header. Retries once if the endpoint that lacks it is behind the followed head. */

@@ -110,7 +110,7 @@ export interface Prices {
    * @throws Refusal `invalid_parameter` for a range that is none or ends above the head
    */
   storedSeries(address: Address, range: SeriesRange): Promise<StoredSeries>;
-  /** The header of a block; undefined if the chain has none of this number. @throws AppError `chain_unavailable` */
+  /** The header of a block; undefined above the head. @throws AppError `chain_unavailable` if no endpoint tells it */
   header(block: number): Promise<BlockHeader | undefined>;
   /** Reads the stored prices' heads, so that the first question need not wait for them. */
   warm(): Promise<void>;
@@ -214,7 +214,7 @@ class PriceService implements Prices {
     const sizeCalculation = ({ body }: PriceAnswer): number => body.length * 2 + 512;
     this.#answers = new LRUCache({ maxSize: answerBytes, sizeCalculation });
     this.#series = new PriceSeries({
-      ...{ reader, view, clock, blockSeconds: chain.blockSeconds },
+      ...{ chain, reader, view, clock },
       // Not shared with a request for the same block: that one has no bound on its requests.
       priceAt: async (address, toBlock, past, requester) => {
         const request = { ...WITHOUT_EXTRAS, address, toBlock };
@@ -437,7 +437,7 @@ class PriceService implements Prices {
   }
 
   header(block: number): Promise<BlockHeader | undefined> {
-    return this.#deps.reader.header(block);
+    return this.#computer.header(block);
   }
 
   stillCurrent(request: PriceRequest, asOf: BlockRef): ((key: string) => boolean) | undefined {

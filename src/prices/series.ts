@@ -3,6 +3,7 @@
  * their reads of logs, and a point that the bound on requests doesn't reach has no price.
  */
 import type { ChainView } from "../chain/consumer.ts";
+import type { Chain } from "../chains/chains.ts";
 import { isoTime } from "../core/block-time.ts";
 import type { Clock } from "../core/clock.ts";
 import { invalidParameter, Refusal } from "../core/errors.ts";
@@ -15,8 +16,7 @@ import type { PricedBlock } from "./market/market.ts";
 import type { SeriesPoint } from "./models.ts";
 import { BlockTimes, DAY_SECONDS } from "./past-figures.ts";
 import { archiveLimitIn, type PriceAnswer } from "./price-computer.ts";
-import type { PastReader } from "./search/history.ts";
-import { MAX_LOG_REQUESTS } from "./search/history.ts";
+import { blockUnavailable, MAX_LOG_REQUESTS, type PastReader } from "./search/history.ts";
 import { SharedLogs } from "./search/shared-logs.ts";
 
 /** A block, or a moment in Unix seconds: then the last block at or before it. */
@@ -37,10 +37,10 @@ const BEGIN_MS = 15_000;
 const WITHOUT_PRICE = ["no_pool", "low_liquidity", "no_price_at_block"];
 
 interface SeriesOptions {
+  readonly chain: Chain;
   readonly reader: ChainReader;
   readonly view: ChainView;
   readonly clock: Clock;
-  readonly blockSeconds: number;
   /** Returns the price at a block. @throws Refusal without one */
   readonly priceAt: (address: Address, block: number, past: PastReader, requester: Requester) => Promise<PriceAnswer>;
 }
@@ -51,7 +51,7 @@ export class PriceSeries {
 
   constructor(options: SeriesOptions) {
     this.#options = options;
-    this.#times = new BlockTimes(options.reader, options.blockSeconds);
+    this.#times = new BlockTimes(options.reader, options.chain.blockSeconds);
   }
 
   /** @throws Refusal `invalid_parameter` for a range that is none or ends above the head, or if the address is no token with a price */
@@ -111,10 +111,11 @@ export class PriceSeries {
     throw invalidParameter(name, `at most ${newest.number}, ${name === "to" ? "the chain's head" : "the block of to"}`);
   }
 
-  /** @throws Refusal `invalid_parameter` */
+  /** @param block not above the head. @throws AppError `chain_unavailable` */
   async #header(block: number): Promise<PricedBlock> {
-    const header = await this.#options.reader.header(block);
-    if (header === undefined) throw invalidParameter("to", "must be a block that the node has");
+    const { chain, reader } = this.#options;
+    const header = await reader.header(block);
+    if (header === undefined) throw blockUnavailable(chain, block);
     return header;
   }
 

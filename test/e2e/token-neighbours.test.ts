@@ -10,9 +10,17 @@ import { deploy } from "../../scripts/local-chain/contracts.ts";
 import { MAINNET, placeMainnet } from "../../scripts/local-chain/mainnet.ts";
 import { type Market, seedMarket } from "../../scripts/local-chain/market.ts";
 import { swapV2 } from "../../scripts/local-chain/pools.ts";
+import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { schemaFaults } from "../support/schemas.ts";
 import { sdkAnswers } from "../support/sdk-calls.ts";
-import { type Body, startTestService, TEST_KEY, type TestService, temporaryLogUrl } from "../support/service.ts";
+import {
+  type Body,
+  eventually,
+  startTestService,
+  TEST_KEY,
+  type TestService,
+  temporaryLogUrl,
+} from "../support/service.ts";
 
 const ETHER = 10n ** 18n;
 const CHAIN = "0x1";
@@ -124,6 +132,34 @@ describe("a pair", () => {
     expect([above.status, above.body.details.parameter]).toEqual([400, "to_block"]);
   });
 });
+
+test("a block that no endpoint tells is a 503 below the head, and a 400 above it", async () => {
+  const block = (await tip()) - 5;
+  const proxy = await startRpcProxy(anvil.url, {
+    onRequest: ({ method, params }) =>
+      method === "eth_getBlockByNumber" && Number(params[0]) === block ? { result: null } : undefined,
+  });
+  const own = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl() });
+  await eventually("the chain is followed", async () =>
+    (await own.get(`/api/v2/erc20/${demo}/price`)).status === 200 ? true : undefined,
+  );
+  const paths = (at: number) => [
+    `/api/v2/erc20/${demo}/price?to_block=${at}`,
+    `/api/v2/${pair}/reserves?to_block=${at}`,
+    `/api/v2/${demo}/${MAINNET.weth}/pairAddress?exchange=uniswapv2&to_block=${at}`,
+    `/api/prices/eth/${demo}/series?from=1&to=${at}&points=2`,
+  ];
+  for (const path of paths(block)) {
+    const { status, headers, body } = await own.get(path);
+    expect([path, status, body.code, headers.has("retry-after")]).toEqual([path, 503, "chain_unavailable", true]);
+  }
+  for (const path of paths(1_000_000)) {
+    const { status, body } = await own.get(path);
+    expect([path, status, body.code]).toEqual([path, 400, "invalid_parameter"]);
+  }
+  await own.stop();
+  await proxy.stop();
+}, 300_000);
 
 test("a date has the last block at or before it", async () => {
   const block = await tip();

@@ -116,7 +116,7 @@ async function blockOf(
   if (number === "latest" || (number === undefined && time === undefined)) return undefined;
   const block = number === undefined ? await prices.blockAt(time!, requester) : await prices.header(number);
   if (block !== undefined) return block;
-  if (number !== undefined) throw invalidParameter("to_block", `must be a block of ${prices.chain.name}`);
+  if (number !== undefined) throw invalidParameter("to_block", `must not be above the head of ${prices.chain.name}`);
   throw new Refusal("not_found", `to_date: the chain ${prices.chain.name} began later`);
 }
 

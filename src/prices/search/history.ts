@@ -116,6 +116,14 @@ const chainMoved = (block: number): AppError =>
     meta: { block },
   });
 
+/** No endpoint tells a block that the chain has. A retry is right: they may be behind. */
+export const blockUnavailable = (chain: Chain, block: number): AppError =>
+  new AppError(`no endpoint of ${chain.name} tells block ${block}, which the chain has`, {
+    code: "chain_unavailable",
+    retryable: true,
+    meta: { chain: chain.name, block },
+  });
+
 /** Returns a pool read as an observation; undefined when the pool had no state. */
 export function observed(
   { reading, balance0, balance1, given, traded }: PoolRead,

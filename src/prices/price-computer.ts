@@ -42,7 +42,14 @@ import {
   selectPools,
 } from "./price-record.ts";
 import { redemptionOf } from "./redemption.ts";
-import { blockUnavailable, isTooManyLogs, MAX_LOG_REQUESTS, type PastReader, SearchTooLong } from "./search/history.ts";
+import {
+  blockUnavailable,
+  isTooManyLogs,
+  MAX_LOG_REQUESTS,
+  MAX_LOGS,
+  type PastReader,
+  SearchTooLong,
+} from "./search/history.ts";
 import { type Markets, payingKeys } from "./search/markets.ts";
 import type { Wanted } from "./search/pool-lists.ts";
 import type { PriceRecorder } from "./stored/price-recorder.ts";
@@ -213,12 +220,19 @@ function unconfirmedIn(
   return all.flatMap(([figure, isAlone]) => (isAlone ? figure : []));
 }
 
-/** The refusal of a block that is too far back for the requests of one question. */
+/** The refusal of a block that is too far back for one question, with what bounds it and the blocks that were searched. */
 function tooFar(error: unknown, toBlock: number): Refusal {
-  const from = error instanceof SearchTooLong ? error.block : toBlock;
-  const why = `a search for the last trade would take more than ${MAX_LOG_REQUESTS} requests for logs`;
-  return refusal("no_price_at_block", [], { searched: { fromBlock: from, toBlock, why } });
+  const { block: from = toBlock + 1, cause = error } = error instanceof SearchTooLong ? error : {};
+  const why =
+    cause instanceof OverBudget
+      ? cause.message
+      : `a search for the last trade would take more than ${MAX_LOG_REQUESTS} requests for logs, or ${MAX_LOGS} logs`;
+  const blocks = from > toBlock ? {} : { fromBlock: from, toBlock };
+  return refusal("no_price_at_block", [], { searched: { ...blocks, why } });
 }
+
+/** Why the announcements of a token's pools could not all be read. */
+const TOO_LONG = `it takes more than ${MAX_LOG_REQUESTS} requests for logs, or the endpoints have no older ones`;
 
 /** A stale answer is at most this much older than the head that is shown last, in seconds. */
 const STALE_SECONDS = 3_600;
@@ -621,7 +635,7 @@ export class PriceComputer {
       const final = Math.max(this.finalized, block.number - chain.finalityDepth);
       const announced = await this.#markets.announced.poolsOf(address, block, final, requester);
       if (announced === undefined) {
-        const searched = { byState: true, byAnnouncement: false, why: "it takes more than 64 requests for logs" };
+        const searched = { byState: true, byAnnouncement: false, why: TOO_LONG };
         throw new Refusal("no_pool", error.message, { details: { ...error.details, searched } });
       }
       const { archive: label } = announced;

@@ -8,7 +8,7 @@ import { deploy, placeCode } from "../../scripts/local-chain/contracts.ts";
 import { MAINNET } from "../../scripts/local-chain/mainnet.ts";
 import { createV2Pair } from "../../scripts/local-chain/pools.ts";
 import { Budget } from "../../src/core/budget.ts";
-import type { Refusal } from "../../src/core/errors.ts";
+import { Refusal } from "../../src/core/errors.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
 import type { Requester } from "../../src/core/work.ts";
 import type { PriceRequest } from "../../src/prices/price-computer.ts";
@@ -215,6 +215,20 @@ test("clients that leave early don't use up the requests of a search that other 
   }
   expect(said.code).toBe("no_pool");
   expect(said.details?.["searched"]).toBeUndefined();
+});
+
+test("a past price that the budget can't pay says which bound ended it, and names no block that wasn't searched", async () => {
+  const { prices, follower } = await scene(await startRpcProxy(chain.anvil.url));
+  const request = { address: priced, ...plain, toBlock: follower.head()!.number - 3 };
+  const codes: string[] = [];
+  for (let calls = 1; calls < 100; calls++) {
+    const answer = (await ask(prices, request, { bounds: { calls, logs: 64 } })) as Refusal;
+    if (!(answer instanceof Refusal)) break;
+    codes.push(answer.code);
+    const why = `the question takes more than ${calls} calls of the node`;
+    expect(answer.details?.["searched"]).toEqual({ why });
+  }
+  expect(new Set(codes)).toEqual(new Set(["no_price_at_block"]));
 });
 
 test("a figure that the budget can't pay leaves the price", async () => {

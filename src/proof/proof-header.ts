@@ -5,7 +5,7 @@ import { type Hash, parseQuantity } from "../core/hex.ts";
 import type { Endpoint } from "../rpc/port.ts";
 import { missingBlock } from "../rpc/reading/headers.ts";
 import { requestParsed } from "../rpc/reading/one-call.ts";
-import type { RpcError } from "../rpc/rpc-errors.ts";
+import { isLag, type RpcError } from "../rpc/rpc-errors.ts";
 import { delayReason, type HeaderFields, hashedFields } from "./verifier/header.ts";
 
 /** A block of which something is to be proven. */
@@ -50,8 +50,8 @@ export class TooLongToProve extends Refusal {
 }
 
 /** True if an endpoint refuses the request for good: it lacks the state, the method, or room for an answer. */
-export const isLasting = ({ kind, meta }: RpcError): boolean =>
-  kind === "state_unavailable" ||
-  kind === "unsupported" ||
-  kind === "range" ||
-  (kind === "transient" && "rpcCode" in meta);
+export const isLasting = (error: RpcError): boolean =>
+  error.kind === "state_unavailable" ||
+  error.kind === "unsupported" ||
+  error.kind === "range" ||
+  (error.kind === "transient" && "rpcCode" in error.meta && !isLag(error));

@@ -4,7 +4,7 @@
  * what is still missing, and ends with the document, which is verified before it is given out.
  */
 import { Budget } from "../core/budget.ts";
-import type { Refusal } from "../core/errors.ts";
+import { AppError } from "../core/errors.ts";
 import { type Address, quantity } from "../core/hex.ts";
 import type { CallResult, Endpoint } from "../rpc/port.ts";
 import { callOn, requestParsed } from "../rpc/reading/one-call.ts";
@@ -100,32 +100,40 @@ export class Prover {
     throw cantProve("the node names no access list, and the call reads more slots than can be found without it");
   }
 
-  /** The refusal for a block of which the endpoints have no state, with what they have. */
-  async #unavailable({ block, kind, subject }: ProofRequest, cause: RpcError): Promise<Refusal> {
-    const method = String(cause.meta["method"] ?? "");
-    const [call] = subjectCalls({ kind, subject });
+  /** The refusal for a block of which the endpoints have no state, with what they have. @throws AppError where they can't tell */
+  async #unavailable({ block, kind, subject }: ProofRequest, cause: RpcError): Promise<AppError> {
+    const [{ to }] = subjectCalls({ kind, subject }) as [ProvenCall];
     const head = (await this.#options.reader.head()).number;
-    const hasState = async (number: number) => call !== undefined && (await this.#hasState(call.to, number));
-    if (!(await hasState(head))) {
-      const text = `no endpoint of this chain answers ${method || "eth_getProof"}, which a proof needs`;
+    if (!(await this.#hasState(to, head))) {
+      const text = "no endpoint of this chain answers eth_getProof, which a proof needs";
       return cantProve(kind === "price" ? text : `${text}${OTHER_ROAD}`, { block });
+    }
+    // An endpoint that lags has the state a moment later.
+    if (block >= head || (await this.#hasState(to, block))) {
+      const text = `the endpoints give no proof of block ${block} now: ask again`;
+      return new AppError(text, { code: "chain_unavailable", retryable: true, cause });
     }
     let [gone, there] = [block, head];
     for (let look = 0; look < MAX_LOOKS && there - gone > 1; look++) {
       const middle = look === 0 ? Math.max(gone + 1, head - 127) : gone + Math.floor((there - gone) / 2);
-      if (await hasState(middle)) there = middle;
+      if (await this.#hasState(to, middle)) there = middle;
       else gone = middle;
     }
     const text = `the endpoints have no state of block ${block} to prove; they have it from about block ${there} on`;
     return cantProve(kind === "price" ? text : `${text}${OTHER_ROAD}`, { block, from: there, to: head });
   }
 
+  /** @throws AppError if the endpoints don't say: they are busy, or can't be reached */
   async #hasState(address: Address, block: number): Promise<boolean> {
     const ask = (endpoint: Endpoint) => endpoint.request("eth_getProof", [address, [], quantity(block)]);
-    return this.#options.reader.onOneEndpoint(ask, { block }).then(
-      () => true,
-      () => false,
-    );
+    try {
+      await this.#options.reader.onOneEndpoint(ask, { block });
+      return true;
+    } catch (error) {
+      const cause = rpcErrorOf(error);
+      if (cause === undefined || !isLasting(cause)) throw error;
+      return false;
+    }
   }
 }
 

@@ -119,6 +119,9 @@ export function isUnknownRefusal(error: unknown): error is RpcError {
   return isUnknown && ("rpcCode" in meta || "status" in meta);
 }
 
+/** True if an endpoint doesn't have the block yet, or says so of one that it lost. */
+export const isLag = ({ kind, message }: RpcError): boolean => kind === "transient" && LAG_WORDS.test(message);
+
 /**
  * Marks a refusal, in unknown words, of what only some nodes have. The request is repeated, and the endpoint doesn't rest
  * for it: its other requests show whether it is well.

@@ -292,6 +292,30 @@ describe("a node", () => {
     expect(body.details).toEqual({ block: head - 10, from: oldest, to: expect.any(Number) });
   });
 
+  test.each([
+    ["lags for long", refused("header not found"), 20],
+    ["lost the state for a moment", refused("missing trie node"), 1],
+    ["is busy", { error: { code: 429, message: "too many requests" } }, 20],
+  ])("that %s is not said to lack what a proof needs", async (_name, decision, count) => {
+    for (const block of [head, head - 10]) {
+      let failures = count;
+      onRequest = ({ method }) => (method === "eth_getProof" && failures-- > 0 ? decision : undefined);
+      const { status, body } = await proofOf(caseOf("ERC721"), `?as_of_block=${block}`);
+      expect([status, body.code]).toEqual([503, "chain_unavailable"]);
+    }
+  });
+
+  test("that is busy while the blocks with state are searched is not said to have none", async () => {
+    onRequest = ({ method, params }) => {
+      if (method !== "eth_getProof") return undefined;
+      return Number(params[2]) === head - 10
+        ? refused("missing trie node")
+        : { error: { code: 429, message: "too many requests" } };
+    };
+    const { status, body } = await proofOf(caseOf("ERC721"), `?as_of_block=${head - 10}`);
+    expect([status, body.code]).toEqual([503, "chain_unavailable"]);
+  });
+
   test("whose headers have another block's state root is refused with that reason", async () => {
     onResult = ({ method }, result) =>
       method === "eth_getBlockByNumber" ? { ...(result as object), settledHeight: "0x1" } : result;

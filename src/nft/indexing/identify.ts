@@ -194,7 +194,8 @@ export async function readDescription(reader: RpcChainReader, address: Address):
   const { name, symbol, claimed } = answersIn(results);
   const again = async (text: string, signature: string) => {
     if (text !== "") return text;
-    const [result] = await reader.calls([{ to: address, data: ABI.encodeFunctionData(signature) }], header.number);
+    const call = { to: address, data: ABI.encodeFunctionData(signature), isGetter: true };
+    const [result] = await reader.calls([call], header.number);
     return readText(result);
   };
   return {
@@ -296,7 +297,9 @@ async function lookAt(
   address: Address,
   isAgain = false,
 ): Promise<CallsAtHead & { readonly code: string | undefined; readonly final: number }> {
-  const { header, results } = await reader.callsAtHead(QUESTIONS.map((data) => ({ to: address, data })));
+  const { header, results } = await reader.callsAtHead(
+    QUESTIONS.map((data) => ({ to: address, data, isGetter: true })),
+  );
   const [code, final] = await Promise.all([
     reader.code(address, header.number).catch((error: unknown) => {
       if (isAgain || !isStateUnavailable(error)) throw error;

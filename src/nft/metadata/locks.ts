@@ -57,7 +57,7 @@ export class Locks {
   }
 
   async #calls(to: Address, data: readonly string[], block: BlockRef): Promise<readonly CallResult[]> {
-    const calls = data.map((each) => ({ to, data: each }));
+    const calls = data.map((each) => ({ to, data: each, isGetter: true }));
     return this.#slots.run(async () => (await this.#reader.callsAtBlock(calls, block)).results);
   }
 

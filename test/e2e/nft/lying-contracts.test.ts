@@ -18,6 +18,7 @@ import { TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE } from "../../../src/rpc/deco
 import { factOf } from "../../support/chain-truth.ts";
 import { type ModelTransfer, modelListing } from "../../support/naive-ledger.ts";
 import { ZERO } from "../../support/nft-kinds.ts";
+import { startRpcProxy } from "../../support/rpc-proxy.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../../support/service.ts";
 
 const SEED = Number(process.env["NFT_SEED"] ?? 7);
@@ -67,6 +68,28 @@ afterAll(async () => {
 });
 
 describe("a contract that is no NFT", () => {
+  test("is identified from small answers, though it answers every call with megabytes", async () => {
+    const { address } = await make("LargeAnswers");
+    await anvil.mine();
+    let digits = 0;
+    const proxy = await startRpcProxy(anvil.url, {
+      onResult: (_call, result) => {
+        if (typeof result === "string") digits += result.length;
+        return result;
+      },
+    });
+    const own = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl() });
+    const { body } = await eventually("the contract is identified", async () => {
+      const answer = await own.get(`/api/v2/nft/${address}`);
+      return answer.body.status === "SYNCED" ? answer : undefined;
+    });
+    expect(body.result).toEqual([]);
+    // The bound on the gas of its getters bounds their answers.
+    expect(digits).toBeLessThan(1_000_000);
+    await own.stop();
+    await proxy.stop();
+  });
+
   test("is listed as empty and not indexed further if it is an ERC-20", async () => {
     const token = await make("TestToken", ["Coin", "COIN", 18]);
     const silent = await make("NoDecimalsToken");

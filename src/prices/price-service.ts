@@ -426,7 +426,10 @@ class PriceService implements Prices {
     await stored.ready();
     const head = this.#deps.view.head();
     if (head === undefined) return { points: [], fromBlock: 0, toBlock: 0, gaps: [] };
-    const blockOf = (moment: Moment) => ("block" in moment ? moment.block : stored.book.lastBefore(moment.time));
+    const blockOf = (moment: Moment) => {
+      if ("block" in moment) return moment.block;
+      return moment.time >= head.timestamp ? head.number : stored.book.lastBefore(moment.time);
+    };
     const last = to === undefined ? head.number : (blockOf(to) ?? 0);
     if (last > head.number) throw invalidParameter("to", `at most ${head.number}, the chain's head`);
     const end = stored.book.lastHeadAt(last)?.timestamp ?? head.timestamp;

@@ -392,6 +392,20 @@ describe("a stored series", () => {
     expect(points.every(({ origin, pool }) => origin === "stored" && pool !== null)).toBe(true);
   });
 
+  test("ends at the head for a time after it, and tells the blocks up to it as a gap", async () => {
+    const { market, a } = await withGap();
+    a.clock.ms += 61_000;
+    const { chain } = market;
+    for (let block = 41; block <= 43; block++) {
+      market.move();
+      await a.follow();
+      await a.show();
+    }
+    const range = { from: { block: 39 }, to: { time: chain.tip.timestamp + 60 }, points: 200 };
+    const { gaps, toBlock } = await a.prices.storedSeries(TOKEN, range);
+    expect([toBlock, gaps]).toEqual([43, [{ fromBlock: 41, toBlock: 43 }]]);
+  });
+
   test("takes the last price of each part of its range", async () => {
     const { market, log, given } = await withGap();
     const again = await new Process(market.chain, log, {}, silentNode).start();

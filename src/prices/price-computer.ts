@@ -598,15 +598,21 @@ export class PriceComputer {
     return { usd: answer.usd, isArchivesAlone: answer.archiveLimit !== undefined };
   }
 
-  /** The last block at or before a time in Unix seconds; undefined if the chain began later. */
+  /**
+   * The last block at or before a time in Unix seconds; undefined if the chain began later.
+   * @throws AppError `chain_unavailable` if no endpoint tells its header
+   */
   blockAt(time: number, requester: Requester): Promise<BlockHeader | undefined> {
-    const { reader, view } = this.#options;
+    const { chain, reader, view } = this.#options;
     return this.#pastQueue.run(requester, async () => {
       const followed = this.#options.isFresh() ? view.head() : undefined;
       const newest = await reader.head();
       const head = followed === undefined || followed.number < newest.number ? newest : followed;
       const found = await this.#figures.blockAt(time, head, this.finalized);
-      return found && this.#header(found.number, undefined);
+      if (found === undefined) return undefined;
+      const header = await this.#header(found.number, undefined);
+      if (header === undefined) throw blockUnavailable(chain, found.number);
+      return header;
     });
   }
 

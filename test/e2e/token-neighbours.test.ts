@@ -134,10 +134,16 @@ describe("a pair", () => {
 });
 
 test("a block that no endpoint tells is a 503 below the head, and a 400 above it", async () => {
-  const block = (await tip()) - 5;
+  const time = (await latestTimestamp(anvil)) + 100;
+  for (const at of [time, time + 100]) {
+    await setNextTimestamp(anvil, at);
+    await anvil.mine();
+  }
+  const block = (await tip()) - 1;
+  let hidden = block;
   const proxy = await startRpcProxy(anvil.url, {
     onRequest: ({ method, params }) =>
-      method === "eth_getBlockByNumber" && Number(params[0]) === block ? { result: null } : undefined,
+      method === "eth_getBlockByNumber" && Number(params[0]) === hidden ? { result: null } : undefined,
   });
   const own = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl() });
   await eventually("the chain is followed", async () =>
@@ -149,10 +155,21 @@ test("a block that no endpoint tells is a 503 below the head, and a 400 above it
     `/api/v2/${demo}/${MAINNET.weth}/pairAddress?exchange=uniswapv2&to_block=${at}`,
     `/api/prices/eth/${demo}/series?from=1&to=${at}&points=2`,
   ];
-  for (const path of paths(block)) {
-    const { status, headers, body } = await own.get(path);
-    expect([path, status, body.code, headers.has("retry-after")]).toEqual([path, 503, "chain_unavailable", true]);
-  }
+  const timed = (at: number) => [
+    `/api/v2/dateToBlock?date=${at}`,
+    `/api/v2/erc20/${demo}/price?to_time=${at}`,
+    `/api/v2/${pair}/reserves?to_date=${at}`,
+  ];
+  const areUnavailable = async (...asked: readonly string[]) => {
+    for (const path of asked) {
+      const { status, headers, body } = await own.get(path);
+      expect([path, status, body.code, headers.has("retry-after")]).toEqual([path, 503, "chain_unavailable", true]);
+    }
+  };
+  await areUnavailable(...paths(block), ...timed(time));
+  // The node gives its newest block as such, and not by its number.
+  hidden = block + 1;
+  await areUnavailable(...timed(time + 1_000));
   for (const path of paths(1_000_000)) {
     const { status, body } = await own.get(path);
     expect([path, status, body.code]).toEqual([path, 400, "invalid_parameter"]);

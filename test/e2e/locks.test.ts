@@ -2,10 +2,15 @@
  * Locked tokens (ERC-5192) of real contracts on a local chain, as the answer about a token tells them: at the block of the
  * answer, and only where the contract claims the standard and the node has the state.
  */
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type Anvil, reorg, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { Budget } from "../../src/core/budget.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import type { Address } from "../../src/core/hex.ts";
+import { Locks } from "../../src/nft/metadata/locks.ts";
+import type { Call, CallsAtHead } from "../../src/rpc/port.ts";
 import { type RpcCall, type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import { schemaFaults } from "../support/schemas.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
@@ -122,4 +127,48 @@ test("is null after two seconds of a silent node, and the answer has everything 
   gate = undefined;
   silence.resolve();
   await eventually("the node answers", async () => ((await token(badges, 1)).locked === false ? true : undefined));
+});
+
+describe("while the node is silent about one contract", () => {
+  const WORDS = { yes: `0x${"1".padStart(64, "0")}`, no: `0x${"".padStart(64, "0")}` };
+  const [SILENT, OTHER] = ["5", "6"].map((digit) => `0x${digit.repeat(40)}`) as [Address, Address];
+  const block = { number: 1, hash: `0x${"1".repeat(64)}` as Hash };
+
+  /** Locks of tokens that are all locked. Those of one contract wait until they are told. */
+  function world() {
+    const told = Promise.withResolvers<void>();
+    const callsAtBlock = async (calls: readonly Call[]): Promise<CallsAtHead> => {
+      Budget.spend(["eth_call"]);
+      if (calls[0]!.to === SILENT) await told.promise;
+      Budget.current?.signal?.throwIfAborted();
+      const answers = calls.length === 1 ? [WORDS.yes] : [WORDS.yes, WORDS.no, WORDS.yes];
+      return { results: answers.map((data) => ({ ok: true, data })) } as unknown as CallsAtHead;
+    };
+    const locks = new Locks({ callsAtBlock }, systemClock);
+    const ask = (key: string, to: Address, number: number, signal?: AbortSignal) =>
+      new Budget({ owner: { key, isOperator: false }, signal }).run(() =>
+        locks.lockedAt(to, 1n, { number, hash: `0x${String(number).padStart(64, "0")}` }),
+      );
+    return { told, ask };
+  }
+
+  test("another key's question has a place", async () => {
+    const { told, ask } = world();
+    const greedy = Array.from({ length: 20 }, (_, at) => ask("greedy", SILENT, at));
+    expect(await ask("honest", OTHER, 1)).toBe(true);
+    told.resolve();
+    await Promise.all(greedy);
+  });
+
+  test("a client that leaves doesn't take the answer from one that waits for the same", async () => {
+    const { told, ask } = world();
+    const client = new AbortController();
+    const [gone, stays] = [
+      ask("gone", SILENT, 1, client.signal),
+      ask("stays", SILENT, 1, new AbortController().signal),
+    ];
+    client.abort();
+    told.resolve();
+    expect([await gone, await stays]).toEqual([null, true]);
+  });
 });

@@ -3,10 +3,11 @@
  * the state of that very block is exact, which events are not, and few tokens are read. Answers are kept by block.
  */
 
+import { Budget } from "../../core/budget.ts";
 import { type Clock, withTimeout } from "../../core/clock.ts";
 import { countedCache } from "../../core/counted-cache.ts";
 import type { Address } from "../../core/hex.ts";
-import { Semaphore } from "../../core/semaphore.ts";
+import { FairSlots, NO_KEY, SingleFlight } from "../../core/work.ts";
 import type { BlockRef } from "../../events/types.ts";
 import { booleanIn, selectorOf } from "../../rpc/calls.ts";
 import type { CallResult, ChainReader } from "../../rpc/port.ts";
@@ -18,15 +19,18 @@ const LOCKED = selectorOf("locked(uint256)");
 /** Answers kept, a few hundred bytes each. */
 const MAX_KEPT = 10_000;
 /** Requests to the node at once. */
-const SLOTS = 8;
-/** Longest wait of a client. The request goes on, and a later client gets its answer. */
+const SHARES = { places: 8, perKey: 4, forOperators: 1 };
+/** Most waiting requests of a key: more wouldn't begin before the longest wait is over. */
+const MAX_WAITING = 64;
+/** Longest wait of a client. */
 const WAIT_MS = 2_000;
 
 export class Locks {
   readonly #reader: Pick<ChainReader, "callsAtBlock">;
   readonly #clock: Clock;
-  readonly #slots = new Semaphore(SLOTS);
-  readonly #answers = countedCache<string, Promise<boolean | null>>(MAX_KEPT);
+  readonly #slots = new FairSlots({ ...SHARES, maxWaiting: MAX_WAITING, retryAfter: 2, work: "questions about locks" });
+  readonly #asking = new SingleFlight<string, boolean | null>();
+  readonly #answers = countedCache<string, { readonly isLocked: boolean | null }>(MAX_KEPT);
 
   constructor(reader: Pick<ChainReader, "callsAtBlock">, clock: Clock) {
     this.#reader = reader;
@@ -58,16 +62,18 @@ export class Locks {
 
   async #calls(to: Address, data: readonly string[], block: BlockRef): Promise<readonly CallResult[]> {
     const calls = data.map((each) => ({ to, data: each, isGetter: true }));
-    return this.#slots.run(async () => (await this.#reader.callsAtBlock(calls, block)).results);
+    return this.#slots.run(
+      Budget.current?.owner ?? NO_KEY,
+      async () => (await this.#reader.callsAtBlock(calls, block)).results,
+    );
   }
 
   /** Shares one answer between requests, and forgets failures. */
-  #once(key: string, ask: () => Promise<boolean | null>): Promise<boolean | null> {
+  async #once(key: string, ask: () => Promise<boolean | null>): Promise<boolean | null> {
     const known = this.#answers.get(key);
-    if (known !== undefined) return known;
-    const asking = ask();
-    this.#answers.set(key, asking);
-    asking.catch(() => this.#answers.delete(key));
-    return asking;
+    if (known !== undefined) return known.isLocked;
+    const isLocked = await this.#asking.run(key, ask);
+    this.#answers.set(key, { isLocked });
+    return isLocked;
   }
 }

@@ -8,7 +8,7 @@ import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { Budget } from "../../src/core/budget.ts";
 import { systemClock } from "../../src/core/clock.ts";
-import type { Address } from "../../src/core/hex.ts";
+import type { Address, Hash } from "../../src/core/hex.ts";
 import { Locks } from "../../src/nft/metadata/locks.ts";
 import type { Call, CallsAtHead } from "../../src/rpc/port.ts";
 import { type RpcCall, type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
@@ -132,7 +132,6 @@ test("is null after two seconds of a silent node, and the answer has everything 
 describe("while the node is silent about one contract", () => {
   const WORDS = { yes: `0x${"1".padStart(64, "0")}`, no: `0x${"".padStart(64, "0")}` };
   const [SILENT, OTHER] = ["5", "6"].map((digit) => `0x${digit.repeat(40)}`) as [Address, Address];
-  const block = { number: 1, hash: `0x${"1".repeat(64)}` as Hash };
 
   /** Locks of tokens that are all locked. Those of one contract wait until they are told. */
   function world() {
@@ -147,7 +146,7 @@ describe("while the node is silent about one contract", () => {
     const locks = new Locks({ callsAtBlock }, systemClock);
     const ask = (key: string, to: Address, number: number, signal?: AbortSignal) =>
       new Budget({ owner: { key, isOperator: false }, signal }).run(() =>
-        locks.lockedAt(to, 1n, { number, hash: `0x${String(number).padStart(64, "0")}` }),
+        locks.lockedAt(to, 1n, { number, hash: `0x${String(number).padStart(64, "0")}` as Hash }),
       );
     return { told, ask };
   }

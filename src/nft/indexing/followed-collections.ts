@@ -400,7 +400,8 @@ export class FollowedCollections implements ChainConsumer {
       );
       const above = [...this.#followed.values()].filter(({ state }) => state.end > change.ancestor.number);
       const orphaned = new Set<string>(change.orphaned.map(({ hash }) => hash));
-      await this.#revertEach([...above, ...this.#joiningOn(orphaned, change.ancestor.number)], change.ancestor);
+      const joining = await this.#joiningOn(orphaned, change.ancestor.number);
+      await this.#revertEach([...above, ...joining], change.ancestor);
     }
   }
 
@@ -409,8 +410,8 @@ export class FollowedCollections implements ChainConsumer {
    * block in doubt, are read again, or join in parts. All others end on a block that their endpoint called final. It is
    * not known to be on the followed branch.
    */
-  #joiningOn(blocks: Pick<ReadonlySet<string>, "has">, ancestor: number): FollowedCollection[] {
-    return this.#joining.appended().filter(({ state: { end, endHash, endsAboveFinal } }) => {
+  async #joiningOn(blocks: Pick<ReadonlySet<string>, "has">, ancestor: number): Promise<FollowedCollection[]> {
+    return (await this.#joining.settled()).filter(({ state: { end, endHash, endsAboveFinal } }) => {
       return endHash !== "" && (blocks.has(endHash) || (endsAboveFinal && end > ancestor));
     });
   }
@@ -525,7 +526,7 @@ export class FollowedCollections implements ChainConsumer {
     if (head === undefined || finalized === undefined) return;
     const astray: FollowedCollection[] = [];
     const ahead: FollowedCollection[] = [];
-    for (const followed of [...this.#followed.values(), ...this.#joiningOn(chain.orphaned, head.number)]) {
+    for (const followed of [...this.#followed.values(), ...(await this.#joiningOn(chain.orphaned, head.number))]) {
       const { end, endHash } = followed.state;
       if (end <= finalized.number || endHash === "") continue;
       if (!isCanonical(chain, { number: end, hash: endHash })) astray.push(followed);

@@ -142,9 +142,11 @@ export class JoiningCollections {
     this.#waiting.clear();
   }
 
-  /** The collections that wait, except those whose last append is pending: they end at a final block. */
-  appended(): FollowedCollection[] {
-    return [...this.#waiting.values()].filter((joining) => joining.appended === undefined);
+  /** The collections that wait, each at the version of its stream: one that a job passes on, once its append has ended. */
+  async settled(): Promise<FollowedCollection[]> {
+    const waiting = [...this.#waiting.values()];
+    const isThere = await Promise.all(waiting.map(awaitAppend));
+    return waiting.filter((_, at) => isThere[at]);
   }
 
   /** True if any collection waits to join. */

@@ -196,7 +196,7 @@ test("names the faults of endpoints and of the log, with the way out", async () 
   expect([code, err]).toEqual([1, ""]);
   expect(out).toMatch(/✓ event log: sqlite, .* free, no process holds a lease/);
   expect(out).toMatch(
-    /✓ eth#1: head [\d,]+, \d+ ms\n[\s\S]*✓ eth#1: takes batches\n✓ eth#1: gives logs of 100,000 blocks/,
+    /✓ eth#1: head [\d,]+, \d+ ms\n[\s\S]*✓ eth#1: takes batches\n✓ eth#1: gives the logs of all blocks at once/,
   );
   expect(out).toMatch(
     /✗ polygon#1: the endpoint is of chain 1, not of chain 137\n {4}Check RPC_URL_POLYGON, entry 1\./,

@@ -42,11 +42,10 @@ import {
   ORIGIN_METHODS,
   preflight,
   tellDeprecation,
+  tellOrigins,
   tellRate,
   whileLogAnswers,
-  withOrigins,
   withoutBody,
-  withoutOrigins,
   withRequestId,
 } from "./wire/answers.ts";
 import type { Answered, Operation } from "./wire/operation.ts";
@@ -146,12 +145,18 @@ class Application implements App {
     const caller: Caller = { id: crypto.randomUUID(), client: request };
     const done = (response: Response): Response => {
       const ms = performance.now() - started;
-      if (caller.key !== undefined && caller.isRateTold !== true) tellRate(response.headers, keys.rateOf(caller.key));
+      if (caller.isWhole !== true) {
+        if (caller.key !== undefined) tellRate(response.headers, keys.rateOf(caller.key));
+        this.#tellOrigins(response.headers, request.method, path);
+      }
       metrics.requestSeconds.observe(routeLabel(path), response.status, ms / 1_000);
       if (logRequests) logRequest(this.#deps, { method: request.method, target, path, ms, ...caller }, response.status);
-      return this.#isForOrigins(request.method, path) ? withOrigins(response) : withoutOrigins(response);
+      return response;
     };
-    const failed = (error: unknown): Response => done(withRequestId(failure(error, caller, logger), caller.id));
+    const failed = (error: unknown): Response => {
+      caller.isWhole = false;
+      return done(withRequestId(failure(error, caller, logger), caller.id));
+    };
     try {
       const response = this.#answer(request, target, path, caller);
       return response instanceof Promise ? response.then(done, failed) : done(response);
@@ -160,7 +165,11 @@ class Application implements App {
     }
   }
 
-  /** True for a path that web pages of other origins may read: routes of scope `read`, and the documents. */
+  /** Lets web pages of other origins read routes of scope `read`, and the documents. */
+  #tellOrigins(headers: Headers, method: string, path: string): void {
+    tellOrigins(headers, this.#isForOrigins(method, path));
+  }
+
   #isForOrigins(method: string, path: string): boolean {
     if (method === "OPTIONS") return this.#hasPreflight(path);
     if (isOperatorPath(path)) return this.#deps.operationOf(method, path)?.scope === "read";
@@ -219,6 +228,7 @@ class Application implements App {
     if (unknown !== undefined) headers.set(UNKNOWN_PARAMETERS, unknown);
     if (isDeprecated !== undefined) tellDeprecation(headers, isDeprecated, this.#deps.url());
     if (answered === undefined) return this.#finish(response, target, original, caller);
+    this.#tellOrigins(headers, original.method, pathOf(target));
     this.#ready.put(target, answered, key?.key ?? "");
     return this.#respond(target, answered.answer, original, caller);
   }
@@ -231,7 +241,7 @@ class Application implements App {
     caller: Caller,
   ): Response | Promise<Response> {
     const { id, key } = caller;
-    caller.isRateTold = true;
+    caller.isWhole = true;
     return this.#ready.respond(target, answer, { request, id, rate: key && this.#deps.keys.rateOf(key) });
   }
 
@@ -243,6 +253,7 @@ class Application implements App {
     if (!headers.has("cache-control")) headers.set("cache-control", path === DOCUMENT ? "no-cache" : NO_STORE);
     const isJson = headers.get("content-type")?.startsWith("application/json") === true;
     if (isOperatorPath(path) || !isJson) return withRequestId(response, caller.id);
+    this.#tellOrigins(headers, original.method, path);
     const body = new Uint8Array(await response.arrayBuffer());
     return this.#respond(target, cachedResponse(body, status, headers), original, caller);
   }
@@ -256,8 +267,8 @@ interface Caller {
   readonly client: Request;
   /** Undefined on paths without a key, and until the key was checked. */
   key?: ApiKey | undefined;
-  /** True if the response tells the key's rate already. */
-  isRateTold?: boolean;
+  /** True if the response tells the key's rate and its origins already. */
+  isWhole?: boolean;
 }
 
 /** A request on its way through the router. */
@@ -274,7 +285,7 @@ interface InProgress extends Caller {
 
 const inProgress = new WeakMap<Request, InProgress>();
 
-interface Logged extends Omit<Caller, "client" | "isRateTold"> {
+interface Logged extends Omit<Caller, "client" | "isWhole"> {
   readonly method: string;
   readonly target: string;
   readonly path: string;

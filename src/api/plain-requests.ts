@@ -12,6 +12,9 @@ export type Answerer = (request: Request, server: Server<SocketData>) => Respons
 /** A name or an address, and a port (RFC 3986 section 3.2.2). A comma is left out: no name has one. */
 const HOST = /^(?:\[[0-9A-Za-z:.%]+\]|(?:[\w.~!$&'()*+;=-]|%[0-9A-Fa-f]{2})*)(?::\d*)?$/;
 
+/** The newest host that passed. Nearly all requests name the same, and the test takes one or two microseconds. */
+let lastHost: string | undefined;
+
 /**
  * A proxy and this service could take different ones of two hosts for the request's own (RFC 9112 section 3.2). The
  * runtime joins repeated headers with commas. It refuses a request of HTTP/1.1 without a host itself, with a bare 400;
@@ -19,7 +22,10 @@ const HOST = /^(?:\[[0-9A-Za-z:.%]+\]|(?:[\w.~!$&'()*+;=-]|%[0-9A-Fa-f]{2})*)(?:
  */
 export function hasOneHost({ headers }: Request): boolean {
   const host = headers.get("host");
-  return host === null || HOST.test(host);
+  if (host === null || host === lastHost) return true;
+  if (!HOST.test(host)) return false;
+  lastHost = host;
+  return true;
 }
 
 export const NOT_ONE_HOST = invalidParameter(

@@ -16,17 +16,12 @@ const ANY_ORIGIN = {
   ].join(", "),
 };
 
-/** Lets web pages of any origin read a response. */
-export function withOrigins(response: Response): Response {
-  const { headers } = response;
-  for (const [name, value] of Object.entries(ANY_ORIGIN)) if (!headers.has(name)) headers.set(name, value);
-  return response;
-}
-
-/** Takes back that web pages of any origin may read a response. */
-export function withoutOrigins(response: Response): Response {
-  for (const name of Object.keys(ANY_ORIGIN)) response.headers.delete(name);
-  return response;
+/** Lets web pages of any origin read a response, or takes that back. */
+export function tellOrigins(headers: Headers, isForOrigins: boolean): void {
+  for (const [name, value] of Object.entries(ANY_ORIGIN)) {
+    if (!isForOrigins) headers.delete(name);
+    else if (!headers.has(name)) headers.set(name, value);
+  }
 }
 
 /** Adds the id of the request in the server's log. */

@@ -26,6 +26,8 @@ export interface CostlyQuestion {
   readonly items?: number;
   /** Where the node calls end, by arithmetic. */
   readonly bound: string;
+  /** True if the work that it starts has a share of its own, so that no bound of a question holds for it. */
+  readonly startsMore?: true;
   ask(given: Given): Asked | Promise<Asked>;
 }
 
@@ -75,6 +77,7 @@ const LISTINGS: readonly CostlyQuestion[] = [
   {
     name: "a contract that nobody asked for",
     bound: "its first indexing has a share of its own",
+    startsMore: true,
     ask: ({ supply }) => nft(supply.poolless(1)[0] as string, "limit=500"),
   },
 ];
@@ -251,6 +254,7 @@ const HOSTED_NFTS: Readonly<Record<string, readonly CostlyQuestion[]>> = {
       name: "100 addresses without code",
       items: BATCH_SIZE,
       bound: "the first indexing of each has a share of its own",
+      startsMore: true,
       ask: ({ supply }) => ({
         path: "/api/v2/nft/getMultipleNFTs",
         body: { tokens: supply.random(BATCH_SIZE).map((token_address) => ({ token_address, token_id: "1" })) },
@@ -261,6 +265,7 @@ const HOSTED_NFTS: Readonly<Record<string, readonly CostlyQuestion[]>> = {
     {
       name: "a contract that nobody asked for",
       bound: "its first indexing has a share of its own",
+      startsMore: true,
       ask: ({ supply }) => ({ ...hosted(`nft/${supply.poolless(1)[0]}/sync`), method: "PUT" }),
     },
   ],
@@ -268,6 +273,7 @@ const HOSTED_NFTS: Readonly<Record<string, readonly CostlyQuestion[]>> = {
     {
       name: "a contract that nobody asked for",
       bound: "its first indexing has a share of its own",
+      startsMore: true,
       ask: ({ supply }) => hosted(`nft/${supply.poolless(1)[0]}/sync`),
     },
   ],
@@ -291,6 +297,7 @@ const HOSTED_NFTS: Readonly<Record<string, readonly CostlyQuestion[]>> = {
     {
       name: "a token of a collection",
       bound: "0: fetching has a share of its own",
+      startsMore: true,
       ask: ({ world, n }) => hosted(`nft/${world.heavy}/${n}/metadata/resync`, "mode=sync"),
     },
   ],

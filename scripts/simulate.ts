@@ -2,7 +2,7 @@
  * Runs the simulation until it breaks. `--seeds N [--from S] [--jobs J]`: N worlds, spread over J processes; prints how
  * often each kind of fault came about and fails when one never did, or when a seed fails, with the line that replays
  * it. `--seed S` runs one, `--list S,S,…` some. `--prices`: the worlds of prices in place of those of collections.
- * `--mutate` breaks the real code in named ways, each of which 500 seeds at most must find.
+ * `--mutate` breaks the real code in named ways, each of which 500 seeds at most must find, or those that it names.
  */
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
@@ -126,12 +126,15 @@ async function mutate(only: string, jobs: number): Promise<boolean> {
       const started = performance.now();
       const folder = await breakCode(mutation);
       const ofPrices = mutation.isOfPrices === true ? ["--prices"] : [];
-      const run = await spawn(folder, ["--part", ...ofPrices, "--seeds", String(MUTATION_SEEDS)]);
+      const worlds = mutation.seeds?.join(",");
+      const options = worlds === undefined ? ["--part", "--seeds", String(MUTATION_SEEDS)] : ["--list", worlds];
+      const run = await spawn(folder, [...options, ...ofPrices]);
       await rm(folder, { recursive: true, force: true });
       const seed = /seed (\d+) fails/.exec(run.output)?.[1];
       const seconds = ((performance.now() - started) / 1_000).toFixed(0);
       ok &&= seed !== undefined;
-      const verdict = seed === undefined ? `NOT FOUND in ${MUTATION_SEEDS} seeds` : `found by seed ${seed}`;
+      const verdict =
+        seed === undefined ? `NOT FOUND by ${worlds ?? `${MUTATION_SEEDS} seeds`}` : `found by seed ${seed}`;
       console.log(`${mutation.name}: ${verdict} (${seconds} s)`);
       if (!run.ok && seed === undefined) console.log(run.output);
     }

@@ -10,6 +10,8 @@ export interface Mutation {
   readonly replace: string;
   /** True if the worlds of prices must find it. */
   readonly isOfPrices?: true;
+  /** Worlds that find it, where fewer than one in 500 does. */
+  readonly seeds?: readonly number[];
 }
 
 export const MUTATIONS: readonly Mutation[] = [
@@ -138,6 +140,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: "src/nft/indexing/part-proof.ts",
     find: "(hasHashed || (numbers[at] as number) >= changedAt)",
     replace: "hasHashed",
+    seeds: [80699],
   },
   {
     name: "skip the check of parent hashes",
@@ -252,6 +255,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: "src/nft/indexing/part-proof.ts",
     find: "const wrong = blocks.find(({ hash }, at) => headers[at]?.hash !== hash);",
     replace: "const wrong = undefined as BlockRef | undefined;",
+    seeds: [527],
   },
   {
     name: "believe an archive against the receipts",

@@ -55,7 +55,7 @@ interface Measured {
   readonly id: string;
   readonly node: string;
   readonly question: CostlyQuestion;
-  /** The first one of the process, a second one, and one whose event loop was watched. */
+  /** The process answers the first one with code that is not compiled, and the last one while its event loop is watched. */
   readonly turns: readonly [first: Cost, second: Cost, watched: Cost];
 }
 

@@ -173,7 +173,7 @@ async function endpointFindings(
   return findings;
 }
 
-/** What only some nodes answer: the words for it, and what the service does without. */
+/** Something that only some nodes answer: the words that doctor has for it, and how the service goes on without it. */
 interface NodeOption {
   readonly has: string;
   readonly lacks: string;
@@ -182,7 +182,7 @@ interface NodeOption {
   readonly ask: (endpoint: EndpointProvider) => Promise<boolean>;
 }
 
-/** Of a chain that has old blocks. */
+/** Doctor asks for it only where the chain has old blocks. */
 const OLD_STATE: NodeOption = {
   has: "has the state of old blocks",
   lacks: "has no state of old blocks",

@@ -208,7 +208,7 @@ describe("kept proofs", () => {
     expect(await schemaFaults(service, "KeptProofs", body)).toEqual([]);
     const lines = (await listed(contract)) as string[];
     expect(body).toMatchObject({ holdings: FAR_TOKENS + 20, documents: lines.length, differences: [] });
-    // A part whose run takes too long on a loaded machine is made of two documents.
+    // Where a run takes too long, as on a loaded machine, the service halves its part.
     expect(lines.length).toBeGreaterThanOrEqual(4);
     const owners: Record<string, unknown> = {};
     for (const line of lines) Object.assign(owners, (await verifyProof(line, { hash: body.blockHash })).result);

@@ -14,7 +14,7 @@ import { type Address, toAddress } from "../../src/core/hex.ts";
 import type { PriceRequest } from "../../src/prices/price-computer.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
 import { HandFollower, type LocalChain, pricesOf, startLocalChain } from "../support/prices/anvil.ts";
-import { type RpcCall, type RpcProxy, type RpcProxyOptions, startRpcProxy } from "../support/rpc-proxy.ts";
+import { cappedLogs, type RpcCall, type RpcProxy, type RpcProxyOptions, startRpcProxy } from "../support/rpc-proxy.ts";
 
 setDefaultTimeout(300_000);
 
@@ -138,13 +138,7 @@ test("the change over a day of a token from today is left out after a few reques
 test("a search for announced pools goes on with the next question where the last one left it", async () => {
   const cap = 100;
   const proxy = await startRpcProxy(chain.anvil.url, {
-    onRequest({ method, params }) {
-      if (method !== "eth_getLogs") return undefined;
-      const [{ fromBlock, toBlock }] = params as [{ fromBlock: string; toBlock: string }];
-      const isWide = Number(toBlock) - Number(fromBlock) >= cap;
-      if (isWide) return { error: { code: -32_005, message: `query exceeds max block range ${cap}` } };
-      return { delayUntil: Bun.sleep(120) };
-    },
+    onRequest: cappedLogs(cap, () => ({ delayUntil: Bun.sleep(120) })),
   });
   const { prices } = await scene(proxy);
   const poolless = await chain.token();
@@ -168,13 +162,7 @@ test("a search for announced pools ends with the answer that says how far it is"
   const held = Promise.withResolvers<void>();
   let requests = 0;
   const proxy = await startRpcProxy(chain.anvil.url, {
-    onRequest({ method, params }) {
-      if (method !== "eth_getLogs") return undefined;
-      const [{ fromBlock, toBlock }] = params as [{ fromBlock: string; toBlock: string }];
-      const isWide = Number(toBlock) - Number(fromBlock) >= cap;
-      if (isWide) return { error: { code: -32_005, message: `query exceeds max block range ${cap}` } };
-      return ++requests > 8 ? { delayUntil: held.promise } : undefined;
-    },
+    onRequest: cappedLogs(cap, () => (++requests > 8 ? { delayUntil: held.promise } : undefined)),
   });
   const { prices } = await scene(proxy);
   const poolless = await chain.token();

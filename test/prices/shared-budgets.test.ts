@@ -14,7 +14,7 @@ import type { Requester } from "../../src/core/work.ts";
 import type { PriceRequest } from "../../src/prices/price-computer.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
 import { HandFollower, type LocalChain, pricesOf, startLocalChain } from "../support/prices/anvil.ts";
-import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
+import { cappedLogs, type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 
 setDefaultTimeout(300_000);
 
@@ -190,13 +190,7 @@ test("the end of a key's batch leaves its items to another question of the key t
 test("clients that leave early don't use up the requests of a search that other keys wait for", async () => {
   const cap = 100;
   const proxy = await startRpcProxy(chain.anvil.url, {
-    onRequest({ method, params }) {
-      if (method !== "eth_getLogs") return undefined;
-      const [{ fromBlock, toBlock }] = params as [{ fromBlock: string; toBlock: string }];
-      const isWide = Number(toBlock) - Number(fromBlock) >= cap;
-      if (isWide) return { error: { code: -32_005, message: `query exceeds max block range ${cap}` } };
-      return { delayUntil: Bun.sleep(20) };
-    },
+    onRequest: cappedLogs(cap, () => ({ delayUntil: Bun.sleep(20) })),
   });
   const token = await chain.token();
   await chain.anvil.mine(2);

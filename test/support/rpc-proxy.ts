@@ -208,3 +208,13 @@ function send(response: ServerResponse, reply: Reply): void {
   if (reply.bytes === undefined) response.end(body);
   else response.write(body.subarray(0, reply.bytes), () => response.socket?.destroy());
 }
+
+/** Refuses requests for the logs of more than `cap` blocks, as providers do, and leaves the others to `within`. */
+export const cappedLogs =
+  (cap: number, within: () => Intervention | undefined) =>
+  ({ method, params }: RpcCall): Intervention | undefined => {
+    if (method !== "eth_getLogs") return undefined;
+    const [{ fromBlock, toBlock }] = params as [{ fromBlock: string; toBlock: string }];
+    const isWide = Number(toBlock) - Number(fromBlock) >= cap;
+    return isWide ? { error: { code: -32_005, message: `query exceeds max block range ${cap}` } } : within();
+  };

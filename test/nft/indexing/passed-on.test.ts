@@ -21,7 +21,7 @@ const version = await log.append({
 });
 const LOST = { number: 30, hash: `0x${"f".repeat(64)}` as Hash };
 
-/** The collections of a chain whose follower doesn't run, at a head of 40 with the final block 10. */
+/** Starts the collections of a chain at head 40, with the final block 10. No follower runs: the test tells the changes. */
 async function collectionsOf() {
   const { collections } = startFollower({
     ...{ log, head: () => 40, minPollMs: 1_000, reader: { completeLogs: async () => [] } },

@@ -111,6 +111,21 @@ test("skips a lagging endpoint until it has caught up", async () => {
   expect((await reader.head()).number).toBe(11);
 });
 
+test("finds a newer head at an endpoint that has just refused a request in unknown words", async () => {
+  const [stuck, fine] = [node("eth#1", 7), node("eth#2", 9)];
+  for (const one of [stuck, fine]) {
+    const answer = one.request.bind(one);
+    one.request = (method, params) =>
+      params[0] === hex(3)
+        ? Promise.reject(classifyRpcError({ code: -32_000, message: "unknown block" }, method, {}))
+        : answer(method, params);
+  }
+  const reader = readerOf(stuck, fine);
+  await expect(reader.header(3)).rejects.toThrow("unknown block");
+  expect(await reader.benchLaggards(known(7))).toBe(true);
+  expect((await reader.head()).number).toBe(9);
+});
+
 test("answers calls at the head from another endpoint if the one that reported the head has no state there", async () => {
   // Endpoint 1 is faster until it is slow to report the head. Then endpoint 2 is called.
   const [first, second] = [

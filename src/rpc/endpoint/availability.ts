@@ -51,6 +51,8 @@ export class EndpointHealth {
    */
   readonly #until: Record<RestReason, number> = { lied: 0, behind: 0, paused: 0, failed: 0 };
   #failedAt = Number.NEGATIVE_INFINITY;
+  /** True if the last failure was an answer: the endpoint is up, and refused one request. */
+  #hasRefused = false;
   /** Refusals of history with an unknown reason, since the endpoint last gave history. */
   #unknownRefusals = 0;
   /** Single blocks that it refused and another endpoint had, since it last gave history. */
@@ -84,7 +86,7 @@ export class EndpointHealth {
 
   /** True if it is likely to answer, even if its answers are in doubt. */
   isReachable(now: number): boolean {
-    return !this.#rests("failed", now) && !this.#rests("paused", now);
+    return !this.#rests("paused", now) && (this.#hasRefused || !this.#rests("failed", now));
   }
 
   /** Records an answer after `ms`. */
@@ -113,6 +115,7 @@ export class EndpointHealth {
     // endpoint for a minute.
     if (started < this.#failedAt) return;
     this.#failedAt = now;
+    this.#hasRefused = "rpcCode" in error.meta;
     this.failures++;
     const doubled = Math.min(FAILED_MAX_MS, FAILED_BASE_MS * 2 ** (this.failures - 1));
     this.#until.failed = now + Math.max(doubled, retryAfterMs);

@@ -242,6 +242,13 @@ export class Budget {
     return payer === undefined ? work() : new Budget({ payer, bounds: payer.#perItem }).run(work);
   }
 
+  /** Runs work that also ends with a signal of its own, while the question goes on. */
+  static endingWith<T>(ending: AbortSignal, work: () => Promise<T>): Promise<T> {
+    const payer = current.getStore();
+    const signal = payer?.signal === undefined ? ending : AbortSignal.any([payer.signal, ending]);
+    return new Budget({ payer, signal }).run(work);
+  }
+
   /**
    * Runs work with a part of what the current budget has left. What it may cost doesn't depend on how fast other parts run.
    * @param share from 0 to 1; the shares of parts that run at once must not exceed 1

@@ -6,6 +6,7 @@
 import type { Moved } from "../chain/view.ts";
 import { type SharedWork, UNSHARED } from "../core/budget.ts";
 import { AppError, invariant, isAbort, Refusal } from "../core/errors.ts";
+import { yieldToEventLoop } from "../core/turns.ts";
 import { nftStream, priceStream, type StreamName } from "../events/types.ts";
 import type { Prices } from "../prices/price-service.ts";
 import {
@@ -72,6 +73,8 @@ export class Channel {
     try {
       // The end of a subscription saves work, also for a key that owes requests.
       const isFree = "action" in message && message.action !== "subscribe";
+      // Subscriptions begin in turns. One must not begin after its own end.
+      if (isFree && message.action === "unsubscribe") await yieldToEventLoop(peer.key);
       await (isFree ? this.#perform(peer, message) : peer.ask(() => this.#answer(peer, message)));
     } catch (error) {
       if (isAbort(error)) return;

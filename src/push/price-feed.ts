@@ -4,7 +4,7 @@
  * only through `Peer`.
  */
 
-import { OverBudget, type SharedWork } from "../core/budget.ts";
+import { Budget, OverBudget, type SharedWork } from "../core/budget.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError, type ErrorCode, isAbort, Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
@@ -116,7 +116,7 @@ export class PriceFeed {
     const { chainId } = of.prices.chain;
     const chain = this.#chains.get(chainId);
     const watched = chain?.tokens.get(token);
-    subscription.isListening = false;
+    subscription.end();
     if (chain === undefined || watched?.subscriptions.delete(subscription) !== true) return;
     const left = watched.keys.get(peer.key.key)! - 1;
     if (left > 0) watched.keys.set(peer.key.key, left);
@@ -132,12 +132,13 @@ export class PriceFeed {
 
   /**
    * Sends the present price to a new subscription, in the share of its key. Returns the refusal of an address that is no
-   * token: it gets no price.
+   * token: it gets no price. @throws the end of the subscription
    */
   async begin(subscription: PriceSubscription): Promise<Refusal | undefined> {
     const { of, token, peer } = subscription;
     const read = this.#reads++;
-    const answer = await orRefusal(of, () => of.prices.answer(requestOf(token), peer.key));
+    const ask = () => of.prices.answer(requestOf(token), peer.key);
+    const answer = await orRefusal(of, () => Budget.endingWith(subscription.ended, ask));
     const readMs = this.#options.clock.monotonic();
     if (answer instanceof Refusal && NO_TOKEN.includes(answer.code)) return answer;
     const watched = this.#chains.get(of.prices.chain.chainId)?.tokens.get(token);
@@ -336,8 +337,7 @@ export class PriceSubscription {
   readonly peer: Peer;
   /** Per cent. */
   readonly #minChange: Rational | undefined;
-  /** False after the subscription was dropped. */
-  isListening = true;
+  readonly #ending = new AbortController();
   #sent: PriceUpdate | undefined;
   /** True until the client has read the last message. */
   #isUnread = false;
@@ -353,6 +353,19 @@ export class PriceSubscription {
     this.peer = peer;
     this.token = token;
     this.#minChange = minChange;
+  }
+
+  /** Aborts when the subscription is dropped. */
+  get ended(): AbortSignal {
+    return this.#ending.signal;
+  }
+
+  get isListening(): boolean {
+    return !this.ended.aborted;
+  }
+
+  end(): void {
+    this.#ending.abort(new DOMException("the subscription has ended", "AbortError"));
   }
 
   /** Sends a price if it moved far enough, once the client has read the one before. */

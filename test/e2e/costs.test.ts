@@ -24,6 +24,7 @@ import {
   type TestService,
   temporaryLogUrl,
 } from "../support/service.ts";
+import { connect as socketTo } from "../support/socket.ts";
 
 const ADMIN = "admin-key-0123456789";
 const OTHER = "other-key-0123456789";
@@ -124,22 +125,59 @@ describe("clients that are gone", () => {
       await eventually("the service knows", async () =>
         (await answered(service, 499)) === tokens.length ? true : undefined,
       );
-      const about = () => {
-        const wanted = tokens.map((token) => token.slice(2).toLowerCase());
-        return proxy.calls.filter(({ params }) => wanted.some((one) => JSON.stringify(params).includes(one))).length;
-      };
-      const before = about();
-      proxy.resume();
-      // The answer of another client, whose calls come after those that were held.
-      const other = await chain.token();
-      expect((await service.get(`/api/v2/erc20/${other}/price`, { "x-api-key": OTHER })).status).toBe(404);
-      expect(about()).toBe(before);
+      await expectNoMoreCalls(service, tokens);
     } finally {
       proxy.resume();
       await service.stop();
     }
   });
+
+  test("from the price of a token whose first read runs have the node asked no more, though their sockets stay", async () => {
+    const service = await start();
+    const socket = await socketTo(service);
+    try {
+      const [first, ...tokens] = await Promise.all(Array.from({ length: 5 }, () => chain.token()));
+      expect((await service.get(`/api/v2/erc20/${first}/price`)).status).toBe(404);
+      const change = (action: string) => {
+        for (const token of tokens) socket.send({ action, chain: "eth", token });
+      };
+      proxy.reset();
+      proxy.pause();
+      change("subscribe");
+      await eventually("the node is asked about all", async () =>
+        tokens.every((token) => callsAbout([token]) > 0) ? true : undefined,
+      );
+      change("unsubscribe");
+      await socket.next("unsubscribed", tokens.length - 1);
+      await expectNoMoreCalls(service, tokens);
+      expect(socket.messages.map(({ type }) => type)).not.toContain("error");
+    } finally {
+      proxy.resume();
+      socket.socket.close();
+      await service.stop();
+    }
+  });
 });
+
+/** Releases the node, and expects it to be asked about other tokens only. */
+async function expectNoMoreCalls(service: TestService, tokens: readonly string[]): Promise<void> {
+  const others = await Promise.all(Array.from({ length: 3 }, () => chain.token()));
+  const ask = (token: string) => service.get(`/api/v2/erc20/${token}/price`, { "x-api-key": OTHER });
+  const asking = ask(others[0]!);
+  // Calls that were on their way have arrived by then.
+  await eventually("another client's calls arrive", async () => (callsAbout(others) > 0 ? true : undefined));
+  const before = callsAbout(tokens);
+  proxy.resume();
+  const answers = [await asking, await ask(others[1]!), await ask(others[2]!)];
+  expect(answers.map(({ status }) => status)).toEqual([404, 404, 404]);
+  expect(callsAbout(tokens)).toBe(before);
+}
+
+/** Calls of the node that name any of the tokens. */
+function callsAbout(tokens: readonly string[]): number {
+  const wanted = tokens.map((token) => token.slice(2).toLowerCase());
+  return proxy.calls.filter(({ params }) => wanted.some((one) => JSON.stringify(params).includes(one))).length;
+}
 
 test("a collection that twenty requests have indexed anew at once begins anew once", async () => {
   // Holds the append until all requests have arrived.

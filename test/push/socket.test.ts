@@ -106,6 +106,19 @@ describe("a subscription", () => {
     client.socket.close();
   });
 
+  test("ends with an unsubscribe that comes right behind it, however many of them come at once", async () => {
+    const client = await connect();
+    const address = (n: number) => `0x${(0xcdn * 2n ** 150n + BigInt(n)).toString(16).padStart(40, "0")}`;
+    const asked = Array.from({ length: 20 }, (_, n) => ({ chain: "eth", token: address(n) }));
+    for (const action of ["subscribe", "unsubscribe"]) for (const one of asked) client.send({ action, ...one });
+    await client.next("unsubscribed", asked.length - 1);
+    for (const one of asked) {
+      const types = client.messages.filter(({ token }) => token === one.token).map(({ type }) => type);
+      expect([types[0], types.at(-1)]).toEqual(["status", "unsubscribed"]);
+    }
+    client.socket.close();
+  });
+
   test("with since at or above the version of indexed sends no indexed", async () => {
     const first = await connect();
     first.send({ action: "subscribe", address: nft.address });

@@ -14,7 +14,7 @@ import { notices } from "./notices.ts";
 const ROOT = join(import.meta.dir, "..");
 /** Started by `new URL("./name.ts", import.meta.url)`. The bundle has one folder, so their names must differ. */
 const WORKERS = [
-  "nft/exports/parquet-worker.ts",
+  "nft/exports/file-worker.ts",
   "log/sqlite-ahead-worker.ts",
   "log/sqlite-writer.ts",
   "nft/metadata/resolve/parse-worker.ts",

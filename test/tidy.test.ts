@@ -61,7 +61,7 @@ const ENTRIES = [
   "main.ts",
   "client/index.ts",
   "client/proof.ts",
-  "nft/exports/parquet-worker.ts",
+  "nft/exports/file-worker.ts",
   "log/sqlite-ahead-worker.ts",
   "log/sqlite-writer.ts",
   "nft/metadata/resolve/parse-worker.ts",

@@ -1,9 +1,7 @@
 /** `prices`: the stored prices of a token as a file. */
 import { bytesText } from "../core/format.ts";
-import { encoderOf } from "../nft/exports/export-pieces.ts";
-import type { ExportFormat } from "../nft/exports/formats.ts";
-import { ParquetThread } from "../nft/exports/parquet.ts";
-import type { Column, ExportRow } from "../nft/exports/parquet-worker.ts";
+import { FileThread } from "../nft/exports/file-thread.ts";
+import { type Column, type ExportFormat, type ExportRow, ROWS_PER_PIECE } from "../nft/exports/formats.ts";
 import { formatDouble } from "../prices/market/rational.ts";
 import type { NamedContract, ServiceAccess } from "./access.ts";
 import { CHAIN, CHAIN_HELP, type Command, type CommandRun, contractOf } from "./command.ts";
@@ -59,7 +57,7 @@ async function* piecesOf(
   format: ExportFormat,
 ): AsyncGenerator<Uint8Array> {
   const facts = Object.entries({ ...contract }).map(([name, value]) => [name, String(value)] as const);
-  const encoder = encoderOf(format, COLUMNS, () => new ParquetThread().open(COLUMNS, facts));
+  const file = new FileThread().open({ format, columns: COLUMNS, facts });
   const read = (from: string | number | undefined, to: string | number | undefined, points: number) =>
     service.ask((client) =>
       client.priceSeries(contract, {
@@ -85,17 +83,17 @@ async function* piecesOf(
       for (; from <= end; from += WINDOW) {
         const { result } = await read(from, Math.min(end, from + WINDOW - 1), WINDOW);
         rows.push(...result.map((point) => rowOf(point, format)));
-        if (rows.length < encoder.rowsPerPiece) continue;
-        yield await encoder.rows(rows);
+        if (rows.length < ROWS_PER_PIECE) continue;
+        yield await file.piece({ rows });
         rows = [];
       }
       from = end + 1;
     }
-    if (rows.length > 0) yield await encoder.rows(rows);
-    const rest = await encoder.end();
+    if (rows.length > 0) yield await file.piece({ rows });
+    const rest = await file.end();
     if (rest.length > 0) yield rest;
   } finally {
-    encoder.close();
+    file.close();
   }
 }
 

@@ -9,8 +9,8 @@ import { EXAMPLE_TIME } from "../../core/examples.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { Explorer } from "../../nft/explore/readings.ts";
 import { type FileFacts, fileName, piecesOf } from "../../nft/exports/export-pieces.ts";
+import { FileThread } from "../../nft/exports/file-thread.ts";
 import { CONTENT_TYPES, EXPORT_FORMATS } from "../../nft/exports/formats.ts";
-import { ParquetThread } from "../../nft/exports/parquet.ts";
 import { startWalk } from "../../nft/walks/walk.ts";
 import type { ApiKey, ApiKeys } from "../../operators/keys.ts";
 import type { Question } from "../../operators/questions.ts";
@@ -31,7 +31,7 @@ const IDLE_MS = 60_000;
 
 /** The exports that run now, at most one per key. */
 export class RunningExports {
-  readonly parquet = new ParquetThread();
+  readonly thread = new FileThread();
   readonly #clock: Clock;
   readonly #byKey = new Map<string, Running>();
 
@@ -169,7 +169,7 @@ async function openExport(
   // A time fixes the metadata to one moment, and has no token of a million fetched again.
   const known = { normalizeMetadata: false, mediaItems: false, asOf: deps.clock.now() };
   const pieces = piecesOf(source, start, {
-    ...{ format, holders, facts, ranking, parquet: deps.exports.parquet },
+    ...{ format, holders, facts, ranking, thread: deps.exports.thread },
     // A file that looks complete is complete.
     factsOf: (entries) => wholeFactsOf(runtime, address, entries, known),
   });

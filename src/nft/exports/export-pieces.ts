@@ -1,15 +1,12 @@
 /** An export from end to end: a source and a block in, pieces of a file out, each made when it is asked for. */
-import { ByteWriter } from "../../core/byte-text.ts";
-import { yieldToEventLoop } from "../../core/turns.ts";
 import { type FactsOf, NO_METADATA, type RecordFacts } from "../listings/record.ts";
 import type { WalkSource } from "../walks/snapshot.ts";
 import { assertKept, batchesOf, type StartedWalk, type WalkBatch } from "../walks/walk.ts";
-import { HOLDER_COLUMNS, holderRow, TOKEN_COLUMNS } from "./export-rows.ts";
-import { csvEncoder, type Encoder, type ExportFormat, jsonLinesEncoder } from "./formats.ts";
+import { HOLDER_COLUMNS, TOKEN_COLUMNS } from "./export-rows.ts";
+import type { FileThread, OpenFile } from "./file-thread.ts";
+import { type ExportFormat, ROWS_PER_PIECE } from "./formats.ts";
 import { type HolderRanking, rankHolders } from "./holders.ts";
-import type { ParquetThread } from "./parquet.ts";
-import type { Column, ExportRow } from "./parquet-worker.ts";
-import { TokenLines } from "./token-lines.ts";
+import { TokenPiece } from "./token-columns.ts";
 
 /** What a file is true of and at. Texts are left out if they are "" or undefined. */
 export interface FileFacts {
@@ -39,7 +36,7 @@ interface FileKind {
 interface ExportPiecesOptions extends FileKind {
   readonly factsOf: FactsOf;
   readonly facts: FileFacts;
-  readonly parquet: ParquetThread;
+  readonly thread: FileThread;
   /** The ranking of the walk's block; undefined if it is still to be made. */
   readonly ranking?: HolderRanking | undefined;
 }
@@ -54,82 +51,49 @@ const PIECE_CHARACTERS = 1024 * 1024;
 export async function* piecesOf(
   source: WalkSource,
   start: StartedWalk,
-  { format, holders, factsOf, facts, parquet, ranking }: ExportPiecesOptions,
+  { format, holders, factsOf, facts, thread, ranking }: ExportPiecesOptions,
 ): AsyncGenerator<Uint8Array> {
   const known = Object.entries<string | undefined>({ ...facts }).filter(([, value]) => (value ?? "") !== "");
   const columns = holders ? HOLDER_COLUMNS : TOKEN_COLUMNS;
-  const encoder = encoderOf(format, columns, () => parquet.open(columns, known as [string, string][]));
+  const file = thread.open({ format, columns, facts: known as [string, string][] });
   try {
-    if (holders) yield* encoded(encoder, holderRows(source, start, ranking));
-    else yield* tokens(encoder, new TokenLines(format), batchesOf(source, start, { factsOf }));
-    const end = await encoder.end();
+    if (holders) yield* holderPieces(file, source, start, ranking);
+    else yield* tokenPieces(file, batchesOf(source, start, { factsOf }));
+    const end = await file.end();
     if (end.length > 0) yield end;
   } finally {
-    encoder.close();
+    file.close();
   }
 }
 
-/** The encoder of a format. @param openParquet called for a Parquet file only */
-export function encoderOf(format: ExportFormat, columns: readonly Column[], openParquet: () => Encoder): Encoder {
-  if (format === "parquet") return openParquet();
-  return format === "csv" ? csvEncoder(columns) : jsonLinesEncoder(columns);
-}
-
-/** Gathers the lines of tokens to pieces. */
-async function* tokens(
-  encoder: Encoder,
-  lines: TokenLines,
+async function* tokenPieces(
+  file: OpenFile,
   batches: AsyncIterable<WalkBatch<RecordFacts>>,
 ): AsyncGenerator<Uint8Array> {
-  const out = new ByteWriter();
-  let [rows, characters] = [0, 0];
-  const taken = () => {
-    const text = out.view().slice();
-    out.start();
-    [rows, characters] = [0, 0];
-    return encoder.lines(text);
-  };
+  const written = ({ tokens, memory }: ReturnType<TokenPiece["columns"]>) => file.piece({ tokens }, memory);
+  let piece = new TokenPiece();
   for await (const { collection, entries, facts } of batches) {
+    const { addresses } = collection.ledger;
     for (const [at, entry] of entries.entries()) {
-      characters += lines.add(out, collection.ledger, entry, facts[at] ?? NO_METADATA);
-      if (++rows < encoder.rowsPerPiece && characters < PIECE_CHARACTERS) continue;
-      yield await taken();
-      await yieldToEventLoop();
+      piece.add(addresses, entry, facts[at] ?? NO_METADATA);
+      if (piece.count < ROWS_PER_PIECE && piece.characters < PIECE_CHARACTERS) continue;
+      yield await written(piece.columns());
+      piece = new TokenPiece();
     }
   }
-  if (rows > 0) yield await taken();
+  if (piece.count > 0) yield await written(piece.columns());
 }
 
-/** Owners per list of rows. */
-const OWNERS = 1_000;
-
-async function* holderRows(
+async function* holderPieces(
+  file: OpenFile,
   source: WalkSource,
   start: StartedWalk,
   made: HolderRanking | undefined,
-): AsyncGenerator<readonly ExportRow[]> {
+): AsyncGenerator<Uint8Array> {
   const ranking = made ?? (await rankHolders(source, start));
-  for (let from = 0; from < ranking.count; from += OWNERS) {
-    yield ranking.slice(from, OWNERS).map(holderRow);
-    await yieldToEventLoop();
+  for (let from = 0; from < ranking.count; from += ROWS_PER_PIECE) {
+    yield await file.piece({ holders: ranking.columns(from, ROWS_PER_PIECE) });
     // A slow client may take the rest an hour later.
     await assertKept(source, start);
   }
-}
-
-/** Gathers rows to pieces. */
-async function* encoded(encoder: Encoder, lists: AsyncIterable<readonly ExportRow[]>): AsyncGenerator<Uint8Array> {
-  let gathered: ExportRow[] = [];
-  let characters = 0;
-  for await (const rows of lists) {
-    for (const row of rows) {
-      gathered.push(row);
-      for (const cell of row) if (typeof cell === "string") characters += cell.length;
-      if (gathered.length < encoder.rowsPerPiece && characters < PIECE_CHARACTERS) continue;
-      yield await encoder.rows(gathered);
-      [gathered, characters] = [[], 0];
-      await yieldToEventLoop();
-    }
-  }
-  if (gathered.length > 0) yield await encoder.rows(gathered);
 }

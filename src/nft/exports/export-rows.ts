@@ -1,8 +1,14 @@
-/**
- * The columns of both tables of an export, and the rows of holders. `token-lines.ts` writes those of tokens.
- */
-import type { RankedHolder } from "./holders.ts";
-import type { Column, ExportRow } from "./parquet-worker.ts";
+/** The columns of both tables of an export, and their rows from the columns of a ledger and a ranking. */
+import { CONTRACT_TYPES, type TransferKind } from "../../events/columns.ts";
+import type { Column, ExportRow } from "./formats.ts";
+import { type HolderColumns, holdersOfColumns } from "./holders.ts";
+import {
+  ADDRESS_BYTES,
+  type ExportedFacts,
+  NUMBERS_PER_TOKEN,
+  PARTIES_PER_TOKEN,
+  type TokenColumns,
+} from "./token-columns.ts";
 
 const column = (type: Column["type"]) => (name: string) => ({ name, type });
 const text = column("text");
@@ -25,10 +31,36 @@ export const HOLDER_COLUMNS: readonly Column[] = [
   { name: "share", type: "share" },
 ];
 
-export const holderRow = ({ rank, owner, tokens, units, share }: RankedHolder): ExportRow => [
-  rank,
-  owner,
-  tokens,
-  String(units),
-  share,
-];
+export const holderRows = (holders: HolderColumns): ExportRow[] =>
+  holdersOfColumns(holders).map(({ rank, owner, tokens, units, share }) => [rank, owner, tokens, String(units), share]);
+
+/** The rows of tokens, as `TOKEN_COLUMNS` names their cells. */
+export function tokenRows({ count, kinds, numbers, large, parties, known, facts }: TokenColumns): ExportRow[] {
+  let next = 0;
+  const amountAt = (at: number): string => {
+    const number = numbers[at] as number;
+    return String(Number.isNaN(number) ? large[next++] : number);
+  };
+  const partyAt = (at: number): string | null =>
+    known[at] === 1 ? `0x${parties.subarray(at * ADDRESS_BYTES, (at + 1) * ADDRESS_BYTES).toHex()}` : null;
+  const rows: ExportRow[] = [];
+  for (let at = 0; at < count; at++) {
+    const [number, party] = [at * NUMBERS_PER_TOKEN, at * PARTIES_PER_TOKEN];
+    // In this order, in which the large ones stand.
+    const [id, amount] = [amountAt(number), amountAt(number + 1)];
+    rows.push([
+      ...[id, CONTRACT_TYPES[kinds[at] as TransferKind] ?? null, partyAt(party), amount],
+      ...[numbers[number + 2] as number, numbers[number + 3] as number, partyAt(party + 1)],
+      ...cellsOf(facts[at]),
+    ]);
+  }
+  return rows;
+}
+
+const NO_FACTS: ExportRow = [null, null, null, null];
+
+function cellsOf(facts: ExportedFacts | undefined): ExportRow {
+  if (facts === undefined) return NO_FACTS;
+  const { tokenUri, metadata, uriSync, metadataSync } = facts;
+  return [tokenUri, metadata, uriSync, metadataSync].map((json) => JSON.parse(json) as string | null);
+}

@@ -273,6 +273,35 @@ const SHARE_DIGITS = 10n ** 12n;
 /** Memory of a large sum, with its object. */
 const LARGE_BYTES = 96;
 
+/** Some owners of a ranking, in a form that another thread takes. */
+export interface HolderColumns {
+  /** Place of the first one, 0 being the first of the ranking, and its rank. */
+  readonly from: number;
+  readonly rank: number;
+  /** 20 bytes each. */
+  readonly addresses: Uint8Array;
+  readonly tokens: Float64Array;
+  readonly units: Float64Array;
+  /** Units of the first owners, if they are no exact numbers. */
+  readonly large: readonly bigint[];
+  /** Of all owners of the ranking. */
+  readonly allUnits: bigint;
+}
+
+/** Reads the columns of some owners. */
+export function holdersOfColumns({ from, rank, addresses, tokens, ...columns }: HolderColumns): RankedHolder[] {
+  const holders: RankedHolder[] = [];
+  for (let at = 0; at < tokens.length; at++) {
+    const units = columns.large[at] ?? BigInt(columns.units[at] as number);
+    const before = holders.at(-1);
+    const own = before === undefined ? rank : before.units === units ? before.rank : 1 + from + at;
+    const share = Number((units * SHARE_DIGITS) / columns.allUnits) / 1e12;
+    const bytes = addresses.subarray(at * ADDRESS_BYTES, (at + 1) * ADDRESS_BYTES);
+    holders.push({ owner: `0x${bytes.toHex()}`, tokens: tokens[at] as number, units, share, rank: own });
+  }
+  return holders;
+}
+
 /** Owners in their order. Ranks and shares are computed when they are read. */
 export class HolderRanking {
   readonly #table: HolderTable;
@@ -297,18 +326,22 @@ export class HolderRanking {
 
   /** At most `count` owners from place `from` on, 0 being the first; an empty list behind the end. */
   slice(from: number, count: number): RankedHolder[] {
-    const { addresses, tokens } = this.#table;
+    return holdersOfColumns(this.columns(from, count));
+  }
+
+  /** The same as columns, which share no memory with the ranking. */
+  columns(from: number, count: number): HolderColumns {
+    const { addresses, tokens, units } = this.#table;
     const end = Math.min(this.count, from + count);
-    const holders: RankedHolder[] = [];
-    for (let at = from; at < end; at++) {
-      const units = this.#unitsOf(at);
-      const before = holders.at(-1);
-      const rank = before === undefined ? 1 + this.#ahead(units) : before.units === units ? before.rank : 1 + at;
-      const share = Number((units * SHARE_DIGITS) / this.#units) / 1e12;
-      const bytes = addresses.subarray(at * ADDRESS_BYTES, (at + 1) * ADDRESS_BYTES);
-      holders.push({ owner: `0x${bytes.toHex()}`, tokens: tokens[at] as number, units, share, rank });
-    }
-    return holders;
+    return {
+      from,
+      rank: from < end ? 1 + this.#ahead(this.#unitsOf(from)) : 0,
+      addresses: addresses.slice(from * ADDRESS_BYTES, end * ADDRESS_BYTES),
+      tokens: tokens.slice(from, end),
+      units: units.slice(from, end),
+      large: this.#large.slice(from, end).map((sum) => sum.units),
+      allUnits: this.#units,
+    };
   }
 
   #unitsOf(at: number): bigint {

@@ -1,0 +1,102 @@
+/**
+ * Files, written on a thread of their own. All files of a process share the thread, which begins with the first one and holds
+ * the process only while a file is open.
+ */
+
+import { AppError } from "../../core/errors.ts";
+import { yieldToEventLoop } from "../../core/turns.ts";
+import type { FileReply, FileRequest, FileRows } from "./file-worker.ts";
+import type { FileHead } from "./formats.ts";
+
+const failed = (problem: string): AppError => new AppError(`a file failed: ${problem}`, { code: "internal" });
+
+export class FileThread {
+  #worker: Worker | undefined;
+  #files = 0;
+  /** Number of the newest file. */
+  #last = 0;
+  /** The callers that wait for bytes, by file. */
+  readonly #waiting = new Map<number, PromiseWithResolvers<Uint8Array>>();
+
+  open(head: FileHead): OpenFile {
+    this.#worker ??= this.#start();
+    if (this.#files++ === 0) this.#worker.ref();
+    return new OpenFile(this, ++this.#last, this.#worker, head);
+  }
+
+  #start(): Worker {
+    const worker = new Worker(new URL("./file-worker.ts", import.meta.url).href);
+    worker.onmessage = ({ data: reply }: MessageEvent<FileReply>) => {
+      const waiting = this.#waiting.get(reply.file);
+      this.#waiting.delete(reply.file);
+      if ("bytes" in reply) waiting?.resolve(reply.bytes);
+      else waiting?.reject(failed(reply.problem));
+    };
+    worker.onerror = ({ message }: ErrorEvent) => this.#end(worker, message);
+    return worker;
+  }
+
+  /** Resolves with the next bytes of a file. */
+  next(file: number, worker: Worker): Promise<Uint8Array> {
+    if (this.#worker !== worker) return Promise.reject(failed("its thread has ended"));
+    const waiting = Promise.withResolvers<Uint8Array>();
+    this.#waiting.set(file, waiting);
+    return waiting.promise;
+  }
+
+  close(worker: Worker): void {
+    // The thread stays: its code is compiled by then.
+    if (this.#worker === worker && --this.#files === 0) worker.unref();
+  }
+
+  /** Ends a thread that crashed, and the files on it. The next file gets a new one. */
+  #end(worker: Worker, problem: string): void {
+    if (this.#worker !== worker) return;
+    [this.#worker, this.#files] = [undefined, 0];
+    worker.terminate();
+    for (const { reject } of this.#waiting.values()) reject(failed(problem));
+    this.#waiting.clear();
+  }
+}
+
+type Message<R> = R extends { readonly file: number } ? Omit<R, "file"> : never;
+
+/** A file that is being written. Close it in any case. */
+export class OpenFile {
+  readonly #thread: FileThread;
+  readonly #number: number;
+  readonly #worker: Worker;
+
+  constructor(thread: FileThread, number: number, worker: Worker, head: FileHead) {
+    this.#thread = thread;
+    this.#number = number;
+    this.#worker = worker;
+    this.#send({ begin: head });
+  }
+
+  #send(message: Message<FileRequest>, handed: readonly ArrayBuffer[] = []): void {
+    this.#worker.postMessage({ ...message, file: this.#number }, [...handed]);
+  }
+
+  /** The bytes of some rows. @param handed memory of the rows that the thread takes over */
+  async piece(rows: FileRows, handed: readonly ArrayBuffer[] = []): Promise<Uint8Array> {
+    const bytes = this.#thread.next(this.#number, this.#worker);
+    this.#send(rows, handed);
+    await bytes;
+    // Replies for several files may come in one turn of the event loop, and each one's reader would go on at once.
+    await yieldToEventLoop();
+    return bytes;
+  }
+
+  /** The bytes after the last row. A file without them is incomplete. */
+  end(): Promise<Uint8Array> {
+    const bytes = this.#thread.next(this.#number, this.#worker);
+    this.#send({ end: true });
+    return bytes;
+  }
+
+  close(): void {
+    this.#send({ closed: true });
+    this.#thread.close(this.#worker);
+  }
+}

@@ -113,6 +113,8 @@ export interface Call {
   readonly apart?: string;
   /** True for getters that answer shortly with little gas. A contract that doesn't counts as costly: see `isCostly`. */
   readonly isGetter?: boolean;
+  /** True for a getter of a long text, such as a token's document. It gets more gas than other getters, and even more alone. */
+  readonly isText?: boolean;
   /** True for a getter of a contract of which nothing is known yet, one of many: each gets little gas and a short answer. */
   readonly isNew?: boolean;
 }

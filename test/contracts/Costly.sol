@@ -120,3 +120,42 @@ contract SpreadNft {
         return bytes(base).length == 0 ? "" : string.concat(base, string(digits), suffix);
     }
 }
+
+/// An ERC-721 whose documents are costly to read.
+contract CostlyUris {
+    event Transfer(address indexed from, address indexed to, uint256 indexed id);
+
+    string public constant name = "Costly";
+    string public constant symbol = "COST";
+    uint256 private immutable gasEach;
+    uint256 private immutable bytesEach;
+    address private immutable owner = msg.sender;
+
+    constructor(uint256 gasEach_, uint256 bytesEach_) {
+        (gasEach, bytesEach) = (gasEach_, bytesEach_);
+    }
+
+    function supportsInterface(bytes4 id) external pure returns (bool) {
+        return id == 0x01ffc9a7 || id == 0x80ac58cd || id == 0x5b5e139f;
+    }
+
+    function mintMany(uint256 count) external {
+        for (uint256 id = 0; id < count; id++) emit Transfer(address(0), owner, id);
+    }
+
+    function ownerOf(uint256) external view returns (address) {
+        return owner;
+    }
+
+    function tokenURI(uint256) public view returns (string memory) {
+        uint256 before = gasleft();
+        while (before - gasleft() < gasEach) {}
+        bytes memory spaces = new bytes(bytesEach);
+        for (uint256 at = 0; at < bytesEach && at < 64; at++) spaces[at] = " ";
+        return string.concat('data:application/json,{"name":"Costly"}', string(spaces));
+    }
+
+    function contractURI() external view returns (string memory) {
+        return tokenURI(0);
+    }
+}

@@ -13,18 +13,18 @@ const URI = selectorOf("uri(uint256)");
 const CONTRACT_URI = selectorOf("contractURI()");
 /** Single calls in flight at once. */
 const SINGLES = 8;
-/** Tokens read one by one without a URI, after which the contract's failures in a batch count as final. */
+/** Tokens in a row that had no URI alone, after which the contract's failures in a batch count as final. */
 const BELIEVED_AFTER = 20;
 const MAX_CONTRACTS = 1_000;
 
 /**
- * Reads the URIs of tokens from their contracts: `tokenURI` and `uri` in Multicall3 batches. A token that burns all gas
- * or has a huge answer makes its batch fail. So tokens that failed in a batch are read again one by one, unless the
- * contract has shown that it has no URIs at all.
+ * Reads the URIs of tokens from their contracts: `tokenURI` and `uri` in batches, in which each has a bound on its gas. A
+ * token may need more, and where the node can't bound each, one spoils its batch. So tokens that failed in a batch are read
+ * again one by one, unless many single ones of the contract had no URI.
  */
 export class TokenUriReader {
   readonly #reader: ChainReader;
-  /** Contracts without a URI so far: number of tokens read one by one. */
+  /** Tokens in a row that had no URI alone, by contract. */
   readonly #silent = countedCache<Address, number>(MAX_CONTRACTS);
 
   constructor(reader: ChainReader) {
@@ -40,7 +40,6 @@ export class TokenUriReader {
     const results = await this.#reader.calls(calls, block);
     const uris = results.map(uriOf);
     const missing = uris.flatMap((uri, index) => (uri === undefined && !results[index]?.ok ? [index] : []));
-    if (uris.length > missing.length) this.#silent.delete(address);
     const isSilent = (this.#silent.get(address) ?? 0) >= BELIEVED_AFTER;
     if (tokens.length > 1 && !isSilent) await this.#readSingly(address, calls, missing, uris, block);
     return uris;
@@ -76,9 +75,9 @@ export class TokenUriReader {
 }
 
 function callOf(to: Address, kind: TransferKind, id: bigint): Call {
-  if (kind === TransferKind.contract) return { to, data: CONTRACT_URI };
+  if (kind === TransferKind.contract) return { to, data: CONTRACT_URI, isText: true };
   const selector = kind === TransferKind.erc1155 ? URI : TOKEN_URI;
-  return { to, data: `${selector}${id.toString(16).padStart(64, "0")}` };
+  return { to, data: `${selector}${id.toString(16).padStart(64, "0")}`, isText: true };
 }
 
 /** The string in a call's result; undefined for a revert, an empty result, or data that is not a string. */

@@ -15,8 +15,6 @@ import { bytesIn, callOn, requestParsed } from "./one-call.ts";
 import { callRefusable, isRefused, refusalOf } from "./refused-calls.ts";
 import { FAILED, type RunOfMany, readResults } from "./run-of-many.ts";
 
-/** Most bytes of an answer of a getter with a bound. */
-const GETTER_BYTES = 4_096;
 /** Creation code that a node accepts, in hex digits (EIP-3860: 49,152 bytes). */
 const MAX_CREATION = 2 * 49_152;
 /** An endpoint is asked again after this long if it runs creation code, in ms. A balancer may have nodes that do. */
@@ -26,6 +24,13 @@ const FEW_CODES = 3;
 
 const WORD = /^0x[0-9a-f]{64}$/i;
 const WORD_LENGTH = 66;
+
+interface GetterBounds {
+  readonly tag: string;
+  readonly gasEach: number;
+  /** Most bytes of an answer. */
+  readonly mostBytes: number;
+}
 
 interface BoundedGetters {
   readonly results: CallResult[];
@@ -88,10 +93,10 @@ export class CreationCalls {
   async runGetters(
     endpoint: Endpoint,
     calls: readonly Call[],
-    { tag, gasEach }: { readonly tag: string; readonly gasEach: number },
+    { tag, gasEach, mostBytes }: GetterBounds,
   ): Promise<BoundedGetters | undefined> {
     if (this.#isWithout(endpoint)) return undefined;
-    const data = deploylessGetters(calls, gasEach, GETTER_BYTES);
+    const data = deploylessGetters(calls, gasEach, mostBytes);
     if (data.length > MAX_CREATION) return undefined;
     const { ok, data: returned } = await this.#run(endpoint, { to: undefined, data }, tag);
     const results = ok ? undefined : readResults(returned, calls.length);

@@ -8,8 +8,9 @@ import { isRefused } from "./refused-calls.ts";
 import { FAILED, type RunOfMany, readResults } from "./run-of-many.ts";
 
 /**
- * Gas of many getters in one call: 50,000 for each. Nodes give 50 million and more, which a contract that burns it would turn
- * into seconds. Some refuse more than their block's gas limit, which is 30 million on development nodes.
+ * Gas of many getters in one call, 50,000 for each, and of a long text alone. Nodes give 50 million and more, which a contract
+ * that burns it would turn into seconds. Some refuse more than their block's gas limit, which is 30 million on development
+ * nodes.
  */
 const GETTERS_GAS = 25_000_000;
 /** An endpoint is asked again after this long if it counts gas like others do, in ms. */
@@ -31,7 +32,9 @@ export class GasBounds {
   gasFor(endpoint: Endpoint, calls: readonly Call[], { gas }: Pick<RunOfMany, "gas"> = {}): number | undefined {
     const { isUsual, until } = this.#known.get(endpoint) ?? { isUsual: true, until: 0 };
     if (!isUsual && until > this.#clock.monotonic()) return undefined;
-    return gas ?? (calls.every(({ isGetter }) => isGetter === true) ? GETTERS_GAS : undefined);
+    return (
+      gas ?? (calls.every(({ isGetter, isText }) => isGetter === true || isText === true) ? GETTERS_GAS : undefined)
+    );
   }
 
   /**

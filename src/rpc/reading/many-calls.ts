@@ -31,6 +31,12 @@ const ARB_BLOCK_NUMBER = selectorOf("arbBlockNumber()");
 const APART_GAS = 8_000_000;
 /** Gas of a getter of a contract that may be costly. A proxy of a rebasing token takes a tenth of it. */
 const GETTER_GAS = 300_000;
+/** Most bytes of such a getter's answer. */
+const GETTER_BYTES = 4_096;
+/** Gas of each of many texts: large drawings on a chain take a million. */
+const TEXT_GAS = 1_200_000;
+/** Most bytes of each of many texts. */
+const TEXT_BYTES = 300_000;
 /** Calls that are sorted between two turns of the event loop: a millisecond. */
 const SORTED_AT_ONCE = 4_000;
 /** Getters with bounds in one request: below the bound of creation code. */
@@ -92,8 +98,9 @@ export class ManyCalls {
     return { nameOf, groups };
   }
 
-  #groupOf({ to, apart, isGetter, isNew }: Call): string {
+  #groupOf({ to, apart, isGetter, isNew, isText }: Call): string {
     if (to === undefined) return CREATIONS;
+    if (isText === true) return TEXTS;
     if (apart !== undefined) return apart;
     if (isNew === true) return NEW;
     return isGetter === true && this.#costly.has(to) ? to : TOGETHER;
@@ -104,6 +111,7 @@ export class ManyCalls {
     if (name === CREATIONS) return Promise.all(own.map((one) => this.#creations.run(endpoint, one, tag)));
     if (name === TOGETHER) return this.#together(endpoint, own, tag);
     if (name === NEW) return this.#new(endpoint, own, tag);
+    if (name === TEXTS) return this.#texts(endpoint, own, tag);
     // Getters that are costly alone are bounded one by one.
     return this.#costly.has(name as Address) ? this.#new(endpoint, own, tag) : this.#apart(endpoint, own, tag);
   }
@@ -117,6 +125,26 @@ export class ManyCalls {
       }),
     );
     return parts.flat();
+  }
+
+  /** Runs getters of long texts with a bound on each, where the node can. One that exceeds its bound fails, and may be run alone. */
+  async #texts(endpoint: Endpoint, calls: readonly Call[], tag: string): Promise<CallResult[]> {
+    const bounds = { tag, gasEach: TEXT_GAS, mostBytes: TEXT_BYTES };
+    const bounded = calls.length > 1 ? await this.#creations.runGetters(endpoint, calls, bounds) : undefined;
+    for (const at of bounded?.long ?? []) bounded!.results[at] = FAILED;
+    if (bounded !== undefined) return bounded.results;
+    const isMany = calls.length > 1 && this.mayAggregate();
+    const together = isMany ? await this.#multicall.run(endpoint, calls, { tag }) : undefined;
+    if (together === "out of gas") return calls.map(() => FAILED);
+    return together ?? Promise.all(calls.map((call) => this.#text(endpoint, call, tag)));
+  }
+
+  async #text(endpoint: Endpoint, call: Call, tag: string): Promise<CallResult> {
+    const gas = this.#gas.gasFor(endpoint, [call]);
+    const result = await callRefusable(endpoint, call, tag, gas);
+    // The endpoint may refuse the bound itself.
+    const isAnswer = result.ok || gas === undefined || (await this.#gas.areTakenBy(endpoint));
+    return isAnswer ? result : callOn(endpoint, call, tag);
   }
 
   async #together(endpoint: Endpoint, calls: readonly Call[], tag: string): Promise<CallResult[]> {
@@ -297,7 +325,7 @@ export class ManyCalls {
 
   /** Runs getters with a bound on each. Undefined if the node can't. */
   async #bounded(endpoint: Endpoint, calls: readonly Call[], run: { readonly tag: string; readonly gasEach: number }) {
-    const found = await this.#creations.runGetters(endpoint, calls, run);
+    const found = await this.#creations.runGetters(endpoint, calls, { ...run, mostBytes: GETTER_BYTES });
     for (const at of found?.long ?? []) this.#costly.note(calls[at]!.to!);
     return found;
   }
@@ -328,7 +356,7 @@ export class ManyCalls {
 const isOwnGetter = ({ isGetter, apart }: Call): boolean => isGetter === true && apart === undefined;
 
 /** Groups of calls beside those that run apart. */
-const [CREATIONS, TOGETHER, NEW] = ["creations", "together", "new"] as const;
+const [CREATIONS, TOGETHER, NEW, TEXTS] = ["creations", "together", "new", "texts"] as const;
 
 interface Grouped {
   readonly groups: ReadonlyMap<string, readonly Call[]>;

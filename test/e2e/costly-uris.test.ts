@@ -1,0 +1,82 @@
+/** Contracts whose URIs are costly to read: what the node is asked for them, through a proxy that counts. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { contractArtifact } from "../../scripts/local-chain/compile.ts";
+import { deploy, transact } from "../../scripts/local-chain/contracts.ts";
+import { type RpcCall, startRpcProxy } from "../support/rpc-proxy.ts";
+import { eventually, startTestService, synced, temporaryLogUrl } from "../support/service.ts";
+
+const TOKENS = 400;
+const URI_SELECTORS = /c87b56dd|e8a3d485/;
+/** Gas that a node gives each call, as most do. */
+const NODE_GAS = 50_000_000;
+const ENDLESS = 10n ** 12n;
+
+let anvil: Anvil;
+beforeAll(async () => {
+  anvil = await startAnvil({ slotsInAnEpoch: 4 });
+});
+afterAll(() => anvil?.stop());
+
+/** Indexes a collection with its metadata. Returns what its URIs have cost, and the outcomes. */
+async function costsOf(gasEach: bigint, bytesEach: bigint) {
+  const { contract, address } = await deploy(anvil, await contractArtifact("CostlyUris"), [gasEach, bytesEach]);
+  await transact(anvil, contract, "mintMany", [TOKENS]);
+  await anvil.mine(10);
+  const costs = { requests: 0, gas: 0, digits: 0 };
+  const isOfUris = ({ method, params }: RpcCall) => method === "eth_call" && URI_SELECTORS.test(JSON.stringify(params));
+  const proxy = await startRpcProxy(anvil.url, {
+    onRequest: (call) => {
+      if (!isOfUris(call)) return;
+      costs.requests++;
+      costs.gas += Number((call.params[0] as { gas?: string }).gas ?? NODE_GAS);
+    },
+    onResult: (call, result) => {
+      if (isOfUris(call)) costs.digits += String(result).length;
+      return result;
+    },
+  });
+  const service = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl() });
+  try {
+    await synced(service, address, 0);
+    const metadata = await eventually("all outcomes are known", async () => {
+      const { body } = await service.get(`/api/collections/eth/${address}`);
+      return body.metadata.left === 0 ? body.metadata : undefined;
+    });
+    return { ...costs, metadata };
+  } finally {
+    await service.stop();
+    await proxy.stop();
+  }
+}
+
+/** Batches of 40 tokens, single tokens until the contract is believed, and its own document. */
+const BOUNDED = { requests: 60, gas: 60 * NODE_GAS };
+
+describe("the URIs of a contract", () => {
+  test("that burns all gas cost a batch each forty tokens, and twenty single calls", async () => {
+    const { requests, gas, metadata } = await costsOf(ENDLESS, 0n);
+    expect(metadata.reasons).toEqual({ no_uri: TOKENS });
+    expect(requests).toBeLessThan(BOUNDED.requests);
+    expect(gas).toBeLessThan(BOUNDED.gas);
+  });
+
+  test("that have three megabytes are not read", async () => {
+    const { requests, digits, metadata } = await costsOf(0n, 3_000_000n);
+    expect(metadata.reasons).toEqual({ no_uri: TOKENS });
+    expect(requests).toBeLessThan(BOUNDED.requests);
+    expect(digits).toBeLessThan(1_000_000);
+  });
+
+  test("are read one by one if they take more gas than their batch gives each", async () => {
+    const { requests, metadata } = await costsOf(3_000_000n, 20_000n);
+    expect(metadata.resolved).toBe(TOKENS);
+    expect(requests).toBeLessThan(1.2 * TOKENS);
+  });
+
+  test("are read in batches otherwise", async () => {
+    const { requests, metadata } = await costsOf(0n, 1_000n);
+    expect(metadata.resolved).toBe(TOKENS);
+    expect(requests).toBeLessThan(BOUNDED.requests / 2);
+  });
+});

@@ -84,7 +84,10 @@ describe("closed paths", () => {
         ];
         for (const path of [...below.map((part) => collection + part), "/api/tokens"]) {
           for (const method of ["GET", "HEAD", "OPTIONS"]) {
-            const { status, headers } = await fetch(base + path, { method, headers: { "x-api-key": TEST_KEY } });
+            const answer = await fetch(base + path, { method, headers: { "x-api-key": TEST_KEY } });
+            const { status, headers } = answer;
+            // To its end: an export that is not read holds the place of its key.
+            await answer.arrayBuffer();
             const origin = headers.get("access-control-allow-origin");
             expect([path, method, status, origin]).toEqual([path, method, method === "OPTIONS" ? 204 : 200, "*"]);
           }

@@ -9,6 +9,8 @@ export type Address = `0x${string}` & { readonly __address: true };
 /** 32 bytes, lower-case hex with 0x. */
 export type Hash = `0x${string}` & { readonly __hash: true };
 
+export const ADDRESS_BYTES = 20;
+
 export const ZERO_ADDRESS = `0x${"0".repeat(40)}` as Address;
 
 /**

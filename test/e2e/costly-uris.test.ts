@@ -1,4 +1,4 @@
-/** Contracts whose URIs are costly to read: what the node is asked for them, through a proxy that counts. */
+/** A contract may make its URIs costly to read. A proxy counts what the service asks the node for them. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";

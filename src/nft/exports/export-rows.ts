@@ -1,14 +1,9 @@
 /** The columns of both tables of an export, and their rows from the columns of a ledger and a ranking. */
+import { ADDRESS_BYTES, bytesToHex } from "../../core/hex.ts";
 import { CONTRACT_TYPES, type TransferKind } from "../../events/columns.ts";
 import type { Column, ExportRow } from "./formats.ts";
-import { type HolderColumns, holdersOfColumns } from "./holders.ts";
-import {
-  ADDRESS_BYTES,
-  type ExportedFacts,
-  NUMBERS_PER_TOKEN,
-  PARTIES_PER_TOKEN,
-  type TokenColumns,
-} from "./token-columns.ts";
+import { type HolderColumns, holdersOfColumns } from "./holder-columns.ts";
+import { type ExportedFacts, NUMBERS_PER_TOKEN, PARTIES_PER_TOKEN, type TokenColumns } from "./token-columns.ts";
 
 const column = (type: Column["type"]) => (name: string) => ({ name, type });
 const text = column("text");
@@ -42,7 +37,7 @@ export function tokenRows({ count, kinds, numbers, large, parties, known, facts 
     return String(Number.isNaN(number) ? large[next++] : number);
   };
   const partyAt = (at: number): string | null =>
-    known[at] === 1 ? `0x${parties.subarray(at * ADDRESS_BYTES, (at + 1) * ADDRESS_BYTES).toHex()}` : null;
+    known[at] === 1 ? bytesToHex(parties.subarray(at * ADDRESS_BYTES, (at + 1) * ADDRESS_BYTES)) : null;
   const rows: ExportRow[] = [];
   for (let at = 0; at < count; at++) {
     const [number, party] = [at * NUMBERS_PER_TOKEN, at * PARTIES_PER_TOKEN];

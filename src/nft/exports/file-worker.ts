@@ -6,7 +6,7 @@ import { messageOf } from "../../core/errors.ts";
 import { lowerThreadPriority } from "../../core/thread-priority.ts";
 import { holderRows, tokenRows } from "./export-rows.ts";
 import type { ExportFormat, ExportRow, FileHead } from "./formats.ts";
-import type { HolderColumns } from "./holders.ts";
+import type { HolderColumns } from "./holder-columns.ts";
 import { parquetEncoder } from "./parquet-encoder.ts";
 import { csvEncoder, type FileEncoder, jsonLinesEncoder } from "./text-encoder.ts";
 import type { TokenColumns } from "./token-columns.ts";

@@ -22,7 +22,7 @@ export type ExportRow = readonly (string | number | null)[];
 export interface FileHead {
   readonly format: ExportFormat;
   readonly columns: readonly Column[];
-  /** What the file is true at, for a format with a place for it: key-value metadata of Parquet. */
+  /** The chain, contract and block of the file. Parquet writes them as key-value metadata, text formats leave them out. */
   readonly facts: readonly (readonly [name: string, value: string])[];
 }
 

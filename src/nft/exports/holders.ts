@@ -3,29 +3,13 @@
  * collection may have a million owners.
  */
 import { Refusal } from "../../core/errors.ts";
+import { ADDRESS_BYTES } from "../../core/hex.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { areHoldersReady, countEntries } from "../ledger/listing.ts";
 import { type OwnerSums, sumOwners } from "../ledger/owner-sums.ts";
 import { ledgerOf, type WalkSource } from "../walks/snapshot.ts";
 import { readKept, type StartedWalk } from "../walks/walk.ts";
-
-/** What one owner holds. */
-export interface Holder {
-  /** 0x and 40 lower-case digits. */
-  readonly owner: string;
-  /** Number of token ids. */
-  readonly tokens: number;
-  /** Sum of the amounts: for ERC-721 the same as `tokens`. */
-  readonly units: bigint;
-}
-
-/** A holder with its place. */
-export interface RankedHolder extends Holder {
-  /** Part of all units, from 0 to 1, rounded down to 12 digits. */
-  readonly share: number;
-  /** 1 plus the number of owners that hold more units; owners with equal units share a rank. */
-  readonly rank: number;
-}
+import { type HolderColumns, holdersOfColumns, type RankedHolder } from "./holder-columns.ts";
 
 /** Most pairs that are ranked: a second, in slices. A contract can mint a range of 2^40 ids. */
 const MAX_PAIRS = 10_000_000;
@@ -58,7 +42,6 @@ export function* rankOwners(ledger: Ledger, block: number): Generator<void, Hold
   return yield* ranked(ledger, sums);
 }
 
-const ADDRESS_BYTES = 20;
 /** Owners that are passed over, copied or moved per slice: half a millisecond. */
 const OWNERS_PER_SLICE = 32_768;
 
@@ -269,38 +252,8 @@ function* merge<T>(left: readonly T[], right: readonly T[], order: (a: T, b: T) 
   return merged;
 }
 
-const SHARE_DIGITS = 10n ** 12n;
 /** Memory of a large sum, with its object. */
 const LARGE_BYTES = 96;
-
-/** Some owners of a ranking, in a form that another thread takes. */
-export interface HolderColumns {
-  /** Place of the first one, 0 being the first of the ranking, and its rank. */
-  readonly from: number;
-  readonly rank: number;
-  /** 20 bytes each. */
-  readonly addresses: Uint8Array;
-  readonly tokens: Float64Array;
-  readonly units: Float64Array;
-  /** Units of the first owners, if they are no exact numbers. */
-  readonly large: readonly bigint[];
-  /** Of all owners of the ranking. */
-  readonly allUnits: bigint;
-}
-
-/** Reads the columns of some owners. */
-export function holdersOfColumns({ from, rank, addresses, tokens, ...columns }: HolderColumns): RankedHolder[] {
-  const holders: RankedHolder[] = [];
-  for (let at = 0; at < tokens.length; at++) {
-    const units = columns.large[at] ?? BigInt(columns.units[at] as number);
-    const before = holders.at(-1);
-    const own = before === undefined ? rank : before.units === units ? before.rank : 1 + from + at;
-    const share = Number((units * SHARE_DIGITS) / columns.allUnits) / 1e12;
-    const bytes = addresses.subarray(at * ADDRESS_BYTES, (at + 1) * ADDRESS_BYTES);
-    holders.push({ owner: `0x${bytes.toHex()}`, tokens: tokens[at] as number, units, share, rank: own });
-  }
-  return holders;
-}
 
 /** Owners in their order. Ranks and shares are computed when they are read. */
 export class HolderRanking {

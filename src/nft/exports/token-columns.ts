@@ -2,13 +2,14 @@
  * Tokens of a piece as columns, which another thread takes over without a copy: the thread that serves requests would need
  * several times as long to write their text.
  */
+import { ADDRESS_BYTES } from "../../core/hex.ts";
 import type { AddressTable } from "../ledger/address-table.ts";
 import type { Amount } from "../ledger/amounts.ts";
 import type { Entry } from "../ledger/entries.ts";
 import { NO_METADATA, type RecordFacts } from "../listings/record.ts";
 import { ROWS_PER_PIECE } from "./formats.ts";
 
-/** What a file has of a token's metadata, each as JSON text. */
+/** The facts of a token that a file shows, each as JSON text. */
 export type ExportedFacts = Pick<RecordFacts, "tokenUri" | "metadata" | "uriSync" | "metadataSync">;
 
 export interface TokenColumns {
@@ -28,7 +29,6 @@ export interface TokenColumns {
 
 export const NUMBERS_PER_TOKEN = 4;
 export const PARTIES_PER_TOKEN = 2;
-export const ADDRESS_BYTES = 20;
 
 /** Characters of a row beside its metadata: ids, amounts and addresses. */
 const ROW_CHARACTERS = 200;

@@ -49,7 +49,7 @@ test("keep what the entries and their metadata say", () => {
     ...[String(id), CONTRACT_TYPES[kind] as string, party(owner), String(amount), block, blockMinted, party(minter)],
     ...[known.tokenUri, known.metadata, known.uriSync, known.metadataSync].map((json) => JSON.parse(json)),
   ]);
-  // As it arrives on the thread that writes the file.
+  // The thread that writes the file gets a clone.
   expect(tokenRows(structuredClone(piece.columns().tokens))).toEqual(expected);
 });
 

@@ -351,6 +351,8 @@ export type PriceBookEvent = HeadPriced | PricesWanted | PricesThinned;
 export type MetadataReason =
   /** The contract has no URI for the token: the call reverts, or returns nothing or no text. */
   | "no_uri"
+  /** The contract's call took all gas that the node gave it, alone or beside the calls of the contract's other tokens. */
+  | "out_of_gas"
   | "invalid_uri"
   | "unsupported_scheme"
   | "credentials_in_url"

@@ -27,8 +27,8 @@ contract ManyCalls {
 }
 
 /// Like ManyCalls for getters of contracts that nobody vouches for: each gets little gas, and a short answer. So one of them
-/// can't take the gas of the others. `status` is 1 for an answer, 0 for a failure, 2 if the gas was not enough, and 3 for an
-/// answer that is too long, which is left out.
+/// can't take the gas of the others. `status` is 1 for an answer, 0 for a failure, 2 if it took all gas that it was given,
+/// and 3 for an answer that is too long, which is left out.
 contract ManyGetters {
     struct Wanted {
         address target;
@@ -52,10 +52,11 @@ contract ManyGetters {
                 ok := call(gasEach, target, 0, add(data, 32), mload(data), 0, 0)
                 size := returndatasize()
             }
-            bool isBurning = !ok && left - gasleft() > (gasEach * 9) / 10;
-            bool isLong = size > mostBytes;
-            results[i].status = isBurning ? 2 : isLong ? 3 : ok ? 1 : 0;
-            if (isBurning || isLong) continue;
+            // Of what is left a call is given 63/64 at most (EIP-150).
+            uint256 most = left - left / 64;
+            bool isBurning = !ok && left - gasleft() > ((gasEach < most ? gasEach : most) * 9) / 10;
+            results[i].status = isBurning ? 2 : !ok ? 0 : size > mostBytes ? 3 : 1;
+            if (isBurning || size > mostBytes) continue;
             bytes memory answer = new bytes(size);
             assembly {
                 returndatacopy(add(answer, 32), 0, size)

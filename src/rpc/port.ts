@@ -161,6 +161,11 @@ export interface CallResult {
   readonly ok: boolean;
   /** Return data, or revert data, hex with 0x. */
   readonly data: string;
+  /**
+   * What it needed more of than it was given: gas, alone or beside the calls of its batch, or bytes for its answer. Then its
+   * failure says nothing about what the contract would answer. Undefined also where the endpoint doesn't tell.
+   */
+  readonly exceeds?: "gas" | "bytes";
 }
 
 /** Results of calls, and the header of the block at which they ran. */

@@ -121,7 +121,7 @@ contract SpreadNft {
     }
 }
 
-/// An ERC-721 whose documents are costly to read.
+/// An ERC-721 whose documents are costly to read, up to an id.
 contract CostlyUris {
     event Transfer(address indexed from, address indexed to, uint256 indexed id);
 
@@ -129,10 +129,11 @@ contract CostlyUris {
     string public constant symbol = "COST";
     uint256 private immutable gasEach;
     uint256 private immutable bytesEach;
+    uint256 private immutable costlyIds;
     address private immutable owner = msg.sender;
 
-    constructor(uint256 gasEach_, uint256 bytesEach_) {
-        (gasEach, bytesEach) = (gasEach_, bytesEach_);
+    constructor(uint256 gasEach_, uint256 bytesEach_, uint256 costlyIds_) {
+        (gasEach, bytesEach, costlyIds) = (gasEach_, bytesEach_, costlyIds_);
     }
 
     function supportsInterface(bytes4 id) external pure returns (bool) {
@@ -147,7 +148,8 @@ contract CostlyUris {
         return owner;
     }
 
-    function tokenURI(uint256) public view returns (string memory) {
+    function tokenURI(uint256 id) public view returns (string memory) {
+        if (id >= costlyIds) return 'data:application/json,{"name":"Cheap"}';
         uint256 before = gasleft();
         while (before - gasleft() < gasEach) {}
         bytes memory spaces = new bytes(bytesEach);

@@ -1,9 +1,10 @@
 /** Many calls, and many codes, by one `eth_call` without a contract: the answers that each call gets alone. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";
+import { type Anvil, type AnvilError, startAnvil } from "../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { deploy } from "../../scripts/local-chain/contracts.ts";
 import { type Address, toAddress } from "../../src/core/hex.ts";
+import { costlyAmong, deploylessGetters } from "../../src/rpc/call-batches.ts";
 import { selectorOf } from "../../src/rpc/calls.ts";
 import MANY_CALLS from "../../src/rpc/many-calls.txt";
 import MANY_CODES from "../../src/rpc/many-codes.txt";
@@ -101,6 +102,15 @@ test("bounds getters where one of them takes all gas, and gives those that need 
   const before = proxy.count();
   expect(BigInt((await reader.calls(calls, "latest"))[0]!.data)).toBe(18n);
   expect(proxy.count() - before).toBeLessThan(6);
+});
+
+test("tells of a getter that the others left little gas that it needed more", async () => {
+  const burning = toAddress((await deploy(anvil, await contractArtifact("BurningToken"))).address);
+  const symbol = { to: burning, data: selectorOf("symbol()") };
+  const data = deploylessGetters([symbol, symbol, symbol, { to: nft, data: selectorOf("none()") }], 2_000_000, 4_096);
+  const reverted = anvil.send("eth_call", [{ data, gas: "0x4c4b40" }, "latest"]);
+  const found = await reverted.catch((error: AnvilError) => error.data as string);
+  expect(costlyAmong(found as string)).toEqual({ burning: [0, 1, 2], long: [] });
 });
 
 test("asks without a bound on gas where the endpoint refuses one, and remembers it", async () => {

@@ -21,7 +21,7 @@ import { storeDocument, storeText } from "./outcome-documents.ts";
 import { isPermanent, MetadataFailure } from "./resolve/failure.ts";
 import type { Resolver } from "./resolve/resolver.ts";
 import { retryMs } from "./retry-times.ts";
-import type { TokenUriReader } from "./token-uris.ts";
+import type { TokenUri, TokenUriReader } from "./token-uris.ts";
 
 export interface VisitContext {
   readonly chainId: number;
@@ -179,7 +179,7 @@ export class Visit {
     const uris = await this.#readUris(tokens).catch((error: unknown) => this.#interrupt(tokens, error));
     if (uris === undefined) return;
     for (const [index, token] of tokens.entries()) {
-      const running = this.#resolve(token, uris[index], before)
+      const running = this.#resolve(token, uris[index]!, before)
         .then((outcome) => this.#record(outcome))
         .catch((error: unknown) => this.#interrupt([token], error))
         .finally(() => this.#running.delete(running));
@@ -191,7 +191,7 @@ export class Visit {
    * Reads at the newest known block that concerns the tokens, because a lagging endpoint could answer with the state
    * before their mint or change. The collection may be ahead of the followed head.
    */
-  async #readUris(tokens: readonly TokenRef[]): Promise<(string | undefined)[]> {
+  async #readUris(tokens: readonly TokenRef[]): Promise<TokenUri[]> {
     const { uriReader, reading, view, books, projections, chainId } = this.#context;
     const { address } = this.#target;
     const head = view.head()?.number;
@@ -215,10 +215,10 @@ export class Visit {
   }
 
   /** Returns the token's outcome, after storing its body and document. @throws the signal's reason, AppError */
-  async #resolve(token: TokenRef, uri: string | undefined, { book, since }: BookState): Promise<TokenOutcome> {
+  async #resolve(token: TokenRef, { uri, reason }: TokenUri, { book, since }: BookState): Promise<TokenOutcome> {
     const { resolver, chainId, log, logger, observe } = this.#context;
     this.#target.signal.throwIfAborted();
-    if (uri === undefined) return { token, reason: "no_uri", hash: undefined, bytes: 0, since };
+    if (uri === undefined) return { token, reason, hash: undefined, bytes: 0, since };
     const known = knownHashes(book, token);
     const of = { ...token, collection: metadataStream(chainId, this.#target.address) };
     try {
@@ -256,7 +256,7 @@ export class Visit {
     if (tokens.length === 0) return false;
     const uris = await this.#readUris(tokens);
     const before = { book, since: book.version };
-    const outcomes = await Promise.all(tokens.map((token, i) => this.#resolve(token, uris[i], before)));
+    const outcomes = await Promise.all(tokens.map((token, i) => this.#resolve(token, uris[i]!, before)));
     const changed = outcomes.filter(({ token, hash, reason }) => {
       const slot = book.find(token.kind, token.id);
       return reason === undefined && hash !== book.good(slot)?.hash;

@@ -13,7 +13,7 @@ import { GasBounds } from "./gas-bounds.ts";
 import { encodedParts, Multicall } from "./multicall.ts";
 import { callOn } from "./one-call.ts";
 import { callRefusable } from "./refused-calls.ts";
-import { FAILED, type RunOfMany } from "./run-of-many.ts";
+import { FAILED, OUT_OF_GAS_RESULT, type RunOfMany, TOO_LONG_RESULT } from "./run-of-many.ts";
 
 /**
  * On Arbitrum and Robinhood Chain, which runs the same software, `block.number` is L1's. A precompile returns the chain's
@@ -33,10 +33,10 @@ const APART_GAS = 8_000_000;
 const GETTER_GAS = 300_000;
 /** Most bytes of such a getter's answer. */
 const GETTER_BYTES = 4_096;
-/** Gas of each of many texts: large drawings on a chain take a million. */
-const TEXT_GAS = 1_200_000;
-/** Most bytes of each of many texts. */
-const TEXT_BYTES = 300_000;
+/** Bounds of each of many texts: large drawings on a chain take a million gas. */
+const MANY_TEXTS = { gasEach: 1_200_000, mostBytes: 300_000 };
+/** Bounds of a text alone: what most nodes give a call, and the base64 of the largest document that is stored. */
+const ONE_TEXT = { gasEach: 50_000_000, mostBytes: 1_500_000 };
 /** Calls that are sorted between two turns of the event loop: a millisecond. */
 const SORTED_AT_ONCE = 4_000;
 /** Getters with bounds in one request: below the bound of creation code. */
@@ -127,15 +127,18 @@ export class ManyCalls {
     return parts.flat();
   }
 
-  /** Runs getters of long texts with a bound on each, where the node can. One that exceeds its bound fails, and may be run alone. */
+  /** Runs getters of long texts with a bound on each, where the node can. One that exceeds its bound may be run alone. */
   async #texts(endpoint: Endpoint, calls: readonly Call[], tag: string): Promise<CallResult[]> {
-    const bounds = { tag, gasEach: TEXT_GAS, mostBytes: TEXT_BYTES };
-    const bounded = calls.length > 1 ? await this.#creations.runGetters(endpoint, calls, bounds) : undefined;
-    for (const at of bounded?.long ?? []) bounded!.results[at] = FAILED;
-    if (bounded !== undefined) return bounded.results;
-    const isMany = calls.length > 1 && this.mayAggregate();
-    const together = isMany ? await this.#multicall.run(endpoint, calls, { tag }) : undefined;
-    if (together === "out of gas") return calls.map(() => FAILED);
+    const isMany = calls.length > 1;
+    const bounds = { tag, ...(isMany ? MANY_TEXTS : ONE_TEXT) };
+    const bounded = await this.#creations.runGetters(endpoint, calls, bounds);
+    if (bounded !== undefined) {
+      for (const at of bounded.burning) bounded.results[at] = OUT_OF_GAS_RESULT;
+      for (const at of bounded.long) bounded.results[at] = TOO_LONG_RESULT;
+      return bounded.results;
+    }
+    const together = isMany && this.mayAggregate() ? await this.#multicall.run(endpoint, calls, { tag }) : undefined;
+    if (together === "out of gas") return calls.map(() => OUT_OF_GAS_RESULT);
     return together ?? Promise.all(calls.map((call) => this.#text(endpoint, call, tag)));
   }
 

@@ -2,6 +2,9 @@
 import { type Address, quantity } from "../../core/hex.ts";
 import type { Call, CallResult, Endpoint } from "../port.ts";
 import { RpcError } from "../rpc-errors.ts";
+import { OUT_OF_GAS_RESULT } from "./run-of-many.ts";
+
+const OUT_OF_GAS = /out ?of ?gas/i;
 
 /** One call, with or without a bound on its gas, on the state of a block or on overridden state. */
 export async function callOn(
@@ -16,7 +19,10 @@ export async function callOn(
     const data = await requestParsed(endpoint, "eth_call", params, bytesIn);
     return { ok: true, data };
   } catch (error) {
-    if (error instanceof RpcError && error.kind === "revert") return { ok: false, data: error.data ?? "0x" };
+    if (error instanceof RpcError && error.kind === "revert") {
+      if (error.data === undefined && OUT_OF_GAS.test(error.message)) return OUT_OF_GAS_RESULT;
+      return { ok: false, data: error.data ?? "0x" };
+    }
     throw error;
   }
 }

@@ -18,6 +18,10 @@ export interface RunOfMany {
 /** The result of a call that reverted without data, or that the endpoint refused to run. */
 export const FAILED: CallResult = { ok: false, data: "0x" };
 
+export const OUT_OF_GAS_RESULT: CallResult = { ...FAILED, exceeds: "gas" };
+
+export const TOO_LONG_RESULT: CallResult = { ...FAILED, exceeds: "bytes" };
+
 /** Undefined if the data are no results of so many calls. */
 export function readResults(data: string, calls: number): CallResult[] | undefined {
   try {

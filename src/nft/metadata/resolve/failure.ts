@@ -28,6 +28,7 @@ export const FAILURE_STATUS = {
   bad_encoding: "unsupported_media",
   not_json: "unsupported_media",
   not_an_object: "unsupported_media",
+  out_of_gas: "unsupported_media",
   no_uri: "invalid_url",
   invalid_uri: "invalid_url",
   unsupported_scheme: "invalid_url",

@@ -9,6 +9,7 @@ import { systemClock } from "../../src/core/clock.ts";
 import { type RpcProxy, startRpcProxy } from "../support/rpc-proxy.ts";
 import {
   type Answer,
+  type Body,
   eventually,
   startTestService,
   synced,
@@ -147,6 +148,25 @@ describe("a key's quota", () => {
     expect((await listing(service, junk(1))).status).not.toBe(429);
     expect((await listing(service, junk(4), SHOP)).status).toBe(200);
     for (let n = 10; n < 20; n++) expect((await listing(service, junk(n), ADMIN)).status).toBe(200);
+    await service.stop();
+  });
+
+  test("of new collections leaves the known tokens of a batch their records", async () => {
+    const service = await start({ COLLECTIONS_PER_HOUR: "2" });
+    await synced(service, nft.address, 1);
+    const records = async (...addresses: string[]) => {
+      const tokens = addresses.map((token_address) => ({ token_address, token_id: "1" }));
+      const headers = { ...as(GREEDY), "content-type": "application/json" };
+      const init = { method: "POST", body: JSON.stringify({ tokens }), headers };
+      const response = await service.fetch("/api/v2/nft/getMultipleNFTs", init);
+      return { status: response.status, body: (await response.json()) as Body };
+    };
+    const known = { token_address: nft.address.toLowerCase(), token_id: "1" };
+    const { status, body } = await records(junk(1), junk(2), nft.address, junk(3));
+    expect([status, body]).toEqual([200, [null, null, expect.objectContaining(known), null]]);
+    const refused = await records(junk(2), junk(3));
+    expect([refused.status, refused.body.code]).toEqual([429, "rate_limited"]);
+    expect(refused.body.message).toContain("2 new collections an hour");
     await service.stop();
   });
 

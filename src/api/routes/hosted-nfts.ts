@@ -291,25 +291,34 @@ const getMultipleNfts = json({
     const { normalizeMetadata = false, media_items: mediaItems = false } = body as Static<typeof NftsToGet>;
     const common = { chain, hex: false, normalizeMetadata, mediaItems, asOfBlock: undefined };
     const records: (RecordModel | null)[] = [];
+    const spent: Refusal[] = [];
     for (const token of tokens) {
       // A record may have a hundred kilobytes in two forms.
       if (records.length > 0) await yieldToEventLoop();
-      const found = await recordOrNull({ ...common, ...token }, requester, deps);
+      const found = await recordOrNull({ ...common, ...token }, requester, deps, spent);
       records.push(
         found === undefined ? null : await withOwner(found.record, { ...common, ...token }, requester, deps),
       );
     }
+    if (spent.length > 0 && records.every((record) => record === null)) throw spent[0];
     return { body: records };
   },
 });
 
-/** An address without a contract has no token either: one of many must not refuse the others. */
-async function recordOrNull(...asked: Parameters<typeof tokenRecord>): ReturnType<typeof tokenRecord> {
+/**
+ * One of many must not refuse the others: an address without a contract has no token, and a new contract beyond the key's
+ * share, whose refusal goes to `spent`, is not indexed yet.
+ */
+async function recordOrNull(
+  ...[wanted, requester, deps, spent]: [...Parameters<typeof tokenRecord>, spent: Refusal[]]
+): ReturnType<typeof tokenRecord> {
   try {
-    return await tokenRecord(...asked);
+    return await tokenRecord(wanted, requester, deps);
   } catch (error) {
-    if (error instanceof Refusal && error.code === "not_a_contract") return undefined;
-    throw error;
+    if (!(error instanceof Refusal)) throw error;
+    if (error.code === "rate_limited") spent.push(error);
+    else if (error.code !== "not_a_contract") throw error;
+    return undefined;
   }
 }
 

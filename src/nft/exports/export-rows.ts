@@ -1,5 +1,5 @@
 /** The columns of both tables of an export, and their rows from the columns of a ledger and a ranking. */
-import { ADDRESS_BYTES, bytesToHex } from "../../core/hex.ts";
+import { ADDRESS_BYTES } from "../../core/hex.ts";
 import { CONTRACT_TYPES, type TransferKind } from "../../events/columns.ts";
 import type { Column, ExportRow } from "./formats.ts";
 import { type HolderColumns, holdersOfColumns } from "./holder-columns.ts";
@@ -29,6 +29,9 @@ export const HOLDER_COLUMNS: readonly Column[] = [
 export const holderRows = (holders: HolderColumns): ExportRow[] =>
   holdersOfColumns(holders).map(({ rank, owner, tokens, units, share }) => [rank, owner, tokens, String(units), share]);
 
+/** Hex digits of an address. */
+const PARTY_DIGITS = 2 * ADDRESS_BYTES;
+
 /** The rows of tokens, as `TOKEN_COLUMNS` names their cells. */
 export function tokenRows({ count, kinds, numbers, large, parties, known, facts }: TokenColumns): ExportRow[] {
   let next = 0;
@@ -36,26 +39,32 @@ export function tokenRows({ count, kinds, numbers, large, parties, known, facts 
     const number = numbers[at] as number;
     return String(Number.isNaN(number) ? large[next++] : number);
   };
+  const digits = parties.toHex();
   const partyAt = (at: number): string | null =>
-    known[at] === 1 ? bytesToHex(parties.subarray(at * ADDRESS_BYTES, (at + 1) * ADDRESS_BYTES)) : null;
+    known[at] === 1 ? `0x${digits.slice(at * PARTY_DIGITS, (at + 1) * PARTY_DIGITS)}` : null;
   const rows: ExportRow[] = [];
   for (let at = 0; at < count; at++) {
     const [number, party] = [at * NUMBERS_PER_TOKEN, at * PARTIES_PER_TOKEN];
     // In this order, in which the large ones stand.
-    const [id, amount] = [amountAt(number), amountAt(number + 1)];
-    rows.push([
-      ...[id, CONTRACT_TYPES[kinds[at] as TransferKind] ?? null, partyAt(party), amount],
-      ...[numbers[number + 2] as number, numbers[number + 3] as number, partyAt(party + 1)],
-      ...cellsOf(facts[at]),
-    ]);
+    const id = amountAt(number);
+    const amount = amountAt(number + 1);
+    const type = CONTRACT_TYPES[kinds[at] as TransferKind] ?? null;
+    const [block, minted] = [numbers[number + 2] as number, numbers[number + 3] as number];
+    const [owner, minter] = [partyAt(party), partyAt(party + 1)];
+    const [uri, metadata, uriSync, metadataSync] = cellsOf(facts[at]);
+    rows.push([id, type, owner, amount, block, minted, minter, uri, metadata, uriSync, metadataSync]);
   }
   return rows;
 }
 
-const NO_FACTS: ExportRow = [null, null, null, null];
+type Text = string | null;
 
-function cellsOf(facts: ExportedFacts | undefined): ExportRow {
+const NO_FACTS: readonly [Text, Text, Text, Text] = [null, null, null, null];
+
+function cellsOf(facts: ExportedFacts | undefined): readonly [Text, Text, Text, Text] {
   if (facts === undefined) return NO_FACTS;
   const { tokenUri, metadata, uriSync, metadataSync } = facts;
-  return [tokenUri, metadata, uriSync, metadataSync].map((json) => JSON.parse(json) as string | null);
+  return [textIn(tokenUri), textIn(metadata), textIn(uriSync), textIn(metadataSync)];
 }
+
+const textIn = (json: string): Text => JSON.parse(json) as Text;

@@ -1,6 +1,8 @@
 /** CSV and JSON lines: rows in, bytes out. */
 import type { Column, ExportRow } from "./formats.ts";
 
+type Cell = ExportRow[number];
+
 /** Writes a file in pieces. Each method returns the bytes since the last one. */
 export interface FileEncoder {
   /** The bytes of some rows, with the beginning of the file before the first ones. */
@@ -15,7 +17,8 @@ const utf8 = new TextEncoder();
 function textEncoder(head: string, lineOf: (row: ExportRow) => string): FileEncoder {
   let before = head;
   const rows = (list: readonly ExportRow[]) => {
-    const text = before + list.map(lineOf).join("");
+    let text = before;
+    for (const row of list) text += lineOf(row);
     before = "";
     return utf8.encode(text) as Uint8Array<ArrayBuffer>;
   };
@@ -23,12 +26,27 @@ function textEncoder(head: string, lineOf: (row: ExportRow) => string): FileEnco
 }
 
 export function jsonLinesEncoder(columns: readonly Column[]): FileEncoder {
-  const names = columns.map(({ name }) => `${JSON.stringify(name)}:`);
-  return textEncoder("", (row) => `{${row.map((cell, at) => `${names[at]}${JSON.stringify(cell)}`).join(",")}}\n`);
+  const names = columns.map(({ name }, at) => `${at === 0 ? "{" : ","}${JSON.stringify(name)}:`);
+  return textEncoder("", (row) => {
+    let line = "";
+    for (let at = 0; at < row.length; at++) line += `${names[at]}${jsonCell(row[at] as Cell)}`;
+    return `${line}}\n`;
+  });
 }
 
-export const csvEncoder = (columns: readonly Column[]): FileEncoder =>
-  textEncoder(`${columns.map(({ name }) => name).join(",")}\r\n`, (row) => `${row.map(csvCell).join(",")}\r\n`);
+/** What JSON escapes, half characters included. */
+const ESCAPED = /["\\\p{Cc}\p{Cs}]/u;
+
+const jsonCell = (cell: Cell): string =>
+  typeof cell === "string" && !ESCAPED.test(cell) ? `"${cell}"` : JSON.stringify(cell);
+
+export function csvEncoder(columns: readonly Column[]): FileEncoder {
+  return textEncoder(`${columns.map(({ name }) => name).join(",")}\r\n`, (row) => {
+    let line = csvCell(row[0] as Cell);
+    for (let at = 1; at < row.length; at++) line += `,${csvCell(row[at] as Cell)}`;
+    return `${line}\r\n`;
+  });
+}
 
 /**
  * First characters by which a spreadsheet runs a cell as a formula, the full-width forms included. Contracts write these
@@ -37,7 +55,7 @@ export const csvEncoder = (columns: readonly Column[]): FileEncoder =>
 const FORMULA = /^[=+\-@\t\r\n＝＋－＠]/;
 
 /** A cell by RFC 4180. Null is empty; a text that a spreadsheet would run gets an apostrophe before it. */
-function csvCell(cell: string | number | null): string {
+function csvCell(cell: Cell): string {
   if (cell === null) return "";
   if (typeof cell === "number") return decimal(cell);
   const safe = FORMULA.test(cell) ? `'${cell}` : cell;

@@ -4,6 +4,7 @@ import type { WalkSource } from "../walks/snapshot.ts";
 import { assertKept, batchesOf, type StartedWalk, type WalkBatch } from "../walks/walk.ts";
 import { HOLDER_COLUMNS, TOKEN_COLUMNS } from "./export-rows.ts";
 import type { FileThread, OpenFile } from "./file-thread.ts";
+import type { FileRows } from "./file-worker.ts";
 import { type ExportFormat, ROWS_PER_PIECE } from "./formats.ts";
 import { type HolderRanking, rankHolders } from "./holders.ts";
 import { TokenPiece } from "./token-columns.ts";
@@ -45,7 +46,7 @@ interface ExportPiecesOptions extends FileKind {
 const PIECE_CHARACTERS = 1024 * 1024;
 
 /**
- * Yields the file's pieces. Reads nothing before it is asked for the next one.
+ * Yields the file's pieces. While the first one is taken, the thread writes the second; nothing is read beyond it.
  * @throws Refusal `cursor_reorged` if the block left the canonical chain: the file is then incomplete
  */
 export async function* piecesOf(
@@ -57,8 +58,8 @@ export async function* piecesOf(
   const columns = holders ? HOLDER_COLUMNS : TOKEN_COLUMNS;
   const file = thread.open({ format, columns, facts: known as [string, string][] });
   try {
-    if (holders) yield* holderPieces(file, source, start, ranking);
-    else yield* tokenPieces(file, batchesOf(source, start, { factsOf }));
+    const pieces = holders ? holderPieces(source, start, ranking) : tokenPieces(batchesOf(source, start, { factsOf }));
+    yield* written(file, pieces);
     const end = await file.end();
     if (end.length > 0) yield end;
   } finally {
@@ -66,33 +67,47 @@ export async function* piecesOf(
   }
 }
 
-async function* tokenPieces(
-  file: OpenFile,
-  batches: AsyncIterable<WalkBatch<RecordFacts>>,
-): AsyncGenerator<Uint8Array> {
-  const written = ({ tokens, memory }: ReturnType<TokenPiece["columns"]>) => file.piece({ tokens }, memory);
+interface Piece {
+  readonly rows: FileRows;
+  /** Memory of the rows that the thread takes over. */
+  readonly memory?: readonly ArrayBuffer[];
+}
+
+/** Yields the bytes of each piece once the rows of the next one are on their way to the thread. */
+async function* written(file: OpenFile, pieces: AsyncIterable<Piece>): AsyncGenerator<Uint8Array> {
+  let before: Promise<Uint8Array> | undefined;
+  for await (const { rows, memory } of pieces) {
+    const bytes = file.piece(rows, memory);
+    // Nobody awaits it if the client leaves now.
+    bytes.catch(() => undefined);
+    if (before !== undefined) yield await before;
+    before = bytes;
+  }
+  if (before !== undefined) yield await before;
+}
+
+async function* tokenPieces(batches: AsyncIterable<WalkBatch<RecordFacts>>): AsyncGenerator<Piece> {
   let piece = new TokenPiece();
   for await (const { collection, entries, facts } of batches) {
     const { addresses } = collection.ledger;
     for (const [at, entry] of entries.entries()) {
       piece.add(addresses, entry, facts[at] ?? NO_METADATA);
       if (piece.count < ROWS_PER_PIECE && piece.characters < PIECE_CHARACTERS) continue;
-      yield await written(piece.columns());
+      yield piece.columns();
       piece = new TokenPiece();
     }
   }
-  if (piece.count > 0) yield await written(piece.columns());
+  if (piece.count > 0) yield piece.columns();
 }
 
 async function* holderPieces(
-  file: OpenFile,
   source: WalkSource,
   start: StartedWalk,
   made: HolderRanking | undefined,
-): AsyncGenerator<Uint8Array> {
+): AsyncGenerator<Piece> {
   const ranking = made ?? (await rankHolders(source, start));
   for (let from = 0; from < ranking.count; from += ROWS_PER_PIECE) {
-    yield await file.piece({ holders: ranking.columns(from, ROWS_PER_PIECE) });
+    yield { rows: { holders: ranking.columns(from, ROWS_PER_PIECE) } };
     // A slow client may take the rest an hour later.
     await assertKept(source, start);
   }

@@ -15,8 +15,8 @@ export class FileThread {
   #files = 0;
   /** Number of the newest file. */
   #last = 0;
-  /** The callers that wait for bytes, by file. */
-  readonly #waiting = new Map<number, PromiseWithResolvers<Uint8Array>>();
+  /** The callers that wait for bytes, by file, in the order of their requests. */
+  readonly #waiting = new Map<number, PromiseWithResolvers<Uint8Array>[]>();
 
   open(head: FileHead): OpenFile {
     this.#worker ??= this.#start();
@@ -27,8 +27,7 @@ export class FileThread {
   #start(): Worker {
     const worker = new Worker(new URL("./file-worker.ts", import.meta.url).href);
     worker.onmessage = ({ data: reply }: MessageEvent<FileReply>) => {
-      const waiting = this.#waiting.get(reply.file);
-      this.#waiting.delete(reply.file);
+      const waiting = this.#waiting.get(reply.file)?.shift();
       if ("bytes" in reply) waiting?.resolve(reply.bytes);
       else waiting?.reject(failed(reply.problem));
     };
@@ -40,11 +39,12 @@ export class FileThread {
   next(file: number, worker: Worker): Promise<Uint8Array> {
     if (this.#worker !== worker) return Promise.reject(failed("its thread has ended"));
     const waiting = Promise.withResolvers<Uint8Array>();
-    this.#waiting.set(file, waiting);
+    this.#waiting.getOrInsertComputed(file, () => []).push(waiting);
     return waiting.promise;
   }
 
-  close(worker: Worker): void {
+  close(file: number, worker: Worker): void {
+    this.#waiting.delete(file);
     // The thread stays: its code is compiled by then.
     if (this.#worker === worker && --this.#files === 0) worker.unref();
   }
@@ -54,7 +54,7 @@ export class FileThread {
     if (this.#worker !== worker) return;
     [this.#worker, this.#files] = [undefined, 0];
     worker.terminate();
-    for (const { reject } of this.#waiting.values()) reject(failed(problem));
+    for (const { reject } of [...this.#waiting.values()].flat()) reject(failed(problem));
     this.#waiting.clear();
   }
 }
@@ -97,6 +97,6 @@ export class OpenFile {
 
   close(): void {
     this.#send({ closed: true });
-    this.#thread.close(this.#worker);
+    this.#thread.close(this.#number, this.#worker);
   }
 }

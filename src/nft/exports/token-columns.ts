@@ -90,10 +90,10 @@ export class TokenPiece {
   }
 
   /** The columns, and their memory for the thread that takes them over. */
-  columns(): { readonly tokens: TokenColumns; readonly memory: readonly ArrayBuffer[] } {
+  columns(): { readonly rows: { readonly tokens: TokenColumns }; readonly memory: readonly ArrayBuffer[] } {
     const [kinds, numbers, parties, known] = [this.#kinds, this.#numbers, this.#parties, this.#known];
     return {
-      tokens: { count: this.#count, kinds, numbers, large: this.#large, parties, known, facts: this.#facts },
+      rows: { tokens: { count: this.#count, kinds, numbers, large: this.#large, parties, known, facts: this.#facts } },
       memory: [kinds.buffer, numbers.buffer, parties.buffer, known.buffer],
     };
   }

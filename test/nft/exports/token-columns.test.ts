@@ -50,13 +50,13 @@ test("keep what the entries and their metadata say", () => {
     ...[known.tokenUri, known.metadata, known.uriSync, known.metadataSync].map((json) => JSON.parse(json)),
   ]);
   // The thread that writes the file gets a clone.
-  expect(tokenRows(structuredClone(piece.columns().tokens))).toEqual(expected);
+  expect(tokenRows(structuredClone(piece.columns().rows.tokens))).toEqual(expected);
 });
 
 test("have room for a whole piece, and know how large it is", () => {
   const piece = new TokenPiece();
   for (let id = 0; id < ROWS_PER_PIECE; id++) piece.add(addresses, entry({ id, owner: 1 + (id % 19) }), NO_METADATA);
-  const rows = tokenRows(piece.columns().tokens);
+  const rows = tokenRows(piece.columns().rows.tokens);
   expect(rows.map(([id, , owner]) => [id, owner])).toEqual(
     Array.from({ length: ROWS_PER_PIECE }, (_, id) => [String(id), hex(1 + (id % 19))]),
   );

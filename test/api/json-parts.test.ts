@@ -1,6 +1,6 @@
 /** JSON answers that are written in slices: the same text as in one piece, and no slice of megabytes. */
 import { expect, test } from "bun:test";
-import { jsonParts } from "../../src/api/wire/answers.ts";
+import { jsonParts, quotedParts } from "../../src/api/wire/answers.ts";
 
 /** The text, with the most characters that were written between two turns. */
 async function written(body: object): Promise<{ text: string; longest: number }> {
@@ -35,3 +35,11 @@ test("a list of megabytes is written over many turns", async () => {
   expect(text).toBe(JSON.stringify({ result, cursor: null }));
   expect(longest).toBeLessThan(300_000);
 });
+
+test.each(["", "\ufeffa", "é".repeat(300_000), 'a🦊"\\\n'.repeat(200_000)])(
+  "a text within JSON stays whole",
+  async (text) => {
+    const quoted = new Blob(await quotedParts(new Blob([text])));
+    expect(JSON.parse(await quoted.text())).toBe(text);
+  },
+);

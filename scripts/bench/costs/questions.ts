@@ -47,6 +47,13 @@ const batch = (tokens: readonly string[], fields: (at: number) => object = () =>
   body: { tokens: tokens.map((token_address, at) => ({ token_address, ...fields(at) })) },
 });
 const series = (address: string, query: string): Asked => ({ path: `/api/prices/eth/${address}/series?${query}` });
+const heavyTokens = ({ heavy }: World, n: number): object => ({
+  tokens: Array.from({ length: BATCH_SIZE }, (_, at) => ({
+    token_address: heavy,
+    token_id: String(n * BATCH_SIZE + at),
+  })),
+  ...{ normalizeMetadata: true, media_items: true },
+});
 const repeated = (one: string): string[] => Array.from({ length: BATCH_SIZE }, () => one);
 /** A block below the head, another one in each turn. */
 const past = ({ world, n }: Given, below: number): number => world.head() - below - n;
@@ -240,14 +247,7 @@ const HOSTED_NFTS: Readonly<Record<string, readonly CostlyQuestion[]>> = {
       bound: "0 for each token of an indexed collection",
       ask: ({ world, n }) => ({
         path: "/api/v2/nft/getMultipleNFTs",
-        body: {
-          tokens: Array.from({ length: BATCH_SIZE }, (_, at) => ({
-            token_address: world.heavy,
-            token_id: String(n * BATCH_SIZE + at),
-          })),
-          normalizeMetadata: true,
-          media_items: true,
-        },
+        body: heavyTokens(world, n),
       }),
     },
     {
@@ -425,6 +425,18 @@ export const QUESTIONS: Readonly<Record<string, readonly CostlyQuestion[]>> = {
   ...PROOFS,
   getVersion: none("the version", "/api/version"),
   mcp: [
+    {
+      name: "100 tokens with metadata of 50 KB each, as a tool",
+      items: BATCH_SIZE,
+      bound: "0 for each token of an indexed collection",
+      ask: ({ world, n }) => ({
+        path: "/mcp",
+        body: {
+          ...{ jsonrpc: "2.0", id: 1, method: "tools/call" },
+          params: { name: "getMultipleNFTs", arguments: heavyTokens(world, n) },
+        },
+      }),
+    },
     {
       name: "100 new tokens, as a tool",
       items: BATCH_SIZE,

@@ -8,7 +8,8 @@ import { type Static, Type } from "@sinclair/typebox";
 import type { Chains } from "../../chains/chains.ts";
 import { invalidParameter, Refusal } from "../../core/errors.ts";
 import { named, seldom, text, withExample } from "../../core/schema-parts.ts";
-import { asRefusal, NO_STORE } from "../wire/answers.ts";
+import { runInSlices } from "../../core/turns.ts";
+import { asRefusal, jsonParts, NO_STORE, quotedParts } from "../wire/answers.ts";
 import type { Answered, Incoming, Operation } from "../wire/operation.ts";
 import { operationsFor } from "../wire/operation.ts";
 import { type KnownChains, schemaOf } from "../wire/parameters.ts";
@@ -109,9 +110,14 @@ function requestOf(
 /** Headers that tell a model for which block an answer is. */
 const TOLD = /^x-(?:as-of-block|as-of-time|finality|chain-status|covered)$/;
 
-async function answeredText(
-  answered: Answered,
-): Promise<{ readonly text: string; readonly meta: Record<string, string> }> {
+interface ToolAnswer {
+  /** JSON. */
+  readonly body: Blob;
+  /** The headers that a model is told. */
+  readonly meta: Readonly<Record<string, string>>;
+}
+
+async function answerOf(answered: Answered): Promise<ToolAnswer> {
   const headers =
     "cached" in answered
       ? answered.cached.answer.headers
@@ -119,28 +125,41 @@ async function answeredText(
         ? answered.response.headers
         : new Headers(answered.headers);
   const meta = Object.fromEntries([...headers].filter(([name]) => TOLD.test(name)));
-  if ("cached" in answered) return { text: await answered.cached.answer.body.text(), meta };
-  return { text: "response" in answered ? await answered.response.text() : JSON.stringify(answered.body), meta };
+  if ("cached" in answered) return { body: answered.cached.answer.body, meta };
+  if ("response" in answered) return { body: await answered.response.blob(), meta };
+  return { body: new Blob(await runInSlices(jsonParts(answered.body as object))), meta };
 }
 
 /** What a tool answered, or the refusal in its words: a model can correct its call by them. */
-async function called<Deps>(operation: Operation<Deps>, call: ToolCall, asked: Incoming, deps: Deps) {
+async function called<Deps>(operation: Operation<Deps>, call: ToolCall, asked: Incoming, deps: Deps): Promise<Reply> {
   try {
     const incoming = {
       ...asked,
       ...requestOf(operation as Operation<never>, call.arguments ?? {}, asked.request.signal),
     };
-    const { text, meta } = await answeredText(await operation.handle(incoming, deps));
-    return { content: [{ type: "text", text }], isError: false, _meta: meta };
+    return { answer: await answerOf(await operation.handle(incoming, deps)) };
   } catch (error) {
     const refusal = asRefusal(error);
     if (refusal.code === "internal" || refusal.code === "log_unavailable") throw error;
     const { message, code, details, retryAfter } = refusal;
-    return { content: [{ type: "text", text: JSON.stringify({ message, code, details, retryAfter }) }], isError: true };
+    const text = JSON.stringify({ message, code, details, retryAfter });
+    return { result: { content: [{ type: "text", text }], isError: true } };
   }
 }
 
-type Reply = { readonly result: unknown } | { readonly error: { readonly code: number; readonly message: string } };
+type Reply =
+  | { readonly answer: ToolAnswer }
+  | { readonly result: unknown }
+  | { readonly error: { readonly code: number; readonly message: string } };
+
+/** A tool's answer as a message. */
+async function messageOf(id: string | number, { body, meta }: ToolAnswer): Promise<Blob> {
+  const [begin, end] = [
+    `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{"content":[{"type":"text","text":`,
+    "}]",
+  ];
+  return new Blob([begin, ...(await quotedParts(body)), end, `,"isError":false,"_meta":${JSON.stringify(meta)}}}`]);
+}
 
 const refused = (code: number, message: string): Reply => ({ error: { code, message } });
 
@@ -168,7 +187,7 @@ export function mcpOperation<Deps extends KnownChains & { readonly version: stri
         const operation = tools.get(String(call.name));
         if (operation === undefined)
           return refused(INVALID_PARAMS, `there is no tool ${String(call.name).slice(0, 64)}`);
-        return { result: await called(operation, call, asked, deps) };
+        return called(operation, call, asked, deps);
       }
       default:
         return refused(METHOD_NOT_FOUND, "the methods are initialize, ping, tools/list and tools/call");
@@ -198,7 +217,9 @@ export function mcpOperation<Deps extends KnownChains & { readonly version: stri
       // A notification, or an answer to a request that this server never makes.
       if (id === undefined || body.method === undefined) return new Response(null, { status: 202, headers });
       const asked = { request, search: "", params: {}, chains: deps.chains, requester, question };
-      return Response.json({ jsonrpc: "2.0", id, ...(await replyTo(body, asked, deps)) }, { headers });
+      const reply = await replyTo(body, asked, deps);
+      if ("answer" in reply) return new Response(await messageOf(id, reply.answer), { headers });
+      return Response.json({ jsonrpc: "2.0", id, ...reply }, { headers });
     },
   });
 }

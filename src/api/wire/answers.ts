@@ -2,6 +2,7 @@
 import { OverBudget } from "../../core/budget.ts";
 import { type Clock, withTimeout } from "../../core/clock.ts";
 import { AppError, BlobsUnavailable, type ErrorCode, Refusal } from "../../core/errors.ts";
+import { yieldToEventLoop } from "../../core/turns.ts";
 import type { KeyRate } from "../../operators/keys.ts";
 import { UNKNOWN_PARAMETERS } from "./parameters.ts";
 
@@ -132,6 +133,20 @@ export function* jsonParts(body: object): Generator<void, (Blob | string)[]> {
   }
   parts.push("}");
   return yield* all();
+}
+
+/** The text of a blob as a string of JSON, in slices. @returns its parts in order */
+export async function quotedParts(body: Blob): Promise<(Blob | string)[]> {
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  const parts: (Blob | string)[] = ['"'];
+  for (let at = 0; at < body.size; at += SLICE_CHARACTERS) {
+    const isLast = at + SLICE_CHARACTERS >= body.size;
+    const text = decoder.decode(await body.slice(at, at + SLICE_CHARACTERS).arrayBuffer(), { stream: !isLast });
+    const quoted = JSON.stringify(text).slice(1, -1);
+    parts.push(isLast ? quoted : new Blob([quoted]));
+    if (!isLast) await yieldToEventLoop();
+  }
+  return [...parts, '"'];
 }
 
 export const jsonHeaders = (headers: Record<string, string>): Headers =>

@@ -5,8 +5,10 @@
 import type { Clock } from "../../core/clock.ts";
 import { type Address, quantity } from "../../core/hex.ts";
 import { yieldToEventLoop } from "../../core/turns.ts";
+import { SingleFlight } from "../../core/work.ts";
 import { selectorOf } from "../calls.ts";
 import type { BlockTag, Call, CallResult, CodeStart, Endpoint } from "../port.ts";
+import { RpcError } from "../rpc-errors.ts";
 import { CostlyContracts } from "./costly-contracts.ts";
 import { CreationCalls, TooLong } from "./creation-calls.ts";
 import { GasBounds } from "./gas-bounds.ts";
@@ -22,6 +24,8 @@ import { FAILED, OUT_OF_GAS_RESULT, type RunOfMany, TOO_LONG_RESULT } from "./ru
 const NITRO_CHAIN_IDS: ReadonlySet<number> = new Set([42161, 4663]);
 const ARB_SYS = "0x0000000000000000000000000000000000000064" as Address;
 const BLOCK_NUMBER = selectorOf("getBlockNumber()");
+/** The precompile that returns its input. */
+export const IDENTITY = "0x0000000000000000000000000000000000000004" as Address;
 const ARB_BLOCK_NUMBER = selectorOf("arbBlockNumber()");
 
 /**
@@ -41,6 +45,9 @@ const ONE_TEXT = { gasEach: 50_000_000, mostBytes: 1_500_000 };
 const SORTED_AT_ONCE = 4_000;
 /** Getters with bounds in one request: below the bound of creation code. */
 const GUARDED_MAX = 150;
+
+/** Calls whose own answers tell soon enough that the endpoint runs calls. */
+const FEW = 20;
 
 const WORD = /^0x[0-9a-f]{64}$/i;
 
@@ -63,6 +70,7 @@ export class ManyCalls {
   readonly #multicall: Multicall;
   readonly #creations: CreationCalls;
   readonly #costly = new CostlyContracts();
+  readonly #probing = new SingleFlight<string, void>();
 
   constructor(options: ManyCallsOptions) {
     this.#options = options;
@@ -145,6 +153,7 @@ export class ManyCalls {
   async #text(endpoint: Endpoint, call: Call, tag: string): Promise<CallResult> {
     const gas = this.#gas.gasFor(endpoint, [call]);
     const result = await callRefusable(endpoint, call, tag, gas);
+    if (isEmpty(result)) await this.#assertRuns(endpoint, tag);
     // The endpoint may refuse the bound itself.
     const isAnswer = result.ok || gas === undefined || (await this.#gas.areTakenBy(endpoint));
     return isAnswer ? result : callOn(endpoint, call, tag);
@@ -158,7 +167,31 @@ export class ManyCalls {
       );
       if (parts.every((part) => part !== undefined)) return parts.flat();
     }
-    return Promise.all(calls.map((call) => callOn(endpoint, call, tag)));
+    return this.#oneByOne(endpoint, calls, tag);
+  }
+
+  /**
+   * An account without code has an empty answer to each call, and so has everything on a node that runs none.
+   * @throws RpcError `transient` if the endpoint runs no calls
+   */
+  async #oneByOne(endpoint: Endpoint, calls: readonly Call[], tag: string, gas?: number): Promise<CallResult[]> {
+    // None of the ways to join calls works here. That may mean that no call does, and a question pays for all of them.
+    const isAskedBefore = calls.length > FEW;
+    if (isAskedBefore) await this.#assertRuns(endpoint, tag);
+    const results = await Promise.all(calls.map((call) => callOn(endpoint, call, tag, { gas })));
+    if (!isAskedBefore && results.every(isEmpty)) await this.#assertRuns(endpoint, tag);
+    return results;
+  }
+
+  /** @throws RpcError `transient` if the endpoint has an empty answer to a call that never has one */
+  #assertRuns(endpoint: Endpoint, tag: string): Promise<void> {
+    return this.#probing.run(`${endpoint.label} ${tag}`, async () => {
+      if (!isEmpty(await callOn(endpoint, { to: IDENTITY, data: "0x2a" }, tag))) return;
+      // Some chains lack the precompile, and they have Multicall3.
+      const { multicall } = this.#options;
+      if (multicall && !isEmpty(await callOn(endpoint, { to: multicall, data: BLOCK_NUMBER }, tag))) return;
+      throw new RpcError("transient", "the endpoint runs no calls", { meta: { endpoint: endpoint.label } });
+    });
   }
 
   /**
@@ -176,7 +209,7 @@ export class ManyCalls {
       const shared = await this.#inShares(endpoint, calls, tag);
       return shared ?? Promise.all(calls.map((call) => callRefusable(endpoint, call, tag, APART_GAS)));
     }
-    return results ?? Promise.all(calls.map((call) => callOn(endpoint, call, tag, { gas: APART_GAS })));
+    return results ?? this.#oneByOne(endpoint, calls, tag, APART_GAS);
   }
 
   /**
@@ -357,6 +390,8 @@ export class ManyCalls {
 
 /** True for a getter that runs apart only while its contract counts as costly. */
 const isOwnGetter = ({ isGetter, apart }: Call): boolean => isGetter === true && apart === undefined;
+
+const isEmpty = ({ ok, data }: CallResult): boolean => ok && data === "0x";
 
 /** Groups of calls beside those that run apart. */
 const [CREATIONS, TOGETHER, NEW, TEXTS] = ["creations", "together", "new", "texts"] as const;

@@ -11,6 +11,7 @@ import { unwrapReply } from "../../../src/rpc/decode/decode-pool.ts";
 import { parseHeader } from "../../../src/rpc/decode/header.ts";
 import { transferParams } from "../../../src/rpc/decode/log-request.ts";
 import type { DecodedRange, Endpoint, PartsAnswer, TransferFilter } from "../../../src/rpc/port.ts";
+import { IDENTITY } from "../../../src/rpc/reading/many-calls.ts";
 import { classifyHttpStatus, classifyRpcError, RpcError } from "../../../src/rpc/rpc-errors.ts";
 import corpus from "../../fixtures/rpc-errors.json";
 import { logsBloomOf } from "../bloom.ts";
@@ -493,6 +494,7 @@ export class SimEndpoint implements Endpoint {
     const block = this.#stateAt(tag);
     if (block === undefined)
       return { error: { code: -32_000, message: "missing trie node (path ) state is not available" } };
+    if (to === IDENTITY) return { result: data };
     const contract = this.#world.chain.contract(to as Address);
     if (contract === undefined || block.number < contract.createdAt) return { result: "0x" };
     const { kind } = contract;

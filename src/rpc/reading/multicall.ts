@@ -39,12 +39,12 @@ export class Multicall {
     return this.#address !== undefined && this.#readsWithoutMulticall-- <= 0;
   }
 
-  /** Calls for which a node's gas has been enough lately. */
+  /** Most calls to put into one request: a node's gas has been enough for so many lately. */
   get most(): number {
     return this.#most;
   }
 
-  /** So many calls took too much gas together. */
+  /** Lowers the bound, because so many calls took too much gas together. */
   tookTooMuch(calls: number): void {
     this.#most = Math.min(this.#most, Math.max(MULTICALL_MIN, Math.ceil(calls / 2)));
   }
@@ -56,19 +56,10 @@ export class Multicall {
     run: RunOfMany,
   ): Promise<CallResult[] | "out of gas" | undefined> {
     const { tag, isOneOfMany, data = Budget.timed(() => aggregateCalls(calls)) } = run;
-    const gas = this.#gas.gasFor(endpoint, calls, run);
-    const returned = await this.#returned(endpoint, data, tag, gas).catch(async (error: unknown) => {
-      // The endpoint may refuse the bound itself.
-      if (gas === undefined || !isRefused(error) || (await this.#gas.areTakenBy(endpoint))) throw error;
-      return undefined;
-    });
-    if (returned === undefined) return this.run(endpoint, calls, run);
-    if (returned === "out of gas") {
-      const isEnough = gas === undefined || (await this.#gas.areTakenBy(endpoint));
-      return isEnough ? returned : this.run(endpoint, calls, run);
-    }
+    const returned = await this.#returned(endpoint, data, { tag, gas: this.#gas.gasFor(endpoint, calls, run) });
+    if (returned === "out of gas") return returned;
     if (returned === "0x") {
-      // At an old block, the contract may only be younger. At the newest block, the chain does not have it.
+      // An old block may be older than the contract. At the newest block, the chain does not have it.
       if (tag === "latest") this.#readsWithoutMulticall = READS_WITHOUT_MULTICALL;
       return undefined;
     }
@@ -82,12 +73,20 @@ export class Multicall {
     }
   }
 
-  /** Returns what Multicall3 returns: nothing if it does not exist at that block. */
-  async #returned(endpoint: Endpoint, data: string, tag: string, gas: number | undefined): Promise<string> {
+  /** The bytes that Multicall3 returns, which are none if it does not exist at that block; or "out of gas". */
+  async #returned(
+    endpoint: Endpoint,
+    data: string,
+    { tag, gas }: { readonly tag: string; readonly gas?: number | undefined },
+  ): Promise<string> {
     try {
       const call = { to: this.#address, data, ...(gas && { gas: quantity(gas) }) };
       return await requestParsed(endpoint, "eth_call", [call, tag], bytesIn);
     } catch (error) {
+      // The endpoint may refuse the bound itself, or count gas in its own way.
+      if (gas !== undefined && isRefused(error) && !(await this.#gas.areTakenBy(endpoint))) {
+        return this.#returned(endpoint, data, { tag });
+      }
       // Each call may fail, so only gas makes all of them revert: there are too many, or a contract burns it.
       if (error instanceof RpcError && error.kind === "revert") return "out of gas";
       throw error;
@@ -98,7 +97,7 @@ export class Multicall {
 /** Lists of 500 calls that are encoded without a pause: some milliseconds. */
 const ENCODED_AT_ONCE = 4;
 
-/** Encodes lists of calls, with pauses for the event loop. All are sent together then, in as few batches as possible. */
+/** Encodes lists of calls, with pauses for the event loop, before any is sent: so all go into as few batches as possible. */
 export async function encodedParts(parts: readonly (readonly Call[])[]) {
   const encoded: { readonly part: readonly Call[]; readonly data: string }[] = [];
   for (const [at, part] of parts.entries()) {

@@ -13,16 +13,16 @@ import type { RpcChainReader } from "../rpc/reading/reader.ts";
 import type { HeaderBounds } from "./kept-headers.ts";
 import type { Leases } from "./lease.ts";
 
-/** New canonical blocks, with all logs of the consumer's addresses and topics, in order. */
+/** New canonical blocks, with the logs of all consumers' addresses and topics, in order. `logsFor` selects a consumer's own. */
 export interface AdvancedBlocks {
   readonly type: "advanced";
   readonly fromBlock: number;
   /** The new head. */
   readonly to: HeaderRef;
-  /** Headers of blocks up to `to`, linked to each other. Those of all blocks with logs that may still be reverted. */
+  /** Headers of blocks up to `to`, linked to each other. They include each block with logs that may still be reverted. */
   readonly headers: readonly BlockHeader[];
   readonly logs: readonly ChainLog[];
-  /** Contracts of which `logs` has none, because the answers about them contradict themselves. */
+  /** Contracts whose logs are left out, because the endpoints' answers about them contradict each other. */
   readonly doubts: readonly LogsInDoubt[];
 }
 
@@ -44,7 +44,7 @@ export interface FollowedChain {
   readonly finalized: BlockRef | undefined;
   /** Headers of the final block, the head, and the blocks between that were read and are kept, by number. */
   readonly headers: ReadonlyMap<number, HeaderRef>;
-  /** Orphaned block hashes. */
+  /** Numbers of orphaned blocks, by hash. */
   readonly orphaned: ReadonlyMap<Hash, number>;
 }
 
@@ -54,13 +54,13 @@ export interface ChainConsumer {
   readonly topics: readonly Hash[];
   /** Contracts whose logs the consumer needs; read at each poll. */
   addresses(): readonly Address[];
-  /** True if the consumer needs the chain's blocks now. Default: false, for a consumer that needs those of another. */
+  /** True if the consumer needs the chain's blocks now. A consumer without it only reads blocks that another one needs. */
   needsBlocks?(): boolean;
   /** True if the consumer holds a block above this one that it must compare with the followed branch. */
   holdsAbove?(block: number): boolean;
   /** This process follows the chain from now on, or again after an interruption. Reload from the log. */
   begin?(chain: FollowedChain): Promise<void>;
-  /** The follower has read these headers, linked and in order, before it follows any block. */
+  /** The follower begins the chain at the last of these headers, which are linked and in order. */
   saw?(headers: readonly BlockHeader[]): void;
   /**
    * Takes a change. The head of the chain's stream moves forward after `advanced` resolves, and back before `reverted`
@@ -71,7 +71,7 @@ export interface ChainConsumer {
   prepare?(): Promise<void>;
   /** Called once the poll has reached the head. Returns false if some work needs a newer head. */
   atHead?(head: HeaderRef): Promise<boolean>;
-  /** Receipts show that the logs of these followed blocks were not a contract's, or not all. */
+  /** Receipts show that a contract's logs of these followed blocks were false or incomplete. */
   suspected?(contract: Address, blocks: BlockRange): void;
   /** Called when no poll has succeeded for a while. */
   stalled?(reason: string): void;

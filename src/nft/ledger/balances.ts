@@ -22,17 +22,17 @@ const hashPair = (seed: number, slot: Slot, owner: number): number => {
 
 export class BalanceHistory extends EntryLists {
   /** Marks the transfers that created a holding. */
-  readonly #bringers = new RowMarks();
+  readonly #creations = new RowMarks();
   /** By (slot, owner): the newest entry of the holding's list. */
   readonly #index = new HashIndex();
-  /** Number of single-owner facts the collection had, as (first transfer it applies to, number). */
-  readonly #after = new WordTable(2);
+  /** Numbers of single-owner facts that the collection had before transfers, as (first transfer with the number, number). */
+  readonly #facts = new WordTable(2);
   /**
    * By slot: the address indexes of all holders of the token, combined by exclusive or. With one holder the word is its
    * index. With several it is meaningless, so `soleHolder` checks the balance of the address it names.
    */
   readonly #holders = new WordTable(1);
-  /** Burns of a sender's whole balance: the transfer, and the word of `#holders` after it. See `soleHolder`. */
+  /** Burns after which the sender has none of the token and others do, with the word of `#holders` then. See `soleHolder`. */
   readonly #emptied = new WordTable(2);
   readonly #links: TokenLinks;
 
@@ -51,7 +51,7 @@ export class BalanceHistory extends EntryLists {
 
   override get bytes(): number {
     const holders = this.#holders.bytes + this.#emptied.bytes;
-    return super.bytes + this.#bringers.bytes + this.#index.bytes + this.#after.bytes + holders;
+    return super.bytes + this.#creations.bytes + this.#index.bytes + this.#facts.bytes + holders;
   }
 
   readonly #hashOf = (entry: number): number => {
@@ -86,23 +86,24 @@ export class BalanceHistory extends EntryLists {
   /**
    * Records a transfer of `amount` > 0 and returns its index. The sender must hold at least that much, unless it is the
    * zero address. Sender and receiver must not both be the zero address.
-   * @param after number of single-owner facts the collection has: it orders the two kinds
+   * @param prev the token's transfer before it, or -1
+   * @param facts number of single-owner facts that the collection has: it orders the two kinds
    */
   push(
     { place, slot, from, to }: { place: LogPlace; slot: Slot; from: number; to: number },
     amount: Amount,
-    { prev, after }: { prev: number; after: number },
+    { prev, facts }: { prev: number; facts: number },
   ): number {
     this.#index.reserve(2 * this.count + 1, this.#hashOf);
     const transfer = this.add(place, prev, amount);
-    if (this.#after.count === 0 || this.#after.get(this.#after.count - 1, 1) !== after) {
-      this.#after.push(transfer, after);
+    if (this.#facts.count === 0 || this.#facts.get(this.#facts.count - 1, 1) !== facts) {
+      this.#facts.push(transfer, facts);
     }
     if (from === ZERO_OWNER) this.#mint(transfer, slot, amount);
     else this.#send(transfer, slot, from, amount);
-    const brings = to !== ZERO_OWNER && this.#receive(transfer, slot, to, amount);
+    const isCreation = to !== ZERO_OWNER && this.#receive(transfer, slot, to, amount);
     if (to === ZERO_OWNER) this.#burn(transfer, slot, amount);
-    this.#bringers.push(brings);
+    this.#creations.push(isCreation);
     return transfer;
   }
 
@@ -125,7 +126,7 @@ export class BalanceHistory extends EntryLists {
     }
   }
 
-  /** Adds the owner to the token's word of `#holders`, or removes it. */
+  /** Adds the owner to the token's word of `#holders`, or removes it if the word has it. */
   #toggle(slot: Slot, owner: number): void {
     const holders = this.#holders;
     while (holders.count <= slot) holders.push(0);
@@ -190,8 +191,8 @@ export class BalanceHistory extends EntryLists {
     this.#retract(sent, slot);
     const prev = this.prev(transfer);
     this.popTransfer();
-    this.#bringers.pop();
-    for (const table of [this.#after, this.#emptied]) {
+    this.#creations.pop();
+    for (const table of [this.#facts, this.#emptied]) {
       if (table.count > 0 && table.get(table.count - 1, 0) === transfer) table.count--;
     }
     return { slot, prev };
@@ -220,7 +221,7 @@ export class BalanceHistory extends EntryLists {
     return this.findInList(holding, this.newestEntry(holding), block);
   }
 
-  /** Like `findEntry`, but never pauses. */
+  /** Like `findEntry`, but finishes a long walk without a pause. */
   entryAt(holding: number, block: number): number {
     for (;;) {
       const entry = this.findEntry(holding, block);
@@ -228,7 +229,7 @@ export class BalanceHistory extends EntryLists {
     }
   }
 
-  /** The holding of a transfer's receiver; -1 for a burn. */
+  /** The holding of a transfer's receiver; `SUPPLY` for a burn. */
   receiverOf(transfer: number): number {
     return this.holdingOf(2 * transfer + 1);
   }
@@ -239,7 +240,7 @@ export class BalanceHistory extends EntryLists {
     return this.holdingSlot(receiver === SUPPLY ? this.holdingOf(2 * transfer) : receiver);
   }
 
-  /** The owner of the holding that an entry belongs to; the zero address for supply. */
+  /** The address index of the owner whose balance the entry changes; that of the zero address for supply. */
   partyOf(entry: number): number {
     const holding = this.holdingOf(entry);
     return holding === SUPPLY ? ZERO_OWNER : this.holdingOwner(holding);
@@ -247,12 +248,12 @@ export class BalanceHistory extends EntryLists {
 
   /** The first holding from `holding` on, in order of appearance; `count` when there is none. */
   nextHolding(holding: number): number {
-    return this.#bringers.next(holding);
+    return this.#creations.next(holding);
   }
 
-  /** Number of single-owner facts the collection had at a transfer. A holding is the transfer that created it. */
+  /** Number of single-owner facts that the collection had before a transfer. A holding is the transfer that created it. */
   factsBefore(transfer: number): number {
-    return this.#after.get(this.#after.upperBound(0, transfer) - 1, 1);
+    return this.#facts.get(this.#facts.upperBound(0, transfer) - 1, 1);
   }
 
   /** The token's supply after `block`, or `PAUSED`. */
@@ -266,22 +267,17 @@ export class BalanceHistory extends EntryLists {
    * -1 if there are several; `PAUSED` if the walk to its balance is not finished.
    */
   soleHolder(slot: Slot, last: number, supply: Amount): number {
-    // The receiver holds something. Either it is the only holder, or there are several.
-    const receiver = this.holdingOf(2 * last + 1);
-    if (receiver !== SUPPLY) return this.#isAll(2 * last + 1, supply) ? this.holdingOwner(receiver) : -1;
-    const sent = 2 * last;
-    if (this.heldAfter(sent) !== 0) return this.#isAll(sent, supply) ? this.holdingOwner(this.holdingOf(sent)) : -1;
+    // The receiver, or the sender of a burn. If it holds some of the token, it is the only holder or one of several.
+    const party = this.receiverOf(last) === SUPPLY ? 2 * last : 2 * last + 1;
+    const held = this.heldAfter(party);
+    if (held !== 0) return isLess(held, supply) ? -1 : this.partyOf(party);
     // The sender has nothing left. With several holders the word may name any address, so check its balance.
     const owner = this.#emptied.get(this.#emptied.upperBound(0, last) - 1, 1);
     const tail = owner === ZERO_OWNER ? -1 : this.#tailOf(slot, owner);
     if (tail < 0) return -1;
     const entry = this.findInList(this.holdingOf(tail), tail, this.block(last));
     if (entry === PAUSED) return PAUSED;
-    return entry >= 0 && this.#isAll(entry, supply) ? owner : -1;
-  }
-
-  #isAll(entry: number, supply: Amount): boolean {
-    return !isLess(this.heldAfter(entry), supply);
+    return entry < 0 || isLess(this.heldAfter(entry), supply) ? -1 : owner;
   }
 
   /** True if the transfer was a mint. */
@@ -292,7 +288,7 @@ export class BalanceHistory extends EntryLists {
   /** Saves all balances through the codec, or restores them. */
   override *coding(codec: StateCodec): Generator<void> {
     yield* super.coding(codec);
-    for (const part of [this.#bringers, this.#index, this.#after, this.#holders, this.#emptied]) part.code(codec);
+    for (const part of [this.#creations, this.#index, this.#facts, this.#holders, this.#emptied]) part.code(codec);
     const { liveTokens, liveHoldings } = codec.facts({ liveTokens: this.liveTokens, liveHoldings: this.liveHoldings });
     this.liveTokens = liveTokens;
     this.liveHoldings = liveHoldings;
@@ -301,6 +297,6 @@ export class BalanceHistory extends EntryLists {
   /** Releases unused capacity. */
   override trim(): void {
     super.trim();
-    for (const part of [this.#bringers, this.#after, this.#holders, this.#emptied]) part.trim();
+    for (const part of [this.#creations, this.#facts, this.#holders, this.#emptied]) part.trim();
   }
 }

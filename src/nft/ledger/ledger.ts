@@ -330,9 +330,9 @@ export class Ledger {
 
   #pushAmount(place: LogPlace, slot: Slot, from: number, to: number, amount: Amount, minted: boolean): void {
     const { links, balances } = this;
-    const after = this.owners.count + this.rows.ranges.length;
+    const facts = this.owners.count + this.rows.ranges.length;
     const live = balances.liveTokens;
-    const transfer = balances.push({ place, slot, from, to }, amount, { prev: links.tail(slot), after });
+    const transfer = balances.push({ place, slot, from, to }, amount, { prev: links.tail(slot), facts });
     links.setTail(slot, transfer);
     const change = balances.liveTokens - live;
     const isFirst = links.first(slot) === -1;

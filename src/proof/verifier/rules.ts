@@ -1,9 +1,9 @@
 /**
- * The rules by which a chain's blocks run contracts. A header tells most of it: each fork of Ethereum appended fields, and
- * the hash of the block is over them. Where a chain adopted a fork without its fields, a table has the block or the time.
+ * The rules by which a chain's blocks run contracts. The header shows most forks: many forks of Ethereum appended fields,
+ * and the hash of the block is over them. Where a chain adopted a fork without such a field, a table has the block or the time.
  *
- * Rules that are older than the chain's make no false proof: the run then meets an opcode or a precompile that it doesn't
- * know, and refuses.
+ * A fork that is known neither way leaves older rules. A run that meets an opcode or a precompile of the newer fork is then
+ * refused. Costs of gas and bounds of precompiles are those of the older rules: a contract may answer otherwise by them.
  */
 import { type Common, createCustomCommon, Mainnet } from "@ethereumjs/common";
 import { delayReason, type HeaderFields } from "./header.ts";
@@ -29,15 +29,15 @@ const FORKS = [
 ] as const;
 type Fork = (typeof FORKS)[number];
 
-/** A fork at a block, or at a time in Unix seconds. */
-interface Since {
+/** A fork that became active at a block, or at a time in Unix seconds. */
+interface Activation {
   readonly fork: Fork;
   readonly block?: number;
   readonly time?: number;
 }
 
 /** Fields that a fork added to headers: go-ethereum, `core/types/block.go`. */
-const TOLD_BY: readonly (readonly [field: string, fork: Fork])[] = [
+const FORK_OF_FIELD: readonly (readonly [field: string, fork: Fork])[] = [
   ["requestsHash", "prague"],
   ["parentBeaconBlockRoot", "cancun"],
   ["withdrawalsRoot", "shanghai"],
@@ -45,7 +45,7 @@ const TOLD_BY: readonly (readonly [field: string, fork: Fork])[] = [
 ];
 
 /** Blocks and times of Ethereum's forks, as the library has them. */
-const ETHEREUM: readonly Since[] = Mainnet.hardforks.flatMap(({ name, block, timestamp }): Since[] => {
+const ETHEREUM: readonly Activation[] = Mainnet.hardforks.flatMap(({ name, block, timestamp }): Activation[] => {
   const fork = FORKS.find((one) => one === name);
   if (fork === undefined) return [];
   const time = timestamp === undefined ? undefined : Number(timestamp);
@@ -54,10 +54,10 @@ const ETHEREUM: readonly Since[] = Mainnet.hardforks.flatMap(({ name, block, tim
 });
 
 /**
- * What headers don't tell. Polygon: `params/config.go` of bor. BSC and Avalanche: the configurations of bnb-chain/bsc and
- * avalanchego. Osaka came without a field: on Gnosis, BSC and the OP Stack (Karst) by the chains' announcements.
+ * Forks that headers don't show, by the chain's id. Polygon: `params/config.go` of bor. BSC and Avalanche: the configurations of bnb-chain/bsc and
+ * avalanchego. Osaka has no field; its times on Gnosis, BSC and the OP Stack (Karst) are from the chains' announcements.
  */
-const TABLES: ReadonlyMap<number, readonly Since[]> = new Map<number, readonly Since[]>([
+const ACTIVATIONS: ReadonlyMap<number, readonly Activation[]> = new Map<number, readonly Activation[]>([
   [1, ETHEREUM],
   [
     137,
@@ -76,10 +76,10 @@ const TABLES: ReadonlyMap<number, readonly Since[]> = new Map<number, readonly S
   ],
   [43_114, [{ fork: "shanghai", time: 1_709_740_800 }]],
   [100, [{ fork: "osaka", time: 1_776_168_380 }]],
-  ...[10, 130, 1_868, 57_073].map((id): [number, Since[]] => [id, [{ fork: "osaka", time: 1_783_526_401 }]]),
+  ...[10, 130, 1_868, 57_073].map((id): [number, Activation[]] => [id, [{ fork: "osaka", time: 1_783_526_401 }]]),
 ]);
 
-/** Chains of Arbitrum's Nitro. Their headers tell the version of ArbOS; some opcodes have meanings of their own there. */
+/** Chains of Arbitrum's Nitro. Their headers have the version of ArbOS; some opcodes have meanings of their own there. */
 const NITRO: ReadonlySet<number> = new Set([42_161, 42_170, 4_663]);
 /** Forks by ArbOS version: OffchainLabs/go-ethereum, `params/config_arbitrum.go`. */
 const ARBOS: readonly (readonly [version: number, fork: Fork])[] = [
@@ -88,20 +88,20 @@ const ARBOS: readonly (readonly [version: number, fork: Fork])[] = [
   [20, "cancun"],
   [11, "shanghai"],
 ];
-/** BLOCKHASH, NUMBER and PREVRANDAO: on Nitro they tell of the parent chain. */
+/** BLOCKHASH, NUMBER and PREVRANDAO: on Nitro they are not those of the block in the header. */
 const NITRO_OPCODES: readonly number[] = [0x40, 0x43, 0x44];
 
 export interface Rules {
   readonly common: Common;
-  /** Opcodes whose meaning on the chain is not known here. */
+  /** Opcodes whose meaning in the block is not known here. */
   readonly unknown: readonly number[];
 }
 
-/** The rules of a block. @throws ProofRefused if its header has another block's state root */
+/** The rules of a block: those of its newest known fork. @throws ProofRefused if its header has another block's state root */
 export function rulesOf(chainId: number, header: HeaderFields): Rules {
   const delay = delayReason(chainId, header);
   demand(delay === undefined, delay ?? "");
-  const fork = FORKS[Math.max(...told(chainId, header).map((one) => FORKS.indexOf(one)))] as Fork;
+  const fork = FORKS[Math.max(...forksOf(chainId, header).map((one) => FORKS.indexOf(one)))] as Fork;
   const common = createCustomCommon({ chainId, name: `chain ${chainId}` }, Mainnet, { hardfork: fork });
   const unknown = new Set(NITRO.has(chainId) ? NITRO_OPCODES : []);
   // DIFFICULTY became PREVRANDAO. A chain without a beacon has a difficulty after the fork, too.
@@ -109,20 +109,21 @@ export function rulesOf(chainId: number, header: HeaderFields): Rules {
   return { common, unknown: [...unknown] };
 }
 
-/** All forks that are known to be active. */
-function told(chainId: number, header: HeaderFields): readonly Fork[] {
+/** The forks that the header, the tables or the version of ArbOS show to be active, in any order. */
+function forksOf(chainId: number, header: HeaderFields): readonly Fork[] {
   const [number, time] = [Number(header["number"]), Number(header["timestamp"])];
-  const byTable = (TABLES.get(chainId) ?? []).filter(
+  const byTable = (ACTIVATIONS.get(chainId) ?? []).filter(
     (since) => (since.block ?? number) <= number && (since.time ?? time) <= time,
   );
-  const byField = TOLD_BY.filter(([field]) => header[field] !== undefined);
-  // Bytes 16 to 24 (OffchainLabs/go-ethereum, `core/types/arb_types.go`).
+  const byField = FORK_OF_FIELD.filter(([field]) => header[field] !== undefined);
+  // Bytes 16 to 23 (OffchainLabs/go-ethereum, `core/types/arb_types.go`).
   const arbos = NITRO.has(chainId) ? Number(`0x${header["mixHash"]?.slice(34, 50)}`) : 0;
   const byVersion = ARBOS.filter(([version]) => version <= arbos);
-  const isStaked = byField.length > 0 && BigInt(header["difficulty"] ?? 0) === 0n;
+  // The merge added no field. Chains that have not merged have a difficulty.
+  const isMerged = byField.length > 0 && BigInt(header["difficulty"] ?? 0) === 0n;
   return [
     chainId === 1 ? "chainstart" : "byzantium",
-    ...(isStaked ? (["paris"] as const) : []),
+    ...(isMerged ? (["paris"] as const) : []),
     ...[...byField, ...byVersion].map(([, fork]) => fork),
     ...byTable.map(({ fork }) => fork),
   ];

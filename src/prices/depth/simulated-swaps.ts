@@ -1,5 +1,5 @@
 /**
- * Lets the pools themselves compute swaps. Some pools decide their fee within the swap, so that our arithmetic can't. One
+ * Lets the pools themselves compute swaps, because some decide their fee within the swap, which `depth.ts` can't compute. One
  * `eth_call` on overridden state begins each swap, and reverts it when the pool asks for its payment.
  */
 import { AppError } from "../../core/errors.ts";
@@ -22,7 +22,7 @@ import { addressFrom } from "./wallet.ts";
 export interface SwapAmounts {
   readonly sold: bigint;
   readonly bought: bigint;
-  /** What the first pool pays out until the price has fallen by 2 %, and takes in until it has risen by 2 %. Zero for a pair. */
+  /** Quote tokens that the first pool pays until the price has fallen by 2 %, and takes until it has risen by 2 %. Zero for a pair. */
   readonly given: bigint;
   readonly paid: bigint;
 }
@@ -32,13 +32,13 @@ const MEASURE = selectorOf(`measure(${LEG}[],uint256,${LEG}[],uint256,uint160,ui
 const WORDS_OF_HEAD = 6;
 const WORDS_OF_LEG = 10;
 
-/** True if a pool can be simulated: by a swap that reverts, by its own quote, or by a fee that is known for certain. */
+/** True if swaps with a pool can be simulated. A pair without a quote of its own is computed, so its fee must be known. */
 function canSimulate({ pool }: Side): boolean {
   const { sale, exact } = STYLES[pool.style];
   return sale !== "reserves" || (exact !== undefined && exact.refusal?.(pool) === undefined);
 }
 
-/** Returns the root of a pool's price at which the sold token costs at most n/d of its price now. */
+/** Returns the root of a pool's price at which the sold token has fallen to n/d of its price now, or just below. */
 function limitOf(root: bigint, { n, d }: Rational, isToken0: boolean): bigint {
   return isToken0 ? squareRoot((root * root * n) / d) : squareRoot((root * root * d - 1n) / n) + 1n;
 }

@@ -1,15 +1,15 @@
 /**
- * The slots of one remote host, in turns by collection. Requests that are silent for seconds move to a slow lane, so that
- * documents that hang don't keep the slots from documents that answer.
+ * The slots for requests to one remote host. Collections take turns. A request without an answer for seconds moves to a slow
+ * lane, so that documents that hang don't keep the slots from documents that answer.
  */
 import type { Clock } from "../../../core/clock.ts";
 import { FairSlots } from "../../../core/work.ts";
 
-/** A request that is silent for so long moves to the slow lane. Ordinary documents arrive within a second. */
+/** A request without an answer for so long moves to the slow lane. Ordinary documents arrive within a second. */
 const SLOW_MS = 2_000;
 
-/** A request in a lane. */
-interface Ticket {
+/** A request that runs. */
+interface Running {
   /** Gives the place in the fast lane to another request. */
   readonly leave: () => void;
   isSlow: boolean;
@@ -20,11 +20,12 @@ export class HostLanes {
   /** Slots of each lane. */
   readonly #size: number;
   readonly #fast: FairSlots;
+  /** Requests in the slow lane. */
   #slow = 0;
   /** Requests that run or wait. */
   #active = 0;
-  /** Requests that were silent for `SLOW_MS` and found the slow lane full. */
-  readonly #late = new Set<Ticket>();
+  /** Requests that have run for `SLOW_MS` and wait in the fast lane, because the slow lane is full. */
+  readonly #late = new Set<Running>();
 
   /** @param size slots of each lane */
   constructor(clock: Clock, size: number) {
@@ -32,8 +33,9 @@ export class HostLanes {
     this.#size = size;
     // Most slots of one collection in both lanes. The rest is for other collections at any time.
     const perKey = 2 * size - Math.max(1, Math.floor(size / 4));
-    const most = { maxWaiting: Number.POSITIVE_INFINITY, retryAfter: 0, work: "documents" };
-    this.#fast = new FairSlots({ places: size, perKey, forOperators: 0, ...most });
+    // No request is refused, so its refusal needs no words.
+    const queue = { maxWaiting: Number.POSITIVE_INFINITY, retryAfter: 0, work: "documents" };
+    this.#fast = new FairSlots({ places: size, perKey, forOperators: 0, ...queue });
   }
 
   get isIdle(): boolean {
@@ -41,37 +43,43 @@ export class HostLanes {
   }
 
   /** Runs `work` once the collection has a slot. @throws any error of `work` */
-  async run<T>(name: string, work: () => Promise<T>): Promise<T> {
+  async run<T>(collection: string, work: () => Promise<T>): Promise<T> {
     this.#active++;
     try {
-      return await this.#fast.run({ key: name, isOperator: false }, (leave) => this.#inLane(leave, work));
+      return await this.#fast.run({ key: collection, isOperator: false }, (leave) => this.#inLane(leave, work));
     } finally {
       this.#active--;
     }
   }
 
   async #inLane<T>(leave: () => void, work: () => Promise<T>): Promise<T> {
-    const ticket: Ticket = { leave, isSlow: false };
-    const cancel = this.#clock.after(SLOW_MS, () => this.#slowDown(ticket));
+    const running: Running = { leave, isSlow: false };
+    const cancel = this.#clock.after(SLOW_MS, () => this.#moveOver(running));
     try {
       return await work();
     } finally {
       cancel();
-      this.#late.delete(ticket);
-      if (ticket.isSlow) this.#slow--;
-      const [late] = this.#late;
-      if (late !== undefined) this.#slowDown(late);
+      this.#late.delete(running);
+      if (running.isSlow) this.#leaveSlow();
     }
   }
 
-  #slowDown(ticket: Ticket): void {
+  /** Moves a request to the slow lane, at once or when that has a place. */
+  #moveOver(running: Running): void {
     if (this.#slow >= this.#size) {
-      this.#late.add(ticket);
+      this.#late.add(running);
       return;
     }
-    this.#late.delete(ticket);
-    ticket.isSlow = true;
+    running.isSlow = true;
     this.#slow++;
-    ticket.leave();
+    running.leave();
+  }
+
+  #leaveSlow(): void {
+    this.#slow--;
+    const [late] = this.#late;
+    if (late === undefined) return;
+    this.#late.delete(late);
+    this.#moveOver(late);
   }
 }

@@ -22,15 +22,8 @@ import {
   refusePath,
   routesOf,
 } from "./plain-requests.ts";
-import {
-  GOING_AWAY,
-  NoRoom,
-  POLICY_VIOLATION,
-  SERVICE_RESTART,
-  type SocketData,
-  SocketPeer,
-  SocketPlaces,
-} from "./socket-peer.ts";
+import { GOING_AWAY, POLICY_VIOLATION, SERVICE_RESTART, type SocketData, SocketPeer } from "./socket-peer.ts";
+import { NoRoom, SocketPlaces } from "./socket-places.ts";
 import { CLIENT_GONE, errorResponse, json, keyText, withRequestId } from "./wire/answers.ts";
 import { isOwnPath } from "./wire/paths.ts";
 import { pathOf, targetOf } from "./wire/target.ts";
@@ -232,7 +225,7 @@ function socketHandlers({ clock, serving, peers, places }: SocketHandling): WebS
       if (peer === undefined) return;
       peers.delete(peer);
       places.leave(peer.key);
-      peer.ended();
+      peer.endQuestions();
       const ready = serving();
       ready?.metrics.sockets.set(peers.size);
       ready?.channel.close(peer);

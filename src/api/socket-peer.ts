@@ -1,6 +1,6 @@
 /**
  * One client's socket, as the channel sees it: limits the rate of its messages, ends its questions with it, and closes it
- * if it does not read. Also shares the places for sockets among keys.
+ * if the client does not read.
  */
 
 import type { ServerWebSocket } from "bun";
@@ -20,33 +20,31 @@ export interface SocketData {
   peer: SocketPeer | undefined;
 }
 
-/** Time for a slow reader to read the close frame before the socket is terminated. */
+/** Time for a slow client to read the close frame before the socket is terminated. */
 const CLOSE_GRACE_MS = 5_000;
 /** WebSocket close codes: RFC 6455, and 1012 ("service restart") and 1013 ("try again later") of the IANA registry. */
 export const [POLICY_VIOLATION, SERVICE_RESTART, TRY_LATER, GOING_AWAY] = [1008, 1012, 1013, 1001] as const;
 
-/** Text of the pings that ask if a client reads. */
+/** Text of the pings that ask whether the client has read what was sent. */
 const IS_READ = "read";
 
-/** The parts that a socket needs of those that serve requests. */
+const SECOND_MS = 1_000;
+
 interface SocketServing {
   readonly questions: Questions;
   readonly metrics: Metrics;
 }
 
-const SECOND_MS = 1_000;
-
-/** One client's socket. Limits the rate of its messages, and closes it if it does not read. */
 export class SocketPeer implements Peer {
   readonly #socket: ServerWebSocket<SocketData>;
   readonly #clock: Clock;
   readonly #serving: SocketServing;
-  /** Ends the questions of the client when it is gone. */
+  /** Aborted when the socket closes. */
   readonly #gone = new AbortController();
   #windowStart: number;
   #inWindow = 0;
   #closing = false;
-  /** Callbacks of the ping that is on its way, and those that wait for the next one. */
+  /** Callbacks for the pong to the ping that was sent, and those for the next ping's. */
   #pinged: (() => void)[] = [];
   #unpinged: (() => void)[] = [];
 
@@ -77,7 +75,7 @@ export class SocketPeer implements Peer {
     }
   }
 
-  /** @throws Refusal `rate_limited` in words: a message over a socket has no Retry-After */
+  /** @throws Refusal `rate_limited` whose text has the wait: a message over a socket has no Retry-After */
   #takeRequest(): void {
     try {
       this.#serving.questions.take(this.key);
@@ -103,7 +101,7 @@ export class SocketPeer implements Peer {
     this.#askIfRead();
   }
 
-  /** A client that has read a ping has read what was sent before it. Bytes that the system took tell less. */
+  /** A client that answers a ping has read what was sent before it. An empty send buffer shows only that the system took it. */
   #askIfRead(): void {
     if (this.#closing || this.#pinged.length > 0 || this.#unpinged.length === 0) return;
     this.#pinged = this.#unpinged.splice(0);
@@ -117,7 +115,7 @@ export class SocketPeer implements Peer {
     this.#askIfRead();
   }
 
-  /** Counts a message. Returns false if it is not to be answered: beyond the bound of a second, the socket is closed. */
+  /** Counts a message, and closes the socket beyond the bound of a second. Returns false if the message gets no answer. */
   countMessage(): boolean {
     if (this.#closing) return false;
     const now = this.#clock.monotonic();
@@ -133,57 +131,14 @@ export class SocketPeer implements Peer {
   close(code: number, reason: string): void {
     if (this.#closing) return;
     this.#closing = true;
-    this.ended();
+    this.endQuestions();
     this.#socket.close(code, reason);
     // A client that never reads would hold the buffered bytes for ever.
     this.#clock.after(CLOSE_GRACE_MS, () => this.#socket.terminate());
   }
 
   /** Ends the questions that are not answered yet. */
-  ended(): void {
+  endQuestions(): void {
     this.#gone.abort(new DOMException("the socket is closed", "AbortError"));
   }
 }
-
-/** The places for sockets, and how many of them each key holds. */
-export class SocketPlaces {
-  readonly #places: number;
-  readonly #byKey = new Map<string, number>();
-  #total = 0;
-
-  constructor(places: number) {
-    this.#places = places;
-  }
-
-  /** @throws Refusal `rate_limited` that says whether the key's share or the whole process is full */
-  assertFree({ key, isOperator }: ApiKey): void {
-    const part = isOperator ? LIMITS.socketsPerOperator : LIMITS.socketsPerReader;
-    const most = Math.max(1, Math.floor(this.#places * part));
-    if ((this.#byKey.get(key) ?? 0) >= most) {
-      const text = `connections of the key ${key} to this process: at most ${most}; close some, and use one connection`;
-      const way = `for up to ${LIMITS.maxSubscriptionsPerSocket} subscriptions`;
-      throw new Refusal("rate_limited", `${text} ${way}`, { retryAfter: RETRY_SECONDS });
-    }
-    if (this.#total < this.#places) return;
-    const text = "too many connections: this process has no room for more";
-    throw new NoRoom("rate_limited", text, { retryAfter: RETRY_SECONDS });
-  }
-
-  take({ key }: ApiKey): void {
-    this.#total++;
-    this.#byKey.set(key, (this.#byKey.get(key) ?? 0) + 1);
-  }
-
-  leave({ key }: ApiKey): void {
-    this.#total--;
-    const left = (this.#byKey.get(key) ?? 0) - 1;
-    if (left > 0) this.#byKey.set(key, left);
-    else this.#byKey.delete(key);
-  }
-}
-
-/** Time after which a refused client may try again: another connection may have ended by then. */
-const RETRY_SECONDS = 10;
-
-/** All places are taken, so another process may have room: the answer is a 503. */
-export class NoRoom extends Refusal {}

@@ -45,7 +45,7 @@ export function tokenRows({ count, kinds, numbers, large, parties, known, facts 
   const rows: ExportRow[] = [];
   for (let at = 0; at < count; at++) {
     const [number, party] = [at * NUMBERS_PER_TOKEN, at * PARTIES_PER_TOKEN];
-    // In this order, in which the large ones stand.
+    // `large` has the id before the amount.
     const id = amountAt(number);
     const amount = amountAt(number + 1);
     const type = CONTRACT_TYPES[kinds[at] as TransferKind] ?? null;

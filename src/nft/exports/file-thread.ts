@@ -1,6 +1,6 @@
 /**
- * Files, written on a thread of their own. All files of a process share the thread, which begins with the first one and holds
- * the process only while a file is open.
+ * The thread that writes files. All files of a process share it. It starts with the first file, and keeps the process from
+ * ending only while a file is open.
  */
 
 import { AppError } from "../../core/errors.ts";
@@ -12,16 +12,16 @@ const failed = (problem: string): AppError => new AppError(`a file failed: ${pro
 
 export class FileThread {
   #worker: Worker | undefined;
-  #files = 0;
-  /** Number of the newest file. */
-  #last = 0;
+  /** Open files on the thread that runs. */
+  #open = 0;
+  #newestFile = 0;
   /** The callers that wait for bytes, by file, in the order of their requests. */
   readonly #waiting = new Map<number, PromiseWithResolvers<Uint8Array>[]>();
 
   open(head: FileHead): OpenFile {
     this.#worker ??= this.#start();
-    if (this.#files++ === 0) this.#worker.ref();
-    return new OpenFile(this, ++this.#last, this.#worker, head);
+    if (this.#open++ === 0) this.#worker.ref();
+    return new OpenFile(this, ++this.#newestFile, this.#worker, head);
   }
 
   #start(): Worker {
@@ -35,7 +35,7 @@ export class FileThread {
     return worker;
   }
 
-  /** Resolves with the next bytes of a file. */
+  /** Resolves with the next bytes of a file. The thread replies in the order of requests. */
   next(file: number, worker: Worker): Promise<Uint8Array> {
     if (this.#worker !== worker) return Promise.reject(failed("its thread has ended"));
     const waiting = Promise.withResolvers<Uint8Array>();
@@ -45,20 +45,21 @@ export class FileThread {
 
   close(file: number, worker: Worker): void {
     this.#waiting.delete(file);
-    // The thread stays: its code is compiled by then.
-    if (this.#worker === worker && --this.#files === 0) worker.unref();
+    // The thread stays, because a new one would compile its code again.
+    if (this.#worker === worker && --this.#open === 0) worker.unref();
   }
 
   /** Ends a thread that crashed, and the files on it. The next file gets a new one. */
   #end(worker: Worker, problem: string): void {
     if (this.#worker !== worker) return;
-    [this.#worker, this.#files] = [undefined, 0];
+    [this.#worker, this.#open] = [undefined, 0];
     worker.terminate();
     for (const { reject } of [...this.#waiting.values()].flat()) reject(failed(problem));
     this.#waiting.clear();
   }
 }
 
+/** A request without the number of its file. */
 type Message<R> = R extends { readonly file: number } ? Omit<R, "file"> : never;
 
 /** A file that is being written. Close it in any case. */
@@ -83,12 +84,12 @@ export class OpenFile {
     const bytes = this.#thread.next(this.#number, this.#worker);
     this.#send(rows, handed);
     await bytes;
-    // Replies for several files may come in one turn of the event loop, and each one's reader would go on at once.
+    // Replies for several files may come in one turn of the event loop. Each export then goes on in a turn of its own.
     await yieldToEventLoop();
     return bytes;
   }
 
-  /** The bytes after the last row. A file without them is incomplete. */
+  /** The bytes after the last row, without which the file is incomplete. */
   end(): Promise<Uint8Array> {
     const bytes = this.#thread.next(this.#number, this.#worker);
     this.#send({ end: true });

@@ -1,6 +1,6 @@
 /**
- * Entry point of the worker that writes files. In: the rows of a piece, as columns of the ledger, of a ranking, or as cells.
- * Out: the bytes of the piece, or the problem.
+ * Entry point of the worker that writes files. In: the rows of a piece, as columns of tokens, as columns of holders, or as
+ * cells. Out: the bytes of the piece, or the problem.
  */
 import { messageOf } from "../../core/errors.ts";
 import { lowerThreadPriority } from "../../core/thread-priority.ts";
@@ -11,7 +11,7 @@ import { parquetEncoder } from "./parquet-encoder.ts";
 import { csvEncoder, type FileEncoder, jsonLinesEncoder } from "./text-encoder.ts";
 import type { TokenColumns } from "./token-columns.ts";
 
-/** The rows of a piece, in the form that costs their sender least. */
+/** The rows of a piece, in the form that takes their sender the least time. */
 export type FileRows =
   | { readonly tokens: TokenColumns }
   | { readonly holders: HolderColumns }

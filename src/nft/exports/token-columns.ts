@@ -1,6 +1,6 @@
 /**
- * Tokens of a piece as columns, which another thread takes over without a copy: the thread that serves requests would need
- * several times as long to write their text.
+ * Tokens of a piece as columns, which another thread takes over without a copy and writes as text. Filling columns takes the
+ * thread that serves requests a fraction of the time that the text would.
  */
 import { ADDRESS_BYTES } from "../../core/hex.ts";
 import type { AddressTable } from "../ledger/address-table.ts";
@@ -14,14 +14,15 @@ export type ExportedFacts = Pick<RecordFacts, "tokenUri" | "metadata" | "uriSync
 
 export interface TokenColumns {
   readonly count: number;
+  /** The `TransferKind` of each token. */
   readonly kinds: Uint8Array<ArrayBuffer>;
-  /** Id, amount, block and block of the mint of each token. NaN: the number is the next one of `large`. */
+  /** Id, amount, block and block of the mint of each token. NaN stands for the next one of `large`. */
   readonly numbers: Float64Array<ArrayBuffer>;
-  /** Ids and amounts that are no exact numbers, in the order of the tokens. */
+  /** Ids and amounts that a number can't hold, by token, the id before the amount. */
   readonly large: readonly bigint[];
   /** Owner and minter of each token, 20 bytes each. */
   readonly parties: Uint8Array<ArrayBuffer>;
-  /** 1 for an owner, or a minter, that there is. */
+  /** Beside each of `parties`: 1 if the token has that owner or minter, or 0. */
   readonly known: Uint8Array<ArrayBuffer>;
   /** Undefined for a token without metadata. */
   readonly facts: readonly (ExportedFacts | undefined)[];
@@ -30,7 +31,7 @@ export interface TokenColumns {
 export const NUMBERS_PER_TOKEN = 4;
 export const PARTIES_PER_TOKEN = 2;
 
-/** Characters of a row beside its metadata: ids, amounts and addresses. */
+/** About the characters of a row beside its metadata: ids, amounts and addresses. */
 const ROW_CHARACTERS = 200;
 
 /** Gathers the tokens of a piece. */
@@ -59,8 +60,8 @@ export class TokenPiece {
     const { kind, id, amount, block, blockMinted, owner, minter } = entry;
     this.#kinds[at] = kind;
     const number = at * NUMBERS_PER_TOKEN;
-    this.#numbers[number] = this.#numberOf(id);
-    this.#numbers[number + 1] = this.#numberOf(amount);
+    this.#numbers[number] = this.#numberOrNaN(id);
+    this.#numbers[number + 1] = this.#numberOrNaN(amount);
     this.#numbers[number + 2] = block;
     this.#numbers[number + 3] = blockMinted;
     const party = at * PARTIES_PER_TOKEN;
@@ -76,20 +77,20 @@ export class TokenPiece {
     this.#characters += tokenUri.length + metadata.length;
   }
 
-  #numberOf(amount: Amount): number {
-    if (typeof amount === "number") return amount;
-    this.#large.push(amount);
+  #numberOrNaN(value: Amount): number {
+    if (typeof value === "number") return value;
+    this.#large.push(value);
     return Number.NaN;
   }
 
-  /** Several holders, and the minter of such a token, are no party. */
+  /** A party below zero is none: the token has several holders, or no single minter. */
   #addParty(addresses: AddressTable, at: number, party: number): void {
     if (party < 0) return;
     addresses.copy(party, this.#parties, at * ADDRESS_BYTES);
     this.#known[at] = 1;
   }
 
-  /** The columns, and their memory for the thread that takes them over. */
+  /** The columns, and their memory for the thread that takes them over. The piece is at its end then. */
   columns(): { readonly rows: { readonly tokens: TokenColumns }; readonly memory: readonly ArrayBuffer[] } {
     const [kinds, numbers, parties, known] = [this.#kinds, this.#numbers, this.#parties, this.#known];
     return {

@@ -15,6 +15,7 @@ import { TransferKind } from "../../events/columns.ts";
 import type { Collection } from "../../nft/collections/collection.ts";
 import { holdersPage } from "../../nft/explore/walks.ts";
 import { entryOfToken, kindsOf } from "../../nft/ledger/history.ts";
+import { looksLikeSpam } from "../../nft/listings/record.ts";
 import { signCursor } from "../../nft/walks/cursor.ts";
 import { currentBlock, currentCollection, ledgerOf, type WalkSource } from "../../nft/walks/snapshot.ts";
 import { startWalk } from "../../nft/walks/walk.ts";
@@ -88,7 +89,7 @@ const getContractMetadata = json({
   handle: async ({ path: { address }, query: { chain }, requester }, deps) => {
     const { runtime, collection } = await wantedCollection({ chain, address, walk: undefined }, requester, deps);
     const described = await deps.catalogue.describe(chain.chainId, address);
-    const { identified, possibleSpam, verifiedCollection } = collection;
+    const { identified, verifiedCollection } = collection;
     if (described === undefined || identified === undefined || collection.status === "not_nft") {
       const why = collection.status === "not_nft" ? "it is no NFT contract" : "its indexing has begun; ask again later";
       throw new Refusal("not_found", `address: nothing is known of ${address} on ${chain.name}: ${why}`);
@@ -96,7 +97,7 @@ const getContractMetadata = json({
     const { entry } = described;
     const document = await deps.explorer.memory.run(requester, () => runtime.documentOf(address, false));
     const names = await namesFor(deps, runtime, { chainId: chain.chainId, address, name: identified.name ?? null });
-    const isSpam = possibleSpam || (Boolean(names?.rule) && !verifiedCollection);
+    const isSpam = looksLikeSpam(collection, names);
     const { flag } = wireForm(deps.wireTypes === "native");
     return {
       body: {

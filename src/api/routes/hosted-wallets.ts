@@ -1,4 +1,4 @@
-/** What a wallet holds, over all collections of a chain that are indexed here, in the hosted service's form. */
+/** The hosted service's routes of a wallet: its tokens and its collections, of those of a chain that are indexed here. */
 
 import type { Static } from "@sinclair/typebox";
 import type { Chain } from "../../chains/chains.ts";
@@ -11,6 +11,7 @@ import { nftStream, parseStream } from "../../events/types.ts";
 import type { Collection } from "../../nft/collections/collection.ts";
 import type { WalletIndex } from "../../nft/collections/wallet-index.ts";
 import { countOwned, type WalletPage, type WalletPart, walletPage } from "../../nft/explore/wallets.ts";
+import { looksLikeSpam } from "../../nft/listings/record.ts";
 import { openCursor, signCursor, type Walk } from "../../nft/walks/cursor.ts";
 import { currentCollection } from "../../nft/walks/snapshot.ts";
 import { asOfBlock, enabledChain, responseHeaders } from "../wire/answered-block.ts";
@@ -54,7 +55,7 @@ type WalletParameters = Pick<
 
 const PARTS = { address: addressPart(OWNER_EXAMPLE, "The wallet") };
 
-/** A wallet that is being looked into. */
+/** A wallet, and what a request asks of it. */
 interface Wallet {
   readonly owner: Address;
   readonly query: WalletParameters;
@@ -62,9 +63,11 @@ interface Wallet {
   /** What its cursors are signed with. */
   readonly secret: string;
   readonly cursor: (Walk & { readonly block: number }) | undefined;
+  /** True to read one token of each collection, which shows that the wallet holds some. */
   readonly isOneEach: boolean;
 }
 
+/** @throws Refusal for a cursor of another wallet, chain or filter, or of the other route */
 function walletOf(
   kind: "nfts" | "collections",
   { owner, query, requester }: Pick<Wallet, "owner" | "query" | "requester">,
@@ -84,45 +87,38 @@ function walletOf(
   return { owner, query, requester, secret, cursor, isOneEach: kind === "collections" };
 }
 
-const isSpam = ({ possibleSpam, verifiedCollection }: Collection): boolean => possibleSpam && !verifiedCollection;
-
-/** Reads a page of a wallet, in the turn of the key. */
+/** Reads a page of a wallet once the key has its turn. */
 async function readPage(wallet: Wallet, deps: WalletDeps) {
   const { owner, query, requester, cursor, isOneEach } = wallet;
   const { chain, token_addresses: asked, exclude_spam } = query;
   const { chainId } = chain;
   const runtime = enabledChain(chain, deps);
   const of = { projections: deps.projections, chain: runtime.view, chainId };
-  const isSyncing = await requested(chain, asked, requester, deps);
+  const isSyncing = await requestContracts(chain, asked, requester, deps);
   const limit = cursor?.limit ?? query.limit;
-  // Taken before the reading: what changes during it makes its answer old.
+  // Taken before the reading, so that a change during it makes the answer old.
   const versions = { collections: deps.walletIndex.versionOf(chainId), chain: runtime.view.version };
   return deps.explorer.memory.run(requester, async () => {
     const followed = await deps.catalogue.followed(chainId);
     const wanted = new Set<string>(asked.map((address) => nftStream(chainId, address)));
-    const covered = asked.length === 0 ? followed : followed.filter((stream) => wanted.has(stream));
-    const streams = await deps.walletIndex.candidates(covered, owner);
+    const collections = asked.length === 0 ? followed : followed.filter((stream) => wanted.has(stream));
+    const streams = await deps.walletIndex.candidates(collections, owner);
     const addresses = streams.flatMap((stream) => {
       const parsed = parseStream(stream);
       return parsed.kind === "nft" ? parsed.address : [];
     });
-    const accepts = (collection: Collection) => !exclude_spam || !isSpam(collection);
+    const accepts = (collection: Collection) => !exclude_spam || !looksLikeSpam(collection, undefined);
     const reading = { owner, addresses, cursor, asOfBlock: query.as_of_block, limit, accepts, isOneEach };
     const page = await walletPage(of, reading);
-    const count = covered.length - page.skipped;
-    return {
-      page,
-      limit,
-      runtime,
-      isSyncing,
-      versions,
-      covered: `${count} ${count === 1 ? "collection" : "collections"}`,
-    };
+    const metadata = page.parts.map(({ source: { address } }) => [address, runtime.metadataVersion(address)] as const);
+    const state = { trouble: runtime.trouble(), isStale: deps.isStale() };
+    const covered = collections.length - page.skipped;
+    return { page, limit, runtime, isSyncing, versions: { ...versions, metadata }, state, covered };
   });
 }
 
-/** Has the contracts indexed that a request names. Returns true while one of them is being read. */
-async function requested(
+/** Has the contracts of a request indexed. Returns true if one of them is not indexed yet. */
+async function requestContracts(
   chain: Chain,
   addresses: readonly Address[],
   requester: Requester,
@@ -136,11 +132,11 @@ async function requested(
   return isSyncing;
 }
 
-/** Longest use of an answer. Its versions are checked each time; lists of names are not among them. */
+/** Longest use of a cached answer. Each use checks the versions that it was made of; lists of names have none. */
 const KEPT_MS = 30_000;
 
-/** An answer that is given again until any collection of the chain, its head or the shown metadata changes. */
-function keptAnswer(
+/** An answer for the cache, until any collection of the chain, its head or the shown metadata changes. */
+function cachedAnswer(
   body: Static<typeof NftPage> | Static<typeof WalletCollectionPage>,
   headers: Record<string, string>,
   { wallet, read }: { readonly wallet: Wallet; readonly read: WalletPageRead },
@@ -148,17 +144,15 @@ function keptAnswer(
 ): RouteResponse {
   const answer = cachedResponse(JSON.stringify(body), 200, jsonHeaders(headers));
   if (read.isSyncing || headers["x-as-of-hash"] === undefined) return { answer };
-  const { runtime, page, versions } = read;
+  const { runtime, versions, state } = read;
   const { chainId } = wallet.query.chain;
-  const [trouble, isStale] = [runtime.trouble(), deps.isStale()];
-  const shown = page.parts.map(({ source: { address } }) => [address, runtime.metadataVersion(address)] as const);
   const until = deps.clock.monotonic() + KEPT_MS;
   const isCurrent = (): boolean =>
     deps.walletIndex.versionOf(chainId) === versions.collections &&
     runtime.view.version === versions.chain &&
-    shown.every(([address, version]) => runtime.metadataVersion(address) === version) &&
-    deps.isStale() === isStale &&
-    runtime.trouble() === trouble &&
+    versions.metadata.every(([address, version]) => runtime.metadataVersion(address) === version) &&
+    deps.isStale() === state.isStale &&
+    runtime.trouble() === state.trouble &&
     deps.clock.monotonic() < until;
   return { answer, isCurrent };
 }
@@ -168,7 +162,7 @@ type WalletPageRead = Awaited<ReturnType<typeof readPage>>;
 /** The envelope of a page, and its headers. */
 async function enveloped(
   wallet: Wallet,
-  { page, limit, runtime, isSyncing, covered }: WalletPageRead,
+  { page, limit, runtime, isSyncing, state, covered }: WalletPageRead,
   deps: WalletDeps,
 ) {
   const { secret, cursor, query } = wallet;
@@ -176,7 +170,7 @@ async function enveloped(
   const { block } = page;
   const finalized = block !== undefined && block.block <= (runtime.view.finalized()?.number ?? -1);
   const asOf = block && (await asOfBlock({ walk: block, finalized }, runtime));
-  const headers = responseHeaders(asOf, { trouble: runtime.trouble(), isStale: deps.isStale() });
+  const headers = responseHeaders(asOf, state);
   const hex = cursor?.hex ?? query.format === "hex";
   const number = cursor?.page ?? 0;
   const cursorOf = (next: WalletPage["next"]): string | null =>
@@ -184,7 +178,7 @@ async function enveloped(
   const status: "SYNCING" | "SYNCED" = isSyncing ? "SYNCING" : "SYNCED";
   return {
     envelope: { status, total: null, page: count(number), page_size: count(limit) },
-    headers: { ...headers, "x-covered": covered },
+    headers: { ...headers, "x-covered": `${covered} ${covered === 1 ? "collection" : "collections"}` },
     ...{ hex, cursorOf },
   };
 }
@@ -215,14 +209,14 @@ const getWalletNfts = (maxPageSize: number) =>
         const { facts } = await read.runtime.factsOf(part.source.address, part.entries, wanted);
         const of = { source: part.source, runtime: read.runtime };
         result.push(...(await recordsFor({ ...part, facts }, of, deps, hex)));
-        // The metadata of all would be too much for a page: it ends here.
+        // The metadata of all entries would be too much for one page, so it ends with the last that was read.
         const place = part.places[facts.length];
         if (facts.length < part.entries.length && place !== undefined) {
           next = { ...part.start.walk, position: place };
           break;
         }
       }
-      return keptAnswer({ ...envelope, cursor: cursorOf(next), result }, headers, { wallet, read }, deps);
+      return cachedAnswer({ ...envelope, cursor: cursorOf(next), result }, headers, { wallet, read }, deps);
     },
   });
 
@@ -257,11 +251,12 @@ const getWalletCollections = (maxPageSize: number) => {
         result.push({ ...(await collectionOf(part, read, deps)), ...(count === undefined ? {} : { count }) });
       }
       const { total: _, ...own } = envelope;
-      return keptAnswer({ ...own, cursor: cursorOf(read.page.next), result }, headers, { wallet, read }, deps);
+      return cachedAnswer({ ...own, cursor: cursorOf(read.page.next), result }, headers, { wallet, read }, deps);
     },
   });
 };
 
+/** The record of a collection that the wallet holds tokens of. */
 async function collectionOf({ source, start }: WalletPart, { runtime }: WalletPageRead, deps: WalletDeps) {
   const { chainId, address } = source;
   const collection = await currentCollection(source, start.walk);
@@ -275,7 +270,7 @@ async function collectionOf({ source, start }: WalletPart, { runtime }: WalletPa
     ...{ token_address: address, contract_type: described?.entry.type ?? null },
     name: identified?.name || (names?.name ?? ""),
     symbol: identified?.symbol || (names?.symbol ?? ""),
-    possible_spam: shown(isSpam(collection) || (Boolean(names?.rule) && !collection.verifiedCollection)),
+    possible_spam: shown(looksLikeSpam(collection, names)),
     verified_collection: shown(collection.verifiedCollection),
     ...{ collection_logo: null, collection_banner_image: null },
   };

@@ -108,6 +108,15 @@ function addFacts(out: ByteWriter, kind: TransferKind, known: RecordFacts): void
   out.add(MINTER);
 }
 
+/**
+ * True if a rule or the operator's list flags the contract, or if it has no name but a document whose words lure. The
+ * operator's list of verified contracts outweighs those words.
+ */
+export const looksLikeSpam = (
+  { possibleSpam, verifiedCollection }: Pick<Collection, "possibleSpam" | "verifiedCollection">,
+  names: ContractNames | undefined,
+): boolean => possibleSpam || (Boolean(names?.rule) && !verifiedCollection);
+
 /** A collection with its address. `names` are the fallback for an empty name or symbol. */
 interface CollectionWithNames {
   readonly address: string;
@@ -125,7 +134,7 @@ export function addRecords(
 ): void {
   const { identified, ledger } = collection;
   const { addresses } = ledger;
-  const isSpam = collection.possibleSpam || (Boolean(names?.rule) && !collection.verifiedCollection);
+  const isSpam = looksLikeSpam(collection, names);
   const flag = (value: boolean) => (style.native ? String(value) : `"${value}"`);
   const name = JSON.stringify(identified?.name || (names?.name ?? ""));
   const symbol = JSON.stringify(identified?.symbol || (names?.symbol ?? ""));

@@ -159,6 +159,28 @@ describe.each(engines)("over %s", (_engine, freshLog) => {
     expect((await facts(plain)).at(-1)).toEqual([true, true, "spam-list,verified-list"]);
   });
 
+  test("shows the same flags in a wallet, and leaves out of it exactly what they call spam", async () => {
+    const wallet = `/api/v2/${anvil.accounts[1]}/nft`;
+    const flags = async (path: string): Promise<Record<string, string[]>> => {
+      const { result } = (await service.get(path)).body;
+      return Object.fromEntries(
+        result.map((one: Record<string, string>) => [
+          one["token_address"],
+          [one["possible_spam"], one["verified_collection"]],
+        ]),
+      );
+    };
+    const held = Object.fromEntries(
+      await Promise.all([plain, lure].map(async (one) => [one.address.toLowerCase(), await flagsOf(one)] as const)),
+    );
+    expect(await flags(wallet)).toMatchObject(held);
+    expect(await flags(`${wallet}/collections`)).toMatchObject(held);
+    for (const path of [wallet, `${wallet}/collections`]) {
+      const others = Object.entries(await flags(path)).filter(([, [spam]]) => spam === "false");
+      expect(await flags(`${path}?exclude_spam=true`)).toEqual(Object.fromEntries(others));
+    }
+  });
+
   test("keeps all flags over a restart without new events, and shows the present flags on a page of the past", async () => {
     const before = [await facts(plain), await facts(lure), await facts(drop)];
     await second.stop();

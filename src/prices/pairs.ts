@@ -13,7 +13,8 @@ import type { Pool, Reading } from "./market/pools.ts";
 import { pastQueue } from "./past-queue.ts";
 import { selectPools } from "./price-record.ts";
 import { planFacts, planPairs, planProbe, planUnlisted, venueOf } from "./search/discovery.ts";
-import { type PastSource, seenAt } from "./search/history.ts";
+import { seenAt } from "./search/history.ts";
+import type { PastSource } from "./search/past-source.ts";
 import { addressAnswer, answer, type CallPlan, call, together } from "./styles/abi.ts";
 import { STYLES } from "./styles/styles.ts";
 

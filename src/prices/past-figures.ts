@@ -10,8 +10,9 @@ import type { PricedBlock } from "./market/market.ts";
 import type { Quote, QuoteOptions } from "./market/quote.ts";
 import type { Rational } from "./market/rational.ts";
 import type { RunInSlot } from "./past-queue.ts";
-import { seriesBetween, undefinedIfUnreadable } from "./search/history.ts";
 import type { Markets } from "./search/markets.ts";
+import { undefinedIfUnreadable } from "./search/past-source.ts";
+import { seriesBetween } from "./search/state-series.ts";
 
 /** Headers kept: enough for a day of requests one minute apart. */
 const MAX_KNOWN = 2_048;

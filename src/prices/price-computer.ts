@@ -42,6 +42,7 @@ import {
   selectPools,
 } from "./price-record.ts";
 import { redemptionOf } from "./redemption.ts";
+import { type Markets, payingKeys } from "./search/markets.ts";
 import {
   blockUnavailable,
   isTooManyLogs,
@@ -49,8 +50,7 @@ import {
   MAX_LOGS,
   type PastReader,
   SearchTooLong,
-} from "./search/history.ts";
-import { type Markets, payingKeys } from "./search/markets.ts";
+} from "./search/past-source.ts";
 import type { Wanted } from "./search/pool-lists.ts";
 import type { PriceRecorder } from "./stored/price-recorder.ts";
 import type { StoredPrices } from "./stored/stored-prices.ts";

@@ -28,9 +28,9 @@ import {
 } from "./price-computer.ts";
 import { rankedExchanges } from "./price-record.ts";
 import { planFacts } from "./search/discovery.ts";
-import type { PastReader } from "./search/history.ts";
 import { Markets } from "./search/markets.ts";
 import { mergedReads } from "./search/merged-reads.ts";
+import type { PastReader } from "./search/past-source.ts";
 import { type Moment, PriceSeries, type SeriesRange } from "./series.ts";
 import { PriceRecorder } from "./stored/price-recorder.ts";
 import { pricingRules } from "./stored/rules.ts";

@@ -16,7 +16,7 @@ import type { PricedBlock } from "./market/market.ts";
 import type { SeriesPoint } from "./models.ts";
 import { BlockTimes, DAY_SECONDS } from "./past-figures.ts";
 import { archiveLimitIn, type PriceAnswer } from "./price-computer.ts";
-import { blockUnavailable, MAX_LOG_REQUESTS, type PastReader } from "./search/history.ts";
+import { blockUnavailable, MAX_LOG_REQUESTS, type PastReader } from "./search/past-source.ts";
 import { SharedLogs } from "./search/shared-logs.ts";
 
 /** A block, or a moment in Unix seconds: then the last block at or before it. */

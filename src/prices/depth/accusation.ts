@@ -7,7 +7,7 @@ import { type Address, type Hash, ZERO_ADDRESS } from "../../core/hex.ts";
 import { topicOf } from "../../core/keccak.ts";
 import { addressWord, selectorOf } from "../../rpc/calls.ts";
 import type { CallResult, ChainLog, ChainReader, SimulatedTransaction } from "../../rpc/port.ts";
-import { undefinedIfUnreadable } from "../search/history.ts";
+import { undefinedIfUnreadable } from "../search/past-source.ts";
 import { abiWord, abiWords, addressAnswer, addressAt, signedWord } from "../styles/abi.ts";
 import { poolContract } from "../styles/style.ts";
 import { logsOf, STYLES } from "../styles/styles.ts";

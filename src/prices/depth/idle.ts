@@ -3,7 +3,7 @@ import { isoTime } from "../../core/block-time.ts";
 import type { Hash } from "../../core/hex.ts";
 import type { ChainReader } from "../../rpc/port.ts";
 import type { Quote } from "../market/quote.ts";
-import { MAX_LOG_REQUESTS, MAX_LOGS, undefinedIfUnreadable } from "../search/history.ts";
+import { MAX_LOG_REQUESTS, MAX_LOGS, undefinedIfUnreadable } from "../search/past-source.ts";
 import { logsOf, STYLES } from "../styles/styles.ts";
 
 /** Blocks of the first range, and the factor by which the ranges grow. */

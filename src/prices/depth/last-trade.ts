@@ -4,7 +4,7 @@ import type { ChainLog, ChainReader } from "../../rpc/port.ts";
 import type { Side } from "../market/market.ts";
 import type { Decimals } from "../market/pools.ts";
 import { multiply, powerOfTen, type Rational, rational } from "../market/rational.ts";
-import { undefinedIfUnreadable } from "../search/history.ts";
+import { undefinedIfUnreadable } from "../search/past-source.ts";
 import type { ExactTrades } from "../styles/style.ts";
 import { logsOf, STYLES } from "../styles/styles.ts";
 

@@ -7,7 +7,7 @@ import type { Hash } from "../../core/hex.ts";
 import type { ChainLog, ChainReader } from "../../rpc/port.ts";
 import type { PricedBlock } from "../market/market.ts";
 import type { Decimals, Pool, Reading } from "../market/pools.ts";
-import { MAX_LOG_REQUESTS, MAX_LOGS } from "../search/history.ts";
+import { MAX_LOG_REQUESTS, MAX_LOGS } from "../search/past-source.ts";
 import { answer, call } from "../styles/abi.ts";
 import { type ExactTrades, poolContract } from "../styles/style.ts";
 import { logsOf, positionChangeIn } from "../styles/styles.ts";

@@ -18,8 +18,8 @@ import { needsTrade } from "../styles/hook-trades.ts";
 import type { Venue } from "../styles/style.ts";
 import { announcedPool, announcementsOf, V4 } from "../styles/v4.ts";
 import { ArchiveWords } from "./archive-words.ts";
-import { MAX_LOG_REQUESTS, undefinedIfUnreadable } from "./history.ts";
 import { Gathering } from "./merged-reads.ts";
+import { MAX_LOG_REQUESTS, undefinedIfUnreadable } from "./past-source.ts";
 
 /** Parts in which a search begins to go through a chain that can't be read at once. What a part has found is kept. */
 const PARTS = 8;

@@ -30,15 +30,8 @@ import type { PriceRecorder, QuoteToRecord } from "../stored/price-recorder.ts";
 import type { StoredPrices } from "../stored/stored-prices.ts";
 import { AnnouncedPools } from "./announced-pools.ts";
 import { planMarket, venueOf } from "./discovery.ts";
-import {
-  type HeadRead,
-  Origins,
-  type PastReader,
-  type PastSource,
-  type SeenMarket,
-  seenAt,
-  seenIn,
-} from "./history.ts";
+import { type SeenMarket, seenAt, seenIn } from "./history.ts";
+import { type HeadRead, Origins, type PastReader, type PastSource } from "./past-source.ts";
 import { PoolLists, pricingPools, type Subject, unknownExchange, type Wanted } from "./pool-lists.ts";
 
 interface MarketsOptions {

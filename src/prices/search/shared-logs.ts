@@ -19,7 +19,7 @@ import type {
 } from "../../rpc/port.ts";
 import type { PoolId } from "../market/pools.ts";
 import { poolIdOf, setsPrice } from "../styles/styles.ts";
-import { isTooManyLogs, type PastReader } from "./history.ts";
+import { isTooManyLogs, type PastReader } from "./past-source.ts";
 
 /** All state logs of a pool in a range of blocks, in chain order. */
 interface Covered {

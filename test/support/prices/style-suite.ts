@@ -10,13 +10,9 @@ import { AppError } from "../../../src/core/errors.ts";
 import type { Address } from "../../../src/core/hex.ts";
 import { type Observation, type Pool, priceOfToken0, type Reading } from "../../../src/prices/market/pools.ts";
 import { planMarket } from "../../../src/prices/search/discovery.ts";
-import {
-  Origins,
-  type PastReader,
-  type PastSource,
-  seenAt,
-  seriesBetween,
-} from "../../../src/prices/search/history.ts";
+import { seenAt } from "../../../src/prices/search/history.ts";
+import { Origins, type PastReader, type PastSource } from "../../../src/prices/search/past-source.ts";
+import { seriesBetween } from "../../../src/prices/search/state-series.ts";
 import { announced, applyLog, emitterOf, poolIdOf, STATE_TOPICS, STYLES } from "../../../src/prices/styles/styles.ts";
 import type { RpcChainReader } from "../../../src/rpc/reading/reader.ts";
 import { newToken, startPoolChain } from "./exchanges.ts";

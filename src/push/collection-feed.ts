@@ -60,7 +60,7 @@ export interface CollectionFeedOptions {
 }
 
 /** What a subscription begins with. */
-interface Begun {
+interface BegunSubscription {
   /** The last record that the client has. */
   readonly asked: Mark | undefined;
   /** The limits of the connection, as a field of `status`. */
@@ -115,7 +115,7 @@ export class CollectionFeed {
    * Requests the collection as a page does, tells the client of its state and of what it has missed, and makes the
    * subscription live. @throws AppError; the end of the question
    */
-  async begin(subscription: StreamSubscription, begun: Begun): Promise<void> {
+  async begin(subscription: StreamSubscription, begun: BegunSubscription): Promise<void> {
     const { stream, peer } = subscription;
     const { collection, verdict } = await this.#requestCollection(subscription);
     const isLost = begun.asked !== undefined && !(await this.#isInLog(stream, begun.asked));
@@ -144,7 +144,7 @@ export class CollectionFeed {
   async #sendInitialState(
     subscription: StreamSubscription,
     found: Collection,
-    { asked, isLost, limits }: Begun & { readonly isLost: boolean },
+    { asked, isLost, limits }: BegunSubscription & { readonly isLost: boolean },
   ): Promise<void> {
     const { stream, peer, connection } = subscription;
     const since = isLost ? undefined : asked?.version;

@@ -21,7 +21,7 @@ import { COLLECTION_PARTS, type CollectionDeps, ONE_COLLECTION, requestedCollect
 import type { ListingDeps } from "./listing.ts";
 
 /** An export that a client reads. */
-interface Running {
+interface RunningExport {
   /** Monotonic time of the last read. */
   readMs: number;
 }
@@ -33,14 +33,14 @@ const IDLE_MS = 60_000;
 export class RunningExports {
   readonly thread = new FileThread();
   readonly #clock: Clock;
-  readonly #byKey = new Map<string, Running>();
+  readonly #byKey = new Map<string, RunningExport>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
   /** Begins an export. @throws Refusal 429 while another one of the key runs */
-  begin(key: string): Running {
+  begin(key: string): RunningExport {
     const now = this.#clock.monotonic();
     const other = this.#byKey.get(key);
     if (other !== undefined && now - other.readMs < IDLE_MS) {
@@ -53,13 +53,13 @@ export class RunningExports {
   }
 
   /** Notes that the client reads on. @throws Refusal 429 if the export gave way to another one */
-  read(key: string, running: Running): void {
+  read(key: string, running: RunningExport): void {
     if (this.#byKey.get(key) !== running)
       throw new Refusal("rate_limited", "another export took its place", { retryAfter: 5 });
     running.readMs = this.#clock.monotonic();
   }
 
-  end(key: string, running: Running): void {
+  end(key: string, running: RunningExport): void {
     if (this.#byKey.get(key) === running) this.#byKey.delete(key);
   }
 }

@@ -67,14 +67,14 @@ export async function* piecesOf(
   }
 }
 
-interface Piece {
+interface FilePiece {
   readonly rows: FileRows;
   /** Memory of the rows that the thread takes over. */
   readonly memory?: readonly ArrayBuffer[];
 }
 
 /** Yields the bytes of each piece once the rows of the next one are on their way to the thread. */
-async function* written(file: OpenFile, pieces: AsyncIterable<Piece>): AsyncGenerator<Uint8Array> {
+async function* written(file: OpenFile, pieces: AsyncIterable<FilePiece>): AsyncGenerator<Uint8Array> {
   let before: Promise<Uint8Array> | undefined;
   for await (const { rows, memory } of pieces) {
     const bytes = file.piece(rows, memory);
@@ -86,7 +86,7 @@ async function* written(file: OpenFile, pieces: AsyncIterable<Piece>): AsyncGene
   if (before !== undefined) yield await before;
 }
 
-async function* tokenPieces(batches: AsyncIterable<WalkBatch<RecordFacts>>): AsyncGenerator<Piece> {
+async function* tokenPieces(batches: AsyncIterable<WalkBatch<RecordFacts>>): AsyncGenerator<FilePiece> {
   let piece = new TokenPiece();
   for await (const { collection, entries, facts } of batches) {
     const { addresses } = collection.ledger;
@@ -104,7 +104,7 @@ async function* holderPieces(
   source: WalkSource,
   start: StartedWalk,
   made: HolderRanking | undefined,
-): AsyncGenerator<Piece> {
+): AsyncGenerator<FilePiece> {
   const ranking = made ?? (await rankHolders(source, start));
   for (let from = 0; from < ranking.count; from += ROWS_PER_PIECE) {
     yield { rows: { holders: ranking.columns(from, ROWS_PER_PIECE) } };

@@ -3,7 +3,7 @@ import { ADDRESS_BYTES } from "../../core/hex.ts";
 import { CONTRACT_TYPES, type TransferKind } from "../../events/columns.ts";
 import type { Column, ExportRow } from "./formats.ts";
 import { type HolderColumns, holdersOfColumns } from "./holder-columns.ts";
-import { type ExportedFacts, NUMBERS_PER_TOKEN, PARTIES_PER_TOKEN, type TokenColumns } from "./token-columns.ts";
+import { type ExportedFacts, type ExportedTokens, NUMBERS_PER_TOKEN, PARTIES_PER_TOKEN } from "./token-columns.ts";
 
 const column = (type: Column["type"]) => (name: string) => ({ name, type });
 const text = column("text");
@@ -33,7 +33,7 @@ export const holderRows = (holders: HolderColumns): ExportRow[] =>
 const PARTY_DIGITS = 2 * ADDRESS_BYTES;
 
 /** The rows of tokens, as `TOKEN_COLUMNS` names their cells. */
-export function tokenRows({ count, kinds, numbers, large, parties, known, facts }: TokenColumns): ExportRow[] {
+export function tokenRows({ count, kinds, numbers, large, parties, known, facts }: ExportedTokens): ExportRow[] {
   let next = 0;
   const amountAt = (at: number): string => {
     const number = numbers[at] as number;

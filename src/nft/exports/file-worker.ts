@@ -9,11 +9,11 @@ import type { ExportFormat, ExportRow, FileHead } from "./formats.ts";
 import type { HolderColumns } from "./holder-columns.ts";
 import { parquetEncoder } from "./parquet-encoder.ts";
 import { csvEncoder, type FileEncoder, jsonLinesEncoder } from "./text-encoder.ts";
-import type { TokenColumns } from "./token-columns.ts";
+import type { ExportedTokens } from "./token-columns.ts";
 
 /** The rows of a piece, in the form that takes their sender the least time. */
 export type FileRows =
-  | { readonly tokens: TokenColumns }
+  | { readonly tokens: ExportedTokens }
   | { readonly holders: HolderColumns }
   | { readonly rows: readonly ExportRow[] };
 

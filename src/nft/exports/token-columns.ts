@@ -12,7 +12,7 @@ import { ROWS_PER_PIECE } from "./formats.ts";
 /** The facts of a token that a file shows, each as JSON text. */
 export type ExportedFacts = Pick<RecordFacts, "tokenUri" | "metadata" | "uriSync" | "metadataSync">;
 
-export interface TokenColumns {
+export interface ExportedTokens {
   readonly count: number;
   /** The `TransferKind` of each token. */
   readonly kinds: Uint8Array<ArrayBuffer>;
@@ -91,7 +91,7 @@ export class TokenPiece {
   }
 
   /** The columns, and their memory for the thread that takes them over. The piece is at its end then. */
-  columns(): { readonly rows: { readonly tokens: TokenColumns }; readonly memory: readonly ArrayBuffer[] } {
+  columns(): { readonly rows: { readonly tokens: ExportedTokens }; readonly memory: readonly ArrayBuffer[] } {
     const [kinds, numbers, parties, known] = [this.#kinds, this.#numbers, this.#parties, this.#known];
     return {
       rows: { tokens: { count: this.#count, kinds, numbers, large: this.#large, parties, known, facts: this.#facts } },

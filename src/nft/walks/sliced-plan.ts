@@ -37,7 +37,7 @@ export function currentPlan(source: WalkSource, collection: Collection, from: Pa
 }
 
 /** A page that is being read in slices. */
-interface Begun {
+interface BegunPage {
   readonly start: PageStart;
   readonly work: Generator<void, Slice>;
 }
@@ -46,7 +46,7 @@ async function planInSlices(
   source: WalkSource,
   before: Collection,
   from: PageFrom,
-  underWay?: Begun,
+  underWay?: BegunPage,
 ): Promise<PagePlan> {
   const { projections, chain, chainId, address } = source;
   let collection = before;
@@ -63,7 +63,7 @@ async function planInSlices(
   return planPage(source, collection, chain, from);
 }
 
-async function beginPage(source: WalkSource, collection: Collection, from: PageFrom): Promise<Begun | undefined> {
+async function beginPage(source: WalkSource, collection: Collection, from: PageFrom): Promise<BegunPage | undefined> {
   const start = await startInSlices(source, collection, from);
   return start && { start, work: readingPage(start) };
 }
@@ -121,7 +121,7 @@ function* readingPage(start: PageStart): Generator<void, Slice> {
 }
 
 /** Reads the page's entries in slices; undefined if the block changed meanwhile. */
-async function readOn({ start, work }: Begun, chain: ShownChain): Promise<Slice | undefined> {
+async function readOn({ start, work }: BegunPage, chain: ShownChain): Promise<Slice | undefined> {
   const { collection, walk, snapshot } = start;
   const { status, chainVersion } = snapshot;
   const { hash, above } = walk;

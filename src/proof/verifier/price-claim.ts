@@ -110,10 +110,10 @@ interface ProvenPool {
   readonly token0: Address;
   readonly token1: Address;
   /** @param units of whole tokens */
-  rate(units: readonly [bigint, bigint]): Fraction;
+  rate(units: readonly [bigint, bigint]): ExactRate;
 }
 
-interface Fraction {
+interface ExactRate {
   readonly over: bigint;
   readonly under: bigint;
 }
@@ -167,7 +167,7 @@ function rateOfRoot(root: bigint, named: string): ProvenPool["rate"] {
 const ratioRate = (
   [reserve0, reserve1]: readonly [bigint, bigint],
   [unit0, unit1]: readonly [bigint, bigint],
-): Fraction => ({
+): ExactRate => ({
   over: reserve1 * unit0,
   under: reserve0 * unit1,
 });
@@ -176,7 +176,7 @@ const ratioRate = (
 function stableRate(
   [reserve0, reserve1]: readonly [bigint, bigint],
   [unit0, unit1]: readonly [bigint, bigint],
-): Fraction {
+): ExactRate {
   const [x, y] = [reserve0 * unit1, reserve1 * unit0];
   return { over: 3n * x * x * y + y ** 3n, under: x ** 3n + 3n * x * y * y };
 }
@@ -206,9 +206,9 @@ class ProvenPools {
   walk(
     from: Address,
     route: readonly PricedPool[],
-  ): { readonly tokens: readonly Address[]; readonly prices: readonly Fraction[] } {
+  ): { readonly tokens: readonly Address[]; readonly prices: readonly ExactRate[] } {
     const tokens = [from];
-    const prices: Fraction[] = [ONE];
+    const prices: ExactRate[] = [ONE];
     for (const pool of route) {
       const { token0, token1, rate } = this.#states.get(pool) as ProvenPool;
       const own = tokens.at(-1) as Address;
@@ -216,7 +216,7 @@ class ProvenPools {
       const forward = rate([this.#unitOf(token0), this.#unitOf(token1)]);
       const step = own === token0 ? forward : { over: forward.under, under: forward.over };
       tokens.push(own === token0 ? token1 : token0);
-      prices.push(times(prices.at(-1) as Fraction, step));
+      prices.push(times(prices.at(-1) as ExactRate, step));
     }
     return { tokens, prices };
   }
@@ -234,14 +234,14 @@ class ProvenPools {
   }
 }
 
-const ONE: Fraction = { over: 1n, under: 1n };
-const times = (a: Fraction, b: Fraction): Fraction => ({ over: a.over * b.over, under: a.under * b.under });
+const ONE: ExactRate = { over: 1n, under: 1n };
+const times = (a: ExactRate, b: ExactRate): ExactRate => ({ over: a.over * b.over, under: a.under * b.under });
 
 /** Digits after which the nearest double can't change: more than the 767 that a double can need are never near. */
 const SPARE_DIGITS = 60;
 
 /** The double nearest to a fraction, as its shortest decimal without an exponent. */
-function nearestText({ over, under }: Fraction): string {
+function nearestText({ over, under }: ExactRate): string {
   const places = SPARE_DIGITS + under.toString().length;
   const text = String(Number(`${(over * 10n ** BigInt(places)) / under}e-${places}`));
   const match = /^(\d+)(?:\.(\d+))?e([+-]\d+)$/.exec(text);
@@ -253,7 +253,7 @@ function nearestText({ over, under }: Fraction): string {
 }
 
 /** The price of the coin in its smallest unit, truncated. */
-const inCoins = ({ over, under }: Fraction): string => ((over * COIN_UNIT) / under).toString();
+const inCoins = ({ over, under }: ExactRate): string => ((over * COIN_UNIT) / under).toString();
 
 export const PRICE_CLAIM: StateClaim<PriceSubject> = {
   subject: objectOf<PriceSubject>({
@@ -275,11 +275,11 @@ export const PRICE_CLAIM: StateClaim<PriceSubject> = {
     const own = shown.walk(token, route);
     const coins = shown.walk(coin, coinRoute ?? []);
     shown.assertAllUsed([...own.tokens, ...coins.tokens]);
-    const usd = own.prices.at(-1) as Fraction;
+    const usd = own.prices.at(-1) as ExactRate;
     const at = own.tokens.indexOf(coin);
     demand(at < 0 || coinRoute === null, "the route passes the coin, so that no other price of the coin counts");
-    const dollar = coins.prices.at(-1) as Fraction;
-    const byOwn = at < 0 ? undefined : (own.prices[at] as Fraction);
+    const dollar = coins.prices.at(-1) as ExactRate;
+    const byOwn = at < 0 ? undefined : (own.prices[at] as ExactRate);
     const byDollar = coinRoute === null ? undefined : times(usd, { over: dollar.under, under: dollar.over });
     const native = byOwn ?? byDollar;
     return {

@@ -9,7 +9,7 @@ import { FairSlots } from "../../../core/work.ts";
 const SLOW_MS = 2_000;
 
 /** A request that runs. */
-interface Running {
+interface RunningRequest {
   /** Gives the place in the fast lane to another request. */
   readonly leave: () => void;
   isSlow: boolean;
@@ -25,7 +25,7 @@ export class HostLanes {
   /** Requests that run or wait. */
   #active = 0;
   /** Requests that have run for `SLOW_MS` and wait in the fast lane, because the slow lane is full. */
-  readonly #late = new Set<Running>();
+  readonly #late = new Set<RunningRequest>();
 
   /** @param size slots of each lane */
   constructor(clock: Clock, size: number) {
@@ -53,7 +53,7 @@ export class HostLanes {
   }
 
   async #inLane<T>(leave: () => void, work: () => Promise<T>): Promise<T> {
-    const running: Running = { leave, isSlow: false };
+    const running: RunningRequest = { leave, isSlow: false };
     const cancel = this.#clock.after(SLOW_MS, () => this.#moveOver(running));
     try {
       return await work();
@@ -65,7 +65,7 @@ export class HostLanes {
   }
 
   /** Moves a request to the slow lane, at once or when that has a place. */
-  #moveOver(running: Running): void {
+  #moveOver(running: RunningRequest): void {
     if (this.#slow >= this.#size) {
       this.#late.add(running);
       return;

@@ -7,10 +7,9 @@ import { Screen } from "./screen.tsx";
 import { useScrollMemory } from "./scroll.ts";
 import { useIsOnline, useProbes } from "./state/connection.ts";
 import { linkTo, usePlace } from "./state/place.ts";
-import type { Signed } from "./state/session.ts";
+import type { ScreenSession } from "./state/session.ts";
 
-/** @param session of the visitor */
-export function Frame({ session }: { readonly session: Signed }) {
+export function Frame({ session }: { readonly session: ScreenSession }) {
   const place = usePlace();
   const [first = ""] = place.path;
   const path = place.path.join("/");

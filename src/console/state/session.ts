@@ -27,9 +27,12 @@ const newQueries = (): QueryClient =>
   new QueryClient({
     defaultOptions: {
       queries: {
-        // The client repeats requests that are refused for a while.
-        ...{ retry: false, networkMode: "always", gcTime: KEPT_MS },
-        ...{ refetchOnReconnect: true, refetchOnWindowFocus: false },
+        // The client itself retries requests that the service refuses for a while.
+        retry: false,
+        networkMode: "always",
+        gcTime: KEPT_MS,
+        refetchOnReconnect: true,
+        refetchOnWindowFocus: false,
       },
     },
   });
@@ -70,7 +73,7 @@ export async function resumeSession(): Promise<Session | undefined> {
   }
 }
 
-/** True if the key is unknown, revoked or run out. */
+/** True if the service takes the key no more, or never did. */
 export const isRefusal = (error: unknown): boolean => error instanceof ServiceError && error.status === 401;
 
 /** A key that may not read the status has scope `read`. */
@@ -84,17 +87,21 @@ async function scopeOf(client: Client): Promise<Session["scope"]> {
   }
 }
 
-export interface Signed extends Session {
+/** The session as screens get it. */
+export interface ScreenSession extends Session {
   /** Asks again for all answers on the page whose keys begin with these parts. */
   reload(...key: QueryKey): void;
-  /** Forgets the key and shows the gate, with the reason why the service refused the key. Without a reason, all tabs sign out. */
+  /**
+   * Forgets the key and shows the gate. With the reason why the service refused the key, only this tab does so. Without one,
+   * the visitor signs out: all tabs do.
+   */
   leave(reason?: string): void;
 }
 
-export const SessionContext = createContext<Signed | undefined>(undefined);
+export const SessionContext = createContext<ScreenSession | undefined>(undefined);
 
-/** The session of a screen behind the gate. */
-export function useSession(): Signed {
+/** The session of the screen that calls it. */
+export function useSession(): ScreenSession {
   const session = useContext(SessionContext);
   if (session === undefined) throw new Error("a screen needs a session");
   return session;

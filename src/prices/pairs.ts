@@ -14,7 +14,7 @@ import { pastQueue } from "./past-queue.ts";
 import { selectPools } from "./price-record.ts";
 import { planFacts, planPairs, planProbe, planUnlisted, venueOf } from "./search/discovery.ts";
 import { seenAt } from "./search/history.ts";
-import type { PastSource } from "./search/past-source.ts";
+import { boundOf, isTooManyLogs, type PastSource, type Sought } from "./search/past-source.ts";
 import { addressAnswer, answer, type CallPlan, call, together } from "./styles/abi.ts";
 import { STYLES } from "./styles/styles.ts";
 
@@ -53,7 +53,8 @@ export class Pairs {
   /**
    * The pool of two tokens at an exchange; of several the one with the most liquidity. Undefined if there is none, or none
    * with a state at the block.
-   * @throws Refusal `invalid_parameter` for an exchange that is not on the chain; AppError `chain_unavailable`
+   * @throws Refusal `invalid_parameter` for an exchange that is not on the chain, `not_found` for a block that is too far
+   * back; AppError `chain_unavailable`
    */
   poolOf(
     [a, b]: readonly [Address, Address],
@@ -61,9 +62,8 @@ export class Pairs {
     requester: Requester,
   ): Promise<Pool | undefined> {
     return this.#queue.run(requester, async () => {
-      const { pastSource } = this.#options;
       const pools = await this.#poolsAt(exchange, [a, b]);
-      const seen = block && (await seenAt(pastSource(), { token: a, pools }, block)).states;
+      const seen = block && (await this.#statesAt({ token: a, pools }, block));
       const states = await this.#read(together(pools.map((pool) => STYLES[pool.style].state(pool))));
       const found = pools.flatMap((pool, at) => {
         const reading = block === undefined ? states[at]?.reading : seen?.get(pool.id)?.reading;
@@ -91,11 +91,12 @@ export class Pairs {
 
   /**
    * The reserves of a pair, now or at the end of a block.
-   * @throws Refusal `not_found` if the contract is no pair, or had no reserves; AppError `chain_unavailable`
+   * @throws Refusal `not_found` if the contract is no pair, had no reserves, or the block is too far back; AppError
+   * `chain_unavailable`
    */
   reservesOf(pair: Address, block: PricedBlock | undefined, requester: Requester): Promise<PairReserves> {
     return this.#queue.run(requester, async () => {
-      const { pastSource, chain } = this.#options;
+      const { chain } = this.#options;
       const now = await this.#read(planPair(pair));
       if (now === undefined) {
         throw new Refusal(
@@ -109,11 +110,20 @@ export class Pairs {
         ...{ id: pair, factory: pair, style: "v2", fee: 0, token0, token1 },
         ...{ exchange: "", rank: UNLISTED_RANK, stableCurve: false },
       };
-      const { states } = await seenAt(pastSource(), { token: token0, pools: [pool] }, block);
-      const reading = states.get(pair)?.reading;
+      const reading = (await this.#statesAt({ token: token0, pools: [pool] }, block)).get(pair)?.reading;
       if (reading?.style === "v2") return reading;
       throw new Refusal("not_found", `to_block: no reserves of ${pair} are known at block ${block.number}`);
     });
+  }
+
+  /** The states of pools at the end of a block, by the pools' ids. @throws Refusal `not_found` if it is too far back */
+  async #statesAt(sought: Sought, block: PricedBlock) {
+    try {
+      return (await seenAt(this.#options.pastSource(), sought, block)).states;
+    } catch (error) {
+      if (!isTooManyLogs(error)) throw error;
+      throw new Refusal("not_found", `to_block: block ${block.number} is too far back: ${boundOf(error)}`);
+    }
   }
 
   async #read<T>({ calls, read }: CallPlan<T>): Promise<T> {

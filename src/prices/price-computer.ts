@@ -45,9 +45,9 @@ import { redemptionOf } from "./redemption.ts";
 import { type Markets, payingKeys } from "./search/markets.ts";
 import {
   blockUnavailable,
+  boundOf,
   isTooManyLogs,
   MAX_LOG_REQUESTS,
-  MAX_LOGS,
   type PastReader,
   SearchTooLong,
 } from "./search/past-source.ts";
@@ -222,13 +222,9 @@ function unconfirmedIn(
 
 /** The refusal of a block that is too far back for one question, with what bounds it and the blocks that were searched. */
 function tooFar(error: unknown, toBlock: number): Refusal {
-  const { block: from = toBlock + 1, cause = error } = error instanceof SearchTooLong ? error : {};
-  const why =
-    cause instanceof OverBudget
-      ? cause.message
-      : `a search for the last trade would take more than ${MAX_LOG_REQUESTS} requests for logs, or ${MAX_LOGS} logs`;
+  const from = error instanceof SearchTooLong ? error.block : toBlock + 1;
   const blocks = from > toBlock ? {} : { fromBlock: from, toBlock };
-  return refusal("no_price_at_block", [], { searched: { ...blocks, why } });
+  return refusal("no_price_at_block", [], { searched: { ...blocks, why: boundOf(error) } });
 }
 
 /** Why the announcements of a token's pools could not all be read. */

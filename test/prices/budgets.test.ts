@@ -15,6 +15,7 @@ import type { PriceRequest } from "../../src/prices/price-computer.ts";
 import type { Prices } from "../../src/prices/price-service.ts";
 import { HandFollower, type LocalChain, pricesOf, startLocalChain } from "../support/prices/anvil.ts";
 import { cappedLogs, type RpcCall, type RpcProxy, type RpcProxyOptions, startRpcProxy } from "../support/rpc-proxy.ts";
+import { startTestService, temporaryLogUrl } from "../support/service.ts";
 
 setDefaultTimeout(300_000);
 
@@ -118,6 +119,24 @@ describe("a question about a block before the pool", () => {
     // Calls that were under way arrive, at most one for each slot.
     expect(proxy.count() - sent - other.question.total).toBeLessThanOrEqual(24);
   });
+});
+
+test("a pair and its reserves at a block that is too far back are not found, and the answer says why", async () => {
+  const proxy = await poorNode();
+  const service = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl() });
+  try {
+    const { body: pool } = await service.get(`/api/v2/${old}/${MAINNET.weth}/pairAddress?exchange=uniswapv2`);
+    const paths = [`${old}/${MAINNET.weth}/pairAddress?exchange=uniswapv2&`, `${pool.pairAddress}/reserves?`];
+    for (const path of paths) {
+      const { status, body } = await service.get(`/api/v2/${path}to_block=700`);
+      expect([status, body.code]).toEqual([404, "not_found"]);
+      expect(body.message).toContain(`to_block: block 700 is too far back: `);
+      expect(body.message).toContain("64 requests for logs");
+    }
+  } finally {
+    await service.stop();
+    await proxy.stop();
+  }
 });
 
 test("the change over a day of a token from today is left out after a few requests", async () => {

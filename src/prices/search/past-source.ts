@@ -74,6 +74,13 @@ export class SearchTooLong extends AppError {
   }
 }
 
+/** What bounds a read that takes too many logs, in words. */
+export function boundOf(error: unknown): string {
+  const cause = error instanceof SearchTooLong ? error.cause : error;
+  if (cause instanceof OverBudget) return cause.message;
+  return `a search for the last trade would take more than ${MAX_LOG_REQUESTS} requests for logs, or ${MAX_LOGS} logs`;
+}
+
 /** Resolves to undefined where `reading` takes too many logs, or the endpoints have pruned what it needs. */
 export async function undefinedIfUnreadable<T>(reading: Promise<T>): Promise<T | undefined> {
   try {

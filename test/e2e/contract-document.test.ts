@@ -9,7 +9,14 @@ import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { type RecordingWire, recordingWire } from "../support/metadata/wire.ts";
 import { schemaFaults } from "../support/schemas.ts";
-import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../support/service.ts";
+import {
+  type Body,
+  eventually,
+  startTestService,
+  synced,
+  type TestService,
+  temporaryLogUrl,
+} from "../support/service.ts";
 
 const OPERATOR = "operator-key-0123456789";
 const PUBLIC = "93.184.215.14";
@@ -163,7 +170,18 @@ test("judges a name from the document like a contract's own", async () => {
   await transact(anvil, claims.contract, "setContractURI", ["https://content.example/spam.json"]);
   const found = await described(claims, "the other name", ({ name }) => name.startsWith("Visit"));
   expect(found.flags).toEqual({ possibleSpam: true, verifiedCollection: false, rule: "name-url" });
-  expect((await records(claims))[0].possible_spam).toBe("true");
+  const [record] = await records(claims);
+  expect(record.possible_spam).toBe("true");
+  const holder = (await service.get(`/api/v2/nft/${claims.address}/owners?limit=1`)).body.result[0].owner_of;
+  const flagsIn = async (path: string) =>
+    (await service.get(`/api/v2${path}`)).body.result
+      .filter((one: Body) => one.token_address === claims.address.toLowerCase())
+      .map((one: Body) => one.possible_spam);
+  for (const path of [`/${holder}/nft`, `/${holder}/nft/collections`, `/nft/${claims.address}/transfers`]) {
+    expect([path, new Set(await flagsIn(path))]).toEqual([path, new Set(["true"])]);
+  }
+  expect(await flagsIn(`/${holder}/nft?exclude_spam=true`)).toEqual([]);
+  expect(await flagsIn(`/${holder}/nft/collections?exclude_spam=true`)).toEqual([]);
 });
 
 test("fetches a document once, however often it is read", async () => {

@@ -9,8 +9,8 @@ import { Refusal } from "../../core/errors.ts";
 import type { Address } from "../../core/hex.ts";
 import type { Requester } from "../../core/work.ts";
 import { CONTRACT_TYPES } from "../../events/columns.ts";
-import type { Collection } from "../../nft/collections/collection.ts";
 import { type TransfersPage, transfersPage } from "../../nft/explore/walks.ts";
+import { looksLikeSpam } from "../../nft/listings/record.ts";
 import { signCursor, type Walk } from "../../nft/walks/cursor.ts";
 import { currentBlock, currentCollection } from "../../nft/walks/snapshot.ts";
 import type { StartedWalk } from "../../nft/walks/walk.ts";
@@ -32,7 +32,7 @@ import { API_PREFIX } from "../wire/paths.ts";
 import { type CollectionReading, factsOfTransfers, respond, roomForBlocks } from "./explore-answers.ts";
 import { HostedTransferPage } from "./hosted-models.ts";
 import { CONTRACT_PART, type HostedNftDeps, isWalkless, listingStatus } from "./hosted-nfts.ts";
-import { wantedCollection } from "./listing.ts";
+import { namesFor, wantedCollection } from "./listing.ts";
 import { walkOf } from "./listing-parameters.ts";
 import { CURSOR_EXAMPLE, wireForm } from "./nft-models.ts";
 import type { PriceDeps } from "./price.ts";
@@ -164,7 +164,9 @@ async function transfersOf({ address, id, query, requester }: AskedTransfers, de
     : page;
   const now = await currentCollection(source, start.walk);
   const shown = page.transfers.slice(0, isCut ? known : undefined);
-  const records = shown.map((one, i) => recordOf(one, facts[i], { address, collection: now, runtime, wanted, deps }));
+  const names = await namesFor(deps, runtime, { ...source, name: now.identified?.name ?? null });
+  const flags = { isSpam: looksLikeSpam(now, names), isVerified: now.verifiedCollection };
+  const records = shown.map((one, i) => recordOf(one, facts[i], { address, flags, runtime, wanted, deps }));
   const { limit, hex, isRising: holders, fromBlock: total } = wanted;
   const walk = { ...start.walk, page: start.walk.page + 1, limit, hex, holders, total };
   const nextCursor = next === undefined ? null : signCursor({ ...walk, position: next }, secret);
@@ -213,7 +215,7 @@ const isKnown = (facts: LogFacts | undefined, runtime: NftChain, block: number):
 
 interface TransferRecordParts {
   readonly address: Address;
-  readonly collection: Collection;
+  readonly flags: { readonly isSpam: boolean; readonly isVerified: boolean };
   readonly runtime: NftChain;
   readonly wanted: WantedTransfers;
   readonly deps: Pick<HostedTransferDeps, "wireTypes">;
@@ -222,7 +224,7 @@ interface TransferRecordParts {
 function recordOf(
   { kind, id, from, to, amount, block, logIndex }: PagedTransfer,
   facts: LogFacts | undefined,
-  { address, collection, runtime, wanted, deps }: TransferRecordParts,
+  { address, flags, runtime, wanted, deps }: TransferRecordParts,
 ): Static<typeof HostedTransferPage>["result"][number] {
   const origin = facts?.origin;
   const { flag } = wireForm(deps.wireTypes === "native");
@@ -239,8 +241,8 @@ function recordOf(
     transaction_index: origin?.transactionIndex ?? null,
     log_index: logIndex,
     operator: origin?.operator ?? null,
-    possible_spam: flag(collection.possibleSpam),
-    verified_collection: flag(collection.verifiedCollection),
+    possible_spam: flag(flags.isSpam),
+    verified_collection: flag(flags.isVerified),
   };
 }
 

@@ -107,7 +107,11 @@ async function readPage(wallet: Wallet, deps: WalletDeps) {
       const parsed = parseStream(stream);
       return parsed.kind === "nft" ? parsed.address : [];
     });
-    const accepts = (collection: Collection) => !exclude_spam || !looksLikeSpam(collection, undefined);
+    const accepts = async (address: Address, collection: Collection) => {
+      if (!exclude_spam) return true;
+      const name = collection.identified?.name ?? null;
+      return !looksLikeSpam(collection, await namesFor(deps, runtime, { chainId, address, name }));
+    };
     const reading = { owner, addresses, cursor, asOfBlock: query.as_of_block, limit, accepts, isOneEach };
     const page = await walletPage(of, reading);
     const metadata = page.parts.map(({ source: { address } }) => [address, runtime.metadataVersion(address)] as const);

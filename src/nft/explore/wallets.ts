@@ -28,7 +28,7 @@ interface WalletReading {
   readonly asOfBlock: number | undefined;
   readonly limit: number;
   /** Which collections count. */
-  readonly accepts: (collection: Collection) => boolean;
+  readonly accepts: (address: Address, collection: Collection) => Promise<boolean>;
   /** True for one entry of each collection. */
   readonly isOneEach: boolean;
 }
@@ -97,7 +97,7 @@ async function readWallet(of: WalletChain, reading: WalletReading): Promise<Wall
     if (start.walk.hash !== first.start.walk.hash) throw lost();
     const most = isOneEach ? Math.min(1, limit - taken) : limit - taken;
     const found = await ownedEntries(source, start, most, { owner, matches: () => true });
-    if (!accepts(found.collection)) continue;
+    if (found.entries.length > 0 && !(await accepts(address, found.collection))) continue;
     if (found.entries.length > 0) parts.push({ source, start, ...found });
     taken += found.entries.length;
     const after = found.places[found.entries.length];

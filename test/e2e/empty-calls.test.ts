@@ -15,6 +15,8 @@ let proxy: RpcProxy;
 let service: TestService;
 let token: string;
 let isBroken = true;
+/** True for a node without state: it knows no code and no logs either. */
+let isStateless = false;
 
 beforeAll(async () => {
   chain = await startLocalChain();
@@ -25,7 +27,11 @@ beforeAll(async () => {
   const pair = { tokenA: MAINNET.weth, amountA: 10n * ETHER, tokenB: token, amountB: 1_000n * ETHER };
   await createV2Pair(anvil, { factory: MAINNET.uniswapV2Factory, ...pair });
   proxy = await startRpcProxy(anvil.url, {
-    onRequest: ({ method }) => (isBroken && method === "eth_call" ? { result: "0x" } : undefined),
+    onRequest: ({ method }) => {
+      if (isStateless && method === "eth_getLogs") return { result: [] };
+      const isSilent = (isBroken && method === "eth_call") || (isStateless && method === "eth_getCode");
+      return isSilent ? { result: "0x" } : undefined;
+    },
   });
   service = await startTestService({ rpcUrl: proxy.url, logUrl: temporaryLogUrl() });
 });
@@ -47,9 +53,12 @@ test("a token is no account while calls don't run, and has a price once they do"
     expect([path, status, body.code]).toEqual([path, 503, "chain_unavailable"]);
   }
   isBroken = false;
+  // Nothing that was learned from the silence outlives it.
   await eventually("the endpoint is asked again", async () => {
     const { status, body } = await service.get(`/api/v2/erc20/${token}/price`);
-    return status === 200 ? body : undefined;
+    if (status === 200) return body;
+    expect([status, body.code]).toEqual([503, "chain_unavailable"]);
+    return undefined;
   });
   expect((await service.get(`/api/v2/erc20/${account}/price`)).body.code).toBe("not_a_token");
 });
@@ -65,4 +74,21 @@ test("a contract is not identified while calls don't run, and is once they do", 
   expect((await synced(service, address, 0)).body.result).toEqual([]);
   expect((await service.get(`/api/v2/nft/${address}/metadata`)).body.name).toBe("Silent");
   client.socket.close();
+});
+
+test("a contract is not said to be none by a node without state", async () => {
+  const { address } = await deploy(chain.anvil, await contractArtifact("PlainNft"), ["Unseen", "U"]);
+  isBroken = isStateless = true;
+  proxy.reset();
+  const silent = () => service.get(`/api/v2/nft/${address}`);
+  expect((await silent()).body.status).toBe("SYNCING");
+  await eventually("its code was asked for again", async () => {
+    expect(await silent()).toMatchObject({ status: 200, body: { status: "SYNCING" } });
+    // The process records a contract that can't be looked at, so that another one may.
+    const { body } = await service.get(`/api/collections/eth/${address}`);
+    return body.status === "failing" ? true : undefined;
+  });
+  isBroken = isStateless = false;
+  expect((await synced(service, address, 0)).body.result).toEqual([]);
+  expect((await service.get(`/api/v2/nft/${address}/metadata`)).body.name).toBe("Unseen");
 });

@@ -13,7 +13,7 @@ import { RpcError } from "../rpc-errors.ts";
 import type { GasBounds } from "./gas-bounds.ts";
 import { bytesIn, callOn, requestParsed } from "./one-call.ts";
 import { callRefusable, isRefused, refusalOf } from "./refused-calls.ts";
-import { FAILED, type RunOfMany, readResults } from "./run-of-many.ts";
+import { type AssertRuns, FAILED, type RunOfMany, readResults } from "./run-of-many.ts";
 
 /** Creation code that a node accepts, in hex digits (EIP-3860: 49,152 bytes). */
 const MAX_CREATION = 2 * 49_152;
@@ -43,13 +43,15 @@ interface BoundedGetters {
 export class CreationCalls {
   readonly #clock: Clock;
   readonly #gas: GasBounds;
+  readonly #assertRuns: AssertRuns;
   /** Monotonic times until which endpoints count as not running creation code. */
   readonly #without = new WeakMap<Endpoint, number>();
   readonly #probing = new SingleFlight<Endpoint, void>();
 
-  constructor(clock: Clock, gas: GasBounds) {
+  constructor(clock: Clock, gas: GasBounds, assertRuns: AssertRuns) {
     this.#clock = clock;
     this.#gas = gas;
+    this.#assertRuns = assertRuns;
   }
 
   /** @throws RpcError `unsupported` with the meta `isCreation` if the endpoint doesn't run creation code */
@@ -85,6 +87,7 @@ export class CreationCalls {
     // A node that doesn't run creation code runs none without a call either.
     const empty = await callRefusable(endpoint, { to: undefined, data: deploylessCalls([]) }, "latest");
     if (!empty.ok && readResults(empty.data, 0) !== undefined) return "out of gas";
+    if (empty.ok) await this.#assertRuns(endpoint);
     this.#noteWithout(endpoint);
     return undefined;
   }

@@ -2,6 +2,7 @@
  * Runs many calls in as few requests to an endpoint as possible: through Multicall3, else by creation code, else one by
  * one. Calls of contracts that nobody vouches for, or that were costly, run apart from the others, with little gas.
  */
+import { Budget } from "../../core/budget.ts";
 import type { Clock } from "../../core/clock.ts";
 import { type Address, quantity } from "../../core/hex.ts";
 import { yieldToEventLoop } from "../../core/turns.ts";
@@ -15,7 +16,7 @@ import { GasBounds } from "./gas-bounds.ts";
 import { encodedParts, Multicall } from "./multicall.ts";
 import { callOn } from "./one-call.ts";
 import { callRefusable } from "./refused-calls.ts";
-import { FAILED, OUT_OF_GAS_RESULT, type RunOfMany, TOO_LONG_RESULT } from "./run-of-many.ts";
+import { type AssertRuns, FAILED, OUT_OF_GAS_RESULT, type RunOfMany, TOO_LONG_RESULT } from "./run-of-many.ts";
 
 /**
  * On Arbitrum and Robinhood Chain, which runs the same software, `block.number` is L1's. A precompile returns the chain's
@@ -75,8 +76,10 @@ export class ManyCalls {
   constructor(options: ManyCallsOptions) {
     this.#options = options;
     this.#gas = new GasBounds(options.clock, options.multicall);
-    this.#multicall = new Multicall(options.multicall, this.#gas);
-    this.#creations = new CreationCalls(options.clock, this.#gas);
+    // What an endpoint lacks is kept for all questions, so that none pays for it.
+    const assertRuns: AssertRuns = (endpoint) => Budget.outside(() => this.#assertRuns(endpoint, "latest"));
+    this.#multicall = new Multicall(options.multicall, this.#gas, assertRuns);
+    this.#creations = new CreationCalls(options.clock, this.#gas, assertRuns);
   }
 
   /**

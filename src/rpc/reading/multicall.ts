@@ -11,7 +11,7 @@ import { RpcError } from "../rpc-errors.ts";
 import type { GasBounds } from "./gas-bounds.ts";
 import { bytesIn, requestParsed } from "./one-call.ts";
 import { isRefused } from "./refused-calls.ts";
-import type { RunOfMany } from "./run-of-many.ts";
+import type { AssertRuns, RunOfMany } from "./run-of-many.ts";
 
 /** Most calls in one `aggregate3`. For small getters this is far below the gas cap of an `eth_call`. */
 const MULTICALL_MAX = 500;
@@ -25,13 +25,15 @@ const READS_WITHOUT_MULTICALL = 100;
 export class Multicall {
   readonly #address: Address | undefined;
   readonly #gas: GasBounds;
+  readonly #assertRuns: AssertRuns;
   #readsWithoutMulticall = 0;
   #most = MULTICALL_MAX;
 
   /** @param address undefined if the chain has none */
-  constructor(address: Address | undefined, gas: GasBounds) {
+  constructor(address: Address | undefined, gas: GasBounds, assertRuns: AssertRuns) {
     this.#address = address;
     this.#gas = gas;
+    this.#assertRuns = assertRuns;
   }
 
   /** False while Multicall3 counts as missing. Call it once for each read. */
@@ -60,7 +62,9 @@ export class Multicall {
     if (returned === "out of gas") return returned;
     if (returned === "0x") {
       // An old block may be older than the contract. At the newest block, the chain does not have it.
-      if (tag === "latest") this.#readsWithoutMulticall = READS_WITHOUT_MULTICALL;
+      if (tag !== "latest") return undefined;
+      await this.#assertRuns(endpoint);
+      this.#readsWithoutMulticall = READS_WITHOUT_MULTICALL;
       return undefined;
     }
     if (isOneOfMany === true) await yieldToEventLoop();

@@ -1,7 +1,7 @@
 /** How many calls run in one request, and their results as its answer has them. */
 import { Budget } from "../../core/budget.ts";
 import { aggregatedResults } from "../call-batches.ts";
-import type { CallResult } from "../port.ts";
+import type { CallResult, Endpoint } from "../port.ts";
 
 export interface RunOfMany {
   readonly tag: string;
@@ -14,6 +14,13 @@ export interface RunOfMany {
   /** The calls as the data of `aggregate3`, if they are encoded already. */
   readonly data?: string;
 }
+
+/**
+ * Makes a call that is never empty. What an endpoint lacks is not concluded from its empty answers before: it may have no
+ * state at the moment, and the conclusion would outlive that.
+ * @throws RpcError `transient` if the endpoint runs no calls
+ */
+export type AssertRuns = (endpoint: Endpoint) => Promise<void>;
 
 /** The result of a call that reverted without data, or that the endpoint refused to run. */
 export const FAILED: CallResult = { ok: false, data: "0x" };

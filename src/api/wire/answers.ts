@@ -266,12 +266,21 @@ export function matchesEtag(etag: string, ifNoneMatch: string | null): boolean {
   return ifNoneMatch.trim() === "*" || ifNoneMatch.split(",").some((tag) => strong(tag.trim()) === wanted);
 }
 
+/** A body of HEAD that ends in a later turn: of one that is empty at once the engine writes that it has no bytes. */
+const unknownLength = () =>
+  new ReadableStream({
+    async pull(controller) {
+      await yieldToEventLoop();
+      controller.close();
+    },
+  });
+
 /** Makes the response to HEAD: the headers of GET, with the content length of its body. */
 export async function withoutBody(response: Response): Promise<Response> {
   // A file is made while it is read, and its length is not known before.
   if (response.headers.has("content-disposition")) {
     await response.body?.cancel();
-    return new Response(null, { status: response.status, headers: response.headers });
+    return new Response(unknownLength(), { status: response.status, headers: response.headers });
   }
   const bytes = await response.arrayBuffer();
   const headers = new Headers(response.headers);

@@ -233,6 +233,8 @@ test("refuses bad parameters and unknown collections with words", async () => {
   expect(await refusal("as_of_block=99999999")).toEqual([400, "invalid_parameter", "as_of_block"]);
   expect(await refusal("", `0x${"12".repeat(20)}`)).toEqual([404, "not_found", undefined]);
   const head = await file(stories, "format=csv", { method: "HEAD" });
+  // The length is not known before the file is made.
+  expect(head.headers.get("content-length")).toBeNull();
   expect([head.status, head.headers.get("x-finality"), await head.text()]).toEqual([200, "finalized", ""]);
   const whole = await file(stories, "");
   expect(whole.headers.get("content-type")).toContain("text/csv");

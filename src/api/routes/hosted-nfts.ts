@@ -307,8 +307,8 @@ const getMultipleNfts = json({
 });
 
 /**
- * One of many must not refuse the others: an address without a contract has no token, and a new contract beyond the key's
- * share, whose refusal goes to `spent`, is not indexed yet.
+ * Returns undefined where a refusal concerns this token alone: an address without a contract has none, and a new contract
+ * beyond the key's share is not indexed yet. That second refusal goes to `spent`.
  */
 async function recordOrNull(
   ...[wanted, requester, deps, spent]: [...Parameters<typeof tokenRecord>, spent: Refusal[]]

@@ -107,14 +107,18 @@ async function readPage(wallet: Wallet, deps: WalletDeps) {
       const parsed = parseStream(stream);
       return parsed.kind === "nft" ? parsed.address : [];
     });
+    const judged: [Address, number | undefined][] = [];
     const accepts = async (address: Address, collection: Collection) => {
       if (!exclude_spam) return true;
+      // Its document may stop to lure.
+      judged.push([address, runtime.metadataVersion(address)]);
       const name = collection.identified?.name ?? null;
       return !looksLikeSpam(collection, await namesFor(deps, runtime, { chainId, address, name }));
     };
     const reading = { owner, addresses, cursor, asOfBlock: query.as_of_block, limit, accepts, isOneEach };
     const page = await walletPage(of, reading);
-    const metadata = page.parts.map(({ source: { address } }) => [address, runtime.metadataVersion(address)] as const);
+    const shown = page.parts.map(({ source: { address } }) => [address, runtime.metadataVersion(address)] as const);
+    const metadata = [...judged, ...shown];
     const state = { trouble: runtime.trouble(), isStale: deps.isStale() };
     const covered = collections.length - page.skipped;
     return { page, limit, runtime, isSyncing, versions: { ...versions, metadata }, state, covered };

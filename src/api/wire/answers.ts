@@ -1,5 +1,5 @@
 /** HTTP responses: their headers, JSON in one piece or in slices, errors with their status, and the response to HEAD. */
-import { OverBudget } from "../../core/budget.ts";
+import { Budget, OverBudget } from "../../core/budget.ts";
 import { type Clock, withTimeout } from "../../core/clock.ts";
 import { AppError, BlobsUnavailable, type ErrorCode, Refusal } from "../../core/errors.ts";
 import { yieldToEventLoop } from "../../core/turns.ts";
@@ -141,8 +141,8 @@ export async function quotedParts(body: Blob): Promise<(Blob | string)[]> {
   const parts: (Blob | string)[] = ['"'];
   for (let at = 0; at < body.size; at += SLICE_CHARACTERS) {
     const isLast = at + SLICE_CHARACTERS >= body.size;
-    const text = decoder.decode(await body.slice(at, at + SLICE_CHARACTERS).arrayBuffer(), { stream: !isLast });
-    const quoted = JSON.stringify(text).slice(1, -1);
+    const bytes = await body.slice(at, at + SLICE_CHARACTERS).arrayBuffer();
+    const quoted = Budget.timed(() => JSON.stringify(decoder.decode(bytes, { stream: !isLast })).slice(1, -1));
     parts.push(isLast ? quoted : new Blob([quoted]));
     if (!isLast) await yieldToEventLoop();
   }

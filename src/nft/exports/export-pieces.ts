@@ -78,7 +78,7 @@ async function* written(file: OpenFile, pieces: AsyncIterable<FilePiece>): Async
   let before: Promise<Uint8Array> | undefined;
   for await (const { rows, memory } of pieces) {
     const bytes = file.piece(rows, memory);
-    // Nobody awaits it if the client leaves now.
+    // If the client leaves now, nothing awaits the piece, and its failure is no error of the process.
     bytes.catch(() => undefined);
     if (before !== undefined) yield await before;
     before = bytes;

@@ -34,7 +34,7 @@ export function jsonLinesEncoder(columns: readonly Column[]): FileEncoder {
   });
 }
 
-/** What JSON escapes, half characters included. */
+/** The characters that JSON escapes, lone surrogates included. */
 const ESCAPED = /["\\\p{Cc}\p{Cs}]/u;
 
 const jsonCell = (cell: Cell): string =>

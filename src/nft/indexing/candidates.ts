@@ -14,7 +14,7 @@ import type { Lifecycle } from "../../core/lifecycle.ts";
 import { Lane, type Requester, type Shares } from "../../core/work.ts";
 import { nftStream } from "../../events/types.ts";
 import type { Archives } from "../../rpc/archive/archives.ts";
-import { IDENTITY } from "../../rpc/reading/many-calls.ts";
+import { NEVER_EMPTY } from "../../rpc/reading/many-calls.ts";
 import { fromHeadline } from "../collections/headline.ts";
 import { type ContractRef, requestIdentification, requestIndexing } from "../collections/requests.ts";
 import { addressesTold } from "./first-told.ts";
@@ -211,7 +211,7 @@ export class Candidates {
   async #readCode(addresses: readonly Address[], requester: Requester): Promise<void> {
     const { reader } = this.#options;
     // An endpoint without state says of each address that it has no code, but it runs no call either.
-    const { header } = await reader.callsAtHead([{ to: IDENTITY, data: "0x2a" }]);
+    const { header } = await reader.callsAtHead([NEVER_EMPTY]);
     let without = await this.#withoutCode(addresses, requester);
     // An endpoint that is behind lacks a young contract.
     if (without.length > 0 && (await reader.benchLaggards(header))) {

@@ -27,6 +27,8 @@ const ARB_SYS = "0x0000000000000000000000000000000000000064" as Address;
 const BLOCK_NUMBER = selectorOf("getBlockNumber()");
 /** The precompile that returns its input. */
 export const IDENTITY = "0x0000000000000000000000000000000000000004" as Address;
+/** A call whose answer is never empty on an endpoint that runs calls. */
+export const NEVER_EMPTY: Call = { to: IDENTITY, data: "0x2a" };
 const ARB_BLOCK_NUMBER = selectorOf("arbBlockNumber()");
 
 /**
@@ -189,7 +191,7 @@ export class ManyCalls {
   /** @throws RpcError `transient` if the endpoint has an empty answer to a call that never has one */
   #assertRuns(endpoint: Endpoint, tag: string): Promise<void> {
     return this.#probing.run(`${endpoint.label} ${tag}`, async () => {
-      if (!isEmpty(await callOn(endpoint, { to: IDENTITY, data: "0x2a" }, tag))) return;
+      if (!isEmpty(await callOn(endpoint, NEVER_EMPTY, tag))) return;
       // Some chains lack the precompile, and they have Multicall3.
       const { multicall } = this.#options;
       if (multicall && !isEmpty(await callOn(endpoint, { to: multicall, data: BLOCK_NUMBER }, tag))) return;

@@ -1,5 +1,5 @@
 /** An export from end to end: a source and a block in, pieces of a file out, each made when it is asked for. */
-import { type FactsOf, NO_METADATA, type RecordFacts } from "../listings/record.ts";
+import type { FactsOf, RecordFacts } from "../listings/record.ts";
 import type { WalkSource } from "../walks/snapshot.ts";
 import { assertKept, batchesOf, type StartedWalk, type WalkBatch } from "../walks/walk.ts";
 import { HOLDER_COLUMNS, TOKEN_COLUMNS } from "./export-rows.ts";
@@ -41,9 +41,6 @@ interface ExportPiecesOptions extends FileKind {
   /** The ranking of the walk's block; undefined if it is still to be made. */
   readonly ranking?: HolderRanking | undefined;
 }
-
-/** Characters of text after which a piece ends: its bytes, its compressed form and its rows are in memory together. */
-const PIECE_CHARACTERS = 1024 * 1024;
 
 /**
  * Yields the file's pieces. While the first one is taken, the thread writes the second; nothing is read beyond it.
@@ -90,9 +87,9 @@ async function* tokenPieces(batches: AsyncIterable<WalkBatch<RecordFacts>>): Asy
   let piece = new TokenPiece();
   for await (const { collection, entries, facts } of batches) {
     const { addresses } = collection.ledger;
-    for (const [at, entry] of entries.entries()) {
-      piece.add(addresses, entry, facts[at] ?? NO_METADATA);
-      if (piece.count < ROWS_PER_PIECE && piece.characters < PIECE_CHARACTERS) continue;
+    for (let at = 0; at < entries.length; ) {
+      at = piece.add(addresses, entries, facts, at);
+      if (!piece.isFull) continue;
       yield piece.columns();
       piece = new TokenPiece();
     }

@@ -39,7 +39,7 @@ export function tokenRows({ count, kinds, numbers, large, parties, known, facts 
     const number = numbers[at] as number;
     return String(Number.isNaN(number) ? large[next++] : number);
   };
-  const digits = parties.toHex();
+  const digits = new Uint8Array(parties.buffer).toHex();
   const partyAt = (at: number): string | null =>
     known[at] === 1 ? `0x${digits.slice(at * PARTY_DIGITS, (at + 1) * PARTY_DIGITS)}` : null;
   const rows: ExportRow[] = [];

@@ -4,6 +4,7 @@
  */
 import { Refusal } from "../../core/errors.ts";
 import { ADDRESS_BYTES } from "../../core/hex.ts";
+import { ADDRESS_WORDS } from "../ledger/address-table.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { areHoldersReady, countEntries } from "../ledger/listing.ts";
 import { type OwnerSums, sumOwners } from "../ledger/owner-sums.ts";
@@ -60,10 +61,11 @@ function* ranked({ addresses }: Ledger, sums: OwnerSums): Generator<void, Holder
   const { length } = holders;
   if (length > MAX_OWNERS) throw tooLarge(`${MAX_OWNERS} owners`);
   const table = new HolderTable(length);
+  const words = new Int32Array(table.addresses.buffer);
   yield* slices(length, (from, to) => {
     for (let at = from; at < to; at++) {
       const owner = holders[at] as number;
-      addresses.copy(owner, table.addresses, at * ADDRESS_BYTES);
+      addresses.copy(owner, words, at * ADDRESS_WORDS);
       table.tokens[at] = sums.tokens[owner] as number;
       table.units[at] = sums.units[owner] as number;
     }
@@ -89,7 +91,7 @@ interface LargeSum {
 
 /** Columns of holders. */
 class HolderTable {
-  readonly addresses: Uint8Array;
+  readonly addresses: Uint8Array<ArrayBuffer>;
   readonly tokens: Float64Array;
   /** Infinity for a sum that is no exact number. */
   readonly units: Float64Array;

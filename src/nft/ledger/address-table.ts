@@ -72,13 +72,14 @@ function findAddress(chunks: readonly Words[], index: HashIndex, words: Words, a
   }
 }
 
-const WORDS = 5;
+/** Words of an address, of 32 bits. */
+export const ADDRESS_WORDS = 5;
 /** Buffers shared by all calls of `intern`: a replay makes thousands of them. */
 let wordsLeft = new Int32Array(0);
 let hashesLeft = new Int32Array(0);
 
 export class AddressTable {
-  readonly #table = new WordTable(WORDS);
+  readonly #table = new WordTable(ADDRESS_WORDS);
   readonly #index = new HashIndex();
 
   constructor() {
@@ -94,14 +95,18 @@ export class AddressTable {
   }
 
   readonly #hashOf = (row: number): number =>
-    hashAddress(this.#index.seed, this.#table.chunks[row >>> CHUNK_BITS] as Int32Array, (row & CHUNK_MASK) * WORDS);
+    hashAddress(
+      this.#index.seed,
+      this.#table.chunks[row >>> CHUNK_BITS] as Int32Array,
+      (row & CHUNK_MASK) * ADDRESS_WORDS,
+    );
 
   /** Returns the indexes of all addresses in `source`, 20 bytes each, and adds the new ones. */
   intern(source: Uint8Array): Int32Array {
     const count = source.length / 20;
     if (count > hashesLeft.length) {
       hashesLeft = new Int32Array(count * 2);
-      wordsLeft = new Int32Array(count * 2 * WORDS);
+      wordsLeft = new Int32Array(count * 2 * ADDRESS_WORDS);
     }
     const words = wordsLeft;
     // Copied, because reading 32-bit words needs alignment.
@@ -117,22 +122,22 @@ export class AddressTable {
     for (let i = 0; i < count; i++) {
       if ((rows[i] as number) >= 0) continue;
       const hash = hashes[i] as number;
-      const found = findAddress(chunks, this.#index, words, i * WORDS, hash);
-      rows[i] = found >= 0 ? found : this.#add(words, i * WORDS, hash);
+      const found = findAddress(chunks, this.#index, words, i * ADDRESS_WORDS, hash);
+      rows[i] = found >= 0 ? found : this.#add(words, i * ADDRESS_WORDS, hash);
     }
     return rows;
   }
 
   #add(words: Int32Array, at: number, hash: number): number {
     const row = this.#table.add();
-    for (let w = 0; w < WORDS; w++) this.#table.set(row, w, words[at + w] as number);
+    for (let w = 0; w < ADDRESS_WORDS; w++) this.#table.set(row, w, words[at + w] as number);
     this.#index.add(hash, row, this.#hashOf);
     return row;
   }
 
   /** The index of an address, 0x and 40 digits; -1 if no transfer names it. */
   find(hex: string): number {
-    const words = new Int32Array(WORDS);
+    const words = new Int32Array(ADDRESS_WORDS);
     new Uint8Array(words.buffer).set(Buffer.from(hex.slice(2), "hex"));
     return findAddress(this.#table.chunks, this.#index, words, 0, hashAddress(this.#index.seed, words, 0));
   }
@@ -140,36 +145,32 @@ export class AddressTable {
   /** The address as 0x and 40 lower-case digits. */
   hex(row: number): string {
     const chunk = this.#table.chunks[row >>> CHUNK_BITS] as Int32Array<ArrayBuffer>;
-    return `0x${Buffer.from(chunk.buffer, chunk.byteOffset + (row & CHUNK_MASK) * WORDS * 4, 20).toString("hex")}`;
+    return `0x${Buffer.from(chunk.buffer, chunk.byteOffset + (row & CHUNK_MASK) * ADDRESS_WORDS * 4, 20).toString("hex")}`;
   }
 
   /** Calls `visit` with the words of the addresses from `from` up to `to`. */
   visit(from: number, to: number, visit: (words: Int32Array, at: number) => void): void {
     const end = Math.min(to, this.#table.count);
     for (let row = from; row < end; row++) {
-      visit(this.#table.chunks[row >>> CHUNK_BITS] as Int32Array, (row & CHUNK_MASK) * WORDS);
+      visit(this.#table.chunks[row >>> CHUNK_BITS] as Int32Array, (row & CHUNK_MASK) * ADDRESS_WORDS);
     }
   }
 
-  /** Copies the 20 bytes of an address to a place in `target`. */
-  copy(row: number, target: Uint8Array, at: number): void {
+  /** Copies the five words of an address to a place in `target`: in memory they are its 20 bytes. */
+  copy(row: number, target: Int32Array, at: number): void {
     const chunk = this.#table.chunks[row >>> CHUNK_BITS] as Int32Array;
-    const from = (row & CHUNK_MASK) * WORDS;
-    for (let w = 0; w < WORDS; w++) {
-      const word = chunk[from + w] as number;
-      const to = at + w * 4;
-      // The bytes of a word stand in memory from its lowest to its highest.
-      target[to] = word;
-      target[to + 1] = word >>> 8;
-      target[to + 2] = word >>> 16;
-      target[to + 3] = word >>> 24;
-    }
+    const from = (row & CHUNK_MASK) * ADDRESS_WORDS;
+    for (let w = 0; w < ADDRESS_WORDS; w++) target[at + w] = chunk[from + w] as number;
   }
 
   /** Writes the address as `hex` gives it. */
   addHex(out: ByteWriter, row: number): void {
     out.ascii("0x");
-    out.hexWords(this.#table.chunks[row >>> CHUNK_BITS] as Int32Array, (row & CHUNK_MASK) * WORDS, WORDS);
+    out.hexWords(
+      this.#table.chunks[row >>> CHUNK_BITS] as Int32Array,
+      (row & CHUNK_MASK) * ADDRESS_WORDS,
+      ADDRESS_WORDS,
+    );
   }
 
   /** Saves all addresses through the codec, or restores them. */

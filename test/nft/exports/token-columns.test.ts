@@ -43,7 +43,8 @@ const TOKENS: readonly (readonly [Entry, RecordFacts])[] = [
 
 test("keep what the entries and their metadata say", () => {
   const piece = new TokenPiece();
-  for (const [token, known] of TOKENS) piece.add(addresses, token, known);
+  const [tokens, told] = [TOKENS.map(([token]) => token), TOKENS.map(([, known]) => known)];
+  expect(piece.add(addresses, tokens, told, 0)).toBe(TOKENS.length);
   const party = (index: number) => (index < 0 ? null : hex(index));
   const expected = TOKENS.map(([{ kind, id, owner, amount, block, blockMinted, minter }, known]) => [
     ...[String(id), CONTRACT_TYPES[kind] as string, party(owner), String(amount), block, blockMinted, party(minter)],
@@ -53,14 +54,28 @@ test("keep what the entries and their metadata say", () => {
   expect(tokenRows(structuredClone(piece.columns().rows.tokens))).toEqual(expected);
 });
 
-test("have room for a whole piece, and know how large it is", () => {
-  const piece = new TokenPiece();
-  for (let id = 0; id < ROWS_PER_PIECE; id++) piece.add(addresses, entry({ id, owner: 1 + (id % 19) }), NO_METADATA);
-  const rows = tokenRows(piece.columns().rows.tokens);
+test("end a piece when its rows are full, in the middle of a batch", () => {
+  const entries = Array.from({ length: ROWS_PER_PIECE + 500 }, (_, id) => entry({ id, owner: 1 + (id % 19) }));
+  const [first, second] = [new TokenPiece(), new TokenPiece()];
+  // Only the last token of the second piece has metadata, and facts of none are given behind it.
+  const known = entries.slice(0, -1).map((_, at) => (at < entries.length - 2 ? NO_METADATA : facts("ipfs://a", "b")));
+  expect([first.add(addresses, entries, known, 0), first.isFull]).toEqual([ROWS_PER_PIECE, true]);
+  expect(first.add(addresses, entries, known, ROWS_PER_PIECE)).toBe(ROWS_PER_PIECE);
+  expect([second.add(addresses, entries, known, ROWS_PER_PIECE), second.isFull]).toEqual([entries.length, false]);
+  const rows = [first, second].flatMap((piece) => tokenRows(structuredClone(piece.columns().rows.tokens)));
   expect(rows.map(([id, , owner]) => [id, owner])).toEqual(
-    Array.from({ length: ROWS_PER_PIECE }, (_, id) => [String(id), hex(1 + (id % 19))]),
+    entries.map(({ id, owner }) => [String(id), hex(owner)] as const),
   );
-  const before = piece.characters;
-  piece.add(addresses, entry({}), facts("ipfs://a", "x".repeat(50_000)));
-  expect(piece.characters - before).toBeGreaterThan(50_000);
+  expect(rows.slice(-3).map((row) => row.slice(7, 9))).toEqual([
+    [null, null],
+    ["ipfs://a", "b"],
+    [null, null],
+  ]);
+});
+
+test("end a piece after a long text", () => {
+  const piece = new TokenPiece();
+  const long = facts("ipfs://a", "x".repeat(600_000));
+  const entries = [entry({ id: 1 }), entry({ id: 2 }), entry({ id: 3 })];
+  expect([piece.add(addresses, entries, [long, long, long], 0), piece.isFull]).toEqual([2, true]);
 });

@@ -31,7 +31,12 @@ export class TokenBuckets {
     const left = this.left(name, rate);
     const isEnough = left >= count;
     this.#set(name, isEnough ? left - count : left);
-    return isEnough ? 0 : ((count - left) * rate.fillMs) / rate.capacity;
+    return isEnough ? 0 : this.wait(name, rate, count);
+  }
+
+  /** The ms until the name's bucket has so many tokens; 0 if it has them. @param count at most `capacity` */
+  wait(name: string, rate: Rate, count: number): number {
+    return Math.max(0, ((count - this.left(name, rate)) * rate.fillMs) / rate.capacity);
   }
 
   /** Takes tokens for work that was done already. The bucket may go into debt, at most as much as it holds. */

@@ -260,15 +260,20 @@ export class ApiKeys {
     return { key: name, scope, isOperator: scope === "operate", ...limits, hash: found.hash };
   }
 
+  /** Takes a request from a key's rate: a bucket that holds one minute's worth. @throws Refusal `rate_limited` with Retry-After */
+  takeRequest({ key, requestsPerMinute: capacity }: ApiKey): void {
+    const wait = this.#requests.take(key, { capacity, fillMs: MINUTE_MS });
+    if (wait > 0) throw rateExceeded(wait);
+  }
+
   /**
-   * Takes requests from a key's rate: a bucket that holds one minute's worth, and is emptied at most.
-   * @throws Refusal `rate_limited` with Retry-After
+   * Takes the further requests that a batch counts for, after its first one. Together they empty the bucket at most.
+   * @throws Refusal `rate_limited`. After its Retry-After, the bucket has all of them and the first one of the repetition
    */
-  takeRequest({ key, requestsPerMinute: capacity }: ApiKey, count = 1): void {
-    const wait = this.#requests.take(key, { capacity, fillMs: MINUTE_MS }, Math.min(count, capacity));
-    if (wait === 0) return;
-    const seconds = Math.max(1, Math.ceil(wait / 1_000));
-    throw new Refusal("rate_limited", "Rate limit exceeded", { retryAfter: seconds });
+  takeFurther({ key, requestsPerMinute: capacity }: ApiKey, count: number): void {
+    const rate = { capacity, fillMs: MINUTE_MS };
+    const taken = Math.min(count, capacity - 1);
+    if (this.#requests.take(key, rate, taken) > 0) throw rateExceeded(this.#requests.wait(key, rate, taken + 1));
   }
 
   /** The rate of a key by its name; undefined without a key of this name. */
@@ -429,5 +434,8 @@ export class ApiKeys {
 
 /** The newest text of a key. */
 const newestText = (hash: string): KeyText => ({ hash: Buffer.from(hash, "hex"), until: Number.POSITIVE_INFINITY });
+
+const rateExceeded = (waitMs: number): Refusal =>
+  new Refusal("rate_limited", "Rate limit exceeded", { retryAfter: Math.max(1, Math.ceil(waitMs / 1_000)) });
 
 const conflict = (message: string): Refusal => new Refusal("conflict", message);

@@ -40,7 +40,7 @@ export class Question {
   /** Counts a batch by its items: each is a question. @throws Refusal `rate_limited` */
   asksFor(items: number): void {
     if (items <= 1) return;
-    this.#keys.takeRequest(this.#key, items - 1);
+    this.#keys.takeFurther(this.#key, items - 1);
     this.budget.grow(items);
   }
 

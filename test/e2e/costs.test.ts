@@ -9,6 +9,7 @@ import { contractArtifact } from "../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../scripts/local-chain/contracts.ts";
 import { MAINNET } from "../../scripts/local-chain/mainnet.ts";
 import { createV2Pair } from "../../scripts/local-chain/pools.ts";
+import { type Clock, systemClock } from "../../src/core/clock.ts";
 import type { EventLog } from "../../src/log/event-log.ts";
 import { openLog } from "../../src/log/open.ts";
 import { recordingLogger, WARN } from "../support/logged.ts";
@@ -260,6 +261,27 @@ describe("a key's rate", () => {
       expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
       // Another key has its own.
       expect((await batch(service, tokens, OTHER)).status).toBe(200);
+    } finally {
+      await service.stop();
+    }
+  });
+
+  test("has room for a batch of more than a minute's requests, and its Retry-After is enough for a batch", async () => {
+    let aheadMs = 0;
+    const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() + aheadMs };
+    const service = await start({ RATE_LIMIT_PER_MINUTE: "50" }, { clock });
+    try {
+      const tokens = Array.from({ length: BATCH }, (_, n) => random(n));
+      const whole = await batch(service, tokens);
+      expect([whole.status, leftIn(whole)]).toEqual([200, 0]);
+      // The first refusal is of the question itself, the second one of its items.
+      const statuses: number[] = [];
+      while (statuses.length < 3) {
+        const answer = await batch(service, tokens.slice(0, 40));
+        statuses.push(answer.status);
+        aheadMs += 1_000 * Number(answer.headers.get("retry-after") ?? 0);
+      }
+      expect(statuses).toEqual([429, 429, 200]);
     } finally {
       await service.stop();
     }

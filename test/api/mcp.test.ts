@@ -142,6 +142,20 @@ describe("the endpoint", () => {
     const bad = await call("getTokenPrice", { address: "vitalik.eth" });
     expect([bad.isError, bad.body.details.parameter]).toEqual([true, "address"]);
   });
+
+  test("refuses arguments that have no text, or none in UTF-8, in words", async () => {
+    const odd: unknown[] = [{}, { toString: 1 }, { toJSON: 1 }, [[]], true, "\ud800"];
+    for (const value of odd) {
+      const inPath = await call("getContractNFTs", { address: value });
+      expect([value, inPath.isError, inPath.body.details?.parameter]).toEqual([value, true, "address"]);
+      const inQuery = await call("getContractNFTs", { address: plain, limit: value });
+      expect([value, inQuery.isError, inQuery.body.details?.parameter]).toEqual([value, true, "limit"]);
+      const message = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: value } };
+      expect(((await (await POST(message)).json()) as Body).error.code).toBe(-32_602);
+      const begun = { jsonrpc: "2.0", id: 1, method: "initialize", params: { protocolVersion: value } };
+      expect((await POST(begun)).status).toBe(200);
+    }
+  });
 });
 
 interface Task {

@@ -76,9 +76,9 @@ function toolOf({ id, summary, description, parts, query, body }: Operation<neve
   };
 }
 
-/** Values as a query string has them. */
-const textsOf = (value: unknown): string[] =>
-  [value].flat().map((one) => (typeof one === "object" ? JSON.stringify(one) : String(one)));
+/** A value of JSON as a URL has it. A model may give any object, also one that has no text of its own. */
+const textOf = (value: unknown): string =>
+  (typeof value === "string" ? value : (JSON.stringify(value) ?? "")).toWellFormed();
 
 /** The request that a call of a tool stands for. @throws Refusal for an argument that the operation doesn't know */
 function requestOf(
@@ -92,9 +92,9 @@ function requestOf(
   const own = (body?.["properties"] ?? {}) as object;
   for (const [name, value] of Object.entries(given)) {
     if (value === undefined || value === null) continue;
-    if (Object.hasOwn(parts, name)) params[name] = encodeURIComponent(String(value));
+    if (Object.hasOwn(parts, name)) params[name] = encodeURIComponent(textOf(value));
     else if (Object.hasOwn(own, name)) fields[name] = value;
-    else if (Object.hasOwn(query, name)) for (const one of textsOf(value)) search.append(name, one);
+    else if (Object.hasOwn(query, name)) for (const one of [value].flat()) search.append(name, textOf(one));
     else {
       const known = [...Object.keys(parts), ...Object.keys(query), ...Object.keys(own)].join(", ");
       throw new Refusal("invalid_parameter", `${name}: is not known here; the arguments are ${known}`);
@@ -173,7 +173,7 @@ export function mcpOperation<Deps extends KnownChains & { readonly version: stri
     const params = given as Readonly<Record<string, unknown>>;
     switch (method) {
       case "initialize": {
-        const wanted = String(params["protocolVersion"]);
+        const wanted = textOf(params["protocolVersion"]);
         const protocolVersion = REVISIONS.includes(wanted) ? wanted : REVISIONS[0];
         const serverInfo = { name: "evm-data-service", version: deps.version };
         return { result: { protocolVersion, capabilities: { tools: {} }, serverInfo, instructions: INSTRUCTIONS } };
@@ -184,9 +184,9 @@ export function mcpOperation<Deps extends KnownChains & { readonly version: stri
         return { result: { tools: [...tools.values()].map((one) => toolOf(one as Operation<never>, asked.chains)) } };
       case "tools/call": {
         const call = params as ToolCall;
-        const operation = tools.get(String(call.name));
-        if (operation === undefined)
-          return refused(INVALID_PARAMS, `there is no tool ${String(call.name).slice(0, 64)}`);
+        const name = textOf(call.name);
+        const operation = tools.get(name);
+        if (operation === undefined) return refused(INVALID_PARAMS, `there is no tool ${name.slice(0, 64)}`);
         return called(operation, call, asked, deps);
       }
       default:

@@ -53,6 +53,7 @@ import { deprecatedSince, UNKNOWN_PARAMETERS, unknownParameters } from "./wire/p
 import { API_PREFIX, isApiPath, isOperatorPath, methodNotAllowed, RouteTable, routeLabel } from "./wire/paths.ts";
 import { cachedResponse, ResponseCache, type RouteResponse } from "./wire/response-cache.ts";
 import { pathOf, routerRequest, searchOf, targetOf } from "./wire/target.ts";
+import { UnreadAnswers } from "./wire/unread-answers.ts";
 
 type DepsOf<T> = T extends readonly Operation<infer Deps>[] ? Deps : never;
 
@@ -123,6 +124,7 @@ class Application implements App {
   /** What the refusal of other hosted paths names. */
   readonly #served: readonly string[];
   readonly #ready = new ResponseCache(LIMITS.pageCacheBytes);
+  readonly #unread = new UnreadAnswers();
 
   constructor(deps: AppDeps) {
     const operations = operationsOf(deps.maxPageSize);
@@ -199,8 +201,9 @@ class Application implements App {
     if (request.method === "OPTIONS" && this.#hasPreflight(path)) return preflight(id);
     caller.key = checkRequest(request, target, path, this.#deps);
     if (caller.key !== undefined) noteRequest(caller.key);
-    const known = request.method === "GET" ? this.#ready.get(target, caller.key?.key ?? "") : undefined;
-    if (known !== undefined) return this.#respond(target, known, request, caller);
+    const name = path === DOCUMENT ? path : target;
+    const known = request.method === "GET" ? this.#ready.get(name, caller.key?.key ?? "") : undefined;
+    if (known !== undefined) return this.#respond(name, known, request, caller);
     this.#assertRoute(request.method, path);
     const made = this.#make(request, target, caller);
     return request.method === "HEAD" ? made.then(withoutBody) : made;
@@ -227,6 +230,7 @@ class Application implements App {
     const { headers } = answered?.answer ?? response;
     if (unknown !== undefined) headers.set(UNKNOWN_PARAMETERS, unknown);
     if (isDeprecated !== undefined) tellDeprecation(headers, isDeprecated, this.#deps.url());
+    if (question?.isStreamed === true) return withRequestId(response, caller.id);
     if (answered === undefined) return this.#finish(response, target, original, caller);
     this.#tellOrigins(headers, original.method, pathOf(target));
     this.#ready.put(target, answered, key?.key ?? "");
@@ -242,7 +246,8 @@ class Application implements App {
   ): Response | Promise<Response> {
     const { id, key } = caller;
     caller.isWhole = true;
-    return this.#ready.respond(target, answer, { request, id, rate: key && this.#deps.keys.rateOf(key) });
+    const sent = (body: Blob) => this.#unread.send(body, key, request.signal);
+    return this.#ready.respond(target, answer, { request, id, rate: key && this.#deps.keys.rateOf(key), sent });
   }
 
   /** Completes a response of the router. The documents and errors of clients get an entity tag, and are compressed. */
@@ -252,10 +257,18 @@ class Application implements App {
     // The document changes only with the program, so a client may cache it and revalidate.
     if (!headers.has("cache-control")) headers.set("cache-control", path === DOCUMENT ? "no-cache" : NO_STORE);
     const isJson = headers.get("content-type")?.startsWith("application/json") === true;
-    if (isOperatorPath(path) || !isJson) return withRequestId(response, caller.id);
+    if (isOperatorPath(path) || !isJson) {
+      if (caller.key === undefined || response.body === null) return withRequestId(response, caller.id);
+      const body = this.#unread.send(await response.blob(), caller.key, original.signal);
+      return withRequestId(new Response(body, { status, headers }), caller.id);
+    }
     this.#tellOrigins(headers, original.method, path);
     const body = new Uint8Array(await response.arrayBuffer());
-    return this.#respond(target, cachedResponse(body, status, headers), original, caller);
+    const answer = cachedResponse(body, status, headers);
+    if (path !== DOCUMENT) return this.#respond(target, answer, original, caller);
+    // It is the same for every query, and takes milliseconds to make and to compress.
+    this.#ready.put(path, { answer, isCurrent: () => status === 200 }, "");
+    return this.#respond(path, answer, original, caller);
   }
 }
 

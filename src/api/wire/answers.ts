@@ -37,6 +37,8 @@ export interface Responding {
   readonly id: string;
   /** Undefined on paths without a key. */
   readonly rate: KeyRate | undefined;
+  /** Returns the body to send of a finished one. @throws Refusal `rate_limited` */
+  readonly sent: (body: Blob) => Blob | ReadableStream<Uint8Array>;
 }
 
 /** Tells a key's rate (draft-ietf-httpapi-ratelimit-headers). */

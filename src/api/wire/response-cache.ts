@@ -81,8 +81,15 @@ export class ResponseCache {
     if (response.isCurrent?.(key) === true) this.#entries.set(target, response);
   }
 
-  /** Makes the response to this request: as it is, compressed, or a 304. Synchronous, unless it must compress first. */
-  respond(target: string, answer: CachedResponse, { request, id, rate }: Responding): Response | Promise<Response> {
+  /**
+   * Makes the response to this request: as it is, compressed, or a 304. Synchronous, unless it must compress first.
+   * @throws Refusal `rate_limited` if the key's clients leave too much unread
+   */
+  respond(
+    target: string,
+    answer: CachedResponse,
+    { request, id, rate, sent }: Responding,
+  ): Response | Promise<Response> {
     const { status, body, headers, etag } = answer;
     /** Sets the headers that differ for each request. */
     const setOwn = () => {
@@ -92,13 +99,13 @@ export class ResponseCache {
     setOwn();
     if (etag !== "" && matchesEtag(etag, request.headers.get("if-none-match"))) return notModified(headers);
     const encoding = body.size >= MIN_COMPRESSED ? encodingOf(request.headers.get("accept-encoding")) : undefined;
-    if (encoding === undefined) return new Response(body, { status, headers });
+    if (encoding === undefined) return new Response(sent(body), { status, headers });
     const known = answer.compressed[encoding] ?? this.#compress(target, answer, encoding);
-    if (known instanceof Blob) return encoded(answer, encoding, known);
+    if (known instanceof Blob) return encoded(answer, encoding, sent(known));
     return known.then((form) => {
       // A concurrent request may have changed the shared headers.
       setOwn();
-      return encoded(answer, encoding, form);
+      return encoded(answer, encoding, sent(form));
     });
   }
 
@@ -135,7 +142,11 @@ async function compress(body: Blob, encoding: Encoding): Promise<Blob> {
   return new Blob([new Uint8Array(form)]);
 }
 
-function encoded({ status, headers }: CachedResponse, encoding: Encoding, form: Blob): Response {
+function encoded(
+  { status, headers }: CachedResponse,
+  encoding: Encoding,
+  form: Blob | ReadableStream<Uint8Array>,
+): Response {
   const response = new Response(form, { status, headers });
   response.headers.set("content-encoding", encoding);
   return response;

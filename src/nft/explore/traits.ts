@@ -69,7 +69,8 @@ export class TraitIndex {
   #end = 0;
   /** Number of each value by type and text, and type and text by number. */
   readonly #numbers = new Map<string, Map<string, number>>();
-  readonly #values: { readonly type: string; readonly value: string }[] = [];
+  readonly #types: string[] = [];
+  readonly #values: string[] = [];
   /** True if the index is full. What was not read by then is not read any more. */
   isFull = false;
   bytes = 0;
@@ -86,8 +87,12 @@ export class TraitIndex {
     return this.#tokens.get(kind)?.has(id) === true;
   }
 
-  value(number: number): { readonly type: string; readonly value: string } {
-    return this.#values[number] as { type: string; value: string };
+  typeOf(number: number): string {
+    return this.#types[number] as string;
+  }
+
+  valueOf(number: number): string {
+    return this.#values[number] as string;
   }
 
   /** Adds one to the count of each value of a token. False if it has no indexed metadata. */
@@ -166,7 +171,8 @@ export class TraitIndex {
       values = new Map();
       this.#numbers.set(type, values);
     }
-    const number = this.#values.push({ type, value }) - 1;
+    this.#types.push(type);
+    const number = this.#values.push(value) - 1;
     values.set(value, number);
     return number;
   }
@@ -196,28 +202,35 @@ export class TraitIndex {
   }
 }
 
+const byFrequency = (a: TraitValue, b: TraitValue): number =>
+  b.count - a.count || (a.value < b.value ? -1 : a.value > b.value ? 1 : 0);
+
 /** The most frequent values of a type, kept while they are counted. */
 class MostFrequent {
   #values: TraitValue[] = [];
+  /** The least frequent value of a full list. Most values of a type of names come after it, and are not sorted. */
+  #last: TraitValue | undefined;
   distinct = 0;
   tokens = 0;
 
   add(value: string, count: number): void {
     this.distinct++;
     this.tokens += count;
-    this.#values.push({ value, count });
-    if (this.#values.length >= 2 * MAX_VALUES) this.#values = this.sorted();
+    const added = { value, count };
+    if (this.#last !== undefined && byFrequency(added, this.#last) > 0) return;
+    this.#values.push(added);
+    if (this.#values.length < 2 * MAX_VALUES) return;
+    this.#values = this.sorted();
+    this.#last = this.#values.at(-1);
   }
 
   sorted(): TraitValue[] {
-    return this.#values
-      .sort((a, b) => b.count - a.count || (a.value < b.value ? -1 : a.value > b.value ? 1 : 0))
-      .slice(0, MAX_VALUES);
+    return this.#values.sort(byFrequency).slice(0, MAX_VALUES);
   }
 }
 
 /** Orders the counted values, in slices. @param counts tokens by the number of the value */
-async function countedTraits(
+export async function countedTraits(
   index: TraitIndex,
   counts: Uint32Array,
 ): Promise<{ traits: Trait[]; isTruncated: boolean }> {
@@ -226,8 +239,7 @@ async function countedTraits(
     if (number % SLICE_VALUES === SLICE_VALUES - 1) await yieldToEventLoop();
     const count = counts[number] as number;
     if (count === 0) continue;
-    const { type, value } = index.value(number);
-    byType.getOrInsertComputed(type, () => new MostFrequent()).add(value, count);
+    byType.getOrInsertComputed(index.typeOf(number), () => new MostFrequent()).add(index.valueOf(number), count);
   }
   // Sorting even all types of a full index takes some milliseconds.
   const types = [...byType].sort(([a, { tokens: x }], [b, { tokens: y }]) => y - x || (a < b ? -1 : 1));

@@ -1,7 +1,7 @@
 /** The index of traits over metadata that its author made large: bounded, sliced, and honest about it. */
 import { expect, test } from "bun:test";
 import { TransferKind } from "../../../src/events/columns.ts";
-import { TraitIndex } from "../../../src/nft/explore/traits.ts";
+import { countedTraits, TraitIndex } from "../../../src/nft/explore/traits.ts";
 import type { Entry } from "../../../src/nft/ledger/entries.ts";
 
 const entry = (id: number): Entry => ({ kind: TransferKind.erc721, id: String(id) }) as unknown as Entry;
@@ -53,4 +53,17 @@ test("types and values with colons are told apart, and tokens without metadata m
   expect(having("a:c")).toEqual([]);
   expect(index.has(entry(3))).toBeTrue();
   expect(index.count(entry(3), new Uint32Array(2))).toBeFalse();
+});
+
+test("a type with more values than are listed shows the most frequent ones, in whichever order they came", async () => {
+  const index = new TraitIndex(1 << 24);
+  const countOf = (n: number) => 1 + ((n * 7_919) % 53) + (n === 4_900 ? 1_000 : 0);
+  const values = Array.from({ length: 5_000 }, (_, n) => ({ value: `value ${(n * 31) % 5_000}`, count: countOf(n) }));
+  for (const [id, { value }] of values.entries()) add(index, id, [["Name", value]]);
+  const { traits } = await countedTraits(
+    index,
+    Uint32Array.from(values, ({ count }) => count),
+  );
+  const sorted = values.toSorted((a, b) => b.count - a.count || (a.value < b.value ? -1 : 1));
+  expect(traits).toEqual([{ type: "Name", distinct: 5_000, values: sorted.slice(0, 500) }]);
 });

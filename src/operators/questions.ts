@@ -14,7 +14,11 @@ const BOUNDS = { calls: 100, logs: 64, bytes: 64 << 20 };
 /** What a request of the key's rate pays for: an ordinary first price takes seven calls and 100 KB. */
 const PER_REQUEST = { calls: 10, bytes: 1 << 20, ms: 10 };
 
-const isAnswered = () => new DOMException("the question is answered", "AbortError");
+/** Open questions that are charged before another one begins. Refused ones look at them, too, so all would be too many. */
+const CHARGED_AT_ONCE = 16;
+
+/** One for all questions: each of its own would take a trace of the stack. */
+const IS_ANSWERED = new DOMException("the question is answered", "AbortError");
 
 /** A question that is being answered. */
 export class Question {
@@ -56,7 +60,7 @@ export class Question {
   end(): void {
     if (!this.#isOpen) return;
     this.#isOpen = false;
-    this.#ending.abort(isAnswered());
+    this.#ending.abort(IS_ANSWERED);
     this.charge();
     this.#onEnd(this);
   }
@@ -92,11 +96,17 @@ export class Questions implements SharedWork {
 
   /**
    * Takes a request from a key's rate, after what its open questions have cost so far: many that are asked at once don't run up
-   * a debt of which the rate learns at their ends.
+   * a debt of which the rate learns at their ends. Of very many open ones, each call charges those that it is longest ago for.
    * @throws Refusal `rate_limited`
    */
   take(key: ApiKey): void {
-    for (const question of this.#open.get(key.key) ?? []) question.charge();
+    const open = this.#open.get(key.key) ?? new Set();
+    for (const question of [...open.values().take(CHARGED_AT_ONCE)]) {
+      question.charge();
+      if (open.size <= CHARGED_AT_ONCE) continue;
+      open.delete(question);
+      open.add(question);
+    }
     this.#options.keys.takeRequest(key);
   }
 
@@ -131,7 +141,7 @@ export class Questions implements SharedWork {
     try {
       return await budget.run(work);
     } finally {
-      ending.abort(isAnswered());
+      ending.abort(IS_ANSWERED);
       this.#chargeParts(keysOf, budget);
     }
   }

@@ -27,7 +27,7 @@ import { commitOf } from "./core/commit.ts";
 import { AppError, messageOf } from "./core/errors.ts";
 import { tryFolder } from "./core/files.ts";
 import { Generations } from "./core/generations.ts";
-import type { Address, Hash } from "./core/hex.ts";
+import type { Address } from "./core/hex.ts";
 import type { Lifecycle } from "./core/lifecycle.ts";
 import type { Logger } from "./core/logger.ts";
 import { createMetrics } from "./core/metrics.ts";
@@ -554,7 +554,7 @@ function answersOf({ log, clock, lists, tokenLists, metadata, lifecycle, runtime
     pricedTokens: (text: string, limit: number) => priced.find(text, limit),
     estimate: (chainId: number, address: Address) => runtimes.get(chainId)?.estimate(address),
     nftChain: ({ chainId }: Chain) => runtimes.get(chainId),
-    preview: (hash: Hash, size: number) => metadata.preview(hash, size),
+    preview: (...asked: Parameters<Metadata["preview"]>) => metadata.preview(...asked),
     pricesOf: ({ chainId }: Chain) => runtimes.get(chainId)?.prices,
     troubleOf: ({ chainId }: Chain) => runtimes.get(chainId)?.trouble(),
     namesOf: (chainId: number, address: Address) => lists.namesOf(chainId, address),

@@ -339,7 +339,8 @@ const handlerOf =
     const search = searchOf(request.url);
     const progress = inProgress.get(request);
     const { chains } = deps;
-    const incoming = { request, search, params, chains, requester: progress?.key, question: progress?.question };
+    const { key: requester, question, client } = progress ?? {};
+    const incoming = { request, search, params, chains, requester, question, client: client?.signal };
     if (operation.scope === undefined) return await responseOf(await operation.handle(incoming, deps), jsonHeaders);
     invariant(progress?.key !== undefined, "a request reached a route without a checked key");
     if (operation.isUpgrade !== true) progress.unknown = unknownParameters(search, operation.query);

@@ -120,6 +120,39 @@ test("stores nothing that no blob stands behind while the store is down, and eve
   database.close();
 }, 180_000);
 
+test("has few reads of the store at once for those who ask for pictures without a key", async () => {
+  const running = await start();
+  const records = await whole(running);
+  const gate = Promise.withResolvers<void>();
+  let [reads, atOnce, most] = [0, 0, 0];
+  s3.answer(async () => {
+    reads++;
+    most = Math.max(most, ++atOnce);
+    await gate.promise;
+    atOnce--;
+    return new Response("<Error><Code>NoSuchKey</Code></Error>", { status: 404 });
+  });
+  const root = `http://127.0.0.1:${running.port}`;
+  const leaving = new AbortController();
+  const ask = (at: number, signal?: AbortSignal) =>
+    fetch(`${root}/media/${at.toString(16).padStart(64, "e")}/100`, { ...(signal && { signal }) }).then(
+      ({ status }) => status,
+      () => "gone",
+    );
+  const asked = Array.from({ length: 60 }, (_, at) => ask(at));
+  await eventually("the reads have begun", async () => (reads >= 16 ? true : undefined));
+  const gone = Array.from({ length: 60 }, (_, at) => ask(99 + at, leaving.signal));
+  // A page of the collection in memory waits for none of them.
+  expect((await page(running)).length).toBe(TOKENS);
+  leaving.abort();
+  await Promise.all(gone);
+  gate.resolve();
+  expect(await Promise.all(asked)).toEqual(asked.map(() => 404));
+  expect([most, reads]).toEqual([16, 60]);
+  s3.answer(undefined);
+  expect((await running.fetch(previewPath(records))).status).toBe(200);
+}, 120_000);
+
 test("serves the same after a restart, and pages without the store, whose pictures are 503", async () => {
   const before = await whole(await start());
   const path = previewPath(before);

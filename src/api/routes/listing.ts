@@ -66,8 +66,8 @@ export interface ListingDeps extends ChainDeps {
   readonly demand: Pick<Demand, "request">;
   /** True while this process is behind the event log or cut off from it. */
   isStale(): boolean;
-  /** Returns a stored preview's bytes; undefined when the hash names no preview of that size. */
-  preview(hash: Hash, size: number): Promise<Uint8Array | undefined>;
+  /** Returns a stored preview's bytes; undefined when the hash names no preview of that size. Waits while many are read. */
+  preview(hash: Hash, size: number, client: AbortSignal | undefined): Promise<Uint8Array | undefined>;
 }
 
 /** A page of an empty listing. */
@@ -197,9 +197,9 @@ const getMediaPreview = file({
   },
   content: { "image/webp": { schema: { type: "string", format: "binary" } } },
   errors: [404],
-  handle: async ({ path: { hash, size }, request }, deps) => {
+  handle: async ({ path: { hash, size }, request, client }, deps) => {
     const known = HASH.test(hash) && SIZES.map(String).includes(size);
-    const bytes = known ? await deps.preview(`0x${hash}` as Hash, Number(size)) : undefined;
+    const bytes = known ? await deps.preview(`0x${hash}` as Hash, Number(size), client) : undefined;
     if (bytes === undefined) throw new Refusal("not_found", "there is no such preview");
     const headers = {
       "content-type": "image/webp",

@@ -31,6 +31,8 @@ export interface OperationRequest<Path extends Parameters, Query extends Paramet
   /** The key, which was checked before. Only for operations with a scope. */
   readonly requester: ApiKey;
   readonly question: Question;
+  /** Aborts when the client is gone. For operations without a key, which have no question that does. */
+  readonly client: AbortSignal | undefined;
 }
 
 /** The facts of an operation that need no types. */
@@ -79,6 +81,7 @@ export interface Incoming {
   readonly requester: ApiKey | undefined;
   /** Undefined for operations without a key. */
   readonly question?: Question | undefined;
+  readonly client?: AbortSignal | undefined;
 }
 
 /** An answer: a body to send as JSON with headers, bytes that may be cached, or a finished response. */
@@ -164,7 +167,7 @@ function operation<P extends Parameters, Q extends Parameters, B extends TSchema
     body,
     answer,
     isCached: false,
-    handle: async ({ request, search, params, chains, requester, question }, deps) => {
+    handle: async ({ request, search, params, chains, requester, question, client }, deps) => {
       const asked = {
         path: parsePath(params, parts, chains),
         query: parseQuery(search, query, chains),
@@ -172,6 +175,7 @@ function operation<P extends Parameters, Q extends Parameters, B extends TSchema
         request,
         requester: requester as ApiKey,
         question: question as Question,
+        client,
       };
       return handle(asked, deps);
     },

@@ -48,6 +48,11 @@ import { MetadataWorker } from "./worker.ts";
 const SLOTS = 128;
 /** Requests to one host, and as many more that are silent for seconds. */
 const PER_HOST = 16;
+/**
+ * Previews that are read at once. Anybody may ask for any hash, without a key: a store of blobs has each read paid, and may
+ * have a document of megabytes under the hash.
+ */
+const PREVIEWS_AT_ONCE = 16;
 /** Share of the bytes for texts that is for documents of pictures. */
 const DOCUMENTS_PART = 1 / 8;
 /** Share of them that each chain has for the results of examined pictures. */
@@ -156,6 +161,7 @@ export class Metadata {
   readonly #resolver: Resolver;
   readonly #reader: FactsReader;
   readonly #chains = new Map<number, MetadataWorker>();
+  readonly #previewReads = new Semaphore(PREVIEWS_AT_ONCE);
   /** Tokens that this process requested from the process with the lease. Made with the first one: it takes ten milliseconds. */
   #requested: LRUCache<string, true> | undefined;
   readonly #unsubscribe: () => void;
@@ -283,9 +289,12 @@ export class Metadata {
     });
   }
 
-  /** The bytes of a preview; undefined if the hash names no preview of that size. */
-  async preview(hash: Hash, size: number): Promise<Uint8Array | undefined> {
-    const bytes = await this.#options.log.getBlob(hash);
+  /**
+   * The bytes of a preview; undefined if the hash names no preview of that size.
+   * @param client aborts when its client is gone. @throws its reason, if it aborts before the read has its turn
+   */
+  async preview(hash: Hash, size: number, client: AbortSignal | undefined): Promise<Uint8Array | undefined> {
+    const bytes = await this.#previewReads.run(() => this.#options.log.getBlob(hash), client);
     return bytes !== undefined && previewSize(bytes) === size ? bytes : undefined;
   }
 

@@ -24,6 +24,8 @@ import type { ListingDeps } from "./listing.ts";
 interface RunningExport {
   /** Monotonic time of the last read. */
   readMs: number;
+  /** Breaks it off. */
+  readonly breakOff: () => void;
 }
 
 /** An export that was not read for this long gives way to the next one of its key. */
@@ -39,23 +41,25 @@ export class RunningExports {
     this.#clock = clock;
   }
 
-  /** Begins an export. @throws Refusal 429 while another one of the key runs */
-  begin(key: string): RunningExport {
+  /**
+   * Begins an export, and breaks off one of the key that is not read. That would hold its rows in memory until its client reads
+   * on, and a key could begin another one each minute. @throws Refusal 429 while another one of the key runs
+   */
+  begin(key: string, breakOff: () => void): RunningExport {
     const now = this.#clock.monotonic();
     const other = this.#byKey.get(key);
     if (other !== undefined && now - other.readMs < IDLE_MS) {
       const text = "an export of this key is running: read it to its end, close its connection, or use another key";
       throw new Refusal("rate_limited", text, { retryAfter: 5 });
     }
-    const running = { readMs: now };
+    other?.breakOff();
+    const running = { readMs: now, breakOff };
     this.#byKey.set(key, running);
     return running;
   }
 
-  /** Notes that the client reads on. @throws Refusal 429 if the export gave way to another one */
-  read(key: string, running: RunningExport): void {
-    if (this.#byKey.get(key) !== running)
-      throw new Refusal("rate_limited", "another export took its place", { retryAfter: 5 });
+  /** Notes that the client reads on. */
+  read(running: RunningExport): void {
     running.readMs = this.#clock.monotonic();
   }
 
@@ -209,19 +213,28 @@ function streamOf(
   { exports, keys, logger }: ExportDeps,
 ): ReadableStream<Uint8Array> {
   const key = hash.toString("hex");
-  const running = exports.begin(key);
+  const broken = new AbortController();
+  const running = exports.begin(key, () => broken.abort());
   question.isStreamed = true;
   const end = () => {
     exports.end(key, running);
     question.end();
   };
   const next = async (): Promise<IteratorResult<Uint8Array, unknown>> => {
-    exports.read(key, running);
+    exports.read(running);
     if (!keys.isValid(hash)) throw new Refusal("invalid_api_key", "the key was revoked");
     return pieces.next();
   };
   return new ReadableStream(
     {
+      start: (controller) => {
+        broken.signal.addEventListener("abort", () => {
+          end();
+          controller.error();
+          void pieces.return(undefined);
+          logger.info({}, "an export that is not read gave way to another one of its key");
+        });
+      },
       pull: async (controller) => {
         try {
           const { done, value } = await question.budget.run(next);
@@ -229,6 +242,7 @@ function streamOf(
           end();
           controller.close();
         } catch (error) {
+          if (broken.signal.aborted) return;
           end();
           await pieces.return(undefined);
           logger.warn({ err: error }, "an export broke off");

@@ -9,6 +9,7 @@ import { parquetMetadata, parquetReadObjects } from "hyparquet";
 import { type Anvil, reorg, startAnvil } from "../../../scripts/local-chain/anvil.ts";
 import { contractArtifact } from "../../../scripts/local-chain/compile.ts";
 import { type Deployed, deploy, transact } from "../../../scripts/local-chain/contracts.ts";
+import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import { Question } from "../../../src/operators/questions.ts";
 import {
   eventually,
@@ -243,8 +244,8 @@ test("refuses bad parameters and unknown collections with words", async () => {
 });
 
 /** Opens an export on a bare socket, and stops reading after the first bytes. */
-async function stalled(nft: Deployed, query: string, key = TEST_KEY) {
-  const socket = net.connect(service.port, "127.0.0.1");
+async function stalled(nft: Deployed, query: string, key = TEST_KEY, port = service.port) {
+  const socket = net.connect(port, "127.0.0.1");
   const chunks: Buffer[] = [];
   const ended = new Promise<void>((resolve) => socket.once("close", () => resolve()));
   socket.on("error", () => undefined);
@@ -288,6 +289,33 @@ test("runs one export of a key at a time, and a client that leaves ends its own"
   const body = patient.text().slice(patient.text().indexOf("\r\n\r\n") + 4);
   expect(createHash("sha256").update(unchunked(body)).digest("hex")).toBe(digest);
   patient.socket.destroy();
+});
+
+test("breaks off an export that is not read when another one of the key begins, a minute later", async () => {
+  let aheadMs = 0;
+  const clock: Clock = { ...systemClock, monotonic: () => systemClock.monotonic() + aheadMs };
+  const env = { FINALITY_DEPTH_ETH: "2" };
+  const own = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env, clock });
+  const ended = spyOn(Question.prototype, "end");
+  try {
+    await synced(own, large.address, Number(await anvil.send("eth_blockNumber")));
+    const slow = await stalled(large, "format=jsonl", TEST_KEY, own.port);
+    ended.mockClear();
+    aheadMs = 61_000;
+    const path = `/api/collections/eth/${large.address}/export?format=csv`;
+    const next = await stalled(large, "format=csv", TEST_KEY, own.port);
+    expect(ended).toHaveBeenCalledTimes(1);
+    expect((await own.fetch(path)).status).toBe(429);
+    slow.socket.resume();
+    await slow.ended;
+    expect(slow.text().endsWith("0\r\n\r\n")).toBe(false);
+    next.socket.resume();
+    await eventually("the other one is whole", async () => (next.text().endsWith("0\r\n\r\n") ? true : undefined));
+    next.socket.destroy();
+  } finally {
+    ended.mockRestore();
+    await own.stop();
+  }
 });
 
 function unchunked(body: string): string {

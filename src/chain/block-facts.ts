@@ -2,10 +2,10 @@
  * Facts of blocks that memory doesn't keep: headers of old blocks, and the transactions of logs. The node is asked for
  * them when an answer needs them. Facts of final blocks are kept for a while.
  */
-import { LRUCache } from "lru-cache";
+import { Budget } from "../core/budget.ts";
 import { type Clock, withTimeout } from "../core/clock.ts";
-import { countedCache } from "../core/counted-cache.ts";
 import { type Address, type Hash, toAddress } from "../core/hex.ts";
+import { OwnedCache } from "../core/owned-cache.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 import { TRANSFER_BATCH, TRANSFER_SINGLE } from "../rpc/decode/transfer-topics.ts";
 import { NFT_TOPICS } from "../rpc/decode/transfers.ts";
@@ -21,6 +21,8 @@ const PAGE_WAIT_MS = 10_000;
 const AT_ONCE = 50;
 /** Most logs of a contract in one block: no block of 100 million gas has more. */
 const MAX_LOGS = 100_000;
+/** Headers that are kept. */
+const MAX_HEADERS = 10_000;
 /** Memory for transactions, and about what a block and a log of it take. */
 const MAX_BYTES = 8 << 20;
 const BLOCK_BYTES = 200;
@@ -72,11 +74,11 @@ interface BlockFactsOptions {
 
 export class BlockFacts {
   readonly #options: BlockFactsOptions;
-  readonly #headers = countedCache<number, HeaderRef>(10_000);
-  readonly #transactions = new LRUCache<string, Transactions>({
-    maxSize: MAX_BYTES,
-    sizeCalculation: ({ size }) => BLOCK_BYTES + size * LOG_BYTES,
-  });
+  readonly #headers = new OwnedCache<number, HeaderRef>(MAX_HEADERS);
+  readonly #transactions = new OwnedCache<string, Transactions>(
+    MAX_BYTES,
+    ({ size }) => BLOCK_BYTES + size * LOG_BYTES,
+  );
 
   constructor(options: BlockFactsOptions) {
     this.#options = options;
@@ -107,7 +109,7 @@ export class BlockFacts {
 
   #keep({ number, hash, parentHash, timestamp }: HeaderRef): HeaderRef {
     const header = { number, hash, parentHash, timestamp };
-    if (this.#isFinal(number)) this.#headers.set(number, header);
+    if (this.#isFinal(number)) this.#headers.set(number, header, Budget.payerName);
     return header;
   }
 
@@ -158,7 +160,7 @@ export class BlockFacts {
     const isFinal = this.#isFinal(block);
     const headers = header === undefined && (times || (transactions && !isFinal)) ? 1 : 0;
     const key = keyOfLogs(address, block, isFinal ? undefined : header?.hash);
-    return { headers, logs: transactions && !this.#transactions.has(key) ? 1 : 0 };
+    return { headers, logs: transactions && this.#transactions.peek(key) === undefined ? 1 : 0 };
   }
 
   /** Adds the headers of the blocks to `found`, as they come. */
@@ -224,7 +226,7 @@ export class BlockFacts {
       const isShared = (transactions.get(logIndex)?.transaction ?? transactionHash) !== transactionHash;
       transactions.set(logIndex, isShared ? undefined : originOf(log));
     }
-    this.#transactions.set(key, transactions);
+    this.#transactions.set(key, transactions, Budget.payerName);
     return transactions;
   }
 }

@@ -137,6 +137,11 @@ export class Budget {
     return found;
   }
 
+  /** Name of the key that pays for the work that is running; "" for the service's own. */
+  static get payerName(): string {
+    return current.getStore()?.owner?.key ?? "";
+  }
+
   /** Runs `work` on this budget. */
   run<T>(work: () => T): T {
     return current.run(this, work);

@@ -3,7 +3,6 @@
  * cache, keyed by the published head's hash; a pure computation from the market in memory; a read from the node. Connects
  * the parts of the prices.
  */
-import { LRUCache } from "lru-cache";
 import type { ChainConsumer, ChainView } from "../chain/consumer.ts";
 import type { Chain } from "../chains/chains.ts";
 import { Budget, type SharedWork, UNSHARED, undefinedIfOverBudget } from "../core/budget.ts";
@@ -11,6 +10,7 @@ import { type Clock, withTimeout } from "../core/clock.ts";
 import { AppError, invalidParameter, Refusal } from "../core/errors.ts";
 import type { Address } from "../core/hex.ts";
 import { type Logger, silentLogger } from "../core/logger.ts";
+import { OwnedCache } from "../core/owned-cache.ts";
 import { NO_KEY, type Requester, SingleFlight } from "../core/work.ts";
 import type { BlockRef, HeaderRef } from "../events/types.ts";
 import type { EventLog } from "../log/event-log.ts";
@@ -153,7 +153,7 @@ class PriceService implements Prices {
   readonly #markets: Markets;
   readonly #computer: PriceComputer;
   /** Finished answers, by request and version. */
-  readonly #answers: LRUCache<string, PriceAnswer>;
+  readonly #answers: OwnedCache<string, PriceAnswer>;
   readonly #computing = new SingleFlight<string, PriceAnswer>();
   readonly #series: PriceSeries;
   readonly #stored: StoredPrices;
@@ -211,8 +211,7 @@ class PriceService implements Prices {
     this.#computer = new PriceComputer({
       ...{ chain, reader, view, markets, figures, listed, isFresh, isHeadFresh, exchanges, keptOr, stored, recorder },
     });
-    const sizeCalculation = ({ body }: PriceAnswer): number => body.length * 2 + 512;
-    this.#answers = new LRUCache({ maxSize: answerBytes, sizeCalculation });
+    this.#answers = new OwnedCache(answerBytes, ({ body }) => body.length * 2 + 512);
     this.#series = new PriceSeries({
       ...{ chain, reader, view, clock },
       // Not shared with a request for the same block: that one has no bound on its requests.
@@ -403,9 +402,10 @@ class PriceService implements Prices {
 
   #keep(key: string, answer: PriceAnswer): PriceAnswer {
     if (answer.isCutShort || answer.finality === "stale") return answer;
-    this.#answers.set(`${key}@${this.#versionOf(answer.asOf)}`, answer);
+    const { asOf, finality, isPast } = answer;
+    this.#answers.set(`${key}@${this.#versionOf(asOf)}`, answer, Budget.payerName);
     // A pool ranks otherwise at the head, so an answer that was made there is not that of the past block.
-    if (answer.finality === "finalized" && answer.isPast) this.#answers.set(`${key}@${answer.asOf.number}`, answer);
+    if (finality === "finalized" && isPast) this.#answers.set(`${key}@${asOf.number}`, answer, Budget.payerName);
     return answer;
   }
 

@@ -136,8 +136,10 @@ describe("while the node is silent about one contract", () => {
   /** Locks of tokens that are all locked. Those of one contract wait until they are told. */
   function world() {
     const told = Promise.withResolvers<void>();
+    const asked = { calls: 0 };
     const callsAtBlock = async (calls: readonly Call[]): Promise<CallsAtHead> => {
       Budget.spend(["eth_call"]);
+      asked.calls++;
       if (calls[0]!.to === SILENT) await told.promise;
       Budget.current?.signal?.throwIfAborted();
       const answers = calls.length === 1 ? [WORDS.yes] : [WORDS.yes, WORDS.no, WORDS.yes];
@@ -148,8 +150,20 @@ describe("while the node is silent about one contract", () => {
       new Budget({ owner: { key, isOperator: false }, signal }).run(() =>
         locks.lockedAt(to, 1n, { number, hash: `0x${String(number).padStart(64, "0")}` as Hash }),
       );
-    return { told, ask };
+    return { told, ask, asked };
   }
+
+  test("another key's question evicts no answer", async () => {
+    const { ask, asked } = world();
+    expect(await ask("honest", OTHER, 1)).toBe(true);
+    // Each has two answers, and 10,000 are kept.
+    for (let from = 2; from < 6_002; from += 60) {
+      await Promise.all(Array.from({ length: 60 }, (_, at) => ask("greedy", OTHER, from + at)));
+    }
+    const { calls } = asked;
+    expect(await ask("honest", OTHER, 1)).toBe(true);
+    expect(asked.calls).toBe(calls);
+  });
 
   test("another key's question has a place", async () => {
     const { told, ask } = world();

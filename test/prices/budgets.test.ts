@@ -320,4 +320,9 @@ test("a key evicts its own tokens first", async () => {
   expect(cache.get(-1)).toBe("honest");
   expect(cache.size).toBe(100);
   expect([cache.get(900), cache.get(901)]).toEqual([undefined, "greedy"]);
+  const sized = new OwnedCache<number, string>(100, ({ length }) => length);
+  sized.set(-1, "x".repeat(30), "one");
+  for (let at = 0; at < 50; at++) sized.set(at, "x".repeat(20), "other");
+  sized.set(50, "x".repeat(101), "other");
+  expect([sized.get(-1)?.length, sized.size, sized.get(46), sized.get(47)?.length]).toEqual([30, 4, undefined, 20]);
 });

@@ -5,8 +5,8 @@
 
 import { Budget } from "../../core/budget.ts";
 import { type Clock, withTimeout } from "../../core/clock.ts";
-import { countedCache } from "../../core/counted-cache.ts";
 import type { Address } from "../../core/hex.ts";
+import { OwnedCache } from "../../core/owned-cache.ts";
 import { FairSlots, NO_KEY, SingleFlight } from "../../core/work.ts";
 import type { BlockRef } from "../../events/types.ts";
 import { booleanIn, selectorOf } from "../../rpc/calls.ts";
@@ -30,7 +30,7 @@ export class Locks {
   readonly #clock: Clock;
   readonly #slots = new FairSlots({ ...SHARES, maxWaiting: MAX_WAITING, retryAfter: 2, work: "questions about locks" });
   readonly #asking = new SingleFlight<string, boolean | null>();
-  readonly #answers = countedCache<string, { readonly isLocked: boolean | null }>(MAX_KEPT);
+  readonly #answers = new OwnedCache<string, { readonly isLocked: boolean | null }>(MAX_KEPT);
 
   constructor(reader: Pick<ChainReader, "callsAtBlock">, clock: Clock) {
     this.#reader = reader;
@@ -73,7 +73,7 @@ export class Locks {
     const known = this.#answers.get(key);
     if (known !== undefined) return known.isLocked;
     const isLocked = await this.#asking.run(key, ask);
-    this.#answers.set(key, { isLocked });
+    this.#answers.set(key, { isLocked }, Budget.payerName);
     return isLocked;
   }
 }

@@ -38,19 +38,31 @@ export const deploylessCodes = (addresses: readonly Address[]): string =>
 /** Encodes a list of (target, …flags, data). */
 function encodedCalls(calls: readonly Call[], flags: readonly string[]): string {
   const headBytes = WORD_BYTES * (2 + flags.length);
-  const offsets: string[] = [];
-  const tuples: string[] = [];
-  let at = calls.length * WORD_BYTES;
+  const head = flags.join("") + wordOf(headBytes);
+  // Lookups of a pool differ in a word or two: the same few contracts and lengths come again and again.
+  const startOf = new Map<Address, string>();
+  const lengthOf = new Map<number, string>();
+  let [offsets, tuples, at] = ["", "", calls.length * WORD_BYTES];
   for (const { to, data } of calls) {
     if (to === undefined) throw new RangeError("creation code can't be one of many calls");
-    const words = Math.ceil((data.length - 2) / WORD_DIGITS);
-    offsets.push(wordOf(at));
-    tuples.push(addressWord(to), ...flags, wordOf(headBytes), wordOf((data.length - 2) / 2));
-    tuples.push(data.slice(2).padEnd(words * WORD_DIGITS, "0"));
+    const digits = data.length - 2;
+    const words = Math.ceil(digits / WORD_DIGITS);
+    offsets += wordOf(at);
+    tuples += startOf.getOrInsertComputed(to, () => addressWord(to) + head);
+    tuples += lengthOf.getOrInsertComputed(digits, () => wordOf(digits / 2));
+    tuples += data.slice(2);
+    tuples += PADDING.slice(0, words * WORD_DIGITS - digits);
     at += headBytes + WORD_BYTES * (1 + words);
   }
-  return [wordOf(WORD_BYTES), wordOf(calls.length), ...offsets, ...tuples].join("");
+  return wordOf(WORD_BYTES) + wordOf(calls.length) + offsets + tuples;
 }
+
+const PADDING = "0".repeat(WORD_DIGITS);
+
+const TWO_WORDS = wordOf(2 * WORD_BYTES);
+/** The answer of a factory that has no such pool, and its bytes. Most lookups have it. */
+const ZERO: CallResult = { ok: true, data: `0x${wordOf(0)}` };
+const ZERO_BYTES = wordOf(WORD_BYTES) + wordOf(0);
 
 /** Decodes a list of results (bool, bytes), in the calls' order. @throws RangeError if there is another number of them */
 export function aggregatedResults(returned: string, calls: number): CallResult[] {
@@ -60,8 +72,11 @@ export function aggregatedResults(returned: string, calls: number): CallResult[]
   const first = list + WORD_DIGITS;
   return Array.from({ length: calls }, (_, index) => {
     const tuple = first + countAt(digits, first + index * WORD_DIGITS) * 2;
-    const data = bytesAt(digits, tuple + countAt(digits, tuple + WORD_DIGITS) * 2);
-    return { ok: countAt(digits, tuple) === 1, data: `0x${data}` };
+    const ok = digits.startsWith(TRUE, tuple);
+    // Solidity puts the bytes behind both words. Comparing the word takes a fraction of reading it.
+    const isBehind = digits.startsWith(TWO_WORDS, tuple + WORD_DIGITS);
+    const bytes = tuple + (isBehind ? 2 * WORD_DIGITS : countAt(digits, tuple + WORD_DIGITS) * 2);
+    return ok && digits.startsWith(ZERO_BYTES, bytes) ? ZERO : { ok, data: `0x${bytesAt(digits, bytes)}` };
   });
 }
 

@@ -20,10 +20,14 @@ export function call(to: Address, signature: string, ...words: string[]): Call {
   return { to, data: selector + words.join(""), isGetter: true };
 }
 
+const ZERO = "0".repeat(64);
+
 /** Returns word `index` of hex data with 0x, unsigned; undefined when the data ends before it. */
 export function abiWord(data: string, index: number): bigint | undefined {
   const start = 2 + index * 64;
   if (data.length < start + 64) return undefined;
+  // A zero is the most frequent answer: that of a factory without such a pool.
+  if (data.startsWith(ZERO, start)) return 0n;
   return BigInt(`0x${data.slice(start, start + 64)}`);
 }
 

@@ -14,8 +14,8 @@ export type JsonRpcAnswer = JsonRpcResult | JsonRpcError;
 
 interface BatchesOptions {
   readonly label: string;
-  /** Sends one payload, or several as a batch. @throws RpcError */
-  readonly send: (payload: JsonRpcPayload | JsonRpcPayload[]) => Promise<JsonRpcAnswer[]>;
+  /** Sends one payload, or several of one key as a batch. @throws RpcError */
+  readonly send: (payload: JsonRpcPayload | JsonRpcPayload[], owner: Requester) => Promise<JsonRpcAnswer[]>;
   /** Makes the error of one request from its JSON-RPC error. */
   readonly errorOf: (payload: JsonRpcPayload, answer: JsonRpcError) => Error;
 }
@@ -153,8 +153,9 @@ export class Batches {
   /** Sends a batch and settles each of its requests. Never rejects. */
   async #send(batch: readonly QueuedCall[]): Promise<void> {
     try {
-      const payloads = batch.map(({ payload }) => payload);
-      const answers = await this.#options.send(payloads.length === 1 ? (payloads[0] as JsonRpcPayload) : payloads);
+      const [{ payload, owner }] = batch as [QueuedCall, ...QueuedCall[]];
+      const sent = batch.length === 1 ? payload : batch.map((one) => one.payload);
+      const answers = await this.#options.send(sent, owner);
       this.#failed = 0;
       await this.#settle(batch, answers);
     } catch (error) {

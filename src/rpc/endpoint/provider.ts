@@ -10,7 +10,8 @@ import { isAbort, messageOf } from "../../core/errors.ts";
 import { quantity } from "../../core/hex.ts";
 import { jsonIn } from "../../core/json-bytes.ts";
 import { Secrets, secretsOfLogin, secretsOfUrl } from "../../core/secrets.ts";
-import { singleFlight } from "../../core/work.ts";
+import { yieldToEventLoop } from "../../core/turns.ts";
+import { NO_KEY, type Requester, singleFlight } from "../../core/work.ts";
 import type { BlockRange, CallCounts } from "../../events/types.ts";
 import type { Decoded, Decoder } from "../decode/decode-pool.ts";
 import { parseHeader } from "../decode/header.ts";
@@ -55,6 +56,8 @@ interface EndpointOptions {
 
 /** Most characters of an error, and of one with an HTTP body: an HTML page says little after its title. */
 const [MAX_ERROR_LENGTH, MAX_BODY_LENGTH] = [1_000, 340];
+/** Bytes of an answer that is parsed in the turn of the event loop in which it came. */
+const PARSED_AT_ONCE = 64 * 1024;
 /** Ids of bulk requests start here, so that they never meet the ids of other requests, which count up from 1. */
 const FIRST_RAW_ID = 1_000_000_000;
 
@@ -86,7 +89,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     this.usage = new Usage();
     this.#batches = new Batches({
       label,
-      send: (payload) => this._send(payload),
+      send: (payload, owner) => this._send(payload, owner),
       errorOf: (payload, answer) => this.getRpcError(payload, answer),
     });
     this.#prunedState = new PrunedStateDetector({ label, clock, ask: (method, params) => this.#ask(method, params) });
@@ -137,11 +140,15 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     this.#isConfirmed = true;
   }
 
-  override async _send(payload: JsonRpcPayload | JsonRpcPayload[]): Promise<JsonRpcAnswer[]> {
+  /** @param owner the key that the calls are made for */
+  override async _send(
+    payload: JsonRpcPayload | JsonRpcPayload[],
+    owner: Requester = NO_KEY,
+  ): Promise<JsonRpcAnswer[]> {
     const list = Array.isArray(payload) ? payload : [payload];
     const text = JSON.stringify(payload);
     const send = (options: SendOptions) => this.#transport.send(text, idsOf(list), options);
-    return this.#withPatience(list, (options) => this.#exchange(payload, list, () => send(options)));
+    return this.#withPatience(list, (options) => this.#exchange(payload, owner, () => send(options)));
   }
 
   /** Repeats a small request without an answer on a new connection. Each of the two counts as a request. */
@@ -164,12 +171,15 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
 
   #exchange(
     payload: JsonRpcPayload | JsonRpcPayload[],
-    list: readonly JsonRpcPayload[],
+    owner: Requester,
     send: () => Promise<Uint8Array>,
   ): Promise<JsonRpcAnswer[]> {
+    const list = [payload].flat();
     const method = methodOf(list);
     return this.#observe(list, async () => {
       const bytes = await send();
+      // Several answers may come in one turn of the event loop.
+      if (bytes.length > PARSED_AT_ONCE) await yieldToEventLoop(owner);
       const parsed = this.#parse(bytes, method);
       const refusal = Array.isArray(payload) ? refusalOfBatch(parsed, list.length) : undefined;
       if (refusal !== undefined) {

@@ -25,9 +25,11 @@ export class CostlyContracts {
   /** Notes the contracts whose getters gave too long answers. */
   noteLongAnswers(calls: readonly Call[], results: readonly CallResult[]): void {
     const digits = new Map<Address, number>();
-    for (const [at, { to, isGetter }] of calls.entries()) {
+    for (let at = 0; at < calls.length; at++) {
       const { length } = results[at]!.data;
-      if (to === undefined || isGetter !== true || length < LONG_ANSWER) continue;
+      if (length < LONG_ANSWER) continue;
+      const { to, isGetter } = calls[at]!;
+      if (to === undefined || isGetter !== true) continue;
       const sum = (digits.get(to) ?? 0) + length;
       digits.set(to, sum);
       if (sum > MAX_LONG_ANSWERS) this.note(to);

@@ -9,7 +9,7 @@ import type { Clock } from "../core/clock.ts";
 import { Refusal } from "../core/errors.ts";
 import type { Metrics } from "../core/metrics.ts";
 import { noteRequest, turnToStart } from "../core/turns.ts";
-import type { ApiKey } from "../operators/keys.ts";
+import type { ApiKey, ApiKeys } from "../operators/keys.ts";
 import type { Questions } from "../operators/questions.ts";
 import type { ServerMessage } from "../push/message-models.ts";
 import { encodeMessage } from "../push/messages.ts";
@@ -31,6 +31,7 @@ const IS_READ = "read";
 const SECOND_MS = 1_000;
 
 interface SocketServing {
+  readonly keys: Pick<ApiKeys, "takeMessage">;
   readonly questions: Questions;
   readonly metrics: Metrics;
 }
@@ -115,7 +116,10 @@ export class SocketPeer implements Peer {
     this.#askIfRead();
   }
 
-  /** Counts a message, and closes the socket beyond the bound of a second. Returns false if the message gets no answer. */
+  /**
+   * Counts a message, and closes the socket beyond its bound of a second, or that of all sockets of its key. Returns false if
+   * the message gets no answer.
+   */
   countMessage(): boolean {
     if (this.#closing) return false;
     const now = this.#clock.monotonic();
@@ -123,8 +127,13 @@ export class SocketPeer implements Peer {
       this.#windowStart = now;
       this.#inWindow = 0;
     }
-    if (++this.#inWindow <= LIMITS.maxSocketMessagesPerSecond) return true;
-    this.close(POLICY_VIOLATION, `more than ${LIMITS.maxSocketMessagesPerSecond} messages in a second`);
+    if (++this.#inWindow > LIMITS.maxSocketMessagesPerSecond) {
+      this.close(POLICY_VIOLATION, `more than ${LIMITS.maxSocketMessagesPerSecond} messages in a second`);
+      return false;
+    }
+    if (this.#serving.keys.takeMessage(this.key)) return true;
+    // A reason has 123 bytes at most.
+    this.close(POLICY_VIOLATION, "too many messages over all sockets of the key: send fewer than ten times its rate");
     return false;
   }
 

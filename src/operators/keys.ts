@@ -33,6 +33,12 @@ const MAX_TEXTS = 5;
 /** The highest limits that an operator may give a key. */
 const HIGHEST: KeyLimits = { requestsPerMinute: 10_000_000, collectionsPerHour: 1_000_000, subscriptions: 1_000_000 };
 const MINUTE_MS = 60_000;
+/**
+ * Messages over sockets that a key may send at once, beside twice its requests a minute, and in which time as many more. The
+ * rate refuses most messages, but each takes some 30 µs of the serving thread also when it is refused.
+ */
+const LEAST_MESSAGES = 1_000;
+const MESSAGES_MS = 12_000;
 const HOUR_MS = 3_600_000;
 const ATTEMPTS = 8;
 
@@ -122,6 +128,7 @@ export class ApiKeys {
   readonly #uses = new Map<string, KeyUses>();
   readonly #requests: TokenBuckets;
   readonly #newCollections: TokenBuckets;
+  readonly #messages: TokenBuckets;
   /** All valid texts, of all keys. */
   #texts: readonly (KeyText & { readonly key: KnownKey })[] = [];
   #version = 0;
@@ -135,6 +142,7 @@ export class ApiKeys {
     const { environment, ownKeyHash, limits, logger } = options;
     this.#requests = new TokenBuckets(options.clock);
     this.#newCollections = new TokenBuckets(options.clock);
+    this.#messages = new TokenBuckets(options.clock);
     for (const { hash, ...key } of environment) {
       this.#put({ ...key, ...limits, source: "environment", createdAt: undefined }, hash);
     }
@@ -274,6 +282,12 @@ export class ApiKeys {
     const rate = { capacity, fillMs: MINUTE_MS };
     const taken = Math.min(count, capacity - 1);
     if (this.#requests.take(key, rate, taken) > 0) throw rateExceeded(this.#requests.wait(key, rate, taken + 1));
+  }
+
+  /** Counts a message over any of a key's sockets. Returns false beyond its bound. Operators have none. */
+  takeMessage({ key, requestsPerMinute, isOperator }: ApiKey): boolean {
+    const capacity = Math.max(LEAST_MESSAGES, 2 * requestsPerMinute);
+    return isOperator || this.#messages.take(key, { capacity, fillMs: MESSAGES_MS }) === 0;
   }
 
   /** The rate of a key by its name; undefined without a key of this name. */

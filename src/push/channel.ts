@@ -35,6 +35,9 @@ export interface ChannelOptions extends CollectionFeedOptions {
 /** The error of a message that is no text. */
 const BINARY = { code: "invalid_parameter", message: "messages are JSON text, not binary" } as const;
 
+/** Messages of a key that wait to end a subscription, without a request of its rate: as many as it has subscriptions by default. */
+const MAX_FREE = 1_000;
+
 interface PricedConnection extends Connection {
   /** Subscriptions to prices by their stream. */
   readonly prices: Map<StreamName, PriceSubscription>;
@@ -45,6 +48,8 @@ export class Channel {
   readonly #connections = new Map<Peer, PricedConnection>();
   /** Subscriptions by the name of their key. */
   readonly #byKey = new Map<string, number>();
+  /** Messages that wait to end a subscription, by the name of their key. */
+  readonly #endings = new Map<string, number>();
   /** The subscriptions to collections. */
   readonly collections: CollectionFeed;
   readonly #prices: PriceFeed;
@@ -71,16 +76,30 @@ export class Channel {
   async receive(peer: Peer, sent: string | Uint8Array): Promise<void> {
     const message = typeof sent === "string" ? parseClientMessage(sent, this.#options.chains) : BINARY;
     try {
-      // The end of a subscription saves work, also for a key that owes requests.
-      const isFree = "action" in message && message.action !== "subscribe";
-      // Subscriptions begin in turns. One must not begin after its own end.
-      if (isFree && message.action === "unsubscribe") await yieldToEventLoop(peer.key);
-      await (isFree ? this.#perform(peer, message) : peer.ask(() => this.#answer(peer, message)));
+      if ("action" in message && message.action === "ping") await this.#perform(peer, message);
+      else if ("action" in message && message.action === "unsubscribe" && this.#isFree(peer)) {
+        await this.#turnToEnd(peer);
+        await this.#perform(peer, message);
+      } else await peer.ask(() => this.#answer(peer, message));
     } catch (error) {
       if (isAbort(error)) return;
       const { code, text } = this.#wordsOf(error);
       peer.send("code" in message ? { type: "error", code, message: text } : this.#errorOf(message, code, text));
     }
+  }
+
+  /** True for the end of a subscription, which saves work, also for a key that owes requests; unless too many wait already. */
+  #isFree({ key: { key } }: Peer): boolean {
+    return (this.#endings.get(key) ?? 0) < MAX_FREE;
+  }
+
+  /** Subscriptions begin in turns. One must not begin after its own end. */
+  async #turnToEnd({ key }: Peer): Promise<void> {
+    this.#endings.set(key.key, (this.#endings.get(key.key) ?? 0) + 1);
+    await yieldToEventLoop(key);
+    const left = (this.#endings.get(key.key) ?? 0) - 1;
+    if (left > 0) this.#endings.set(key.key, left);
+    else this.#endings.delete(key.key);
   }
 
   async #answer(peer: Peer, message: ReturnType<typeof parseClientMessage>): Promise<void> {

@@ -108,6 +108,21 @@ async function finished(n: number, backfilled: number, followed: number): Promis
   return await log.append({ stream: nftStream(1, address(n)), events: history, expectedVersion: 0 });
 }
 
+test("lets a thousand messages that end subscriptions wait without a request of the rate, and no more", async () => {
+  const { self } = peer();
+  let asked = 0;
+  self.ask = (work) => {
+    asked++;
+    return work();
+  };
+  const text = JSON.stringify({ action: "unsubscribe", address: address(2) });
+  await Promise.all(Array.from({ length: 1_500 }, () => channel.receive(self, text)));
+  expect(asked).toBe(500);
+  // Once those have had their turn, the next ones are free again.
+  await channel.receive(self, text);
+  expect(asked).toBe(500);
+});
+
 test("limits the number of subscriptions, and an unsubscribe frees a place", async () => {
   const { messages, receive } = peer();
   for (let n = 1; n <= 4; n++) await receive({ action: "subscribe", address: address(n) });

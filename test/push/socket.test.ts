@@ -306,6 +306,22 @@ describe("the limit", () => {
     expect(await client.closed).toEqual({ code: 1008, reason: expect.stringContaining("messages in a second") });
   });
 
+  test("on the messages of a key closes connections with a reason, and those of another key continue", async () => {
+    const other = "other-key-0123456789";
+    const env = { API_KEYS: `${TEST_KEY},${other}`, RATE_LIMIT_PER_MINUTE: "60" };
+    const own = await startTestService({ rpcUrl: anvil.url, logUrl: temporaryLogUrl(), env });
+    // Each stays below the bound of one connection, and 1,080 messages at once are more than a key's thousand.
+    const flooding = await Promise.all(Array.from({ length: 27 }, () => connectTo(own)));
+    const calm = await connectTo(own, other);
+    for (const client of flooding) for (let i = 0; i < 40; i++) client.send({ action: "ping" });
+    const reason = expect.stringContaining("all sockets of the key");
+    expect(await Promise.race(flooding.map(({ closed }) => closed))).toEqual({ code: 1008, reason });
+    calm.send({ action: "ping" });
+    await calm.next("pong");
+    for (const { socket } of [...flooding, calm]) socket.close();
+    await own.stop();
+  });
+
   test("on unread bytes closes a slow reader with a reason, and other clients continue", async () => {
     // Twenty blocks of a thousand transfers with long ids: 80 KB of `transfers` each, replayed at every subscription.
     const emitter = await deploy(anvil, await contractArtifact("Emitter"), []);

@@ -40,6 +40,8 @@ export const LIMITS = Object.freeze({
   followEverySeconds: 12,
   /** A body: 500 contracts with their chains are 40 KB, and 100 tokens with exchange and block 20 KB. */
   maxRequestBody: 64 * 1024,
+  /** Longest time that a body may take to arrive: 64 KB at the slowest of mobile connections. The runtime gives a head ten seconds. */
+  bodyMs: 20_000,
   /**
    * Announced bytes of a body beyond which the socket closes with a bare 413. Below it, the error has words. A body is read only
    * as far as a route takes it, so this costs no memory.

@@ -155,11 +155,11 @@ class Drain {
 function answererOf(options: ServerOptions & { readonly drain: Drain; readonly places: SocketPlaces }): Answerer {
   const { prefix, serving, drain, places, isCrowded = () => false } = options;
   let isStarted = false;
-  /** Ends the connection after the answer if the service stops, or has little room for others. */
-  const closing = (response: Response): Response => {
+  /** Ends the connection after the answer if the service stops, has little room for others, or would wait for the rest of a body. */
+  const closing = (response: Response, request: Request): Response => {
     // A proxy that is still there sends the request to another process.
     if (response.status === CLIENT_GONE) return hangUp();
-    if (drain.takes() || isCrowded()) response.headers.set("connection", "close");
+    if (drain.takes() || isCrowded() || hasUnreadBody(request)) response.headers.set("connection", "close");
     return response;
   };
   return (request, server) => {
@@ -175,15 +175,19 @@ function answererOf(options: ServerOptions & { readonly drain: Drain; readonly p
       return upgrade(request, server, { ...ready, places });
     }
     const answer = ready.app.handle(request, target, path);
-    if (answer instanceof Response) return closing(answer);
+    if (answer instanceof Response) return closing(answer, request);
     // An answer that is made while the log goes back may come from lost records.
     return answer.then(async (made) => {
-      if (serving() === ready) return closing(made);
+      if (serving() === ready) return closing(made, request);
       await made.body?.cancel();
       return unready(path, true);
     });
   };
 }
+
+/** True for a request that was answered without its body, as refusals are. Its client may send that as slowly as it likes. */
+const hasUnreadBody = ({ headers, bodyUsed }: Request): boolean =>
+  !bodyUsed && (headers.has("transfer-encoding") || (headers.get("content-length") ?? "0") !== "0");
 
 const isUpgrade = ({ method, headers }: Request): boolean =>
   method === "GET" && headers.get("upgrade")?.toLowerCase() === "websocket";

@@ -10,6 +10,7 @@ import type { Static, TSchema } from "@sinclair/typebox";
 import { Value, type ValueError, ValueErrorType } from "@sinclair/typebox/value";
 import type { Chains } from "../../chains/chains.ts";
 import { LIMITS } from "../../config.ts";
+import { systemClock } from "../../core/clock.ts";
 import { ClientGone, invalidParameter, Refusal } from "../../core/errors.ts";
 import type { Sent } from "../../core/schema-parts.ts";
 import type { KeyScope } from "../../events/types.ts";
@@ -209,23 +210,33 @@ function allowedText({ type, schema, message }: ValueError): string {
   return message;
 }
 
-/** Reads a body up to the limit. @throws Refusal 413 */
+/** Reads a body up to the limits of its size and of its time. @throws Refusal 413; ClientGone */
 async function bytesOf({ headers, body }: Request): Promise<Buffer> {
   const message = `body: must not be longer than ${LIMITS.maxRequestBody} bytes`;
   const tooLong = new Refusal("too_large", message, { details: { parameter: "body" } });
   if (Number(headers.get("content-length")) > LIMITS.maxRequestBody) throw tooLong;
   const chunks: Uint8Array[] = [];
   let length = 0;
+  const reader = body?.getReader();
+  let isLate = false;
+  // A client that sends a byte now and then would keep its connection, and its file, for as long as it likes.
+  const cancel = systemClock.after(LIMITS.bodyMs, () => {
+    isLate = true;
+    reader?.cancel().catch(() => undefined);
+  });
   try {
-    for await (const chunk of body ?? []) {
-      length += chunk.length;
+    for (let next = await reader?.read(); next?.value !== undefined; next = await reader?.read()) {
+      length += next.value.length;
       if (length > LIMITS.maxRequestBody) throw tooLong;
-      chunks.push(chunk);
+      chunks.push(next.value);
     }
   } catch (error) {
     // The body comes from the client alone.
     throw error instanceof Refusal ? error : new ClientGone("the client left within its request", { cause: error });
+  } finally {
+    cancel();
   }
+  if (isLate) throw new ClientGone(`the client has not sent its request's body within ${LIMITS.bodyMs} ms`);
   // A connection that is closed within a body may end it without an error.
   if (length < Number(headers.get("content-length"))) throw new ClientGone("the body is shorter than it said");
   return Buffer.concat(chunks);

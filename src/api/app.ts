@@ -51,7 +51,7 @@ import {
 import type { Answered, Operation } from "./wire/operation.ts";
 import { deprecatedSince, UNKNOWN_PARAMETERS, unknownParameters } from "./wire/parameters.ts";
 import { API_PREFIX, isApiPath, isOperatorPath, methodNotAllowed, RouteTable, routeLabel } from "./wire/paths.ts";
-import { cachedResponse, ResponseCache, type RouteResponse } from "./wire/response-cache.ts";
+import { ResponseCache, type RouteResponse, responseToShare } from "./wire/response-cache.ts";
 import { pathOf, routerRequest, searchOf, targetOf } from "./wire/target.ts";
 import { UnreadAnswers } from "./wire/unread-answers.ts";
 
@@ -263,8 +263,7 @@ class Application implements App {
       return withRequestId(new Response(body, { status, headers }), caller.id);
     }
     this.#tellOrigins(headers, original.method, path);
-    const body = new Uint8Array(await response.arrayBuffer());
-    const answer = cachedResponse(body, status, headers);
+    const answer = await responseToShare(response);
     if (path !== DOCUMENT) return this.#respond(target, answer, original, caller);
     // It is the same for every query, and takes milliseconds to make and to compress.
     this.#ready.put(path, { answer, isCurrent: () => status === 200 }, "");

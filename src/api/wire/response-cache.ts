@@ -6,11 +6,14 @@
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { LRUCache } from "lru-cache";
+import { yieldToEventLoop } from "../../core/turns.ts";
 import { matchesEtag, NO_STORE, type Responding, tellRate } from "./answers.ts";
 
 const gzipAsync = promisify(gzip);
 /** Below this size a compressed body saves too little. */
 const MIN_COMPRESSED = 1_024;
+/** Bytes that are copied in the turn of the event loop in which they were made: half a millisecond. */
+const COPIED_AT_ONCE = 1024 * 1024;
 /** Memory of an entry besides its bodies and its key: headers and objects. */
 const ENTRY_BYTES = 2_048;
 
@@ -36,6 +39,10 @@ export interface RouteResponse {
   readonly isCurrent?: ((key: string) => boolean) | undefined;
 }
 
+/** True if clients may keep the response, and so get an entity tag. */
+const isTagged = (status: number, headers: Headers): boolean =>
+  status === 200 && headers.get("cache-control") !== NO_STORE;
+
 /**
  * Makes a response body of a text, or of bytes, which it copies. Adds an entity tag if clients may cache the response.
  * The tag is weak, since the compressed forms share it.
@@ -45,11 +52,18 @@ export function cachedResponse(
   status: number,
   headers: Headers,
 ): CachedResponse {
-  const isTagged = status === 200 && headers.get("cache-control") !== NO_STORE;
-  const etag = isTagged ? `W/"${Bun.hash.xxHash3(body).toString(16)}"` : "";
-  if (isTagged) headers.set("etag", etag);
+  const etag = isTagged(status, headers) ? `W/"${Bun.hash.xxHash3(body).toString(16)}"` : "";
+  if (etag !== "") headers.set("etag", etag);
   headers.append("vary", "accept-encoding");
   return { status, body: new Blob([body]), headers, etag, compressed: {} };
+}
+
+/** Makes a response like `cachedResponse` of a finished one. Copies its body only if it needs a tag: it may have megabytes. */
+export async function responseToShare(finished: Response): Promise<CachedResponse> {
+  const { status, headers } = finished;
+  if (isTagged(status, headers)) return cachedResponse(new Uint8Array(await finished.arrayBuffer()), status, headers);
+  headers.append("vary", "accept-encoding");
+  return { status, body: await finished.blob(), headers, etag: "", compressed: {} };
 }
 
 export class ResponseCache {
@@ -137,9 +151,11 @@ function bytesOf({ body, compressed }: CachedResponse): number {
 }
 
 async function compress(body: Blob, encoding: Encoding): Promise<Blob> {
-  const bytes = new Uint8Array(await body.arrayBuffer());
+  // The body was just made, and takes as long to copy again.
+  if (body.size > COPIED_AT_ONCE) await yieldToEventLoop();
+  const bytes = await body.bytes();
   const form = encoding === "zstd" ? await Bun.zstdCompress(bytes) : await gzipAsync(bytes, { level: 5 });
-  return new Blob([new Uint8Array(form)]);
+  return new Blob([form as Uint8Array<ArrayBuffer>]);
 }
 
 function encoded(

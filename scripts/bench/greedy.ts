@@ -3,7 +3,7 @@
  * another key does its worst in one of a dozen ways. Both are measured by turns, so that other load on the machine affects
  * both. Prints a table and writes it to `results/greedy.md`.
  *
- *   bun scripts/bench/greedy.ts [--seconds 4] [--only name,name]
+ *   bun scripts/bench/greedy.ts [--seconds 8] [--only name,name]
  */
 import { join } from "node:path";
 import { startChild } from "./children.ts";
@@ -17,9 +17,8 @@ import { temporaryFolder } from "./service.ts";
 
 const args = process.argv.slice(2);
 const option = (name: string) => (args.includes(name) ? args[args.indexOf(name) + 1] : undefined);
-const SECONDS = Number(option("--seconds") ?? 4);
+const SECONDS = Number(option("--seconds") ?? 8);
 const only = option("--only")?.split(",");
-const SIZES = { tokens: 100_000, traits: 1_000, blocks: 2_000, fresh: 300 };
 /** The service's default. */
 const RATE = "6000";
 /** The honest key: a page and a price every so many ms, and a first price. */
@@ -169,7 +168,9 @@ const ratioOf = (beside: readonly number[], alone: readonly number[]): number =>
 const HEAD = `| Greedy key | Page, alone | beside | p99 ratio | Price, alone | beside | p99 ratio | First price, alone | beside | p99 ratio |
 |---|---|---|---|---|---|---|---|---|---|`;
 
-const world = await startWorld(SIZES);
+/** Each attack is measured alone and beside, after one turn to warm up. */
+const firstPrices = (2 * ATTACKS.length + 1) * Math.ceil((SECONDS * 1_000) / FIRST_EVERY_MS + 1);
+const world = await startWorld({ tokens: 100_000, traits: 1_000, blocks: 2_000, fresh: firstPrices + 2 * BATCH });
 const supply = supplyOf(world);
 const service = await startMeasuredService(world.anvil.url, { RATE_LIMIT_PER_MINUTE: RATE });
 const optionsFile = join(temporaryFolder().path, "greedy.json");

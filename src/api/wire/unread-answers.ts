@@ -8,9 +8,9 @@ import type { ApiKey } from "../../operators/keys.ts";
 
 /**
  * Smaller bodies are not counted: the system's own buffers take most of them, and to send a body in parts takes a tenth of a
- * millisecond more. A page of 500 ordinary records is smaller.
+ * millisecond more, twice as long as to send it at once. A page of 500 records without metadata has 330 KB.
  */
-const COUNTED_BYTES = 256 * 1024;
+const COUNTED_BYTES = 384 * 1024;
 /** Bytes that the clients of one key of scope `read` may leave unread: some forty of the largest pages. */
 const MAX_BYTES = 128 * 1024 * 1024;
 /** Bytes that are read from a body once the client has taken those before. */

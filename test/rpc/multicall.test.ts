@@ -12,15 +12,24 @@ const ORACLE = new Interface([
 const random = createRandom(11);
 const someBytes = (most: number) => hexlify(Uint8Array.from({ length: random.below(most) }, () => random.below(256)));
 const someAddress = () => hexlify(Uint8Array.from({ length: 20 }, () => random.below(256))) as Address;
+/** The answer that most lookups of pools have, and the lengths beside it. */
+const ZEROS = [31, 32, 33, 64].map((bytes) => `0x${"00".repeat(bytes)}`);
 const results = (count: number) =>
-  Array.from({ length: count }, () => ({ ok: random.below(3) > 0, data: someBytes(200) }));
+  Array.from({ length: count }, () => ({
+    ok: random.below(3) > 0,
+    data: random.below(2) > 0 ? someBytes(200) : (ZEROS[random.below(ZEROS.length)] as string),
+  }));
 const returned = (list: readonly { ok: boolean; data: string }[]) =>
   ORACLE.encodeFunctionResult("aggregate3", [list.map(({ ok, data }) => [ok, data])]);
 
 describe("aggregate3", () => {
   test("encodes calls like ethers", () => {
     for (let round = 0; round < 50; round++) {
-      const calls = Array.from({ length: random.below(30) }, () => ({ to: someAddress(), data: someBytes(150) }));
+      const targets = [someAddress(), someAddress(), someAddress()];
+      const calls = Array.from({ length: random.below(30) }, () => ({
+        to: targets[random.below(3)] as Address,
+        data: someBytes(150),
+      }));
       const theirs = ORACLE.encodeFunctionData("aggregate3", [calls.map(({ to, data }) => [to, true, data])]);
       expect(aggregateCalls(calls)).toBe(theirs);
     }
@@ -36,6 +45,8 @@ describe("aggregate3", () => {
     const shared = `0x${[32, 2, 64, 64, 1, 64, 2].map(word).join("")}${"abcd".padEnd(64, "0")}`;
     const both = { ok: true, data: "0xabcd" };
     expect(aggregatedResults(shared, 2)).toEqual([both, both]);
+    const apart = `0x${[32, 1, 32, 1, 96, 7, 32, 0].map(word).join("")}`;
+    expect(aggregatedResults(apart, 1)).toEqual([{ ok: true, data: `0x${word(0)}` }]);
   });
 
   test("refuses an answer that is truncated, damaged or for other calls", () => {

@@ -11,10 +11,18 @@ import type { MetadataBook } from "./book.ts";
 import { fromBlob, HASH_BYTES, type OutcomeDocument } from "./outcome-documents.ts";
 import type { ShownToken } from "./page.ts";
 import { blobsOf, Slices } from "./token-texts.ts";
-import { REQUEST_BYTES, type TraitQuestion, type TraitReply, type TraitRequest } from "./trait-worker.ts";
+import {
+  REQUEST_BYTES,
+  type TraitQuestion,
+  type TraitReply,
+  type TraitRequest,
+  type TraitTexts,
+} from "./trait-worker.ts";
 
 /** Documents that are read here at once. Those behind a large body are read again. */
 const DOCUMENTS_AT_ONCE = 50;
+
+const NO_TRAITS = { types: [], typeOf: new Uint32Array(0), values: [], traits: new Uint32Array(0) };
 
 const failed = (problem: string): AppError => new AppError(`traits can't be read: ${problem}`, { code: "internal" });
 
@@ -42,7 +50,7 @@ export class TraitThread {
       const slot = book.find(kind, id);
       if (slot >= 0 && book.copyGoodHash(slot, hashes, at * HASH_BYTES)) isEmpty = false;
     }
-    if (isEmpty) return { texts: [], traits: new Uint32Array(0), ends: new Int32Array(tokens.length).fill(-1) };
+    if (isEmpty) return { ...NO_TRAITS, ends: new Int32Array(tokens.length).fill(-1) };
     const { blobFile: file } = this.#log;
     return this.#ask(file === undefined ? { bodies: await this.#bodies(hashes) } : { file, hashes });
   }
@@ -90,7 +98,7 @@ export class TraitThread {
       const waiting = this.#waiting.get(reply.id);
       this.#waiting.delete(reply.id);
       if ("problem" in reply) waiting?.reject(failed(reply.problem));
-      else waiting?.resolve({ ...reply, texts: JSON.parse(reply.texts) as string[] });
+      else waiting?.resolve({ ...reply, ...(JSON.parse(reply.texts) as TraitTexts) });
     };
     // The next request gets a new thread.
     worker.onerror = ({ message }: ErrorEvent) => {

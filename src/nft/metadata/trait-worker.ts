@@ -6,6 +6,7 @@ import { Database } from "bun:sqlite";
 import { messageOf } from "../../core/errors.ts";
 import { type Hash, hexToBytes } from "../../core/hex.ts";
 import { lowerThreadPriority } from "../../core/thread-priority.ts";
+import type { TokenTraits } from "../listings/token-traits.ts";
 import { fromBlob, HASH_BYTES, type OutcomeDocument } from "./outcome-documents.ts";
 import { attributesOfBody } from "./resolve/normalize.ts";
 
@@ -21,12 +22,16 @@ export type TraitQuestion =
 
 export type TraitRequest = { readonly closes: true } | ({ readonly id: number } & TraitQuestion);
 
-/** The columns of `TokenTraits`. The texts are JSON, whose copy takes half as long as that of a list. */
+/** The columns of `TokenTraits`. The types and values are JSON, whose copy takes half as long as that of lists. */
 interface ReadTraits {
   readonly texts: string;
+  readonly typeOf: Uint32Array<ArrayBuffer>;
   readonly traits: Uint32Array<ArrayBuffer>;
   readonly ends: Int32Array<ArrayBuffer>;
 }
+
+/** What `texts` holds. */
+export type TraitTexts = Pick<TokenTraits, "types" | "values">;
 
 export type TraitReply =
   | ({ readonly id: number } & (ReadTraits | { readonly problem: string }))
@@ -34,10 +39,12 @@ export type TraitReply =
 
 /** Gathers the traits of tokens. */
 class Gathered {
-  readonly #texts: string[] = [];
+  /** Place of each type, and the numbers of its values. */
+  readonly #types = new Map<string, { readonly at: number; readonly numbers: Map<string, number> }>();
+  readonly #typeOf: number[] = [];
+  readonly #values: string[] = [];
   readonly #traits: number[] = [];
   readonly #ends: number[] = [];
-  readonly #numbers = new Map<string, Map<string, number>>();
   #bytes = 0;
 
   get isFull(): boolean {
@@ -67,17 +74,20 @@ class Gathered {
   }
 
   #numberOf(type: string, value: string): number {
-    const ofType = this.#numbers.getOrInsertComputed(type, () => new Map());
-    return ofType.getOrInsertComputed(value, () => this.#texts.push(type, value) / 2 - 1);
+    const { at, numbers } = this.#types.getOrInsertComputed(type, () => ({ at: this.#types.size, numbers: new Map() }));
+    return numbers.getOrInsertComputed(value, () => {
+      this.#typeOf.push(at);
+      return this.#values.push(value) - 1;
+    });
   }
 
   columns(): ReadTraits {
-    const [texts, traits, ends] = [
-      JSON.stringify(this.#texts),
-      new Uint32Array(this.#traits),
-      new Int32Array(this.#ends),
-    ];
-    return { texts, traits, ends };
+    return {
+      texts: JSON.stringify({ types: [...this.#types.keys()], values: this.#values } satisfies TraitTexts),
+      typeOf: new Uint32Array(this.#typeOf),
+      traits: new Uint32Array(this.#traits),
+      ends: new Int32Array(this.#ends),
+    };
   }
 }
 
@@ -130,7 +140,7 @@ self.onmessage = ({ data: request }: MessageEvent<TraitRequest>) => {
   const { id } = request;
   try {
     const read = "file" in request ? readDocuments(request.file, request.hashes) : readBodies(request.bodies);
-    answer({ id, ...read }, [read.traits.buffer, read.ends.buffer]);
+    answer({ id, ...read }, [read.typeOf.buffer, read.traits.buffer, read.ends.buffer]);
   } catch (error) {
     answer({ id, problem: messageOf(error) });
   }

@@ -10,7 +10,8 @@ const entry = (id: number): Entry => ({ kind: TransferKind.erc721, id: String(id
 function add(index: TraitIndex, id: number, pairs: readonly (readonly [string, string])[] | undefined): void {
   const traits = Uint32Array.from(pairs ?? [], (_, trait) => trait);
   const ends = new Int32Array([pairs?.length ?? -1]);
-  const adding = index.add([entry(id)], { texts: pairs?.flat() ?? [], traits, ends });
+  const [types, values] = [pairs?.map(([type]) => type) ?? [], pairs?.map(([, value]) => value) ?? []];
+  const adding = index.add([entry(id)], { types, typeOf: traits, values, traits, ends });
   while (adding.next().done !== true);
 }
 

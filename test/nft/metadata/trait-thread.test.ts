@@ -40,11 +40,12 @@ async function readBoth(book: MetadataBook, count: number) {
     const tokens: (string[][] | null)[] = [];
     while (tokens.length < count) {
       const rest = Array.from({ length: count - tokens.length }, (_, at) => ({ kind, id: tokens.length + at + 1 }));
-      const { texts, traits, ends } = await thread.read(book, rest);
+      const { types, typeOf, values, traits, ends } = await thread.read(book, rest);
+      const textsOf = (trait: number) => [types[typeOf[trait] as number] as string, values[trait] as string];
       expect(ends.length).toBeGreaterThan(0);
       let from = 0;
       for (const end of ends) {
-        tokens.push(end < 0 ? null : [...traits.slice(from, end)].map((at) => texts.slice(2 * at, 2 * at + 2)));
+        tokens.push(end < 0 ? null : [...traits.slice(from, end)].map(textsOf));
         from = Math.max(from, end);
       }
     }

@@ -24,7 +24,7 @@ import {
 } from "./plain-requests.ts";
 import { GOING_AWAY, POLICY_VIOLATION, SERVICE_RESTART, type SocketData, SocketPeer } from "./socket-peer.ts";
 import { NoRoom, SocketPlaces } from "./socket-places.ts";
-import { CLIENT_GONE, errorResponse, json, keyText, withRequestId } from "./wire/answers.ts";
+import { CLIENT_GONE, errorResponse, json, keyText, TOO_LARGE, withRequestId } from "./wire/answers.ts";
 import { isOwnPath } from "./wire/paths.ts";
 import { pathOf, targetOf } from "./wire/target.ts";
 
@@ -159,7 +159,7 @@ function answererOf(options: ServerOptions & { readonly drain: Drain; readonly p
   const closing = (response: Response, request: Request): Response => {
     // A proxy that is still there sends the request to another process.
     if (response.status === CLIENT_GONE) return hangUp();
-    if (drain.takes() || isCrowded() || hasUnreadBody(request)) response.headers.set("connection", "close");
+    if (drain.takes() || isCrowded() || hasUnreadBody(request, response)) response.headers.set("connection", "close");
     return response;
   };
   return (request, server) => {
@@ -185,9 +185,13 @@ function answererOf(options: ServerOptions & { readonly drain: Drain; readonly p
   };
 }
 
-/** True for a request that was answered without its body, as refusals are. Its client may send that as slowly as it likes. */
-const hasUnreadBody = ({ headers, bodyUsed }: Request): boolean =>
-  !bodyUsed && (headers.has("transfer-encoding") || (headers.get("content-length") ?? "0") !== "0");
+/**
+ * True for a request that was answered before its body was read to the end: most refusals read nothing of it, and a 413 may
+ * have read a part. The client may send the rest as slowly as it likes.
+ */
+const hasUnreadBody = ({ headers, bodyUsed }: Request, { status }: Response): boolean =>
+  (!bodyUsed || status === TOO_LARGE) &&
+  (headers.has("transfer-encoding") || (headers.get("content-length") ?? "0") !== "0");
 
 const isUpgrade = ({ method, headers }: Request): boolean =>
   method === "GET" && headers.get("upgrade")?.toLowerCase() === "websocket";

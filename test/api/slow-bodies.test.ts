@@ -10,8 +10,11 @@ beforeAll(async () => {
 });
 afterAll(async () => service?.stop());
 
-/** Sends a byte of a long body every tenth of a second until the connection ends. Returns what came, and the ms that it took. */
-async function drip(key: string, length: string): Promise<{ readonly text: string; readonly ms: number }> {
+/**
+ * Sends a byte of a long body every tenth of a second until the connection ends. Returns what came, and the ms that it took.
+ * @param first what is sent of the body at once
+ */
+async function drip(key: string, length: string, first = ""): Promise<{ readonly text: string; readonly ms: number }> {
   const began = performance.now();
   const socket = connect(service.port, "127.0.0.1");
   let text = "";
@@ -19,7 +22,7 @@ async function drip(key: string, length: string): Promise<{ readonly text: strin
     text += data.toString("latin1");
   });
   socket.on("error", () => undefined);
-  socket.write(`POST /api/v2/erc20/prices HTTP/1.1\r\nhost: x\r\nx-api-key: ${key}\r\n${length}\r\n\r\n`);
+  socket.write(`POST /api/v2/erc20/prices HTTP/1.1\r\nhost: x\r\nx-api-key: ${key}\r\n${length}\r\n\r\n${first}`);
   const timer = setInterval(() => socket.write(length.startsWith("transfer") ? "1\r\n \r\n" : " "), 100);
   await new Promise((resolve) => socket.once("close", resolve));
   clearInterval(timer);
@@ -36,6 +39,15 @@ test.each(["content-length: 60000", "transfer-encoding: chunked"])(
   },
   15_000,
 );
+
+test("with a body that is too long in the middle", async () => {
+  const chunk = `400\r\n${" ".repeat(1024)}\r\n`;
+  const sent = chunk.repeat(LIMITS.maxRequestBody / 1024 + 1);
+  const { text, ms } = await drip(TEST_KEY, "transfer-encoding: chunked", sent);
+  expect(text).toStartWith("HTTP/1.1 413");
+  expect(text.toLowerCase()).toContain("connection: close\r\n");
+  expect(ms).toBeLessThan(LIMITS.bodyMs);
+}, 15_000);
 
 test.each(["content-length: 60000", "transfer-encoding: chunked"])(
   "with a key, and with %s",

@@ -49,6 +49,8 @@ export function tellRate(headers: Headers, { limit, left, resetSeconds }: KeyRat
 
 /** nginx logs this status for a request whose client left before the answer. It counts as no failure of the service. */
 export const CLIENT_GONE = 499;
+/** The status of a body over its bound. */
+export const TOO_LARGE = 413;
 
 /** For responses that no cache may store, errors above all. */
 export const NO_STORE = "no-store";
@@ -176,7 +178,7 @@ const STATUSES: Readonly<Record<ErrorCode, number>> = {
   not_indexed_yet: 409,
   conflict: 409,
   cursor_reorged: 410,
-  too_large: 413,
+  too_large: TOO_LARGE,
   upgrade_required: 426,
   rate_limited: 429,
   internal: 500,
@@ -277,10 +279,12 @@ const unknownLength = () =>
     },
   });
 
+/** True for a file: it is made while its client reads it, and its length is not known before. */
+export const isFile = ({ headers }: Response): boolean => headers.has("content-disposition");
+
 /** Makes the response to HEAD: the headers of GET, with the content length of its body. */
 export async function withoutBody(response: Response): Promise<Response> {
-  // A file is made while it is read, and its length is not known before.
-  if (response.headers.has("content-disposition")) {
+  if (isFile(response)) {
     await response.body?.cancel();
     return new Response(unknownLength(), { status: response.status, headers: response.headers });
   }

@@ -34,6 +34,7 @@ import {
   asRefusal,
   CLIENT_GONE,
   errorResponse,
+  isFile,
   isNodeRefusal,
   jsonHeaders,
   jsonParts,
@@ -258,7 +259,8 @@ class Application implements App {
     if (!headers.has("cache-control")) headers.set("cache-control", path === DOCUMENT ? "no-cache" : NO_STORE);
     const isJson = headers.get("content-type")?.startsWith("application/json") === true;
     if (isOperatorPath(path) || !isJson) {
-      if (caller.key === undefined || response.body === null) return withRequestId(response, caller.id);
+      if (caller.key === undefined || response.body === null || isFile(response))
+        return withRequestId(response, caller.id);
       const body = this.#unread.send(await response.blob(), caller.key, original.signal);
       return withRequestId(new Response(body, { status, headers }), caller.id);
     }

@@ -223,6 +223,15 @@ describe("kept proofs", () => {
     expect((await service.get(token.replace(`=${body.block}`, `=${body.block - 1}`))).status).toBe(409);
   });
 
+  test("are read one by one while the client takes them", async () => {
+    const { contract } = caseOf("ERC721A").subject;
+    expect((await keep(contract, { tokenIds: ["7"] })).status).toBe(200);
+    const response = await service.fetch(`/api/collections/eth/${contract}/proofs`);
+    // An answer that is whole in memory before it is sent tells its length.
+    expect([response.status, response.headers.get("content-length")]).toEqual([200, null]);
+    expect((await response.text()).endsWith("\n")).toBe(true);
+  });
+
   test("prove what each owner holds of tokens with many", async () => {
     const { contract } = caseOf("ERC1155").subject;
     const { body } = await keep(contract, { tokenIds: ["1"] });

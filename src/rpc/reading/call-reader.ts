@@ -106,6 +106,7 @@ export class CallReader {
       throw error;
     });
     // A node that ignores overrides finds no code there.
+    if (!(result instanceof RpcError) && !result.ok) await this.#many.assertRuns(endpoint, tag);
     if (!(result instanceof RpcError) && result.data !== "0x") return result;
     if (!(await this.#takesOverrides(endpoint, to, tag))) {
       this.#withoutOverrides.set(endpoint, now + WITHOUT_OVERRIDES_MS);

@@ -56,7 +56,7 @@ export class CreationCalls {
 
   /** @throws RpcError `unsupported` with the meta `isCreation` if the endpoint doesn't run creation code */
   assertRunBy(endpoint: Endpoint): void {
-    if (!this.#isWithout(endpoint)) return;
+    if (!this.isWithout(endpoint)) return;
     throw new RpcError("unsupported", "the endpoint does not run calls without a contract", {
       meta: { endpoint: endpoint.label, isCreation: true },
     });
@@ -75,11 +75,11 @@ export class CreationCalls {
     calls: readonly Call[],
     { tag, gas = this.#gas.gasFor(endpoint, calls), isOneOfMany }: RunOfMany,
   ): Promise<CallResult[] | TooLong | "out of gas" | undefined> {
-    if (this.#isWithout(endpoint)) return undefined;
+    if (this.isWithout(endpoint)) return undefined;
     const creation = Budget.timed(() => deploylessCalls(calls));
     if (creation.length > MAX_CREATION) return new TooLong(Math.ceil(creation.length / MAX_CREATION));
     const { ok, data } = await this.#run(endpoint, { to: undefined, data: creation }, tag, gas);
-    if (this.#isWithout(endpoint)) return undefined;
+    if (this.isWithout(endpoint)) return undefined;
     if (isOneOfMany === true) await yieldToEventLoop();
     const results = ok ? undefined : readResults(data, calls.length);
     if (results !== undefined) return results;
@@ -87,7 +87,7 @@ export class CreationCalls {
     // A node that doesn't run creation code runs none without a call either.
     const empty = await callRefusable(endpoint, { to: undefined, data: deploylessCalls([]) }, "latest");
     if (!empty.ok && readResults(empty.data, 0) !== undefined) return "out of gas";
-    if (empty.ok) await this.#assertRuns(endpoint);
+    await this.#assertRuns(endpoint);
     this.#noteWithout(endpoint);
     return undefined;
   }
@@ -98,7 +98,7 @@ export class CreationCalls {
     calls: readonly Call[],
     { tag, gasEach, mostBytes }: GetterBounds,
   ): Promise<BoundedGetters | undefined> {
-    if (this.#isWithout(endpoint)) return undefined;
+    if (this.isWithout(endpoint)) return undefined;
     const data = deploylessGetters(calls, gasEach, mostBytes);
     if (data.length > MAX_CREATION) return undefined;
     const { ok, data: returned } = await this.#run(endpoint, { to: undefined, data }, tag);
@@ -112,7 +112,7 @@ export class CreationCalls {
 
   /** The beginnings of the newest codes of addresses. */
   async codesOn(endpoint: Endpoint, addresses: readonly Address[]): Promise<CodeStart[]> {
-    if (addresses.length > FEW_CODES && !this.#isWithout(endpoint)) {
+    if (addresses.length > FEW_CODES && !this.isWithout(endpoint)) {
       const creation = { to: undefined, data: deploylessCodes(addresses) };
       const { data } = await this.#run(endpoint, creation, "latest");
       const words = data.slice(2).match(/.{64}/g) ?? [];
@@ -131,7 +131,7 @@ export class CreationCalls {
    * the endpoint answers a call with a target.
    */
   async #run(endpoint: Endpoint, call: Call, tag: string, gas?: number): Promise<CallResult> {
-    if (this.#isWithout(endpoint)) return FAILED;
+    if (this.isWithout(endpoint)) return FAILED;
     try {
       return await callOn(endpoint, call, tag, { gas });
     } catch (error) {
@@ -139,7 +139,7 @@ export class CreationCalls {
       if (refusal === undefined || refusal === "lie") throw error;
       // A known refusal is an answer. After any other failure a call with a target shows whether the endpoint is well.
       await this.#probing.run(endpoint, () => this.#probe(endpoint, refusal === "known" ? undefined : tag));
-      if (refusal === "lost" && !this.#isWithout(endpoint)) throw error;
+      if (refusal === "lost" && !this.isWithout(endpoint)) throw error;
       return FAILED;
     }
   }
@@ -159,7 +159,8 @@ export class CreationCalls {
     if (!isRun) this.#noteWithout(endpoint);
   }
 
-  #isWithout(endpoint: Endpoint): boolean {
+  /** True if the endpoint counts as not running creation code: each such call fails, and it is not asked. */
+  isWithout(endpoint: Endpoint): boolean {
     return (this.#without.get(endpoint) ?? 0) > this.#clock.monotonic();
   }
 

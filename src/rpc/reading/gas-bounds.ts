@@ -5,7 +5,7 @@ import { aggregateCalls, deploylessCalls } from "../call-batches.ts";
 import type { Call, Endpoint } from "../port.ts";
 import { callOn } from "./one-call.ts";
 import { isRefused } from "./refused-calls.ts";
-import { FAILED, type RunOfMany, readResults } from "./run-of-many.ts";
+import { type AssertRuns, FAILED, type RunOfMany, readResults } from "./run-of-many.ts";
 
 /**
  * Gas of many getters in one call, 50,000 for each, and of a long text alone. Nodes give 50 million and more, which a contract
@@ -19,13 +19,15 @@ const GAS_MS = 600_000;
 export class GasBounds {
   readonly #clock: Clock;
   readonly #multicall: Address | undefined;
+  readonly #assertRuns: AssertRuns;
   /** Whether endpoints run calls with a bound on gas, and until which monotonic time that is known. */
   readonly #known = new WeakMap<Endpoint, { readonly isUsual: boolean; readonly until: number }>();
 
   /** @param multicall undefined if the chain has none */
-  constructor(clock: Clock, multicall: Address | undefined) {
+  constructor(clock: Clock, multicall: Address | undefined, assertRuns: AssertRuns) {
     this.#clock = clock;
     this.#multicall = multicall;
+    this.#assertRuns = assertRuns;
   }
 
   /** The gas of many calls; undefined for as much as the node gives. */
@@ -52,6 +54,7 @@ export class GasBounds {
       throw error;
     });
     const isUsual = ran.ok || (to === undefined && readResults(ran.data, 0) !== undefined);
+    if (!isUsual) await this.#assertRuns(endpoint);
     this.#known.set(endpoint, { isUsual, until: now + GAS_MS });
     return isUsual;
   }

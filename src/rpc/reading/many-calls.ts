@@ -16,7 +16,14 @@ import { GasBounds } from "./gas-bounds.ts";
 import { encodedParts, Multicall } from "./multicall.ts";
 import { callOn } from "./one-call.ts";
 import { callRefusable } from "./refused-calls.ts";
-import { type AssertRuns, FAILED, OUT_OF_GAS_RESULT, type RunOfMany, TOO_LONG_RESULT } from "./run-of-many.ts";
+import {
+  type AssertRuns,
+  FAILED,
+  isProofOfRun,
+  OUT_OF_GAS_RESULT,
+  type RunOfMany,
+  TOO_LONG_RESULT,
+} from "./run-of-many.ts";
 
 /**
  * On Arbitrum and Robinhood Chain, which runs the same software, `block.number` is L1's. A precompile returns the chain's
@@ -27,7 +34,7 @@ const ARB_SYS = "0x0000000000000000000000000000000000000064" as Address;
 const BLOCK_NUMBER = selectorOf("getBlockNumber()");
 /** The precompile that returns its input. */
 export const IDENTITY = "0x0000000000000000000000000000000000000004" as Address;
-/** A call whose answer is never empty on an endpoint that runs calls. */
+/** A call whose answer is never empty, and no revert, on an endpoint that runs calls. */
 export const NEVER_EMPTY: Call = { to: IDENTITY, data: "0x2a" };
 const ARB_BLOCK_NUMBER = selectorOf("arbBlockNumber()");
 
@@ -69,6 +76,9 @@ interface NumberedResults {
 
 export class ManyCalls {
   readonly #options: ManyCallsOptions;
+  /** What an endpoint lacks is kept for all questions, so none of them pays for the proof. */
+  readonly #assertRunsForAll: AssertRuns = (endpoint, tag = "latest") =>
+    Budget.outside(() => this.assertRuns(endpoint, tag));
   readonly #gas: GasBounds;
   readonly #multicall: Multicall;
   readonly #creations: CreationCalls;
@@ -77,11 +87,9 @@ export class ManyCalls {
 
   constructor(options: ManyCallsOptions) {
     this.#options = options;
-    this.#gas = new GasBounds(options.clock, options.multicall);
-    // What an endpoint lacks is kept for all questions, so that none pays for it.
-    const assertRuns: AssertRuns = (endpoint) => Budget.outside(() => this.#assertRuns(endpoint, "latest"));
-    this.#multicall = new Multicall(options.multicall, this.#gas, assertRuns);
-    this.#creations = new CreationCalls(options.clock, this.#gas, assertRuns);
+    this.#gas = new GasBounds(options.clock, options.multicall, this.#assertRunsForAll);
+    this.#multicall = new Multicall(options.multicall, this.#gas, this.#assertRunsForAll);
+    this.#creations = new CreationCalls(options.clock, this.#gas, this.#assertRunsForAll);
   }
 
   /**
@@ -96,6 +104,8 @@ export class ManyCalls {
     const results = await Promise.all([...groups].map(([name, own]) => this.#groupOn(endpoint, { name, own, tag })));
     // It has refused them for the first time.
     if (needsCreations) this.#creations.assertRunBy(endpoint);
+    const hasAsked = groups.has(CREATIONS) && !this.#creations.isWithout(endpoint);
+    if (hasAsked && !results.flat().some(isProofOfRun)) await this.assertRuns(endpoint, tag);
     return inOrder(nameOf, new Map([...groups.keys()].map((name, at) => [name, results[at]!])));
   }
 
@@ -158,7 +168,7 @@ export class ManyCalls {
   async #text(endpoint: Endpoint, call: Call, tag: string): Promise<CallResult> {
     const gas = this.#gas.gasFor(endpoint, [call]);
     const result = await callRefusable(endpoint, call, tag, gas);
-    if (isEmpty(result)) await this.#assertRuns(endpoint, tag);
+    if (!isProofOfRun(result)) await this.assertRuns(endpoint, tag);
     // The endpoint may refuse the bound itself.
     const isAnswer = result.ok || gas === undefined || (await this.#gas.areTakenBy(endpoint));
     return isAnswer ? result : callOn(endpoint, call, tag);
@@ -176,25 +186,26 @@ export class ManyCalls {
   }
 
   /**
-   * An account without code has an empty answer to each call, and so has everything on a node that runs none.
+   * An account without code has an empty answer to each call, and a contract may revert each. So does everything on a node
+   * that runs none.
    * @throws RpcError `transient` if the endpoint runs no calls
    */
   async #oneByOne(endpoint: Endpoint, calls: readonly Call[], tag: string, gas?: number): Promise<CallResult[]> {
     // None of the ways to join calls works here. That may mean that no call does, and a question pays for all of them.
     const isAskedBefore = calls.length > FEW;
-    if (isAskedBefore) await this.#assertRuns(endpoint, tag);
+    if (isAskedBefore) await this.assertRuns(endpoint, tag);
     const results = await Promise.all(calls.map((call) => callOn(endpoint, call, tag, { gas })));
-    if (!isAskedBefore && results.every(isEmpty)) await this.#assertRuns(endpoint, tag);
+    if (!isAskedBefore && !results.some(isProofOfRun)) await this.assertRuns(endpoint, tag);
     return results;
   }
 
-  /** @throws RpcError `transient` if the endpoint has an empty answer to a call that never has one */
-  #assertRuns(endpoint: Endpoint, tag: string): Promise<void> {
+  /** @throws RpcError `transient` if the endpoint answers nothing, or reverts, to a call that never does either */
+  assertRuns(endpoint: Endpoint, tag: string): Promise<void> {
     return this.#probing.run(`${endpoint.label} ${tag}`, async () => {
-      if (!isEmpty(await callOn(endpoint, NEVER_EMPTY, tag))) return;
+      if (isProofOfRun(await callOn(endpoint, NEVER_EMPTY, tag))) return;
       // Some chains lack the precompile, and they have Multicall3.
       const { multicall } = this.#options;
-      if (multicall && !isEmpty(await callOn(endpoint, { to: multicall, data: BLOCK_NUMBER }, tag))) return;
+      if (multicall && isProofOfRun(await callOn(endpoint, { to: multicall, data: BLOCK_NUMBER }, tag))) return;
       throw new RpcError("transient", "the endpoint runs no calls", { meta: { endpoint: endpoint.label } });
     });
   }
@@ -395,8 +406,6 @@ export class ManyCalls {
 
 /** True for a getter that runs apart only while its contract counts as costly. */
 const isOwnGetter = ({ isGetter, apart }: Call): boolean => isGetter === true && apart === undefined;
-
-const isEmpty = ({ ok, data }: CallResult): boolean => ok && data === "0x";
 
 /** Groups of calls beside those that run apart. */
 const [CREATIONS, TOGETHER, NEW, TEXTS] = ["creations", "together", "new", "texts"] as const;

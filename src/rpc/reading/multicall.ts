@@ -59,7 +59,10 @@ export class Multicall {
   ): Promise<CallResult[] | "out of gas" | undefined> {
     const { tag, isOneOfMany, data = Budget.timed(() => aggregateCalls(calls)) } = run;
     const returned = await this.#returned(endpoint, data, { tag, gas: this.#gas.gasFor(endpoint, calls, run) });
-    if (returned === "out of gas") return returned;
+    if (returned === "out of gas") {
+      await this.#assertRuns(endpoint, tag);
+      return returned;
+    }
     if (returned === "0x") {
       // An old block may be older than the contract. At the newest block, the chain does not have it.
       if (tag !== "latest") return undefined;

@@ -16,11 +16,15 @@ export interface RunOfMany {
 }
 
 /**
- * Makes a call that is never empty. What an endpoint lacks is not concluded from its empty answers before: it may have no
- * state at the moment, and the conclusion would outlive that.
+ * Makes a call that is never empty and never reverts. What an endpoint lacks is not concluded from its empty answers and
+ * reverts before: it may run no call at the moment, and the conclusion would outlive that.
+ * @param tag the block of the answers; the newest one by default
  * @throws RpcError `transient` if the endpoint runs no calls
  */
-export type AssertRuns = (endpoint: Endpoint) => Promise<void>;
+export type AssertRuns = (endpoint: Endpoint, tag?: string) => Promise<void>;
+
+/** True for a result that only an endpoint gives that runs calls. One that runs none answers each with nothing or a revert. */
+export const isProofOfRun = ({ ok, data }: CallResult): boolean => ok && data !== "0x";
 
 /** The result of a call that reverted without data, or that the endpoint refused to run. */
 export const FAILED: CallResult = { ok: false, data: "0x" };

@@ -7,6 +7,7 @@ import { AbiCoder, dataSlice, id, toBeHex } from "ethers";
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import { quantity } from "../../../src/core/hex.ts";
 import { TRANSFER } from "../../../src/rpc/decode/transfer-topics.ts";
+import { IDENTITY } from "../../../src/rpc/reading/many-calls.ts";
 import { eventually, startTestService, synced, type TestService, temporaryLogUrl } from "../../support/service.ts";
 
 const HEAD = 60_000;
@@ -99,6 +100,7 @@ function startNode({ perBlock = 0, isExact = true, nftBlock = -1, maxBlocks = HE
     if (method === "eth_getLogs") return await logsOf(params[0]!);
     const { to, data } = params[0] as unknown as { to: string; data: string };
     const isDecimals = method === "eth_call" && to === TOKEN && data === DECIMALS;
+    if (to === IDENTITY) return { result: data };
     if (isDecimals) return { result: AbiCoder.defaultAbiCoder().encode(["uint8"], [18]) };
     return { error: { code: 3, message: "execution reverted" } };
   };

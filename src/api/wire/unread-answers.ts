@@ -11,7 +11,10 @@ import type { ApiKey } from "../../operators/keys.ts";
  * millisecond more, twice as long as to send it at once. A page of 500 records without metadata has 330 KB.
  */
 const COUNTED_BYTES = 384 * 1024;
-/** Bytes that the clients of one key of scope `read` may leave unread: some forty of the largest pages. */
+/**
+ * Bytes that the clients of one key of scope `read` may leave unread: a hundred pages of 500 tokens with 2.5 KB each. The metadata of
+ * a token may have megabytes, so a page may be larger than this. It is sent if it is the only one.
+ */
 const MAX_BYTES = 128 * 1024 * 1024;
 /** Bytes that are read from a body once the client has taken those before. */
 const PART_BYTES = 256 * 1024;

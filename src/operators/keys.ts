@@ -34,8 +34,9 @@ const MAX_TEXTS = 5;
 const HIGHEST: KeyLimits = { requestsPerMinute: 10_000_000, collectionsPerHour: 1_000_000, subscriptions: 1_000_000 };
 const MINUTE_MS = 60_000;
 /**
- * Messages over sockets that a key may send at once, beside twice its requests a minute, and in which time as many more. The
- * rate refuses most messages, but each takes some 30 µs of the serving thread also when it is refused.
+ * A key may send twice its requests a minute as messages over its sockets at once, and at least `LEAST_MESSAGES`. After
+ * `MESSAGES_MS` it may send as many again. The rate refuses most messages, but a refused one also takes some 30 µs of the serving
+ * thread.
  */
 const LEAST_MESSAGES = 1_000;
 const MESSAGES_MS = 12_000;

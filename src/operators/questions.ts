@@ -14,10 +14,10 @@ const BOUNDS = { calls: 100, logs: 64, bytes: 64 << 20 };
 /** What a request of the key's rate pays for: an ordinary first price takes seven calls and 100 KB. */
 const PER_REQUEST = { calls: 10, bytes: 1 << 20, ms: 10 };
 
-/** Open questions that are charged before another one begins. Refused ones look at them, too, so all would be too many. */
+/** Open questions that are charged before another one begins. A refused request charges them, too, so it can't be all of them. */
 const CHARGED_AT_ONCE = 16;
 
-/** One for all questions: each of its own would take a trace of the stack. */
+/** All questions share it: a new error would trace the stack each time. */
 const IS_ANSWERED = new DOMException("the question is answered", "AbortError");
 
 /** A question that is being answered. */
@@ -96,7 +96,7 @@ export class Questions implements SharedWork {
 
   /**
    * Takes a request from a key's rate, after what its open questions have cost so far: many that are asked at once don't run up
-   * a debt of which the rate learns at their ends. Of very many open ones, each call charges those that it is longest ago for.
+   * a debt of which the rate learns at their ends. If very many are open, each call charges those that were charged longest ago.
    * @throws Refusal `rate_limited`
    */
   take(key: ApiKey): void {

@@ -49,8 +49,8 @@ const SLOTS = 128;
 /** Requests to one host, and as many more that are silent for seconds. */
 const PER_HOST = 16;
 /**
- * Previews that are read at once. Anybody may ask for any hash, without a key: a store of blobs has each read paid, and may
- * have a document of megabytes under the hash.
+ * Previews that are read at once. A client may ask for any hash without a key. A store of blobs may charge for each read, and the
+ * hash may name a document of megabytes.
  */
 const PREVIEWS_AT_ONCE = 16;
 /** Share of the bytes for texts that is for documents of pictures. */

@@ -235,11 +235,15 @@ export class MetadataBook {
     return true;
   }
 
-  /** Copies the hash of the slot's newest success to a place. Returns false if there is none. */
-  copyGoodHash(slot: number, into: Uint8Array, at: number): boolean {
+  /** Copies the words of the hash of the slot's newest success to a place. Returns false if there is none. */
+  copyGoodHash(slot: number, into: Int32Array, at: number): boolean {
     const row = this.#slots.get(slot, GOOD);
-    if (row >= 0) into.set(hashIn(this.#outcomes, row, HASH), at);
-    return row >= 0;
+    if (row < 0) return false;
+    const { chunks, width } = this.#outcomes;
+    const chunk = chunks[row >>> CHUNK_BITS] as Int32Array;
+    const from = (row & CHUNK_MASK) * width + HASH;
+    for (let word = 0; word < HASH_BYTES / 4; word++) into[at + word] = chunk[from + word] as number;
+    return true;
   }
 
   /** Returns up to `limit` outcomes of a slot, newest first. */

@@ -19,6 +19,8 @@ import {
   type TraitTexts,
 } from "./trait-worker.ts";
 
+/** Words of a hash, of 32 bits. */
+const HASH_WORDS = HASH_BYTES / 4;
 /** Documents that are read here at once. Those behind a large body are read again. */
 const DOCUMENTS_AT_ONCE = 50;
 
@@ -45,10 +47,11 @@ export class TraitThread {
    */
   async read(book: MetadataBook, tokens: readonly ShownToken[]): Promise<TokenTraits> {
     const hashes = new Uint8Array(tokens.length * HASH_BYTES);
+    const words = new Int32Array(hashes.buffer);
     let isEmpty = true;
     for (const [at, { kind, id }] of tokens.entries()) {
       const slot = book.find(kind, id);
-      if (slot >= 0 && book.copyGoodHash(slot, hashes, at * HASH_BYTES)) isEmpty = false;
+      if (slot >= 0 && book.copyGoodHash(slot, words, at * HASH_WORDS)) isEmpty = false;
     }
     if (isEmpty) return { ...NO_TRAITS, ends: new Int32Array(tokens.length).fill(-1) };
     const { blobFile: file } = this.#log;

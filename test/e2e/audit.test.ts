@@ -170,3 +170,35 @@ describe("holders that no log explains", () => {
     },
   );
 });
+
+test("each collection is audited once before any is audited twice", async () => {
+  const sizes = [1, 2, 4, 8, 16];
+  const logUrl = temporaryLogUrl();
+  const addresses: string[] = [];
+  for (const size of sizes) {
+    const { address, contract } = await deploy(anvil, await contractArtifact("PlainNft"), ["Sized", "S"]);
+    await transact(anvil, contract, "mintMany", [anvil.accounts[1], 0, size]);
+    addresses.push(address);
+  }
+  const before = await startTestService({ rpcUrl: anvil.url, logUrl });
+  for (const address of addresses) await synced(before, address);
+  await before.stop();
+  const after = await startTestService({ rpcUrl: anvil.url, logUrl, auditMs: 1_000 });
+  try {
+    // Loads all of them before the first round.
+    await Promise.all(addresses.map((address) => synced(after, address)));
+    const checked = async () => {
+      const text = await (await after.fetch("/metrics")).text();
+      return Number(/^audit_holdings_checked_total\{chain="eth"\} (\d+)$/m.exec(text)?.[1] ?? 0);
+    };
+    // A round checks all holdings of a collection. Only one round for each of the sizes adds up to this.
+    const all = sizes.reduce((sum, size) => sum + size);
+    const sum = await eventually("a round for each collection", async () => {
+      const now = await checked();
+      return now >= all ? now : undefined;
+    });
+    expect(sum).toBe(all);
+  } finally {
+    await after.stop();
+  }
+});

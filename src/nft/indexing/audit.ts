@@ -177,6 +177,11 @@ class Rests {
     this.#provenFrom = this.#round + UNPROVEN_ROUNDS;
   }
 
+  /** True for a collection that was audited. */
+  has(stream: StreamName): boolean {
+    return this.#rests.has(stream);
+  }
+
   isOver(stream: StreamName, version: number): boolean {
     const rest = this.#rests.get(stream);
     return rest === undefined || rest.version !== version || this.#round >= rest.until;
@@ -189,12 +194,19 @@ class Rests {
   }
 }
 
-/** Draws served holdings of some collection in memory whose rest is over. Undefined if there is none. */
+/**
+ * Draws served holdings of some collection in memory whose rest is over, each collection once before any of them twice.
+ * Undefined if there is none.
+ */
 function drawSample({ chain, view, projections, clock }: AuditOptions, rests: Rests): AuditSample | undefined {
   const random = () => clock.random();
-  const streams = projections
-    .hotOf(chain.chainId)
-    .filter((stream) => rests.isOver(stream, projections.peek(stream)?.version ?? 0));
+  const due = projections.hotOf(chain.chainId).filter((stream) => {
+    const known = projections.peek(stream);
+    return known?.status === "synced" && rests.isOver(stream, known.version);
+  });
+  // A node that leaves out logs does so while it is asked for the history: what was just read is doubted first.
+  const unaudited = due.filter((stream) => !rests.has(stream));
+  const streams = unaudited.length > 0 ? unaudited : due;
   const stream = streams[Math.floor(random() * streams.length)];
   const collection = stream === undefined ? undefined : projections.peek(stream);
   const head = view.head();

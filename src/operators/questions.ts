@@ -75,6 +75,16 @@ export class Question {
   }
 }
 
+/** Charges a key's open questions; of very many, those that were charged longest ago. */
+function chargeSome(open: Set<Question>): void {
+  for (const question of [...open.values().take(CHARGED_AT_ONCE)]) {
+    question.charge();
+    if (open.size <= CHARGED_AT_ONCE) continue;
+    open.delete(question);
+    open.add(question);
+  }
+}
+
 /** What a cost takes from a rate, in requests. */
 const requestsOf = ({ total, bytes, ms }: Budget): number =>
   total / PER_REQUEST.calls + bytes / PER_REQUEST.bytes + ms / PER_REQUEST.ms;
@@ -100,13 +110,9 @@ export class Questions implements SharedWork {
    * @throws Refusal `rate_limited`
    */
   take(key: ApiKey): void {
-    const open = this.#open.get(key.key) ?? new Set();
-    for (const question of [...open.values().take(CHARGED_AT_ONCE)]) {
-      question.charge();
-      if (open.size <= CHARGED_AT_ONCE) continue;
-      open.delete(question);
-      open.add(question);
-    }
+    const open = this.#open.get(key.key);
+    // A warm page is answered without a question, and takes some microseconds in all.
+    if (open !== undefined && open.size > 0) chargeSome(open);
     this.#options.keys.takeRequest(key);
   }
 

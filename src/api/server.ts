@@ -155,7 +155,7 @@ class Drain {
 function answererOf(options: ServerOptions & { readonly drain: Drain; readonly places: SocketPlaces }): Answerer {
   const { prefix, serving, drain, places, isCrowded = () => false } = options;
   let isStarted = false;
-  /** Ends the connection after the answer if the service stops, has little room for others, or would wait for the rest of a body. */
+  /** Ends the connection after the answer if the service stops, has little room, or would wait for the rest of a body. */
   const closing = (response: Response, request: Request): Response => {
     // A proxy that is still there sends the request to another process.
     if (response.status === CLIENT_GONE) return hangUp();

@@ -1,6 +1,6 @@
 /**
- * A cache that several owners share. When it is full, the owner with the most loses its oldest entry, so an owner that
- * fills the cache evicts its own entries, and those of all others stay.
+ * A cache that several owners share. When it is full, it drops the oldest entry of the owner that has the most. So an
+ * owner that fills the cache evicts its own entries.
  */
 interface Owned<K, V> {
   /** The least recently used entry first. */

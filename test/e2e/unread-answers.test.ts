@@ -1,4 +1,4 @@
-/** What clients leave unread stays in memory, so it is bounded by key. Over real sockets that are not read. */
+/** Clients open real sockets and read nothing: the service bounds by key what it holds in memory for them. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { type Anvil, startAnvil } from "../../scripts/local-chain/anvil.ts";

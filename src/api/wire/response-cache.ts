@@ -54,16 +54,19 @@ export function cachedResponse(
 ): CachedResponse {
   const etag = isTagged(status, headers) ? `W/"${Bun.hash.xxHash3(body).toString(16)}"` : "";
   if (etag !== "") headers.set("etag", etag);
-  headers.append("vary", "accept-encoding");
-  return { status, body: new Blob([body]), headers, etag, compressed: {} };
+  return responseOfBlob(new Blob([body]), status, headers, etag);
 }
 
 /** Makes a response like `cachedResponse` of a finished one. Copies its body only if it needs a tag: it may have megabytes. */
 export async function responseToShare(finished: Response): Promise<CachedResponse> {
   const { status, headers } = finished;
   if (isTagged(status, headers)) return cachedResponse(new Uint8Array(await finished.arrayBuffer()), status, headers);
+  return responseOfBlob(await finished.blob(), status, headers, "");
+}
+
+function responseOfBlob(body: Blob, status: number, headers: Headers, etag: string): CachedResponse {
   headers.append("vary", "accept-encoding");
-  return { status, body: await finished.blob(), headers, etag: "", compressed: {} };
+  return { status, body, headers, etag, compressed: {} };
 }
 
 export class ResponseCache {

@@ -31,7 +31,7 @@ export class UnreadAnswers {
 
   /**
    * Returns the body to send, which counts as unread until the client has taken it or is gone.
-   * @param key undefined on paths without a key, whose bodies all clients share
+   * @param key undefined on paths without a key: all clients share their bodies, so they are not counted
    * @throws Refusal `rate_limited` if the key's clients have left too much unread
    */
   send(body: Blob, key: ApiKey | undefined, client: AbortSignal): Blob | ReadableStream<Uint8Array> {

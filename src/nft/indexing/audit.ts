@@ -195,8 +195,8 @@ class Rests {
 }
 
 /**
- * Draws served holdings of some collection in memory whose rest is over, each collection once before any of them twice.
- * Undefined if there is none.
+ * Draws holdings that a collection in memory serves. Takes collections that were not audited yet first, then those whose rest
+ * is over. Undefined if there is none.
  */
 function drawSample({ chain, view, projections, clock }: AuditOptions, rests: Rests): AuditSample | undefined {
   const random = () => clock.random();
@@ -210,7 +210,7 @@ function drawSample({ chain, view, projections, clock }: AuditOptions, rests: Re
   const stream = streams[Math.floor(random() * streams.length)];
   const collection = stream === undefined ? undefined : projections.peek(stream);
   const head = view.head();
-  if (stream === undefined || collection?.status !== "synced" || head === undefined) return undefined;
+  if (stream === undefined || collection === undefined || head === undefined) return undefined;
   const parsed = parseStream(stream);
   if (parsed.kind !== "nft") return undefined;
   const holdings = sampleHoldings(collection, head.number, { count: AUDITED_AT_ONCE, random });

@@ -22,7 +22,7 @@ export type TraitQuestion =
 
 export type TraitRequest = { readonly closes: true } | ({ readonly id: number } & TraitQuestion);
 
-/** The columns of `TokenTraits`. The types and values are JSON, whose copy takes half as long as that of lists. */
+/** The columns of `TokenTraits`. Types and values are sent as JSON: the engine copies a text in half the time of a list. */
 interface ReadTraits {
   readonly texts: string;
   readonly typeOf: Uint32Array<ArrayBuffer>;
@@ -30,7 +30,7 @@ interface ReadTraits {
   readonly ends: Int32Array<ArrayBuffer>;
 }
 
-/** What `texts` holds. */
+/** `ReadTraits.texts` is the JSON of this. */
 export type TraitTexts = Pick<TokenTraits, "types" | "values">;
 
 export type TraitReply =

@@ -34,7 +34,7 @@ const ARB_SYS = "0x0000000000000000000000000000000000000064" as Address;
 const BLOCK_NUMBER = selectorOf("getBlockNumber()");
 /** The precompile that returns its input. */
 export const IDENTITY = "0x0000000000000000000000000000000000000004" as Address;
-/** A call whose answer is never empty, and no revert, on an endpoint that runs calls. */
+/** An endpoint that runs calls answers this one with a byte. */
 export const NEVER_EMPTY: Call = { to: IDENTITY, data: "0x2a" };
 const ARB_BLOCK_NUMBER = selectorOf("arbBlockNumber()");
 
@@ -76,7 +76,7 @@ interface NumberedResults {
 
 export class ManyCalls {
   readonly #options: ManyCallsOptions;
-  /** What an endpoint lacks is kept for all questions, so none of them pays for the proof. */
+  /** All questions use what the service learns here about an endpoint, so no single one pays for the call. */
   readonly #assertRunsForAll: AssertRuns = (endpoint, tag = "latest") =>
     Budget.outside(() => this.assertRuns(endpoint, tag));
   readonly #gas: GasBounds;

@@ -178,6 +178,8 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     const method = methodOf(list);
     return this.#observe(list, async () => {
       const bytes = await send();
+      // The time that the answer then waits here is none of the endpoint's.
+      const cameAt = this.#options.clock.monotonic();
       // Several answers may come in one turn of the event loop.
       if (bytes.length > PARSED_AT_ONCE) await yieldToEventLoop(owner);
       const parsed = this.#parse(bytes, method);
@@ -188,7 +190,7 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
         if (error.kind !== "rate" && list.length > 1) this.#batches.pauseBatching();
         throw error;
       }
-      return { value: (Array.isArray(parsed) ? parsed : [parsed]) as JsonRpcAnswer[], bytes: bytes.length };
+      return { value: (Array.isArray(parsed) ? parsed : [parsed]) as JsonRpcAnswer[], bytes: bytes.length, cameAt };
     });
   }
 
@@ -287,19 +289,23 @@ export class EndpointProvider extends JsonRpcApiProvider implements Endpoint {
     });
   }
 
-  async #observe<T>(payloads: readonly JsonRpcPayload[], work: () => Promise<{ value: T; bytes: number }>): Promise<T> {
+  /** @param work returns the time at which the answer came, if it was not just now */
+  async #observe<T>(
+    payloads: readonly JsonRpcPayload[],
+    work: () => Promise<{ value: T; bytes: number; cameAt?: number }>,
+  ): Promise<T> {
     const { clock, onRequest, label } = this.#options;
     const started = clock.monotonic();
     const [method, calls] = [methodOf(payloads), payloads.map((payload) => payload.method)];
     this.usage.sent(calls);
-    const report = (outcome: string, bytes: number) => {
-      const ms = clock.monotonic() - started;
+    const report = (outcome: string, bytes: number, cameAt = clock.monotonic()) => {
+      const ms = cameAt - started;
       if (outcome === "ok") this.usage.received(bytes, ms);
       onRequest({ endpoint: label, method, calls, outcome, seconds: ms / 1_000, bytes });
     };
     try {
-      const { value, bytes } = await work();
-      report("ok", bytes);
+      const { value, bytes, cameAt } = await work();
+      report("ok", bytes, cameAt);
       return value;
     } catch (error) {
       report(error instanceof RpcError ? error.kind : "aborted", 0);

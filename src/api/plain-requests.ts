@@ -7,7 +7,10 @@ import { invalidParameter } from "../core/errors.ts";
 import type { SocketData } from "./socket-peer.ts";
 import { errorResponse, withRequestId } from "./wire/answers.ts";
 
-export type Answerer = (request: Request, server: Server<SocketData>) => Response | undefined | Promise<Response>;
+export type Answerer = (
+  request: Request,
+  server: Server<SocketData>,
+) => Response | undefined | Promise<Response | undefined>;
 
 /** A name or an address, and a port (RFC 3986 section 3.2.2). A comma is left out: no name has one. */
 const HOST = /^(?:\[[0-9A-Za-z:.%]+\]|(?:[\w.~!$&'()*+;=-]|%[0-9A-Fa-f]{2})*)(?::\d*)?$/;

@@ -3,7 +3,7 @@
  * the key has a place left.
  */
 import http from "node:http";
-import type { Server, WebSocketHandler } from "bun";
+import type { WebSocketHandler } from "bun";
 import { LIMITS } from "../config.ts";
 import { type Clock, withTimeout } from "../core/clock.ts";
 import { Refusal } from "../core/errors.ts";
@@ -12,6 +12,7 @@ import type { ApiKeys } from "../operators/keys.ts";
 import type { Questions } from "../operators/questions.ts";
 import type { Channel } from "../push/channel.ts";
 import type { App } from "./app.ts";
+import { PacedRefusals } from "./paced-refusals.ts";
 import {
   type Answerer,
   arePlain,
@@ -23,8 +24,9 @@ import {
   routesOf,
 } from "./plain-requests.ts";
 import { GOING_AWAY, POLICY_VIOLATION, SERVICE_RESTART, type SocketData, SocketPeer } from "./socket-peer.ts";
-import { NoRoom, SocketPlaces } from "./socket-places.ts";
-import { CLIENT_GONE, errorResponse, json, keyText, TOO_LARGE, withRequestId } from "./wire/answers.ts";
+import { SocketPlaces } from "./socket-places.ts";
+import { namedKey, Upgrades } from "./upgrades.ts";
+import { CLIENT_GONE, errorResponse, json, TOO_LARGE, withRequestId } from "./wire/answers.ts";
 import { isOwnPath } from "./wire/paths.ts";
 import { pathOf, targetOf } from "./wire/target.ts";
 
@@ -51,8 +53,8 @@ interface ServerOptions {
   readonly serving: () => Serving | undefined;
 }
 
+const RATE_LIMITED = 429;
 const SOCKET_PATH = "/api/v2/ws";
-const SUBPROTOCOL = "evm.v2";
 /** Seconds without a message or a pong until a connection counts as dead. */
 const IDLE_SECONDS = 120;
 const KEY_IS_OVER = "the API key is no longer valid";
@@ -153,14 +155,17 @@ class Drain {
 
 /** Passes requests to the application, and upgrades to the channel while there is room for another socket. */
 function answererOf(options: ServerOptions & { readonly drain: Drain; readonly places: SocketPlaces }): Answerer {
-  const { prefix, serving, drain, places, isCrowded = () => false } = options;
+  const { clock, prefix, serving, drain, places, isCrowded = () => false } = options;
+  const refusals = new PacedRefusals({ clock, room: () => places.free });
+  const pace = (refusal: Response, request: Request) => refusals.pace(refusal, namedKey(request) ?? "", request.signal);
+  const upgrades = new Upgrades({ ...options, pace, unready: () => unready(SOCKET_PATH, true) });
   let isStarted = false;
   /** Ends the connection after the answer if the service stops, has little room, or would wait for the rest of a body. */
-  const closing = (response: Response, request: Request): Response => {
+  const closing = (response: Response, request: Request): Response | Promise<Response> => {
     // A proxy that is still there sends the request to another process.
     if (response.status === CLIENT_GONE) return hangUp();
     if (drain.takes() || isCrowded() || hasUnreadBody(request, response)) response.headers.set("connection", "close");
-    return response;
+    return response.status === RATE_LIMITED ? pace(response, request) : response;
   };
   return (request, server) => {
     if (!hasOneHost(request)) return withRequestId(errorResponse(NOT_ONE_HOST));
@@ -172,7 +177,7 @@ function answererOf(options: ServerOptions & { readonly drain: Drain; readonly p
     if (path === SOCKET_PATH && isUpgrade(request)) {
       // A socket takes a file, as the connection of an answer does.
       isCrowded();
-      return upgrade(request, server, { ...ready, places });
+      return upgrades.answer(request, server);
     }
     const answer = ready.app.handle(request, target, path);
     if (answer instanceof Response) return closing(answer, request);
@@ -269,34 +274,4 @@ export function unready(path: string, isStarted: boolean): Response {
     ? new Refusal("log_unavailable", "the event log went back and is read again; try again", options)
     : new Refusal("starting", "the event log is not open yet; try again", options);
   return withRequestId(errorResponse(error));
-}
-
-/** Upgrades a request, or returns the refusal, with which its connection ends: it would take the place of another one. */
-function upgrade(
-  request: Request,
-  server: Server<SocketData>,
-  { keys, questions, places }: Serving & { readonly places: SocketPlaces },
-): Response | undefined {
-  const id = crypto.randomUUID();
-  try {
-    const offered = (request.headers.get("sec-websocket-protocol") ?? "")
-      .split(",")
-      .map((protocol) => protocol.trim())
-      .filter((protocol) => protocol !== "");
-    const inProtocol = offered.find((protocol) => protocol.startsWith("apikey."))?.slice("apikey.".length);
-    const key = keys.check(keyText(request.headers) ?? inProtocol);
-    questions.take(key);
-    places.assertFree(key);
-    // The runtime would answer with the first offered subprotocol, which may be the key.
-    if (offered.length > 0 && !offered.includes(SUBPROTOCOL)) {
-      throw new Refusal("invalid_parameter", `sec-websocket-protocol: must offer ${SUBPROTOCOL}`);
-    }
-    const headers = { "x-request-id": id, ...(offered.length > 0 ? { "sec-websocket-protocol": SUBPROTOCOL } : {}) };
-    if (server.upgrade(request, { data: { peer: undefined, key }, headers })) return undefined;
-    throw new Refusal("invalid_parameter", "upgrade: not a valid WebSocket handshake");
-  } catch (error) {
-    const response = withRequestId(errorResponse(error, error instanceof NoRoom ? 503 : undefined), id);
-    response.headers.set("connection", "close");
-    return response;
-  }
 }

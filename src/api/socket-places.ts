@@ -18,6 +18,11 @@ export class SocketPlaces {
     this.#places = places;
   }
 
+  /** Places that no socket has. */
+  get free(): number {
+    return this.#places - this.#total;
+  }
+
   /** @throws Refusal `rate_limited` if the key's share is full, and NoRoom if all places are taken */
   assertFree({ key, isOperator }: ApiKey): void {
     const part = isOperator ? LIMITS.socketsPerOperator : LIMITS.socketsPerReader;

@@ -128,9 +128,9 @@ export function yieldToEventLoop(requester: Requester = Budget.current?.owner ??
 /**
  * Resolves when the running question may start; undefined if at once. Questions that come at the same time start in turns by
  * key, so that a thousand of one key delay another key's by one of them.
+ * @param requester the key that asks. Default: that of the running question
  */
-export function turnToStart(): Promise<void> | undefined {
-  const requester = Budget.current?.owner ?? NO_KEY;
+export function turnToStart(requester: Requester = Budget.current?.owner ?? NO_KEY): Promise<void> | undefined {
   return turns.start(requester) ? undefined : yieldToEventLoop(requester);
 }
 

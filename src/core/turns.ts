@@ -81,12 +81,17 @@ class Turns {
     });
   }
 
-  /** Has a key rest after a slice if another key was active lately. */
-  #rest({ key, isOperator }: Requester, tookMs: number): void {
-    if (key === NO_KEY.key || isOperator) return;
-    const now = performance.now();
+  /** True for a key of scope `read` while another one was active lately. */
+  mustShare({ key, isOperator }: Requester): boolean {
+    if (key === NO_KEY.key || isOperator) return false;
     const other = this.#newest.key === key ? this.#other : this.#newest;
-    if (now - other.ms <= ACTIVE_MS) this.#rests.set(key, now + Math.min(tookMs, LONGEST_REST_MS));
+    return performance.now() - other.ms <= ACTIVE_MS;
+  }
+
+  /** Has a key rest after a slice if it must share. */
+  #rest(requester: Requester, tookMs: number): void {
+    if (!this.mustShare(requester)) return;
+    this.#rests.set(requester.key, performance.now() + Math.min(tookMs, LONGEST_REST_MS));
   }
 
   #isResting({ key, isOperator }: Requester): boolean {
@@ -114,6 +119,9 @@ const turns = new Turns();
 
 /** Notes a request of a key, so that other keys rest between their slices for a while. */
 export const noteRequest = (key: Requester): void => turns.note(key);
+
+/** True for a key of scope `read` while another key asks, too. */
+export const mustShare = (key: Requester): boolean => turns.mustShare(key);
 
 /**
  * Resolves after the other work of the event loop, above all requests. Resumes one caller per turn: a hundred slices of

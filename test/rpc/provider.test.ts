@@ -3,8 +3,10 @@
  * refusal is classified by its meaning.
  */
 import { afterAll, describe, expect, test } from "bun:test";
+import { Budget } from "../../src/core/budget.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { Secrets, secretsOfUrl } from "../../src/core/secrets.ts";
+import { noteRequest } from "../../src/core/turns.ts";
 import { decodeTransfers } from "../../src/events/columns.ts";
 import { DecodePool } from "../../src/rpc/decode/decode-pool.ts";
 import { TRANSFER } from "../../src/rpc/decode/transfer-topics.ts";
@@ -518,5 +520,65 @@ describe("several ranges in one request", () => {
     expect(provider.transfersInParts).toBeDefined();
     await Promise.all([provider.request("a", []), provider.request("b", [])]);
     expect(provider.transfersInParts).toBeUndefined();
+  });
+});
+
+describe("while several keys ask, a key", () => {
+  const [greedy, honest] = ["greedy", "honest"].map((key) => ({ key, isOperator: false })) as [
+    { key: string; isOperator: boolean },
+    { key: string; isOperator: boolean },
+  ];
+  const as = <T>(owner: typeof greedy, work: () => Promise<T>, signal?: AbortSignal): Promise<T> =>
+    new Budget({ owner, ...(signal && { signal }) }).run(work);
+  /** Asks with a costly call in a turn of its own. */
+  const costly = async (provider: EndpointProvider, name: string, owner: typeof greedy, signal?: AbortSignal) => {
+    const answer = as(owner, () => provider.request("eth_call", [{ data: `0x${"00".repeat(2_000)}` }, name]), signal);
+    answer.catch(() => undefined);
+    await new Promise(setImmediate);
+    return { answer };
+  };
+
+  /** A provider whose node holds its answers, with the names of the calls that it has. */
+  const holding = async () => {
+    const provider = await open();
+    const names: unknown[] = [];
+    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    respond = async (calls, isBatch) => {
+      names.push(...calls.map(({ params }) => params[1]));
+      await held;
+      return plainly(calls, isBatch);
+    };
+    const arrived = async (name: string) => {
+      while (!names.includes(name)) await new Promise(setImmediate);
+    };
+    return { provider, names, release, arrived };
+  };
+
+  test("has two costly requests on their way, and the next ones when they are answered", async () => {
+    const { provider, names, release, arrived } = await holding();
+    for (const key of [greedy, honest]) noteRequest(key);
+    const asked = [];
+    for (const name of ["a", "b", "c", "d"]) asked.push(await costly(provider, name, greedy));
+    asked.push(await costly(provider, "of another key", honest));
+    await arrived("of another key");
+    expect(names.toSorted()).toEqual(["a", "b", "of another key"]);
+    release();
+    await Promise.all(asked.map(({ answer }) => answer));
+    expect(names).toHaveLength(5);
+  });
+
+  test("does not ask for what nobody wants any more", async () => {
+    const { provider, names, release } = await holding();
+    for (const key of [greedy, honest]) noteRequest(key);
+    const leaving = new AbortController();
+    const asked = [];
+    for (const name of ["a", "b"]) asked.push(await costly(provider, name, greedy));
+    const unwanted = await costly(provider, "unwanted", greedy, leaving.signal);
+    asked.push(await costly(provider, "c", greedy));
+    leaving.abort(new Error("gone"));
+    release();
+    await Promise.all(asked.map(({ answer }) => answer));
+    await expect(unwanted.answer).rejects.toThrow("gone");
+    expect(names.toSorted()).toEqual(["a", "b", "c"]);
   });
 });

@@ -6,8 +6,8 @@
 import type { JsonRpcError, JsonRpcPayload, JsonRpcResult } from "ethers/providers";
 import { Budget } from "../../core/budget.ts";
 import type { Clock } from "../../core/clock.ts";
-import { yieldToEventLoop } from "../../core/turns.ts";
-import { NO_KEY, type Requester } from "../../core/work.ts";
+import { mustShare, yieldToEventLoop } from "../../core/turns.ts";
+import { Lane, NO_KEY, type Requester } from "../../core/work.ts";
 import { RpcError } from "../rpc-errors.ts";
 
 export type JsonRpcAnswer = JsonRpcResult | JsonRpcError;
@@ -25,6 +25,11 @@ const BATCH_MAX = 100;
 const BATCH_MAX_LENGTH = 1024 * 1024;
 /** Characters of parameters that are written in one turn of the event loop, unless one batch has more. */
 const WRITTEN_AT_ONCE = 128 * 1024;
+/**
+ * What one key may have on its way while another key asks, too: two requests with many calls or a costly one, or many cheap
+ * ones. A node that works on dozens of them lets the others wait.
+ */
+const [SHARE, COSTLY_PLACES] = [16, 8] as const;
 /** Logs of a range of at least this many blocks are requested alone, so that no other answer waits for them. */
 const SLOW_BLOCKS = 1_000;
 /**
@@ -53,6 +58,8 @@ interface QueuedCall {
   readonly reject: (error: unknown) => void;
   /** The key that the call is made for. */
   readonly owner: Requester;
+  /** Aborted once nobody wants the answer. */
+  readonly signal: AbortSignal | undefined;
 }
 
 interface Refused {
@@ -71,6 +78,12 @@ export class Batches {
   #uncut = 0;
   /** Batches in a row that failed with an HTTP status. */
   #failed = 0;
+  /** The batches of keys that share the node with others. */
+  readonly #shared = new Lane<readonly QueuedCall[]>({
+    shares: { places: Number.POSITIVE_INFINITY, perKey: SHARE, forOperators: 0 },
+    placesOf: (batch) => (batch.length > 1 || isCostly(batch[0]!.payload) ? COSTLY_PLACES : 1),
+    start: (batch) => this.#exchange(batch),
+  });
 
   constructor(options: BatchesOptions) {
     this.#options = options;
@@ -80,7 +93,8 @@ export class Batches {
   request(method: string, params: unknown[]): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const payload: JsonRpcPayload = { jsonrpc: "2.0", id: this.#nextId++, method, params };
-      this.#queue.push({ payload, resolve, reject, owner: Budget.current?.owner ?? NO_KEY });
+      const { owner = NO_KEY, signal } = Budget.current ?? {};
+      this.#queue.push({ payload, resolve, reject, owner, signal });
       if (this.#queue.length === 1) setImmediate(() => this.#drain());
     });
   }
@@ -107,7 +121,7 @@ export class Batches {
   #sendAll(queue: readonly QueuedCall[]): void {
     const quick: QueuedCall[] = [];
     for (const call of queue) {
-      if (isSlow(call.payload)) void this.#send([call]);
+      if (isSlow(call.payload)) this.#send([call]);
       else quick.push(call);
     }
     const byKey = Map.groupBy(quick, ({ owner }) => owner.key);
@@ -141,7 +155,7 @@ export class Batches {
         written = 0;
       }
       written += length;
-      void this.#send(batch);
+      this.#send(batch);
     }
   }
 
@@ -150,8 +164,18 @@ export class Batches {
     for (const waiting of queue) this.#send([waiting]);
   }
 
-  /** Sends a batch and settles each of its requests. Never rejects. */
-  async #send(batch: readonly QueuedCall[]): Promise<void> {
+  /** Sends the calls of one key, at once or in its turn. */
+  #send(batch: readonly QueuedCall[]): void {
+    const [{ owner }] = batch as [QueuedCall, ...QueuedCall[]];
+    if (mustShare(owner)) this.#shared.add(batch, owner);
+    else void this.#exchange(batch);
+  }
+
+  /** Sends those of a batch's calls that are still wanted, and settles each. Never rejects. */
+  async #exchange(queued: readonly QueuedCall[]): Promise<void> {
+    const batch = queued.filter(({ signal }) => signal?.aborted !== true);
+    for (const { signal, reject } of queued) if (signal?.aborted === true) reject(signal.reason);
+    if (batch.length === 0) return;
     try {
       const [{ payload, owner }] = batch as [QueuedCall, ...QueuedCall[]];
       const sent = batch.length === 1 ? payload : batch.map((one) => one.payload);
@@ -255,6 +279,9 @@ function lengthOf({ params }: JsonRpcPayload): number {
   const data = first?.["data"];
   return typeof data === "string" ? data.length + CALL_LENGTH : JSON.stringify(params).length;
 }
+
+/** True for a call of many contracts in one, or of one that a node executes with much data. */
+const isCostly = (payload: JsonRpcPayload): boolean => lengthOf(payload) > SMALL_CALL;
 
 /** Characters of a call's parameters beside its data. */
 const CALL_LENGTH = 100;

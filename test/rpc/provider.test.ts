@@ -567,6 +567,27 @@ describe("while several keys ask, a key", () => {
     expect(names).toHaveLength(5);
   });
 
+  test("gets the whole of two batches at once that the node cuts", async () => {
+    const provider = await open();
+    for (const key of [greedy, honest]) noteRequest(key);
+    const { promise: bothCame, resolve } = Promise.withResolvers<void>();
+    const error = { code: -32_003, message: "response too large" };
+    let batches = 0;
+    respond = async (calls, isBatch) => {
+      if (!isBatch) return plainly(calls, false);
+      if (++batches === 2) resolve();
+      await bothCame;
+      return calls.map((call, i) => (i < 2 ? echo(call) : { jsonrpc: "2.0", id: call.id, error }));
+    };
+    const asked = [];
+    for (const name of ["a", "b"]) {
+      asked.push(as(greedy, () => Promise.all([0, 1, 2, 3].map((i) => provider.request(name, [i])))));
+      await new Promise(setImmediate);
+    }
+    const expected = ["a", "b"].map((name) => [0, 1, 2, 3].map((i) => [name, i]));
+    expect(await Promise.all(asked)).toEqual(expected);
+  });
+
   test("does not ask for what nobody wants any more", async () => {
     const { provider, names, release } = await holding();
     for (const key of [greedy, honest]) noteRequest(key);
@@ -581,4 +602,28 @@ describe("while several keys ask, a key", () => {
     await expect(unwanted.answer).rejects.toThrow("gone");
     expect(names.toSorted()).toEqual(["a", "b", "c"]);
   });
+});
+
+test("a call that nobody wants any more lets those of others be repeated that were refused with it for size", async () => {
+  const asks = (provider: EndpointProvider, name: string, signal?: AbortSignal) => {
+    const answer = new Budget({ signal }).run(() => provider.request(name, []));
+    answer.catch(() => undefined);
+    return answer;
+  };
+  const provider = await open();
+  const leaving = new AbortController();
+  const error = { code: -32_003, message: "response too large" };
+  respond = (calls, isBatch) => {
+    if (!isBatch) return plainly(calls, false);
+    leaving.abort();
+    return calls.map((call, i) => (i < 1 ? echo(call) : { jsonrpc: "2.0", id: call.id, error }));
+  };
+  const answers = [
+    asks(provider, "a"),
+    asks(provider, "left", leaving.signal),
+    asks(provider, "b"),
+    asks(provider, "c"),
+  ];
+  await Promise.allSettled(answers);
+  expect(await Promise.all([answers[0], answers[2], answers[3]])).toEqual([["a"], ["b"], ["c"]]);
 });

@@ -62,6 +62,8 @@ interface QueuedCall {
   readonly signal: AbortSignal | undefined;
 }
 
+const isUnwanted = ({ signal }: QueuedCall): boolean => signal?.aborted === true;
+
 interface Refused {
   readonly waiting: QueuedCall;
   readonly error: Error;
@@ -173,8 +175,8 @@ export class Batches {
 
   /** Sends those of a batch's calls that are still wanted, and settles each. Never rejects. */
   async #exchange(queued: readonly QueuedCall[]): Promise<void> {
-    const batch = queued.filter(({ signal }) => signal?.aborted !== true);
-    for (const { signal, reject } of queued) if (signal?.aborted === true) reject(signal.reason);
+    const batch = queued.filter((call) => !isUnwanted(call));
+    for (const call of queued) if (isUnwanted(call)) call.reject(call.signal?.reason);
     if (batch.length === 0) return;
     try {
       const [{ payload, owner }] = batch as [QueuedCall, ...QueuedCall[]];
@@ -214,7 +216,8 @@ export class Batches {
     }
     const cut = this.#truncatedCalls(batch, refused);
     for (const one of refused) if (!cut.includes(one)) one.waiting.reject(one.error);
-    if (cut.length > 0) await this.#retryTruncated(cut, batch.length - cut.length);
+    // The batch has its answer: its place on the way is free for these.
+    if (cut.length > 0) void this.#retryTruncated(cut, batch.length - cut.length);
     else if (batch.length === this.#size && ++this.#uncut === UNCUT_BATCHES) {
       this.#uncut = 0;
       this.#size = Math.min(BATCH_MAX, this.#size * 2);
@@ -234,7 +237,7 @@ export class Batches {
     return batch.slice(lastKept + 1).map((waiting) => byWaiting.get(waiting) as Refused);
   }
 
-  /** Retries the first truncated call alone. If it succeeds, resends the rest in smaller batches. */
+  /** Retries the first truncated call alone. If it succeeds, resends the rest in smaller batches. Never rejects. */
   async #retryTruncated(cut: readonly Refused[], answered: number): Promise<void> {
     const [{ waiting }, ...rest] = cut as [Refused, ...Refused[]];
     const { promise: retried, resolve, reject } = Promise.withResolvers<unknown>();
@@ -243,6 +246,8 @@ export class Batches {
       waiting.resolve(await retried);
     } catch (error) {
       waiting.reject(error);
+      // Whether the size was the reason is not known if this call was not sent.
+      if (isUnwanted(waiting) && rest.length > 0) return this.#retryTruncated(rest, answered);
       for (const one of rest) one.waiting.reject(one.error);
       return;
     }

@@ -3,6 +3,7 @@
  * the ten seconds of probing instant.
  */
 import { describe, expect, test } from "bun:test";
+import { Budget } from "../../src/core/budget.ts";
 import { PrunedStateDetector } from "../../src/rpc/endpoint/pruned-state.ts";
 import { classifyHttpStatus, classifyRpcError, RpcError } from "../../src/rpc/rpc-errors.ts";
 import { ProcessClock, Scheduler } from "../support/simulation/scheduler.ts";
@@ -35,6 +36,7 @@ function node({ kept = 128, refusal = { code: -32_000, message: WORDS } as unkno
     clock,
     ask: async (method, params) => {
       const tag = params[1] as string | undefined;
+      Budget.spend([method]);
       asked.push(tag === undefined ? method : `${method} ${tag}`);
       await clock.sleep(5);
       if (self.isDown) throw new RpcError("transient", "down", { meta: {} });
@@ -104,6 +106,19 @@ describe("old state", () => {
     );
     expect(kinds).toEqual(["state_unavailable", "state_unavailable", "state_unavailable"]);
     expect(asked.filter((call) => call.startsWith("eth_getBalance 0x"))).toHaveLength(3);
+  });
+
+  test("is found out for all questions that wait, also when the first one of them ends", async () => {
+    const { oldState, settle, asked } = node();
+    const leaving = new AbortController();
+    const ask = () => oldState.request("eth_getCode", [ADDRESS, hex(10)]).catch((error: RpcError) => error.kind);
+    const kinds = [new Budget({ signal: leaving.signal }).run(ask), new Budget().run(ask)];
+    const isProbed = (async () => {
+      while (!asked.includes("eth_blockNumber")) await new Promise(setImmediate);
+    })();
+    await settle(isProbed);
+    leaving.abort();
+    expect(await settle(Promise.all(kinds))).toEqual(["state_unavailable", "state_unavailable"]);
   });
 
   test("does not reinterpret a refusal that eth_getBalance does not share, one near the head, or a node that is down", async () => {

@@ -3,6 +3,7 @@
  * every block. So a node that refuses `eth_getBalance` at an old block, and answers it at its head, has dropped that
  * state. Pruned go-ethereum, for example, says only "not supported".
  */
+import { Budget } from "../../core/budget.ts";
 import type { Clock } from "../../core/clock.ts";
 import { quantity, ZERO_ADDRESS } from "../../core/hex.ts";
 import { isUnknownRefusal, RpcError, STATE_METHODS } from "../rpc-errors.ts";
@@ -65,7 +66,8 @@ export class PrunedStateDetector {
   /** Resolves when it is known whether the block's state is gone. */
   async #awaitProbe(block: number): Promise<void> {
     this.#refused = Math.max(this.#refused, block);
-    this.#probing ??= this.#probe()
+    // The finding is for all questions, so it does not end with the one that was refused first.
+    this.#probing ??= Budget.outside(() => this.#probe())
       .catch(() => undefined)
       .finally(() => {
         this.#probing = undefined;

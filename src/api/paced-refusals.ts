@@ -19,7 +19,9 @@ export class PacedRefusals {
   readonly #options: PacedRefusalsOptions;
   /** When the next refusal of a key may be answered. */
   readonly #next = new Map<string, number>();
-  #waiting = 0;
+  /** Answers a refusal that waits, for each of them. */
+  readonly #waiting = new Set<() => void>();
+  #isOver = false;
 
   constructor(options: PacedRefusalsOptions) {
     this.#options = options;
@@ -30,19 +32,30 @@ export class PacedRefusals {
     const { clock, room } = this.#options;
     const now = clock.monotonic();
     const at = Math.min(Math.max(now, this.#next.get(key) ?? now), now + LONGEST_MS);
-    if (at > now && this.#waiting >= room()) return refusal;
+    if (at > now && (this.#isOver || this.#waiting.size >= room())) return refusal;
     this.#next.set(key, at + GAP_MS);
     return at > now ? this.#hold(refusal, at - now, client) : refusal;
   }
 
-  async #hold(refusal: Response, ms: number, client: AbortSignal): Promise<Response> {
-    this.#waiting++;
-    try {
-      // A client that has left needs no answer, and the runtime drops it.
-      await this.#options.clock.sleep(ms, client).catch(() => undefined);
-      return refusal;
-    } finally {
-      this.#waiting--;
-    }
+  /** Answers the refusals that wait, and all further ones at once: the service stops. */
+  end(): void {
+    this.#isOver = true;
+    for (const answer of [...this.#waiting]) answer();
+  }
+
+  #hold(refusal: Response, ms: number, client: AbortSignal): Promise<Response> {
+    // A client that has left needs no answer, and the runtime drops it.
+    if (client.aborted) return Promise.resolve(refusal);
+    const { promise, resolve } = Promise.withResolvers<Response>();
+    const answer = () => {
+      cancel();
+      client.removeEventListener("abort", answer);
+      this.#waiting.delete(answer);
+      resolve(refusal);
+    };
+    const cancel = this.#options.clock.after(ms, answer);
+    client.addEventListener("abort", answer, { once: true });
+    this.#waiting.add(answer);
+    return promise;
   }
 }

@@ -58,6 +58,7 @@ const SOCKET_PATH = "/api/v2/ws";
 /** Seconds without a message or a pong until a connection counts as dead. */
 const IDLE_SECONDS = 120;
 const KEY_IS_OVER = "the API key is no longer valid";
+const IS_STOPPING = "the server is stopping";
 
 export interface RunningServer {
   readonly port: number;
@@ -78,7 +79,8 @@ export function startServer(options: ServerOptions): RunningServer {
   const peers = new Set<SocketPeer>();
   const places = new SocketPlaces(Math.min(LIMITS.maxSockets, options.maxSockets ?? Number.POSITIVE_INFINITY));
   const drain = new Drain(clock);
-  const answer = answererOf({ ...options, drain, places });
+  const refusals = new PacedRefusals({ clock, room: () => places.free });
+  const answer = answererOf({ ...options, drain, places, refusals });
   // With the runtime's own bound of 16 KB a long cursor would get a bare 431 instead of an error that names it.
   Object.assign(http, { maxHeaderSize: LIMITS.maxRequestHead });
   const server = Bun.serve<SocketData>({
@@ -96,7 +98,7 @@ export function startServer(options: ServerOptions): RunningServer {
       return isUnrouted && arePlain(path) ? answer(request, self) : refusePath();
     },
     error: () => withRequestId(errorResponse(undefined)),
-    websocket: socketHandlers({ ...options, peers, places }),
+    websocket: socketHandlers({ ...options, drain, peers, places }),
   });
   const closeAll = (code: number, reason: string) => {
     for (const peer of peers) peer.close(code, reason);
@@ -111,8 +113,10 @@ export function startServer(options: ServerOptions): RunningServer {
     },
     stop: async (drainMs = 0) => {
       const begun = clock.monotonic();
-      await drain.run(drainMs);
-      closeAll(GOING_AWAY, "the server is stopping");
+      const drained = drain.run(drainMs);
+      refusals.end();
+      await drained;
+      closeAll(GOING_AWAY, IS_STOPPING);
       // Lets requests in flight finish, up to the grace period, then cuts all connections.
       await withTimeout(clock, LIMITS.stopGraceMs - (clock.monotonic() - begun), server.stop(false));
       await server.stop(true);
@@ -130,6 +134,8 @@ const QUIET_MS = 300;
 class Drain {
   readonly #clock: Clock;
   #isRunning = false;
+  /** True once all sockets were closed. An upgrade that waited for its turn may still open one. */
+  isOver = false;
   #requests = 0;
 
   constructor(clock: Clock) {
@@ -150,22 +156,33 @@ class Drain {
       before = this.#requests;
       await this.#clock.sleep(Math.min(QUIET_MS, end - this.#clock.monotonic()));
     }
+    this.isOver = true;
   }
 }
 
+interface AnswererOptions extends ServerOptions {
+  readonly drain: Drain;
+  readonly places: SocketPlaces;
+  readonly refusals: PacedRefusals;
+}
+
 /** Passes requests to the application, and upgrades to the channel while there is room for another socket. */
-function answererOf(options: ServerOptions & { readonly drain: Drain; readonly places: SocketPlaces }): Answerer {
-  const { clock, prefix, serving, drain, places, isCrowded = () => false } = options;
-  const refusals = new PacedRefusals({ clock, room: () => places.free });
+function answererOf(options: AnswererOptions): Answerer {
+  const { prefix, serving, drain, refusals, isCrowded = () => false } = options;
   const pace = (refusal: Response, request: Request) => refusals.pace(refusal, namedKey(request) ?? "", request.signal);
   const upgrades = new Upgrades({ ...options, pace, unready: () => unready(SOCKET_PATH, true) });
   let isStarted = false;
   /** Ends the connection after the answer if the service stops, has little room, or would wait for the rest of a body. */
-  const closing = (response: Response, request: Request): Response | Promise<Response> => {
+  const closing = (response: Response, request: Request): Response => {
     // A proxy that is still there sends the request to another process.
     if (response.status === CLIENT_GONE) return hangUp();
     if (drain.takes() || isCrowded() || hasUnreadBody(request, response)) response.headers.set("connection", "close");
-    return response.status === RATE_LIMITED ? pace(response, request) : response;
+    return response;
+  };
+  /** Answers a refusal when it is its turn. The service may have begun to stop by then. */
+  const inTurn = (response: Response, request: Request): Response | Promise<Response> => {
+    const due = response.status === RATE_LIMITED ? pace(response, request) : response;
+    return due instanceof Response ? closing(due, request) : due.then((refusal) => closing(refusal, request));
   };
   return (request, server) => {
     if (!hasOneHost(request)) return withRequestId(errorResponse(NOT_ONE_HOST));
@@ -180,10 +197,10 @@ function answererOf(options: ServerOptions & { readonly drain: Drain; readonly p
       return upgrades.answer(request, server);
     }
     const answer = ready.app.handle(request, target, path);
-    if (answer instanceof Response) return closing(answer, request);
+    if (answer instanceof Response) return inTurn(answer, request);
     // An answer that is made while the log goes back may come from lost records.
     return answer.then(async (made) => {
-      if (serving() === ready) return closing(made, request);
+      if (serving() === ready) return inTurn(made, request);
       await made.body?.cancel();
       return unready(path, true);
     });
@@ -202,13 +219,14 @@ const isUpgrade = ({ method, headers }: Request): boolean =>
   method === "GET" && headers.get("upgrade")?.toLowerCase() === "websocket";
 
 interface SocketHandling extends Pick<ServerOptions, "clock" | "serving"> {
+  readonly drain: Drain;
   /** The open sockets, and their places. The handlers keep both. */
   readonly peers: Set<SocketPeer>;
   readonly places: SocketPlaces;
 }
 
 /** What the runtime calls for sockets. */
-function socketHandlers({ clock, serving, peers, places }: SocketHandling): WebSocketHandler<SocketData> {
+function socketHandlers({ clock, serving, drain, peers, places }: SocketHandling): WebSocketHandler<SocketData> {
   return {
     maxPayloadLength: LIMITS.maxSocketMessage,
     idleTimeout: IDLE_SECONDS,
@@ -226,6 +244,7 @@ function socketHandlers({ clock, serving, peers, places }: SocketHandling): WebS
       ready.channel.open(peer);
       // The key may have been revoked during the handshake.
       if (!ready.keys.isValid(peer.key.hash)) peer.close(POLICY_VIOLATION, KEY_IS_OVER);
+      if (drain.isOver) peer.close(GOING_AWAY, IS_STOPPING);
     },
     message: async (socket, message) => {
       const { peer } = socket.data;

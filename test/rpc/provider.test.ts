@@ -588,6 +588,24 @@ describe("while several keys ask, a key", () => {
     expect(await Promise.all(asked)).toEqual(expected);
   });
 
+  test("sends what came before its turn in one batch, but logs of many blocks alone", async () => {
+    const { provider, release, arrived } = await holding();
+    for (const key of [greedy, honest]) noteRequest(key);
+    const asked = [];
+    for (const name of ["a", "b"]) asked.push(await costly(provider, name, greedy));
+    await arrived("b");
+    seen = [];
+    for (const name of ["c", "d", "e"]) asked.push(await costly(provider, name, greedy));
+    const logs = as(greedy, () => provider.request("eth_getLogs", [{ fromBlock: "0x1", toBlock: "0xffff" }]));
+    await new Promise(setImmediate);
+    release();
+    await Promise.all([logs, ...asked.map(({ answer }) => answer)]);
+    expect(seen.toSorted((a, b) => a.length - b.length)).toEqual([
+      ["eth_getLogs"],
+      ["eth_call", "eth_call", "eth_call"],
+    ]);
+  });
+
   test("does not ask for what nobody wants any more", async () => {
     const { provider, names, release } = await holding();
     for (const key of [greedy, honest]) noteRequest(key);

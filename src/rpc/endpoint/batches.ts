@@ -30,6 +30,8 @@ const WRITTEN_AT_ONCE = 128 * 1024;
  * ones. A node that works on dozens of them lets the others wait.
  */
 const [SHARE, COSTLY_PLACES] = [16, 8] as const;
+/** Characters of the calls of several turns that go in one batch, once it is the turn of their key. */
+const JOINED_LENGTH = 128 * 1024;
 /** Logs of a range of at least this many blocks are requested alone, so that no other answer waits for them. */
 const SLOW_BLOCKS = 1_000;
 /**
@@ -84,8 +86,13 @@ export class Batches {
   readonly #shared = new Lane<readonly QueuedCall[]>({
     shares: { places: Number.POSITIVE_INFINITY, perKey: SHARE, forOperators: 0 },
     placesOf: (batch) => (batch.length > 1 || isCostly(batch[0]!.payload) ? COSTLY_PLACES : 1),
-    start: (batch) => this.#exchange(batch),
+    start: (batch, { key }) => {
+      if (this.#growing.get(key) === batch) this.#growing.delete(key);
+      return this.#exchange(batch);
+    },
   });
+  /** The newest batch of a key that waits for its turn, while it has room for further calls. */
+  readonly #growing = new Map<string, QueuedCall[]>();
 
   constructor(options: BatchesOptions) {
     this.#options = options;
@@ -116,14 +123,18 @@ export class Batches {
 
   #drain(): void {
     const queue = this.#queue.splice(0);
-    if (queue.length <= 1 || this.#turnsWithoutBatches-- > 0) this.#sendEach(queue);
-    else this.#sendAll(queue);
+    if (this.isEnabled) {
+      this.#sendAll(queue);
+    } else {
+      if (queue.length > 1) this.#turnsWithoutBatches--;
+      this.#sendEach(queue);
+    }
   }
 
   #sendAll(queue: readonly QueuedCall[]): void {
     const quick: QueuedCall[] = [];
     for (const call of queue) {
-      if (isSlow(call.payload)) this.#send([call]);
+      if (isSlow(call.payload)) this.#sendEach([call]);
       else quick.push(call);
     }
     const byKey = Map.groupBy(quick, ({ owner }) => owner.key);
@@ -163,11 +174,32 @@ export class Batches {
 
   /** Sends each request alone, so that no answer waits for a slow one. */
   #sendEach(queue: readonly QueuedCall[]): void {
-    for (const waiting of queue) this.#send([waiting]);
+    for (const waiting of queue) this.#sendAlone([waiting]);
   }
 
-  /** Sends the calls of one key, at once or in its turn. */
+  /** Sends the calls of one key, at once or in its turn. Calls that come until then go with them: the key has few turns. */
   #send(batch: readonly QueuedCall[]): void {
+    const [{ owner }] = batch as [QueuedCall, ...QueuedCall[]];
+    if (!mustShare(owner) || !this.isEnabled) {
+      this.#sendAlone(batch);
+      return;
+    }
+    const waiting = this.#growing.get(owner.key);
+    if (waiting !== undefined && this.#fits([...waiting, ...batch])) {
+      waiting.push(...batch);
+      return;
+    }
+    const growing = [...batch];
+    this.#growing.set(owner.key, growing);
+    this.#shared.add(growing, owner);
+  }
+
+  #fits(batch: readonly QueuedCall[]): boolean {
+    const length = batch.reduce((sum, { payload }) => sum + lengthOf(payload), 0);
+    return batch.length <= this.#size && length <= JOINED_LENGTH;
+  }
+
+  #sendAlone(batch: readonly QueuedCall[]): void {
     const [{ owner }] = batch as [QueuedCall, ...QueuedCall[]];
     if (mustShare(owner)) this.#shared.add(batch, owner);
     else void this.#exchange(batch);
@@ -241,7 +273,7 @@ export class Batches {
   async #retryTruncated(cut: readonly Refused[], answered: number): Promise<void> {
     const [{ waiting }, ...rest] = cut as [Refused, ...Refused[]];
     const { promise: retried, resolve, reject } = Promise.withResolvers<unknown>();
-    this.#send([{ ...waiting, resolve, reject }]);
+    this.#sendAlone([{ ...waiting, resolve, reject }]);
     try {
       waiting.resolve(await retried);
     } catch (error) {

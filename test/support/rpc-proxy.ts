@@ -10,6 +10,8 @@ export interface RpcCall {
   method: string;
   params: readonly unknown[];
   id: unknown;
+  /** True if its request has no other call. */
+  isAlone: boolean;
 }
 
 /**
@@ -78,8 +80,8 @@ export async function startRpcProxy(target: string, options: RpcProxyOptions = {
   const count = (method?: string) =>
     method === undefined ? calls.length : calls.filter((call) => call.method === method).length;
 
-  const record = (request: WireRequest) => {
-    const call = { method: request.method, params: request.params ?? [], id: request.id };
+  const record = (request: WireRequest, isAlone: boolean) => {
+    const call = { method: request.method, params: request.params ?? [], id: request.id, isAlone };
     calls.push(call);
     for (const wake of waiters.splice(0)) wake();
     return { request, call, index: seen++ };
@@ -89,7 +91,8 @@ export async function startRpcProxy(target: string, options: RpcProxyOptions = {
     requests += 1;
     const respond = async () => {
       const parsed = JSON.parse(await bodyOf(request)) as WireRequest | WireRequest[];
-      const recorded = [parsed].flat().map(record);
+      const requested = [parsed].flat();
+      const recorded = requested.map((one) => record(one, requested.length === 1));
       await gate?.promise;
       const decided = await Promise.all(
         recorded.map(async ({ request: entry, call, index }, at): Promise<Decided> => {

@@ -10,9 +10,13 @@ export class Gate {
   #next: PromiseWithResolvers<void> | undefined;
   #arrived = Promise.withResolvers<void>();
 
-  /** For a proxy's `onRequest`. A poll is a request of the newest block. */
-  readonly onRequest = ({ method, params }: RpcCall): Intervention | undefined => {
-    if (method !== "eth_getBlockByNumber" || params[0] !== "latest") return undefined;
+  /**
+   * For a proxy's `onRequest`. A poll asks for the newest block and nothing else; a price that is read at the head asks for it beside its
+   * calls. A poll that comes while one is held is that one again: the service repeats it after some seconds.
+   */
+  readonly onRequest = ({ method, params, isAlone }: RpcCall): Intervention | undefined => {
+    if (method !== "eth_getBlockByNumber" || params[0] !== "latest" || !isAlone) return undefined;
+    if (this.#next !== undefined) return { delayUntil: this.#next.promise };
     this.polls++;
     if (!this.#closed) return undefined;
     this.#next = Promise.withResolvers<void>();
@@ -26,16 +30,20 @@ export class Gate {
     await this.#arrived.promise;
   }
 
-  /** Releases one poll. Resolves when the next one arrives, which means that the released one is over. */
+  /** Releases one poll. Resolves when the next one arrives: the released one has read all that it needs. */
   async poll(): Promise<void> {
-    const held = this.#next;
     this.#arrived = Promise.withResolvers<void>();
-    held?.resolve();
+    this.#release();
     await this.#arrived.promise;
   }
 
   open(): void {
     this.#closed = false;
+    this.#release();
+  }
+
+  #release(): void {
     this.#next?.resolve();
+    this.#next = undefined;
   }
 }

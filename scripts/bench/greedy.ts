@@ -22,7 +22,7 @@ const only = option("--only")?.split(",");
 /** The service's default. */
 const RATE = "6000";
 /** The honest key: a page and a price every so many ms, and a first price. */
-const [WARM_EVERY_MS, FIRST_EVERY_MS] = [50, 1_000];
+const [WARM_EVERY_MS, FIRST_EVERY_MS] = [25, 250];
 const BATCH = 100;
 const ADDRESSES = 3_000;
 const ALL = "percent_change,provenance,pair,depth";
@@ -91,9 +91,14 @@ const ATTACKS: readonly Attack[] = [
     questions: () => range(500, (n) => ({ path: `/api/tokens?limit=500&text=${n.toString(36)}` })),
   },
   {
-    name: "sockets, all places",
+    name: "2,000 sockets, opened again when refused",
     connections: 2_000,
     questions: ({ large }) => [{ path: "/api/v2/ws", message: { action: "subscribe", chain: "eth", address: large } }],
+  },
+  {
+    name: "2,000 clients that ask again when refused",
+    connections: 2_000,
+    questions: ({ large }) => [{ path: `/api/v2/nft/${large}?limit=100` }],
   },
   {
     name: "400 for 3,000 addresses",
@@ -207,7 +212,7 @@ const text = `# An honest key beside a greedy one
 \`bun scripts/bench/greedy.ts --seconds ${SECONDS}\`: ms, p50 / p99, of an honest key that asks for a warm page and a warm price every
 ${WARM_EVERY_MS} ms, and for the first price of a new token every ${FIRST_EVERY_MS} ms (so that its p99 is the longest of a few). Each line
 measures it alone, and then beside a key of the same rate, ${RATE} requests a minute, that asks one kind of question over 10 to
-40 connections, or holds all sockets that it gets. Bold: more than twice as long. Node, service and clients share the machine.
+2,000 connections. Bold: more than twice as long. Node, service and clients share the machine.
 
 ${machine()}
 

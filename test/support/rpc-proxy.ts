@@ -10,8 +10,8 @@ export interface RpcCall {
   method: string;
   params: readonly unknown[];
   id: unknown;
-  /** True if its request has no other call. */
-  isAlone: boolean;
+  /** The methods of all calls in its request. */
+  batch: readonly string[];
 }
 
 /**
@@ -80,8 +80,8 @@ export async function startRpcProxy(target: string, options: RpcProxyOptions = {
   const count = (method?: string) =>
     method === undefined ? calls.length : calls.filter((call) => call.method === method).length;
 
-  const record = (request: WireRequest, isAlone: boolean) => {
-    const call = { method: request.method, params: request.params ?? [], id: request.id, isAlone };
+  const record = (request: WireRequest, batch: readonly string[]) => {
+    const call = { method: request.method, params: request.params ?? [], id: request.id, batch };
     calls.push(call);
     for (const wake of waiters.splice(0)) wake();
     return { request, call, index: seen++ };
@@ -92,7 +92,8 @@ export async function startRpcProxy(target: string, options: RpcProxyOptions = {
     const respond = async () => {
       const parsed = JSON.parse(await bodyOf(request)) as WireRequest | WireRequest[];
       const requested = [parsed].flat();
-      const recorded = requested.map((one) => record(one, requested.length === 1));
+      const methods = requested.map(({ method }) => method);
+      const recorded = requested.map((one) => record(one, methods));
       await gate?.promise;
       const decided = await Promise.all(
         recorded.map(async ({ request: entry, call, index }, at): Promise<Decided> => {

@@ -4,6 +4,8 @@
  */
 import type { Intervention, RpcCall } from "../rpc-proxy.ts";
 
+const BLOCK = "eth_getBlockByNumber";
+
 export class Gate {
   polls = 0;
   #closed = false;
@@ -11,11 +13,11 @@ export class Gate {
   #arrived = Promise.withResolvers<void>();
 
   /**
-   * For a proxy's `onRequest`. A poll asks for the newest block and nothing else; a price that is read at the head asks for it beside its
-   * calls. A poll that comes while one is held is that one again: the service repeats it after some seconds.
+   * For a proxy's `onRequest`. A poll asks for the newest block, and for others by their tags; a price that is read at the head asks for it
+   * beside its calls. A poll that comes while one is held is that one again: the service repeats it after some seconds.
    */
-  readonly onRequest = ({ method, params, isAlone }: RpcCall): Intervention | undefined => {
-    if (method !== "eth_getBlockByNumber" || params[0] !== "latest" || !isAlone) return undefined;
+  readonly onRequest = ({ method, params, batch }: RpcCall): Intervention | undefined => {
+    if (method !== BLOCK || params[0] !== "latest" || batch.some((one) => one !== BLOCK)) return undefined;
     if (this.#next !== undefined) return { delayUntil: this.#next.promise };
     this.polls++;
     if (!this.#closed) return undefined;

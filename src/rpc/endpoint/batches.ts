@@ -87,12 +87,12 @@ export class Batches {
     shares: { places: Number.POSITIVE_INFINITY, perKey: SHARE, forOperators: 0 },
     placesOf: (batch) => (batch.length > 1 || isCostly(batch[0]!.payload) ? COSTLY_PLACES : 1),
     start: (batch, { key }) => {
-      if (this.#growing.get(key) === batch) this.#growing.delete(key);
+      if (this.#growing.get(key)?.batch === batch) this.#growing.delete(key);
       return this.#exchange(batch);
     },
   });
-  /** The newest batch of a key that waits for its turn, while it has room for further calls. */
-  readonly #growing = new Map<string, QueuedCall[]>();
+  /** The newest batch of a key that waits for its turn, with the characters of its calls. */
+  readonly #growing = new Map<string, { readonly batch: QueuedCall[]; length: number }>();
 
   constructor(options: BatchesOptions) {
     this.#options = options;
@@ -184,19 +184,17 @@ export class Batches {
       this.#sendAlone(batch);
       return;
     }
+    const length = batch.reduce((sum, { payload }) => sum + lengthOf(payload), 0);
     const waiting = this.#growing.get(owner.key);
-    if (waiting !== undefined && this.#fits([...waiting, ...batch])) {
-      waiting.push(...batch);
+    const hasRoom = waiting !== undefined && waiting.batch.length + batch.length <= this.#size;
+    if (hasRoom && waiting.length + length <= JOINED_LENGTH) {
+      waiting.batch.push(...batch);
+      waiting.length += length;
       return;
     }
     const growing = [...batch];
-    this.#growing.set(owner.key, growing);
+    this.#growing.set(owner.key, { batch: growing, length });
     this.#shared.add(growing, owner);
-  }
-
-  #fits(batch: readonly QueuedCall[]): boolean {
-    const length = batch.reduce((sum, { payload }) => sum + lengthOf(payload), 0);
-    return batch.length <= this.#size && length <= JOINED_LENGTH;
   }
 
   #sendAlone(batch: readonly QueuedCall[]): void {

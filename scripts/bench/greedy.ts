@@ -101,7 +101,7 @@ const ATTACKS: readonly Attack[] = [
     questions: ({ large }) => [{ path: `/api/v2/nft/${large}?limit=100` }],
   },
   {
-    name: "400 for 3,000 addresses",
+    name: "400 for 3000 addresses",
     connections: 20,
     questions: ({ anvil }, supply) =>
       supply.random(ADDRESSES).map((token) => price(token, `&exchange=${anvil.accounts[0]}`)),
@@ -173,8 +173,9 @@ const ratioOf = (beside: readonly number[], alone: readonly number[]): number =>
 const HEAD = `| Greedy key | Page, alone | beside | p99 ratio | Price, alone | beside | p99 ratio | First price, alone | beside | p99 ratio |
 |---|---|---|---|---|---|---|---|---|---|`;
 
+const measured = ATTACKS.filter(({ name }) => only?.includes(name) ?? true);
 /** Each attack is measured alone and beside, after one turn to warm up. */
-const firstPrices = (2 * ATTACKS.length + 1) * Math.ceil((SECONDS * 1_000) / FIRST_EVERY_MS + 1);
+const firstPrices = (2 * measured.length + 1) * Math.ceil((SECONDS * 1_000) / FIRST_EVERY_MS + 1);
 const world = await startWorld({ tokens: 100_000, traits: 1_000, blocks: 2_000, fresh: firstPrices + 2 * BATCH });
 const supply = supplyOf(world);
 const service = await startMeasuredService(world.anvil.url, { RATE_LIMIT_PER_MINUTE: RATE });
@@ -187,7 +188,7 @@ try {
   });
   await askHonestly(service, world, supply);
   process.stdout.write(`${machine()}\n\n${HEAD}\n`);
-  for (const attack of ATTACKS.filter(({ name }) => only?.includes(name) ?? true)) {
+  for (const attack of measured) {
     const alone = await askHonestly(service, world, supply);
     const options: GreedyOptions = {
       ...{ base: service.base, key: GREEDY, connections: attack.connections },

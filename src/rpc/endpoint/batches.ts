@@ -30,8 +30,11 @@ const WRITTEN_AT_ONCE = 128 * 1024;
  * ones. A node that works on dozens of them lets the others wait.
  */
 const [SHARE, COSTLY_PLACES] = [16, 8] as const;
-/** Characters of the calls of several turns that go in one batch, once it is the turn of their key. */
-const JOINED_LENGTH = 128 * 1024;
+/**
+ * Calls of several turns that go in one batch, once it is the turn of their key, and the characters of their parameters. The
+ * answer is parsed at once, and its length is not known before.
+ */
+const [JOINED_CALLS, JOINED_LENGTH] = [8, 128 * 1024] as const;
 /** Logs of a range of at least this many blocks are requested alone, so that no other answer waits for them. */
 const SLOW_BLOCKS = 1_000;
 /**
@@ -186,7 +189,8 @@ export class Batches {
     }
     const length = batch.reduce((sum, { payload }) => sum + lengthOf(payload), 0);
     const waiting = this.#growing.get(owner.key);
-    const hasRoom = waiting !== undefined && waiting.batch.length + batch.length <= this.#size;
+    const most = Math.min(JOINED_CALLS, this.#size);
+    const hasRoom = waiting !== undefined && waiting.batch.length + batch.length <= most;
     if (hasRoom && waiting.length + length <= JOINED_LENGTH) {
       waiting.batch.push(...batch);
       waiting.length += length;

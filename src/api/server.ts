@@ -134,7 +134,7 @@ const QUIET_MS = 300;
 class Drain {
   readonly #clock: Clock;
   #isRunning = false;
-  /** True once all sockets were closed. An upgrade that waited for its turn may still open one. */
+  /** True once the server begins to close its sockets. An upgrade that waited for its turn may still open another one. */
   isOver = false;
   #requests = 0;
 

@@ -538,7 +538,7 @@ describe("while several keys ask, a key", () => {
     return { answer };
   };
 
-  /** A provider whose node holds its answers, with the names of the calls that it has. */
+  /** Returns a provider whose node answers nothing before `release`, and the names of the calls that the node received. */
   const holding = async () => {
     const provider = await open();
     const names: unknown[] = [];

@@ -26,8 +26,8 @@ const BATCH_MAX_LENGTH = 1024 * 1024;
 /** Characters of parameters that are written in one turn of the event loop, unless one batch has more. */
 const WRITTEN_AT_ONCE = 128 * 1024;
 /**
- * What one key may have on its way while another key asks, too: two requests with many calls or a costly one, or many cheap
- * ones. A node that works on dozens of them lets the others wait.
+ * While several keys ask, each of them sends an endpoint two requests at once if these have many calls or a costly one, and
+ * sixteen cheap ones. A node that works on dozens of one key's requests lets the other keys wait.
  */
 const [SHARE, COSTLY_PLACES] = [16, 8] as const;
 /**
@@ -63,7 +63,7 @@ interface QueuedCall {
   readonly reject: (error: unknown) => void;
   /** The key that the call is made for. */
   readonly owner: Requester;
-  /** Aborted once nobody wants the answer. */
+  /** Aborts when no client wants the answer any more. */
   readonly signal: AbortSignal | undefined;
 }
 
@@ -85,7 +85,7 @@ export class Batches {
   #uncut = 0;
   /** Batches in a row that failed with an HTTP status. */
   #failed = 0;
-  /** The batches of keys that share the node with others. */
+  /** The batches that were made while several keys asked: they wait for the turn of their key, or for the node. */
   readonly #shared = new Lane<readonly QueuedCall[]>({
     shares: { places: Number.POSITIVE_INFINITY, perKey: SHARE, forOperators: 0 },
     placesOf: (batch) => (batch.length > 1 || isCostly(batch[0]!.payload) ? COSTLY_PLACES : 1),
@@ -280,7 +280,7 @@ export class Batches {
       waiting.resolve(await retried);
     } catch (error) {
       waiting.reject(error);
-      // Whether the size was the reason is not known if this call was not sent.
+      // This call was not sent, so its failure does not tell whether the size was the reason.
       if (isUnwanted(waiting) && rest.length > 0) return this.#retryTruncated(rest, answered);
       for (const one of rest) one.waiting.reject(one.error);
       return;

@@ -13,8 +13,8 @@ export class Gate {
   #arrived = Promise.withResolvers<void>();
 
   /**
-   * For a proxy's `onRequest`. A poll asks for the newest block, and for others by their tags; a price that is read at the head asks for it
-   * beside its calls. A poll that comes while one is held is that one again: the service repeats it after some seconds.
+   * For a proxy's `onRequest`. The follower's poll asks for blocks only, the newest one among them. A price that the service reads at
+   * the head asks for that block beside its calls, and is no poll. The service repeats a poll that gets no answer for some seconds.
    */
   readonly onRequest = ({ method, params, batch }: RpcCall): Intervention | undefined => {
     if (method !== BLOCK || params[0] !== "latest" || batch.some((one) => one !== BLOCK)) return undefined;
